@@ -1,16 +1,15 @@
 //! Where a rule of tidy does not hold, and why.
 //!
-//! An entry that no longer excuses anything is a finding itself, so this list only shrinks by
-//! being looked at.
+//! An entry that excuses nothing is itself a finding.
 
 use crate::rules::Finding;
 
 /// One exception.
 #[derive(Debug)]
 pub(crate) struct Allowed {
-    /// The start of the paths that it holds for.
+    /// The start of the paths that it covers.
     pub(crate) path: &'static str,
-    /// The rule that is lifted there.
+    /// The rule that does not apply there.
     pub(crate) rule: &'static str,
     /// Why.
     pub(crate) reason: &'static str,

@@ -7,17 +7,17 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::{env, fs};
 
-/// Where the rest of the tree is looked at.
+/// Where readers of the book find the rest of the tree.
 const REPOSITORY: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main");
 const BOOK: &str = "target/book";
 const SETTINGS: &str = "[book]\ntitle = \"Seawall\"\nlanguage = \"en\"\n\
                         [output.html]\ndefault-theme = \"light\"\n";
 
-/// Makes the book, and says where it is; false if mdBook is missing or fails.
+/// Builds the book and prints its path; false if mdBook is missing or fails.
 ///
 /// # Errors
 ///
-/// The tree cannot be read, or the copy not written.
+/// The tree cannot be read, or the copy cannot be written.
 pub(crate) fn run() -> io::Result<bool> {
     let root = crate::tree::root()?;
     let book = root.join(BOOK);

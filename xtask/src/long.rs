@@ -153,15 +153,15 @@ const PARTS: &[Part] = &[
     },
 ];
 
-/// As scripts know it: nothing was tried, which is neither good nor bad.
+/// Exit code: nothing was tested.
 const SKIPPED: i32 = 77;
 
-/// Runs the parts that `names` say, lists them if there are none; false if one fails, `None` if
-/// there is no such part.
+/// Runs the named parts, or lists all if `names` is empty; false if one fails, `None` if one does
+/// not exist.
 ///
 /// # Errors
 ///
-/// A part cannot be started, or the answer not written.
+/// A part cannot be started, or the result cannot be written.
 pub(crate) fn run(names: &[&str]) -> Option<io::Result<bool>> {
     if names.is_empty() {
         return Some(list());
@@ -171,7 +171,7 @@ pub(crate) fn run(names: &[&str]) -> Option<io::Result<bool>> {
     parts.map(|parts| run_all(&parts))
 }
 
-/// Runs the part `name` with other arguments than those that make it long, and ends as it does.
+/// Runs the part `name` with `arguments` instead of its long ones; returns its exit code.
 pub(crate) fn hand_over(name: &str, arguments: &[&str]) -> ExitCode {
     let part = PARTS.iter().find(|part| part.name == name).expect("a chore names a part");
     match start(part, arguments).and_then(|mut command| command.status()) {

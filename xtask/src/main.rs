@@ -60,12 +60,12 @@ fn main() -> ExitCode {
         ["book"] => book::run(),
         ["damage"] => damage::run(damage::Form::Text),
         ["damage", "--json"] => damage::run(damage::Form::Json),
-        ["prove", asked @ ..] => match prove::run(asked) {
+        ["prove", arguments @ ..] => match prove::run(arguments) {
             Some(done) => done,
             None => return usage(),
         },
-        ["syscalls", asked @ ..] => return long::hand_over("syscalls", asked),
-        ["long", asked @ ..] => match long::run(asked) {
+        ["syscalls", arguments @ ..] => return long::hand_over("syscalls", arguments),
+        ["long", parts @ ..] => match long::run(parts) {
             Some(done) => done,
             None => return usage(),
         },

@@ -40,7 +40,7 @@ type Done = (Bug, Outcome, Duration);
 ///
 /// # Errors
 ///
-/// A patch cannot be read, a copy of the tree not made, or the answer not written.
+/// A patch cannot be read, or a copy of the tree or the result cannot be written.
 pub(crate) fn run(arguments: &[&str]) -> Option<io::Result<bool>> {
     parse(arguments).map(|options| prove(&options))
 }
@@ -261,7 +261,7 @@ fn in_parallel(copies: &[Copy], work: impl Fn(&Copy) -> io::Result<()> + Sync) -
         let work = &work;
         let running: Vec<_> = copies.iter().map(|copy| scope.spawn(move || work(copy))).collect();
         let ended = running.into_iter().map(|thread| {
-            thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread of the bench died")))
+            thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread of the run died")))
         });
         // All of them are waited for, whatever the first says.
         ended.collect::<Vec<_>>().into_iter().collect()

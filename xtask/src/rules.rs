@@ -1,4 +1,4 @@
-//! The rules of tidy, and what they look at.
+//! The rules of tidy.
 
 mod code;
 mod crates;
@@ -9,7 +9,7 @@ mod text;
 
 use crate::source::Source;
 
-/// Something to mend.
+/// A place that breaks a rule.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Finding {
     /// The file, relative to the root.
@@ -25,9 +25,9 @@ pub(crate) struct Finding {
 /// A rule finds all its breaches in the tree.
 #[derive(Debug)]
 pub(crate) struct Rule {
-    /// As the findings name it.
+    /// The name in findings.
     pub(crate) name: &'static str,
-    /// In one line.
+    /// A one-line description.
     pub(crate) about: &'static str,
     look: fn(&[Source]) -> Vec<Breach>,
 }
@@ -41,7 +41,11 @@ const fn rule(name: &'static str, about: &'static str, look: fn(&[Source]) -> Ve
 
 /// All rules.
 pub(crate) const RULES: &[Rule] = &[
-    rule("first-line", "a Rust file begins with a `//!` line that says its idea", text::first_line),
+    rule(
+        "first-line",
+        "a Rust file begins with a `//!` line that names its idea",
+        text::first_line,
+    ),
     rule("ascii", "sources are ASCII", text::ascii),
     rule(
         "white-space",
@@ -52,7 +56,7 @@ pub(crate) const RULES: &[Rule] = &[
     rule("words", "nothing names one machine or how the work was organised", text::words),
     rule(
         "unfinished",
-        "no `todo!`, `dbg!`, ignored test or note to mend it later",
+        "no `todo!`, `dbg!`, ignored test or note to fix it later",
         code::unfinished,
     ),
     rule("cast", "no `as` to an integer outside of tests", code::casts),
@@ -105,7 +109,7 @@ pub(crate) fn smells(tree: &[Source]) -> Vec<String> {
         .collect()
 }
 
-/// What a rule says of one file, as breaches.
+/// The breaches of a rule in one file.
 fn in_file<'a>(
     source: &Source,
     lines: impl IntoIterator<Item = usize> + 'a,

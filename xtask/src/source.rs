@@ -1,4 +1,4 @@
-//! One file of the tree, as the rules look at it: its lines, its words of code, its tests.
+//! One file of the tree, as the rules see it: its lines, its words of code, its tests.
 
 use crate::mask::{mask, word_length};
 
@@ -7,7 +7,7 @@ use crate::mask::{mask, word_length};
 pub(crate) struct Source {
     /// Relative to the root, with `/`.
     pub(crate) path: String,
-    /// What is in it.
+    /// The content.
     pub(crate) text: String,
     /// Rust only: the text without comments and literals.
     pub(crate) code: String,
@@ -38,7 +38,7 @@ impl Source {
         Self { path: path.into(), text: text.into(), code, tokens, tests, checks }
     }
 
-    /// What follows the last dot of the name.
+    /// The part of the name after the last dot.
     pub(crate) fn extension(&self) -> &str {
         extension(&self.path)
     }
@@ -48,7 +48,7 @@ impl Source {
         self.extension() == "rs"
     }
 
-    /// Whether this is Rust under the full set of rules: the model has its own manners.
+    /// Whether this is Rust under the full set of rules: the model has its own style.
     pub(crate) fn is_ours(&self) -> bool {
         // The model shares nothing with the product, rules included; compare and fuzz are
         // workspaces of their own.

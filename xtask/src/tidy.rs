@@ -1,4 +1,4 @@
-//! Walks the tree, asks the rules, prints what they say.
+//! Checks all rules and prints the findings.
 
 use crate::allowed::{ALLOWED, excuse};
 use crate::critical;
@@ -10,14 +10,14 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Left out where git cannot say what belongs to the tree.
+/// Skipped where git cannot list the files of the tree.
 const NOT_OURS: &[&str] = &[".git", "target", "demo"];
 
-/// Checks the tree; false if there is something to mend.
+/// Checks the tree; false if there are findings.
 ///
 /// # Errors
 ///
-/// The tree cannot be read, or the answer not written.
+/// The tree cannot be read, or the result cannot be written.
 pub(crate) fn run() -> io::Result<bool> {
     let root = root()?;
     let tree = read(&root)?;
@@ -44,7 +44,7 @@ fn print(findings: &[Finding], smells: &[String]) -> io::Result<()> {
     Ok(())
 }
 
-/// All files of the tree that hold text, in order of their paths.
+/// All text files of the tree, in order of their paths.
 fn read(root: &Path) -> io::Result<Vec<Source>> {
     let mut paths = if let Some(paths) = tracked(root) {
         paths

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The folder above this crate, which is where cargo says that it is now.
+/// The folder above this crate, according to cargo.
 pub(crate) fn root() -> io::Result<PathBuf> {
     match std::env::var_os("CARGO_MANIFEST_DIR") {
         Some(xtask) => Ok(Path::new(&xtask).join("..").canonicalize()?),
@@ -26,7 +26,7 @@ pub(crate) fn tracked(root: &Path) -> Option<Vec<String>> {
     (listing.status.success() && !names.is_empty()).then_some(names)
 }
 
-/// Where builds go, as cargo has it: `CARGO_TARGET_DIR`, or a folder in the tree.
+/// The target directory of cargo: `CARGO_TARGET_DIR`, or a folder in the tree.
 pub(crate) fn target(root: &Path) -> PathBuf {
     match std::env::var_os("CARGO_TARGET_DIR") {
         Some(target) => root.join(target),
@@ -38,7 +38,7 @@ pub(crate) fn target(root: &Path) -> PathBuf {
 ///
 /// # Errors
 ///
-/// It cannot be read, or is no text; says which.
+/// The file cannot be read, or is not text; the error names it.
 #[expect(clippy::disallowed_methods, reason = "chores read the tree that they judge")]
 pub(crate) fn read(path: &Path) -> io::Result<String> {
     let named = |error| io::Error::other(format!("{}: {error}", path.display()));

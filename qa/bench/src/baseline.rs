@@ -255,7 +255,7 @@ mod tests {
             {"name":"b","ratio":1.0,"ratio_quartiles":[0.5,2.1],"verdict":"too noisy"}]}}]}"#;
 
     #[test]
-    fn an_answer_is_found_where_it_stands_and_what_differs_is_named() {
+    fn rows_of_a_baseline_are_found_and_other_settings_are_refused() {
         let settings = [("schema", json!("seawall.bench-x/1")), ("record_bytes", json!(116))];
         let baseline = Baseline::parse(ANSWER, &settings).unwrap();
         let rows = baseline.contest("x", "what").unwrap();

@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stands_in_a_table_is_text() {
+    fn content_of_a_table_is_text() {
         let rows = [vec![String::new(), "a <b>".to_owned()], vec!["c & d".to_owned(), "1".into()]];
         let html = table(&rows);
         assert!(html.contains("<tr><th></th><th>a &lt;b&gt;</th></tr>"), "{html}");

@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn each_turn_has_a_new_store_which_goes_behind_it() {
+    fn each_turn_has_a_new_store_that_is_removed_after_it() {
         let scratch = Scratch::new(&std::env::temp_dir(), "seawall-bench-stores").unwrap();
         let here = scratch.path().display();
         let line = format!("seawall-bench replay --store heap:{here} --count 1000 --rounds 1");

@@ -119,7 +119,7 @@ fn reading_is_measured_warm_and_cold_and_by_the_size_of_the_log() {
 }
 
 #[test]
-fn the_papers_tables_are_measured_by_its_method_and_by_ours() {
+fn the_papers_tables_are_measured_with_its_method_and_with_seawall() {
     let folder = Folder::new("bench-paper");
     let ran = folder.run("paper --records 2000 --runs 2 --time 0.1 --report page.html --json", b"");
     let found = &ran.fine().json()[0];
@@ -153,7 +153,7 @@ fn the_papers_tables_are_measured_by_its_method_and_by_ours() {
 }
 
 #[test]
-fn a_fixed_window_is_measured_beside_ours() {
+fn a_fixed_window_is_measured_beside_seawall() {
     let folder = Folder::new("bench-helios");
     let bench = "helios --writers 1,4 --time 0.5 --report page.html --json";
     let ran = folder.run(bench, b"");
@@ -179,7 +179,7 @@ fn a_fixed_window_is_measured_beside_ours() {
 }
 
 #[test]
-fn the_benchmarks_of_cwal_are_made_by_its_method_and_by_ours() {
+fn the_benchmarks_of_cwal_run_with_its_method_and_with_seawall() {
     let folder = Folder::new("bench-cwal");
     let ran = folder.run("cwal --time 0.5 --logs 200 --report page.html --json", b"");
     let mut found = ran.fine().json().remove(0);

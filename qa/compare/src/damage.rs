@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_says_the_worst_that_was_seen() {
+    fn a_cell_shows_the_worst_result() {
         let (done, failed) = (ran(End::Done, 0, 0), ran(End::Failed, 0, 0));
         let all = [
             (ran(End::Done, 600, 0), &done, false, "600"),

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_was_written_is_enough_and_nothing_else_is() {
+    fn a_reader_must_deliver_exactly_what_was_written() {
         let records = Payloads::new(20).first(4);
         assert_eq!(read(&records[..3], Order::Ascending).unwrap().0, 3);
         let mut turned = records[..3].to_vec();

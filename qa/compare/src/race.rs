@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn who_fails_is_named_and_has_no_figure_and_the_others_go_on() {
+    fn a_log_that_fails_is_named_and_the_others_continue() {
         for (discipline, why) in [
             (Discipline::Synced, "it is broken"),
             (Discipline::Batches, "it panicked: it does not do sets"),
@@ -330,14 +330,14 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_asked_is_named_with_the_reason() {
+    fn a_log_that_is_not_measured_is_named_with_the_reason() {
         let raced = raced(Discipline::Buffered);
         assert_eq!(raced.left_out, [("bad", "it has no time".to_owned())]);
         assert_eq!((raced.failed.len(), raced.standings.rows.len()), (0, 1));
     }
 
     #[test]
-    fn what_does_not_come_back_is_a_failure() {
+    fn a_record_that_is_not_read_back_is_a_failure() {
         const LOSES: &Kind = &Kind { open: |_| Ok(Box::new(Quiet)), ..*BAD };
         let scratch = Scratch::new(&std::env::temp_dir(), "seawall-race-loses").unwrap();
         let time = Duration::from_millis(50);

@@ -39,7 +39,7 @@ Exit codes: 0 all damage was detected, 1 some was not, 2 usage
 const STRIDE: u64 = 10_000;
 
 #[derive(Debug)]
-struct Asked {
+struct Arguments {
     mends: bool,
     count: u64,
     seed: u64,
@@ -61,15 +61,15 @@ fn main() -> ExitCode {
             }
         };
     }
-    let Some(asked) = parse(&args) else {
+    let Some(arguments) = parse(&args) else {
         let _ = io::stderr().write_all(HELP.as_bytes());
         return ExitCode::from(2);
     };
-    if asked.mends {
-        return mend_many(&asked);
+    if arguments.mends {
+        return mend_many(&arguments);
     }
-    let bench = Bench::new(asked.seed, true);
-    if let Some(number) = asked.only {
+    let bench = Bench::new(arguments.seed, true);
+    if let Some(number) = arguments.only {
         say(&bench.describe(number));
         let (sample, change) = bench.draw(number);
         let storage: Arc<dyn Storage> = Arc::new(change.made(sample));
@@ -90,29 +90,29 @@ fn main() -> ExitCode {
     let began = clock.now();
     let mut report = Report::default();
     let mut slowest = Duration::ZERO;
-    for from in (0..asked.count).step_by(usize::try_from(STRIDE).unwrap_or(usize::MAX)) {
+    for from in (0..arguments.count).step_by(usize::try_from(STRIDE).unwrap_or(usize::MAX)) {
         let here = clock.now();
-        bench.run(from..(from + STRIDE).min(asked.count), &mut report);
+        bench.run(from..(from + STRIDE).min(arguments.count), &mut report);
         slowest = slowest.max(clock.now() - here);
         say(&format!(
             "{} of {}, {} undetected",
             report.sum().cases,
-            asked.count,
+            arguments.count,
             report.broken.len()
         ));
     }
     let seconds = (clock.now() - began).as_secs();
-    let _ = tell(&asked, &bench, &report, seconds);
+    let _ = tell(&arguments, &bench, &report, seconds);
     for (number, broken) in report.broken.iter().take(20) {
-        say(&format!("BROKEN: --seed {} --only {number}: {broken}", asked.seed));
+        say(&format!("BROKEN: --seed {} --only {number}: {broken}", arguments.seed));
     }
     if report.broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Damages logs with parity as often as is asked.
-fn mend_many(asked: &Asked) -> ExitCode {
-    let bench = mend::Bench::new(asked.seed);
-    if let Some(number) = asked.only {
+/// Damages logs with parity as often as is arguments.
+fn mend_many(arguments: &Arguments) -> ExitCode {
+    let bench = mend::Bench::new(arguments.seed);
+    if let Some(number) = arguments.only {
         say(&bench.one(number));
         return ExitCode::SUCCESS;
     }
@@ -120,20 +120,20 @@ fn mend_many(asked: &Asked) -> ExitCode {
     let clock = SystemClock::new();
     let began = clock.now();
     let mut report = mend::Report::default();
-    for from in (0..asked.count).step_by(usize::try_from(STRIDE).unwrap_or(usize::MAX)) {
-        let to = (from + STRIDE).min(asked.count);
+    for from in (0..arguments.count).step_by(usize::try_from(STRIDE).unwrap_or(usize::MAX)) {
+        let to = (from + STRIDE).min(arguments.count);
         bench.run(from..to, &mut report);
-        say(&format!("{to} of {}, {} wrong", asked.count, report.broken.len()));
+        say(&format!("{to} of {}, {} wrong", arguments.count, report.broken.len()));
     }
     let seconds = (clock.now() - began).as_secs();
     let mend::Report { within, beyond, named, blocks, ref broken } = report;
     let (logs, wrong) = (bench.logs(), broken.len());
-    let text = if asked.json {
+    let text = if arguments.json {
         format!(
             "{{\"schema\":\"seawall.mend/1\",\"seed\":{},\"logs\":{logs},\
              \"within\":{within},\"beyond\":{beyond},\"blocks\":{blocks},\
              \"named\":{named},\"wrong\":{wrong},\"seconds\":{seconds}}}\n",
-            asked.seed
+            arguments.seed
         )
     } else {
         format!(
@@ -144,20 +144,20 @@ fn mend_many(asked: &Asked) -> ExitCode {
     };
     let _ = io::stdout().lock().write_all(text.as_bytes());
     for (number, broken) in broken.iter().take(20) {
-        say(&format!("BROKEN: --seed {} --only {number}: {broken}", asked.seed));
+        say(&format!("BROKEN: --seed {} --only {number}: {broken}", arguments.seed));
     }
     if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn tell(asked: &Asked, bench: &Bench, report: &Report, seconds: u64) -> io::Result<()> {
+fn tell(arguments: &Arguments, bench: &Bench, report: &Report, seconds: u64) -> io::Result<()> {
     let (sum, mut out) = (report.sum(), io::stdout().lock());
-    if asked.json {
+    if arguments.json {
         return writeln!(
             out,
             "{{\"schema\":\"seawall.corrupt/1\",\"seed\":{},\"logs\":{},\"cases\":{},\
              \"missing\":{},\"in_window\":{},\"longest\":{},\"undetected\":{},\
              \"seconds\":{seconds}}}",
-            asked.seed,
+            arguments.seed,
             bench.logs(),
             sum.cases,
             sum.missing,
@@ -180,31 +180,31 @@ fn tell(asked: &Asked, bench: &Bench, report: &Report, seconds: u64) -> io::Resu
     )
 }
 
-fn parse(args: &[String]) -> Option<Asked> {
+fn parse(args: &[String]) -> Option<Arguments> {
     let (first, mut rest) = args.split_first()?;
     let (mends, count) = match first.as_str() {
         "corrupt" => (false, 1_000_000),
         "mend" => (true, 100_000),
         _ => return None,
     };
-    let mut asked = Asked { mends, count, seed: 1, only: None, json: false };
+    let mut arguments = Arguments { mends, count, seed: 1, only: None, json: false };
     while let Some((name, behind)) = rest.split_first() {
         rest = behind;
         if name == "--json" {
-            asked.json = true;
+            arguments.json = true;
             continue;
         }
         let (value, behind) = rest.split_first()?;
         rest = behind;
         let number = value.parse().ok()?;
         match name.as_str() {
-            "--count" => asked.count = number,
-            "--seed" => asked.seed = number,
-            "--only" => asked.only = Some(number),
+            "--count" => arguments.count = number,
+            "--seed" => arguments.seed = number,
+            "--only" => arguments.only = Some(number),
             _ => return None,
         }
     }
-    Some(asked)
+    Some(arguments)
 }
 
 fn write_seeds(folder: &str) -> io::Result<()> {

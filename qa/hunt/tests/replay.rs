@@ -66,7 +66,7 @@ fn no_segment_and_no_text_breaks_a_target() {
 }
 
 #[test]
-fn no_log_of_others_breaks_a_target() {
+fn no_foreign_log_breaks_a_target() {
     let names = ["cwal", "cwal_text", "msgpack", "json"];
     TARGETS.iter().filter(|target| names.contains(&target.name)).for_each(replay);
 }

@@ -110,7 +110,7 @@ fn append(log: &Bytes, device: &MemStorage) -> seawall::Result<()> {
 }
 
 #[test]
-fn appends_hand_the_device_on() {
+fn concurrent_appends_are_all_durable() {
     everywhere("two threads append twice", || {
         let device = MemStorage::new();
         let log = open(&quiet(), &device);
@@ -145,7 +145,7 @@ fn confirmations_and_appends_wake_each_other() {
 }
 
 #[test]
-fn a_cut_between_batches_leaves_nobody_waiting() {
+fn a_truncation_between_batches_leaves_no_thread_waiting() {
     everywhere("two append, one cuts", || {
         let device = MemStorage::new();
         let log = open(&quiet(), &device);
@@ -155,7 +155,7 @@ fn a_cut_between_batches_leaves_nobody_waiting() {
 }
 
 #[test]
-fn a_failed_sync_releases_everybody() {
+fn a_failed_sync_releases_all_waiters() {
     for nth in 0..3 {
         everywhere("two append to a device that fails for good", move || {
             let device = MemStorage::new();
@@ -245,7 +245,7 @@ fn an_awaited_record_is_written_and_its_waker_woken() {
 }
 
 #[test]
-fn a_close_releases_who_awaits_and_who_follows() {
+fn a_close_releases_waiters_and_followers() {
     everywhere("one awaits while the log is closed", || {
         let device = MemStorage::new();
         let log = open(&quiet(), &device);

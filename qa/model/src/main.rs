@@ -93,7 +93,7 @@ const PLANTED: &[(Layout, bool, bool, bool, u64)] = &[
     (Layout::Padded, false, false, false, 500),
 ];
 
-/// Takes each rule away, or the one that is named; returns how many went unnoticed.
+/// Drops each rule, or the named one; returns how many went unnoticed.
 fn planted(only: Option<&String>) -> u64 {
     let mut broken = 0;
     for (name, about) in Rules::NAMES.iter().filter(|n| only.is_none_or(|o| o == n.0)) {
@@ -145,10 +145,17 @@ fn must_hold(c: &Config) -> bool {
 
 fn usage() -> ExitCode {
     eprintln!(
-        "check [DEPTH] | faults [1 IN N] | planted [RULE] | parity | random SECONDS [SEED] | \
-         seed LIFE"
+        "Usage: seawall-model MODE\n\n\
+         check [DEPTH]          every crash of small workloads, and crashes in the recovery\n\
+         faults [N]             the same, then one fault in every N-th state\n\
+         planted [RULE]         drops each rule, or one; fails if no promise breaks\n\
+         parity                 crashes and lost blocks with parity\n\
+         random SECONDS [SEED]  random workloads, crashes and faults\n\
+         seed LIFE              one random workload\n\n\
+         Environment: LAYOUT=Dense|Padded|Text checks one layout, WITHOUT=RULE drops a rule.\n\
+         Exit codes: 0 success, 1 a broken promise or an unnoticed rule, 2 usage\n\n\
+         Rules:"
     );
-    eprintln!("LAYOUT is Dense, Padded or Text; RULE and WITHOUT are one of:");
     for (name, about) in Rules::NAMES {
         eprintln!("  {name}: {about}");
     }

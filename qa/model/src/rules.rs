@@ -28,7 +28,7 @@ macro_rules! rules {
 
 rules! {
     fresh_epoch: "each segment has an epoch never used before (off: highest visible + 1)",
-    roll_after_cut: "a cut tail is followed by a new segment (off: append in place, same epoch)",
+    roll_after_cut: "a new segment follows a truncated tail (off: append in place, same epoch)",
     no_retry: "a failed barrier is not repeated on the same blocks",
     confirm_after_barrier: "confirmed is raised only after the barrier returned",
     confirm_in_order: "confirmed counts only LSNs below which all barriers returned",
@@ -37,7 +37,7 @@ rules! {
     base_hides: "frames at or above a successor's base are ignored",
     content_before_name: "rewritten records are durable before the segment gets its name",
     seal_names_next: "the seal names the successor, is written after it is durable, and is checked",
-    reseal_on_cut: "truncation and recovery rewrite the seal of the segment they cut",
+    reseal_on_cut: "truncation and recovery rewrite the seal of the segment they truncate",
     rewrite_unconfirmed: "recovery rewrites (W, V] into the new segment",
     carry_block: "a failed barrier carries the whole shared block into the new segment",
     header_confirms: "the header says up to where its segment was durable when it got its name",
@@ -45,24 +45,24 @@ rules! {
     in_place_needs_own_mark:
         "recovery continues in place only if the segment confirms a record of its own",
     in_place_needs_seal:
-        "and only if its predecessor's seal names it: else the roll was cut before its end",
+        "and only if its predecessor's seal names it: else the rotation did not end",
     drain_before_roll: "a segment's base is below every LSN whose barrier has not returned",
-    manifest_first: "segments are given up only after the manifest is durable",
+    manifest_first: "segments are removed only after the manifest is durable",
     whole_scan: "confirmed is looked for in the whole segment, not in the valid prefix",
     check_name: "the header's id must match the file's name",
     check_header: "an unreadable header of a named segment is damage",
     orphan_after_close:
-        "a file above the newest segment is no damage only if a clean close came last (off: ever)",
+        "a file above the newest segment is an orphan only after a clean close (off: always)",
     check_length: "a newest segment shorter than its header says is damage",
-    trim_after_roll: "the unused tail is cut off after the successor is durable",
+    trim_after_roll: "the unused tail is truncated after the successor is durable",
     trim_keeps_batches:
-        "it is measured by the end of the last batch (off: by the last byte not zero)",
+        "its start is the end of the last batch (off: after the last non-zero byte)",
     gap: "mark slots lie farther from the data than a fault reaches",
     far_confirm: "a batch confirms only records farther away than a fault reaches",
     confirm_sets: "a record of an atomic set is confirmed only with the whole of it",
     manifest_at_open: "recovery rewrites the manifest before it makes a segment",
     manifest_doubtful_first:
-        "and begins with an unreadable slot, else the newest: it may be so in the cache only",
+        "and begins with an unreadable slot, else the newest, which may be in the cache only",
     manifest_in_place:
         "and, with where it opened as a clean close, before it continues in place: see `recover`",
     close_both: "a clean close goes to both slots: the next open overwrites the newest first",
@@ -72,16 +72,16 @@ rules! {
     sync_dir_at_open: "recovery syncs the directory before it trusts what it sees",
     check_close: "where the last clean close ended is evidence for W",
     clamp_close: "that evidence is clamped to the live range of the segment it names",
-    lower_checkpoints: "a cut lowers the checkpoints in the manifest first",
+    lower_checkpoints: "a truncation lowers the checkpoints in the manifest first",
     whole_sets: "V ends at the end of an atomic set",
     torn_behind_set: "the tail test starts at the end of the valid prefix, not at V",
     live_before_ack: "`live` is written before the acknowledgement",
-    live_lowered_first: "a cut lowers `live` before it makes its segment",
+    live_lowered_first: "a truncation lowers `live` before it makes its segment",
     live_after_recovery: "recovery removes `live` first and writes it last (off: first, with V)",
     reader_heeds_live: "beside a writer a reader goes no further than `live`",
     live_ends_with_writer:
         "without its writer `live` bounds no reader (off: on the same boot it does)",
     reader_syncs:
-        "a reader without a writer's word syncs what is not known to be durable, and shows it then",
+        "without `live` a reader syncs what is not known to be durable before it shows it",
     text_named_first: "text is named, and the directory synced, before its head is named",
 }

@@ -19,10 +19,10 @@ pub(crate) fn clean(dir: &Path) -> Result<(), Failure> {
     }
     let is_ours = dir.join(MARK).is_file();
     if !is_ours && fs::read_dir(dir)?.next().is_some() {
-        return Err(format!("{} is none of a rig's folders, and stays", dir.display()).into());
+        return Err(format!("{} is not a folder of the rig: not removed", dir.display()).into());
     }
     if is_ours && PosixStorage::open(dir)?.is_locked(MARK)? {
-        return Err(format!("a rig works in {}: end it first", dir.display()).into());
+        return Err(format!("a rig is running in {}: end it first", dir.display()).into());
     }
     let own = std::process::id();
     for number in processes().into_iter().filter(|number| *number != own && runs(*number, dir)) {

@@ -122,7 +122,7 @@ impl Drill<'_> {
         if count == 0 {
             // A drill that has looked at nothing is not to pass.
             let what = format!("no flush returned before the cut of cycle {number}");
-            return Err(format!("{what}; give --seconds more").into());
+            return Err(format!("{what}; increase --seconds").into());
         }
         self.promised.extend(promised);
         let mut dump = None;
@@ -144,7 +144,7 @@ impl Drill<'_> {
             return Ok(());
         }
         let says = text("says");
-        Err(format!("the server is not armed: {says}; give --hold-up more, or --delay less").into())
+        Err(format!("the server is not armed: {says}; increase --hold-up, or lower --delay").into())
     }
 
     fn is_stopped(&self) -> bool {

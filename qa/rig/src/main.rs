@@ -52,7 +52,7 @@ mod writer;
 
 use std::process::ExitCode;
 
-/// As scripts know it: nothing was tried, which is neither good nor bad.
+/// Exit code: nothing was tested.
 const SKIPPED: u8 = 77;
 
 #[cfg(target_os = "linux")]
@@ -63,6 +63,7 @@ fn main() -> ExitCode {
 #[cfg(not(target_os = "linux"))]
 fn main() -> ExitCode {
     use std::io::Write;
-    let _ = std::io::stderr().write_all(b"SKIPPED, nothing was tried: this rig knows Linux only\n");
+    let _ =
+        std::io::stderr().write_all(b"SKIPPED, nothing was tested: this rig knows Linux only\n");
     ExitCode::from(SKIPPED)
 }

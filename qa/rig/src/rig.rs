@@ -62,7 +62,7 @@ fn with(
 }
 
 fn skip(why: &str) -> u8 {
-    say(&format!("SKIPPED, nothing was tried: {why}"));
+    say(&format!("SKIPPED, nothing was tested: {why}"));
     SKIPPED
 }
 

@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "deadlock")]
-    fn time_that_flows_wakes_nobody_who_waits_without_a_time() {
+    fn flowing_time_does_not_wake_a_task_that_waits_without_a_time() {
         scheduled(|| {
             flow();
             sleep(SECOND);

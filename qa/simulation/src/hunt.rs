@@ -23,7 +23,7 @@ struct Finding {
 }
 
 /// Does what is asked; whether nothing was found.
-pub(crate) fn run_asked(arguments: &Arguments) -> io::Result<bool> {
+pub(crate) fn run_requested(arguments: &Arguments) -> io::Result<bool> {
     let clock = SystemClock::new();
     let mut sum = Sum::default();
     if let Some(text) = &arguments.plan {

@@ -55,7 +55,7 @@ Exit codes: 0 nothing found, 1 a finding, 2 usage.";
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    match hunt::run_asked(&arguments) {
+    match hunt::run_requested(&arguments) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {

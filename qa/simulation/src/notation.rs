@@ -128,7 +128,7 @@ impl FromStr for Plan {
         let mut parts = text.split('|');
         let head: Vec<&str> = parts.next().unwrap_or_default().split_whitespace().collect();
         let [_, seed, layout, segment_max] = head.as_slice() else {
-            return Err(format!("no plan begins with {head:?}"));
+            return Err(format!("a plan does not begin with {head:?}"));
         };
         Ok(Self {
             seed: hex(seed)?,
@@ -206,7 +206,7 @@ impl Life {
                 let scheme = said.parse().map_err(|why| format!("{why}"))?;
                 self.beside = Beside::On(scheme);
             }
-            _ => return Err(format!("{word} is no option of a life")),
+            _ => return Err(format!("{word} is not an option of a life")),
         }
         Ok(())
     }
@@ -244,7 +244,7 @@ impl End {
             "kill" => Self::Kill(number(step)?),
             "power" => Self::Power(number(step)?, Cut::read(words)?),
             "detach" => Self::Detach(number(step)?, Cut::read(words)?),
-            _ => return Err(format!("{word} is no end of a life")),
+            _ => return Err(format!("{word} is not an end of a life")),
         })
     }
 }
@@ -284,7 +284,7 @@ impl FromStr for Act {
             "v" => Self::Verify,
             "y" => Self::Copy,
             "z" => Self::Rest(number(rest)?),
-            _ => return Err(format!("{word} is no act")),
+            _ => return Err(format!("{word} is not an act")),
         })
     }
 }

@@ -28,7 +28,7 @@ fn a_plan_is_read_back_from_its_text() {
 }
 
 #[test]
-fn what_is_no_plan_is_refused() {
+fn text_that_is_not_a_plan_is_refused() {
     for text in ["", "seed", "seed 1 binary x", "seed 1 binary 5120 | synced ; b7 ; ; close"] {
         assert!(text.parse::<Plan>().is_err(), "{text}");
     }

@@ -21,15 +21,15 @@ const HELP: &str = "\
 Usage: seawall-syscalls [--all | --every N] [--only CALL]... [--workload NAME]...
                         [--dir DIR] [--jobs N]
 
-Fails the system calls of six workloads, each call once in each way, and looks at what is left:
+Fails the system calls of six workloads, each call once in each way, and checks the log afterwards:
 binary-1, binary-4, readable-1, readable-4 (layout and threads), binary-1-parity and
-readable-1-parity (with parity beside the segments). Without --all only every 25th
-call of a kind. The logs are made in DIR, or where temporary files are.
+readable-1-parity (with parity beside the segments). Without --all, only every 25th call of a kind
+fails. The logs are made in DIR, by default the directory for temporary files.
 
-Exit codes: 0 all promises hold, 1 one is broken, 2 usage, 77 this machine does not let us trace
+Exit codes: 0 all promises hold, 1 one is broken, 2 usage, 77 tracing is not permitted here
 ";
 
-/// Does what the arguments say.
+/// Runs the command line.
 pub(super) fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -49,9 +49,7 @@ pub(super) fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            say(&format!(
-                "SKIPPED, nothing was tried: this machine does not let us trace: {error}"
-            ));
+            say(&format!("SKIPPED, nothing was tested: tracing is not permitted here: {error}"));
             ExitCode::from(SKIPPED)
         }
         Err(error) => {
@@ -61,7 +59,7 @@ pub(super) fn main() -> ExitCode {
     }
 }
 
-/// The workload's process: it begins when it is told to.
+/// The workload's process: starts after a byte on standard input.
 fn begin(folder: &Path, name: &str) -> ExitCode {
     let Some(config) = Config::named(name) else { return ExitCode::from(2) };
     let mut word = [0];
@@ -119,7 +117,7 @@ fn run(plan: &Plan) -> io::Result<bool> {
     )?;
     say(&format!("{} s", clock.now().as_secs()));
     if sum.struck == 0 {
-        return Err(io::Error::other("no call failed: nothing was tried"));
+        return Err(io::Error::other("no call failed: nothing was tested"));
     }
     Ok(sum.broken == 0)
 }

@@ -120,50 +120,50 @@ pub(super) fn reach(scene: &mut Scene<'_>) -> Option<()> {
     scene.zero(&place.file, place.payload()..place.payload() + reach)
 }
 
-/// A bit of a record that is nothing but zeros.
+/// Flips a bit of the record of zeros.
 pub(super) fn bit_in_zeros(scene: &mut Scene<'_>) -> Option<()> {
     let place = scene.sample.place(ZEROS)?.clone();
     scene.flip(&place.file, place.payload() + 2000, 0)
 }
 
-/// How long the batch is: nothing.
+/// Sets the length of a batch to zero.
 pub(super) fn batch_length_zero(scene: &mut Scene<'_>) -> Option<()> {
     let Place { file, batch, .. } = scene.middle()?;
     scene.zero(&file, batch.start + BATCH_LENGTH.start..batch.start + BATCH_LENGTH.end)
 }
 
-/// How long the batch is: 128 MiB more, the highest bit that is not a flag.
+/// Sets the highest length bit of a batch that is not a flag: 128 MiB more.
 pub(super) fn batch_length_bit(scene: &mut Scene<'_>) -> Option<()> {
     let Place { file, batch, .. } = scene.middle()?;
     scene.flip(&file, batch.start + BATCH_LENGTH.end - 1, 3)
 }
 
-/// How long the record is: nothing.
+/// Sets the length of a record to zero.
 pub(super) fn record_length_zero(scene: &mut Scene<'_>) -> Option<()> {
     let Place { file, batch, .. } = scene.middle()?;
     scene.zero(&file, batch.start + RECORD_LENGTH.start..batch.start + RECORD_LENGTH.end)
 }
 
-/// How long the record is: 1 GiB more, the highest bit that is not a flag.
+/// Sets the highest length bit of a record that is not a flag: 1 GiB more.
 pub(super) fn record_length_bit(scene: &mut Scene<'_>) -> Option<()> {
     let Place { file, batch, .. } = scene.middle()?;
     scene.flip(&file, batch.start + RECORD_LENGTH.end - 1, 6)
 }
 
-/// Neighbours on the device.
+/// Swaps two neighbouring sectors.
 pub(super) fn swapped_sectors(scene: &mut Scene<'_>) -> Option<()> {
     let place = scene.middle()?;
     let first = sector(&place);
     scene.swap(&place.file, first.clone(), first.end..first.end + SECTOR)
 }
 
-/// Two batches of one size.
+/// Swaps two batches of the same size.
 pub(super) fn swapped_batches(scene: &mut Scene<'_>) -> Option<()> {
     let (place, next) = (scene.middle()?, scene.sample.place(MIDDLE + 1)?);
     scene.swap(&place.file, place.batch, next.batch.clone())
 }
 
-/// A write that landed in the wrong place.
+/// Copies a batch over the next one, like a misdirected write.
 pub(super) fn copied_batch(scene: &mut Scene<'_>) -> Option<()> {
     let (place, next) = (scene.middle()?, scene.sample.place(MIDDLE + 1)?);
     let bytes = scene.image.part(&place.file, place.batch)?.to_vec();
@@ -171,45 +171,45 @@ pub(super) fn copied_batch(scene: &mut Scene<'_>) -> Option<()> {
     Some(())
 }
 
-/// The newest file ends within the last record.
+/// Truncates the newest file within the last record.
 pub(super) fn tail_cut(scene: &mut Scene<'_>) -> Option<()> {
     let place = scene.last()?;
     scene.image.file_mut(&place.file)?.truncate(place.batch.end - 100);
     Some(())
 }
 
-/// The end of the last record.
+/// Zeroes the end of the last record.
 pub(super) fn tail_zeros(scene: &mut Scene<'_>) -> Option<()> {
     let place = scene.last()?;
     scene.zero(&place.file, place.batch.end - 100..place.batch.end)
 }
 
-/// A bit of the last record.
+/// Flips a bit of the last record.
 pub(super) fn tail_bit(scene: &mut Scene<'_>) -> Option<()> {
     let place = scene.last()?;
     scene.flip(&place.file, place.payload() + 100, 3)
 }
 
-/// A bit of a record of which only the ten after it tell that it was durable.
+/// Flips a bit of a record that only the next ten records confirm.
 pub(super) fn near_tail_bit(scene: &mut Scene<'_>) -> Option<()> {
     let place = scene.sample.place(RECORDS - 10)?.clone();
     scene.flip(&place.file, place.payload() + 100, 3)
 }
 
-/// The newest file ends where one of its records began.
+/// Truncates the newest file at the start of a record.
 pub(super) fn newest_cut(scene: &mut Scene<'_>) -> Option<()> {
     let place = scene.sample.place(RECORDS - 100)?.clone();
     scene.image.file_mut(&place.file)?.truncate(place.batch.start);
     Some(())
 }
 
-/// Where a sector begins within the last batch.
+/// Offset of the first sector that starts within the last batch.
 fn tear(place: &Place) -> Option<usize> {
     let boundary = place.batch.start.next_multiple_of(SECTOR);
     place.batch.contains(&boundary).then_some(boundary)
 }
 
-/// The last write, of which only the first sector reached the device.
+/// Removes all but the first sector of the last write.
 pub(super) fn torn_end(scene: &mut Scene<'_>) -> Option<()> {
     let place = scene.last()?;
     // A write within one sector cannot be torn.
@@ -217,20 +217,20 @@ pub(super) fn torn_end(scene: &mut Scene<'_>) -> Option<()> {
     scene.zero(&place.file, boundary..place.batch.end)
 }
 
-/// The last write, of which the first sector did not reach the device.
+/// Removes the first sector of the last write.
 pub(super) fn torn_start(scene: &mut Scene<'_>) -> Option<()> {
     let place = scene.last()?;
     let Some(boundary) = tear(&place) else { return Some(()) };
     scene.zero(&place.file, place.batch.start..boundary)
 }
 
-/// The last write, of which nothing reached the device, whatever its sync said.
+/// Removes the last write, as a device that lies about syncs does.
 pub(super) fn dropped_write(scene: &mut Scene<'_>) -> Option<()> {
     let place = scene.last()?;
     scene.zero(&place.file, place.batch)
 }
 
-/// The last writes, of which nothing is there any more: less than one fault may take.
+/// Removes the last writes: fewer bytes than one fault may destroy.
 pub(super) fn dropped_writes(scene: &mut Scene<'_>) -> Option<()> {
     for lsn in RECORDS - 199..=RECORDS {
         let Place { file, batch, .. } = scene.sample.place(lsn)?.clone();
@@ -239,25 +239,25 @@ pub(super) fn dropped_writes(scene: &mut Scene<'_>) -> Option<()> {
     Some(())
 }
 
-/// The first segment.
+/// Removes the first segment.
 pub(super) fn oldest_missing(scene: &mut Scene<'_>) -> Option<()> {
     let file = scene.segment(0)?;
     scene.image.remove(&file).map(drop)
 }
 
-/// The second of several segments.
+/// Removes the second segment.
 pub(super) fn middle_missing(scene: &mut Scene<'_>) -> Option<()> {
     let file = scene.segment(1)?;
     scene.image.remove(&file).map(drop)
 }
 
-/// The last segment.
+/// Removes the last segment.
 pub(super) fn newest_missing(scene: &mut Scene<'_>) -> Option<()> {
     let file = scene.newest()?;
     scene.image.remove(&file).map(drop)
 }
 
-/// A segment under the name that the next one would have.
+/// Copies the newest segment to the name of the next one.
 pub(super) fn duplicated(scene: &mut Scene<'_>) -> Option<()> {
     let copy = scene.image.file(&scene.newest()?)?.clone();
     let next = u64::try_from(scene.sample.image.segments().count()).ok()? + 1;
@@ -265,14 +265,14 @@ pub(super) fn duplicated(scene: &mut Scene<'_>) -> Option<()> {
     Some(())
 }
 
-/// A segment over the one after it.
+/// Copies a segment over the next one.
 pub(super) fn over_neighbour(scene: &mut Scene<'_>) -> Option<()> {
     let copy = scene.image.file(&scene.segment(1)?)?.clone();
     scene.image.put(&scene.segment(2)?, copy);
     Some(())
 }
 
-/// The newest segment as it was some records ago.
+/// Replaces the newest segment by an older copy of itself.
 pub(super) fn rolled_back(scene: &mut Scene<'_>) -> Option<()> {
     let file = scene.newest()?;
     let before = scene.sample.earlier.file(&file)?.clone();
@@ -280,7 +280,7 @@ pub(super) fn rolled_back(scene: &mut Scene<'_>) -> Option<()> {
     Some(())
 }
 
-/// The segment of this name from another log.
+/// Replaces a segment by one of another log.
 pub(super) fn foreign(scene: &mut Scene<'_>) -> Option<()> {
     let file = scene.segment(1)?;
     let theirs = scene.other.image.file(&file)?.clone();
@@ -288,13 +288,13 @@ pub(super) fn foreign(scene: &mut Scene<'_>) -> Option<()> {
     Some(())
 }
 
-/// The header of a segment.
+/// Zeroes the header of a segment.
 pub(super) fn header_zeros(scene: &mut Scene<'_>) -> Option<()> {
     let file = scene.segment(1)?;
     scene.zero(&file, 0..SEGMENT_HEADER_SIZE)
 }
 
-/// The header of the newest segment.
+/// Zeroes the header of the newest segment.
 pub(super) fn newest_header_zeros(scene: &mut Scene<'_>) -> Option<()> {
     let file = scene.newest()?;
     scene.zero(&file, 0..SEGMENT_HEADER_SIZE)
@@ -305,121 +305,121 @@ fn slot(index: usize) -> Option<Range<usize>> {
     Some(start..start + 208)
 }
 
-/// One of the manifest's two slots.
+/// Damages one of the manifest's two slots.
 pub(super) fn one_slot(scene: &mut Scene<'_>) -> Option<()> {
     scene.spoil(MANIFEST, slot(1)?)
 }
 
-/// Both of them.
+/// Damages both slots of the manifest.
 pub(super) fn both_slots(scene: &mut Scene<'_>) -> Option<()> {
     scene.spoil(MANIFEST, slot(0)?)?;
     scene.spoil(MANIFEST, slot(1)?)
 }
 
-/// The whole file.
+/// Removes the manifest.
 pub(super) fn no_manifest(scene: &mut Scene<'_>) -> Option<()> {
     scene.image.remove(MANIFEST).map(drop)
 }
 
 const BLOCK: usize = 4096;
 
-/// A block of a file, where it begins.
+/// The block with the byte at `at`.
 fn block(at: usize) -> Range<usize> {
     let start = at / BLOCK * BLOCK;
     start..start + BLOCK
 }
 
 impl Scene<'_> {
-    /// A block of the second segment.
+    /// Zeroes a block of the second segment.
     fn zero_block(&mut self, number: usize) -> Option<()> {
         let file = self.segment(1)?;
         self.zero(&file, block(number * BLOCK))
     }
 }
 
-/// The block with the header of a segment.
+/// Zeroes the block with the header of a segment.
 pub(super) fn header_block(scene: &mut Scene<'_>) -> Option<()> {
     scene.zero_block(0)
 }
 
-/// The block with the header of the newest segment.
+/// Zeroes the block with the header of the newest segment.
 pub(super) fn newest_header_block(scene: &mut Scene<'_>) -> Option<()> {
     let file = scene.newest()?;
     scene.zero(&file, block(0))
 }
 
-/// The block of a mark slot.
+/// Overwrites the block of a mark slot.
 pub(super) fn mark_block(scene: &mut Scene<'_>) -> Option<()> {
     let file = scene.newest()?;
     scene.spoil(&file, block(BLOCK))
 }
 
-/// The block with the seal of a segment.
+/// Zeroes the block with the seal of a segment.
 pub(super) fn seal_block(scene: &mut Scene<'_>) -> Option<()> {
     scene.zero_block(3)
 }
 
-/// A block of the gap.
+/// Overwrites a block of the gap.
 pub(super) fn gap_block(scene: &mut Scene<'_>) -> Option<()> {
     let file = scene.segment(1)?;
     scene.spoil(&file, block(4 * BLOCK))
 }
 
-/// The block where the records of a segment begin.
+/// Zeroes the block where the records of a segment begin.
 pub(super) fn first_block(scene: &mut Scene<'_>) -> Option<()> {
     let start = usize::try_from(Geometry::DEFAULT.data_start()).ok()?;
     scene.zero_block(start / BLOCK)
 }
 
-/// The block where the last record ends.
+/// Zeroes the block where the last record ends.
 pub(super) fn last_block(scene: &mut Scene<'_>) -> Option<()> {
     let place = scene.last()?;
     scene.zero(&place.file, block(place.batch.end - 1))
 }
 
-/// As many as there is parity for, apart from each other.
+/// Zeroes as many blocks of a stripe as parity can restore, apart from each other.
 pub(super) fn two_blocks(scene: &mut Scene<'_>) -> Option<()> {
     let start = usize::try_from(Geometry::DEFAULT.data_start()).ok()? / BLOCK;
     scene.zero_block(start + 1)?;
     scene.zero_block(start + 11)
 }
 
-/// One more than there is parity for, side by side.
+/// Zeroes one block more than parity can restore, side by side.
 pub(super) fn three_blocks(scene: &mut Scene<'_>) -> Option<()> {
     let start = usize::try_from(Geometry::DEFAULT.data_start()).ok()? / BLOCK;
     (start + 1..=start + 3).try_for_each(|number| scene.zero_block(number))
 }
 
-/// The parity beside the record in the middle.
+/// The name of the parity file of the segment in the middle.
 fn parity_of_middle(scene: &Scene<'_>) -> Option<String> {
     let name = scene.middle()?.file.replace(".seg", ".parity");
     scene.image.file(&name).map(|_| name)
 }
 
-/// No parity for a segment.
+/// Removes the parity file of a segment.
 pub(super) fn parity_missing(scene: &mut Scene<'_>) -> Option<()> {
     let file = parity_of_middle(scene)?;
     scene.image.remove(&file).map(drop)
 }
 
-/// Nothing of the parity of a segment is what it was.
+/// Overwrites the whole parity file of a segment.
 pub(super) fn parity_garbage(scene: &mut Scene<'_>) -> Option<()> {
     let file = parity_of_middle(scene)?;
     let length = scene.image.file(&file)?.len();
     scene.spoil(&file, 0..length)
 }
 
-/// Then there is nothing that could help.
+/// Overwrites the parity, and flips a bit that it would have restored.
 pub(super) fn parity_garbage_and_bit(scene: &mut Scene<'_>) -> Option<()> {
     parity_garbage(scene)?;
     record_bit(scene)
 }
 
-/// A bit of the record in the middle, and one of a block of the parity that helps.
+/// Flips a bit of the record in the middle, and one of a parity block of its stripe.
 pub(super) fn both_bits(scene: &mut Scene<'_>) -> Option<()> {
     let (file, place) = (parity_of_middle(scene)?, scene.middle()?);
     let start = usize::try_from(Geometry::DEFAULT.data_start()).ok()?;
-    // After two blocks of heads, slots of what is known and two blocks: format.md section 10.
+    // Two blocks of heads, then slots of checksums and two parity blocks: format.md section 10.
     let known = (32 + 4 * 18_usize).next_multiple_of(8);
     let slot = 2 * BLOCK + (place.payload() - start) / (16 * BLOCK) * (known + 2 * BLOCK);
     scene.flip(&file, slot + known + 100, 5)?;

@@ -1,4 +1,4 @@
-//! The files of a log in memory, so that a change is a few lines and the truth can be compared.
+//! The files of a log in memory.
 
 use seawall::format::SegmentId;
 use seawall_io::{Access, PosixStorage, Storage};
@@ -7,7 +7,7 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 
-/// What is never evidence, or belongs to the process that wrote: gone after a power cut.
+/// Files of the running writer, which do not survive a power cut.
 const OF_ONE_RUN: [&str; 2] = ["live", "lock"];
 
 /// The files of a log as a power cut or a shutdown leaves them.
@@ -33,7 +33,7 @@ impl Image {
         Ok(image)
     }
 
-    /// Writes them into a folder that holds none.
+    /// Writes them to an empty folder.
     pub(super) fn write(&self, folder: &Path) -> io::Result<()> {
         let storage = PosixStorage::open(folder)?;
         for (name, bytes) in &self.files {
@@ -68,12 +68,12 @@ impl Image {
         self.files.get_mut(name)?.get_mut(range)
     }
 
-    /// Puts a file there, whatever was.
+    /// Adds a file, or replaces it.
     pub(super) fn put(&mut self, name: &str, bytes: Vec<u8>) {
         self.files.insert(name.to_owned(), bytes);
     }
 
-    /// Takes a file away.
+    /// Removes a file.
     pub(super) fn remove(&mut self, name: &str) -> Option<Vec<u8>> {
         self.files.remove(name)
     }

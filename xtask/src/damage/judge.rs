@@ -1,4 +1,4 @@
-//! Which promises a look at a damaged log shows to be broken.
+//! Which promises the results for a damaged log break.
 
 use super::look::{Opened, Reading, Seen};
 use super::sample::numbers;
@@ -7,23 +7,22 @@ use seawall::damage::{Damage, Lost};
 use seawall::verify::Verdict;
 use std::collections::BTreeSet;
 
-/// What is known of the change, and what may be asked of the log.
+/// The effect of a change, and what is required of the log.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Truth {
-    /// Records whose bytes the change touched, or the header of their file: all others can be
-    /// read.
+    /// Records whose bytes, or whose file header, the change touched: all others must be readable.
     pub(super) touched: BTreeSet<Lsn>,
-    /// Records that may be missing under a verdict that says one cannot know.
+    /// Records that may be missing if the verdict is `unsure` or `torn`.
     pub(super) window: BTreeSet<Lsn>,
-    /// Nothing is left in the log that could tell.
+    /// Nothing in the log shows the loss.
     pub(super) is_blind: bool,
-    /// A log that opens by itself.
+    /// The log must open without help.
     pub(super) must_open: bool,
     /// Parity must restore everything.
     pub(super) must_mend: bool,
 }
 
-/// Each promise that is broken, in words. None is what a log is for.
+/// One sentence for each broken promise.
 pub(super) fn broken(truth: &Truth, seen: &Seen) -> Vec<String> {
     let mut found = vec![];
     reading(truth, seen, &mut found);
@@ -49,7 +48,7 @@ fn mending(seen: &Seen, found: &mut Vec<String>) {
     }
 }
 
-/// How many records that are named as lost are read all the same.
+/// Number of records that are reported as lost but can be read.
 pub(super) fn named_in_vain(seen: &Seen) -> usize {
     seen.reader.intact.iter().filter(|lsn| is_named(lost(&seen.damage), **lsn)).count()
 }

@@ -1,4 +1,4 @@
-//! What the library says of a damaged log, asked in four ways, and whether that is the truth.
+//! Uses a damaged log in four ways and records the results.
 
 use super::image::Image;
 use super::sample::{RECORDS, options, payload};
@@ -13,47 +13,47 @@ use std::path::Path;
 /// After this many errors a reader counts as looping.
 const ERRORS_MAX: usize = 1000;
 
-/// What was seen of a damaged log.
+/// The results for a damaged log.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     pub(super) verdict: Verdict,
-    /// What `verify` names.
+    /// The damage that `verify` reports.
     pub(super) damage: Vec<Damage>,
-    /// How many places `verify` saw put right from parity.
+    /// Number of places that `verify` restored from parity.
     pub(super) mended: usize,
-    /// Where the tail begins and how many bytes it has, if that is of interest.
+    /// Segment, offset and length of a torn or ambiguous tail.
     pub(super) tail: Option<(u64, u64, u64)>,
     /// A reader that skips damage, without a writer.
     pub(super) reader: Reading,
     /// An ordinary open for append.
     pub(super) open: Opened,
-    /// The same, `strict`.
+    /// A strict open for append.
     pub(super) strict: Opened,
 }
 
-/// What was read.
+/// The records that were read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Reading {
-    /// Bit for bit what was written.
+    /// Records with exactly the bytes that were written.
     pub(super) intact: BTreeSet<Lsn>,
-    /// Anything else that was delivered: other bytes, another order, records that never were.
+    /// Other records: other bytes, another order, or never written.
     pub(super) wrong: Vec<Lsn>,
-    /// What errors on the way named as lost.
+    /// Records that errors reported as lost.
     pub(super) lost: Vec<Lost>,
-    /// What should not happen at all.
+    /// Failures that must not happen.
     pub(super) troubles: Vec<String>,
 }
 
-/// What came of an open for append.
+/// The result of an open for append.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Opened {
-    /// What was read then; the log took another record and was sound after.
+    /// The records read afterwards; another append succeeded and left the log undamaged.
     Yes(Reading),
-    /// Refused, and why.
+    /// The open was refused, with this error.
     No(String),
 }
 
-/// Asks in four ways, each on a copy of its own.
+/// Uses the log in four ways, each on its own copy.
 pub(super) fn look(image: &Image) -> io::Result<Seen> {
     let scratch = Scratch::new()?;
     image.write(scratch.path())?;
@@ -122,7 +122,7 @@ fn open(image: &Image, (mode, sound): (OpenMode, Verdict)) -> io::Result<Opened>
     Ok(Opened::Yes(reading))
 }
 
-/// Whether the log takes a record and is as sound then.
+/// Whether an append succeeds and leaves the log as it should be.
 fn goes_on(log: Log<[u8], Raw>, folder: &Path, sound: Verdict) -> Result<(), String> {
     log.append(b"and on").map_err(|error| error.to_string())?;
     log.close().map_err(|error| error.to_string())?;

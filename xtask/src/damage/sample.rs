@@ -1,4 +1,4 @@
-//! The logs that are damaged: 2,000 records each, of which every byte is known.
+//! The logs to damage: 2,000 records each, with known bytes.
 
 use super::image::Image;
 use super::scratch::Scratch;
@@ -11,32 +11,32 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 
-/// How many records a log holds.
+/// Number of records in a log.
 pub(super) const RECORDS: u64 = 2000;
 const RECORD_SIZE: usize = 256;
-/// The record that is one block of zeros, as legitimate as any other.
+/// The record that contains only zeros.
 pub(super) const ZEROS: u64 = 700;
 const ZEROS_SIZE: usize = 4096;
 /// The record that damage in the middle hits.
 pub(super) const MIDDLE: u64 = 900;
 /// The older copy is taken after this many records: the rest is more than the window of `Synced`.
 const EARLIER: u64 = 1750;
-/// So small that the log has four of them. The rest of the geometry is what users have.
+/// So small that the log has four segments. The rest of the geometry is the default.
 const SEGMENT_SIZE: u64 = 256 << 10;
 
 /// How the writing of a log ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// It was closed.
+    /// The log was closed.
     Closed,
     /// The power was cut after the last acknowledgement: nothing confirms the last record.
     Crashed,
-    /// As before, and then it was opened and closed.
+    /// As `Crashed`, and then the log was opened and closed.
     Again,
 }
 
 impl End {
-    /// A word for it.
+    /// The name in tables.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Closed => "closed",
@@ -51,12 +51,12 @@ impl End {
 pub(super) struct Sample {
     pub(super) end: End,
     pub(super) image: Image,
-    /// The same log some records before.
+    /// The same log, some records earlier.
     pub(super) earlier: Image,
     places: Vec<Place>,
 }
 
-/// Where a record is: alone in its batch.
+/// The place of a record, which is alone in its batch.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     pub(super) lsn: Lsn,
@@ -66,13 +66,13 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Where its payload begins.
+    /// Offset of its payload.
     pub(super) fn payload(&self) -> usize {
         self.batch.start + batch::HEADER_SIZE + frame::HEADER_SIZE
     }
 }
 
-/// How logs are opened here; the same for all.
+/// Options of every log here.
 pub(super) fn options() -> Options {
     // Neither marks nor spare files: what a look finds must not depend on the machine's pace.
     Options::new()
@@ -82,7 +82,7 @@ pub(super) fn options() -> Options {
         .preallocate(false)
 }
 
-/// What record `lsn` holds: no two have the same.
+/// The payload of record `lsn`; no two are equal.
 pub(super) fn payload(lsn: Lsn) -> Vec<u8> {
     if lsn.get() == ZEROS {
         return vec![0; ZEROS_SIZE];
@@ -90,7 +90,7 @@ pub(super) fn payload(lsn: Lsn) -> Vec<u8> {
     noise(lsn.get()).take(RECORD_SIZE).collect()
 }
 
-/// Bytes that look like nothing and follow from a seed.
+/// Pseudo-random bytes from a seed.
 pub(super) fn noise(seed: u64) -> impl Iterator<Item = u8> {
     let mut state = seed;
     std::iter::repeat_with(move || {
@@ -107,7 +107,7 @@ pub(super) fn numbers() -> impl DoubleEndedIterator<Item = Lsn> {
 }
 
 impl Sample {
-    /// Writes the log with the library, every record synced on its own.
+    /// Writes the log, syncing each record.
     pub(super) fn make(end: End, parity: Option<Parity>) -> io::Result<Self> {
         let scratch = Scratch::new()?;
         let folder = scratch.path();
@@ -142,7 +142,7 @@ impl Sample {
         self.places.last()
     }
 
-    /// The records whose batch is not what it was, or whose segment is not: those may be lost.
+    /// The records whose batch or segment header has changed: those may be lost.
     pub(super) fn touched(&self, now: &Image) -> BTreeSet<Lsn> {
         let is_same = |place: &Place, range: &Range<usize>| {
             let before = self.image.part(&place.file, range.clone());
@@ -176,7 +176,7 @@ fn crashed(folder: &Path) -> io::Result<Image> {
     Ok(image)
 }
 
-/// The same, opened once and closed.
+/// The log after another open and close.
 fn again(image: &Image) -> io::Result<Image> {
     let scratch = Scratch::new()?;
     image.write(scratch.path())?;
@@ -185,7 +185,7 @@ fn again(image: &Image) -> io::Result<Image> {
     Image::read(scratch.path())
 }
 
-/// Finds each record by its payload, so that the truth rests on bytes and not on the library.
+/// Finds each record by its payload, independently of the library.
 fn places(image: &Image) -> Option<Vec<Place>> {
     let start = usize::try_from(Geometry::DEFAULT.data_start()).ok()?;
     let mut files = image.segments();

@@ -1,20 +1,20 @@
-//! A folder for the files of one look, removed at its end.
+//! A temporary folder.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{fs, io};
 
-/// How many were made by this process: no two have one name.
+/// Counts the folders of this process, so that their names differ.
 static MADE: AtomicU64 = AtomicU64::new(0);
 
-/// A fresh folder; dropping it removes it with all that is in it.
+/// A new folder; dropping it removes it with its content.
 #[derive(Debug)]
 pub(super) struct Scratch {
     path: PathBuf,
 }
 
 impl Scratch {
-    /// Makes one among the machine's temporary files, which `TMPDIR` says.
+    /// Creates one below `TMPDIR`.
     pub(super) fn new() -> io::Result<Self> {
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let name = format!("seawall-damage-{}-{number}", std::process::id());
@@ -23,7 +23,7 @@ impl Scratch {
         Ok(Self { path })
     }
 
-    /// Where it is.
+    /// The path.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

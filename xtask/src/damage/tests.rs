@@ -122,7 +122,7 @@ fn only_the_window_is_excused_and_only_by_a_verdict_that_says_so() {
 }
 
 #[test]
-fn an_open_takes_no_log_of_which_records_are_missing() {
+fn an_open_refuses_a_log_that_lacks_records() {
     let truth = touched(lost(7, 7));
     let seen = Seen { open: Opened::Yes(without(lost(7, 7))), ..honest(lost(7, 7)) };
     says(&truth, &seen, "record 7: missing after an open");
@@ -131,7 +131,7 @@ fn an_open_takes_no_log_of_which_records_are_missing() {
 }
 
 #[test]
-fn a_torn_write_opens_by_itself_and_goes_on() {
+fn a_log_with_a_torn_write_opens_and_continues() {
     let truth = Truth { must_open: true, ..touched(lost(2000, 2000)) };
     says(&truth, &honest(lost(2000, 2000)), "must not need help");
     let mut seen = sound();
@@ -141,7 +141,7 @@ fn a_torn_write_opens_by_itself_and_goes_on() {
 }
 
 #[test]
-fn what_parity_can_mend_is_mended() {
+fn damage_that_parity_can_restore_is_restored() {
     let truth = Truth { must_mend: true, ..touched(lost(7, 9)) };
     assert_eq!(broken(&truth, &sound()), Vec::<String>::new());
     let seen = honest(lost(7, 9));

@@ -18,11 +18,11 @@ pub(super) fn unfinished(tree: &[Source]) -> Vec<Breach> {
     let mut found = Vec::new();
     for source in tree.iter().filter(|source| source.is_rust()) {
         for pattern in UNFINISHED {
-            found.extend(in_file(source, source.find(pattern), "finish it, or take it out"));
+            found.extend(in_file(source, source.find(pattern), "finish it, or remove it"));
         }
         let noted = source.lines().filter(|(_, text)| has_note(text)).map(|(line, _)| line);
         let noted: Vec<usize> = noted.collect();
-        found.extend(in_file(source, noted, "mend it now, or write down in docs why not"));
+        found.extend(in_file(source, noted, "fix it now, or write down in docs why not"));
     }
     found
 }
@@ -35,7 +35,7 @@ fn has_note(text: &str) -> bool {
 pub(super) fn casts(tree: &[Source]) -> Vec<Breach> {
     let ours = tree.iter().filter(|source| source.is_ours());
     ours.flat_map(|source| {
-        in_file(source, cast_lines(source), "use `from` or `try_from`, which cannot cut off")
+        in_file(source, cast_lines(source), "use `from` or `try_from`, which cannot truncate")
     })
     .collect()
 }
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_to_mend_it_later_are_found_in_comments() {
+    fn notes_to_fix_it_later_are_found_in_comments() {
         for note in NOTES {
             assert_eq!(caught(unfinished, RUST, &format!("// {note}: slow\n")), [1]);
             assert_eq!(caught(unfinished, RUST, &format!("// a{note}\n")), NOWHERE);

@@ -17,7 +17,7 @@ pub(super) fn links(tree: &[Source]) -> Vec<Breach> {
     for source in tree.iter().filter(|source| source.extension() == "md") {
         for (line, target) in relative_links(&source.text) {
             if resolve(&source.path, &target).is_none_or(|path| !exists(&path)) {
-                let advice = format!("`{target}` leads nowhere: mend the link");
+                let advice = format!("`{target}` does not exist: fix the link");
                 found.push((source.path.clone(), line, advice));
             }
         }

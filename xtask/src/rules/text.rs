@@ -16,7 +16,7 @@ const TALK_OF_THE_WORK: &[&str] =
 pub(super) fn first_line(tree: &[Source]) -> Vec<Breach> {
     let ours = tree.iter().filter(|source| source.is_ours());
     ours.filter(|source| !source.text.starts_with("//! "))
-        .flat_map(|source| in_file(source, [1], "begin with a `//!` line that says the idea"))
+        .flat_map(|source| in_file(source, [1], "begin with a `//!` line that names the idea"))
         .collect()
 }
 
@@ -87,7 +87,7 @@ mod tests {
     const RUST: &str = "crates/a/src/a.rs";
 
     #[test]
-    fn a_file_without_its_idea_is_found() {
+    fn a_file_without_a_first_doc_line_is_found() {
         assert_eq!(caught(first_line, RUST, "use a;\n"), [1]);
         assert_eq!(caught(first_line, RUST, "//! A.\nuse a;\n"), NOWHERE);
         assert_eq!(caught(first_line, "README.md", "use a;\n"), NOWHERE);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn talk_of_how_the_work_was_organised_is_found() {
+    fn words_about_how_the_work_was_organised_are_found() {
         for talk in TALK_OF_THE_WORK {
             assert_eq!(caught(words, "a.txt", &format!("A {}s\n", talk.to_uppercase())), [1]);
         }

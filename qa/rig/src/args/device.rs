@@ -98,22 +98,22 @@ impl FromStr for Share {
             (Some(uri), Some(number), Some(above)) => {
                 Ok(Self { uri: uri.to_owned(), number, above })
             }
-            _ => Err("this is for the drill itself".to_owned()),
+            _ => Err("only the drill itself uses this option".to_owned()),
         }
     }
 }
 
-/// Which of the drills, one at most.
+/// The kind of drill.
 #[derive(Clone, Copy, Debug, Args)]
 #[group(multiple = false)]
 pub(crate) struct DrilledKind {
-    /// SIGPWR comes first, and the power holds for the hold-up (this is what is done unasked)
+    /// Send SIGPWR first; the power stays for the hold-up time (default)
     #[arg(long)]
     announced: bool,
-    /// No SIGPWR: the control, which has to lose
+    /// Cut without SIGPWR: the control, which must lose blocks
     #[arg(long)]
     unannounced: bool,
-    /// A client is killed within its work; device and server stay
+    /// Kill a client during its work; device and server keep running
     #[arg(long)]
     killed_client: bool,
 }
@@ -142,13 +142,13 @@ impl From<DrilledKind> for Drilled {
 /// A delay of at most a minute, with parts of a millisecond after a point.
 fn parse_delay(text: &str) -> Result<Duration, String> {
     let millis = text.parse::<f64>().ok().filter(|millis| (0.0..=60_000.0).contains(millis));
-    let none = || format!("`{text}` is no number of milliseconds; 0 to 60000, as 8.3");
+    let none = || format!("`{text}` is not a number of milliseconds from 0 to 60000, as 8.3");
     millis.map(|millis| Duration::from_secs_f64(millis / 1000.0)).ok_or_else(none)
 }
 
 fn parse_work(text: &str) -> Result<Duration, String> {
     let seconds = text.parse::<f64>().ok().filter(|seconds| (0.01..=3600.0).contains(seconds));
-    let none = || format!("`{text}` is no number of seconds; 0.01 to 3600");
+    let none = || format!("`{text}` is not a number of seconds from 0.01 to 3600");
     seconds.map(Duration::from_secs_f64).ok_or_else(none)
 }
 
@@ -177,10 +177,10 @@ Examples:
 
 A simulated device for tests: it keeps writes in memory until a flush has taken
 its time. home and area are two exports with one such cache: a flush of either
-makes both durable. SIGKILL cuts the power and loses all that was not flushed.
-SIGUSR1 cuts it so that of each sector of 512 bytes the durable version is left,
-or any that was written since, as --seed has it; then it prints how many sectors
-were lost, and ends with 0. SIGTERM and SIGINT make everything durable.";
+makes both durable. SIGKILL cuts the power and loses everything unflushed.
+SIGUSR1 cuts it so that each sector of 512 bytes keeps its durable version or
+any later one, depending on --seed; the device then prints the number of lost
+sectors and exits with 0. SIGTERM and SIGINT make everything durable.";
 
 pub(super) const DRILL: &str = "\
 Examples:

@@ -97,7 +97,7 @@ pub(crate) fn a_log_that_idles_is_confirmed() {
     }
 }
 
-pub(crate) fn a_buffered_record_becomes_durable_though_nobody_waits() {
+pub(crate) fn a_buffered_record_becomes_durable_without_a_waiter() {
     time::flow();
     let device = MemStorage::new();
     let log: Arc<Bytes> = open(&any().level(Level::Buffered), &device);

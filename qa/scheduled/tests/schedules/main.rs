@@ -44,7 +44,7 @@ scenarios! {
     appends::sets_are_kept_whole,
     appends::flush_and_confirm_return_beside_appends,
     appends::a_log_that_idles_is_confirmed,
-    appends::a_buffered_record_becomes_durable_though_nobody_waits,
+    appends::a_buffered_record_becomes_durable_without_a_waiter,
     waiters::tickets_are_waited_for_in_any_order,
     waiters::tickets_are_awaited,
     waiters::the_waker_of_the_last_poll_is_woken,

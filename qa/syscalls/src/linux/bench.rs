@@ -56,7 +56,7 @@ pub(super) type Table = BTreeMap<(&'static str, Fault), Row>;
 ///
 /// # Errors
 ///
-/// The machine does not let us trace, or a run without a fault breaks a promise.
+/// Tracing is not permitted, or a run without a fault breaks a promise.
 pub(super) fn bench(plan: &Plan, config: Config) -> io::Result<Table> {
     let counts = sound(plan, config)?;
     let queue: Mutex<VecDeque<Injection>> = Mutex::new(injections(plan, &counts).into());

@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_number_stands_twice() {
+    fn no_system_call_number_is_listed_twice() {
         for (at, call) in CALLS.iter().enumerate() {
             assert!(!RUNTIME.contains(&i64::try_from(call.number).unwrap()), "{}", call.name);
             assert!(CALLS[at + 1..].iter().all(|other| other.number != call.number));
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_nobody_knows_is_an_error() {
+    fn an_unknown_system_call_is_an_error() {
         assert_eq!(numbered(18).unwrap().unwrap().name, "pwrite64");
         assert!(numbered(202).unwrap().is_none());
         assert_eq!(numbered(326).unwrap_err(), 326); // copy_file_range

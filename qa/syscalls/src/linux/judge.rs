@@ -149,13 +149,13 @@ mod tests {
     const TWO: &str = "try 7\nack 1 7 synced\ntry 8\nack 2 8 synced\ntry 9\n";
 
     #[test]
-    fn a_sound_log_has_what_it_must_and_perhaps_what_was_under_way() {
+    fn an_intact_log_has_its_records_and_perhaps_those_being_written() {
         assert_eq!(amiss(TWO, &[(1, 7), (2, 8)]), 0);
         assert_eq!(amiss(TWO, &[(1, 7), (2, 8), (3, 9)]), 0);
     }
 
     #[test]
-    fn whatever_is_missing_or_not_as_it_was_is_seen() {
+    fn missing_or_changed_records_are_noticed() {
         for found in [
             &[(1, 7)][..],
             &[(1, 7), (2, 9)],

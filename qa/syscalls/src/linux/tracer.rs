@@ -90,7 +90,7 @@ pub(super) const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 ///
 /// # Errors
 ///
-/// The machine does not let us trace ([`io::ErrorKind::PermissionDenied`]), or not start it.
+/// Tracing is not permitted ([`io::ErrorKind::PermissionDenied`]), or the process does not start.
 pub(super) fn run(subject: &Subject<'_>, injection: Option<Injection>) -> io::Result<Run> {
     let mut child = Command::new(subject.program)
         .args(subject.arguments)

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_may_be_there_until_the_cut_is_done() {
+    fn truncated_records_may_be_there_until_the_truncation_is_done() {
         let text = "try 7\nack 1 7 synced\ntry 8\nack 2 8 synced\nafter 1\n";
         assert_eq!(must(text), [(1, 7)]);
         assert!(Witness::read(text).known.gone.is_empty());
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn only_appends_go_on_between_the_two_words() {
+    fn only_appends_happen_between_the_two_words() {
         let text = "opened\nappending\ntry 7\nappended\nclosed\n";
         for (said, expected) in [(0, false), (7, false), (17, true), (23, true), (32, false)] {
             assert_eq!(Witness::only_appends(text, said), expected, "{said}");
