@@ -1,4 +1,4 @@
-//! Where a rule of tidy does not hold, and why.
+//! Exceptions from the rules of tidy, each with its reason.
 //!
 //! An entry that excuses nothing is itself a finding.
 

@@ -1,4 +1,4 @@
-//! As much JSON as the chores write.
+//! Writes JSON.
 
 /// An object with its fields in order; the values are JSON already.
 pub(crate) fn object(fields: &[(&'static str, String)]) -> String {

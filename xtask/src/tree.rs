@@ -1,4 +1,4 @@
-//! Where the tree is and what belongs to it.
+//! Finds the tree and the files that belong to it.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What an earlier build came to, beside what this one does.
+//! Compares the results of this build with those of an earlier one.
 //!
 //! Rates of two runs cannot be compared: the disk drifts by half within a second, and the machine
 //! by the day. The ratios can that each run measured to the plain way of its own slices. They

@@ -1,4 +1,4 @@
-//! What every bench shares: the earlier build that it is compared with, and the page of it.
+//! Shared by all benches: the baseline to compare with, and the page to write.
 
 use crate::args::Beside;
 use crate::baseline::{Baseline, Unfit};

@@ -1,5 +1,5 @@
-//! `seawall-bench cwal`: the benchmarks of the `CWal` library with its parameters, by its method
-//! and by this log.
+//! `seawall-bench cwal`: the benchmarks of the `CWal` library with its parameters, with its method
+//! and with Seawall.
 
 mod theirs;
 

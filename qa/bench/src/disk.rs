@@ -1,5 +1,5 @@
-//! `seawall-bench disk`: what a write and its flush take while the virtual disk is armed, and what
-//! the dump of a full ring takes while writers go on.
+//! `seawall-bench disk`: the time of a write and its flush while the virtual disk is armed, and of
+//! the dump of a full ring while writers continue.
 
 use crate::args::{self, Common};
 use crate::compared::Compared;

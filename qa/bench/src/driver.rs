@@ -1,5 +1,5 @@
-//! What every bench does, whatever it measures: it reads the earlier build, begins the page, makes
-//! a folder, measures, and tells people, programs and the page what came of it.
+//! The steps of every bench: reads the baseline, begins the page, makes a folder, measures, and
+//! writes the result as text, JSON and page.
 
 use crate::args::{Common, Defaults};
 use crate::baseline::Unfit;

@@ -1,4 +1,4 @@
-//! `seawall-bench frame`: what a record costs before it is on its way to the device.
+//! `seawall-bench frame`: the cost of a record in memory, before it is written.
 
 use crate::args::{self, Common};
 use crate::driver::{Bench, Fields, Stage};

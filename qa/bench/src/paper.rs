@@ -1,5 +1,5 @@
 //! `seawall-bench paper`: Tables I and II of *Design and Reliability of a User Space Write-Ahead
-//! Log in Rust*, by its method and by this log, in one run.
+//! Log in Rust*, with its method and with Seawall, in one run.
 
 pub(crate) mod ours;
 pub(crate) mod records;

@@ -1,5 +1,5 @@
-//! `seawall-bench read`: verified records out of a log, beside the least that any reader must do,
-//! beside the paper's reader, and beside plain reading from the device.
+//! `seawall-bench read`: verified records read from a log, beside the minimum work of any reader,
+//! the paper's reader, and plain reads of the device.
 
 mod alone;
 mod cold;

@@ -1,5 +1,5 @@
-//! `seawall-bench replay`: a store brought back from a log: the table of HeliosDB Nano's report
-//! by its method, large logs one by one and in batches, and what threads are worth.
+//! `seawall-bench replay`: rebuilds a store from a log: the table of HeliosDB Nano's report with
+//! its method, large logs one by one and in batches, and with several threads.
 
 mod lanes;
 mod page;

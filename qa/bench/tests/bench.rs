@@ -1,5 +1,4 @@
-//! The benches: what they measure, what they say of it, and that they leave nothing behind. Never
-//! how fast anything is.
+//! The benches measure, report and clean up as they should. Their speed is not tested.
 
 #[path = "../../../crates/seawall-cli/tests/tool/mod.rs"]
 mod tool;

@@ -1,5 +1,4 @@
-//! Corruptions by the million: each from its own number, so that one of them can be looked at
-//! again.
+//! Corruptions by the million. Each follows from its number, so that one can be repeated alone.
 
 use crate::change::{Act, Change};
 use crate::judge::{Outcome, judge};

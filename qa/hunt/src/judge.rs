@@ -1,9 +1,9 @@
-//! What may be asked of a damaged log: by the evidence that the damage left, and not by what is
-//! convenient. guarantees.md sections 1 and 2.
+//! Checks the promises for a damaged log, given the evidence that the damage left: guarantees.md,
+//! sections 1 and 2.
 //!
-//! - Whatever is delivered was written, bit for bit, and comes in order and once.
-//! - An acknowledged record that is not delivered is named, by `verify` and by the reader, unless
-//!   nothing that is left confirms it and the verdict owns up to that.
+//! - Every delivered record is exactly as written, in order, and delivered once.
+//! - An acknowledged record that is not delivered is named by `verify` and by the reader, unless
+//!   nothing confirms it any more and the verdict says that this is possible.
 //! - An open refuses a log that lacks records for which there is evidence; else the log continues.
 
 use crate::change::Change;
@@ -23,20 +23,20 @@ use std::sync::Arc;
 /// After this many errors a reader counts as looping.
 const ERRORS_MAX: usize = 10_000;
 
-/// What came of one look.
+/// The results for one damaged log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// What `verify` said.
+    /// The verdict of `verify`.
     pub verdict: Verdict,
-    /// How many records were not delivered.
+    /// Number of records that were not delivered.
     pub missing: u64,
-    /// How many of them nothing left confirms, so that they are not named.
+    /// Number of missing records that nothing confirms, so that they are not named.
     pub in_window: u64,
-    /// Whether an open for append went on.
+    /// Whether an open for append accepted the log.
     pub opened: Option<bool>,
 }
 
-/// What a reader delivered.
+/// The records that a reader delivered.
 #[derive(Debug, Default)]
 struct Reading {
     delivered: BTreeSet<u64>,
@@ -51,7 +51,7 @@ struct Case<'a> {
     damaged: MemStorage,
 }
 
-/// Looks at a changed log in every way; `thoroughly` draws which of the ways that write.
+/// Uses a changed log in every way that reads; `random` selects the ways that write.
 ///
 /// # Panics
 ///

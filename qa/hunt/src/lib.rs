@@ -1,4 +1,4 @@
-//! Hunts for what the promises of Seawall miss.
+//! Searches for corruptions, inputs and programs that break a promise of Seawall.
 //!
 //! | module | what it does |
 //! |---|---|

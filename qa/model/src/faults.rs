@@ -1,4 +1,4 @@
-//! One fault at a time in a log at rest, and what recovery makes of it.
+//! One fault at a time in a closed log, and the result of recovery.
 
 use crate::disk::{Name, World, SECTOR};
 use crate::format::{self, Layout};

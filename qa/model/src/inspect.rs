@@ -1,4 +1,4 @@
-//! What recovery, `verify` and readers conclude from what a directory shows. Nothing is written.
+//! The conclusions of recovery, `verify` and readers from the files of a directory. Writes nothing.
 
 use crate::disk::{Live, Name, World, SECTOR};
 use crate::format::*;

@@ -1,4 +1,4 @@
-//! Long random lives.
+//! Random workloads over many crashes and openings.
 
 use crate::disk::Stop;
 use crate::format::Layout;

@@ -1,4 +1,4 @@
-//! What was tried, and what came of it.
+//! Counts of tested states and broken promises.
 
 use std::collections::{BTreeMap, HashSet};
 

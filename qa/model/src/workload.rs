@@ -1,4 +1,4 @@
-//! What is done to a log before it is crashed.
+//! The workloads that are crashed.
 
 use crate::disk::{Stop, World};
 use crate::search::{adopt, Config};

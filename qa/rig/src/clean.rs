@@ -1,4 +1,4 @@
-//! Takes away what a run has made, also one that was killed: by the name of its folder alone.
+//! Removes everything that a run made, even if it was killed, by the name of its folder alone.
 
 use crate::process::{Failure, command_line, kill_all, processes, run, wait_for};
 use crate::uml::KERNEL;

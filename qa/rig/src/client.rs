@@ -1,5 +1,4 @@
-//! A client that counts: it inserts 1, 2, 3, ... and writes down what was acknowledged, outside of
-//! PostgreSQL's data.
+//! A client that inserts 1, 2, 3, ... and notes the acknowledged numbers outside PostgreSQL's data.
 
 use crate::cluster::Cluster;
 use crate::process::{Failure, kill_all};

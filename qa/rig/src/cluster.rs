@@ -1,4 +1,4 @@
-//! PostgreSQL as Debian has it: made, started, measured, killed.
+//! A PostgreSQL cluster of Debian's packages: created, started, measured, killed.
 
 use crate::disk::tail;
 use crate::need::Ground;

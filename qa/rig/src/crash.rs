@@ -1,4 +1,4 @@
-//! Crashes, again and again, and what is left of what was acknowledged.
+//! Repeated crashes, and a comparison of the inserts that survive with those acknowledged.
 
 use crate::args::{Crash, Kind};
 use crate::client::Client;

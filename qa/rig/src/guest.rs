@@ -1,4 +1,5 @@
-//! Kernel panics of a guest, again and again, and what is left of what was acknowledged.
+//! Repeated kernel panics of a guest, and a comparison of the inserts that survive with those
+//! acknowledged.
 
 use crate::args::Guest as Args;
 use crate::crash::Outcome;

@@ -1,4 +1,4 @@
-//! What has to be there: the right to mount, the tools, PostgreSQL and its user.
+//! Checks the requirements of a run: the right to mount, the tools, PostgreSQL and its user.
 
 use crate::args::Place;
 use crate::process::find;

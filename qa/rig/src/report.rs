@@ -1,4 +1,4 @@
-//! What a bench came to: lines, JSON, a chart, a page.
+//! The results of a bench: lines, JSON, a chart, a page.
 
 use crate::args::Bench;
 use crate::bench::{Cell, Way};

@@ -1,4 +1,4 @@
-//! From what is asked for to an exit code.
+//! Runs a subcommand and turns its result into an exit code.
 
 use crate::args::{Arguments, Bench, Crash, Detach, Guest, Kind, Place, What};
 use crate::need::{Ground, folder, look, look_for_detach, look_for_guest};

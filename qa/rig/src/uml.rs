@@ -1,4 +1,4 @@
-//! A guest: User-mode Linux with PostgreSQL in it, told what to do by its console.
+//! A guest: User-mode Linux with PostgreSQL, controlled by its console.
 
 use crate::disk::tail;
 use crate::need::Ground;

@@ -1,4 +1,4 @@
-//! A `seawall append` at work: it is given lines, and counts what it acknowledges.
+//! A running `seawall append`: takes lines, and counts those it acknowledges.
 
 use crate::process::{Failure, kill_all, wait_for};
 use std::io::{BufRead, BufReader, BufWriter, Write};

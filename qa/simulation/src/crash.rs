@@ -1,4 +1,4 @@
-//! How a life ends, and what that leaves on the device.
+//! The end of a life, and the state in which it leaves the device.
 
 use seawall_testkit::Dice;
 use seawall_testkit::{CrashOutcome, MemStorage, Pending, What};
@@ -6,7 +6,7 @@ use seawall_testkit::{CrashOutcome, MemStorage, Pending, What};
 use crate::plan::{Cut, End, Unit};
 
 impl End {
-    /// The step after which the device takes no more calls.
+    /// The step after which the device refuses all calls.
     pub(crate) fn step(self) -> Option<u64> {
         match self {
             Self::Kill(step) | Self::Power(step, _) | Self::Detach(step, _) => Some(step),
@@ -19,7 +19,7 @@ impl End {
         matches!(self, Self::Power(_, cut) | Self::Detach(_, cut) if cut.unit == Unit::Byte)
     }
 
-    /// What the next life finds of the device.
+    /// The device as the next life finds it.
     pub(crate) fn left(self, device: &MemStorage) -> MemStorage {
         match self {
             Self::Close | Self::Drop | Self::Kill(_) => device.kill(),
@@ -30,7 +30,7 @@ impl End {
 }
 
 impl Cut {
-    /// What becomes of each pending item, in order.
+    /// The fate of each pending item, in order.
     fn lands(self) -> impl FnMut(&Pending) -> CrashOutcome {
         let mut dice = Dice::new(self.seed);
         let style = dice.below(6);

@@ -1,4 +1,4 @@
-//! What the files of a log say of themselves, for the trace of a run.
+//! Describes the files of a log, for the trace of a run.
 
 use seawall_format::{Live, Manifest, Seal, SegmentHeader, lsn_or_zero};
 use seawall_testkit::MemStorage;

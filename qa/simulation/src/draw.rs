@@ -8,7 +8,7 @@ use seawall_testkit::{Decay, Dice, Fault, Harm, Kind};
 use crate::plan::{Act, Beside, Cut, End, Keep, Life, Plan, Unit};
 use crate::world::reaches_others;
 
-/// What a seed is made of.
+/// The mixture of acts and faults of a seed.
 struct Mixture {
     dice: Dice,
     letters: Vec<char>,
@@ -21,7 +21,7 @@ struct Mixture {
     probes: bool,
 }
 
-/// The plan that belongs to a seed.
+/// Draws the plan of a seed.
 #[must_use]
 pub fn draw(seed: u64) -> Plan {
     let mut dice = Dice::new(seed);
@@ -37,8 +37,8 @@ pub fn draw(seed: u64) -> Plan {
     Plan { seed, layout, segment_max, lives }
 }
 
-/// The parity that lives tell their log to have: a third of the logs have some at least for a
-/// while. From dice of its own: what else a seed is stays as it was.
+/// The parity options of the lives: a third of the logs have parity at least for a while. Drawn
+/// from separate dice, so that the rest of the plan does not change.
 fn draw_parity(seed: u64, lives: &mut [Life]) {
     let mut dice = Dice::new(seed ^ 0x7A91_717E);
     if !dice.one_in(3) {
@@ -60,8 +60,8 @@ fn draw_parity(seed: u64, lives: &mut [Life]) {
     }
 }
 
-/// What goes wrong with the parity alone, in half of the logs that have some, and damage that it
-/// has to mend. From dice of its own, too.
+/// Faults of parity files only, in half of the logs with parity, and damage that parity must
+/// restore. From separate dice, too.
 fn draw_beside(seed: u64, lives: &mut [Life]) {
     if lives.iter().all(|life| !matches!(life.beside, Beside::On(_))) {
         return;
@@ -91,7 +91,7 @@ fn draw_beside(seed: u64, lives: &mut [Life]) {
 }
 
 /// Parity made between two lives: in a quarter of the logs, with or without some of
-/// their own. From dice of its own, too.
+/// their own. From separate dice, too.
 fn draw_protect(seed: u64, lives: &mut [Life]) {
     let mut dice = Dice::new(seed ^ 0x9207_EC70);
     if !dice.one_in(4) {
@@ -114,8 +114,8 @@ fn draw_protect(seed: u64, lives: &mut [Life]) {
     }
 }
 
-/// Devices that come back while the machine runs on, in place of power cuts: in half of the logs.
-/// From dice of its own, too.
+/// Devices that come back while the machine keeps running, in place of power cuts: in half of the
+/// logs. From separate dice, too.
 fn draw_detach(seed: u64, lives: &mut [Life]) {
     let mut dice = Dice::new(seed ^ 0xDE7A_C4ED);
     if !dice.one_in(2) {

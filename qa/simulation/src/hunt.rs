@@ -1,4 +1,4 @@
-//! What the command line asks for: seeds one after the other, figures, and findings as tests.
+//! Runs the command line: seeds one after the other, figures, and findings as tests.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What the log promised, to whom: the side of the oracle that remembers.
+//! The oracle's memory: what the log promised, and to which reader.
 //!
 //! The ledger never asks how the log works. It knows what was handed over, what was acknowledged or
 //! shown, what was cut off or given up, and compares that with what is delivered later.

@@ -1,8 +1,8 @@
-//! Deterministic simulation of the log as it is: many lives of one log on a disk that fails, one
-//! seed for all of it, and an oracle that knows what was promised.
+//! Deterministic simulation of the real log: many lives of one log on a failing disk, all from one
+//! seed, and an oracle that knows what was promised.
 //!
-//! The log is the source of `seawall`, compiled with a scheduler's locks and threads: which task
-//! continues is a choice that follows from the seed, as are the disk's failures, crashes, and time.
+//! The log is the source of `seawall`, compiled with a scheduler's locks and threads. The seed
+//! decides which task continues, the disk's failures, the crashes, and the time.
 
 #![forbid(unsafe_code)]
 

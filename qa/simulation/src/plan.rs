@@ -1,78 +1,78 @@
-//! What happens in one simulation: the lives of a log, what each does, what fails, how it ends.
+//! The plan of one simulation: the lives of a log, their operations, failures and ends.
 
 use seawall::parity::Parity;
 use seawall::{Layout, Level};
 use seawall_testkit::{Fault, Harm};
 
-/// All that happens to one log. The same plan gives the same run, step by step.
+/// Everything that happens to one log. The same plan gives the same run, step by step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Schedules and random bits follow from this.
+    /// The seed of schedules and random bits.
     pub seed: u64,
     /// The layout of its records.
     pub layout: Layout,
     /// The largest segment, in bytes.
     pub segment_max: u64,
-    /// One after the other.
+    /// The lives, in order.
     pub lives: Vec<Life>,
 }
 
-/// From one open to a close or a crash.
+/// The time from one open to a close or a crash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Life {
-    /// What an append waits for.
+    /// The durability level of appends.
     pub level: Level,
     /// Whether a thread makes the next segment ahead.
     pub ahead: bool,
     /// Whether marks are written when the log idles.
     pub idle: bool,
-    /// What is given up by itself.
+    /// The retention.
     pub keep: Keep,
-    /// What the log is told of parity.
+    /// The parity option of the log.
     pub beside: Beside,
-    /// Tasks side by side, and what each does.
+    /// The operations of each task; the tasks run at the same time.
     pub tasks: Vec<Vec<Act>>,
-    /// What goes wrong, and at which step of this life.
+    /// The faults, and the steps of this life at which they happen.
     pub faults: Vec<(u64, Fault)>,
-    /// What goes wrong with the parity alone, and at which step.
+    /// Faults of parity files only, and their steps.
     pub faults_beside: Vec<(u64, Fault)>,
-    /// How it ends.
+    /// The end of this life.
     pub end: End,
-    /// The parity that is made then, and how that ends.
+    /// The parity that is made after the end, and how that ends.
     pub protect: Option<(Parity, End)>,
-    /// What becomes of the disk before the next life.
+    /// Damage to the disk before the next life.
     pub harm: Option<Harm>,
-    /// What becomes of the parity alone.
+    /// Damage to parity files only.
     pub harm_beside: Option<Harm>,
-    /// How many single faults are tried on copies of what it leaves, and their seed.
+    /// Number of single faults to try on copies of the log afterwards, and their seed.
     pub probes: (u64, u64),
-    /// How often damage that parity is to mend is tried on copies of what it leaves, and its seed.
+    /// Number of damages that parity must restore, tried on copies of the log, and their seed.
     pub mends: (u64, u64),
 }
 
 /// A retention of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// Everything.
+    /// Keeps everything.
     All,
-    /// So many bytes, but what a checkpoint may need.
+    /// Keeps this many bytes, and everything that a checkpoint needs.
     Bytes(u64),
-    /// The newest bytes, whatever checkpoints say.
+    /// Keeps the newest bytes, regardless of checkpoints.
     Ring(u64),
 }
 
-/// What a life tells the log of parity beside its segments.
+/// The parity option of a life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beside {
-    /// Nothing: the log stays as it was.
+    /// Keeps the log's setting.
     AsItIs,
-    /// From now on there is none.
+    /// Turns parity off.
     Off,
-    /// From now on there is this.
+    /// Turns parity on, with this ratio.
     On(Parity),
 }
 
-/// One call.
+/// One call of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
     /// Appends a record of this many bytes.
@@ -99,26 +99,26 @@ pub enum Act {
     Look,
     /// Gets the record this many before the end.
     Get(u64),
-    /// The same as another process does.
+    /// Gets it as another process does.
     GetElsewhere(u64),
-    /// Moves a follower of this handle on to the end.
+    /// Moves a follower of this handle to the end.
     Follow,
-    /// Moves a follower as in another process on to the end.
+    /// Moves a follower, as in another process, to the end.
     FollowElsewhere,
-    /// Judges the log beside its writer.
+    /// Verifies the log beside its writer.
     Verify,
     /// Copies the log beside its writer.
     Copy,
-    /// Rests this many milliseconds.
+    /// Sleeps this many milliseconds.
     Rest(u64),
 }
 
 /// How a life ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Closed.
+    /// The log is closed.
     Close,
-    /// Dropped without a word.
+    /// The handle is dropped.
     Drop,
     /// The process is killed after this many steps; its writes stay in the cache.
     Kill(u64),
@@ -129,16 +129,16 @@ pub enum End {
     Detach(u64, Cut),
 }
 
-/// What a power cut, or a device that went away, leaves of what was not synced.
+/// Which unsynced writes survive a power cut or the loss of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// The smallest piece that is kept or lost.
+    /// The unit that is kept or lost.
     pub unit: Unit,
-    /// Which of them are.
+    /// Which units are kept.
     pub seed: u64,
 }
 
-/// The piece that a power cut keeps or loses.
+/// The unit that a power cut keeps or loses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Eight sectors: a page.
@@ -147,18 +147,18 @@ pub enum Unit {
     Sector,
     /// A sector may be torn at any byte, too.
     Byte,
-    /// Each item by itself, and the bits of the seed say which.
+    /// Each item by itself; the bits of the seed decide.
     Chosen,
 }
 
 impl Plan {
-    /// Whether nothing can go wrong in this plan but crashes.
+    /// Whether crashes are the only faults of this plan.
     #[must_use]
     pub fn has_crashes_only(&self) -> bool {
         self.lives.iter().all(|life| life.faults.is_empty() && life.harm.is_none())
     }
 
-    /// How many acts, faults and lives there are: what shrinking makes smaller.
+    /// Number of acts, faults and lives, which shrinking reduces.
     #[must_use]
     pub fn size(&self) -> usize {
         let life = |life: &Life| {

@@ -24,24 +24,24 @@ use crate::task::Task;
 use crate::world::{BLOCK, Bytes, Next, WRONG_READS, World, disk, is_beside, is_parity, lock};
 use crate::{look, mend};
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Calls of the device.
+    /// Number of calls of the device.
     pub steps: u64,
-    /// A sum over all of them: equal for equal runs.
+    /// Checksum of all calls: equal for equal runs.
     pub trace: u64,
-    /// Records that were acknowledged or shown, all lives together.
+    /// Number of records acknowledged or shown in all lives.
     pub records: u64,
-    /// Single faults that were tried on copies.
+    /// Number of single faults tried on copies.
     pub probes: u64,
-    /// Blocks of damage within the strength of parity that were tried on copies.
+    /// Number of damaged blocks, which parity can restore, tried on copies.
     pub mends: u64,
-    /// Faults that came to pass in the lives.
+    /// Number of faults that happened in the lives.
     pub faults: u64,
-    /// How many items the last crash could have lost.
+    /// Number of items that the last crash could have lost.
     pub pending_at_end: usize,
-    /// What is wrong with the log.
+    /// The finding, if there is one.
     pub finding: Option<String>,
 }
 
@@ -97,7 +97,7 @@ const TURNS_MAX: usize = 1_000_000;
 pub(crate) const IN_CIRCLES: &str = "a task runs in circles";
 
 thread_local! {
-    /// What the panic of a run in this thread said; `None` outside of runs.
+    /// Message of a panic of a run in this thread; `None` outside runs.
     static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
@@ -126,9 +126,9 @@ struct Simulation {
     segment_max: u64,
     seed: u64,
     device: MemStorage,
-    /// As it was before the last life.
+    /// The log before the last life.
     earlier: MemStorage,
-    /// Nothing happened to the parity but what the log did.
+    /// Whether only the log changed the parity.
     parity_is_sound: bool,
     /// A barrier failed since the machine came up, so the cache may show what the disk has not; no
     /// later sync reports. An open writes it again.
@@ -245,7 +245,7 @@ impl Simulation {
         self.end(&world, life, opened);
     }
 
-    /// Opens the log, and compares all that it delivers with what was promised.
+    /// Opens the log, and compares all records with the promises.
     fn open(
         &mut self,
         world: &World,
@@ -351,7 +351,7 @@ impl Simulation {
         }
     }
 
-    /// What the life leaves to the next one.
+    /// The disk that the life leaves to the next one.
     fn end(&mut self, world: &World, life: &Life, opened: bool) {
         let disk = &world.disk;
         self.outcome.steps += disk.steps();
@@ -455,7 +455,7 @@ impl Simulation {
         look::after(world, &self.device, self.may_be_gone);
     }
 
-    /// After the last life the log must open by itself, close, and be called clean.
+    /// After the last life the log must open without help, close, and be clean.
     fn last_look(&mut self) {
         let world = self.world(disk(self.device.clone()));
         let life = Life::quiet(seawall::Level::Synced);
@@ -474,7 +474,7 @@ impl Simulation {
     }
 }
 
-/// How any log here is opened; with other `luck` its random bits are others.
+/// Options of every log here; `luck` is the seed of its random bits.
 pub(crate) fn plain(layout: Layout, luck: u64) -> Options {
     let geometry = Geometry { block: BLOCK, reach: BLOCK, batch_max: 1024 };
     let least = if layout == Layout::Text { 1024 } else { 7 * u64::from(BLOCK) };

@@ -1,4 +1,4 @@
-//! What one task of a life does: calls of the log, and what the ledger says of their answers.
+//! One task of a life: calls the log and compares the results with the ledger.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! What all tasks of a simulation share: the device of this life, the ledger, the first finding.
+//! State shared by all tasks of a simulation: the device of this life, the ledger, the first
+//! finding.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,21 +16,21 @@ use crate::ledger::Ledger;
 /// A log of plain bytes.
 pub(crate) type Bytes = Log<[u8], Raw>;
 
-/// The sizes of a simulated log: so small that all that can happen happens within a few kilobytes.
+/// The sizes of a simulated log: so small that every case occurs within a few kilobytes.
 pub(crate) const BLOCK: u32 = 512;
 
-/// One life's view of everything.
+/// The state of one life.
 #[derive(Clone)]
 pub(crate) struct World {
     pub(crate) layout: Layout,
     pub(crate) disk: FaultDisk,
     pub(crate) ledger: Arc<Mutex<Ledger>>,
     pub(crate) finding: Arc<Mutex<Option<String>>>,
-    /// Numbers for records.
+    /// The source of record numbers.
     pub(crate) serial: Arc<Mutex<u64>>,
     /// A trace for people; `None` if it is not printed.
     pub(crate) story: Option<Arc<Mutex<Vec<String>>>>,
-    /// The last step at which a record was handed over that became durable.
+    /// The last step at which a record was appended that became durable.
     pub(crate) went_on_at: Arc<Mutex<u64>>,
 }
 
@@ -55,7 +56,7 @@ impl World {
         self.disk.stop_after(0);
     }
 
-    /// Tells what happened.
+    /// Adds a line to the trace.
     pub(crate) fn tell(&self, what: impl FnOnce() -> String) {
         if let Some(story) = &self.story {
             let line = format!("{:>6} {}", self.disk.steps(), what());
@@ -67,7 +68,7 @@ impl World {
         lock(&self.finding).is_some()
     }
 
-    /// Notes what the ledger says of something.
+    /// Notes a verdict of the ledger.
     pub(crate) fn judge(&self, judged: Result<(), String>, what: &str) {
         if let Err(why) = judged {
             self.find(format!("{what}: {why}"));
@@ -87,7 +88,7 @@ impl World {
         injected
     }
 
-    /// What to do after this error; one that nothing explains is a finding.
+    /// Decides what to do after this error; an unexplained one is a finding.
     pub(crate) fn bear(&self, error: &Error, what: &str) -> Next {
         if self.disk.is_stopped() || self.has_found() {
             return Next::Stop;
@@ -122,12 +123,12 @@ impl World {
         next
     }
 
-    /// Whether a reader of another process finds how far it may go.
+    /// Whether a reader in another process finds a valid `live`.
     pub(crate) fn has_word(&self) -> bool {
         word(self.disk.device()).is_some()
     }
 
-    /// How many writes of that failed so far, of which each may have left none for a while.
+    /// Number of failed writes of `live`, each of which may have left no valid one for a while.
     pub(crate) fn lost_words(&self) -> usize {
         let injected = self.injected();
         let of_word = injected.iter().filter(|one| one.file == "live");
@@ -141,7 +142,7 @@ impl World {
         self.injected().iter().any(|one| failed.contains(&one.fault.kind))
     }
 
-    /// Whether bytes were harmed, or their delivery, in this life.
+    /// Whether bytes, or their delivery, were damaged in this life.
     pub(crate) fn is_lied_to(&self) -> bool {
         self.injected().iter().any(|one| one.fault.kind.is_damage())
     }
@@ -156,8 +157,8 @@ impl World {
         self.injected().iter().any(|one| one.fault.kind == Kind::MisdirectedRead)
     }
 
-    /// Whether what went wrong is a single failed sync or write of a file with records, or a full
-    /// disk beside which nothing was cut off: the log survives that.
+    /// Whether the only fault is a failed sync or write of a file with records, or a full disk
+    /// without a truncation: the log survives that.
     fn should_go_on(&self) -> bool {
         let injected = self.injected();
         let [one] = injected.as_slice() else {
@@ -171,13 +172,13 @@ impl World {
     }
 }
 
-/// Whether it went wrong with the parity beside a segment, and with nothing else.
+/// Whether the fault concerns a parity file only.
 pub(crate) fn is_beside(one: &Injected) -> bool {
     is_parity(&one.file) && !reaches_others(one.fault.kind)
 }
 
-/// Whether it touches more than one file: a full disk is one for all, and a write that went astray
-/// may have gone anywhere.
+/// Whether the fault can concern several files: a full disk does, and a misdirected write may have
+/// gone anywhere.
 pub(crate) fn reaches_others(kind: Kind) -> bool {
     matches!(kind, Kind::Full | Kind::FullCopying | Kind::MisdirectedWrite)
 }
@@ -199,10 +200,10 @@ pub(crate) fn disk(device: MemStorage) -> FaultDisk {
     })
 }
 
-/// How long a call of the device takes.
+/// Duration of a call of the device.
 const CALL: Duration = Duration::from_micros(10);
 
-/// What the last writer of this run of the machine told readers.
+/// The content of `live`, written by the last writer of this boot.
 pub(crate) fn word(device: &MemStorage) -> Option<Live> {
     let found = device.bytes("live").and_then(|bytes| Live::decode(&bytes));
     found.filter(|live| Some(live.boot_id) == device.boot_id())

@@ -1,4 +1,4 @@
-//! The command line of the bench, and what it prints.
+//! The command line, and its output.
 
 mod bench;
 mod calls;

@@ -1,4 +1,4 @@
-//! That the judge sees what is broken, and that nothing is.
+//! The judge notices broken promises, and no case breaks one.
 
 use super::judge::{Truth, broken};
 use super::look::{Opened, Reading, Seen};

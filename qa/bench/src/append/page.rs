@@ -1,4 +1,4 @@
-//! The page of `bench append`: its table, and what pictures say better.
+//! The page of `bench append`: its table and charts.
 
 use super::Paired;
 use crate::chart::{Names, Series, log_log};

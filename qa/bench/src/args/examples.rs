@@ -1,4 +1,4 @@
-//! Examples of every verb, and what is measured.
+//! Examples of every verb, and what it measures.
 
 pub(super) const APPEND: &str = "\
 Examples:

@@ -1,4 +1,4 @@
-//! What was measured, as the paper's tables with ours below: for people, for programs, as a page.
+//! The results as the paper's tables, with Seawall's rows below: as text, JSON and page.
 
 use super::{Cell, Format, Measured, SIZES, Table};
 use crate::args;

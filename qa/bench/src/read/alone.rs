@@ -1,4 +1,4 @@
-//! How much memory reading takes: that of a process which does nothing else.
+//! The memory of a reader, measured in a process that only reads.
 
 use super::logs::Sample;
 use super::ways::{Replay, Scan};

@@ -1,4 +1,4 @@
-//! Reading what the system's cache has forgotten, beside plain reading of the same files.
+//! Reading files that are not in the system's cache, beside plain reading of the same files.
 
 use super::logs::Sample;
 use super::ways::{Reader, STEP, Scan};

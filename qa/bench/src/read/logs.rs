@@ -1,4 +1,4 @@
-//! What is read: logs of the paper's records, and the paper's own file of the same.
+//! The files to read: logs of the paper's records, and the paper's own file of the same records.
 
 use super::alone;
 use crate::paper::Format;

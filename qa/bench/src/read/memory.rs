@@ -1,5 +1,5 @@
-//! The ceiling of a scan: the same payloads in memory, with a length and a CRC32C each, in batches
-//! with a CRC32C of their own, walked by the least code that checks them.
+//! The upper bound of a scan: the same payloads in memory, with a length and a CRC32C each, in
+//! batches with their own CRC32C, checked by as little code as possible.
 
 use seawall::{LogReader, Lsn};
 use seawall_io::{File, PosixStorage, Storage};

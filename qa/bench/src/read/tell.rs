@@ -1,4 +1,4 @@
-//! What was read, for people, for programs, as a page.
+//! The results of `read` as text, JSON and page.
 
 use super::{COST_REPLAY, COST_SCAN, Found};
 use crate::chart::{Names, Series, log_log};

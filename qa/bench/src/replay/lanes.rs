@@ -1,4 +1,4 @@
-//! What threads are worth for a store that waits: one that sleeps for each write.
+//! The gain by threads for a store that waits: one that sleeps for each write.
 
 use super::ways::whole;
 use super::workload::{self, Keys};

@@ -1,5 +1,5 @@
-//! Ways to bring a store back from a log. Each turn is a whole replay into a new store, from the
-//! opening of the log to the flush of the store.
+//! Ways to rebuild a store from a log. Each turn is a whole replay into a new store, from opening
+//! the log to the flush of the store.
 
 use super::workload::{self, Keys, OperationLog};
 use super::{Hall, New, Ways};

@@ -1,4 +1,4 @@
-//! Operations to replay: which keys they have, and the log that they are in.
+//! The operations to replay: their keys, and the log that contains them.
 
 use crate::failure::Failure;
 use seawall::{Level, Log, LogReader, Options};

@@ -1,4 +1,4 @@
-//! Golden files that are other ones with something done to them: torn, damaged, edited, newer.
+//! Golden files made by changing other ones: torn, damaged, edited, or of a newer version.
 
 use super::Case;
 use super::image::Files;

@@ -1,4 +1,4 @@
-//! Golden files that no writer of today makes by itself: put together from their structures.
+//! Golden files that today's writer does not make: built from their structures.
 
 use super::Case;
 use super::image::Files;

@@ -1,4 +1,4 @@
-//! Golden files that the writer wrote: sound logs, each in a way that a log can be left.
+//! Golden files made by the writer: intact logs, one for each way to leave a log.
 
 use super::Case;
 use super::event::Event;

@@ -1,4 +1,4 @@
-//! The structures of fixed size: whatever is accepted is, byte for byte, what a writer writes.
+//! Fuzz target for structures of fixed size: accepted bytes are exactly those that a writer writes.
 
 use crate::fixup;
 use crate::sample::{End, Kind, Past, Sample, Scale};

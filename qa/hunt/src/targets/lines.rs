@@ -1,4 +1,4 @@
-//! The readable layout: lines, sets of lines, and what a person may do to them.
+//! Fuzz target for the readable layout: lines, sets of lines, and edits by people.
 
 use super::bytes::segment_header;
 use super::scan::walk;

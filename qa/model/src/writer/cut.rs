@@ -1,4 +1,4 @@
-//! What is given up at either end: cuts, checkpoints, prunes.
+//! Truncation at both ends, and checkpoints.
 
 use super::Writer;
 use crate::disk::{DirOp, Name, Stop, World};

@@ -1,4 +1,4 @@
-//! Opening a log: what recovery does about what it found.
+//! Opening a log: how recovery acts on what it found.
 
 use super::{Writer, BLOCK};
 use crate::disk::{Name, Stop, World};

@@ -1,4 +1,4 @@
-//! The way into a new segment: made durable under another name, named, then sealed into the chain.
+//! Rotation: a new segment is made durable under another name, named, then sealed into the chain.
 
 use super::Writer;
 use crate::disk::{DirOp, Name, Stop, World, BLOCK, SECTOR};

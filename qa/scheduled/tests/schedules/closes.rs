@@ -1,4 +1,4 @@
-//! The end of a log, while others still want something of it.
+//! Closing a log while other tasks still use it.
 
 use std::pin::Pin;
 use std::sync::Arc;

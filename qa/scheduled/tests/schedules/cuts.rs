@@ -1,4 +1,4 @@
-//! What goes between two batches: cuts, checkpoints, prunes.
+//! Truncation and checkpoints between two batches.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

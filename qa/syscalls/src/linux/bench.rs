@@ -1,4 +1,4 @@
-//! The bench: every call of every workload fails once in every way, and each run is judged.
+//! Fails every call of every workload once in every way, and judges each run.
 
 use super::calls::{self, Fault};
 use super::config::Config;

@@ -1,4 +1,4 @@
-//! What workload and judge have to agree on.
+//! Constants that the workload and the judge share.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Looks at what a workload left, and compares with the witness.
+//! Reads the log that a workload left, and compares it with the witness.
 
 use super::config::{content, thread_of};
 use super::witness::{Known, Witness};

@@ -1,4 +1,4 @@
-//! What a workload said: which records must be there, may be there, and must not.
+//! The output of a workload: which records must be there, may be there, and must not.
 //!
 //! ```text
 //! try N                   record N is about to be appended
