@@ -1,4 +1,4 @@
-//! The logs of `CWal`, <https://github.com/sjay05/cwal>, in both of its forms.
+//! The two log formats of `CWal`, <https://github.com/sjay05/cwal>.
 //!
 //! ```text
 //! binary   byte  size  field     value
@@ -9,9 +9,9 @@
 //! text     length, a space, data, a space, checksum, a newline; both numbers in decimal digits
 //! ```
 //!
-//! Neither form has a marker at its end or a number in its entries. So a shorter log written over
-//! a longer one is followed by what is left of that: where an old entry happens to begin right
-//! there, it cannot be told from a new one. `docs/adr/0006-foreign-logs.md` has the other limits.
+//! Entries have no sequence number, and a log has no end marker. When a shorter log is written over
+//! a longer one, the rest of the longer one follows: if an old entry happens to begin exactly
+//! there, it cannot be told from a new one. `docs/adr/0006-foreign-logs.md` lists the other limits.
 
 use crate::checksum::crc32;
 use crate::entries::{
@@ -22,14 +22,14 @@ use std::io::Read;
 
 const HEADER: usize = 8;
 const CHECKSUM_SIZE: usize = 4;
-/// A length or checksum of 64 bits has 20 digits; one byte more ends it.
+/// The maximum number of digits of a 64-bit number.
 const DIGITS_MAX: usize = 20;
 
-/// Adds an entry in the binary form.
+/// Appends an entry in the binary format.
 ///
 /// # Panics
 ///
-/// Not: what is in memory has a length of 64 bits.
+/// Never: a length in memory fits into 64 bits.
 pub fn write_binary(data: &[u8], out: &mut Vec<u8>) {
     let length = u64::try_from(data.len()).expect("it is in memory");
     out.extend_from_slice(&length.to_le_bytes());
@@ -37,39 +37,39 @@ pub fn write_binary(data: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&crc32(data).to_le_bytes());
 }
 
-/// Adds an entry in the text form.
+/// Appends an entry in the text format.
 pub fn write_text(data: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(format!("{} ", data.len()).as_bytes());
     out.extend_from_slice(data);
     out.extend_from_slice(format!(" {}\n", crc32(data)).as_bytes());
 }
 
-/// Reads the binary form.
+/// Reads the binary format.
 ///
-/// The checksum of no data is 0, so that an empty entry is twelve zeros: as are bytes that a file
-/// system never got to write, or the zeros in an entry whose length lost a bit. Zeros are taken
-/// for empty entries if something sound follows them, or if they fill the file to its end exactly;
-/// [`Entries::remarks`] says so of the latter.
+/// The checksum of empty data is 0, so an empty entry is twelve zeros, just like bytes that a file
+/// system never wrote, or zeros inside an entry whose length is corrupt. Zeros count as empty
+/// entries if a valid entry follows or if they fill the file exactly to its end; in the latter case
+/// [`Entries::remarks`] reports them.
 #[derive(Debug)]
 pub struct Binary<R> {
     feed: Feed<R>,
-    /// What the entry that is lent has of the stream.
+    /// The size of the returned entry in the stream.
     lent: usize,
-    /// Empty entries that are passed and not delivered yet.
+    /// Empty entries that were found and not returned yet.
     empties: u64,
-    /// How many of them stand at the end.
+    /// The number of empty entries at the end.
     at_end: u64,
 }
 
 const EMPTY: [u8; HEADER + CHECKSUM_SIZE] = [0; HEADER + CHECKSUM_SIZE];
 
 impl<R: Read> Binary<R> {
-    /// The entries of this stream, from its start.
+    /// Reads entries from the start of `input`.
     pub fn new(input: R) -> Self {
         Self { feed: Feed::new(input), lent: 0, empties: 0, at_end: 0 }
     }
 
-    /// Passes what can be taken for empty entries.
+    /// Counts the zeros that can be empty entries.
     fn count_empties(&mut self) -> Result<(), Stop> {
         let start = self.feed.position();
         while self.feed.need(EMPTY.len())? && self.feed.rest().starts_with(&EMPTY) {
@@ -94,7 +94,7 @@ impl<R: Read> Binary<R> {
         }
     }
 
-    /// The length of the data of the entry that begins here; `None` at the end.
+    /// Returns the data length of the next entry; `None` at the end.
     fn look(&mut self) -> Result<Option<usize>, Stop> {
         if !self.feed.need(1)? {
             return Ok(None);
@@ -140,7 +140,7 @@ impl<R: Read> Entries for Binary<R> {
     }
 }
 
-/// Reads the text form, as strictly as `CWal` writes it: one space, one newline, no sign and no
+/// Reads the text format, exactly as `CWal` writes it: one space, one newline, no sign and no
 /// leading zeros. The newline of the last entry may be missing.
 #[derive(Debug)]
 pub struct Text<R> {
@@ -149,12 +149,12 @@ pub struct Text<R> {
 }
 
 impl<R: Read> Text<R> {
-    /// The entries of this stream, from its start.
+    /// Reads entries from the start of `input`.
     pub fn new(input: R) -> Self {
         Self { feed: Feed::new(input), lent: 0 }
     }
 
-    /// Where the data of the entry that begins here starts, its length, and that of the entry.
+    /// Returns the start of the data of the next entry, the data length, and the entry length.
     fn look(&mut self) -> Result<Option<(usize, usize, usize)>, Stop> {
         if !self.feed.need(1)? {
             return Ok(None);
@@ -178,7 +178,7 @@ impl<R: Read> Text<R> {
         Ok(Some((start, length, start + length + behind)))
     }
 
-    /// The length of what stands behind the data.
+    /// Returns the length of the part after the data.
     fn look_behind(&mut self, start: usize, length: usize) -> Result<usize, Stop> {
         let end = start + length;
         let whole = self.feed.need(end + 1 + DIGITS_MAX + 1)?;
@@ -246,7 +246,7 @@ fn little_endian(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// A number as it is printed, and how many digits it has.
+/// Parses a printed number; returns its value and number of digits.
 fn number(text: &[u8]) -> Option<(u64, usize)> {
     let digits = text.iter().take(DIGITS_MAX).take_while(|byte| byte.is_ascii_digit()).count();
     let shown = std::str::from_utf8(text.get(..digits)?).ok()?;

@@ -1,37 +1,37 @@
-//! What every source of entries offers, and why one ends.
+//! The reader interface of all formats, and its errors.
 
 use std::io;
 
-/// The most bytes that an entry has: room for the JSON of the largest record of a log, in which a
-/// byte may take six. What claims more is damage.
+/// The maximum size of an entry, enough for the JSON of the largest record of a log, in which a
+/// byte can take six. A larger length is damage.
 pub const ENTRY_MAX: usize = 64 << 20;
 
-/// Lends the entries of a source one after the other.
+/// Reads the entries of a log one after the other.
 pub trait Entries {
-    /// The next intact entry; `None` at the end. An error is the end, too.
+    /// Returns the next valid entry; `None` at the end. Reading ends after an error.
     ///
     /// # Errors
     ///
-    /// [`Stop`] says why there is none that is intact.
+    /// [`Stop`] with the reason why there is no valid entry.
     fn next(&mut self) -> Result<Option<&[u8]>, Stop>;
 
-    /// Where the entry stands that was lent last: in bytes from the start, or its number.
+    /// The position of the entry returned last: its offset in bytes, or its number.
     fn position(&self) -> u64;
 
-    /// What is to be said of the source, as far as it is read.
+    /// Observations about the part read so far.
     fn remarks(&self) -> Vec<Remark> {
         vec![]
     }
 }
 
-/// Why there is no further entry.
+/// The reason why reading stopped.
 #[derive(Debug)]
 pub enum Stop {
-    /// The stream failed: nothing is said about its bytes.
+    /// The stream failed. This says nothing about the stored bytes.
     Io(io::Error),
     /// The log could not be read.
     Log(seawall::Error),
-    /// What follows is not what was written.
+    /// The next bytes are not what was written.
     Damaged(Damage),
 }
 
@@ -41,42 +41,42 @@ impl From<io::Error> for Stop {
     }
 }
 
-/// Where a source stops being what was written.
+/// The first damage in a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// The first entry that is not intact, counted from 1.
+    /// The number of the first damaged entry, from 1.
     pub entry: u64,
-    /// Where it begins, in bytes from the start of its file.
+    /// The offset of that entry in its file.
     pub offset: u64,
-    /// A word for it; `seawall explain` knows it.
+    /// A keyword for the cause, as known to `seawall explain`.
     pub cause: &'static str,
-    /// The same in a sentence.
+    /// The cause in a sentence.
     pub why: String,
-    /// The file, where the source has several.
+    /// The segment, for logs with several files.
     pub segment: Option<u64>,
-    /// Whether every record can be read all the same.
+    /// Whether all records are readable nevertheless.
     pub harmless: bool,
 }
 
-/// The source ends within an entry.
+/// The log ends within an entry.
 pub const CUT_SHORT: &str = "cut-short";
-/// An entry is not the one that its checksum was made of.
+/// The checksum of an entry does not match.
 pub const CHECKSUM: &str = "checksum";
-/// A length that no entry has.
+/// A length exceeds the maximum.
 pub const LENGTH: &str = "length";
-/// Bytes that no entry begins or ends with.
+/// Bytes do not follow the format.
 pub const SYNTAX: &str = "syntax";
-/// Zeros that could pass for entries, and nothing sound behind them.
+/// Zeros that could be empty entries, without a valid entry after them.
 pub const ZEROS: &str = "zeros";
 
-/// What somebody should know of a source though its entries are intact.
+/// A remark about a log whose entries are valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Remark {
-    /// How many empty entries at the end are all zeros, like bytes that were never written.
+    /// The number of empty entries at the end, which consist of zeros like bytes that were never
+    /// written.
     ZerosAtEnd(u64),
-    /// What lies behind the last record of a log could be a write that nobody was promised, or
-    /// damage.
+    /// The bytes after the last record are either an unacknowledged write or damage.
     UnsureTail,
-    /// Records that a repair gave up: their numbers are skipped.
+    /// Records that a repair gave up; their numbers are skipped.
     GivenUp(seawall::damage::Lost),
 }

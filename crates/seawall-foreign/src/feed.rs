@@ -1,23 +1,23 @@
-//! A stream as a window that moves over it: what is asked for is in memory, and its place is known.
+//! A buffered window over a stream that tracks its position.
 
 use crate::entries::{Damage, Stop};
 use std::io::{self, Read};
 
-/// What is read at once.
+/// The read size.
 const CHUNK: usize = 64 * 1024;
 
 /// A window over a stream.
 ///
-/// It grows by what arrives, never by what somebody claims will.
+/// Its memory grows with the bytes that arrive, never with lengths that the input claims.
 #[derive(Debug)]
 pub(crate) struct Feed<R> {
     input: R,
     buffer: Vec<u8>,
-    /// How much of the buffer is behind us.
+    /// The number of bytes in the buffer that are consumed.
     done: usize,
-    /// Where the buffer begins in the stream.
+    /// The stream offset of the buffer's start.
     origin: u64,
-    /// Entries behind us.
+    /// The number of entries consumed.
     entries: u64,
 }
 
@@ -26,17 +26,17 @@ impl<R: Read> Feed<R> {
         Self { input, buffer: vec![], done: 0, origin: 0, entries: 0 }
     }
 
-    /// What is in memory.
+    /// The unconsumed bytes in memory.
     pub(crate) fn rest(&self) -> &[u8] {
         self.buffer.get(self.done..).expect("no more is behind us than was there")
     }
 
-    /// A part of it that was asked for.
+    /// A part of the unconsumed bytes, after [`need`](Self::need).
     pub(crate) fn part(&self, from: usize, length: usize) -> &[u8] {
         self.rest().get(from..from + length).expect("it was asked for with `need`")
     }
 
-    /// Whether the stream has so many bytes more; they are in memory then.
+    /// Reads until `bytes` unconsumed bytes are in memory; returns whether the stream has them.
     pub(crate) fn need(&mut self, bytes: usize) -> io::Result<bool> {
         while self.rest().len() < bytes {
             if !self.fill()? {
@@ -46,7 +46,7 @@ impl<R: Read> Feed<R> {
         Ok(true)
     }
 
-    /// Reads on; whether there was more.
+    /// Reads more bytes; returns whether there were any.
     pub(crate) fn fill(&mut self) -> io::Result<bool> {
         self.buffer.drain(..self.done);
         self.origin += count(self.done);
@@ -64,13 +64,13 @@ impl<R: Read> Feed<R> {
         Ok(read? > 0)
     }
 
-    /// Leaves bytes behind that are in memory.
+    /// Consumes bytes that are in memory.
     pub(crate) fn pass(&mut self, bytes: usize) {
         assert!(bytes <= self.rest().len(), "only what is in memory can be passed");
         self.done += bytes;
     }
 
-    /// Counts an entry that is delivered.
+    /// Counts an entry.
     pub(crate) fn deliver(&mut self) {
         self.entries += 1;
     }
@@ -79,7 +79,7 @@ impl<R: Read> Feed<R> {
         self.origin + count(self.done)
     }
 
-    /// The entry that begins here is not intact.
+    /// Creates the error for the entry at the current position.
     pub(crate) fn damaged(&self, cause: &'static str, why: impl Into<String>) -> Stop {
         self.damaged_at(self.position(), cause, why)
     }

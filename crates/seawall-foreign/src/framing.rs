@@ -1,61 +1,61 @@
-//! Cutting records out of a stream: bytes go in as they are read, complete records come out.
+//! Splits a stream of bytes into records.
 
 use std::ops::Range;
 
-/// How records are cut out of a stream of bytes.
+/// How a stream of bytes is split into records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// The bytes between newlines, any bytes; empty lines are records, too.
+    /// Records end with a newline and may contain any other byte. Empty lines are records.
     Lines,
-    /// One JSON value a line.
+    /// One JSON value per line.
     Json,
-    /// A little-endian 32-bit length, then that many bytes.
+    /// A little-endian 32-bit length, followed by that many bytes.
     Len32,
-    /// All of it is one record.
+    /// The whole stream is one record.
     Raw,
 }
 
-/// A line of JSON may be longer than its record: white space, and digits of numbers.
+/// A JSON line may be longer than its record because of white space and digits.
 const JSON_STRETCH: usize = 4;
 
-/// What was found in the stream.
+/// An item found in the stream.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Found {
-    /// A record: its bytes, to be asked for with [`Framer::bytes`], and its number.
+    /// A record: the range of its bytes for [`Framer::bytes`], and its number.
     Record(Range<usize>, u64),
-    /// A record that no log can hold. The stream goes on behind it.
+    /// A record that is too large for a log. The stream continues after it.
     TooLarge(u64),
 }
 
-/// The stream is not of this format from here on.
+/// The stream does not follow the format.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Broken {
-    /// Where, in bytes from the start.
+    /// The offset from the start, in bytes.
     pub at: u64,
-    /// Why, in words.
+    /// The reason.
     pub why: String,
 }
 
-/// Cuts a stream into records. Memory is bounded by the largest record.
+/// Splits a stream into records. Memory is bounded by the largest record.
 #[derive(Debug)]
 pub struct Framer {
     framing: Framing,
     max: usize,
     buffer: Vec<u8>,
-    /// How much of the buffer is dealt with.
+    /// The number of consumed bytes in the buffer.
     done: usize,
-    /// How much of what follows was looked at, and holds no newline.
+    /// The number of unconsumed bytes that contain no newline.
     looked: usize,
-    /// Where the buffer begins in the stream.
+    /// The stream offset of the buffer's start.
     origin: u64,
-    /// Records so far, refused ones too.
+    /// The number of records so far, including oversized ones.
     number: u64,
-    /// The rest of a line that is too long is passed over.
+    /// Whether the rest of an oversized line is being skipped.
     skipping: bool,
 }
 
 impl Framer {
-    /// For records of at most `max` bytes.
+    /// Creates a framer for records of at most `max` bytes.
     #[must_use]
     pub fn new(framing: Framing, max: usize) -> Self {
         let max = if framing == Framing::Json { max * JSON_STRETCH } else { max };
@@ -71,7 +71,7 @@ impl Framer {
         }
     }
 
-    /// Takes bytes in; ranges given out before are void.
+    /// Adds input. Ranges returned earlier become invalid.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.buffer.drain(..self.done);
         self.origin += u64::try_from(self.done).expect("a buffer is in memory");
@@ -85,11 +85,11 @@ impl Framer {
         self.buffer.get(range.clone()).expect("the range was given out since the last feeding")
     }
 
-    /// The next complete record.
+    /// Returns the next complete record.
     ///
     /// # Errors
     ///
-    /// [`Broken`] where the stream is not of this format.
+    /// [`Broken`] if the stream does not follow the format.
     #[expect(clippy::should_implement_trait, reason = "records are lent, not given")]
     pub fn next(&mut self) -> Result<Option<Found>, Broken> {
         match self.framing {
@@ -108,11 +108,11 @@ impl Framer {
         }
     }
 
-    /// What is left at the end of the stream.
+    /// Returns the last record at the end of the stream.
     ///
     /// # Errors
     ///
-    /// [`Broken`] where the stream is not of this format.
+    /// [`Broken`] if the stream does not follow the format.
     pub fn finish(&mut self) -> Result<Option<Found>, Broken> {
         let rest = self.done..self.buffer.len();
         match self.framing {
@@ -126,7 +126,7 @@ impl Framer {
         }
     }
 
-    /// Bytes of a record that is not complete yet.
+    /// The number of bytes of an incomplete record.
     #[must_use]
     pub fn unfinished(&self) -> u64 {
         u64::try_from(self.rest().len()).expect("a buffer is in memory")
@@ -201,7 +201,7 @@ impl Framer {
 mod tests {
     use super::*;
 
-    /// All records of a stream that arrives in pieces of `piece` bytes; `None` for one too large.
+    /// Splits a stream that arrives in pieces of `piece` bytes; `None` is an oversized record.
     fn cut(framing: Framing, stream: &[u8], piece: usize) -> Result<Vec<Option<Vec<u8>>>, Broken> {
         let mut framer = Framer::new(framing, 8);
         let mut found = vec![];

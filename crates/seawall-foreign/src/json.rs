@@ -1,26 +1,25 @@
-//! A stream of JSON values, one after the other: the readable log of Pereira and others, as
-//! `serde_json`'s stream deserializer reads it, with white space between them or none.
+//! A stream of JSON values: the readable log format of Pereira and others. As with the stream
+//! deserializer of `serde_json`, white space between values is optional.
 //!
-//! JSON has no checksums. A changed digit or letter is another sound value, and nobody can tell;
-//! neither can anybody when a number that stands by itself was cut at the end of the file. What is
-//! found is what breaks the grammar of JSON.
+//! JSON has no checksums. A changed digit or letter is undetectable, and so is a number truncated
+//! at the end of the file. Only violations of the JSON grammar are found.
 
 use crate::entries::{CUT_SHORT, ENTRY_MAX, Entries, LENGTH, SYNTAX, Stop};
 use crate::feed::Feed;
 use serde::de::IgnoredAny;
 use std::io::Read;
 
-/// Adds a value, on a line of its own.
+/// Appends a value and a newline.
 pub fn write(text: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(text);
     out.push(b'\n');
 }
 
-/// Whether this is one JSON value and nothing else; if not, why, and whether it only ends early.
+/// Checks that `text` is exactly one JSON value.
 ///
 /// # Errors
 ///
-/// Whether it only ends early, and why it is none.
+/// Whether the value only ends early, and what is wrong.
 pub fn check(text: &[u8]) -> Result<(), (bool, String)> {
     if let Err(error) = std::str::from_utf8(text) {
         let is_cut = error.error_len().is_none();
@@ -32,7 +31,7 @@ pub fn check(text: &[u8]) -> Result<(), (bool, String)> {
     }
 }
 
-/// Reads the values of a stream, each as the text that stands there.
+/// Reads the values of a stream as text.
 #[derive(Debug)]
 pub struct Values<R> {
     feed: Feed<R>,
@@ -40,12 +39,12 @@ pub struct Values<R> {
 }
 
 impl<R: Read> Values<R> {
-    /// The values of this stream, from its start.
+    /// Reads values from the start of `input`.
     pub fn new(input: R) -> Self {
         Self { feed: Feed::new(input), lent: 0 }
     }
 
-    /// Whether there is something behind the white space.
+    /// Skips white space; returns whether anything follows.
     fn pass_space(&mut self) -> Result<bool, Stop> {
         loop {
             let rest = self.feed.rest();
@@ -61,7 +60,7 @@ impl<R: Read> Values<R> {
         }
     }
 
-    /// The length of the value that begins here.
+    /// Returns the length of the next value.
     fn look(&mut self) -> Result<usize, Stop> {
         let (mut scan, mut looked) = (Scan::new(), 0);
         loop {
@@ -93,7 +92,7 @@ impl<R: Read> Values<R> {
         checked.map(|()| length).map_err(|(_, why)| self.feed.damaged(SYNTAX, why))
     }
 
-    /// What has no end may have gone wrong long before.
+    /// If the end of a value is missing, the damage may be much earlier.
     fn refuse(&self, length: usize, cause: &'static str, why: &str) -> Stop {
         match check(self.feed.part(0, length)) {
             Err((false, why)) => self.feed.damaged(SYNTAX, why),
@@ -119,10 +118,10 @@ impl<R: Read> Entries for Values<R> {
     }
 }
 
-/// How far into a value the scan for its end is.
+/// The state of the search for the end of a value.
 #[derive(Debug)]
 struct Scan {
-    /// In so many objects and arrays.
+    /// The number of enclosing objects and arrays.
     depth: usize,
     state: State,
 }
@@ -130,7 +129,7 @@ struct Scan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Start,
-    /// In a number or a word that stands by itself.
+    /// In a number or a literal outside of objects and arrays.
     Bare,
     Text,
     Escape,
@@ -142,7 +141,7 @@ impl Scan {
         Self { depth: 0, state: State::Start }
     }
 
-    /// Whether the value ended, as this byte belongs to what follows.
+    /// Returns whether the value ended before this byte.
     fn ends_before(&self, byte: u8) -> bool {
         self.is_bare() && (is_space(byte) || b"\"[]{},:".contains(&byte))
     }
@@ -151,7 +150,7 @@ impl Scan {
         self.state == State::Bare
     }
 
-    /// Takes a byte in; whether the value ends with it.
+    /// Processes a byte; returns whether the value ends with it.
     fn ends_with(&mut self, byte: u8) -> bool {
         let (depth, state) = match (self.state, byte) {
             (State::Text, b'\\') => (self.depth, State::Escape),
@@ -159,7 +158,7 @@ impl Scan {
             (State::Text | State::Escape, _) | (_, b'"') => (self.depth, State::Text),
             (_, b'{' | b'[') => (self.depth + 1, State::Other),
             (_, b'}' | b']') => (self.depth.saturating_sub(1), State::Other),
-            // No value begins so: it is one of this byte alone, for the check to refuse.
+            // No value starts with these: return this byte alone, which the check refuses.
             (State::Start, b',' | b':') | (State::Other, _) => (self.depth, State::Other),
             (State::Start | State::Bare, _) => (self.depth, State::Bare),
         };

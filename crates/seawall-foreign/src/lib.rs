@@ -1,8 +1,8 @@
-//! Logs of others: each format as a reader of entries out of any stream of bytes, and its writer.
+//! Readers and writers of foreign log formats.
 //!
-//! An entry is delivered after every check that its format has, with the promise that it is what
-//! was written; what a format cannot tell is said where its reader stands. Memory is bounded by
-//! [`ENTRY_MAX`], whatever the bytes claim.
+//! A reader returns an entry only after all checks of its format. The documentation of each reader
+//! says which damage its format cannot detect. Memory is bounded by [`ENTRY_MAX`], whatever the
+//! input claims.
 //!
 //! ```
 //! use seawall_foreign::{Entries, cwal};

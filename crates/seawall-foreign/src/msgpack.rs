@@ -1,13 +1,14 @@
-//! The binary log of Pereira and others: each record as `MessagePack`, and behind it its checksum,
-//! as `MessagePack` too.
+//! The binary log format of Pereira and others: each record as `MessagePack`, followed by its
+//! checksum, also as `MessagePack`.
 //!
 //! ```text
 //! record    any MessagePack value
 //! checksum  {"checksum": n}, n the CRC-32 (IEEE) of the record's bytes
 //! ```
 //!
-//! The paper tells of pairs, of CRC-32, and of a checksum with an identifier; the name `checksum`
-//! and the map are an assumption. A checksum as an array of one, or by itself, is read as well.
+//! The paper describes pairs, CRC-32, and a checksum with an identifier; the map with the name
+//! `checksum` is an assumption. A checksum in an array of one element, or as a plain number, is
+//! accepted as well.
 
 use crate::checksum::crc32;
 use crate::entries::{CHECKSUM, CUT_SHORT, ENTRY_MAX, Entries, LENGTH, SYNTAX, Stop};
@@ -16,27 +17,28 @@ use crate::pack::{Scan, Step, Token, token};
 use serde::Serialize;
 use std::io::Read;
 
-/// The longest way to write a checksum that is read: a map with a long head, a name, 64 bits.
+/// The longest encoding of a checksum that is accepted: a map with a long header, the name, and 64
+/// bits.
 const CHECKSUM_MAX: usize = 32;
 
-/// What stands behind a record.
+/// The value that follows a record.
 #[derive(Debug, Serialize)]
 struct Checksum {
     checksum: u32,
 }
 
-/// Adds a record and its checksum.
+/// Appends a record and its checksum.
 ///
 /// # Panics
 ///
-/// Not: memory takes a number.
+/// Never: writing a number to memory cannot fail.
 pub fn write(record: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(record);
     let checksum = Checksum { checksum: crc32(record) };
     rmp_serde::encode::write_named(out, &checksum).expect("a number can be written to memory");
 }
 
-/// Reads records that their checksums vouch for.
+/// Reads records and verifies their checksums.
 #[derive(Debug)]
 pub struct Pairs<R> {
     feed: Feed<R>,
@@ -44,12 +46,12 @@ pub struct Pairs<R> {
 }
 
 impl<R: Read> Pairs<R> {
-    /// The records of this stream, from its start.
+    /// Reads records from the start of `input`.
     pub fn new(input: R) -> Self {
         Self { feed: Feed::new(input), lent: 0 }
     }
 
-    /// The length of the value at `start`, which has at most `max` bytes.
+    /// Returns the length of the value at `start`, at most `max` bytes.
     fn look(&mut self, start: usize, max: usize, what: &str) -> Result<usize, Stop> {
         let mut scan = Scan::new(max);
         loop {
@@ -98,7 +100,7 @@ impl<R: Read> Entries for Pairs<R> {
     }
 }
 
-/// The number in one of the ways to write it.
+/// Parses a checksum in any accepted encoding.
 fn checksum(bytes: &[u8]) -> Option<u64> {
     let number = match token(bytes)? {
         (Token::Map(1), rest) => {

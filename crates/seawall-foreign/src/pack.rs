@@ -1,16 +1,16 @@
-//! `MessagePack` by its bytes: where a value ends, before anything is made of it, and its parts.
+//! A low-level `MessagePack` parser: finds the end of a value, and splits it into tokens.
 //!
 //! <https://github.com/msgpack/msgpack/blob/master/spec.md>; numbers are big-endian.
 
-/// How a value begins.
+/// The header of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Head {
     kind: Kind,
-    /// Bytes of the marker and the length behind it.
+    /// The size of the marker and the length field.
     size: usize,
-    /// Bytes behind them that belong to this value and are no values.
+    /// The number of payload bytes after the header that are not values.
     body: u64,
-    /// Values behind them that belong to this one.
+    /// The number of values after the header that belong to this one.
     items: u64,
 }
 
@@ -18,7 +18,7 @@ struct Head {
 enum Kind {
     Nil,
     Bool(bool),
-    /// The number is the marker itself.
+    /// The number is part of the marker.
     Small(i8),
     Unsigned,
     Signed,
@@ -30,32 +30,33 @@ enum Kind {
     Extension,
 }
 
-/// A value without what is in it.
+/// The first token of a value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Token<'a> {
-    /// Nothing.
+    /// Nil.
     Nil,
-    /// Yes or no.
+    /// A boolean.
     Bool(bool),
-    /// A number from 0.
+    /// A number that is not negative.
     Unsigned(u64),
-    /// A number below 0, as a rule.
+    /// A number that is normally negative.
     Signed(i64),
-    /// Floats of 32 bits are widened, which is exact.
+    /// A float. 32-bit floats are widened, which is exact.
     Float(f64),
-    /// Text, which nobody has checked to be UTF-8.
+    /// Text that may not be valid UTF-8.
     Text(&'a [u8]),
     /// Bytes.
     Bytes(&'a [u8]),
-    /// So many values follow.
+    /// An array; this many values follow.
     Array(u64),
-    /// So many pairs of values follow.
+    /// A map; this many pairs of values follow.
     Map(u64),
-    /// Something that only its writer knows.
+    /// An extension type.
     Extension,
 }
 
-/// The first token, and what is behind it; `None` if the bytes end before, or begin no value.
+/// Returns the first token and the remaining bytes; `None` if the bytes end early or start no
+/// value.
 #[must_use]
 pub fn token(bytes: &[u8]) -> Option<(Token<'_>, &[u8])> {
     let head = head(bytes).ok().flatten()?;
@@ -86,9 +87,9 @@ pub fn token(bytes: &[u8]) -> Option<(Token<'_>, &[u8])> {
     Some((token, rest))
 }
 
-/// Looks for the end of one value in bytes of which more and more are there.
+/// Searches for the end of a value in a growing buffer.
 ///
-/// It counts what is still to come and neither recurses nor allocates.
+/// It counts the pending values, without recursion and allocation.
 #[derive(Debug)]
 pub(crate) struct Scan {
     max: usize,
@@ -96,26 +97,26 @@ pub(crate) struct Scan {
     left: u64,
 }
 
-/// How far a scan is.
+/// The result of a scan step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// The value has so many bytes.
+    /// The value has this many bytes.
     Ends(usize),
-    /// It goes on behind what is there, to this length at least.
+    /// The value is longer than the buffer: it has at least this many bytes.
     More(usize),
-    /// It would have more bytes than the scan was told to allow.
+    /// The value exceeds the maximum.
     TooLong,
-    /// At this byte no value begins.
+    /// The byte at this offset does not start a value.
     Wrong(usize),
 }
 
 impl Scan {
-    /// For a value of at most `max` bytes.
+    /// Creates a scan for a value of at most `max` bytes.
     pub(crate) fn new(max: usize) -> Self {
         Self { max, at: 0, left: 1 }
     }
 
-    /// Goes on; `bytes` begins where it did the last time, and is no shorter.
+    /// Continues the scan. `bytes` must start as in the last call and must not be shorter.
     pub(crate) fn step(&mut self, bytes: &[u8]) -> Step {
         while self.left > 0 {
             let rest = bytes.get(self.at..).unwrap_or_default();
@@ -127,7 +128,7 @@ impl Scan {
             let body = usize::try_from(head.body).unwrap_or(usize::MAX);
             let end = (self.at + head.size).saturating_add(body);
             let left = self.left - 1 + head.items;
-            // Each value that is still to come has a byte at least.
+            // Each pending value has at least one byte.
             if u64::try_from(end).unwrap_or(u64::MAX).saturating_add(left) > max_of(self.max) {
                 return Step::TooLong;
             }
@@ -140,7 +141,7 @@ impl Scan {
     }
 }
 
-/// Whether this is one value and nothing else.
+/// Returns whether the bytes are exactly one value.
 #[must_use]
 pub fn is_whole(bytes: &[u8]) -> bool {
     Scan::new(bytes.len()).step(bytes) == Step::Ends(bytes.len())
@@ -150,7 +151,7 @@ fn max_of(max: usize) -> u64 {
     u64::try_from(max).unwrap_or(u64::MAX)
 }
 
-/// How the value begins; `None` if that is not all there. No value begins with 0xc1.
+/// Parses a header; `None` if it is incomplete. No value starts with 0xc1.
 fn head(bytes: &[u8]) -> Result<Option<Head>, ()> {
     let Some((&marker, rest)) = bytes.split_first() else { return Ok(None) };
     let low = |mask: u8| u64::from(marker & mask);
@@ -166,7 +167,7 @@ fn head(bytes: &[u8]) -> Result<Option<Head>, ()> {
         0xca | 0xcb => return fixed(Kind::Float, if marker == 0xca { 4 } else { 8 }, 0),
         0xcc..=0xcf => return fixed(Kind::Unsigned, 1 << low(3), 0),
         0xd0..=0xd3 => return fixed(Kind::Signed, 1 << low(3), 0),
-        // A byte for the type of the extension stands before its data.
+        // The type of the extension precedes its data.
         0xd4..=0xd8 => return fixed(Kind::Extension, 1 + (1 << (marker - 0xd4)), 0),
         0xc4..=0xc6 => (Kind::Bytes, 1 << (marker - 0xc4)),
         0xc7..=0xc9 => (Kind::Extension, 1 << (marker - 0xc7)),

@@ -1,4 +1,4 @@
-//! Fields of a JSON value by their paths, and conditions on them.
+//! Selects fields of a JSON value by path and evaluates conditions on them.
 
 use crate::value;
 use serde_json::value::RawValue;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-/// An object with these fields, as JSON; those that were not found are left out.
+/// Formats the selected fields as a JSON object without the missing ones.
 #[must_use]
 pub fn object(fields: Vec<(Path, Option<String>)>) -> String {
     let mut whole = Shown::Members(vec![]);
@@ -21,20 +21,20 @@ pub fn object(fields: Vec<(Path, Option<String>)>) -> String {
     whole.to_string()
 }
 
-/// What is shown of a value.
+/// The part of a value that is shown.
 enum Shown {
-    /// All of it.
+    /// The whole value.
     Whole(String),
-    /// Some members; an item of a list stands under its number.
+    /// Some members; an item of a list is shown under its index.
     Members(Vec<(String, Shown)>),
 }
 
 impl Shown {
-    /// Puts a field where the path leads.
+    /// Adds a field at its path.
     fn put(&mut self, path: &[String], field: String) {
         match (self, path) {
             (place, []) => *place = Self::Whole(field),
-            // It was asked for as a whole before.
+            // The whole value was already selected.
             (Self::Whole(_), _) => {}
             (Self::Members(members), [name, rest @ ..]) => {
                 let place = members.iter().position(|(known, _)| known == name);
@@ -64,12 +64,12 @@ impl fmt::Display for Shown {
     }
 }
 
-/// The way to a value: names of members, numbers of items. An empty one leads to the record itself.
+/// A path to a value: member names and item indexes. The empty path is the record itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path(Vec<String>);
 
 impl Path {
-    /// The text of what it leads to: numbers keep all their digits, whatever a float holds.
+    /// The text of the selected value. Numbers keep all digits.
     #[must_use]
     pub fn find<'a>(&self, text: &'a str) -> Option<&'a str> {
         self.0.iter().try_fold(text, |text, name| match text.as_bytes().first() {
@@ -99,7 +99,7 @@ impl FromStr for Path {
     }
 }
 
-/// What must hold for a field.
+/// A condition on a field.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
     path: Path,
@@ -117,7 +117,7 @@ enum Test {
     AtLeast,
 }
 
-/// Longer ones first: one begins another.
+/// Longer operators first, because some are prefixes of others.
 const TESTS: [(&str, Test); 6] = [
     ("!=", Test::Other),
     ("<=", Test::AtMost),
@@ -128,7 +128,7 @@ const TESTS: [(&str, Test); 6] = [
 ];
 
 impl Condition {
-    /// Whether it holds for a record; never without the field.
+    /// Evaluates the condition for a record; false without the field.
     #[must_use]
     pub fn holds(&self, record: &str) -> bool {
         let found = self.path.find(record).and_then(|text| value::read(text.as_bytes()).ok());
@@ -167,7 +167,7 @@ impl FromStr for Condition {
     }
 }
 
-/// An expression that is read from its start.
+/// The unparsed rest of an expression.
 struct Expression<'a> {
     text: &'a str,
     at: usize,
@@ -182,7 +182,7 @@ impl<'a> Expression<'a> {
         self.text.get(self.at..).unwrap_or_default()
     }
 
-    /// Names with dots between them, or a dot alone for the record itself.
+    /// Parses names separated by dots, or a single dot for the record itself.
     fn path(&mut self) -> Result<Path, String> {
         if self.rest().starts_with('.') {
             self.at += 1;
@@ -220,14 +220,14 @@ impl<'a> Expression<'a> {
         is_there
     }
 
-    /// Says what is wrong where reading has come to.
+    /// Adds the current column to an error.
     fn wrong(&self, what: &str) -> String {
         let before = self.text.get(..self.at).unwrap_or_default();
         format!("column {}: {what}", before.chars().count() + 1)
     }
 }
 
-/// Whether two values are the same, as numbers are: `1` is `1.0`, and members have no order.
+/// Compares two values; numbers by value (`1` equals `1.0`), members in any order.
 fn is_same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => {
@@ -247,7 +247,7 @@ fn is_same(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// How numbers, or texts, are ordered; `None` for other pairs.
+/// Orders two numbers or two texts; `None` for other pairs.
 fn order(one: &Value, other: &Value) -> Option<Ordering> {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => order_numbers(one, other),
@@ -256,7 +256,7 @@ fn order(one: &Value, other: &Value) -> Option<Ordering> {
     }
 }
 
-/// Exactly, also where a float cannot hold an integer.
+/// Compares exactly, even if a float cannot represent the integer.
 fn order_numbers(one: &Number, other: &Number) -> Option<Ordering> {
     match (integer(one), integer(other)) {
         (Some(one), Some(other)) => Some(one.cmp(&other)),
@@ -270,7 +270,7 @@ fn integer(number: &Number) -> Option<i128> {
     number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from))
 }
 
-/// Rounding keeps the order; where it makes two numbers equal, the float is an integer, too.
+/// Rounding preserves the order; if it makes the numbers equal, the float is an integer too.
 #[expect(clippy::cast_precision_loss, reason = "what it makes equal is looked at again")]
 fn order_mixed(integer: i128, float: f64) -> Option<Ordering> {
     match (integer as f64).partial_cmp(&float)? {

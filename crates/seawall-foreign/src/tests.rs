@@ -1,11 +1,11 @@
-//! What every importer owes: no panic, nothing invented, memory by what is there; over streams cut
-//! into pieces, damaged and random. Each case is a seed; `SEAWALL_CASES` says how many.
+//! Properties of all importers: no panics, no invented entries, bounded memory, for split, damaged
+//! and random streams. Each case is a seed; `SEAWALL_CASES` sets the number of cases.
 
 use super::*;
 use seawall_testkit::Dice;
 use std::io::{self, Read};
 
-/// A format: its name, how an entry of it is drawn and written, and its reader.
+/// A format: its name, a generator and writer of entries, and its reader.
 struct Format {
     name: &'static str,
     draw: fn(&mut Random) -> Vec<u8>,
@@ -40,7 +40,7 @@ const FORMATS: [Format; 4] = [
     },
 ];
 
-/// Those that have checksums.
+/// The formats that have checksums.
 fn checked() -> impl Iterator<Item = &'static Format> {
     FORMATS.iter().filter(|format| format.name != "json")
 }
@@ -50,7 +50,7 @@ fn cases() -> u64 {
     asked.unwrap_or(10_000)
 }
 
-/// Numbers and bytes that follow from a seed.
+/// Random numbers and bytes that follow from a seed.
 struct Random(Dice);
 
 impl Random {
@@ -70,7 +70,7 @@ impl Random {
         (0..length).map(|_| self.byte()).collect()
     }
 
-    /// One byte at least, and fewer than `end`.
+    /// At least one byte, and fewer than `end`.
     fn fewer_bytes(&mut self, end: usize) -> Vec<u8> {
         let length = 1 + self.below(end - 1);
         self.bytes(length)
@@ -107,7 +107,7 @@ fn draw_value(dice: &mut Dice, depth: usize) -> serde_json::Value {
     }
 }
 
-/// A stream that gives what it has in pieces of its own choice.
+/// A stream that returns its bytes in random pieces.
 struct Pieces {
     bytes: Vec<u8>,
     at: usize,
@@ -124,7 +124,7 @@ impl Read for Pieces {
     }
 }
 
-/// What a reader made of a stream.
+/// The result of reading a stream.
 #[derive(Debug, PartialEq)]
 struct Found {
     entries: Vec<Vec<u8>>,
@@ -133,7 +133,7 @@ struct Found {
 }
 
 impl Found {
-    /// How many of these are surely entries, if zeros are in doubt.
+    /// The number of certain entries, if zeros are ambiguous.
     fn without_zeros(&self, entries: &[Vec<u8>]) -> usize {
         let in_doubt = self.damage.as_ref().is_some_and(|damage| damage.cause == ZEROS);
         let zeros = entries.iter().rev().take_while(|entry| in_doubt && entry.is_empty());
@@ -157,7 +157,7 @@ fn read(format: &Format, bytes: &[u8], seed: u64) -> Found {
     }
 }
 
-/// The bytes of a log with these entries, and where each begins.
+/// A log with these entries, and the offset of each.
 fn write(format: &Format, entries: &[Vec<u8>]) -> (Vec<u8>, Vec<usize>) {
     let (mut bytes, mut starts) = (vec![], vec![]);
     for entry in entries {
@@ -217,7 +217,7 @@ fn a_torn_end_is_damage_of_the_last_entry_and_of_no_other() {
             for cut in 0..bytes.len() {
                 let found = read(format, &bytes[..cut], seed);
                 let begun = starts.iter().filter(|start| **start < cut).count();
-                // Without its newline a line is all there.
+                // A line without its newline is complete.
                 let is_line = ["json", "cwal-text"].contains(&format.name);
                 let is_end = |at: usize| starts.contains(&at) || at == bytes.len();
                 let whole = is_end(cut) || is_line && is_end(cut + 1);
@@ -231,8 +231,8 @@ fn a_torn_end_is_damage_of_the_last_entry_and_of_no_other() {
     }
 }
 
-/// Damages a log in one of the ways that disks and people have; whether entries may be missing in
-/// its middle afterwards and nobody can tell.
+/// Damages a log in a typical way. Returns whether entries may be missing undetectably in its
+/// middle.
 fn damage(bytes: &mut Vec<u8>, random: &mut Random) -> bool {
     let at = random.below(bytes.len() + 1);
     let to = at + random.below(bytes.len() + 1 - at);
@@ -262,7 +262,7 @@ fn damage(bytes: &mut Vec<u8>, random: &mut Random) -> bool {
     false
 }
 
-/// Whether these are the first entries that were written, but for a gap if one cannot be told.
+/// Returns whether `found` is a prefix of the written entries, except for an undetectable gap.
 fn is_prefix(found: &[Vec<u8>], written: &[Vec<u8>], gap: bool) -> bool {
     if written.starts_with(found) {
         return true;
@@ -284,7 +284,7 @@ fn nothing_is_invented_whatever_becomes_of_a_log_with_checksums() {
             let mut bytes = write(format, &entries).0;
             let gap = damage(&mut bytes, random);
             let mut found = read(format, &bytes, seed);
-            // Twelve zeros, or more times twelve, to the very end: that is said.
+            // A multiple of twelve zeros up to the end is reported as a remark.
             if let [Remark::ZerosAtEnd(empties)] = found.remarks[..] {
                 let empties = usize::try_from(empties).unwrap();
                 let sure = found.entries.len() - empties;
@@ -296,7 +296,7 @@ fn nothing_is_invented_whatever_becomes_of_a_log_with_checksums() {
     }
 }
 
-/// Without the white space that JSON knows.
+/// Trims the white space of JSON.
 fn trim(mut bytes: &[u8]) -> &[u8] {
     while let [b' ' | b'\t' | b'\n' | b'\r', rest @ ..] = bytes {
         bytes = rest;
@@ -304,8 +304,8 @@ fn trim(mut bytes: &[u8]) -> &[u8] {
     bytes
 }
 
-/// JSON has no checksums: a changed digit passes. What is delivered stands there all the same, is
-/// sound, and stands in front of the damage that is told.
+/// JSON has no checksums, so a changed digit is accepted. Every returned entry must still be in the
+/// stream, be valid, and precede the reported damage.
 #[test]
 fn nothing_is_read_out_of_damaged_json_that_does_not_stand_there() {
     let format = &FORMATS[3];
@@ -336,7 +336,7 @@ fn random_bytes_are_no_log() {
             let random = &mut Random::new(seed);
             let bytes = random.fewer_bytes(64);
             let found = read(format, &bytes, seed);
-            // A digit is JSON, and an empty file is a log without entries.
+            // A digit is valid JSON, and an empty file is a log without entries.
             assert!(
                 format.name == "json" || found.entries.is_empty(),
                 "{}: {bytes:?}",
@@ -346,7 +346,7 @@ fn random_bytes_are_no_log() {
     }
 }
 
-/// A stream without end that counts what is taken of it.
+/// An endless stream that counts the bytes read.
 struct Endless {
     start: Vec<u8>,
     then: u8,
@@ -355,7 +355,7 @@ struct Endless {
 
 impl Read for Endless {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        // Memory is bounded by what is read, as a feed grows by what arrives.
+        // The buffer grows with the bytes read, so this bounds memory.
         assert!(self.at <= ENTRY_MAX + (2 << 20), "read on and on");
         buffer.fill(self.then);
         let start = self.start.get(self.at..).unwrap_or_default();
@@ -393,7 +393,7 @@ fn an_absurd_length_is_neither_believed_nor_allocated() {
     ] {
         assert_eq!(endless(pairs, start, 0x91), LENGTH, "{start:?}");
     }
-    // Arrays in arrays: the values to come pass the limit long before the bytes do.
+    // Nested arrays: the pending values exceed the limit long before the bytes do.
     assert_eq!(endless(pairs, b"", 0x9f), LENGTH);
     assert_eq!(endless(pairs, b"\x01", 0x91), LENGTH);
     assert_eq!(endless(values, b"\"", b'a'), LENGTH);
@@ -411,7 +411,7 @@ fn a_length_past_the_end_of_the_file_is_a_torn_end() {
     }
 }
 
-/// Overwrites the start of a log with a shorter one, as `rotate_log` does.
+/// Overwrites the start of a log with a shorter one, like `rotate_log`.
 fn rotate(format: &Format, old: &[&[u8]], new: &[&[u8]]) -> Found {
     let owned = |entries: &[&[u8]]| entries.iter().map(|entry| entry.to_vec()).collect::<Vec<_>>();
     let (mut bytes, new) = (write(format, &owned(old)).0, write(format, &owned(new)).0);
@@ -430,8 +430,8 @@ fn what_is_left_of_a_longer_cwal_log_behind_a_shorter_one_is_damage_at_the_seam(
     }
 }
 
-/// The format has no marker and no numbers: what is reported is all that stands there, and the old
-/// entry cannot be told from a new one. `Seawall` does not have this; see `cwal_lessons.rs`.
+/// The format has no end marker and no sequence numbers, so old entries cannot be told from new
+/// ones. `Seawall` does not have this problem; see `cwal_lessons.rs`.
 #[test]
 fn old_cwal_entries_that_line_up_behind_a_shorter_log_cannot_be_told_from_new_ones() {
     let found = rotate(&FORMATS[0], &[b"old", b"older"], &[b"new"]);
@@ -466,7 +466,7 @@ fn a_zeroed_sector_within_a_cwal_log_is_no_run_of_empty_entries() {
     let found = read(format, &bytes, 1);
     assert_eq!(found.entries, [vec![b'a'; 500]]);
     assert_eq!(found.damage.map(|damage| (damage.cause, damage.offset)), Some((ZEROS, 512)));
-    // And real ones are.
+    // Real empty entries count too.
     let mut entries = vec![vec![]; 100];
     entries.push(b"end".to_vec());
     let found = read(format, &write(format, &entries).0, 1);
@@ -487,7 +487,7 @@ fn json_values_need_no_white_space_between_them() {
     assert_eq!(found.damage, None);
 }
 
-/// The failures that the paper inserted by hand, with what it says of each.
+/// The failures that the paper injects by hand, with its results.
 #[test]
 fn the_failures_of_the_paper_are_found_where_its_formats_can_tell() {
     let log = r#"{"id":1,"objects":[{"a":2}]} {"id":3,"objects":[]}"#;

@@ -1,5 +1,5 @@
-//! One entry from what it is to what it is to be, or a refusal: what was translated can be
-//! translated back, to the same bytes or the same value.
+//! Converts an entry from one codec to another, or refuses: every converted entry can be converted
+//! back to the same bytes or the same value.
 //!
 //! ```text
 //! raw      JSON: the text, or {"base64": "..."} if it is none    MessagePack: bytes
@@ -14,16 +14,16 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Number, Value};
 use std::borrow::Cow;
 
-/// The name that bytes have in JSON.
+/// The member name that marks bytes in JSON.
 const BASE64: &str = "base64";
 
-/// What `bytes`, which are `source`, are as `target`.
+/// Converts `bytes` from `source` to `target`.
 ///
 /// # Errors
 ///
-/// Why nothing is, exactly.
+/// The reason why no lossless conversion exists.
 pub fn translate(bytes: &[u8], source: CodecId, target: CodecId) -> Result<Cow<'_, [u8]>, String> {
-    // Without field names it is MessagePack as well.
+    // JSON without field names is treated as MessagePack too.
     let [source, target] = [source, target].map(|codec| match codec {
         CodecId::Positional => CodecId::MessagePack,
         other => other,
@@ -53,7 +53,7 @@ fn raw_to_json(bytes: &[u8]) -> Value {
     std::str::from_utf8(bytes).map_or_else(|_| value::bytes(bytes), Value::from)
 }
 
-/// The converse of [`raw_to_json`], for what that gives.
+/// The inverse of [`raw_to_json`].
 fn json_to_raw(value: &Value) -> Result<Vec<u8>, String> {
     let bytes = match value {
         Value::String(text) => Some(text.clone().into_bytes()),
@@ -64,13 +64,13 @@ fn json_to_raw(value: &Value) -> Result<Vec<u8>, String> {
     })
 }
 
-/// The bytes that JSON shows as an object.
+/// Decodes the bytes in the JSON object that represents them.
 fn bytes_in(value: &Value) -> Option<Vec<u8>> {
     let members = value.as_object().filter(|members| members.len() == 1)?;
     from_base64(members.get(BASE64)?.as_str()?)
 }
 
-/// A JSON value, if it is one that `MessagePack` can hold as it is.
+/// Parses a JSON value that `MessagePack` can represent exactly.
 fn read_json(text: &[u8]) -> Result<Value, String> {
     let value = value::read(text)?;
     match numbers(text).find(|number| !is_exact(number)) {
@@ -83,7 +83,7 @@ fn pack(value: &impl Serialize) -> Result<Cow<'static, [u8]>, String> {
     rmp_serde::to_vec_named(value).map(Cow::Owned).map_err(|error| error.to_string())
 }
 
-/// A value of JSON with its bytes as bytes.
+/// A JSON value whose bytes are converted to `MessagePack` bytes.
 struct Shown<'a>(&'a Value);
 
 impl Serialize for Shown<'_> {
@@ -111,7 +111,7 @@ impl Serialize for Shown<'_> {
     }
 }
 
-/// The JSON of a `MessagePack` value, if that tells all there is.
+/// Converts a `MessagePack` value to JSON if nothing is lost.
 fn unpack(bytes: &[u8]) -> Result<Value, String> {
     if !is_whole(bytes) {
         return Err("no MessagePack value".to_owned());
@@ -175,18 +175,19 @@ fn read_text(text: &[u8]) -> Result<&str, String> {
     std::str::from_utf8(text).map_err(|_| "a text in it is not UTF-8".to_owned())
 }
 
-/// Whether a number of JSON fits in 64 bits, as an integer or as a float that prints as the same.
+/// Returns whether a JSON number fits into 64 bits, as an integer or as a float that prints as the
+/// same number.
 fn is_exact(number: &str) -> bool {
     if number.parse::<u64>().is_ok() || number.parse::<i64>().is_ok() {
         return true;
     }
     let is_integer = !number.contains(['.', 'e', 'E']);
     let nearest = number.parse::<f64>().ok().filter(|nearest| nearest.is_finite() && !is_integer);
-    // As it will be printed: of two texts as short and as near, others choose the other one.
+    // Compare the printed form, because two shortest representations can be equally near.
     nearest.is_some_and(|nearest| decimal(number) == decimal(&Value::from(nearest).to_string()))
 }
 
-/// A decimal number as its digits, without zeros at either end, and the power of ten behind them.
+/// Splits a decimal number into its significant digits and a power of ten.
 fn decimal(number: &str) -> (bool, String, i64) {
     let (mantissa, power) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
     let (negative, mantissa) = mantissa.strip_prefix('-').map_or((false, mantissa), |m| (true, m));
@@ -197,7 +198,7 @@ fn decimal(number: &str) -> (bool, String, i64) {
     if kept.is_empty() {
         return (negative, String::new(), 0);
     }
-    // A power that no 64 bits hold is that of no float; it differs from all of theirs.
+    // No float has a power that exceeds 64 bits, so the numbers differ.
     let power = power.trim_start_matches('+').parse::<i64>().unwrap_or(i64::MAX);
     let shift = digits.len() - kept.len();
     let shift = i64::try_from(shift).unwrap_or(i64::MAX);
@@ -326,7 +327,7 @@ mod tests {
             changed[usize::try_from(at).unwrap()] = dice.any().to_le_bytes()[0];
             for source in [Raw, MessagePack, Json] {
                 for target in [Raw, MessagePack, Json] {
-                    // What is taken comes back the same, be it what it may.
+                    // Every accepted value must be converted back to itself.
                     if let Ok(there) = translate(&changed, source, target)
                         && let Ok(back) = translate(&there, target, source)
                     {

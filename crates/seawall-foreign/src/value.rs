@@ -1,4 +1,4 @@
-//! Values as JSON, as `MessagePack` and as text, refusing what would be read back as another value.
+//! Values as JSON, `MessagePack` and text. Conversions that would change a value are refused.
 
 use data_encoding::BASE64;
 use serde::de::{
@@ -9,14 +9,14 @@ use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// The `MessagePack` of one JSON value.
+/// Converts one JSON value to `MessagePack`.
 ///
-/// Refused: what is no JSON, integers of more than 64 bits (they would be rounded), and a name that
-/// comes twice in one object (one value would be dropped).
+/// Refuses invalid JSON, integers of more than 64 bits (they would be rounded), and duplicate names
+/// in an object (one value would be lost).
 ///
 /// # Errors
 ///
-/// Why the text or the payload is refused.
+/// The reason why the text is refused.
 pub fn to_message_pack(text: &[u8]) -> Result<Vec<u8>, String> {
     refuse_blank(text)?;
     let value = read(text)?;
@@ -26,11 +26,11 @@ pub fn to_message_pack(text: &[u8]) -> Result<Vec<u8>, String> {
     rmp_serde::to_vec_named(&value).map_err(|error| error.to_string())
 }
 
-/// One JSON value and nothing else, with its members in order and none of them twice.
+/// Parses exactly one JSON value, with its members in order and without duplicates.
 ///
 /// # Errors
 ///
-/// Why the text or the payload is refused.
+/// The reason why the text is refused.
 pub fn read(text: &[u8]) -> Result<Value, String> {
     let mut reader = serde_json::Deserializer::from_slice(text);
     let value = Any.deserialize(&mut reader).map_err(|error| plain(&error))?;
@@ -38,11 +38,11 @@ pub fn read(text: &[u8]) -> Result<Value, String> {
     Ok(value)
 }
 
-/// The `MessagePack` of a line of text: a string, or bytes where it is none.
+/// Converts a line of text to `MessagePack`: a string, or bytes if it is not UTF-8.
 ///
 /// # Errors
 ///
-/// Why the text or the payload is refused.
+/// The reason why the line is refused.
 pub fn text_to_message_pack(line: &[u8]) -> Result<Vec<u8>, String> {
     match std::str::from_utf8(line) {
         Ok(text) => rmp_serde::to_vec(text).map_err(|error| error.to_string()),
@@ -50,23 +50,22 @@ pub fn text_to_message_pack(line: &[u8]) -> Result<Vec<u8>, String> {
     }
 }
 
-/// How deep arrays and objects may stand in each other: what readers take in, ours and others.
+/// The maximum nesting depth of arrays and objects, a limit that common readers share.
 pub const DEPTH_MAX: usize = 127;
 
-/// One JSON value without the white space around its parts; all else stays as it is, numbers of any
-/// length, too.
+/// Removes white space from one JSON value and keeps everything else, including numbers of any
+/// length.
 ///
-/// Refused: what is no JSON, a string that is no Unicode, and a name that comes twice in one
-/// object.
+/// Refuses invalid JSON, a string that is not valid Unicode, and duplicate names in an object.
 ///
 /// # Errors
 ///
-/// Why the text or the payload is refused.
+/// The reason why the text is refused.
 pub fn minified(text: &[u8]) -> Result<String, String> {
     refuse_blank(text)?;
     let text = as_text(text)?;
     serde_json::from_str::<IgnoredAny>(text).map_err(|error| plain(&error))?;
-    // From here on it is known to be sound but for its strings.
+    // From here on everything but its strings is known to be valid.
     let (mut rest, mut shown) = (text, String::with_capacity(text.len()));
     let mut names: Vec<BTreeSet<String>> = vec![];
     let mut string = String::new();
@@ -102,11 +101,11 @@ pub fn minified(text: &[u8]) -> Result<String, String> {
     Ok(shown)
 }
 
-/// A line of text as a JSON string.
+/// Converts a line of text to a JSON string.
 ///
 /// # Errors
 ///
-/// Why the text or the payload is refused.
+/// The reason why the line is refused.
 pub fn text_to_json(line: &[u8]) -> Result<Vec<u8>, String> {
     Ok(Value::from(as_text(line)?).to_string().into_bytes())
 }
@@ -125,7 +124,7 @@ fn twice(name: &str) -> String {
     format!("the name {name:?} comes twice")
 }
 
-/// Bytes that are to be `MessagePack`'s bytes.
+/// Serializes bytes as a `MessagePack` byte string.
 #[derive(Clone, Copy, Debug)]
 pub struct Bytes<'a>(pub &'a [u8]);
 
@@ -135,11 +134,11 @@ impl Serialize for Bytes<'_> {
     }
 }
 
-/// The value of a `MessagePack` payload, as JSON shows it.
+/// Converts a `MessagePack` payload to a JSON value.
 ///
 /// # Errors
 ///
-/// Why the text or the payload is refused.
+/// The reason why the payload is refused.
 pub fn from_message_pack(payload: &[u8]) -> Result<Value, String> {
     let mut rest = payload;
     let mut reader = rmp_serde::Deserializer::new(&mut rest);
@@ -150,13 +149,13 @@ pub fn from_message_pack(payload: &[u8]) -> Result<Value, String> {
     }
 }
 
-/// The error with its column; the line is always the first.
+/// Formats an error with its column; the line is always the first.
 fn plain(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.replace(" at line 1 column ", " at byte ")
 }
 
-/// The numbers in sound JSON, as they stand there.
+/// The numbers in valid JSON, as written.
 pub fn numbers(text: &[u8]) -> impl Iterator<Item = String> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -176,7 +175,7 @@ pub fn numbers(text: &[u8]) -> impl Iterator<Item = String> {
     })
 }
 
-/// Whether this is an integer that fits in neither `i64` nor `u64`.
+/// Returns whether this integer fits into neither `i64` nor `u64`.
 fn is_too_long(number: &str) -> bool {
     let is_integer = !number.contains(['.', 'e', 'E']);
     is_integer && number.parse::<u64>().is_err() && number.parse::<i64>().is_err()
@@ -197,7 +196,7 @@ fn behind_string(text: &[u8]) -> &[u8] {
     }
 }
 
-/// Any value, members in order, no name twice; bytes and not-a-number in words of JSON.
+/// Any value, with members in order and without duplicates; represents bytes and NaN in JSON.
 struct Any;
 
 impl<'de> DeserializeSeed<'de> for Any {
@@ -232,7 +231,7 @@ impl<'de> Visitor<'de> for Any {
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        // JSON has no word for these.
+        // JSON cannot represent NaN and infinities.
         let finite = serde_json::Number::from_f64(value);
         Ok(finite.map_or_else(|| value.to_string().into(), Value::Number))
     }
@@ -266,7 +265,7 @@ impl<'de> Visitor<'de> for Any {
     }
 }
 
-/// Bytes that are no text, as JSON shows them.
+/// Represents bytes that are not text in JSON.
 #[must_use]
 pub fn bytes(bytes: &[u8]) -> Value {
     let mut shown = Map::new();
@@ -274,12 +273,12 @@ pub fn bytes(bytes: &[u8]) -> Value {
     shown.into()
 }
 
-/// The bytes of this base64, if [`bytes`] would write them so.
+/// Decodes base64, if [`bytes`] would encode the result in the same way.
 pub(crate) fn from_base64(text: &str) -> Option<Vec<u8>> {
     BASE64.decode(text.as_bytes()).ok().filter(|bytes| BASE64.encode(bytes) == text)
 }
 
-/// The name of a member; `MessagePack` may have numbers there.
+/// The name of a member; in `MessagePack` it may be a number.
 struct Name(String);
 
 impl<'de> Deserialize<'de> for Name {
@@ -384,7 +383,7 @@ mod tests {
 
     #[test]
     fn message_pack_that_json_has_no_words_for_is_shown_all_the_same() {
-        // A map with the number 7 as a name, and bytes as its value.
+        // A map with the key 7 and bytes as its value.
         let payload = [0x81, 7, 0xc4, 2, 0xff, 0xfe];
         let shown = from_message_pack(&payload).unwrap().to_string();
         assert_eq!(shown, r#"{"7":{"base64":"//4="}}"#);

@@ -1,8 +1,8 @@
-//! Ways to do the same thing, measured in short slices by turns, and what may be said of them.
+//! Compares several ways to do the same thing, in short alternating slices.
 //!
-//! A disk drifts by half within a second, so each way is compared with the first one of the same
-//! round only. The first one runs twice in each round: how far it differs from itself is the noise,
-//! and a difference within the noise is none.
+//! The speed of a disk drifts by half within a second, so each way is only compared with the first
+//! way of the same round. The first way runs twice per round: its difference from itself is the
+//! noise, and a smaller difference between ways means nothing.
 
 mod shown;
 
@@ -12,21 +12,21 @@ use std::borrow::Cow;
 use std::fmt::{self, Debug, Formatter};
 use std::time::Duration;
 
-/// Fewer rounds say nothing.
+/// The minimum number of rounds for a useful result.
 const ROUNDS_MIN: u32 = 12;
-/// A slice holds some syncs at least, and drift between neighbours is small.
+/// Slices are long enough for several syncs and short enough to limit drift between neighbours.
 const SLICE_MIN: Duration = Duration::from_millis(5);
 const SLICE_MAX: Duration = Duration::from_millis(50);
-/// If the middle half of what a way makes of itself spans more than this, nothing is ranked.
+/// If the middle half of the noise ratios spans more than this factor, nothing is ranked.
 const NOISE_MAX: f64 = 1.5;
-/// So many times are needed before one in a thousand is more than a single hiccup.
+/// The minimum number of samples for the 99.9th percentile.
 const TIMES_FOR_THOUSANDTHS: usize = 10_000;
 
-/// One way, and how it is done for a while.
+/// One way of doing the work, with a function that does it for a given time.
 pub struct Entry<'a, E> {
-    /// As the tables call it.
+    /// The name in tables.
     pub name: Cow<'static, str>,
-    /// Does it for that long.
+    /// Does the work for this long.
     pub act: Box<dyn FnMut(Duration) -> Result<Slice, E> + 'a>,
 }
 
@@ -37,7 +37,7 @@ impl<E> Debug for Entry<'_, E> {
 }
 
 impl<'a, E> Entry<'a, E> {
-    /// A way by its name.
+    /// Creates an entry with this name.
     pub fn new(
         name: impl Into<Cow<'static, str>>,
         act: impl FnMut(Duration) -> Result<Slice, E> + 'a,
@@ -46,57 +46,57 @@ impl<'a, E> Entry<'a, E> {
     }
 }
 
-/// What came of one way.
+/// The result of one way.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Its name.
+    /// The name of the way.
     pub name: Cow<'static, str>,
-    /// Median, lowest and highest of the slices.
+    /// Operations per second, over all slices.
     pub per_second: Spread,
-    /// Half of all its times of all slices were below, in microseconds.
+    /// The median latency over all slices, in microseconds.
     pub p50_us: f64,
-    /// 99 of 100 were.
+    /// The 99th percentile.
     pub p99_us: f64,
-    /// 999 of 1,000 were; `None` if there were too few to tell.
+    /// The 99.9th percentile; `None` with too few samples.
     pub p999_us: Option<f64>,
-    /// Beside the first way of the same rounds.
+    /// The speed relative to the first way of the same rounds.
     pub ratio: Spread,
-    /// What may be said of that.
+    /// The conclusion.
     pub verdict: Verdict,
 }
 
-/// The middle of some values, and their ends.
+/// The distribution of some values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// The one in the middle.
+    /// The median.
     pub median: f64,
-    /// The lowest.
+    /// The minimum.
     pub lowest: f64,
-    /// The highest.
+    /// The maximum.
     pub highest: f64,
-    /// Where the middle half of them begins, and where it ends.
+    /// The lower and upper quartile.
     pub quartiles: [f64; 2],
 }
 
-/// What may be said of a way beside the first one.
+/// The comparison of a way with the first one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is the first one.
+    /// This is the first way.
     First,
-    /// It differs by less than the first one does from itself.
+    /// The difference is within the noise.
     Same,
-    /// It is faster in most rounds, by more than that.
+    /// Faster in most rounds, by more than the noise.
     Faster,
-    /// It is slower in most rounds, by more than that.
+    /// Slower in most rounds, by more than the noise.
     Slower,
-    /// The first one differs too much from itself.
+    /// The noise is too large to compare.
     TooNoisy,
-    /// Others used the processors meanwhile.
+    /// Other programs used the processors during the measurement.
     NotRanked,
 }
 
 impl Verdict {
-    /// A word for it.
+    /// The name in tables and JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -109,7 +109,7 @@ impl Verdict {
         }
     }
 
-    /// The verdict that has this name.
+    /// Returns the verdict with this name.
     #[must_use]
     pub fn of(name: &str) -> Option<Self> {
         let all = [Self::First, Self::Same, Self::Faster, Self::Slower];
@@ -117,64 +117,64 @@ impl Verdict {
         all.into_iter().chain(unsure).find(|verdict| verdict.name() == name)
     }
 
-    /// Whether nothing may be said.
+    /// Returns whether the measurement allows no conclusion.
     #[must_use]
     pub fn is_unsure(self) -> bool {
         matches!(self, Self::TooNoisy | Self::NotRanked)
     }
 }
 
-/// What came of all of them.
+/// The results of a contest.
 #[derive(Clone, Debug)]
 pub struct Standings {
-    /// One for each way.
+    /// One row per way.
     pub rows: Vec<Row>,
-    /// The first way beside itself.
+    /// The first way relative to itself.
     pub noise: Spread,
-    /// How many rounds there were.
+    /// The number of rounds.
     pub rounds: u32,
-    /// Who else was at work.
+    /// The processor use of other programs.
     pub others: Others,
 }
 
 impl Standings {
-    /// Takes back every verdict.
+    /// Marks every verdict as not ranked.
     pub fn rank_nothing(&mut self) {
         let others = self.rows.iter_mut().filter(|row| row.verdict != Verdict::First);
         others.for_each(|row| row.verdict = Verdict::NotRanked);
     }
 }
 
-/// One question, and its answer.
+/// A question and its result.
 #[derive(Debug)]
 pub struct Contest {
-    /// As programs know it.
+    /// The name in JSON.
     pub name: &'static str,
-    /// The question, as people read it.
+    /// The question, for people.
     pub asks: String,
-    /// The answer.
+    /// The result.
     pub standings: Standings,
 }
 
-/// Everybody's slices of one way.
+/// The slices of one way.
 #[derive(Default)]
 struct Done {
     rates: Vec<f64>,
     times: Vec<u32>,
 }
 
-/// Lets all ways run by turns for about that long. Who begins changes from round to round, so that
-/// drift favours nobody. Beside others nothing is ranked.
+/// Runs all ways in turns for about `time`. The order rotates from round to round, so that drift
+/// favours no way. If other programs use the processors, nothing is ranked.
 ///
 /// # Errors
 ///
-/// The first of those of a way; what was measured before it is gone.
+/// The first error of a way. Earlier measurements are dropped.
 pub fn hold<E>(entries: &mut [Entry<'_, E>], time: Duration) -> Result<Standings, E> {
     hold_in_slices(entries, time, SLICE_MAX)
 }
 
-/// As [`hold`], in slices of up to `slice_max` where the time is enough for as many rounds: for
-/// ways that go on working behind the back of their callers, so that they pay for it themselves.
+/// As [`hold`], with slices of up to `slice_max` if there is time for enough rounds: for ways that
+/// do work in the background, which should happen within their own slices.
 ///
 /// # Errors
 ///
@@ -184,7 +184,7 @@ pub fn hold_in_slices<E>(
     time: Duration,
     slice_max: Duration,
 ) -> Result<Standings, E> {
-    // The first one once more.
+    // The first way runs twice.
     let turns = entries.len() + 1;
     let count = u32::try_from(turns).expect("a few ways");
     let slice = (time / (ROUNDS_MIN * count)).min(slice_max).max(SLICE_MIN);
@@ -195,8 +195,8 @@ pub fn hold_in_slices<E>(
     take_turns(entries, (slice, rounds))
 }
 
-/// As [`hold`], for ways that do a whole piece of work in each turn, however long that takes: so
-/// many rounds of it.
+/// As [`hold`], for `rounds` rounds of ways that do a complete piece of work in each turn, however
+/// long it takes.
 ///
 /// # Errors
 ///
@@ -260,13 +260,13 @@ fn judge(
     standings
 }
 
-/// Whether these differ by more than `noise`.
+/// Compares the ratios of a way with the noise.
 fn verdict(ratios: &[f64], noise: &[f64]) -> Verdict {
     let [low, high] = middle_half(noise);
     if high > low * NOISE_MAX {
         return Verdict::TooNoisy;
     }
-    // Most rounds must say so, and say more than what a way makes of itself.
+    // Most rounds must agree, and differ by more than the noise.
     let [most_low, most_high] = middle_half(ratios);
     if most_low > high.max(1.0) {
         Verdict::Faster
@@ -277,7 +277,7 @@ fn verdict(ratios: &[f64], noise: &[f64]) -> Verdict {
     }
 }
 
-/// Where the second and the third quarter of some values begin and end.
+/// The lower and upper quartile of some values.
 fn middle_half(values: &[f64]) -> [f64; 2] {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
@@ -285,7 +285,7 @@ fn middle_half(values: &[f64]) -> [f64; 2] {
     [at(values.len() / 4), at((values.len() * 3 / 4).min(values.len().saturating_sub(1)))]
 }
 
-/// The middle of these, and their ends.
+/// The distribution of some values.
 #[must_use]
 pub fn spread(values: &[f64]) -> Spread {
     let quartiles = middle_half(values);

@@ -1,10 +1,10 @@
-//! Sizes and numbers as people write and read them.
+//! Parses and formats sizes and numbers for people.
 
-/// Reads `116`, `64K`, `1MiB`, `1GB`: units are powers of 1,024, as the field writes them.
+/// Parses sizes such as `116`, `64K`, `1MiB` and `1GB`. All units are powers of 1,024.
 ///
 /// # Errors
 ///
-/// What to write instead.
+/// A message that shows the expected form.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = text.get(digits.len()..).unwrap_or_default().to_ascii_lowercase();
@@ -19,38 +19,38 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).ok_or_else(|| format!("`{text}` is too large"))
 }
 
-/// Reads a number of threads.
+/// Parses a number of threads from 1 to 1,024.
 ///
 /// # Errors
 ///
-/// What to write instead; 1,024 threads at most.
+/// A message that shows the expected form.
 pub fn parse_writers(text: &str) -> Result<usize, String> {
     let number = text.trim().parse().ok().filter(|number| (1..=1024).contains(number));
     number.ok_or_else(|| format!("`{text}` is not a number of writers from 1 to 1024"))
 }
 
-/// Reads a number of seconds.
+/// Parses a number of seconds from 0.1 to 60.
 ///
 /// # Errors
 ///
-/// What to write instead; 0.1 to 60 seconds.
+/// A message that shows the expected form.
 pub fn parse_seconds(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number| (0.1..=60.0).contains(number));
     number.ok_or_else(|| format!("`{text}` is not a number of seconds from 0.1 to 60"))
 }
 
-/// Reads the size of a record to measure with.
+/// Parses a record size of at most 1 MiB.
 ///
 /// # Errors
 ///
-/// What to write instead; 1 MiB at most.
+/// A message that shows the expected form.
 pub fn parse_record_size(text: &str) -> Result<usize, String> {
     let size = parse_size(text)?;
     let size = usize::try_from(size).ok().filter(|size| *size <= 1 << 20);
     size.ok_or_else(|| format!("`{text}` is too large to measure with; 1MiB at most"))
 }
 
-/// `1203441` as `1,203,441`.
+/// Formats `1203441` as `1,203,441`.
 #[must_use]
 pub fn number(number: u64) -> String {
     let digits = number.to_string();
@@ -64,33 +64,33 @@ pub fn number(number: u64) -> String {
     text
 }
 
-/// A rate or a time without its fraction, as `1,203,441`.
+/// Formats a rate or a time without its fraction, such as `1,203,441`.
 #[must_use]
 pub fn rounded(value: f64) -> String {
-    // Past the text: a float becomes an integer by `as` alone, which cuts off silently.
+    // Via text, because the `as` cast from float to integer saturates silently.
     format!("{:.0}", value.max(0.0)).parse().map_or_else(|_| "-".to_owned(), number)
 }
 
-/// A ratio as `1.25x`, or `1,591x`.
+/// Formats a ratio as `1.25x` or `1,591x`.
 #[must_use]
 pub fn times(ratio: f64) -> String {
     if ratio >= 100.0 { format!("{}x", rounded(ratio)) } else { format!("{ratio:.2}x") }
 }
 
-/// A number of things, to calculate with.
+/// Converts a count to a float.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
 pub fn to_f64(count: u64) -> f64 {
     count as f64
 }
 
-/// A size in memory as a number of bytes, or of whatever is counted.
+/// Converts a size in memory.
 #[must_use]
 pub fn to_u64(size: usize) -> u64 {
     u64::try_from(size).expect("fits in 64 bits")
 }
 
-/// Bytes as `512.0 MiB`.
+/// Formats a size as `512.0 MiB`.
 #[must_use]
 pub fn bytes(bytes: u64) -> String {
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
@@ -100,15 +100,14 @@ pub fn bytes(bytes: u64) -> String {
     }
 }
 
-/// `1 record`, `2 records`.
+/// Formats a count: `1 record`, `2 records`.
 #[must_use]
 pub fn count(count: u64, what: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{} {what}{plural}", number(count))
 }
 
-/// Breaks a text that begins at column `indent` into lines of 80 columns at most; those that
-/// follow begin there, too.
+/// Wraps a text that starts at column `indent` to 80 columns; all lines start at that column.
 #[must_use]
 pub fn folded(text: &str, indent: usize) -> String {
     let (mut lines, mut column) = (String::new(), indent);

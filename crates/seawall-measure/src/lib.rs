@@ -1,7 +1,7 @@
-//! Measuring beside others: slices by turns, and what may be said of them.
+//! Benchmarks that compare alternatives in alternating slices.
 //!
-//! A disk drifts by half within a second, so nothing here is a figure on its own: every way is
-//! measured in slices that alternate with those of what it is compared with.
+//! The speed of a disk drifts by half within a second, so absolute numbers mean little: each
+//! alternative is measured in slices that alternate with those of the baseline.
 //!
 //! ```
 //! use seawall_measure::contest::{Contest, Entry, hold};

@@ -1,39 +1,39 @@
-//! Whether others used the processors while something was measured.
+//! Detects whether other programs used the processors during a measurement.
 //!
-//! A job beside a measurement stands between a sync that returned and the thread that waits for it,
-//! and takes the caches that a scan lives by. Real-time priority keeps it from the processor, not
-//! from the disk. So a run beside others is flagged, and nothing in it is ranked.
+//! Another program can run between a sync and the thread that waits for it, and it evicts cache
+//! lines that a scan needs. Real-time priority protects the processor time, but not the disk. So a
+//! measurement with other programs running is flagged, and its results are not ranked.
 //!
-//! What counts is the time of all processors, less our own and that of the kernel's threads: those
-//! do the input and output of what is measured, and can be more than a run alone would be called
-//! busy for. Interrupts are left out for the same reason.
+//! The load of others is the processor time of all programs except this process and the kernel
+//! threads. Kernel threads do the I/O of the measured program and alone can exceed the limit.
+//! Interrupts are excluded for the same reason.
 
 use crate::proc::{after_name, own_folder, text_of_system};
 use seawall_io::PosixStorage;
 use std::path::Path;
 
-/// What others may use of all processors before a run is busy. Every machine has jobs that wake up
-/// now and then, and ticks of the clock are a coarse measure: together they stay below. One thread
-/// that works is above: it is 6 % of sixteen processors, and 50 % of two.
+/// The share of processor time that makes a machine busy. Background jobs and the coarse clock
+/// ticks stay below it. A single working thread exceeds it: it uses 6 % of sixteen processors and
+/// 50 % of two.
 pub const BUSY_MIN: f64 = 0.05;
 
-/// Each figure is cut to a whole tick.
+/// The rounding error of each figure, in ticks.
 const TICKS_UNSURE: u64 = 1;
 
-/// Watches the processors from its start on.
+/// Measures the processor use of other programs from its start on.
 #[derive(Debug)]
 pub struct Watch {
     begin: Option<Ticks>,
 }
 
 impl Watch {
-    /// Begins now.
+    /// Starts measuring now.
     #[must_use]
     pub fn start() -> Self {
         Self { begin: Ticks::now() }
     }
 
-    /// What others used since then.
+    /// The processor use of others since the start.
     #[must_use]
     pub fn others(&self) -> Others {
         let share = |begin: &Ticks| Some(Ticks::now()?.of_others(begin));
@@ -41,36 +41,36 @@ impl Watch {
     }
 }
 
-/// The part of all processors that others used, if that can be seen.
+/// The share of all processors that others used, if known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Others(Option<f64>);
 
 impl Others {
-    /// That share, from 0 to 1; `None` where the system does not tell.
+    /// Creates a value from a share between 0 and 1; `None` if unknown.
     #[must_use]
     pub fn of(share: Option<f64>) -> Self {
         Self(share)
     }
 
-    /// From 0 to 1.
+    /// The share, from 0 to 1.
     #[must_use]
     pub fn share(self) -> Option<f64> {
         self.0
     }
 
-    /// Whether nobody else is known to have been at work.
+    /// Returns whether other programs are known to have used almost no processor time.
     #[must_use]
     pub fn is_quiet(self) -> bool {
         self.0.is_some_and(|share| share < BUSY_MIN)
     }
 
-    /// What stands for both of two runs.
+    /// Returns the larger share of two runs; unknown if either is.
     #[must_use]
     pub fn worse(self, other: Self) -> Self {
         Self(self.0.zip(other.0).map(|(one, other)| one.max(other)))
     }
 
-    /// What to say of it; `None` if it is quiet.
+    /// Explains why the machine was not quiet; `None` if it was.
     #[must_use]
     pub fn says(self) -> Option<String> {
         match self.0 {
@@ -86,18 +86,18 @@ impl Others {
     }
 }
 
-/// Ticks of the clock that the kernel counts processor time by.
+/// Processor time in clock ticks of the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Ticks {
-    /// Of all processors, whatever they did.
+    /// Of all processors, including idle time.
     all: u64,
-    /// Those that programs took, and guests of the same host.
+    /// Of programs, and of other guests on the same host.
     programs: u64,
-    /// Those that the kernel took.
+    /// Of the kernel.
     kernel: u64,
-    /// Ours, of both.
+    /// Of this process: in user mode and in the kernel.
     own: [u64; 2],
-    /// Those of the threads of the kernel; `None` where they are not to be seen, as in a container.
+    /// Of the kernel threads; `None` if they are not visible, as in a container.
     threads: Option<u64>,
 }
 
@@ -108,11 +108,11 @@ impl Ticks {
         Some(Self { threads: of_kernel_threads(), ..found })
     }
 
-    /// Reads `/proc/stat` and a process's `stat`, as proc(5) has them.
+    /// Parses `/proc/stat` and a process's `stat` as described in proc(5).
     fn read(machine: &str, process: &str) -> Option<Self> {
         let line = machine.lines().next()?.strip_prefix("cpu ")?;
         let fields = line.split_whitespace().map_while(|field| field.parse().ok());
-        // The time of guests, behind these, is part of the user's.
+        // The guest times that follow are part of the user time.
         let [user, nice, system, idle, waiting, irq, softirq, steal, ..] =
             fields.collect::<Vec<u64>>()[..]
         else {
@@ -127,7 +127,7 @@ impl Ticks {
         })
     }
 
-    /// The share of others from `begin` to these.
+    /// The share of other programs between `begin` and now.
     fn of_others(&self, begin: &Self) -> f64 {
         let less = |now: u64, begin: u64| now.saturating_sub(begin);
         let [in_program, in_kernel] = self.own;
@@ -143,14 +143,14 @@ impl Ticks {
     }
 }
 
-/// What a process took outside of the kernel and inside.
+/// The time of a process in user mode and in the kernel.
 fn times(stat: &str) -> Option<[u64; 2]> {
     let mut fields = after_name(stat)?.skip(14 - 3);
     let mut next = || fields.next()?.parse().ok();
     Some([next()?, next()?])
 }
 
-/// The process that all threads of the kernel come from.
+/// The parent process of all kernel threads.
 const KERNEL: &str = "2";
 
 fn of_kernel_threads() -> Option<u64> {
@@ -158,7 +158,7 @@ fn of_kernel_threads() -> Option<u64> {
     stat(KERNEL).filter(|stat| stat.contains("(kthreadd)"))?;
     let processes = PosixStorage::open(Path::new("/proc")).ok()?.list_others().ok()?;
     let processes = processes.iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
-    // One that ends meanwhile is none.
+    // Skip a process that has ended meanwhile.
     let of_kernel = processes.filter_map(|process| {
         let stat = stat(process)?;
         let parent = after_name(&stat)?.nth(4 - 3)?.to_owned();
@@ -197,7 +197,7 @@ mod tests {
         let is = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-9, "{found}");
         is(share(41, 21, None), 0.0);
         is(share(81, 21, None), 0.2);
-        // What the kernel did for others cannot be told from what its threads did.
+        // Without the kernel threads, kernel time of others cannot be distinguished.
         is(share(41, 61, None), 0.0);
         let begin = Ticks { threads: Some(10), ..begin };
         let share = |programs, kernel, threads| {
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_process_that_works_is_not_beside_itself() {
-        // Whatever others do, no share is more than all there is.
+        // The share is at most 1, whatever other programs do.
         let watch = Watch::start();
         let share = watch.others().share();
         assert!(share.is_none_or(|share| (0.0..=1.0).contains(&share)), "{share:?}");

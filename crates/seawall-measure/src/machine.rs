@@ -1,4 +1,4 @@
-//! What measuring asks of the machine: the time, and whether it works for us first and alone.
+//! Properties of the machine during a measurement: time, priority, and load.
 
 use crate::load::Others;
 use crate::proc::{after_name, own_folder, text_of_system};
@@ -8,16 +8,16 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::time::Duration;
 
-/// What to say where [`is_in_memory`] is true.
+/// The warning to show if [`is_in_memory`] is true.
 pub const IN_MEMORY: &str = "this is memory, not a disk: the speed means nothing";
 
-/// Whether files in `folder` are in memory; false where the system does not tell.
+/// Returns whether files in `folder` are in memory; false if unknown.
 #[must_use]
 pub fn is_in_memory(folder: &Path) -> bool {
     HostInfo::of(folder).is_ok_and(|around| around.is_in_memory())
 }
 
-/// Under which conditions something was measured; figures are ranked under good ones only.
+/// The conditions of a measurement. Results are only ranked under good conditions.
 #[derive(Clone, Copy, Debug)]
 pub struct Conditions {
     is_real_time: bool,
@@ -25,26 +25,26 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// Those of this process; of all parts of a run, that with most others beside it counts.
+    /// The conditions of this process, with the highest load of all `parts` of a run.
     #[must_use]
     pub fn of(parts: impl IntoIterator<Item = Others>) -> Self {
         let worst = parts.into_iter().reduce(Others::worse).unwrap_or(Others::of(None));
         Self { is_real_time: is_real_time(), others: worst }
     }
 
-    /// Whether anything may be ranked.
+    /// Returns whether results may be ranked.
     #[must_use]
     pub fn are_good(&self) -> bool {
         self.is_real_time && self.others.is_quiet()
     }
 
-    /// What others used of the processors.
+    /// The processor use of other programs.
     #[must_use]
     pub fn others(&self) -> Others {
         self.others
     }
 
-    /// Lines for people that say why nothing is ranked; none if it is.
+    /// Explains in lines of text why nothing is ranked; empty if results are ranked.
     #[must_use]
     pub fn says(&self) -> Vec<String> {
         match (self.others.says(), self.is_real_time) {
@@ -63,32 +63,32 @@ impl Conditions {
     }
 }
 
-/// Measures one span of time.
+/// Measures elapsed time.
 #[derive(Debug)]
 pub struct Stopwatch(SystemClock);
 
 impl Stopwatch {
-    /// Begins now.
+    /// Starts now.
     #[must_use]
     pub fn start() -> Self {
         Self(SystemClock::new())
     }
 
-    /// The time since then.
+    /// The time since the start.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.0.now()
     }
 }
 
-/// Whether a person watches standard error.
+/// Returns whether standard error is a terminal.
 #[must_use]
 pub fn is_terminal() -> bool {
     std::io::stderr().is_terminal()
 }
 
-/// Whether this process runs under a real-time policy: only then do other jobs of the machine
-/// not stand between a sync that returned and the thread that waits for it.
+/// Returns whether this process has a real-time scheduling policy. Only then does no other program
+/// run between a sync and the thread that waits for it.
 #[must_use]
 pub fn is_real_time() -> bool {
     let process = text_of_system(&own_folder(), "stat");
@@ -98,7 +98,7 @@ pub fn is_real_time() -> bool {
     next().is_some_and(|priority| priority > 0) && matches!(next(), Some(1 | 2))
 }
 
-/// The most memory that this process ever had in use, in bytes.
+/// The peak memory use of this process, in bytes.
 #[must_use]
 pub fn peak_memory() -> Option<u64> {
     let status = text_of_system(&own_folder(), "status")?;
@@ -107,15 +107,15 @@ pub fn peak_memory() -> Option<u64> {
     Some(kibibytes * 1024)
 }
 
-/// How many bytes this process had to fetch from below the system's cache so far, read ahead
-/// included.
+/// The number of bytes that this process read from storage, including read-ahead, instead of the
+/// page cache.
 #[must_use]
 pub fn bytes_from_below() -> Option<u64> {
     let counts = text_of_system(&own_folder(), "io")?;
     counts.lines().find_map(|line| line.strip_prefix("read_bytes: "))?.trim().parse().ok()
 }
 
-/// How much processor time this process took so far, in steps of ten milliseconds.
+/// The processor time used by this process, with a resolution of ten milliseconds.
 #[must_use]
 pub fn processor_time() -> Option<Duration> {
     let process = text_of_system(&own_folder(), "stat")?;
@@ -168,7 +168,7 @@ mod tests {
             Err(error) if error.kind() == std::io::ErrorKind::Unsupported => return,
             forgotten => forgotten.unwrap(),
         }
-        // A file system in memory has nothing below, and some systems do not count.
+        // A file system in memory has no storage below, and some systems do not count.
         let first = fetched();
         let second = fetched();
         assert!(first >= second, "{first:?} and {second:?}");

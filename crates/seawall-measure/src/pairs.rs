@@ -1,7 +1,7 @@
-//! Durable commits beside plain write-and-sync, in slices that alternate.
+//! Compares durable commits with plain write-and-sync, in alternating slices.
 //!
-//! A disk's sync time drifts by half within a second, so only neighbours are compared: the ratio
-//! is that of each pair of slices, and the median of the pairs is what counts.
+//! The sync time of a disk drifts by half within a second, so only neighbouring slices are
+//! compared: the result is the median of the ratios of all pairs.
 
 use crate::contest::spread;
 use crate::human::rounded;
@@ -17,12 +17,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Fewer pairs say nothing.
+/// The minimum number of pairs for a useful result.
 pub const PAIRS_MIN: u32 = 6;
 const SLICE_MIN: Duration = Duration::from_millis(50);
 const SLICE_MAX: Duration = Duration::from_millis(150);
 
-/// How long slices are, and how many pairs there are of them.
+/// The length of a slice and the number of pairs.
 #[derive(Clone, Copy, Debug)]
 pub struct Rounds {
     slice: Duration,
@@ -30,7 +30,7 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// Slices that fill `time`, or a little more if that is too short for [`PAIRS_MIN`].
+    /// Divides `time` into slices; takes longer if needed for [`PAIRS_MIN`] pairs.
     #[must_use]
     pub fn within(time: Duration) -> Self {
         let slice = (time / (2 * PAIRS_MIN)).clamp(SLICE_MIN, SLICE_MAX);
@@ -42,41 +42,41 @@ impl Rounds {
     }
 }
 
-/// What came of some writers.
+/// The result for a number of writers.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Threads, or tasks, that commit at the same time.
+    /// The number of concurrent threads or tasks.
     pub writers: usize,
-    /// Of the log, the median of its slices.
+    /// The commit rate of the log, the median of its slices.
     pub commits_per_s: f64,
-    /// Of the plain file, the median of its slices.
+    /// The sync rate of the plain file, the median of its slices.
     pub raw_per_s: f64,
-    /// The log beside the plain file, the median of the pairs.
+    /// The rate of the log relative to the plain file, the median of the pairs.
     pub ratio: f64,
-    /// The lowest of the pairs.
+    /// The lowest ratio of a pair.
     pub ratio_min: f64,
-    /// The highest of the pairs.
+    /// The highest ratio of a pair.
     pub ratio_max: f64,
-    /// Where the middle half of the pairs begins, and where it ends.
+    /// The lower and upper quartile of the ratios.
     pub ratio_quartiles: [f64; 2],
-    /// Half of all commits of all slices took less, in microseconds.
+    /// The median commit latency over all slices, in microseconds.
     pub p50_us: f64,
-    /// So did 99 of 100.
+    /// The 99th percentile of the commit latency, in microseconds.
     pub p99_us: f64,
-    /// Half of the plain file's syncs took less.
+    /// The median sync latency of the plain file, in microseconds.
     pub raw_p50_us: f64,
-    /// How many pairs there were.
+    /// The number of pairs.
     pub pairs: u32,
-    /// Who else was at work.
+    /// The processor use of other programs.
     pub others: Others,
 }
 
-/// The head of the table whose rows are [`Row::line`].
+/// The header of the table whose rows are [`Row::line`].
 pub const HEAD: &str =
     "writers   commits/s     plain/s    ratio  (lowest-highest)   p50 us   p99 us";
 
 impl Row {
-    /// For people: a row of the table.
+    /// Formats a row of the table for people.
     #[must_use]
     pub fn line(&self) -> String {
         format!(
@@ -91,7 +91,7 @@ impl Row {
         )
     }
 
-    /// For programs, with the fields that scripts read.
+    /// Formats the row as JSON.
     #[must_use]
     pub fn as_json(&self) -> Value {
         json!({
@@ -119,7 +119,7 @@ fn three_digits(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
 
-/// Plain writes, each followed by its sync, into a file that was written before.
+/// A plain file with a sync after each write, without a log.
 #[derive(Debug)]
 pub struct Plain {
     file: Arc<dyn File>,
@@ -129,11 +129,12 @@ pub struct Plain {
 }
 
 impl Plain {
-    /// A file of `length` bytes in `folder`, and writes as large as ours with a record of `size`.
+    /// Creates a file of `length` bytes in `folder`, for writes as large as those of a log with
+    /// records of `size` bytes.
     ///
     /// # Errors
     ///
-    /// The file cannot be made there, or filled.
+    /// If the file cannot be created or filled.
     pub fn new(folder: &Path, length: u64, size: usize) -> io::Result<Self> {
         let storage = PosixStorage::open(folder)?;
         let file = storage.create("plain")?;
@@ -144,16 +145,16 @@ impl Plain {
         Ok(Self { file, bytes, at: 0, length })
     }
 
-    /// Syncs a second, measured for that long.
+    /// Measures the syncs per second during `time`.
     ///
     /// # Errors
     ///
-    /// Writing or syncing failed.
+    /// If a write or sync fails.
     pub fn rate(&mut self, time: Duration) -> io::Result<f64> {
         Ok(self.slice(time)?.per_second)
     }
 
-    /// What one slice of that length does.
+    /// Measures one slice of this length.
     ///
     /// # Errors
     ///
@@ -172,7 +173,7 @@ impl Plain {
     }
 }
 
-/// A log whose writers are measured.
+/// The log that is measured.
 #[derive(Debug)]
 pub struct Ours {
     log: Log<[u8], Raw>,
@@ -181,38 +182,38 @@ pub struct Ours {
 }
 
 impl Ours {
-    /// A new log at `path`, for records of `size` bytes.
+    /// Creates a log at `path` for records of `size` bytes.
     ///
     /// # Errors
     ///
-    /// As of opening a log.
+    /// As for opening a log.
     pub fn new(path: &Path, options: &Options, size: usize) -> seawall::Result<Self> {
-        // Marks of an idle log would fall into the slices of the other side.
+        // Idle marks would be written during the slices of the other side.
         let log = options.clone().idle_mark(None).open(path)?;
         Ok(Self { log, size, tasks: false })
     }
 
-    /// Its writers are tasks of one thread, which await their records; not threads.
+    /// Uses tasks of a single thread as writers instead of threads.
     #[must_use]
     pub fn by_tasks(mut self, tasks: bool) -> Self {
         self.tasks = tasks;
         self
     }
 
-    /// Ends the log as a program would.
+    /// Closes the log.
     ///
     /// # Errors
     ///
-    /// As of closing a log.
+    /// As for closing a log.
     pub fn close(self) -> seawall::Result<()> {
         self.log.close()
     }
 
-    /// Commits by so many threads, or tasks, for that long.
+    /// Commits with `writers` threads or tasks for `time`.
     ///
     /// # Errors
     ///
-    /// As of appending.
+    /// As for appending.
     pub fn slice(&self, writers: usize, time: Duration) -> seawall::Result<Slice> {
         let record = vec![0x5a; self.size];
         if self.tasks {
@@ -222,12 +223,12 @@ impl Ours {
     }
 }
 
-/// Why measuring ended.
+/// The reason why a measurement failed.
 #[derive(Debug)]
 pub enum Trouble {
-    /// Of a plain file, or of another's method.
+    /// An error of the plain file, or of another baseline.
     Plain(io::Error),
-    /// Of this log.
+    /// An error of the log.
     Ours(seawall::Error),
 }
 
@@ -240,24 +241,24 @@ impl Display for Trouble {
     }
 }
 
-/// Measures `writers` on the log against the plain file, by pairs of slices.
+/// Compares `writers` on the log with the plain file, in pairs of slices.
 ///
 /// # Errors
 ///
-/// That of the one that failed first.
+/// The first error of either side.
 pub fn compare(
     plain: &mut Plain,
     ours: &Ours,
     writers: usize,
     rounds: Rounds,
 ) -> Result<Row, Trouble> {
-    // The first slice of a new number of writers starts threads and grows buffers.
+    // Warm up: the first slice starts threads and grows buffers.
     ours.slice(writers, SLICE_MIN).map_err(Trouble::Ours)?;
     let (mut left, mut right, mut ratios) = (vec![], vec![], vec![]);
     let (mut plain_times, mut times) = (vec![], vec![]);
     let watch = Watch::start();
     for pair in 0..rounds.pairs {
-        // Who goes first changes, so that drift favours nobody.
+        // The order alternates, so that drift favours neither side.
         let (one, other) = if pair.is_multiple_of(2) {
             let one = plain.slice(rounds.slice).map_err(Trouble::Plain)?;
             (one, ours.slice(writers, rounds.slice).map_err(Trouble::Ours)?)

@@ -7,13 +7,13 @@ pub(crate) fn own_folder() -> String {
     format!("/proc/{}", std::process::id())
 }
 
-/// The fields of a process's `stat` from the third on: the name of the program comes second, in
-/// parentheses, and may hold anything.
+/// The fields of a process's `stat` from the third on. The second one is the program name in
+/// parentheses, which may contain any character.
 pub(crate) fn after_name(stat: &str) -> Option<impl Iterator<Item = &str>> {
     Some(stat.rsplit_once(')')?.1.split_whitespace())
 }
 
-/// The beginning of a text that the system makes.
+/// Reads the start of a file in a folder of `/proc`.
 pub(crate) fn text_of_system(folder: &str, name: &str) -> Option<String> {
     let file = PosixStorage::open(Path::new(folder)).ok()?.open(name, Access::Read).ok()?;
     let mut bytes = vec![0; 4096];

@@ -1,4 +1,4 @@
-//! Temporary files of a run: removed at its end, and when SIGINT, SIGTERM or SIGHUP ends it.
+//! Temporary files, removed at the end of the process and on SIGINT, SIGTERM and SIGHUP.
 
 mod folder;
 mod signals;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// What exists now. Signals concern the whole process, so there is one list.
+/// The existing paths. Signals are handled per process, so there is one list.
 static PATHS: Mutex<List> = Mutex::new(List { paths: vec![], is_watched: false });
 
 struct List {
@@ -21,30 +21,30 @@ struct List {
     is_watched: bool,
 }
 
-/// A folder for temporary files; dropping it removes it.
+/// A folder for temporary files, removed on drop.
 #[derive(Debug)]
 pub struct Scratch {
-    // Dropped first: a signal meanwhile still finds the path in the list.
+    // Dropped first, so that a signal in between still finds the path in the list.
     folder: Folder,
     watched: Option<Watched>,
 }
 
 impl Scratch {
-    /// Makes the folder `name`-PID in `parent`.
+    /// Creates the folder `name`-PID in `parent`.
     ///
     /// # Errors
     ///
-    /// The folder cannot be made, or signals cannot be handled.
+    /// If the folder cannot be created or signals cannot be handled.
     pub fn new(parent: &Path, name: &str) -> Result<Self, NoFolder> {
         let folder = Folder::new(parent, name)?;
         Self::watch(folder)
     }
 
-    /// Removes the folder `path` at the end; the caller creates it.
+    /// Removes the folder `path` on drop; the caller creates it.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::AlreadyExists`] if there is something already.
+    /// [`io::ErrorKind::AlreadyExists`] if the path exists.
     pub fn around(path: PathBuf) -> Result<Self, NoFolder> {
         Self::watch(Folder::around(path)?)
     }
@@ -56,13 +56,13 @@ impl Scratch {
         Ok(Self { folder, watched: Some(watched) })
     }
 
-    /// Where it is.
+    /// The path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Leaves the folder where it is.
+    /// Keeps the folder.
     pub fn keep(&mut self) {
         self.watched = None;
         self.folder.keep();
@@ -74,23 +74,23 @@ impl Scratch {
 pub struct Watched(PathBuf);
 
 impl Watched {
-    /// From now on `path` is removed on a signal.
+    /// Removes `path` on a signal from now on.
     ///
     /// # Errors
     ///
-    /// Signals cannot be handled.
+    /// If signals cannot be handled.
     pub fn new(path: &Path) -> io::Result<Self> {
         let mut list = list();
         if !list.is_watched {
             start()?;
             list.is_watched = true;
         }
-        // A relative path stays valid: this program never changes its directory.
+        // A relative path stays valid because this program never changes its directory.
         list.paths.push(path.to_owned());
         Ok(Self(path.to_owned()))
     }
 
-    /// The draft of a report at `path`.
+    /// Watches the temporary file of a report at `path`.
     ///
     /// # Errors
     ///
@@ -119,7 +119,7 @@ fn start() -> io::Result<()> {
     let mut signals = Signals::new(ending_signals())?;
     let end = move || {
         if let Some(signal) = signals.forever().next() {
-            // Held to the end: no other thread adds a path any more.
+            // Held until the exit, so that no other thread adds a path.
             let list = list();
             list.paths.iter().for_each(|path| remove_in_use(path));
             let _ = emulate_default_handler(signal);

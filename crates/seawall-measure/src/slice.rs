@@ -1,4 +1,4 @@
-//! One slice: what some threads did for a short while, and what its times say.
+//! A slice: the operations of one or more threads during a short time, with their latencies.
 
 use crate::tour::Tour;
 use seawall_io::{Clock, SystemClock};
@@ -8,21 +8,21 @@ use std::sync::{Arc, Barrier};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-/// What one slice did.
+/// The result of one slice.
 #[derive(Debug)]
 pub struct Slice {
-    /// How many there were a second.
+    /// Operations per second.
     pub per_second: f64,
-    /// How long each commit took, in nanoseconds.
+    /// The latency of each operation, in nanoseconds.
     pub times: Vec<u32>,
 }
 
-/// What this thread does in that time that calls `act` again and again, on each processor for a
-/// part of it. It is once at least, however late the thread comes to it.
+/// Calls `act` repeatedly on this thread, on each processor for a part of `time`, and at least
+/// once.
 ///
 /// # Errors
 ///
-/// Those of `act`.
+/// The first error of `act`.
 pub fn by_one<E>(time: Duration, mut act: impl FnMut() -> Result<(), E>) -> Result<Slice, E> {
     let clock = SystemClock::new();
     let begin = clock.now();
@@ -39,12 +39,12 @@ pub fn by_one<E>(time: Duration, mut act: impl FnMut() -> Result<(), E>) -> Resu
     Ok(Slice { per_second: rate(times.len(), now - begin), times })
 }
 
-/// What so many threads do in that time that call `act` again and again, each with its number from
-/// 0 on. They run where the system puts them, but for a lone one: see [`by_one`].
+/// Calls `act` repeatedly on several threads, which the system places, each with its number from 0
+/// on. For a single thread see [`by_one`].
 ///
 /// # Errors
 ///
-/// The first of those of `act`; the thread that met it stops there, the others go on to the end.
+/// The first error of `act`. The thread that got it stops; the others continue until the end.
 pub fn by_threads<E: Send>(
     (writers, time): (usize, Duration),
     act: &(dyn Fn(usize) -> Result<(), E> + Sync),
@@ -86,12 +86,12 @@ fn one_of_many<E>(
     Ok(Part { begin, end: now, times })
 }
 
-/// What so many tasks do in that time on this one thread: each awaits what `act` gives, again and
-/// again. It takes no runtime to poll who was woken.
+/// Runs several tasks on this thread, each of which repeatedly awaits the future that `act`
+/// returns. It needs no async runtime and polls only woken tasks.
 ///
 /// # Errors
 ///
-/// The first of those of `act`, or of what it gave.
+/// The first error of `act` or of a future.
 pub fn by_tasks<T, E, F: Future<Output = Result<T, E>> + Unpin>(
     (tasks, time): (usize, Duration),
     act: &dyn Fn() -> Result<F, E>,
@@ -110,7 +110,7 @@ pub fn by_tasks<T, E, F: Future<Output = Result<T, E>> + Unpin>(
     while left > 0 {
         let task: usize = rung.recv().expect("the bells are here");
         let place = running.get_mut(task).expect("as many as there are bells");
-        // Who is done may be woken once more.
+        // A finished task may be woken once more.
         let Some((awaited, since)) = place else { continue };
         let waker = wakers.get(task).expect("as many as there are bells");
         let Poll::Ready(done) = Pin::new(awaited).poll(&mut Context::from_waker(waker)) else {
@@ -130,7 +130,7 @@ pub fn by_tasks<T, E, F: Future<Output = Result<T, E>> + Unpin>(
     Ok(Slice { per_second: rate(times.len(), now - begin), times })
 }
 
-/// Says which task is to be polled.
+/// Wakes one task by sending its number.
 struct Bell {
     task: usize,
     bells: Sender<usize>,
@@ -138,12 +138,12 @@ struct Bell {
 
 impl Wake for Bell {
     fn wake(self: Arc<Self>) {
-        // Nobody hears of it when the slice is over.
+        // The receiver is gone after the end of the slice.
         let _ = self.bells.send(self.task);
     }
 }
 
-/// What one writer did in a slice.
+/// The operations of one writer in a slice.
 #[derive(Debug)]
 struct Part {
     begin: Duration,
@@ -151,14 +151,14 @@ struct Part {
     times: Vec<u32>,
 }
 
-/// The one in the middle; sorts the values.
+/// Returns the median; sorts the values.
 pub fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
-/// The time that so many of a thousand are below; sorts the times, which are in nanoseconds. In
-/// microseconds, with one digit.
+/// Returns the latency at `place` per mille, in microseconds with one digit; sorts the times, which
+/// are in nanoseconds.
 pub fn per_mille(times: &mut [u32], place: usize) -> f64 {
     times.sort_unstable();
     let place = times.len().saturating_sub(1) * place / 1000;
@@ -166,13 +166,13 @@ pub fn per_mille(times: &mut [u32], place: usize) -> f64 {
     f64::from(nanoseconds / 100) / 10.0
 }
 
-/// As [`Slice::times`] holds it: four seconds at most.
+/// Converts a latency to nanoseconds, up to four seconds.
 #[must_use]
 pub fn nanoseconds(time: Duration) -> u32 {
     u32::try_from(time.as_nanos()).unwrap_or(u32::MAX)
 }
 
-/// So many of them in that time, a second.
+/// The rate per second of `count` operations in `time`.
 #[must_use]
 pub fn rate(count: usize, time: Duration) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX)) / time.as_secs_f64().max(1e-9)

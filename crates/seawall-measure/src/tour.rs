@@ -1,31 +1,31 @@
-//! On which processor a lone thread runs while it is measured.
+//! Moves a single measured thread over the processors.
 //!
-//! A device with one queue has its interrupts taken by one processor, and from there a sync may
-//! take three quarters of the time that it takes from another. A thread stays for seconds where the
-//! system has put it, so what is measured there would be a matter of luck; and several threads,
-//! which run everywhere, would be compared with that.
+//! A device with one queue sends its interrupts to one processor, and a sync from there can take
+//! three quarters of the time of a sync from another one. The system leaves a thread on a processor
+//! for seconds, so a measurement without moving it would depend on chance, and would not be
+//! comparable with several threads, which run on all processors.
 
 use std::time::Duration;
 
-/// More stops in one slice tell no more.
+/// The maximum number of processors per slice. More do not improve the result.
 const STOPS_MAX: usize = 8;
-/// As long as it stays at least.
+/// The minimum time on each processor.
 const STAY_MIN: Duration = Duration::from_millis(10);
 
-/// The calling thread on its way from processor to processor. It is brought to each and let go
-/// there, as threads that it starts may run where it may; where it has one for itself it stays.
+/// Moves the calling thread from processor to processor. After each move its affinity is restored,
+/// so that threads it starts may run anywhere; usually it stays where it was moved to.
 #[derive(Debug)]
 pub(crate) struct Tour {
     anywhere: Vec<usize>,
-    /// The processors that it still comes to, the next one last.
+    /// The remaining processors, the next one last.
     stops: Vec<usize>,
     stay: Duration,
-    /// When it goes on.
+    /// The time of the next move.
     leaves: Duration,
 }
 
 impl Tour {
-    /// Begins at `now` and takes so long in all.
+    /// Starts a tour at `now` that takes `time` in total.
     pub(crate) fn new(now: Duration, time: Duration) -> Self {
         let anywhere = processors();
         let stops = stops(&anywhere, time);
@@ -35,7 +35,7 @@ impl Tour {
         tour
     }
 
-    /// Goes to the next processor if it is time to; whether it was.
+    /// Moves to the next processor if it is time; returns whether it moved.
     pub(crate) fn go_on(&mut self, now: Duration) -> bool {
         if now < self.leaves {
             return false;
@@ -48,14 +48,14 @@ impl Tour {
     }
 }
 
-/// The calling thread, and those that it starts, on one processor; until this is dropped.
+/// Keeps the calling thread, and threads that it starts, on one processor until dropped.
 #[derive(Debug)]
 pub struct Stay {
     before: Vec<usize>,
 }
 
 impl Stay {
-    /// Goes there, if it may.
+    /// Moves to `processor`, if allowed.
     ///
     /// # Examples
     ///
@@ -84,15 +84,14 @@ impl Drop for Stay {
     }
 }
 
-/// The numbers of the processors that the calling thread may run on, in order; none where the
-/// system does not tell.
+/// The numbers of the processors that the calling thread may use, in order; empty if unknown.
 #[must_use]
 pub fn processors() -> Vec<usize> {
     system::processors()
 }
 
-/// Those that a long tour comes to, in order: of a large machine some from each part of it. None if
-/// there is only one.
+/// The processors that a long tour visits, in order, spread over a large machine. Empty if there is
+/// only one.
 #[must_use]
 pub fn stations() -> Vec<usize> {
     let mut stations = stops(&processors(), Duration::MAX);
@@ -100,8 +99,8 @@ pub fn stations() -> Vec<usize> {
     stations
 }
 
-/// Those of the processors that a tour of that time comes to, from all parts of the machine, the
-/// first one last; none if there is only one to come to.
+/// The processors that a tour of this length visits, spread over the machine, the first one last;
+/// empty if there is only one.
 fn stops(here: &[usize], time: Duration) -> Vec<usize> {
     let fit = usize::try_from(time.as_millis() / STAY_MIN.as_millis()).unwrap_or(STOPS_MAX);
     let count = here.len().min(STOPS_MAX).min(fit);
@@ -120,7 +119,7 @@ mod system {
         (0..CpuSet::MAX_CPU).filter(|number| set.is_set(*number)).collect()
     }
 
-    /// Who may not go there stays.
+    /// Does nothing if the thread may not run there.
     pub(super) fn run_on(processors: &[usize]) {
         let mut set = CpuSet::new();
         for number in processors {

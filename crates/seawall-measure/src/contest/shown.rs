@@ -1,11 +1,11 @@
-//! What came of a contest, for people and for programs.
+//! Formats the results of a contest as text and JSON.
 
 use super::{Contest, Row, Standings, Verdict};
 use crate::human::{rounded, times};
 use serde_json::{Value, json};
 
 impl Contest {
-    /// A table for people; its first line is empty.
+    /// Formats a table for people. The first line is empty.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let Standings { rows, noise, rounds, others } = &self.standings;
@@ -23,7 +23,7 @@ impl Contest {
         lines
     }
 
-    /// The same for programs.
+    /// Formats the results as JSON.
     #[must_use]
     pub fn as_json(&self) -> Value {
         let Standings { rows, noise, rounds, others } = &self.standings;

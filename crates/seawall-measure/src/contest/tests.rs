@@ -1,4 +1,4 @@
-//! What may be said of slices that took turns.
+//! Verdicts of alternating slices.
 
 use super::*;
 use serde_json::json;
@@ -17,7 +17,7 @@ fn what_differs_by_less_than_the_first_from_itself_is_the_same() {
 fn where_the_first_is_no_like_of_itself_nothing_is_ranked() {
     let wild: Vec<f64> = (0..12).map(|n| if n % 2 == 0 { 0.5 } else { 1.5 }).collect();
     assert_eq!(verdict(&QUIET.map(|ratio| ratio * 1.3), &wild), Verdict::TooNoisy);
-    // One round in which somebody else used the disk is not many.
+    // A single disturbed round does not matter.
     let mut once = QUIET;
     once[3] = 0.1;
     assert_eq!(verdict(&QUIET.map(|ratio| ratio * 1.3), &once), Verdict::Faster);
@@ -46,7 +46,7 @@ fn each_way_has_as_many_turns_and_the_first_one_twice() {
     assert_eq!((row.p50_us, row.p99_us, row.p999_us), (1.0, 1.0, Some(1.0)));
 }
 
-/// Three ways in twelve quiet rounds, beside others.
+/// Three ways in twelve quiet rounds, with this share of other programs.
 fn judged(share: Option<f64>) -> Contest {
     let done = |rate: f64| Done { rates: QUIET.map(|one| one * rate).into(), times: vec![1] };
     let ways = [("one", 100.0), ("two", 200.0), ("half", 50.0)];

@@ -1,4 +1,4 @@
-//! A folder for the files of one run, removed at its end.
+//! A temporary folder of one run.
 
 use seawall_io::{Clock, PosixStorage, Storage, SystemClock};
 use std::fmt::{self, Display, Formatter};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, io};
 
-/// A fresh folder; dropping it removes it with all that is in it.
+/// A new folder that is removed with its content on drop.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
@@ -14,11 +14,11 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Makes the folder `name` with this process's number behind it.
+    /// Creates the folder `name`-PID in `parent`.
     ///
     /// # Errors
     ///
-    /// It cannot be made in `parent`.
+    /// If it cannot be created.
     pub fn new(parent: &Path, name: &str) -> Result<Self, NoFolder> {
         let path = parent.join(format!("{name}-{}", std::process::id()));
         match fs::create_dir(&path) {
@@ -27,11 +27,11 @@ impl Folder {
         }
     }
 
-    /// Takes charge of the folder `path`, which somebody is about to make.
+    /// Takes ownership of the folder `path`, which the caller is about to create.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::AlreadyExists`] if there is something already.
+    /// [`io::ErrorKind::AlreadyExists`] if the path exists.
     pub fn around(path: PathBuf) -> Result<Self, NoFolder> {
         if path.symlink_metadata().is_ok() {
             return Err(NoFolder { path, source: io::ErrorKind::AlreadyExists.into() });
@@ -39,13 +39,13 @@ impl Folder {
         Ok(Self { path, keep: false })
     }
 
-    /// Where it is.
+    /// The path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Leaves it where it is.
+    /// Keeps the folder.
     pub fn keep(&mut self) {
         self.keep = true;
     }
@@ -54,7 +54,7 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         if !self.keep {
-            // What cannot be removed now is in nobody's way: the name is ours alone.
+            // If this fails, the folder stays; its name is unique to this process.
             let _ = fs::remove_dir_all(&self.path);
         }
     }
@@ -62,7 +62,7 @@ impl Drop for Folder {
 
 /// Removes the file or folder at `path` while other threads may still create files in it.
 ///
-/// What cannot be removed within some tries stays.
+/// Gives up after some attempts.
 pub(super) fn remove_in_use(path: &Path) {
     const TRIES: u32 = 50;
     for _ in 0..TRIES {
@@ -84,12 +84,12 @@ fn remove_file(path: &Path) -> io::Result<()> {
     PosixStorage::open(parent.unwrap_or(Path::new(".")))?.remove(name)
 }
 
-/// Why there is no folder.
+/// The error of creating a folder.
 #[derive(Debug)]
 pub struct NoFolder {
-    /// Where it was to be.
+    /// The path.
     pub path: PathBuf,
-    /// What the system says.
+    /// The error of the operating system.
     pub source: io::Error,
 }
 
