@@ -10,12 +10,12 @@ use seawall_replay::{Store, StoreError};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// What is replayed is allocated in one thread and given up in another, row by row. The system's
-/// allocator takes a fifth of a replay's processor time for that.
+/// Replayed rows are allocated on one thread and freed on another. The system allocator spends a
+/// fifth of a replay's processor time on that.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-/// `fjall:DIR`
+/// The store `fjall:DIR`.
 #[derive(Debug)]
 struct Fjall;
 

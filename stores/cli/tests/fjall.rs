@@ -1,4 +1,4 @@
-//! The command line replays into a fjall database, once.
+//! The command line replays a log into a fjall database exactly once.
 
 #![allow(clippy::unwrap_used, reason = "a test fails where it stands")]
 

@@ -1,4 +1,5 @@
-//! The engine of seawall-replay's examples over a fjall database: what it has need not be replayed.
+//! The example engine of seawall-replay over a fjall database, which keeps its content between
+//! runs.
 
 #![forbid(unsafe_code)]
 
@@ -11,11 +12,11 @@ use seawall_fjall::FjallStore;
 use std::io::Write;
 use std::path::Path;
 
-/// Runs the engine's demonstration with log and store in this folder.
+/// Runs the engine's demonstration with the log and the store in this folder.
 ///
 /// # Errors
 ///
-/// The log, the store or the output fails.
+/// Errors of the log, the store or the output.
 pub fn run(folder: &Path, out: &mut impl Write) -> Result<(), Any> {
     std::fs::create_dir_all(folder)?;
     let open_store = || Ok(FjallStore::open(folder.join("store"))?);

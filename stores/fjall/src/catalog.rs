@@ -1,10 +1,10 @@
-//! Which tables there are, and what a batch comes to: worked out before anything is changed.
+//! The tables of a store, and the effect of a batch, computed before anything is changed.
 
 use crate::key::{NAME_MAX, ROW_KEY_MAX, TableId, VALUE_MAX};
 use seawall_replay::{Batch, Edit, StoreError, Write};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What stands in the catalog of the store, and under garbage.
+/// The catalog of the store, with the tables whose rows are garbage.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Catalog {
     pub(crate) tables: BTreeMap<String, Table>,
@@ -17,24 +17,24 @@ pub(crate) struct Table {
     pub(crate) definition: Vec<u8>,
 }
 
-/// What a batch comes to: one write for each key of fjall.
+/// The effect of a batch: one write for each key of fjall.
 #[derive(Debug, Default)]
 pub(crate) struct Prepared<'a> {
-    /// One for each table and key; `None` is no longer there.
+    /// One entry per table and key; `None` means deleted.
     pub(crate) rows: Vec<Row<'a>>,
-    /// Tables that came to be, or are no more.
+    /// Tables that were created or dropped.
     pub(crate) tables: BTreeMap<&'a str, Option<Table>>,
-    /// Tables that were there and are no more.
+    /// Existing tables that were dropped.
     pub(crate) garbage: BTreeSet<TableId>,
-    /// Tables that came to be, and may be no more.
+    /// Tables that were created, possibly dropped again.
     created: BTreeSet<TableId>,
 }
 
-/// A row of a table, and what becomes of it.
+/// A row of a table and its new value.
 pub(crate) type Row<'a> = ((TableId, &'a [u8]), Option<&'a [u8]>);
 
 impl Catalog {
-    /// The number of a table, if it is there.
+    /// The id of a table, if it exists.
     pub(crate) fn id(&self, table: &str) -> Option<TableId> {
         if table.is_empty() {
             return Some(TableId::UNNAMED);
@@ -42,7 +42,7 @@ impl Catalog {
         self.tables.get(table).map(|table| table.id)
     }
 
-    /// What `batch` comes to, or why it cannot be.
+    /// Computes the effect of `batch`, or the reason why it is invalid.
     pub(crate) fn prepare<'a>(&self, batch: &'a Batch) -> Result<Prepared<'a>, StoreError> {
         let mut prepared = Prepared::default();
         for write in &batch.writes {
@@ -72,14 +72,15 @@ impl Catalog {
             }
         }
         if !prepared.tables.is_empty() {
-            // Only around a table that comes or goes a key is written twice: the last one counts.
+            // A key can have two writes if its table was created or dropped in between: the last
+            // one counts.
             let rows: BTreeMap<_, _> = prepared.rows.drain(..).collect();
             prepared.rows = rows.into_iter().collect();
         }
         Ok(prepared)
     }
 
-    /// What it is when `prepared` is written.
+    /// Applies `prepared`, after it was written.
     pub(crate) fn apply(&mut self, prepared: Prepared<'_>) {
         self.garbage.extend(prepared.garbage);
         for (name, table) in prepared.tables {
@@ -90,8 +91,8 @@ impl Catalog {
         }
     }
 
-    /// The number of the record, or the first behind it that no other table has or had whose rows
-    /// may be there: one record may create several tables.
+    /// The LSN as an id, or the next one that no table with remaining rows uses: one record can
+    /// create several tables.
     fn free_id(&self, write: &Write, prepared: &Prepared<'_>) -> TableId {
         let is_taken = |id: &TableId| {
             self.garbage.contains(id)
@@ -118,7 +119,7 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// fjall panics where a key or a value is longer than it can write down.
+/// fjall panics for longer keys and values.
 fn check_sizes(write: &Write) -> Result<(), StoreError> {
     let too_long = |what: &str, size: usize, max: usize| {
         let why = || format!("{what} has {size} bytes, and fjall takes {max}");
@@ -136,7 +137,7 @@ fn check_sizes(write: &Write) -> Result<(), StoreError> {
     }
 }
 
-/// Whether `batch` creates tables or drops some.
+/// Returns whether `batch` creates or drops tables.
 pub(crate) fn has_tables(batch: &Batch) -> bool {
     batch.writes.iter().any(|write| matches!(write.edit, Edit::Create { .. } | Edit::Drop))
 }

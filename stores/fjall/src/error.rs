@@ -1,39 +1,39 @@
-//! What can go wrong when a store is opened, one variant for each act of the caller.
+//! Errors of opening a store, one variant for each reaction of the caller.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a store was not opened. Nothing in it was changed.
+/// The reason why a store was not opened. The store is unchanged.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// Another process has it open, or another part of this one: close it there first.
+    /// Another process or another handle of this one has it open: close that first.
     Locked {
-        /// Where it is.
+        /// The folder of the store.
         path: PathBuf,
     },
-    /// The database is there, and no store of this release: it is another folder, or another
-    /// release of this crate that is needed.
+    /// The database exists, but is not a store of this release: use another folder or another
+    /// release of this crate.
     Foreign {
-        /// Where it is.
+        /// The folder of the store.
         path: PathBuf,
-        /// What tells.
+        /// The mismatch.
         why: String,
     },
-    /// The device or the file system refused. It may be tried again.
+    /// The device or the file system failed. Try again.
     Io {
-        /// Where it is.
+        /// The folder of the store.
         path: PathBuf,
-        /// What it said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// fjall's files are damaged, or of a version that it does not read. A store can be made anew
-    /// from a log that goes back to the beginning.
+    /// fjall's files are damaged or of an unsupported version. The store can be rebuilt from a log
+    /// that is complete from its first record on.
     Fjall {
-        /// Where it is.
+        /// The folder of the store.
         path: PathBuf,
-        /// What it said.
+        /// The error of fjall.
         source: fjall::Error,
     },
 }
@@ -42,7 +42,7 @@ pub enum OpenError {
 pub type Result<T, E = OpenError> = std::result::Result<T, E>;
 
 impl OpenError {
-    /// What fjall says of the store in `path`.
+    /// Converts an error of fjall for the store in `path`.
     pub(crate) fn of(path: &Path) -> impl Fn(fjall::Error) -> Self + use<> {
         let path = path.to_owned();
         move |source| match source {

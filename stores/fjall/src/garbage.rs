@@ -1,10 +1,9 @@
-//! Removing the rows of a table that was dropped, some at a time.
+//! Removes the rows of dropped tables in steps.
 
 use crate::key::{TableId, behind};
 use fjall::{Database, Keyspace};
 
-/// Rows that are removed at once; more than enough to make a batch cheap, few enough to be kept in
-/// memory with the longest keys.
+/// Rows per batch: enough to make a batch cheap, and few enough to keep the longest keys in memory.
 const ROWS_AT_ONCE: usize = 256;
 
 pub(crate) struct Sweep<'a> {
@@ -13,13 +12,13 @@ pub(crate) struct Sweep<'a> {
 }
 
 impl Sweep<'_> {
-    /// Removes all rows of the table, then what says that they are garbage. Where it is killed in
-    /// between, the next one begins again, and finds what is left.
+    /// Removes all rows of a table, then its garbage entry. If the process is killed in between,
+    /// the next sweep continues with the remaining rows.
     pub(crate) fn remove(&self, id: TableId) -> fjall::Result<()> {
         let mut last = None;
         loop {
             let mut batch = self.database.batch();
-            // Behind what is removed already: fjall would walk over it again.
+            // Start after the removed rows, because fjall would scan them again.
             for entry in self.keyspace.range(behind(last.take(), id.prefix())).take(ROWS_AT_ONCE) {
                 let key = entry.key()?;
                 last = Some(key.to_vec());

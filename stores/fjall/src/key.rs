@@ -1,10 +1,10 @@
-//! Keys and values as they stand in the keyspace: the table of the crate's page.
+//! The encoding of keys and values, as described in the crate documentation.
 
 use std::ops::Bound;
 
 /// The version of the layout.
 pub(crate) const FORMAT: [u8; 1] = [1];
-/// Where it stands.
+/// The key of the version.
 pub(crate) const FORMAT_KEY: [u8; 1] = [0];
 
 pub(crate) const CATALOG: [u8; 1] = [2];
@@ -12,16 +12,16 @@ pub(crate) const WATERMARKS: [u8; 1] = [3];
 pub(crate) const GARBAGE: [u8; 1] = [4];
 const ROWS: u8 = 1;
 
-/// The longest key that fjall takes; a longer one makes it panic.
+/// The maximum key length of fjall, which panics for a longer one.
 const KEY_MAX: usize = 65_535;
-/// What stands before a row's key.
+/// The size of the prefix before a row's key.
 pub(crate) const ROW_PREFIX: usize = 9;
 pub(crate) const ROW_KEY_MAX: usize = KEY_MAX - ROW_PREFIX;
 pub(crate) const NAME_MAX: usize = KEY_MAX - CATALOG.len();
-/// The longest value that fjall takes, less what stands before a definition.
+/// The maximum value length of fjall, minus the table id before a definition.
 pub(crate) const VALUE_MAX: usize = 0xffff_ffff - 8;
 
-/// A table, by its number.
+/// The id of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TableId(pub(crate) u64);
 
@@ -29,7 +29,7 @@ impl TableId {
     /// The table without a name.
     pub(crate) const UNNAMED: Self = Self(0);
 
-    /// What the keys of all its rows begin with.
+    /// The prefix of the keys of all its rows.
     pub(crate) fn prefix(self) -> Vec<u8> {
         self.row(&[])
     }
@@ -40,7 +40,7 @@ impl TableId {
         bytes
     }
 
-    /// Makes `bytes` the key of a row: fjall copies it, so that one list does for many.
+    /// Replaces `bytes` with the key of a row. fjall copies keys, so the buffer can be reused.
     pub(crate) fn write_row(self, key: &[u8], bytes: &mut Vec<u8>) {
         bytes.clear();
         bytes.push(ROWS);
@@ -52,7 +52,7 @@ impl TableId {
         [&GARBAGE[..], &self.0.to_be_bytes()].concat()
     }
 
-    /// What a table's entry in the catalog begins with, and what a garbage key ends with.
+    /// The id as stored in the catalog and in garbage keys.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (id, rest) = bytes.split_first_chunk()?;
         Some((Self(u64::from_be_bytes(*id)), rest))
@@ -71,10 +71,10 @@ pub(crate) fn watermark(lane: u32) -> Vec<u8> {
     [&WATERMARKS[..], &lane.to_be_bytes()].concat()
 }
 
-/// The keys with this prefix; those behind `last`, if there is one.
+/// The range of keys with this prefix, after `last` if given.
 pub(crate) fn behind(last: Option<Vec<u8>>, prefix: Vec<u8>) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
     let mut end = prefix.clone();
-    // The first bytes of all kinds are small: there is always a next prefix of the same length.
+    // The first byte of every kind is small, so a next prefix of the same length exists.
     while end.last() == Some(&0xff) {
         end.pop();
     }

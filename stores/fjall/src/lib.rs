@@ -1,8 +1,9 @@
-//! A [fjall] database that a Seawall log is replayed into, each transaction exactly once.
+//! A [fjall] database as the target of a Seawall log's replay, which applies each transaction
+//! exactly once.
 //!
-//! [`FjallStore`] is a [`seawall_replay::Store`]: tables of rows, sorted by key. What a batch
-//! changes and how far the log is applied with it ([`Watermark`](seawall_replay::Watermark)) are
-//! written as one batch of fjall, so that none of the two is ever there without the other.
+//! [`FjallStore`] is a [`seawall_replay::Store`]: tables of rows, sorted by key. The changes of a
+//! batch and its progress in the log ([`Watermark`](seawall_replay::Watermark)) are written as one
+//! atomic batch of fjall.
 //!
 //! ```
 //! use seawall::{Log, LogReader};
@@ -29,11 +30,11 @@
 //!
 //! # Layout
 //!
-//! The folder of a store holds a file `seawall-fjall.lock` and the folder `database`, which is
-//! fjall's; until that is whole it is named `database.partial`.
+//! The folder of a store contains a file `seawall-fjall.lock` and fjall's folder `database`, which
+//! is named `database.partial` until it is complete.
 //!
-//! Everything is in the one keyspace `seawall`. A key begins with a byte that says what it is;
-//! numbers in keys and in the catalog are big-endian, so that rows lie sorted by table and key.
+//! All data is in one keyspace, `seawall`. The first byte of a key is its kind. Numbers in keys and
+//! in the catalog are big-endian, so that rows are sorted by table and key.
 //!
 //! | kind | then | value |
 //! |---|---|---|
@@ -43,17 +44,17 @@
 //! | 3 watermark | lane (4 bytes) | the 44 bytes of `Watermark::to_bytes` |
 //! | 4 garbage | table id (8 bytes) | nothing |
 //!
-//! A watermark of 24 bytes is one of an earlier version, which names no log: replay refuses it
+//! A watermark of 24 bytes was written by an earlier version and names no log: replay refuses it
 //! until it is [adopted](seawall_replay::Replay::adopt).
 //!
-//! A table's id is the number of the record that created it; where one record creates several, each
-//! further one has the next number that is free. The table without a name is always there, and has
-//! id 0. A table that is dropped leaves the catalog, and its id is garbage from then on: its rows
-//! go at the next [`flush`](seawall_replay::Store::flush), some at a time, and the entry after the
-//! last of them. So dropping takes no more memory for a large table than for a small one.
+//! The id of a table is the LSN of the record that created it. If one record creates several
+//! tables, each further one gets the next free number. The table without a name always exists and
+//! has id 0. A dropped table is removed from the catalog and its id becomes garbage. The next
+//! [`flush`](seawall_replay::Store::flush) removes its rows in steps and then the garbage entry, so
+//! dropping a large table uses no more memory than dropping a small one.
 //!
-//! It must be *one* keyspace. fjall writes each of them to files at its own time, and syncs its
-//! journal when it is told to: after a power cut two keyspaces may stand at different batches.
+//! One keyspace is required. fjall flushes keyspaces independently, and syncs its journal only on
+//! request: after a power failure two keyspaces can be at different batches.
 
 #![forbid(unsafe_code)]
 

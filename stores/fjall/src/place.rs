@@ -1,7 +1,7 @@
-//! The folder of a store: its lock, and a database that is there whole or not at all.
+//! The folder of a store: its lock, and a database that is created atomically.
 //!
-//! fjall does not open a database that was killed while it was made: its first files are there, and
-//! the one that says so is not. So it is made under another name.
+//! fjall cannot open a database whose creation was interrupted, because its version file is written
+//! last. So the database is created under a temporary name.
 
 use crate::{OpenError, Result};
 use fjall::{Database, PersistMode};
@@ -9,21 +9,21 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Not `lock`, which is a file of Seawall's logs: a log in the same folder is to be noticed.
+/// Not `lock`, which is a file of Seawall logs: a log in the same folder must be detected.
 const LOCK: &str = "seawall-fjall.lock";
 const DATABASE: &str = "database";
 const PARTIAL: &str = "database.partial";
 
-/// A folder, and nobody else opens a store there.
+/// A folder that is locked against other stores.
 #[derive(Debug)]
 pub(crate) struct Place {
     path: PathBuf,
-    /// Locked as long as it is open.
+    /// Locked while it is open.
     _lock: File,
 }
 
 impl Place {
-    /// Makes the folder if it is not there.
+    /// Opens the folder and creates it if necessary.
     pub(crate) fn take(path: &Path) -> Result<Self> {
         let failed = |source| OpenError::Io { path: path.to_owned(), source };
         fs::create_dir_all(path).map_err(failed)?;
@@ -47,7 +47,7 @@ impl Place {
         &self.path
     }
 
-    /// The database; a new one is first made whole by `fill`.
+    /// Opens the database. A new one is initialized by `fill` before it gets its name.
     pub(crate) fn open(
         &self,
         fill: impl FnOnce(&Database) -> fjall::Result<()>,
@@ -72,7 +72,8 @@ impl Place {
             database.persist(PersistMode::SyncAll)?;
             drop(database);
             fs::rename(&partial, &path)?;
-            // What is flushed later is no good in a folder that a power cut takes away.
+            // Without this a power failure could remove the folder with everything that is flushed
+            // later.
             sync_folder(&self.path)?;
             let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
             sync_folder(parent.unwrap_or(Path::new(".")))?;
@@ -82,6 +83,6 @@ impl Place {
 }
 
 fn sync_folder(path: &Path) -> io::Result<()> {
-    // Elsewhere folders cannot be opened, and need not be synced.
+    // Other systems cannot open folders and need no such sync.
     if cfg!(unix) { OpenOptions::new().read(true).open(path)?.sync_all() } else { Ok(()) }
 }

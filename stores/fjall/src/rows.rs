@@ -1,14 +1,15 @@
-//! Reading a table from its first row to its last.
+//! Iterates over the rows of a table.
 
 use crate::key::ROW_PREFIX;
 use fjall::{Guard, Iter};
 use seawall_replay::StoreError;
 use std::fmt;
 
-/// The rows of a table at one moment, by key, from [`FjallStore::rows`](crate::FjallStore::rows).
+/// A snapshot of the rows of a table, sorted by key, from
+/// [`FjallStore::rows`](crate::FjallStore::rows).
 ///
-/// Each is a key and its value, or what fjall said instead. As long as it is there, fjall keeps
-/// what it still has to give.
+/// Each item is a key with its value, or an error of fjall. While the iterator exists, fjall keeps
+/// the remaining rows.
 pub struct Rows(Option<Iter>);
 
 impl Rows {

@@ -1,4 +1,4 @@
-//! The store: one keyspace of fjall, and its catalog in memory.
+//! The store: a keyspace of fjall with its catalog in memory.
 
 use crate::catalog::{Catalog, Prepared, Table, has_tables};
 use crate::garbage::Sweep;
@@ -15,27 +15,28 @@ const KEYSPACE: &str = "seawall";
 
 /// Tables in a fjall database.
 ///
-/// Reading is allowed at any time, and from any thread: a reader sees whole batches. While a
-/// replay with several lanes is under way one transaction may still be there in part.
+/// Reading is possible at any time and from any thread; a reader sees complete batches. While a
+/// replay with several lanes is running, a transaction may be visible in part.
 ///
-/// Batches survive the death of the process as soon as they are written, and a power cut from the
-/// next [`flush`](Store::flush) on.
+/// A batch survives the end of the process as soon as it is written, and a power failure after the
+/// next [`flush`](Store::flush).
 pub struct FjallStore {
     database: Database,
     keyspace: Keyspace,
     catalog: RwLock<Catalog>,
     /// Held while rows of dropped tables are removed.
     sweeping: Mutex<()>,
-    /// Let go of last, after the database is closed.
+    /// Released last, after the database is closed.
     _place: Place,
 }
 
 impl FjallStore {
-    /// Opens the store in this folder; a new one where there is none.
+    /// Opens the store in this folder, or creates one.
     ///
     /// # Errors
     ///
-    /// [`OpenError`]: it is open elsewhere, it is no such store, or fjall failed.
+    /// [`OpenError`] if it is open elsewhere, if it is not a store of this release, or if fjall
+    /// fails.
     ///
     /// # Examples
     ///
@@ -64,8 +65,7 @@ impl FjallStore {
         Ok(Self { database, keyspace, catalog, sweeping: Mutex::new(()), _place: place })
     }
 
-    /// The tables that there are, by name, each with its definition; without the one that has no
-    /// name.
+    /// The tables by name, each with its definition, without the table that has no name.
     ///
     /// # Examples
     ///
@@ -90,8 +90,7 @@ impl FjallStore {
         catalog.tables.iter().map(entry).collect()
     }
 
-    /// The rows of a table, by key, as they are now: what is written later is not among them. A
-    /// table that is not there has none.
+    /// A snapshot of the rows of a table, sorted by key; empty if the table does not exist.
     ///
     /// # Examples
     ///
@@ -113,16 +112,15 @@ impl FjallStore {
     #[must_use]
     pub fn rows(&self, table: &str) -> Rows {
         let catalog = self.catalog();
-        // The rows of a snapshot: those of the keyspace itself include halves of batches.
+        // A snapshot, because the keyspace itself may show parts of a batch.
         let snapshot = self.database.snapshot();
         let rows = catalog.id(table).map(|id| snapshot.prefix(&self.keyspace, id.prefix()));
         Rows::new(rows)
     }
 
-    /// The database that it is in: for its figures, and for keyspaces of the program's own.
+    /// The underlying database, for its statistics and for other keyspaces.
     ///
-    /// What is written there is not atomic with a batch, and the keyspace `seawall` is not to be
-    /// touched.
+    /// Writes to other keyspaces are not atomic with a batch. Do not change the keyspace `seawall`.
     #[must_use]
     pub fn database(&self) -> &Database {
         &self.database
@@ -176,7 +174,7 @@ impl Store for FjallStore {
 
     fn get(&self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         let catalog = self.catalog();
-        // No longer key was ever written, and fjall is not to be asked for one.
+        // No longer key exists, and fjall panics for one.
         let Some(id) = catalog.id(table).filter(|_| key.len() <= key::ROW_KEY_MAX) else {
             return Ok(None);
         };
@@ -185,7 +183,8 @@ impl Store for FjallStore {
     }
 
     fn write(&self, batch: &Batch) -> Result<(), StoreError> {
-        // The catalog stays as it is until the batch is written: nobody drops a table meanwhile.
+        // Keep the catalog locked until the batch is written, so that no table is dropped
+        // meanwhile.
         if !has_tables(batch) {
             let catalog = self.catalog();
             return self.commit(&catalog.prepare(batch)?, batch);
@@ -210,7 +209,7 @@ impl Store for FjallStore {
         self.database.persist(PersistMode::SyncAll).map_err(StoreError::failed)
     }
 
-    /// One: fjall takes one batch after the other, whoever writes them.
+    /// One: fjall writes one batch at a time.
     fn lanes_max(&self) -> usize {
         1
     }

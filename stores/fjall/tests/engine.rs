@@ -1,4 +1,4 @@
-//! The example does what it says.
+//! The example prints what it promises.
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
@@ -22,7 +22,7 @@ fn the_engine_comes_back_with_what_fjall_kept() {
                     bob has 100 cents\n";
     assert_eq!(String::from_utf8(said).unwrap(), expected);
 
-    // Its store is lost, and comes back from the log alone.
+    // Delete the store: it is rebuilt from the log alone.
     std::fs::remove_dir_all(folder.0.join("store")).unwrap();
     let store = FjallStore::open(folder.0.join("store")).unwrap();
     let engine = example::engine::Engine::open(folder.0.join("log"), store).unwrap();

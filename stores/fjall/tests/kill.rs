@@ -1,7 +1,7 @@
-//! Exactly once: a replay is killed again and again, in every way and at any moment, and then goes
-//! to its end. Two stores that keep their watermarks apart are caught by the same test.
+//! Exactly-once replay: a replay is killed repeatedly at any moment and then runs to its end. Two
+//! stores with separate watermarks must fail this test.
 //!
-//! The child is this test binary itself: `child` does nothing unless it is told to.
+//! The child process is this test binary itself: the test `child` does nothing without a task.
 
 #![expect(
     clippy::unwrap_used,
@@ -27,11 +27,11 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Where the child finds out what to do: kind, folder, lanes, changes of a batch, where it aborts
-/// and in which write.
+/// The task of the child: store kind, folder, lanes, changes per batch, and the write and point at
+/// which it aborts.
 const TASK: &str = "SEAWALL_FJALL_TASK";
 
-/// What the child says when it has opened the store, and then the last commit that it has.
+/// Printed by the child after opening the store, followed by the last commit in it.
 const OPENED: &str = "opened at ";
 
 const TRANSACTIONS: u64 = 6_000;
@@ -39,20 +39,20 @@ const KILLS: usize = 12;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// The store as it is.
+    /// The real store.
     Together,
-    /// The watermark is written after the rows, in a batch of its own.
+    /// The watermark is written in a separate batch after the rows.
     Later,
-    /// The watermark is written before the rows, to another keyspace.
+    /// The watermark is written to another keyspace before the rows.
     Elsewhere,
 }
 
-/// Where a write aborts the process.
+/// The point of a write at which the process aborts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Point {
     Never,
     Before,
-    /// Between rows and watermark; the store as it is has nothing between.
+    /// Between rows and watermark, which the real store writes together.
     Between,
     After,
 }
@@ -63,7 +63,7 @@ const POINTS: [Point; 4] = [Point::Never, Point::Before, Point::Between, Point::
 fn points(kind: Kind) -> &'static [Point] {
     match kind {
         Kind::Together => &[Point::Before, Point::After],
-        // Where it hurts, so that it is caught for certain.
+        // At the critical point, so that the bug is always found.
         Kind::Later | Kind::Elsewhere => &[Point::Between],
     }
 }
@@ -105,7 +105,7 @@ fn a_watermark_in_another_keyspace_is_caught() {
     assert!(wrong > 0);
 }
 
-/// Replays a log with many kills, then to its end, and counts keys that are not as they should be.
+/// Replays a log with many kills, then to its end; returns the number of wrong keys.
 fn wrong_keys(kind: Kind, seed: u64) -> usize {
     let mut dice = Dice::new(seed);
     let folder = Folder::new(&format!("kill-{kind:?}-{seed}"));
@@ -140,7 +140,7 @@ fn wrong_keys(kind: Kind, seed: u64) -> usize {
          begun anew behind the commits {stood:?} of a log of {} records",
         operations.len()
     );
-    // More than where it begins and where it ends.
+    // The kills must have happened, and at different commits.
     assert!(timed > 0 && aborted > 0 && stood.len() > 2, "a test without kills shows nothing");
     wrong
 }
@@ -153,8 +153,8 @@ struct Task {
     write: u64,
 }
 
-/// Runs the child; with a delay it is killed so long after it has opened the store. Gives how it
-/// ended, and the last commit that the store had when it was opened.
+/// Runs the child. With a delay, it is killed that long after it has opened the store. Returns its
+/// exit status and the last commit in the store when it was opened.
 fn run(task: &Task, folder: &Path, delay: Option<Duration>) -> (ExitStatus, u64) {
     let Task { kind, lanes, changes_max, point, write } = task;
     let folder = folder.display();
@@ -163,7 +163,7 @@ fn run(task: &Task, folder: &Path, delay: Option<Duration>) -> (ExitStatus, u64)
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     let (mut said, mut stands) = (String::new(), None);
     while stands.is_none() && stdout.read_line(&mut said).unwrap() > 0 {
-        // The test's name may stand before it.
+        // The test's name may precede it.
         let line = said.split_once(OPENED).map(|(_, line)| line.trim());
         stands = line.map(|stands| stands.parse().unwrap());
     }
@@ -172,7 +172,7 @@ fn run(task: &Task, folder: &Path, delay: Option<Duration>) -> (ExitStatus, u64)
         child.kill().unwrap();
     }
     let (_, output) = (io::copy(&mut stdout, &mut io::sink()), child.wait_with_output().unwrap());
-    // It may be killed, or abort, or end well: that a test in it fails is none of these.
+    // The child may be killed, abort, or succeed, but must not fail a test.
     let why = String::from_utf8_lossy(&output.stderr);
     assert_ne!(output.status.code(), Some(101), "the child failed by itself: {why}");
     (output.status, stands.expect("it opens the store, whatever it was killed in before"))
@@ -217,7 +217,7 @@ fn child() {
     if kind == Kind::Together {
         replay.run(&reader, &store).unwrap();
     } else if let Err(error) = replay.run(&reader, &store) {
-        // A store whose watermarks do not fit its rows may as well be refused a table twice.
+        // A store whose watermarks do not match its rows may refuse a table.
         println!("{error}");
     }
 }
@@ -282,14 +282,14 @@ impl Store for Killed {
         self.store.flush()
     }
 
-    /// It gains nothing by them; but it must be right with them.
+    /// Lanes are not faster with this store, but must work.
     fn lanes_max(&self) -> usize {
         4
     }
 }
 
-/// A log of transactions of one to four changes, several under way at once: committed, aborted,
-/// and some that never end; and of whole ones that drop a table and create it again.
+/// A log of transactions with one to four changes, several at the same time: committed, aborted,
+/// and unfinished; and atomic ones that drop a table and create it again.
 fn operations(dice: &mut Dice) -> Vec<Operation> {
     let mut operations = vec![
         Change::create_table("sum", "numbers").into(),
@@ -315,7 +315,7 @@ fn operations(dice: &mut Dice) -> Vec<Operation> {
         open.remove(at);
         match dice.below(10) {
             0 => operations.push(Operation::Abort(tx)),
-            // It never ends. The first ones do, as reading would begin there for ever.
+            // Unfinished. Not among the first ones, because reading would always start there.
             1 if begun > TRANSACTIONS / 2 => {}
             _ => operations.push(Operation::Commit(tx)),
         }
@@ -342,7 +342,7 @@ fn dice_number(number: u64) -> [u8; 8] {
     (number % 500).to_le_bytes()
 }
 
-/// A table that goes and comes back: twice in one record, so that two tables have its number.
+/// Drops and recreates a table twice in one record, so that two tables get ids of the same record.
 fn table_anew(dice: &mut Dice) -> Vec<Change> {
     let row = |key: u64| Change::merge("anew", dice_number(key), ("add", 1u64.to_le_bytes()));
     let anew = [Change::drop_table("anew"), Change::create_table("anew", dice_number(dice.any()))];
@@ -352,7 +352,7 @@ fn table_anew(dice: &mut Dice) -> Vec<Change> {
 
 type Tables = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
 
-/// What the log comes to.
+/// The expected content after the replay.
 fn expected(operations: &[Operation]) -> Tables {
     let mut tables = Tables::new();
     let mut open: BTreeMap<TxId, Vec<Change>> = BTreeMap::new();
@@ -385,7 +385,7 @@ fn apply(tables: &mut Tables, changes: &[Change]) {
     }
 }
 
-/// How many keys have another value, or are there or not against what is expected.
+/// The number of keys with a wrong value, and of missing and unexpected ones.
 fn compare(path: &Path, expected: &Tables) -> usize {
     let store = FjallStore::open(path).unwrap();
     let named = expected.keys().filter(|name| !name.is_empty());

@@ -1,4 +1,4 @@
-//! A store of fjall does what a store in memory does, reopened or not; and what it refuses.
+//! A fjall store behaves like a store in memory, also after reopening, and refuses invalid writes.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
 
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 const TABLES: [&str; 3] = ["", "t", "u"];
 
-/// What is done to both stores.
+/// A step that is applied to both stores.
 #[derive(Clone, Debug)]
 enum Step {
     Write(Batch),
@@ -43,7 +43,7 @@ fn batch() -> impl Strategy<Value = Batch> {
     let writes = prop::collection::vec(edit(), 0..12);
     (writes, prop::collection::vec(mark, 0..3)).prop_map(|(edits, marks)| {
         let write = |(table, edit): (usize, Edit)| {
-            // All in one record, so that its tables need different numbers.
+            // In one record, so that its tables need different ids.
             Write { lsn: Lsn::FIRST, table: TABLES[table].to_owned(), edit }
         };
         let mark = |(lane, applied, restart)| {
@@ -125,7 +125,7 @@ fn batch_of(writes: Vec<Write>) -> Batch {
     Batch { writes, watermarks: vec![] }
 }
 
-/// How many entries there are of a kind.
+/// The number of entries of a kind.
 fn count(store: &FjallStore, kind: u8) -> usize {
     let keyspace = store.database().keyspace("seawall", Default::default).unwrap();
     keyspace.prefix([kind]).count()
@@ -143,7 +143,7 @@ fn rows_of_a_dropped_table_are_gone_at_once_and_their_room_by_the_next_flush() {
     assert_eq!((rows(&store, "t").len(), count(&store, 1), count(&store, 4)), (0, 1001, 1));
     assert_eq!(before.count(), 1000, "who has begun to read goes on");
 
-    // As if it was killed while it removed them.
+    // Simulates a kill during the sweep.
     let keyspace = store.database().keyspace("seawall", Default::default).unwrap();
     let dropped = keyspace.prefix([&[1][..], &1u64.to_be_bytes()].concat());
     for row in dropped.skip(100).step_by(3) {
@@ -208,12 +208,12 @@ fn a_store_that_is_open_or_of_another_format_or_no_store_is_not_opened() {
     assert!(foreign.ends_with("the folder holds something else"), "{foreign}");
     drop(log);
 
-    // A file, and no folder.
+    // The path is a file.
     let failed = FjallStore::open(folder.0.join("seawall-fjall.lock")).unwrap_err();
     assert!(matches!(failed, OpenError::Io { .. }), "{failed}");
 }
 
-/// Puts keys of its own into the log, each in a transaction of its own.
+/// Appends keys to the log, each in its own transaction.
 fn log_puts(log: &Log<Operation>, name: &str, count: u64) {
     for number in 0..count {
         log.append(&Change::put("", format!("{name}{number}"), "v").into()).unwrap();

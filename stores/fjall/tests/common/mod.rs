@@ -1,8 +1,8 @@
-//! A folder for one test.
+//! A folder for a test.
 
 use std::path::PathBuf;
 
-/// A folder that is gone afterwards, unless the test failed.
+/// A folder that is removed at the end of the test, unless it failed.
 #[derive(Debug)]
 pub(crate) struct Folder(pub(crate) PathBuf);
 
