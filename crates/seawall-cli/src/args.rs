@@ -25,12 +25,7 @@ use disk::DISK_ABOUT;
 pub(crate) use disk::{
     Disk, DiskAsk, DiskName, DiskServe, DiskStatus, DiskVerb, Export, Metrics, Power, WaitingDump,
 };
-use examples::{
-    APPEND_EXAMPLES, CAT_EXAMPLES, COMPLETIONS_EXAMPLES, CONVERT_EXAMPLES, COPY_EXAMPLES,
-    DEMO_EXAMPLES, DOCTOR_EXAMPLES, EXIT_CODES, EXPLAIN_EXAMPLES, MAN_EXAMPLES, PROBE_EXAMPLES,
-    PROTECT_EXAMPLES, REPAIR_EXAMPLES, REPLAY_EXAMPLES, STAT_EXAMPLES, TAIL_EXAMPLES,
-    TRUNCATE_EXAMPLES, VERIFY_EXAMPLES,
-};
+use examples::{exit_codes, help};
 pub(crate) use parity::{Parity, Protect};
 pub(crate) use replay::{Replay, StorePlace, Target, Until};
 use seawall_foreign::framing::Framing;
@@ -43,7 +38,7 @@ pub(crate) use values::Last;
     name = "seawall",
     version,
     about = "A durable log for programs and shells. After a crash it shows exactly what survived.",
-    after_help = EXIT_CODES,
+    after_help = exit_codes(),
     arg_required_else_help = true,
     propagate_version = true,
     infer_subcommands = false
@@ -61,63 +56,63 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     /// Append records from standard input
-    #[command(after_help = APPEND_EXAMPLES)]
+    #[command(after_help = help!("append"))]
     Append(Append),
     /// Print records, verified
-    #[command(after_help = CAT_EXAMPLES)]
+    #[command(after_help = help!("cat"))]
     Cat(Cat),
     /// Print the last records, and follow the log
-    #[command(after_help = TAIL_EXAMPLES)]
+    #[command(after_help = help!("tail"))]
     Tail(Tail),
     /// Check logs for damage and list lost records
-    #[command(after_help = VERIFY_EXAMPLES)]
+    #[command(after_help = help!("verify"))]
     Verify(Verify),
     /// Show a log's size, record count and settings
-    #[command(after_help = STAT_EXAMPLES)]
+    #[command(after_help = help!("stat"))]
     Stat(Stat),
     /// Back up a log while it is in use
-    #[command(after_help = COPY_EXAMPLES)]
+    #[command(after_help = help!("copy"))]
     Copy(Copy),
     /// Convert logs from and to `CWal`, JSON and `MessagePack`
     #[command(about = "Convert logs from and to CWal, JSON and MessagePack")]
-    #[command(after_help = CONVERT_EXAMPLES)]
+    #[command(after_help = help!("convert"))]
     Convert(Convert),
     /// Remove the oldest or newest records (dry run unless --yes)
-    #[command(after_help = TRUNCATE_EXAMPLES)]
+    #[command(after_help = help!("truncate"))]
     Truncate(Truncate),
-    /// Show how a damaged log can be repaired, and do it with --yes or --salvage-to
-    #[command(after_help = REPAIR_EXAMPLES)]
+    /// Plan the repair of a damaged log, and apply it with --yes or --salvage-to
+    #[command(after_help = help!("repair"))]
     Repair(Repair),
     /// Add parity to existing records so lost blocks can be rebuilt
-    #[command(after_help = PROTECT_EXAMPLES)]
+    #[command(after_help = help!("protect"))]
     Protect(Protect),
-    /// Apply committed transactions, once each, to a store or to your program
-    #[command(after_help = REPLAY_EXAMPLES)]
+    /// Apply each committed transaction once to a store or a program
+    #[command(after_help = help!("replay"))]
     Replay(Replay),
     /// A virtual disk for the log of another program
     #[command(about = DISK_ABOUT)]
     #[command(subcommand_required = true, arg_required_else_help = true)]
     Disk(Disk),
-    /// Explain an exit code or a word of `verify`, and what to do
-    #[command(after_help = EXPLAIN_EXAMPLES)]
+    /// Explain an exit code, verdict or cause of damage, and what to do
+    #[command(after_help = help!("explain"))]
     Explain(Explain),
     /// Measure durable commits in a directory
     #[command(subcommand_required = true, arg_required_else_help = true)]
     Bench(Bench),
-    /// Try the promises here: write, kill, recover, damage, repair, measure
-    #[command(after_help = DEMO_EXAMPLES)]
+    /// Test the guarantees on this machine: write, kill, recover, damage, repair, measure
+    #[command(after_help = help!("demo"))]
     Demo(Demo),
     /// Check whether a directory is safe for logs
-    #[command(after_help = DOCTOR_EXAMPLES)]
+    #[command(after_help = help!("doctor"))]
     Doctor(Doctor),
     /// Measure the cost of durable writes in a directory
-    #[command(after_help = PROBE_EXAMPLES)]
+    #[command(after_help = help!("probe"))]
     Probe(Probe),
-    /// Print a script that completes these command lines in a shell
-    #[command(after_help = COMPLETIONS_EXAMPLES)]
+    /// Print a shell completion script
+    #[command(after_help = help!("completions"))]
     Completions(Completions),
-    /// Print the manual page, or write one for each verb
-    #[command(after_help = MAN_EXAMPLES)]
+    /// Print the manual page, or write the pages of all verbs
+    #[command(after_help = help!("man"))]
     Man(Man),
     /// The writer that `demo` kills
     #[command(hide = true)]
@@ -149,7 +144,7 @@ impl Verb {
 /// `seawall append`
 #[derive(Debug, Args)]
 pub(crate) struct Append {
-    /// The log, a directory; created where there is none
+    /// The log, a directory; created if missing
     pub(crate) log: PathBuf,
     /// Refuse to create a log
     #[arg(long)]
@@ -160,37 +155,37 @@ pub(crate) struct Append {
     /// Print each record's number once it is durable
     #[arg(long)]
     pub(crate) ack: bool,
-    /// The type of the records of a new log [default: raw; msgpack with --format json; json with
+    /// Codec of a new log [default: raw; msgpack with --format json; json with
     /// --log-format json]
     #[arg(long, value_enum)]
     pub(crate) codec: Option<Codec>,
-    /// The layout of a new log; json implies --codec json [default: binary]
+    /// Layout of a new log; json implies --codec json [default: binary]
     #[arg(long, value_enum)]
     pub(crate) log_format: Option<LogFormat>,
-    /// The largest segment of a new log, 1MiB at least [default: 64MiB]
+    /// Maximum segment size of a new log, at least 1MiB [default: 64MiB]
     #[arg(long, value_name = "SIZE", value_parser = values::parse_size)]
     pub(crate) segment_size: Option<u64>,
     /// When a record is acknowledged; stored in a new log [default: synced]
     #[arg(long, value_enum)]
     pub(crate) level: Option<LevelName>,
-    /// Keep parity beside the segments from now on, as 16+2, or none; stored in the log. With 16+2
-    /// any two of sixteen lost blocks can be rebuilt [default: as the log has; none for a new one]
+    /// Parity for new records, e.g. 16+2 or none; stored in the log. 16+2 can rebuild any two lost
+    /// blocks of eighteen [default: the log's own setting; none for a new log]
     #[arg(long, value_name = "16+2|none")]
     pub(crate) parity: Option<Parity>,
     #[command(flatten)]
     pub(crate) look: Look,
 }
 
-/// How records are cut out of a stream of bytes.
+/// How a byte stream is split into records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// The bytes between newlines, any bytes; empty lines are records, too
+    /// Any bytes between newlines; an empty line is an empty record
     Lines,
-    /// One JSON value a line
+    /// One JSON value per line
     Json,
     /// A little-endian 32-bit length, then that many bytes
     Len32,
-    /// All of it is one record
+    /// The whole input is one record
     Raw,
 }
 
@@ -205,15 +200,15 @@ impl From<Format> for Framing {
     }
 }
 
-/// What payloads are.
+/// How payloads are encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Codec {
     /// Bytes
     Raw,
-    /// Values, stored as JSON text: numbers and the order of members as they are
+    /// Values, stored as JSON text; numbers and member order are kept
     Json,
-    /// Values, stored as `MessagePack` by field names
-    #[value(help = "Values, stored as MessagePack by field names")]
+    /// Values, stored as `MessagePack` with field names
+    #[value(help = "Values, stored as MessagePack with field names")]
     Msgpack,
 }
 
@@ -222,7 +217,7 @@ pub(crate) enum Codec {
 pub(crate) enum LogFormat {
     /// Checksummed batches
     Binary,
-    /// Lines of JSON with checksums, one a record: for jq, tail -f and an editor
+    /// One line of JSON with a checksum per record: for jq, tail -f and editors
     Json,
 }
 
@@ -231,7 +226,7 @@ pub(crate) enum LogFormat {
 pub(crate) struct Cat {
     /// The log
     pub(crate) log: PathBuf,
-    /// The first record to print [default: the oldest that the log has]
+    /// The first record to print [default: the oldest in the log]
     #[arg(long, value_name = "LSN", value_parser = values::parse_lsn)]
     #[arg(allow_negative_numbers = true)]
     pub(crate) from: Option<u64>,
@@ -239,14 +234,14 @@ pub(crate) struct Cat {
     #[arg(long, value_name = "LSN", value_parser = values::parse_lsn)]
     #[arg(allow_negative_numbers = true)]
     pub(crate) to: Option<u64>,
-    /// How many records to print at most
+    /// Maximum number of records to print
     #[arg(short = 'n', value_name = "COUNT", value_parser = values::parse_count)]
     #[arg(allow_negative_numbers = true)]
     pub(crate) count: Option<u64>,
     /// How to print a record [default: short]
     #[arg(short = 'o', long = "output", value_enum)]
     pub(crate) shape: Option<Shape>,
-    /// Continue after damage; the exit code is still that of the damage
+    /// Continue after damage; the exit code still reports it
     #[arg(long)]
     pub(crate) skip_damaged: bool,
     #[command(flatten)]
@@ -262,14 +257,14 @@ pub(crate) struct Cat {
 pub(crate) struct Tail {
     /// The log
     pub(crate) log: PathBuf,
-    /// How many of the last records to print
+    /// Number of last records to print
     #[arg(short = 'n', value_name = "COUNT", default_value_t = 10)]
     #[arg(value_parser = values::parse_count, allow_negative_numbers = true)]
     pub(crate) count: u64,
     /// Print new records as they are appended, until interrupted
     #[arg(short, long)]
     pub(crate) follow: bool,
-    /// Continue at the record that this file names, and keep the file up to date
+    /// Continue at the record stored in this file, and update the file
     #[arg(long, value_name = "FILE")]
     pub(crate) cursor_file: Option<PathBuf>,
     /// How to print a record [default: short]
@@ -304,14 +299,14 @@ pub(crate) struct Truncate {
     #[arg(long, value_name = "LSN", group = "end", value_parser = values::parse_lsn)]
     #[arg(allow_negative_numbers = true)]
     pub(crate) before: Option<u64>,
-    /// Remove every record after this one; `none` removes all that are left
+    /// Remove every record after this one; `none` removes all records
     #[arg(long, value_name = "LSN|none", group = "end", value_parser = values::parse_lsn_or_none)]
     #[arg(allow_negative_numbers = true)]
     pub(crate) after: Option<Last>,
-    /// Show what would be removed and change nothing; also the default without --yes
+    /// Show what would be removed and change nothing; the default without --yes
     #[arg(long, conflicts_with = "yes")]
     pub(crate) dry_run: bool,
-    /// Do it
+    /// Apply the changes
     #[arg(long)]
     pub(crate) yes: bool,
     #[command(flatten)]
@@ -333,7 +328,7 @@ pub(crate) struct Explain {
 pub(crate) enum Shape {
     /// Its number, a tab, and its text on one line
     Short,
-    /// One object a line
+    /// One object per line
     Json,
     /// Its bytes and a newline
     Raw,
@@ -349,7 +344,7 @@ pub(crate) struct Verify {
     /// The logs
     #[arg(required = true, value_name = "LOG")]
     pub(crate) logs: Vec<PathBuf>,
-    /// Exit with 3 for a torn tail, too
+    /// Also exit with 3 for a torn tail
     #[arg(long)]
     pub(crate) strict: bool,
     #[command(flatten)]
@@ -363,17 +358,17 @@ pub(crate) struct Verify {
 pub(crate) struct Repair {
     /// The log
     pub(crate) log: PathBuf,
-    /// Copy everything intact to a new log, with the same LSNs; LOG is only read, and no writer may
-    /// have it open
+    /// Copy all intact records to a new log, with the same LSNs; LOG is only read and must not be
+    /// open for writing
     #[arg(long, value_name = "NEW", conflicts_with = "cut_tail")]
     pub(crate) salvage_to: Option<PathBuf>,
-    /// Take what damage took from another copy of the same log; may be given twice
+    /// Restore damaged records from another copy of the same log; can be repeated
     #[arg(long, value_name = "LOG2")]
     pub(crate) from_replica: Vec<PathBuf>,
-    /// End LOG before its first damage; what leaves it is kept in LOG/quarantine. With --yes
+    /// Remove all records from the first damage on (with --yes); they are kept in LOG/quarantine
     #[arg(long)]
     pub(crate) cut_tail: bool,
-    /// Do it
+    /// Apply the changes
     #[arg(long)]
     pub(crate) yes: bool,
     #[command(flatten)]
@@ -394,17 +389,17 @@ pub(crate) struct Stat {
 /// `seawall demo`
 #[derive(Debug, Args)]
 pub(crate) struct Demo {
-    /// The promises only, without the speed; 12 seconds at most
+    /// Skip the speed measurement; 12 seconds at most
     #[arg(long)]
     pub(crate) fast: bool,
-    /// Seed for the moments of the kills and the flipped bit [default: random]
+    /// Seed for the kill times and the flipped bit [default: random]
     #[arg(long)]
     pub(crate) seed: Option<u64>,
-    /// Where to make the demo's folder [default: the folder for temporary files, or the current
-    /// directory where that one is in memory]
+    /// Where to create the demo's directory [default: the directory for temporary files, or the
+    /// current directory if that is in memory]
     #[arg(long)]
     pub(crate) dir: Option<PathBuf>,
-    /// Keep the logs
+    /// Keep the logs afterwards
     #[arg(long)]
     pub(crate) keep: bool,
     /// Write report.html, speed.svg and demo.json to this new directory
@@ -426,7 +421,7 @@ pub(crate) struct DemoWriter {
 /// Reads the command line; what is wrong with it, or was only a question, is said already.
 pub(crate) fn parse() -> Result<(Verb, Notes), Exit> {
     let said = |error: clap::Error| {
-        // A closed pipe is no reason to complain about help that nobody reads.
+        // A closed pipe while printing help is not an error.
         let _ = error.print();
         if error.use_stderr() { Exit::Usage } else { Exit::Fine }
     };
@@ -474,7 +469,7 @@ pub(crate) fn shown() -> Command {
         whole.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned().collect();
     let bare = Command::new("seawall").version(env!("CARGO_PKG_VERSION"));
     let bare = bare.about(whole.get_about().cloned().unwrap_or_default());
-    let bare = bare.after_help(EXIT_CODES).args(whole.get_arguments().cloned());
+    let bare = bare.after_help(exit_codes()).args(whole.get_arguments().cloned());
     bare.subcommand_required(true).subcommands(verbs)
 }
 

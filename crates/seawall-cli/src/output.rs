@@ -6,3 +6,4 @@ pub(crate) mod report;
 pub(crate) mod stdout;
 pub(crate) mod text;
 pub(crate) mod verbose;
+pub(crate) mod width;

@@ -11,7 +11,7 @@ use seawall_foreign::value;
 /// `--where` and `--fields`
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Selection {
-    /// Print only records in which this holds, as `order.id=7`; given twice: both. See below
+    /// Print only matching records, e.g. `order.id=7`; can be repeated (all must match). See below
     #[arg(long = "where", value_name = "FIELD=VALUE")]
     conditions: Vec<Condition>,
     /// Print only these fields of each record
@@ -19,7 +19,7 @@ pub(crate) struct Selection {
     fields: Vec<Path>,
 }
 
-/// What is to be printed of one record.
+/// The part of a record to print.
 pub(crate) enum Picked {
     /// All of it, as it is stored.
     Whole,
@@ -55,7 +55,7 @@ impl Picker {
         Self { selection, plain: 0 }
     }
 
-    /// What is to be printed of a record; `None`: nothing.
+    /// The part of a record to print; `None` prints nothing.
     pub(crate) fn pick(&mut self, codec: CodecId, payload: &[u8]) -> Option<Picked> {
         let Selection { conditions, fields } = &self.selection;
         if conditions.is_empty() && fields.is_empty() {

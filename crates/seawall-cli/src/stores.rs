@@ -104,7 +104,7 @@ mod tests {
 
         fn open(&self, place: &Path) -> Result<Box<dyn Store>, StoreError> {
             match place.to_str() {
-                Some("locked") => Err(StoreError::failed("somebody has it")),
+                Some("locked") => Err(StoreError::failed("it is in use")),
                 _ => Ok(Box::new(MemoryStore::new())),
             }
         }
@@ -115,7 +115,7 @@ mod tests {
         let heap = find(&[&Memory], "heap", "--into heap:x").unwrap();
         assert_eq!(open(heap, Path::new("x")).unwrap().watermarks().unwrap(), []);
         let failure = open(heap, Path::new("locked")).err().unwrap();
-        assert_eq!(failure.what(), "cannot open the heap store: somebody has it");
+        assert_eq!(failure.what(), "cannot open the heap store: it is in use");
         let failure = find(&[&Memory], "stack", "--into stack:x").err().unwrap();
         assert_eq!(failure.what(), "no store `stack`: built in are: heap");
         let failure = find(&[], "stack", "--into stack:x").err().unwrap();

@@ -7,8 +7,9 @@ use tool::Folder;
 #[test]
 fn the_fast_demo_keeps_every_promise_and_cleans_up() {
     let folder = Folder::new("demo");
-    let ran = folder.run("demo --fast --seed 7 --dir .", b"");
-    let text = ran.fine().text();
+    let ran = folder.run("demo --fast --seed 7 --dir . --color always", b"");
+    assert_eq!(ran.fine().text().matches("\u{1b}[32mok").count(), 6, "{ran:?}");
+    let text = anstream::adapter::strip_str(ran.text()).to_string();
     assert!(text.contains("0 lost") && !text.contains("BROKEN"), "{text}");
     assert!(text.lines().all(|line| line.len() <= 80), "{text}");
     assert_eq!(folder.names("."), [""; 0]);
@@ -17,8 +18,9 @@ fn the_fast_demo_keeps_every_promise_and_cleans_up() {
 #[test]
 fn the_demo_tells_machines_the_same_and_keeps_what_it_made() {
     let folder = Folder::new("demo-json");
-    let ran = folder.run("demo --fast --seed 7 --dir . --keep --json", b"");
+    let ran = folder.run("demo --fast --seed 7 --dir . --keep --report told --json", b"");
     let found = &ran.fine().json()[0];
+    check_report(&folder, found);
     assert_eq!((&found["schema"], &found["kills"]), (&"seawall.demo/1".into(), &20.into()));
     assert_eq!((&found["lost"], &found["found"]), (&0.into(), &found["acknowledged"]));
     let rescue = &found["rescue"];
@@ -27,21 +29,20 @@ fn the_demo_tells_machines_the_same_and_keeps_what_it_made() {
     let both = parity["bit_corrected"] == true && parity["block_corrected"] == true;
     assert!(both && parity["records"].as_u64() > Some(1), "{parity}");
     let kept = folder.names(".").remove(0);
+    assert!(kept.starts_with("seawall-demo-"), "{kept}");
     assert_eq!(folder.run(&format!("verify {kept}/parity.wal"), b"").code, 4);
     folder.run(&format!("verify {kept}/rescued.wal"), b"").fine();
     folder.run(&format!("verify {kept}/earthquakes.wal"), b"").fine();
     assert_eq!(folder.run(&format!("verify {kept}/damaged.wal"), b"").code, 5);
 }
 
-#[test]
-fn the_report_is_a_page_without_scripts_and_the_same_figures() {
-    let folder = Folder::new("demo-report");
-    let ran = folder.run("demo --fast --seed 7 --dir . --report told --json", b"");
-    let said = ran.fine().json().remove(0);
+/// The report is a page without scripts, and has the same figures as `said`.
+fn check_report(folder: &Folder, said: &serde_json::Value) {
     assert_eq!(folder.names("told"), ["demo.json", "report.html"]);
-    let kept: serde_json::Value = serde_json::from_slice(&folder.read("told/demo.json")).unwrap();
-    assert_eq!(kept, said);
-    let page = String::from_utf8(folder.read("told/report.html")).unwrap();
+    let kept: serde_json::Value =
+        serde_json::from_slice(&folder.read("told/demo.json")).expect("JSON");
+    assert_eq!(&kept, said);
+    let page = String::from_utf8(folder.read("told/report.html")).expect("text");
     let lost = format!("{:>9} lost", 0);
     assert!(page.contains(&lost) && page.contains("--seed 7"), "{page}");
     assert!(!page.contains("<script") && !page.contains('@') && !page.contains("http"), "{page}");
@@ -70,10 +71,9 @@ fn the_demo_never_measures_memory_as_if_it_were_a_disk() {
     assert_eq!(ran.fine().json()[0]["in_memory"], false, "{ran:?}");
     assert!(folder.names(".").iter().any(|name| name.starts_with("seawall-demo-")), "{ran:?}");
     // Where memory was chosen, the speed is left out.
-    let ran = folder.run(&format!("demo --dir {memory} --json"), b"");
-    let found = &ran.fine().json()[0];
+    let ran = folder.run(&format!("demo --dir {memory} --report told"), b"");
+    let found: serde_json::Value = serde_json::from_slice(&folder.read("told/demo.json")).unwrap();
     assert_eq!((&found["in_memory"], &found["speed"]), (&true.into(), &serde_json::Value::Null));
-    let ran = folder.run(&format!("demo --fast --dir {memory}"), b"");
     let note = "this is memory, not a disk: the speed means nothing";
     assert!(ran.fine().text().contains(note), "{ran:?}");
     assert!(!ran.text().contains("syncs a second"), "{ran:?}");

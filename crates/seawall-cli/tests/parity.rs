@@ -71,7 +71,7 @@ fn a_flipped_bit_is_put_right_for_every_reader_and_ends_with_4() {
     }
 
     let ran = folder.run("cat log -o raw", b"");
-    assert!(ran.refused(4).contains("1 place is damaged, and put right from parity"), "{ran:?}");
+    assert!(ran.refused(4).contains("1 place is damaged; parity restores the bytes"), "{ran:?}");
     assert!(ran.err.contains("seawall repair log --yes"), "{}", ran.err);
     assert_eq!(ran.out, [lines(), b"needle\n".to_vec()].concat());
     for (verb, all) in [
@@ -193,7 +193,7 @@ fn protect_makes_what_is_missing_and_a_dry_run_nothing() {
     assert_eq!((ran.code, ran.out == lines()), (4, true));
     // What parity mends is in nobody's way, and is told.
     let ran = folder.run("protect log", b"");
-    assert!(ran.refused(4).contains("put right from parity"), "{ran:?}");
+    assert!(ran.refused(4).contains("parity restores the bytes"), "{ran:?}");
 }
 
 /// Parity of damaged records would keep them as they are, and call that sound.

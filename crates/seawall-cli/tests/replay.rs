@@ -209,16 +209,16 @@ fn a_program_that_answers_something_else_is_refused_with_the_range() {
     for (program, expected) in [
         ("exit 3".to_owned(), "ended without an answer, with exit status: 3"),
         ("echo hi".to_owned(), "began with `hi`"),
-        ("printf hi".to_owned(), "said `hi` without an end of line"),
+        ("printf hi".to_owned(), "printed `hi` without a newline"),
         (r#"echo "{\"here\":7}""#.to_owned(), "`place` is missing"),
         (r#"echo "{\"place\":{\"applied\":7}}""#.to_owned(), "missing field `restart`"),
         (format!("{new}; read b; exit 4"), "LSN 7 .. 7"),
         (format!("{new}; read b; exit 4"), "exit status: 4"),
         (format!("{new}; exec < /dev/null; sleep 0"), "LSN 7 .. 7"),
-        (format!("{new}; read b; echo ok"), "answered `ok`, and {\"place\":{\"log\":"),
+        (format!("{new}; read b; echo ok"), "answered `ok`, expected {\"place\":{\"log\":"),
         (format!("{new}; {new}; read b"), "answered `{\"place\":null}`"),
-        (format!("{new}; read b; yes | tr -d \"\\n\""), "without an end of line"),
-        (format!("{new}; {SAYS}; cat; echo more"), "said more than it was asked: `more`"),
+        (format!("{new}; read b; yes | tr -d \"\\n\""), "without a newline"),
+        (format!("{new}; {SAYS}; cat; echo more"), "printed more than the protocol allows: `more`"),
         (format!("{new}; {SAYS}; cat; exit 5"), "ended with exit status: 5"),
     ] {
         let ran = folder.shell(&format!("seawall replay log --into 'cmd:{program}'"), b"");
@@ -230,13 +230,13 @@ fn a_program_that_answers_something_else_is_refused_with_the_range() {
 fn what_is_no_operation_is_named_and_so_is_what_never_began() {
     let folder = bank("replay-others", "{\"atomic\":[]}\n{\"transfer\":10}\n");
     let ran = folder.run("replay log --into json:-", b"");
-    assert!(ran.refused(2).contains("LSN 2 is no operation"), "{ran:?}");
+    assert!(ran.refused(2).contains("LSN 2 is not an operation"), "{ran:?}");
     assert!(ran.err.contains("seawall cat log --from 2 -n 1"), "{ran:?}");
     let ran = folder.run("replay log --into json:- --until 1 -q", b"");
     assert_eq!(ran.fine().json().len(), 1);
     folder.run("append text -q", b"plain text\n").fine();
     let ran = folder.run("replay text --into json:-", b"");
-    assert!(ran.refused(2).contains("LSN 1 is no operation"), "{ran:?}");
+    assert!(ran.refused(2).contains("LSN 1 is not an operation"), "{ran:?}");
     folder.run("append headless --format json -q", b"{\"commit\":4}\n").fine();
     let ran = folder.run("replay headless --into json:-", b"");
     assert!(ran.refused(1).contains("transaction 4, which did not begin"), "{ran:?}");

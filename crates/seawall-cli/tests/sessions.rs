@@ -149,7 +149,7 @@ fn differences(steps: &[Step], document: &Path) -> Vec<String> {
 #[test]
 fn what_documents_show_is_what_a_terminal_shows() {
     let found = documents("docs");
-    assert!(found.len() >= 2, "{found:?}");
+    assert!(found.iter().any(|path| path.ends_with("cli.md")), "{found:?}");
     let (steps, wrong): (Vec<usize>, Vec<_>) = found.iter().map(|one| check(one)).unzip();
     let wrong = wrong.concat();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

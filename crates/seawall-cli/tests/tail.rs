@@ -154,7 +154,12 @@ fn a_cursor_file_leaves_nothing_out_and_says_nothing_twice() {
     assert_eq!(folder.names(".").iter().filter(|name| name.contains("at")).count(), 1);
     for nonsense in ["", "0\n", "here\n"] {
         folder.write("at", nonsense.as_bytes());
-        assert!(folder.run("tail log --cursor-file at", b"").refused(1).contains("number"));
+        assert!(
+            folder
+                .run("tail log --cursor-file at", b"")
+                .refused(1)
+                .contains("does not hold an LSN")
+        );
     }
     folder.run("tail log --cursor-file no/where", b"").refused(1);
 }

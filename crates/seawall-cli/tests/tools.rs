@@ -183,9 +183,6 @@ fn colour_comes_when_it_is_asked_for_and_the_words_stay() {
         let ran = folder.run(&format!("{verb} log --color always"), b"");
         assert!(ran.text().contains("\u{1b}[31mDAMAGED, RECORDS LOST"), "{ran:?}");
     }
-    let demo = folder.run("demo --fast --seed 7 --dir . --color always", b"");
-    let good = demo.fine().text().matches("\u{1b}[32mok").count();
-    assert_eq!(good, 6, "{demo:?}");
     let usage = folder.run("verify --color always --nonsense", b"");
     assert!(usage.code == 2 && usage.err.contains('\u{1b}'), "{usage:?}");
     let usage = folder.shell("CLICOLOR_FORCE=1 seawall verify --color never --nonsense", b"");
@@ -348,6 +345,37 @@ fn a_probe_names_what_it_says_and_where_it_cannot_measure() {
     let ran = folder.run(&format!("probe {place} --time 0.5"), b"");
     assert_eq!(ran.code, 10, "{ran:?}");
     assert!(ran.text().contains("broken   file system"), "{ran:?}");
+}
+
+/// What a terminal of `columns` columns shows of a command, if `script` is here to be one.
+fn on_a_terminal(folder: &Folder, columns: u32, command: &str) -> Option<String> {
+    let line = format!(
+        "COLUMNS={columns} script -qec \"'{}' {command}\" /dev/null < /dev/null",
+        crate::PROGRAM
+    );
+    let ran = folder.shell(&line, b"");
+    let shown = anstream::adapter::strip_str(ran.text()).to_string().replace('\r', "");
+    if ran.code == 127 || shown.is_empty() {
+        eprintln!("SKIPPED: there is no script here");
+        return None;
+    }
+    Some(shown)
+}
+
+#[test]
+fn tables_keep_to_the_width_of_the_terminal() {
+    let folder = Folder::new("width");
+    folder.run("append log", b"one\nneedle\ntwo\n").fine();
+    folder.flip("log/000000000001.seg", b"needle");
+    for verb in ["verify", "stat"] {
+        let plain = folder.run(&format!("{verb} log"), b"");
+        assert!(plain.text().lines().any(|line| line.len() > 50), "{plain:?}");
+        let Some(shown) = on_a_terminal(&folder, 50, &format!("{verb} log")) else { return };
+        assert!(shown.lines().count() > plain.text().lines().count(), "{shown}");
+        let is_command = |line: &str| line.contains("seawall ");
+        let fits = |line: &str| line.chars().count() <= 50 || is_command(line);
+        assert!(shown.lines().all(fits), "{shown}");
+    }
 }
 
 #[test]

@@ -24,7 +24,7 @@ pub(crate) enum LevelName {
     Buffered,
     /// On the device
     Synced,
-    /// On the device, with evidence of it elsewhere
+    /// On the device, with evidence stored elsewhere
     Confirmed,
 }
 

@@ -10,7 +10,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// A file that has more bytes is none of ours.
+/// A larger file is not a configuration file.
 const SIZE_MAX: u64 = 64 * 1024;
 /// What cannot be in a file: it leads to one.
 const CONFIG: &str = "config";
@@ -32,7 +32,7 @@ pub(super) fn with_file(words: Vec<OsString>) -> Result<Vec<OsString>, Failure> 
         |pair: &[OsString]| matches!(pair, [disk, serve] if disk == "disk" && serve == "serve");
     let Some(at) = words.windows(2).position(is_serve) else { return Ok(words) };
     let (before, typed) = words.split_at(at + 2);
-    // What is wrong with it is told by whoever reads the whole.
+    // The parser of the whole command line reports errors.
     let Ok(matches) = bare().try_get_matches_from(typed) else { return Ok(words) };
     let Some(path) = matches.get_one::<PathBuf>(CONFIG) else { return Ok(words) };
     let text = seawall_host::read_text(path, SIZE_MAX).map_err(|error| {
@@ -144,7 +144,7 @@ mod tests {
             ("\njson = true", "unknown key `json`"),
             ("\nimage", "`image` is not `key = value`"),
             ("hold-up = 1\nhold-up = 1", "`hold-up` is given twice"),
-            ("\nhold-up = soon", "`soon` is no number of milliseconds"),
+            ("\nhold-up = soon", "`soon` is not a number of milliseconds"),
             ("\npower = sure", "'sure'"),
             ("\nexport =", "give nbd:unix:PATH"),
             ("\nimage = --json", "taken for an option"),

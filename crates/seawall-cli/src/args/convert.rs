@@ -9,19 +9,19 @@ use std::path::PathBuf;
 /// `seawall convert`
 #[derive(Debug, Args)]
 pub(crate) struct Convert {
-    /// What is converted; it is only read
+    /// The source; it is only read
     #[arg(value_name = "SRC")]
     pub(crate) source: PathBuf,
-    /// What is made. A target with the same content is success; with different content it stays
+    /// The target. Same content counts as success; a target with other content is not changed
     #[arg(value_name = "DST")]
     pub(crate) target: PathBuf,
-    /// What SRC is [default: a log of ours if it is a directory, else what its first entry is]
+    /// Format of SRC [default: seawall for a directory, otherwise detected from the first entry]
     #[arg(long, value_enum, value_name = "FORMAT", hide_possible_values = true)]
     pub(crate) from: Option<ForeignFormat>,
-    /// What DST is to be
+    /// Format of DST
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) to: ForeignFormat,
-    /// What the entries of a cwal log or of a new seawall log are, which do not say it themselves
+    /// Codec of the entries of a cwal log or of a new seawall log
     #[arg(long, value_enum)]
     pub(crate) codec: Option<EntryCodec>,
     #[command(flatten)]
@@ -33,14 +33,14 @@ pub(crate) struct Convert {
 /// How a log that may be another program's is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ForeignFormat {
-    /// A log of ours, a directory
+    /// A Seawall log, a directory
     Seawall,
     /// A file of the `CWal` library: length, data, CRC-32
     #[value(help = "A file of the CWal library: length, data, CRC-32")]
     Cwal,
-    /// The text form of that
+    /// The text form of cwal
     CwalText,
-    /// JSON values, one after the other
+    /// JSON values, one after another
     Json,
     /// `MessagePack` records, each followed by its CRC-32
     #[value(help = "MessagePack records, each followed by its CRC-32")]

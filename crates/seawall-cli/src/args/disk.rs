@@ -1,10 +1,7 @@
-//! What `seawall disk` is asked for.
+//! Options of `seawall disk`.
 
 use super::common::Look;
-use super::examples::{
-    DISK_CONFIG_EXAMPLES, DISK_DRAIN_EXAMPLES, DISK_EMERGENCY_EXAMPLES, DISK_FLUSH_EXAMPLES,
-    DISK_SERVE_EXAMPLES, DISK_STATUS_EXAMPLES,
-};
+use super::examples::help;
 use super::values;
 use crate::output::text;
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -32,22 +29,22 @@ pub(crate) struct Disk {
 #[derive(Debug, Subcommand)]
 pub(crate) enum DiskVerb {
     /// Serve a disk image as a virtual disk until stopped
-    #[command(after_help = DISK_SERVE_EXAMPLES)]
+    #[command(after_help = help!("disk-serve"))]
     Serve(DiskServe),
-    /// Print a file for serve --config, with all defaults
-    #[command(after_help = DISK_CONFIG_EXAMPLES)]
+    /// Print a configuration file for serve --config, with all defaults
+    #[command(after_help = help!("disk-config"))]
     Config,
     /// Show the state of a running virtual disk
-    #[command(after_help = DISK_STATUS_EXAMPLES)]
+    #[command(after_help = help!("disk-status"))]
     Status(DiskStatus),
-    /// Flush it as a client would; early while it is armed
-    #[command(after_help = DISK_FLUSH_EXAMPLES)]
+    /// Flush the disk as a client would; returns early while armed
+    #[command(after_help = help!("disk-flush"))]
     Flush(DiskAsk),
     /// Wait until everything is on the device, armed or not
-    #[command(after_help = DISK_DRAIN_EXAMPLES)]
+    #[command(after_help = help!("disk-drain"))]
     Drain(DiskAsk),
     /// Dump unsaved data now, as on power failure (read-only afterwards)
-    #[command(after_help = DISK_EMERGENCY_EXAMPLES)]
+    #[command(after_help = help!("disk-emergency"))]
     EmergencyFlush(DiskAsk),
 }
 
@@ -56,77 +53,76 @@ pub(crate) enum DiskVerb {
 pub(crate) struct DiskServe {
     /// The disk image: a file or a block device with all bytes of the disk and nothing else, or
     /// one that a server of NBD has, as `nbd+unix:///NAME?socket=PATH`
-    #[arg(
-        help = "The disk image: a file or a block device with all bytes of the disk and nothing \
-                  else, or one that a server of NBD has: nbd+unix:///NAME?socket=PATH"
-    )]
+    #[arg(help = "The disk image: a raw file, a block device, or the export of an NBD server \
+                  (nbd+unix:///NAME?socket=PATH)")]
     #[arg(value_name = "IMG")]
     pub(crate) image: PathBuf,
     /// Where the disk appears: `nbd:unix:PATH`, `nbd:tcp:PORT` of 127.0.0.1, `fuse:FILE`
     #[arg(long, value_name = "EXPORT", value_parser = export_parser())]
-    #[arg(help = "Where the disk appears: nbd:unix:PATH, nbd:tcp:PORT of 127.0.0.1 (0: any free \
-                  one; every user of this machine may write the disk then), fuse:FILE")]
+    #[arg(help = "Where the disk appears: nbd:unix:PATH, nbd:tcp:PORT of 127.0.0.1 (0: any \
+                  free port; every user of this machine can then write to the disk), fuse:FILE")]
     pub(crate) export: Export,
-    /// Make an image of this size where there is none, a multiple of 4KiB
+    /// Create the image with this size if it does not exist, a multiple of 4KiB
     #[arg(long, value_name = "SIZE", value_parser = parse_disk_size)]
     pub(crate) size: Option<u64>,
     /// Directory of dump area, settings, lock and control socket [default: IMG.seawall]
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
-    /// What to do with a dump that waits while something newer may be on the image
+    /// What to do with a pending dump when the image may hold newer data
     #[arg(long, value_enum)]
     pub(crate) dump: Option<WaitingDump>,
-    /// What clients of NBD call the disk
+    /// The name of the NBD export
     #[arg(long, value_name = "NAME", default_value = "log")]
     pub(crate) name: String,
-    /// Buffers in memory for what is not on the device yet
+    /// Number of memory buffers for data that is not on the device yet
     #[arg(long, value_name = "N", default_value_t = 6)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) buffers: u16,
-    /// The size of each, a multiple of 4KiB, 64MiB at most
+    /// Size of each buffer, a multiple of 4KiB, 64MiB at most
     #[arg(long, value_name = "SIZE", default_value = "512KiB", value_parser = parse_buffer_size)]
     pub(crate) buffer_size: u64,
-    /// How long the machine runs on when the power has failed; 10 unless measured on site
+    /// How long the machine keeps running after a power failure; 10 unless measured on site
     #[arg(long, value_name = "MS", default_value = "10", value_parser = parse_millis)]
     pub(crate) hold_up: Duration,
-    /// How long it takes until this program is told of it
+    /// How long it takes to notify this program of a power failure
     #[arg(long, value_name = "MS", default_value = "1", value_parser = parse_millis)]
     pub(crate) detection: Duration,
-    /// What is known of the power source; ok lets flushes return before the device has the bytes
+    /// State of the power source; with ok, flushes may return before the device has the data
     #[arg(long, value_enum, default_value_t = Power::Unknown)]
     pub(crate) power: Power,
-    /// Take options from this file, too; `seawall disk config` prints one
+    /// Read options from this file; `seawall disk config` prints a template
     #[arg(long, value_name = "FILE")]
-    #[arg(help = "Take options from this file, too; seawall disk config prints one")]
+    #[arg(help = "Read options from this file; seawall disk config prints a template")]
     pub(crate) config: Option<PathBuf>,
-    /// Answer Prometheus at unix:PATH or tcp:PORT of 127.0.0.1, at /metrics
+    /// Serve Prometheus metrics on unix:PATH or tcp:PORT of 127.0.0.1, at /metrics
     #[arg(long, value_name = "PLACE", value_parser = metrics_parser())]
     pub(crate) metrics: Option<Metrics>,
-    /// Run this by sh -c when it is ready, with the disk's URI in `SEAWALL_DISK_URI`; end with it
+    /// Run this command with sh -c once ready, with the disk's URI in `SEAWALL_DISK_URI`; exit
+    /// when it ends
     #[arg(long, value_name = "CMD")]
-    #[arg(help = "Run this by sh -c when it is ready, with the disk's URI in SEAWALL_DISK_URI; \
-                  end with it")]
+    #[arg(help = "Run this command with sh -c once ready, with the disk's URI in \
+                  SEAWALL_DISK_URI; exit when it ends")]
     pub(crate) run: Option<String>,
     #[command(flatten)]
     pub(crate) look: Look,
 }
 
-/// What whoever starts the server says of the power source.
+/// The state of the power source, as given when the server starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Power {
-    /// It is well, somebody watches it, and that one sends SIGPWR when it fails
-    #[value(help = "It is well, somebody watches it, and that one sends SIGPWR when it fails")]
+    /// It is healthy, and a monitor sends SIGPWR when it fails
+    #[value(help = "It is healthy, and a monitor sends SIGPWR when it fails")]
     Ok,
-    /// Nobody knows: every flush waits for the device
+    /// Not known: every flush waits for the device
     Unknown,
 }
 
 /// What is done with a dump that was made for another image, or for this one before it changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WaitingDump {
-    /// Write it into the image, over what is there now
+    /// Write it to the image, over the present data
     Apply,
-    /// Serve the image as it is; a copy of the dump stays in the directory
+    /// Serve the image as it is; keep a copy of the dump in the state directory
     Discard,
 }
 
@@ -154,10 +150,10 @@ pub(crate) enum Metrics {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = true)]
 pub(crate) struct DiskName {
-    /// The image that is served
+    /// The image of the running disk
     #[arg(value_name = "IMG")]
     pub(crate) image: Option<PathBuf>,
-    /// The directory that `serve` was given with --state, if it was
+    /// The directory given to `serve` with --state, if any
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
 }
@@ -170,7 +166,7 @@ pub(crate) struct DiskStatus {
     /// Show it again each second, until the server ends
     #[arg(long)]
     pub(crate) watch: bool,
-    /// Print it as Prometheus reads it
+    /// Print Prometheus metrics
     #[arg(long, conflicts_with_all = ["watch", "json"])]
     pub(crate) prometheus: bool,
     #[command(flatten)]
@@ -182,7 +178,7 @@ pub(crate) struct DiskStatus {
 pub(crate) struct DiskAsk {
     #[command(flatten)]
     pub(crate) name: DiskName,
-    /// End with 10 if it takes longer; it goes on even then
+    /// Exit with 10 if it takes longer; the operation continues
     #[arg(long, value_name = "MS", value_parser = parse_millis)]
     pub(crate) deadline: Option<Duration>,
     #[command(flatten)]
@@ -208,7 +204,7 @@ fn parse_buffer_size(text: &str) -> Result<u64, String> {
 fn parse_blocks(text: &str, max: u64) -> Result<u64, String> {
     let size = values::parse_size(text)?;
     if size == 0 || !size.is_multiple_of(4096) {
-        return Err(format!("`{text}` is no multiple of 4KiB, and at least that"));
+        return Err(format!("`{text}` is not a positive multiple of 4KiB"));
     }
     if size > max {
         return Err(format!("`{text}` is more than {}", text::bytes(max)));
@@ -218,7 +214,7 @@ fn parse_blocks(text: &str, max: u64) -> Result<u64, String> {
 
 fn parse_millis(text: &str) -> Result<Duration, String> {
     let millis = text.parse().ok().filter(|millis| (1..=MILLIS_MAX).contains(millis));
-    let none = || format!("`{text}` is no number of milliseconds; 1 to {MILLIS_MAX}");
+    let none = || format!("`{text}` is not a number of milliseconds from 1 to {MILLIS_MAX}");
     millis.map(Duration::from_millis).ok_or_else(none)
 }
 

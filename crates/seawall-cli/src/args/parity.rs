@@ -30,7 +30,7 @@ impl FromStr for Parity {
 pub(crate) struct Protect {
     /// The log
     pub(crate) log: PathBuf,
-    /// How many blocks of parity for how many of records [default: what the log keeps, else 16+2]
+    /// Data and parity blocks of a stripe [default: the log's own setting, else 16+2]
     #[arg(long, value_name = "16+2")]
     pub(crate) parity: Option<seawall::parity::Parity>,
     /// Show what would be added and change nothing

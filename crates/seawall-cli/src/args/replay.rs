@@ -1,4 +1,4 @@
-//! What `seawall replay` is asked for.
+//! Options of `seawall replay`.
 
 use super::common::Look;
 use super::values;
@@ -14,25 +14,25 @@ use std::str::FromStr;
 pub(crate) struct Replay {
     /// The log of operations
     pub(crate) log: PathBuf,
-    /// What takes the transactions: json:- or json:FILE, cmd:PROGRAM, or a store as NAME:PLACE
+    /// Where to apply the transactions: json:-, json:FILE, cmd:PROGRAM, or a store as NAME:PLACE
     #[arg(long, value_name = "TARGET")]
     pub(crate) into: Target,
-    /// Changes in a batch; auto: as many as make each cheapest
+    /// Changes in a batch; auto picks the cheapest size
     #[arg(long, value_name = "auto|N", default_value = "auto")]
     pub(crate) batch: Batch,
-    /// Threads that apply, each to keys of its own; no more than the store gains by
+    /// Threads that apply changes, each to its own keys; limited to what the store gains from
     #[arg(long, value_name = "N", default_value = "1")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) threads: u32,
-    /// Where reading begins for what is new, and was loaded with what came before; for json: the
-    /// first commit that is printed
+    /// Where to start for a new target that already holds all earlier records; for json: the first
+    /// commit to print
     #[arg(long, value_name = "LSN", value_parser = values::parse_lsn)]
     pub(crate) from: Option<u64>,
-    /// Apply what was committed up to this record, or by this time, as 2025-11-21T04:40:00Z
+    /// Apply only what was committed up to this record or time, e.g. 2025-11-21T04:40:00Z
     #[arg(long, value_name = "LSN|TIME")]
     pub(crate) until: Option<Until>,
-    /// Vouch for a target whose place nothing proves: kept by an earlier version, or its last
-    /// record is gone from the log
+    /// Trust a target whose position cannot be checked: it was stored by an earlier version, or its
+    /// last record is no longer in the log
     #[arg(long)]
     pub(crate) adopt: bool,
     /// Show what would be applied, and change nothing
@@ -92,7 +92,7 @@ impl FromStr for StorePlace {
             Some((name, place)) if is_name(name) && !place.is_empty() => {
                 Ok(Self { name: name.to_owned(), place: place.into() })
             }
-            _ => Err(format!("`{text}` is no store; write NAME:PLACE, as fjall:state")),
+            _ => Err(format!("`{text}` is not a store; write NAME:PLACE, e.g. fjall:state")),
         }
     }
 }
@@ -126,7 +126,7 @@ impl FromStr for Batch {
             return Ok(Self(None));
         }
         let number = text.parse().ok().filter(|number| (1..=1_000_000).contains(number));
-        let wrong = || format!("`{text}` is no number of changes; auto, or 1 to 1000000");
+        let wrong = || format!("`{text}` is not a number of changes: auto, or 1 to 1000000");
         number.map(|number| Self(Some(number))).ok_or_else(wrong)
     }
 }
@@ -148,7 +148,9 @@ impl FromStr for Until {
             return Lsn::new(number).map(Self::Lsn).ok_or_else(|| "numbers begin at 1".to_owned());
         }
         let wrong = || {
-            format!("`{text}` is no number and no time; write 120, or 2025-11-21T04:40:00Z in UTC")
+            format!(
+                "`{text}` is neither an LSN nor a time; write 120, or 2025-11-21T04:40:00Z (UTC)"
+            )
         };
         time(text).map(Self::Time).ok_or_else(wrong)
     }

@@ -1,9 +1,10 @@
 //! What is said about command lines is true: examples are such, and documents have no others.
 
 use super::*;
-use crate::output::report::TABLE;
+use crate::output::report::{MEANINGS, TABLE};
 use std::collections::BTreeSet;
 
+const EXPLAIN: &str = include_str!("../commands/help/explain.txt");
 const OPERATIONS: &str = include_str!("../../../../docs/operations.md");
 
 /// The words of a line of shell from `seawall` on, up to what the shell makes of the rest.
@@ -104,6 +105,11 @@ fn listed<'a>(lines: impl Iterator<Item = &'a str>) -> BTreeSet<u8> {
     codes.flatten().collect()
 }
 
+fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
 #[test]
 fn the_lists_of_exit_codes_are_those_of_the_code() {
     // A bug, and the ends by a signal or without a reader, have no rank.
@@ -114,15 +120,26 @@ fn the_lists_of_exit_codes_are_those_of_the_code() {
     let rows = rows.filter_map(|line| line.strip_prefix("| "));
     let reserved = BTreeSet::from([7]);
     assert_eq!(listed(rows), &all | &reserved);
-    let help = EXIT_CODES.lines().filter(|line| line.starts_with(' '));
-    assert_eq!(listed(help.filter_map(|line| line.trim().split("  ").next())), all);
+    assert_eq!(listed(MEANINGS.into_iter().map(|(codes, _)| codes)), all);
+
+    for (codes, meaning) in MEANINGS {
+        // Punctuation inside a meaning separates its parts: the first one is the heading.
+        let heading = meaning.split([';', ':', '(']).next().expect("a meaning").trim();
+        let row = format!("\n| {codes} | {}", capitalized(heading));
+        assert!(OPERATIONS.contains(&row), "{row}");
+        for code in codes.split(", ") {
+            let topic = format!("exit code {code}\n{}", capitalized(heading));
+            assert!(EXPLAIN.replace('\n', " ").contains(&topic.replace('\n', " ")), "{topic}");
+        }
+        assert!(exit_codes().contains(&format!("{codes:>3}  {meaning}\n")), "{meaning}");
+    }
 
     let mut ranked = TABLE;
     ranked.sort_by_key(|row| std::cmp::Reverse(row.2));
     let order = ranked.map(|row| row.1.to_string()).join(", ");
     let order = format!("the exit code is the worst: {order}.");
     assert!(OPERATIONS.contains(&order), "{order}");
-    assert!(VERIFY_EXAMPLES.contains(&order), "{order}");
+    assert!(help!("verify").contains(&order), "{order}");
 }
 
 #[test]

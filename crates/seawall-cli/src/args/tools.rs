@@ -9,7 +9,7 @@ use std::path::PathBuf;
 /// `seawall doctor`
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
-    /// The directory that logs are or will be in
+    /// The directory for logs
     #[arg(default_value = ".")]
     pub(crate) dir: PathBuf,
     #[command(flatten)]
@@ -19,10 +19,10 @@ pub(crate) struct Doctor {
 /// `seawall probe`
 #[derive(Debug, Args)]
 pub(crate) struct Probe {
-    /// The directory that logs are or will be in
+    /// The directory for logs
     #[arg(default_value = ".")]
     pub(crate) dir: PathBuf,
-    /// Seconds for all that is measured
+    /// Seconds for the whole measurement
     #[arg(long, value_name = "SECONDS", default_value = "12", value_parser = values::parse_seconds)]
     pub(crate) time: f64,
     #[command(flatten)]
@@ -40,7 +40,7 @@ pub(crate) struct Completions {
 /// `seawall man`
 #[derive(Debug, Args)]
 pub(crate) struct Man {
-    /// Put all pages into this directory: seawall.1, and one for each verb
+    /// Write all pages to this directory: seawall.1, and one for each verb
     #[arg(long)]
     pub(crate) dir: Option<PathBuf>,
 }

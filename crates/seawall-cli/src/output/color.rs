@@ -7,12 +7,12 @@ use std::io;
 /// When to colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ColorWhen {
-    /// On a terminal, unless `NO_COLOR` is set; with `CLICOLOR_FORCE` elsewhere, too
-    #[value(help = "On a terminal, unless NO_COLOR is set; with CLICOLOR_FORCE elsewhere, too")]
+    /// On a terminal, unless `NO_COLOR` is set; everywhere with `CLICOLOR_FORCE`
+    #[value(help = "On a terminal, unless NO_COLOR is set; everywhere with CLICOLOR_FORCE")]
     Auto,
-    /// Also into files and pipes
+    /// Also in files and pipes
     Always,
-    /// Not at all
+    /// Never
     Never,
 }
 
@@ -43,14 +43,14 @@ pub(crate) fn is_wanted() -> bool {
 
 /// The line with its last `word` coloured.
 pub(crate) fn paint(line: &str, word: &str, tone: Tone) -> String {
-    let Some((before, behind)) = line.rsplit_once(word) else { return line.to_owned() };
+    let Some((before, after)) = line.rsplit_once(word) else { return line.to_owned() };
     let color = match tone {
         Tone::Good => AnsiColor::Green,
         Tone::Doubtful => AnsiColor::Yellow,
         Tone::Bad => AnsiColor::Red,
     };
     let style = Style::new().bold().fg_color(Some(color.into()));
-    format!("{before}{style}{word}{style:#}{behind}")
+    format!("{before}{style}{word}{style:#}{after}")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! How far long work has come: a bar for a person who waits, lines of JSON for a program.
+//! Progress of long work: a bar for people, lines of JSON for programs.
 
 use crate::output::report::{Exit, Failure};
 use clap::Args;
@@ -24,7 +24,7 @@ pub(crate) struct Patience {
     progress: Ear,
 }
 
-/// Who hears of it.
+/// Where progress is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ear {
     Auto,
@@ -76,7 +76,7 @@ impl Progress {
             Ear::Auto | Ear::Never => None,
             Ear::Descriptor(number) => match seawall_host::open_descriptor(number) {
                 Ok(file) => Some(Out::Lines(Box::new(file))),
-                // Who does not listen any more need not.
+                // The reader is gone: no progress is needed.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => None,
                 Err(error) => return Err(deaf(number, &error)),
             },
@@ -91,7 +91,7 @@ impl Progress {
         self
     }
 
-    /// So many bytes, or of what is counted, are done, of so many if that is known.
+    /// Reports that `done` of `total` units are done.
     pub(crate) fn tell(&mut self, done: u64, total: Option<u64>) {
         (self.done, self.total) = (done, total);
         if self.out.is_none() {
@@ -137,7 +137,7 @@ impl Progress {
                 // One call, one whole line.
                 let line = format!("{}\n", json!({ "done": done, "total": total, "unit": unit }));
                 match file.write_all(line.as_bytes()) {
-                    // A listener who is behind misses a line.
+                    // A slow reader misses a line.
                     Err(error) if error.kind() != io::ErrorKind::WouldBlock => self.out = None,
                     _ => {}
                 }
@@ -149,7 +149,7 @@ impl Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        // No bar is to stand before the message of an error.
+        // Remove the bar before an error is printed.
         self.end();
     }
 }

@@ -52,6 +52,24 @@ pub(crate) const TABLE: [(Exit, u8, u8); 10] = [
     (Exit::Contract, 10, 5),
 ];
 
+/// What each exit code means. `--help` prints this table; `seawall explain` and
+/// docs/operations.md begin with the same words, and a test compares them.
+pub(crate) const MEANINGS: [(&str, &str); 13] = [
+    ("0", "success; a torn tail after a crash is normal"),
+    ("1", "I/O or environment error; no such path"),
+    ("2", "usage error"),
+    ("3", "ambiguous tail: torn write or damage (with --strict: any torn tail)"),
+    ("4", "damage, but all records can be read"),
+    ("5", "damage, and the named records are lost"),
+    ("6", "another process has the log open for writing"),
+    ("8", "not a Seawall log, or written by a newer version"),
+    ("9", "the target exists with different content"),
+    ("10", "synced data can be lost here, or no sync confirms the last records"),
+    ("101", "a bug in Seawall"),
+    ("129, 130, 143", "ended by SIGHUP, Ctrl-C or SIGTERM"),
+    ("141", "the reader of the output closed the pipe"),
+];
+
 impl Exit {
     /// The number that the shell sees.
     pub(crate) fn code(self) -> u8 {
@@ -185,7 +203,7 @@ impl From<NoFolder> for Failure {
     }
 }
 
-/// Says it on standard error; if nobody listens there, nobody can be told.
+/// Prints to standard error, and ignores errors of that.
 pub(crate) fn say(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }

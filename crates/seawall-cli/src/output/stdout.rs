@@ -1,7 +1,8 @@
-//! Standard output: buffered, and quiet about readers that have gone.
+//! Standard output: buffered, and silent when its reader is gone.
 
 use crate::output::color::{self, Tone, paint};
 use crate::output::report::{Exit, Failure};
+use crate::output::width::{self, fitted};
 use data_encoding::HEXLOWER;
 use std::io::{self, BufWriter, StdoutLock, Write};
 
@@ -10,6 +11,8 @@ use std::io::{self, BufWriter, StdoutLock, Write};
 pub(crate) struct Output {
     out: BufWriter<StdoutLock<'static>>,
     state: State,
+    /// The width of the terminal, if it is one.
+    width: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,14 +20,19 @@ enum State {
     Open,
     /// The reader has enough, as `head` has.
     Closed,
-    /// An error that was told.
+    /// An error that was reported.
     Failed,
 }
 
 impl Output {
     pub(crate) fn new() -> Self {
         let out = BufWriter::with_capacity(64 * 1024, io::stdout().lock());
-        Self { out, state: State::Open }
+        Self { out, state: State::Open, width: width::of_terminal() }
+    }
+
+    /// How many columns a line can take: those of the terminal, and 80 at most.
+    pub(crate) fn columns(&self) -> usize {
+        self.width.map_or(80, |width| width.min(80))
     }
 
     /// Whether what is written still goes anywhere.
@@ -37,7 +45,7 @@ impl Output {
         self.state == State::Failed
     }
 
-    /// Writes with `act`, unless nobody reads any more. [`finish`](Self::finish) knows of errors.
+    /// Writes with `act` while there is a reader. [`finish`](Self::finish) reports errors.
     pub(crate) fn write(&mut self, act: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
         if self.is_open() {
             let done = act(&mut self.out);
@@ -45,12 +53,14 @@ impl Output {
         }
     }
 
-    /// Writes one line.
+    /// Writes one line, in several where it is too long for the terminal.
     pub(crate) fn line(&mut self, text: &str) {
+        let fitted = self.width.map(|width| fitted(text, width));
+        let text = fitted.as_deref().unwrap_or(text);
         self.write(|out| writeln!(out, "{text}"));
     }
 
-    /// Writes so many lines, and hands them over.
+    /// Writes lines and flushes them.
     pub(crate) fn lines(&mut self, texts: &[impl AsRef<str>]) {
         for text in texts {
             self.line(text.as_ref());

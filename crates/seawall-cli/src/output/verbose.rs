@@ -7,7 +7,7 @@ use seawall::LogReader;
 use seawall_measure::machine::Stopwatch;
 use std::path::Path;
 
-/// Notes for somebody who wants to know; silent for all others.
+/// Notes for `--verbose`; silent without it.
 pub(crate) struct Notes {
     watch: Stopwatch,
     on: bool,
@@ -63,7 +63,7 @@ fn options(command: &Command, matches: &ArgMatches) -> String {
         let values: Vec<_> = values.map(|value| value.to_string_lossy()).collect();
         let name = id.replace('_', "-");
         match (values.join(","), matches.value_source(id) == Some(ValueSource::DefaultValue)) {
-            // A switch that nobody turned.
+            // A switch that was not set.
             (value, true) if value == "false" => {}
             (value, false) if value == "true" => shown.push(name),
             (value, true) => shown.push(format!("{name}={value} (default)")),

@@ -67,7 +67,7 @@ pub(super) fn ask(
     let line = asked.map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
             let name = request.name();
-            missed(disk, &format!("the {name} is not done within its deadline, and goes on"))
+            missed(disk, &format!("the {name} missed its deadline and continues"))
         }
         io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => hung_up(),
         _ => none_serves(disk, &error),

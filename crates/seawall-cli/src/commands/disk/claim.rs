@@ -63,7 +63,7 @@ fn mark(device: &Device) -> io::Result<Option<Mark>> {
     text.map(|text| Mark::decode(&text).ok_or_else(invalid)).transpose()
 }
 
-/// An image and the directory that it is to be served with.
+/// An image and its state directory.
 #[derive(Debug)]
 pub(super) struct Claim<'a> {
     args: &'a DiskServe,
@@ -126,7 +126,7 @@ impl<'a> Claim<'a> {
         self.settings.as_ref().is_some_and(|noted| noted.image == self.device.identity)
     }
 
-    /// Writes a dump home, if nothing newer can be there or it is asked for.
+    /// Writes a dump to the image, if that has nothing newer or `--dump apply` was given.
     fn bring_home(&mut self, files: &Files, dump: &Dump) -> Result<Option<Recovered>, Failure> {
         let cannot = |error| failed(self.place.path(), &error);
         let evidence = Evidence {
@@ -145,7 +145,8 @@ impl<'a> Claim<'a> {
         self.home(files, dump).map_err(|error| failed(self.place.path(), &error))
     }
 
-    /// Notes before each step that a change of the image is its own: killed on its way, it goes on.
+    /// Notes before each step that a change of the image is its own: after a kill, the next start
+    /// continues.
     fn home(&mut self, files: &Files, dump: &Dump) -> io::Result<Option<Recovered>> {
         let clock = SystemClock::new();
         let generation = dump.generation;

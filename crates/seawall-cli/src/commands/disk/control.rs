@@ -15,11 +15,11 @@ use std::time::Duration;
 
 /// A request has no more bytes.
 const REQUEST_MAX: u64 = 4096;
-/// How long somebody may take to ask.
+/// How long a client may take to send a request.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Who may ask at a time; others are hung up on.
+/// The maximum number of clients at a time; others are disconnected.
 const ASKERS_MAX: usize = 64;
-/// How long it waits when nobody can be let in: descriptors may have run out.
+/// The pause after a failed accept: descriptors may have run out.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// What ends a server.
@@ -40,7 +40,7 @@ pub(super) fn listen(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Answers whoever asks, until the process ends.
+/// Answers requests until the process ends.
 pub(super) fn answer_all(
     listener: &UnixListener,
     service: &Arc<Service>,
@@ -59,7 +59,7 @@ pub(super) fn answer_all(
         let (service, stops, its) = (service.clone(), stops.clone(), askers.clone());
         let named = thread::Builder::new().name("seawall-control".to_owned());
         let spawned = named.spawn(move || {
-            // However it ended: there is nobody to tell.
+            // The client is gone: no error can be reported.
             let _ = answer_one(stream, &service, &stops);
             its.fetch_sub(1, Ordering::SeqCst);
         });
@@ -79,7 +79,7 @@ fn answer_one(
     let line = read_line(&stream, REQUEST_MAX)?;
     match Request::read(&line) {
         Ok(Request::Stop) => {
-            // If nobody receives, it is ending already.
+            // Without a receiver, the server is ending already.
             let _ = stops.send(Stop::Asked(stream));
             Ok(())
         }
@@ -93,7 +93,7 @@ pub(super) fn say(stream: &mut UnixStream, value: &Value) -> io::Result<()> {
     stream.write_all(format!("{value}\n").as_bytes())
 }
 
-/// The first line, of so many bytes at most.
+/// The first line, of at most `max` bytes.
 pub(super) fn read_line(stream: &UnixStream, max: u64) -> io::Result<Vec<u8>> {
     let mut line = Vec::new();
     io::BufRead::read_until(&mut io::BufReader::new(stream.take(max)), b'\n', &mut line)?;

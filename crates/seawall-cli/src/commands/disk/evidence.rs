@@ -26,10 +26,10 @@ pub(super) struct Evidence {
     pub(super) homing_us: Option<u64>,
 }
 
-/// Why a dump is not written home unless that is asked for.
+/// Why a dump is not written to the image without `--dump apply`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Doubt {
-    /// It was made for another image, or nobody knows.
+    /// It was made for another image, or that is unknown.
     OtherImage,
     /// The image was served with another directory since.
     ServedElsewhere(PathBuf),
@@ -124,7 +124,7 @@ mod tests {
         Mark { state, serve, is_open: true, dir: "/b".into() }
     }
 
-    /// A dump of the image that came, which nobody has written since.
+    /// A dump of an image that was not written since.
     fn sound() -> Evidence {
         let settings = Settings {
             image: Some("file 7".to_owned()),

@@ -69,7 +69,7 @@ impl Transport {
             #[cfg(all(feature = "fuse", target_os = "linux"))]
             Self::Fuse(server) => {
                 if server.stop()? == fuse::Parting::HungUp {
-                    say("seawall: the file was in use: whoever has it open gets errors now");
+                    say("seawall: the file was in use: programs that have it open now get errors");
                 }
                 Ok(())
             }
@@ -140,7 +140,7 @@ fn uri(address: &Address, export: &str) -> String {
     let export = escaped(export.as_bytes());
     match address {
         Address::Unix(path) => {
-            // A client may stand elsewhere.
+            // A client may run in another directory.
             let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
             format!("nbd+unix:///{export}?socket={}", escaped(path.as_os_str().as_bytes()))
         }
@@ -148,7 +148,7 @@ fn uri(address: &Address, export: &str) -> String {
     }
 }
 
-/// What may not stand in a URI by itself, as it has to.
+/// Percent-encodes what a URI cannot contain.
 fn escaped(bytes: &[u8]) -> String {
     let mut shown = String::with_capacity(bytes.len());
     for byte in bytes {

@@ -52,7 +52,7 @@ pub(super) fn look(args: &DiskServe) -> Result<bool, Failure> {
         (Err(error), Some(_)) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         (Err(error), None) if error.kind() == io::ErrorKind::NotFound => {
             let next = format!("seawall disk serve {} --size SIZE makes one", typed(path));
-            let failure = Failure::new(Exit::Failed, "there is no such image");
+            let failure = Failure::new(Exit::Failed, "no such image");
             Err(failure.at(path.display()).next(next))
         }
         (Err(error), _) => Err(failed(path, &error)),

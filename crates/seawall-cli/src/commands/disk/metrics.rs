@@ -1,4 +1,4 @@
-//! How a disk stands, as Prometheus reads it: by `status --prometheus`, and over HTTP.
+//! The state of a disk as Prometheus metrics: by `status --prometheus`, and over HTTP.
 
 use super::request::Request;
 use super::service::Service;
@@ -18,9 +18,9 @@ use std::time::Duration;
 
 /// A request has no more bytes.
 const REQUEST_MAX: usize = 8192;
-/// How long one who asks may take, in all: they come one after the other.
+/// How long one request may take in all: they are answered one after another.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long it waits when nobody can be let in: descriptors may have run out.
+/// The pause after a failed accept: descriptors may have run out.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Lines of a pointer into the answer of `status`, a name, and a help text. A `_total` is a
@@ -51,7 +51,7 @@ pub(super) fn render(status: &Value) -> String {
     text
 }
 
-/// What may stand between quotes.
+/// Escapes text for use between quotes.
 fn label(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
@@ -103,7 +103,7 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
 
 fn answer_all(listener: &Listener, service: &Service) {
     loop {
-        // However it went: there is nobody to tell.
+        // The client is gone: no error can be reported.
         let accepted = match listener {
             Listener::Unix(listener) => listener.accept().map(|(stream, _)| {
                 let _ = answer(stream, UnixStream::set_read_timeout, service);

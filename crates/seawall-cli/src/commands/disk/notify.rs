@@ -1,4 +1,4 @@
-//! Tells systemd, or whoever else listens at `NOTIFY_SOCKET`, how the server stands.
+//! Reports the server's state to systemd, or to another listener at `NOTIFY_SOCKET`.
 
 use super::service::Service;
 use seawall_io::{Clock, SystemClock};
@@ -33,12 +33,12 @@ impl Notifier {
         Self { socket, watchdog: watchdog.map(Duration::from_micros) }
     }
 
-    /// It serves, and stands so.
+    /// The disk is ready, with this state.
     pub(super) fn ready(&self, status: &str) {
         self.send(&format!("READY=1\nSTATUS={}", line(status)));
     }
 
-    /// It stands so now.
+    /// The state has changed to this.
     pub(super) fn status(&self, status: &str) {
         self.send(&format!("STATUS={}", line(status)));
     }

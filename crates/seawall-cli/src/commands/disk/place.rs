@@ -15,7 +15,7 @@ use std::sync::Arc;
 const AREA: &str = "area";
 /// What it notes of itself, as JSON.
 const SETTINGS: &str = "disk.json";
-/// The socket of whoever serves it.
+/// The socket of the server.
 pub(super) const CONTROL: &str = "control";
 const LOCK: &str = "lock";
 /// More bytes than settings ever have.
@@ -53,7 +53,7 @@ impl Place {
         &self.path
     }
 
-    /// Makes the area anew: nothing waits in it then.
+    /// Creates the area again, without a dump.
     pub(super) fn prepare(&self, device: &Device, options: &Options) -> io::Result<Files> {
         let home = device.home.clone();
         let random = SystemEntropy.random()?;
@@ -185,7 +185,7 @@ pub(super) fn failed(path: &Path, error: &io::Error) -> Failure {
     let (exit, what, next) = match error.kind() {
         io::ErrorKind::NotADirectory => {
             let next = "give a directory, or the name of one to be made";
-            (Exit::Format, "this is no directory".to_owned(), next)
+            (Exit::Format, "not a directory".to_owned(), next)
         }
         io::ErrorKind::InvalidData => {
             let what = format!("no state of a virtual disk: {error}");

@@ -36,7 +36,7 @@ impl Request {
         let row = REQUESTS.iter().find(|row| row.1 == asked);
         row.map(|row| row.0).ok_or_else(|| {
             let names: Vec<&str> = REQUESTS.iter().map(|row| row.1).collect();
-            format!("`do` is to be one of {}", names.join(", "))
+            format!("`do` must be one of {}", names.join(", "))
         })
     }
 }

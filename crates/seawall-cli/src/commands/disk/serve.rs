@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-/// How often it is asked whether the device is to be measured again.
+/// How often to check whether the device must be measured again.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// SIGPWR where this program knows its number: what tells of power on Linux.
@@ -37,7 +37,7 @@ const SIGPWR: Option<i32> =
         None
     };
 
-/// Serves until a signal, somebody who asks, or the program that was to be run ends it.
+/// Serves until a signal, a request, or the end of the program of `--run`.
 pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
     let clock = Arc::new(SystemClock::new());
     let is_healthy = args.power == Power::Ok;
@@ -138,7 +138,7 @@ fn open(
     Ok((Claimed { place, device }, disk, recovered))
 }
 
-/// Starts whoever answers the control socket, and whoever hears signals.
+/// Starts the threads for the control socket and for signals.
 fn start(
     place: &Place,
     (service, stops): (&Arc<Service>, &mpsc::Sender<Stop>),
@@ -159,7 +159,7 @@ fn start(
             if Some(signal) == SIGPWR {
                 tell_emergency(&its);
             } else {
-                // If nobody receives, it is ending already.
+                // Without a receiver, the server is ending already.
                 let _ = its_stops.send(Stop::Signal);
             }
         }
@@ -235,7 +235,7 @@ fn run_beside(
     named.spawn(waits).map(drop).map_err(cannot)
 }
 
-/// How it stands, in a line.
+/// The state of the disk, in a line.
 fn standing(service: &Service) -> String {
     let (state, says) = service.state(&service.disk.status());
     format!("{state}: {says}")
@@ -259,7 +259,7 @@ fn wait(service: &Service, notifier: &Notifier, stopped: &mpsc::Receiver<Stop>) 
     }
 }
 
-/// Hangs up, drains, and tells whoever waits for it.
+/// Disconnects, drains, and answers the client that asked for the stop.
 fn end(
     args: &DiskServe,
     claimed: &Claimed,

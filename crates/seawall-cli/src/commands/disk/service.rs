@@ -10,7 +10,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Killed by nobody but who means it.
+/// The kernel never kills the process for lack of memory.
 const OOM_SCORE: i32 = -1000;
 
 /// What all threads of a server share.
@@ -31,7 +31,7 @@ pub(super) struct Service {
     pub(super) emergency: Mutex<Option<Result<Emergency, String>>>,
 }
 
-/// Whether it is to be armed if it can be. Whoever measures holds it.
+/// Whether to arm the disk when that is possible. Held while measuring.
 #[derive(Debug, Default)]
 pub(super) struct Arming {
     pub(super) is_by_hand: bool,
@@ -102,7 +102,7 @@ impl Service {
         self.disk.calibrate().map(drop)
     }
 
-    /// Measures again when that is due, unless somebody disarmed it.
+    /// Measures again when that is due, unless the disk was disarmed by hand.
     pub(super) fn keep_armed(&self) -> io::Result<()> {
         let arming = lock(&self.arming);
         let is_wanted = !arming.is_by_hand && self.disk.wants_calibration();

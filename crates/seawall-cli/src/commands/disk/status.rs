@@ -1,4 +1,4 @@
-//! `seawall disk status`: how a disk that is served stands.
+//! `seawall disk status`: the state of a running disk.
 
 use super::ask::ask;
 use super::metrics::render;
@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Between two looks.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Tells how it stands; 10 if something that was acknowledged may not be kept.
+/// Prints the state; 10 if acknowledged data may be lost.
 pub(super) fn run(args: &DiskStatus) -> Result<Exit, Failure> {
     let mut out = Output::new();
     loop {

@@ -4,6 +4,7 @@ use crate::args::Explain;
 use crate::output::report::{Exit, Failure};
 use crate::output::stdout::Output;
 use crate::output::text::folded;
+use crate::output::width::fitted;
 use serde_json::json;
 
 /// A word, what it means, and what to do about it.
@@ -36,8 +37,7 @@ const INDENT: usize = 8;
 pub(crate) fn run(args: &Explain) -> Exit {
     let asked = args.topic.to_ascii_lowercase();
     let Some(topic) = topics().find(|topic| topic.name == asked) else {
-        let failure =
-            Failure::new(Exit::Usage, "there is no such exit code, verdict or cause of damage");
+        let failure = Failure::new(Exit::Usage, "no such exit code, verdict or cause of damage");
         let (codes, words) = (names(|kind| kind == CODE), names(|kind| kind != CODE));
         let words = folded(&format!("or of {words}"), INDENT);
         let next = format!("one of {codes},\n{:INDENT$}{words}", "");
@@ -65,15 +65,7 @@ fn as_json(topic: &Topic) -> serde_json::Value {
 
 fn tell(out: &mut Output, topic: &Topic) {
     out.line(&format!("{} {}", topic.kind, topic.name));
-    let mut line = String::from(" ");
-    for word in topic.means.split(' ') {
-        if line.len() + 1 + word.len() > 78 {
-            out.line(&line);
-            line = String::from(" ");
-        }
-        line = format!("{line} {word}");
-    }
-    out.line(&line);
+    out.line(&fitted(&format!("  {}", topic.means), out.columns().min(78)));
     for (step, start) in
         topic.next.iter().zip(std::iter::once("next: ").chain(std::iter::repeat("      ")))
     {
@@ -132,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_left_without_a_next_step() {
+    fn every_topic_has_a_next_step() {
         assert!(topics().all(|topic| !topic.next.is_empty() && topic.means.ends_with('.')));
     }
 }

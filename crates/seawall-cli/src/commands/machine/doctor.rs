@@ -6,7 +6,7 @@ use crate::args::Doctor;
 use crate::output::color::{self, Tone, paint};
 use crate::output::report::{Exit, Failure};
 use crate::output::stdout::Output;
-use crate::output::text::folded;
+use crate::output::width::fitted;
 use checks::{Check, Machine, State};
 use seawall_host::HostInfo;
 use seawall_io::{Clock, PosixStorage, Storage, SystemClock};
@@ -83,18 +83,11 @@ pub(super) fn tell_check(out: &mut Output, check: &Check) {
     let (word, tone) = (check.state.name(), check.state.tone());
     let start = format!("  {word:<9}");
     let start = if color::is_wanted() { paint(&start, word, tone) } else { start };
-    out.line(&format!("{start}{}", wrapped(check)));
-}
-
-/// What a check says, in lines of 80 columns at most.
-fn wrapped(check: &Check) -> String {
-    const INDENT: usize = 26;
-    let mut text = format!("{:<15}{}", check.name, folded(&check.says, INDENT));
+    let line = format!("{start}{:<15}{}", check.name, check.says);
+    out.line(&fitted(&line, out.columns()));
     if let Some(next) = &check.next {
-        let next = folded(&format!("next: {next}"), INDENT);
-        text = format!("{text}\n{:INDENT$}{next}", "");
+        out.line(&fitted(&format!("{:26}next: {next}", ""), out.columns()));
     }
-    text
 }
 
 pub(super) fn failure(folder: &Path, error: &io::Error) -> Failure {

@@ -169,7 +169,7 @@ fn by_processor(folder: &Path) -> io::Result<Vec<Entry<'static, io::Error>>> {
     Ok(stations().into_iter().map(make).collect())
 }
 
-/// How long a sync takes behind so many bytes, in microseconds; empty where nobody can say.
+/// How long a sync takes after each number of bytes, in microseconds; empty where it is unknown.
 fn flushes(folder: &Path) -> io::Result<Vec<(u64, f64)>> {
     let mut found = vec![];
     for dirty in DIRTY {

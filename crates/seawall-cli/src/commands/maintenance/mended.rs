@@ -1,4 +1,4 @@
-//! What parity put right: told to people and programs, down to the bit where few were changed.
+//! Damage that parity restored, for people and programs: single bits where few were changed.
 
 use crate::output::report::{Exit, Failure};
 use crate::output::stdout::Output;
@@ -18,10 +18,10 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// So many changed bytes are told one by one, where 8 bits of them are changed at most: more were
-/// not flipped, but written over.
+/// Up to this many changed bytes are listed one by one, if at most 8 of their bits changed: more
+/// bits were not flipped but overwritten.
 const BYTES_MAX: usize = 4;
-/// As many bytes of a file are read at once.
+/// Bytes of a file to read at once.
 const CHUNK: u64 = 1 << 20;
 
 /// A place as machines read it.
@@ -55,9 +55,9 @@ pub(crate) fn tell(out: &mut Output, log: &Path, mended: &[Patch]) {
 pub(crate) fn warn(log: &Path, places: usize) -> Exit {
     let is = if places == 1 { "is" } else { "are" };
     let places = count(to_u64(places), "place");
-    let what = format!("{places} {is} damaged, and put right from parity: no record is lost");
+    let what = format!("{places} {is} damaged; parity restores the bytes, and no record is lost");
     let failure = Failure::new(Exit::Correctable, what).at(log.display());
-    failure.next(format!("seawall repair {} --yes, which mends the files", typed(log))).tell();
+    failure.next(format!("seawall repair {} --yes, which repairs the files", typed(log))).tell();
     Exit::Correctable
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn beyond_parity(log: &Path, found: &Verification) -> seawall::Result
     Ok(worst(&seawall::Maintenance::on(&view(log, found)?).verify()?.damage))
 }
 
-/// What parity stands beside a log that was judged, what is damaged counted as it was.
+/// The parity of a verified log; restored blocks count as they were written.
 pub(crate) fn protection(log: &Path, found: &Verification) -> seawall::Result<Protection> {
     seawall::Maintenance::on(&view(log, found)?).protection()
 }
@@ -85,7 +85,7 @@ fn worst(damage: &[Damage]) -> Option<Damage> {
     damage.iter().find(|damage| damage.lost.is_some()).or(damage.first()).cloned()
 }
 
-/// Whose bytes stand at a place of a file: a record, or those of a batch at its header.
+/// The records that own a place in a file: one record, or those of a batch for its header.
 type Owners = BTreeMap<(String, u64), (Lsn, Lsn)>;
 
 /// In words, what was wrong.
@@ -196,10 +196,10 @@ fn read(file: &dyn File, offset: Offset, length: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// First and last record of what stands at `place` of a batch.
+/// First and last record at `place` of a batch.
 fn owner(found: &Batch<'_>, header: &SegmentHeader, place: u64) -> (Lsn, Lsn) {
     let whole = (found.header.first, found.header.last());
-    // Frames stand in the file as they are; of lines, only the set is known.
+    // Binary frames are stored as they are; of lines, only the set is known.
     let is_binary = header.layout == seawall::Layout::Binary;
     let body = found.offset.0 + to_u64(batch::HEADER_SIZE);
     let Some(place) = place.checked_sub(body).filter(|_| is_binary) else { return whole };

@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Protect) -> Result<Exit, Failure> {
     Ok(judge_end(&args.log, &found, (Lsn::FIRST, Exit::Fine)).worse(written))
 }
 
-/// What parity stood beside the log, and stands there now.
+/// The parity of the log before and after.
 struct Told<'a> {
     args: &'a Protect,
     scheme: Parity,
@@ -104,7 +104,7 @@ impl Told<'_> {
             out.line(&format!("      seawall append {typed} < /dev/null"));
         } else if !args.dry_run && !after.open.is_empty() {
             let lacking = beside(&after.open);
-            out.line(&format!("  lacking    {lacking}: mend the log, then try again"));
+            out.line(&format!("  lacking    {lacking}: repair the log, then try again"));
         }
         out.line(&format!("  takes      {}", text::bytes(after.parity_bytes)));
         if args.dry_run && !made.is_empty() {

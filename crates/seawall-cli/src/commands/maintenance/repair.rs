@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Repair) -> Result<Exit, Failure> {
         if planned.before.damage.is_empty() {
             return plan(args);
         }
-        let what = "--yes needs --cut-tail or --from-replica: what is damaged does not mend itself";
+        let what = "--yes needs --cut-tail or --from-replica: parity cannot repair this damage";
         return Err(Failure::new(Exit::Usage, what)
             .at(args.log.display())
             .next(format!("seawall repair {}, for a plan", typed(&args.log))));
@@ -125,9 +125,9 @@ fn mended(args: &Repair, done: &RepairPlan) -> Exit {
         let is_all = done.after.damage.is_empty();
         let word = match (done.is_empty() && done.quarantine.is_empty(), is_all) {
             (true, true) => "nothing was damaged",
-            (true, false) => "nothing could be mended",
-            (false, true) => "mended",
-            (false, false) => "mended in part",
+            (true, false) => "nothing could be restored",
+            (false, true) => "restored",
+            (false, false) => "restored in part",
         };
         out.line(&format!("{log}   {word}"));
         tell_mend(&mut out, done);
@@ -141,7 +141,7 @@ fn mended(args: &Repair, done: &RepairPlan) -> Exit {
     exit.worse(out.finish())
 }
 
-/// A log whose end only a replica knows may have had more records, or others: nobody can tell.
+/// A log whose end only a replica knows may have had more records, or others: that is unknown.
 fn exit_of_mend(done: &RepairPlan) -> Exit {
     let exit = Exit::of(done.after.verdict, false);
     let is_unsure = done.end_by_replica.is_some() || !done.unproven.is_empty();
@@ -172,11 +172,11 @@ fn tell_mend(out: &mut Output, mend: &RepairPlan) {
         out.line("             this log's: seawall cat REPLICA shows them");
     }
     if let Some(last) = mend.end_by_replica {
-        out.line(&format!("  unknown    whether there were more records behind LSN {last}, where"));
+        out.line(&format!("  unknown    whether there were more records after LSN {last}, where"));
         out.line("             the replica ends");
     }
     if let Some(last) = mend.beyond {
-        out.line(&format!("  not taken  what the replica has behind the end, up to LSN {last}"));
+        out.line(&format!("  not taken  the replica's records after the end, up to LSN {last}"));
     }
 }
 
@@ -214,7 +214,7 @@ fn plan(args: &Repair) -> Result<Exit, Failure> {
     let fail = |error: Error| failure(args, &error);
     let mut found = seawall::Maintenance::at(&args.log).diagnose().map_err(fail)?;
     if found.verdict == Verdict::Lost {
-        // What parity gives back is lost to nobody.
+        // Records that parity restores are not lost.
         let judged = seawall::Maintenance::at(&args.log).verify().ok();
         let judged = judged.filter(|judged| judged.verdict == Verdict::Correctable);
         found = judged.unwrap_or(found);
@@ -222,7 +222,7 @@ fn plan(args: &Repair) -> Result<Exit, Failure> {
     let mend = match seawall::Maintenance::at(&args.log).replicas(&args.from_replica).plan_repair()
     {
         Ok(mend) => Some(mend),
-        // Of what no replica is asked for, nothing needs to be known.
+        // Without a replica, nothing more needs to be known.
         Err(Error::NotALog { .. }) if args.from_replica.is_empty() => None,
         Err(error) => return Err(fail(error)),
     };
@@ -319,7 +319,7 @@ impl Plan<'_> {
     fn tell_mending(&self, out: &mut Output) {
         let Some(mend) = self.mend.filter(|mend| !mend.is_empty()) else {
             if !self.args.from_replica.is_empty() {
-                out.line("  the replica has nothing that would mend this, and prove right");
+                out.line("  the replica has no bytes that repair this and verify");
                 self.mend.iter().for_each(|mend| tell_mend(out, mend));
             }
             return;
@@ -392,7 +392,7 @@ impl Plan<'_> {
             out.line(&format!("      {}", kept(cut.last)));
             if cut.intact_behind > 0 {
                 let intact = count(cut.intact_behind, "intact record");
-                out.line(&format!("      gives up {intact} behind it"));
+                out.line(&format!("      gives up {intact} after it"));
             }
             out.line(&format!("      needs {} of free space", text::bytes(cut.room)));
         }
@@ -527,7 +527,7 @@ fn tell_cut(out: &mut Output, args: &Repair, cut: &TailTruncation) {
         out.line(&format!("{log}   ends with {end} now"));
         if cut.intact_behind > 0 {
             let intact = count(cut.intact_behind, "intact record");
-            out.line(&format!("  given up   {intact} behind the damage, and what was damaged"));
+            out.line(&format!("  given up   {intact} after the damage, and the damaged records"));
         }
     }
     for file in &cut.quarantine {

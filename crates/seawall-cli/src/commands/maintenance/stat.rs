@@ -92,7 +92,7 @@ fn format() -> String {
 }
 
 /// What the files take beyond the payloads, in percent of the files, with one digit.
-#[expect(clippy::cast_precision_loss, reason = "one digit behind the point is shown")]
+#[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
 fn overhead(found: &Verification) -> Option<f64> {
     let (all, payload) = (found.summary.bytes, found.summary.payload_bytes);
     let share = all.saturating_sub(payload) as f64 / all as f64;

@@ -60,7 +60,7 @@ fn carry_out(
         return Err(Error::Busy { place: log.display().to_string() });
     }
     if plan.is_empty() {
-        // Of a damaged log it is not known what stands before or behind a record.
+        // In a damaged log, the records before and after a record are unknown.
         return lost(found).map_or(Ok(()), Err);
     }
     let log: Log<[u8], Raw> =
@@ -72,7 +72,7 @@ fn carry_out(
     log.close()
 }
 
-/// What would stand in the way of `--yes`, said on standard error.
+/// Prints what would make `--yes` fail to standard error.
 fn forecast(args: &Truncate, found: &Verification) -> Exit {
     if found.summary.in_use && !args.look.quiet {
         say("seawall: a writer has the log open: --yes works when it has ended");

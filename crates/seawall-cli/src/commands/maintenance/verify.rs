@@ -159,7 +159,7 @@ fn tell(out: &mut Output, told: &Told<'_>) {
     let log = text::typed(told.log);
     if found.verdict == Verdict::Correctable && !found.mended.is_empty() {
         out.line("");
-        out.line(&format!("next: seawall repair {log} --yes         mends the files"));
+        out.line(&format!("next: seawall repair {log} --yes         repairs the files"));
     } else if !found.damage.is_empty() {
         out.line("");
         out.line(&format!("next: seawall repair {log}               a plan, changes nothing"));

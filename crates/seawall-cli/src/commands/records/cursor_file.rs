@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// A number of 64 bits has 20 digits; some room for what a person may have written around it.
 const SIZE_MAX: usize = 64;
 
-/// Where somebody is in a log, as a file.
+/// A reader's position in a log, stored in a file.
 #[derive(Debug)]
 pub(crate) struct Bookmark {
     path: PathBuf,
@@ -33,7 +33,7 @@ impl Bookmark {
         Ok(Self { path: path.to_owned(), folder, name, position })
     }
 
-    /// The record that comes next; `None` if nobody was here yet.
+    /// The next record to read; `None` if the file does not exist yet.
     pub(crate) fn position(&self) -> Option<Lsn> {
         self.position
     }
@@ -78,13 +78,13 @@ fn parse(text: &[u8]) -> Option<Lsn> {
 }
 
 fn nonsense(path: &Path) -> Failure {
-    let failure = Failure::new(Exit::Failed, "the cursor file holds no record's number");
-    failure.at(path.display()).next("write the number of the next record into it, or remove it")
+    let failure = Failure::new(Exit::Failed, "the cursor file does not hold an LSN");
+    failure.at(path.display()).next("write the LSN of the next record into it, or remove it")
 }
 
 fn trouble(act: &str, path: &Path, error: &io::Error) -> Failure {
     let failure = Failure::new(Exit::Failed, format!("cannot {act} the cursor file: {error}"));
-    failure.at(path.display()).next("give another file with --cursor-file, or mend this one")
+    failure.at(path.display()).next("give another file with --cursor-file, or fix this one")
 }
 
 #[cfg(test)]

@@ -37,8 +37,8 @@ impl Printer {
         Ok(Self { shape, codec, picker, out: Output::new(), undecodable: 0 })
     }
 
-    /// Hands over what is left and tells of records that could not be decoded; whether somebody
-    /// read to the end, and how the program ends if nothing else went wrong.
+    /// Flushes, and reports records that could not be decoded. Returns whether the reader is still
+    /// there, and the exit code if nothing else went wrong.
     pub(crate) fn finish(self) -> (bool, Exit) {
         let somebody_reads = self.out.is_open();
         let written = self.out.finish();

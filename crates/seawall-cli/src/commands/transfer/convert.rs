@@ -159,14 +159,14 @@ impl Work<'_> {
         Failure::new(exit, format!("entry {entry} is damaged: {why} ({cause})"))
             .at(format!("{source}{file}, byte {offset}"))
             .next(format!(
-                "{target} has the {} before it; mend the source for the rest",
+                "{target} has the {} before it; repair the source for the rest",
                 entries(self.entries)
             ))
             .tell();
         exit
     }
 
-    /// Tells of what somebody should know though it is no damage; how the program ends.
+    /// Prints remarks that are not damage; returns the exit code.
     fn tell_remarks(&self, remarks: &[Remark]) -> Exit {
         let source = self.args.source.display().to_string();
         let mut exit = Exit::Fine;

@@ -109,7 +109,7 @@ impl Read {
     }
 }
 
-/// Says it where the transactions do not stand already.
+/// Prints the answer, to standard error if standard output has the transactions.
 fn tell(args: &Args, answer: &Answer) -> Exit {
     let lines = if args.look.json {
         vec![answer.as_json(args).to_string()]
@@ -139,7 +139,7 @@ fn end(args: &Args, answer: &Answer, until: Option<Lsn>) -> Result<Exit, Failure
     Ok(judge_end(&args.log, &found, (answer.from, Exit::Fine)))
 }
 
-/// No bar stands between lines of an answer.
+/// No bar between lines of an answer.
 fn quiet(args: &Args) -> bool {
     args.look.quiet || args.into == Target::Output
 }
@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(read.hear(plan(60, 50)), (50, None));
         assert_eq!(read.hear(plan(110, 100)), (100, None));
         assert_eq!(read.hear(apply(30, 20)), (120, Some(200)));
-        // A second run, which begins anew.
+        // A second run starts from the beginning.
         assert_eq!(read.hear(apply(20, 10)), (120, Some(210)));
         assert_eq!(read.hear(apply(110, 100)), (200, Some(200)));
     }

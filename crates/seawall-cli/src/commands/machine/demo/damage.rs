@@ -113,7 +113,7 @@ fn read_all(storage: &PosixStorage, name: &str) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Where the payload of a record stands, and its bytes.
+/// The place of a record's payload, and its bytes.
 pub(super) fn find(log: &PosixStorage, lsn: Lsn) -> io::Result<(SegmentId, Offset, Vec<u8>)> {
     let missing = || io::Error::other(format!("record {lsn} is nowhere"));
     let ids: Vec<_> =
@@ -206,7 +206,7 @@ fn flip_in_plain_text(folder: &Path, event: &Earthquake) -> io::Result<PlainText
     Ok(found)
 }
 
-/// Where the last digit of the event's magnitude stands; another digit has one bit flipped.
+/// The place of the last digit of the event's magnitude; one bit of it is flipped.
 fn digit_of(text: &str, event: &Earthquake) -> Option<u64> {
     let line = text.find(&format!("\"id\":\"{}\"", event.id))?;
     let value = line + text.get(line..)?.find("\"mag\":")? + "\"mag\":".len();

@@ -61,7 +61,7 @@ pub(super) fn erase_and_rescue(
     })
 }
 
-/// Zeros over some records in the middle. Where they stand is looked up in the sound log: in the
+/// Zeros over some records in the middle. Their place is looked up in the sound log: in the
 /// copy, a scan ends at the bit that was flipped before.
 fn erase(log: &Path, damaged: &Path, dice: &SeededEntropy) -> io::Result<()> {
     let last = Maintenance::at(log).verify().map_err(io::Error::other)?.records;
@@ -120,7 +120,7 @@ mod tests {
     use crate::commands::machine::demo::damage::by_lot;
 
     /// The disk is left with one segment, a bit flipped somewhere in it, and the place that is
-    /// erased may stand behind that bit.
+    /// erased may follow that bit.
     #[test]
     fn wherever_the_bit_was_flipped_the_rest_is_rescued() {
         by_lot("seawall-rescue", |(log, folder), catalogue, dice| {

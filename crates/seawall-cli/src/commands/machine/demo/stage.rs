@@ -13,7 +13,7 @@ pub(super) const RECORD_SIZE: usize = 116;
 pub(super) struct Stage {
     pub(super) out: Output,
     pub(super) silent: bool,
-    /// All lines, said aloud or not.
+    /// All lines, also when they are not printed.
     pub(super) said: Vec<String>,
 }
 
@@ -26,7 +26,7 @@ impl Stage {
         }
     }
 
-    /// What goes on, on a terminal, until the next word.
+    /// Shows the present step on a terminal, until the next line.
     pub(super) fn hint(&self, text: &str) {
         if !self.silent && is_terminal() {
             say_over(text);

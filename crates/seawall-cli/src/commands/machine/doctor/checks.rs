@@ -1,4 +1,4 @@
-//! What each thing that a log stands on means for it. Facts go in, words come out.
+//! What each property of a host means for logs on it. Pure: facts in, words out.
 
 use crate::output::color::Tone;
 use crate::output::text;
@@ -102,7 +102,7 @@ impl State {
     }
 }
 
-/// What is to be said of one thing.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::commands) struct Check {
     pub(in crate::commands) name: &'static str,
@@ -337,7 +337,7 @@ fn locked(around: &HostInfo) -> Check {
 fn clock(machine: &Machine) -> Check {
     const NAME: &str = "clock";
     if machine.wall_us < CLOCK_SET_US {
-        let says = "stands before 2020: the times of records will be wrong, nothing else";
+        let says = "is set before 2020: only the timestamps of records will be wrong";
         return Check::warning(NAME, says, "set it, with NTP for example");
     }
     if !machine.boot_id {

@@ -16,13 +16,13 @@ pub(super) struct Costs<'a> {
     pub(super) flushes: &'a [(u64, f64)],
 }
 
-/// A write that takes at most so many times as long as the smallest is as good as free.
+/// A write that takes at most this many times as long as the smallest counts as free.
 const NEARLY_FREE: f64 = 1.25;
-/// A cache that were written out for a sync would show: so many times the bytes, at least so many
-/// times as long.
+/// A cache that a sync must write out shows itself: with this factor more bytes, a sync takes at
+/// least this factor longer.
 const WRITTEN_OUT: f64 = 2.0;
 
-/// One processor is nearer to the device than another if it gets so many times as much done.
+/// One processor is nearer to the device than another if it does this many times the work.
 const NEARER: f64 = 1.15;
 
 /// What to make of the figures, for people.
@@ -109,7 +109,7 @@ fn cache(costs: &Costs<'_>) -> Option<String> {
     let ((few, short), (many, long)) = (costs.flushes.first()?, costs.flushes.last()?);
     let (few, many) = (bytes(*few), bytes(*many));
     Some(if *long > *short * WRITTEN_OUT {
-        format!("a sync behind {many} takes longer than one behind {few}: it has them to write out")
+        format!("a sync after {many} takes longer than one after {few}: more to write out")
     } else {
         format!(
             "a sync behind {many} takes no longer than behind {few}, which proves nothing. Whether \

@@ -127,11 +127,11 @@ pub(super) fn together(writers: &mut [Writer], time: Duration) -> io::Result<Sli
     let writers: Vec<_> = writers.iter_mut().map(Mutex::new).collect();
     by_threads((writers.len(), time), &|number| {
         let writer = writers.get(number).expect("a thread for each");
-        writer.lock().expect("nobody else has it").step()
+        writer.lock().expect("one thread holds it").step()
     })
 }
 
-/// How long a sync takes after so many bytes were given to the device and not synced; the median
+/// How long a sync takes after this many bytes were written and not synced; the median
 /// of a few, in microseconds. `None` if direct writes are refused.
 pub(super) fn flush_after(folder: &Path, bytes: u64) -> io::Result<Option<f64>> {
     const STEP: usize = 1 << 20;

@@ -72,7 +72,7 @@ impl Source {
             ForeignFormat::Msgpack => {
                 (Some(CodecId::MessagePack), Box::new(msgpack::Pairs::new(input)))
             }
-            ForeignFormat::Seawall => unreachable!("a log is no file"),
+            ForeignFormat::Seawall => unreachable!("a log is a directory"),
         };
         Self { format, codec, is_typed: false, entries, size: Some(size) }
     }

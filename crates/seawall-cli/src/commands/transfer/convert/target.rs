@@ -96,7 +96,7 @@ impl FileTarget {
                 let made = place.folder.create(&name);
                 (made.map_err(|error| not_made(&place, &name, error))?, Some(name))
             }
-            // What stands there is no file.
+            // The target is not a file.
             Err(_) if place.path.symlink_metadata().is_ok() => return Err(conflict(&place)),
             Err(error) => return Err(unreadable(&place.path, error)),
         };
@@ -109,7 +109,7 @@ impl FileTarget {
             ForeignFormat::CwalText => cwal::write_text(content, &mut self.pending),
             ForeignFormat::Json => json::write(content, &mut self.pending),
             ForeignFormat::Msgpack => msgpack::write(content, &mut self.pending),
-            ForeignFormat::Seawall => unreachable!("a log is no file"),
+            ForeignFormat::Seawall => unreachable!("a log is a directory"),
         }
         if self.pending.len() >= CHUNK { self.hand_over() } else { Ok(()) }
     }
@@ -160,7 +160,7 @@ impl FileTarget {
 impl Drop for FileTarget {
     fn drop(&mut self) {
         if let Some(name) = &self.temporary {
-            // What cannot be removed now is in nobody's way: the name is ours alone.
+            // A file that cannot be removed does no harm: no other process uses its name.
             let _ = self.place.folder.remove(name);
         }
     }
@@ -251,7 +251,7 @@ impl LogTarget {
     }
 }
 
-/// A name beside the target that nobody else has.
+/// A unique name beside the target.
 fn temporary_name(place: &Place) -> String {
     format!(".{}.{}.new", place.name, std::process::id())
 }

@@ -11,7 +11,7 @@ pub(super) fn of(error: &Error, args: &Args) -> Failure {
     let place = format!("{}, on the way to {into}", log.display());
     match error {
         Error::Log(seawall::Error::Decode { lsn, source, .. }) => {
-            let what = format!("LSN {lsn} is no operation: {source}");
+            let what = format!("LSN {lsn} is not an operation: {source}");
             let failure = Failure::new(Exit::Usage, what).at(log.display());
             let next = format!("seawall cat {} --from {lsn} -n 1, to see it", typed(log));
             failure.next(format!("{next}; give a log of operations: seawall replay --help"))
@@ -42,11 +42,11 @@ fn next_after(error: &Error, args: &Args) -> String {
         ),
         Error::Apply { .. } => {
             "see what logged it: a row needs its table, created before, and a merge its operator; \
-             what was applied stays, and a later replay goes on from there"
+             what was applied is kept, and the next replay continues there"
                 .to_owned()
         }
         Error::Store { .. } => {
-            "mend the cause, then replay again: what is applied is not applied twice".to_owned()
+            "remove the cause, then replay again: nothing is applied twice".to_owned()
         }
         Error::Pruned { oldest, .. } => format!(
             "begin with a target that was loaded with the state before LSN {oldest}, and --from \

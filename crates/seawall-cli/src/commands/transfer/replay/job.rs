@@ -10,7 +10,7 @@ use seawall::Lsn;
 use seawall_replay::{Bounds, Replay};
 use std::time::Duration;
 
-/// What is to be done, with what.
+/// A replay and what it needs.
 pub(super) struct Job<'a> {
     pub(super) args: &'a Args,
     pub(super) source: OperationLog,

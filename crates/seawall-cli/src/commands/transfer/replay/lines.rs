@@ -14,7 +14,7 @@ use seawall_replay::{Change, Error, Replay, Source, Transaction, Transactions, W
 use serde::Serialize;
 use std::path::Path;
 
-/// One line each on standard output, until nobody reads.
+/// One line each on standard output, until its reader is gone.
 pub(super) fn to_output(job: &mut Job<'_>) -> Result<Ended, Failure> {
     let mut out = Output::new();
     let written = dump(job, |line| {
@@ -117,7 +117,7 @@ pub(super) fn line(transaction: &Transaction) -> Result<String, Failure> {
     let changes = changes.map(|(lsn, change)| Numbered { lsn: lsn.get(), change }).collect();
     let line = Line { lsn: transaction.lsn.get(), changes };
     serde_json::to_string(&line).map_err(|error| {
-        let what = format!("the transaction at LSN {} is no JSON: {error}", transaction.lsn);
+        let what = format!("the transaction at LSN {} is not valid JSON: {error}", transaction.lsn);
         Failure::new(Exit::Failed, what).at("json").next("please report it with the log")
     })
 }

@@ -52,7 +52,7 @@ pub(super) fn read(first: &str) -> Result<Option<Watermark>, String> {
     let number = |name: &str, number| Lsn::new(number).ok_or(format!("`{name}` is 0"));
     let (lsn, restart) = (number("applied", place.applied)?, number("restart", place.restart)?);
     if restart > lsn.next() {
-        return Err("`restart` is behind `applied`".to_owned());
+        return Err("`restart` is after `applied`".to_owned());
     }
     let (log, time_us, crc) = match (place.log, place.time, place.crc) {
         (Some(log), Some(time_us), Some(crc)) => (Some(log_id(&log)?), time_us, crc),

@@ -141,7 +141,7 @@ impl Program {
         shell.arg("-c").arg(command).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = shell.spawn().map_err(|error| {
             let failure = Failure::new(Exit::Failed, format!("cannot start a shell: {error}"));
-            failure.at(format!("cmd:{command}")).next("see that there is a `sh` on the path")
+            failure.at(format!("cmd:{command}")).next("check that `sh` is on the PATH")
         })?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
         let output = BufReader::new(output.expect("a pipe was asked for"));
@@ -181,7 +181,7 @@ impl Program {
         if serde_json::from_str::<Value>(&answer).ok().as_ref() == Some(&expected) {
             return Ok(());
         }
-        let what = format!("answered {}, and {expected} was due", short(&answer));
+        let what = format!("answered {}, expected {expected}", short(&answer));
         let failure = self.failure(&what, about);
         Err(if place::is_old(&answer) { failure.next(place::CHANGE) } else { failure })
     }
@@ -190,14 +190,14 @@ impl Program {
     fn end(mut self, applied: Option<Lsn>) -> Result<(), Failure> {
         self.input = None;
         let has = match applied {
-            Some(applied) => format!("behind LSN {applied}, which it has"),
+            Some(applied) => format!("after LSN {applied}, which it has"),
             None => "before any transaction".to_owned(),
         };
         let mut rest = vec![];
         let heard = (&mut self.output).take(ANSWER_MAX).read_to_end(&mut rest);
         heard.map_err(|error| self.failure(&error.to_string(), &has))?;
         if !rest.trim_ascii().is_empty() {
-            let what = format!("said more than it was asked: {}", short(&lossy(&rest)));
+            let what = format!("printed more than the protocol allows: {}", short(&lossy(&rest)));
             return Err(self.failure(&what, &has));
         }
         let status = self.child.wait().map_err(|error| self.failure(&error.to_string(), &has))?;
@@ -211,13 +211,13 @@ impl Program {
     fn hear(&mut self) -> Result<String, String> {
         let mut bytes = vec![];
         let read = (&mut self.output).take(ANSWER_MAX).read_until(b'\n', &mut bytes);
-        read.map_err(|error| format!("cannot be heard: {error}"))?;
+        read.map_err(|error| format!("cannot be read: {error}"))?;
         match bytes.pop() {
             Some(b'\n') => Ok(lossy(&bytes)),
             None => Err(self.ended()),
             Some(last) => {
                 bytes.push(last);
-                Err(format!("said {} without an end of line", short(&lossy(&bytes))))
+                Err(format!("printed {} without a newline", short(&lossy(&bytes))))
             }
         }
     }
@@ -235,7 +235,8 @@ impl Program {
         let what = format!("the program {what}");
         let failure = Failure::new(Exit::Failed, what);
         let failure = failure.at(format!("{about}, cmd:{}", self.command));
-        failure.next("mend it, then replay again: it is given what it does not say it has")
+        failure
+            .next("fix it, then replay again: it gets everything after the place that it reports")
     }
 }
 
