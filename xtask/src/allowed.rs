@@ -38,7 +38,7 @@ pub(crate) const ALLOWED: &[Allowed] = &[
         reason: "it copies the tree, to plant bugs in the copy, and rewrites patches",
     },
     Allowed {
-        path: "xtask/src/damage/scratch.rs",
+        path: "qa/hunt/src/damage/scratch.rs",
         rule: "machine",
         reason: "a folder for temporary files is removed with all that is in it",
     },

@@ -38,7 +38,17 @@ const PARTS: &[Part] = &[
     Part {
         name: "damage",
         about: "every kind of damage in the list; 10 seconds",
-        command: &[CARGO, "xtask", "damage"],
+        command: &[
+            CARGO,
+            "run",
+            "--release",
+            "--locked",
+            "-q",
+            "-p",
+            "seawall-hunt",
+            "--",
+            "damage",
+        ],
         deep: &[],
     },
     Part {

@@ -5,7 +5,6 @@
 mod allowed;
 mod book;
 mod critical;
-mod damage;
 mod json;
 mod links;
 mod long;
@@ -58,13 +57,13 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(),
         ["rules"] => list_rules(),
         ["book"] => book::run(),
-        ["damage"] => damage::run(damage::Form::Text),
-        ["damage", "--json"] => damage::run(damage::Form::Json),
         ["prove", arguments @ ..] => match prove::run(arguments) {
             Some(done) => done,
             None => return usage(),
         },
-        ["syscalls", arguments @ ..] => return long::hand_over("syscalls", arguments),
+        [name @ ("damage" | "syscalls"), arguments @ ..] => {
+            return long::hand_over(name, arguments);
+        }
         ["long", parts @ ..] => match long::run(parts) {
             Some(done) => done,
             None => return usage(),

@@ -5,6 +5,7 @@
 //! | [`sample`] | logs in memory of which every byte is known, in each way that a log can end |
 //! | [`change`] | one corruption of such a log: a bit, a run of a mebibyte, a cut |
 //! | [`judge`] | what may be asked of the log then, by the evidence that is left |
+//! | [`damage`] | a list of kinds of damage, on real files, beside what other logs do: docs/damage.md |
 //! | [`corrupt`] | the two together, a million times |
 //! | [`mend`] | damage to logs with parity, within its strength and beyond |
 //! | [`targets`] | what fuzzers throw bytes at, with what is to hold whatever they are |
@@ -23,6 +24,7 @@
 
 pub mod change;
 pub mod corrupt;
+pub mod damage;
 pub mod fixup;
 pub mod golden;
 pub mod judge;

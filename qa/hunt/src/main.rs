@@ -1,10 +1,11 @@
-//! `cargo run --release -p seawall-hunt -- corrupt`: a million corruptions; and seeds for fuzzers.
+//! The command-line program of this crate: corruptions by the million, a list of kinds of damage,
+//! seeds for fuzzers, golden files.
 
 #![forbid(unsafe_code)]
 
 use seawall_hunt::corrupt::{Bench, Report};
 use seawall_hunt::targets::TARGETS;
-use seawall_hunt::{golden, mend};
+use seawall_hunt::{damage, golden, mend};
 use seawall_io::{Clock, PosixStorage, Storage, SystemClock};
 use std::io::{self, Write};
 use std::path::Path;
@@ -15,6 +16,7 @@ use std::time::Duration;
 const HELP: &str = "\
 Usage: seawall-hunt corrupt [--count N] [--seed S] [--only I] [--json]
        seawall-hunt mend [--count N] [--seed S] [--only I] [--json]
+       seawall-hunt damage [--json]
        seawall-hunt seeds DIR
        seawall-hunt golden DIR
 
@@ -27,6 +29,9 @@ compares the results of verify, readers, opens and repairs with the records that
 
 mend damages logs with parity N times (default: 100,000). Damage that parity can restore must be
 restored; beyond that, every lost record must be named.
+
+damage makes each of a list of changes to logs on disk and prints what Seawall does, beside other
+logs: the tables of docs/damage.md. It fails if a promise is broken.
 
 seeds writes valid inputs of each fuzz target to a folder of its name in DIR, which must exist.
 
@@ -57,6 +62,16 @@ fn main() -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 say(&format!("seawall-hunt: {folder}: {error}"));
+                ExitCode::FAILURE
+            }
+        };
+    }
+    if let Some(form) = damage_form(&args) {
+        return match damage::run(form) {
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => ExitCode::FAILURE,
+            Err(error) => {
+                say(&format!("seawall-hunt: damage: {error}"));
                 ExitCode::FAILURE
             }
         };
@@ -178,6 +193,15 @@ fn tell(arguments: &Arguments, bench: &Bench, report: &Report, seconds: u64) -> 
         sum.in_window,
         sum.undetected,
     )
+}
+
+/// The form of the table if `damage` is called.
+fn damage_form(args: &[String]) -> Option<damage::Form> {
+    match args {
+        [verb] if verb == "damage" => Some(damage::Form::Text),
+        [verb, flag] if verb == "damage" && flag == "--json" => Some(damage::Form::Json),
+        _ => None,
+    }
 }
 
 fn parse(args: &[String]) -> Option<Arguments> {

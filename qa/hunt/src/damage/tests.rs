@@ -159,7 +159,7 @@ fn a_reader_that_fails_in_another_way_is_told() {
 
 #[test]
 fn every_line_that_the_comparison_program_prints_is_a_row() {
-    let printed = include_str!("../../../qa/compare/damage.txt");
+    let printed = include_str!("../../../compare/damage.txt");
     assert_eq!(peers::measured().count() + 1, printed.lines().count());
 }
 
@@ -172,7 +172,7 @@ fn no_damage_breaks_a_promise_and_the_document_holds_the_table() {
     let text = table::text(&rows);
     let long: Vec<_> = text.lines().filter(|line| line.len() > 100).collect();
     assert!(long.is_empty(), "{long:#?}");
-    let document = include_str!("../../../docs/damage.md");
+    let document = include_str!("../../../../docs/damage.md");
     let news: Vec<_> = text.lines().filter(|line| !document.contains(line)).collect();
-    assert!(document.contains(&text), "`cargo xtask damage` prints otherwise: {news:#?}");
+    assert!(document.contains(&text), "`seawall-hunt damage` prints other lines: {news:#?}");
 }

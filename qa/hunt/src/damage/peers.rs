@@ -5,7 +5,7 @@
 //! comparison program prints the first comparison; the second was measured once, by hand.
 
 /// What `seawall-compare damage` prints; a test of that program compares it.
-const MEASURED: &str = include_str!("../../../qa/compare/damage.txt");
+const MEASURED: &str = include_str!("../../../compare/damage.txt");
 
 /// A log under four changes.
 #[derive(Clone, Copy, Debug)]

@@ -1,4 +1,4 @@
-//! `cargo xtask damage`: what Seawall and other logs do with damage. Each case makes one change to
+//! `seawall-hunt damage`: what Seawall and other logs do with damage. Each case makes one change to
 //! a log whose content is known, uses it in four ways, and compares the result with the truth.
 
 mod cases;
@@ -23,7 +23,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The form of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub enum Form {
     /// For people.
     Text,
     /// For programs: one object for each row.
@@ -48,7 +48,7 @@ struct Row {
 /// # Errors
 ///
 /// The logs cannot be created, or the result cannot be written.
-pub(crate) fn run(form: Form) -> io::Result<bool> {
+pub fn run(form: Form) -> io::Result<bool> {
     let rows = rows()?;
     let mut out = io::stdout().lock();
     out.write_all(
