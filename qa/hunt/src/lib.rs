@@ -5,7 +5,7 @@
 //! | [`sample`] | logs in memory of which every byte is known, in each way that a log can end |
 //! | [`change`] | one corruption of such a log: a bit, a run of a mebibyte, a cut |
 //! | [`judge`] | what may be asked of the log then, by the evidence that is left |
-//! | [`damage`] | a list of kinds of damage, on real files, beside what other logs do: docs/damage.md |
+//! | [`damage`] | a list of kinds of damage on real files, and other logs: docs/damage.md |
 //! | [`corrupt`] | the two together, a million times |
 //! | [`mend`] | damage to logs with parity, within its strength and beyond |
 //! | [`targets`] | what fuzzers throw bytes at, with what is to hold whatever they are |

@@ -1,5 +1,5 @@
-//! `seawall-rig device` and `seawall-rig drill` from outside: what a cut of the power leaves. The
-//! drill tries the `seawall` beside this program: `cargo build -p seawall-cli` makes it.
+//! `seawall-rig device` and `seawall-rig drill` as processes: what a power cut leaves. The drill
+//! starts the `seawall` beside this program, so the tests build it first.
 
 #![allow(clippy::indexing_slicing, clippy::unwrap_used, reason = "in a test a panic is the report")]
 
@@ -11,10 +11,12 @@ use seawall_host::{Notice, send_signal};
 use seawall_io::File;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Lines};
-use std::process::{Child, ChildStdout};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command};
+use std::sync::Once;
 use tool::Folder;
 
-/// The program that is tried.
+/// The program under test.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_seawall-rig");
 
 /// A device, killed if it does not end by itself.
@@ -130,8 +132,22 @@ fn one_process_is_a_device_and_its_size_stays() {
     assert_eq!(wrong.code, 2, "{wrong:?}");
 }
 
-/// With more hold-up than a machine needs that is not busy: how long it takes is not tested here.
+/// Builds `seawall` from the present source, so that no older one is tested by mistake.
+fn build_seawall() {
+    static BUILT: Once = Once::new();
+    BUILT.call_once(|| {
+        let folder = Path::new(PROGRAM).parent().unwrap();
+        let profile = if folder.ends_with("debug") { "dev" } else { "release" };
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet", "--locked", "-p", "seawall-cli", "--profile", profile]);
+        cargo.arg("--target-dir").arg(folder.parent().unwrap());
+        assert!(cargo.status().unwrap().success());
+    });
+}
+
+/// Runs a drill with a longer hold-up time than an idle machine needs: time is not tested here.
 fn drill(name: &str, arguments: &str) -> (i32, Value) {
+    build_seawall();
     let folder = Folder::new(name);
     let ran = folder.run(&format!("drill --json --seconds 0.4 {arguments}"), b"");
     let answer = serde_json::from_slice(&ran.out).unwrap_or_else(|_| panic!("{ran:?}"));
