@@ -366,3 +366,6 @@ pub(crate) fn is_read_error(error: &Error) -> bool {
     let not = [io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied];
     matches!(error, Error::Io { source, .. } if !not.contains(&source.kind()))
 }
+
+#[cfg(test)]
+mod tests;
