@@ -4,7 +4,7 @@
 
 use crate::base::sync::{Builder, MutexGuard};
 use crate::parity::writer::ParityFlush;
-use crate::write::coordinator::{Coordinator, PanicGuard, State};
+use crate::write::coordinator::{Coordinator, State};
 use crate::write::group_commit::WaitFor;
 use crate::write::preallocation::file::{PreallocatedFile, PreallocatedSegment};
 use crate::write::preallocation::rate::PreallocationRate;
@@ -52,21 +52,21 @@ impl Coordinator {
             let now = self.clock.now();
             state.wants_writer = false;
             let due = self.next_due(&state);
-            let writer = if due.is_some_and(|due| due <= now) { state.take_writer() } else { None };
-            state = match (due, writer) {
-                (_, Some(writer)) => {
-                    let flush = state.commit.has_open_batch();
+            let is_due = due.is_some_and(|due| due <= now);
+            let leased = if is_due { self.lease(state) } else { Err(state) };
+            state = match (due, leased) {
+                (_, Ok(locked)) => {
+                    let flush = locked.state.commit.has_open_batch();
                     let goal = if flush { WaitFor::Durable } else { WaitFor::Confirmed };
-                    let state = self.wait_for_group(state);
-                    self.lead(state, writer, goal);
+                    self.lead(self.wait_for_group(locked), goal);
                     self.lock()
                 }
-                (Some(due), None) if due > now => {
+                (Some(due), Err(mut state)) if due > now => {
                     state.sleeps_until = Some(due);
                     let waited = self.flusher_work.wait_timeout(state, due - now);
                     waited.unwrap_or_else(PoisonError::into_inner).0
                 }
-                (due, None) => {
+                (due, Err(mut state)) => {
                     state.wants_writer = due.is_some();
                     state.sleeps_until = due.is_none().then_some(Duration::MAX);
                     self.flusher_work.wait(state).unwrap_or_else(PoisonError::into_inner)
@@ -219,5 +219,14 @@ impl Coordinator {
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         !state.stopping
+    }
+}
+
+/// Poisons the log if the flusher panics, since records without a waiter rely on it.
+struct PanicGuard<'a>(&'a Coordinator);
+
+impl Drop for PanicGuard<'_> {
+    fn drop(&mut self) {
+        self.0.poison_after_panic();
     }
 }

@@ -2,23 +2,33 @@
 //! becomes the leader and writes the open batch for all waiters.
 //!
 //! [`group_commit`](crate::write::group_commit) decides what enters a batch,
-//! [`writer`](crate::write::writer) does the I/O. The leader owns the [`Writer`] and releases the
-//! lock while it writes, so records that arrive meanwhile enter the next batch.
+//! [`writer`](crate::write::writer) does the I/O. The leader holds the writer as a
+//! [`WriterLease`](lease::WriterLease) and releases the lock while it writes, so records that
+//! arrive meanwhile enter the next batch. At the end it returns the writer with an outcome, and
+//! [`publish`](Coordinator::publish) wakes every thread that the outcome concerns.
 //!
-//! | event | waits on it | notified by |
+//! | shared | waits on it | notified or stored by |
 //! |---|---|---|
-//! | `batch_done` | committers, by even or odd batch number | the leader, after each batch |
-//! | `room` | appends that find the open batch full | the leader, after each batch or new file |
-//! | `writer_idle` | exclusive users, and close | the leader, when it returns the writer |
-//! | `new_records` | followers in this process | the leader, after each batch |
-//! | `flusher_work` | the flusher | appends without a waiter; the leader; close |
-//! | `preallocator_work` | the preallocator | the leader; exclusive users; close |
+//! | `state`: mutex | every call | its holder; exclusive users hold it during I/O |
+//! | `batch_done`: event counts | committers, by even or odd batch | `publish`, without lock |
+//! | `room`: condvar | appends that find the open batch full | `publish`: a batch, new space |
+//! | `writer_idle`: condvar | exclusive users, and close | `publish`, always |
+//! | `new_records`: condvar | followers in this process | `publish`: a batch |
+//! | `flusher_work`: condvar | the flusher | `publish`; records without a waiter; close |
+//! | `preallocator_work`: condvar | the preallocator | the leader; exclusive users; close |
+//! | `wakers`, in the state | tasks that await tickets | `publish`, last |
+//! | `reached`: atomics | committers read it after `batch_done` | `publish`, before `batch_done` |
+//! | `open_batch_waiters`: atomic | the leader, in the commit delay | committers; the leader |
+//! | `truncation_count`: atomic | followers compare it | truncations |
 //!
-//! A failure, an exclusive operation and close notify every event except `preallocator_work`.
+//! A failure, an exclusive operation and close notify everything except `preallocator_work`.
 
+mod close;
 mod exclusive;
 mod leader;
+pub(crate) mod lease;
 mod local_readers;
+mod publish;
 
 use crate::base::deferred_delete::DeferredDelete;
 use crate::base::error::{Error, Result};
@@ -234,13 +244,16 @@ impl Coordinator {
             self.fork_guard.check()?;
             // With the writer idle, this thread makes room itself; otherwise it waits for the
             // leader.
-            state = match (state.take_writer(), admission) {
-                (Some(writer), Enqueued::NoRoom(size)) => self.make_room(state, writer, size)?,
-                (Some(writer), _) => {
-                    self.lead(state, writer, WaitFor::Durable);
+            state = match (self.lease(state), admission) {
+                (Ok(locked), Enqueued::NoRoom(size)) => {
+                    locked.make_room(size)?;
                     self.lock()
                 }
-                (None, _) => self.wait_for_room(state),
+                (Ok(locked), _) => {
+                    self.lead(locked, WaitFor::Durable);
+                    self.lock()
+                }
+                (Err(state), _) => self.wait_for_room(state),
             };
         }
     }
@@ -260,16 +273,16 @@ impl Coordinator {
                 return Ok(position.lsn);
             }
             state.commit.check()?;
-            if let Some(writer) = state.take_writer() {
-                let state = self.wait_for_group(state);
-                self.lead(state, writer, goal);
-            } else {
-                let event = self.batch_event(position.batch_seq);
-                let seen = event.epoch();
-                let spin_limit = state.commit_delay.spin_limit(self.cpu_count);
-                drop(state);
-                if !spin_limit.is_some_and(|limit| self.spin_wait((event, seen), limit)) {
-                    event.wait(seen);
+            match self.lease(state) {
+                Ok(locked) => self.lead(self.wait_for_group(locked), goal),
+                Err(state) => {
+                    let event = self.batch_event(position.batch_seq);
+                    let seen = event.epoch();
+                    let spin_limit = state.commit_delay.spin_limit(self.cpu_count);
+                    drop(state);
+                    if !spin_limit.is_some_and(|limit| self.spin_wait((event, seen), limit)) {
+                        event.wait(seen);
+                    }
                 }
             }
             if self.has_reached(position, goal) {
@@ -361,69 +374,6 @@ impl Coordinator {
         self.lock().counts
     }
 
-    /// Closes the log: writes all enqueued records, records the clean close, releases the file
-    /// lock.
-    pub(crate) fn close(self: &Arc<Self>) -> Result<()> {
-        if let Err(error) = self.fork_guard.check() {
-            self.release_in_child();
-            return Err(error);
-        }
-        let threads = {
-            let mut state = self.lock();
-            state.stopping = true;
-            self.flusher_work.notify_all();
-            self.preallocator_work.notify_all();
-            [state.background.take(), state.preallocation.thread.take()]
-        };
-        for thread in threads.into_iter().flatten() {
-            // A waker may drop the log on the flusher thread itself, which cannot join itself.
-            if thread.thread().id() != current().id() {
-                let _ = thread.join();
-            }
-        }
-        self.deferred_delete.drain();
-        let prepared = self.lock().preallocation.made.take();
-        let flushed = self.flush_all(WaitFor::Durable);
-        let mut state = self.lock();
-        // The owner of a ticket may be leading. A leader always returns the writer or panics.
-        while state.writer.is_none() && state.commit.check().is_ok() {
-            state = self.wait_for_writer(state);
-        }
-        let parity_flushes = Self::take_parity_flushes(&mut state);
-        if let Some(writer) = &mut state.writer {
-            writer.take_preallocated(prepared);
-            writer.parity_flushes.splice(..0, parity_flushes);
-        }
-        // A poisoned log writes nothing more. Repeating a failed manifest write would start with
-        // the one slot that is still valid.
-        let flushed = flushed.and_then(|last| state.commit.check().map(|()| last));
-        let closed = match (flushed, state.writer.take()) {
-            (Ok(_), Some(mut writer)) => {
-                drop(state);
-                let guard = PanicGuard(self);
-                let closed = writer.close();
-                drop(writer);
-                std::mem::forget(guard);
-                state = self.lock();
-                closed
-            }
-            (flushed, _) => flushed.map(drop),
-        };
-        state.commit.close();
-        self.wake_all(state);
-        closed
-    }
-
-    /// Closes a forked child's copies of the open files: its copy of the file lock would keep other
-    /// processes out. Nothing is written, and the parent keeps its own.
-    fn release_in_child(&self) {
-        // If a thread of the parent held the mutex or the writer at the fork, the copies stay open
-        // until this process exits.
-        if let Ok(mut state) = self.state.try_lock() {
-            drop(state.writer.take());
-        }
-    }
-
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         // Only assertions of `Commit` can panic under the lock, and then the leader's guard has
         // poisoned the log.
@@ -444,13 +394,6 @@ impl Coordinator {
         position.lsn.get() <= reached.load(Ordering::Acquire)
     }
 
-    /// Stores the durable and confirmed LSN for threads that do not take the lock.
-    fn publish(&self, state: &State) {
-        let [durable, confirmed] = &self.reached;
-        durable.store(lsn_or_zero(state.commit.durable()), Ordering::Release);
-        confirmed.store(lsn_or_zero(state.commit.confirmed()), Ordering::Release);
-    }
-
     #[cfg(test)]
     pub(crate) fn exclusive_waiters(&self) -> u32 {
         self.lock().exclusive_waiters
@@ -469,35 +412,12 @@ impl Coordinator {
         state
     }
 
-    fn wake_for_writer(&self, state: &State) {
-        if state.exclusive_waiters > 0 {
-            self.writer_idle.notify_all();
-        }
-    }
-
     /// Waits until the open batch takes records again.
     fn wait_for_room<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         state.room_waiters += 1;
         let mut state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
         state.room_waiters -= 1;
         state
-    }
-
-    fn wake_for_room(&self, state: &State) {
-        if state.room_waiters > 0 {
-            self.room.notify_all();
-        }
-    }
-
-    fn wake_all(&self, mut state: MutexGuard<'_, State>) {
-        let wakers = state.wakers.take_all();
-        self.batch_done.iter().for_each(EventCount::notify_all);
-        self.wake_for_room(&state);
-        self.flusher_work.notify_all();
-        self.writer_idle.notify_all();
-        self.new_records.notify_all();
-        drop(state);
-        wake(wakers);
     }
 
     /// When the flusher has something to do next, if at all.
@@ -508,23 +428,7 @@ impl Coordinator {
     }
 }
 
-/// Poisons the log if a thread panics that others rely on, so that none of them waits forever.
-pub(crate) struct PanicGuard<'a>(pub(crate) &'a Coordinator);
-
-impl Drop for PanicGuard<'_> {
-    fn drop(&mut self) {
-        let mut state = self.0.lock();
-        state.commit.fail(PANICKED);
-        self.0.wake_all(state);
-    }
-}
-
 impl State {
-    /// Takes the writer, if it is idle and no exclusive user waits for it.
-    pub(crate) fn take_writer(&mut self) -> Option<Box<Writer>> {
-        if self.exclusive_waiters > 0 { None } else { self.writer.take() }
-    }
-
     /// Refuses a call from within the failover hook.
     fn check_hook(&self) -> Result<()> {
         let is_in_hook = !self.in_hook.is_empty() && self.in_hook.contains(&current().id());

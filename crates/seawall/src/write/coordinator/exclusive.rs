@@ -2,11 +2,11 @@
 
 use crate::base::error::{Error, Result};
 use crate::base::options::Failover;
-use crate::base::sync::MutexGuard;
-use crate::write::coordinator::{Coordinator, PANICKED, State};
+use crate::write::coordinator::Coordinator;
+use crate::write::coordinator::lease::LockedLease;
+use crate::write::coordinator::publish::Outcome;
 use crate::write::group_commit::{Commit, WaitFor};
 use crate::write::writer::Writer;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, PoisonError};
 
 impl Coordinator {
@@ -22,71 +22,69 @@ impl Coordinator {
         act: impl FnOnce(&mut Writer, &mut Commit) -> Result<R>,
     ) -> Result<R> {
         self.lock_checked()?.check_hook()?;
+        self.exclusively(act)
+    }
+
+    /// Like [`with_exclusive_writer`](Self::with_exclusive_writer), also in the failover hook.
+    pub(super) fn exclusively<R>(
+        self: &Arc<Self>,
+        act: impl FnOnce(&mut Writer, &mut Commit) -> Result<R>,
+    ) -> Result<R> {
         let mut failovers = vec![];
-        let done = self.take_exclusive_writer(&mut failovers).and_then(|(state, writer)| {
-            // The lock stays held until the writer is returned, so no record is enqueued.
-            self.run_exclusive(state, writer, act)
-        });
+        // The lock stays held until the writer is returned, so no record is enqueued.
+        let done = self.lease_exclusively(&mut failovers).and_then(|locked| self.run(locked, act));
         self.report_failovers(&failovers);
         done
     }
 
     /// Takes the writer, with no open batch. The caller is next in line: only the batch in flight
     /// and the open batch are written before.
-    pub(super) fn take_exclusive_writer<'a>(
+    fn lease_exclusively<'a>(
         self: &'a Arc<Self>,
         failovers: &mut Vec<Failover>,
-    ) -> Result<(MutexGuard<'a, State>, Box<Writer>)> {
+    ) -> Result<LockedLease<'a>> {
         let mut state = self.lock_checked()?;
         state.exclusive_waiters += 1;
-        let writer = loop {
+        loop {
             if let Err(error) = state.commit.check() {
-                break Err(error);
+                state.exclusive_waiters -= 1;
+                return Err(error);
             }
-            state = match state.writer.take() {
-                Some(writer) if state.commit.has_open_batch() => {
-                    state.draining += 1;
-                    failovers.extend(self.write_open_batch(state, writer, WaitFor::Durable));
+            state = match self.lease_first(state) {
+                Ok(mut locked) if locked.state.commit.has_open_batch() => {
+                    locked.state.draining += 1;
+                    failovers.extend(self.write_open_batch(locked, WaitFor::Durable));
                     let mut state = self.lock();
                     state.draining -= 1;
                     state
                 }
-                Some(writer) => break Ok(writer),
-                None => self.writer_idle.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Ok(mut locked) => {
+                    locked.state.exclusive_waiters -= 1;
+                    return Ok(locked);
+                }
+                Err(state) => self.writer_idle.wait(state).unwrap_or_else(PoisonError::into_inner),
             };
-        };
-        state.exclusive_waiters -= 1;
-        writer.map(|writer| (state, writer))
+        }
     }
 
-    pub(super) fn run_exclusive<'a, R>(
-        self: &'a Arc<Self>,
-        mut state: MutexGuard<'a, State>,
-        mut writer: Box<Writer>,
+    fn run<R>(
+        self: &Arc<Self>,
+        mut locked: LockedLease<'_>,
         act: impl FnOnce(&mut Writer, &mut Commit) -> Result<R>,
     ) -> Result<R> {
-        let acted = catch_unwind(AssertUnwindSafe(|| act(&mut writer, &mut state.commit)));
-        let done = match acted {
-            Ok(done) => done,
-            Err(panic) => {
-                state.commit.fail(PANICKED);
-                self.wake_all(state);
-                resume_unwind(panic)
-            }
-        };
-        state.return_writer(writer);
-        self.request_deferred_deletes(&mut state);
-        self.publish(&state);
-        // How much of it came to pass is unknown: `Io` would promise that nothing did.
-        let done = done.map_err(|error| match error {
-            Error::Io { .. } | Error::Poisoned { .. } => {
+        let done = act(&mut locked.writer, &mut locked.state.commit);
+        self.request_deferred_deletes(&mut locked.state);
+        match done {
+            // How much of it came to pass is unknown: `Io` would promise that nothing did.
+            Err(error @ (Error::Io { .. } | Error::Poisoned { .. })) => {
                 let cause = error.cause();
-                state.commit.fail(&cause);
-                Error::Poisoned { cause: cause.into() }
+                locked.finish(Outcome::Failed(cause.clone()));
+                Err(Error::Poisoned { cause: cause.into() })
             }
-            refused => refused,
-        });
-        self.wake_all(state);
-        done
+            done => {
+                locked.finish(Outcome::Exclusive);
+                done
+            }
+        }
     }
 }

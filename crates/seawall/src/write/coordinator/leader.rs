@@ -1,11 +1,12 @@
-//! The leader: writes a batch or makes room for one with the lock released, then publishes the
-//! outcome and wakes the waiters.
+//! The leader: writes a batch, or makes room for one, with the lock released.
 
 use crate::base::error::{Error, Result};
 use crate::base::event_count::EventCount;
 use crate::base::options::Failover;
-use crate::base::sync::{MutexGuard, Ordering, yield_now};
-use crate::write::coordinator::{Coordinator, PanicGuard, State, wake};
+use crate::base::sync::{Ordering, yield_now};
+use crate::write::coordinator::Coordinator;
+use crate::write::coordinator::lease::LockedLease;
+use crate::write::coordinator::publish::{DurableBatch, Outcome};
 use crate::write::group_commit::{TakenBatch, WaitFor};
 use crate::write::writer::Writer;
 use seawall_format::Level;
@@ -21,14 +22,10 @@ const SPINS_MAX: u32 = if cfg!(seawall_scheduled) { 2 } else { 10_000 };
 impl Coordinator {
     /// Commit delay: waits briefly, with the lock released and the writer in hand, for other
     /// committers to join the batch.
-    pub(crate) fn wait_for_group<'a>(
-        &'a self,
-        mut state: MutexGuard<'a, State>,
-    ) -> MutexGuard<'a, State> {
-        let Some(next_delay) = state.commit_delay.next_delay() else { return state };
-        let before = state.commit_delay.waiters();
-        drop(state);
-        let guard = PanicGuard(self);
+    pub(crate) fn wait_for_group<'a>(&self, mut locked: LockedLease<'a>) -> LockedLease<'a> {
+        let Some(next_delay) = locked.state.commit_delay.next_delay() else { return locked };
+        let before = locked.state.commit_delay.waiters();
+        let writer = locked.unlock();
         let (begin, mut open_batch_waiters, mut idle) = (self.clock.now(), before, 0);
         while open_batch_waiters < next_delay.target_waiters && idle < YIELDS_MAX {
             if self.clock.now().saturating_sub(begin) > next_delay.max_wait {
@@ -41,10 +38,9 @@ impl Coordinator {
             );
             idle = if open_batch_waiters == seen { idle + 1 } else { 0 };
         }
-        std::mem::forget(guard);
-        let mut state = self.lock();
-        state.commit_delay.wait_finished(before);
-        state
+        let mut locked = writer.lock();
+        locked.state.commit_delay.wait_finished(before);
+        locked
     }
 
     /// Spins, yielding, until `event` is notified or `limit` has passed. Returns whether it was
@@ -64,13 +60,8 @@ impl Coordinator {
     }
 
     /// Writes the open batch with the lock released, then publishes the outcome.
-    pub(crate) fn lead(
-        self: &Arc<Self>,
-        state: MutexGuard<'_, State>,
-        writer: Box<Writer>,
-        goal: WaitFor,
-    ) {
-        let failovers = self.write_open_batch(state, writer, goal);
+    pub(crate) fn lead(self: &Arc<Self>, locked: LockedLease<'_>, goal: WaitFor) {
+        let failovers = self.write_open_batch(locked, goal);
         self.report_failovers(&failovers);
     }
 
@@ -78,129 +69,73 @@ impl Coordinator {
     #[must_use]
     pub(super) fn write_open_batch(
         self: &Arc<Self>,
-        mut state: MutexGuard<'_, State>,
-        mut writer: Box<Writer>,
+        mut locked: LockedLease<'_>,
         goal: WaitFor,
     ) -> Vec<Failover> {
-        let batch = state.commit.take();
-        state.commit_delay.batch_taken();
+        let batch = locked.state.commit.take();
+        locked.state.commit_delay.batch_taken();
         self.open_batch_waiters.store(0, Ordering::Relaxed);
         let begin = self.clock.now();
         let mark = goal == WaitFor::Confirmed || self.level == Level::Confirmed;
-        let preallocation = state.preallocation.made.take();
-        drop(state);
-        let guard = PanicGuard(self);
+        let preallocation = locked.state.preallocation.made.take();
+        let mut writer = locked.unlock();
         writer.take_preallocated(preallocation);
         let is_idle = batch.is_none();
-        let mut outcome = Ok(None);
-        if let Some(TakenBatch { bytes, count, batch_seq }) = batch {
-            outcome = writer.write(bytes, count).map(|buffer| Some((batch_seq, count, buffer)));
-        }
-        if mark && outcome.is_ok() {
-            let marked = writer.mark();
-            outcome = outcome.and_then(|written| marked.map(|()| written));
-        }
+        let outcome = write_batch(&mut writer, batch, mark);
+        let is_durable = matches!(outcome, Outcome::Durable { .. });
         // Without a batch, the log is idle or a caller waits for confirmation: complete the parity.
-        writer.update_parity(is_idle && outcome.is_ok(), !self.preallocate);
-        std::mem::forget(guard);
-        let mut state = self.lock();
+        writer.update_parity(is_idle && is_durable, !self.preallocate);
+        let mut locked = writer.lock();
+        let LockedLease { state, writer } = &mut locked;
         state.commit_delay.batch_completed(self.clock.now().saturating_sub(begin));
-        self.request_preallocation(&mut state, &writer);
-        self.hand_over_parity(&mut state, &mut writer);
-        self.request_deferred_deletes(&mut state);
+        self.request_preallocation(state, writer);
+        self.hand_over_parity(state, writer);
+        self.request_deferred_deletes(state);
         let failovers = std::mem::take(&mut writer.failovers);
-        state.return_writer(writer);
-        self.wake_for_writer(&state);
-        let written = match outcome {
-            Ok(written) => written,
-            Err(error) => {
-                state.commit.fail(&error.cause());
-                self.wake_all(state);
-                return failovers;
-            }
-        };
-        let batch_seq = written.as_ref().map(|written| written.0);
-        self.complete_batch(&mut state, written, mark);
-        let goal = if mark { WaitFor::Confirmed } else { WaitFor::Durable };
-        let State { wakers, commit, .. } = &mut *state;
-        let wakers = wakers.take(|position| commit.reached(position, goal));
-        drop(state);
-        // Waiters take the lock for their next record as soon as they wake, so it is released
-        // first.
-        match batch_seq {
-            // A mark also confirms older batches, whose waiters may wait on either event. Not at
-            // level `Confirmed`: there each batch has its own mark.
-            Some(batch_seq) if !mark || self.level == Level::Confirmed => {
-                // One waiter of the next batch leads it. It goes first, because waking many takes
-                // long.
-                self.batch_event(batch_seq + 1).notify_one();
-                self.batch_event(batch_seq).notify_all();
-            }
-            _ => self.batch_done.iter().for_each(EventCount::notify_all),
-        }
-        wake(wakers);
+        locked.finish(outcome);
         failovers
     }
+}
 
+impl LockedLease<'_> {
     /// Makes sure that a batch of `size` bytes has space on the device, with the lock released.
-    pub(super) fn make_room<'a>(
-        self: &'a Arc<Self>,
-        mut state: MutexGuard<'a, State>,
-        mut writer: Box<Writer>,
-        size: u64,
-    ) -> Result<MutexGuard<'a, State>> {
-        let preallocation = state.preallocation.made.take();
+    pub(crate) fn make_room(mut self, size: u64) -> Result<()> {
+        let preallocation = self.state.preallocation.made.take();
         // Records of the open batch may need the smaller segment, so it stays until a larger one
         // exists. Without such records it goes first: its space may be all that is left.
-        let is_spare_free = state.commit.release_spare();
-        drop(state);
-        let guard = PanicGuard(self);
+        let is_spare_free = self.state.commit.release_spare();
+        let mut writer = self.unlock();
         writer.take_preallocated(preallocation);
         let is_large = writer.room().spare >= size;
         if is_spare_free && !is_large {
             writer.discard_spare();
         }
         let made = if is_large { Ok(()) } else { writer.make_room(size) };
-        std::mem::forget(guard);
-        let mut state = self.lock();
-        state.return_writer(writer);
-        self.wake_for_writer(&state);
-        self.wake_for_room(&state);
-        // The waiters of the open batch found no writer meanwhile. Wake them so that one leads it:
-        // this thread may return an error.
-        self.batch_done.iter().for_each(EventCount::notify_all);
-        if state.wants_writer {
-            self.flusher_work.notify_all();
-        }
-        match made {
-            Ok(()) => Ok(state),
-            Err(source) if is_full(&source) => Err(Error::DiskFull { source }),
-            Err(source) => Err(Error::io_in("create a file for the next segment")(source)),
-        }
-    }
-
-    fn complete_batch(self: &Arc<Self>, state: &mut State, written: Option<Written>, marked: bool) {
-        if let Some((_, count, buffer)) = written {
-            state.commit.complete(count, buffer, self.clock.now());
-        }
-        if marked {
-            state.commit.confirm();
-        }
-        self.publish(state);
-        if state.followers > 0 {
-            self.new_records.notify_all();
-        }
-        self.wake_for_room(state);
-        if state.wants_writer {
-            self.flusher_work.notify_all();
-        } else if self.next_due(state).is_some() {
-            self.wake_background(state);
-        }
+        writer.lock().finish(Outcome::Room);
+        made.map_err(|source| {
+            if is_full(&source) {
+                Error::DiskFull { source }
+            } else {
+                Error::io_in("create a file for the next segment")(source)
+            }
+        })
     }
 }
 
-/// Number of a durable batch, its record count, and a buffer for reuse.
-type Written = (u64, u32, Vec<u8>);
+/// Writes `batch`, if there is one, and a mark if it is wanted.
+fn write_batch(writer: &mut Writer, batch: Option<TakenBatch>, mark: bool) -> Outcome {
+    let mut written = None;
+    if let Some(TakenBatch { bytes, count, batch_seq }) = batch {
+        match writer.write(bytes, count) {
+            Ok(buffer) => written = Some(DurableBatch { batch_seq, count, buffer }),
+            Err(error) => return Outcome::Failed(error.cause()),
+        }
+    }
+    if mark && let Err(error) = writer.mark() {
+        return Outcome::Failed(error.cause());
+    }
+    Outcome::Durable { batch: written, is_marked: mark }
+}
 
 /// Whether `error` is one of the ways in which a device reports that it is full.
 fn is_full(error: &io::Error) -> bool {

@@ -1,0 +1,114 @@
+//! Ownership of the writer: a thread takes it out of the state, uses it, and returns it together
+//! with the outcome.
+
+use crate::base::error::Result;
+use crate::base::sync::MutexGuard;
+use crate::write::coordinator::publish::Outcome;
+use crate::write::coordinator::{Coordinator, State};
+use crate::write::writer::Writer;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+/// The writer, held without the lock.
+///
+/// Dropping the lease poisons the log and wakes all waiters: the thread panicked while it was
+/// writing, and nothing is known of the batch. [`LockedLease::finish`] and [`close`](Self::close)
+/// end it properly.
+pub(crate) struct WriterLease<'a> {
+    coordinator: &'a Arc<Coordinator>,
+    /// `None` once the lease has ended properly.
+    writer: Option<Box<Writer>>,
+}
+
+/// The writer and the lock.
+///
+/// The order of the fields matters in a panic: the lock is released first, since a dropped lease
+/// takes it.
+pub(crate) struct LockedLease<'a> {
+    pub(crate) state: MutexGuard<'a, State>,
+    pub(crate) writer: WriterLease<'a>,
+}
+
+impl Coordinator {
+    /// Takes the writer to lead a batch. Returns the lock if the writer is in use, or an exclusive
+    /// user waits for it.
+    pub(crate) fn lease<'a>(
+        self: &'a Arc<Self>,
+        state: MutexGuard<'a, State>,
+    ) -> Result<LockedLease<'a>, MutexGuard<'a, State>> {
+        if state.exclusive_waiters > 0 { Err(state) } else { self.lease_first(state) }
+    }
+
+    /// Takes the writer ahead of threads that wait for exclusive use.
+    pub(super) fn lease_first<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, State>,
+    ) -> Result<LockedLease<'a>, MutexGuard<'a, State>> {
+        match state.writer.take() {
+            Some(writer) => {
+                let writer = WriterLease { coordinator: self, writer: Some(writer) };
+                Ok(LockedLease { state, writer })
+            }
+            None => Err(state),
+        }
+    }
+}
+
+impl<'a> WriterLease<'a> {
+    /// Takes the lock.
+    pub(super) fn lock(self) -> LockedLease<'a> {
+        LockedLease { state: self.coordinator.lock(), writer: self }
+    }
+
+    /// Closes the log cleanly, and releases its files and the file lock.
+    pub(super) fn close(mut self) -> Result<()> {
+        let closed = (*self).close();
+        self.release();
+        closed
+    }
+
+    /// Releases the files and the file lock without writing anything.
+    pub(super) fn release(mut self) {
+        drop(self.writer.take());
+    }
+}
+
+impl<'a> LockedLease<'a> {
+    /// Releases the lock and keeps the writer.
+    pub(super) fn unlock(self) -> WriterLease<'a> {
+        let Self { state, writer } = self;
+        drop(state);
+        writer
+    }
+
+    /// Returns the writer, publishes the outcome, and releases the lock.
+    pub(super) fn finish(mut self, outcome: Outcome) {
+        let writer = self.writer.writer.take().expect(HELD);
+        self.state.return_writer(writer);
+        self.writer.coordinator.publish(self.state, outcome);
+    }
+}
+
+impl Drop for WriterLease<'_> {
+    fn drop(&mut self) {
+        if self.writer.is_some() {
+            self.coordinator.poison_after_panic();
+        }
+    }
+}
+
+const HELD: &str = "a lease holds the writer until it ends";
+
+impl Deref for WriterLease<'_> {
+    type Target = Writer;
+
+    fn deref(&self) -> &Writer {
+        self.writer.as_ref().expect(HELD)
+    }
+}
+
+impl DerefMut for WriterLease<'_> {
+    fn deref_mut(&mut self) -> &mut Writer {
+        self.writer.as_mut().expect(HELD)
+    }
+}
