@@ -1,11 +1,12 @@
-//! A small engine: tables with a catalog over any store, with Seawall as its log.
+//! A small storage engine: tables with a catalog over any store, with Seawall as its log.
 //!
-//! Each change is logged before it is done. Those of a transaction reach the store when the record
-//! of its commit is durable, in one batch with the number of that record; so the store, whatever it
-//! lost in a crash, knows what it lacks, and [`Engine::open`] replays that and no more.
+//! Each change is logged before it is applied. When the record of a commit is durable, the changes
+//! of the transaction are written to the store in one batch, together with the LSN of that record.
+//! So a store that lost its newest batches in a crash knows which transactions it lacks, and
+//! [`Engine::open`] replays exactly those.
 //!
-//! No two open transactions change the same row; what others read is what was committed. Commits go
-//! one after the other, each with a sync of its own.
+//! Two open transactions cannot change the same row. Other transactions see only committed rows.
+//! Commits are serialized, each with its own sync.
 
 #![forbid(unsafe_code)]
 
@@ -22,7 +23,7 @@ use std::io::Write as Output;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The table of tables: a row for each, by name.
+/// The table that lists the tables, with a row for each.
 const CATALOG: &str = "";
 
 /// Tables over the store `S`.
@@ -38,50 +39,51 @@ pub struct Engine<S> {
 struct State {
     open: BTreeMap<TxId, Open>,
     begun: u64,
-    /// A record or a batch failed, and what became of it is known only after the next open.
+    /// A record or a batch failed. Only the next open shows what became of it.
     is_broken: bool,
 }
 
-/// Its table and its key.
+/// A table and a key.
 type Row = (String, Vec<u8>);
 
-/// A transaction that has not ended.
+/// An open transaction.
 #[derive(Debug)]
 struct Open {
     begin: Lsn,
-    /// What it changes: the record, and the new value; none for a row that goes.
+    /// Its changes: the record, and the new value or `None` for a deleted row.
     rows: BTreeMap<Row, (Lsn, Option<Vec<u8>>)>,
 }
 
-/// What the engine does not do, and why.
+/// The errors of the engine.
 #[derive(Debug)]
 pub enum Error {
-    /// The table is not there.
+    /// The table does not exist.
     NoTable(String),
-    /// The table is there already, or its name cannot be one.
+    /// The table already exists, or its name is invalid.
     TableExists(String),
-    /// The row is there already.
+    /// The row already exists.
     RowExists,
-    /// The row is not there.
+    /// The row does not exist.
     NoRow,
-    /// Another transaction, which is open, changes this row.
+    /// Another open transaction has changed this row.
     Conflict(TxId),
-    /// What the row has cannot be changed like this.
+    /// The row's value does not permit this operation.
     Value(String),
-    /// The log failed: open the engine again.
+    /// The log failed. Open the engine again.
     Log(seawall::Error),
-    /// The store failed: open the engine again.
+    /// The store failed. Open the engine again.
     Store(StoreError),
-    /// The store cannot be brought back.
+    /// The replay failed.
     Replay(seawall_replay::Error),
-    /// Something failed before: open the engine again.
+    /// An earlier operation failed. Open the engine again.
     Broken,
 }
 
 type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl<S: Store> Engine<S> {
-    /// Opens the log in the folder `path`, or makes one, and brings `store` to where the log is.
+    /// Opens the log in the directory `path`, creates it if it is missing, and brings `store` up to
+    /// date.
     ///
     /// # Errors
     ///
@@ -91,7 +93,7 @@ impl<S: Store> Engine<S> {
         Self::recover(log, &LogReader::open(&path)?, store)
     }
 
-    /// The same for a log on another kind of storage.
+    /// Opens a log on another kind of storage.
     ///
     /// # Errors
     ///
@@ -101,8 +103,8 @@ impl<S: Store> Engine<S> {
         Self::recover(log, &LogReader::open_in(disk.clone())?, store)
     }
 
-    /// Opening the log has judged what a crash left of it. What the store lacks comes through a
-    /// reader, so that nothing can be logged by replaying it.
+    /// Opening the log has already repaired its tail. The replay uses a reader, so it cannot
+    /// append.
     fn recover(
         log: Log<Operation, Upgraded>,
         reader: &LogReader<Operation, Upgraded>,
@@ -112,17 +114,17 @@ impl<S: Store> Engine<S> {
         Ok(Self { log, store, state: Mutex::default(), recovered })
     }
 
-    /// What was replayed when it was opened.
+    /// Returns the report of the replay at open.
     pub fn recovered(&self) -> &Report {
         &self.recovered
     }
 
-    /// The store, to read from.
+    /// Returns the store, for reading.
     pub fn store(&self) -> &S {
         &self.store
     }
 
-    /// What was committed last for this row.
+    /// Returns the last committed value of this row.
     ///
     /// # Errors
     ///
@@ -132,7 +134,7 @@ impl<S: Store> Engine<S> {
         Ok(self.store.get(table, key)?)
     }
 
-    /// What was said of a table when it was created; `None` if it is not there.
+    /// Returns the definition of a table; `None` if the table does not exist.
     ///
     /// # Errors
     ///
@@ -141,7 +143,7 @@ impl<S: Store> Engine<S> {
         Ok(self.store.get(CATALOG, table.as_bytes())?)
     }
 
-    /// Creates a table: a transaction of its own, in one record.
+    /// Creates a table, as a transaction of its own in one record.
     ///
     /// # Errors
     ///
@@ -167,7 +169,7 @@ impl<S: Store> Engine<S> {
     /// [`Error::Log`], [`Error::Broken`].
     pub fn begin(&self) -> Result<Transaction<'_, S>> {
         let mut state = self.state()?;
-        // From one again after each open: what was under way before has ended with that.
+        // Restarts at one after each open: transactions from before the crash have ended.
         state.begun += 1;
         let id = TxId(state.begun);
         let begin = self.log.submit(&Operation::Begin(id))?.lsn();
@@ -180,32 +182,34 @@ impl<S: Store> Engine<S> {
         if state.is_broken { Err(Error::Broken) } else { Ok(state) }
     }
 
-    /// Logs what decides, and waits until that and all before it is durable.
+    /// Logs the operation and waits until it and all records before it are durable.
     fn durable(&self, state: &mut State, operation: &Operation) -> Result<Lsn> {
         let appended = self.log.append(operation);
         state.is_broken |= appended.is_err();
         Ok(appended?)
     }
 
-    /// Does what is durable in the log. Called in the order of commits, under the lock.
+    /// Applies a transaction that is durable in the log. Called in commit order, with the lock
+    /// held.
     fn apply(&self, state: &mut State, lsn: Lsn, writes: Vec<Write>) -> Result<Lsn> {
-        // Who replays behind this commit needs the transactions that are open from their begin.
+        // A replay after this commit must read the begins of all open transactions.
         let restart = state.open.values().map(|open| open.begin).fold(lsn.next(), Lsn::min);
         let written = self.write(lsn, restart, writes);
-        // The next one may not go in without this one.
+        // Later transactions must not be applied without this one.
         state.is_broken |= written.is_err();
         written?;
         Ok(lsn)
     }
 
-    /// Writes what the commit `lsn` does, and with it which record of which log that is.
+    /// Writes the changes of the commit `lsn`, with a watermark that identifies the log and the
+    /// record.
     fn write(&self, lsn: Lsn, restart: Lsn, writes: Vec<Write>) -> Result<()> {
         let mark = Watermark::new(self.log.id(), self.log.record_id(lsn)?, restart);
         Ok(self.store.write(&Batch { writes, watermarks: vec![(0, mark)] })?)
     }
 }
 
-/// A transaction that is open. Dropped without a commit it is aborted.
+/// An open transaction. Dropping it without a commit aborts it.
 #[derive(Debug)]
 pub struct Transaction<'a, S: Store> {
     engine: &'a Engine<S>,
@@ -213,7 +217,7 @@ pub struct Transaction<'a, S: Store> {
 }
 
 impl<S: Store> Transaction<'_, S> {
-    /// The row as this transaction sees it.
+    /// Returns the row as this transaction sees it.
     ///
     /// # Errors
     ///
@@ -223,7 +227,7 @@ impl<S: Store> Transaction<'_, S> {
         self.value(&state, table, key)
     }
 
-    /// Puts a row that is not there.
+    /// Inserts a new row.
     ///
     /// # Errors
     ///
@@ -235,7 +239,7 @@ impl<S: Store> Transaction<'_, S> {
         })
     }
 
-    /// Gives a row that is there another value.
+    /// Replaces the value of a row.
     ///
     /// # Errors
     ///
@@ -245,7 +249,7 @@ impl<S: Store> Transaction<'_, S> {
         self.change(Change::put(table, key, value), new)
     }
 
-    /// Adds to a number of 64 bits; logged as what it does, and not as what comes of it.
+    /// Adds to a 64-bit number. Logs the operation, not its result.
     ///
     /// # Errors
     ///
@@ -258,7 +262,7 @@ impl<S: Store> Transaction<'_, S> {
         })
     }
 
-    /// Removes a row that is there.
+    /// Deletes a row.
     ///
     /// # Errors
     ///
@@ -267,17 +271,18 @@ impl<S: Store> Transaction<'_, S> {
         self.change(Change::delete(table, key), |has| has.map(|_| None).ok_or(Error::NoRow))
     }
 
-    /// Commits, and returns the number of the record when that is durable and the store has it.
+    /// Commits. Returns the LSN of the commit when it is durable and the store has the changes.
     ///
     /// # Errors
     ///
-    /// [`Error::Log`]: whether it was committed is known after the next open. [`Error::Store`]: it
-    /// was, and the next open brings it to the store. [`Error::Broken`]: it was not.
+    /// After [`Error::Log`], only the next open shows whether the transaction was committed. After
+    /// [`Error::Store`] it is committed, and the next open applies it. After [`Error::Broken`] it
+    /// is not committed.
     pub fn commit(self) -> Result<Lsn> {
         let mut state = self.engine.state()?;
         let lsn = self.engine.durable(&mut state, &Operation::Commit(self.id))?;
         let rows = state.open.remove(&self.id).map(|open| open.rows).unwrap_or_default();
-        // By table and key, and each key once, as a store wants them.
+        // Sorted by table and key, one write per key, as a store requires.
         let writes = rows.into_iter().map(|((table, key), (lsn, value))| match value {
             Some(value) => Write { lsn, table, edit: Edit::Put { key, value } },
             None => Write { lsn, table, edit: Edit::Delete { key } },
@@ -285,12 +290,12 @@ impl<S: Store> Transaction<'_, S> {
         self.engine.apply(&mut state, lsn, writes.collect())
     }
 
-    /// Aborts: nothing that it changed was ever in the store.
+    /// Aborts. The store has never seen the changes.
     pub fn abort(self) {
         drop(self);
     }
 
-    /// Checks that a row may be changed, logs the change, and notes what the row has then.
+    /// Checks that the row may be changed, logs the change, and records the new value.
     fn change(
         &self,
         change: Change,
@@ -303,7 +308,7 @@ impl<S: Store> Transaction<'_, S> {
             return Err(Error::Conflict(*other));
         }
         let value = new(self.value(&state, &row.0, &row.1)?.as_deref())?;
-        // It need not be durable yet: the commit behind it will be, and is nothing without it.
+        // No sync needed: the commit will follow it, and without the commit it has no effect.
         let lsn = self.engine.log.submit(&Operation::Change(self.id, change))?.lsn();
         if let Some(open) = state.open.get_mut(&self.id) {
             open.rows.insert(row, (lsn, value));
@@ -324,7 +329,7 @@ impl<S: Store> Drop for Transaction<'_, S> {
     fn drop(&mut self) {
         let Ok(mut state) = self.engine.state() else { return };
         if state.open.remove(&self.id).is_some() {
-            // Without this record it is one that never ended, which comes to the same.
+            // If this record is lost, the transaction counts as unfinished, with the same effect.
             let _ = self.engine.log.submit(&Operation::Abort(self.id));
         }
     }
@@ -361,14 +366,14 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// What a demonstration may fail with.
+/// The error of a demonstration.
 pub type Any = Box<dyn std::error::Error>;
 
-/// Opens a bank, pays, stops in the middle of paying again, and comes back.
+/// Opens a bank, makes a payment, stops in the middle of a second one, and recovers.
 ///
 /// # Errors
 ///
-/// The log, the store or the output fails.
+/// The log, the store or the output failed.
 pub fn demonstrate<S: Store>(
     log: &Path,
     open_store: impl Fn() -> std::result::Result<S, Any>,
@@ -382,7 +387,7 @@ pub fn demonstrate<S: Store>(
     opening.commit()?;
     let lsn = pay(&bank)?.commit()?;
     writeln!(out, "ada paid bob 1.00 in record {lsn}")?;
-    // As if the process stopped here: nobody says what is to become of this one.
+    // Simulates a crash: the transaction neither commits nor aborts.
     std::mem::forget(pay(&bank)?);
     drop(bank);
 

@@ -1,17 +1,15 @@
-//! A week of earthquakes as it became known, in a log with dumps: killed again and again, and the
-//! same in the end.
+//! A week of earthquakes in a log with dumps: killed several times, and still with the same result.
 //!
-//! `earthquakes.jsonl`, in `crates/seawall-cli/data`, has each event once, with its final values.
-//! They are taken apart into the two things that happened: a *report* at `time`, and a *revision*
-//! at `updated`, when the event got its final values. What the first report said of strength, place
-//! and depth is not in the file, and nothing is made up for it: a report holds the event's id, the
-//! network that reported it, and its time. All reports and revisions are merged in the order of
-//! their times.
+//! Each line of `crates/seawall-cli/data/earthquakes.jsonl` has the final values of one event. The
+//! example derives two log records from it: a *report* at `time`, and a *revision* at `updated`,
+//! when the event got its final values. The file does not have the first report's magnitude, place
+//! and depth, so a report holds only the event's id, the network that reported it, and its time.
+//! All reports and revisions are merged in order of time.
 //!
 //! ```text
-//! cargo run -p seawall-replay --example quakes                        # the whole story
+//! cargo run -p seawall-replay --example quakes                        # all runs in one go
 //! cargo run -p seawall-replay --example quakes -- FOLDER --stop-after 700
-//! cargo run -p seawall-replay --example quakes -- FOLDER              # goes on, to the end
+//! cargo run -p seawall-replay --example quakes -- FOLDER              # continues to the end
 //! ```
 
 #![forbid(unsafe_code)]
@@ -27,15 +25,15 @@ use std::process::Command;
 
 const LINES: &str = include_str!("../../seawall-cli/data/earthquakes.jsonl");
 
-/// A dump after so many events.
+/// A dump is taken after this number of events.
 pub const DUMP_EVERY: u64 = 500;
 
-/// How far each of the processes gets before it dies: further than a dump, and not as far.
+/// The new events that each process appends before it dies: more and fewer than a dump needs.
 const STOPS: [&str; 4] = ["700", "120", "1100", "499"];
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// What the file says of an event, as far as it is used here.
+/// The fields of a line that the example uses.
 #[derive(Deserialize)]
 struct Line {
     id: String,
@@ -49,30 +47,30 @@ struct Line {
     status: String,
 }
 
-/// What happens, and is written down.
+/// A log record.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Event {
-    /// An earthquake becomes known.
+    /// The first report of an earthquake.
     Report {
-        /// Of the event.
+        /// The event's id.
         id: String,
-        /// Who reported it.
+        /// The network that reported it.
         net: String,
-        /// When it was, in milliseconds since 1970.
+        /// The time of the earthquake, in milliseconds since 1970.
         time: u64,
     },
-    /// It gets the values that it has today.
+    /// The final values of an earthquake.
     Revision {
-        /// Of the event.
+        /// The event's id.
         id: String,
-        /// When it was revised.
+        /// The time of the revision, in milliseconds since 1970.
         updated: u64,
-        /// What is known since.
+        /// The final values.
         values: Values,
     },
 }
 
-/// What a revision knows.
+/// The values in a revision.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Values {
     magnitude: f64,
@@ -82,12 +80,12 @@ pub struct Values {
     status: String,
 }
 
-/// The state: it is in memory alone, and the log and the dumps bring it back.
+/// The state. It is only in memory, and is restored from the log and the dumps.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Week {
     quakes: BTreeMap<String, Quake>,
     networks: BTreeMap<String, Network>,
-    /// The strongest one that is known, with its magnitude.
+    /// The strongest earthquake, with its magnitude.
     strongest: Option<(String, f64)>,
 }
 
@@ -102,28 +100,28 @@ struct Quake {
 struct Network {
     reports: u64,
     revisions: u64,
-    /// The energy set free, in joules, by Gutenberg and Richter: 10^(4.8 + 1.5 M).
+    /// The radiated energy in joules, by Gutenberg and Richter: 10^(4.8 + 1.5 M).
     joules: f64,
 }
 
-/// What a run found and did.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
-    /// Up to which event the dump held that was found.
+    /// The last event in the dump that was used.
     pub dump: Option<Lsn>,
-    /// How many records behind it were read.
+    /// The number of records read after the dump.
     pub tail: u64,
-    /// How many events were new.
+    /// The number of events appended.
     pub appended: u64,
-    /// The state in the end.
+    /// The final state.
     pub week: Week,
 }
 
-/// The reports and revisions, in the order in which they happened.
+/// Returns the reports and revisions in order of time.
 ///
 /// # Errors
 ///
-/// A line of the file is not as it should be.
+/// A line of the file is invalid.
 pub fn events() -> Outcome<Vec<Event>> {
     let mut events = vec![];
     for line in LINES.lines() {
@@ -134,17 +132,17 @@ pub fn events() -> Outcome<Vec<Event>> {
         let values = Values { magnitude, magnitude_type, place, depth_km, status };
         events.push((updated, Event::Revision { id, updated, values }));
     }
-    // Stable: a report stands before a revision of the same millisecond, as in the file.
+    // A stable sort: a report stays before a revision of the same millisecond, as in the file.
     events.sort_by_key(|(at, _)| *at);
     Ok(events.into_iter().map(|(_, event)| event).collect())
 }
 
 impl Week {
-    /// Takes an event into account.
+    /// Applies an event.
     ///
     /// # Errors
     ///
-    /// It was there before, or is a revision of nothing: each comes once and in order.
+    /// The event was applied before, or is a revision without a report.
     pub fn apply(&mut self, event: Event) -> Result<(), String> {
         match event {
             Event::Report { id, net, time } => {
@@ -174,22 +172,23 @@ impl Week {
         Ok(())
     }
 
-    /// A number that differs where anything in the state does: FNV-1a over its JSON.
+    /// Returns a checksum of the state: FNV-1a over its JSON.
     ///
     /// # Errors
     ///
-    /// None in practice: every state can be written as JSON.
+    /// The state cannot be encoded as JSON; this does not happen in practice.
     pub fn digest(&self) -> Outcome<u64> {
         let step = |digest: u64, byte: u8| (digest ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
         Ok(serde_json::to_vec(self)?.into_iter().fold(0xcbf2_9ce4_8422_2325, step))
     }
 }
 
-/// Brings the state back and goes on where the log ends, to the end or until `stop` says so.
+/// Restores the state and appends the events after the log's last one, until the end or until
+/// `stop` returns true.
 ///
 /// # Errors
 ///
-/// Those of the log and of the dumps.
+/// The errors of the log and the dumps.
 pub fn run(
     log: &Log<Event>,
     dumps: Snapshots<Week>,
@@ -216,14 +215,14 @@ pub fn run(
     Ok(run)
 }
 
-/// The log first, then the state.
+/// Appends to the log first, then changes the state.
 fn append(log: &Log<Event>, week: &mut Week, event: Event) -> Outcome<Lsn> {
     let lsn = log.append(&event)?;
     week.apply(event)?;
     Ok(lsn)
 }
 
-/// Runs in a folder, and says what came of it; `stop_after` so many new events the process dies.
+/// Runs in a directory and prints the result. After `stop_after` new events the process exits.
 fn run_in(folder: &Path, stop_after: Option<u64>) -> Outcome<Run> {
     if !folder.is_dir() {
         std::fs::create_dir(folder)?;
@@ -250,7 +249,8 @@ fn tell(run: &Run) -> Outcome<()> {
     Ok(())
 }
 
-/// Processes that die one after the other, one that does not, and one that is left in peace.
+/// Runs processes that die one after the other and one that finishes, then one without
+/// interruption.
 fn story() -> Outcome<()> {
     let folder = std::env::temp_dir().join(format!("seawall-quakes-{}", std::process::id()));
     std::fs::create_dir(&folder)?;

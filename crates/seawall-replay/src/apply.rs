@@ -1,4 +1,5 @@
-//! Committed changes dealt out by key to partitions, folded into batches and written.
+//! Applies committed changes: distributes them by key to partitions, folds them into batches and
+//! writes the batches.
 
 pub(crate) mod batch_size;
 pub(crate) mod fold;

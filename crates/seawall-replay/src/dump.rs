@@ -1,5 +1,5 @@
-//! The bytes of a dump: a header, chunks that are checked before they are decoded, an end.
-//! format.md section 13.2.
+//! The bytes of a dump: a header, checksummed chunks, and an end marker. See format.md, section
+//! 13.2.
 
 pub(crate) mod reading;
 pub(crate) mod writing;
@@ -8,39 +8,39 @@ use seawall::Lsn;
 use seawall_format::{Epoch, Field, LogId, Offset, Salt, Table};
 use std::{fmt, io};
 
-/// What a dump is called by the program that takes it, and the number of its form.
+/// The type name that the program gives its dumps, and the schema number of the state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
     pub(crate) name: String,
     pub(crate) schema: u32,
 }
 
-/// The longest name of a kind, in bytes.
+/// The longest type name, in bytes.
 pub(crate) const NAME_MAX: usize = 64;
 
-/// The payload of a chunk, in bytes.
+/// The maximum payload of a chunk, in bytes.
 pub(crate) const CHUNK: u32 = 65_536;
 
-/// The log that a dump belongs to, and the record that its state ends with.
+/// The log that a dump belongs to, and the last record that its state includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) log: LogId,
-    /// That record's time and checksum; both 0 where the log could not give the record any more.
+    /// The time and checksum of that record; both 0 if the log could no longer read it.
     pub(crate) time_us: u64,
     pub(crate) crc: u32,
 }
 
 impl Owner {
-    /// Whether it says which record that is.
+    /// Returns whether the dump identifies the record.
     pub(crate) fn is_known(self) -> bool {
         (self.time_us, self.crc) != (0, 0)
     }
 }
 
-/// What stands at the start of a dump.
+/// The header of a dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// Not in draft 1.
+    /// Missing in draft 1.
     pub(crate) owner: Option<Owner>,
     pub(crate) chunk: u32,
     pub(crate) epoch: Epoch,
@@ -50,23 +50,23 @@ pub(crate) struct Header {
     pub(crate) kind: Kind,
 }
 
-/// Why a file was not taken for a dump, or not for one of this kind.
+/// Why a file was not accepted as a dump of this kind.
 #[derive(Debug)]
 pub(crate) enum Refused {
-    /// The device did not give the bytes: they are unknown.
+    /// The device could not read the bytes.
     Unread(io::Error),
-    /// They are not what was written.
+    /// The bytes differ from what was written.
     Damaged(String),
-    /// Sound, and by another version, or in another codec.
+    /// Intact, but of an unknown version or codec.
     Unknown(String),
-    /// Sound, and no such state.
+    /// Intact, but the payload does not decode as the requested type.
     Undecoded(String),
 }
 
 const MAGIC: [u8; 8] = *b"SEAWALLD";
 const VERSION: u16 = 0;
 const DRAFT: u16 = 2;
-/// The one before, which names no log: read, and not written any more.
+/// The previous draft, without a log id: still read, no longer written.
 const DRAFT_WITHOUT_LOG: u16 = 1;
 const CODEC: u64 = 1;
 const CHUNKS: std::ops::RangeInclusive<u64> = 16..=1 << 20;
@@ -100,7 +100,7 @@ const F_RECORD_TIME: Field = field(72, 8, "record time");
 const F_RECORD_CRC: Field = field(80, 4, "record crc");
 const F_ZEROS: Field = field(84, 4, "zeros");
 const F_NAME: Field = field(88, NAME_MAX, "type name");
-/// In a draft without a log it stands in the place of that.
+/// Used in place of `F_NAME` in the draft without a log.
 const F_NAME_WITHOUT_LOG: Field = field(64, NAME_MAX, "type name");
 
 const HEADER: Table = &[
@@ -145,12 +145,12 @@ const _: () = {
 };
 
 impl Header {
-    /// What the checksums of this dump are bound with.
+    /// The salt of this dump's checksums.
     fn salt(&self) -> Salt {
         Salt::new(self.owner.map_or(LogId(0), |owner| owner.log), self.epoch)
     }
 
-    /// Its own length.
+    /// The size of this header.
     fn size(&self) -> usize {
         if self.owner.is_some() { HEADER_SIZE } else { HEADER_SIZE_WITHOUT_LOG }
     }
@@ -159,7 +159,7 @@ impl Header {
         self.length.div_ceil(u64::from(self.chunk))
     }
 
-    /// The length of the whole file; `None` if there can be no such file.
+    /// The length of the whole file; `None` if it overflows.
     fn file_length(&self) -> Option<u64> {
         let chunk_headers = self.chunks().checked_mul(to_u64(CHUNK_HEADER_SIZE))?;
         let around = to_u64(self.size() + END_SIZE);
@@ -198,7 +198,7 @@ impl Header {
         bytes
     }
 
-    /// The header that these bytes begin with, in one of the drafts.
+    /// Decodes a header of any supported draft.
     fn decode(bytes: &[u8; HEADER_SIZE]) -> Result<Self, Refused> {
         let preamble = get(bytes, F_PREAMBLE_CRC);
         if slice(bytes, F_MAGIC) != MAGIC
@@ -259,7 +259,7 @@ impl Header {
         (zeros && numbers && header.file_length().is_some()).then_some(header)
     }
 
-    /// The end of this dump, which stands at `at`.
+    /// The end marker of this dump, for the offset `at`.
     fn end(&self, at: u64) -> [u8; END_SIZE] {
         let mut bytes = [0; END_SIZE];
         put(&mut bytes, E_MAGIC, &END_MAGIC);
@@ -284,13 +284,13 @@ impl fmt::Display for Refused {
     }
 }
 
-/// CRC-32C bound to nothing: a checksum of no bytes is what the others are bound with.
+/// CRC-32C without a salt.
 fn plain_crc(bytes: &[u8]) -> u32 {
     let salt = Salt::new(LogId(0), Epoch(0));
     salt.checksum(Offset(0), bytes) ^ salt.checksum(Offset(0), b"")
 }
 
-/// The number in a field of up to 8 bytes.
+/// Reads a number of up to 8 bytes.
 fn get(bytes: &[u8], field: Field) -> u64 {
     let mut whole = [0; 8];
     let (number, _) = whole.split_at_mut(field.size);
@@ -298,7 +298,7 @@ fn get(bytes: &[u8], field: Field) -> u64 {
     u64::from_le_bytes(whole)
 }
 
-/// Puts bytes into a field; what they have too many are zeros.
+/// Writes bytes into a field. Excess bytes must be zeros.
 fn put(bytes: &mut [u8], field: Field, value: &[u8]) {
     let (value, rest) = value.split_at(field.size);
     assert!(rest.iter().all(|byte| *byte == 0), "{} does not fit its field", field.name);
@@ -314,7 +314,7 @@ fn until(bytes: &[u8], field: Field) -> &[u8] {
     bytes.get(..field.at).expect("a field lies inside")
 }
 
-/// What a checksum covers: everything behind the field that holds it.
+/// The bytes after the checksum field, which the checksum covers.
 fn behind(bytes: &[u8], field: Field) -> &[u8] {
     bytes.get(field.at + field.size..).expect("a field lies inside")
 }

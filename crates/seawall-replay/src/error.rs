@@ -1,4 +1,4 @@
-//! What can go wrong, one variant for each act of the caller.
+//! The errors of a replay: one variant per action of the caller.
 
 use crate::operation::TxId;
 use crate::store::error::StoreError;
@@ -6,86 +6,85 @@ use seawall::Lsn;
 use seawall::format::LogId;
 use std::{fmt, io};
 
-/// Why a replay stopped. What was applied until then stays applied, and is not applied again.
+/// Why a replay stopped. Changes applied until then stay applied and are not applied again.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The log could not be read, or is damaged: see [`seawall::Error`].
+    /// The log cannot be read or is damaged. See [`seawall::Error`].
     Log(seawall::Error),
-    /// The log holds a change or a commit of a transaction that never began in it: the program
-    /// that logged has a bug, or what stood before was given up.
+    /// The log holds a change or a commit of a transaction that has no begin: the program that
+    /// wrote the log has a bug, or the begin was discarded.
     NeverBegan {
-        /// The record.
+        /// The record with the change or commit.
         lsn: Lsn,
-        /// Its transaction.
+        /// The transaction.
         tx: TxId,
-        /// Where the replay began to read.
+        /// The first record that the replay read.
         from: Lsn,
     },
-    /// The store did not take a change, or an operator refused it. Nothing of its transaction was
-    /// applied.
+    /// The store or a merge operator refused a change. Nothing of its transaction was applied.
     Apply {
-        /// The record.
+        /// The record of the change.
         lsn: Lsn,
-        /// What it asks for.
+        /// A description of the change.
         change: String,
-        /// Why not.
+        /// The reason.
         why: String,
     },
-    /// The store failed, whatever it was given. The replay may be started again.
+    /// The store failed. The replay can be run again.
     Store {
-        /// What was being done.
+        /// The action that failed.
         what: String,
-        /// What the store said.
+        /// The store's error.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// What the store still needs was given up in the log.
+    /// The log no longer has records that the store needs.
     Pruned {
         /// The first record that the store needs.
         needs: Lsn,
-        /// The first that is left.
+        /// The first record in the log.
         oldest: Lsn,
     },
-    /// The store has applied more than the log holds: it belongs to another log, or the log lost
-    /// its end.
+    /// The store has applied more than the log holds. Either the store belongs to another log, or
+    /// the end of the log was lost.
     Ahead {
         /// The last commit that the store has applied.
         applied: Lsn,
         /// The last record that was read, if there is one.
         last: Option<Lsn>,
     },
-    /// The store was brought back from another log. It is to be made anew: from nothing, or from a
-    /// dump of this log's state and the records behind it.
+    /// The store was built from another log. Rebuild it: replay into an empty store, or load a dump
+    /// of this log's state and replay the records after it.
     OtherLog {
         /// The log that the store belongs to.
         store: LogId,
-        /// The one that was to be replayed.
+        /// The log that was to be replayed.
         log: LogId,
     },
-    /// The store has applied records that the log gave up by a truncation; others have their
-    /// numbers now. It is to be made anew, as for [`OtherLog`](Self::OtherLog).
+    /// The store has applied records that were truncated from the log, and other records have their
+    /// LSNs now. Rebuild the store, as for [`OtherLog`](Self::OtherLog).
     OtherHistory {
         /// The last commit that the store has applied: another record has its number.
         applied: Lsn,
     },
-    /// Whether the store belongs to the log cannot be told. It is to be made anew, or vouched for
-    /// by [`Replay::adopt`](crate::Replay::adopt).
+    /// The log cannot prove that the store belongs to it. Rebuild the store, or accept it with
+    /// [`Replay::adopt`](crate::Replay::adopt).
     Unproven {
         /// The last commit that the store has applied.
         applied: Option<Lsn>,
-        /// What is missing.
+        /// Which proof is missing.
         why: String,
     },
-    /// What the store says about itself does not hold together.
+    /// The store's watermarks contradict each other.
     Watermarks {
-        /// What is wrong with it.
+        /// The contradiction.
         why: String,
     },
-    /// The file for what does not fit in memory failed.
+    /// The scratch file for transactions that do not fit in memory failed.
     Spill(io::Error),
-    /// An option has a value that cannot be.
+    /// An option has an invalid value.
     InvalidOption {
-        /// Which, and why.
+        /// The option and the reason.
         why: String,
     },
 }
@@ -94,7 +93,7 @@ pub enum Error {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// The failure of a store while `what` was being done.
+    /// Converts an error of the store during the action `what`.
     pub(crate) fn store(what: impl Into<String>) -> impl FnOnce(StoreError) -> Self {
         move |error| match error {
             StoreError::Refused { lsn, change, why } => Self::Apply { lsn, change, why },
@@ -102,7 +101,7 @@ impl Error {
         }
     }
 
-    /// The record it concerns.
+    /// Returns the record that the error is about.
     pub(crate) fn lsn(&self) -> Option<Lsn> {
         match self {
             Self::Apply { lsn, .. } | Self::NeverBegan { lsn, .. } => Some(*lsn),
@@ -183,7 +182,7 @@ impl Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            // It says itself what this error says.
+            // `Display` already prints this error.
             Self::Log(error) => error.source(),
             Self::Store { source, .. } => Some(&**source),
             Self::Spill(error) => Some(error),

@@ -1,10 +1,10 @@
 //! Brings a store back from a Seawall log, each transaction exactly once.
 //!
-//! A program that keeps its state in a store writes down each [`Operation`] first. After a crash
-//! [`Replay`] reads the log twice: once to learn which transactions were committed, once to apply
-//! those, in the order of their commits, in batches that the store takes atomically *together with*
-//! the number of the last commit in them ([`Watermark`]). So whoever is killed where, nothing is
-//! applied twice, and nothing is left out.
+//! A program that keeps its state in a store logs each [`Operation`] first. After a crash
+//! [`Replay`] reads the log twice: once to learn which transactions were committed, and once to
+//! apply those in commit order. The store writes each batch atomically *together with* the LSN of
+//! the last commit in it ([`Watermark`]). So a crash at any moment neither applies a change twice
+//! nor skips one.
 //!
 //! ```
 //! use seawall::{Log, LogReader};
@@ -19,7 +19,7 @@
 //!     Operation::Begin(TxId(2)),
 //!     Operation::Change(TxId(2), Change::put("account", "bob", "900")),
 //!     Operation::Commit(TxId(1)),
-//! ])?; // and here the machine stopped
+//! ])?; // the machine crashes here
 //!
 //! let store = MemoryStore::new();
 //! let reader: LogReader<Operation> = LogReader::open(&dir)?;
@@ -29,20 +29,21 @@
 //! assert_eq!(store.get("account", b"bob")?, None); // never committed
 //!
 //! let report = Replay::new().run(&reader, &store)?;
-//! assert_eq!(report.applied, 0); // twice is once
+//! assert_eq!(report.applied, 0); // a second run applies nothing
 //! # drop(log); std::fs::remove_dir_all(&dir)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Replay cannot log anew what it applies: it reads the log and holds no handle to append with.
+//! Replay never logs what it applies: it reads the log and has no handle to append with.
 //!
-//! The walk: [`Source`] gives operations, `transactions` finds what became of each transaction and
-//! puts the committed ones together, `apply` deals their changes out by key to partitions, each of
-//! which folds them into a batch of a size that follows what it costs, and the [`Store`] takes it.
+//! Data flow: [`Source`] yields operations, `transactions` finds the outcome of each transaction
+//! and assembles the committed ones, and `apply` distributes their changes by key to partitions.
+//! Each partition folds its changes into a batch of adaptive size, and the [`Store`] writes the
+//! batch.
 
 #![forbid(unsafe_code)]
 
-/// The program of docs/replay.md compiles.
+/// Compiles the program in docs/replay.md.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/replay.md")]
 struct Guide;

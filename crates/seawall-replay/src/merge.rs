@@ -1,25 +1,25 @@
-//! Merge operators: how a value becomes another one.
+//! Merge operators: functions that compute a new value from the old one.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// Makes the new value of a key: of what it has, and of the operand in the record.
+/// Computes the new value of a key from its old value and the operand in the record.
 ///
-/// It may be one that counts twice when it is applied twice, as `add`: replay applies it once. It
-/// must give the same result for the same input.
+/// The result must depend only on these two inputs. The function need not be idempotent (`add` is
+/// not): replay applies each record exactly once.
 pub type MergeOperator =
     dyn Fn(Option<&[u8]>, &[u8]) -> Result<Vec<u8>, String> + Send + Sync + 'static;
 
-/// The merge operators that a replay knows, by name.
+/// The merge operators of a replay, by name.
 ///
 /// # Examples
 ///
 /// ```
 /// use seawall_replay::Operators;
 ///
-/// let operators = Operators::new().with("longest", |has, operand| {
-///     let longer = has.filter(|has| has.len() >= operand.len()).unwrap_or(operand);
+/// let operators = Operators::new().with("longest", |old, operand| {
+///     let longer = old.filter(|old| old.len() >= operand.len()).unwrap_or(operand);
 ///     Ok(longer.to_vec())
 /// });
 /// assert_eq!(operators.merge("longest", Some(b"abc"), b"de")?, b"abc");
@@ -31,14 +31,14 @@ pub type MergeOperator =
 pub struct Operators(BTreeMap<String, Arc<MergeOperator>>);
 
 impl Operators {
-    /// `add`, of little-endian numbers of 64 bits that wrap around, nothing being 0; and `append`,
-    /// of bytes.
+    /// Creates the built-in operators: `add` adds little-endian 64-bit integers with wraparound,
+    /// and a missing value counts as 0; `append` appends bytes.
     #[must_use]
     pub fn new() -> Self {
         Self(BTreeMap::new()).with("add", add).with("append", append)
     }
 
-    /// The same with another one, in place of the one with this name if there is one.
+    /// Adds an operator. Replaces one with the same name.
     #[must_use]
     pub fn with(
         mut self,
@@ -49,11 +49,11 @@ impl Operators {
         self
     }
 
-    /// The new value.
+    /// Computes the new value.
     ///
     /// # Errors
     ///
-    /// Nobody registered the operator, or what it says itself.
+    /// The operator is not registered, or it failed.
     pub fn merge(
         &self,
         operator: &str,

@@ -1,13 +1,13 @@
-//! What an operation log holds: changes to tables, and the transactions they belong to.
+//! The content of an operation log: changes to tables, and the transactions they belong to.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 
-/// The number of a transaction, given by the program that logs it.
+/// The number of a transaction, chosen by the program that logs it.
 ///
-/// It names one transaction from its begin to its commit or abort, and may be used again then.
-/// A begin of a transaction that is under way ends that one as unfinished: so may a program count
-/// from one again after a crash.
+/// A number identifies one transaction from its begin to its commit or abort, and can be reused
+/// afterwards. A second begin with the same number leaves the first transaction unfinished, so a
+/// program may restart numbering at one after a crash.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
 )]
@@ -24,9 +24,9 @@ impl fmt::Display for TxId {
 ///
 /// In JSON: `{"begin":7}`, `{"change":[7,{"put":{"table":"t","key":"k","value":"v"}}]}`,
 /// `{"commit":7}`, `{"abort":7}`, `{"atomic":[{"delete":{"table":"t","key":"k"}}]}`. Keys and
-/// values are bytes; what is not UTF-8 is a list of numbers there.
+/// values are bytes. In JSON they are text if they are valid UTF-8, otherwise a list of numbers.
 ///
-/// The log is opened with [`seawall::versioned::Upgraded`] to have its name and schema number in
+/// Open the log with [`seawall::versioned::Upgraded`] to store the type's name and schema number in
 /// it.
 ///
 /// # Examples
@@ -46,24 +46,24 @@ impl fmt::Display for TxId {
 pub enum Operation {
     /// A transaction begins.
     Begin(TxId),
-    /// A change that counts once its transaction is committed.
+    /// A change that takes effect if its transaction is committed.
     Change(TxId, Change),
-    /// All changes of the transaction count from here on.
+    /// The transaction's changes take effect.
     Commit(TxId),
-    /// No change of the transaction counts.
+    /// The transaction's changes are discarded.
     Abort(TxId),
-    /// A whole transaction in one record: it needs no number, and cannot be left unfinished.
+    /// A whole transaction in one record. It needs no number and cannot be left unfinished.
     Atomic(Vec<Change>),
 }
 
-/// The first schema: there is none older to upgrade from.
+/// The first schema, so there is nothing to upgrade from.
 impl seawall::versioned::Versioned for Operation {
     const NAME: &'static str = "operation";
     const SCHEMA: u32 = 1;
 
     fn upgrade(schema: u32, payload: &[u8]) -> Result<Self, seawall::CodecError> {
         match schema {
-            // A log that was begun without saying a number.
+            // A log created without a schema number.
             0 => <seawall::MessagePack as seawall::Codec<Self>>::decode(payload),
             other => Err(format!("operations never had schema {other}").into()),
         }
@@ -78,25 +78,25 @@ impl From<Change> for Operation {
 
 /// One change to a store.
 ///
-/// Which key a row has is settled when it is logged: replay gives out no numbers, so that a second
-/// replay is the same as the first.
+/// Keys are chosen when a change is logged: replay assigns no numbers, so every replay gives the
+/// same result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Change {
-    /// The key has this value from now on, whether it was there (an update) or not (an insert).
+    /// Sets the value of a key, whether it exists (an update) or not (an insert).
     #[serde(alias = "insert", alias = "update")]
     Put {
-        /// The table; the one without a name is always there.
+        /// The table. The table with the empty name always exists.
         table: String,
         /// The key.
         #[serde(with = "bytes")]
         key: Vec<u8>,
-        /// The whole value.
+        /// The complete value.
         #[serde(with = "bytes")]
         value: Vec<u8>,
     },
-    /// The key is no longer there; that it never was is no error.
+    /// Removes a key. A missing key is not an error.
     Delete {
         /// The table.
         table: String,
@@ -104,8 +104,8 @@ pub enum Change {
         #[serde(with = "bytes")]
         key: Vec<u8>,
     },
-    /// What the key has and `operand` become its new value, by an operator that the program has
-    /// registered ([`Operators`](crate::Operators)).
+    /// Computes the new value of a key from its old value and `operand`, with a registered operator
+    /// ([`Operators`](crate::Operators)).
     Merge {
         /// The table.
         table: String,
@@ -114,21 +114,21 @@ pub enum Change {
         key: Vec<u8>,
         /// The operator's name.
         operator: String,
-        /// What it is given.
+        /// The operand.
         #[serde(with = "bytes")]
         operand: Vec<u8>,
     },
-    /// A table comes to be, empty.
+    /// Creates an empty table.
     CreateTable {
-        /// Its name.
+        /// The table's name.
         table: String,
-        /// What the catalog says of it: the program's own words.
+        /// The table's description in the catalog, in a format of the program's own.
         #[serde(with = "bytes", default)]
         definition: Vec<u8>,
     },
-    /// A table and all its rows go.
+    /// Drops a table and all its rows.
     DropTable {
-        /// Its name.
+        /// The table's name.
         table: String,
     },
 }
@@ -148,7 +148,7 @@ impl Change {
         Self::Delete { table: table.into(), key: key.into() }
     }
 
-    /// Changes a row by a registered operator.
+    /// Changes a row with a registered operator.
     pub fn merge(
         table: impl Into<String>,
         key: impl Into<Vec<u8>>,
@@ -168,7 +168,7 @@ impl Change {
         Self::DropTable { table: table.into() }
     }
 
-    /// The table it changes.
+    /// Returns the name of the table.
     #[must_use]
     pub fn table(&self) -> &str {
         match self {
@@ -180,7 +180,7 @@ impl Change {
         }
     }
 
-    /// The key it changes; a whole table has none.
+    /// Returns the key; `None` for a change of a whole table.
     #[must_use]
     pub fn key(&self) -> Option<&[u8]> {
         match self {
@@ -189,7 +189,7 @@ impl Change {
         }
     }
 
-    /// Roughly the bytes it takes in memory.
+    /// Returns the approximate size in memory, in bytes.
     pub(crate) fn weight(&self) -> usize {
         let held = match self {
             Self::Put { table, key, value } => table.len() + key.len() + value.len(),
@@ -221,7 +221,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// The first bytes of a key, for a message.
+/// The first bytes of a key, for messages.
 struct Shown<'a>(&'a [u8]);
 
 const SHOWN_MAX: usize = 40;
@@ -234,7 +234,7 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// What a record of a log means for a store: to be implemented for a program's own records.
+/// Maps a program's own records to operations.
 ///
 /// # Examples
 ///
@@ -260,7 +260,7 @@ impl fmt::Display for Shown<'_> {
 /// }
 /// ```
 pub trait Logged {
-    /// The operation that it is; `None` if it changes nothing.
+    /// Returns the operation; `None` if the record changes nothing.
     fn operation(self) -> Option<Operation>;
 }
 
@@ -270,7 +270,7 @@ impl Logged for Operation {
     }
 }
 
-/// Bytes that are text in JSON where they can be.
+/// Serializes bytes as text in JSON if they are valid UTF-8.
 mod bytes {
     use super::{Deserializer, Serializer, de, fmt};
 

@@ -1,24 +1,24 @@
-//! How far a replay has come.
+//! The progress of a replay.
 
 use seawall::Lsn;
 
-/// What a replay does at the moment.
+/// The phase of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It reads to learn what became of each transaction.
+    /// Reads the log to learn the outcome of each transaction.
     Plan,
-    /// It applies.
+    /// Applies committed transactions.
     Apply,
 }
 
-/// How far a replay has come.
+/// The progress of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// What it does at the moment.
+    /// The current phase.
     pub phase: Phase,
-    /// The record that was read last.
+    /// The last record read.
     pub at: Lsn,
-    /// The last one that is to be read; not known while planning.
+    /// The last record that will be read; `None` while planning.
     pub last: Option<Lsn>,
     /// Records read so far in this phase.
     pub records: u64,

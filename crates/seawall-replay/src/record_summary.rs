@@ -1,4 +1,4 @@
-//! What a record does to its transaction: all that the first pass asks for.
+//! A record's effect on its transaction: all that the first pass needs.
 
 use crate::operation::{Operation, TxId};
 use serde::Deserialize;
@@ -6,8 +6,8 @@ use serde::de::IgnoredAny;
 
 /// An [`Operation`] without its keys and values.
 ///
-/// It is read from the same bytes, and what it does not hold is passed over. So a record that is
-/// one may still be none of the other: what its keys and values are is not looked at.
+/// Decoded from the same bytes, skipping the rest. Because keys and values are not checked, a
+/// record can decode as a `RecordSummary` and still not as an [`Operation`].
 ///
 /// # Examples
 ///
@@ -25,17 +25,17 @@ use serde::de::IgnoredAny;
 pub enum RecordSummary {
     /// A transaction begins.
     Begin(TxId),
-    /// A change of it.
+    /// A change of a transaction.
     Change(TxId),
-    /// It is committed.
+    /// A transaction is committed.
     Commit(TxId),
-    /// It is aborted.
+    /// A transaction is aborted.
     Abort(TxId),
-    /// A whole transaction of so many changes.
+    /// A whole transaction with this number of changes.
     Atomic(u64),
 }
 
-/// As it is stored: [`Operation`].
+/// The stored form of an [`Operation`].
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Stored {
@@ -43,7 +43,7 @@ enum Stored {
     Change(TxId, IgnoredAny),
     Commit(TxId),
     Abort(TxId),
-    // A list of nothing takes no memory.
+    // A list of zero-sized elements takes no memory.
     Atomic(Vec<IgnoredAny>),
 }
 
@@ -106,7 +106,7 @@ mod tests {
         }
     }
 
-    /// Also where bytes of it were exchanged: the first pass may see less, and nothing else.
+    /// Holds for corrupted bytes too: if both decode, they agree.
     #[test]
     fn what_is_an_operation_has_its_outline() {
         each_seed(1000, |dice| {

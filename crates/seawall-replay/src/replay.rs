@@ -1,4 +1,4 @@
-//! A replay, from what it is told to what it did.
+//! A replay: its options, its run, and its report.
 
 use crate::apply::batch_size::{BatchSize, Bounds};
 use crate::apply::fold::Tools;
@@ -20,19 +20,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Memory for transactions that are open, unless told otherwise.
+/// The default memory for open transactions.
 const MEMORY: usize = 256 << 20;
-/// What an open transaction takes in the table of the first pass, about.
+/// The approximate size of an open transaction in the first pass.
 const OPEN_SIZE: usize = 64;
-/// How often progress is told of while planning, in records.
+/// The number of records between two progress reports while planning.
 const TELL: u64 = 4096;
 
-/// Replays a log into a store; see the [crate](crate)'s example.
+/// Replays a log into a store. See the [crate](crate)'s example.
 ///
-/// Memory: what [`memory`](Replay::memory) says for changes of transactions that are under way,
-/// beyond which they are put away in a scratch file; batches of [`Bounds::bytes_max`], three for
-/// each lane and two that are given up; one bit for each record of the range; about 100 bytes for
-/// each transaction that is open at the same time; and never less than the largest transaction.
+/// Memory use is the sum of: [`memory`](Replay::memory) for the changes of open transactions (the
+/// excess goes to a scratch file); batches of [`Bounds::bytes_max`], three per partition and two
+/// that are being freed; one bit per record read; and about 100 bytes per transaction open at the
+/// same time. The largest transaction must fit in memory.
 #[derive(Clone, Debug)]
 pub struct Replay {
     from: Option<Lsn>,
@@ -46,7 +46,7 @@ pub struct Replay {
     clock: Arc<dyn Clock>,
 }
 
-/// What a replay did.
+/// The result of a replay.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Report {
@@ -54,41 +54,41 @@ pub struct Report {
     pub from: Lsn,
     /// The last record that was read.
     pub last: Option<Lsn>,
-    /// Records that were read, in the first pass.
+    /// The number of records read in the first pass.
     pub records: u64,
-    /// Transactions that were committed there.
+    /// The number of committed transactions in those records.
     pub committed: u64,
-    /// Of those, how many this replay applied; the store had the others.
+    /// The committed transactions applied by this replay. The store already had the others.
     pub applied: u64,
-    /// Transactions that were aborted.
+    /// The number of aborted transactions.
     pub aborted: u64,
-    /// Transactions that began and have not ended.
+    /// The number of transactions without an end.
     pub unfinished: u64,
-    /// The oldest of them.
+    /// The oldest transaction without an end.
     pub oldest_unfinished: Option<Unfinished>,
-    /// Changes that were applied.
+    /// The number of changes applied.
     pub changes: u64,
-    /// What became of them: writes to the store, one for each key of a batch.
+    /// The number of writes to the store: one for each key of a batch.
     pub writes: u64,
-    /// Batches they came in.
+    /// The number of batches written.
     pub batches: u64,
-    /// The size of the last batches, in changes.
+    /// The last batch size, in changes.
     pub batch_changes: usize,
-    /// The last commit that the store has now, durably.
+    /// The last commit that is durable in the store.
     pub applied_lsn: Option<Lsn>,
-    /// The first record that the log must keep for the store: those before may be given up. The
-    /// last commit is one of those that must stay, as it shows that the store belongs to the log.
+    /// The first record that the log must keep for this store. The last applied commit must stay
+    /// because it proves that the store belongs to the log.
     pub needed_from: Lsn,
-    /// Lanes that keys were dealt out to.
+    /// The number of partitions.
     pub lanes: u32,
-    /// How long the first pass took.
+    /// The duration of the first pass.
     pub planning: Duration,
-    /// How long the second pass took, the flush included.
+    /// The duration of the second pass, including the flush.
     pub applying: Duration,
 }
 
 impl Replay {
-    /// All of the log, in one lane, in batches of a size that follows what they cost.
+    /// Creates a replay of the whole log in one partition, with adaptive batches.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -104,100 +104,104 @@ impl Replay {
         }
     }
 
-    /// Reads a new store's log from `lsn` on, and not from its beginning: the store was loaded
-    /// with what came before. A store that knows how far it is goes on from there.
+    /// Starts a new store at `lsn` instead of the beginning of the log, because it was loaded with
+    /// the state before. A store with watermarks continues from those.
     #[must_use]
     pub fn from(mut self, lsn: Lsn) -> Self {
         self.from = Some(lsn);
         self
     }
 
-    /// Applies what was committed up to `lsn`, and nothing behind it; but no less than the store
-    /// has already.
+    /// Applies only transactions committed up to `lsn`. Never undoes what the store has already
+    /// applied.
     #[must_use]
     pub fn until(mut self, lsn: Lsn) -> Self {
         self.until = Some(lsn);
         self
     }
 
-    /// Takes a store for one of this log where nothing proves it and nothing disproves it: an
-    /// earlier version kept its watermarks, or the last commit that it has applied is not in the
-    /// log any more. Without this that is [`Error::Unproven`]. A store of another log or of another
-    /// history stays refused.
+    /// Accepts a store if the log can neither prove nor disprove that it belongs to the log. This
+    /// happens if an earlier version wrote the watermarks, or if the last applied commit was
+    /// pruned from the log. Without this option, such a store gives [`Error::Unproven`]. A store
+    /// of another log or another history is always refused.
     ///
-    /// The caller vouches that the store was brought back from this log, and that the log was not
-    /// truncated before what the store has applied. Watermarks written from then on prove it.
+    /// The caller guarantees that the store was built from this log, and that no record it has
+    /// applied was removed by [truncating](seawall::Log::truncate_after) the log's end. New
+    /// watermarks contain the proof.
     #[must_use]
     pub fn adopt(mut self) -> Self {
         self.adopts = true;
         self
     }
 
-    /// Deals keys out to so many lanes, a thread each; no more than the
-    /// [store gains by](Store::lanes_max). Between their batches one transaction may be there in
-    /// part: nothing may read the store until the replay has ended well.
+    /// Distributes the keys over this number of partitions, one thread each, limited by
+    /// [`Store::lanes_max`]. While the replay runs, the store may contain part of a transaction: do
+    /// not read the store until the replay has succeeded.
     #[must_use]
     pub fn lanes(mut self, lanes: u32) -> Self {
         self.lanes = lanes;
         self
     }
 
-    /// The bounds of batches. With one size for both, that one.
+    /// Sets the bounds of batches. Equal bounds fix the size.
     #[must_use]
     pub fn batches(mut self, bounds: Bounds) -> Self {
         self.bounds = bounds;
         self
     }
 
-    /// So many bytes for the changes of transactions that are under way. [256 MiB]
+    /// Sets the memory for changes of open transactions, in bytes. The default is 256 MiB.
     #[must_use]
     pub fn memory(mut self, bytes: usize) -> Self {
         self.memory = bytes;
         self
     }
 
-    /// Where a file is made for what does not fit in memory. [the system's folder for such]
+    /// Sets the directory of the scratch file. The default is the system's directory for temporary
+    /// files.
     #[must_use]
     pub fn scratch(mut self, folder: impl Into<PathBuf>) -> Self {
         self.folder = Folder(folder.into());
         self
     }
 
-    /// The merge operators of the log. [those of [`Operators::new`]]
+    /// Sets the merge operators. The default is [`Operators::new`].
     #[must_use]
     pub fn operators(mut self, operators: Operators) -> Self {
         self.operators = operators;
         self
     }
 
-    /// Takes the time from this clock.
+    /// Sets the clock.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// What a replay into `store` would do; changes nothing, and decodes every record.
+    /// Returns what a replay into `store` would do, without changing the store. Decodes every
+    /// record.
     ///
     /// # Errors
     ///
-    /// As [`run`](Replay::run), but for what the store says of what it is given.
+    /// As [`run`](Replay::run), except for errors of writing to the store.
     pub fn plan(&self, source: &dyn Source, store: &dyn Store) -> Result<Plan> {
         let (_, standing) = self.standing(source, Standing::of(store)?)?;
         self.planned(&Decoded(source), &standing, &mut |_| ())
     }
 
-    /// Applies what was committed and is not in the store, and returns when that is durable there.
+    /// Applies the committed transactions that the store lacks. Returns when they are durable in
+    /// the store.
     ///
     /// # Errors
     ///
-    /// The first one ends the replay, and names its record: see [`Error`]. What was applied until
-    /// then stays applied; another run goes on behind it.
+    /// Stops at the first error; see [`Error`]. Changes applied until then stay applied, and
+    /// another run continues after them.
     pub fn run(&self, source: &dyn Source, store: &dyn Store) -> Result<Report> {
         self.run_with(source, store, |_| ())
     }
 
-    /// The same, and `hear` is told now and then how far it has come.
+    /// Runs as [`run`](Replay::run) does, and calls `hear` with the progress from time to time.
     ///
     /// # Errors
     ///
@@ -224,7 +228,7 @@ impl Replay {
         let mut runs = Vec::new();
         let mut lanes = standing.lanes.clone();
         if lanes.len() != wanted {
-            // Keys change their lane only where all lanes stand at the same commit.
+            // The number of partitions can change only when all have applied the same commit.
             if standing.lowest() < standing.highest() {
                 let until = standing.highest();
                 let run = self.one((source, log), store, (lanes, until));
@@ -232,7 +236,7 @@ impl Replay {
             }
             lanes = redealt((store, log), &Standing::of(store)?, (wanted, plan.from))?;
         }
-        // What was not planned is not applied: it may have been logged since.
+        // Transactions outside the plan may have been logged since, and are not applied.
         if plan.last.is_some() {
             let run = self.one((source, log), store, (lanes, plan.last));
             runs.push(self.apply(&run, &plan, &mut told)?);
@@ -243,11 +247,11 @@ impl Replay {
         Ok(report(&plan, &runs, (&now, times)))
     }
 
-    /// The committed transactions behind `applied`, for a program that applies them by itself.
+    /// Returns the committed transactions after `applied`, for a program that applies them itself.
     ///
     /// # Errors
     ///
-    /// As [`plan`](Replay::plan), and so is each step of the iterator.
+    /// As [`plan`](Replay::plan). Each step of the iterator can return the same errors.
     pub fn transactions<'a>(
         &self,
         source: &'a dyn Source,
@@ -262,7 +266,7 @@ impl Replay {
         Ok(Transactions { plan, gather, operations, log, began, read: None, has_ended: false })
     }
 
-    /// Which log it is, and where the store is if that is one of this log.
+    /// Returns the log's id, and the store's watermarks if the store belongs to the log.
     fn standing(&self, source: &dyn Source, standing: Standing) -> Result<(LogId, Standing)> {
         let log = source.log_id()?;
         Ok((log, standing.belonging_to(source, (log, self.adopts))?))
@@ -296,7 +300,7 @@ impl Replay {
                 hear(Progress { phase: Phase::Plan, at: lsn, last: until, records });
             }
             if until == Some(lsn) {
-                // What lies behind is not looked at: it may be damaged.
+                // Records after the last one needed are not read: they may be damaged.
                 break;
             }
         }
@@ -310,7 +314,7 @@ impl Replay {
         }
     }
 
-    /// Where to begin reading, and where to end.
+    /// Returns the first record to read, and the last.
     fn floor(&self, source: &dyn Source, standing: &Standing) -> Result<(Floor, Option<Lsn>)> {
         let oldest = source.oldest()?;
         let is_new = standing.lanes.is_empty();
@@ -322,7 +326,7 @@ impl Replay {
             return Err(Error::Pruned { needs, oldest });
         }
         let highest = standing.highest();
-        // The last one that is applied is read again, to see that it is there.
+        // Read the last applied record again, to make sure that it still exists.
         let from = highest.map_or(needs, |highest| needs.min(highest).max(oldest));
         let until = self.until.map(|until| highest.map_or(until, |highest| until.max(highest)));
         Ok((Floor { from, applied: standing.lowest() }, until))
@@ -363,7 +367,7 @@ impl Default for Replay {
     }
 }
 
-/// Writes that keys are dealt out to as many lanes as `wanted` from here on; a new store begins at
+/// Writes watermarks for `wanted` partitions, for all keys from here on. A new store starts at
 /// `from`.
 fn redealt(
     (store, log): (&dyn Store, LogId),
@@ -380,7 +384,7 @@ fn redealt(
     Ok(marks)
 }
 
-/// Writes the watermarks of all lanes, and nothing else.
+/// Writes the watermarks of all partitions.
 fn keep(store: &dyn Store, lanes: &[Watermark]) -> Result<()> {
     let batch = Batch { writes: vec![], watermarks: (0..).zip(lanes.iter().copied()).collect() };
     store.write(&batch).map_err(Error::store("write its watermarks"))
@@ -409,7 +413,7 @@ fn report(plan: &Plan, runs: &[Ran], (now, times): (&Standing, (Duration, Durati
     }
 }
 
-/// The committed transactions of a log, in the order of their commits: see
+/// An iterator over the committed transactions of a log, in commit order. See
 /// [`Replay::transactions`].
 pub struct Transactions<'a> {
     plan: Arc<Plan>,
@@ -423,14 +427,14 @@ pub struct Transactions<'a> {
 }
 
 impl Transactions<'_> {
-    /// What the first pass found.
+    /// Returns the result of the first pass.
     #[must_use]
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Where it goes on: the watermark that it was given, and with [`Replay::adopt`] what proves
-    /// it from now on, which is to be kept in its place.
+    /// Returns the watermark from which the iterator started. After [`Replay::adopt`] it contains
+    /// the proof that it lacked before, and should be stored in place of the old one.
     #[must_use]
     pub fn began(&self) -> Option<Watermark> {
         self.began

@@ -1,5 +1,5 @@
-//! A program's whole state in a dump, paired with the log: taken now and then, brought back with
-//! the records behind it. docs/format.md, section 13.
+//! Dumps a program's whole state from time to time, and restores it from a dump and the records
+//! after it. See docs/format.md, section 13.
 
 pub(crate) mod error;
 mod folder;
@@ -21,18 +21,19 @@ use std::sync::Arc;
 
 type Result<T> = std::result::Result<T, SnapshotError>;
 
-/// Where the dumps of a program's state lie, before the state is brought back.
+/// The directory with the dumps of a program's state, before the state is restored.
 ///
-/// The state is anything that serde can turn into bytes and back; it is dumped as `MessagePack` by
-/// field names, so fields may be reordered, and new ones added with `#[serde(default)]`. A dump and
-/// the log's records behind it make the state of now: bringing it back costs its tail only, and
-/// what stands before may be given up. Two dumps are kept, so that one may be damaged.
+/// The state can be any serde type. It is encoded as `MessagePack` with field names, so fields can
+/// be reordered, and new ones added with `#[serde(default)]`. A dump and the log's records after it
+/// give the current state. So restoring reads only the tail of the log, and older records can be
+/// pruned. Two dumps are kept, in case one is damaged.
 ///
-/// The dumps have a directory of their own, *beside* that of the log and for one log only: a log
-/// whose manifest is lost is not opened if its directory holds somebody else's folder. Dumps belong
-/// to whoever holds the log's handle; its checkpoints, too, are noted by the [`Snapshotter`] alone,
-/// and its end is cut by [`truncate_after`](Snapshots::truncate_after).
-/// What makes a dump count, and the order in which one is written: `docs/format.md`, section 13.
+/// Put the dumps in a directory *next to* the log's directory, not inside it: a log that lost its
+/// manifest is not opened if its directory contains a foreign directory. A directory of dumps
+/// serves one log. Only the process that has the log open may use it; only the [`Snapshotter`] may
+/// write checkpoints; and the end of the log is truncated only with
+/// [`truncate_after`](Snapshots::truncate_after). `docs/format.md`, section 13, defines when a dump
+/// is valid and the order of writes.
 ///
 /// # Examples
 ///
@@ -57,20 +58,20 @@ type Result<T> = std::result::Result<T, SnapshotError>;
 /// let mut accounts = restored.state;
 ///
 /// for event in [("ada".to_owned(), 300), ("bob".to_owned(), 900), ("ada".to_owned(), -100)] {
-///     let lsn = log.append(&event)?; // first the log, then the state
+///     let lsn = log.append(&event)?; // log first, then apply
 ///     apply(&mut accounts, event)?;
 ///     if lsn.get() % 2 == 0 {
 ///         snapshotter.take(&log, lsn, &accounts)?;
-///         snapshotter.prune(&log)?; // gives up what the older dump does not need
+///         snapshotter.prune(&log)?; // removes records that the older dump does not need
 ///     }
 /// }
-/// drop(log); // and here the machine stopped
+/// drop(log); // the machine crashes here
 ///
 /// let log: Log<(String, i64)> = Log::open(&log_path)?;
 /// let dumps = Snapshots::<Accounts>::open(&dumps_path, "accounts", 1)?;
 /// let (_, restored) = dumps.restore(&log, |state, _, event| apply(state, event))?;
 /// assert_eq!(restored.state, accounts);
-/// assert_eq!(restored.replayed, 1); // of three records
+/// assert_eq!(restored.replayed, 1); // one of three records
 /// # drop(log); std::fs::remove_dir_all(&folder)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -81,41 +82,43 @@ pub struct Snapshots<S> {
     state: PhantomData<fn() -> S>,
 }
 
-/// Takes dumps of a state that was brought back by [`Snapshots::restore`].
+/// Takes dumps of a state restored by [`Snapshots::restore`].
 #[derive(Debug)]
 pub struct Snapshotter<S> {
     folder: Folder,
     read_back: bool,
-    /// The log that the state was restored from.
+    /// The id of the log that the state was restored from.
     log: LogId,
-    /// The newest dump that counts, and the first record that the one before it needs.
+    /// The newest valid dump, and the first record needed by the dump before it.
     newest: Option<Lsn>,
     needed: Option<Lsn>,
     is_unfinished: bool,
     state: PhantomData<fn(&S)>,
 }
 
-/// A state that was brought back.
+/// A restored state.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Restored<S> {
     /// The state, as of the log's last record.
     pub state: S,
-    /// Up to which record the dump holds that it comes from; `None` if from the log alone.
+    /// The LSN of the dump used; `None` if the state comes from the log alone.
     pub dump: Option<Lsn>,
-    /// The last record of the log, which the state holds.
+    /// The last record of the log. The state includes it.
     pub last: Option<Lsn>,
-    /// How many records behind the dump were read and applied.
+    /// The number of records after the dump that were applied.
     pub replayed: u64,
-    /// How many numbers behind the dump no record has any more: a repair gave them up.
+    /// The number of LSNs after the dump whose records a repair discarded.
     pub given_up: u64,
-    /// Newer dumps that were not used, and why: to be shown to a person.
+    /// Newer dumps that were not used, with the reasons. Report them to the operator.
     pub passed_over: Vec<PassedOver>,
 }
 
 impl<S: Serialize + DeserializeOwned> Snapshots<S> {
-    /// Opens the directory of dumps at `path`, or makes it. `name` is what the state is called, 64
-    /// bytes at most, and `schema` the number of its form: a dump that has others is refused.
+    /// Opens the directory of dumps at `path`, and creates it if it is missing.
+    ///
+    /// `name` identifies the type of the state, in at most 64 bytes. `schema` is the number of its
+    /// version. A dump with another name or schema is refused.
     ///
     /// # Errors
     ///
@@ -124,7 +127,7 @@ impl<S: Serialize + DeserializeOwned> Snapshots<S> {
         Self::open_in(folder::open_or_create(path.as_ref())?, name, schema)
     }
 
-    /// Opens a directory of dumps that another kind of storage holds.
+    /// Opens a directory of dumps on another kind of storage.
     ///
     /// # Errors
     ///
@@ -134,23 +137,24 @@ impl<S: Serialize + DeserializeOwned> Snapshots<S> {
         Ok(Self { folder, read_back: true, state: PhantomData })
     }
 
-    /// Whether a dump is read back and decoded before it gets its name, as it is unless told
-    /// otherwise. It takes the memory of a second state for a moment, and finds a state that can be
-    /// written and not be read before the log is pruned on the strength of it.
+    /// Sets whether each dump is read back and decoded before it is published. The default is
+    /// `true`. This takes the memory of a second state, and detects a state that encodes but does
+    /// not decode before records are pruned.
     #[must_use]
     pub fn read_back(mut self, read: bool) -> Self {
         self.read_back = read;
         self
     }
 
-    /// Cuts the log as [`Log::truncate_after`] does, and before that removes the dumps that hold
-    /// more than is left. Where the log was cut already, and its newest dump is
-    /// [ahead](SnapshotError::Ahead) of it, the log's last record makes them fit again.
+    /// Truncates the log as [`Log::truncate_after`] does, after removing the dumps that hold later
+    /// records. If the log was already truncated without this call, so that the newest dump is
+    /// [ahead](SnapshotError::Ahead) of it, pass the log's last record.
     ///
     /// # Errors
     ///
-    /// [`SnapshotError::NothingLeft`] if no state could be brought back then: nothing was changed.
-    /// As [`restore`](Snapshots::restore) for the dump that is left; [`SnapshotError::Log`].
+    /// [`SnapshotError::NothingLeft`] if no state could be restored afterwards: nothing has
+    /// changed. The errors of [`restore`](Snapshots::restore) for the remaining dump;
+    /// [`SnapshotError::Log`].
     pub fn truncate_after<T: ?Sized, C>(&self, log: &Log<T, C>, last: Option<Lsn>) -> Result<()>
     where
         S: Default,
@@ -164,17 +168,17 @@ impl<S: Serialize + DeserializeOwned> Snapshots<S> {
         Ok(log.truncate_after(last)?)
     }
 
-    /// Brings back the state: that of the newest dump that counts, or the default where there is
-    /// none, and what `apply` makes of it with each record behind, once each and in order.
+    /// Restores the state: starts from the newest valid dump, or from the default state if there is
+    /// none, and calls `apply` once for each later record, in order.
     ///
     /// # Errors
     ///
-    /// [`SnapshotError::NothingLeft`] if no dump counts and the log's first records are gone;
-    /// [`SnapshotError::OtherLog`] if a dump is one of another log;
-    /// [`SnapshotError::Ahead`] if a dump holds more than the log; [`SnapshotError::Mismatch`],
-    /// [`SnapshotError::Unsupported`] and [`SnapshotError::Decode`] if the newest one is not of
-    /// this state; [`SnapshotError::Apply`] with the first record that `apply` refused;
-    /// [`SnapshotError::Log`]; [`SnapshotError::Io`].
+    /// [`SnapshotError::NothingLeft`] if no dump is valid and the log's first records were pruned;
+    /// [`SnapshotError::OtherLog`] if a dump belongs to another log; [`SnapshotError::Ahead`] if a
+    /// dump holds more than the log; [`SnapshotError::Mismatch`], [`SnapshotError::Unsupported`]
+    /// and [`SnapshotError::Decode`] if the newest dump is not of this type;
+    /// [`SnapshotError::Apply`] for the first record that `apply` refused; [`SnapshotError::Log`];
+    /// [`SnapshotError::Io`].
     pub fn restore<T: ?Sized, C: Codec<T>>(
         self,
         log: &Log<T, C>,
@@ -197,7 +201,8 @@ impl<S: Serialize + DeserializeOwned> Snapshots<S> {
                 next = lsn.next();
             }
         }
-        // Appends may go on beside this; and the log may end with records that a repair gave up.
+        // Other threads may append meanwhile, and a repair may have discarded the log's last
+        // records.
         restored.last = restored.last.max(next.previous());
         restored.given_up += next_lsn(restored.last).get() - next.get();
         let Self { folder, read_back, .. } = self;
@@ -214,7 +219,7 @@ impl<S: Serialize + DeserializeOwned> Snapshots<S> {
         Ok((snapshotter, restored))
     }
 
-    /// The state of the newest of these dumps that counts.
+    /// Loads the newest valid dump of these.
     fn newest<T: ?Sized, C>(&self, log: &Log<T, C>, mut dumps: Vec<Lsn>) -> Result<Restored<S>>
     where
         S: Default,
@@ -238,7 +243,7 @@ impl<S: Serialize + DeserializeOwned> Snapshots<S> {
     }
 }
 
-/// Whether a dump at this LSN counts beside this log: format.md, section 13.3, rules 3 to 7.
+/// Returns whether a dump of this LSN is valid for this log: format.md, section 13.3, rules 3 to 7.
 fn counts<T: ?Sized, C>(
     dump: Lsn,
     owner: Option<Owner>,
@@ -269,11 +274,11 @@ fn counts<T: ?Sized, C>(
     Ok(())
 }
 
-/// What a dump at this LSN of this log says of its owner.
+/// Returns the owner fields for a dump of this LSN of this log.
 fn owner_at<T: ?Sized, C>(log: &Log<T, C>, lsn: Lsn) -> Result<Owner> {
     let record = match log.record_id(lsn) {
         Ok(record) => record,
-        // The state does not need it any more.
+        // The state no longer needs the damaged record.
         Err(seawall::Error::Damaged { .. }) => None,
         Err(error) => return Err(error.into()),
     };
@@ -289,18 +294,20 @@ impl<S: Default> Restored<S> {
 }
 
 impl<S: Serialize + DeserializeOwned> Snapshotter<S> {
-    /// Dumps `state`, which holds the records up to `lsn` and no other, and returns the size of the
-    /// dump in bytes; 0 if there is one of this LSN already. Durable when it returns.
+    /// Dumps `state`, which includes exactly the records up to `lsn`. Returns the size of the dump
+    /// in bytes, or 0 if a dump of this LSN exists. The dump is durable when this returns.
     ///
-    /// The records up to `lsn` are confirmed first. Appends may go on meanwhile; a program that
-    /// cannot hold its state still for so long clones it, and dumps the clone on another thread.
+    /// Confirms the records up to `lsn` first. Other threads may append meanwhile. A program that
+    /// cannot keep its state unchanged for that long can clone it and dump the clone on another
+    /// thread.
     ///
     /// # Errors
     ///
-    /// [`SnapshotError::Encode`] and most of [`SnapshotError::Io`] leave everything as it was, and
-    /// so does [`SnapshotError::Ahead`], where the log ends before `lsn`. After an error behind the
-    /// naming of the dump every further call is [`SnapshotError::Unfinished`]. See also
-    /// [`SnapshotError::Behind`], [`SnapshotError::Disowned`], [`SnapshotError::Log`].
+    /// Nothing has changed after [`SnapshotError::Encode`], after most cases of
+    /// [`SnapshotError::Io`], and after [`SnapshotError::Ahead`], when the log ends before `lsn`.
+    /// If an error occurs after the dump was renamed, all later calls return
+    /// [`SnapshotError::Unfinished`]. See also [`SnapshotError::Behind`],
+    /// [`SnapshotError::Disowned`], [`SnapshotError::Log`].
     pub fn take<T: ?Sized, C>(&mut self, log: &Log<T, C>, lsn: Lsn, state: &S) -> Result<u64> {
         self.check(log, lsn)?;
         if self.newest == Some(lsn) {
@@ -316,8 +323,8 @@ impl<S: Serialize + DeserializeOwned> Snapshotter<S> {
         Ok(size)
     }
 
-    /// Gives up the records that the older of the two dumps does not need, in whole segments, and
-    /// returns the first that is left. Before two dumps were taken nothing goes.
+    /// Removes the records that the older of the two dumps does not need, in whole segments, and
+    /// returns the first remaining record. Removes nothing before there are two dumps.
     ///
     /// # Errors
     ///
@@ -329,10 +336,12 @@ impl<S: Serialize + DeserializeOwned> Snapshotter<S> {
         }
     }
 
-    /// Goes on with another form of the state, into which the program has converted it; the dumps
-    /// to come have this name and schema number. Until two of them were taken, a damaged newest one
-    /// makes [`restore`](Snapshots::restore) an error that names the older form: the program of
-    /// then can still read it.
+    /// Continues with a new type of the state, to which the program has converted it. Later dumps
+    /// have this name and schema.
+    ///
+    /// Until two of them exist, [`restore`](Snapshots::restore) fails if the newest dump is
+    /// damaged. The error names the older type, which the previous version of the program can still
+    /// read.
     ///
     /// # Errors
     ///
@@ -344,7 +353,8 @@ impl<S: Serialize + DeserializeOwned> Snapshotter<S> {
         Ok(Snapshotter { folder, read_back, log, newest, needed, is_unfinished, state })
     }
 
-    /// Whether the log has the records up to `lsn`, for good, and vouches for the newest dump.
+    /// Checks that the records up to `lsn` are durable in the log, and that the newest dump belongs
+    /// to it.
     fn check<T: ?Sized, C>(&self, log: &Log<T, C>, lsn: Lsn) -> Result<()> {
         if self.is_unfinished {
             return Err(SnapshotError::Unfinished);
@@ -365,23 +375,24 @@ impl<S: Serialize + DeserializeOwned> Snapshotter<S> {
         }
     }
 
-    /// Names the dump that was written, and lets it count: format.md, section 13.4, steps 3 to 5.
+    /// Renames the written dump and makes it valid: format.md, section 13.4, steps 3 to 5.
     fn publish<T: ?Sized, C>(&mut self, log: &Log<T, C>, lsn: Lsn) -> Result<()> {
         let base = self.newest;
         let others = self.folder.dumps()?;
         self.folder.name(lsn)?;
-        // Those did not count, and with the checkpoint that follows they would.
+        // These dumps are not valid now, but the new checkpoint would make them valid.
         let uncounted = others.iter().filter(|dump| Some(**dump) > base && **dump != lsn);
         uncounted.copied().try_for_each(|dump| self.folder.remove(dump))?;
         self.folder.sync()?;
         let needed = base.map_or(log.oldest(), Lsn::next);
-        // Of the two that the log keeps the older one must stand behind the base. As a rule it
-        // will; noted again it would push out that of the dump before, while the new one has none.
+        // Of the two checkpoints in the log, the older must be after the base. Usually it is.
+        // Writing it again would discard the previous dump's checkpoint before the new dump has
+        // one.
         if log.replay_start() != needed || log.oldest() == needed {
             log.checkpoint(needed)?;
         }
         log.checkpoint(lsn.next())?;
-        // Not synced: one that comes back is removed after the next dump.
+        // Not synced: a dump that reappears after a crash is removed after the next dump.
         let old = others.iter().filter(|dump| Some(**dump) < base);
         old.copied().try_for_each(|dump| self.folder.remove(dump))?;
         (self.newest, self.needed) = (Some(lsn), Some(needed));

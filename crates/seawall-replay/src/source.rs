@@ -1,51 +1,51 @@
-//! Where operations come from: a log, read from a number on.
+//! Sources of operations: a log, read from an LSN on.
 
 use crate::operation::{Logged, Operation};
 use crate::record_summary::RecordSummary;
 use seawall::format::{LogId, RecordId};
 use seawall::{Codec, Error, LogReader, Lsn, Result};
 
-/// The operations of a log, each with its record, as far as it is durable.
+/// An iterator over durable operations, each with its record.
 pub type Operations<'a> =
     Box<dyn Iterator<Item = Result<(RecordId, Option<Operation>)>> + Send + 'a>;
 
-/// What those do to their transactions, each with the number of its record.
+/// An iterator over the summaries of durable operations, each with its LSN.
 pub type RecordSummaries<'a> =
     Box<dyn Iterator<Item = Result<(Lsn, Option<RecordSummary>)>> + Send + 'a>;
 
-/// What is replayed: a [`LogReader`] of records that are [`Logged`].
+/// A log to replay: a [`LogReader`] of records that are [`Logged`].
 pub trait Source: Sync {
-    /// Which log it is: a store that was brought back from another one is refused.
+    /// Returns the id of the log. A store built from another log is refused.
     ///
     /// # Errors
     ///
     /// As [`LogReader::read_from`].
     fn log_id(&self) -> Result<LogId>;
 
-    /// Which record has this number now; `None` behind the last durable one. A store that has
-    /// applied another record with this number is refused.
+    /// Returns the record that has this LSN now, or `None` after the last durable record. A store
+    /// that has applied another record with this LSN is refused.
     ///
     /// # Errors
     ///
     /// As [`LogReader::record_id`].
     fn record_id(&self, lsn: Lsn) -> Result<Option<RecordId>>;
 
-    /// The first record that was not given up.
+    /// Returns the first record that was not pruned.
     ///
     /// # Errors
     ///
     /// As [`LogReader::oldest`].
     fn oldest(&self) -> Result<Lsn>;
 
-    /// The operations from `from` on; a record that changes nothing is `None`.
+    /// Returns the operations from `from` on. A record that changes nothing is `None`.
     ///
     /// # Errors
     ///
     /// As [`LogReader::read_from`].
     fn operations(&self, from: Lsn) -> Result<Operations<'_>>;
 
-    /// The same, as the first pass of a replay needs them. A source that can tell without decoding
-    /// keys and values may do so, and is read faster.
+    /// Returns summaries of the operations, for the first pass of a replay. A source that need not
+    /// decode keys and values for that is read faster.
     ///
     /// # Errors
     ///
@@ -58,8 +58,8 @@ pub trait Source: Sync {
     }
 }
 
-/// A source whose records are decoded in the first pass as well: what is only looked at, and not
-/// applied behind it, is to be found readable.
+/// A source that decodes whole records even for summaries: finds unreadable records when nothing is
+/// applied afterwards.
 pub(crate) struct Decoded<'a>(pub(crate) &'a dyn Source);
 
 impl Source for Decoded<'_> {
@@ -106,8 +106,8 @@ where
     }
 }
 
-/// Which log a reader has open. Where neither its manifest nor a header says so, reading it names
-/// the damage.
+/// Returns the id of the reader's log. If neither its manifest nor a segment header has the id,
+/// reading reports the damage.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! What replay asks of a store: atomic batches that hold how far it has come.
+//! The store interface: atomic batches that include the progress of the replay.
 
 pub(crate) mod error;
 pub(crate) mod memory;
@@ -11,59 +11,61 @@ use crate::store::write::Write;
 
 /// A store that a log is replayed into.
 ///
-/// It promises two things. A batch is applied whole or not at all, its [watermarks](Watermark)
-/// included, whoever is killed when; what is lost in a crash are the newest batches, never one from
-/// between. And [`flush`](Store::flush) returns when all of them survive a power cut.
+/// An implementation guarantees two things. A batch, including its [watermarks](Watermark), is
+/// applied completely or not at all, even in a crash; and a crash loses only the newest batches,
+/// never one before a batch that survives. After [`flush`](Store::flush) returns, all batches
+/// survive a power cut.
 ///
-/// With a watermark that is written beside the batch, or in a part of the store that is not atomic
-/// with it, replay is *not* exactly-once.
+/// Replay is *not* exactly-once if the store writes watermarks separately from the batch, or in a
+/// part of the store that is not atomic with it.
 ///
-/// Stores for one thread need no more than the four calls. One that takes batches from several
-/// threads at once says so by [`lanes_max`](Store::lanes_max). Writes come sorted by table and key
-/// within each batch, but for those that create or drop a table.
+/// Writes in a batch are sorted by table and key, except in batches that create or drop a table. A
+/// store that gains from concurrent batches returns their number from
+/// [`lanes_max`](Store::lanes_max).
 pub trait Store: Send + Sync {
-    /// The watermarks that were written last, in the order of their lanes; none in a new store.
+    /// Returns the watermarks written last, one per partition in order; none in a new store.
     ///
     /// # Errors
     ///
     /// [`StoreError::Failed`].
     fn watermarks(&self) -> Result<Vec<Watermark>, StoreError>;
 
-    /// What `key` has in `table`.
+    /// Returns the value of `key` in `table`.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Failed`]. A table that is not there has no keys.
+    /// [`StoreError::Failed`]. A missing table has no keys; that is not an error.
     fn get(&self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
 
-    /// Applies a batch, its writes in their order, and its watermarks: all, or nothing.
+    /// Applies a batch atomically: its writes in order, and its watermarks.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Refused`] for a write that cannot be: a row of a table that is not there, a
-    /// table that is there already.
+    /// [`StoreError::Refused`] for an invalid write: to a row of a missing table, or the creation
+    /// of a table that exists.
     fn write(&self, batch: &Batch) -> Result<(), StoreError>;
 
-    /// Returns when every batch survives a power cut. The log may then be truncated up to what the
-    /// watermarks still need.
+    /// Returns when every batch survives a power cut. The log may then be pruned up to the records
+    /// that the watermarks need.
     ///
     /// # Errors
     ///
     /// [`StoreError::Failed`].
     fn flush(&self) -> Result<(), StoreError>;
 
-    /// How many threads may call [`write`](Store::write) at once and gain by it.
+    /// Returns the largest number of threads that can usefully call [`write`](Store::write) at the
+    /// same time.
     fn lanes_max(&self) -> usize {
         1
     }
 }
 
-/// What a store applies at once.
+/// A batch of writes, applied atomically.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
-    /// What to write, in this order. No key has two writes, unless a table was created or dropped
-    /// between them.
+    /// The writes, in order. No key has two writes, unless a table was created or dropped between
+    /// them.
     pub writes: Vec<Write>,
-    /// The watermarks to write with it: lane, and how far it has come.
+    /// The watermarks to write with the batch: partition number and watermark.
     pub watermarks: Vec<(u32, Watermark)>,
 }

@@ -1,4 +1,4 @@
-//! Which transactions were committed, and each with its operations put together.
+//! The outcome of each transaction, and the assembly of the committed ones.
 
 pub(crate) mod bits;
 pub(crate) mod plan;

@@ -1,4 +1,4 @@
-//! The tests of the whole replay, in one program.
+//! All integration tests of the crate, in one program.
 
 mod common;
 mod engine;

@@ -1,8 +1,8 @@
-//! The engine of the examples, with every crash tried: what was committed is there, once; what was
-//! aborted or never ended is not.
+//! Crashes the example engine at every step: committed transactions are applied exactly once,
+//! aborted and unfinished ones not at all.
 //!
-//! Its log is on a simulated disk. Its store loses the newest batches in a crash, as stores do:
-//! after each crash the engine is opened over a store that lost none of them, half, or all.
+//! The log is on a simulated disk. The store loses the newest batches in a crash, as real stores
+//! do. After each crash the engine is opened over a store that lost none of them, half, or all.
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Every batch that a store was given, so that it can be had as it was before the newest of them.
+/// All batches written to a store, so that the store can be rebuilt without the newest ones.
 #[derive(Debug, Default)]
 struct History {
     batches: Arc<Mutex<Vec<Batch>>>,
@@ -29,7 +29,7 @@ struct History {
 }
 
 impl History {
-    /// A store with the first `count` batches, which writes down in `batches` what comes.
+    /// Creates a store with the first `count` batches. It records later batches in `batches`.
     fn of(batches: Arc<Mutex<Vec<Batch>>>, count: usize) -> Self {
         let store = MemoryStore::new();
         let mut kept = lock(&batches);
@@ -64,7 +64,7 @@ impl Store for History {
     }
 }
 
-/// What was promised, and what may be there instead while a commit is under way.
+/// The acknowledged state, and the states allowed while a commit is in progress.
 #[derive(Debug, Default)]
 struct Witness {
     promised: Rows,
@@ -73,7 +73,7 @@ struct Witness {
 }
 
 impl Witness {
-    /// Commits what `rows` comes to; by the end it is promised.
+    /// Runs a commit that leads to `rows`. When it returns, the new state is acknowledged.
     fn commits<T>(
         &mut self,
         rows: Rows,
@@ -91,7 +91,7 @@ fn rows(rows: &[(&str, u64)]) -> Rows {
     rows.iter().map(row).collect()
 }
 
-/// No threads of its own, so that each run takes the same steps.
+/// Opens the engine without background threads, so that all runs take the same steps.
 fn open(disk: &Arc<dyn Storage>, store: History) -> Result<Engine<History>, Error> {
     Engine::open_in(
         disk,
@@ -122,14 +122,14 @@ fn first_life(
     put(&three, "c", 100)?;
     one.add("t", b"a", 1)?;
     witness.commits(rows(&[("a", 2)]), || one.commit())?;
-    // Under way for longer than others, and committed.
+    // A long transaction that commits.
     let four = engine.begin()?;
     four.add("t", b"a", 5)?;
     witness.commits(rows(&[("a", 7)]), || four.commit())?;
     two.add("t", b"b", 1)?;
     three.abort();
     witness.commits(rows(&[("a", 7), ("b", 11)]), || two.commit())?;
-    // It never ends, and the next life gives its number out again.
+    // A transaction that never ends. After a crash its number is reused.
     let five = engine.begin()?;
     five.delete("t", b"a")?;
     put(&five, "d", 1000)?;
@@ -158,7 +158,7 @@ fn second_life(
     witness.commits(rows(&[("b", 3)]), || transaction.commit())
 }
 
-/// What the engine has, opened over a store that kept so many batches.
+/// Opens the engine over a store that kept `kept` batches, and returns its content.
 fn recover(disk: &Arc<dyn Storage>, batches: &[Batch], kept: usize) -> Result<Recovered, Error> {
     let engine = open(disk, History::of(Arc::new(Mutex::new(batches.to_vec())), kept))?;
     let has_table = engine.definition("t")?.is_some();

@@ -1,5 +1,5 @@
-//! Whoever dies where, each committed transaction is in the store once. And the bench that says
-//! so catches stores that keep how far they are apart from their rows.
+//! Each committed transaction is applied exactly once, wherever the process crashes. The same test
+//! detects stores that write their watermark separately from the rows.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
 
@@ -14,12 +14,12 @@ use std::sync::Mutex;
 
 fn replay(lanes: u32, changes_max: usize) -> Replay {
     let bounds = Bounds { changes_min: 1, changes_max, ..Bounds::default() };
-    // So little memory that transactions are put away, too.
+    // The memory is small enough that transactions also go to the scratch file.
     Replay::new().lanes(lanes).batches(bounds).memory(400)
 }
 
-/// Lives of one store that is killed again and again, or loses its power; then one to the end.
-/// What is wrong then.
+/// Replays into one store with several crashes, which may lose unflushed writes, then once to the
+/// end. Returns an error that describes any difference.
 fn lives(manner: Manner, seed: u64, loses_power: bool) -> Result<(), String> {
     let mut dice = Dice::new(seed);
     let operations = operations(seed, 400);
@@ -30,7 +30,7 @@ fn lives(manner: Manner, seed: u64, loses_power: bool) -> Result<(), String> {
         match replay(lanes, usize::try_from(batch).unwrap()).run(&reader, &store) {
             Ok(_) => break,
             Err(Error::Store { .. }) => {}
-            // Tables that come to be twice.
+            // For example a table that is created twice.
             Err(error) => return Err(error.to_string()),
         }
         let dies_at = dice.below(60);
@@ -103,7 +103,7 @@ fn replay_to_a_record_and_on_from_there_is_replay_of_all() {
         let store = DyingStore::new(Manner::Together, u64::MAX);
         replay(3, 10).until(until).run(&reader, &store).unwrap();
         assert_eq!(wrong_keys(&store.rows(), &expected(&operations, Some(until))), 0, "{until}");
-        // A lower end than what is there changes nothing.
+        // An end before the store's position changes nothing.
         replay(3, 10).until(Lsn::FIRST).run(&reader, &store).unwrap();
         assert_eq!(wrong_keys(&store.rows(), &expected(&operations, Some(until))), 0, "{until}");
         replay(1, 10).run(&reader, &store).unwrap();
@@ -130,7 +130,7 @@ fn a_store_that_is_brought_up_to_date_reads_what_is_new_and_little_else() {
     assert_eq!(again.applied_lsn, first.applied_lsn);
 }
 
-/// A log that grows while it is replayed: each pass finds as much more.
+/// A log that grows during a replay: each pass sees more records than the one before.
 struct Growing {
     log: Log<Operation>,
     reader: LogReader<Operation>,
@@ -153,7 +153,7 @@ impl Source for Growing {
     fn operations(&self, from: Lsn) -> seawall::Result<Operations<'_>> {
         let mut rest = self.rest.lock().unwrap();
         let found = Source::operations(&self.reader, from)?.collect::<Vec<_>>();
-        // What is logged behind what this pass sees, the next one sees, too.
+        // Each pass sees some of the records logged since the previous one.
         let count = rest.len().min(37);
         let some: Vec<_> = rest.drain(..count).collect();
         if !some.is_empty() {

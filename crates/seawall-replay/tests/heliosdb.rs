@@ -1,5 +1,5 @@
-//! The four tests that the report on HeliosDB Nano's replay recommends to itself (seed 003), by
-//! name; and the bugs that its code shows, each as a sentence that is true here.
+//! The four tests that the seed report on the replay of HeliosDB Nano recommends, by name, and one
+//! test for each bug found in its code.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
 
@@ -45,7 +45,7 @@ fn group_commit_stress_test_with_concurrent_writers() {
             let log = &log;
             scope.spawn(move || {
                 for tx in (0..EACH).map(|tx| writer * EACH + tx) {
-                    // One record after the other, so that transactions of all writers mix.
+                    // Appended one by one, so that the transactions of all writers interleave.
                     log.append(&Operation::Begin(TxId(tx))).unwrap();
                     log.append(&add(tx, &format!("writer {writer}"))).unwrap();
                     log.append(&Operation::Commit(TxId(tx))).unwrap();
@@ -140,7 +140,7 @@ fn replaying_twice_equals_once() {
     assert_eq!(found(&store), once);
 }
 
-/// A store that refuses one key while it is told to.
+/// A store that refuses one key while this is switched on.
 struct Picky {
     store: MemoryStore,
     refuses: Mutex<Option<&'static [u8]>>,
@@ -183,7 +183,7 @@ fn an_error_leaves_no_mode_switched_on() {
     assert_eq!(error.to_string(), "LSN 2: put into table ``, key `b`: not this one");
     assert_eq!(store.store.rows("").len(), 1);
 
-    // The log takes what comes, and the next replay goes on where this one ended.
+    // The log accepts appends, and the next replay continues after this one.
     log.append(&Change::put("", "d", "1").into()).unwrap();
     *store.refuses.lock().unwrap() = None;
     let report = in_batches_of(1).run(&reader, &store).unwrap();
@@ -208,8 +208,8 @@ fn nothing_is_skipped_under_a_threshold() {
     }
 }
 
-/// A store that compares what it holds after each batch with what it must hold at the commit that
-/// its watermark names.
+/// A store that compares its content, after each batch, with the expected state at the commit in
+/// its watermark.
 struct Watchful {
     store: MemoryStore,
     operations: Vec<Operation>,

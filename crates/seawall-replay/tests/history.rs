@@ -1,5 +1,5 @@
-//! A store that belongs to another log, or to records that the log gave up, is refused; one that
-//! belongs to the log is not, whatever was done to the log's files.
+//! A store of another log, or with records that the log lost, is refused. A store of this log is
+//! accepted, even if the log's files were copied or repaired.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
 
@@ -22,7 +22,7 @@ fn lsn(number: u64) -> Lsn {
     Lsn::new(number).unwrap()
 }
 
-/// A log of small segments, without background work.
+/// Opens a log with small segments and no background threads.
 fn open(disk: &Disk) -> Log<Operation> {
     let geometry = Geometry { block: 512, reach: 512, batch_max: 1024 };
     let options = Options::new().geometry(geometry, 7 * 512).segment_size(7 * 512);
@@ -33,7 +33,7 @@ fn reader(disk: &Disk) -> LogReader<Operation> {
     LogReader::open_in(disk.clone()).unwrap()
 }
 
-/// The same files on another device.
+/// Copies the files to another device.
 fn files_of(disk: &Disk) -> Disk {
     let other: Disk = Arc::new(MemStorage::new());
     for name in disk.list().unwrap() {
@@ -45,7 +45,7 @@ fn files_of(disk: &Disk) -> Disk {
     other
 }
 
-/// A new log with `count` transactions, each of which puts a key of its own.
+/// Creates a log with `count` transactions, each of which puts a key of its own.
 fn log_of(name: &str, count: u64) -> Disk {
     let disk: Disk = Arc::new(MemStorage::new());
     put(&open(&disk), name, count);
@@ -62,7 +62,7 @@ fn replay(disk: &Disk, store: &MemoryStore) -> Result<u64, Error> {
     Replay::new().run(&reader(disk), store).map(|report| report.applied)
 }
 
-/// What a new store has.
+/// Replays into a new store and returns its rows.
 fn fold(disk: &Disk) -> Rows {
     let store = MemoryStore::new();
     replay(disk, &store).unwrap();
@@ -173,7 +173,7 @@ fn copies_and_what_was_recovered_or_salvaged_are_the_same_log() {
     seawall::Maintenance::on(&disk).back_up_to(&target).unwrap();
     assert_eq!(replay(&target, &store).unwrap(), 0, "copied");
 
-    // What nothing confirms yet is written to a new segment by the next open.
+    // The next open writes unconfirmed records to a new segment.
     let killed: Disk = Arc::new(device.kill());
     put(&open(&killed), "l", 3);
     assert!(killed.list().unwrap().iter().filter(|name| name.contains(".seg")).count() > 1);
@@ -185,7 +185,7 @@ fn copies_and_what_was_recovered_or_salvaged_are_the_same_log() {
     put(&open(&salvaged), "m", 2);
     assert_eq!(replay(&salvaged, &store).unwrap(), 2, "salvaged");
     assert_eq!(found(&store), fold(&salvaged));
-    // Both went on, each in its own way.
+    // The two copies of the log diverge here.
     put(&open(&killed), "n", 5);
     let refused = replay(&killed, &store).unwrap_err();
     assert!(matches!(refused, Error::OtherHistory { .. }), "{refused}");
@@ -197,7 +197,7 @@ fn what_needed_from_says_is_enough_to_prove_the_store_and_less_is_not() {
     let log = open(&disk);
     let store = MemoryStore::new();
     put(&log, "k", 40);
-    // Up to the end of a segment, so that the last commit can go without the next record.
+    // Truncate at a segment boundary, so that the last commit goes without the next record.
     let bases: Vec<Lsn> = (1..=40).map(|at| log.truncate_before(lsn(at)).unwrap()).collect();
     let base = *bases.iter().filter(|base| **base <= lsn(20)).max().unwrap();
     let disk = log_of("k", 40);
@@ -218,7 +218,7 @@ fn what_needed_from_says_is_enough_to_prove_the_store_and_less_is_not() {
     assert_eq!(replay(&disk, &store).unwrap(), 0, "it is proved from then on");
 }
 
-/// The store as an earlier version left it: its watermarks name neither a log nor a record.
+/// Converts the watermarks to those of an earlier version, without log id and record.
 fn aged(store: &MemoryStore) {
     let old = |mark: Watermark| Watermark::from_bytes(&mark.to_bytes()[..24]).unwrap();
     let marks = store.watermarks().unwrap().into_iter().map(old);
@@ -240,7 +240,7 @@ fn a_store_of_an_earlier_version_is_refused_once_and_then_vouched_for() {
     assert_eq!(Replay::new().adopt().run(&reader(&disk), &store).unwrap().applied, 2);
     assert_eq!((replay(&disk, &store).unwrap(), found(&store)), (0, fold(&disk)));
 
-    // Where nothing is new, too.
+    // Adopting works without new records, too.
     aged(&store);
     assert_eq!(Replay::new().adopt().run(&reader(&disk), &store).unwrap().applied, 0);
     assert_eq!(replay(&disk, &store).unwrap(), 0);

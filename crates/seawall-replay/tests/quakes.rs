@@ -1,4 +1,4 @@
-//! The example with the earthquakes: wherever the machine stops, the week ends the same.
+//! The earthquake example ends with the same state wherever it crashes.
 
 #[allow(dead_code, unreachable_pub, missing_docs, reason = "the example is used as it stands")]
 #[path = "../examples/quakes.rs"]
@@ -10,7 +10,7 @@ use seawall_io::Storage;
 use seawall_replay::Snapshots;
 use seawall_testkit::{Dice, MemStorage};
 
-/// A run on a device that may die.
+/// Runs on a device that may crash.
 fn run_on(device: &MemStorage, stop: impl FnMut(&Run) -> bool) -> Result<Run, String> {
     let options = Options::new().preallocate(false).idle_mark(None);
     let folder = |name| device.folder(name).map_err(|error| error.to_string());

@@ -1,4 +1,4 @@
-//! Dumps beside a log: whatever crashes and whichever dump is lost, the state comes back, once.
+//! Dumps next to a log: after any crash, and with either dump lost, the state is restored exactly.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
@@ -14,13 +14,13 @@ type TestLog = Log<[u8], Raw>;
 type Result<T> = std::result::Result<T, SnapshotError>;
 type Found = std::result::Result<Vec<u64>, String>;
 
-/// Every value that was applied, in order, so that none can be missing or be there twice.
+/// All values applied, in order, so that a missing or repeated one is visible.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Ledger {
     values: Vec<u64>,
 }
 
-/// A program: a log, its dumps, its state.
+/// A program with a log, dumps and a state.
 struct Program {
     log: TestLog,
     snapshotter: Snapshotter<Ledger>,
@@ -63,7 +63,7 @@ fn apply(ledger: &mut Ledger, _: Lsn, record: Vec<u8>) -> std::result::Result<()
     Ok(())
 }
 
-/// A log whose segments hold four records each, without background work.
+/// Opens a log with four records per segment and no background threads.
 fn open_log(disk: &Arc<dyn Storage>) -> Result<TestLog> {
     Ok(options().open_in(folder(disk, "log")?)?)
 }
@@ -86,12 +86,13 @@ fn lsn(number: u64) -> Lsn {
     Lsn::new(number).unwrap()
 }
 
-/// What a workload was promised.
+/// The states that are allowed after a crash.
 #[derive(Default)]
 struct Witness {
-    /// The states that may be found; the first is the one before what is under way.
+    /// Allowed states. The first is the state before the operation in progress.
     allowed: Vec<Vec<u64>>,
-    /// A dump was harmed, and no other was taken since: one more would be too many.
+    /// Whether a dump was damaged and no other was taken since. Then a second damaged dump may lose
+    /// the state.
     is_harmed: bool,
 }
 
@@ -118,11 +119,11 @@ impl Witness {
     }
 }
 
-/// What is found after a crash.
+/// The result of restoring after a crash.
 struct Recovered {
     state: Vec<u64>,
     passed_over: Vec<PassedOver>,
-    /// The same with one dump harmed: which one, and what comes of it.
+    /// The results with one dump damaged, by its name.
     harmed: Vec<(String, Found)>,
 }
 
@@ -162,7 +163,7 @@ fn check(witness: &Witness, found: &Recovered) -> std::result::Result<(), String
     }
 }
 
-/// The same files on another device.
+/// Copies the files to another device.
 fn copy(disk: &Arc<dyn Storage>) -> Arc<dyn Storage> {
     let other: Arc<dyn Storage> = Arc::new(MemStorage::new());
     for folder in ["log", "dumps"] {
@@ -177,7 +178,7 @@ fn copy(disk: &Arc<dyn Storage>) -> Arc<dyn Storage> {
     other
 }
 
-/// Changes a byte in the payload of a dump.
+/// Flips a bit in the payload of a dump.
 fn flip(disk: &Arc<dyn Storage>, name: &str) {
     let file = disk.folder("dumps").unwrap().open(name, Access::ReadWrite).unwrap();
     let mut byte = [0];
@@ -261,7 +262,7 @@ fn a_crash_around_a_cut_leaves_the_state_before_it_or_after_it() {
         witness.round(&mut program, 4..8)?;
         witness.round(&mut program, 8..12)?;
         drop(program);
-        // Of the three dumps two are left, and the cut takes one of them.
+        // Two of the three dumps are left, and the truncation removes one of these.
         witness.is_harmed = true;
         let log = open_log(&disk)?;
         let cut: Vec<u64> = (0..10).collect();
@@ -276,7 +277,7 @@ fn a_crash_around_a_cut_leaves_the_state_before_it_or_after_it() {
     assert!(tried.states > 1_000, "{tried:?}");
 }
 
-/// One act of a random life; what it may leave is noted before, what it did after.
+/// One random step. Allowed states are recorded before it, and the resulting state after it.
 fn act(disk: &Arc<dyn Storage>, witness: &mut Witness, dice: &mut Dice) -> Result<()> {
     let mut program = Program::start(disk)?;
     for _ in 0..dice.any() % 9 {
@@ -299,7 +300,7 @@ fn act(disk: &Arc<dyn Storage>, witness: &mut Witness, dice: &mut Dice) -> Resul
             }
         }
     } else if dice.one_in(2) {
-        // Without a record since there is no new dump, and none that makes up for a lost one.
+        // Without new records there is no new dump, so nothing replaces a damaged one.
         witness.is_harmed &= program.take()? == 0;
         program.prune()?;
     }
@@ -333,7 +334,7 @@ fn random_lives_with_crashes_cuts_and_damage_end_in_a_state_that_was_promised() 
 
 const LIVES: u64 = 200;
 
-/// Three dumps of five records each, and three records behind: on a device in memory.
+/// Creates three dumps of five records each, and three later records, in memory.
 fn three_rounds() -> Arc<dyn Storage> {
     let disk: Arc<dyn Storage> = Arc::new(MemStorage::new());
     let mut program = Program::start(&disk).unwrap();
@@ -470,7 +471,7 @@ fn a_dump_beyond_the_end_of_the_log_is_refused_until_the_cut_is_owned() {
     let restored = Program::start(&disk).unwrap().restored;
     assert_eq!((restored.dump, restored.replayed), (Some(lsn(10)), 3));
 
-    // And beside a log that never had anything to do with it.
+    // An unrelated log is refused too.
     let other = copy(&disk);
     let log_folder = other.folder("log").unwrap();
     log_folder.list().unwrap().iter().for_each(|name| log_folder.remove(name).unwrap());
@@ -501,7 +502,7 @@ fn a_dump_that_the_log_has_grown_over_since_a_cut_is_not_believed() {
     assert_eq!(program.restored.dump, Some(lsn(10)));
     assert!(matches!(program.restored.passed_over[0].reason, Reason::Unmarked { .. }));
     assert_eq!(program.restored.state.values[10..], [10, 11, 12, 900, 901, 902, 903]);
-    // The next dump must not let it count again.
+    // The next dump must not make it valid again.
     program.append(904).unwrap();
     program.take().unwrap();
     assert_eq!(names(&disk), [OLDER, "00000000000000000018.dump"]);
@@ -544,7 +545,7 @@ fn the_directory_of_a_log_is_refused() {
 
 #[test]
 fn a_state_that_cannot_be_read_back_gets_no_name() {
-    /// Reads only what it never writes.
+    /// A type that cannot decode what it encodes.
     #[derive(Debug, Default, Serialize, Deserialize)]
     struct OneWay {
         #[serde(rename(serialize = "a", deserialize = "b"))]
@@ -556,7 +557,7 @@ fn a_state_that_cannot_be_read_back_gets_no_name() {
         let folder = disk.folder("one-way").unwrap();
         Snapshots::<OneWay>::open_in(folder, "one way", 1).unwrap()
     };
-    // Its own folder, and a log that was not pruned.
+    // With a directory of its own and a log that was not pruned.
     let fresh: Arc<dyn Storage> = Arc::new(MemStorage::new());
     let whole = open_log(&fresh).unwrap();
     let number = whole.append(&[0; 8]).unwrap();
@@ -621,7 +622,7 @@ fn a_failed_sync_of_the_directory_ends_the_taking_and_the_older_dump_serves() {
     program.take().unwrap();
     program.append(5).unwrap();
     program.log.confirm().unwrap();
-    // Of the next take: the dump's own sync, then that of the directory.
+    // The next dump syncs its file first, then the directory.
     device.fail_sync(1, |_| false);
     assert!(matches!(program.take().unwrap_err(), SnapshotError::Io { .. }));
     assert!(matches!(program.take().unwrap_err(), SnapshotError::Unfinished));

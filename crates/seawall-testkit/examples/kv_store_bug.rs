@@ -1,8 +1,9 @@
-//! A crash-safe map with a bug in its recovery, and the crash that shows it.
+//! A crash-safe map with a bug in its recovery, and the crash that reveals it.
 //!
-//! The map notes each change in a log before it does it. `compact` writes an image of the whole map
-//! and then begins to read there. The bug: the recovery begins at the newest image that it finds,
-//! record by record, instead of where the log says that a whole one begins.
+//! The map logs each change before it applies it. `compact` writes an image of the whole map, from
+//! which recovery then starts. The bug: if the image is written record by record, a crash can leave
+//! half an image, and recovery starts from it anyway. Written as an atomic set, the image is
+//! complete or missing.
 
 #![forbid(unsafe_code)]
 
@@ -14,21 +15,20 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::sync::Arc;
 
-/// What is written down.
+/// A log record.
 #[derive(Serialize, Deserialize)]
 enum Change {
     Put(String, u32),
-    /// An image of the map begins: what came before does not count.
+    /// The start of an image: discards all earlier changes.
     Clear,
 }
 
-/// How the image is written.
+/// How an image is written.
 #[derive(Clone, Copy, Debug)]
 pub enum Compaction {
-    /// As one atomic set: after a crash all of it is there, or nothing.
+    /// As one atomic set: complete or missing after a crash.
     AtOnce,
-    /// Record by record: the bug. A crash in between leaves half an image, and all before is
-    /// forgotten.
+    /// Record by record: the bug. After a crash, half an image replaces everything before it.
     OneByOne,
 }
 
@@ -39,7 +39,7 @@ struct Store {
 
 impl Store {
     fn open(disk: Arc<dyn Storage>) -> Result<Self> {
-        // No threads of its own, so that each run takes the same steps.
+        // Without background threads, so that all runs take the same steps.
         let log: Log<Change> = Options::new().preallocate(false).idle_mark(None).open_in(disk)?;
         let mut map = BTreeMap::new();
         for entry in log.read_from(Lsn::FIRST)? {
@@ -70,11 +70,11 @@ impl Store {
     }
 }
 
-/// Tries every crash of a few changes and a compaction.
+/// Tries every crash during a few changes and a compaction.
 ///
 /// # Errors
 ///
-/// The first crash that is not survived.
+/// The first crash that loses data.
 pub fn try_every_crash(how: Compaction) -> std::result::Result<Tried, Failure> {
     crash_test(
         |disk, promised: &mut BTreeMap<String, u32>| {

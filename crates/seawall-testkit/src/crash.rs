@@ -1,5 +1,5 @@
-//! Every crash of a workload: at each step, with choices of what had reached the disk, and a second
-//! crash inside the recovery.
+//! Exhaustive crash testing: crashes a workload at each step, chooses which unsynced writes reach
+//! the disk, and crashes the recovery too.
 
 use std::fmt::{self, Debug};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,25 +11,25 @@ use seawall_io::Storage;
 
 use crate::dice::Dice;
 
-/// Tries every crash of a workload, with the bounds of [`CrashTest::new`].
+/// Tries every crash of a workload, with the limits of [`CrashTest::new`].
 ///
-/// `workload` works on a storage that may die at any call, and notes in its witness what it was
-/// promised: *after* a call returned, what must be there from now on; before a call, what may be.
-/// `recover` opens what a crash left, and returns the state that it brings back. `check` compares
-/// the two. Errors of a workload that dies are expected; a panic is a failure like any other.
+/// `workload` runs on a storage that may crash at any call. It records in its witness which states
+/// are allowed: *after* a call returns, what must be stored from then on; before a call, what may
+/// be stored. `recover` opens the storage after a crash and returns the restored state. `check`
+/// compares the two. Errors of a crashed workload are expected; a panic counts as a failure.
 ///
-/// For every step of the workload the process is killed there (what it wrote stays in the cache),
-/// and the power is cut there (of what was not synced any choice may be there); each state that
-/// is left is recovered and checked. For a share of them the recovery dies, too, at every step of
-/// its own, and a second one follows, which is checked against the same witness.
+/// At each step of the workload, two kinds of crash are tried: the process is killed (its writes
+/// stay in the page cache), or the power is cut (any subset of the unsynced writes may be lost).
+/// Each resulting state is recovered and checked. For some of the states the recovery itself is
+/// crashed at each of its steps, and a second recovery is checked against the same witness.
 ///
 /// # Errors
 ///
-/// [`Failure`]: the first crash that is not survived. Its text can be replayed.
+/// [`Failure`]: the first crash that was not survived. Its text can be parsed and replayed.
 ///
 /// # Examples
 ///
-/// A counter that is kept in a log, with every crash tried:
+/// A counter in a log, with every crash tried:
 ///
 /// ```
 /// use seawall::{Log, Lsn, Options, Result};
@@ -38,7 +38,7 @@ use crate::dice::Dice;
 /// use std::sync::Arc;
 ///
 /// fn open(disk: Arc<dyn Storage>) -> Result<Log<u32>> {
-///     // No threads of its own, so that each run takes the same steps.
+///     // Without background threads, so that all runs take the same steps.
 ///     Options::new().preallocate(false).idle_mark(None).open_in(disk)
 /// }
 ///
@@ -54,7 +54,7 @@ use crate::dice::Dice;
 ///     |disk| open(disk)?.read_from(Lsn::FIRST)?.map(|entry| Ok(entry?.1)).collect(),
 ///     |promised, found: &Vec<u32>| match found.iter().copied().eq(1..=found.len() as u32) {
 ///         true if found.len() as u32 >= *promised => Ok(()),
-///         _ => Err(format!("{promised} was promised, and there are {found:?}")),
+///         _ => Err(format!("{promised} was acknowledged, but found {found:?}")),
 ///     },
 /// )
 /// .unwrap();
@@ -72,7 +72,7 @@ where
     CrashTest::new().run(workload, recover, check)
 }
 
-/// The bounds of a [`crash_test`].
+/// The limits of a [`crash_test`].
 #[derive(Clone, Copy, Debug)]
 pub struct CrashTest {
     cuts_max: u64,
@@ -81,51 +81,51 @@ pub struct CrashTest {
     seed: u64,
 }
 
-/// How much was tried.
+/// The number of crashes tried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tried {
     /// Steps of the workload.
     pub steps: u64,
-    /// States after one crash, recovered and checked.
+    /// States after one crash that were recovered and checked.
     pub states: u64,
-    /// States after a second crash, inside a recovery.
+    /// States after a second crash, during the recovery, that were recovered and checked.
     pub second: u64,
 }
 
 /// A crash that was not survived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Which one; `None` if the workload or its check fails without any.
+    /// The crash; `None` if the workload or its check failed without one.
     pub case: Option<Case>,
-    /// What is wrong.
+    /// The reason.
     pub why: String,
 }
 
-/// One crash, or two; written as `17 cut 2b` or `17 cut 2b, 4 killed`, and read back from that.
+/// One crash or two. The text form, such as `17 cut 2b` or `17 cut 2b, 4 killed`, can be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// In the workload.
+    /// The crash of the workload.
     pub first: Crash,
-    /// In the recovery from it.
+    /// The crash of the recovery.
     pub second: Option<Crash>,
 }
 
 /// A crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crash {
-    /// After so many changing calls of the device.
+    /// The crash occurs after this number of changing calls to the device.
     pub step: u64,
-    /// What it leaves.
+    /// What the crash leaves.
     pub left: Left,
 }
 
-/// What a crash leaves of what was not synced.
+/// What a crash leaves of the unsynced changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
-    /// All of it: the process was killed, and the machine went on.
+    /// All of them: the process was killed and the machine kept running.
     Killed,
-    /// The power was cut, and those pending items landed whose bit is set; where there are more
-    /// than 64, the bits are used again from the first.
+    /// The power was cut, and the pending items whose bits are set reached the disk. Beyond 64
+    /// items, the bits repeat.
     Cut(u64),
 }
 
@@ -136,36 +136,36 @@ impl Default for CrashTest {
 }
 
 impl CrashTest {
-    /// All choices at each step if they are fewer than 32, else 32 of them; for one state in 32 a
-    /// second crash, with 2 choices at each step of the recovery.
+    /// Tries all choices at each step if there are fewer than 32, otherwise 32 of them. One state
+    /// in 32 gets a second crash, with 2 choices at each step of the recovery.
     #[must_use]
     pub fn new() -> Self {
         Self { cuts_max: 32, second_one_in: 32, second_cuts_max: 2, seed: 1 }
     }
 
-    /// How many choices of what a power cut leaves are tried at each step.
+    /// Sets the maximum number of choices tried for a power cut at each step.
     #[must_use]
     pub fn cuts_max(mut self, count: u64) -> Self {
         self.cuts_max = count;
         self
     }
 
-    /// One in how many states is recovered with a second crash, and how many choices of what that
-    /// leaves are tried at each of its steps; 0 for none.
+    /// Crashes the recovery of one state in `one_in`, with at most `cuts_max` choices at each of
+    /// its steps; 0 for never.
     #[must_use]
     pub fn second(mut self, one_in: u64, cuts_max: u64) -> Self {
         (self.second_one_in, self.second_cuts_max) = (one_in, cuts_max);
         self
     }
 
-    /// Which choices are tried where there are too many follows from this.
+    /// Sets the seed that selects the choices if there are too many.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// As [`crash_test`], within these bounds.
+    /// Runs [`crash_test`] with these limits.
     ///
     /// # Errors
     ///
@@ -203,7 +203,7 @@ impl CrashTest {
         Ok(tried)
     }
 
-    /// Tries this one case again, as [`crash_test`] did: for a debugger, or a test of its own.
+    /// Tries one crash again, for a debugger or a regression test.
     ///
     /// # Errors
     ///
@@ -230,7 +230,7 @@ impl CrashTest {
     }
 }
 
-/// A workload that dies after step `stop`: the device, what it noted, and how it ended.
+/// Runs a workload that crashes after step `stop`. Returns the device, the witness and the result.
 fn work<W: Default, E: Debug>(
     workload: &impl Fn(Arc<dyn Storage>, &mut W) -> Result<(), E>,
     stop: u64,
@@ -242,7 +242,7 @@ fn work<W: Default, E: Debug>(
     (device, witness, outcome)
 }
 
-/// A panic is an error like any other.
+/// Runs `act` and converts a panic to an error.
 fn attempt<T, E: Debug>(act: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
     match catch_unwind(AssertUnwindSafe(act)) {
         Ok(done) => done.map_err(|error| format!("{error:?}")),
@@ -270,7 +270,7 @@ fn judge<W, S, E: Debug>(
     }
 }
 
-/// Recovers `state`, dies at every step of that, and recovers again.
+/// Recovers `state`, crashes that recovery at every step, and recovers again.
 fn second<S, E: Debug>(
     (state, first): (&MemStorage, Crash),
     (cuts_max, seed): (u64, u64),
@@ -293,13 +293,14 @@ fn second<S, E: Debug>(
     Ok(states)
 }
 
-/// What a crash now may leave: killed, and `max` choices of what was pending, or all of them.
+/// Returns what a crash now may leave: the killed process, and up to `max` choices of the pending
+/// items.
 fn lefts(device: &MemStorage, max: u64, seed: u64) -> Vec<(Left, MemStorage)> {
     let cuts = cuts(device.pending().len(), max, seed).into_iter().map(Left::Cut);
     [Left::Killed].into_iter().chain(cuts).map(|left| (left, left.of(device))).collect()
 }
 
-/// All choices of `count` items as bits, or `max` of them: none, all, and others by lot.
+/// Returns all choices of `count` items as bits, or `max` of them: none, all, and random ones.
 #[must_use]
 pub fn cuts(count: usize, max: u64, seed: u64) -> Vec<u64> {
     let all = if count < 64 { (1_u64 << count) - 1 } else { u64::MAX };
@@ -313,7 +314,7 @@ pub fn cuts(count: usize, max: u64, seed: u64) -> Vec<u64> {
 }
 
 impl Left {
-    /// The device after such a crash.
+    /// Returns the device after this crash.
     #[must_use]
     pub fn of(self, device: &MemStorage) -> MemStorage {
         match self {

@@ -1,6 +1,6 @@
-//! Numbers that follow from a seed: whatever is drawn here is drawn again by the same seed.
+//! Deterministic random numbers: the same seed gives the same sequence.
 
-/// A source of choices that follow from a seed.
+/// A source of random choices, determined by a seed.
 ///
 /// # Examples
 ///
@@ -17,58 +17,57 @@ pub struct Dice(u64);
 const STRIDE: u64 = 0x9E37_79B9_7F4A_7C15;
 
 impl Dice {
-    /// The choices that belong to `seed`.
+    /// Creates the generator for `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(mix(seed.wrapping_add(STRIDE)))
     }
 
-    /// Any number.
+    /// Returns any number.
     pub fn any(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(STRIDE);
         mix(self.0)
     }
 
-    /// A number from 0 up to `end`, without it; 0 if there is none.
+    /// Returns a number below `end`; 0 if `end` is 0.
     pub fn below(&mut self, end: u64) -> u64 {
         self.any().checked_rem(end).unwrap_or(0)
     }
 
-    /// True once in `turns`, on average.
+    /// Returns true once in `turns` calls, on average.
     pub fn one_in(&mut self, turns: u64) -> bool {
         self.below(turns) == 0
     }
 
-    /// An index into `length` items; 0 if there are none.
+    /// Returns an index into `length` items; 0 if there are none.
     pub fn index(&mut self, length: usize) -> usize {
         let end = u64::try_from(length).expect("fits in 64 bits");
         usize::try_from(self.below(end)).expect("less than a length")
     }
 
-    /// A byte.
+    /// Returns a byte.
     pub fn byte(&mut self) -> u8 {
         self.any().to_le_bytes()[0]
     }
 
-    /// Fewer than `end` bytes.
+    /// Returns fewer than `end` bytes.
     pub fn bytes(&mut self, end: usize) -> Vec<u8> {
         let length = self.index(end);
         self.many(length, Self::byte)
     }
 
-    /// `count` values that `draw` makes.
+    /// Returns `count` values made by `draw`.
     pub fn many<T>(&mut self, count: usize, mut draw: impl FnMut(&mut Self) -> T) -> Vec<T> {
         (0..count).map(|_| draw(self)).collect()
     }
 
-    /// One of these; `None` if there are none.
+    /// Returns one of the choices; `None` if there are none.
     pub fn pick<'a, T>(&mut self, choices: &'a [T]) -> Option<&'a T> {
         choices.get(self.index(choices.len()))
     }
 }
 
-/// Checks `property` with the dice of `count` seeds, the same ones each time. If it panics, the
-/// seed is printed.
+/// Checks `property` with the seeds below `count`. Prints the seed if it panics.
 ///
 /// # Examples
 ///
@@ -86,7 +85,7 @@ pub fn each_seed(count: u64, mut property: impl FnMut(&mut Dice)) {
     }
 }
 
-/// Names the seed if the property panics.
+/// Prints the seed if the property panics.
 struct Named(u64);
 
 impl Drop for Named {

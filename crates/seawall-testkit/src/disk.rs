@@ -1,4 +1,4 @@
-//! A device in memory that fails as devices do: as planned, or by chance that follows from a seed.
+//! A device in memory with faults, which are planned or drawn from a seed.
 
 use std::fmt::{self, Debug, Formatter};
 use std::io;
@@ -13,23 +13,22 @@ use crate::file::FaultFile;
 use crate::injector::{Call, Injector, Pace, refused};
 use crate::mem_storage::MemStorage;
 
-/// What a device writes as a whole, unless a disk is told otherwise, in bytes.
+/// The default size of the blocks that a device writes as a unit, in bytes.
 const BLOCK: usize = 4096;
 
-/// A device in memory, as [`MemStorage`], that goes wrong where it was told to or by chance.
+/// A [`MemStorage`] that injects faults.
 ///
-/// Every call is a step, reads too, and steps are numbered from 1. A fault is planned for a step by
-/// [`FaultDisk::plan`], or drawn by [`FaultDisk::draw`]; one that does not suit the call at its
-/// step waits for the next that it suits. What came to pass is told by [`FaultDisk::injected`]:
-/// planned anew for the same calls, it comes to pass again.
+/// Every call is a step, including reads. Steps are numbered from 1. [`FaultDisk::plan`] plans a
+/// fault for a step, and [`FaultDisk::draw`] draws faults at random. A fault that does not fit the
+/// call at its step waits for the next call that it fits. [`FaultDisk::injected`] returns the
+/// faults that occurred; planning these again for the same calls reproduces the run.
 ///
-/// What a device does wrong *between* two lives of a program is done by [`harm`](crate::harm), and
-/// what a crash leaves by [`MemStorage::power_cut`] and [`MemStorage::kill`] of
-/// [`FaultDisk::device`].
+/// For damage *between* two runs of a program, use [`harm`](crate::harm). For the state after a
+/// crash, use [`MemStorage::power_cut`] and [`MemStorage::kill`] on [`FaultDisk::device`].
 ///
 /// # Examples
 ///
-/// A log survives a failed sync, and goes on:
+/// A log survives a failed sync and continues:
 ///
 /// ```
 /// use std::sync::Arc;
@@ -49,22 +48,22 @@ const BLOCK: usize = 4096;
 #[derive(Clone)]
 pub struct FaultDisk {
     device: MemStorage,
-    /// The folder that this handle shows.
+    /// The directory that this handle accesses.
     inner: Arc<dyn Storage>,
-    /// Its path, with a slash at the end, or nothing.
+    /// The directory's path with a trailing slash, or empty.
     prefix: String,
     injector: Arc<Injector>,
 }
 
 impl FaultDisk {
-    /// A disk that does nothing wrong yet.
+    /// Creates a disk without faults.
     #[must_use]
     pub fn new(device: MemStorage) -> Self {
         Self::build(device, BLOCK, None)
     }
 
-    /// The same with blocks of `block` bytes, and `pace` is called before each call with the time
-    /// that the call takes, which is none unless it stalls: it may move a clock on, or let other
+    /// Creates a disk with blocks of `block` bytes. Before each call, `pace` is called with the
+    /// duration of the call, which is zero unless it stalls. It may advance a clock or let other
     /// threads run.
     #[must_use]
     pub fn paced(
@@ -80,12 +79,12 @@ impl FaultDisk {
         Self { inner: Arc::new(device.clone()), device, prefix: String::new(), injector }
     }
 
-    /// Lets this go wrong at step `step`, or at the first one behind it that it suits.
+    /// Plans a fault for step `step`, or the first later step that it fits.
     pub fn plan(&self, step: u64, fault: Fault) {
         self.injector.plan(step, fault, None);
     }
 
-    /// The same for calls of a file whose name `files` is true for, and for no other.
+    /// Plans a fault for calls on files whose names `files` accepts.
     ///
     /// # Examples
     ///
@@ -104,50 +103,50 @@ impl FaultDisk {
         self.injector.plan(step, fault, Some(files));
     }
 
-    /// Lets one call in `one_in`, on average, go wrong in one of these ways; which one and how
-    /// follows from `seed` and the calls.
+    /// Makes one call in `one_in`, on average, fail in one of these ways. The choices depend only
+    /// on `seed` and the calls.
     pub fn draw(&self, seed: u64, one_in: u64, kinds: &[Kind]) {
         self.injector.draw(Dice::new(seed), one_in, kinds);
     }
 
-    /// Lets all calls behind step `steps` fail with "the power is off", and change nothing.
+    /// Makes all calls after step `steps` fail with "the power is off" and change nothing.
     ///
-    /// Take [`MemStorage::power_cut`] or [`MemStorage::kill`] of [`FaultDisk::device`] from there.
+    /// Then use [`MemStorage::power_cut`] or [`MemStorage::kill`] on [`FaultDisk::device`].
     pub fn stop_after(&self, steps: u64) {
         self.injector.stop_after(steps);
     }
 
-    /// The number of calls so far.
+    /// Returns the number of calls so far.
     #[must_use]
     pub fn steps(&self) -> u64 {
         self.injector.steps()
     }
 
-    /// A sum over all calls so far and what came of them: equal for equal runs.
+    /// Returns a checksum of all calls so far and their results. Equal runs have equal checksums.
     #[must_use]
     pub fn trace(&self) -> u64 {
         self.injector.trace()
     }
 
-    /// What went wrong so far, in order.
+    /// Returns the faults that occurred so far, in order.
     #[must_use]
     pub fn injected(&self) -> Vec<Injected> {
         self.injector.injected()
     }
 
-    /// Whether the power is off, as [`FaultDisk::stop_after`] told it.
+    /// Returns whether the power is off, as set with [`FaultDisk::stop_after`].
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.injector.is_stopped()
     }
 
-    /// The device below, which does no wrong by itself.
+    /// Returns the underlying device, which has no faults of its own.
     #[must_use]
     pub fn device(&self) -> &MemStorage {
         &self.device
     }
 
-    /// Does a call of the folder.
+    /// Performs a call on the directory.
     fn call<T>(
         &self,
         (act, name): (Act, &str),

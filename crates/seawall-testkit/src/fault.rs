@@ -1,42 +1,42 @@
-//! What a device does wrong while it is in use.
+//! Faults of a device in use.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A way in which one call of the device goes wrong.
+/// A kind of fault in one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Kind {
-    /// A read fails, once.
+    /// A read fails once.
     ReadError,
-    /// A write, a change of length or of a name fails, once; of a write a part may be done.
+    /// A write, a change of length or a rename fails once. A part of the write may be done.
     WriteError,
-    /// A read or write fails, and from then on each one of that file, whoever opened it.
+    /// A read or write fails, and so do all later ones of that file, through any handle.
     LastingError,
-    /// A sync fails. Some of what it should have made durable is, the rest is forgotten, and the
-    /// cache shows it all the same.
+    /// A sync fails. A part of the data becomes durable and the rest is dropped, while the cache
+    /// still shows all of it.
     FailedSync,
-    /// A sync of a file fails and garbles the blocks that it wrote to.
+    /// A sync of a file fails and corrupts the blocks that it wrote to.
     SpoiledSync,
-    /// A sync succeeds though the device lost some of the writes.
+    /// A sync succeeds, but the device lost some of the writes.
     LostWrite,
-    /// A sync succeeds though one sector went to the place of another, in this file or another.
+    /// A sync succeeds, but one sector was written over another, in the same file or another one.
     MisdirectedWrite,
-    /// A read delivers what stands elsewhere in the file.
+    /// A read returns data from another position in the file.
     MisdirectedRead,
-    /// A read delivers one bit that is wrong; the next one is right.
+    /// A read returns one flipped bit. The next read is correct.
     FlippedRead,
-    /// For a while no file can grow.
+    /// For some time no file can grow.
     Full,
-    /// For a while nothing can be written, not even over what is there: the disk is full, and its
-    /// file system copies on write, so that an overwrite needs room, too.
+    /// For some time all writes fail, including overwrites: the disk is full, and on a
+    /// copy-on-write file system overwrites need space too.
     FullCopying,
-    /// The call takes up to ten seconds of the clock, and others run meanwhile.
+    /// The call takes up to ten seconds, while other threads run.
     Stall,
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 12] = [
         Self::ReadError,
         Self::WriteError,
@@ -52,7 +52,7 @@ impl Kind {
         Self::Stall,
     ];
 
-    /// A word for it.
+    /// Returns the name of the kind.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -71,8 +71,8 @@ impl Kind {
         }
     }
 
-    /// Whether bytes that were durable, or their delivery, are no longer what was written: damage.
-    /// The others a log has to bear without losing anything.
+    /// Returns whether this kind is damage: durable bytes, or the bytes returned by a read, differ
+    /// from what was written. A log must survive all other kinds without loss.
     #[must_use]
     pub fn is_damage(self) -> bool {
         use Kind::{FlippedRead, LostWrite, MisdirectedRead, MisdirectedWrite, SpoiledSync};
@@ -91,14 +91,14 @@ impl Kind {
     }
 }
 
-/// One thing that goes wrong: what, and the seed of all that is left to chance in it.
+/// A fault: its kind, and the seed of its random choices.
 ///
-/// It is written as `failed-sync:1f`, and read back from that.
+/// The text form, such as `failed-sync:1f`, can be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fault {
-    /// What.
+    /// The kind of fault.
     pub kind: Kind,
-    /// What is left to chance follows from this.
+    /// The seed of the random choices.
     pub seed: u64,
 }
 
@@ -120,18 +120,18 @@ impl FromStr for Fault {
     }
 }
 
-/// A fault that came to pass.
+/// A fault that occurred.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Injected {
     /// The number of the call, from 1.
     pub step: u64,
-    /// What went wrong.
+    /// The fault.
     pub fault: Fault,
-    /// The file, or the folder.
+    /// The file or directory.
     pub file: String,
 }
 
-/// A call of the device.
+/// A kind of call to the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
     Open,
@@ -153,13 +153,13 @@ pub(crate) enum Act {
 }
 
 impl Act {
-    /// Whether it changes something and is no barrier.
+    /// Returns whether the call changes something and is not a sync.
     pub(crate) fn is_change(self) -> bool {
         use Act::{Allocate, Create, Fill, Remove, Rename, Reserve, SetLength, Write};
         [Allocate, Create, Fill, Remove, Rename, Reserve, SetLength, Write].contains(&self)
     }
 
-    /// A number for it, to tell calls apart in a trace.
+    /// Returns a number that identifies the kind in a trace.
     pub(crate) fn number(self) -> u64 {
         use Act::{
             Allocate, Create, Fill, Folder, Length, List, Lock, Open, Read, Remove, Rename,

@@ -1,4 +1,4 @@
-//! A file on a disk that fails as disks do.
+//! An open file on a disk with faults.
 
 use std::io;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub(crate) struct FaultFile {
     inner: Arc<dyn File>,
     name: String,
     injector: Arc<Injector>,
-    /// How many bytes have space on a full disk; the file may be shorter.
+    /// The reserved length. The file may be shorter. Used on a full disk.
     reserved: AtomicU64,
 }
 
@@ -35,12 +35,12 @@ impl FaultFile {
         done
     }
 
-    /// Up to which length it has room on the disk.
+    /// Returns the length up to which space is reserved.
     fn has_room_for(&self) -> io::Result<u64> {
         Ok(self.inner.len()?.max(self.reserved.load(Ordering::Relaxed)))
     }
 
-    /// A change of the length, or of the room, to `length`.
+    /// Changes the length or the reserved space to `length`.
     fn grow<T>(
         &self,
         (act, length): (Act, u64),
@@ -62,7 +62,7 @@ pub(crate) fn to_u64(size: usize) -> u64 {
     u64::try_from(size).expect("fits in 64 bits")
 }
 
-/// So many of `size` bytes, by lot.
+/// Returns a random number below `size`.
 fn some_of(size: usize, dice: &mut Dice) -> usize {
     usize::try_from(dice.below(to_u64(size))).expect("less than a length")
 }
@@ -150,7 +150,7 @@ impl File for FaultFile {
         match reserved {
             Ok(true) => drop(self.reserved.fetch_max(length, Ordering::Relaxed)),
             Ok(false) => {}
-            // The inner file was not asked, and may have some still.
+            // The inner file was not called, and may still have reserved space.
             Err(_) => self.reserved.store(0, Ordering::Relaxed),
         }
         reserved

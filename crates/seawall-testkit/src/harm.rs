@@ -1,4 +1,4 @@
-//! What becomes of a disk while nobody looks: bits rot, sectors go back in time, files go.
+//! Damage at rest: bits rot, sectors revert to old content, files disappear.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,32 +9,32 @@ use crate::mem_storage::MemStorage;
 use crate::dice::Dice;
 use crate::file::to_u64;
 
-/// A way in which bytes at rest change.
+/// A kind of damage at rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Decay {
     /// One bit flips.
     Bit,
-    /// A run of bytes becomes garbage.
+    /// A range of bytes becomes garbage.
     Garbage,
-    /// A run of bytes becomes zero.
+    /// A range of bytes becomes zero.
     Zeros,
-    /// A run of sectors is as it was at an earlier time.
+    /// A range of sectors has the content of an earlier time.
     Stale,
-    /// A run of sectors holds a copy of another place, of this file or another.
+    /// A range of sectors has the content of another position, in the same file or another one.
     Copied,
-    /// A file ends before it should.
+    /// A file is truncated.
     CutShort,
-    /// A file and its name are gone.
+    /// A file and its name disappear.
     LostFile,
-    /// A file stands in the place of another, too.
+    /// A file replaces another one.
     DuplicatedFile,
-    /// A file is as it was at an earlier time.
+    /// A file has the content of an earlier time.
     StaleFile,
 }
 
 impl Decay {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 9] = [
         Self::Bit,
         Self::Garbage,
@@ -47,7 +47,7 @@ impl Decay {
         Self::StaleFile,
     ];
 
-    /// A word for it.
+    /// Returns the name of the kind.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -64,15 +64,15 @@ impl Decay {
     }
 }
 
-/// What is to happen to the files of a device: how, the longest run of bytes, and the seed of all
-/// that is left to chance. It is written as `garbage/512:1f`, and read back from that.
+/// Damage to the files of a device: its kind, its maximum size, and the seed of its random choices.
+/// The text form, such as `garbage/512:1f`, can be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Harm {
-    /// How.
+    /// The kind of damage.
     pub decay: Decay,
-    /// The longest run of bytes that changes, unless a whole file does.
+    /// The maximum number of bytes that change, except in kinds that affect a whole file.
     pub reach: usize,
-    /// What is left to chance follows from this.
+    /// The seed of the random choices.
     pub seed: u64,
 }
 
@@ -99,14 +99,15 @@ impl FromStr for Harm {
 /// The bytes that changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Harmed {
-    /// The file, with its folder in front.
+    /// The file, with its directory.
     pub file: String,
-    /// Where in it; all of it if it was lost or replaced.
+    /// The range; the whole file if it was lost or replaced.
     pub bytes: Range<usize>,
 }
 
-/// Harms the files of a device for which `may` is true, durably; `earlier` is the same device as it
-/// once was. `None` if there is nothing to harm, or nothing changed.
+/// Damages one of the device's files whose names `may` accepts. The damage is durable. `earlier` is
+/// the same device at an earlier time. Returns `None` if there was nothing to damage or nothing
+/// changed.
 ///
 /// # Examples
 ///
@@ -195,7 +196,7 @@ fn run(dice: &mut Dice, length: usize, how: Harm) -> Range<usize> {
     start..(start + size.min(how.reach.max(1))).min(length)
 }
 
-/// What stands in the place of a run.
+/// Returns the bytes that replace a range.
 fn fill(
     dice: &mut Dice,
     ((device, earlier), (file, names)): ((&MemStorage, &MemStorage), (&str, &[String])),

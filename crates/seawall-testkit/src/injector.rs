@@ -11,14 +11,14 @@ use crate::fault::{Act, Fault, Injected, Kind};
 use crate::mem_storage::MemStorage;
 use crate::mem_storage::pending::{CrashOutcome, Pending, What};
 
-/// What all handles and files of a disk share.
+/// The state shared by all handles and files of a disk.
 pub(crate) struct Injector {
     device: MemStorage,
-    /// How many bytes a spoiled sync garbles for each of its sectors.
+    /// The size of the blocks that a spoiled sync corrupts, in bytes.
     block: usize,
     pace: Option<Pace>,
     state: Mutex<State>,
-    /// Held while a sync is told how to fail.
+    /// Held while a failing sync is prepared and performed.
     syncing: Mutex<()>,
 }
 
@@ -33,14 +33,14 @@ struct State {
     planned: BTreeMap<u64, Vec<Planned>>,
     chance: Option<Chance>,
     injected: Vec<Injected>,
-    /// Files that fail for good.
+    /// Files that fail permanently.
     broken: BTreeSet<String>,
     full_until: u64,
-    /// Until then overwrites need room, too.
+    /// Until this step, overwrites need space too.
     copies_until: u64,
 }
 
-/// A fault, and the files that it is for; `None`: all.
+/// A fault, and the files that it is limited to; `None` for all.
 struct Planned {
     fault: Fault,
     files: Option<fn(&str) -> bool>,
@@ -52,7 +52,7 @@ struct Chance {
     kinds: Vec<Kind>,
 }
 
-/// What a call is about.
+/// A call to the device.
 pub(crate) struct Call<'a> {
     pub(crate) act: Act,
     pub(crate) file: &'a str,
@@ -105,7 +105,7 @@ impl Injector {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a call; what goes wrong in it.
+    /// Counts a call and returns its fault.
     pub(crate) fn begin(&self, call: &Call<'_>) -> io::Result<Option<Fault>> {
         let mut state = self.state();
         if state.is_stopped() {
@@ -130,24 +130,24 @@ impl Injector {
         if broken { Err(refused()) } else { Ok(fault) }
     }
 
-    /// Notes what came of it.
+    /// Records the result of a call.
     pub(crate) fn end(&self, succeeded: bool) {
         self.state().add(u64::from(succeeded) + 1);
     }
 
-    /// Whether files can grow now.
+    /// Returns whether files cannot grow now.
     pub(crate) fn is_full(&self) -> bool {
         let state = self.state();
         state.steps < state.full_until.max(state.copies_until)
     }
 
-    /// Whether files cannot be overwritten now, as that needs room, too.
+    /// Returns whether overwrites fail now because they need space too.
     pub(crate) fn is_full_for_overwrites(&self) -> bool {
         let state = self.state();
         state.steps < state.copies_until
     }
 
-    /// Does `sync`, and lets it go wrong that way.
+    /// Performs `sync` with this fault.
     pub(crate) fn sync_with<T>(
         &self,
         fault: Fault,
@@ -166,7 +166,7 @@ impl Injector {
         sync()
     }
 
-    /// Lets one sector land in the place of another, and the others where they belong.
+    /// Writes one sector to the position of another, and all others correctly.
     fn one_astray(
         &self,
         mut dice: Dice,
@@ -194,7 +194,7 @@ impl Injector {
     }
 }
 
-/// Each item lands or does not; now and then all of them are lost.
+/// Loses items at random, sometimes all of them.
 fn by_lot(mut dice: Dice) -> impl FnMut(&Pending) -> bool + Send {
     let all_lost = dice.one_in(3);
     move |_| !all_lost && dice.one_in(2)
@@ -254,7 +254,7 @@ impl State {
     }
 }
 
-/// A sum over bytes that tells most contents apart; for traces.
+/// A checksum of bytes, for traces.
 pub(crate) fn sum(bytes: &[u8]) -> u64 {
     let word = |chunk: &[u8]| {
         let mut word = [0; 8];
@@ -268,12 +268,12 @@ fn step_of_sum(sum: u64, number: u64) -> u64 {
     (sum.rotate_left(5) ^ number).wrapping_mul(0x517C_C1B7_2722_0A95)
 }
 
-/// What a device says that fails.
+/// The error of a failing device.
 pub(crate) fn refused() -> io::Error {
     io::Error::other("the device failed, as it was told to")
 }
 
-/// What a device says that is full.
+/// The error of a full device.
 pub(crate) fn no_room() -> io::Error {
     io::Error::from(io::ErrorKind::StorageFull)
 }

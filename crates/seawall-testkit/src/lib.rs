@@ -1,12 +1,12 @@
-//! What it takes to try a program on a Seawall log against crashes and failing disks.
+//! Tests for programs that use a Seawall log: crashes and failing disks.
 //!
-//! - [`crash_test`]: every crash of a workload, a second one inside its recovery included;
-//! - [`FaultDisk`]: a device in memory that fails as devices do, where it was told to or by chance;
-//! - [`MemStorage`]: a device in memory whose power can be cut;
-//! - [`harm`]: what becomes of its bytes while nobody looks.
+//! - [`crash_test`] tries every crash of a workload, and second crashes during its recovery.
+//! - [`FaultDisk`] is a device in memory with planned or random faults.
+//! - [`MemStorage`] is a device in memory whose power can be cut.
+//! - [`harm`] damages its bytes at rest.
 //!
-//! All chance follows from seeds ([`Dice`]), so whatever was found is found again. `examples/`
-//! has a key-value store with a bug in its recovery, and how that is found.
+//! All random choices come from seeds ([`Dice`]), so every failure can be reproduced. `examples/`
+//! has a key-value store with a bug in its recovery, and the test that finds it.
 
 #![forbid(unsafe_code)]
 

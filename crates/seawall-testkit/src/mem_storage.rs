@@ -1,4 +1,4 @@
-//! A device in memory that can crash: what a test does to it, and what it tells.
+//! A device in memory that can crash: the interface for tests.
 
 pub(crate) mod pending;
 mod storage_impl;
@@ -16,15 +16,15 @@ use self::world::{Item, NodeId, World};
 
 /// A device in memory whose power can be cut.
 ///
-/// Files are held twice: as the page cache shows them, and as the disk holds them. Whatever was
-/// done but not synced is a list of [`Pending`] items, and a crash is a choice among them, so
-/// a test can visit every state that a power cut may leave. A clone is another handle to the same
-/// device. A new one holds at most 4 GiB, see [`MemStorage::limit`].
+/// Each file is stored twice: as the page cache shows it, and as the disk holds it. Unsynced
+/// changes are a list of [`Pending`] items. A power cut keeps a subset of them, so a test can try
+/// every state that it may leave. A clone is another handle to the same device. The default size
+/// limit is 4 GiB; see [`MemStorage::limit`].
 ///
-/// Two things are simpler than on real devices: a folder and a lock file are durable once they are
-/// made, and zero-filling leaves either no bytes or all of them. A pending sector is an image of
-/// the whole sector, so any order in which several of them may reach the disk leaves what some
-/// choice of them leaves: a choice is all there is to try.
+/// Two things are simpler than on real devices: directories and lock files are durable once
+/// created, and zero-filling is atomic. A pending sector is an image of the whole sector. So
+/// writing several of them in any order gives the same result as some subset of them, and trying
+/// all subsets is exhaustive.
 ///
 /// # Examples
 ///
@@ -45,7 +45,7 @@ use self::world::{Item, NodeId, World};
 #[derive(Clone)]
 pub struct MemStorage {
     device: Arc<Mutex<Device>>,
-    /// Empty, or the folder that this handle shows, with a slash at the end.
+    /// Empty, or the directory that this handle accesses, with a trailing slash.
     prefix: String,
 }
 
@@ -54,31 +54,32 @@ struct Device {
     run: Run,
 }
 
-/// What ends with the process, or was planned for it.
+/// State that ends with the process, and planned faults.
 #[derive(Default)]
 struct Run {
     steps: u64,
     stop: Option<u64>,
     failures: Vec<PlannedSync>,
-    /// The folders whose lock is held, each as the prefix of its names.
+    /// The locked directories, as name prefixes.
     locks: BTreeSet<String>,
-    /// The files that are open for reading, each as often as it is.
+    /// The files open for reading, once per handle.
     read: Vec<NodeId>,
 }
 
 struct PlannedSync {
-    /// How many syncs come before.
+    /// The number of syncs before this fault.
     left: u64,
     fate: Fate,
 }
 
-/// What becomes of the items of a sync that is not as it should be.
+/// What a faulty sync does with its items.
 enum Fate {
-    /// They land as this says, and the sync fails.
+    /// The items reach the disk as the function decides, and the sync fails.
     Fail(Land),
-    /// They land as this says, and the sync succeeds all the same.
+    /// The items reach the disk as the function decides, and the sync succeeds.
     Lie(Land),
-    /// The blocks of so many bytes that they lie in are garbled on the disk, and the sync fails.
+    /// The blocks of this size that contain the items are corrupted on the disk, and the sync
+    /// fails.
     Spoil(usize),
 }
 
@@ -87,17 +88,17 @@ type Land = Box<dyn FnMut(&Pending) -> CrashOutcome + Send>;
 const SECTOR_SIZE: usize = 512;
 
 impl MemStorage {
-    /// An empty device with sectors of 512 bytes.
+    /// Creates an empty device with sectors of 512 bytes.
     #[must_use]
     pub fn new() -> Self {
         Self::with_sector(SECTOR_SIZE)
     }
 
-    /// An empty device with sectors of `size` bytes: the unit that a crash keeps or loses whole.
+    /// Creates an empty device with sectors of `size` bytes. A crash keeps or loses whole sectors.
     ///
     /// # Panics
     ///
-    /// If `size` is zero.
+    /// Panics if `size` is zero.
     #[must_use]
     pub fn with_sector(size: usize) -> Self {
         assert!(size > 0, "a sector has a size");
@@ -117,38 +118,38 @@ impl MemStorage {
         format!("{}{name}", self.prefix)
     }
 
-    /// The number of changing operations so far, refused ones included; a place to cut.
+    /// Returns the number of changing operations so far, including refused ones.
     ///
-    /// They are writes, syncs, changes of length, zero-filling, creations, renamings, removals
-    /// and new folders; reads and locks do not count.
+    /// These are writes, syncs, changes of length, zero-filling, creations, renames, removals and
+    /// new directories. Reads and locks do not count.
     #[must_use]
     pub fn steps(&self) -> u64 {
         self.device().run.steps
     }
 
-    /// Lets everything fail with "the power is off" once `steps` operations have been counted.
+    /// Makes all operations fail with "the power is off" after `steps` operations.
     ///
-    /// From then on nothing is changed and nothing can be read, except by the methods of
-    /// [`MemStorage`] itself: tests look at what was left, and take [`MemStorage::power_cut`] or
-    /// [`MemStorage::kill`] from there.
+    /// From then on nothing changes and nothing can be read, except with the methods of
+    /// [`MemStorage`] itself. Tests then continue with [`MemStorage::power_cut`] or
+    /// [`MemStorage::kill`].
     pub fn stop_after(&self, steps: u64) {
         self.device().run.stop = Some(steps);
     }
 
-    /// Everything that a power cut could lose now, in the order in which it was done.
+    /// Returns everything that a power cut could lose now, oldest first.
     #[must_use]
     pub fn pending(&self) -> Vec<Pending> {
         self.device().world.pending()
     }
 
-    /// The device after a power cut in which the pending items landed as `land` says; `true` and
-    /// `false` do for those that land whole and those that do not.
+    /// Returns the device after a power cut. `land` decides what reaches the disk of each pending
+    /// item; `true` means all of it and `false` nothing.
     ///
-    /// They land in order. The result is a device of its own, on a new boot, with the limit and
-    /// the unreadable bytes of this one; locks, the stop and planned failures are gone, and steps
-    /// count from zero.
+    /// Items reach the disk in order. The result is an independent device after a reboot, with this
+    /// one's limit and unreadable bytes, but without its locks, planned faults and
+    /// [`MemStorage::stop_after`]. Steps count from zero.
     ///
-    /// A sector that lands behind the end of its file lengthens it. A renaming whose creation was
+    /// A sector after the end of its file extends the file. A rename of a file whose creation was
     /// lost does nothing.
     #[must_use]
     pub fn power_cut<L: Into<CrashOutcome>>(&self, mut land: impl FnMut(&Pending) -> L) -> Self {
@@ -157,13 +158,12 @@ impl MemStorage {
         Self::over(world)
     }
 
-    /// The device after it went away and came back while the machine ran on: a cable that was
-    /// pulled, a file system that was shut down after an error and mounted again, a loop or network
-    /// device that was started again.
+    /// Returns the device after it was detached and attached again without a reboot: for example, a
+    /// cable was pulled, a file system was remounted after an error, or a network device restarted.
     ///
-    /// Of the pending items those are left that `land` says, as after [`MemStorage::power_cut`],
-    /// and every process that used the device is gone; but the boot is the same. So what a file
-    /// says of this boot may be old.
+    /// `land` decides which pending items reach the disk, as in [`MemStorage::power_cut`], and all
+    /// processes that used the device have ended. But the boot id is the same. So a file that
+    /// carries the current boot id may still have lost unsynced writes.
     ///
     /// # Examples
     ///
@@ -186,7 +186,7 @@ impl MemStorage {
         Self::over(self.after_loss(&mut |item| land(item).into()))
     }
 
-    /// What a machine finds on the disk when the pending items landed as `land` says.
+    /// Returns the content of the disk after pending items reached it as `land` decides.
     fn after_loss(&self, land: &mut dyn FnMut(&Pending) -> CrashOutcome) -> World {
         let mut world = self.device().world.clone();
         world.settle(|_| true, land);
@@ -194,19 +194,19 @@ impl MemStorage {
         world
     }
 
-    /// The device after the process died and the machine went on.
+    /// Returns the device after the process was killed while the machine kept running.
     ///
-    /// The result is a device of its own. Cache, pending items and boot stay; locks, the stop and
-    /// planned failures are gone, and steps count from zero.
+    /// The result is an independent device. It keeps the cache, the pending items and the boot id,
+    /// but not the locks, planned faults and [`MemStorage::stop_after`]. Steps count from zero.
     #[must_use]
     pub fn kill(&self) -> Self {
         Self::over(self.device().world.clone())
     }
 
-    /// Lets the `nth` sync from now, of a file or a directory, fail; 0 is the next one.
+    /// Makes the `nth` sync from now fail, of a file or a directory; 0 is the next one.
     ///
-    /// What it should have made durable lands as `land` says; what does not is forgotten, while
-    /// the cache goes on to show it: this is what Linux does. `land` must not use the device.
+    /// `land` decides which of its items reach the disk. The others are dropped, while the cache
+    /// still shows them, as on Linux. `land` must not use the device.
     pub fn fail_sync<L: Into<CrashOutcome>>(
         &self,
         nth: u64,
@@ -215,9 +215,9 @@ impl MemStorage {
         self.plan(nth, Fate::Fail(Box::new(move |item| land(item).into())));
     }
 
-    /// Lets the `nth` sync from now succeed though what it should have made durable lands as `land`
-    /// says: writes that the device lost, or put elsewhere, and knows nothing of. The cache goes on
-    /// to show them where they belong. `land` must not use the device.
+    /// Makes the `nth` sync from now succeed although its items reach the disk only as `land`
+    /// decides: the device lost or misplaced writes without an error. The cache still shows them in
+    /// the right place. `land` must not use the device.
     pub fn lie_at_sync<L: Into<CrashOutcome>>(
         &self,
         nth: u64,
@@ -226,9 +226,9 @@ impl MemStorage {
         self.plan(nth, Fate::Lie(Box::new(move |item| land(item).into())));
     }
 
-    /// Lets the `nth` sync from now fail and garble, on the disk alone, every block of `block`
-    /// bytes that a write which it should have made durable lies in: neighbours in the block go
-    /// with it. The cache goes on to show what was written.
+    /// Makes the `nth` sync from now fail and corrupt on the disk each block of `block` bytes that
+    /// contains one of its writes, including older data in the block. The cache still shows what
+    /// was written.
     pub fn spoil_sync(&self, nth: u64, block: usize) {
         self.plan(nth, Fate::Spoil(block));
     }
@@ -237,103 +237,102 @@ impl MemStorage {
         self.device().run.failures.push(PlannedSync { left: nth, fate });
     }
 
-    /// Refuses from now on whatever would let the files take more than `bytes` in sum.
+    /// Refuses all operations that would make the files take more than `bytes` in total.
     pub fn limit(&self, bytes: u64) {
         self.device().world.limit(bytes);
     }
 
-    /// How many bytes the files take: their lengths, and what is reserved beyond their ends.
+    /// Returns the number of bytes that the files take: their lengths and the space reserved
+    /// beyond.
     #[must_use]
     pub fn used(&self) -> u64 {
         u64::try_from(self.device().world.used()).expect("lengths fit in 64 bits")
     }
 
-    /// Reserves no space beyond the end of a file from now on, as file systems without
-    /// `fallocate`.
+    /// Disables reserving space beyond the end of a file, as on file systems without `fallocate`.
     pub fn reserve_nothing(&self) {
         self.device().world.reserve_nothing();
     }
 
-    /// Lets an overwrite need as much room as new bytes do, until it is synced: a file system that
-    /// copies on write (btrfs, ZFS, a shared extent of XFS) puts it in a new place, and the old one
-    /// is free once the new one is durable. What [`MemStorage::limit`] leaves no room for is
+    /// Makes an overwrite take as much space as new bytes until it is synced, as on copy-on-write
+    /// file systems (btrfs, ZFS, shared extents of XFS): data goes to a new place, and the old
+    /// place becomes free when the new one is durable. Overwrites beyond [`MemStorage::limit`] are
     /// refused.
     pub fn copy_on_write(&self) {
         self.device().world.copy_on_write();
     }
 
-    /// Lets every read fail from now on that touches these bytes of a file.
+    /// Makes all reads that touch these bytes of a file fail.
     ///
     /// # Panics
     ///
-    /// If there is no such file.
+    /// Panics if the file does not exist.
     pub fn fail_read(&self, name: &str, bytes: std::ops::Range<usize>) {
         self.device().world.spoil(&self.full(name), bytes);
     }
 
-    /// Lets every write to a file fail from now on, or no longer.
+    /// Makes all writes to a file fail, or succeed again.
     ///
     /// # Panics
     ///
-    /// If there is no such file.
+    /// Panics if the file does not exist.
     pub fn refuse_writes(&self, name: &str, refused: bool) {
         self.device().world.refuse_writes(&self.full(name), refused);
     }
 
-    /// Changes a file's bytes behind everybody's back: damage, cuts, overwritten sectors.
-    ///
-    /// The result is durable at once; what was pending of this file is forgotten.
+    /// Changes a file's bytes directly, to simulate damage. The change is immediately durable.
+    /// Pending changes of the file are dropped.
     ///
     /// # Panics
     ///
-    /// If there is no such file.
+    /// Panics if the file does not exist.
     pub fn edit(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
         let mut bytes = self.bytes(name).expect("only an existing file can be edited");
         change(&mut bytes);
         self.device().world.replace(&self.full(name), bytes);
     }
 
-    /// Changes what the disk holds of a file, and no more: the cache goes on to show what it showed
-    /// until [`MemStorage::evict`], and what is pending may still land.
+    /// Changes a file's bytes on the disk only. The cache is unchanged until [`MemStorage::evict`],
+    /// and pending items may still reach the disk.
     ///
     /// # Panics
     ///
-    /// If there is no such file.
+    /// Panics if the file does not exist.
     pub fn edit_disk(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
         self.device().world.edit_disk(&self.full(name), change);
     }
 
-    /// Lets the cache forget all that is not pending: it is read from the disk again.
+    /// Drops everything from the cache that is not pending, so that it is read from the disk again.
     pub fn evict(&self) {
         self.device().world.evict();
     }
 
-    /// What the cache shows of a file, if there is one.
+    /// Returns the content of a file as the cache shows it; `None` if the file does not exist.
     #[must_use]
     pub fn bytes(&self, name: &str) -> Option<Vec<u8>> {
         self.device().world.bytes(&self.full(name))
     }
 
-    /// The names of all files, sorted; those in folders as `folder/file`.
+    /// Returns the names of all files, sorted; those in directories as `directory/file`.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         self.device().world.names(&self.prefix)
     }
 
-    /// Loses a file, durably and at once; a handle to it works on, on a file without a name.
+    /// Removes a file, durably. Open handles keep working on the unnamed file.
     ///
     /// # Panics
     ///
-    /// If there is no such file.
+    /// Panics if the file does not exist.
     pub fn remove_raw(&self, name: &str) {
         self.device().world.remove_raw(&self.full(name));
     }
 
-    /// Puts a copy of what the cache shows of `from` in the place of `to`, durably and at once.
+    /// Replaces `to` with a copy of `from` as the cache shows it, durably.
     ///
     /// # Panics
     ///
-    /// If there is no file `from`.
+    /// Panics if `from` does not exist.
     pub fn copy_raw(&self, from: &str, to: &str) {
         let bytes = self.bytes(from).expect("only an existing file can be copied");
         self.device().world.place_raw(&self.full(to), bytes);
@@ -352,7 +351,7 @@ impl Debug for MemStorage {
     }
 }
 
-/// A test that panicked elsewhere leaves a device that is as good as before.
+/// A poisoned mutex is fine: the device's state is consistent after a test's panic.
 fn lock(device: &Mutex<Device>) -> MutexGuard<'_, Device> {
     device.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -371,7 +370,7 @@ impl Device {
         Ok(())
     }
 
-    /// Makes `mine` durable, or fails as planned.
+    /// Makes the items that `mine` accepts durable, or fails as planned.
     fn sync(&mut self, mine: impl Fn(&Item) -> bool) -> io::Result<()> {
         match self.run.planned_failure() {
             None => {
@@ -395,7 +394,7 @@ impl Device {
 }
 
 impl Run {
-    /// Counts one sync down; what the failure planned for it keeps.
+    /// Counts a sync and returns its planned fault.
     fn planned_failure(&mut self) -> Option<Fate> {
         let due = self.failures.iter().position(|failure| failure.left == 0);
         let failure = due.map(|index| self.failures.swap_remove(index));

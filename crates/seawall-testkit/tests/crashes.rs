@@ -1,5 +1,5 @@
-//! `crash_test` passes a store that is right, finds the one that is not, and its finding is found
-//! again from its text.
+//! `crash_test` accepts a correct store, finds the bug in an incorrect one, and replays the failure
+//! from its text.
 
 #[allow(dead_code, unreachable_pub, missing_docs, reason = "the example is used as it stands")]
 #[path = "../examples/kv_store_bug.rs"]
@@ -26,7 +26,7 @@ fn a_bug_in_the_recovery_is_found() {
     assert_eq!(case.to_string().parse::<Case>(), Ok(case));
 }
 
-/// A program that overwrites its only copy: fine unless the power goes while it recovers.
+/// A program that overwrites its only copy. It loses data only if its recovery crashes.
 fn overwrite(disk: &Arc<dyn Storage>) -> io::Result<()> {
     let file = disk.open("state", seawall_io::Access::ReadWrite)?;
     file.write_at(&[0; 512], 0)?;

@@ -1,4 +1,4 @@
-//! The disk does wrong what it was told to, where it was told to, and the same again.
+//! Faults occur as planned, and are reproducible.
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
@@ -7,7 +7,7 @@ use seawall_testkit::MemStorage;
 use seawall_testkit::{Decay, Dice, Fault, FaultDisk, Harm, Kind, harm};
 use std::io::ErrorKind;
 
-/// A disk with a durable file `f` of four sectors.
+/// Creates a disk with a durable file `f` of four sectors.
 fn disk() -> FaultDisk {
     let device = MemStorage::new();
     let file = device.create("f").unwrap();
@@ -22,7 +22,7 @@ fn fault(kind: Kind) -> Fault {
     Fault { kind, seed: 5 }
 }
 
-/// Opens the file, plans a fault for the next call that it suits, and returns what `act` says.
+/// Opens the file, plans a fault for the next call that it fits, and returns the result of `act`.
 fn with<T>(kind: Kind, act: impl FnOnce(&FaultDisk, &dyn seawall_io::File) -> T) -> T {
     let disk = disk();
     let file = disk.open("f", Access::ReadWrite).unwrap();

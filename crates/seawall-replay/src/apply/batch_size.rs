@@ -1,28 +1,27 @@
-//! How many changes a batch holds: as many as make each cheapest, within bounds. A pure state
-//! machine: it is told what each batch took.
+//! Adaptive batch size: chooses how many changes a batch holds, within bounds, to minimize the time
+//! per change. A pure state machine whose input is the duration of each batch.
 //!
-//! It begins small, so that a store has something to do at once, and grows with each batch up to
-//! where measuring is worth it: by four where a batch takes a small part of the time that it may,
-//! by two elsewhere, and no further where a change has begun to cost clearly more. Then it stays
-//! with a size for two batches, and goes on to twice that as long as a change costs not clearly
-//! more there: within the bounds a large batch is better for a store than two small ones, which a
-//! short measurement may not show. To half of it it goes where a change costs clearly less. Then
-//! it stays, and now and then looks at a neighbour again, as what a store costs changes while it
-//! grows.
+//! The size starts small so that the store has work immediately, and grows with each batch: four
+//! times while a batch takes a small part of the permitted time, otherwise twice. Growth ends when
+//! a change becomes clearly more expensive. From then on each size is measured for two batches. The
+//! size doubles while a change costs about the same or less there, because within the bounds one
+//! large batch is better for a store than two small ones, which a short measurement may not show.
+//! It halves only if a change is clearly cheaper there. Then it stays, and tries a neighbouring
+//! size from time to time, because a store's costs change as it grows.
 
 use std::time::Duration;
 
-/// The bounds of a batch.
+/// The limits of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// The fewest changes that are worth a batch.
+    /// The minimum number of changes in a batch.
     pub changes_min: usize,
-    /// The most.
+    /// The maximum number of changes in a batch.
     pub changes_max: usize,
-    /// About the most memory that its changes take, in bytes. A transaction is never cut, and may
-    /// be larger.
+    /// The approximate memory limit for the changes of a batch, in bytes. A transaction is never
+    /// split, so a batch may be larger.
     pub bytes_max: usize,
-    /// How long a batch may take: no more is lost when the process is killed, and done again.
+    /// The longest time that a batch may take. A killed process loses at most this much work.
     pub time_max: Duration,
 }
 
@@ -34,21 +33,22 @@ impl Default for Bounds {
     }
 }
 
-/// The first batch, and how large they are when they are judged first.
+/// The initial batch size, and the smallest at which growth is first judged.
 const FIRST: usize = 256;
 const JUDGED: usize = 16_384;
-/// A batch that takes less than this part of what it may can be four times as large.
+/// A batch that takes less than one part in this many of the permitted time lets the size grow
+/// fourfold.
 const QUICK: u32 = 8;
-/// Batches at one size before it is judged, by the one that cost least: stores pause now and then.
+/// Batches measured per size. The fastest counts, because stores pause from time to time.
 const SAMPLES: u32 = 2;
-/// Judgements without a look at the neighbours.
+/// Measurements between two trials of a neighbouring size.
 const REST: u32 = 4;
-/// A larger size is taken if a change costs less than this part of what it costs at the other.
+/// Percentage: a larger size is kept if a change there costs less than this share of the old cost.
 const NO_WORSE: (u128, u128) = (125, 100);
-/// And a smaller one, if less than this.
+/// Percentage: a smaller size is kept if a change there costs less than this share of the old cost.
 const BETTER: (u128, u128) = (95, 100);
 
-/// The size of the next batch.
+/// Chooses the size of the next batch from the duration of earlier ones.
 ///
 /// # Examples
 ///
@@ -56,7 +56,7 @@ const BETTER: (u128, u128) = (95, 100);
 /// use seawall_replay::{BatchSize, Bounds};
 /// use std::time::Duration;
 ///
-/// // A store where each batch costs 1 ms, whatever it holds: the more the better.
+/// // In a store where every batch costs 1 ms, the largest batches are best.
 /// let mut size = BatchSize::new(Bounds::default());
 /// for _ in 0..100 {
 ///     size.took(size.changes(), Duration::from_millis(1));
@@ -67,57 +67,58 @@ const BETTER: (u128, u128) = (95, 100);
 pub struct BatchSize {
     bounds: Bounds,
     changes: usize,
-    /// Full batches at this size, and what the cheapest of them cost.
+    /// The number of full batches at this size, and the cost of the cheapest.
     samples: u32,
     least: Option<Cost>,
     course: Course,
 }
 
-/// A cost: time in nanoseconds, by so many changes.
+/// A cost: nanoseconds, and the number of changes.
 type Cost = (u128, u128);
 
 #[derive(Clone, Copy, Debug)]
 enum Course {
-    /// Growing with each batch; what the one before cost.
+    /// The initial growth, with the cost of the previous batch.
     Begin(Option<Cost>),
-    /// Finding out what this size costs.
+    /// Measures the cost of this size.
     Look,
-    /// Trying one beside `from`, which costs that much.
+    /// Tries a neighbour of `from`, whose cost is `cost`.
     Try { from: usize, cost: Cost },
-    /// Staying for so many judgements, then up or down.
+    /// Keeps the size for `rest` measurements, then tries a larger or a smaller one.
     Stay { rest: u32, up_next: bool },
 }
 
 impl BatchSize {
-    /// Begins at 256 changes, or where the bounds are.
+    /// Starts at 256 changes, or at the nearest bound.
     #[must_use]
     pub fn new(bounds: Bounds) -> Self {
         let changes = FIRST.clamp(bounds.changes_min, bounds.changes_max.max(bounds.changes_min));
         Self { bounds, changes, samples: 0, least: None, course: Course::Begin(None) }
     }
 
-    /// How many changes the next batch should have.
+    /// Returns the number of changes for the next batch.
     #[must_use]
     pub fn changes(&self) -> usize {
         self.changes
     }
 
-    /// The bounds it stays within.
+    /// Returns the bounds.
     #[must_use]
     pub fn bounds(&self) -> Bounds {
         self.bounds
     }
 
-    /// Whether a batch with so many changes, which take so many bytes, is large enough.
+    /// Returns whether a batch of `changes` changes that take `bytes` bytes is large enough to
+    /// write.
     #[must_use]
     pub fn is_full(&self, changes: usize, bytes: usize) -> bool {
         changes >= self.changes || bytes >= self.bounds.bytes_max
     }
 
-    /// A batch of so many changes took so long.
+    /// Records that a batch of `changes` changes took `time`.
     pub fn took(&mut self, changes: usize, time: Duration) {
         if time > self.bounds.time_max {
-            // At once: the next one might take as long.
+            // Shrink immediately: the next batch might take as long.
             self.go(self.changes / 2);
             self.course = Course::Stay { rest: REST, up_next: false };
             return;
@@ -128,8 +129,8 @@ impl BatchSize {
             return;
         }
         if changes * 4 < self.changes * 3 {
-            // The end of the log, large values, or one that was on its way when the size changed:
-            // it says nothing about this size.
+            // Not a full batch of this size: the last one of the log, one with large values, or one
+            // that was queued before the size changed.
             return;
         }
         let least = self.least.filter(|least| !is_below(cost, *least, (1, 1))).unwrap_or(cost);
@@ -140,7 +141,7 @@ impl BatchSize {
         }
     }
 
-    /// Grows, if a change costs no more than in the batch before.
+    /// Grows if a change costs no more than in the previous batch.
     fn begin(&mut self, before: Option<Cost>, cost: Cost, time: Duration) {
         let is_worse = before.is_some_and(|before| !is_below(cost, before, NO_WORSE));
         let size = self.changes;
@@ -155,7 +156,7 @@ impl BatchSize {
         match self.course {
             Course::Begin(_) | Course::Look => self.look_beside(true, cost),
             Course::Try { from, cost: before } if is_taken(cost, before, self.changes > from) => {
-                // On in the same direction, as far as it goes.
+                // Continues in the same direction.
                 let is_up = self.changes > from;
                 self.look_beside(is_up, cost);
             }
@@ -192,7 +193,7 @@ fn is_taken(cost: Cost, before: Cost, is_up: bool) -> bool {
     is_below(cost, before, if is_up { NO_WORSE } else { BETTER })
 }
 
-/// Whether the one is less than this part of the other.
+/// Returns whether `cost` is below the given share of another cost.
 fn is_below(
     (time, changes): Cost,
     (time_before, changes_before): Cost,
@@ -206,8 +207,8 @@ mod tests {
     use super::*;
     use seawall_testkit::each_seed;
 
-    /// The size where it ends up, and the largest on the way, in a store where a batch of so many
-    /// changes takes that many nanoseconds.
+    /// Returns the final size and the largest tried, for a store where a batch of `n` changes takes
+    /// `cost(n)` nanoseconds.
     fn settled(bounds: Bounds, cost: impl Fn(usize) -> u64) -> (usize, usize) {
         let mut size = BatchSize::new(bounds);
         let mut largest = 0;
@@ -224,7 +225,7 @@ mod tests {
 
     #[test]
     fn it_grows_as_long_as_a_change_costs_no_more_by_it() {
-        // 100 us a batch and 1 us a change: up to the bound, or where a batch takes 200 ms.
+        // 100 us per batch and 1 us per change: grows to the bound, or until a batch takes 200 ms.
         let (size, _) = settled(Bounds::default(), |changes| 100_000 + 1_000 * n(changes));
         assert_eq!(size, 65_536);
         let (size, _) = settled(Bounds::default(), |changes| 100_000 + 30_000 * n(changes));

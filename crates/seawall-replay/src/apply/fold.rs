@@ -1,4 +1,5 @@
-//! Many changes become few writes: sorted by table and key, one for each key, merges worked out.
+//! Folds changes into few writes: sorts them by table and key, evaluates merges, and keeps one
+//! write per key.
 
 use crate::error::{Error, Result};
 use crate::merge::Operators;
@@ -8,19 +9,19 @@ use crate::store::write::{Edit, Write};
 use seawall::Lsn;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What changes are folded with.
+/// What folding needs: the store and the merge operators.
 #[derive(Clone, Copy)]
 pub(crate) struct Tools<'a> {
     pub(crate) store: &'a dyn Store,
     pub(crate) operators: &'a Operators,
 }
 
-/// Rows by table and key, those of one key in their order.
+/// Rows sorted by table and key. Rows of one key keep the order of the log.
 #[derive(Debug, Default)]
 pub(crate) struct Sorted {
-    /// As they came.
+    /// The rows in log order.
     rows: Vec<Option<(Lsn, Change)>>,
-    /// Which comes when.
+    /// The sorted order, as indexes into `rows`.
     order: Vec<usize>,
 }
 
@@ -30,23 +31,24 @@ impl Sorted {
         order.into_iter().filter_map(move |at| rows.get_mut(at)?.take())
     }
 
-    /// Whether what they come to depends on what the store has.
+    /// Returns whether a result depends on a value in the store.
     fn needs_store(&self) -> bool {
         self.rows.iter().flatten().any(|(_, row)| matches!(row, Change::Merge { .. }))
     }
 }
 
-/// Rows that create and drop no table, as far as they can be folded without the store.
+/// Rows without table creations or drops, folded as far as possible without reading the store.
 #[derive(Debug)]
 pub(crate) enum Folding {
-    /// They were: one write for each key.
+    /// Completely folded: one write for each key.
     Done(Vec<Write>),
-    /// Some are merged into what the store has when they are their turn.
+    /// Some rows merge into a value of the store. That value is read when the batch is written.
     Sorted(Sorted),
 }
 
 impl Folding {
-    /// Sorts, and folds if the store need not be asked: who does this need not be who writes.
+    /// Sorts the rows, and folds them if no value of the store is needed. Can run on another thread
+    /// than the writer's.
     pub(crate) fn of(rows: Vec<(Lsn, Change)>, tools: Tools<'_>) -> Self {
         let sorted = sort(rows);
         if sorted.needs_store() {
@@ -55,7 +57,7 @@ impl Folding {
         Self::Done(fold_sorted(sorted, tools).expect("nothing but a merge can fail"))
     }
 
-    /// The writes that the rows come to.
+    /// Finishes folding and returns the writes.
     pub(crate) fn finish(self, tools: Tools<'_>) -> Result<Vec<Write>> {
         match self {
             Self::Done(writes) => Ok(writes),
@@ -70,7 +72,7 @@ fn fold_sorted(rows: Sorted, tools: Tools<'_>) -> Result<Vec<Write>> {
     Ok(folded.writes)
 }
 
-/// The writes that come to the same as `changes`, one after the other.
+/// Folds `changes` into writes with the same result as applying the changes in order.
 pub(crate) fn fold(changes: Vec<(Lsn, Change)>, tools: Tools<'_>) -> Result<Vec<Write>> {
     let mut folded = Folded::new(tools);
     let mut rows = Vec::with_capacity(changes.len());
@@ -83,7 +85,7 @@ pub(crate) fn fold(changes: Vec<(Lsn, Change)>, tools: Tools<'_>) -> Result<Vec<
                 continue;
             }
         };
-        // What comes before stays before.
+        // Rows before a table change are written before it.
         folded.rows(sort(std::mem::take(&mut rows)))?;
         folded.table(Write { lsn, table, edit });
     }
@@ -94,10 +96,10 @@ pub(crate) fn fold(changes: Vec<(Lsn, Change)>, tools: Tools<'_>) -> Result<Vec<
 struct Folded<'a> {
     tools: Tools<'a>,
     writes: Vec<Write>,
-    /// What keys have by the writes before the last table that was created or dropped; none where
-    /// no table was.
+    /// The values of keys after the writes so far, for the tables created or dropped in this batch;
+    /// unused if there are none.
     since: BTreeMap<(String, Vec<u8>), Option<Vec<u8>>>,
-    /// Tables whose rows in the store do not count.
+    /// Tables dropped or created in this batch: their rows in the store no longer count.
     anew: BTreeSet<String>,
 }
 
@@ -107,7 +109,7 @@ impl<'a> Folded<'a> {
     }
 
     fn table(&mut self, write: Write) {
-        // Rows were written before: they are to be found again.
+        // Later rows must see the rows written so far.
         for Write { table, edit, .. } in &self.writes {
             let (key, value) = match edit {
                 Edit::Put { key, value } => (key, Some(value.clone())),
@@ -170,10 +172,11 @@ impl<'a> Folded<'a> {
     }
 }
 
-/// Puts rows in order.
+/// Sorts rows by table and key.
 ///
-/// A comparison of two keys waits for memory. So each row gets two numbers that mostly decide: that
-/// of its table, and eight bytes of its key, behind what all keys of its table have in common.
+/// Comparing two keys can miss the CPU cache. So each row gets two numbers that decide most
+/// comparisons: the rank of its table, and the eight bytes of its key that follow the common prefix
+/// of all keys of the table.
 fn sort(rows: Vec<(Lsn, Change)>) -> Sorted {
     let mut tables = Tables::default();
     let mut order: Vec<((usize, u64), usize)> = Vec::with_capacity(rows.len());
@@ -198,17 +201,17 @@ fn sort(rows: Vec<(Lsn, Change)>) -> Sorted {
     Sorted { rows: rows.into_iter().map(Some).collect(), order }
 }
 
-/// The tables that some rows belong to, numbered as they come.
+/// The tables of some rows, numbered in order of appearance.
 #[derive(Default)]
 struct Tables<'a> {
     numbers: BTreeMap<&'a str, usize>,
     common: Vec<Common<'a>>,
-    /// The one before, with its number: rows of one table often follow each other.
+    /// The most recent table and its number: consecutive rows often have the same table.
     last: Option<(&'a str, usize)>,
 }
 
 impl<'a> Tables<'a> {
-    /// The number of the row's table.
+    /// Returns the number of the row's table.
     fn of(&mut self, row: &'a Change) -> usize {
         let (name, key) = (row.table(), row.key().unwrap_or_default());
         let number = match self.last {
@@ -223,7 +226,7 @@ impl<'a> Tables<'a> {
         number
     }
 
-    /// The place of each table among the others, by its number.
+    /// Returns the rank of each table in sorted order, indexed by table number.
     fn ranks(&self) -> Vec<usize> {
         let mut ranks = vec![0; self.common.len()];
         for (rank, number) in self.numbers.values().enumerate() {
@@ -235,13 +238,13 @@ impl<'a> Tables<'a> {
     }
 }
 
-/// Whether two names are the same. Comparing no bytes at all takes some processors long: an empty
-/// name has no address, and they find out late that they need not go there.
+/// Returns whether two names are equal. Skips the comparison of empty names: their pointers are
+/// dangling, and some processors stall when they load from them speculatively.
 fn is_same(one: &str, other: &str) -> bool {
     one.len() == other.len() && (one.is_empty() || one == other)
 }
 
-/// What all keys of a table begin with, as far as was looked.
+/// The common prefix of all keys of a table seen so far.
 struct Common<'a> {
     first: &'a [u8],
     size: usize,
@@ -289,7 +292,7 @@ mod tests {
         }
     }
 
-    /// Folded they do what they do one by one, where those are not refused.
+    /// Folding gives the same result as applying changes one by one, unless a change is refused.
     #[test]
     fn all_at_once_is_one_by_one() {
         each_seed(256, |dice| {

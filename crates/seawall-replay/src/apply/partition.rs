@@ -1,4 +1,4 @@
-//! One partition (a lane of a store): its keys, applied in their order, batch by batch.
+//! One partition of the keys: applies its changes in log order, batch by batch.
 
 use crate::apply::batch_size::BatchSize;
 use crate::apply::fold::{Folding, Tools};
@@ -9,11 +9,11 @@ use crate::store::watermark::Watermark;
 use crate::store::write::Write;
 use seawall_io::Clock;
 
-/// What becomes of a key is decided in the lane that this gives. Stands in each
-/// [`Watermark`]: another way to deal would need another number there.
+/// Returns the partition of a change, by its table and key. The algorithm's number is stored in
+/// each [`Watermark`]; a different algorithm needs a new number.
 pub(crate) fn partition_of(change: &Change, lanes: u32) -> u32 {
-    // FNV-1a (http://www.isthe.com/chongo/tech/comp/fnv/), whose last bytes reach too few bits,
-    // and half of MurmurHash3's last step, which spreads them.
+    // FNV-1a (http://www.isthe.com/chongo/tech/comp/fnv/). The last bytes reach too few of its
+    // bits, so half of MurmurHash3's finalizer spreads them.
     const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x100_0000_01b3;
     const SPREAD: u64 = 0xff51_afd7_ed55_8ccd;
@@ -27,17 +27,18 @@ pub(crate) fn partition_of(change: &Change, lanes: u32) -> u32 {
     u32::try_from((spread >> 33) % u64::from(lanes)).expect("it is below the count of lanes")
 }
 
-/// Changes of whole transactions, those of one lane: a batch.
+/// A batch: the changes of whole transactions that belong to one partition.
 #[derive(Debug)]
 pub(crate) struct Portion {
     pub(crate) rows: Folding,
-    /// How many changes that were.
+    /// The number of changes before folding.
     pub(crate) changes: usize,
-    /// How far the lane is with it: at the last commit that it holds, or passes by.
+    /// The partition's watermark after this batch: the last commit dealt out, even if it has no
+    /// changes here.
     pub(crate) reached: Watermark,
 }
 
-/// What a lane has done.
+/// Totals of a partition's work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Done {
     pub(crate) batches: u64,
@@ -50,13 +51,14 @@ pub(crate) struct Partition<'a> {
     pub(crate) tools: Tools<'a>,
     pub(crate) clock: &'a dyn Clock,
     pub(crate) size: BatchSize,
-    /// What the store has.
+    /// The watermark in the store.
     pub(crate) written: Watermark,
     pub(crate) done: Done,
 }
 
 impl Partition<'_> {
-    /// Writes a batch; a lane that was only passed by moves on, too. Gives back what was written.
+    /// Writes a batch, and returns the writes so that another thread can free them. A batch without
+    /// changes only advances the watermark.
     pub(crate) fn write(&mut self, portion: Portion) -> Result<Vec<Write>> {
         let Portion { rows, changes, reached } = portion;
         if reached.applied_lsn() <= self.written.applied_lsn() {
@@ -85,7 +87,8 @@ mod tests {
 
     #[test]
     fn a_key_has_one_lane_and_keys_are_spread_evenly() {
-        // It stands in stores: this may never change without another number in the watermark.
+        // The assignment is part of the stored format: changing it needs a new number in the
+        // watermark.
         assert_eq!(
             partition_of(&Change::put("t", "k", ""), 4),
             partition_of(&Change::delete("t", "k"), 4)

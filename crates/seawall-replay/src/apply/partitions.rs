@@ -1,9 +1,10 @@
-//! Reading beside applying, and keys dealt out to partitions, which a store calls lanes.
+//! Runs a replay in parallel: one thread reads, one deals changes out by key, and each partition
+//! has a thread that applies.
 //!
-//! One thread reads, verifies and decodes; this one puts transactions together, deals their changes
-//! out, and sorts and folds what makes a batch; each lane has a thread that applies. What was
-//! applied goes back to who decoded it: there its memory is given up without a wait for a lock.
-//! Tables are created and dropped when all lanes have met.
+//! The reading thread reads, verifies and decodes. The calling thread assembles transactions, deals
+//! their changes out, and sorts and folds the changes of each batch. Written batches return to the
+//! reading thread, which allocated them: it can free them without contention in the allocator.
+//! Tables are created and dropped only after all partitions have written everything sent to them.
 
 use crate::apply::batch_size::BatchSize;
 use crate::apply::fold::{Folding, Tools, fold};
@@ -22,33 +23,33 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, ScopedJoinHandle};
 
-/// Records that are decoded ahead: so many times this many, or what weighs that much.
+/// Limits for records decoded ahead: chunks in the queue, and records or bytes in a chunk.
 const CHUNKS_AHEAD: usize = 4;
 const CHUNK_RECORDS: usize = 512;
 const CHUNK_BYTES: usize = 1 << 20;
-/// Batches that wait for a lane while it writes one.
+/// Batches queued for a partition while it writes one.
 const BATCHES_AHEAD: usize = 1;
-/// Batches that were written and wait to be given up.
+/// Written batches queued to be freed.
 const SPENT_MAX: usize = 2;
 
-/// Numbered operations, as they were read.
+/// Operations with their records, as read; `None` for a record that changes nothing.
 pub(crate) type Chunk = Vec<(RecordId, Option<Operation>)>;
 
-/// One run from where the store stands to record `until`.
+/// One run: from the store's position to record `until`.
 pub(crate) struct Run<'a> {
     pub(crate) source: &'a dyn Source,
-    /// Which log that is.
+    /// The id of the log.
     pub(crate) log: LogId,
     pub(crate) tools: Tools<'a>,
     pub(crate) clock: &'a dyn Clock,
     pub(crate) size: BatchSize,
-    /// Where each lane of the store stands.
+    /// The watermark of each partition.
     pub(crate) lanes: Vec<Watermark>,
     pub(crate) from: Lsn,
     pub(crate) until: Option<Lsn>,
 }
 
-/// What was done in all lanes together, and where they stand now.
+/// Totals of all partitions.
 #[derive(Clone, Debug)]
 pub(crate) struct Ran {
     pub(crate) transactions: u64,
@@ -57,14 +58,14 @@ pub(crate) struct Ran {
 }
 
 impl Run<'_> {
-    /// Applies what `gather` puts together; `hear` is told of each record that was read last, and
-    /// how many there were.
+    /// Applies the transactions that `gather` assembles. Calls `hear` with the last record read and
+    /// the number of records so far.
     pub(crate) fn run(
         &self,
         gather: TransactionAssembler,
         hear: &mut dyn FnMut(Lsn, u64),
     ) -> Result<Ran> {
-        // What the lanes have found out, for the dealer.
+        // The batch size of each partition, published to the dealing thread.
         let size = |_| AtomicUsize::new(self.size.changes());
         let sizes: Vec<AtomicUsize> = self.lanes.iter().map(size).collect();
         thread::scope(|scope| {
@@ -82,27 +83,27 @@ impl Run<'_> {
             drop(spends);
             let mut deal = Deal::new(self, hands);
             let dealt = deal.all(gather, &decoded, hear);
-            // Who reads ahead stops, and lanes write what they have.
+            // Stops the reading thread; the partitions finish what they have.
             drop(decoded);
             let (transactions, done) = (deal.transactions, deal.done);
             drop(deal);
             let lanes = join(threads);
             let read = reader.join().expect("the reader returns errors");
-            // Where reading or dealing ended because of a lane, that lane says why.
+            // If a partition's failure ended reading or dealing, its own error is the cause.
             let (done, batch_changes) = lanes.map(|lanes| sum(done, &lanes))?;
             dealt.and(read)?;
             Ok(Ran { transactions, done, batch_changes })
         })
     }
 
-    /// The partition of this number, which has come as far as `written`.
+    /// Creates the partition `number`, whose watermark in the store is `written`.
     fn partition(&self, number: u32, written: Watermark) -> Partition<'_> {
         let Self { tools, clock, .. } = *self;
         let size = self.size.clone();
         Partition { number, tools, clock, size, written, done: Done::default() }
     }
 
-    /// Reads and decodes until nobody wants more.
+    /// Reads and decodes until the receiver is gone.
     fn read(&self, chunks: &SyncSender<Chunk>, spent: &Receiver<Vec<Write>>) -> Result<()> {
         let (mut chunk, mut weight) = (Vec::new(), 0);
         for entry in self.source.operations(self.from)? {
@@ -125,13 +126,13 @@ impl Run<'_> {
                 break;
             }
         }
-        // Nobody listens where something else failed.
+        // The receiver is gone only after another failure.
         let _ = chunks.send(chunk);
         Ok(())
     }
 }
 
-/// Applies what a lane is told to, until nobody tells it more.
+/// Applies the orders of a partition until the sender is gone.
 fn serve(
     mut lane: Partition<'_>,
     size: &AtomicUsize,
@@ -142,17 +143,17 @@ fn serve(
             Order::Apply(portion) => {
                 let spent = lane.write(portion)?;
                 size.store(lane.size.changes(), Ordering::Relaxed);
-                // If it cannot go back at once, it goes here.
+                // If the queue is full, the batch is freed here.
                 let _ = spends.try_send(spent);
             }
-            // Who waits for this lane hears it, or does not wait any more.
+            // The dealing thread may have stopped waiting after an error.
             Order::Meet(met) => drop(met.send(())),
         }
     }
     Ok((lane.done, lane.size.changes()))
 }
 
-/// What a lane did, and the size of its last batches.
+/// A partition's totals, and its last batch size.
 type LaneEnd = Result<(Done, usize)>;
 
 fn weight_of(operation: &Operation) -> usize {
@@ -163,7 +164,7 @@ fn weight_of(operation: &Operation) -> usize {
     }
 }
 
-/// The ends of all lanes; of several errors the one that concerns the first record.
+/// Joins all partitions. Of several errors, returns the one with the lowest LSN.
 fn join(threads: Vec<ScopedJoinHandle<'_, LaneEnd>>) -> Result<Vec<(Done, usize)>> {
     let ends: Vec<LaneEnd> =
         threads.into_iter().map(|lane| lane.join().expect("lanes return errors")).collect();
@@ -185,26 +186,26 @@ fn sum(dealt: Done, lanes: &[(Done, usize)]) -> (Done, usize) {
     (done, lanes.first().map_or(0, |(_, size)| *size))
 }
 
-/// What a lane is told.
+/// A message to a partition.
 enum Order {
     Apply(Portion),
-    /// Say that everything is written.
+    /// Reply when everything sent so far is written.
     Meet(SyncSender<()>),
 }
 
-/// What is yet to be sent to a lane.
+/// Changes collected for a partition and not sent yet.
 struct Hand<'a> {
     sender: SyncSender<Order>,
-    /// How many changes make a batch there.
+    /// The partition's current batch size, in changes.
     size: &'a AtomicUsize,
     changes: Vec<(Lsn, Change)>,
     weight: usize,
-    /// Where the lane is with what it was sent.
+    /// The partition's watermark once everything sent is written.
     sent: Watermark,
 }
 
 impl Hand<'_> {
-    /// Sends what it has, and how far the lane is with that.
+    /// Sends the collected changes with the watermark `reached`.
     fn send(&mut self, reached: Watermark, tools: Tools<'_>) -> Result<(), Gone> {
         if reached.applied_lsn() <= self.sent.applied_lsn() {
             return Ok(());
@@ -218,18 +219,18 @@ impl Hand<'_> {
     }
 }
 
-/// Deals changes out to the lanes.
+/// Deals changes out to the partitions.
 struct Deal<'a> {
     run: &'a Run<'a>,
     hands: Vec<Hand<'a>>,
-    /// How far everything was dealt out.
+    /// The watermark of the last transaction dealt out.
     last: Option<Watermark>,
     transactions: u64,
-    /// What was applied here, and not in a lane.
+    /// Totals of the batches applied by the dealing thread itself.
     done: Done,
 }
 
-/// A lane is gone: it says itself why.
+/// A partition has stopped. Its own result holds the error.
 struct Gone;
 
 impl<'a> Deal<'a> {
@@ -237,7 +238,7 @@ impl<'a> Deal<'a> {
         Self { run, hands, last: None, transactions: 0, done: Done::default() }
     }
 
-    /// Deals out everything that is decoded.
+    /// Deals out all decoded operations.
     fn all(
         &mut self,
         mut gather: TransactionAssembler,
@@ -261,7 +262,7 @@ impl<'a> Deal<'a> {
                 hear(at, records);
             }
         }
-        // A lane that is gone says itself why.
+        // If a partition has stopped, joining it returns the error.
         let _ = self.send();
         Ok(())
     }
@@ -295,7 +296,7 @@ impl<'a> Deal<'a> {
         Ok(self.hands.iter_mut().filter(is_full).try_for_each(|hand| hand.send(mark, tools)))
     }
 
-    /// Applies a transaction that creates or drops tables, when all lanes have met.
+    /// Applies a transaction that creates or drops tables, after all partitions have caught up.
     fn with_tables(
         &mut self,
         changes: Vec<(Lsn, Change)>,
@@ -308,7 +309,7 @@ impl<'a> Deal<'a> {
         let writes = fold(changes, self.run.tools)?;
         self.done.writes += number(writes.len());
         self.done.batches += 1;
-        // In all lanes at once: none may do it again, and none may stand behind it.
+        // In all partitions at once: each must skip this transaction later, and none may lag.
         let watermarks = (0..mark.lanes).map(|lane| (lane, mark)).collect();
         let batch = Batch { writes, watermarks };
         self.run.tools.store.write(&batch).map_err(Error::store("write a batch"))?;
@@ -319,14 +320,14 @@ impl<'a> Deal<'a> {
         Ok(Ok(()))
     }
 
-    /// Sends each lane what is its own; one that was only passed by moves on, too.
+    /// Sends each partition its changes, or only the new watermark if it has none.
     fn send(&mut self) -> Result<(), Gone> {
         let Some(mark) = self.last else { return Ok(()) };
         let tools = self.run.tools;
         self.hands.iter_mut().try_for_each(|hand| hand.send(mark, tools))
     }
 
-    /// Waits until every lane has written all that it was sent.
+    /// Waits until every partition has written everything sent to it.
     fn meet(&self) -> Result<(), Gone> {
         let (met, all_met) = sync_channel(self.hands.len());
         for hand in &self.hands {

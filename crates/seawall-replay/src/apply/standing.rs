@@ -1,4 +1,4 @@
-//! Where the lanes of a store are, and whether the log's records are those that it has applied.
+//! The watermarks of a store, and whether the store belongs to the log.
 
 use crate::error::{Error, Result};
 use crate::source::Source;
@@ -8,20 +8,20 @@ use seawall::Lsn;
 use seawall::damage::Corruption;
 use seawall::format::LogId;
 
-/// More lanes than that are a mistake, or damage.
+/// More partitions than this are a mistake or damage.
 pub(crate) const LANES_MAX: u32 = 1024;
 
-/// Where the lanes of a store are.
+/// The watermarks of all partitions of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Standing {
     pub(crate) lanes: Vec<Watermark>,
 }
 
 impl Standing {
-    /// What the store says, if it holds together.
+    /// Reads the watermarks and checks that they are consistent.
     pub(crate) fn of(store: &dyn Store) -> Result<Self> {
         let mut lanes = store.watermarks().map_err(Error::store("read its watermarks"))?;
-        // With fewer lanes than before those of the others stay behind.
+        // If the number of partitions was reduced, the store still has watermarks of the others.
         let count = lanes.first().map_or(0, |mark| mark.lanes);
         lanes.truncate(usize::try_from(count).unwrap_or(usize::MAX));
         let is_whole = lanes.iter().all(|mark| mark.lanes == count);
@@ -36,11 +36,12 @@ impl Standing {
         Ok(Self { lanes })
     }
 
-    /// The same, once it is clear that it belongs to this log: the log has the id that it names,
-    /// and the record of its last commit. Records before that one are then the same, too, since
-    /// a truncation takes everything behind some record.
+    /// Checks that the store belongs to this log: the log id must match, and the record of the last
+    /// applied commit must be the log's. All records before it are then the same too, because a
+    /// truncation removes all records after some LSN.
     ///
-    /// What nothing proves and nothing disproves is accepted if it is to be `adopted`.
+    /// If the log can neither prove nor disprove that, the store is accepted only if `adopted` is
+    /// set.
     pub(crate) fn belonging_to(
         mut self,
         source: &dyn Source,
@@ -60,7 +61,7 @@ impl Standing {
             return Err(Error::Unproven { applied: highest, why });
         }
         for mark in &mut self.lanes {
-            // What the lane that is furthest has applied proves it of all.
+            // A proof for the most advanced partition covers all others.
             let is_needed = mark.applied_lsn() == highest && !adopted;
             belongs(mark, source, is_needed)?;
             mark.log = Some(log);
@@ -68,12 +69,12 @@ impl Standing {
         Ok(self)
     }
 
-    /// What every lane has applied.
+    /// Returns the last commit that every partition has applied.
     pub(crate) fn lowest(&self) -> Option<Lsn> {
         self.lanes.iter().map(Watermark::applied_lsn).min().flatten()
     }
 
-    /// What some lane has applied.
+    /// Returns the last commit that any partition has applied.
     pub(crate) fn highest(&self) -> Option<Lsn> {
         self.lanes.iter().filter_map(Watermark::applied_lsn).max()
     }
@@ -82,14 +83,14 @@ impl Standing {
         self.lanes.iter().map(|mark| mark.restart).min().unwrap_or(Lsn::FIRST)
     }
 
-    /// The first record that the log must keep.
+    /// Returns the first record that the log must keep.
     pub(crate) fn needed_from(&self) -> Lsn {
         let records = self.highest().into_iter().chain([self.restart()]);
         records.min().unwrap_or(Lsn::FIRST)
     }
 }
 
-/// Compares what a lane has applied last with the record of that number.
+/// Compares the last applied commit of a partition with the log's record of that LSN.
 fn belongs(mark: &mut Watermark, source: &dyn Source, is_needed: bool) -> Result<()> {
     let Some(applied) = mark.applied else { return Ok(()) };
     let lsn = applied.lsn;
@@ -119,7 +120,7 @@ fn belongs(mark: &mut Watermark, source: &dyn Source, is_needed: bool) -> Result
     Ok(())
 }
 
-/// The last record that can be read from there on.
+/// Returns the last record readable from `from` on.
 fn last_from(source: &dyn Source, from: Lsn) -> Result<Option<Lsn>> {
     Ok(source.summaries(from)?.map_while(seawall::Result::ok).map(|(lsn, _)| lsn).last())
 }

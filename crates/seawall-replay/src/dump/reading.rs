@@ -1,5 +1,5 @@
-//! Reading a dump: each chunk is checked before a byte of it is decoded, the end before the state
-//! is handed out.
+//! Reads a dump: each chunk is checked before its bytes are decoded, and the end marker before the
+//! state is returned.
 
 use crate::dump::{
     C_CRC, C_LENGTH, CHUNK_HEADER_SIZE, END_SIZE, HEADER_SIZE, Header, Refused, behind, damaged,
@@ -10,7 +10,7 @@ use seawall_io::File;
 use serde::de::DeserializeOwned;
 use std::io;
 
-/// The header and the state; `accept` looks at the header before anything else is read.
+/// Reads the header and the state. `accept` can reject the header before anything else is read.
 pub(crate) fn read<S: DeserializeOwned, E: From<Refused>>(
     file: &dyn File,
     accept: impl FnOnce(&Header) -> Result<(), E>,
@@ -49,14 +49,14 @@ fn state<S: DeserializeOwned>(file: &dyn File, header: &Header) -> Result<S, Ref
     Ok(state)
 }
 
-/// Hands out the payload of one chunk after the other, each once it is found sound.
+/// Reads chunk by chunk, and checks each before its payload is used.
 struct Chunks<'a> {
     file: &'a dyn File,
     header: &'a Header,
-    /// The chunk that is being handed out, with its header, and how much of it was.
+    /// The current chunk with its header, and how much of it was consumed.
     chunk: Vec<u8>,
     taken: usize,
-    /// Where the next one stands, and how much payload there is from there on.
+    /// The offset of the next chunk, and the payload left from there.
     at: u64,
     left: u64,
     refused: Option<Refused>,

@@ -1,4 +1,4 @@
-//! Whatever becomes of the bytes of a dump, it gives the state that was written, or an error.
+//! A changed dump gives either the state that was written or an error.
 
 use super::reading::read;
 use super::writing::write;
@@ -23,7 +23,7 @@ fn header(chunk: u32) -> Header {
     Header { owner, chunk, epoch, lsn, length: 0, time_us: 7, kind }
 }
 
-/// The bytes of a dump of `state`.
+/// Encodes a dump of `state`.
 fn bytes<S: Serialize>(state: &S, chunk: u32) -> Vec<u8> {
     bytes_with(header(chunk), state)
 }
@@ -48,7 +48,7 @@ fn note() -> Note {
     Note { count: 300, text: "longer than one chunk".to_owned() }
 }
 
-/// Made from the text of format.md section 13 by another program.
+/// Produced by an independent program written from format.md, section 13.
 const GOLDEN: &str = "\
     53454157414c4c4400000200c184accc728284061000000008070605040302012a00000000000000\
     25000000000000000700000000000000030000000100000418171615141312112827262524232221\
@@ -57,7 +57,7 @@ const GOLDEN: &str = "\
     82a5636f756e74cd012ca474657874b5454ca6f1100000006c6f6e676572207468616e206f6e6520\
     84f9a039050000006368756e6b8c6d49e2454e445325000000000000000300000000000000";
 
-/// The same in draft 1, which names no log.
+/// The same dump in draft 1, without a log id.
 const GOLDEN_WITHOUT_LOG: &str = "\
     53454157414c4c4400000100582c4bf8a4f0f9e31000000008070605040302012a00000000000000\
     2500000000000000070000000000000003000000010000046e6f7465000000000000000000000000\
@@ -99,7 +99,7 @@ fn the_tables_of_the_text_are_those_of_the_code() {
         let (head, rows) = block.split_once("```").unwrap().0.split_once('\n').unwrap();
         let value = head.find("value").unwrap();
         let cells = rows.lines().map(|row| row.get(..value).unwrap_or(row).trim_end());
-        // A row without these cells continues the value of the one before.
+        // A row with empty cells continues the previous value.
         let said: Vec<_> = cells.filter(|cells| !cells.is_empty()).collect();
         let size = |size: usize| if size == 0 { "n".to_owned() } else { size.to_string() };
         let row = |f: &Field| format!("{:>6}  {:>4}  {}", f.at, size(f.size), f.name);
@@ -168,12 +168,12 @@ fn another_version_another_codec_and_another_type_are_told_from_damage() {
 
     let refused = read_bytes::<Vec<u64>>(&bytes(&note(), 16)).unwrap_err();
     assert!(matches!(refused, Refused::Undecoded(_)), "{refused}");
-    // A state with bytes behind it is none.
+    // Bytes after the state make the dump invalid.
     let refused = read_bytes::<u8>(&around(&[1, 2])).unwrap_err();
     assert_eq!(refused.to_string(), "there are bytes behind the state");
 }
 
-/// Any header with right checksums: what an attacker, or a bug, could write.
+/// A header with arbitrary values and valid checksums, as an attacker or a bug could write it.
 fn forged(chunk: u32, length: u64, name_length: u8) -> Vec<u8> {
     let mut bytes = bytes(&note(), 16);
     put(&mut bytes, F_CHUNK, &chunk.to_le_bytes());
@@ -184,7 +184,7 @@ fn forged(chunk: u32, length: u64, name_length: u8) -> Vec<u8> {
     bytes
 }
 
-/// A dump with right checksums around any payload.
+/// A dump with valid checksums around an arbitrary payload.
 fn around(payload: &[u8]) -> Vec<u8> {
     let header = Header { length: to_u64(payload.len()), ..header(1 << 20) };
     let length = u32::try_from(payload.len()).unwrap();

@@ -1,4 +1,5 @@
-//! Writing a dump: the state streams through one chunk of memory into the file, the header last.
+//! Writes a dump: streams the state through one chunk buffer into the file, and writes the header
+//! last.
 
 use crate::dump::{C_CRC, C_LENGTH, CHUNK_HEADER_SIZE, Header, behind, put, to_u64};
 use seawall_format::{Offset, Salt};
@@ -9,14 +10,13 @@ use std::io;
 /// Why a state was not written.
 #[derive(Debug)]
 pub(crate) enum NotWritten {
-    /// The device refused.
+    /// The device's error.
     Io(io::Error),
-    /// The state has no bytes.
+    /// The state cannot be encoded.
     Encode(String),
 }
 
-/// Writes `state` into a new file: all but the length is taken from `header`. Not durable yet.
-/// Returns the header that the file has.
+/// Writes `state` into a new file, without syncing it. Returns `header` with the length filled in.
 pub(crate) fn write<S: Serialize>(
     file: &dyn File,
     header: Header,
@@ -25,7 +25,7 @@ pub(crate) fn write<S: Serialize>(
     let mut chunks = Chunks::new(file, &header);
     let encoded = rmp_serde::encode::write_named(&mut chunks, state);
     let encoded = encoded.map_err(|error| NotWritten::Encode(error.to_string()));
-    // An error of the device goes through the encoder, which keeps little of it.
+    // The encoder drops details of a device error, so the error is kept aside.
     let failed = chunks.failed.take();
     failed.map_or(encoded, |error| Err(NotWritten::Io(error)))?;
     finish(chunks, header).map_err(NotWritten::Io)
@@ -41,15 +41,15 @@ fn finish(mut chunks: Chunks<'_>, header: Header) -> io::Result<Header> {
     Ok(header)
 }
 
-/// Takes the bytes of a state and writes them away, a chunk at a time.
+/// Collects the bytes of a state and writes them chunk by chunk.
 struct Chunks<'a> {
     file: &'a dyn File,
     salt: Salt,
-    /// The chunk that is being filled, with its header.
+    /// The chunk being filled, with its header.
     filled: Vec<u8>,
-    /// The size of a full one, with its header.
+    /// The size of a full chunk, with its header.
     full: usize,
-    /// Where it will stand.
+    /// The file offset where the current chunk will be written.
     at: u64,
     length: u64,
     failed: Option<io::Error>,
@@ -63,7 +63,7 @@ impl<'a> Chunks<'a> {
         Self { file, salt: header.salt(), filled, full, at, length: 0, failed: None }
     }
 
-    /// Writes what there is, if there is anything.
+    /// Writes the current chunk, unless it is empty.
     fn put_away(&mut self) -> io::Result<()> {
         let size = self.filled.len() - CHUNK_HEADER_SIZE;
         if size == 0 {

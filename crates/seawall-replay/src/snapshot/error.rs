@@ -1,151 +1,152 @@
-//! What can go wrong with dumps, one variant for each act of the caller.
+//! The errors of dumps: one variant per action of the caller.
 
 use seawall::Lsn;
 use seawall::format::LogId;
 use std::{fmt, io};
 
-/// Why a state was not brought back, or not dumped.
+/// Why a state was not restored or not dumped.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SnapshotError {
-    /// The log could not be read or changed, or is damaged: see [`seawall::Error`].
+    /// The log cannot be read or changed, or is damaged. See [`seawall::Error`].
     Log(seawall::Error),
-    /// The device refused. The dumps that there were are as they were; the call may be repeated.
+    /// The device failed. Existing dumps are unchanged, and the call can be repeated.
     Io {
-        /// What was being done, and to what.
+        /// The action that failed, and its file.
         what: String,
-        /// What the device said.
+        /// The device's error.
         source: io::Error,
     },
-    /// The directory is that of a log: dumps lie beside one.
+    /// The directory holds a log. Dumps need a directory of their own.
     HoldsALog {
         /// The directory.
         place: String,
     },
-    /// A name or a number that no dump can have.
+    /// A name or schema number is invalid.
     InvalidOption {
-        /// Which, and why.
+        /// The option and the reason.
         why: String,
     },
-    /// The newest dump is one of another state, or of another form of it.
+    /// The newest dump has another type name or schema number.
     Mismatch {
-        /// Up to which record it holds.
+        /// The LSN of the dump.
         dump: Lsn,
         /// `type name` or `schema`.
         what: &'static str,
-        /// What the dump has.
+        /// The value in the dump.
         has: String,
-        /// What was asked for.
+        /// The value that was requested.
         asked: String,
     },
-    /// A sound dump by a version that this program does not know.
+    /// The dump is intact, but its version or codec is not supported.
     Unsupported {
-        /// Up to which record it holds.
+        /// The LSN of the dump.
         dump: Lsn,
-        /// What it says.
+        /// The version or codec found.
         found: String,
     },
-    /// A sound dump that is no such state: a change of the type that its schema number, or
-    /// `#[serde(default)]`, should have told of.
+    /// The dump is intact, but does not decode as this type. The type has changed without a new
+    /// schema number and without `#[serde(default)]`.
     Decode {
-        /// Up to which record it holds.
+        /// The LSN of the dump.
         dump: Lsn,
-        /// What the decoder says.
+        /// The decoder's message.
         why: String,
     },
-    /// The state has no bytes, or none that it could be read back from. Nothing was changed.
+    /// The state cannot be encoded, or what was encoded does not decode. Nothing has changed.
     Encode {
-        /// What the codec says.
+        /// The codec's message.
         why: String,
     },
-    /// A dump is one of another log; or the log is not the one that the state was restored from.
+    /// A dump belongs to another log, or the log is not the one that the state was restored from.
     OtherLog {
-        /// Up to which record it holds.
+        /// The LSN of the dump.
         dump: Lsn,
-        /// The log that it is of.
+        /// The log that the dump belongs to.
         of: LogId,
-        /// The one that was given.
+        /// The log that was passed.
         log: LogId,
     },
-    /// A dump holds more than the log: it is the dump of another log, or the log lost its end, or
-    /// its end was cut off on purpose; then
-    /// [`Snapshots::truncate_after`](crate::Snapshots::truncate_after) helps.
+    /// A dump holds more than the log. Either it belongs to another log, or the end of the log was
+    /// lost, or the log was truncated. After a truncation, call
+    /// [`Snapshots::truncate_after`](crate::Snapshots::truncate_after).
     Ahead {
-        /// Up to which record it holds.
+        /// The LSN of the dump.
         dump: Lsn,
         /// The last record of the log.
         last: Option<Lsn>,
     },
-    /// No dump counts, and the log does not begin with its first record: there is no state.
+    /// No dump is valid, and the log's first records were pruned. There is no state to restore.
     NothingLeft {
-        /// The first record that the log has.
+        /// The first record in the log.
         oldest: Lsn,
-        /// What became of the dumps.
+        /// The dumps that were not used.
         passed_over: Vec<PassedOver>,
     },
-    /// The program could not apply a record of the tail.
+    /// The program refused a record after the dump.
     Apply {
         /// The record.
         lsn: Lsn,
-        /// Why not.
+        /// The program's message.
         why: String,
     },
     /// The state to be dumped is older than the newest dump.
     Behind {
-        /// Up to which record it holds.
+        /// The LSN of the state.
         lsn: Lsn,
-        /// Up to which the newest dump does.
+        /// The LSN of the newest dump.
         newest: Lsn,
     },
-    /// The log was cut before the newest dump since that was taken, or what stood behind it was
-    /// given up by another checkpoint: restore anew.
+    /// Since the newest dump, the log was truncated to before it, or another checkpoint replaced
+    /// the dump's. Restore the state again.
     Disowned {
-        /// The newest dump.
+        /// The LSN of the newest dump.
         dump: Lsn,
     },
-    /// A dump failed halfway before, and what the device holds is not known: restore anew.
+    /// An earlier dump failed halfway, so the content of the device is unknown. Restore the state
+    /// again.
     Unfinished,
 }
 
-/// A dump that was not used to bring back the state, though it was the newest one.
+/// A newer dump that was not used to restore the state.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct PassedOver {
-    /// Up to which record it holds, as its name says.
+    /// The LSN of the dump, from its file name.
     pub dump: Lsn,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
 }
 
-/// Why a dump was passed over.
+/// Why a dump was not used.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Reason {
-    /// Its bytes are not what was written.
+    /// The bytes differ from what was written.
     Damaged {
-        /// Which check caught it.
+        /// The check that failed.
         why: String,
     },
     /// The device could not read it.
     Unread(io::Error),
-    /// The log has no checkpoint behind it: the program died before it was noted, or the log was
-    /// cut, and what the dump holds may be in it no more.
+    /// The log has no checkpoint at or after the dump. Either the program crashed before it wrote
+    /// one, or the log was truncated and may no longer have the dump's records.
     Unmarked {
-        /// Where the log's newest checkpoint stands.
+        /// The log's newest checkpoint.
         checkpoint: Lsn,
     },
-    /// The log has another record with its number: it was truncated before the dump, and has grown
-    /// since.
+    /// The log has another record with the dump's LSN: it was truncated to before the dump, and has
+    /// grown since.
     OtherHistory,
-    /// The log no longer has the record behind it.
+    /// The record that follows the dump was pruned.
     Pruned {
-        /// The first that it has.
+        /// The first record in the log.
         oldest: Lsn,
     },
 }
 
 impl SnapshotError {
-    /// The failure of the device while `what` was being done.
+    /// Converts an error of the device during the action `what`.
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         move |error| {
             let (known, source) = seawall_io::into_parts(error);
@@ -233,7 +234,7 @@ impl SnapshotError {
 impl std::error::Error for SnapshotError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            // It says itself what this error says.
+            // `Display` already prints this error.
             Self::Log(error) => error.source(),
             Self::Io { source, .. } => Some(source),
             _ => None,

@@ -1,5 +1,5 @@
-//! The directory of dumps: their names, and one dump written or read. format.md sections 13.1 and
-//! 13.2.
+//! The directory of dumps: file names, and writing and reading one dump. See format.md, sections
+//! 13.1 and 13.2.
 
 use crate::dump;
 use crate::dump::writing::NotWritten;
@@ -24,16 +24,16 @@ pub(super) struct Folder {
     pub(super) kind: Kind,
 }
 
-/// Why a dump gives no state.
+/// Why a dump was not loaded.
 #[derive(Debug)]
 pub(super) enum NotLoaded {
-    /// It is passed over.
+    /// An older dump may be used instead.
     Passed(Reason),
-    /// Nothing else is tried.
+    /// Restoring fails.
     Refused(SnapshotError),
 }
 
-/// A dump that is being written.
+/// The file name of a dump while it is being written.
 const NEW: &str = "new.dump.tmp";
 
 const SUFFIX: &str = ".dump";
@@ -53,14 +53,14 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Up to which records there are dumps, in order.
+    /// Returns the LSNs of the dumps, in order.
     pub(super) fn dumps(&self) -> Result<Vec<Lsn>> {
         let mut dumps: Vec<Lsn> = self.names()?.iter().filter_map(|name| lsn_of(name)).collect();
         dumps.sort_unstable();
         Ok(dumps)
     }
 
-    /// Removes what a crash left of a dump that was being written.
+    /// Removes an unfinished dump.
     pub(super) fn clean(&self) -> Result<()> {
         match self.storage.remove(NEW) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -70,8 +70,8 @@ impl Folder {
         }
     }
 
-    /// Writes a dump, without its name, durably; returns its size. `check` is given the file to
-    /// read it back.
+    /// Writes a dump under its temporary name and syncs it. Returns its size. `check` reads it
+    /// back.
     pub(super) fn write<S: Serialize>(
         &self,
         (lsn, owner): (Lsn, Owner),
@@ -81,7 +81,8 @@ impl Folder {
         self.clean()?;
         let written = self.fill((lsn, owner), state, check);
         if written.is_err() {
-            // It takes room where there may be too little; the next dump removes it otherwise.
+            // The unfinished file may fill the device. If removing it fails, the next dump removes
+            // it.
             let _ = self.clean();
         }
         written
@@ -121,7 +122,7 @@ impl Folder {
         })
     }
 
-    /// Gives the dump that was written its name; durable after [`sync`](Self::sync).
+    /// Renames the written dump to its final name. Durable after [`sync`](Self::sync).
     pub(super) fn name(&self, lsn: Lsn) -> Result<()> {
         let name = name_of(lsn);
         self.storage.rename(NEW, &name).map_err(SnapshotError::io(format!("name {name}")))
@@ -137,7 +138,7 @@ impl Folder {
         synced.map_err(SnapshotError::io(format!("sync {}", self.storage.place())))
     }
 
-    /// The state of a dump, if it is sound, of this kind, and `counts`.
+    /// Loads the state of a dump, if the dump is intact, of this kind, and `counts` returns true.
     pub(super) fn load<S: DeserializeOwned>(
         &self,
         lsn: Lsn,
@@ -200,13 +201,14 @@ fn not_loaded(dump: Lsn, refused: Refused) -> NotLoaded {
     }
 }
 
-/// Opens the directory at `path`, or makes it.
+/// Opens the directory at `path`, and creates it if it is missing.
 pub(super) fn open_or_create(path: &Path) -> Result<Arc<dyn Storage>> {
     let doing = |what: &str| SnapshotError::io(format!("{what} {}", path.display()));
     match PosixStorage::open(path) {
         Ok(storage) => {
             if storage.list().map_err(doing("list"))?.is_empty() {
-                // Somebody may have died between making the directory and making it durable.
+                // An earlier process may have crashed after creating the directory and before
+                // syncing its parent.
                 storage.sync_parent().map_err(doing("sync the parent of"))?;
             }
             Ok(Arc::new(storage))
@@ -222,7 +224,7 @@ fn name_of(lsn: Lsn) -> String {
     format!("{:020}{SUFFIX}", lsn.get())
 }
 
-/// The LSN that a name stands for; `None` for every name that we would not write.
+/// Returns the LSN in a file name; `None` unless it is a name that this code writes.
 fn lsn_of(name: &str) -> Option<Lsn> {
     let lsn = Lsn::new(name.strip_suffix(SUFFIX)?.parse().ok()?)?;
     (name_of(lsn) == name).then_some(lsn)

@@ -1,32 +1,32 @@
-//! Why a store did not do what it was given.
+//! The errors of a store.
 
 use crate::store::write::Write;
 use seawall::Lsn;
 use std::fmt;
 
-/// Why a store did not do as told.
+/// Why a store did not apply a batch, or could not be read.
 #[derive(Debug)]
 pub enum StoreError {
-    /// One of the writes cannot be done.
+    /// A write in the batch is invalid.
     Refused {
-        /// The record that asks for it.
+        /// The record of the change.
         lsn: Lsn,
-        /// What it asks for.
+        /// A description of the change.
         change: String,
-        /// Why it cannot be.
+        /// The reason.
         why: String,
     },
-    /// The store failed, whatever it was given.
+    /// The store failed, independently of the batch.
     Failed(Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl StoreError {
-    /// The store failed because of `error`.
+    /// Wraps a store's own error.
     pub fn failed(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Failed(error.into())
     }
 
-    /// `write` cannot be done.
+    /// Refuses `write` because of `why`.
     pub fn refused(write: &Write, why: impl Into<String>) -> Self {
         Self::Refused { lsn: write.lsn, change: write.to_string(), why: why.into() }
     }

@@ -1,4 +1,4 @@
-//! A store in memory: for tests, and for state that is small.
+//! A store in memory, for tests and small states.
 
 use crate::store::error::StoreError;
 use crate::store::watermark::Watermark;
@@ -7,7 +7,7 @@ use crate::store::{Batch, Store};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Tables in memory. What a log says of them is gone with the process, and replayed by the next.
+/// Tables in memory. They are lost with the process; the next process replays the whole log.
 #[derive(Debug)]
 pub struct MemoryStore(Mutex<Content>);
 
@@ -24,14 +24,14 @@ struct Table {
 }
 
 impl MemoryStore {
-    /// Nothing but the table without a name.
+    /// Creates a store with only the table with the empty name.
     #[must_use]
     pub fn new() -> Self {
         let tables = BTreeMap::from([(String::new(), Table::default())]);
         Self(Mutex::new(Content { tables, watermarks: BTreeMap::new() }))
     }
 
-    /// The tables that there are, each with its definition.
+    /// Returns the tables, each with its definition.
     #[must_use]
     pub fn tables(&self) -> Vec<(String, Vec<u8>)> {
         let content = self.content();
@@ -39,7 +39,7 @@ impl MemoryStore {
         tables.map(|(name, table)| (name.clone(), table.definition.clone())).collect()
     }
 
-    /// The rows of a table, by key; none if there is no such table.
+    /// Returns the rows of a table by key; none if the table is missing.
     #[must_use]
     pub fn rows(&self, table: &str) -> BTreeMap<Vec<u8>, Vec<u8>> {
         self.content().tables.get(table).map(|table| table.rows.clone()).unwrap_or_default()
@@ -68,7 +68,7 @@ impl Store for MemoryStore {
 
     fn write(&self, batch: &Batch) -> Result<(), StoreError> {
         let mut content = self.content();
-        // Looked at before anything is changed, so that it is all or nothing.
+        // Check everything before changing anything, so that the batch is atomic.
         let mut is_there: BTreeMap<&str, bool> = BTreeMap::new();
         for write in &batch.writes {
             let there = || content.tables.contains_key(&write.table);

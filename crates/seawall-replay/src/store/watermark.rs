@@ -1,59 +1,68 @@
-//! How far a store is, and in which history: what every batch keeps with its writes.
+//! Watermarks: the progress of a replay, which every batch stores with its writes.
 
 use crate::store::error::StoreError;
 use seawall::Lsn;
 use seawall::format::{LogId, RecordId};
 
-/// How far one lane of a replay has come in a store, and in which log.
+/// The progress of one partition of a store, and the log that it was replayed from.
 ///
-/// A number alone would not do: another log has the same numbers, and a log that was truncated
-/// gives them to other records. So the last commit is kept as a [`RecordId`], and is compared with
-/// the log's record before anything else is applied.
+/// An LSN alone is not enough: another log has the same LSNs, and after a truncation other records
+/// get them. So the last commit is stored as a [`RecordId`] and compared with the log's record
+/// before anything else is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watermark {
-    /// The log that it belongs to; `None` in one that a version kept which did not note it.
+    /// The id of the log; `None` in a watermark of an earlier version, which did not store it.
     pub log: Option<LogId>,
-    /// The commit of the last transaction whose changes it has applied, those of its keys.
+    /// The last commit whose changes the partition has applied.
     pub applied: Option<RecordId>,
-    /// Where reading begins to go on from there: no transaction that is committed later began
-    /// before.
+    /// The first record to read when continuing: no transaction that commits later began before it.
     pub restart: Lsn,
-    /// How many lanes the keys were dealt out to.
+    /// The number of partitions.
     pub lanes: u32,
 }
 
-/// How keys are dealt out to lanes; stands in each watermark, as another way would tear keys.
+/// The algorithm that assigns keys to partitions. Stored, because another algorithm would move keys
+/// between partitions.
 const DEAL: u32 = 1;
 
-/// Bytes of a watermark that names neither a log nor a record.
+/// The size of a watermark without a log id, in bytes.
 const SIZE_WITHOUT_LOG: usize = 24;
 
 impl Watermark {
-    /// Bytes of a watermark in a store.
+    /// The size of an encoded watermark, in bytes.
     pub const SIZE: usize = 44;
 
-    /// That of a store with one lane, which has applied this commit of this log.
+    /// Creates the watermark of a store with one partition that has applied `applied` of this log.
     #[must_use]
     pub fn new(log: LogId, applied: Option<RecordId>, restart: Lsn) -> Self {
         Self { log: Some(log), applied, restart, lanes: 1 }
     }
 
-    /// The number of the last commit.
+    /// Returns the LSN of the last commit.
     #[must_use]
     pub fn applied_lsn(&self) -> Option<Lsn> {
         self.applied.map(|record| record.lsn)
     }
 
-    /// The first record that the log must keep: where reading begins, or the last commit, which
-    /// shows that the store belongs to the log.
+    /// Returns the first record that the log must keep: where reading starts, or the last commit if
+    /// it is earlier. The last commit proves that the store belongs to the log.
     #[must_use]
     pub fn needed_from(&self) -> Lsn {
         self.applied_lsn().map_or(self.restart, |applied| applied.min(self.restart))
     }
 
-    /// As a store keeps it, little-endian: number of the last commit (8 bytes, 0 for none), restart
-    /// (8), lanes (4), the way in which keys are dealt out to them (4), log (8, 0 for none), time
-    /// (8) and checksum (4) of the last commit.
+    /// Encodes the watermark. All numbers are little-endian:
+    ///
+    /// ```text
+    /// byte  size  field
+    ///    0     8  LSN of the last commit, 0 for none
+    ///    8     8  restart
+    ///   16     4  number of partitions
+    ///   20     4  algorithm that assigns keys to partitions
+    ///   24     8  log id, 0 for none
+    ///   32     8  time of the last commit
+    ///   40     4  checksum of the last commit
+    /// ```
     #[must_use]
     pub fn to_bytes(self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
@@ -68,12 +77,12 @@ impl Watermark {
         bytes
     }
 
-    /// The watermark that a store has kept; one of 24 bytes, without a log, is taken too.
+    /// Decodes a watermark, also one of 24 bytes without a log id.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Failed`] if these bytes are not a watermark, or are of a release that deals
-    /// keys out in another way.
+    /// [`StoreError::Failed`] if the bytes are not a watermark, or if another algorithm assigned
+    /// keys to partitions.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, StoreError> {
         let wrong = || StoreError::failed(format!("{bytes:02x?} is not a watermark"));
         let field = |at: usize, size: usize| {

@@ -6,35 +6,35 @@ use std::fmt;
 /// One write to a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// The record that asks for it; of several writes to one key the last.
+    /// The record of the change; the last one if several changes of a key were folded.
     pub lsn: Lsn,
-    /// The table; the one without a name is always there.
+    /// The table. The table with the empty name always exists.
     pub table: String,
-    /// What to do in it.
+    /// The operation on the table.
     pub edit: Edit,
 }
 
-/// What a write does.
+/// The operation of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Edit {
-    /// The key has this value from now on.
+    /// Sets the value of a key.
     Put {
         /// The key.
         key: Vec<u8>,
-        /// Its value.
+        /// The value.
         value: Vec<u8>,
     },
-    /// The key is no longer there; it may never have been.
+    /// Removes a key. A missing key is not an error.
     Delete {
         /// The key.
         key: Vec<u8>,
     },
-    /// The table comes to be, empty; it was not there.
+    /// Creates an empty table. The table does not exist before.
     Create {
-        /// What the catalog says of it.
+        /// The table's description in the catalog.
         definition: Vec<u8>,
     },
-    /// The table, which was there, and its rows go.
+    /// Drops an existing table and its rows.
     Drop,
 }
 

@@ -1,10 +1,10 @@
-//! A set of record numbers, one bit for each number of the range that it has seen.
+//! A set of LSNs, with one bit for each LSN in its range.
 
 use seawall::Lsn;
 
 const WORD: u64 = 64;
 
-/// Numbers from `base` on.
+/// A set of LSNs that are at least `base`.
 #[derive(Clone, Debug)]
 pub(crate) struct Bits {
     base: Lsn,
@@ -12,16 +12,16 @@ pub(crate) struct Bits {
 }
 
 impl Bits {
-    /// No number; those below `base` are never asked for.
+    /// Creates an empty set for LSNs from `base` on.
     pub(crate) fn from(base: Lsn) -> Self {
         Self { base, words: Vec::new() }
     }
 
-    /// Takes `lsn` in.
+    /// Adds `lsn` to the set.
     ///
     /// # Panics
     ///
-    /// If it stands before the base: who reads from there on has not met it.
+    /// Panics if `lsn` is below the base: records are read from the base on.
     pub(crate) fn insert(&mut self, lsn: Lsn) {
         let (word, bit) = self.place(lsn).expect("records are read from the base on");
         if self.words.len() <= word {
@@ -30,7 +30,7 @@ impl Bits {
         *self.words.get_mut(word).expect("it was made so long") |= bit;
     }
 
-    /// Whether `lsn` is in it.
+    /// Returns whether the set contains `lsn`.
     pub(crate) fn contains(&self, lsn: Lsn) -> bool {
         let word = self.place(lsn).and_then(|(word, bit)| Some(self.words.get(word)? & bit));
         word.is_some_and(|found| found != 0)

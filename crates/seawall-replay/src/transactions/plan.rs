@@ -1,9 +1,9 @@
-//! The first pass: what became of each transaction.
+//! The first pass: finds the outcome of each transaction.
 //!
-//! Of a transaction that has ended one bit is kept: whether the one that began in that record was
-//! committed. Of one that is open, where it began. When too many are open at once, those go to
-//! a scratch file, dealt out to parts of it by their numbers, and so does what is read of them from
-//! then on; at the end each part is small enough to be looked at by itself.
+//! A finished transaction takes one bit, at the LSN of its begin: whether it was committed. An open
+//! transaction takes an entry with its begin. If too many are open at once, they go to a scratch
+//! file, partitioned by transaction number, and all later records follow them there. At the end
+//! each part is small enough to be processed in memory.
 
 use crate::error::{Error, Result};
 use crate::operation::TxId;
@@ -17,43 +17,43 @@ use std::collections::HashMap;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Plan {
-    /// The first record that was read, or would be.
+    /// The first record to read.
     pub from: Lsn,
-    /// The last record that was read.
+    /// The last record read.
     pub last: Option<Lsn>,
-    /// Records that were read.
+    /// The number of records read.
     pub records: u64,
-    /// Transactions that were committed.
+    /// The number of committed transactions.
     pub committed: u64,
-    /// Of those, how many the store has already.
+    /// The committed transactions that the store already has.
     pub applied_before: u64,
-    /// The changes of those that it has not.
+    /// The number of changes in the committed transactions that the store lacks.
     pub changes: u64,
-    /// Transactions that were aborted.
+    /// The number of aborted transactions.
     pub aborted: u64,
-    /// Transactions that began and have not ended.
+    /// The number of transactions without an end.
     pub unfinished: u64,
-    /// The oldest of them.
+    /// The oldest transaction without an end.
     pub oldest_unfinished: Option<Unfinished>,
     pub(crate) is_committed: Bits,
 }
 
-/// A transaction that began and has not ended.
+/// A transaction without an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unfinished {
-    /// Its number.
+    /// The transaction's number.
     pub tx: TxId,
-    /// Where it began; if that was given up or stands before what was read, its first change
-    /// there.
+    /// The record of its begin. If that is before the first record read or was discarded, the first
+    /// change that was read.
     pub lsn: Lsn,
 }
 
-/// How much of the log the store has already.
+/// How much of the log the store already has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Floor {
     /// The first record to read.
     pub(crate) from: Lsn,
-    /// Every lane has what was committed so far.
+    /// The last commit that every partition has applied.
     pub(crate) applied: Option<Lsn>,
 }
 
@@ -61,12 +61,12 @@ pub(crate) struct Floor {
 #[derive(Clone, Copy, Debug)]
 struct Open {
     first: Lsn,
-    /// It began before what is read.
+    /// Its begin is before the first record read.
     is_headless: bool,
     changes: u64,
 }
 
-/// Finds out what became of each transaction, record by record.
+/// Finds the outcome of each transaction, record by record.
 #[derive(Debug)]
 pub(crate) struct Planner {
     floor: Floor,
@@ -95,7 +95,7 @@ impl Planner {
         Self { floor, open: HashMap::new(), open_max: open_max.max(1), folder, away: None, plan }
     }
 
-    /// Takes the next record into account.
+    /// Processes the next record.
     pub(crate) fn see(&mut self, lsn: Lsn, outline: Option<RecordSummary>) -> Result<()> {
         self.plan.last = Some(lsn);
         self.plan.records += 1;
@@ -114,7 +114,7 @@ impl Planner {
             self.step(lsn, tx, step)?;
         } else {
             match &mut self.away {
-                // It may be one of those that were put away.
+                // The transaction may be in the scratch file.
                 Some(away) => away.note(tx, lsn, step)?,
                 None => self.step(lsn, tx, step)?,
             }
@@ -122,7 +122,7 @@ impl Planner {
         self.make_room()
     }
 
-    /// What there is to do.
+    /// Returns the plan after the last record.
     pub(crate) fn finish(mut self) -> Result<Plan> {
         if let Some(mut away) = self.away.take() {
             away.take_in(&mut self.open)?;
@@ -141,7 +141,7 @@ impl Planner {
         Ok(self.plan)
     }
 
-    /// One step of a transaction whose open entry, if it has one, is in memory.
+    /// Processes one step of a transaction whose entry, if there is one, is in memory.
     fn step(&mut self, lsn: Lsn, tx: TxId, step: Step) -> Result<()> {
         let from = self.floor.from;
         match step {
@@ -160,7 +160,7 @@ impl Planner {
                     self.plan.is_committed.insert(first);
                     self.committed(lsn, changes);
                 }
-                // What the store has need not be there any more.
+                // Earlier records of a transaction that the store already has may have been pruned.
                 _ if Some(lsn) <= self.floor.applied => self.committed(lsn, 0),
                 _ => return Err(Error::NeverBegan { lsn, tx, from }),
             },
@@ -207,7 +207,7 @@ impl Planner {
     }
 }
 
-/// What a record does to its transaction.
+/// The effect of a record on its transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Begin,
@@ -216,7 +216,7 @@ enum Step {
     Abort,
 }
 
-/// Transactions that do not fit in memory, dealt out to parts.
+/// Transactions in the scratch file, partitioned by number.
 #[derive(Debug)]
 struct Away {
     scratch: Spill,
@@ -226,13 +226,14 @@ struct Away {
 #[derive(Debug, Default)]
 struct Part {
     pieces: Vec<Place>,
-    /// Notes that are yet to be put away.
+    /// Notes not yet written to the scratch file.
     notes: Vec<u8>,
 }
 
-/// One part of all open transactions fits in memory if this many times as many may be open.
+/// The number of parts. One part fits in memory as long as at most this many times `open_max`
+/// transactions are open.
 const PARTS: u64 = 64;
-/// Notes of a part that are put away at once.
+/// Notes of a part are written in pieces of this many bytes.
 const PIECE: usize = 64 * 1024;
 /// Kind, transaction, record, count.
 const NOTE_SIZE: usize = 25;
@@ -243,7 +244,7 @@ impl Away {
         Ok(Self { scratch: folder.make()?, parts })
     }
 
-    /// Puts all of them away, as if they began here.
+    /// Moves all open transactions to the scratch file, as if they had begun here.
     fn take_in(&mut self, open: &mut HashMap<TxId, Open>) -> Result<()> {
         for (tx, Open { first, is_headless, changes }) in std::mem::take(open) {
             if !is_headless {
@@ -264,7 +265,7 @@ impl Away {
             Step::Commit => (2, 0),
             Step::Abort => (3, 0),
         };
-        // Numbers of transactions that were open at once often follow each other.
+        // The numbers of transactions open at the same time are often consecutive.
         let part = usize::try_from(tx.0 % PARTS).expect("fewer than the address space");
         let part = self.parts.get_mut(part).expect("one for each remainder");
         part.notes.push(kind);
@@ -285,7 +286,7 @@ impl Part {
     }
 }
 
-/// What [`Away::note`] wrote.
+/// Decodes what [`Away::note`] encoded.
 fn read_note(note: &[u8]) -> (TxId, Lsn, Step) {
     let field = |at: usize| {
         let mut field = [0; 8];
@@ -367,7 +368,7 @@ mod tests {
         assert_eq!((plan.aborted, plan.unfinished), (1, 0));
     }
 
-    /// Steps of a few transactions, as a program might log them.
+    /// The steps of a few transactions, in a typical order.
     fn program(dice: &mut Dice) -> Vec<Operation> {
         let (steps, mut open) = (dice.index(300), BTreeSet::new());
         dice.many(steps, |dice| {

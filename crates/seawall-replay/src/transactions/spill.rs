@@ -1,4 +1,5 @@
-//! A file for what does not fit in memory. It has no name: whatever happens, nothing stays behind.
+//! A scratch file for data that does not fit in memory. It has no name, so a crash leaves nothing
+//! on the disk.
 
 use crate::error::{Error, Result};
 use seawall_io::{File, PosixStorage, Storage};
@@ -6,21 +7,21 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How many names are tried: each other one belongs to somebody else.
+/// The maximum number of file names tried, in case other processes use some.
 const NAMES: u32 = 10_000;
 
-/// Where scratch files are made.
+/// The directory of scratch files.
 #[derive(Clone, Debug)]
 pub(crate) struct Folder(pub(crate) PathBuf);
 
-/// Bytes that were put away, and are read back by their place.
+/// Appends bytes to a scratch file, and reads them back by position.
 #[derive(Debug)]
 pub(crate) struct Spill {
     file: Arc<dyn File>,
     end: u64,
 }
 
-/// Where bytes were put.
+/// The position of stored bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     at: u64,
@@ -28,7 +29,7 @@ pub(crate) struct Place {
 }
 
 impl Folder {
-    /// A new scratch file here.
+    /// Creates a scratch file in this directory.
     pub(crate) fn make(&self) -> Result<Spill> {
         let Self(folder) = self;
         let file = nameless(folder).map_err(|error| {
@@ -56,7 +57,7 @@ fn nameless(folder: &Path) -> io::Result<Arc<dyn File>> {
 }
 
 impl Spill {
-    /// Puts bytes away.
+    /// Appends bytes and returns their position.
     pub(crate) fn put(&mut self, bytes: &[u8]) -> Result<Place> {
         self.file.write_at(bytes, self.end).map_err(Error::Spill)?;
         let place = Place { at: self.end, size: bytes.len() };
@@ -64,7 +65,7 @@ impl Spill {
         Ok(place)
     }
 
-    /// What was put there.
+    /// Reads the bytes at a position.
     pub(crate) fn get(&self, place: Place) -> Result<Vec<u8>> {
         let mut bytes = vec![0; place.size];
         match self.file.read_at(&mut bytes, place.at) {

@@ -1,4 +1,4 @@
-//! The second pass: the changes of each committed transaction, put together where it was committed.
+//! The second pass: assembles the changes of each committed transaction at its commit.
 
 use crate::error::{Error, Result};
 use crate::operation::{Change, Operation, TxId};
@@ -14,21 +14,21 @@ use std::sync::Arc;
 /// A committed transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transaction {
-    /// The record of its commit: transactions come in the order of these.
+    /// The record of the commit. Transactions come in the order of their commits.
     pub lsn: Lsn,
-    /// What to keep with its changes, atomically: given to [`transactions`], it goes on with the
-    /// next one, and notices another log or a log that gave this commit up.
+    /// The watermark to store atomically with the changes. Pass it to [`transactions`] to continue
+    /// with the next transaction; that also detects another log, or a log that lost this commit.
     ///
     /// [`transactions`]: crate::Replay::transactions
     pub watermark: Watermark,
-    /// Its changes, each with its record, in the order in which they were logged.
+    /// The changes with their records, in log order.
     pub changes: Vec<(Lsn, Change)>,
 }
 
-/// The same, as it was found.
+/// A committed transaction, as assembled.
 #[derive(Debug)]
 pub(crate) struct Whole {
-    /// The record of its commit.
+    /// The record of the commit.
     pub(crate) commit: RecordId,
     pub(crate) restart: Lsn,
     pub(crate) changes: Changes,
@@ -37,14 +37,14 @@ pub(crate) struct Whole {
 /// The changes of a transaction.
 #[derive(Debug)]
 pub(crate) enum Changes {
-    /// They stand in the record of the commit.
+    /// All in the record of the commit.
     Here(Vec<Change>),
-    /// They have records of their own.
+    /// In records of their own.
     Gathered(Vec<(Lsn, Change)>),
 }
 
 impl Whole {
-    /// Whether it creates or drops tables.
+    /// Returns whether the transaction creates or drops tables.
     pub(crate) fn has_tables(&self) -> bool {
         let is_table = |change: &Change| change.key().is_none();
         match &self.changes {
@@ -53,7 +53,7 @@ impl Whole {
         }
     }
 
-    /// Its changes, each with its record.
+    /// Returns the changes with their records.
     pub(crate) fn into_changes(self) -> impl Iterator<Item = (Lsn, Change)> {
         let lsn = self.commit.lsn;
         let (here, gathered) = match self.changes {
@@ -63,7 +63,7 @@ impl Whole {
         here.into_iter().map(move |change| (lsn, change)).chain(gathered)
     }
 
-    /// The same for a program, of this log.
+    /// Converts to the public type, for this log.
     pub(crate) fn into_transaction(self, log: LogId) -> Transaction {
         let Self { commit, restart, .. } = self;
         let watermark = Watermark::new(log, Some(commit), restart);
@@ -71,17 +71,17 @@ impl Whole {
     }
 }
 
-/// Puts transactions together.
+/// Assembles transactions.
 #[derive(Debug)]
 pub(crate) struct TransactionAssembler {
     plan: Arc<Plan>,
     open: HashMap<TxId, Open>,
-    /// Where those began that will be aborted. They hold reading back, too: how they end is written
-    /// behind the commits of now, and the log may be truncated there and end them otherwise.
+    /// The begins of transactions that will be aborted. They count for the restart LSN too: their
+    /// end is after the current commit, and a truncation of the log could replace it with a commit.
     to_abort: HashMap<TxId, Lsn>,
-    /// Where all of them began.
+    /// The begins of all open transactions.
     begins: BTreeSet<Lsn>,
-    /// What the changes in `open` weigh.
+    /// The size of the changes in `open`, in bytes.
     held: usize,
     held_max: usize,
     folder: Folder,
@@ -92,7 +92,7 @@ pub(crate) struct TransactionAssembler {
 #[derive(Debug)]
 struct Open {
     begin: Lsn,
-    /// What did not fit in memory, before the rest.
+    /// The changes in the scratch file, which precede those in memory.
     away: Vec<Place>,
     changes: Vec<(Lsn, Change)>,
     weight: usize,
@@ -105,7 +105,7 @@ impl TransactionAssembler {
         Self { plan, open, to_abort, begins, held: 0, held_max, folder, scratch: None }
     }
 
-    /// Takes the next record, and gives the transaction that is complete with it.
+    /// Processes the next record. Returns the transaction that it completes.
     pub(crate) fn take(&mut self, record: RecordId, operation: Operation) -> Result<Option<Whole>> {
         let lsn = record.lsn;
         match operation {
@@ -118,7 +118,7 @@ impl TransactionAssembler {
                 let open = Open { begin: lsn, away: vec![], changes: vec![], weight: 0 };
                 self.begins.insert(lsn);
                 if self.open.insert(tx, open).is_some() {
-                    // Of two with one number the plan commits the second alone.
+                    // If two transactions share a number, the plan commits only the second.
                     return Err(Error::NeverBegan { lsn, tx, from: self.plan.from });
                 }
             }
@@ -140,7 +140,7 @@ impl TransactionAssembler {
                     return Ok(Some(Whole { commit: record, restart, changes }));
                 }
             }
-            // What was never committed is not kept.
+            // Changes of uncommitted transactions are not kept.
             Operation::Begin(tx) => {
                 self.end_uncommitted(tx);
                 self.to_abort.insert(tx, lsn);
@@ -157,7 +157,7 @@ impl TransactionAssembler {
         }
     }
 
-    /// Where reading begins to go on behind `lsn`.
+    /// Returns the first record to read when continuing after `lsn`.
     pub(crate) fn restart(&self, lsn: Lsn) -> Lsn {
         let unfinished = self.plan.oldest_unfinished.map(|oldest| oldest.lsn);
         let open = self.begins.first().copied();
@@ -179,8 +179,8 @@ impl TransactionAssembler {
         Ok(changes)
     }
 
-    /// Puts changes away where they take too much memory: those of the transactions that take
-    /// the most of it, as many as make half of the room free.
+    /// Moves changes to the scratch file if they take too much memory: those of the largest
+    /// transactions, until half of the memory is free.
     fn make_room(&mut self) -> Result<()> {
         if self.held <= self.held_max {
             return Ok(());
@@ -243,7 +243,7 @@ mod tests {
         String::from_utf8(transaction.changes.iter().flat_map(key).collect()).unwrap()
     }
 
-    /// Three at once, one of them never committed.
+    /// Three transactions at the same time, one of them never committed.
     fn mixed() -> Vec<Operation> {
         let (one, two, three) = (TxId(1), TxId(2), TxId(3));
         vec![

@@ -1,5 +1,5 @@
-//! Operation logs as programs might write them, what a store must hold behind them, and a store
-//! that dies.
+//! Typical operation logs, the state that a store must have after them, and a store that simulates
+//! crashes.
 #![allow(
     dead_code,
     clippy::unwrap_used,
@@ -17,10 +17,10 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Tables, each with its rows.
+/// Tables with their rows.
 pub(crate) type Rows = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
 
-/// A log in memory that holds these.
+/// Creates a log in memory with these operations.
 pub(crate) fn log_of(operations: &[Operation]) -> LogReader<Operation> {
     let (log, reader) = open_log();
     let mut rest = operations;
@@ -33,7 +33,7 @@ pub(crate) fn log_of(operations: &[Operation]) -> LogReader<Operation> {
     reader
 }
 
-/// A new log in memory, and a reader of it.
+/// Creates an empty log in memory, and a reader of it.
 pub(crate) fn open_log() -> (Log<Operation>, LogReader<Operation>) {
     let disk: Arc<dyn Storage> = Arc::new(MemStorage::new());
     let quiet = Options::new().preallocate(false).idle_mark(None);
@@ -41,9 +41,9 @@ pub(crate) fn open_log() -> (Log<Operation>, LogReader<Operation>) {
     (log, LogReader::open_in(disk).unwrap())
 }
 
-/// What some clients log side by side: transactions of one to four changes, three of four of them
-/// puts, the others additions that count twice when they are applied twice; some are aborted, some
-/// never end, and now and then a table comes and goes.
+/// Generates the interleaved operations of several clients. Transactions have one to four changes.
+/// Three quarters of these are puts, the others additions, which would count twice if applied
+/// twice. Some transactions abort, some never end, and sometimes a table is created or dropped.
 pub(crate) fn operations(seed: u64, count: usize) -> Vec<Operation> {
     let mut dice = Dice::new(seed);
     let mut open: Vec<(TxId, u64)> = Vec::new();
@@ -52,7 +52,7 @@ pub(crate) fn operations(seed: u64, count: usize) -> Vec<Operation> {
     while operations.len() < count {
         let turn = dice.below(20);
         if open.len() < 6 && (open.is_empty() || turn < 4) {
-            // Numbers are used again, by those that never ended, too.
+            // Numbers are reused, also those of transactions that never ended.
             let tx = TxId(dice.below(12));
             open.retain(|(other, _)| *other != tx);
             open.push((tx, 1 + dice.below(4)));
@@ -100,7 +100,7 @@ fn change(dice: &mut Dice) -> Change {
     }
 }
 
-/// What a store must hold behind the commits up to `until`, worked out one by one.
+/// Computes the rows after the commits up to `until`, one by one.
 pub(crate) fn expected(operations: &[Operation], until: Option<Lsn>) -> Rows {
     let mut open: BTreeMap<TxId, Vec<Change>> = BTreeMap::new();
     let mut rows = Rows::from([(String::new(), BTreeMap::new())]);
@@ -143,13 +143,13 @@ fn apply(rows: &mut Rows, change: Change) {
     }
 }
 
-/// What a store holds.
+/// Returns the rows of a store.
 pub(crate) fn found(store: &MemoryStore) -> Rows {
     let names = store.tables().into_iter().map(|(name, _)| name).chain([String::new()]);
     names.map(|name| (name.clone(), store.rows(&name))).collect()
 }
 
-/// Keys that differ.
+/// Counts the keys that differ.
 pub(crate) fn wrong_keys(one: &Rows, other: &Rows) -> usize {
     let empty = BTreeMap::new();
     let tables = one.keys().chain(other.keys()).collect::<std::collections::BTreeSet<_>>();
@@ -164,28 +164,28 @@ pub(crate) fn wrong_keys(one: &Rows, other: &Rows) -> usize {
 /// How a store writes a batch and its watermarks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// At once: as a store must.
+    /// Atomically, as the contract requires.
     Together,
-    /// The watermark by a write of its own, behind the batch: the first control.
+    /// The watermark in a separate write after the batch: the first negative control.
     Apart,
-    /// The watermark in another part of the store, which loses its own newest writes in a crash:
-    /// the second control.
+    /// The watermark in another part of the store, which loses its newest writes independently: the
+    /// second negative control.
     Elsewhere,
 }
 
-/// A store that dies at a write, and keeps of what was not flushed as many of the newest writes as
-/// chance would have it.
+/// A store that crashes at a chosen write, and keeps a random number of the newest unflushed
+/// writes.
 pub(crate) struct DyingStore {
     manner: Manner,
     store: MemoryStore,
-    /// Every write so far, in order; rows and watermarks apart where they lie apart.
+    /// All writes in order. Rows and watermarks are separate in the second control.
     written: Mutex<[Vec<Batch>; 2]>,
     writes: AtomicU64,
     dies_at: u64,
 }
 
 impl DyingStore {
-    /// A new one, which dies at its write number `dies_at`.
+    /// Creates a store that crashes at write number `dies_at`.
     pub(crate) fn new(manner: Manner, dies_at: u64) -> Self {
         Self::of(manner, [vec![], vec![]], dies_at)
     }
@@ -196,8 +196,8 @@ impl DyingStore {
         Self { manner, store, written: Mutex::new(written), writes: AtomicU64::new(0), dies_at }
     }
 
-    /// What is left of it behind a crash, which dies at write `dies_at`. `kept` says how many of
-    /// so many writes are left.
+    /// Reopens the store after a crash; the next crash is at write `dies_at`. `kept` returns how
+    /// many of the given number of unflushed writes survive.
     pub(crate) fn reopened(self, dies_at: u64, mut kept: impl FnMut(usize) -> usize) -> Self {
         let mut written = self.written.into_inner().unwrap();
         for part in &mut written {
@@ -207,7 +207,7 @@ impl DyingStore {
         Self::of(self.manner, written, dies_at)
     }
 
-    /// Writes so far in this life.
+    /// The number of writes since the store was opened.
     pub(crate) fn writes(&self) -> u64 {
         self.writes.load(Ordering::Relaxed)
     }
@@ -225,7 +225,7 @@ impl DyingStore {
     }
 
     fn put(&self, part: usize, batch: &Batch) -> Result<(), StoreError> {
-        // One journal for all threads, as stores have it.
+        // All threads share one journal, as in real stores.
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         self.step()?;
         self.store.write(batch)?;

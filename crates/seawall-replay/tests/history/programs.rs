@@ -1,7 +1,7 @@
-//! Random programs over two logs and some stores: logs are truncated at both ends, grow again, are
-//! killed and lose their power; stores lose their newest batches. After each replay a store is the
-//! fold of its log's committed transactions, or the replay is an error; and an error only where
-//! something is wrong.
+//! Random programs over two logs and several stores. Logs are truncated at both ends, grow again,
+//! are killed and lose power; stores lose their newest batches. After each replay, either the store
+//! equals the fold of its log's committed transactions, or the replay returned an error that is
+//! justified.
 
 use super::{Disk, open, reader};
 use crate::common::{DyingStore, Manner, expected, wrong_keys};
@@ -14,19 +14,19 @@ use std::sync::Arc;
 const PROGRAMS: u64 = 200;
 const STEPS: u64 = 60;
 
-/// A log, and what it must hold.
+/// A log with its expected content.
 struct Written {
     device: MemStorage,
     log: Option<Log<Operation>>,
-    /// Every record that was not truncated away at the new end, each with a number of its own.
+    /// All records except those truncated at the end, each with a unique number.
     records: Vec<(u64, Operation)>,
     oldest: u64,
 }
 
-/// A store, and which records it has applied up to its last good replay.
+/// A store, with the records that it had applied after its last successful replay.
 struct Kept {
     store: DyingStore,
-    /// The log, and the own number of each record.
+    /// The index of the log, and the unique number of each record by LSN.
     history: Option<(usize, BTreeMap<u64, u64>)>,
 }
 
@@ -52,7 +52,7 @@ impl Written {
         self.records.push((own, operation));
     }
 
-    /// Transactions that are open at the end of the log.
+    /// The transactions open at the end of the log.
     fn open(&self) -> Vec<TxId> {
         let mut open = vec![];
         for (_, operation) in &self.records {
@@ -69,7 +69,7 @@ impl Written {
         for _ in 0..=dice.below(12) {
             *own += 1;
             let key = format!("k{}", dice.below(12));
-            // The same bytes come again and again, before and after a truncation.
+            // Equal bytes recur, also after a truncation.
             let change = match dice.below(3) {
                 0 => Change::put("t", key, 7u64.to_le_bytes()),
                 1 => Change::put("t", key, own.to_le_bytes()),
@@ -90,7 +90,7 @@ impl Written {
         }
     }
 
-    /// Gives up records at the new end; the one that creates the table stays.
+    /// Truncates the end of the log, but never the record that creates the table.
     fn truncate_after(&mut self, dice: &mut Dice) {
         let count = u64::try_from(self.records.len()).unwrap();
         let lowest = self.oldest.max(2) - 1;
@@ -106,7 +106,7 @@ impl Written {
         self.oldest = self.log().truncate_before(before).unwrap().get();
     }
 
-    /// Ends the writer in one way or another, and opens the log again.
+    /// Closes the writer in a random way, and opens the log again.
     fn reopen(&mut self, dice: &mut Dice) {
         let log = self.log.take().unwrap();
         self.device = match dice.below(3) {
@@ -133,7 +133,7 @@ impl Kept {
         marks.iter().filter_map(Watermark::applied_lsn).map(Lsn::get).max()
     }
 
-    /// Whether what it has applied is what the log has, as far as the log still has it.
+    /// Returns whether the applied records equal the log's, as far as the log still has them.
     fn belongs_to(&self, number: usize, log: &Written) -> bool {
         if self.store.watermarks().unwrap().is_empty() {
             return true; // It is new, or has lost all that it had.
@@ -144,8 +144,8 @@ impl Kept {
         *of == number && record.map(|(own, _)| own) == history.get(&applied)
     }
 
-    /// A replay that gives the fold of the log, or an error that is due; where the log may be
-    /// truncated before, if it was one.
+    /// Replays, and checks for either the fold of the log or a justified error. On success, returns
+    /// the LSN up to which the log can be pruned.
     fn replay(&mut self, number: usize, log: &Written, dice: &mut Dice) -> Option<Lsn> {
         let changes_max = usize::try_from(1 + dice.below(6)).unwrap();
         let bounds = Bounds { changes_min: 1, changes_max, ..Bounds::default() };
@@ -184,7 +184,7 @@ impl Kept {
     }
 }
 
-/// How many replays were good, and how many stores were refused as those of another history.
+/// Returns the number of successful replays, and of stores refused because of another history.
 fn program(seed: u64) -> (u64, u64) {
     let mut dice = Dice::new(seed);
     let mut logs = [Written::new(), Written::new()];

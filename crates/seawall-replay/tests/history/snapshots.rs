@@ -1,4 +1,4 @@
-//! A dump that belongs to another log, or to records that the log gave up, gives no state.
+//! A dump of another log, or with records that the log lost, is not used.
 
 use super::{Disk, files_of, lsn};
 use seawall::{Log, Lsn, Options};
@@ -14,7 +14,7 @@ fn open(disk: &Disk) -> Log<u64> {
     Options::new().preallocate(false).idle_mark(None).open_in(disk.clone()).unwrap()
 }
 
-/// The state behind a restore, and the dump that it comes from.
+/// A restored state, and the dump used.
 type Found = (Vec<u64>, Option<Lsn>);
 
 fn restore(log: &Log<u64>, dumps: &Disk) -> Result<Found, SnapshotError> {
@@ -29,7 +29,7 @@ fn push(state: &mut Vec<u64>, _: Lsn, value: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// A log with the numbers in `range`, and dumps behind each fourth of them.
+/// Creates a log with the numbers in `range`, and a dump after every fourth.
 fn log_and_dumps(range: std::ops::Range<u64>) -> (Disk, Disk) {
     let (disk, dumps) = (new_disk(), new_disk());
     let log = open(&disk);
@@ -84,7 +84,8 @@ fn copies_and_salvaged_logs_take_the_dumps_of_their_log() {
 
 #[test]
 fn a_dump_of_an_earlier_version_is_taken_and_the_next_one_names_the_log() {
-    // Made by another program from format.md section 13: draft 1, LSN 4, numbers 0 to 3.
+    // Produced by an independent program from format.md, section 13: draft 1, LSN 4, numbers 0 to
+    // 3.
     const DRAFT_1: &str = "\
         53454157414c4c4400000100582c4bf83a4626220000010008070605040302010400000000000000\
         0500000000000000070000000000000001000000010000076e756d62657273000000000000000000\

@@ -1,45 +1,44 @@
-//! Changes that a power cut may lose, and what becomes of them.
+//! Pending changes, which a power cut may lose.
 
-/// One change that a power cut may lose.
+/// A change that a power cut may lose.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pending {
-    /// The file's name at present, or its last one; with the folder in front, as in `folder/file`.
+    /// The file's current or last name, with its directory, as in `directory/file`.
     pub file: String,
-    /// What of it changes.
+    /// The changed part of the file.
     pub what: What,
 }
 
-/// What a pending change touches.
+/// The part of a file that a pending change affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum What {
-    /// The content of the sector with this number, counted from the file's start.
+    /// The content of a sector, numbered from the start of the file.
     Sector(u64),
-    /// The file's length, which becomes this many bytes.
+    /// The file's length, in bytes, after the change.
     Length(u64),
-    /// The file's name: it is created, renamed or removed.
+    /// The file's name: a creation, rename or removal.
     Directory,
 }
 
-/// What becomes of a pending item: of the sectors of a write, each one by itself.
+/// What happens to a pending item in a crash. Each sector of a write is an item of its own.
 ///
-/// `true` and `false` are [`CrashOutcome::Whole`] and [`CrashOutcome::Lost`].
+/// `true` and `false` convert to [`CrashOutcome::Whole`] and [`CrashOutcome::Lost`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CrashOutcome {
-    /// It reaches the disk.
+    /// The whole item reaches the disk.
     Whole,
-    /// It does not.
+    /// The item is lost.
     Lost,
-    /// A sector is torn: so many of its first bytes reach the disk. A length or a name is lost.
+    /// Only the first bytes of the sector, this many, reach the disk. A length or a name is lost.
     First(usize),
-    /// A sector is torn: what follows so many of its first bytes reaches the disk. A length or a
-    /// name is lost.
+    /// All but the first bytes of the sector, this many, reach the disk. A length or a name is
+    /// lost.
     Behind(usize),
-    /// A sector goes astray: it reaches the disk in the place of this sector of this file, if
-    /// there is one. A length or a name is lost.
+    /// The sector is written over another one, if that exists. A length or a name is lost.
     Astray {
-        /// A file, as [`MemStorage::names`](crate::MemStorage::names) lists it.
+        /// The file that is overwritten, as in [`MemStorage::names`](crate::MemStorage::names).
         file: String,
-        /// The number of a sector, counted from the file's start.
+        /// The number of the sector that is overwritten, from the start of the file.
         sector: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! The device in memory behind the traits that a log uses.
+//! Implements the storage traits for the device in memory.
 
 use std::fmt::{self, Debug, Formatter};
 use std::io;
@@ -15,7 +15,7 @@ impl MemStorage {
         format!("{}/{name}", self.place())
     }
 
-    /// `run` is that of this device, which is locked.
+    /// Wraps a node as an open file. `run` belongs to this device, which is locked.
     fn wrap(&self, run: &mut Run, name: &str, (node, access): (NodeId, Access)) -> Arc<dyn File> {
         if access == Access::Read {
             run.read.push(node);
@@ -190,12 +190,12 @@ struct MemFile {
     device: Arc<Mutex<Device>>,
     node: NodeId,
     access: Access,
-    /// Its name when it was opened, and the directory.
+    /// The file's name when it was opened, and the directory.
     label: String,
 }
 
 impl MemFile {
-    /// Does something that changes the file, if it may be changed.
+    /// Performs a change of the file, if the handle permits writing.
     fn change<T>(
         &self,
         act: &'static str,
@@ -305,7 +305,8 @@ impl Lock for MemLock {
     }
 }
 
-/// The lock of one file, by its whole name; that of a directory ends in a slash, or is empty.
+/// The lock of a file, by its full name. The name of a directory's lock ends in a slash or is
+/// empty.
 #[derive(Debug)]
 struct MemFileLock {
     directory: MemStorage,

@@ -1,4 +1,4 @@
-//! What a crash may leave and what it may not.
+//! What a crash may leave, and what it may not.
 
 use super::*;
 use crate::mem_storage::pending::What;
@@ -6,7 +6,7 @@ use seawall_io::{Access, File, Storage};
 
 const SECTOR: u64 = 4;
 
-/// A device with sectors of four bytes and a durable file `f` that holds `bytes`.
+/// Creates a device with sectors of four bytes and a durable file `f` that contains `bytes`.
 fn device_with(bytes: &[u8]) -> (MemStorage, Arc<dyn File>) {
     let device = MemStorage::with_sector(usize::try_from(SECTOR).unwrap());
     let file = device.create("f").unwrap();
@@ -229,7 +229,7 @@ fn a_clone_is_the_same_device() {
     assert_eq!(found(&other), b"baaa");
 }
 
-/// One of each operation that counts.
+/// Performs each operation that counts as a step once.
 fn workload(device: &MemStorage) -> io::Result<()> {
     let file = device.create("f")?;
     file.fill_with_zeros(8)?;
@@ -436,7 +436,7 @@ fn what_is_retired_comes_back_where_nobody_reads_it_and_may_get_its_name_again()
     let rest = cut.retire("f").unwrap().expect("nobody reads it there");
     rest.set_len(4).unwrap();
     assert!(cut.bytes("f").is_none());
-    // Its removal and the cut are pending by themselves.
+    // The removal and the truncation are separate pending items.
     let lands = |what: fn(What) -> bool| found(&cut.power_cut(|item| what(item.what)));
     assert_eq!(lands(|_| false), b"aaaabbbb");
     assert_eq!(lands(|what| what == What::Length(4)), b"aaaa");

@@ -1,4 +1,4 @@
-//! What the device holds: files in cache and on disk, names in both, and the pending items between.
+//! The device's content: files in cache and on disk, names in both, and the pending items.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -18,35 +18,35 @@ pub(super) struct World {
     folders: BTreeSet<String>,
     queue: Vec<Item>,
     limit: u64,
-    /// Whether an overwrite needs room of its own until it is synced.
+    /// Whether an unsynced overwrite needs additional space.
     copies_on_write: bool,
-    /// Whether files can have room beyond their end.
+    /// Whether space beyond the end of a file can be reserved.
     reserves: bool,
     boot: u128,
 }
 
-/// A file, whatever its name; never taken out, so that an open file outlives its name.
+/// A file, independent of its name. Never removed, so that open handles outlive the name.
 #[derive(Clone, Debug, Default)]
 struct Node {
-    /// The name at present, or the last one.
+    /// The current or last name.
     name: String,
     cache: Arc<Vec<u8>>,
     disk: Arc<Vec<u8>>,
-    /// How many bytes from its start have space on the disk; the file may be shorter.
+    /// The reserved length. The file may be shorter.
     reserved: usize,
-    /// Bytes that the device cannot read.
+    /// Bytes that cannot be read.
     unreadable: std::ops::Range<usize>,
-    /// Whether the device takes no write of it.
+    /// Whether writes fail.
     refuses_writes: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NodeId(usize);
 
-/// A change that the cache has and the disk has not.
+/// A change that is in the cache and not on the disk.
 #[derive(Clone, Debug)]
 pub(super) enum Item {
-    /// `image` is what the sector held right after the write, up to the file's end.
+    /// `image` is the content of the sector right after the write, up to the end of the file.
     Sector {
         node: NodeId,
         number: usize,
@@ -69,7 +69,7 @@ pub(super) enum Change {
     Unlink { name: String },
 }
 
-/// Keeps a wild offset from taking all memory.
+/// Prevents a wrong offset from taking all memory.
 const LIMIT_DEFAULT: u64 = 4 << 30;
 
 impl World {
@@ -106,7 +106,7 @@ impl World {
 
     // Names.
 
-    /// The file `name`; what is not a file is refused.
+    /// Returns the file `name`. Refuses directories.
     pub(super) fn find(&self, name: &str) -> io::Result<NodeId> {
         if self.folders.contains(name) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
@@ -114,7 +114,7 @@ impl World {
         self.names.get(name).copied().ok_or_else(|| Errno::NOENT.into())
     }
 
-    /// All names that start with `prefix`, without it.
+    /// Returns all names that start with `prefix`, without the prefix.
     pub(super) fn names(&self, prefix: &str) -> Vec<String> {
         self.names.keys().filter_map(|name| name.strip_prefix(prefix)).map(str::to_owned).collect()
     }
@@ -146,12 +146,12 @@ impl World {
         self.rename(from, to)
     }
 
-    /// Whether the cache shows a name of this file.
+    /// Returns whether the file has a name in the cache.
     pub(super) fn has_name(&self, node: NodeId) -> bool {
         self.names.get(&self.node(node).name) == Some(&node)
     }
 
-    /// Takes its name from a file; which one it was.
+    /// Removes a name and returns its file.
     pub(super) fn remove(&mut self, name: &str) -> io::Result<NodeId> {
         if self.folders.contains(name) {
             return Err(Errno::ISDIR.into());
@@ -166,7 +166,7 @@ impl World {
         self.queue.push(Item::Directory { node, change });
     }
 
-    /// Whether a folder was made, durably and at once.
+    /// Returns whether the directory exists.
     pub(super) fn has_folder(&self, name: &str) -> bool {
         self.folders.contains(name)
     }
@@ -211,7 +211,7 @@ impl World {
         let start = usize::try_from(offset).map_err(|_| Errno::FBIG)?;
         let end = start.checked_add(bytes.len()).ok_or(Errno::FBIG)?;
         let old = self.length(node);
-        // Where an overwrite takes new room, what is reserved is worth nothing.
+        // Without room for the copy, reserved space does not help an overwrite.
         let taken = if self.copies_on_write { old } else { self.taken(node) };
         let growth = end.saturating_sub(taken) + self.copied(node, start..end.min(old));
         if growth > 0 {
@@ -261,18 +261,18 @@ impl World {
         Ok(true)
     }
 
-    /// How many bytes of a file have room on the disk.
+    /// Returns the space taken by a file, in bytes.
     fn taken(&self, node: NodeId) -> usize {
         self.length(node).max(self.node(node).reserved)
     }
 
-    /// How many bytes all files take.
+    /// Returns the space taken by all files, in bytes.
     pub(super) fn used(&self) -> usize {
         self.names.values().map(|node| self.taken(*node)).sum()
     }
 
-    /// How much room it takes to overwrite these bytes of a file, if that takes any: what is
-    /// pending has its new place already.
+    /// Returns the additional space needed to overwrite these bytes. Pending sectors already have a
+    /// new place.
     fn copied(&self, id: NodeId, bytes: std::ops::Range<usize>) -> usize {
         if !self.copies_on_write || bytes.is_empty() {
             return 0;
@@ -282,7 +282,7 @@ impl World {
         sectors.filter(|number| !is_pending(number)).count() * self.sector
     }
 
-    /// The sectors that were written and not synced.
+    /// Returns the sectors that were written and not synced.
     fn pending_sectors(&self) -> BTreeSet<(usize, usize)> {
         let sector = |item: &Item| match item {
             Item::Sector { node, number, .. } => Some((node.0, *number)),
@@ -291,11 +291,11 @@ impl World {
         self.queue.iter().filter_map(sector).collect()
     }
 
-    /// Refuses growth that the disk has no room for.
+    /// Refuses growth beyond the limit.
     fn admit(&self, growth: usize) -> io::Result<()> {
         let mut used = self.used();
         if self.copies_on_write {
-            // The old place of what was overwritten is free only when the new one is durable.
+            // The old place of an overwritten sector is free only when the new one is durable.
             let is_overwrite = |&(node, number): &(usize, usize)| {
                 self.node(NodeId(node)).disk.len() > number * self.sector
             };
@@ -314,7 +314,7 @@ impl World {
         let end = (start + self.sector).min(node.cache.len());
         let image = node.cache.get(start..end).expect("a written sector is inside the file");
         let unchanged = node.disk.get(start..end) == Some(image);
-        // What is still under way may change the disk first, even to what it holds now.
+        // An earlier pending item may change the disk first, so an equal sector counts too.
         if !unchanged || self.queue.iter().any(|item| item.touches(id, number, end)) {
             let image = image.to_vec();
             self.queue.push(Item::Sector { node: id, number, image });
@@ -337,7 +337,8 @@ impl World {
         Pending { file: self.node(item.node()).name.clone(), what }
     }
 
-    /// Takes the items that are `mine` out of the queue; they land as `fate` says.
+    /// Takes the items that `mine` accepts from the queue and applies them to the disk as `fate`
+    /// decides.
     pub(super) fn settle(
         &mut self,
         mine: impl Fn(&Item) -> bool,
@@ -358,7 +359,7 @@ impl World {
         }
     }
 
-    /// Lands a part of a sector's image, or the image in the place of another.
+    /// Writes a part of a sector's image, or the image over another sector.
     fn tear(&mut self, how: CrashOutcome, (node, number): (NodeId, usize), image: Vec<u8>) {
         let start = number * self.sector;
         let old = self.node(node).disk.get(start..).unwrap_or_default();
@@ -389,7 +390,8 @@ impl World {
         }
     }
 
-    /// Takes the items that are `mine` out of the queue and garbles the blocks that they lie in.
+    /// Takes the items that `mine` accepts from the queue and corrupts the blocks that contain
+    /// them.
     pub(super) fn garble(&mut self, mine: impl Fn(&Item) -> bool, block: usize) {
         let queue = std::mem::take(&mut self.queue);
         let (mine, others): (Vec<Item>, Vec<Item>) = queue.into_iter().partition(|i| mine(i));
@@ -424,7 +426,7 @@ impl World {
         }
     }
 
-    /// What a machine finds on this disk when it comes up; nothing is pending any more.
+    /// Resets the cache to the content of the disk, after a crash. Nothing may be pending.
     pub(super) fn restart(&mut self) {
         assert!(self.queue.is_empty(), "every pending item has landed or is lost");
         self.names = self.durable_names.clone();
@@ -437,12 +439,12 @@ impl World {
         }
     }
 
-    /// Another run of the machine begins.
+    /// Starts a new boot.
     pub(super) fn reboot(&mut self) {
         self.boot += 1;
     }
 
-    // What tests do behind the log's back.
+    // Direct changes by tests.
 
     pub(super) fn bytes(&self, name: &str) -> Option<Vec<u8>> {
         self.names.get(name).map(|node| self.node(*node).cache.to_vec())
@@ -471,7 +473,7 @@ impl World {
         change(Arc::make_mut(&mut self.node_mut(node).disk));
     }
 
-    /// The cache is what the disk will hold when all that is pending has landed.
+    /// Sets the cache to the content that the disk will have after all pending items.
     pub(super) fn evict(&mut self) {
         let mut settled = self.clone();
         settled
@@ -486,7 +488,7 @@ impl World {
         self.forget(name);
     }
 
-    /// A file that is durable at once, in place of what had the name.
+    /// Creates a durable file, and replaces a file of this name.
     pub(super) fn place_raw(&mut self, name: &str, bytes: Vec<u8>) {
         self.forget(name);
         let node = self.add(name, bytes);
@@ -531,12 +533,12 @@ impl Item {
         }
     }
 
-    /// Whether this is content or length of `node`.
+    /// Returns whether this item is content or length of `node`.
     pub(super) fn is_of_file(&self, node: NodeId) -> bool {
         self.node() == node && !matches!(self, Self::Directory { .. })
     }
 
-    /// Whether this is a name in the folder `prefix`.
+    /// Returns whether this item is a name in the directory `prefix`.
     pub(super) fn is_name_in(&self, prefix: &str) -> bool {
         match self {
             Self::Directory { change, .. } => is_directly_in(change.result(), prefix),
@@ -544,7 +546,7 @@ impl Item {
         }
     }
 
-    /// Whether landing this changes the sector `number`, which ends at `end`.
+    /// Returns whether this item changes the sector `number`, which ends at `end`.
     fn touches(&self, id: NodeId, number: usize, end: usize) -> bool {
         match self {
             Self::Sector { node, number: other, .. } => *node == id && *other == number,
@@ -555,7 +557,7 @@ impl Item {
 }
 
 impl Change {
-    /// The name that is given, or taken.
+    /// The name that is created or removed.
     fn result(&self) -> &str {
         match self {
             Self::Link { name } | Self::Unlink { name } => name,
@@ -563,7 +565,7 @@ impl Change {
         }
     }
 
-    /// Changes `names`; a name that means another file by now, or none, is left alone.
+    /// Changes `names`, except if the name now belongs to another file or to none.
     fn apply(&self, names: &mut BTreeMap<String, NodeId>, node: NodeId) {
         match self {
             Self::Link { name } => {
