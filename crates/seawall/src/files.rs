@@ -1,5 +1,6 @@
 //! The files of a log, one module for each kind. They know their own bytes and no other file.
 
+pub(crate) mod consistent_read;
 pub(crate) mod directory;
 pub(crate) mod live;
 pub(crate) mod manifest;

@@ -6,3 +6,4 @@ pub(crate) mod follower;
 pub(crate) mod lookup;
 pub(crate) mod read_repair;
 pub(crate) mod record_id;
+pub(crate) mod snapshot;

@@ -10,8 +10,9 @@ use crate::read::cursor::Cursor;
 use crate::read::entries::Records;
 use crate::read::follower::{Follower, NewRecords};
 use crate::read::lookup::{FoundRecord, Lookup};
-use crate::read::read_repair::{ReadRepair, load_current_catalog};
+use crate::read::read_repair::ReadRepair;
 use crate::read::record_id::RecordId;
+use crate::read::snapshot::Snapshot;
 use crate::scan::catalog::log_id;
 use seawall_format::{CodecId, Layout, LogId, Lsn, RecordType};
 use seawall_io::{Storage, SystemClock};
@@ -88,7 +89,7 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     }
 
     fn open_unchecked(storage: Arc<dyn Storage>, requested: RecordType) -> Result<Self> {
-        let (_, found, _) = load_current_catalog(&storage, &mut ReadRepair::default())?;
+        let found = Snapshot::of_files(&storage, &mut ReadRepair::default())?.catalog;
         let id = log_id(&found);
         let manifest = found.manifest();
         let manifest = manifest.map(|manifest| (manifest.layout, manifest.record_type.clone()));
@@ -121,7 +122,7 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     /// [`Error::Io`]: crate::Error::Io
     /// [`Error::NotALog`]: crate::Error::NotALog
     pub fn oldest(&self) -> Result<Lsn> {
-        let (_, found, _) = load_current_catalog(&self.storage, &mut ReadRepair::default())?;
+        let found = Snapshot::of_files(&self.storage, &mut ReadRepair::default())?.catalog;
         let base = found.chain.first().map(|link| link.segment.header.base);
         let stated = found.manifest().map(|manifest| manifest.oldest_base);
         Ok(stated.or(base).unwrap_or(Lsn::FIRST))
@@ -191,8 +192,7 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     ///
     /// As [`read_from`](Self::read_from).
     pub fn cursor(&self, from: Lsn) -> Result<Cursor> {
-        let storage = self.storage.clone();
-        Cursor::new(storage, from, self.skip_damaged)
+        Cursor::new(&self.storage, from, self.skip_damaged)
     }
 
     /// Splits the records from `from` on among up to `count` cursors, one per thread, in order and

@@ -361,9 +361,10 @@ impl std::error::Error for Error {
     }
 }
 
-/// Whether the device failed to read existing bytes.
+/// Whether the device failed to read existing bytes. A log that changed meanwhile is busy.
 pub(crate) fn is_read_error(error: &Error) -> bool {
-    let not = [io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied];
+    use io::ErrorKind::{NotFound, PermissionDenied, ResourceBusy};
+    let not = [NotFound, PermissionDenied, ResourceBusy];
     matches!(error, Error::Io { source, .. } if !not.contains(&source.kind()))
 }
 

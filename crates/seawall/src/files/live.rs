@@ -16,7 +16,8 @@ const SIZE: usize = 64;
 /// Stored where the boot id is unknown.
 pub(crate) const NO_BOOT: [u8; 16] = [0; 16];
 
-/// How often a half-written `live` is read again.
+/// How often a half-written `live` is read. Consistent reads cannot help here: they rely on this
+/// file.
 const ATTEMPTS: u32 = 8;
 
 /// A watermark: the newest segment, and the last durable record.

@@ -4,8 +4,9 @@
 //! clean close there.
 
 use crate::base::error::{Error, Result};
-use crate::files::directory::{MANIFEST, QUARANTINE, is_not_found, list};
-use crate::files::live::{Watermark, read_watermark};
+use crate::files::consistent_read::{Reading, moved, read_consistent};
+use crate::files::directory::{MANIFEST, QUARANTINE, list};
+use crate::files::live::{LiveSource, Watermark, read_watermark};
 use crate::files::manifest::ManifestFile;
 use crate::maintenance::progress::ProgressReporter;
 use crate::scan::catalog::{Catalog, ChainedSegment};
@@ -15,11 +16,8 @@ use crate::scan::scanner::{LogScanner, ScanItem};
 use seawall_format::scan::Limit;
 use seawall_format::{Closed, Lsn, Manifest, Mark, next_lsn};
 use seawall_io::{Access, Storage};
-use std::io;
 use std::sync::Arc;
 
-/// How often the copy restarts because the writer changed the log meanwhile.
-const ATTEMPTS: u32 = 8;
 /// Bytes per read.
 const CHUNK: usize = 1 << 20;
 
@@ -41,28 +39,14 @@ pub(crate) fn back_up(
     target: &Arc<dyn Storage>,
     meter: &mut ProgressReporter<'_>,
 ) -> Result<BackupReport> {
-    let mut attempt = 1;
-    loop {
-        let told = read_watermark(&**source)?;
-        let copied = copy_now((source, target), meter);
-        match copied {
-            Err(error) if is_not_found(&error) && attempt < ATTEMPTS => {
-                // A segment was pruned meanwhile: start over from the current log.
-                clear(&**target)?;
-                attempt += 1;
-            }
-            // A truncation during the copy looks like damage. A writer without a watermark cannot
-            // show that it truncated: try twice.
-            Err(Error::Damaged { .. })
-                if attempt < ATTEMPTS
-                    && (read_watermark(&**source)? != told || (told.is_none() && attempt == 1)) =>
-            {
-                clear(&**target)?;
-                attempt += 1;
-            }
-            other => return other,
+    let mut is_first = true;
+    // Each copy reads a watermark of its own, after the marks.
+    read_consistent(LiveSource::File(&**source), |_| {
+        if !std::mem::take(&mut is_first) {
+            clear(&**target)?;
         }
-    }
+        copy_now((source, target), meter).map(Reading::Certain)
+    })
 }
 
 /// Copies the log once, and checks that the copy still belongs to the log's history afterwards.
@@ -80,8 +64,7 @@ fn copy_now(
     if chain.any(|segment| Some(segment) == newest) {
         return Ok(copied);
     }
-    let gone = io::Error::from(io::ErrorKind::NotFound);
-    Err(Error::io("find the segments that were copied")(gone))
+    Err(moved("find the segments that were copied"))
 }
 
 /// The log at one moment.
@@ -105,11 +88,10 @@ impl Moment {
         let marks = marks.filter(|_| same).unwrap_or_default();
         meter.begin(&catalog, 2);
         let last = last_of(&catalog, watermark.as_ref(), meter)?;
-        // A truncation is in progress: the header still confirms records that it removes, and the
+        // A truncation is in progress. The header still confirms records that it removes, and the
         // copy must not contain them.
         if catalog.chain.last().is_some_and(|link| link.segment.header.carried > last) {
-            let cut = io::Error::from(io::ErrorKind::NotFound);
-            return Err(Error::io("find the segment that a truncation continues in")(cut));
+            return Err(moved("find the segment that a truncation continues in"));
         }
         let manifest = catalog.manifest().cloned().ok_or_else(|| Error::NotALog {
             place: source.place(),
@@ -177,8 +159,7 @@ impl Moment {
                 // A truncation inside this batch is in progress: the copy must not contain the
                 // removed records.
                 ScanItem::Batch(batch) if Some(batch.header.last()) > self.last => {
-                    let cut = io::Error::from(io::ErrorKind::NotFound);
-                    return Err(Error::io("find the segment that a truncation continues in")(cut));
+                    return Err(moved("find the segment that a truncation continues in"));
                 }
                 ScanItem::Batch(batch) => {
                     file.write_at(scan.raw(&batch), batch.start.0).map_err(failed())?;

@@ -1,12 +1,13 @@
 //! Verifies a whole log: checks every record and names the lost ones. Writes nothing.
 
-use crate::base::error::{Corruption, Damage, Lost, Result, is_read_error};
+use crate::base::error::{Corruption, Damage, Lost, Result};
 use crate::base::num::to_u64;
-use crate::files::directory::{is_in_use, is_not_found};
-use crate::files::live::{Watermark, read_watermark};
+use crate::files::consistent_read::{Reading, read_consistent};
+use crate::files::directory::is_in_use;
+use crate::files::live::{LiveSource, Watermark};
 use crate::files::overlay::Patch;
 use crate::maintenance::progress::ProgressReporter;
-use crate::read::read_repair::ReadRepair;
+use crate::read::read_repair::{Repaired, read_repaired};
 use crate::recover::report::TailState;
 use crate::scan::catalog::{Catalog, FoundManifest, Orphan};
 use crate::scan::intact::AtomicSet;
@@ -17,9 +18,6 @@ use seawall_format::{CodecId, Layout, Level, Lsn, Manifest, Offset, SegmentId};
 use seawall_io::Storage;
 use std::cmp::Reverse;
 use std::sync::Arc;
-
-/// How often verification restarts because a writer changed the log meanwhile.
-const ATTEMPTS: u32 = 8;
 
 /// The overall result of a verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -123,62 +121,30 @@ pub(crate) fn verify(
     storage: &Arc<dyn Storage>,
     meter: &mut ProgressReporter<'_>,
 ) -> Result<Verification> {
-    let mut seen = writer(&**storage)?;
-    let mut attempt = 1;
-    loop {
-        let looked = look(storage, &seen, meter);
-        // Another process may be writing or removing what the scan saw. So a result other than
-        // `Clean` counts only if the watermark has not changed; a missing file was pruned or
-        // truncated.
-        let now = writer(&**storage)?;
-        match looked {
-            Err(error) if is_not_found(&error) && attempt < ATTEMPTS => {}
-            Ok(found) => {
-                // A writer without a watermark cannot show that it changed the log: look twice.
-                let is_told = now == seen && (now != (true, None) || attempt > 1);
-                let is_calm = found.verdict == Verdict::Clean || is_told;
-                if is_calm || attempt == ATTEMPTS {
-                    return Ok(found);
-                }
-            }
-            Err(error) => return Err(error),
-        }
-        (seen, attempt) = (now, attempt + 1);
-    }
-}
-
-/// Whether a writer has the log open, and the watermark it publishes.
-fn writer(storage: &dyn Storage) -> Result<(bool, Option<Watermark>)> {
-    let in_use = is_in_use(storage)?;
-    Ok((in_use, read_watermark(storage)?.filter(Watermark::is_running)))
+    read_consistent(LiveSource::File(&**storage), |watermark| {
+        let in_use = is_in_use(&**storage)?;
+        let running = watermark.filter(|watermark| watermark.is_running());
+        let found = look(storage, (in_use, running), meter)?;
+        // Damage of a log that no process has open is believed at once: no writer can have caused
+        // it, and a second pass over a large log would take as long again.
+        let is_at_rest = !in_use && running.is_none() && !is_in_use(&**storage)?;
+        let is_certain = found.verdict == Verdict::Clean || is_at_rest;
+        Ok(if is_certain { Reading::Certain(found) } else { Reading::Doubtful(found) })
+    })
 }
 
 /// Verifies the log once.
 fn look(
     storage: &Arc<dyn Storage>,
-    (in_use, watermark): &(bool, Option<Watermark>),
+    (in_use, watermark): (bool, Option<&Watermark>),
     meter: &mut ProgressReporter<'_>,
 ) -> Result<Verification> {
-    let mut look_at = |log: &Arc<dyn Storage>| {
-        let catalog = load_catalog(log, watermark.as_ref())?;
+    let look_at = |log: &Arc<dyn Storage>| {
+        let catalog = load_catalog(log, watermark)?;
         meter.begin(&catalog, 1);
-        judge(LogScanner::new(&catalog, None), (&catalog, *in_use), meter)
+        judge(LogScanner::new(&catalog, None), (&catalog, in_use), meter)
     };
-    let (mut read_repair, mut log) = (ReadRepair::default(), storage.clone());
-    let mut found = loop {
-        match look_at(&log) {
-            // The error does not name a segment, so parity of all segments is tried.
-            Err(error) if is_read_error(&error) => {
-                log = read_repair.view(&log, [None])?.ok_or(error)?;
-            }
-            looked => break looked?,
-        }
-    };
-    if read_repair.patches.is_empty() {
-        found = put_right(storage, found, look_at)?;
-    } else {
-        found.say_mended(read_repair.patches);
-    }
+    let found = select(read_repaired(storage, look_at, Verification::doubtful)?)?;
     meter.end();
     Ok(found)
 }
@@ -190,47 +156,30 @@ pub(crate) fn look_around(storage: &Arc<dyn Storage>) -> Result<Verification> {
     judge(scan, (&catalog, false), &mut ProgressReporter::new(&mut |_| {}))
 }
 
-/// Verifies again in a view repaired from parity. Returns that result if it is better than `first`.
-fn put_right(
-    storage: &Arc<dyn Storage>,
-    first: Verification,
-    mut judge: impl FnMut(&Arc<dyn Storage>) -> Result<Verification>,
-) -> Result<Verification> {
-    let (mut read_repair, mut view, mut found) =
-        (ReadRepair::default(), storage.clone(), first.clone());
-    let (mut doubtful, mut is_judged) = (first.doubtful(), true);
-    while let Some(next) = read_repair.view(&view, doubtful)? {
-        view = next;
-        doubtful = match judge(&view) {
-            Ok(assessment) => {
-                (found, is_judged) = (assessment, true);
-                found.doubtful()
-            }
-            // The repaired bytes lead to a place that the device cannot read; the error does not
-            // name a segment.
-            Err(error) if is_read_error(&error) => {
-                is_judged = false;
-                vec![None]
-            }
-            Err(error) => return Err(error),
-        };
-    }
-    // Lost records count first, not the number of records. If the header of the newest segment is
-    // damaged, the scan finds records that a truncation could not remove; they disappear again in
-    // the repaired view.
-    let rank = |found: &Verification| (found.is_open(), found.verdict, Reverse(found.records));
-    let is_better = rank(&found) <= rank(&first);
+/// Selects the result for the repaired view if it is better than that for the log as it is.
+fn select(repaired: Repaired<Verification>) -> Result<Verification> {
+    let Repaired { first, last, patches } = repaired;
+    let (first, mut found) = match (first, last) {
+        // Without repairs, or if repaired bytes lead to a place that the device cannot read.
+        (first, None) | (first @ Ok(_), Some(Err(_))) => return first,
+        (Err(_), Some(last)) => {
+            let mut found = last?;
+            found.say_mended(patches);
+            return Ok(found);
+        }
+        (Ok(first), Some(Ok(found))) => (first, found),
+    };
     // Parity may repair bytes after the end that a failed write left in an older segment. They no
     // longer count, so the result is the same except for file sizes.
     let is_same = Verification { summary: first.summary.clone(), ..found.clone() } == first;
-    if read_repair.patches.is_empty() || !is_judged || !is_better || is_same {
+    if is_same || !found.is_at_least_as_good_as(&first) {
         return Ok(first);
     }
     let gone = first.damage.into_iter().filter(|damage| !found.damage.contains(damage));
     let gone: Vec<_> = gone.map(|damage| Damage { lost: None, ..damage }).collect();
     found.damage.extend(gone);
     found.damage.sort_by_key(|damage| (damage.segment, damage.offset));
-    found.say_mended(read_repair.patches);
+    found.say_mended(patches);
     Ok(found)
 }
 
@@ -314,6 +263,16 @@ impl Verification {
     pub(crate) fn is_open(&self) -> bool {
         let mut lost = self.damage.iter().filter_map(|damage| damage.lost);
         lost.any(|lost| lost.to.is_none())
+    }
+
+    /// Whether this result loses no more than `other`.
+    ///
+    /// Lost records count first, not the number of records. If the header of the newest segment is
+    /// damaged, the scan finds records that a truncation could not remove; they disappear again in
+    /// the repaired view.
+    fn is_at_least_as_good_as(&self, other: &Self) -> bool {
+        let rank = |found: &Self| (found.is_open(), found.verdict, Reverse(found.records));
+        rank(self) <= rank(other)
     }
 
     /// Adds the repairs from parity to the result.

@@ -6,10 +6,12 @@ mod restart;
 
 use crate::base::error::{Damage, Error, Result, is_read_error};
 use crate::base::local_writer::LocalWriter;
+use crate::files::consistent_read::{Retries, is_moved};
 use crate::files::directory::{is_not_found, list, segment_ids};
-use crate::files::live::Watermark;
+use crate::files::live::{LiveSource, Watermark};
 use crate::files::overlay::Patch;
-use crate::read::read_repair::{ReadRepair, load_current_catalog, load_repaired_catalog};
+use crate::read::read_repair::ReadRepair;
+use crate::read::snapshot::Snapshot;
 use crate::scan::catalog::Catalog;
 use crate::scan::durable_end;
 use crate::scan::durable_end::{Refused, UnconfirmedEnd};
@@ -21,9 +23,6 @@ use seawall_io::Storage;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
-
-/// How often the cursor restarts because the writer changed the log, before it reports damage.
-const ATTEMPTS: u32 = 8;
 
 /// One record, borrowed from the cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,13 +53,10 @@ impl<'a> Record<'a> {
 /// Reads records in order without copying them.
 #[derive(Debug)]
 pub struct Cursor {
-    storage: Arc<dyn Storage>,
-    /// The writer's watermark when the scan began; `None` without a writer.
-    watermark: Option<Watermark>,
-    /// The writer, if it runs in this process; `watermark` comes from it then.
+    /// The log when the scan began. The watermark moves on as the scan continues.
+    snapshot: Snapshot,
+    /// The writer, if it runs in this process; the watermark comes from it then.
     writer: Option<Arc<dyn LocalWriter>>,
-    /// The log's files, as they were when the scan began.
-    catalog: Catalog,
     scan: LogScanner,
     bound: Bound,
     next: Lsn,
@@ -69,7 +65,8 @@ pub struct Cursor {
     /// The segment that holds the record before `next`, once that was read.
     read_in: Option<SegmentId>,
     skip_damaged: bool,
-    attempts: u32,
+    /// Retries of the current scan.
+    retries: Retries,
     /// Repairs from parity so far.
     read_repair: ReadRepair,
     batch: Option<BatchPosition>,
@@ -119,16 +116,13 @@ fn scan_from(found: &Catalog, (from, read_in): (Lsn, Option<SegmentId>)) -> Resu
 }
 
 /// Starts a scan that ends at the last record known to be durable.
-fn known_scan(
-    found: &Catalog,
-    watermark: Option<&Watermark>,
-    place: (Lsn, Option<SegmentId>),
-) -> Result<(LogScanner, Bound)> {
+fn known_scan(snapshot: &Snapshot, place: (Lsn, Option<SegmentId>)) -> Result<(LogScanner, Bound)> {
+    let found = &snapshot.catalog;
     let scan = scan_from(found, place)?;
     if durable_end::open_end(found).is_none() {
         return Ok((scan, Bound::Given));
     }
-    let known = durable_end::known(found, watermark)?;
+    let known = durable_end::known(found, snapshot.watermark.as_ref())?;
     Ok((scan.up_to(Limit::At(known)), Bound::Known(known)))
 }
 
@@ -169,24 +163,22 @@ impl BatchPosition {
 enum Queued {
     Record(Salvaged),
     Damage(Damage),
-    ScanEnd,
+    End,
 }
 
-/// Outcome of [`Cursor::find`].
-enum Next {
-    /// The next record is in the current batch.
+/// Where the next record is.
+enum NextRecord {
+    /// In the current batch.
     InBatch,
-    /// An intact record of a damaged place.
+    /// In a damaged place, intact.
     Salvaged(Salvaged),
-    ScanEnd,
 }
 
 impl Cursor {
-    pub(crate) fn new(storage: Arc<dyn Storage>, from: Lsn, skip_damaged: bool) -> Result<Self> {
+    pub(crate) fn new(storage: &Arc<dyn Storage>, from: Lsn, skip_damaged: bool) -> Result<Self> {
         let mut read_repair = ReadRepair::default();
-        let (watermark, catalog, view) = load_current_catalog(&storage, &mut read_repair)?;
-        let mut found =
-            Self::start(view.unwrap_or(storage), (watermark, catalog, read_repair), from)?;
+        let snapshot = Snapshot::of_files(storage, &mut read_repair)?;
+        let mut found = Self::start(snapshot, read_repair, from)?;
         found.skip_damaged = skip_damaged;
         found.scan = found.scan.skip_io_errors(skip_damaged);
         Ok(found)
@@ -194,46 +186,24 @@ impl Cursor {
 
     pub(crate) fn beside_writer(coordinator: &Arc<dyn LocalWriter>, from: Lsn) -> Result<Self> {
         coordinator.check_process()?;
-        let mut attempt = 1;
-        loop {
-            let (storage, watermark) =
-                (coordinator.storage().clone(), Watermark::own(coordinator.live()));
-            let mut read_repair = ReadRepair::default();
-            match load_repaired_catalog(&storage, Some(&watermark), &mut read_repair) {
-                // The segment that the writer named was pruned. At the end of its turn it names
-                // another.
-                Err(error) if is_not_found(&error) && attempt < ATTEMPTS => {
-                    attempt += 1;
-                    let _ = coordinator.clone().wait_for_turn();
-                }
-                found => {
-                    let (catalog, view) = found?;
-                    let looked = (Some(watermark), catalog, read_repair);
-                    let started = Self::start(view.unwrap_or(storage), looked, from)?;
-                    return Ok(Self { writer: Some(coordinator.clone()), ..started });
-                }
-            }
-        }
+        let (source, mut read_repair) = (LiveSource::InProcess(coordinator), ReadRepair::default());
+        let snapshot = Snapshot::load(source, coordinator.storage(), &mut read_repair)?;
+        let started = Self::start(snapshot, read_repair, from)?;
+        Ok(Self { writer: Some(coordinator.clone()), ..started })
     }
 
-    fn start(
-        storage: Arc<dyn Storage>,
-        (watermark, catalog, read_repair): (Option<Watermark>, Catalog, ReadRepair),
-        from: Lsn,
-    ) -> Result<Self> {
-        let (scan, bound) = known_scan(&catalog, watermark.as_ref(), (from, None))?;
+    fn start(snapshot: Snapshot, read_repair: ReadRepair, from: Lsn) -> Result<Self> {
+        let (scan, bound) = known_scan(&snapshot, (from, None))?;
         Ok(Self {
-            storage,
-            watermark,
+            snapshot,
             writer: None,
-            catalog,
             scan,
             bound,
             next: from,
             until: None,
             read_in: None,
             skip_damaged: false,
-            attempts: 0,
+            retries: Retries::default(),
             read_repair,
             batch: None,
             queue: VecDeque::new(),
@@ -253,9 +223,9 @@ impl Cursor {
     pub fn next_record(&mut self) -> Result<Option<Record<'_>>> {
         if !self.batch.as_ref().is_some_and(BatchPosition::is_at_record) {
             match self.find()? {
-                Next::InBatch => {}
-                Next::Salvaged(found) => return Ok(Some(self.lend(found))),
-                Next::ScanEnd => return Ok(None),
+                Some(NextRecord::InBatch) => {}
+                Some(NextRecord::Salvaged(found)) => return Ok(Some(self.lend(found))),
+                None => return Ok(None),
             }
         }
         let place = self.batch.as_mut().expect("the cursor is in a batch");
@@ -271,9 +241,10 @@ impl Cursor {
         Record { lsn, payload, time_us: 0, goes_on, set, schema: self.scan.schema() }
     }
 
-    /// Finds the next batch. Kept out of line, so that records within a batch are fast.
+    /// Finds the next batch; `None` at the end. Kept out of line, so that records within a batch
+    /// are fast.
     #[cold]
-    fn find(&mut self) -> Result<Next> {
+    fn find(&mut self) -> Result<Option<NextRecord>> {
         let found = self.find_next();
         if found.is_err() && !self.skip_damaged {
             self.finished = true;
@@ -281,7 +252,7 @@ impl Cursor {
         found
     }
 
-    fn find_next(&mut self) -> Result<Next> {
+    fn find_next(&mut self) -> Result<Option<NextRecord>> {
         self.batch = None;
         while !self.finished {
             match self.queue.pop_front() {
@@ -296,25 +267,27 @@ impl Cursor {
                 Some(Queued::Record(found)) => {
                     self.finished = self.belongs_to_next_cursor(found.lsn);
                     if found.lsn >= self.next && !self.finished {
-                        return Ok(Next::Salvaged(found));
+                        return Ok(Some(NextRecord::Salvaged(found)));
                     }
                     continue;
                 }
-                Some(Queued::ScanEnd) => {
+                Some(Queued::End) => {
                     self.finished = true;
                     continue;
                 }
                 None => {}
             }
             match self.step() {
-                Ok(ScanItem::Batch(found)) if self.enter(&found) => return Ok(Next::InBatch),
+                Ok(ScanItem::Batch(found)) if self.enter(&found) => {
+                    return Ok(Some(NextRecord::InBatch));
+                }
                 Ok(ScanItem::Batch(_)) => {}
                 Ok(ScanItem::Damage(damages, salvaged)) => self.queue_damage(damages, salvaged)?,
                 Ok(ScanItem::End(end)) => {
                     let again = !end.damage.is_empty() && self.restart_if_writer_moved()?;
                     if !again && !self.restart_if_repaired(end.doubtful())? {
                         self.queue.extend(end.damage.into_iter().map(Queued::Damage));
-                        self.queue.push_back(Queued::ScanEnd);
+                        self.queue.push_back(Queued::End);
                     }
                 }
                 Err(error)
@@ -323,7 +296,7 @@ impl Cursor {
                 Err(error) => self.restart_after_missing_file(error)?,
             }
         }
-        Ok(Next::ScanEnd)
+        Ok(None)
     }
 
     /// The next item of the scan. At the last record known to be durable, examines the bytes after
@@ -353,18 +326,17 @@ impl Cursor {
     /// far as allowed. `at_end` means that the scan reached this record without damage.
     fn scan_beyond_known(&mut self, at_end: bool, known: Option<Lsn>) -> Result<()> {
         let scan = self.scan.beyond_end().filter(|_| at_end);
-        let scan = match (scan, durable_end::open_end(&self.catalog)) {
+        let scan = match (scan, durable_end::open_end(&self.snapshot.catalog)) {
             (Some(scan), _) => scan,
-            (None, Some(newest)) => {
-                LogScanner::within(&self.catalog, newest, None).skip_io_errors(self.skip_damaged)
-            }
-            (None, None) => LogScanner::new(&self.catalog, None),
+            (None, Some(newest)) => LogScanner::within(&self.snapshot.catalog, newest, None)
+                .skip_io_errors(self.skip_damaged),
+            (None, None) => LogScanner::new(&self.snapshot.catalog, None),
         };
-        let mut seen = durable_end::scan_beyond_known(&self.catalog, scan, known)?;
-        seen.make_durable(&self.catalog, &mut self.refused)?;
+        let mut seen = durable_end::scan_beyond_known(&self.snapshot.catalog, scan, known)?;
+        seen.make_durable(&self.snapshot.catalog, &mut self.refused)?;
         let limit = seen.limit();
         if !at_end || limit == Limit::Open || !self.scan.raise(limit) {
-            let scan = scan_from(&self.catalog, (self.next, self.read_in))?;
+            let scan = scan_from(&self.snapshot.catalog, (self.next, self.read_in))?;
             self.scan = scan.skip_io_errors(self.skip_damaged).up_to(limit).with_min_end(known);
         }
         self.bound = Bound::Seen(Box::new(seen));
@@ -436,7 +408,7 @@ impl Cursor {
 
     /// The last watermark of the writer in this process.
     pub(crate) fn live(&self) -> Option<Live> {
-        self.watermark.map(|watermark| watermark.live)
+        self.snapshot.watermark.map(|watermark| watermark.live)
     }
 
     /// The LSN of the next record.
@@ -450,7 +422,7 @@ impl Cursor {
     ///
     /// As [`Log::read_from`](crate::Log::read_from).
     pub(crate) fn restart_after_error(&mut self) -> Result<()> {
-        (self.attempts, self.batch) = (0, None);
+        (self.retries, self.batch) = (Retries::default(), None);
         self.queue.clear();
         let watermark = self.watermark_now()?;
         self.check_rewound(watermark.as_ref())?;
@@ -470,7 +442,7 @@ impl Cursor {
             return Ok(());
         };
         let next = next_lsn(live.durable);
-        let newest = self.catalog.chain.last().map(|link| link.segment.header.id);
+        let newest = self.snapshot.catalog.chain.last().map(|link| link.segment.header.id);
         let was_truncated = match &self.writer {
             Some(coordinator) => coordinator.check_position(self.next).is_err(),
             None => newest.is_none_or(|newest| newest < live.segment.id),
@@ -502,14 +474,14 @@ impl Cursor {
     /// [`Error::Rewound`] if records that were read have been truncated.
     pub(crate) fn continue_to(&mut self, live: Live) -> Result<()> {
         let watermark = Some(Watermark::own(live));
-        if watermark == self.watermark {
+        if watermark == self.snapshot.watermark {
             return Ok(());
         }
         self.check_rewound(watermark.as_ref())?;
-        (self.finished, self.attempts) = (false, 0);
+        (self.finished, self.retries) = (false, Retries::default());
         self.queue.clear();
         if self.scan.extend(&live) {
-            self.watermark = watermark;
+            self.snapshot.watermark = watermark;
             return Ok(());
         }
         let started = self.start_over(watermark);
@@ -524,7 +496,7 @@ impl Cursor {
     ///
     /// As [`continue_to`](Self::continue_to).
     pub(crate) fn poll_end(&mut self, watermark: Option<Watermark>) -> Result<bool> {
-        let is_same = watermark == self.watermark;
+        let is_same = watermark == self.snapshot.watermark;
         let running = watermark.filter(Watermark::is_running);
         if is_same && running.is_some() {
             return Ok(false);
@@ -536,20 +508,20 @@ impl Cursor {
             if is_same && self.peek_after_end.as_ref() == Some(&peek_after_end) {
                 return Ok(false);
             }
-            let newest = self.catalog.chain.last().map(|link| link.segment.header.id);
+            let newest = self.snapshot.catalog.chain.last().map(|link| link.segment.header.id);
             is_in_place = peek_after_end.newest == newest && peek_after_end.bytes_after.is_some();
             self.peek_after_end = Some(peek_after_end);
         }
-        (self.finished, self.attempts) = (false, 0);
+        (self.finished, self.retries) = (false, Retries::default());
         self.queue.clear();
         if running.is_some_and(|watermark| self.scan.extend(&watermark.live)) {
-            (self.watermark, self.bound) = (watermark, Bound::Given);
+            (self.snapshot.watermark, self.bound) = (watermark, Bound::Given);
         } else if is_in_place && matches!(self.bound, Bound::Seen(_)) {
-            (self.watermark, self.bound) = (watermark, Bound::Known(self.scan.last()));
+            (self.snapshot.watermark, self.bound) = (watermark, Bound::Known(self.scan.last()));
         } else {
             match self.start_over(watermark) {
                 // The segment that the writer named was pruned since.
-                Err(error) if is_not_found(&error) && running.is_some() => return Ok(false),
+                Err(error) if is_moved(&error) && running.is_some() => return Ok(false),
                 started => started?,
             }
         }
@@ -558,7 +530,7 @@ impl Cursor {
 
     /// Reads what changes when a log grows: the newest segment id and a few bytes after the end.
     fn peek_after_end(&self) -> Result<EndPeek> {
-        let newest = segment_ids(&list(&*self.storage)?).max();
+        let newest = segment_ids(&list(&*self.snapshot.storage)?).max();
         match self.scan.peek_after_end() {
             Ok(bytes_after) => Ok(EndPeek { newest, bytes_after }),
             Err(error) if is_not_found(&error) => Ok(EndPeek { newest, bytes_after: None }),

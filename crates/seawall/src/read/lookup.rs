@@ -6,11 +6,11 @@
 //! because a batch is never rewritten in place. Before damage is reported, the lookup starts over
 //! from the directory.
 
-use crate::base::error::{Corruption, Damage, Error, Lost, Result, is_read_error, missing_segment};
+use crate::base::error::{Corruption, Damage, Error, Lost, Result, missing_segment};
 use crate::base::sync::{Mutex, MutexGuard};
-use crate::files::directory::is_not_found;
+use crate::files::consistent_read::{Reading, moved, read_consistent};
 use crate::files::live::{LiveSource, Watermark};
-use crate::read::read_repair::{ReadRepair, load_repaired_catalog};
+use crate::read::read_repair::{ReadRepair, load_repaired_catalog, to_repair};
 use crate::read::record_id::RecordId;
 use crate::scan::catalog::{Catalog, ChainedSegment};
 use crate::scan::durable_end::Refused;
@@ -28,9 +28,6 @@ const SPACING: u64 = 64 << 10;
 
 /// Number of segments with cached offsets.
 const SEGMENTS_MAX: usize = 64;
-
-/// How often a lookup starts over because the writer changed the log, before it reports damage.
-const ATTEMPTS: u32 = 8;
 
 /// Finds records of one log; shared by any number of threads.
 #[derive(Debug)]
@@ -67,28 +64,32 @@ impl Lookup {
     /// Finds record `lsn`. `source` tells how far the log is durable now, if a writer runs.
     /// Repairs damage from parity first, where possible.
     pub(crate) fn get(&self, lsn: Lsn, source: LiveSource<'_>) -> Result<Option<FoundRecord>> {
-        let mut found = self.get_unrepaired(lsn, source);
-        let mut repaired = None;
-        loop {
-            let doubtful = match &found {
-                Err(Error::Damaged { damage, .. }) => vec![damage.segment],
-                Err(error) if is_read_error(error) => vec![None],
-                Ok(LookupResult::NotFound(doubtful)) if !doubtful.is_empty() => doubtful.clone(),
-                _ => return found.map(LookupResult::record),
-            };
-            let known = repaired.is_none().then(|| self.repaired().clone()).flatten();
-            let next = if let Some(known) = known {
-                known
-            } else {
-                let last = repaired.as_ref().map_or(self, |last: &Arc<Self>| last);
-                let view = ReadRepair::default().view(&last.storage, doubtful)?;
-                let Some(view) = view else { return found.map(LookupResult::record) };
-                Arc::new(Self::new(view))
-            };
-            found = next.get_unrepaired(lsn, source);
-            *self.repaired() = Some(next.clone());
-            repaired = Some(next);
+        self.get_repaired(lsn, source).map(LookupResult::record)
+    }
+
+    fn get_repaired(&self, lsn: Lsn, source: LiveSource<'_>) -> Result<LookupResult> {
+        let found = self.get_unrepaired(lsn, source);
+        let doubtful = to_repair(&found, LookupResult::doubtful);
+        if doubtful.is_empty() {
+            return found;
         }
+        // The recursion ends: a view shows nothing more that parity can repair.
+        match self.lookup_in_view(doubtful)? {
+            Some(lookup) => lookup.get_repaired(lsn, source),
+            None => found,
+        }
+    }
+
+    /// A lookup in the view in which parity repaired these segments. Kept for later calls.
+    fn lookup_in_view(&self, doubtful: Vec<Option<SegmentId>>) -> Result<Option<Arc<Self>>> {
+        let known = self.repaired().clone();
+        if known.is_some() {
+            return Ok(known);
+        }
+        let view = ReadRepair::default().view(&self.storage, doubtful)?;
+        let lookup = view.map(|view| Arc::new(Self::new(view)));
+        self.repaired().clone_from(&lookup);
+        Ok(lookup)
     }
 
     fn repaired(&self) -> MutexGuard<'_, Option<Arc<Self>>> {
@@ -96,33 +97,24 @@ impl Lookup {
     }
 
     fn get_unrepaired(&self, lsn: Lsn, source: LiveSource<'_>) -> Result<LookupResult> {
-        let mut watermark = source.now()?;
-        let mut attempt = 0;
-        loop {
-            let catalog = match attempt {
-                0 => self.recall(watermark.as_ref()),
-                _ => self.reload(watermark.as_ref(), lsn),
-            };
+        let mut is_cached = true;
+        read_consistent(source, |watermark| {
+            let is_cached = std::mem::take(&mut is_cached);
+            let catalog =
+                if is_cached { self.recall(watermark) } else { self.reload(watermark, lsn) };
             // A watermark that contradicts the files may be out of date.
-            let running = watermark.filter(Watermark::is_running);
+            let running = watermark.filter(|watermark| watermark.is_running());
             let matches_writer = |catalog: &Arc<Catalog>| {
                 running.is_none_or(|watermark| catalog.matches_newest(&watermark.live))
             };
             let is_consistent = catalog.as_ref().is_ok_and(matches_writer);
-            let found = catalog.and_then(|catalog| self.find(&catalog, watermark.as_ref(), lsn));
-            if attempt == ATTEMPTS || (found.is_ok() && is_consistent) {
-                return found;
+            match catalog.and_then(|catalog| self.find(&catalog, watermark, lsn)) {
+                Ok(found) if is_consistent => Ok(Reading::Certain(found)),
+                // The cache can be older than the watermark, so what it shows proves nothing.
+                _ if is_cached => Err(moved("look up a record with cached offsets")),
+                found => found.map(Reading::Doubtful),
             }
-            // A writer in this process may name a pruned segment until its batch is complete.
-            let is_pruned = found.as_ref().is_err_and(is_not_found);
-            let now = if is_pruned { source.settled() } else { source.now() }?;
-            // A writer publishes a truncation before it starts. With the same watermark nothing was
-            // truncated (R16), unless a file was pruned.
-            if attempt > 0 && now == watermark && !is_pruned {
-                return found;
-            }
-            (watermark, attempt) = (now, attempt + 1);
-        }
+        })
     }
 
     /// The cached catalog if it is still valid, else a new one.
@@ -330,6 +322,13 @@ impl LookupResult {
         match self {
             Self::Record(record) => Some(record),
             Self::NotFound(_) => None,
+        }
+    }
+
+    fn doubtful(&self) -> Vec<Option<SegmentId>> {
+        match self {
+            Self::Record(_) => vec![],
+            Self::NotFound(doubtful) => doubtful.clone(),
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::base::error::{Corruption, Damage, Error, Result, is_read_error};
 use crate::base::num::to_u64;
-use crate::files::directory::{is_not_found, list, read_small};
-use crate::files::live::{Watermark, read_watermark};
+use crate::files::directory::{list, read_small};
+use crate::files::live::Watermark;
 use crate::files::overlay::{Overlay, Patch};
 use crate::files::segment_reader::read_around;
 use crate::parity::reconstruct::{FoundPatches, patches};
@@ -19,9 +19,6 @@ use seawall_io::{Access, Storage};
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::sync::Arc;
-
-/// How often loading the catalog starts over because a writer pruned a segment.
-const ATTEMPTS: u32 = 8;
 
 /// Repairs a log in memory for one reader, once per segment, before damage is reported.
 #[derive(Debug, Default)]
@@ -110,6 +107,55 @@ impl ReadRepair {
         self.patches.extend(found);
         self.unrepaired.get_or_insert_with(|| storage.clone());
         Ok(Some(view))
+    }
+}
+
+/// A log as it is, and as it is with what parity repaired.
+pub(crate) struct Repaired<T> {
+    /// The result for the log as it is.
+    pub(crate) first: Result<T>,
+    /// The result for the last repaired view; `None` if parity adds nothing.
+    pub(crate) last: Option<Result<T>>,
+    /// The repairs of that view.
+    pub(crate) patches: Vec<Patch>,
+}
+
+/// Reads the log, and again in a repaired view as long as parity repairs more of the segments that
+/// the result puts in doubt.
+///
+/// # Errors
+///
+/// An error that parity cannot explain.
+pub(crate) fn read_repaired<T>(
+    storage: &Arc<dyn Storage>,
+    mut read: impl FnMut(&Arc<dyn Storage>) -> Result<T>,
+    doubtful: impl Fn(&T) -> Vec<Option<SegmentId>>,
+) -> Result<Repaired<T>> {
+    let (mut read_repair, mut view) = (ReadRepair::default(), storage.clone());
+    let (first, mut last) = (read(storage), None);
+    loop {
+        let damaged = to_repair(last.as_ref().unwrap_or(&first), &doubtful);
+        let Some(next) = read_repair.view(&view, damaged)? else { break };
+        view = next;
+        last = Some(read(&view));
+    }
+    match last {
+        Some(Err(error)) if !is_read_error(&error) => Err(error),
+        last => Ok(Repaired { first, last, patches: read_repair.patches }),
+    }
+}
+
+/// The segments of which parity may change the result. A read error does not name a segment, so
+/// `None` asks for all of them.
+pub(crate) fn to_repair<T>(
+    found: &Result<T>,
+    doubtful: impl Fn(&T) -> Vec<Option<SegmentId>>,
+) -> Vec<Option<SegmentId>> {
+    match found {
+        Ok(found) => doubtful(found),
+        Err(Error::Damaged { damage }) => vec![damage.segment],
+        Err(error) if is_read_error(error) => vec![None],
+        Err(_) => vec![],
     }
 }
 
@@ -287,23 +333,6 @@ pub(crate) fn load_repaired_catalog(
         // The restored segment refers to one that the device cannot read.
         Err(error) if is_read_error(&error) => Ok((found, view)),
         repaired => repaired.map(|(catalog, view)| (catalog, Some(view.unwrap_or(next)))),
-    }
-}
-
-/// Loads the watermark and the catalog. If the segment that the watermark names vanishes in
-/// between, starts over.
-#[expect(clippy::type_complexity, reason = "three things that are looked at together")]
-pub(crate) fn load_current_catalog(
-    storage: &Arc<dyn Storage>,
-    read_repair: &mut ReadRepair,
-) -> Result<(Option<Watermark>, Catalog, Option<Arc<dyn Storage>>)> {
-    let mut attempt = 1;
-    loop {
-        let watermark = read_watermark(&**storage)?;
-        match load_repaired_catalog(storage, watermark.as_ref(), read_repair) {
-            Err(error) if is_not_found(&error) && attempt < ATTEMPTS => attempt += 1,
-            found => return found.map(|(catalog, view)| (watermark, catalog, view)),
-        }
     }
 }
 

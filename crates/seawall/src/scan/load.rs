@@ -5,55 +5,56 @@
 //! the gap stay readable.
 
 use crate::base::error::{Error, Result};
-use crate::files::directory::{is_not_found, list, segment_ids};
+use crate::files::consistent_read::{Change, Doubt, Retries, is_moved, moved};
+use crate::files::directory::{list, segment_ids};
 use crate::files::live::Watermark;
 use crate::files::manifest::read_manifest;
 use crate::scan::catalog::{Catalog, ChainTop, FoundManifest};
 use crate::scan::chain::Headers;
 use seawall_format::SegmentId;
 use seawall_io::Storage;
-use std::io;
 use std::sync::Arc;
-
-/// How often loading restarts because the writer created or removed files meanwhile.
-const ATTEMPTS: u32 = 8;
 
 /// Reads the directory. The watermark of a running writer decides which segment is the newest; that
 /// of a writer that has exited only proves that a segment existed.
 ///
-/// A segment that seems to be missing may have been pruned during the load, and the manifest is
-/// updated first. So a fault counts only if a second load finds the same names and manifest.
+/// A segment that seems to be missing may have been pruned or created during the load. So a fault
+/// counts only if a second load finds the same names and manifest: these change with every segment,
+/// and the watermark does not.
+///
+/// # Errors
+///
+/// [`moved`] if the writer has pruned the segment that `watermark` names: the caller needs a newer
+/// watermark.
 pub(crate) fn load_catalog(
     storage: &Arc<dyn Storage>,
     watermark: Option<&Watermark>,
 ) -> Result<Catalog> {
-    let mut before = None;
-    for _ in 1..ATTEMPTS {
-        match load_once(storage, watermark) {
+    let (mut retries, mut before) = (Retries::default(), None);
+    loop {
+        let found = load_once(storage, watermark);
+        let doubt = match &found {
             Ok(None) => return Err(superseded()),
-            // A file was removed after it was listed.
-            Err(error) if is_not_found(&error) => {}
             Ok(Some(found)) if found.first_fault().is_some() => {
-                // The writer may have created a segment after the listing: the predecessor names
-                // it, the list lacks it.
                 let sequence = found.manifest().map(|manifest| manifest.sequence);
                 let seen = Some((sequence, found.names.clone()));
-                if before == seen {
-                    return Ok(found);
-                }
+                let change = if before == seen { Change::No } else { Change::Yes };
                 before = seen;
+                Doubt::Damage(change)
             }
-            Ok(Some(found)) => return Ok(found),
-            Err(error) => return Err(error),
+            // A file was removed after it was listed.
+            Err(error) if is_moved(error) => Doubt::Moved,
+            Ok(Some(_)) | Err(_) => return found?.ok_or_else(superseded),
+        };
+        if !retries.again(doubt) {
+            return found?.ok_or_else(superseded);
         }
     }
-    load_once(storage, watermark)?.ok_or_else(superseded)
 }
 
 /// The error for a watermark that names a segment older than the oldest one.
 fn superseded() -> Error {
-    let pruned = io::Error::from(io::ErrorKind::NotFound);
-    Error::io("find the segment that the writer named")(pruned)
+    moved("find the segment that the writer named")
 }
 
 /// Whether `catalog` still matches the directory. Used where no watermark shows changes: every

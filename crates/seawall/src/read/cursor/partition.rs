@@ -2,7 +2,8 @@
 
 use crate::base::error::Result;
 use crate::read::cursor::Cursor;
-use crate::read::read_repair::{ReadRepair, load_current_catalog};
+use crate::read::read_repair::ReadRepair;
+use crate::read::snapshot::Snapshot;
 use seawall_format::Lsn;
 use seawall_io::Storage;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ impl Cursor {
         from: Lsn,
         (count, skip_damaged): (usize, bool),
     ) -> Result<Vec<Self>> {
-        let (_, found, _) = load_current_catalog(storage, &mut ReadRepair::default())?;
+        let found = Snapshot::of_files(storage, &mut ReadRepair::default())?.catalog;
         let bases = found.chain.iter().map(|link| {
             let header = &link.segment.header;
             (header.base, link.segment.length.saturating_sub(header.data_start()))
@@ -23,7 +24,7 @@ impl Cursor {
         let starts = partition_starts(from, count, &bases.collect::<Vec<_>>());
         let ends = starts.iter().skip(1).copied().map(Some).chain([None]);
         let cursor = |(start, until): (&Lsn, Option<Lsn>)| {
-            let cursor = Self::new(storage.clone(), *start, skip_damaged)?;
+            let cursor = Self::new(storage, *start, skip_damaged)?;
             Ok(Self { until, ..cursor })
         };
         starts.iter().zip(ends).map(cursor).collect()

@@ -1,17 +1,25 @@
 //! Restarts of the scan: after the writer changed the log, and after a repair from parity.
+//!
+//! All restarts of a scan share one budget of retries: beside a busy writer, whose watermark always
+//! moves, every damage would use up a budget of its own.
 
 use crate::base::error::{Damage, Error, Result};
-use crate::files::directory::is_not_found;
+use crate::files::consistent_read::{Change, Doubt, Reading, is_moved};
 use crate::files::live::{LiveSource, Watermark};
-use crate::read::cursor::{ATTEMPTS, Cursor, known_scan};
-use crate::read::read_repair::load_repaired_catalog;
+use crate::read::cursor::{Cursor, known_scan};
+use crate::read::snapshot::Snapshot;
 use seawall_format::SegmentId;
 
 impl Cursor {
     /// Restarts after a file vanished, because it was pruned. Fails if this position was pruned,
     /// too.
     pub(super) fn restart_after_missing_file(&mut self, error: Error) -> Result<()> {
-        let restarted = self.retry_start_over(error);
+        if !is_moved(&error) || !self.retries.again(Doubt::Moved) {
+            self.finished = true;
+            return Err(error);
+        }
+        let watermark = self.watermark_now();
+        let restarted = watermark.and_then(|watermark| self.start_over(watermark));
         self.finished |= restarted.is_err();
         restarted
     }
@@ -19,32 +27,23 @@ impl Cursor {
     /// Starts a new scan at the current position. If the writer has pruned the segment that
     /// `watermark` names, a newer watermark is used.
     pub(super) fn start_over(&mut self, watermark: Option<Watermark>) -> Result<()> {
-        self.start_over_once(watermark).or_else(|error| self.retry_start_over(error))
+        let (writer, storage) = (self.writer.clone(), self.snapshot.storage.clone());
+        let source = writer.as_ref().map_or(LiveSource::File(&*storage), LiveSource::InProcess);
+        let mut retries = self.retries;
+        let started = retries.read(source, watermark, |watermark| {
+            self.start_over_once(watermark).map(Reading::Certain)
+        });
+        self.retries = retries;
+        started
     }
 
-    /// Starts over as long as a file is not found, each time with a new watermark.
-    fn retry_start_over(&mut self, mut error: Error) -> Result<()> {
-        while is_not_found(&error) && self.attempts < ATTEMPTS {
-            self.attempts += 1;
-            let watermark = self.watermark_now();
-            match watermark.and_then(|watermark| self.start_over_once(watermark)) {
-                Ok(()) => return Ok(()),
-                Err(again) => error = again,
-            }
-        }
-        Err(error)
-    }
-
-    fn start_over_once(&mut self, watermark: Option<Watermark>) -> Result<()> {
-        let (found, view) =
-            load_repaired_catalog(&self.storage, watermark.as_ref(), &mut self.read_repair)?;
-        if let Some(view) = view {
-            self.storage = view;
-        }
-        let place = (self.next, self.read_in);
-        let (scan, bound) = known_scan(&found, watermark.as_ref(), place)?;
-        (self.scan, self.watermark) = (scan.skip_io_errors(self.skip_damaged), watermark);
-        (self.catalog, self.bound) = (found, bound);
+    fn start_over_once(&mut self, watermark: Option<&Watermark>) -> Result<()> {
+        let storage = &self.snapshot.storage;
+        let snapshot = Snapshot::load_at(watermark, storage, &mut self.read_repair)?;
+        self.snapshot.storage = snapshot.storage.clone();
+        let (scan, bound) = known_scan(&snapshot, (self.next, self.read_in))?;
+        (self.scan, self.bound) = (scan.skip_io_errors(self.skip_damaged), bound);
+        self.snapshot = snapshot;
         Ok(())
     }
 
@@ -53,20 +52,17 @@ impl Cursor {
     pub(super) fn watermark_now(&self) -> Result<Option<Watermark>> {
         match &self.writer {
             Some(coordinator) => LiveSource::InProcess(coordinator).settled(),
-            None => LiveSource::File(&*self.storage).settled(),
+            None => LiveSource::File(&*self.snapshot.storage).settled(),
         }
     }
 
-    /// Restarts the scan if the writer changed the log, before damage is reported (R16). The
-    /// watermark of another process may lag, so the first damage always restarts.
+    /// Restarts the scan if the writer changed the log, before damage is reported.
     pub(super) fn restart_if_writer_moved(&mut self) -> Result<bool> {
-        let watermark = self.watermark_now()?;
-        let is_running = watermark.is_some_and(|watermark| watermark.is_running());
-        let is_first = !is_running && self.attempts == 0;
-        let again = (watermark != self.watermark || is_first) && self.attempts < ATTEMPTS;
+        let now = self.watermark_now()?;
+        let change = Change::between(self.snapshot.watermark.as_ref(), now.as_ref());
+        let again = self.retries.again(Doubt::Damage(change));
         if again {
-            self.attempts += 1;
-            self.start_over(watermark)?;
+            self.start_over(now)?;
         }
         Ok(again)
     }
@@ -76,9 +72,11 @@ impl Cursor {
         &mut self,
         damaged: impl IntoIterator<Item = Option<SegmentId>>,
     ) -> Result<bool> {
-        let Some(view) = self.read_repair.view(&self.storage, damaged)? else { return Ok(false) };
-        self.storage = view;
-        self.start_over(self.watermark)?;
+        let Some(view) = self.read_repair.view(&self.snapshot.storage, damaged)? else {
+            return Ok(false);
+        };
+        self.snapshot.storage = view;
+        self.start_over(self.snapshot.watermark)?;
         Ok(true)
     }
 
@@ -86,13 +84,15 @@ impl Cursor {
     /// longer has. Returns whether it did.
     pub(super) fn restart_if_view_is_stale(&mut self, damages: &mut [Damage]) -> Result<bool> {
         let still_there = |all, one| self.read_repair.is_still_there(one) && all;
-        let restart_if_view_is_stale =
-            !damages.iter_mut().fold(true, still_there) && self.attempts < ATTEMPTS;
-        if restart_if_view_is_stale {
-            self.attempts += 1;
-            self.storage = self.read_repair.discard_view().unwrap_or_else(|| self.storage.clone());
-            self.start_over(self.watermark)?;
+        let is_stale = !damages.iter_mut().fold(true, still_there);
+        // The device changed, not the writer: a further read without the view is a retry as well.
+        let again = is_stale && self.retries.again(Doubt::Moved);
+        if again {
+            if let Some(unrepaired) = self.read_repair.discard_view() {
+                self.snapshot.storage = unrepaired;
+            }
+            self.start_over(self.snapshot.watermark)?;
         }
-        Ok(restart_if_view_is_stale)
+        Ok(again)
     }
 }

@@ -31,7 +31,7 @@ impl LocalWriter for Coordinator {
     }
 
     fn wait_for_turn(self: Arc<Self>) -> Result<()> {
-        self.exclusively(|_, _| Ok(()))
+        self.with_exclusive_writer(|_, _| Ok(()))
     }
 
     fn check_position(&self, from: Lsn) -> Result<()> {
