@@ -94,7 +94,7 @@ impl fmt::Debug for Patch {
 /// let device = MemStorage::new();
 /// device.create("notes")?.write_at(b"good mourning", 0)?;
 /// let (file, old, new) = ("notes".to_owned(), b"mou".to_vec(), b" mo".to_vec());
-/// let patch = Patch { file, offset: 5, old, new, by: RepairSource::Replica };
+/// let patch = Patch::new(file, 5, (old, new), RepairSource::Replica);
 /// let view = Overlay::new(Arc::new(device), &[patch]);
 ///
 /// let mut bytes = [0; 13];
