@@ -166,8 +166,9 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     /// The call blocks while the open batch is full, with 2 MiB or the bytes of
     /// [`Options::buffered`], until the device has written the batch before it. The call also
     /// blocks while a segment file that was not preallocated is created, and during
-    /// [`checkpoint`](Log::checkpoint) and truncations. An async program should limit the number of
-    /// unawaited tickets, or call this where blocking is allowed (`spawn_blocking` in tokio).
+    /// [`checkpoint`](Log::checkpoint) and truncations. In an async program use
+    /// [`try_submit`](Log::try_submit), or call this where blocking is allowed (`spawn_blocking` in
+    /// tokio).
     ///
     /// # Errors
     ///
@@ -185,9 +186,63 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn submit(&self, record: &T) -> Result<Ticket> {
-        let place = self.enqueue(record, false)?;
+        Ok(self.ticket(self.enqueue(record, false)?))
+    }
+
+    /// Appends a record like [`submit`](Log::submit), but returns an error where `submit` would
+    /// block. For use on the threads of an async runtime.
+    ///
+    /// The call does no I/O and waits for none. After [`Error::WouldBlock`], a thread of the log
+    /// writes the full batch or makes space for the record: await an earlier ticket or pause, then
+    /// retry. Very rarely the error only means that another thread had the log's lock.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WouldBlock`] and, if the device had no space for an earlier record that was refused
+    /// so, [`Error::DiskFull`]: retry. Otherwise as [`append`](Log::append). Each leaves the log
+    /// unchanged.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use seawall::{Error, Log, Ticket};
+    /// use std::collections::VecDeque;
+    ///
+    /// # let folder = std::env::temp_dir().join(format!("seawall-doc-try-{}", std::process::id()));
+    /// let log: Log<String> = Log::open(&folder)?;
+    /// let mut tickets = VecDeque::<Ticket>::new();
+    /// for number in 0..100 {
+    ///     let record = format!("{number}: {}", "x".repeat(100_000));
+    ///     let ticket = loop {
+    ///         match log.try_submit(&record) {
+    ///             Err(Error::WouldBlock) => match tickets.pop_front() {
+    ///                 // In a task: `earlier.await?`, and a pause of the runtime without a ticket.
+    ///                 Some(earlier) => drop(earlier.wait()?),
+    ///                 None => std::thread::yield_now(),
+    ///             },
+    ///             done => break done?,
+    ///         }
+    ///     };
+    ///     tickets.push_back(ticket);
+    /// }
+    /// assert_eq!(log.flush()?.map(|last| last.get()), Some(100));
+    /// # drop(log); std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn try_submit(&self, record: &T) -> Result<Ticket> {
+        let place = match C::payload_of(record).and_then(InlineRecord::new) {
+            Some(mut inline) => self.coordinator.try_enqueue(&mut inline)?,
+            None => RecordSet::with_empty(|set| {
+                set.push::<T, C>(record)?;
+                self.coordinator.try_enqueue(set)
+            })?,
+        };
+        Ok(self.ticket(place))
+    }
+
+    fn ticket(&self, place: Position) -> Ticket {
         let waits_for = self.coordinator.goal().map(|goal| (self.coordinator.clone(), goal));
-        Ok(Ticket { place, waits_for, number: None })
+        Ticket { place, waits_for, number: None }
     }
 
     /// Reads the durable records from `from` on, as of now, in order and verified.

@@ -38,3 +38,4 @@ mod repair;
 mod reserved;
 mod retention;
 mod retired;
+mod try_submit;

@@ -149,6 +149,10 @@ pub enum Error {
         /// The error of the device.
         source: io::Error,
     },
+    /// [`Log::try_submit`](crate::Log::try_submit) would have to wait: for the device to write the
+    /// open batch, for space in a new segment, or for a checkpoint or truncation. The record was
+    /// not appended: retry.
+    WouldBlock,
     /// The log was closed by this handle's [`close`](crate::Log::close).
     Closed,
     /// The hook of [`Options::on_failover`](crate::Options::on_failover) tried to write to its log
@@ -250,7 +254,9 @@ impl Error {
         match self {
             // A path that is missing, forbidden or taken stays so until the caller acts.
             Self::Io { source, .. } if is_wrong_path(source) => ErrorKind::Usage,
-            Self::Io { .. } | Self::Busy { .. } | Self::DiskFull { .. } => ErrorKind::Retry,
+            Self::Io { .. } | Self::Busy { .. } | Self::DiskFull { .. } | Self::WouldBlock => {
+                ErrorKind::Retry
+            }
             Self::Poisoned { .. } | Self::Closed | Self::Forked { .. } => ErrorKind::Reopen,
             Self::Damaged { .. } | Self::Ambiguous { .. } | Self::Unconfirmed { .. } => {
                 ErrorKind::Repair
@@ -336,6 +342,7 @@ impl Error {
                 let lost = Lost { from: *from, to: *to };
                 write!(f, "not confirmed as durable, and the sync failed: {lost}")
             }
+            Self::WouldBlock => f.write_str("the log takes no record at the moment; retry"),
             Self::Closed => f.write_str("the log is closed"),
             Self::Reentrant => {
                 f.write_str("a failover hook must not write to its log or wait for it")

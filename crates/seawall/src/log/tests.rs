@@ -42,10 +42,11 @@ fn in_time(test: impl FnOnce() + Send + 'static) {
 }
 
 /// Calls, each of which returns whether it was refused.
-const CALLS: [fn(&TestLog) -> bool; 9] = [
+const CALLS: [fn(&TestLog) -> bool; 10] = [
     |log| is_refused(&log.append(b"x")),
     |log| is_refused(&log.append_batch([b"x".as_slice()])),
     |log| is_refused(&log.submit(b"x")),
+    |log| is_refused(&log.try_submit(b"x")),
     |log| is_refused(&log.flush()),
     |log| is_refused(&log.confirm()),
     |log| is_refused(&log.checkpoint(Lsn::FIRST)),
@@ -176,5 +177,36 @@ fn exclusive_user_gets_the_writer_after_at_most_two_batches() {
             });
             assert!(batches <= 2, "round {round}: {batches} batches were written first");
         }
+    });
+}
+
+#[test]
+fn try_submit_returns_while_another_thread_holds_the_lock() {
+    in_time(|| {
+        let log = open(&MemStorage::new(), Level::Synced);
+        let held = log.coordinator.lock();
+        let refused = std::thread::scope(|scope| {
+            let call = scope.spawn(|| log.try_submit(b"x").map(|ticket| ticket.lsn()));
+            call.join().unwrap()
+        });
+        drop(held);
+        assert!(matches!(refused, Err(Error::WouldBlock)), "{refused:?}");
+        assert_eq!(log.try_submit(b"x").unwrap().lsn(), Lsn::FIRST);
+    });
+}
+
+#[test]
+fn try_submit_returns_during_an_exclusive_operation() {
+    in_time(|| {
+        let log = open(&MemStorage::new(), Level::Synced);
+        let refused = log.coordinator.with_exclusive_writer(|_, _| {
+            std::thread::scope(|scope| {
+                let call = scope.spawn(|| log.try_submit(b"x").map(|ticket| ticket.lsn()));
+                Ok(call.join().unwrap())
+            })
+        });
+        let refused = refused.unwrap();
+        assert!(matches!(refused, Err(Error::WouldBlock)), "{refused:?}");
+        assert_eq!(log.append(b"x").unwrap(), Lsn::FIRST);
     });
 }

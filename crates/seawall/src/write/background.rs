@@ -4,6 +4,7 @@
 
 use crate::base::sync::{Builder, MutexGuard};
 use crate::parity::writer::ParityFlush;
+use crate::write::coordinator::lease::LockedLease;
 use crate::write::coordinator::{Coordinator, State};
 use crate::write::group_commit::WaitFor;
 use crate::write::preallocation::file::{PreallocatedFile, PreallocatedSegment};
@@ -56,9 +57,7 @@ impl Coordinator {
             let leased = if is_due { self.lease(state) } else { Err(state) };
             state = match (due, leased) {
                 (_, Ok(locked)) => {
-                    let flush = locked.state.commit.has_open_batch();
-                    let goal = if flush { WaitFor::Durable } else { WaitFor::Confirmed };
-                    self.lead(self.wait_for_group(locked), goal);
+                    self.flush(locked);
                     self.lock()
                 }
                 (Some(due), Err(mut state)) if due > now => {
@@ -76,6 +75,17 @@ impl Coordinator {
         }
         drop(state);
         std::mem::forget(guard);
+    }
+
+    /// What the flusher does with the writer: space that was requested, else the open batch, else a
+    /// mark.
+    fn flush(self: &Arc<Self>, locked: LockedLease<'_>) {
+        if let Some(size) = locked.state.room_request.size {
+            return self.make_requested_room(locked, size);
+        }
+        let has_batch = locked.state.commit.has_open_batch();
+        let goal = if has_batch { WaitFor::Durable } else { WaitFor::Confirmed };
+        self.lead(self.wait_for_group(locked), goal);
     }
 
     /// Requests the next segment's file once an eighth of the tail is used: a short log needs none.

@@ -29,6 +29,8 @@ mod leader;
 pub(crate) mod lease;
 mod local_readers;
 mod publish;
+mod room_request;
+mod try_enqueue;
 
 use crate::base::deferred_delete::DeferredDelete;
 use crate::base::error::{Error, Result};
@@ -40,6 +42,7 @@ use crate::base::sync::{
 };
 use crate::files::live::NO_BOOT;
 use crate::write::commit_delay::CommitDelay;
+use crate::write::coordinator::room_request::RoomRequest;
 use crate::write::fork_guard::ForkGuard;
 use crate::write::group_commit::{Commit, Enqueued, Position, WaitFor};
 use crate::write::preallocation::state::PreallocationState;
@@ -129,6 +132,8 @@ pub(crate) struct State {
     pub(crate) sleeps_until: Option<Duration>,
     /// The flusher has work and waits for the writer.
     pub(crate) wants_writer: bool,
+    /// What the flusher does for calls that must not block.
+    pub(crate) room_request: RoomRequest,
     pub(crate) stopping: bool,
 }
 
@@ -179,6 +184,7 @@ impl Coordinator {
                 followers: 0,
                 sleeps_until: None,
                 wants_writer: false,
+                room_request: RoomRequest::default(),
                 stopping: false,
             }),
             batch_done: [EventCount::default(), EventCount::default()],
@@ -219,9 +225,7 @@ impl Coordinator {
         set: &mut impl EncodedRecords,
         has_waiter: bool,
     ) -> Result<Position> {
-        if self.layout.takes_json_only() {
-            set.payloads().try_for_each(check_text_payload)?;
-        }
+        self.check_payloads(set)?;
         let mut state = self.lock_checked()?;
         state.check_hook()?;
         loop {
@@ -236,8 +240,7 @@ impl Coordinator {
                     self.open_batch_waiters
                         .store(state.commit_delay.add_waiter(), Ordering::Relaxed);
                 } else {
-                    state.commit.schedule_flush(|| self.clock.now());
-                    self.wake_background(&mut state);
+                    self.schedule_flush(&mut state);
                 }
                 return Ok(position);
             }
@@ -256,6 +259,20 @@ impl Coordinator {
                 (Err(state), _) => self.wait_for_room(state),
             };
         }
+    }
+
+    /// Refuses payloads that cannot be lines of a readable log.
+    fn check_payloads(&self, set: &impl EncodedRecords) -> Result<()> {
+        if self.layout.takes_json_only() {
+            return set.payloads().try_for_each(check_text_payload);
+        }
+        Ok(())
+    }
+
+    /// Has the flusher write the open batch in time: it holds a record without a waiter.
+    fn schedule_flush(self: &Arc<Self>, state: &mut State) {
+        state.commit.schedule_flush(|| self.clock.now());
+        self.wake_background(state);
     }
 
     /// Waits until the record at `position` reaches `goal`. The calling thread leads if the writer
@@ -423,6 +440,9 @@ impl Coordinator {
     /// When the flusher has something to do next, if at all.
     pub(crate) fn next_due(&self, state: &State) -> Option<Duration> {
         state.commit.check().ok()?;
+        if state.room_request.size.is_some() {
+            return Some(Duration::ZERO);
+        }
         let flush = state.commit.flush_due(self.buffered_delay, self.buffered_bytes);
         flush.or_else(|| state.commit.mark_due(self.idle_mark))
     }

@@ -80,7 +80,7 @@ pub(crate) struct Commit {
     truncated_before: u64,
     /// When the first record without a waiter entered the open batch.
     no_waiter_since: Option<Duration>,
-    /// A task, not a thread, awaits a record of the open batch.
+    /// A task, not a thread, awaits a record of the open batch, or a record found it full.
     has_async_waiter: bool,
     completed_at: Duration,
     failure: Option<Arc<str>>,
@@ -256,6 +256,12 @@ impl Commit {
         if self.count > 0 {
             self.no_waiter_since.get_or_insert_with(now);
         }
+    }
+
+    /// Schedules the open batch at once: a record found no room in it.
+    pub(crate) fn schedule_flush_at_once(&mut self, now: impl FnOnce() -> Duration) {
+        self.schedule_flush(now);
+        self.has_async_waiter |= self.count > 0;
     }
 
     /// Notes that a task awaits this record. Returns whether the record is in the open batch.

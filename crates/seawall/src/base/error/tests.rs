@@ -30,13 +30,14 @@ fn index(error: &Error) -> usize {
         Error::Rewound { .. } => 14,
         Error::BeyondEnd { .. } => 15,
         Error::Unconfirmed { .. } => 16,
-        Error::Closed => 17,
-        Error::Reentrant => 18,
-        Error::Forked { .. } => 19,
+        Error::WouldBlock => 17,
+        Error::Closed => 18,
+        Error::Reentrant => 19,
+        Error::Forked { .. } => 20,
     }
 }
 
-const VARIANTS: usize = 20;
+const VARIANTS: usize = 21;
 
 /// One error of each variant, with the action that it leaves to the caller.
 fn every_variant() -> Vec<(Error, ErrorKind)> {
@@ -67,6 +68,7 @@ fn every_variant() -> Vec<(Error, ErrorKind)> {
         (Error::rewound(lsn), Usage),
         (Error::BeyondEnd { from: lsn.next(), next: lsn }, Usage),
         (Error::Unconfirmed { from: lsn, to: None, source: cause() }, Repair),
+        (Error::WouldBlock, Retry),
         (Error::Closed, Reopen),
         (Error::Reentrant, Usage),
         (Error::Forked { opened_in: 77 }, Reopen),
