@@ -55,7 +55,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that moves only when it is told to, for tests and simulation.
+/// A clock that moves only when the program moves it, for tests and simulation.
 ///
 /// # Examples
 ///
