@@ -89,7 +89,7 @@ fn prove(options: &Options) -> io::Result<bool> {
     sort(&root, &mut bugs)?;
     let jobs = options.jobs.unwrap_or_else(cores).min(bugs.len());
     let bench = Bench {
-        commands: Mutex::new(bugs.iter().map(|bug| bug.caught_by.clone()).collect()),
+        commands: Mutex::new(together(&bugs)),
         all: bugs.len(),
         bugs: Mutex::new(bugs.into()),
         unfit: Mutex::default(),
@@ -133,9 +133,11 @@ fn check(root: &Path, bugs: &[Bug]) -> io::Result<bool> {
             writeln!(err, "proof/{name}.patch does not apply: {error}")?;
             stale += 1;
         }
-        let test = caught_by.test_name();
-        if let Some(test) = test.filter(|test| !functions.iter().any(|name| name.contains(test))) {
-            writeln!(err, "proof/{name}.patch: no test has `{test}` in its name")?;
+        let Some(test) = caught_by.test_name() else { continue };
+        let package = caught_by.package().unwrap_or_default();
+        let is_there = functions.get(package).is_some_and(|all| all.contains(test));
+        if !is_there {
+            writeln!(err, "proof/{name}.patch: no test of {package} has `{test}` in its name")?;
             nameless += 1;
         }
     }
@@ -144,18 +146,56 @@ fn check(root: &Path, bugs: &[Bug]) -> io::Result<bool> {
     Ok(stale + nameless == 0)
 }
 
-/// The names of all Rust functions in the tree.
-fn functions(root: &Path) -> io::Result<BTreeSet<String>> {
-    let mut found = BTreeSet::new();
+/// For each package of the tree, the names of its functions, a line each.
+fn functions(root: &Path) -> io::Result<BTreeMap<String, String>> {
+    let mut found: BTreeMap<String, String> = BTreeMap::new();
     for path in tree::tracked(root).unwrap_or_default() {
         let file = root.join(&path);
-        if Path::new(&path).extension().is_some_and(|ending| ending == "rs") && file.is_file() {
-            let text = tree::read(&file)?;
-            let names = text.split("fn ").skip(1).filter_map(|rest| rest.split('(').next());
-            found.extend(names.map(str::to_owned));
+        if Path::new(&path).extension().is_none_or(|ending| ending != "rs") || !file.is_file() {
+            continue;
         }
+        let Some(package) = package(root, &file)? else { continue };
+        let text = tree::read(&file)?;
+        let names = text.split("fn ").skip(1).filter_map(|rest| rest.split('(').next());
+        let all = found.entry(package).or_default();
+        all.extend(names.flat_map(|name| [name, "\n"]));
     }
     Ok(found)
+}
+
+/// The name of the package that `file` belongs to.
+fn package(root: &Path, file: &Path) -> io::Result<Option<String>> {
+    for folder in file.ancestors().skip(1).take_while(|folder| folder.starts_with(root)) {
+        let manifest = folder.join("Cargo.toml");
+        if manifest.is_file() {
+            let text = tree::read(&manifest)?;
+            let name = text.lines().find_map(|line| line.strip_prefix("name = \""));
+            return Ok(name.and_then(|rest| rest.split('"').next()).map(str::to_owned));
+        }
+    }
+    Ok(None)
+}
+
+/// The commands of all bugs, those that run tests of one program together.
+fn together(bugs: &[Bug]) -> Vec<Vec<CargoCommand>> {
+    let commands: BTreeSet<&CargoCommand> = bugs.iter().map(|bug| &bug.caught_by).collect();
+    let mut groups: BTreeMap<CargoCommand, Vec<CargoCommand>> = BTreeMap::new();
+    for command in commands {
+        let program = command.split_test().map_or_else(|| command.clone(), |(program, _)| program);
+        groups.entry(program).or_default().push(command.clone());
+    }
+    groups.into_values().collect()
+}
+
+/// Whether the commands of a group pass when one process runs all their tests.
+fn passes_at_once(copy: &Copy, group: &[CargoCommand]) -> io::Result<bool> {
+    let split: Vec<(CargoCommand, &str)> =
+        group.iter().filter_map(CargoCommand::split_test).collect();
+    let names: Vec<&str> = split.iter().map(|(_, name)| *name).collect();
+    match split.first() {
+        Some((program, _)) if split.len() == group.len() => trial::all_pass(copy, program, &names),
+        _ => Ok(false),
+    }
 }
 
 /// Neighbours change the same crate and run the same program, so that cargo rebuilds little.
@@ -174,8 +214,8 @@ fn sort(root: &Path, bugs: &mut [Bug]) -> io::Result<()> {
 /// The work, and what is done of it.
 #[derive(Debug)]
 struct Bench {
-    /// Commands that must first pass in the sound tree.
-    commands: Mutex<BTreeSet<CargoCommand>>,
+    /// Commands that must first pass in the sound tree, in groups that run the same program.
+    commands: Mutex<Vec<Vec<CargoCommand>>>,
     bugs: Mutex<VecDeque<Bug>>,
     /// Commands that prove nothing, and why.
     unfit: Mutex<BTreeMap<CargoCommand, String>>,
@@ -193,7 +233,7 @@ impl Bench {
         let copies: Vec<Copy> =
             (0..jobs).map(|number| Copy::new(root, number)).collect::<io::Result<_>>()?;
         say(&format!(
-            "{} commands in the sound tree, {jobs} at a time",
+            "{} programs in the sound tree, {jobs} at a time",
             lock(&self.commands).len()
         ));
         in_parallel(&copies, |copy| self.look_at_sound_trees(copy))?;
@@ -204,17 +244,24 @@ impl Bench {
     /// A test that fails before anything is planted proves nothing.
     fn look_at_sound_trees(&self, copy: &Copy) -> io::Result<()> {
         loop {
-            let (command, left) = {
-                let mut commands = lock(&self.commands);
-                let Some(command) = commands.pop_first() else { return Ok(()) };
-                (command, commands.len())
-            };
-            say(&format!("{left:>3} left, now {command}"));
+            let Some(group) = lock(&self.commands).pop() else { return Ok(()) };
+            if let [first, others @ ..] = group.as_slice() {
+                say(&format!("sound tree: {first} and {} more", others.len()));
+            }
+            if !passes_at_once(copy, &group)? {
+                self.look_at_each(copy, group)?;
+            }
+        }
+    }
+
+    fn look_at_each(&self, copy: &Copy, group: Vec<CargoCommand>) -> io::Result<()> {
+        for command in group {
             if let Some(why) = trial::unplanted(copy, &command)? {
                 say(&format!("{command}: {why}"));
                 lock(&self.unfit).insert(command, why);
             }
         }
+        Ok(())
     }
 
     fn plant(&self, copy: &Copy) -> io::Result<()> {

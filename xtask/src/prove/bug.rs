@@ -88,6 +88,30 @@ impl CargoCommand {
         name.filter(|name| self.is_test() && !name.starts_with('-'))
     }
 
+    /// The package whose tests it runs, if it names one.
+    pub(super) fn package(&self) -> Option<&str> {
+        let mut words = self.words.iter();
+        words.find(|word| *word == "-p").and_then(|_| words.next()).map(String::as_str)
+    }
+
+    /// The command without the name of its test, and that name as cargo takes it; `None` if it runs
+    /// something else than one test of a program.
+    pub(super) fn split_test(&self) -> Option<(Self, &str)> {
+        self.test_name()?;
+        let (name, words) = self.words.split_last()?;
+        let is_plain = !words.iter().any(|word| word == "--");
+        let program = Self { variables: self.variables.clone(), words: words.to_vec() };
+        is_plain.then_some((program, name))
+    }
+
+    /// The command that runs the tests of this program with these names.
+    pub(super) fn with_tests(&self, names: &[&str]) -> Self {
+        let mut all = self.clone();
+        all.words.push("--".to_owned());
+        all.words.extend(names.iter().map(|name| (*name).to_owned()));
+        all
+    }
+
     /// The command that builds what this one runs, and runs nothing.
     pub(super) fn build(&self) -> Self {
         let mut built = self.clone();
@@ -189,6 +213,19 @@ mod tests {
             ("cargo run -p a -- run", None),
         ] {
             assert_eq!(CargoCommand::new(line).unwrap().test_name(), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn tests_of_one_program_run_together() {
+        let command = CargoCommand::new("A=1 cargo test -p a --test b c::d").unwrap();
+        let (program, name) = command.split_test().unwrap();
+        assert_eq!((command.package(), name), (Some("a"), "c::d"));
+        let together = program.with_tests(&["c::d", "e"]).to_string();
+        assert_eq!(together, "A=1 cargo test -p a --test b -- c::d e");
+        for line in ["cargo test -p a --lib", "cargo run -p a -- b", "cargo test -p a -- --exact c"]
+        {
+            assert_eq!(CargoCommand::new(line).unwrap().split_test(), None, "{line}");
         }
     }
 

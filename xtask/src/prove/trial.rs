@@ -68,6 +68,22 @@ fn with_the_bug(copy: &Copy, command: &CargoCommand) -> io::Result<Outcome> {
     }
 }
 
+/// Runs the tests of `program` with these names in the sound tree: whether each name has a test
+/// and all of them pass.
+pub(super) fn all_pass(copy: &Copy, program: &CargoCommand, names: &[&str]) -> io::Result<bool> {
+    let patience = names.iter().fold(BUILD_PATIENCE, |sum, _| sum + PATIENCE);
+    let Some(output) = run(copy, &program.with_tests(names), patience)? else { return Ok(false) };
+    let text = text(&output);
+    let passed: Vec<&str> = text.lines().filter_map(passed_test).collect();
+    let is_there = |name: &&str| passed.iter().any(|test| test.contains(name));
+    Ok(output.status.success() && names.iter().all(is_there))
+}
+
+/// The name of the test that this line of output says passed.
+fn passed_test(line: &str) -> Option<&str> {
+    line.strip_prefix("test ")?.strip_suffix(" ... ok")
+}
+
 /// Runs a command in the sound tree: `None` if it passes, else why it proves nothing.
 pub(super) fn unplanted(copy: &Copy, command: &CargoCommand) -> io::Result<Option<String>> {
     let built = run(copy, &command.build(), BUILD_PATIENCE)?;
