@@ -350,16 +350,18 @@ impl From<StoreError> for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoTable(table) => write!(f, "there is no table `{table}`"),
-            Self::TableExists(table) => write!(f, "the table `{table}` is there already"),
-            Self::RowExists => f.write_str("the row is there already"),
-            Self::NoRow => f.write_str("there is no such row"),
-            Self::Conflict(tx) => write!(f, "transaction {tx} changes this row"),
-            Self::Value(why) => write!(f, "the row has something else: {why}"),
+            Self::NoTable(table) => write!(f, "no such table: `{table}`"),
+            Self::TableExists(table) => write!(f, "the table `{table}` already exists"),
+            Self::RowExists => f.write_str("the row already exists"),
+            Self::NoRow => f.write_str("no such row"),
+            Self::Conflict(tx) => {
+                write!(f, "conflict with transaction {tx}, which has changed this row")
+            }
+            Self::Value(why) => write!(f, "wrong type of value: {why}"),
             Self::Log(error) => error.fmt(f),
             Self::Store(error) => error.fmt(f),
             Self::Replay(error) => error.fmt(f),
-            Self::Broken => f.write_str("something failed before: open the engine again"),
+            Self::Broken => f.write_str("an earlier operation failed: open the engine again"),
         }
     }
 }
@@ -393,7 +395,7 @@ pub fn demonstrate<S: Store>(
 
     let bank = Engine::open(log, open_store()?)?;
     let Report { applied, unfinished, .. } = bank.recovered();
-    writeln!(out, "back again: {applied} transactions replayed, {unfinished} never ended")?;
+    writeln!(out, "recovered: {applied} transactions replayed, {unfinished} unfinished")?;
     for name in ["ada", "bob"] {
         let cents = bank.get("account", name.as_bytes())?.unwrap_or_default();
         writeln!(out, "{name} has {} cents", u64::from_le_bytes(cents.as_slice().try_into()?))?;

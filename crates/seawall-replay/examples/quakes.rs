@@ -271,9 +271,9 @@ fn story() -> Outcome<()> {
         writeln!(io::stdout(), "{name}: {reports} reports, {revisions} revisions, {joules:.2e} J")?;
     }
     if survivor.week != undisturbed.week {
-        return Err("the two runs do not agree".into());
+        return Err("the two runs differ".into());
     }
-    writeln!(io::stdout(), "killed {} times, and the same in the end", STOPS.len())?;
+    writeln!(io::stdout(), "killed {} times, with the same result", STOPS.len())?;
     Ok(())
 }
 

@@ -136,10 +136,10 @@ const E_CHUNKS: Field = field(16, 8, "chunks");
 const _: () = {
     let mut rest = HEADER;
     let mut end = 0;
-    while let [field, behind @ ..] = rest {
+    while let [field, tail @ ..] = rest {
         assert!(field.at == end, "fields follow each other without gaps");
         end = field.at + field.size;
-        rest = behind;
+        rest = tail;
     }
     assert!(end == HEADER_SIZE);
 };
@@ -193,7 +193,7 @@ impl Header {
         } else {
             put(&mut bytes, F_NAME_WITHOUT_LOG, &filled);
         }
-        let crc = self.salt().checksum(Offset(0), behind(&bytes, F_HEADER_CRC));
+        let crc = self.salt().checksum(Offset(0), after_field(&bytes, F_HEADER_CRC));
         put(&mut bytes, F_HEADER_CRC, &crc.to_le_bytes());
         bytes
     }
@@ -204,7 +204,7 @@ impl Header {
         if slice(bytes, F_MAGIC) != MAGIC
             || u64::from(plain_crc(until(bytes, F_PREAMBLE_CRC))) != preamble
         {
-            return Err(damaged("its first bytes are not those of a dump"));
+            return Err(damaged("it does not start with the signature of a dump"));
         }
         let (version, draft) = (get(bytes, F_VERSION), get(bytes, F_DRAFT));
         let drafts = [DRAFT_WITHOUT_LOG, DRAFT].map(u64::from);
@@ -219,16 +219,16 @@ impl Header {
         let bytes = bytes.get(..size).expect("the longer one was read");
         let log = LogId(if has_log { get(bytes, F_LOG) } else { 0 });
         let epoch = Epoch(get(bytes, F_EPOCH));
-        let crc = Salt::new(log, epoch).checksum(Offset(0), behind(bytes, F_HEADER_CRC));
+        let crc = Salt::new(log, epoch).checksum(Offset(0), after_field(bytes, F_HEADER_CRC));
         if u64::from(crc) != get(bytes, F_HEADER_CRC) {
-            return Err(damaged("its header fails its checksum"));
+            return Err(damaged("the header's checksum does not match"));
         }
         let codec = get(bytes, F_CODEC);
         if codec != CODEC {
-            return Err(Refused::Unknown(format!("codec {codec}, unknown to this program")));
+            return Err(Refused::Unknown(format!("codec {codec} is not supported")));
         }
         let header = Self::of_fields(bytes, epoch, has_log);
-        header.ok_or_else(|| damaged("its header has an impossible value"))
+        header.ok_or_else(|| damaged("the header contains an invalid value"))
     }
 
     fn of_fields(bytes: &[u8], epoch: Epoch, has_log: bool) -> Option<Self> {
@@ -265,7 +265,7 @@ impl Header {
         put(&mut bytes, E_MAGIC, &END_MAGIC);
         put(&mut bytes, E_LENGTH, &self.length.to_le_bytes());
         put(&mut bytes, E_CHUNKS, &self.chunks().to_le_bytes());
-        let crc = self.salt().checksum(Offset(at), behind(&bytes, E_CRC));
+        let crc = self.salt().checksum(Offset(at), after_field(&bytes, E_CRC));
         put(&mut bytes, E_CRC, &crc.to_le_bytes());
         bytes
     }
@@ -315,7 +315,7 @@ fn until(bytes: &[u8], field: Field) -> &[u8] {
 }
 
 /// The bytes after the checksum field, which the checksum covers.
-fn behind(bytes: &[u8], field: Field) -> &[u8] {
+fn after_field(bytes: &[u8], field: Field) -> &[u8] {
     bytes.get(field.at + field.size..).expect("a field lies inside")
 }
 

@@ -135,45 +135,47 @@ impl Error {
             Self::Log(error) => write!(f, "{error}"),
             Self::NeverBegan { lsn, tx, from } => write!(
                 f,
-                "LSN {lsn} belongs to transaction {tx}, which did not begin in the records from \
-                 {from} on"
+                "LSN {lsn} belongs to transaction {tx}, which has no begin in the records from \
+                 LSN {from} on"
             ),
             Self::Apply { lsn, change, why } => write!(f, "LSN {lsn}: {change}: {why}"),
             Self::Store { what, .. } => write!(f, "the store failed to {what}"),
             Self::Pruned { needs, oldest } => write!(
                 f,
-                "the store needs the records from LSN {needs} on, and the log begins at {oldest}"
+                "the store needs the records from LSN {needs} on, but the log begins at LSN {oldest}"
             ),
             Self::Ahead { applied, last: Some(last) } => write!(
                 f,
-                "the store has applied LSN {applied}, and the log ends at {last}: it is the store \
-                 of another log, or the log lost its end"
+                "the store has applied LSN {applied}, but the log ends at LSN {last}: the store belongs \
+                 to another log, or the end of the log was lost"
             ),
             Self::Ahead { applied, last: None } => {
                 write!(
                     f,
-                    "the store has applied LSN {applied}, and the log ends before that: it is the \
-                     store of another log, or the log lost its end"
+                    "the store has applied LSN {applied}, but the log ends before it: the store \
+                     belongs to another log, or the end of the log was lost"
                 )
             }
             Self::OtherLog { store, log } => write!(
                 f,
-                "the store belongs to the log with id {store}, and this one has id {log}: make the \
-                 store again from this log"
+                "the store belongs to the log with id {store}, but this log has id {log}: rebuild the \
+                 store from this log"
             ),
             Self::OtherHistory { applied } => write!(
                 f,
-                "the store has applied LSN {applied}, and the log has another record with that \
-                 number: it was truncated and has grown since, so the store has changes that the \
-                 log gave up; make the store again from this log"
+                "the store has applied LSN {applied}, but the log has another record with that \
+                 LSN: the log was truncated and has grown since, so the store has changes that the \
+                 log lost; rebuild the store from this log"
             ),
             Self::Unproven { why, .. } => {
-                write!(f, "whether the store belongs to this log cannot be told: {why}")
+                write!(f, "cannot prove that the store belongs to this log: {why}")
             }
             Self::Watermarks { why } => {
-                write!(f, "how far the store is cannot be known: {why}")
+                write!(f, "inconsistent watermarks in the store: {why}")
             }
-            Self::Spill(_) => f.write_str("the file for what does not fit in memory"),
+            Self::Spill(_) => f.write_str(
+                "cannot use the scratch file for transactions that do not fit in memory",
+            ),
             Self::InvalidOption { why } => f.write_str(why),
         }
     }

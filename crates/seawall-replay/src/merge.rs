@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_number_is_not_added() {
+    fn add_refuses_values_that_are_not_numbers() {
         let operators = Operators::new();
         operators.merge("add", Some(b"1"), &[0; 8]).unwrap_err();
         operators.merge("add", None, b"1").unwrap_err();
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_operator_is_refused_with_those_that_are_known() {
+    fn unknown_operator_error_lists_the_known_ones() {
         let why = Operators::new().merge("max", None, b"").unwrap_err();
         assert_eq!(why, "no merge operator `max` is registered, only add, append");
     }

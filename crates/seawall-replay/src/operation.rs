@@ -65,7 +65,7 @@ impl seawall::versioned::Versioned for Operation {
         match schema {
             // A log created without a schema number.
             0 => <seawall::MessagePack as seawall::Codec<Self>>::decode(payload),
-            other => Err(format!("operations never had schema {other}").into()),
+            other => Err(format!("unknown schema {other} of operations").into()),
         }
     }
 }
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_json_may_have_been_stored_as_text_or_as_a_list() {
+    fn json_bytes_are_read_from_text_and_from_lists() {
         for value in [r#""ab""#, "[97,98]"] {
             let text =
                 format!(r#"{{"atomic":[{{"insert":{{"table":"t","key":"k","value":{value}}}}}]}}"#);
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_shown_with_its_place_and_a_long_key_is_cut() {
+    fn displayed_change_names_its_place_and_shortens_long_keys() {
         let shown = Change::put("t", vec![7; 100], "").to_string();
         assert!(shown.starts_with(r"put into table `t`, key `\x07"), "{shown}");
         assert!(shown.ends_with("...`"), "{shown}");

@@ -108,7 +108,7 @@ mod tests {
 
     /// Holds for corrupted bytes too: if both decode, they agree.
     #[test]
-    fn what_is_an_operation_has_its_outline() {
+    fn every_operation_decodes_as_its_summary() {
         each_seed(1000, |dice| {
             let (operation, is_json) = (operation(dice), dice.one_in(2));
             let mut bytes = if is_json {

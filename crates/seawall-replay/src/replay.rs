@@ -274,7 +274,7 @@ impl Replay {
 
     fn lanes_for(&self, store: &dyn Store) -> Result<usize> {
         if self.lanes == 0 || self.lanes > LANES_MAX {
-            let why = format!("{} lanes: 1 to {LANES_MAX} can be", self.lanes);
+            let why = format!("{} partitions: must be 1 to {LANES_MAX}", self.lanes);
             return Err(Error::InvalidOption { why });
         }
         let wanted = usize::try_from(self.lanes).unwrap_or(usize::MAX);

@@ -117,6 +117,6 @@ pub fn known_id<T: ?Sized, C: Codec<T>>(reader: &LogReader<T, C>) -> Result<LogI
         return Ok(id);
     }
     reader.cursor(reader.oldest()?)?.next_record()?;
-    let why = "neither a manifest nor the header of a segment says which log it is".to_owned();
+    let why = "neither the manifest nor a segment header contains the log's id".to_owned();
     Err(Error::InvalidOption { why })
 }

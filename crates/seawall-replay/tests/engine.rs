@@ -4,9 +4,9 @@
 //! The log is on a simulated disk. The store loses the newest batches in a crash, as real stores
 //! do. After each crash the engine is opened over a store that lost none of them, half, or all.
 
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
+#![expect(clippy::unwrap_used, reason = "a panic reports a failure")]
 
-#[allow(dead_code, unreachable_pub, missing_docs, reason = "the example is used as it stands")]
+#[allow(dead_code, unreachable_pub, missing_docs, reason = "the example is included unchanged")]
 #[path = "../examples/engine.rs"]
 mod example;
 
@@ -181,7 +181,7 @@ fn check(witness: &Witness, found: &Recovered) -> Result<(), String> {
     }
     let Recovered { kept, rows, .. } = found;
     let found = format!("{rows:?} over a store of {kept} batches");
-    Err(format!("{found} is neither what was promised nor what may be: {witness:?}"))
+    Err(format!("{found} is not an allowed state: {witness:?}"))
 }
 
 fn every_crash() -> Result<Tried, seawall_testkit::Failure> {
@@ -209,25 +209,28 @@ fn committed_transactions_survive_every_crash_once_and_others_do_not() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused_and_nothing_of_it_is_there() {
+fn refused_operation_changes_nothing() {
     let disk: Arc<dyn Storage> = Arc::new(MemStorage::new());
     let engine = open(&disk, History::default()).unwrap();
     engine.create_table("t", b"numbers").unwrap();
     let refused = |result: Result<(), Error>| result.unwrap_err().to_string();
     assert_eq!(
         engine.create_table("t", b"").unwrap_err().to_string(),
-        "the table `t` is there already"
+        "the table `t` already exists"
     );
     engine.create_table("", b"").unwrap_err();
     let one = engine.begin().unwrap();
-    assert_eq!(refused(one.insert("u", b"k", b"v")), "there is no table `u`");
-    assert_eq!(refused(one.update("t", b"k", b"v")), "there is no such row");
-    assert_eq!(refused(one.delete("t", b"k")), "there is no such row");
+    assert_eq!(refused(one.insert("u", b"k", b"v")), "no such table: `u`");
+    assert_eq!(refused(one.update("t", b"k", b"v")), "no such row");
+    assert_eq!(refused(one.delete("t", b"k")), "no such row");
     one.insert("t", b"k", b"v").unwrap();
-    assert_eq!(refused(one.insert("t", b"k", b"w")), "the row is there already");
-    assert_eq!(refused(one.add("t", b"k", 1)), "the row has something else: 1 bytes, not 8");
+    assert_eq!(refused(one.insert("t", b"k", b"w")), "the row already exists");
+    assert_eq!(refused(one.add("t", b"k", 1)), "wrong type of value: 1 bytes, not 8");
     let two = engine.begin().unwrap();
-    assert_eq!(refused(two.insert("t", b"k", b"w")), "transaction 1 changes this row");
+    assert_eq!(
+        refused(two.insert("t", b"k", b"w")),
+        "conflict with transaction 1, which has changed this row"
+    );
     assert_eq!(one.get("t", b"k").unwrap(), Some(b"v".to_vec()));
     assert_eq!((two.get("t", b"k").unwrap(), engine.get("t", b"k").unwrap()), (None, None));
     one.abort();
@@ -237,7 +240,7 @@ fn what_cannot_be_done_is_refused_and_nothing_of_it_is_there() {
 }
 
 #[test]
-fn a_store_that_kept_everything_is_replayed_nothing() {
+fn store_that_lost_nothing_needs_no_replay() {
     let disk: Arc<dyn Storage> = Arc::new(MemStorage::new());
     let (batches, mut witness) = (Arc::new(Mutex::new(Vec::new())), Witness::default());
     first_life(&disk, &batches, &mut witness).unwrap();

@@ -1,7 +1,7 @@
 //! Each committed transaction is applied exactly once, wherever the process crashes. The same test
 //! detects stores that write their watermark separately from the rows.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a panic reports a failure")]
 
 use crate::common;
 
@@ -50,7 +50,7 @@ fn lives(manner: Manner, seed: u64, loses_power: bool) -> Result<(), String> {
 }
 
 #[test]
-fn each_transaction_is_applied_once_whoever_dies() {
+fn each_transaction_is_applied_once_despite_crashes() {
     for seed in 0..25 {
         for loses_power in [false, true] {
             let lived = lives(Manner::Together, seed, loses_power);
@@ -60,19 +60,19 @@ fn each_transaction_is_applied_once_whoever_dies() {
 }
 
 #[test]
-fn a_watermark_that_is_written_apart_is_caught() {
+fn watermark_written_after_the_batch_is_detected() {
     let caught = (0..30).filter(|seed| lives(Manner::Apart, *seed, false).is_err()).count();
-    assert!(caught > 0, "nothing was noticed");
+    assert!(caught > 0, "the control was not detected");
 }
 
 #[test]
-fn a_watermark_that_is_lost_by_itself_is_caught() {
+fn watermark_lost_independently_is_detected() {
     let caught = (0..30).filter(|seed| lives(Manner::Elsewhere, *seed, true).is_err()).count();
-    assert!(caught > 0, "nothing was noticed");
+    assert!(caught > 0, "the control was not detected");
 }
 
 #[test]
-fn every_write_may_be_the_last_with_one_lane_and_with_four() {
+fn crash_at_every_write_is_survived_with_one_and_four_partitions() {
     let operations = operations(7, 200);
     let (reader, expected) = (log_of(&operations), expected(&operations, None));
     for lanes in 1..=4 {
@@ -96,7 +96,7 @@ fn every_write_may_be_the_last_with_one_lane_and_with_four() {
 }
 
 #[test]
-fn replay_to_a_record_and_on_from_there_is_replay_of_all() {
+fn replay_in_two_steps_equals_one_replay() {
     let operations = operations(11, 300);
     let (reader, all) = (log_of(&operations), expected(&operations, None));
     for until in (1..300).step_by(7).filter_map(Lsn::new) {
@@ -112,7 +112,7 @@ fn replay_to_a_record_and_on_from_there_is_replay_of_all() {
 }
 
 #[test]
-fn a_store_that_is_brought_up_to_date_reads_what_is_new_and_little_else() {
+fn current_store_reads_little_more_than_the_new_records() {
     let operations = operations(3, 2_000);
     let reader = log_of(&operations);
     let store = DyingStore::new(Manner::Together, u64::MAX);
@@ -164,7 +164,7 @@ impl Source for Growing {
 }
 
 #[test]
-fn what_is_logged_during_a_replay_waits_for_the_next() {
+fn records_logged_during_a_replay_wait_for_the_next() {
     let operations = operations(9, 600);
     let (log, reader) = common::open_log();
     let growing = Growing { log, reader, rest: Mutex::new(operations.clone()) };
@@ -183,7 +183,7 @@ fn what_is_logged_during_a_replay_waits_for_the_next() {
 }
 
 #[test]
-fn what_the_log_lost_or_gave_up_is_named() {
+fn lost_or_pruned_records_are_an_error() {
     let operations = operations(5, 300);
     let (log, reader) = common::open_log();
     for some in operations.chunks(100) {

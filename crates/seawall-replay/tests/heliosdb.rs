@@ -1,7 +1,7 @@
 //! The four tests that the seed report on the replay of HeliosDB Nano recommends, by name, and one
 //! test for each bug found in its code.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a panic reports a failure")]
 
 use crate::common;
 
@@ -109,7 +109,7 @@ fn a_crash_during_group_commit_keeps_what_was_acknowledged() {
 }
 
 #[test]
-fn all_modes_bring_back_the_same_state() {
+fn all_modes_restore_the_same_state() {
     let operations = operations(2, 2_000);
     let expected = expected(&operations, None);
     for level in [Level::Buffered, Level::Synced, Level::Confirmed] {
@@ -173,7 +173,7 @@ impl Store for Picky {
 }
 
 #[test]
-fn an_error_leaves_no_mode_switched_on() {
+fn error_leaves_log_and_store_usable() {
     let (log, reader) = open_log();
     for key in ["a", "b", "c"] {
         log.append(&Change::put("", key, "1").into()).unwrap();
@@ -192,7 +192,7 @@ fn an_error_leaves_no_mode_switched_on() {
 }
 
 #[test]
-fn nothing_is_skipped_under_a_threshold() {
+fn small_log_is_replayed_too() {
     let (log, reader) = open_log();
     let mut operations: Vec<Operation> =
         (0..1000).map(|n| Change::put("", format!("{n}"), "").into()).collect();
@@ -230,7 +230,7 @@ impl Store for Watchful {
         *self.batches.lock().unwrap() += 1;
         if let Some(until) = batch.watermarks[0].1.applied_lsn() {
             let expected = expected(&self.operations, Some(until));
-            assert_eq!(wrong_keys(&found(&self.store), &expected), 0, "behind {until}");
+            assert_eq!(wrong_keys(&found(&self.store), &expected), 0, "after {until}");
         }
         Ok(())
     }
@@ -241,7 +241,7 @@ impl Store for Watchful {
 }
 
 #[test]
-fn a_batch_never_cuts_a_transaction() {
+fn batch_never_splits_a_transaction() {
     let operations = operations(4, 600);
     let reader = log_of(&operations);
     for changes in [1, 2, 3, 10, 100] {
@@ -253,7 +253,7 @@ fn a_batch_never_cuts_a_transaction() {
 }
 
 #[test]
-fn a_transaction_larger_than_any_bound_is_applied_at_once() {
+fn transaction_larger_than_all_bounds_is_applied_at_once() {
     let (log, reader) = open_log();
     log.append(&Operation::Begin(TxId(1))).unwrap();
     for n in 0..2_000 {

@@ -1,7 +1,7 @@
 //! A store of another log, or with records that the log lost, is refused. A store of this log is
 //! accepted, even if the log's files were copied or repaired.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a panic reports a failure")]
 
 mod programs;
 mod snapshots;
@@ -70,7 +70,7 @@ fn fold(disk: &Disk) -> Rows {
 }
 
 #[test]
-fn records_that_the_log_gave_up_and_numbered_again_are_noticed() {
+fn store_with_truncated_records_is_refused() {
     let disk = log_of("k", 10);
     let store = MemoryStore::new();
     assert_eq!(replay(&disk, &store).unwrap(), 10);
@@ -83,11 +83,11 @@ fn records_that_the_log_gave_up_and_numbered_again_are_noticed() {
     let refused = refused.unwrap_err();
     let is_named = matches!(refused, Error::OtherHistory { applied } if applied == lsn(10));
     assert!(is_named, "{refused}");
-    assert_eq!(found(&store), before, "it changed the store");
+    assert_eq!(found(&store), before, "the refused replay changed the store");
 }
 
 #[test]
-fn a_record_with_the_same_bytes_at_the_same_number_is_noticed() {
+fn equal_record_with_the_same_lsn_is_not_mistaken_for_the_old_one() {
     let disk = log_of("k", 10);
     let store = MemoryStore::new();
     replay(&disk, &store).unwrap();
@@ -101,7 +101,7 @@ fn a_record_with_the_same_bytes_at_the_same_number_is_noticed() {
 }
 
 #[test]
-fn another_log_with_more_records_is_noticed() {
+fn store_of_another_log_with_more_records_is_refused() {
     let store = MemoryStore::new();
     replay(&log_of("k", 10), &store).unwrap();
     let other = log_of("x", 15);
@@ -113,7 +113,7 @@ fn another_log_with_more_records_is_noticed() {
 }
 
 #[test]
-fn a_store_of_nothing_belongs_to_its_log_as_well() {
+fn store_without_changes_belongs_to_its_log_too() {
     let store = MemoryStore::new();
     replay(&log_of("k", 0), &store).unwrap();
     let refused = replay(&log_of("x", 3), &store).unwrap_err();
@@ -121,7 +121,7 @@ fn a_store_of_nothing_belongs_to_its_log_as_well() {
 }
 
 #[test]
-fn a_log_that_ends_before_the_store_is_named_as_before() {
+fn log_that_ends_before_the_store_is_reported_as_ahead() {
     let disk = log_of("k", 10);
     let store = MemoryStore::new();
     replay(&disk, &store).unwrap();
@@ -131,7 +131,7 @@ fn a_log_that_ends_before_the_store_is_named_as_before() {
 }
 
 #[test]
-fn records_that_the_store_has_not_applied_may_be_given_up() {
+fn truncating_records_that_the_store_has_not_applied_is_allowed() {
     let disk = log_of("k", 10);
     let store = MemoryStore::new();
     Replay::new().until(lsn(6)).run(&reader(&disk), &store).unwrap();
@@ -143,7 +143,7 @@ fn records_that_the_store_has_not_applied_may_be_given_up() {
 }
 
 #[test]
-fn an_abort_that_the_log_gave_up_may_be_a_commit_now() {
+fn truncated_abort_may_be_followed_by_a_commit() {
     let disk: Disk = Arc::new(MemStorage::new());
     let (log, store) = (open(&disk), MemoryStore::new());
     let change = |key: &str| Change::put("", key, "v");
@@ -161,7 +161,7 @@ fn an_abort_that_the_log_gave_up_may_be_a_commit_now() {
 }
 
 #[test]
-fn copies_and_what_was_recovered_or_salvaged_are_the_same_log() {
+fn copied_recovered_and_salvaged_logs_are_the_same_log() {
     let device = MemStorage::new();
     let disk: Disk = Arc::new(device.clone());
     let log = open(&disk);
@@ -192,7 +192,7 @@ fn copies_and_what_was_recovered_or_salvaged_are_the_same_log() {
 }
 
 #[test]
-fn what_needed_from_says_is_enough_to_prove_the_store_and_less_is_not() {
+fn store_is_proved_by_the_records_from_needed_from_and_by_no_fewer() {
     let disk = log_of("k", 0);
     let log = open(&disk);
     let store = MemoryStore::new();
@@ -208,14 +208,14 @@ fn what_needed_from_says_is_enough_to_prove_the_store_and_less_is_not() {
     assert!(log.truncate_before(report.needed_from).unwrap() <= last);
     assert_eq!(Replay::new().until(last).run(&reader(&disk), &store).unwrap().applied, 0);
 
-    assert_eq!(log.truncate_before(base).unwrap(), base, "the last commit goes, and no more");
+    assert_eq!(log.truncate_before(base).unwrap(), base, "only the last commit goes");
     let refused = replay(&disk, &store).unwrap_err();
     assert!(matches!(refused, Error::Unproven { applied, .. } if applied == Some(last)));
     let said = refused.to_string();
-    assert!(said.contains("the last one that it has applied, was truncated away"), "{said}");
+    assert!(said.contains("the last commit it has applied, was pruned"), "{said}");
     let report = Replay::new().adopt().run(&reader(&disk), &store).unwrap();
     assert_eq!(report.applied, 40 - last.get());
-    assert_eq!(replay(&disk, &store).unwrap(), 0, "it is proved from then on");
+    assert_eq!(replay(&disk, &store).unwrap(), 0, "the new watermarks prove it");
 }
 
 /// Converts the watermarks to those of an earlier version, without log id and record.
@@ -227,14 +227,14 @@ fn aged(store: &MemoryStore) {
 }
 
 #[test]
-fn a_store_of_an_earlier_version_is_refused_once_and_then_vouched_for() {
+fn store_of_an_earlier_version_is_refused_until_adopted() {
     let disk = log_of("k", 10);
     let store = MemoryStore::new();
     Replay::new().until(lsn(8)).run(&reader(&disk), &store).unwrap();
     aged(&store);
     let refused = replay(&disk, &store).unwrap_err();
     assert!(matches!(refused, Error::Unproven { .. }), "{refused}");
-    assert!(refused.to_string().contains("an earlier version kept its place"), "{refused}");
+    assert!(refused.to_string().contains("written by an earlier version"), "{refused}");
     Replay::new().adopt().plan(&reader(&disk), &store).unwrap();
     assert!(replay(&disk, &store).is_err(), "a plan changes nothing");
     assert_eq!(Replay::new().adopt().run(&reader(&disk), &store).unwrap().applied, 2);
@@ -247,7 +247,7 @@ fn a_store_of_an_earlier_version_is_refused_once_and_then_vouched_for() {
 }
 
 #[test]
-fn vouching_for_a_store_does_not_hide_what_disproves_it() {
+fn adopting_does_not_accept_a_store_of_another_history() {
     let disk = log_of("k", 10);
     let store = MemoryStore::new();
     replay(&disk, &store).unwrap();
@@ -261,7 +261,7 @@ fn vouching_for_a_store_does_not_hide_what_disproves_it() {
 }
 
 #[test]
-fn lanes_of_two_logs_do_not_hold_together() {
+fn partitions_of_two_logs_are_refused() {
     let (one, other) = (log_of("k", 10), log_of("x", 10));
     let stores = [&one, &other].map(|disk| {
         let store = MemoryStore::new();
@@ -277,7 +277,7 @@ fn lanes_of_two_logs_do_not_hold_together() {
 }
 
 #[test]
-fn a_program_that_applies_by_itself_is_told_as_well() {
+fn transactions_iterator_detects_another_history_too() {
     let disk = log_of("k", 10);
     let after = |disk: &Disk, mark| {
         let all = Replay::new().transactions(&reader(disk), mark)?.collect::<Result<Vec<_>, _>>();
@@ -297,7 +297,7 @@ fn a_program_that_applies_by_itself_is_told_as_well() {
 }
 
 #[test]
-fn white_space_in_a_readable_log_makes_no_other_record() {
+fn whitespace_in_a_readable_log_does_not_change_a_record() {
     let disk: Disk = Arc::new(MemStorage::new());
     let open = || {
         let options = Options::new().layout(seawall::Layout::Text);

@@ -1,6 +1,6 @@
 //! The earthquake example ends with the same state wherever it crashes.
 
-#[allow(dead_code, unreachable_pub, missing_docs, reason = "the example is used as it stands")]
+#[allow(dead_code, unreachable_pub, missing_docs, reason = "the example is included unchanged")]
 #[path = "../examples/quakes.rs"]
 mod example;
 
@@ -20,7 +20,7 @@ fn run_on(device: &MemStorage, stop: impl FnMut(&Run) -> bool) -> Result<Run, St
 }
 
 #[test]
-fn the_stream_has_a_report_and_a_revision_of_each_event_in_order() {
+fn stream_has_a_report_and_a_revision_of_each_event_in_order() {
     let events = events().unwrap();
     assert_eq!(events.len(), 2 * 1_707);
     let mut week = Week::default();
@@ -30,7 +30,7 @@ fn the_stream_has_a_report_and_a_revision_of_each_event_in_order() {
 }
 
 #[test]
-fn a_week_that_was_cut_off_again_and_again_ends_as_one_that_was_not() {
+fn interrupted_run_ends_with_the_same_state_as_an_uninterrupted_one() {
     let whole = MemStorage::new();
     let undisturbed = run_on(&whole, |_| false).unwrap();
     assert_eq!((undisturbed.tail, undisturbed.appended), (0, 3_414));
@@ -55,7 +55,7 @@ fn a_week_that_was_cut_off_again_and_again_ends_as_one_that_was_not() {
 }
 
 #[test]
-fn a_run_that_stops_by_itself_is_gone_on_with() {
+fn stopped_run_is_continued_by_the_next() {
     let device = MemStorage::new();
     let first = run_on(&device, |run| run.appended == DUMP_EVERY + 20).unwrap();
     assert_eq!(first.appended, DUMP_EVERY + 20);

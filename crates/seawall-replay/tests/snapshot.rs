@@ -1,6 +1,6 @@
 //! Dumps next to a log: after any crash, and with either dump lost, the state is restored exactly.
 
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![expect(clippy::unwrap_used, reason = "a panic reports a failure")]
 
 use seawall::format::Geometry;
 use seawall::{Log, Lsn, Options, Raw, Retention};
@@ -56,7 +56,7 @@ impl Program {
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "a record is given away where it is applied")]
+#[expect(clippy::needless_pass_by_value, reason = "has the signature that `restore` needs")]
 fn apply(ledger: &mut Ledger, _: Lsn, record: Vec<u8>) -> std::result::Result<(), String> {
     let number = record.first_chunk().ok_or("too short")?;
     ledger.values.push(u64::from_le_bytes(*number));
@@ -127,7 +127,7 @@ struct Recovered {
     harmed: Vec<(String, Found)>,
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "a crash test gives its device away")]
+#[expect(clippy::needless_pass_by_value, reason = "has the signature that a crash test needs")]
 fn recover(disk: Arc<dyn Storage>) -> Result<Recovered> {
     let names = folder(&disk, "dumps")?.list().unwrap_or_default();
     let names = names.into_iter().filter(|name| name.starts_with("0000"));
@@ -148,17 +148,19 @@ fn check(witness: &Witness, found: &Recovered) -> std::result::Result<(), String
     let Recovered { state, passed_over, harmed } = found;
     let nothing = witness.allowed.is_empty() && state.is_empty();
     if !nothing && !witness.allowed.contains(state) {
-        return Err(format!("{:?} were allowed, and there is {state:?}", witness.allowed));
+        return Err(format!("{:?} were allowed, but {state:?} was restored", witness.allowed));
     }
     if witness.is_harmed {
         return Ok(());
     }
     if let Some(passed) = passed_over.iter().find(|p| !matches!(p.reason, Reason::Unmarked { .. }))
     {
-        return Err(format!("a crash left a dump that is none: {passed}"));
+        return Err(format!("a crash left an invalid dump: {passed}"));
     }
     match harmed.iter().find(|(_, found)| found.as_ref() != Ok(state)) {
-        Some((name, found)) => Err(format!("without {name} there is {found:?}, not {state:?}")),
+        Some((name, found)) => {
+            Err(format!("without {name}, {found:?} was restored, not {state:?}"))
+        }
         None => Ok(()),
     }
 }
@@ -197,7 +199,7 @@ fn crash(workload: impl Fn(Arc<dyn Storage>, &mut Witness) -> Result<()>) -> Tri
 }
 
 #[test]
-fn a_crash_anywhere_leaves_the_state_and_one_dump_may_be_lost_besides() {
+fn state_survives_any_crash_and_the_loss_of_one_dump() {
     let tried = crash(|disk, witness| {
         let mut program = Program::start(&disk)?;
         witness.round(&mut program, 0..5)?;
@@ -214,7 +216,7 @@ fn a_crash_anywhere_leaves_the_state_and_one_dump_may_be_lost_besides() {
 }
 
 #[test]
-fn a_crash_after_a_damaged_dump_leaves_the_state_and_the_next_dump_makes_up_for_it() {
+fn state_survives_a_crash_after_a_damaged_dump_and_the_next_dump_restores_redundancy() {
     let tried = crash(|disk, witness| {
         let mut program = Program::start(&disk)?;
         witness.round(&mut program, 0..4)?;
@@ -235,7 +237,7 @@ fn a_crash_after_a_damaged_dump_leaves_the_state_and_the_next_dump_makes_up_for_
 }
 
 #[test]
-fn retention_takes_nothing_that_the_older_dump_needs() {
+fn retention_keeps_the_records_that_the_older_dump_needs() {
     let tried = crash(|disk, witness| {
         let keep = options().retention(Retention::new().max_bytes(0));
         let start = || Program::on(keep.open_in(folder(&disk, "log")?)?, &disk);
@@ -248,14 +250,14 @@ fn retention_takes_nothing_that_the_older_dump_needs() {
                 program = start()?;
             }
         }
-        assert!(program.log.stats().pruned > 0, "and not nothing");
+        assert!(program.log.stats().pruned > 0, "something was pruned");
         Ok(())
     });
     assert!(tried.states > 1_000, "{tried:?}");
 }
 
 #[test]
-fn a_crash_around_a_cut_leaves_the_state_before_it_or_after_it() {
+fn crash_during_a_truncation_leaves_the_state_before_or_after_it() {
     let tried = crash(|disk, witness| {
         let mut program = Program::start(&disk)?;
         witness.round(&mut program, 0..4)?;
@@ -308,7 +310,7 @@ fn act(disk: &Arc<dyn Storage>, witness: &mut Witness, dice: &mut Dice) -> Resul
 }
 
 #[test]
-fn random_lives_with_crashes_cuts_and_damage_end_in_a_state_that_was_promised() {
+fn random_crashes_truncations_and_damage_end_in_an_allowed_state() {
     for seed in 1..=LIVES {
         let (mut dice, mut witness) = (Dice::new(seed), Witness::default());
         let mut device = MemStorage::new();
@@ -360,11 +362,11 @@ const OLDER: &str = "00000000000000000010.dump";
 const NEWER: &str = "00000000000000000015.dump";
 
 #[test]
-fn opening_costs_the_tail_only() {
+fn restore_reads_only_the_tail() {
     let disk = three_rounds();
     assert_eq!(names(&disk), [OLDER, NEWER]);
     let log = open_log(&disk).unwrap();
-    assert!(log.oldest() > lsn(5), "what only older dumps needed is gone");
+    assert!(log.oldest() > lsn(5), "records that only older dumps needed are pruned");
     let mut read = vec![];
     let (_, restored) = dumps(&disk)
         .unwrap()
@@ -380,7 +382,7 @@ fn opening_costs_the_tail_only() {
 }
 
 #[test]
-fn a_damaged_newest_dump_is_passed_over_with_a_note() {
+fn damaged_newest_dump_is_passed_over_and_reported() {
     let disk = three_rounds();
     flip(&disk, NEWER);
     let Restored { state, dump, replayed, passed_over, .. } =
@@ -389,12 +391,12 @@ fn a_damaged_newest_dump_is_passed_over_with_a_note() {
     assert_eq!(state.values, (0..18).collect::<Vec<_>>());
     assert_eq!(
         passed_over.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        ["the dump at LSN 15: the chunk at byte 152 fails its checksum"]
+        ["the dump at LSN 15: the checksum of the chunk at offset 152 does not match"]
     );
 }
 
 #[test]
-fn a_cut_dump_is_passed_over_wherever_it_was_cut() {
+fn dump_truncated_anywhere_is_passed_over() {
     for length in (0..225).step_by(7) {
         let disk = three_rounds();
         let file = disk.folder("dumps").unwrap().open(NEWER, Access::ReadWrite).unwrap();
@@ -407,27 +409,30 @@ fn a_cut_dump_is_passed_over_wherever_it_was_cut() {
 }
 
 #[test]
-fn two_damaged_dumps_are_an_error_once_the_log_was_pruned_and_never_an_empty_state() {
+fn two_damaged_dumps_of_a_pruned_log_are_an_error_not_an_empty_state() {
     let disk = three_rounds();
     flip(&disk, NEWER);
     flip(&disk, OLDER);
     let said = refused(&disk).to_string();
     assert!(said.starts_with("the log begins at LSN "), "{said}");
-    assert!(said.contains("LSN 15: the chunk") && said.contains("LSN 10: the chunk"), "{said}");
+    assert!(
+        said.contains("LSN 15: the checksum") && said.contains("LSN 10: the checksum"),
+        "{said}"
+    );
     for name in names(&disk) {
         remove(&disk, &name);
     }
     let said = refused(&disk).to_string();
-    assert!(said.ends_with("there is no dump of what was before"), "{said}");
+    assert!(said.ends_with("there is no dump of the records before it"), "{said}");
 }
 
 #[test]
-fn without_any_dump_a_whole_log_is_enough() {
+fn complete_log_restores_the_state_without_a_dump() {
     let disk: Arc<dyn Storage> = Arc::new(MemStorage::new());
     let mut program = Program::start(&disk).unwrap();
     (0..9).for_each(|value| program.append(value).unwrap());
     program.take().unwrap();
-    assert_eq!(program.prune().unwrap(), Lsn::FIRST, "one dump alone gives nothing up");
+    assert_eq!(program.prune().unwrap(), Lsn::FIRST, "nothing is pruned with a single dump");
     drop(program);
     flip(&disk, "00000000000000000009.dump");
     let restored = Program::start(&disk).unwrap().restored;
@@ -435,7 +440,7 @@ fn without_any_dump_a_whole_log_is_enough() {
 }
 
 #[test]
-fn a_dump_of_another_type_or_schema_is_refused_by_name() {
+fn dump_of_another_type_or_schema_is_refused() {
     #[derive(Debug, Default, Serialize, Deserialize)]
     struct Renamed {
         numbers: Vec<u64>,
@@ -448,9 +453,9 @@ fn a_dump_of_another_type_or_schema_is_refused_by_name() {
         let snapshots = Snapshots::<Ledger>::open_in(folder, name, schema).unwrap();
         snapshots.restore(&log, apply).map(drop).unwrap_err().to_string()
     };
-    let said = "the dump at LSN 15 has type name ledger, and stock was asked for";
+    let said = "the dump at LSN 15 has type name ledger, but stock was requested";
     assert_eq!(open("stock", 1), said);
-    assert_eq!(open("ledger", 2), "the dump at LSN 15 has schema 1, and 2 was asked for");
+    assert_eq!(open("ledger", 2), "the dump at LSN 15 has schema 1, but 2 was requested");
 
     let folder = disk.folder("dumps").unwrap();
     let snapshots = Snapshots::<Renamed>::open_in(folder, "ledger", 1).unwrap();
@@ -459,11 +464,14 @@ fn a_dump_of_another_type_or_schema_is_refused_by_name() {
 }
 
 #[test]
-fn a_dump_beyond_the_end_of_the_log_is_refused_until_the_cut_is_owned() {
+fn dump_beyond_the_end_of_the_log_is_refused_until_truncate_after() {
     let disk = three_rounds();
     open_log(&disk).unwrap().truncate_after(Some(lsn(13))).unwrap();
     let said = refused(&disk).to_string();
-    assert!(said.starts_with("the dump at LSN 15 is ahead of the log, which ends at 13"), "{said}");
+    assert!(
+        said.starts_with("the dump at LSN 15 is ahead of the log, which ends at LSN 13"),
+        "{said}"
+    );
 
     let log = open_log(&disk).unwrap();
     dumps(&disk).unwrap().truncate_after(&log, log.durable()).unwrap();
@@ -480,7 +488,7 @@ fn a_dump_beyond_the_end_of_the_log_is_refused_until_the_cut_is_owned() {
 }
 
 #[test]
-fn a_cut_that_would_leave_no_state_is_refused_before_anything_is_changed() {
+fn truncation_that_would_leave_no_state_changes_nothing() {
     let disk = three_rounds();
     flip(&disk, OLDER);
     let log = open_log(&disk).unwrap();
@@ -490,7 +498,7 @@ fn a_cut_that_would_leave_no_state_is_refused_before_anything_is_changed() {
 }
 
 #[test]
-fn a_dump_that_the_log_has_grown_over_since_a_cut_is_not_believed() {
+fn dump_is_not_used_when_the_log_has_regrown_past_it_after_a_truncation() {
     let disk = three_rounds();
     let log = open_log(&disk).unwrap();
     log.truncate_after(Some(lsn(13))).unwrap();
@@ -512,7 +520,7 @@ fn a_dump_that_the_log_has_grown_over_since_a_cut_is_not_believed() {
 }
 
 #[test]
-fn a_dump_needs_its_records_and_may_not_go_back() {
+fn dump_needs_its_records_and_may_not_go_back() {
     let disk = three_rounds();
     let mut program = Program::start(&disk).unwrap();
     let state = program.restored.state.clone();
@@ -524,7 +532,7 @@ fn a_dump_needs_its_records_and_may_not_go_back() {
 }
 
 #[test]
-fn what_a_crash_left_is_removed_and_what_is_not_ours_stays() {
+fn unfinished_dump_is_removed_and_foreign_files_stay() {
     let disk = three_rounds();
     let folder = disk.folder("dumps").unwrap();
     for name in ["new.dump.tmp", "notes.txt", "7.dump"] {
@@ -535,7 +543,7 @@ fn what_a_crash_left_is_removed_and_what_is_not_ours_stays() {
 }
 
 #[test]
-fn the_directory_of_a_log_is_refused() {
+fn directory_of_a_log_is_refused() {
     let disk = three_rounds();
     let refused = Snapshots::<Ledger>::open_in(disk.folder("log").unwrap(), "ledger", 1);
     assert!(matches!(refused.unwrap_err(), SnapshotError::HoldsALog { .. }));
@@ -544,7 +552,7 @@ fn the_directory_of_a_log_is_refused() {
 }
 
 #[test]
-fn a_state_that_cannot_be_read_back_gets_no_name() {
+fn state_that_cannot_be_read_back_is_not_published() {
     /// A type that cannot decode what it encodes.
     #[derive(Debug, Default, Serialize, Deserialize)]
     struct OneWay {
@@ -565,7 +573,10 @@ fn a_state_that_cannot_be_read_back_gets_no_name() {
     let refused = snapshotter.take(&whole, number, &restored.state).unwrap_err();
     assert!(matches!(refused, SnapshotError::Encode { .. }), "{refused}");
     assert_eq!(disk.folder("one-way").unwrap().list().unwrap(), [""; 0]);
-    assert!(open().restore(&log, |_, _, _| Ok(())).is_err(), "the log of others begins later");
+    assert!(
+        open().restore(&log, |_, _, _| Ok(())).is_err(),
+        "the pruned log cannot be restored without a dump"
+    );
 
     let (mut snapshotter, restored) =
         open().read_back(false).restore(&whole, |_, _, _| Ok(())).unwrap();
@@ -573,7 +584,7 @@ fn a_state_that_cannot_be_read_back_gets_no_name() {
 }
 
 #[test]
-fn a_state_may_become_another_type() {
+fn state_may_be_converted_to_another_type() {
     #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
     struct Sum {
         sum: u64,
@@ -595,14 +606,14 @@ fn a_state_may_become_another_type() {
 }
 
 #[test]
-fn dumps_may_be_taken_by_another_thread() {
+fn dumps_can_be_taken_on_another_thread() {
     fn is_send<T: Send>() {}
     is_send::<Snapshotter<Ledger>>();
     is_send::<Snapshots<Ledger>>();
 }
 
 #[test]
-fn the_first_record_that_cannot_be_applied_is_named() {
+fn first_record_that_cannot_be_applied_is_reported() {
     let disk = three_rounds();
     let log = open_log(&disk).unwrap();
     let refuse = |_: &mut Ledger, lsn: Lsn, _| match lsn.get() {
@@ -614,7 +625,7 @@ fn the_first_record_that_cannot_be_applied_is_named() {
 }
 
 #[test]
-fn a_failed_sync_of_the_directory_ends_the_taking_and_the_older_dump_serves() {
+fn failed_directory_sync_stops_the_snapshotter_and_keeps_the_older_dump() {
     let device = MemStorage::new();
     let disk: Arc<dyn Storage> = Arc::new(device.clone());
     let mut program = Program::start(&disk).unwrap();
@@ -632,7 +643,7 @@ fn a_failed_sync_of_the_directory_ends_the_taking_and_the_older_dump_serves() {
 }
 
 #[test]
-fn a_full_disk_leaves_the_dumps_as_they_were_and_the_next_one_works() {
+fn full_disk_leaves_the_dumps_unchanged_and_the_next_dump_works() {
     let device = MemStorage::new();
     let disk: Arc<dyn Storage> = Arc::new(device.clone());
     let mut program = Program::start(&disk).unwrap();
@@ -646,7 +657,7 @@ fn a_full_disk_leaves_the_dumps_as_they_were_and_the_next_one_works() {
 }
 
 #[test]
-fn dumps_lie_in_a_folder_of_a_real_file_system_beside_the_log() {
+fn dumps_work_on_a_real_file_system_next_to_the_log() {
     let path = std::env::temp_dir().join(format!("seawall-snapshots-{}", std::process::id()));
     std::fs::create_dir(&path).unwrap();
     for (round, replayed) in [(0, 0), (1, 1), (2, 1)] {

@@ -101,7 +101,7 @@ fn main() -> std::io::Result<()> {
     for (name, how) in [("at once", Compaction::AtOnce), ("one by one", Compaction::OneByOne)] {
         match try_every_crash(how) {
             Ok(Tried { states, second, .. }) => {
-                writeln!(out, "{name}: {states} crashes survived, and {second} second ones")?;
+                writeln!(out, "{name}: survived {states} crashes, and {second} second crashes")?;
             }
             Err(failure) => writeln!(out, "{name}: {failure}")?,
         }

@@ -263,7 +263,7 @@ fn judge<W, S, E: Debug>(
     ),
 ) -> Result<(), String> {
     let found = attempt(|| recover(Arc::new(device.clone())));
-    let found = found.map_err(|why| format!("the recovery fails: {why}"))?;
+    let found = found.map_err(|why| format!("the recovery failed: {why}"))?;
     match attempt(|| Ok::<_, String>(check(witness, &found))) {
         Ok(judged) => judged,
         Err(why) => Err(why),
@@ -379,7 +379,7 @@ impl FromStr for Crash {
                 let kept = u64::from_str_radix(kept, 16).map_err(|why| format!("{kept}: {why}"))?;
                 Ok(Self { step: number(step)?, left: Left::Cut(kept) })
             }
-            _ => Err(format!("{text} is no crash")),
+            _ => Err(format!("not a crash: {text}")),
         }
     }
 }

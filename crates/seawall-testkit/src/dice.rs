@@ -91,7 +91,7 @@ struct Named(u64);
 impl Drop for Named {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("it fails with Dice::new({})", self.0);
+            eprintln!("failed with Dice::new({})", self.0);
         }
     }
 }

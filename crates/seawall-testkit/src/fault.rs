@@ -114,7 +114,7 @@ impl FromStr for Fault {
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, seed) = text.split_once(':').unwrap_or((text, "0"));
         let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name);
-        let kind = kind.ok_or_else(|| format!("{name} is no fault"))?;
+        let kind = kind.ok_or_else(|| format!("unknown fault: {name}"))?;
         let seed = u64::from_str_radix(seed, 16).map_err(|why| format!("{text}: {why}"))?;
         Ok(Self { kind, seed })
     }

@@ -86,10 +86,11 @@ impl FromStr for Harm {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (name, numbers) = text.split_once('/').ok_or_else(|| format!("{text} is no harm"))?;
+        let (name, numbers) =
+            text.split_once('/').ok_or_else(|| format!("not a description of damage: {text}"))?;
         let (reach, seed) = numbers.split_once(':').unwrap_or((numbers, "0"));
         let decay = Decay::ALL.into_iter().find(|decay| decay.name() == name);
-        let decay = decay.ok_or_else(|| format!("{name} is no decay"))?;
+        let decay = decay.ok_or_else(|| format!("unknown kind of damage: {name}"))?;
         let reach = reach.parse().map_err(|why| format!("{text}: {why}"))?;
         let seed = u64::from_str_radix(seed, 16).map_err(|why| format!("{text}: {why}"))?;
         Ok(Self { decay, reach, seed })

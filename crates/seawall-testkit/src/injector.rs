@@ -270,7 +270,7 @@ fn step_of_sum(sum: u64, number: u64) -> u64 {
 
 /// The error of a failing device.
 pub(crate) fn refused() -> io::Error {
-    io::Error::other("the device failed, as it was told to")
+    io::Error::other("injected device failure")
 }
 
 /// The error of a full device.

@@ -101,7 +101,7 @@ impl MemStorage {
     /// Panics if `size` is zero.
     #[must_use]
     pub fn with_sector(size: usize) -> Self {
-        assert!(size > 0, "a sector has a size");
+        assert!(size > 0, "the sector size must not be zero");
         Self::over(World::new(size))
     }
 

@@ -1,7 +1,7 @@
 //! `crash_test` accepts a correct store, finds the bug in an incorrect one, and replays the failure
 //! from its text.
 
-#[allow(dead_code, unreachable_pub, missing_docs, reason = "the example is used as it stands")]
+#[allow(dead_code, unreachable_pub, missing_docs, reason = "the example is included unchanged")]
 #[path = "../examples/kv_store_bug.rs"]
 mod kv_store;
 
@@ -13,13 +13,13 @@ use std::io;
 use std::sync::Arc;
 
 #[test]
-fn a_store_that_is_right_survives_every_crash() {
+fn correct_store_survives_every_crash() {
     let tried = try_every_crash(Compaction::AtOnce).unwrap();
     assert!(tried.states > 100 && tried.second > 100, "{tried:?}");
 }
 
 #[test]
-fn a_bug_in_the_recovery_is_found() {
+fn bug_in_the_recovery_is_found() {
     let failure = try_every_crash(Compaction::OneByOne).unwrap_err();
     assert!(failure.to_string().contains("is lost"), "{failure}");
     let case = failure.case.unwrap();
@@ -49,7 +49,7 @@ fn create(disk: &Arc<dyn Storage>) -> io::Result<()> {
 }
 
 #[test]
-fn a_second_crash_inside_the_recovery_is_tried_and_replayed() {
+fn second_crash_during_the_recovery_is_tried_and_replayed() {
     let workload = |disk: Arc<dyn Storage>, is_there: &mut bool| {
         create(&disk)?;
         *is_there = true;
@@ -74,7 +74,7 @@ fn a_second_crash_inside_the_recovery_is_tried_and_replayed() {
 }
 
 #[test]
-fn a_workload_that_fails_by_itself_is_told_apart_and_panics_are_findings() {
+fn failure_without_a_crash_is_reported_as_such_and_panics_are_failures() {
     let failure =
         crash_test(|_, (): &mut ()| Err(io::Error::other("no")), |_| Ok(()), |(), ()| Ok(()));
     assert_eq!(failure.unwrap_err().case, None);
@@ -90,7 +90,7 @@ fn a_workload_that_fails_by_itself_is_told_apart_and_panics_are_findings() {
 }
 
 #[test]
-fn each_choice_is_another_state() {
+fn each_choice_gives_a_different_state() {
     let device = MemStorage::new();
     device.create("a").unwrap().write_at(&[1; 1024], 0).unwrap();
     assert_eq!(device.pending().len(), 4, "two sectors, a length, a name");

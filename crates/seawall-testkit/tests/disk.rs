@@ -1,6 +1,6 @@
 //! Faults occur as planned, and are reproducible.
 
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
+#![expect(clippy::unwrap_used, reason = "a panic reports a failure")]
 
 use seawall_io::{Access, Storage};
 use seawall_testkit::MemStorage;
@@ -36,7 +36,7 @@ fn read(file: &dyn seawall_io::File) -> std::io::Result<Vec<u8>> {
 }
 
 #[test]
-fn an_error_comes_once_and_a_lasting_one_stays() {
+fn error_occurs_once_and_lasting_error_stays() {
     with(Kind::ReadError, |_, file| {
         read(file).unwrap_err();
         read(file).unwrap();
@@ -50,7 +50,7 @@ fn an_error_comes_once_and_a_lasting_one_stays() {
 }
 
 #[test]
-fn a_failed_write_may_have_done_a_part() {
+fn failed_write_may_be_partly_done() {
     with(Kind::WriteError, |disk, file| {
         assert!(file.write_at(&[0xEE; 2048], 0).is_err());
         let done = disk.device().bytes("f").unwrap();
@@ -60,7 +60,7 @@ fn a_failed_write_may_have_done_a_part() {
 }
 
 #[test]
-fn a_failed_sync_forgets_what_the_cache_shows() {
+fn failed_sync_drops_changes_that_the_cache_shows() {
     with(Kind::FailedSync, |disk, file| {
         file.write_at(&[0xEE; 2048], 0).unwrap();
         file.sync().unwrap_err();
@@ -70,7 +70,7 @@ fn a_failed_sync_forgets_what_the_cache_shows() {
 }
 
 #[test]
-fn a_lying_sync_succeeds() {
+fn sync_that_loses_writes_succeeds() {
     for kind in [Kind::LostWrite, Kind::MisdirectedWrite] {
         with(kind, |disk, file| {
             file.write_at(&[0xEE; 2048], 0).unwrap();
@@ -83,7 +83,7 @@ fn a_lying_sync_succeeds() {
 }
 
 #[test]
-fn a_wrong_read_is_right_the_next_time() {
+fn faulty_read_is_correct_the_next_time() {
     for kind in [Kind::FlippedRead, Kind::MisdirectedRead] {
         with(kind, |disk, file| {
             let wrong = read(file).unwrap();
@@ -95,20 +95,20 @@ fn a_wrong_read_is_right_the_next_time() {
 }
 
 #[test]
-fn a_full_disk_refuses_growth_and_nothing_else_for_a_while() {
+fn full_disk_refuses_only_growth_for_some_time() {
     with(Kind::Full, |_, file| {
         assert_eq!(file.len().unwrap(), 2048);
         assert_eq!(file.write_at(&[1], 2048).unwrap_err().kind(), ErrorKind::StorageFull);
         file.write_at(&[1], 2047).unwrap();
-        assert!((0..50).any(|_| file.write_at(&[1], 2048).is_ok()), "there is room again");
+        assert!((0..50).any(|_| file.write_at(&[1], 2048).is_ok()), "the disk has space again");
     });
 }
 
 #[test]
-fn reserved_space_is_there_on_a_full_disk() {
+fn reserved_space_can_be_used_on_a_full_disk() {
     with(Kind::Full, |disk, file| {
         assert_eq!(file.reserve_space(4096).unwrap_err().kind(), ErrorKind::StorageFull);
-        assert!((0..50).any(|_| file.reserve_space(4096).is_ok()), "there is room again");
+        assert!((0..50).any(|_| file.reserve_space(4096).is_ok()), "the disk has space again");
         disk.plan(disk.steps(), fault(Kind::Full));
         assert_eq!(file.write_at(&[1], 4096).unwrap_err().kind(), ErrorKind::StorageFull);
         file.write_at(&[1; 2048], 2048).unwrap();
@@ -116,16 +116,16 @@ fn reserved_space_is_there_on_a_full_disk() {
 }
 
 #[test]
-fn a_full_disk_that_copies_on_write_refuses_overwrites_too_for_a_while() {
+fn full_copy_on_write_disk_refuses_overwrites_for_some_time() {
     with(Kind::FullCopying, |_, file| {
         assert_eq!(file.write_at(&[1], 0).unwrap_err().kind(), ErrorKind::StorageFull);
         assert_eq!(file.len().unwrap(), 2048);
-        assert!((0..50).any(|_| file.write_at(&[1], 0).is_ok()), "there is room again");
+        assert!((0..50).any(|_| file.write_at(&[1], 0).is_ok()), "the disk has space again");
     });
 }
 
 #[test]
-fn steps_are_counted_and_end_with_the_power() {
+fn steps_are_counted_until_the_power_is_off() {
     let disk = disk();
     disk.stop_after(2);
     disk.list().unwrap();
@@ -135,7 +135,7 @@ fn steps_are_counted_and_end_with_the_power() {
 }
 
 #[test]
-fn the_same_seed_does_the_same_wrong() {
+fn same_seed_gives_the_same_faults() {
     let run = |seed| {
         let disk = disk();
         disk.draw(seed, 4, &Kind::ALL);
@@ -153,7 +153,7 @@ fn the_same_seed_does_the_same_wrong() {
 }
 
 #[test]
-fn faults_and_harms_are_read_back_from_their_text() {
+fn faults_and_harms_are_parsed_from_their_text() {
     for kind in Kind::ALL {
         assert_eq!(fault(kind).to_string().parse(), Ok(fault(kind)));
     }

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn it_grows_as_long_as_a_change_costs_no_more_by_it() {
+    fn size_grows_while_a_change_costs_no_more() {
         // 100 us per batch and 1 us per change: grows to the bound, or until a batch takes 200 ms.
         let (size, _) = settled(Bounds::default(), |changes| 100_000 + 1_000 * n(changes));
         assert_eq!(size, 65_536);
@@ -233,14 +233,14 @@ mod tests {
     }
 
     #[test]
-    fn it_stays_small_where_large_batches_cost_more() {
+    fn size_stays_small_where_large_batches_cost_more() {
         let (size, largest) =
             settled(Bounds::default(), |changes| 1_000 * n(changes) + n(changes) * n(changes));
         assert!(size <= 4096 && largest <= 8192, "{size}, {largest}");
     }
 
     #[test]
-    fn a_batch_that_takes_too_long_is_halved_at_once() {
+    fn batch_that_takes_too_long_halves_the_size() {
         let mut size = BatchSize::new(Bounds::default());
         size.took(256, Duration::from_millis(201));
         assert_eq!(size.changes(), 128);
@@ -248,13 +248,13 @@ mod tests {
     }
 
     #[test]
-    fn one_size_is_kept_where_the_bounds_are_one() {
+    fn equal_bounds_fix_the_size() {
         let bounds = Bounds { changes_min: 100, changes_max: 100, ..Bounds::default() };
         assert_eq!(settled(bounds, |_| 1_000), (100, 100));
     }
 
     #[test]
-    fn a_store_that_becomes_slower_for_large_batches_is_noticed() {
+    fn size_shrinks_when_large_batches_become_slower() {
         let mut size = BatchSize::new(Bounds::default());
         (0..100).for_each(|_| size.took(size.changes(), Duration::from_millis(1)));
         let large = size.changes();
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn it_never_leaves_its_bounds() {
+    fn size_never_leaves_its_bounds() {
         each_seed(256, |dice| {
             let (min, max) = (1 + dice.index(999), 1 + dice.index(99_999));
             let bounds = Bounds { changes_min: min, changes_max: max, ..Bounds::default() };

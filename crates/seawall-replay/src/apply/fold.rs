@@ -100,12 +100,12 @@ struct Folded<'a> {
     /// unused if there are none.
     since: BTreeMap<(String, Vec<u8>), Option<Vec<u8>>>,
     /// Tables dropped or created in this batch: their rows in the store no longer count.
-    anew: BTreeSet<String>,
+    replaced: BTreeSet<String>,
 }
 
 impl<'a> Folded<'a> {
     fn new(tools: Tools<'a>) -> Self {
-        Self { tools, writes: Vec::new(), since: BTreeMap::new(), anew: BTreeSet::new() }
+        Self { tools, writes: Vec::new(), since: BTreeMap::new(), replaced: BTreeSet::new() }
     }
 
     fn table(&mut self, write: Write) {
@@ -119,7 +119,7 @@ impl<'a> Folded<'a> {
             self.since.insert((table.clone(), key.clone()), value);
         }
         self.since.retain(|(table, _), _| *table != write.table);
-        self.anew.insert(write.table.clone());
+        self.replaced.insert(write.table.clone());
         self.writes.push(write);
     }
 
@@ -165,7 +165,7 @@ impl<'a> Folded<'a> {
         {
             return Ok(value.clone());
         }
-        if self.anew.contains(table) {
+        if self.replaced.contains(table) {
             return Ok(None);
         }
         self.tools.store.get(table, key).map_err(Error::store("read a key that is merged into"))
@@ -294,7 +294,7 @@ mod tests {
 
     /// Folding gives the same result as applying changes one by one, unless a change is refused.
     #[test]
-    fn all_at_once_is_one_by_one() {
+    fn folded_changes_equal_changes_applied_one_by_one() {
         each_seed(256, |dice| {
             let count = dice.index(40);
             let changes = dice.many(count, change);
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_changes_often_is_written_once() {
+    fn key_that_changes_often_is_written_once() {
         let store = MemoryStore::new();
         let often = (0..100).map(|_| Change::merge("", "k", ("add", 1u64.to_le_bytes())));
         assert_eq!(apply(&store, often.collect()).unwrap(), 1);
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operator_that_refuses_is_named_with_the_record() {
+    fn failed_merge_names_the_operator_and_the_record() {
         let changes = vec![Change::put("", "a", "1"), Change::merge("", "k", ("max", "1"))];
         let error = apply(&MemoryStore::new(), changes).unwrap_err();
         assert_eq!(

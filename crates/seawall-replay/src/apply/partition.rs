@@ -24,7 +24,7 @@ pub(crate) fn partition_of(change: &Change, lanes: u32) -> u32 {
     let bytes = table.chain(change.key().unwrap_or_default().iter().copied());
     let hash = bytes.fold(BASIS, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME));
     let spread = (hash ^ (hash >> 33)).wrapping_mul(SPREAD);
-    u32::try_from((spread >> 33) % u64::from(lanes)).expect("it is below the count of lanes")
+    u32::try_from((spread >> 33) % u64::from(lanes)).expect("a remainder is below the divisor")
 }
 
 /// A batch: the changes of whole transactions that belong to one partition.
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_has_one_lane_and_keys_are_spread_evenly() {
+    fn key_has_one_partition_and_keys_spread_evenly() {
         // The assignment is part of the stored format: changing it needs a new number in the
         // watermark.
         assert_eq!(

@@ -26,11 +26,14 @@ impl Standing {
         lanes.truncate(usize::try_from(count).unwrap_or(usize::MAX));
         let is_whole = lanes.iter().all(|mark| mark.lanes == count);
         if !is_whole || number(&lanes) != count || count > LANES_MAX {
-            let why = format!("it says {count} lanes, and has watermarks of {}", lanes.len());
+            let why = format!(
+                "the store declares {count} partitions, but has {} watermarks",
+                lanes.len()
+            );
             return Err(Error::Watermarks { why });
         }
         if lanes.windows(2).any(|pair| matches!(pair, [one, next] if one.log != next.log)) {
-            let why = "its lanes name different logs".to_owned();
+            let why = "the store's partitions belong to different logs".to_owned();
             return Err(Error::Watermarks { why });
         }
         Ok(Self { lanes })
@@ -57,7 +60,8 @@ impl Standing {
         }
         let highest = self.highest();
         if first.log.is_none() && !adopted {
-            let why = "an earlier version kept its place, without the id of its log".to_owned();
+            let why = "its watermarks were written by an earlier version, which stored no log id"
+                .to_owned();
             return Err(Error::Unproven { applied: highest, why });
         }
         for mark in &mut self.lanes {
@@ -95,7 +99,7 @@ fn belongs(mark: &mut Watermark, source: &dyn Source, is_needed: bool) -> Result
     let Some(applied) = mark.applied else { return Ok(()) };
     let lsn = applied.lsn;
     let unproven = |why: &str| {
-        let why = format!("LSN {lsn}, the last one that it has applied, {why}");
+        let why = format!("LSN {lsn}, the last commit it has applied, {why}");
         Error::Unproven { applied: Some(lsn), why }
     };
     match source.record_id(lsn) {
@@ -107,12 +111,12 @@ fn belongs(mark: &mut Watermark, source: &dyn Source, is_needed: bool) -> Result
             return Err(Error::Ahead { applied: lsn, last });
         }
         Err(seawall::Error::Pruned { .. }) if is_needed => {
-            return Err(unproven("was truncated away in the log"));
+            return Err(unproven("was pruned from the log"));
         }
         Err(seawall::Error::Pruned { .. }) => {}
         Err(seawall::Error::Damaged { damage, .. }) if damage.cause == Corruption::GivenUp => {
             if is_needed {
-                return Err(unproven("was given up in the log by a repair"));
+                return Err(unproven("was discarded from the log by a repair"));
             }
         }
         Err(error) => return Err(error.into()),

@@ -2,8 +2,8 @@
 //! state is returned.
 
 use crate::dump::{
-    C_CRC, C_LENGTH, CHUNK_HEADER_SIZE, END_SIZE, HEADER_SIZE, Header, Refused, behind, damaged,
-    get, to_u64,
+    C_CRC, C_LENGTH, CHUNK_HEADER_SIZE, END_SIZE, HEADER_SIZE, Header, Refused, after_field,
+    damaged, get, to_u64,
 };
 use seawall_format::Offset;
 use seawall_io::File;
@@ -26,7 +26,9 @@ fn header(file: &dyn File) -> Result<Header, Refused> {
     let header = Header::decode(&bytes)?;
     let length = file.len().map_err(Refused::Unread)?;
     if header.file_length() != Some(length) {
-        return Err(damaged(format!("it has {length} bytes, and its header says otherwise")));
+        return Err(damaged(format!(
+            "the file has {length} bytes, which does not match its header"
+        )));
     }
     Ok(header)
 }
@@ -39,12 +41,12 @@ fn state<S: DeserializeOwned>(file: &dyn File, header: &Header) -> Result<S, Ref
     }
     let state = decoded.map_err(|error| Refused::Undecoded(error.to_string()))?;
     if chunks.left > 0 || chunks.taken < chunks.chunk.len() {
-        return Err(Refused::Undecoded("there are bytes behind the state".to_owned()));
+        return Err(Refused::Undecoded("unexpected bytes follow the state".to_owned()));
     }
     let (mut end, at) = ([0; END_SIZE], chunks.at);
     fill(file, &mut end, at)?;
     if end != header.end(at) {
-        return Err(damaged("its end is not that of this dump"));
+        return Err(damaged("the end marker does not match this dump"));
     }
     Ok(state)
 }
@@ -73,10 +75,12 @@ impl<'a> Chunks<'a> {
         let size = usize::try_from(length).expect("a chunk is bounded");
         self.chunk.resize(CHUNK_HEADER_SIZE + size, 0);
         fill(self.file, &mut self.chunk, self.at)?;
-        let crc = self.header.salt().checksum(Offset(self.at), behind(&self.chunk, C_CRC));
+        let crc = self.header.salt().checksum(Offset(self.at), after_field(&self.chunk, C_CRC));
         if get(&self.chunk, C_LENGTH) != length || get(&self.chunk, C_CRC) != u64::from(crc) {
             let at = self.at;
-            return Err(damaged(format!("the chunk at byte {at} fails its checksum")));
+            return Err(damaged(format!(
+                "the checksum of the chunk at offset {at} does not match"
+            )));
         }
         self.taken = CHUNK_HEADER_SIZE;
         self.at += to_u64(self.chunk.len());
@@ -109,7 +113,7 @@ impl io::Read for Chunks<'_> {
 fn fill(file: &dyn File, bytes: &mut [u8], at: u64) -> Result<(), Refused> {
     let read = file.read_at(bytes, at).map_err(Refused::Unread)?;
     if read < bytes.len() {
-        return Err(damaged("it ends too early"));
+        return Err(damaged("the file ends too early"));
     }
     Ok(())
 }

@@ -72,13 +72,13 @@ fn from_hex(text: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_dump_has_the_bytes_that_another_program_made_from_the_text() {
+fn encoded_dump_equals_the_golden_bytes() {
     assert_eq!(bytes(&note(), 16), from_hex(GOLDEN));
     assert_eq!(read_bytes::<Note>(&from_hex(GOLDEN)).unwrap(), note());
 }
 
 #[test]
-fn a_dump_of_the_draft_without_a_log_is_read() {
+fn dump_of_draft_1_without_a_log_id_is_read() {
     let golden = from_hex(GOLDEN_WITHOUT_LOG);
     let told: Result<Note, Refused> = read(&*file(&golden), |header| {
         assert_eq!((header.owner, header.lsn.get()), (None, 42));
@@ -89,7 +89,7 @@ fn a_dump_of_the_draft_without_a_log_is_read() {
 }
 
 #[test]
-fn the_tables_of_the_text_are_those_of_the_code() {
+fn field_tables_in_format_md_match_the_code() {
     let text = include_str!("../../../../docs/format.md");
     let payload = Field { at: 8, size: 0, name: "payload" };
     let chunk = [C_CRC, C_LENGTH, payload];
@@ -108,7 +108,7 @@ fn the_tables_of_the_text_are_those_of_the_code() {
 }
 
 #[test]
-fn every_state_is_read_back_whatever_its_size() {
+fn state_of_any_size_is_read_back() {
     for size in [0, 1, 15, 16, 17, 500, 200_000] {
         for chunk in [16, 17, CHUNK] {
             let state = Note { count: 1, text: "x".repeat(size) };
@@ -119,7 +119,7 @@ fn every_state_is_read_back_whatever_its_size() {
 }
 
 #[test]
-fn every_flipped_bit_and_every_cut_is_noticed() {
+fn every_flipped_bit_and_every_truncation_is_detected() {
     let sound = bytes(&note(), 16);
     for bit in 0..sound.len() * 8 {
         let mut harmed = sound.clone();
@@ -135,7 +135,7 @@ fn every_flipped_bit_and_every_cut_is_noticed() {
 }
 
 #[test]
-fn chunks_of_another_dump_or_in_another_order_are_not_valid() {
+fn chunks_from_another_dump_or_in_another_order_are_refused() {
     let (one, size) = (bytes(&[1_u8; 40].as_slice(), 16), CHUNK_HEADER_SIZE + 16);
     let (first, second) = (HEADER_SIZE..HEADER_SIZE + size, HEADER_SIZE + size..);
     let mut swapped = one.clone();
@@ -151,7 +151,7 @@ fn chunks_of_another_dump_or_in_another_order_are_not_valid() {
 }
 
 #[test]
-fn another_version_another_codec_and_another_type_are_told_from_damage() {
+fn unknown_version_codec_or_type_is_not_reported_as_damage() {
     let mut newer = bytes(&note(), 16);
     put(&mut newer, F_VERSION, &9_u16.to_le_bytes());
     let crc = plain_crc(until(&newer, F_PREAMBLE_CRC));
@@ -164,13 +164,13 @@ fn another_version_another_codec_and_another_type_are_told_from_damage() {
     let crc = header(16).salt().checksum(Offset(0), &other[20..HEADER_SIZE]);
     put(&mut other, F_HEADER_CRC, &crc.to_le_bytes());
     let said = read_bytes::<Note>(&other).unwrap_err().to_string();
-    assert_eq!(said, "codec 2, unknown to this program");
+    assert_eq!(said, "codec 2 is not supported");
 
     let refused = read_bytes::<Vec<u64>>(&bytes(&note(), 16)).unwrap_err();
     assert!(matches!(refused, Refused::Undecoded(_)), "{refused}");
     // Bytes after the state make the dump invalid.
     let refused = read_bytes::<u8>(&around(&[1, 2])).unwrap_err();
-    assert_eq!(refused.to_string(), "there are bytes behind the state");
+    assert_eq!(refused.to_string(), "unexpected bytes follow the state");
 }
 
 /// A header with arbitrary values and valid checksums, as an attacker or a bug could write it.
@@ -195,7 +195,7 @@ fn around(payload: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_state_that_is_nested_too_deeply_is_refused() {
+fn too_deeply_nested_state_is_refused() {
     let refused = read_bytes::<Nested>(&around(&vec![0x91; 100_000])).unwrap_err();
     assert_eq!(refused.to_string(), "depth limit exceeded");
     let mut nested = Nested(vec![]);
@@ -225,7 +225,7 @@ fn state(dice: &mut Dice) -> State {
 }
 
 #[test]
-fn a_harmed_dump_gives_an_error_or_the_state_that_was_written() {
+fn damaged_dump_gives_an_error_or_the_written_state() {
     each_seed(4_000, |dice| {
         let state = state(dice);
         let chunk = 16 + u32::try_from(dice.below(184)).unwrap();
@@ -247,7 +247,7 @@ fn a_harmed_dump_gives_an_error_or_the_state_that_was_written() {
 }
 
 #[test]
-fn a_header_with_any_lengths_panics_nobody() {
+fn header_with_arbitrary_lengths_does_not_panic() {
     each_seed(4_000, |dice| {
         let chunk = u32::try_from(dice.below(1 << 32)).unwrap();
         let forged = forged(chunk, dice.any(), dice.byte());
@@ -256,7 +256,7 @@ fn a_header_with_any_lengths_panics_nobody() {
 }
 
 #[test]
-fn a_payload_of_any_kind_is_a_state_or_an_error() {
+fn arbitrary_payload_gives_a_state_or_an_error() {
     each_seed(4_000, |dice| {
         let mut payload = vec![dice.byte()];
         payload.extend(dice.bytes(59));
@@ -266,7 +266,7 @@ fn a_payload_of_any_kind_is_a_state_or_an_error() {
 }
 
 #[test]
-fn bytes_of_any_kind_panic_nobody() {
+fn arbitrary_bytes_do_not_panic() {
     each_seed(4_000, |dice| {
         let junk = dice.bytes(400);
         read_bytes::<Note>(&junk).unwrap_err();

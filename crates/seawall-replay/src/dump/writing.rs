@@ -1,7 +1,7 @@
 //! Writes a dump: streams the state through one chunk buffer into the file, and writes the header
 //! last.
 
-use crate::dump::{C_CRC, C_LENGTH, CHUNK_HEADER_SIZE, Header, behind, put, to_u64};
+use crate::dump::{C_CRC, C_LENGTH, CHUNK_HEADER_SIZE, Header, after_field, put, to_u64};
 use seawall_format::{Offset, Salt};
 use seawall_io::File;
 use serde::Serialize;
@@ -71,7 +71,7 @@ impl<'a> Chunks<'a> {
         }
         let length = u32::try_from(size).expect("a chunk is bounded");
         put(&mut self.filled, C_LENGTH, &length.to_le_bytes());
-        let crc = self.salt.checksum(Offset(self.at), behind(&self.filled, C_CRC));
+        let crc = self.salt.checksum(Offset(self.at), after_field(&self.filled, C_CRC));
         put(&mut self.filled, C_CRC, &crc.to_le_bytes());
         self.file.write_at(&self.filled, self.at)?;
         self.at += to_u64(self.filled.len());

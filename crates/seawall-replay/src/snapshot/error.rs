@@ -180,52 +180,55 @@ impl SnapshotError {
             Self::Log(error) => write!(f, "{error}"),
             Self::Io { what, .. } => write!(f, "cannot {what}"),
             Self::HoldsALog { place } => {
-                write!(f, "{place}: it is the directory of a log, and dumps lie beside one")
+                write!(f, "{place}: this directory holds a log; use another directory for dumps")
             }
             Self::InvalidOption { why } => f.write_str(why),
             Self::Mismatch { dump, what, has, asked } => {
-                write!(f, "the dump at LSN {dump} has {what} {has}, and {asked} was asked for")
+                write!(f, "the dump at LSN {dump} has {what} {has}, but {asked} was requested")
             }
             Self::Unsupported { dump, found } => write!(f, "the dump at LSN {dump}: {found}"),
             Self::Decode { dump, why } => {
-                write!(f, "the dump at LSN {dump} is sound, and not of this type: {why}")
+                write!(
+                    f,
+                    "the dump at LSN {dump} is intact, but does not decode as this type: {why}"
+                )
             }
             Self::Encode { why } => write!(f, "the state cannot be dumped: {why}"),
             Self::OtherLog { dump, of, log } => write!(
                 f,
-                "the dump at LSN {dump} belongs to the log with id {of}, and this one has id \
-                 {log}: give that log, or the dumps of this one"
+                "the dump at LSN {dump} belongs to the log with id {of}, but this log has id \
+                 {log}: open that log, or use the dumps of this one"
             ),
             Self::Ahead { dump, last } => {
                 write!(f, "the dump at LSN {dump} is ahead of the log, which ")?;
                 match last {
-                    Some(last) => write!(f, "ends at {last}")?,
-                    None => f.write_str("holds nothing")?,
+                    Some(last) => write!(f, "ends at LSN {last}")?,
+                    None => f.write_str("is empty")?,
                 }
                 f.write_str(
-                    ": it is the dump of another log, or the log lost its end, or was cut on \
-                     purpose",
+                    ": the dump belongs to another log, or the end of the log was lost, or the log was \
+                     truncated",
                 )
             }
             Self::NothingLeft { oldest, passed_over } => {
-                write!(f, "the log begins at LSN {oldest}, and ")?;
+                write!(f, "the log begins at LSN {oldest}, but ")?;
                 if passed_over.is_empty() {
-                    return f.write_str("there is no dump of what was before");
+                    return f.write_str("there is no dump of the records before it");
                 }
-                f.write_str("no dump of what was before can be used")?;
+                f.write_str("no dump of the records before it can be used")?;
                 passed_over.iter().try_for_each(|passed| write!(f, "; {passed}"))
             }
             Self::Apply { lsn, why } => write!(f, "LSN {lsn}: {why}"),
             Self::Behind { lsn, newest } => {
-                write!(f, "a dump at LSN {lsn}, and there is one at {newest} already")
+                write!(f, "cannot dump LSN {lsn}: there is already a dump at LSN {newest}")
             }
             Self::Disowned { dump } => write!(
                 f,
-                "the log's checkpoints no longer reach the dump at LSN {dump}: it was cut, and the \
-                 state is to be restored anew"
+                "the log has no checkpoint at or after the dump at LSN {dump}: the log was truncated; \
+                 restore the state again"
             ),
             Self::Unfinished => {
-                f.write_str("a dump failed halfway: the state is to be restored anew")
+                f.write_str("an earlier dump failed halfway: restore the state again")
             }
         }
     }
@@ -255,14 +258,14 @@ impl fmt::Display for Reason {
             Self::Unread(error) => write!(f, "it cannot be read: {error}"),
             Self::Unmarked { checkpoint } => write!(
                 f,
-                "the log's newest checkpoint stands at LSN {checkpoint}: nobody noted one behind \
-                 the dump, or the log was cut since"
+                "the log's newest checkpoint is at LSN {checkpoint}, before the dump: the dump was \
+                 not completed, or the log was truncated since"
             ),
             Self::OtherHistory => f.write_str(
-                "the log has another record with its number: it was truncated before that, and the \
-                 dump holds records that it gave up",
+                "the log has another record with its LSN: the log was truncated to before it, and the \
+                 dump holds records that the log lost",
             ),
-            Self::Pruned { oldest } => write!(f, "the log begins at LSN {oldest}, behind it"),
+            Self::Pruned { oldest } => write!(f, "the log begins at LSN {oldest}, after it"),
         }
     }
 }

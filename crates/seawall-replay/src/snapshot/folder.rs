@@ -41,7 +41,8 @@ const SUFFIX: &str = ".dump";
 impl Folder {
     pub(super) fn new(storage: Arc<dyn Storage>, kind: Kind) -> Result<Self> {
         if kind.name.len() > NAME_MAX {
-            let why = format!("a type name of {} bytes; {NAME_MAX} at most", kind.name.len());
+            let why =
+                format!("type name of {} bytes exceeds the maximum of {NAME_MAX}", kind.name.len());
             return Err(SnapshotError::InvalidOption { why });
         }
         let folder = Self { storage, kind };
@@ -104,7 +105,7 @@ impl Folder {
         }
         file.sync().map_err(doing("sync"))?;
         check(&*file).map_err(|refused| SnapshotError::Encode {
-            why: format!("what was written cannot be read back: {refused}"),
+            why: format!("the written dump cannot be read back: {refused}"),
         })?;
         file.len().map_err(doing("measure"))
     }
@@ -158,7 +159,7 @@ impl Folder {
 
     fn check(&self, dump: Lsn, header: &Header) -> std::result::Result<(), Stopped> {
         if header.lsn != dump {
-            let why = format!("it belongs to LSN {}", header.lsn);
+            let why = format!("its header belongs to LSN {}", header.lsn);
             return Err(Stopped::Bytes(Refused::Damaged(why)));
         }
         let Kind { name, schema } = &header.kind;
@@ -230,4 +231,4 @@ fn lsn_of(name: &str) -> Option<Lsn> {
     (name_of(lsn) == name).then_some(lsn)
 }
 
-const _: () = assert!(HEADER_SIZE.is_multiple_of(8), "chunks begin where numbers may stand");
+const _: () = assert!(HEADER_SIZE.is_multiple_of(8), "chunks are aligned to 8 bytes");

@@ -75,13 +75,13 @@ impl Store for MemoryStore {
             let is_there = is_there.entry(&write.table).or_insert_with(there);
             *is_there = match (&write.edit, *is_there) {
                 (Edit::Create { .. }, true) => {
-                    return Err(StoreError::refused(write, "the table is there already"));
+                    return Err(StoreError::refused(write, "the table already exists"));
                 }
                 (Edit::Put { .. } | Edit::Delete { .. } | Edit::Drop, false) => {
-                    return Err(StoreError::refused(write, "there is no such table"));
+                    return Err(StoreError::refused(write, "no such table"));
                 }
                 (Edit::Drop, true) if write.table.is_empty() => {
-                    let why = "the table without a name is always there";
+                    let why = "the table with the empty name always exists";
                     return Err(StoreError::refused(write, why));
                 }
                 (edit, _) => !matches!(edit, Edit::Drop),
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_is_refused_as_a_whole() {
+    fn batch_with_an_invalid_write_changes_nothing() {
         let store = MemoryStore::default();
         let batch = |writes| Batch { writes, watermarks: vec![] };
         let create = || write("t", Edit::Create { definition: vec![] });

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watermark_is_read_back_and_nothing_else_passes_for_one() {
+    fn watermark_is_read_back_and_other_bytes_are_refused() {
         let bytes = mark().to_bytes();
         assert_eq!(Watermark::from_bytes(&bytes).unwrap(), mark());
         let none = Watermark { applied: None, ..mark() };
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watermark_of_an_earlier_version_names_no_log() {
+    fn watermark_of_an_earlier_version_has_no_log_id() {
         let read = Watermark::from_bytes(&mark().to_bytes()[..24]).unwrap();
         assert_eq!(
             (read.log, read.applied_lsn(), read.restart),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_commit_is_needed_as_well_as_what_is_open() {
+    fn log_must_keep_the_last_commit_and_open_transactions() {
         let at = |applied: u64, restart: u64| {
             let applied = RecordId { lsn: lsn(applied), time_us: 0, crc: 0 };
             Watermark::new(LogId(1), Some(applied), lsn(restart)).needed_from().get()

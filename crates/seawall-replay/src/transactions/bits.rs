@@ -27,7 +27,7 @@ impl Bits {
         if self.words.len() <= word {
             self.words.resize(word + 1, 0);
         }
-        *self.words.get_mut(word).expect("it was made so long") |= bit;
+        *self.words.get_mut(word).expect("the words were extended above") |= bit;
     }
 
     /// Returns whether the set contains `lsn`.
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_put_in_is_in_it_and_nothing_else() {
+    fn set_contains_exactly_what_was_inserted() {
         let lsn = |number| Lsn::new(number).unwrap();
         let mut bits = Bits::from(lsn(100));
         let put = [100, 163, 164, 9_000];

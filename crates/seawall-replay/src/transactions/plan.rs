@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn transactions_are_told_apart_by_their_ends() {
+    fn plan_counts_committed_aborted_and_unfinished_transactions() {
         let (one, two, three) = (TxId(1), TxId(2), TxId(3));
         let plan = planned(
             9,
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_begins_again_leaves_the_first_one_unfinished() {
+    fn second_begin_of_a_number_leaves_the_first_transaction_unfinished() {
         let one = TxId(1);
         let again = [Operation::Begin(one), Operation::Begin(one), Operation::Commit(one)];
         let plan = planned(9, &again).unwrap();
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_without_a_begin_is_named() {
+    fn commit_without_a_begin_is_an_error_with_its_lsn() {
         let error = planned(9, &[change(4), Operation::Commit(TxId(4))]).unwrap_err();
         assert_eq!(error.lsn(), Some(lsn(11)), "{error}");
         let plan = planned(9, &[change(4), Operation::Abort(TxId(4))]).unwrap();
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_away_is_planned_as_if_it_was_in_memory() {
+    fn plan_from_the_scratch_file_equals_the_plan_in_memory() {
         each_seed(256, |dice| {
             let operations = program(dice);
             let [large, small] = [1000, 3].map(|max| planned(max, &operations).unwrap());

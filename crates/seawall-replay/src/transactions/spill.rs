@@ -33,7 +33,7 @@ impl Folder {
     pub(crate) fn make(&self) -> Result<Spill> {
         let Self(folder) = self;
         let file = nameless(folder).map_err(|error| {
-            let what = format!("cannot make one in {}: {error}", folder.display());
+            let what = format!("cannot create a file in {}: {error}", folder.display());
             Error::Spill(io::Error::new(error.kind(), what))
         })?;
         Ok(Spill { file, end: 0 })
@@ -53,7 +53,7 @@ fn nameless(folder: &Path) -> io::Result<Arc<dyn File>> {
             Err(error) => return Err(error),
         }
     }
-    Err(io::Error::new(io::ErrorKind::AlreadyExists, "every name is taken"))
+    Err(io::Error::new(io::ErrorKind::AlreadyExists, "all file names are in use"))
 }
 
 impl Spill {
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_put_away_is_read_back() {
+    fn stored_bytes_are_read_back() {
         let mut scratch = Folder(std::env::temp_dir()).make().unwrap();
         let places = [&b"one"[..], b"", b"three"].map(|bytes| scratch.put(bytes).unwrap());
         let read = places.map(|place| scratch.get(place).unwrap());
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_not_there_is_named() {
+    fn error_names_a_missing_directory() {
         let error = Folder("/nowhere/at/all".into()).make().unwrap_err();
         let said = format!("{error:#}");
         assert!(said.contains("/nowhere/at/all"), "{said}");

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn transactions_come_whole_in_the_order_of_their_commits() {
+    fn transactions_are_whole_and_in_commit_order() {
         let found = gathered(&mixed(), usize::MAX);
         let found: Vec<_> =
             found.iter().map(|t| (t.lsn.get(), keys(t), t.watermark.restart.get())).collect();
@@ -270,13 +270,13 @@ mod tests {
     }
 
     #[test]
-    fn changes_that_were_put_away_come_back_in_their_order() {
+    fn changes_from_the_scratch_file_keep_their_order() {
         assert_eq!(gathered(&mixed(), 0), gathered(&mixed(), usize::MAX));
         assert_eq!(gathered(&mixed(), 200), gathered(&mixed(), usize::MAX));
     }
 
     #[test]
-    fn reading_goes_on_before_what_is_unfinished() {
+    fn restart_lsn_is_before_unfinished_transactions() {
         let operations = [Operation::Begin(TxId(1)), put(1, "a"), Change::put("", "b", "v").into()];
         assert_eq!(gathered(&operations, 0).first().map(|t| t.watermark.restart), Some(Lsn::FIRST));
     }

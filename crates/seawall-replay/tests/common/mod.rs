@@ -4,7 +4,7 @@
     dead_code,
     clippy::unwrap_used,
     clippy::indexing_slicing,
-    reason = "each test takes what it needs, and fails where it stands"
+    reason = "each test uses a part of this module, and a panic reports a failure"
 )]
 
 use seawall::{Log, LogReader, Lsn, Options};

@@ -119,7 +119,11 @@ impl Written {
         };
         self.log = Some(open(&self.disk()));
         let durable = self.log().durable().map_or(0, Lsn::get);
-        assert_eq!(durable, u64::try_from(self.records.len()).unwrap(), "all was acknowledged");
+        assert_eq!(
+            durable,
+            u64::try_from(self.records.len()).unwrap(),
+            "all records were acknowledged"
+        );
     }
 }
 
@@ -158,7 +162,7 @@ impl Kept {
         let before = self.store.rows();
         match replay.run(&reader(&log.disk()), &self.store) {
             Ok(report) => {
-                assert!(belongs, "taken for one of this log: {report:?}");
+                assert!(belongs, "a store of another history was accepted: {report:?}");
                 let operations: Vec<_> =
                     log.records.iter().map(|(_, operation)| operation.clone()).collect();
                 let wrong = wrong_keys(&self.store.rows(), &expected(&operations, report.last));
@@ -221,13 +225,13 @@ fn program(seed: u64) -> (u64, u64) {
 }
 
 #[test]
-fn a_store_is_the_fold_of_its_log_or_the_replay_is_an_error() {
+fn store_is_the_fold_of_its_log_or_the_replay_fails() {
     let (mut good, mut refused) = (0, 0);
     for seed in 1..=PROGRAMS {
         println!("seed {seed}");
         let (some, others) = program(seed);
         (good, refused) = (good + some, refused + others);
     }
-    println!("{good} good replays, {refused} stores of another history");
+    println!("{good} successful replays, {refused} stores refused");
     assert!(good > PROGRAMS && refused > PROGRAMS, "{good}, {refused}");
 }

@@ -23,7 +23,7 @@ fn restore(log: &Log<u64>, dumps: &Disk) -> Result<Found, SnapshotError> {
     Ok((restored.state, restored.dump))
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "as a program's may fail")]
+#[expect(clippy::unnecessary_wraps, reason = "has the signature of a fallible function")]
 fn push(state: &mut Vec<u64>, _: Lsn, value: u64) -> Result<(), String> {
     state.push(value);
     Ok(())
@@ -51,7 +51,7 @@ fn take(log: &Log<u64>, dumps: &Disk, range: std::ops::Range<u64>) {
 }
 
 #[test]
-fn the_dump_of_another_log_is_refused() {
+fn dump_of_another_log_is_refused() {
     let (_, dumps) = log_and_dumps(0..10);
     let (other, _) = log_and_dumps(100..115);
     let found = restore(&open(&other), &dumps);
@@ -62,7 +62,7 @@ fn the_dump_of_another_log_is_refused() {
 }
 
 #[test]
-fn a_dump_is_not_taken_of_another_log_than_the_state_came_from() {
+fn state_of_one_log_is_not_dumped_with_another() {
     let ((disk, dumps), (other, _)) = (log_and_dumps(0..10), log_and_dumps(100..115));
     let folder = Snapshots::<Vec<u64>>::open_in(dumps, "numbers", 1).unwrap();
     let (mut snapshotter, restored) = folder.restore(&open(&disk), push).unwrap();
@@ -71,7 +71,7 @@ fn a_dump_is_not_taken_of_another_log_than_the_state_came_from() {
 }
 
 #[test]
-fn copies_and_salvaged_logs_take_the_dumps_of_their_log() {
+fn copied_and_salvaged_logs_accept_the_dumps_of_their_log() {
     let (disk, dumps) = log_and_dumps(0..10);
     let (copied, salvaged) = (new_disk(), new_disk());
     seawall::Maintenance::on(&disk).back_up_to(&copied).unwrap();
@@ -83,7 +83,7 @@ fn copies_and_salvaged_logs_take_the_dumps_of_their_log() {
 }
 
 #[test]
-fn a_dump_of_an_earlier_version_is_taken_and_the_next_one_names_the_log() {
+fn dump_without_a_log_id_is_accepted_and_the_next_one_has_it() {
     // Produced by an independent program from format.md, section 13: draft 1, LSN 4, numbers 0 to
     // 3.
     const DRAFT_1: &str = "\
@@ -108,7 +108,7 @@ fn a_dump_of_an_earlier_version_is_taken_and_the_next_one_names_the_log() {
 }
 
 #[test]
-fn a_dump_from_before_a_cut_that_came_back_gives_no_state() {
+fn dump_that_reappears_after_a_truncation_is_not_used() {
     let (disk, dumps) = log_and_dumps(0..10);
     let backup = files_of(&dumps);
     let log = open(&disk);
@@ -121,6 +121,6 @@ fn a_dump_from_before_a_cut_that_came_back_gives_no_state() {
     assert_eq!((state, dump), (expected, Some(lsn(4))));
     let folder = Snapshots::<Vec<u64>>::open_in(backup, "numbers", 1).unwrap();
     let (_, restored) = folder.restore(&log, push).unwrap();
-    let [passed] = restored.passed_over.as_slice() else { panic!("one is passed over") };
+    let [passed] = restored.passed_over.as_slice() else { panic!("expected one passed-over dump") };
     assert!(matches!(passed.reason, Reason::OtherHistory), "{passed}");
 }

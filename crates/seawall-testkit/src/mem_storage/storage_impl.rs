@@ -262,7 +262,7 @@ impl File for MemFile {
     fn fill_with_zeros(&self, length: u64) -> io::Result<()> {
         self.change("zero-fill", |device| {
             if device.world.length(self.node) > 0 {
-                return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not empty"));
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, "the file is not empty"));
             }
             device.world.set_length(self.node, length)
         })

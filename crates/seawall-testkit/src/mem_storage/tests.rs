@@ -26,7 +26,7 @@ fn found(device: &MemStorage) -> Vec<u8> {
 }
 
 #[test]
-fn an_unsynced_sector_is_kept_or_lost_by_choice() {
+fn unsynced_sector_is_kept_or_lost_by_choice() {
     let (device, file) = device_with(b"aaaabbbb");
     file.write_at(b"ZZZZ", 2).unwrap();
     let pending = [item("f", What::Sector(0)), item("f", What::Sector(1))];
@@ -39,7 +39,7 @@ fn an_unsynced_sector_is_kept_or_lost_by_choice() {
 }
 
 #[test]
-fn a_synced_sector_survives() {
+fn synced_sector_survives() {
     let (device, file) = device_with(b"aaaa");
     file.write_at(b"bbbbcc", 0).unwrap();
     file.sync().unwrap();
@@ -47,7 +47,7 @@ fn a_synced_sector_survives() {
 }
 
 #[test]
-fn an_older_image_of_a_sector_may_land_without_the_newer() {
+fn older_image_of_a_sector_may_reach_the_disk_without_the_newer() {
     let (device, file) = device_with(b"aaaa");
     file.write_at(b"b", 0).unwrap();
     file.write_at(b"c", 1).unwrap();
@@ -57,19 +57,19 @@ fn an_older_image_of_a_sector_may_land_without_the_newer() {
 }
 
 #[test]
-fn bytes_that_the_disk_has_are_not_pending() {
+fn bytes_equal_to_the_disk_are_not_pending() {
     let (device, file) = device_with(b"aaaa");
     file.write_at(b"aa", 1).unwrap();
     assert!(device.pending().is_empty());
     file.write_at(b"b", 0).unwrap();
     file.write_at(b"a", 0).unwrap();
-    assert_eq!(device.pending().len(), 2, "the way back is pending as well");
+    assert_eq!(device.pending().len(), 2, "the second change is pending too");
     file.sync().unwrap();
     assert_eq!(found(&device.power_cut(|_| false)), b"aaaa");
 }
 
 #[test]
-fn a_cut_file_written_again_with_the_same_bytes_survives_its_sync() {
+fn truncated_file_rewritten_with_the_same_bytes_survives_after_sync() {
     let (device, file) = device_with(b"aaaa");
     file.set_len(0).unwrap();
     file.write_at(b"aaaa", 0).unwrap();
@@ -78,7 +78,7 @@ fn a_cut_file_written_again_with_the_same_bytes_survives_its_sync() {
 }
 
 #[test]
-fn a_length_is_pending_by_itself() {
+fn length_is_a_separate_pending_item() {
     let (device, file) = device_with(b"aaaa");
     file.write_at(b"bb", 4).unwrap();
     assert_eq!(device.pending(), [item("f", What::Sector(1)), item("f", What::Length(6))]);
@@ -91,7 +91,7 @@ fn a_length_is_pending_by_itself() {
 }
 
 #[test]
-fn zeros_are_only_a_length() {
+fn zero_filling_is_pending_as_a_length_only() {
     let (device, _) = device_with(b"");
     let zeros = device.create("zeros").unwrap();
     device.sync_dir().unwrap();
@@ -103,7 +103,7 @@ fn zeros_are_only_a_length() {
 }
 
 #[test]
-fn a_synced_file_without_a_durable_name_is_lost() {
+fn synced_file_without_a_durable_name_is_lost() {
     let device = MemStorage::new();
     let file = device.create("new").unwrap();
     file.write_at(b"bytes", 0).unwrap();
@@ -115,7 +115,7 @@ fn a_synced_file_without_a_durable_name_is_lost() {
 }
 
 #[test]
-fn a_renaming_is_lost_or_whole_until_the_directory_is_synced() {
+fn rename_is_lost_or_complete_until_the_directory_is_synced() {
     let (device, _) = device_with(b"new");
     device.create("g").unwrap();
     device.sync_dir().unwrap();
@@ -129,7 +129,7 @@ fn a_renaming_is_lost_or_whole_until_the_directory_is_synced() {
 }
 
 #[test]
-fn a_renaming_whose_creation_was_lost_does_nothing() {
+fn rename_after_a_lost_creation_does_nothing() {
     let (device, _) = device_with(b"old");
     device.remove("f").unwrap();
     device.create("f").unwrap();
@@ -141,18 +141,18 @@ fn a_renaming_whose_creation_was_lost_does_nothing() {
 }
 
 #[test]
-fn a_removed_file_comes_back_until_the_directory_is_synced() {
+fn removed_file_may_reappear_until_the_directory_is_synced() {
     let (device, file) = device_with(b"aaaa");
     device.remove("f").unwrap();
     let mut bytes = [0; 4];
-    assert_eq!(file.read_at(&mut bytes, 0).unwrap(), 4, "who has it open keeps it");
+    assert_eq!(file.read_at(&mut bytes, 0).unwrap(), 4, "an open handle keeps the content");
     assert_eq!(found(&device.power_cut(|_| false)), b"aaaa");
     device.sync_dir().unwrap();
     assert!(device.power_cut(|_| false).names().is_empty());
 }
 
 #[test]
-fn a_directory_sync_covers_its_own_folder_only() {
+fn directory_sync_covers_only_its_own_directory() {
     let device = MemStorage::new();
     let folder = device.folder("q").unwrap();
     device.create("outside").unwrap();
@@ -165,7 +165,7 @@ fn a_directory_sync_covers_its_own_folder_only() {
 }
 
 #[test]
-fn a_failed_sync_leaves_the_cache_showing_what_the_disk_lacks() {
+fn after_a_failed_sync_the_cache_shows_what_the_disk_lacks() {
     let (device, file) = device_with(b"aaaabbbb");
     device.fail_sync(1, |item| item.what == What::Sector(1));
     device.sync_dir().unwrap();
@@ -179,7 +179,7 @@ fn a_failed_sync_leaves_the_cache_showing_what_the_disk_lacks() {
 }
 
 #[test]
-fn a_failed_directory_sync_forgets_the_names() {
+fn failed_directory_sync_drops_the_names() {
     let (device, _) = device_with(b"");
     device.fail_sync(0, |_| false);
     device.rename("f", "g").unwrap();
@@ -199,7 +199,7 @@ fn two_planned_failures_fail_two_syncs() {
 }
 
 #[test]
-fn a_kill_keeps_cache_pending_items_and_boot_but_no_lock() {
+fn kill_keeps_the_cache_pending_items_and_boot_but_no_lock() {
     let (device, file) = device_with(b"aaaa");
     let held = device.lock("lock").unwrap().unwrap();
     file.write_at(b"b", 0).unwrap();
@@ -213,7 +213,7 @@ fn a_kill_keeps_cache_pending_items_and_boot_but_no_lock() {
 }
 
 #[test]
-fn a_power_cut_gives_a_device_of_its_own_on_a_new_boot() {
+fn power_cut_returns_an_independent_device_on_a_new_boot() {
     let (device, _) = device_with(b"aaaa");
     let after = device.power_cut(|_| true);
     after.open("f", Access::ReadWrite).unwrap().write_at(b"b", 0).unwrap();
@@ -222,7 +222,7 @@ fn a_power_cut_gives_a_device_of_its_own_on_a_new_boot() {
 }
 
 #[test]
-fn a_clone_is_the_same_device() {
+fn clone_is_a_handle_to_the_same_device() {
     let (device, file) = device_with(b"aaaa");
     let other = device.clone();
     file.write_at(b"b", 0).unwrap();
@@ -262,7 +262,7 @@ fn power_is_off_from_the_chosen_step_on() {
 }
 
 #[test]
-fn reads_and_locks_are_no_steps() {
+fn reads_and_locks_are_not_steps() {
     let (device, file) = device_with(b"aaaa");
     let before = device.steps();
     file.read_at(&mut [0; 2], 0).unwrap();
@@ -276,7 +276,7 @@ fn reads_and_locks_are_no_steps() {
 }
 
 #[test]
-fn reserved_space_is_there_on_a_full_disk_until_it_is_freed() {
+fn reserved_space_can_be_used_on_a_full_disk_until_it_is_freed() {
     let device = MemStorage::new();
     device.limit(100);
     let (text, other) = (device.create("text").unwrap(), device.create("other").unwrap());
@@ -291,14 +291,18 @@ fn reserved_space_is_there_on_a_full_disk_until_it_is_freed() {
     assert_eq!(device.used(), 50);
     assert!(text.reserve_space(60).unwrap());
     text.set_len(10).unwrap();
-    assert_eq!((text.len().unwrap(), device.used()), (10, 50), "the same length frees it, too");
+    assert_eq!(
+        (text.len().unwrap(), device.used()),
+        (10, 50),
+        "setting the same length frees it too"
+    );
     device.reserve_nothing();
     assert!(!text.reserve_space(60).unwrap());
     assert_eq!(device.used(), 50);
 }
 
 #[test]
-fn a_full_disk_refuses_and_changes_nothing() {
+fn full_disk_refuses_growth_and_changes_nothing() {
     let (device, file) = device_with(b"aaaa");
     device.limit(6);
     let refused = [file.write_at(b"bbb", 4), file.set_len(7), file.write_at(b"", 9)];
@@ -316,7 +320,7 @@ fn a_full_disk_refuses_and_changes_nothing() {
 }
 
 #[test]
-fn unreadable_bytes_fail_to_be_read() {
+fn reading_unreadable_bytes_fails() {
     let (device, file) = device_with(b"aaaa");
     device.fail_read("f", 1..2);
     let error = file.read_at(&mut [0; 3], 0).unwrap_err();
@@ -327,7 +331,7 @@ fn unreadable_bytes_fail_to_be_read() {
 }
 
 #[test]
-fn writes_are_refused_until_they_are_not() {
+fn writes_fail_until_they_are_permitted_again() {
     let (device, file) = device_with(b"aaaa");
     device.refuse_writes("f", true);
     let error = file.write_at(b"b", 0).unwrap_err();
@@ -339,7 +343,7 @@ fn writes_are_refused_until_they_are_not() {
 }
 
 #[test]
-fn an_edit_is_durable_and_final() {
+fn edit_is_durable_and_final() {
     let (device, file) = device_with(b"aaaa");
     file.write_at(b"bbbb", 0).unwrap();
     device.edit("f", |bytes| bytes.truncate(2));
@@ -349,7 +353,7 @@ fn an_edit_is_durable_and_final() {
 }
 
 #[test]
-fn lost_and_swapped_files_are_durable_at_once() {
+fn raw_removals_and_copies_are_durable_at_once() {
     let (device, _) = device_with(b"old");
     device.create("g").unwrap();
     device.copy_raw("f", "g");
@@ -360,7 +364,7 @@ fn lost_and_swapped_files_are_durable_at_once() {
 }
 
 #[test]
-fn a_spoiled_sync_garbles_the_whole_block_on_the_disk_alone() {
+fn spoiled_sync_corrupts_the_whole_block_on_the_disk_only() {
     let storage = MemStorage::new();
     let file = storage.create("a").unwrap();
     file.write_at(&[1; 2048], 0).unwrap();
@@ -376,7 +380,7 @@ fn a_spoiled_sync_garbles_the_whole_block_on_the_disk_alone() {
 }
 
 #[test]
-fn a_sector_is_torn_at_any_byte() {
+fn sector_can_be_torn_at_any_byte() {
     let (device, file) = device_with(b"aaaabbbb");
     file.write_at(b"ZZZZ", 4).unwrap();
     assert_eq!(found(&device.power_cut(|_| CrashOutcome::First(1))), b"aaaaZbbb");
@@ -386,7 +390,7 @@ fn a_sector_is_torn_at_any_byte() {
 }
 
 #[test]
-fn a_lying_sync_loses_what_the_cache_shows_until_it_is_evicted() {
+fn lost_writes_stay_visible_in_the_cache_until_evicted() {
     let (device, file) = device_with(b"aaaabbbb");
     file.write_at(b"ZZZZZZZZ", 0).unwrap();
     device.lie_at_sync(0, |item| item.what == What::Sector(1));
@@ -396,11 +400,11 @@ fn a_lying_sync_loses_what_the_cache_shows_until_it_is_evicted() {
     assert_eq!(found(&device.power_cut(|_| false)), b"aaaaZZZZ");
     file.write_at(b"c", 4).unwrap();
     device.evict();
-    assert_eq!(found(&device), b"aaaacZZZ", "what is pending stays");
+    assert_eq!(found(&device), b"aaaacZZZ", "pending changes stay");
 }
 
 #[test]
-fn a_sector_that_goes_astray_lands_in_the_place_of_another() {
+fn misdirected_sector_overwrites_another() {
     let (device, file) = device_with(b"aaaabbbb");
     file.write_at(b"ZZZZ", 0).unwrap();
     let astray = |file: &str, sector| CrashOutcome::Astray { file: file.to_owned(), sector };
@@ -411,7 +415,7 @@ fn a_sector_that_goes_astray_lands_in_the_place_of_another() {
 }
 
 #[test]
-fn an_edit_of_the_disk_shows_when_the_cache_is_evicted() {
+fn edit_of_the_disk_is_visible_after_the_cache_is_evicted() {
     let (device, file) = device_with(b"aaaa");
     device.edit_disk("f", |bytes| bytes[3] = b'!');
     assert_eq!(found(&device), b"aaaa");
@@ -423,7 +427,7 @@ fn an_edit_of_the_disk_shows_when_the_cache_is_evicted() {
 }
 
 #[test]
-fn what_is_retired_comes_back_where_nobody_reads_it_and_may_get_its_name_again() {
+fn retire_returns_a_file_without_readers_and_its_name_can_be_reused() {
     let (device, file) = device_with(b"aaaabbbb");
     let readers = [0, 1].map(|_| device.open("f", Access::Read).unwrap());
     assert!(device.retire("f").unwrap().is_none());
@@ -433,20 +437,20 @@ fn what_is_retired_comes_back_where_nobody_reads_it_and_may_get_its_name_again()
     let [one, other] = readers;
     drop(one);
     let cut = device.power_cut(|_| false);
-    let rest = cut.retire("f").unwrap().expect("nobody reads it there");
+    let rest = cut.retire("f").unwrap().expect("the file has no readers");
     rest.set_len(4).unwrap();
     assert!(cut.bytes("f").is_none());
     // The removal and the truncation are separate pending items.
     let lands = |what: fn(What) -> bool| found(&cut.power_cut(|item| what(item.what)));
     assert_eq!(lands(|_| false), b"aaaabbbb");
     assert_eq!(lands(|what| what == What::Length(4)), b"aaaa");
-    assert!(device.retire("f").unwrap().is_none(), "one is left");
+    assert!(device.retire("f").unwrap().is_none(), "another name is left");
     drop(other);
     assert_eq!(file.len().unwrap(), 8);
 }
 
 #[test]
-fn a_device_that_comes_back_on_the_same_boot_lost_what_was_not_synced() {
+fn detached_device_loses_unsynced_changes_on_the_same_boot() {
     let (device, file) = device_with(b"aaaabbbb");
     file.write_at(b"ZZZZ", 2).unwrap();
     device.create("unnamed").unwrap();
@@ -456,7 +460,7 @@ fn a_device_that_comes_back_on_the_same_boot_lost_what_was_not_synced() {
     assert_eq!(after.names(), ["f", "lock"]);
     assert_eq!(after.boot_id(), device.boot_id());
     assert!(after.pending().is_empty());
-    assert!(!after.is_locked("lock").unwrap(), "its holder is gone");
+    assert!(!after.is_locked("lock").unwrap(), "the holder has ended");
     drop(lock);
     assert_ne!(device.power_cut(|_| true).boot_id(), device.boot_id());
     assert_eq!(
@@ -466,7 +470,7 @@ fn a_device_that_comes_back_on_the_same_boot_lost_what_was_not_synced() {
 }
 
 #[test]
-fn where_writes_are_copies_an_overwrite_needs_room_until_it_is_synced() {
+fn copy_on_write_overwrite_needs_space_until_it_is_synced() {
     let (device, file) = device_with(b"aaaabbbbcccc");
     device.limit(12);
     file.write_at(b"X", 0).unwrap();

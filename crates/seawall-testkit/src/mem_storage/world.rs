@@ -505,7 +505,7 @@ impl World {
     }
 
     fn existing(&self, name: &str) -> NodeId {
-        *self.names.get(name).unwrap_or_else(|| panic!("there is no file {name}"))
+        *self.names.get(name).unwrap_or_else(|| panic!("no such file: {name}"))
     }
 
     fn add(&mut self, name: &str, bytes: Vec<u8>) -> NodeId {
