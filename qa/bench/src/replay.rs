@@ -1,8 +1,8 @@
 //! `seawall-bench replay`: rebuilds a store from a log: the table of HeliosDB Nano's report with
 //! its method, large logs one by one and in batches, and with several threads.
 
-mod lanes;
 mod page;
+mod partitions;
 mod ways;
 mod workload;
 
@@ -117,7 +117,7 @@ enum Kind {
 impl Kind {
     fn remarks(self) -> Vec<String> {
         match self {
-            Self::Lanes(keys) => vec![folded(lanes::about(keys), 0)],
+            Self::Lanes(keys) => vec![folded(partitions::about(keys), 0)],
             Self::Helios | Self::Many(_) => vec![],
         }
     }
@@ -141,7 +141,7 @@ fn questions(args: &args::Replay) -> Vec<Question> {
         ),
     ];
     if let Some(cost) = args.apply_cost {
-        let few = number(lanes::count(args, cost));
+        let few = number(partitions::count(args, cost));
         for (keys, name, with) in
             [(Keys::Each, "lanes-many-keys", "a key each"), (Keys::One, "lanes-one-key", "one key")]
         {
@@ -164,7 +164,7 @@ impl Hall<'_> {
         let mut entries = match question.kind {
             Kind::Helios => ways::of_helios(self, ENTRIES)?,
             Kind::Many(keys) => ways::of_many(self, keys)?,
-            Kind::Lanes(keys) => lanes::ways(self, keys)?,
+            Kind::Lanes(keys) => partitions::ways(self, keys)?,
         };
         let standings = hold_whole(&mut entries, self.args.rounds)?;
         Ok(Contest { name: question.name, asks: question.asks.clone(), standings })

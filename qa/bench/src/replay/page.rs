@@ -1,6 +1,6 @@
 //! `seawall-bench replay` as a page.
 
-use super::lanes::{self, LANES};
+use super::partitions::{self, LANES};
 use super::ways::{CEILING, READING};
 use super::workload::Keys;
 use super::{ABOUT_THEIRS, PUBLISHED, published};
@@ -27,7 +27,7 @@ pub(super) fn body(held: &[Compared]) -> String {
     if let Some((many, one)) = lanes {
         body.extend(["<figure>", &of_lanes(many, one), "</figure>\n"]);
         for keys in [Keys::Each, Keys::One] {
-            body.extend(["<p>", &page::escaped(lanes::about(keys)), "</p>\n"]);
+            body.extend(["<p>", &page::escaped(partitions::about(keys)), "</p>\n"]);
         }
     }
     for compared in held {
