@@ -84,7 +84,7 @@ pub(crate) mod held {
             self.store.flush()
         }
 
-        fn lanes_max(&self) -> usize {
+        fn partitions_max(&self) -> usize {
             2
         }
     }

@@ -3,7 +3,7 @@
 use crate::apply::batch_size::{BatchSize, Bounds};
 use crate::apply::fold::Tools;
 use crate::apply::partitions::{Ran, Run};
-use crate::apply::standing::{LANES_MAX, Standing};
+use crate::apply::standing::{PARTITIONS_MAX, Standing};
 use crate::error::{Error, Result};
 use crate::merge::Operators;
 use crate::progress::{Phase, Progress};
@@ -38,7 +38,7 @@ pub struct Replay {
     from: Option<Lsn>,
     until: Option<Lsn>,
     adopts: bool,
-    lanes: u32,
+    partitions: u32,
     bounds: Bounds,
     memory: usize,
     folder: Folder,
@@ -80,7 +80,7 @@ pub struct Report {
     /// because it proves that the store belongs to the log.
     pub needed_from: Lsn,
     /// The number of partitions.
-    pub lanes: u32,
+    pub partitions: u32,
     /// The duration of the first pass.
     pub planning: Duration,
     /// The duration of the second pass, including the flush.
@@ -95,7 +95,7 @@ impl Replay {
             from: None,
             until: None,
             adopts: false,
-            lanes: 1,
+            partitions: 1,
             bounds: Bounds::default(),
             memory: MEMORY,
             folder: Folder(std::env::temp_dir()),
@@ -135,11 +135,11 @@ impl Replay {
     }
 
     /// Distributes the keys over this number of partitions, one thread each, limited by
-    /// [`Store::lanes_max`]. While the replay runs, the store may contain part of a transaction: do
-    /// not read the store until the replay has succeeded.
+    /// [`Store::partitions_max`]. While the replay runs, the store may contain part of a
+    /// transaction: do not read the store until the replay has succeeded.
     #[must_use]
-    pub fn lanes(mut self, lanes: u32) -> Self {
-        self.lanes = lanes;
+    pub fn partitions(mut self, partitions: u32) -> Self {
+        self.partitions = partitions;
         self
     }
 
@@ -212,11 +212,11 @@ impl Replay {
         store: &dyn Store,
         mut hear: impl FnMut(Progress),
     ) -> Result<Report> {
-        let wanted = self.lanes_for(store)?;
+        let wanted = self.partitions_for(store)?;
         let found = Standing::of(store)?;
         let (log, standing) = self.standing(source, found.clone())?;
         if standing != found {
-            keep(store, &standing.lanes)?;
+            keep(store, &standing.partitions)?;
         }
         let began = self.clock.now();
         let plan = Arc::new(self.planned(source, &standing, &mut hear)?);
@@ -226,19 +226,19 @@ impl Replay {
             hear(Progress { phase: Phase::Apply, at, last: plan.last, records });
         };
         let mut runs = Vec::new();
-        let mut lanes = standing.lanes.clone();
-        if lanes.len() != wanted {
+        let mut partitions = standing.partitions.clone();
+        if partitions.len() != wanted {
             // The number of partitions can change only when all have applied the same commit.
             if standing.lowest() < standing.highest() {
                 let until = standing.highest();
-                let run = self.one((source, log), store, (lanes, until));
+                let run = self.one((source, log), store, (partitions, until));
                 runs.push(self.apply(&run, &plan, &mut told)?);
             }
-            lanes = redealt((store, log), &Standing::of(store)?, (wanted, plan.from))?;
+            partitions = redealt((store, log), &Standing::of(store)?, (wanted, plan.from))?;
         }
         // Transactions outside the plan may have been logged since, and are not applied.
         if plan.last.is_some() {
-            let run = self.one((source, log), store, (lanes, plan.last));
+            let run = self.one((source, log), store, (partitions, plan.last));
             runs.push(self.apply(&run, &plan, &mut told)?);
         }
         store.flush().map_err(Error::store("flush"))?;
@@ -257,12 +257,12 @@ impl Replay {
         source: &'a dyn Source,
         applied: Option<Watermark>,
     ) -> Result<Transactions<'a>> {
-        let standing = Standing { lanes: applied.into_iter().collect() };
+        let standing = Standing { partitions: applied.into_iter().collect() };
         let (log, standing) = self.standing(source, standing)?;
         let plan = Arc::new(self.planned(source, &standing, &mut |_| ())?);
         let gather = TransactionAssembler::new(plan.clone(), self.memory, self.folder.clone());
         let operations = source.operations(plan.from)?;
-        let began = standing.lanes.first().copied();
+        let began = standing.partitions.first().copied();
         Ok(Transactions { plan, gather, operations, log, began, read: None, has_ended: false })
     }
 
@@ -272,13 +272,13 @@ impl Replay {
         Ok((log, standing.belonging_to(source, (log, self.adopts))?))
     }
 
-    fn lanes_for(&self, store: &dyn Store) -> Result<usize> {
-        if self.lanes == 0 || self.lanes > LANES_MAX {
-            let why = format!("{} partitions: must be 1 to {LANES_MAX}", self.lanes);
+    fn partitions_for(&self, store: &dyn Store) -> Result<usize> {
+        if self.partitions == 0 || self.partitions > PARTITIONS_MAX {
+            let why = format!("{} partitions: must be 1 to {PARTITIONS_MAX}", self.partitions);
             return Err(Error::InvalidOption { why });
         }
-        let wanted = usize::try_from(self.lanes).unwrap_or(usize::MAX);
-        Ok(wanted.min(store.lanes_max().max(1)))
+        let wanted = usize::try_from(self.partitions).unwrap_or(usize::MAX);
+        Ok(wanted.min(store.partitions_max().max(1)))
     }
 
     fn planned(
@@ -317,7 +317,7 @@ impl Replay {
     /// Returns the first record to read, and the last.
     fn floor(&self, source: &dyn Source, standing: &Standing) -> Result<(Floor, Option<Lsn>)> {
         let oldest = source.oldest()?;
-        let is_new = standing.lanes.is_empty();
+        let is_new = standing.partitions.is_empty();
         let needs = match self.from {
             Some(from) if is_new => from,
             _ => standing.restart(),
@@ -336,16 +336,16 @@ impl Replay {
         &'a self,
         (source, log): (&'a dyn Source, LogId),
         store: &'a dyn Store,
-        (lanes, until): (Vec<Watermark>, Option<Lsn>),
+        (partitions, until): (Vec<Watermark>, Option<Lsn>),
     ) -> Run<'a> {
-        let from = lanes.iter().map(|mark| mark.restart).min().unwrap_or(Lsn::FIRST);
+        let from = partitions.iter().map(|mark| mark.restart).min().unwrap_or(Lsn::FIRST);
         Run {
             source,
             log,
             tools: Tools { store, operators: &self.operators },
             clock: &*self.clock,
             size: BatchSize::new(self.bounds),
-            lanes,
+            partitions,
             from,
             until,
         }
@@ -374,10 +374,10 @@ fn redealt(
     standing: &Standing,
     (wanted, from): (usize, Lsn),
 ) -> Result<Vec<Watermark>> {
-    let lanes = u32::try_from(wanted).unwrap_or(LANES_MAX);
-    let mark = match standing.lanes.first() {
-        Some(mark) => Watermark { lanes, ..*mark },
-        None => Watermark { lanes, ..Watermark::new(log, None, from) },
+    let partitions = u32::try_from(wanted).unwrap_or(PARTITIONS_MAX);
+    let mark = match standing.partitions.first() {
+        Some(mark) => Watermark { partitions, ..*mark },
+        None => Watermark { partitions, ..Watermark::new(log, None, from) },
     };
     let marks = vec![mark; wanted];
     keep(store, &marks)?;
@@ -385,8 +385,9 @@ fn redealt(
 }
 
 /// Writes the watermarks of all partitions.
-fn keep(store: &dyn Store, lanes: &[Watermark]) -> Result<()> {
-    let batch = Batch { writes: vec![], watermarks: (0..).zip(lanes.iter().copied()).collect() };
+fn keep(store: &dyn Store, partitions: &[Watermark]) -> Result<()> {
+    let batch =
+        Batch { writes: vec![], watermarks: (0..).zip(partitions.iter().copied()).collect() };
     store.write(&batch).map_err(Error::store("write its watermarks"))
 }
 
@@ -407,7 +408,7 @@ fn report(plan: &Plan, runs: &[Ran], (now, times): (&Standing, (Duration, Durati
         batch_changes: runs.last().map_or(0, |ran| ran.batch_changes),
         applied_lsn: now.lowest(),
         needed_from: now.needed_from(),
-        lanes: u32::try_from(now.lanes.len()).unwrap_or(LANES_MAX),
+        partitions: u32::try_from(now.partitions.len()).unwrap_or(PARTITIONS_MAX),
         planning: times.0,
         applying: times.1,
     }

@@ -21,7 +21,7 @@ use crate::store::write::Write;
 ///
 /// Writes in a batch are sorted by table and key, except in batches that create or drop a table. A
 /// store that gains from concurrent batches returns their number from
-/// [`lanes_max`](Store::lanes_max).
+/// [`partitions_max`](Store::partitions_max).
 pub trait Store: Send + Sync {
     /// Returns the watermarks written last, one per partition in order; none in a new store.
     ///
@@ -55,7 +55,7 @@ pub trait Store: Send + Sync {
 
     /// Returns the largest number of threads that can usefully call [`write`](Store::write) at the
     /// same time.
-    fn lanes_max(&self) -> usize {
+    fn partitions_max(&self) -> usize {
         1
     }
 }

@@ -12,10 +12,10 @@ use seawall_replay::{Bounds, Error, Operation, Operations, Phase, Replay, Source
 use seawall_testkit::Dice;
 use std::sync::Mutex;
 
-fn replay(lanes: u32, changes_max: usize) -> Replay {
+fn replay(partitions: u32, changes_max: usize) -> Replay {
     let bounds = Bounds { changes_min: 1, changes_max, ..Bounds::default() };
     // The memory is small enough that transactions also go to the scratch file.
-    Replay::new().lanes(lanes).batches(bounds).memory(400)
+    Replay::new().partitions(partitions).batches(bounds).memory(400)
 }
 
 /// Replays into one store with several crashes, which may lose unflushed writes, then once to the
@@ -26,8 +26,8 @@ fn lives(manner: Manner, seed: u64, loses_power: bool) -> Result<(), String> {
     let reader = log_of(&operations);
     let mut store = DyingStore::new(manner, dice.below(60));
     for _ in 0..8 {
-        let (lanes, batch) = (1 + u32::try_from(dice.below(4)).unwrap(), 1 + dice.below(20));
-        match replay(lanes, usize::try_from(batch).unwrap()).run(&reader, &store) {
+        let (partitions, batch) = (1 + u32::try_from(dice.below(4)).unwrap(), 1 + dice.below(20));
+        match replay(partitions, usize::try_from(batch).unwrap()).run(&reader, &store) {
             Ok(_) => break,
             Err(Error::Store { .. }) => {}
             // For example a table that is created twice.
@@ -42,7 +42,7 @@ fn lives(manner: Manner, seed: u64, loses_power: bool) -> Result<(), String> {
     }
     let store = store.reopened(u64::MAX, |count| count);
     let report = replay(2, 7).run(&reader, &store).map_err(|error| error.to_string())?;
-    assert_eq!(report.lanes, 2);
+    assert_eq!(report.partitions, 2);
     match wrong_keys(&store.rows(), &expected(&operations, None)) {
         0 => Ok(()),
         wrong => Err(format!("{wrong} wrong keys")),
@@ -75,16 +75,19 @@ fn watermark_lost_independently_is_detected() {
 fn crash_at_every_write_is_survived_with_one_and_four_partitions() {
     let operations = operations(7, 200);
     let (reader, expected) = (log_of(&operations), expected(&operations, None));
-    for lanes in 1..=4 {
-        for other in [lanes, 5 - lanes] {
+    for partitions in 1..=4 {
+        for other in [partitions, 5 - partitions] {
             let mut dies_at = 0;
             loop {
                 let store = DyingStore::new(Manner::Together, dies_at);
-                let is_through = replay(lanes, 3).run(&reader, &store).is_ok();
+                let is_through = replay(partitions, 3).run(&reader, &store).is_ok();
                 let store = store.reopened(u64::MAX, |count| count);
                 replay(other, 5).run(&reader, &store).unwrap();
                 let wrong = wrong_keys(&store.rows(), &expected);
-                assert_eq!(wrong, 0, "{lanes} lanes, then {other}; died at write {dies_at}");
+                assert_eq!(
+                    wrong, 0,
+                    "{partitions} partitions, then {other}; died at write {dies_at}"
+                );
                 if is_through {
                     break;
                 }

@@ -55,7 +55,7 @@ fn group_commit_stress_test_with_concurrent_writers() {
     });
     let store = MemoryStore::new();
     let reader: LogReader<Operation> = LogReader::open_in(disk).unwrap();
-    let report = Replay::new().lanes(2).run(&reader, &store).unwrap();
+    let report = Replay::new().partitions(2).run(&reader, &store).unwrap();
     assert_eq!((report.applied, report.unfinished), (WRITERS * EACH, 0));
     assert_eq!((store.rows("").len(), sum_of(&store)), (8, WRITERS * EACH));
 }
@@ -64,10 +64,10 @@ fn group_commit_stress_test_with_concurrent_writers() {
 fn batched_replay_of_a_large_data_set_is_correct() {
     let operations = operations(1, 50_000);
     let (reader, expected) = (log_of(&operations), expected(&operations, None));
-    for (lanes, replay) in [(1, Replay::new()), (3, Replay::new()), (2, in_batches_of(100))] {
+    for (partitions, replay) in [(1, Replay::new()), (3, Replay::new()), (2, in_batches_of(100))] {
         let store = MemoryStore::new();
-        let report = replay.lanes(lanes).run(&reader, &store).unwrap();
-        assert_eq!((report.records, report.lanes), (50_000, lanes));
+        let report = replay.partitions(partitions).run(&reader, &store).unwrap();
+        assert_eq!((report.records, report.partitions), (50_000, partitions));
         assert_eq!(wrong_keys(&found(&store), &expected), 0);
     }
 }
@@ -134,8 +134,9 @@ fn replaying_twice_equals_once() {
     let (reader, store) = (log_of(&operations), MemoryStore::new());
     Replay::new().run(&reader, &store).unwrap();
     let once = found(&store);
-    let again: Vec<Report> =
-        (1..4).map(|lanes| Replay::new().lanes(lanes).run(&reader, &store).unwrap()).collect();
+    let again: Vec<Report> = (1..4)
+        .map(|partitions| Replay::new().partitions(partitions).run(&reader, &store).unwrap())
+        .collect();
     assert!(again.iter().all(|report| (report.applied, report.changes) == (0, 0)));
     assert_eq!(found(&store), once);
 }
@@ -198,9 +199,9 @@ fn small_log_is_replayed_too() {
         (0..1000).map(|n| Change::put("", format!("{n}"), "").into()).collect();
     operations[500] = Change::merge("", "k", ("unknown", "")).into();
     log.append_batch(&operations).unwrap();
-    for lanes in 1..=3 {
+    for partitions in 1..=3 {
         let store = MemoryStore::new();
-        let error = in_batches_of(1).lanes(lanes).run(&reader, &store).unwrap_err();
+        let error = in_batches_of(1).partitions(partitions).run(&reader, &store).unwrap_err();
         assert!(matches!(&error, Error::Apply { lsn, .. } if lsn.get() == 501), "{error}");
         let watermarks = store.watermarks().unwrap();
         let lowest = watermarks.iter().map(Watermark::applied_lsn).min().flatten();

@@ -265,7 +265,7 @@ fn partitions_of_two_logs_are_refused() {
     let (one, other) = (log_of("k", 10), log_of("x", 10));
     let stores = [&one, &other].map(|disk| {
         let store = MemoryStore::new();
-        Replay::new().lanes(2).run(&reader(disk), &store).unwrap();
+        Replay::new().partitions(2).run(&reader(disk), &store).unwrap();
         store
     });
     let [first, second] = stores.map(|store| store.watermarks().unwrap()[0]);

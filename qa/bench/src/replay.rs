@@ -111,13 +111,13 @@ enum Kind {
     /// Many operations.
     Many(Keys),
     /// 1, 2, 4 and 8 threads, for a store that waits.
-    Lanes(Keys),
+    Partitions(Keys),
 }
 
 impl Kind {
     fn remarks(self) -> Vec<String> {
         match self {
-            Self::Lanes(keys) => vec![folded(partitions::about(keys), 0)],
+            Self::Partitions(keys) => vec![folded(partitions::about(keys), 0)],
             Self::Helios | Self::Many(_) => vec![],
         }
     }
@@ -142,11 +142,12 @@ fn questions(args: &args::Replay) -> Vec<Question> {
     ];
     if let Some(cost) = args.apply_cost {
         let few = number(partitions::count(args, cost));
-        for (keys, name, with) in
-            [(Keys::Each, "lanes-many-keys", "a key each"), (Keys::One, "lanes-one-key", "one key")]
-        {
+        for (keys, name, with) in [
+            (Keys::Each, "partitions-many-keys", "a key each"),
+            (Keys::One, "partitions-one-key", "one key"),
+        ] {
             let what = format!("{few} writes of {cost} us, {with}");
-            asked.push(question(Kind::Lanes(keys), name, &what));
+            asked.push(question(Kind::Partitions(keys), name, &what));
         }
     }
     asked
@@ -164,7 +165,7 @@ impl Hall<'_> {
         let mut entries = match question.kind {
             Kind::Helios => ways::of_helios(self, ENTRIES)?,
             Kind::Many(keys) => ways::of_many(self, keys)?,
-            Kind::Lanes(keys) => partitions::ways(self, keys)?,
+            Kind::Partitions(keys) => partitions::ways(self, keys)?,
         };
         let standings = hold_whole(&mut entries, self.args.rounds)?;
         Ok(Contest { name: question.name, asks: question.asks.clone(), standings })
@@ -299,7 +300,7 @@ mod tests {
             self.store.flush()
         }
 
-        fn lanes_max(&self) -> usize {
+        fn partitions_max(&self) -> usize {
             2
         }
     }

@@ -257,7 +257,7 @@ fn a_replay_is_measured_beside_their_method_and_the_stores_own_ceiling() {
     );
     let contests = found["contests"].as_array().unwrap();
     let names = contests.iter().map(|contest| contest["name"].as_str().unwrap());
-    let expected = ["helios", "inserts", "updates", "lanes-many-keys", "lanes-one-key"];
+    let expected = ["helios", "inserts", "updates", "partitions-many-keys", "partitions-one-key"];
     assert_eq!(names.collect::<Vec<_>>(), expected);
     for (contest, ways) in contests.iter().zip([4, 7, 7, 4, 4]) {
         let rows = contest["rows"].as_array().unwrap();

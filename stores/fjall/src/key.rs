@@ -67,8 +67,8 @@ pub(crate) fn catalog_entry(id: TableId, definition: &[u8]) -> Vec<u8> {
     [&id.0.to_be_bytes()[..], definition].concat()
 }
 
-pub(crate) fn watermark(lane: u32) -> Vec<u8> {
-    [&WATERMARKS[..], &lane.to_be_bytes()].concat()
+pub(crate) fn watermark(partition: u32) -> Vec<u8> {
+    [&WATERMARKS[..], &partition.to_be_bytes()].concat()
 }
 
 /// The range of keys with this prefix, after `last` if given.

@@ -41,7 +41,7 @@
 //! | 0 format | | one byte: 1, the version of this layout |
 //! | 1 row | table id (8 bytes), the row's key | the row's value |
 //! | 2 catalog | the table's name | table id (8 bytes), definition |
-//! | 3 watermark | lane (4 bytes) | the 44 bytes of `Watermark::to_bytes` |
+//! | 3 watermark | partition (4 bytes) | the 44 bytes of `Watermark::to_bytes` |
 //! | 4 garbage | table id (8 bytes) | nothing |
 //!
 //! A watermark of 24 bytes was written by an earlier version and names no log: replay refuses it

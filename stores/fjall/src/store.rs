@@ -16,7 +16,7 @@ const KEYSPACE: &str = "seawall";
 /// Tables in a fjall database.
 ///
 /// Reading is possible at any time and from any thread; a reader sees complete batches. While a
-/// replay with several lanes is running, a transaction may be visible in part.
+/// replay with several partitions is running, a transaction may be visible in part.
 ///
 /// A batch survives the end of the process as soon as it is written, and a power failure after the
 /// next [`flush`](Store::flush).
@@ -156,8 +156,8 @@ impl FjallStore {
         for id in &prepared.garbage {
             to.insert(&self.keyspace, id.garbage(), []);
         }
-        for (lane, mark) in &batch.watermarks {
-            to.insert(&self.keyspace, key::watermark(*lane), mark.to_bytes());
+        for (partition, mark) in &batch.watermarks {
+            to.insert(&self.keyspace, key::watermark(*partition), mark.to_bytes());
         }
         to.commit().map_err(StoreError::failed)
     }
@@ -210,7 +210,7 @@ impl Store for FjallStore {
     }
 
     /// One: fjall writes one batch at a time.
-    fn lanes_max(&self) -> usize {
+    fn partitions_max(&self) -> usize {
         1
     }
 }

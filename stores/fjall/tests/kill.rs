@@ -27,8 +27,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The task of the child: store kind, folder, lanes, changes per batch, and the write and point at
-/// which it aborts.
+/// The task of the child: store kind, folder, partitions, changes per batch, and the write and
+/// point at which it aborts.
 const TASK: &str = "SEAWALL_FJALL_TASK";
 
 /// Printed by the child after opening the store, followed by the last commit in it.
@@ -118,10 +118,10 @@ fn wrong_keys(kind: Kind, seed: u64) -> usize {
 
     let (mut timed, mut aborted, mut stood) = (0, 0, BTreeSet::new());
     for number in 0..KILLS {
-        let lanes = 1 + dice.below(4);
+        let partitions = 1 + dice.below(4);
         let changes_max = *dice.pick(&[1, 3, 20, 100]).unwrap();
         let point = if number % 2 == 0 { Point::Never } else { *dice.pick(points(kind)).unwrap() };
-        let task = Task { kind, lanes, changes_max, point, write: dice.below(100) };
+        let task = Task { kind, partitions, changes_max, point, write: dice.below(100) };
         let delay = (point == Point::Never).then(|| Duration::from_micros(dice.below(10_000)));
         let (ended, stands) = run(&task, &folder.0, delay);
         stood.insert(stands);
@@ -130,7 +130,7 @@ fn wrong_keys(kind: Kind, seed: u64) -> usize {
             None => aborted += usize::from(!ended.success()),
         }
     }
-    let task = Task { kind, lanes: 2, changes_max: 20, point: Point::Never, write: 0 };
+    let task = Task { kind, partitions: 2, changes_max: 20, point: Point::Never, write: 0 };
     let (ended, stands) = run(&task, &folder.0, None);
     assert!(ended.success(), "the last run is left alone");
     stood.insert(stands);
@@ -147,7 +147,7 @@ fn wrong_keys(kind: Kind, seed: u64) -> usize {
 
 struct Task {
     kind: Kind,
-    lanes: u64,
+    partitions: u64,
     changes_max: usize,
     point: Point,
     write: u64,
@@ -156,10 +156,10 @@ struct Task {
 /// Runs the child. With a delay, it is killed that long after it has opened the store. Returns its
 /// exit status and the last commit in the store when it was opened.
 fn run(task: &Task, folder: &Path, delay: Option<Duration>) -> (ExitStatus, u64) {
-    let Task { kind, lanes, changes_max, point, write } = task;
+    let Task { kind, partitions, changes_max, point, write } = task;
     let folder = folder.display();
     let mut child =
-        child_for(&format!("{kind:?} {lanes} {changes_max} {point:?} {write} {folder}"));
+        child_for(&format!("{kind:?} {partitions} {changes_max} {point:?} {write} {folder}"));
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     let (mut said, mut stands) = (String::new(), None);
     while stands.is_none() && stdout.read_line(&mut said).unwrap() > 0 {
@@ -197,7 +197,7 @@ fn pause(delay: Duration) {
 fn child() {
     let Ok(task) = std::env::var(TASK) else { return };
     let words: Vec<&str> = task.splitn(6, ' ').collect();
-    let [kind, lanes, changes_max, point, write, folder] = words[..] else {
+    let [kind, partitions, changes_max, point, write, folder] = words[..] else {
         panic!("no task: {task}")
     };
     let folder = Path::new(folder);
@@ -213,7 +213,7 @@ fn child() {
     let reader: LogReader<Operation, Upgraded> = LogReader::open(folder.join("log")).unwrap();
     let changes_max = changes_max.parse().unwrap();
     let bounds = Bounds { changes_min: 1, changes_max, ..Bounds::default() };
-    let replay = Replay::new().lanes(lanes.parse().unwrap()).batches(bounds);
+    let replay = Replay::new().partitions(partitions.parse().unwrap()).batches(bounds);
     if kind == Kind::Together {
         replay.run(&reader, &store).unwrap();
     } else if let Err(error) = replay.run(&reader, &store) {
@@ -246,8 +246,8 @@ impl Killed {
             let marks = Batch { writes: vec![], watermarks: batch.watermarks.clone() };
             return self.store.write(&marks);
         }
-        for (lane, mark) in &batch.watermarks {
-            let marked = self.marks.insert(lane.to_be_bytes(), mark.to_bytes());
+        for (partition, mark) in &batch.watermarks {
+            let marked = self.marks.insert(partition.to_be_bytes(), mark.to_bytes());
             marked.map_err(StoreError::failed)?;
         }
         self.at(Point::Between, number);
@@ -282,8 +282,8 @@ impl Store for Killed {
         self.store.flush()
     }
 
-    /// Lanes are not faster with this store, but must work.
-    fn lanes_max(&self) -> usize {
+    /// Partitions are not faster with this store, but must work.
+    fn partitions_max(&self) -> usize {
         4
     }
 }

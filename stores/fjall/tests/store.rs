@@ -46,11 +46,11 @@ fn batch() -> impl Strategy<Value = Batch> {
             // In one record, so that its tables need different ids.
             Write { lsn: Lsn::FIRST, table: TABLES[table].to_owned(), edit }
         };
-        let mark = |(lane, applied, restart)| {
+        let mark = |(partition, applied, restart)| {
             let record = |lsn: Lsn| RecordId { lsn, time_us: lsn.get() + 1, crc: 7 };
             let applied = Lsn::new(applied).map(record);
             let mark = Watermark::new(LogId(9), applied, Lsn::new(restart).unwrap());
-            (lane, Watermark { lanes: 3, ..mark })
+            (partition, Watermark { partitions: 3, ..mark })
         };
         let marks: BTreeMap<u32, Watermark> = marks.into_iter().map(mark).collect();
         let writes = edits.into_iter().map(write).collect();

@@ -20,7 +20,7 @@ pub(crate) struct Replay {
     /// Changes in a batch; auto picks the cheapest size
     #[arg(long, value_name = "auto|N", default_value = "auto")]
     pub(crate) batch: Batch,
-    /// Threads that apply changes, each to its own keys; limited to what the store gains from
+    /// Partitions of the keys, each applied by its own thread; a store may allow fewer
     #[arg(long, value_name = "N", default_value = "1")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) threads: u32,

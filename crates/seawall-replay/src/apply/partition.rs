@@ -11,20 +11,20 @@ use seawall_io::Clock;
 
 /// Returns the partition of a change, by its table and key. The algorithm's number is stored in
 /// each [`Watermark`]; a different algorithm needs a new number.
-pub(crate) fn partition_of(change: &Change, lanes: u32) -> u32 {
+pub(crate) fn partition_of(change: &Change, partitions: u32) -> u32 {
     // FNV-1a (http://www.isthe.com/chongo/tech/comp/fnv/). The last bytes reach too few of its
     // bits, so half of MurmurHash3's finalizer spreads them.
     const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x100_0000_01b3;
     const SPREAD: u64 = 0xff51_afd7_ed55_8ccd;
-    if lanes <= 1 {
+    if partitions <= 1 {
         return 0;
     }
     let table = change.table().bytes().chain([0]);
     let bytes = table.chain(change.key().unwrap_or_default().iter().copied());
     let hash = bytes.fold(BASIS, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME));
     let spread = (hash ^ (hash >> 33)).wrapping_mul(SPREAD);
-    u32::try_from((spread >> 33) % u64::from(lanes)).expect("a remainder is below the divisor")
+    u32::try_from((spread >> 33) % u64::from(partitions)).expect("a remainder is below the divisor")
 }
 
 /// A batch: the changes of whole transactions that belong to one partition.
@@ -98,8 +98,8 @@ mod tests {
         assert_eq!(known, KNOWN);
         let mut counts = [0; 4];
         for key in 0..4000u32 {
-            let lane = partition_of(&Change::delete("t", key.to_le_bytes()), 4);
-            counts[usize::try_from(lane).unwrap()] += 1;
+            let partition = partition_of(&Change::delete("t", key.to_le_bytes()), 4);
+            counts[usize::try_from(partition).unwrap()] += 1;
         }
         assert!(counts.iter().all(|count| (900..1100).contains(count)), "{counts:?}");
         assert_eq!(partition_of(&Change::delete("t", "k"), 1), 0);

@@ -44,7 +44,7 @@ pub(crate) struct Run<'a> {
     pub(crate) clock: &'a dyn Clock,
     pub(crate) size: BatchSize,
     /// The watermark of each partition.
-    pub(crate) lanes: Vec<Watermark>,
+    pub(crate) partitions: Vec<Watermark>,
     pub(crate) from: Lsn,
     pub(crate) until: Option<Lsn>,
 }
@@ -67,18 +67,18 @@ impl Run<'_> {
     ) -> Result<Ran> {
         // The batch size of each partition, published to the dealing thread.
         let size = |_| AtomicUsize::new(self.size.changes());
-        let sizes: Vec<AtomicUsize> = self.lanes.iter().map(size).collect();
+        let sizes: Vec<AtomicUsize> = self.partitions.iter().map(size).collect();
         thread::scope(|scope| {
             let (chunks, decoded) = sync_channel(CHUNKS_AHEAD);
             let (spends, spent) = sync_channel(SPENT_MAX);
             let reader = scope.spawn(move || self.read(&chunks, &spent));
             let (mut hands, mut threads) = (Vec::new(), Vec::new());
-            for ((lane, &written), size) in (0..).zip(&self.lanes).zip(&sizes) {
+            for ((number, &written), size) in (0..).zip(&self.partitions).zip(&sizes) {
                 let (sender, orders) = sync_channel(BATCHES_AHEAD);
                 hands.push(Hand { sender, size, changes: vec![], weight: 0, sent: written });
-                let lane = self.partition(lane, written);
+                let partition = self.partition(number, written);
                 let spends = spends.clone();
-                threads.push(scope.spawn(move || serve(lane, size, (&orders, &spends))));
+                threads.push(scope.spawn(move || serve(partition, size, (&orders, &spends))));
             }
             drop(spends);
             let mut deal = Deal::new(self, hands);
@@ -87,10 +87,10 @@ impl Run<'_> {
             drop(decoded);
             let (transactions, done) = (deal.transactions, deal.done);
             drop(deal);
-            let lanes = join(threads);
+            let partitions = join(threads);
             let read = reader.join().expect("the reader returns errors");
             // If a partition's failure ended reading or dealing, its own error is the cause.
-            let (done, batch_changes) = lanes.map(|lanes| sum(done, &lanes))?;
+            let (done, batch_changes) = partitions.map(|partitions| sum(done, &partitions))?;
             dealt.and(read)?;
             Ok(Ran { transactions, done, batch_changes })
         })
@@ -134,15 +134,15 @@ impl Run<'_> {
 
 /// Applies the orders of a partition until the sender is gone.
 fn serve(
-    mut lane: Partition<'_>,
+    mut partition: Partition<'_>,
     size: &AtomicUsize,
     (orders, spends): (&Receiver<Order>, &SyncSender<Vec<Write>>),
-) -> LaneEnd {
+) -> PartitionEnd {
     for order in orders {
         match order {
             Order::Apply(portion) => {
-                let spent = lane.write(portion)?;
-                size.store(lane.size.changes(), Ordering::Relaxed);
+                let spent = partition.write(portion)?;
+                size.store(partition.size.changes(), Ordering::Relaxed);
                 // If the queue is full, the batch is freed here.
                 let _ = spends.try_send(spent);
             }
@@ -150,11 +150,11 @@ fn serve(
             Order::Meet(met) => drop(met.send(())),
         }
     }
-    Ok((lane.done, lane.size.changes()))
+    Ok((partition.done, partition.size.changes()))
 }
 
 /// A partition's totals, and its last batch size.
-type LaneEnd = Result<(Done, usize)>;
+type PartitionEnd = Result<(Done, usize)>;
 
 fn weight_of(operation: &Operation) -> usize {
     match operation {
@@ -165,25 +165,25 @@ fn weight_of(operation: &Operation) -> usize {
 }
 
 /// Joins all partitions. Of several errors, returns the one with the lowest LSN.
-fn join(threads: Vec<ScopedJoinHandle<'_, LaneEnd>>) -> Result<Vec<(Done, usize)>> {
-    let ends: Vec<LaneEnd> =
-        threads.into_iter().map(|lane| lane.join().expect("lanes return errors")).collect();
-    let (good, bad): (Vec<_>, Vec<_>) = ends.into_iter().partition(LaneEnd::is_ok);
-    let first = bad.into_iter().filter_map(LaneEnd::err);
+fn join(threads: Vec<ScopedJoinHandle<'_, PartitionEnd>>) -> Result<Vec<(Done, usize)>> {
+    let end = |thread: ScopedJoinHandle<'_, _>| thread.join().expect("partitions return errors");
+    let ends: Vec<PartitionEnd> = threads.into_iter().map(end).collect();
+    let (good, bad): (Vec<_>, Vec<_>) = ends.into_iter().partition(PartitionEnd::is_ok);
+    let first = bad.into_iter().filter_map(PartitionEnd::err);
     match first.min_by_key(|error| error.lsn().map_or(u64::MAX, Lsn::get)) {
         Some(error) => Err(error),
         None => Ok(good.into_iter().flatten().collect()),
     }
 }
 
-fn sum(dealt: Done, lanes: &[(Done, usize)]) -> (Done, usize) {
+fn sum(dealt: Done, partitions: &[(Done, usize)]) -> (Done, usize) {
     let add = |a: Done, b: Done| Done {
         batches: a.batches + b.batches,
         changes: a.changes + b.changes,
         writes: a.writes + b.writes,
     };
-    let done = lanes.iter().fold(dealt, |sum, (done, _)| add(sum, *done));
-    (done, lanes.first().map_or(0, |(_, size)| *size))
+    let done = partitions.iter().fold(dealt, |sum, (done, _)| add(sum, *done));
+    (done, partitions.first().map_or(0, |(_, size)| *size))
 }
 
 /// A message to a partition.
@@ -270,19 +270,20 @@ impl<'a> Deal<'a> {
     fn transaction(&mut self, transaction: Whole) -> Result<Result<(), Gone>> {
         let Whole { commit, restart, .. } = transaction;
         let applied = |mark: &Watermark| mark.applied_lsn() >= Some(commit.lsn);
-        if self.run.lanes.iter().all(applied) {
+        if self.run.partitions.iter().all(applied) {
             return Ok(Ok(()));
         }
         self.transactions += 1;
-        let lanes = count_of(&self.run.lanes);
-        let mark = Watermark { lanes, ..Watermark::new(self.run.log, Some(commit), restart) };
+        let partitions = count_of(&self.run.partitions);
+        let mark = Watermark { partitions, ..Watermark::new(self.run.log, Some(commit), restart) };
         if transaction.has_tables() {
             return self.with_tables(transaction.into_changes().collect(), mark);
         }
         for (record, change) in transaction.into_changes() {
-            let lane = usize::try_from(partition_of(&change, mark.lanes)).unwrap_or(usize::MAX);
-            let has_it = self.run.lanes.get(lane).is_some_and(applied);
-            if let Some(hand) = self.hands.get_mut(lane).filter(|_| !has_it) {
+            let partition =
+                usize::try_from(partition_of(&change, mark.partitions)).unwrap_or(usize::MAX);
+            let has_it = self.run.partitions.get(partition).is_some_and(applied);
+            if let Some(hand) = self.hands.get_mut(partition).filter(|_| !has_it) {
                 hand.weight += change.weight();
                 hand.changes.push((record, change));
             }
@@ -310,7 +311,7 @@ impl<'a> Deal<'a> {
         self.done.writes += number(writes.len());
         self.done.batches += 1;
         // In all partitions at once: each must skip this transaction later, and none may lag.
-        let watermarks = (0..mark.lanes).map(|lane| (lane, mark)).collect();
+        let watermarks = (0..mark.partitions).map(|partition| (partition, mark)).collect();
         let batch = Batch { writes, watermarks };
         self.run.tools.store.write(&batch).map_err(Error::store("write a batch"))?;
         self.last = Some(mark);
@@ -339,6 +340,6 @@ impl<'a> Deal<'a> {
     }
 }
 
-fn count_of(lanes: &[Watermark]) -> u32 {
-    u32::try_from(lanes.len()).unwrap_or(u32::MAX)
+fn count_of(partitions: &[Watermark]) -> u32 {
+    u32::try_from(partitions.len()).unwrap_or(u32::MAX)
 }

@@ -9,34 +9,34 @@ use seawall::damage::Corruption;
 use seawall::format::LogId;
 
 /// More partitions than this are a mistake or damage.
-pub(crate) const LANES_MAX: u32 = 1024;
+pub(crate) const PARTITIONS_MAX: u32 = 1024;
 
 /// The watermarks of all partitions of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Standing {
-    pub(crate) lanes: Vec<Watermark>,
+    pub(crate) partitions: Vec<Watermark>,
 }
 
 impl Standing {
     /// Reads the watermarks and checks that they are consistent.
     pub(crate) fn of(store: &dyn Store) -> Result<Self> {
-        let mut lanes = store.watermarks().map_err(Error::store("read its watermarks"))?;
+        let mut partitions = store.watermarks().map_err(Error::store("read its watermarks"))?;
         // If the number of partitions was reduced, the store still has watermarks of the others.
-        let count = lanes.first().map_or(0, |mark| mark.lanes);
-        lanes.truncate(usize::try_from(count).unwrap_or(usize::MAX));
-        let is_whole = lanes.iter().all(|mark| mark.lanes == count);
-        if !is_whole || number(&lanes) != count || count > LANES_MAX {
+        let count = partitions.first().map_or(0, |mark| mark.partitions);
+        partitions.truncate(usize::try_from(count).unwrap_or(usize::MAX));
+        let is_whole = partitions.iter().all(|mark| mark.partitions == count);
+        if !is_whole || number(&partitions) != count || count > PARTITIONS_MAX {
             let why = format!(
                 "the store declares {count} partitions, but has {} watermarks",
-                lanes.len()
+                partitions.len()
             );
             return Err(Error::Watermarks { why });
         }
-        if lanes.windows(2).any(|pair| matches!(pair, [one, next] if one.log != next.log)) {
+        if partitions.windows(2).any(|pair| matches!(pair, [one, next] if one.log != next.log)) {
             let why = "the store's partitions belong to different logs".to_owned();
             return Err(Error::Watermarks { why });
         }
-        Ok(Self { lanes })
+        Ok(Self { partitions })
     }
 
     /// Checks that the store belongs to this log: the log id must match, and the record of the last
@@ -50,7 +50,7 @@ impl Standing {
         source: &dyn Source,
         (log, adopted): (LogId, bool),
     ) -> Result<Self> {
-        let Some(first) = self.lanes.first() else { return Ok(self) };
+        let Some(first) = self.partitions.first() else { return Ok(self) };
         if let Some(store) = first.log.filter(|store| *store != log) {
             return Err(Error::OtherLog { store, log });
         }
@@ -64,7 +64,7 @@ impl Standing {
                 .to_owned();
             return Err(Error::Unproven { applied: highest, why });
         }
-        for mark in &mut self.lanes {
+        for mark in &mut self.partitions {
             // A proof for the most advanced partition covers all others.
             let is_needed = mark.applied_lsn() == highest && !adopted;
             belongs(mark, source, is_needed)?;
@@ -75,16 +75,16 @@ impl Standing {
 
     /// Returns the last commit that every partition has applied.
     pub(crate) fn lowest(&self) -> Option<Lsn> {
-        self.lanes.iter().map(Watermark::applied_lsn).min().flatten()
+        self.partitions.iter().map(Watermark::applied_lsn).min().flatten()
     }
 
     /// Returns the last commit that any partition has applied.
     pub(crate) fn highest(&self) -> Option<Lsn> {
-        self.lanes.iter().filter_map(Watermark::applied_lsn).max()
+        self.partitions.iter().filter_map(Watermark::applied_lsn).max()
     }
 
     pub(crate) fn restart(&self) -> Lsn {
-        self.lanes.iter().map(|mark| mark.restart).min().unwrap_or(Lsn::FIRST)
+        self.partitions.iter().map(|mark| mark.restart).min().unwrap_or(Lsn::FIRST)
     }
 
     /// Returns the first record that the log must keep.
@@ -129,6 +129,6 @@ fn last_from(source: &dyn Source, from: Lsn) -> Result<Option<Lsn>> {
     Ok(source.summaries(from)?.map_while(seawall::Result::ok).map(|(lsn, _)| lsn).last())
 }
 
-pub(crate) fn number(lanes: &[Watermark]) -> u32 {
-    u32::try_from(lanes.len()).unwrap_or(u32::MAX)
+pub(crate) fn number(partitions: &[Watermark]) -> u32 {
+    u32::try_from(partitions.len()).unwrap_or(u32::MAX)
 }

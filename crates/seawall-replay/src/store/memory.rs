@@ -98,7 +98,7 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    fn lanes_max(&self) -> usize {
+    fn partitions_max(&self) -> usize {
         usize::MAX
     }
 }

@@ -18,7 +18,7 @@ pub struct Watermark {
     /// The first record to read when continuing: no transaction that commits later began before it.
     pub restart: Lsn,
     /// The number of partitions.
-    pub lanes: u32,
+    pub partitions: u32,
 }
 
 /// The algorithm that assigns keys to partitions. Stored, because another algorithm would move keys
@@ -35,7 +35,7 @@ impl Watermark {
     /// Creates the watermark of a store with one partition that has applied `applied` of this log.
     #[must_use]
     pub fn new(log: LogId, applied: Option<RecordId>, restart: Lsn) -> Self {
-        Self { log: Some(log), applied, restart, lanes: 1 }
+        Self { log: Some(log), applied, restart, partitions: 1 }
     }
 
     /// Returns the LSN of the last commit.
@@ -70,7 +70,7 @@ impl Watermark {
             self.applied.unwrap_or(RecordId { lsn: Lsn::FIRST, time_us: 0, crc: 0 });
         let fields = self.applied_lsn().map_or(0, Lsn::get).to_le_bytes().into_iter();
         let fields = fields.chain(self.restart.get().to_le_bytes());
-        let fields = fields.chain(self.lanes.to_le_bytes()).chain(DEAL.to_le_bytes());
+        let fields = fields.chain(self.partitions.to_le_bytes()).chain(DEAL.to_le_bytes());
         let fields = fields.chain(self.log.map_or(0, |log| log.0).to_le_bytes());
         let fields = fields.chain(time_us.to_le_bytes()).chain(crc.to_le_bytes());
         bytes.iter_mut().zip(fields).for_each(|(byte, field)| *byte = field);
@@ -98,10 +98,10 @@ impl Watermark {
         let (log, time_us, crc) =
             if has_log { (field(24, 8)?, field(32, 8)?, field(40, 4)?) } else { (0, 0, 0) };
         let crc = u32::try_from(crc).map_err(|_| wrong())?;
-        let lanes = u32::try_from(field(16, 4)?).map_err(|_| wrong())?;
+        let partitions = u32::try_from(field(16, 4)?).map_err(|_| wrong())?;
         let restart = Lsn::new(field(8, 8)?).ok_or_else(wrong)?;
         let applied = Lsn::new(field(0, 8)?).map(|lsn| RecordId { lsn, time_us, crc });
-        Ok(Self { log: Some(LogId(log)).filter(|log| log.0 != 0), applied, restart, lanes })
+        Ok(Self { log: Some(LogId(log)).filter(|log| log.0 != 0), applied, restart, partitions })
     }
 }
 
@@ -116,7 +116,7 @@ mod tests {
     fn mark() -> Watermark {
         let applied = RecordId { lsn: lsn(1 << 40), time_us: 1 << 50, crc: 0xdead_beef };
         let new = Watermark::new(LogId(0x0123_4567_89ab_cdef), Some(applied), lsn(77));
-        Watermark { lanes: 4, ..new }
+        Watermark { partitions: 4, ..new }
     }
 
     #[test]

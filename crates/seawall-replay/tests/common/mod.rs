@@ -256,7 +256,7 @@ impl Store for DyingStore {
         self.step()
     }
 
-    fn lanes_max(&self) -> usize {
+    fn partitions_max(&self) -> usize {
         4
     }
 }

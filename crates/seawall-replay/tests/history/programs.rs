@@ -153,10 +153,10 @@ impl Kept {
     fn replay(&mut self, number: usize, log: &Written, dice: &mut Dice) -> Option<Lsn> {
         let changes_max = usize::try_from(1 + dice.below(6)).unwrap();
         let bounds = Bounds { changes_min: 1, changes_max, ..Bounds::default() };
-        let lanes = 1 + u32::try_from(dice.below(3)).unwrap();
+        let partitions = 1 + u32::try_from(dice.below(3)).unwrap();
         let count = u64::try_from(log.records.len()).unwrap();
         let until = dice.one_in(3).then(|| Lsn::new(1 + dice.below(count.max(1)))).flatten();
-        let replay = Replay::new().lanes(lanes).batches(bounds);
+        let replay = Replay::new().partitions(partitions).batches(bounds);
         let replay = until.into_iter().fold(replay, Replay::until);
         let belongs = self.belongs_to(number, log);
         let before = self.store.rows();

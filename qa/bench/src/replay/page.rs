@@ -1,6 +1,6 @@
 //! `seawall-bench replay` as a page.
 
-use super::partitions::{self, LANES};
+use super::partitions::{self, THREADS};
 use super::ways::{CEILING, READING};
 use super::workload::Keys;
 use super::{ABOUT_THEIRS, PUBLISHED, published};
@@ -23,9 +23,9 @@ pub(super) fn body(held: &[Compared]) -> String {
             body.extend(["<figure>", &of_many(contest, keys), "</figure>\n"]);
         }
     }
-    let lanes = of("lanes-many-keys").zip(of("lanes-one-key"));
-    if let Some((many, one)) = lanes {
-        body.extend(["<figure>", &of_lanes(many, one), "</figure>\n"]);
+    let partitions = of("partitions-many-keys").zip(of("partitions-one-key"));
+    if let Some((many, one)) = partitions {
+        body.extend(["<figure>", &of_partitions(many, one), "</figure>\n"]);
         for keys in [Keys::Each, Keys::One] {
             body.extend(["<p>", &page::escaped(partitions::about(keys)), "</p>\n"]);
         }
@@ -57,17 +57,18 @@ fn of_many(contest: &Contest, keys: Keys) -> String {
     bars(&names, &[("median", color)], &rows.map(group).collect::<Vec<_>>())
 }
 
-fn of_lanes(many: &Contest, one: &Contest) -> String {
+fn of_partitions(many: &Contest, one: &Contest) -> String {
     let names = Names {
         title: "Speedup by threads, for a store that waits",
         x: "threads that apply",
         y: "times as fast as one",
     };
     let points = |contest: &Contest| {
-        let rows = LANES.iter().zip(&contest.standings.rows);
-        rows.map(|((lanes, _), row)| (f64::from(*lanes), row.ratio.median)).collect()
+        let rows = THREADS.iter().zip(&contest.standings.rows);
+        rows.map(|((threads, _), row)| (f64::from(*threads), row.ratio.median)).collect()
     };
-    let most = LANES.iter().map(|(lanes, _)| (f64::from(*lanes), f64::from(*lanes))).collect();
+    let most =
+        THREADS.iter().map(|(threads, _)| (f64::from(*threads), f64::from(*threads))).collect();
     log_log(
         &names,
         &[

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 /// How many threads apply, and their names in the table.
-pub(super) const LANES: [(u32, &str); 4] =
+pub(super) const THREADS: [(u32, &str); 4] =
     [(1, "1 thread"), (2, "2 threads"), (4, "4 threads"), (8, "8 threads")];
 /// What one thread sleeps in a turn, about, in microseconds.
 const TURN: u64 = 1_000_000;
@@ -38,19 +38,19 @@ pub(super) fn count(args: &args::Replay, cost_us: u64) -> u64 {
 pub(super) fn ways<'a>(hall: &'a Hall<'_>, keys: Keys) -> Result<Ways<'a>, Failure> {
     let cost_us = hall.args.apply_cost.unwrap_or_default();
     let (cost, count) = (Duration::from_micros(cost_us), count(hall.args, cost_us));
-    let path = hall.folder.join(format!("lanes-{keys:?}"));
+    let path = hall.folder.join(format!("partitions-{keys:?}"));
     let source = Rc::new(workload::log(&path, keys, count)?);
     let one = Bounds { changes_min: 1, changes_max: 1, ..Bounds::default() };
     let bounds = if keys == Keys::One { one } else { Bounds::default() };
-    let way = |(lanes, name): (u32, &'static str)| {
-        let (source, replay) = (source.clone(), Replay::new().lanes(lanes).batches(bounds));
+    let way = |(threads, name): (u32, &'static str)| {
+        let (source, replay) = (source.clone(), Replay::new().partitions(threads).batches(bounds));
         let act = move |store: &dyn Store| {
             let waits = Waits { store, cost, clock: SystemClock::new() };
             Ok(replay.run(&*source, &waits).map(drop)?)
         };
         whole(hall, name, (count, act))
     };
-    Ok(LANES.into_iter().map(way).collect())
+    Ok(THREADS.into_iter().map(way).collect())
 }
 
 /// A store that sleeps for each write of a batch, and lets others write meanwhile.
@@ -82,7 +82,7 @@ impl Store for Waits<'_> {
         self.store.flush()
     }
 
-    fn lanes_max(&self) -> usize {
+    fn partitions_max(&self) -> usize {
         usize::MAX
     }
 }

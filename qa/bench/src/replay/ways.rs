@@ -47,7 +47,7 @@ pub(super) fn of_many<'a>(hall: &'a Hall<'_>, keys: Keys) -> Result<Ways<'a>, Fa
     let (name, count) = (format!("{keys:?}"), hall.args.count);
     let source = Rc::new(workload::log(&hall.folder.join(name), keys, count)?);
     let New { store, _folder: folder } = hall.fresh.make()?;
-    let lanes_max = store.lanes_max();
+    let partitions_max = store.partitions_max();
     let tried = Replay::new().run(&*source, &*store).map_err(|error| of_replay(hall, &error))?;
     // It takes as much memory as what follows.
     drop((store, folder));
@@ -68,7 +68,7 @@ pub(super) fn of_many<'a>(hall: &'a Hall<'_>, keys: Keys) -> Result<Ways<'a>, Fa
         whole(hall, "as large, not sorted", (count, in_batches(tried.batch_changes))),
         ours(hall, "seawall replay", (count, &source, 1)),
     ];
-    if lanes_max >= 2 {
+    if partitions_max >= 2 {
         ways.push(ours(hall, "the same, 2 threads", (count, &source, 2)));
     }
     let ceiling = move |store: &dyn Store| {
@@ -133,10 +133,10 @@ pub(super) fn whole<'a>(
 fn ours<'a>(
     hall: &'a Hall<'_>,
     name: &'static str,
-    (count, source, lanes): (u64, &Rc<OperationLog>, u32),
+    (count, source, threads): (u64, &Rc<OperationLog>, u32),
 ) -> Entry<'a, Failure> {
     let source = source.clone();
-    let replay = Replay::new().lanes(lanes);
+    let replay = Replay::new().partitions(threads);
     let act = move |store: &dyn Store| Ok(replay.run(&*source, store).map(drop)?);
     whole(hall, name, (count, act))
 }

@@ -40,7 +40,7 @@ pub(super) struct Done {
 pub(super) struct Fed {
     pub(super) writes: u64,
     pub(super) batches: u64,
-    pub(super) lanes: u32,
+    pub(super) partitions: u32,
     /// The first record that it may still need.
     pub(super) needed_from: Lsn,
 }
@@ -65,7 +65,7 @@ impl Answer {
             fed: Some(Fed {
                 writes: report.writes,
                 batches: report.batches,
-                lanes: report.lanes,
+                partitions: report.partitions,
                 needed_from: report.needed_from,
             }),
             time: report.applying,
@@ -151,7 +151,7 @@ impl Answer {
             "changes": self.changes,
             "writes": fed.map(|fed| fed.writes),
             "batches": fed.map(|fed| fed.batches),
-            "lanes": fed.map(|fed| fed.lanes),
+            "lanes": fed.map(|fed| fed.partitions),
             "seconds": done.map(|done| done.time.as_secs_f64()),
             "changes_per_s": self.rate().map(f64::round),
             "applied_lsn": done.and_then(|done| done.applied_lsn).map(Lsn::get),
@@ -166,8 +166,9 @@ impl Fed {
             1 => "1 batch".to_owned(),
             many => format!("{} batches", number(many)),
         };
-        let (writes, lanes) = (count(self.writes, "write"), count(self.lanes.into(), "lane"));
-        format!(", as {writes} in {batches}, {lanes}")
+        let (writes, partitions) =
+            (count(self.writes, "write"), count(self.partitions.into(), "partition"));
+        format!(", as {writes} in {batches}, {partitions}")
     }
 
     fn says_needed(&self, log: &Path) -> String {

@@ -30,7 +30,7 @@ impl Job<'_> {
     /// The replay of what is new to its target.
     pub(super) fn replay(&self) -> Replay {
         let from = self.args.from.and_then(Lsn::new);
-        let replay = Replay::new().lanes(self.args.threads).batches(self.bounds());
+        let replay = Replay::new().partitions(self.args.threads).batches(self.bounds());
         let replay = from.into_iter().fold(replay, Replay::from);
         let replay = if self.args.adopt { replay.adopt() } else { replay };
         self.until.into_iter().fold(replay, Replay::until)

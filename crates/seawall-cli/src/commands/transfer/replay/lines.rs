@@ -95,7 +95,7 @@ fn transactions<'a>(
     // could be another one.
     let mark = before.map(|lsn| {
         let applied = Some(RecordId { lsn, time_us: 0, crc: 0 });
-        Watermark { log: None, applied, restart: oldest, lanes: 1 }
+        Watermark { log: None, applied, restart: oldest, partitions: 1 }
     });
     replay.from(oldest).adopt().transactions(source, mark).map_err(fail)
 }

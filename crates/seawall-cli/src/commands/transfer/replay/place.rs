@@ -60,7 +60,7 @@ pub(super) fn read(first: &str) -> Result<Option<Watermark>, String> {
         _ => return Err("`log`, `time` and `crc` belong together".to_owned()),
     };
     let applied = Some(RecordId { lsn, time_us, crc });
-    Ok(Some(Watermark { log, applied, restart, lanes: 1 }))
+    Ok(Some(Watermark { log, applied, restart, partitions: 1 }))
 }
 
 fn log_id(text: &str) -> Result<LogId, String> {

@@ -42,7 +42,7 @@ pub(super) fn run(job: &mut Job<'_>, command: &str) -> Result<Answer, Failure> {
         size: BatchSize::new(job.bounds()),
         batch: Batch::default(),
         reached: began,
-        fed: Fed { writes: 0, batches: 0, lanes: 1, needed_from: plan.from },
+        fed: Fed { writes: 0, batches: 0, partitions: 1, needed_from: plan.from },
     };
     if began != mark {
         // It was vouched for: the program keeps what proves it from now on.
