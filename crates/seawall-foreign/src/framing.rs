@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_what_stands_between_newlines_however_they_arrive() {
+    fn lines_are_split_at_newlines_for_any_chunking() {
         for piece in 1..=12 {
             let found = cut(Framing::Lines, b"one\n\n\xff\0\ntail", piece).unwrap();
             assert_eq!(found, some(&[b"one", b"", b"\xff\0", b"tail"]), "{piece}");
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_no_log_can_hold_is_passed_over() {
+    fn line_larger_than_any_record_is_skipped() {
         for piece in [1, 2, 3, 7, 64] {
             let stream = b"a\n123456789\nb\n12345678\nxxxxxxxxxxxxxxxxxxx";
             let found = cut(Framing::Lines, stream, piece).unwrap();
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn counted_records_hold_any_bytes() {
+    fn length_prefixed_records_hold_any_bytes() {
         let stream = [&[3, 0, 0, 0][..], b"a\nb", &[0; 4], &[1, 0, 0, 0, 0xff]].concat();
         for piece in 1..=stream.len() {
             let found = cut(Framing::Len32, &stream, piece).unwrap();
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counted_stream_that_ends_early_or_lies_says_where() {
+    fn error_in_a_length_prefixed_stream_has_its_offset() {
         let broken = cut(Framing::Len32, &[1, 0, 0, 0, 7, 2, 0, 0, 0, 7], 3).unwrap_err();
         assert_eq!(broken.at, 5);
         let broken = cut(Framing::Len32, &[0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff], 8).unwrap_err();
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn raw_is_one_record() {
+    fn raw_input_is_one_record() {
         assert_eq!(cut(Framing::Raw, b"a\nb\n", 2).unwrap(), some(&[b"a\nb\n"]));
         assert_eq!(cut(Framing::Raw, b"", 2).unwrap(), []);
         assert_eq!(cut(Framing::Raw, b"123456789012", 5).unwrap(), [None]);

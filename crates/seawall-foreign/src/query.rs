@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_holds_for_the_records_that_it_says_and_no_others() {
+    fn condition_selects_exactly_the_matching_records() {
         let record =
             r#"{"order":{"id":7,"items":["a",{"n":2}]},"who":"Zo\u00eb","x=y":1,"z":null}"#;
         for condition in [
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_column() {
+    fn syntax_error_names_its_column() {
         for (text, column) in [
             ("", 1),
             ("a", 2),

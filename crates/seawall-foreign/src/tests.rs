@@ -172,7 +172,7 @@ fn draw(format: &Format, random: &mut Random) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn every_entry_comes_back_in_whatever_pieces_the_stream_comes() {
+fn every_entry_is_read_back_for_any_chunking() {
     for format in &FORMATS {
         for seed in 0..cases() {
             let random = &mut Random::new(seed);
@@ -185,7 +185,7 @@ fn every_entry_comes_back_in_whatever_pieces_the_stream_comes() {
 }
 
 #[test]
-fn every_flipped_bit_is_damage_of_the_entry_it_is_in() {
+fn every_flipped_bit_damages_only_its_entry() {
     for format in checked() {
         for seed in 0..20 {
             let random = &mut Random::new(seed);
@@ -208,7 +208,7 @@ fn every_flipped_bit_is_damage_of_the_entry_it_is_in() {
 }
 
 #[test]
-fn a_torn_end_is_damage_of_the_last_entry_and_of_no_other() {
+fn torn_end_damages_only_the_last_entry() {
     for format in &FORMATS {
         for seed in 0..50 {
             let random = &mut Random::new(seed);
@@ -276,7 +276,7 @@ fn is_prefix(found: &[Vec<u8>], written: &[Vec<u8>], gap: bool) -> bool {
 }
 
 #[test]
-fn nothing_is_invented_whatever_becomes_of_a_log_with_checksums() {
+fn damaged_log_with_checksums_never_yields_a_wrong_entry() {
     for format in checked() {
         for seed in 0..cases() {
             let random = &mut Random::new(seed);
@@ -307,7 +307,7 @@ fn trim(mut bytes: &[u8]) -> &[u8] {
 /// JSON has no checksums, so a changed digit is accepted. Every returned entry must still be in the
 /// stream, be valid, and precede the reported damage.
 #[test]
-fn nothing_is_read_out_of_damaged_json_that_does_not_stand_there() {
+fn damaged_json_never_yields_a_value_that_is_not_in_the_text() {
     let format = &FORMATS[3];
     for seed in 0..cases() {
         let random = &mut Random::new(seed);
@@ -330,7 +330,7 @@ fn nothing_is_read_out_of_damaged_json_that_does_not_stand_there() {
 }
 
 #[test]
-fn random_bytes_are_no_log() {
+fn random_bytes_are_not_a_log() {
     for format in &FORMATS {
         for seed in 0..cases() {
             let random = &mut Random::new(seed);
@@ -375,7 +375,7 @@ fn endless(format: &Format, start: &[u8], then: u8) -> &'static str {
 }
 
 #[test]
-fn an_absurd_length_is_neither_believed_nor_allocated() {
+fn absurd_length_is_refused_without_allocating() {
     let [binary, text, pairs, values] = &FORMATS;
     let too_long = u64::try_from(ENTRY_MAX + 1).unwrap();
     for length in [u64::MAX, u64::MAX - 11, 1 << 63, 1 << 32, too_long] {
@@ -400,7 +400,7 @@ fn an_absurd_length_is_neither_believed_nor_allocated() {
 }
 
 #[test]
-fn a_length_past_the_end_of_the_file_is_a_torn_end() {
+fn length_past_the_end_of_the_file_is_a_torn_end() {
     for (format, start) in [
         (&FORMATS[0], &[0, 0, 0, 3, 0, 0, 0, 0, b'a'][..]),
         (&FORMATS[1], b"60000000 a"),
@@ -420,7 +420,7 @@ fn rotate(format: &Format, old: &[&[u8]], new: &[&[u8]]) -> Found {
 }
 
 #[test]
-fn what_is_left_of_a_longer_cwal_log_behind_a_shorter_one_is_damage_at_the_seam() {
+fn rest_of_an_overwritten_longer_cwal_log_is_damage_at_the_seam() {
     for (format, seam) in [(&FORMATS[0], 12 + 3), (&FORMATS[1], "3 new 000000000\n".len())] {
         let found = rotate(format, &[b"old and longer", b"older"], &[b"new"]);
         assert_eq!(found.entries, [b"new"]);
@@ -433,7 +433,7 @@ fn what_is_left_of_a_longer_cwal_log_behind_a_shorter_one_is_damage_at_the_seam(
 /// The format has no end marker and no sequence numbers, so old entries cannot be told from new
 /// ones. `Seawall` does not have this problem; see `cwal_lessons.rs`.
 #[test]
-fn old_cwal_entries_that_line_up_behind_a_shorter_log_cannot_be_told_from_new_ones() {
+fn aligned_old_cwal_entries_are_indistinguishable_from_new_ones() {
     let found = rotate(&FORMATS[0], &[b"old", b"older"], &[b"new"]);
     assert_eq!(
         found,
@@ -442,7 +442,7 @@ fn old_cwal_entries_that_line_up_behind_a_shorter_log_cannot_be_told_from_new_on
 }
 
 #[test]
-fn zeros_at_the_end_of_a_cwal_log_are_told_of() {
+fn zeros_at_the_end_of_a_cwal_log_are_reported() {
     let format = &FORMATS[0];
     let log = write(format, &[b"first".to_vec()]).0;
     let with_zeros = |zeros: usize| read(format, &[log.clone(), vec![0; zeros]].concat(), 1);
@@ -458,7 +458,7 @@ fn zeros_at_the_end_of_a_cwal_log_are_told_of() {
 }
 
 #[test]
-fn a_zeroed_sector_within_a_cwal_log_is_no_run_of_empty_entries() {
+fn zeroed_sector_in_a_cwal_log_is_damage_not_empty_entries() {
     let format = &FORMATS[0];
     let entries = vec![vec![b'a'; 500], vec![b'b'; 2000], b"c".to_vec()];
     let mut bytes = write(format, &entries).0;
@@ -474,13 +474,13 @@ fn a_zeroed_sector_within_a_cwal_log_is_no_run_of_empty_entries() {
 }
 
 #[test]
-fn a_number_cut_at_the_end_of_a_json_stream_cannot_be_told() {
+fn truncated_number_at_the_end_of_a_json_stream_is_undetectable() {
     let found = read(&FORMATS[3], b"[1]\n12345"[..7].as_ref(), 1);
     assert_eq!((found.entries, found.damage), (vec![b"[1]".to_vec(), b"123".to_vec()], None));
 }
 
 #[test]
-fn json_values_need_no_white_space_between_them() {
+fn json_values_need_no_separator() {
     let found = read(&FORMATS[3], b" {\"a\":\"}\"}[1]\"x\\\"\"\"y\"1 2\ttrue[null]\r\n", 1);
     let expected = ["{\"a\":\"}\"}", "[1]", "\"x\\\"\"", "\"y\"", "1", "2", "true", "[null]"];
     assert_eq!(found.entries, expected.map(|text| text.as_bytes().to_vec()));
@@ -489,7 +489,7 @@ fn json_values_need_no_white_space_between_them() {
 
 /// The failures that the paper injects by hand, with its results.
 #[test]
-fn the_failures_of_the_paper_are_found_where_its_formats_can_tell() {
+fn failures_of_the_paper_are_detected_where_its_formats_allow() {
     let log = r#"{"id":1,"objects":[{"a":2}]} {"id":3,"objects":[]}"#;
     let entries = |text: &str| {
         let found = read(&FORMATS[3], text.as_bytes(), 1);
@@ -515,7 +515,7 @@ fn the_failures_of_the_paper_are_found_where_its_formats_can_tell() {
 }
 
 #[test]
-fn a_checksum_is_read_in_the_ways_that_a_serializer_may_write_it() {
+fn checksum_is_read_in_every_serialized_form() {
     // The record of the paper's first figure.
     let record = b"\x82\xa7compact\xc3\xa6schema\x00";
     let number = rmp_serde::to_vec(&crc32(record)).unwrap();
@@ -529,7 +529,7 @@ fn a_checksum_is_read_in_the_ways_that_a_serializer_may_write_it() {
 }
 
 #[test]
-fn the_checksum_is_that_of_zip() {
+fn checksum_is_the_crc32_of_zip() {
     assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
     assert_eq!(crc32(b""), 0);
 }

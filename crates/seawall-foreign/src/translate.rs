@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn json_comes_back_as_the_same_value() {
+    fn json_survives_translation_to_message_pack_and_back() {
         for text in [
             "null",
             "18446744073709551615",
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_would_be_rounded_is_refused() {
+    fn number_that_would_be_rounded_is_refused() {
         for text in [
             "18446744073709551616",
             "-9223372036854775809",
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn message_pack_that_json_cannot_say_is_refused() {
+    fn message_pack_without_a_json_form_is_refused() {
         let cases: [(&str, &[u8]); 8] = [
             ("not a number", &[0xcb, 0x7f, 0xf8, 0, 0, 0, 0, 0, 0]),
             ("an extension", &[0xd4, 1, 2]),
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_come_back_through_json_and_through_message_pack() {
+    fn bytes_survive_translation_through_json_and_message_pack() {
         for bytes in [&b""[..], b"text", b"\xff\xfe", b"{\"a\":1}", b"\x00\n\"", &[0xc3; 9_000]] {
             for through in [CodecId::Json, CodecId::MessagePack, CodecId::Raw] {
                 let there = translate(bytes, CodecId::Raw, through).unwrap();
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_bytes_is_not_made_into_bytes() {
+    fn value_that_is_not_bytes_is_not_converted_to_raw() {
         for text in ["1", "{}", "null", "[\"a\"]", r#"{"base64":"Zg=="}"#, r#"{"base64":"?"}"#] {
             translate(text.as_bytes(), CodecId::Json, CodecId::Raw).expect_err(text);
         }
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_comes_back_as_it_was_and_what_is_none_is_refused_quietly() {
+    fn accepted_values_translate_back_to_themselves() {
         use seawall::format::CodecId::{Json, MessagePack, Raw};
         for seed in 0..10_000 {
             let dice = &mut Dice::new(seed);

@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_comes_back_as_it_was() {
+    fn value_is_parsed_and_written_unchanged() {
         for text in [
             r#"{"z":1,"a":[null,true,-7,"x\ny"],"m":{"e":1.25}}"#,
             "18446744073709551615",
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_refused() {
+    fn invalid_json_is_refused() {
         for text in [
             "",
             " ",
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn only_white_space_between_the_parts_is_lost() {
+    fn minifying_removes_only_insignificant_whitespace() {
         for (text, expected) in [
             (
                 " { \"z\" : [ 1 , -0.10 , 1E+400 ] ,\r\t\"a b\": \" \\\" : \" } ",
@@ -376,13 +376,13 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_comes_twice_is_named() {
+    fn duplicate_name_is_reported() {
         let why = to_message_pack(br#"{"a":1,"a":2}"#).unwrap_err();
         assert!(why.starts_with("the name \"a\" comes twice"), "{why}");
     }
 
     #[test]
-    fn message_pack_that_json_has_no_words_for_is_shown_all_the_same() {
+    fn message_pack_without_a_json_form_can_still_be_shown() {
         // A map with the key 7 and bytes as its value.
         let payload = [0x81, 7, 0xc4, 2, 0xff, 0xfe];
         let shown = from_message_pack(&payload).unwrap().to_string();
@@ -392,14 +392,14 @@ mod tests {
     }
 
     #[test]
-    fn bytes_behind_the_value_are_not_passed_over() {
+    fn incomplete_or_trailing_message_pack_is_refused() {
         from_message_pack(&[1, 2]).unwrap_err();
         from_message_pack(&[]).unwrap_err();
         from_message_pack(&[0xc1]).unwrap_err();
     }
 
     #[test]
-    fn base64_is_that_of_the_standard() {
+    fn base64_follows_rfc_4648() {
         let pairs =
             [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")];
         for (plain, coded) in pairs {

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_with_every_usual_unit() {
+    fn sizes_are_parsed_with_all_common_units() {
         for (text, size) in [("0", 0), ("65536", 65_536), ("64K", 65_536), ("64KiB", 65_536)] {
             assert_eq!(parse_size(text), Ok(size), "{text}");
         }
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_end_at_column_80_and_begin_below_each_other() {
+    fn text_is_wrapped_at_80_columns_and_aligned() {
         let text = "word ".repeat(40);
         let lines = format!("{:10}{}", "start", folded(text.trim_end(), 10));
         assert_eq!(lines.lines().map(str::len).collect::<Vec<_>>(), [79, 79, 69]);

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_those_of_proc() {
+    fn load_figures_are_parsed_from_proc() {
         let ticks = Ticks::read(MACHINE, &process(11, 4)).unwrap();
         let (own, threads) = ([11, 4], None);
         assert_eq!(ticks, Ticks { all: 1000, programs: 120, kernel: 30, own, threads });
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn own_work_and_that_of_the_kernels_threads_is_not_that_of_others() {
+    fn own_and_kernel_threads_do_not_count_as_load() {
         let begin = Ticks { all: 1000, ..Ticks::default() };
         let share = |programs, kernel, threads| {
             let own = [40, 20];
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_machine_is_named_and_so_is_one_that_does_not_tell() {
+    fn busy_machine_or_unknown_load_is_reported() {
         let said = |share| Others::of(share).says().unwrap_or_default();
         assert_eq!((said(Some(0.0)), said(Some(0.049))), (String::new(), String::new()));
         assert_eq!(said(Some(0.372)), "other programs used 37 % of the processors");
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_works_is_not_beside_itself() {
+    fn share_of_other_programs_is_between_0_and_1() {
         // The share is at most 1, whatever other programs do.
         let watch = Watch::start();
         let share = watch.others().share();

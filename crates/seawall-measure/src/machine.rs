@@ -133,7 +133,7 @@ mod tests {
     use seawall_io::{PosixStorage, Storage};
 
     #[test]
-    fn nothing_is_ranked_beside_others_or_without_priority() {
+    fn nothing_is_ranked_under_load_or_without_priority() {
         let of = |is_real_time, share| Conditions { is_real_time, others: Others::of(share) };
         assert!(of(true, Some(0.01)).are_good() && of(true, Some(0.01)).says().is_empty());
         let busy = of(true, Some(0.5));
@@ -144,14 +144,14 @@ mod tests {
     }
 
     #[test]
-    fn the_system_tells_of_this_process() {
+    fn peak_memory_of_this_process_is_known() {
         let Some(before) = peak_memory() else { return };
         let block = std::hint::black_box(vec![1_u8; 64 << 20]);
         let after = peak_memory().unwrap();
         assert!(after >= before && after > 64 << 20, "{before} and {after}, with {}", block.len());
     }
     #[test]
-    fn what_was_forgotten_is_fetched_again_and_is_the_same() {
+    fn data_evicted_from_the_page_cache_is_read_back_unchanged() {
         let scratch = Scratch::new(&std::env::temp_dir(), "seawall-forgotten").unwrap();
         let storage = PosixStorage::open(scratch.path()).unwrap();
         let bytes = vec![7; 1 << 20];

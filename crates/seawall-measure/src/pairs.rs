@@ -295,7 +295,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rounds_fill_their_time_with_enough_pairs() {
+    fn rounds_fill_the_time_with_enough_pairs() {
         for (seconds, slice_ms, pairs) in
             [(3.0, 150, 10), (6.0, 150, 20), (1.2, 100, 6), (0.1, 50, 6)]
         {

@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_thread_acts_under_its_number_and_is_counted() {
+    fn every_thread_gets_its_number_and_is_counted() {
         use std::sync::atomic::{AtomicUsize, Ordering};
         let done = [const { AtomicUsize::new(0) }; 3];
         let slice = by_threads((3, Duration::from_millis(20)), &|number| {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_that_is_over_at_once_has_a_time_of_each() {
+    fn slice_without_time_still_measures_each_thread_once() {
         for threads in [1, 3] {
             let slice = by_threads((threads, Duration::ZERO), &|_| Ok::<_, ()>(())).unwrap();
             assert_eq!(slice.times.len(), threads);
@@ -204,13 +204,13 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_any_thread_is_told() {
+    fn error_of_any_thread_is_returned() {
         let fail = |number| if number == 1 { Err(number) } else { Ok(()) };
         assert_eq!(by_threads((2, Duration::from_millis(1)), &fail).unwrap_err(), 1);
     }
 
     #[test]
-    fn every_task_goes_on_until_the_time_is_over() {
+    fn every_task_runs_until_the_time_is_over() {
         use std::cell::Cell;
         use std::future::ready;
         let begun = Cell::new(0);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_that_among_the_sorted_times() {
+    fn percentile_is_taken_from_the_sorted_times() {
         let mut times: Vec<u32> = (1..=101).rev().map(|n| n * 1000).collect();
         assert_eq!((per_mille(&mut times, 500), per_mille(&mut times, 990)), (51.0, 100.0));
         assert!(per_mille(&mut [], 500).abs() < f64::EPSILON);

@@ -145,7 +145,7 @@ mod tests {
     const SLICE: Duration = Duration::from_millis(150);
 
     #[test]
-    fn a_tour_comes_to_all_parts_of_the_machine_and_to_no_more_than_there_is_time_for() {
+    fn tour_visits_every_processor_that_there_is_time_for() {
         for (here, time, expected) in [
             (0..0, SLICE, vec![]),
             (3..4, SLICE, vec![]),
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tour_goes_on_in_time_and_leaves_the_thread_free_to_run_anywhere() {
+    fn tour_moves_on_in_time_and_resets_the_affinity() {
         let before = processors();
         let mut tour = Tour::new(Duration::ZERO, SLICE);
         let mut left = vec![];

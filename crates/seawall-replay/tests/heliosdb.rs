@@ -73,7 +73,7 @@ fn batched_replay_of_a_large_data_set_is_correct() {
 }
 
 #[test]
-fn a_crash_during_group_commit_keeps_what_was_acknowledged() {
+fn crash_during_group_commit_keeps_acknowledged_records() {
     for seed in 0..40 {
         let mut dice = Dice::new(seed);
         let disk = MemStorage::new();
@@ -193,7 +193,7 @@ fn error_leaves_log_and_store_usable() {
 }
 
 #[test]
-fn small_log_is_replayed_too() {
+fn failing_change_stops_the_replay_before_its_record() {
     let (log, reader) = open_log();
     let mut operations: Vec<Operation> =
         (0..1000).map(|n| Change::put("", format!("{n}"), "").into()).collect();

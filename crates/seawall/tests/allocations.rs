@@ -163,7 +163,7 @@ fn allocations<T: ?Sized, C: Codec<T>>(way: Way, records: &[&T]) -> u64 {
 }
 
 #[test]
-fn no_append_allocates_once_its_buffers_have_grown() {
+fn append_does_not_allocate_once_buffers_have_grown() {
     IS_COUNTED.set(true);
     let typed: Vec<Record> = (0..100).map(record).collect();
     let typed: Vec<&Record> = typed.iter().collect();

@@ -73,7 +73,7 @@ type CallBack = fn(&Bytes) -> Result<(), Error>;
 type Answers = Arc<Mutex<Vec<(&'static str, String)>>>;
 
 #[test]
-fn hook_that_calls_the_log_back_is_refused_and_hangs_nowhere() {
+fn hook_that_calls_the_log_is_refused_without_a_deadlock() {
     const CALLS: [(&str, CallBack); 9] = [
         ("append", |log| log.append(b"x").map(drop)),
         ("append_batch", |log| log.append_batch([b"x".as_slice()]).map(drop)),
@@ -120,7 +120,7 @@ fn hook_that_calls_the_log_back_is_refused_and_hangs_nowhere() {
 
 /// While a hook takes its time, others append.
 #[test]
-fn hook_that_waits_for_another_thread_of_the_log_holds_nobody_up() {
+fn hook_that_waits_for_another_thread_does_not_block_the_log() {
     within(PATIENCE, || {
         let (ask, asked) = mpsc::channel::<()>();
         let (done, is_done) = mpsc::channel::<()>();
@@ -228,7 +228,7 @@ fn poll(ticket: &mut Ticket, waker: &Waker) -> Poll<Result<Lsn, Error>> {
 
 /// Two tickets are polled while the device is held: the first with a waker that panics.
 #[test]
-fn waker_that_panics_takes_no_other_task_with_it() {
+fn panicking_waker_does_not_affect_other_tasks() {
     within(PATIENCE, || {
         let (gated, gate) = Gated::new(MemStorage::new());
         let log: Bytes = options().open_in(Arc::new(gated)).unwrap();
@@ -257,7 +257,7 @@ fn waker_that_panics_takes_no_other_task_with_it() {
 
 /// The device is gone for good: everybody is told, also behind a waker that panics.
 #[test]
-fn waker_that_panics_when_the_log_is_poisoned_keeps_nobody_waiting() {
+fn panicking_waker_of_a_poisoned_log_leaves_no_waiter() {
     within(PATIENCE, || {
         let device = MemStorage::new();
         let log: Bytes = options().open_in(Arc::new(device.clone())).unwrap();
@@ -302,7 +302,7 @@ mod nosy {
 }
 
 #[test]
-fn waker_that_calls_the_log_when_it_is_dropped_hangs_nowhere() {
+fn waker_that_calls_the_log_in_drop_does_not_deadlock() {
     within(PATIENCE, || {
         let shared: Arc<OnceLock<Arc<Bytes>>> = Arc::default();
         let (gated, gate) = Gated::new(MemStorage::new());
@@ -358,7 +358,7 @@ impl Watch for Trap {
 
 /// Storage may be the user's, too. While it panics under a checkpoint, another thread waits.
 #[test]
-fn device_that_panics_poisons_the_log_and_releases_everybody() {
+fn panicking_device_poisons_the_log_and_releases_all_waiters() {
     within(PATIENCE, || {
         let (trapped, trap) = Watched::by(Trap::default(), MemStorage::new());
         let (gated, gate) = Gated::before(Call::Write, trapped);
@@ -390,7 +390,7 @@ fn device_that_panics_poisons_the_log_and_releases_everybody() {
 
 /// The flusher and a thread that closes the log meet the same device.
 #[test]
-fn device_that_panics_in_the_background_or_in_a_close_releases_everybody() {
+fn device_panic_in_background_or_close_releases_all_waiters() {
     within(PATIENCE, || {
         let (trapped, trap) = Watched::by(Trap::default(), MemStorage::new());
         let log: Bytes = options().open_in(Arc::new(trapped)).unwrap();
@@ -415,7 +415,7 @@ fn device_that_panics_in_the_background_or_in_a_close_releases_everybody() {
 /// The file for the next segment is made by a thread of its own. Where that panics, the log makes
 /// the file when it is needed, and closes as ever.
 #[test]
-fn device_that_panics_under_the_preparer_costs_no_record() {
+fn device_panic_during_preallocation_loses_no_record() {
     within(PATIENCE, || {
         let (trapped, trap) = Watched::by(Trap::default(), MemStorage::new());
         let log: Log<[u8], Raw> =

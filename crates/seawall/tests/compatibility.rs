@@ -48,7 +48,7 @@ fn cases() -> Vec<(String, Files, Expected)> {
 }
 
 #[test]
-fn every_golden_file_is_read_judged_and_opened_as_it_was_when_it_was_made() {
+fn every_golden_file_gives_its_recorded_results() {
     for (name, files, expected) in cases() {
         let seen = observe(&files);
         // What the case is, and what another reader says of it, nobody here has to say.
@@ -59,7 +59,7 @@ fn every_golden_file_is_read_judged_and_opened_as_it_was_when_it_was_made() {
 }
 
 #[test]
-fn the_second_reader_says_the_same_of_every_golden_file() {
+fn second_reader_agrees_on_every_golden_file() {
     if !second::is_there() {
         let _ = writeln!(io::stderr(), "SKIPPED: no python3 of 3.8 or later is installed");
         return;
@@ -74,7 +74,7 @@ fn the_second_reader_says_the_same_of_every_golden_file() {
 }
 
 #[test]
-fn typed_records_come_back_field_by_field() {
+fn typed_records_are_read_back_field_by_field() {
     typed::<Json>("json");
     typed::<MessagePack>("msgpack");
     typed::<Positional>("positional");
@@ -92,7 +92,7 @@ fn typed<C: Codec<Event, Item = Event>>(name: &str) {
 
 /// The text form of a golden file says all of it.
 #[test]
-fn a_golden_file_that_is_written_anew_is_the_same() {
+fn rewritten_golden_file_is_identical() {
     for (name, files, _) in cases() {
         let folder = std::env::temp_dir();
         let again = format!("seawall-golden-again-{}-{name}", std::process::id());

@@ -66,7 +66,7 @@ fn copied_from(source: &Arc<dyn Storage>) -> Result<MemStorage, Error> {
 }
 
 #[test]
-fn copies_beside_a_writer_that_rolls_marks_and_prunes_are_sound() {
+fn copies_taken_during_rotation_marks_and_pruning_are_sound() {
     let storage = MemStorage::new();
     let log = open(&storage, 1);
     let (acknowledged, done) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -96,7 +96,7 @@ fn copies_beside_a_writer_that_rolls_marks_and_prunes_are_sound() {
 }
 
 #[test]
-fn a_copy_goes_on_as_a_log_of_its_own() {
+fn copy_can_be_opened_and_appended_to() {
     let storage = MemStorage::new();
     let log = open(&storage, 1);
     for number in 1..=300 {
@@ -114,7 +114,7 @@ fn a_copy_goes_on_as_a_log_of_its_own() {
 }
 
 #[test]
-fn a_damaged_log_is_not_copied() {
+fn damaged_log_is_not_copied() {
     let storage = MemStorage::new();
     let log = open(&storage, 1);
     for number in 1..=300 {
@@ -129,7 +129,7 @@ fn a_damaged_log_is_not_copied() {
 }
 
 #[test]
-fn a_copy_holds_nothing_that_is_not_durable() {
+fn copy_contains_only_durable_records() {
     within(60, || {
         let device = MemStorage::new();
         let (gated, gate) = Gated::new(device.clone());
@@ -150,7 +150,7 @@ fn a_copy_holds_nothing_that_is_not_durable() {
 /// The image: `live` is lowered to 20, and a mark of the newest segment still confirms 100: the
 /// cut waits for its new segment's barrier. What the copy confirms it must hold.
 #[test]
-fn a_copy_while_a_cut_is_under_way_holds_what_is_kept() {
+fn copy_during_a_truncation_has_the_kept_records() {
     within(60, || {
         let device = MemStorage::new();
         let (gated, gate) = Gated::new(device.clone());
@@ -177,7 +177,7 @@ fn a_copy_while_a_cut_is_under_way_holds_what_is_kept() {
 /// The same where the records were carried into the newest segment, whose header says so: then
 /// there is no copy before the cut is done.
 #[test]
-fn a_cut_of_what_was_carried_is_not_copied_halfway() {
+fn truncation_of_carried_records_is_not_copied_halfway() {
     within(60, || {
         let device = MemStorage::new();
         let log = open(&device, 1);
@@ -204,7 +204,7 @@ fn a_cut_of_what_was_carried_is_not_copied_halfway() {
 /// Found by simulation. The image: a cut was made in the midst of a batch, long ago, and one
 /// further down in the same batch is under way: the bytes behind it are of both.
 #[test]
-fn a_cut_in_the_midst_of_a_batch_is_not_copied_halfway() {
+fn truncation_inside_a_batch_is_not_copied_halfway() {
     within(60, || {
         let device = MemStorage::new();
         let (gated, gate) = Gated::new(device.clone());
@@ -228,7 +228,7 @@ fn a_cut_in_the_midst_of_a_batch_is_not_copied_halfway() {
 /// The image: a cut has sealed an old segment anew, which now names another successor than the one
 /// that the copy has; what it gives up is still there.
 #[test]
-fn a_copy_is_sound_if_a_cut_seals_an_old_segment_at_any_step_of_it() {
+fn copy_is_sound_if_a_truncation_seals_an_old_segment_at_any_step() {
     for look in 0.. {
         let device = MemStorage::new();
         let (gated, gate) = Gated::new(device.clone());
@@ -292,7 +292,7 @@ const BESIDE: [fn(&TestLog); 4] = [
 
 /// The writer does something just before each look that the copy takes at the log.
 #[test]
-fn a_copy_is_sound_whatever_the_writer_does_at_any_step_of_it() {
+fn copy_is_sound_whatever_the_writer_does_at_any_step() {
     for (which, beside) in BESIDE.into_iter().enumerate() {
         for look in 0.. {
             let storage = MemStorage::new();
@@ -321,7 +321,7 @@ fn a_copy_is_sound_whatever_the_writer_does_at_any_step_of_it() {
 /// The image: from some record on nothing can be done to `live`, and a mark in the newest segment
 /// confirms more than it says.
 #[test]
-fn a_copy_beside_a_writer_that_cannot_write_live_is_sound() {
+fn copy_is_sound_if_the_writer_cannot_write_live() {
     for (said, records) in [(1, 2), (1, 3), (2, 9), (40, 60), (100, 300)] {
         let storage = MemStorage::new();
         let mute = Mute::new(storage.clone());

@@ -60,7 +60,7 @@ fn each_crash(acts: &[Act], kind: Kind, mut visit: impl FnMut(&Life, &MemStorage
 }
 
 #[test]
-fn whatever_was_acknowledged_survives_a_crash_at_every_step() {
+fn acknowledged_records_survive_a_crash_at_every_step() {
     let mut tally = Tally::default();
     for kind in KINDS {
         for acts in WORKLOADS {
@@ -113,28 +113,28 @@ fn crash_again(from: (&Life, &MemStorage), acts: (&[Act], Level), what: &str) ->
 }
 
 #[test]
-fn what_a_recovery_showed_survives_a_second_crash_at_level_synced() {
+fn recovered_records_survive_a_second_crash_at_level_synced() {
     second_crashes((Level::Synced, Layout::Binary), 24);
 }
 
 #[test]
-fn what_a_recovery_showed_survives_a_second_crash_at_level_confirmed() {
+fn recovered_records_survive_a_second_crash_at_level_confirmed() {
     second_crashes((Level::Confirmed, Layout::Binary), 24);
 }
 
 #[test]
-fn what_a_recovery_of_a_readable_log_showed_survives_a_second_crash() {
+fn recovered_records_of_a_readable_log_survive_a_second_crash() {
     second_crashes((Level::Synced, Layout::Text), 60);
     second_crashes((Level::Confirmed, Layout::Text), 60);
 }
 
 #[test]
-fn a_failed_sync_loses_nothing_acknowledged() {
+fn failed_sync_loses_no_acknowledged_record() {
     failed_syncs(Level::Synced);
 }
 
 #[test]
-fn a_failed_sync_loses_nothing_confirmed() {
+fn failed_sync_loses_no_confirmed_record() {
     failed_syncs(Level::Confirmed);
 }
 
@@ -174,7 +174,7 @@ fn failed_syncs(level: Level) {
 /// The image: no new segment can be made, and the process dies. The next one finds in the page
 /// cache what the disk never had, and must not go on behind it.
 #[test]
-fn what_a_device_that_fails_for_good_left_in_the_page_cache_is_not_believed() {
+fn page_cache_of_a_device_that_fails_for_good_is_not_trusted() {
     let (mut tally, mut sample) = (Tally::default(), Sample::one_in(6));
     for (kind, acts) in KINDS.into_iter().flat_map(|kind| WORKLOADS.map(|acts| (kind, acts))) {
         let (level, layout) = kind;
@@ -221,7 +221,7 @@ fn fail_sync(device: &MemStorage, nth: u64, keep: u8) {
 /// the disk, the page cache shows it sound; the next process fails in its first write, and garbles
 /// that.
 #[test]
-fn two_garbled_writes_of_the_manifest_leave_one_slot() {
+fn two_garbled_manifest_writes_leave_one_valid_slot() {
     let acts: &[Act] = &[Append(100), Reopen, Append(120)];
     let of_manifest = |life: &Life| {
         life.error.as_ref().is_some_and(|error| error.to_string().contains("manifest"))
@@ -246,7 +246,7 @@ fn two_garbled_writes_of_the_manifest_leave_one_slot() {
 }
 
 #[test]
-fn a_confirmed_record_is_never_hidden_by_one_run_of_damage_or_one_lost_file() {
+fn one_damaged_run_or_lost_file_never_hides_a_confirmed_record() {
     let mut faults = 0;
     for (layout, acts) in LAYOUTS.into_iter().flat_map(|l| WORKLOADS.map(|acts| (l, acts))) {
         let kind = (Level::Confirmed, layout);
@@ -263,7 +263,7 @@ fn a_confirmed_record_is_never_hidden_by_one_run_of_damage_or_one_lost_file() {
 }
 
 #[test]
-fn a_confirmed_record_is_never_hidden_by_one_fault_after_a_failed_sync() {
+fn one_fault_after_a_failed_sync_never_hides_a_confirmed_record() {
     let mut faults = 0;
     for (layout, acts) in LAYOUTS.into_iter().flat_map(|l| WORKLOADS.map(|acts| (l, acts))) {
         for nth in 0..steps(acts, (Level::Confirmed, layout)) {
@@ -282,7 +282,7 @@ fn a_confirmed_record_is_never_hidden_by_one_fault_after_a_failed_sync() {
 /// The image: a batch on disk, the mark that confirms it in the page cache only, because its
 /// barrier failed. The next process sees the mark, and must not build on it.
 #[test]
-fn evidence_seen_in_the_page_cache_is_written_anew_before_anything_is_called_confirmed() {
+fn evidence_from_the_page_cache_is_rewritten_before_it_confirms() {
     let mut faults = 0;
     for (layout, acts) in LAYOUTS.into_iter().flat_map(|l| WORKLOADS.map(|acts| (l, acts))) {
         for nth in 0..steps(acts, (Level::Synced, layout)) {
@@ -304,7 +304,7 @@ fn evidence_seen_in_the_page_cache_is_written_anew_before_anything_is_called_con
 /// The image: a recovery died between naming its segment and sealing the one before. A log that
 /// goes on in that segment has nothing that tells of its loss.
 #[test]
-fn what_is_confirmed_after_a_crash_inside_a_recovery_is_never_hidden_by_one_fault() {
+fn one_fault_never_hides_records_confirmed_after_an_interrupted_recovery() {
     let mut faults = 0;
     let acts: &[Act] = &[Append(300), Append(300), Append(20)];
     for (layout, stop) in LAYOUTS.into_iter().flat_map(|layout| (0..99).map(move |n| (layout, n))) {
@@ -336,7 +336,7 @@ fn what_is_confirmed_after_a_crash_inside_a_recovery_is_never_hidden_by_one_faul
 /// open failed at that sync, and the name was lost on the disk. The page cache shows it, and no
 /// later sync brings it back.
 #[test]
-fn a_name_that_only_the_page_cache_shows_is_not_built_on() {
+fn name_that_exists_only_in_the_page_cache_is_not_relied_on() {
     let mut tally = Tally::default();
     for (kind, acts) in
         KINDS.into_iter().flat_map(|kind| [(kind, WORKLOADS[0]), (kind, WORKLOADS[3])])

@@ -34,7 +34,7 @@ fn records(found: &Found) -> Vec<Vec<u8>> {
 
 /// `wal_fsync` syncs another descriptor, and what the stream still buffers is not in the file.
 #[test]
-fn an_append_that_returned_is_durable_and_nobody_has_to_flush() {
+fn returned_append_is_durable_without_a_flush() {
     let device = MemStorage::new();
     let log = open(&tiny(1), &device).unwrap();
     for number in 1..=30 {
@@ -47,7 +47,7 @@ fn an_append_that_returned_is_durable_and_nobody_has_to_flush() {
 
 /// `wal_fsync` returns nothing, and ignores what `fsync` and `open` return.
 #[test]
-fn a_sync_that_fails_is_never_taken_for_one_that_did_not() {
+fn failed_sync_never_counts_as_a_successful_one() {
     for nth in 1..60 {
         let device = MemStorage::new();
         device.fail_sync(nth, |_| false);
@@ -71,7 +71,7 @@ fn a_sync_that_fails_is_never_taken_for_one_that_did_not() {
 
 /// `rotate_log` seeks to the start: behind a shorter new log old entries follow, and are read.
 #[test]
-fn a_shorter_log_in_the_place_of_a_longer_one_shows_nothing_of_the_old() {
+fn shorter_log_over_a_longer_one_shows_no_old_record() {
     let device = MemStorage::new();
     append_until(&device, 40, 1);
     let log = open(&tiny(2), &device).unwrap();
@@ -88,7 +88,7 @@ fn a_shorter_log_in_the_place_of_a_longer_one_shows_nothing_of_the_old() {
 
 /// There is no recovery: who opens a log with half an entry at its end appends behind that.
 #[test]
-fn a_log_is_recovered_when_it_is_opened_and_goes_on_behind_its_last_record() {
+fn open_recovers_the_log_and_continues_after_its_last_record() {
     let steps = {
         let device = MemStorage::new();
         append_until(&device, 8, 1);
@@ -120,7 +120,7 @@ fn a_log_is_recovered_when_it_is_opened_and_goes_on_behind_its_last_record() {
 
 /// There is no rule for a torn write: its reader fails on half an entry as on a flipped bit.
 #[test]
-fn a_torn_write_ends_the_log_and_a_flipped_bit_is_named() {
+fn torn_write_ends_the_log_and_a_flipped_bit_is_reported() {
     let device = MemStorage::new();
     append_until(&device, 20, 1);
     let acknowledged = device.kill();
@@ -149,7 +149,7 @@ fn a_torn_write_ends_the_log_and_a_flipped_bit_is_named() {
 /// `read_log` compares no checksum, makes room for whatever length it reads, and says yes at the
 /// end of the file as before; nothing tests it on damage. Here every byte is changed once.
 #[test]
-fn no_changed_byte_brings_a_record_that_was_not_written() {
+fn changed_byte_never_yields_an_unwritten_record() {
     let device = MemStorage::new();
     append_until(&device, 6, 1);
     let name = device.names().into_iter().find(|name| name.ends_with("01.seg")).unwrap();

@@ -130,7 +130,7 @@ const HARMS: [Harm; 6] = [
 ];
 
 #[test]
-fn no_record_of_a_copy_that_was_written_to_since_takes_the_place_of_one_that_is_lost() {
+fn record_of_a_diverged_copy_never_replaces_a_lost_one() {
     for layout in LAYOUTS {
         // The damaged record is the last one, or others are behind it; the copy is as long, longer,
         // or shorter.
@@ -156,7 +156,7 @@ fn no_record_of_a_copy_that_was_written_to_since_takes_the_place_of_one_that_is_
 
 /// What both had before they parted is taken, and nothing else.
 #[test]
-fn what_was_written_before_the_copy_was_made_comes_back() {
+fn records_from_before_the_copy_are_restored() {
     for layout in LAYOUTS {
         let fork = Fork::new(layout, 9, 9);
         for harm in HARMS {
@@ -215,7 +215,7 @@ const FILE_HARMS: [FileHarm; 5] = [
 /// Both went on in a next segment, too: that of the copy has another epoch, and it is not taken for
 /// the one that is lost.
 #[test]
-fn no_segment_of_a_copy_that_was_written_to_since_takes_the_place_of_one_that_is_lost() {
+fn segment_of_a_diverged_copy_never_replaces_a_lost_one() {
     for layout in LAYOUTS {
         for (ours, theirs) in [(7, 7), (20, 20), (7, 20), (20, 7)] {
             let fork = Fork::new(layout, ours, theirs);
@@ -257,7 +257,7 @@ fn no_segment_of_a_copy_that_was_written_to_since_takes_the_place_of_one_that_is
 /// Both filled the first segment before they parted, so that a second one of either continues it.
 /// Of this log's own nothing is left, and neither a seal nor the manifest names it.
 #[test]
-fn a_segment_that_nothing_here_names_is_not_taken() {
+fn segment_that_no_local_file_names_is_not_used() {
     for layout in LAYOUTS {
         let second = if layout == Layout::Text { "000000000002.head" } else { "000000000002.seg" };
         let is_full = |last: &u64| {
@@ -304,7 +304,7 @@ fn a_segment_that_nothing_here_names_is_not_taken() {
 /// Its parity knows other bytes in the same blocks. A sound header says that they are not this
 /// log's, even if nothing else of the batch is left.
 #[test]
-fn parity_of_a_copy_that_was_written_to_since_takes_no_sound_header_away() {
+fn parity_of_a_diverged_copy_never_overrides_an_intact_header() {
     let shared = MemStorage::new();
     let write = |device: &MemStorage, seed: u64, numbers: RangeInclusive<u64>| {
         let options = of_any_size(seed).segment_size(24 * 512);

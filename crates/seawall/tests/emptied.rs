@@ -34,7 +34,7 @@ fn pruned(storage: &MemStorage) -> (TestLog, Lsn) {
 }
 
 #[test]
-fn none_empties_a_log_that_does_not_begin_with_record_1() {
+fn truncate_after_none_empties_a_pruned_log() {
     for is_closed in [false, true] {
         let storage = MemStorage::new();
         let (mut log, oldest) = pruned(&storage);

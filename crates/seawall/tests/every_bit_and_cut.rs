@@ -189,34 +189,34 @@ fn every_file(end: End, layout: Layout) {
 }
 
 #[test]
-fn no_flipped_bit_in_a_closed_log_goes_unnoticed() {
+fn flipped_bit_in_a_closed_log_is_always_detected() {
     every_flip(End::Closed, Layout::Binary);
 }
 
 #[test]
-fn no_flipped_bit_in_a_confirmed_log_goes_unnoticed() {
+fn flipped_bit_in_a_confirmed_log_is_always_detected() {
     every_flip(End::Confirmed, Layout::Binary);
 }
 
 #[test]
-fn a_flipped_bit_after_a_power_cut_hides_at_most_the_last_batch_and_says_so() {
+fn flipped_bit_after_a_power_cut_hides_at_most_the_last_batch() {
     every_flip(End::PowerCut, Layout::Binary);
 }
 
 #[test]
-fn a_flipped_bit_after_a_kill_hides_at_most_the_last_batch_and_says_so() {
+fn flipped_bit_after_a_kill_hides_at_most_the_last_batch() {
     every_flip(End::Killed, Layout::Binary);
 }
 
 #[test]
-fn no_cut_file_goes_unnoticed() {
+fn truncated_file_is_always_detected() {
     for end in ENDS {
         every_cut(end, Layout::Binary);
     }
 }
 
 #[test]
-fn no_lost_or_misplaced_file_goes_unnoticed() {
+fn lost_or_misplaced_file_is_always_detected() {
     for end in ENDS {
         every_file(end, Layout::Binary);
     }
@@ -290,19 +290,19 @@ fn look_at_run(image: &Image, damaged: &MemStorage, first: u64, what: &dyn Fn() 
 }
 
 #[test]
-fn no_run_of_damage_up_to_reach_goes_unnoticed_in_a_closed_or_confirmed_log() {
+fn damaged_run_in_a_closed_or_confirmed_log_is_always_detected() {
     every_run(End::Closed, Layout::Binary);
     every_run(End::Confirmed, Layout::Binary);
 }
 
 #[test]
-fn a_run_of_damage_after_a_crash_hides_only_what_nothing_else_confirms() {
+fn damaged_run_after_a_crash_hides_only_unconfirmed_records() {
     every_run(End::PowerCut, Layout::Binary);
     every_run(End::Killed, Layout::Binary);
 }
 
 #[test]
-fn the_end_of_a_log_survives_what_its_directory_may_hold_besides() {
+fn other_files_in_the_directory_do_not_change_the_end_of_the_log() {
     let image = write(End::Closed);
     let device = image.device.kill();
     device.copy_raw(NEWEST, "spare-4.tmp");
@@ -312,7 +312,7 @@ fn the_end_of_a_log_survives_what_its_directory_may_hold_besides() {
 
 /// The image: a disk put the sector of one record in the place of another of the same batch.
 #[test]
-fn a_record_that_stands_in_the_place_of_another_is_not_taken_for_it() {
+fn record_at_the_place_of_another_is_not_mistaken_for_it() {
     let image = write(End::Closed);
     // Records 7, 8 and 9 are a set of three times 200 bytes, in frames of 208; two of them go on.
     let (_, batches) = batches(&image.device, "000000000002.seg");
@@ -331,7 +331,7 @@ fn a_record_that_stands_in_the_place_of_another_is_not_taken_for_it() {
 /// The image: a disk put one slot of another log's manifest in the place of ours, or a person
 /// copied the whole file. The other log begins with record 5.
 #[test]
-fn a_manifest_of_another_log_hides_no_record() {
+fn manifest_of_another_log_hides_no_record() {
     let image = write(End::Closed);
     let other = MemStorage::new();
     let log = open(&tiny(99), &other).unwrap();
@@ -356,7 +356,7 @@ fn a_manifest_of_another_log_hides_no_record() {
 }
 
 #[test]
-fn the_zeros_behind_a_predecessor_may_be_cut_off() {
+fn zeros_after_a_predecessor_may_be_truncated() {
     let image = write(End::Closed);
     for file in ["000000000001.seg", "000000000002.seg"] {
         let (_, batches) = batches(&image.device, file);
@@ -368,7 +368,7 @@ fn the_zeros_behind_a_predecessor_may_be_cut_off() {
 }
 
 #[test]
-fn no_flipped_bit_in_a_readable_log_goes_unnoticed() {
+fn flipped_bit_in_a_readable_log_is_always_detected() {
     for end in ENDS {
         every_flip(end, Layout::Text);
     }
@@ -376,19 +376,19 @@ fn no_flipped_bit_in_a_readable_log_goes_unnoticed() {
 
 /// Where a text ends, its lines end: what was cut off shows only where something speaks of it.
 #[test]
-fn no_cut_file_of_a_readable_log_goes_unnoticed() {
+fn truncated_file_of_a_readable_log_is_always_detected() {
     every_cut(End::Closed, Layout::Text);
     every_cut(End::Confirmed, Layout::Text);
 }
 
 #[test]
-fn no_lost_or_misplaced_file_of_a_readable_log_goes_unnoticed() {
+fn lost_or_misplaced_file_of_a_readable_log_is_always_detected() {
     every_file(End::Closed, Layout::Text);
     every_file(End::Confirmed, Layout::Text);
 }
 
 #[test]
-fn a_run_of_damage_in_a_readable_log_hides_only_what_nothing_else_confirms() {
+fn damaged_run_in_a_readable_log_hides_only_unconfirmed_records() {
     for end in ENDS {
         every_run(end, Layout::Text);
     }

@@ -39,7 +39,7 @@ fn typed_events_add_up_across_starts() {
 }
 
 #[test]
-fn the_listing_of_the_paper_restores_what_it_wrote() {
+fn listing_of_the_paper_restores_what_it_wrote() {
     let folder = Scratch::new("example-paper");
     let path = folder.path.to_str().unwrap();
     assert_eq!(run("paper_listing", &[path]), (true, "restored 42\n".to_owned()));

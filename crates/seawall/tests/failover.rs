@@ -91,7 +91,7 @@ fn fail_one(level: Level, nth: u64, lands: bool) -> Life {
 }
 
 #[test]
-fn a_failed_sync_of_a_file_loses_nothing_and_the_log_goes_on() {
+fn log_continues_without_loss_after_a_failed_sync() {
     let (mut survived, mut ended) = (0, 0);
     for level in [Level::Synced, Level::Confirmed] {
         for lands in [false, true] {
@@ -116,7 +116,7 @@ fn a_failed_sync_of_a_file_loses_nothing_and_the_log_goes_on() {
 }
 
 #[test]
-fn a_second_failure_right_behind_the_first_is_survived_too() {
+fn second_failure_right_after_the_first_is_survived() {
     let mut survived = 0;
     for nth in 6..60 {
         let storage = MemStorage::new();
@@ -130,7 +130,7 @@ fn a_second_failure_right_behind_the_first_is_survived_too() {
 }
 
 #[test]
-fn a_device_that_fails_for_good_poisons_the_log_after_bounded_attempts() {
+fn device_that_fails_for_good_poisons_the_log_after_bounded_attempts() {
     let storage = MemStorage::new();
     let log: Log<[u8], Raw> = options(Level::Synced).open_in(Arc::new(storage.clone())).unwrap();
     log.append(b"durable").unwrap();
@@ -146,7 +146,7 @@ fn a_device_that_fails_for_good_poisons_the_log_after_bounded_attempts() {
 /// What shares a block with the failed write goes with it, acknowledged records too. They are in
 /// the new segment, so a power cut after the failover takes nothing (hole 17 of the model).
 #[test]
-fn records_in_the_block_that_a_failed_write_spoiled_are_carried_too() {
+fn records_in_a_block_spoiled_by_a_failed_write_are_carried() {
     let mut spoiled = 0;
     for nth in 6..60 {
         let storage = MemStorage::new();
@@ -165,7 +165,7 @@ fn records_in_the_block_that_a_failed_write_spoiled_are_carried_too() {
 
 /// The same when the records in that block are of an earlier process.
 #[test]
-fn records_in_a_spoiled_block_are_carried_when_another_process_wrote_them() {
+fn spoiled_block_of_another_process_is_carried() {
     let mut spoiled = 0;
     for good in 1..RECORDS {
         let storage = MemStorage::new();
@@ -202,7 +202,7 @@ fn killed_before_a_sync(good: u64, sync: impl FnOnce(&MemStorage)) -> MemStorage
 /// Found by simulation. The image: the page cache shows a record that was not synced, and the sync
 /// of the next open garbles the block that it shares with acknowledged ones.
 #[test]
-fn records_in_a_block_that_an_open_spoiled_are_carried() {
+fn records_in_a_block_spoiled_by_an_open_are_carried() {
     let mut spoiled = 0;
     for (good, nth) in (1..RECORDS).flat_map(|good| (0..4).map(move |nth| (good, nth))) {
         let storage = killed_before_a_sync(good, |storage| storage.stop_after(storage.steps() + 1));
@@ -221,7 +221,7 @@ fn records_in_a_block_that_an_open_spoiled_are_carried() {
 /// The same where the sync of the earlier process failed, and it was killed before it could write
 /// the records to another segment: the next open notices nothing.
 #[test]
-fn records_in_a_block_that_a_killed_process_spoiled_are_carried() {
+fn records_in_a_block_spoiled_by_a_killed_process_are_carried() {
     let mut spoiled = 0;
     for good in 1..RECORDS {
         let storage = killed_before_a_sync(good, |storage| {

@@ -43,7 +43,7 @@ fn payload(number: u64) -> Vec<u8> {
 }
 
 #[test]
-fn a_follower_elsewhere_sees_each_record_once_across_rolls_prunes_and_restarts() {
+fn follower_process_sees_each_record_once_across_rotations_and_restarts() {
     const RECORDS: u64 = 4_000;
     let storage = MemStorage::new();
     drop(open(&storage, 1));
@@ -84,7 +84,7 @@ fn a_follower_elsewhere_sees_each_record_once_across_rolls_prunes_and_restarts()
 }
 
 #[test]
-fn a_follower_here_is_woken_and_ends_with_the_log() {
+fn follower_in_process_is_woken_and_ends_with_the_log() {
     let storage = MemStorage::new();
     let log = open(&storage, 1);
     let mut follower = log.follow(Lsn::FIRST).unwrap();
@@ -106,7 +106,7 @@ fn a_follower_here_is_woken_and_ends_with_the_log() {
 }
 
 #[test]
-fn a_follower_that_was_overtaken_by_a_cut_is_told() {
+fn follower_overtaken_by_a_truncation_gets_an_error() {
     let storage = MemStorage::new();
     let log = open(&storage, 1);
     for number in 1..=10 {
@@ -123,7 +123,7 @@ fn a_follower_that_was_overtaken_by_a_cut_is_told() {
 
 /// The image: when the follower looks, the log has grown past its place again.
 #[test]
-fn a_follower_is_told_of_a_cut_that_the_log_has_grown_over() {
+fn truncation_is_reported_to_a_follower_after_the_log_has_regrown() {
     for (cut, here) in (0..=12).flat_map(|cut| [(cut, true), (cut, false)]) {
         let storage = MemStorage::new();
         let log = open(&storage, 1);
@@ -153,7 +153,7 @@ fn a_follower_is_told_of_a_cut_that_the_log_has_grown_over() {
 /// Found by simulation. The image: when the follower looks, the log has grown past its place again,
 /// and all that was written in the place of what the cut took was pruned.
 #[test]
-fn a_follower_is_told_of_a_cut_where_all_that_could_tell_was_pruned() {
+fn truncation_is_reported_to_a_follower_after_its_evidence_was_pruned() {
     for (is_cut, here) in [(true, true), (true, false), (false, true), (false, false)] {
         let storage = MemStorage::new();
         let of_one_record = with_segments(7_168, 7_168, 1);
@@ -181,7 +181,7 @@ fn a_follower_is_told_of_a_cut_where_all_that_could_tell_was_pruned() {
 }
 
 #[test]
-fn a_follower_that_was_overtaken_by_pruning_is_told() {
+fn follower_overtaken_by_pruning_gets_an_error() {
     let storage = MemStorage::new();
     let log = open(&storage, 1);
     let reader: LogReader<[u8], Raw> = LogReader::open_in(Arc::new(storage.clone())).unwrap();
@@ -197,7 +197,7 @@ fn a_follower_that_was_overtaken_by_pruning_is_told() {
 }
 
 #[test]
-fn a_follower_shows_nothing_that_is_not_durable() {
+fn follower_shows_only_durable_records() {
     within(60, || {
         let device = MemStorage::new();
         let (gated, gate) = Gated::new(device.clone());
@@ -223,7 +223,7 @@ fn a_follower_shows_nothing_that_is_not_durable() {
 }
 
 #[test]
-fn a_follower_here_is_woken_by_each_commit() {
+fn follower_in_process_is_woken_by_each_commit() {
     let log = open(&MemStorage::new(), 1);
     let mut follower = log.follow(Lsn::FIRST).unwrap();
     let (sender, seen) = mpsc::channel();
@@ -244,7 +244,7 @@ fn a_follower_here_is_woken_by_each_commit() {
 /// Found by simulation: a follower went round and round. The image: a salvaged log whose last one
 /// was lost and given up, so that the log is durable beyond the last one that can be read.
 #[test]
-fn a_follower_passes_over_what_was_given_up_at_the_end() {
+fn follower_skips_records_given_up_at_the_end() {
     within(20, || {
         let device = MemStorage::new();
         let log = common::open(&common::tiny(1), &device).unwrap();
@@ -326,7 +326,7 @@ fn follower_from_the_end_waits_for_the_next_record() {
 
 /// The position claims that the record before it was seen, even if this follower showed none.
 #[test]
-fn follower_that_showed_nothing_yet_is_told_that_its_position_was_cut_off() {
+fn follower_without_records_learns_that_its_position_was_truncated() {
     within(60, || {
         let (log, followers) = five_followed_from(6);
         log.truncate_after(Lsn::new(3)).unwrap();
@@ -339,7 +339,7 @@ fn follower_that_showed_nothing_yet_is_told_that_its_position_was_cut_off() {
 
 /// The writer has given out the number, but no sync covers the record yet.
 #[test]
-fn follower_from_a_record_that_was_submitted_waits_until_it_is_durable() {
+fn follower_from_a_submitted_record_waits_until_it_is_durable() {
     within(60, || {
         let device = MemStorage::new();
         let (gated, gate) = Gated::new(device);
@@ -361,7 +361,7 @@ fn follower_from_a_record_that_was_submitted_waits_until_it_is_durable() {
 
 /// The image: one byte of the second of three records is not what was written.
 #[test]
-fn follower_that_came_to_damage_says_so_each_time() {
+fn follower_at_damage_returns_the_error_each_time() {
     within(60, || {
         let storage = MemStorage::new();
         let log = open(&storage, 1);
@@ -383,7 +383,7 @@ fn follower_that_came_to_damage_says_so_each_time() {
 }
 
 #[test]
-fn what_was_cut_off_before_a_follower_came_to_it_is_not_delivered() {
+fn truncated_records_are_not_delivered_to_a_follower() {
     let device = MemStorage::new();
     let log = open(&device, 1);
     log.append(&payload(1)).unwrap();
@@ -396,7 +396,7 @@ fn what_was_cut_off_before_a_follower_came_to_it_is_not_delivered() {
 /// Found by simulation. The image: a follower that starts over asks the writer for its newest
 /// segment, and finds that one pruned when it reads the directory.
 #[test]
-fn a_follower_that_starts_over_beside_a_prune_goes_on() {
+fn follower_that_restarts_during_pruning_continues() {
     let mut beside = 0;
     for look in 0..12 {
         let (hooked, hook) = Hooked::new(MemStorage::new(), u64::MAX, || {});

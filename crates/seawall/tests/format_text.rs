@@ -64,7 +64,7 @@ fn fields_of_code(table: seawall_format::Table) -> Fields {
 }
 
 #[test]
-fn every_byte_table_of_the_text_is_the_one_in_the_code() {
+fn every_byte_table_in_format_md_matches_the_code() {
     let text = tables();
     for (name, table) in seawall_format::tables() {
         let rows = text.get(name).unwrap_or_else(|| panic!("format.md has no table {name}"));
@@ -73,7 +73,7 @@ fn every_byte_table_of_the_text_is_the_one_in_the_code() {
 }
 
 #[test]
-fn no_byte_table_stands_in_one_of_them_alone() {
+fn no_byte_table_is_missing_in_code_or_format_md() {
     let code = seawall_format::tables();
     let mut names: BTreeSet<_> = code.iter().map(|(name, _)| *name).collect();
     assert_eq!(names.len(), code.len());

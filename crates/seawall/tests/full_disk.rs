@@ -61,7 +61,7 @@ fn read_all(log: &TestLog) -> u64 {
 }
 
 #[test]
-fn a_full_disk_filled_and_freed_twenty_times_loses_nothing() {
+fn full_disk_freed_twenty_times_loses_nothing() {
     for ahead in [false, true] {
         let storage = MemStorage::new();
         let log = open(&storage, ahead);
@@ -86,7 +86,7 @@ fn a_full_disk_filled_and_freed_twenty_times_loses_nothing() {
 
 /// Short ones are framed in the batch itself, long ones before.
 #[test]
-fn a_long_record_that_was_refused_leaves_nothing_for_the_next_one() {
+fn refused_long_record_leaves_nothing_for_the_next_one() {
     let storage = MemStorage::new();
     let log = open(&storage, false);
     storage.limit(30_000);
@@ -106,7 +106,7 @@ fn a_long_record_that_was_refused_leaves_nothing_for_the_next_one() {
 }
 
 #[test]
-fn a_lone_record_costs_one_small_segment() {
+fn single_record_takes_one_small_segment() {
     let storage = MemStorage::new();
     let log = open(&storage, true);
     log.append(b"lone").unwrap();
@@ -117,7 +117,7 @@ fn a_lone_record_costs_one_small_segment() {
 }
 
 #[test]
-fn a_spare_that_a_crash_left_is_removed_and_its_room_used() {
+fn preallocated_file_left_by_a_crash_is_removed() {
     let storage = MemStorage::new();
     let log = open(&storage, false);
     fill_some(&log, 40);
@@ -136,7 +136,7 @@ fn fill_some(log: &TestLog, count: u64) {
 
 /// A record that would fit, were it not for the one that is on its way.
 #[test]
-fn a_record_is_refused_that_finds_its_room_taken_by_a_batch_under_way() {
+fn record_is_refused_if_the_batch_in_flight_takes_its_space() {
     within(20, || {
         let storage = MemStorage::new();
         let (gated, gate) = Gated::new(storage.clone());
@@ -159,7 +159,7 @@ fn a_record_is_refused_that_finds_its_room_taken_by_a_batch_under_way() {
 }
 
 #[test]
-fn a_file_made_ahead_is_gone_after_the_close() {
+fn preallocated_file_is_removed_by_close() {
     within(20, || {
         let storage = MemStorage::new();
         let has_spare = || storage.names().iter().any(|name| name.starts_with("spare"));
@@ -183,7 +183,7 @@ fn a_file_made_ahead_is_gone_after_the_close() {
 /// Who finds the disk full must not leave others waiting whose records were admitted before: one
 /// comes just before each look that the first takes on its way to the full disk.
 #[test]
-fn nobody_waits_for_ever_beside_one_who_finds_the_disk_full() {
+fn full_disk_leaves_no_committer_waiting() {
     within(60, || {
         let mut beside_a_full_disk = 0;
         for (records, look) in (10..30).flat_map(|records| (0..8).map(move |look| (records, look)))
@@ -221,7 +221,7 @@ fn nobody_waits_for_ever_beside_one_who_finds_the_disk_full() {
 /// What is given up frees its room only when the cut is durable, in a segment of its own: that one
 /// is as small as a segment can be where there is no room for another.
 #[test]
-fn a_cut_frees_a_disk_that_has_room_for_the_smallest_segment_alone() {
+fn truncation_frees_a_disk_with_space_for_one_minimal_segment() {
     let storage = MemStorage::new();
     let log = open(&storage, false);
     storage.limit(60_000);
@@ -270,7 +270,7 @@ fn check_values(log: &Bytes, (mut next, last): (u64, u64)) {
 }
 
 #[test]
-fn a_full_disk_refuses_whole_appends_of_a_readable_log_and_nothing_else() {
+fn full_disk_refuses_only_whole_appends_of_a_readable_log() {
     let storage = MemStorage::new();
     let log = common::open(&readable(1), &storage).unwrap();
     let mut records = 0;
@@ -298,7 +298,7 @@ fn a_full_disk_refuses_whole_appends_of_a_readable_log_and_nothing_else() {
 /// The disk has room for the smallest segment, which the first record needs, and not for the larger
 /// one that both need.
 #[test]
-fn a_refused_record_leaves_the_space_of_one_that_was_admitted_before() {
+fn refused_record_leaves_the_space_of_an_admitted_one() {
     let storage = MemStorage::new();
     let options = readable(1).geometry(Geometry { batch_max: 8192, ..GEOMETRY }, 4096);
     let log = common::open(&options, &storage).unwrap();
@@ -318,7 +318,7 @@ fn a_refused_record_leaves_the_space_of_one_that_was_admitted_before() {
 
 /// Records of one byte: a line takes more than ten times what the record's frame does.
 #[test]
-fn the_lines_of_many_short_records_find_their_space_reserved() {
+fn space_is_reserved_for_the_lines_of_many_short_records() {
     for count in [1, 2, 5, 20, 40] {
         let storage = MemStorage::new();
         let log = common::open(&readable(1), &storage).unwrap();
@@ -339,7 +339,7 @@ fn the_lines_of_many_short_records_find_their_space_reserved() {
 
 /// Also by the open after a crash, which goes on in place or in another segment.
 #[test]
-fn space_reserved_for_a_text_is_freed_when_nothing_more_is_written_to_it() {
+fn space_reserved_for_a_text_is_freed_after_its_last_write() {
     let length = |storage: &MemStorage| -> u64 {
         let bytes = |name: &String| storage.bytes(name).map_or(0, |bytes| bytes.len());
         u64::try_from(storage.names().iter().map(bytes).sum::<usize>()).unwrap()
@@ -364,7 +364,7 @@ fn space_reserved_for_a_text_is_freed_when_nothing_more_is_written_to_it() {
 
 /// Neither an open nor the first segment of a log needs more than what is there.
 #[test]
-fn a_readable_log_opens_and_is_created_where_there_is_little_room() {
+fn readable_log_is_created_and_opened_with_little_space() {
     let storage = MemStorage::new();
     storage.limit(3_600);
     let log = common::open(&readable(1), &storage).unwrap();

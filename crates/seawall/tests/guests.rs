@@ -52,7 +52,7 @@ fn live(device: &MemStorage) -> seawall::Result<()> {
 }
 
 #[test]
-fn readers_work_on_read_only_media_whatever_a_crash_left_there() {
+fn readers_work_on_read_only_media_after_any_crash() {
     let mut verdicts = vec![];
     for steps in 1.. {
         let device = MemStorage::new();
@@ -121,7 +121,7 @@ fn folder(test: &str) -> Scratch {
 }
 
 #[test]
-fn whatever_a_log_makes_belongs_to_its_owner_alone() {
+fn files_of_a_log_are_accessible_only_to_their_owner() {
     let scratch = folder("modes");
     append(&open_at(&scratch, "log").unwrap(), 30);
     let place = scratch.path.join("log");
@@ -171,7 +171,7 @@ fn ways(scratch: &Scratch) -> [Result<(), Error>; 4] {
 }
 
 #[test]
-fn a_symbolic_link_in_the_place_of_a_file_is_never_followed() {
+fn symbolic_link_in_place_of_a_file_is_never_followed() {
     for name in ["log/manifest", "log/000000000001.seg", "log/live", "log/lock"] {
         let scratch = folder(&format!("link-{}", name.replace('/', "-")));
         let log = open_at(&scratch, "log").unwrap();
@@ -198,7 +198,7 @@ fn a_symbolic_link_in_the_place_of_a_file_is_never_followed() {
 }
 
 #[test]
-fn a_symbolic_link_that_is_given_for_a_log_leads_to_it() {
+fn symbolic_link_to_a_log_directory_is_followed() {
     let scratch = folder("link-log");
     append(&open_at(&scratch, "log").unwrap(), 10);
     let away = scratch.replace_by_link("log");
@@ -217,7 +217,7 @@ fn a_symbolic_link_that_is_given_for_a_log_leads_to_it() {
 }
 
 #[test]
-fn a_quarantine_that_is_a_link_is_not_followed_and_the_log_opens() {
+fn quarantine_that_is_a_link_is_not_followed_and_the_log_opens() {
     let scratch = folder("link-quarantine");
     append(&open_at(&scratch, "log").unwrap(), 3);
     let elsewhere = PosixStorage::create(&scratch.path.join("log/quarantine")).unwrap();
@@ -234,7 +234,7 @@ fn a_quarantine_that_is_a_link_is_not_followed_and_the_log_opens() {
 }
 
 #[test]
-fn a_handle_that_is_dropped_without_a_close_leaves_all_that_was_acknowledged() {
+fn dropped_handle_leaves_all_acknowledged_records() {
     for level in [Level::Buffered, Level::Synced, Level::Confirmed] {
         let device = MemStorage::new();
         let log = open(&tiny(1).level(level), &device).unwrap();
@@ -249,7 +249,7 @@ fn a_handle_that_is_dropped_without_a_close_leaves_all_that_was_acknowledged() {
 }
 
 #[test]
-fn a_second_handle_is_busy_while_the_first_lives_and_works_right_after() {
+fn second_handle_is_busy_until_the_first_is_dropped() {
     let scratch = folder("busy");
     let path = scratch.path.join("log");
     for number in 1..=5 {
@@ -271,7 +271,7 @@ fn a_second_handle_is_busy_while_the_first_lives_and_works_right_after() {
 /// Left: an empty directory at the first look, and at the lock a whole log that another program
 /// made and closed in between.
 #[test]
-fn a_log_that_somebody_made_just_before_the_lock_is_not_made_anew() {
+fn log_created_just_before_the_lock_is_not_created_again() {
     let mut beside = 0;
     for look in 0.. {
         let device = MemStorage::new();

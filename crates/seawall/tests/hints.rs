@@ -78,7 +78,7 @@ fn settled(device: &MemStorage, layout: Layout, what: &str) -> u64 {
 
 /// The image: what was not synced was lost on the same boot, and an older `live` came back.
 #[test]
-fn a_live_of_before_hides_nothing() {
+fn stale_live_file_hides_nothing() {
     for layout in LAYOUTS {
         for (said, records) in [(1, 2), (1, 3), (1, 40), (5, 6), (20, 40), (39, 40)] {
             let what = format!("{layout:?}, {records} records, live says {said}");
@@ -103,7 +103,7 @@ fn a_live_of_before_hides_nothing() {
 
 /// The image: from some record on no write of `live` succeeds, or nothing can be done to it.
 #[test]
-fn a_live_that_cannot_be_written_hides_nothing() {
+fn unwritable_live_file_hides_nothing() {
     for layout in LAYOUTS {
         for refused in [Refused::Writes, Refused::All] {
             for (said, records) in [(0, 1), (1, 2), (1, 30), (20, 40)] {
@@ -130,7 +130,7 @@ fn a_live_that_cannot_be_written_hides_nothing() {
 
 /// The same, and the segment that it names was pruned since.
 #[test]
-fn a_prune_behind_a_live_of_before_hides_nothing() {
+fn pruning_with_a_stale_live_file_hides_nothing() {
     for layout in LAYOUTS {
         let device = MemStorage::new();
         let mute = Mute::new(device.clone());
@@ -152,7 +152,7 @@ fn a_prune_behind_a_live_of_before_hides_nothing() {
 /// The image: a writer that does not know which run of the machine this is, as in a container
 /// without `/proc`, beside readers that do; `live` is of the writer before it.
 #[test]
-fn a_writer_that_does_not_know_the_boot_hides_nothing() {
+fn writer_without_a_boot_id_hides_nothing() {
     for layout in LAYOUTS {
         let device = MemStorage::new();
         let log: Bytes = options(1, layout).open_in(storage(&device)).unwrap();
@@ -176,7 +176,7 @@ fn a_writer_that_does_not_know_the_boot_hides_nothing() {
 
 /// The image: `live` is of before a cut, and other records have the numbers of what was cut.
 #[test]
-fn a_live_of_before_a_cut_shows_nothing_that_was_cut() {
+fn live_file_from_before_a_truncation_shows_no_truncated_record() {
     for layout in LAYOUTS {
         for (records, kept, more) in [(3, 1, 1), (40, 20, 5), (40, 39, 30), (40, 2, 60), (5, 0, 2)]
         {
@@ -212,7 +212,7 @@ fn killed() -> MemStorage {
 }
 
 #[test]
-fn what_a_reader_cannot_sync_it_names() {
+fn reader_reports_what_it_cannot_sync() {
     let read = |device: &MemStorage| {
         let reader = LogReader::open_any_in(storage(device)).unwrap();
         let mut entries = reader.read_from(Lsn::FIRST).unwrap();
@@ -254,7 +254,7 @@ fn what_a_reader_cannot_sync_it_names() {
 }
 
 #[test]
-fn a_reader_syncs_only_what_nothing_confirms() {
+fn reader_syncs_only_unconfirmed_data() {
     let device = killed();
     assert_eq!(shown(&device.kill(), "killed"), 4);
     let steps = |device: &MemStorage| {

@@ -191,7 +191,7 @@ fn write_other(layout: Layout) -> MemStorage {
 }
 
 #[test]
-fn every_kind_of_damage_is_mended_bit_for_bit() {
+fn every_kind_of_damage_is_restored_bit_for_bit() {
     let mut mended = 0;
     for (layout, end) in LAYOUTS
         .iter()
@@ -316,7 +316,7 @@ fn is_harmless(
 }
 
 #[test]
-fn a_crash_at_any_step_of_a_repair_loses_nothing_and_the_next_one_ends_it() {
+fn repair_interrupted_by_a_crash_is_completed_by_the_next_one() {
     let (mut crashes, mut sample) = (0, Sample::one_in(6));
     for layout in LAYOUTS {
         for end in [End::Closed, End::PowerCut] {
@@ -349,7 +349,7 @@ fn a_crash_at_any_step_of_a_repair_loses_nothing_and_the_next_one_ends_it() {
 }
 
 #[test]
-fn a_failed_write_or_sync_ends_the_repair_and_the_next_one_ends_it() {
+fn repair_interrupted_by_an_error_is_completed_by_the_next_one() {
     let image = write(End::Closed);
     let replica = image.device.kill();
     for (name, harm) in of_whole_files(&image).into_iter().chain(in_the_middle(&image, 1)) {
@@ -387,7 +387,7 @@ fn a_failed_write_or_sync_ends_the_repair_and_the_next_one_ends_it() {
 }
 
 #[test]
-fn a_log_in_use_and_a_replica_of_another_log_are_refused() {
+fn log_in_use_and_replica_of_another_log_are_refused() {
     let image = write(End::Closed);
     let damaged = image.device.kill();
     damaged.remove_raw(MIDDLE);
@@ -407,7 +407,7 @@ fn a_log_in_use_and_a_replica_of_another_log_are_refused() {
 
 /// What is damaged in the replica as well stays as it is, and is named.
 #[test]
-fn what_a_replica_lacks_is_named_and_two_of_them_complement_each_other() {
+fn missing_records_of_a_replica_are_named_and_two_replicas_combine() {
     for layout in LAYOUTS {
         let image = write_in(End::Closed, layout);
         let (file, second) = place(&image, 1);
@@ -454,7 +454,7 @@ fn append_all(log: &Bytes, numbers: RangeInclusive<u64>, life: u64) {
 /// A copy that was opened and written to: from there on its records are others, though each of
 /// them is sound and of the same log.
 #[test]
-fn records_of_another_history_are_not_taken() {
+fn records_of_another_history_are_not_used() {
     let device = MemStorage::new();
     let log = open(&common::of_any_size(1).segment_size(24 * 512), &device).unwrap();
     append_all(&log, 1..=4, 1);
@@ -486,7 +486,7 @@ fn records_of_another_history_are_not_taken() {
 /// A backup, and the log that went on: the backup is mended as far as something in it confirms what
 /// the log has, and does not become the log.
 #[test]
-fn what_a_replica_has_behind_the_end_is_not_taken() {
+fn replica_records_after_the_end_are_not_used() {
     for is_confirmed in [true, false] {
         let device = MemStorage::new();
         let log = open(&common::of_any_size(1).segment_size(24 * 512), &device).unwrap();
@@ -524,7 +524,7 @@ fn what_a_replica_has_behind_the_end_is_not_taken() {
 /// A later copy of the same session has the same history to its end: what it has behind the end of
 /// this log is not taken either.
 #[test]
-fn what_a_later_copy_of_the_session_has_behind_the_end_is_not_taken() {
+fn records_after_the_end_of_a_later_copy_are_not_used() {
     let device = MemStorage::new();
     let log = open(&common::of_any_size(1).segment_size(24 * 512), &device).unwrap();
     append_all(&log, 1..=5, 1);
@@ -546,7 +546,7 @@ fn what_a_later_copy_of_the_session_has_behind_the_end_is_not_taken() {
 
 /// A replica that is damaged too gives what is sound in it, and none of its damaged bytes.
 #[test]
-fn damaged_bytes_of_a_replica_are_not_taken() {
+fn damaged_bytes_of_a_replica_are_not_used() {
     let image = write(End::Closed);
     let (_, all) = batches(&image.device, FIRST);
     let (one, other) = (all[0].0..all[0].1, all[1].0..all[1].1);
@@ -564,7 +564,7 @@ fn damaged_bytes_of_a_replica_are_not_taken() {
 
 /// Where the newest file is lost, only the replica says where the log ended; and that is said.
 #[test]
-fn an_end_that_only_the_replica_knows_is_told() {
+fn end_known_only_from_a_replica_is_reported() {
     let image = write(End::PowerCut);
     let damaged = image.device.kill();
     damaged.remove_raw(NEWEST);
@@ -576,7 +576,7 @@ fn an_end_that_only_the_replica_knows_is_told() {
 }
 
 #[test]
-fn what_happened_is_told_by_field_and_record() {
+fn damage_is_described_by_field_and_record() {
     let image = write(End::Closed);
     let replica = image.device.kill();
     let (_, all) = batches(&image.device, FIRST);
@@ -612,7 +612,7 @@ fn what_happened_is_told_by_field_and_record() {
 
 /// What the device does not give, it may take: the page is written anew.
 #[test]
-fn what_the_device_cannot_read_is_planned_around() {
+fn repair_plan_skips_unreadable_blocks() {
     let image = write(End::Closed);
     let damaged = image.device.kill();
     let (file, place) = place(&image, 1);
@@ -626,7 +626,7 @@ fn what_the_device_cannot_read_is_planned_around() {
 
 /// A journal that somebody put there, of a log that went on since, undoes nothing.
 #[test]
-fn a_journal_that_does_not_fit_changes_nothing() {
+fn journal_that_does_not_match_changes_nothing() {
     let image = write(End::Closed);
     let damaged = image.device.kill();
     damaged.edit(FIRST, |bytes| bytes[2650] ^= 1);

@@ -43,7 +43,7 @@ fn assert_names(said: &[String; 2], cause: &str) {
 }
 
 #[test]
-fn a_second_writer_is_refused_though_the_lock_file_was_removed() {
+fn second_writer_is_refused_after_the_lock_file_was_removed() {
     let scratch = Scratch::new("names-lock");
     let first: Bytes = tiny(1).open(scratch.log()).unwrap();
     append_all(&first, 1..=5).unwrap();
@@ -58,7 +58,7 @@ fn a_second_writer_is_refused_though_the_lock_file_was_removed() {
 }
 
 #[test]
-fn a_log_whose_lock_file_was_removed_or_replaced_ends_with_its_name() {
+fn removed_or_replaced_lock_file_stops_the_log() {
     for replaced in [false, true] {
         for (what, act) in acts() {
             let scratch = Scratch::new(&format!("names-lock-{replaced}-{what}"));
@@ -90,7 +90,7 @@ fn acts() -> [(&'static str, Act); 5] {
 }
 
 #[test]
-fn a_close_reports_that_the_lock_file_was_removed() {
+fn close_reports_a_removed_lock_file() {
     let scratch = Scratch::new("names-close");
     let log: Bytes = tiny(1).open(scratch.log()).unwrap();
     append_all(&log, 1..=3).unwrap();
@@ -102,7 +102,7 @@ fn a_close_reports_that_the_lock_file_was_removed() {
 }
 
 #[test]
-fn nothing_is_acknowledged_in_a_segment_that_was_removed() {
+fn nothing_is_acknowledged_in_a_removed_segment() {
     let scratch = Scratch::new("names-tail");
     let log: Bytes = tiny(1).open(scratch.log()).unwrap();
     append_all(&log, 1..=3).unwrap();
@@ -112,7 +112,7 @@ fn nothing_is_acknowledged_in_a_segment_that_was_removed() {
 }
 
 #[test]
-fn nothing_is_acknowledged_in_a_text_that_was_removed() {
+fn nothing_is_acknowledged_in_a_removed_text() {
     for name in ["000000000001.jsonl", "000000000001.head"] {
         let device = MemStorage::new();
         let log: Bytes = common::open(&common::laid_out(tiny(1), Layout::Text), &device).unwrap();
@@ -127,7 +127,7 @@ fn nothing_is_acknowledged_in_a_text_that_was_removed() {
 }
 
 #[test]
-fn a_confirmation_and_a_close_notice_that_the_segment_was_removed() {
+fn confirm_and_close_detect_a_removed_segment() {
     for close in [false, true] {
         let device = MemStorage::new();
         let log: Bytes = common::open(&tiny(1).level(Level::Synced), &device).unwrap();
@@ -140,7 +140,7 @@ fn a_confirmation_and_a_close_notice_that_the_segment_was_removed() {
 }
 
 #[test]
-fn nothing_is_acknowledged_in_a_directory_that_was_removed() {
+fn nothing_is_acknowledged_in_a_removed_directory() {
     for (what, act) in acts() {
         let scratch = Scratch::new(&format!("names-directory-{what}"));
         let log: Bytes = tiny(1).open(scratch.log()).unwrap();
@@ -152,7 +152,7 @@ fn nothing_is_acknowledged_in_a_directory_that_was_removed() {
 }
 
 #[test]
-fn a_log_whose_directory_got_another_path_goes_on() {
+fn log_in_a_renamed_directory_continues() {
     let scratch = Scratch::new("names-moved");
     let log: Bytes = tiny(1).open(scratch.log()).unwrap();
     let moved = scratch.move_log();
@@ -167,7 +167,7 @@ fn a_log_whose_directory_got_another_path_goes_on() {
 
 /// A directory, and whatever else has the name of a spare file.
 #[test]
-fn a_taken_spare_name_is_passed_over() {
+fn existing_name_for_a_preallocated_file_is_skipped() {
     let device = MemStorage::new();
     for number in 1..=30 {
         device.folder(&format!("spare-{number}.tmp")).unwrap();
@@ -183,7 +183,7 @@ fn a_taken_spare_name_is_passed_over() {
 
 /// A stray with the name of the next segment, made after the log was opened.
 #[test]
-fn a_rotation_never_takes_the_place_of_a_segment() {
+fn rotation_never_replaces_a_segment() {
     let device = MemStorage::new();
     let log: Bytes = common::open(&tiny(1), &device).unwrap();
     append_all(&log, 1..=3).unwrap();
@@ -195,7 +195,7 @@ fn a_rotation_never_takes_the_place_of_a_segment() {
 
 /// The image: the one segment of a log says that it has the highest number there is.
 #[test]
-fn a_log_whose_segment_has_the_highest_number_there_is_goes_on_in_no_other_place() {
+fn log_with_the_highest_segment_number_creates_no_other_segment() {
     let device = MemStorage::new();
     common::open(&tiny(1), &device).unwrap().close().unwrap();
     let name = format!("{}.seg", u64::MAX);
@@ -225,14 +225,14 @@ const CHILD: &str = "SEAWALL_TEST_DESCRIPTORS";
 
 /// A failover makes its file as a rotation does.
 #[test]
-fn a_log_goes_on_in_a_new_segment_where_no_descriptor_is_left() {
+fn log_rotates_when_no_descriptor_is_left() {
     if let Ok(layout) = std::env::var(CHILD) {
         let layout = if layout == "text" { Layout::Text } else { Layout::Binary };
         return rotate_without_descriptors(layout);
     }
     for layout in ["binary", "text"] {
         let this = std::env::current_exe().unwrap();
-        let test = "names::a_log_goes_on_in_a_new_segment_where_no_descriptor_is_left";
+        let test = "names::log_rotates_when_no_descriptor_is_left";
         // A limit of its own, which other tests do not meet.
         let line = format!("ulimit -n 64 && exec '{}' --exact {test} --nocapture", this.display());
         let mut shell = std::process::Command::new("sh");

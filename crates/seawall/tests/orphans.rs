@@ -97,7 +97,7 @@ fn strays(layout: Layout) -> Vec<Stray> {
 }
 
 #[test]
-fn an_orphan_behind_a_log_that_was_closed_is_named_and_costs_nothing() {
+fn orphan_after_a_closed_log_is_reported_and_costs_nothing() {
     for layout in LAYOUTS {
         for (what, kind, put) in strays(layout) {
             let sound = closed(layout, 1);
@@ -135,7 +135,7 @@ fn an_orphan_behind_a_log_that_was_closed_is_named_and_costs_nothing() {
 }
 
 #[test]
-fn a_repair_moves_an_orphan_to_quarantine_and_a_copy_leaves_it_out() {
+fn repair_quarantines_an_orphan_and_copy_omits_it() {
     for layout in LAYOUTS {
         for (what, _, put) in strays(layout) {
             let device = closed(layout, 1);
@@ -158,7 +158,7 @@ fn a_repair_moves_an_orphan_to_quarantine_and_a_copy_leaves_it_out() {
 /// The images: the same files behind a log of which something says, or may have said, that it goes
 /// on.
 #[test]
-fn a_file_that_may_have_been_a_segment_is_damage() {
+fn file_that_may_have_been_a_segment_is_damage() {
     for layout in LAYOUTS {
         for (what, _, put) in strays(layout) {
             for (state, device) in doubtful(layout) {
@@ -221,7 +221,7 @@ fn doubtful(layout: Layout) -> Vec<(&'static str, MemStorage)> {
 }
 
 #[test]
-fn a_file_with_anything_of_its_own_is_no_orphan() {
+fn file_with_its_own_records_is_not_an_orphan() {
     for layout in LAYOUTS {
         type Put = fn(&MemStorage, Layout);
         let puts: [(&str, Put); 4] = [
@@ -254,7 +254,7 @@ fn a_file_with_anything_of_its_own_is_no_orphan() {
 
 /// The image: a segment was renamed, and stands nowhere else.
 #[test]
-fn a_renamed_segment_is_damage_that_says_which_one_it_is() {
+fn renamed_segment_is_damage_that_names_it() {
     let device = closed(Layout::Binary, 1);
     device.copy_raw("000000000002.seg", "000000000099.seg");
     device.remove_raw("000000000002.seg");
@@ -266,7 +266,7 @@ fn a_renamed_segment_is_damage_that_says_which_one_it_is() {
 
 /// `live` speaks for a segment that is not there.
 #[test]
-fn an_orphan_with_the_number_that_live_names_is_damage() {
+fn orphan_with_the_number_in_live_is_damage() {
     let device = closed(Layout::Binary, 1);
     let next = newest(&device) + 1;
     let later = device.kill();
@@ -283,7 +283,7 @@ fn an_orphan_with_the_number_that_live_names_is_damage() {
 }
 
 #[test]
-fn a_writer_and_its_readers_pass_over_a_file_that_appears_beside_them() {
+fn writer_and_readers_ignore_a_file_that_appears_later() {
     for layout in LAYOUTS {
         for (what, _, put) in strays(layout) {
             let device = closed(layout, 1);

@@ -61,7 +61,7 @@ fn read(file: &dyn File, at: usize, length: usize) -> io::Result<Vec<u8>> {
 }
 
 #[test]
-fn a_view_shows_at_every_place_what_patched_bytes_are() {
+fn view_shows_patched_bytes_at_every_offset() {
     for seed in 0..400 {
         let mut random = Random::new(seed);
         let (device, mut files) = (MemStorage::new(), Files::new());
@@ -98,7 +98,7 @@ fn a_view_shows_at_every_place_what_patched_bytes_are() {
 }
 
 #[test]
-fn what_a_patch_covers_is_not_asked_of_the_device() {
+fn patched_range_is_not_read_from_the_device() {
     let device = MemStorage::new();
     device.create("one").unwrap().write_at(&[1; 1024], 0).unwrap();
     device.fail_read("one", 512..600);
@@ -113,7 +113,7 @@ fn what_a_patch_covers_is_not_asked_of_the_device() {
 }
 
 #[test]
-fn a_view_refuses_every_change() {
+fn view_refuses_every_change() {
     let device = MemStorage::new();
     device.create("one").unwrap();
     let before = device.steps();
@@ -143,7 +143,7 @@ fn a_view_refuses_every_change() {
 }
 
 #[test]
-fn a_damaged_log_is_judged_as_it_would_be_once_mended() {
+fn damaged_log_is_verified_as_if_repaired() {
     let image = write(End::Closed);
     let name = "000000000001.seg";
     let (_, batches) = batches(&image.device, name);

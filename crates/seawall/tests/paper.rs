@@ -118,7 +118,7 @@ fn is_caught<C: Codec<Record, Item = Record>>(folder: &Scratch, what: &str) {
 
 /// The paper's listing, with its own names.
 #[test]
-fn the_listing_of_the_paper_runs() {
+fn listing_of_the_paper_runs() {
     #[derive(Deserialize, Serialize)]
     struct Record {
         id: u32,
@@ -151,7 +151,7 @@ fn sets_of_one_two_and_four_records_are_one_write_each() {
 /// `new` says nothing of a place where no log can be; the first call does, and the calls behind it
 /// try again.
 #[test]
-fn what_keeps_a_log_from_being_opened_is_said_at_the_first_call() {
+fn open_error_is_returned_by_the_first_call() {
     let folder = Scratch::new("paper-held");
     let inner = folder.path.join("not/there");
     let logger: JSONLogger<Record> = JSONLogger::new(&inner);
@@ -162,7 +162,7 @@ fn what_keeps_a_log_from_being_opened_is_said_at_the_first_call() {
 }
 
 #[test]
-fn a_log_that_another_writes_can_be_retrieved() {
+fn log_of_a_running_writer_can_be_retrieved() {
     let folder = Scratch::new("paper-busy");
     let first: BinLogger<Record> = BinLogger::new(&folder.path);
     first.write(&record(1)).unwrap();

@@ -154,7 +154,7 @@ fn cut_at_every_step(
 /// The disk has all that was written to the parity and nothing of the records that was not
 /// synced: a slot that covers more than is durable would make damage of an ordinary crash.
 #[test]
-fn a_slot_tells_of_nothing_that_never_was() {
+fn slot_never_covers_records_that_are_not_durable() {
     let whole = |item: &Pending| is_parity(&item.file);
     cut_at_every_step(&with_parity(1, Layout::Binary), 40, whole, |left, acknowledged, what| {
         if acknowledged > 0 {
@@ -171,7 +171,7 @@ fn a_slot_tells_of_nothing_that_never_was() {
 /// Somebody protects what a kill left in the page cache, and then the power goes: parity must not
 /// know of records that the disk never had, as others are to get their numbers.
 #[test]
-fn who_protects_what_a_kill_left_makes_no_parity_of_what_may_not_be_durable() {
+fn protect_after_a_kill_covers_only_durable_records() {
     for (layout, own) in
         LAYOUTS.into_iter().flat_map(|layout| [(layout, None), (layout, Some(scheme()))])
     {
@@ -218,7 +218,7 @@ fn who_protects_what_a_kill_left_makes_no_parity_of_what_may_not_be_durable() {
 /// The disk has the newest head and the last slot, and no slot before it that was not synced: what
 /// a head covers is there, so nobody looks for it again.
 #[test]
-fn what_a_head_covers_is_there_after_any_crash() {
+fn slots_covered_by_a_head_survive_any_crash() {
     let options = in_one_segment(1);
     let device = closed(&options, Layout::Binary, 50);
     let (_, used) = newest(&device, Layout::Binary);
@@ -244,7 +244,7 @@ fn what_a_head_covers_is_there_after_any_crash() {
 /// The disk of a log whose writer was killed: its slots are there, no head covers them, and a
 /// block is damaged. Who makes up for what the head lacks finds a slot that says otherwise.
 #[test]
-fn a_slot_that_contradicts_the_records_is_never_written_over() {
+fn slot_that_contradicts_the_records_is_never_overwritten() {
     let device = MemStorage::new();
     let log = open(&in_one_segment(1), &device).unwrap();
     assert_eq!(append(&log, Layout::Binary, 1..=50), 50);
@@ -273,7 +273,7 @@ fn a_slot_that_contradicts_the_records_is_never_written_over() {
 /// The disk has slots of the newest segment, and no head yet: they know of a record that nothing
 /// else confirms. Nobody could ask them, so they are in nobody's way.
 #[test]
-fn slots_without_a_head_are_made_anew() {
+fn slots_without_a_head_are_rewritten() {
     let mut unsure = 0;
     for count in 5..40 {
         let device = MemStorage::new();
@@ -297,7 +297,7 @@ fn slots_without_a_head_are_made_anew() {
 
 /// The disk of a closed log of which one block of the newest segment is damaged, wherever.
 #[test]
-fn a_segment_that_parity_mended_gets_nothing_more() {
+fn segment_restored_by_parity_is_not_appended_to() {
     for layout in LAYOUTS {
         let sound = closed(&with_parity(1, layout), layout, 42);
         let (name, used) = newest(&sound, layout);
@@ -321,7 +321,7 @@ fn a_segment_that_parity_mended_gets_nothing_more() {
 /// What fails beside a segment ends its parity: appends, the close and the log itself go on, and
 /// nothing is moved to a new segment for it.
 #[test]
-fn whatever_fails_beside_a_segment_costs_no_record() {
+fn failures_of_parity_files_lose_no_record() {
     let options = in_one_segment(1);
     let look = |device: &MemStorage, what: &str| {
         assert_eq!(read(device, false).unwrap().records, records(Layout::Binary, 40), "{what}");
@@ -382,7 +382,7 @@ fn whatever_fails_beside_a_segment_costs_no_record() {
 /// The disk of a log where the parity of another segment stands beside the newest one, as who
 /// restores files by hand may leave it.
 #[test]
-fn a_head_of_another_segment_is_not_believed() {
+fn head_of_another_segment_is_ignored() {
     let sound = closed(&with_parity(1, Layout::Binary), Layout::Binary, 42);
     let all = sides(&sound);
     let (own, (name, used)) = (all.last().unwrap(), newest(&sound, Layout::Binary));
@@ -409,7 +409,7 @@ fn a_head_of_another_segment_is_not_believed() {
 
 /// The disk has in the place of a slot the one of another stripe of the same segment.
 #[test]
-fn a_slot_of_another_stripe_is_not_believed() {
+fn slot_of_another_stripe_is_ignored() {
     let sound = closed(&in_one_segment(1), Layout::Binary, 50);
     let (name, used) = newest(&sound, Layout::Binary);
     let (side, full) = (sides(&sound).pop().unwrap(), (used.end - START) / STRIPE);
@@ -435,7 +435,7 @@ fn a_slot_of_another_stripe_is_not_believed() {
 /// The disk has records in the block of others that parity covers, written without parity, and
 /// damage to those that it covers.
 #[test]
-fn what_stands_behind_what_parity_knows_of_stays() {
+fn records_after_the_end_of_parity_are_kept() {
     let device = closed(&with_parity(1, Layout::Binary), Layout::Binary, 2);
     let (name, before) = newest(&device, Layout::Binary);
     let log = open(&again(2).parity(None), &device).unwrap();
@@ -456,7 +456,7 @@ fn what_stands_behind_what_parity_knows_of_stays() {
 /// of two older ones are lost, and of the one before those the device refuses a block: only when
 /// the headers are back does anybody come there.
 #[test]
-fn what_is_refused_behind_lost_headers_comes_back_too() {
+fn unreadable_blocks_after_lost_headers_are_rebuilt() {
     let mut tried = 0;
     for (layout, stop) in LAYOUTS.into_iter().flat_map(|layout| (4..40).map(move |n| (layout, n))) {
         let device = closed(&with_parity(1, layout), layout, 42);
@@ -503,7 +503,7 @@ fn what_is_refused_behind_lost_headers_comes_back_too() {
 /// remove them, and the headers of those that are left are lost: more records are seen without them
 /// than with them.
 #[test]
-fn lost_headers_around_what_a_cut_left_are_given_back_for_a_verdict_too() {
+fn lost_headers_around_a_truncation_are_rebuilt_for_verify() {
     for layout in LAYOUTS {
         let device = closed(&with_parity(1, layout), layout, 42);
         let left = device.kill();
@@ -535,7 +535,7 @@ fn lost_headers_around_what_a_cut_left_are_given_back_for_a_verdict_too() {
 /// durable; they were carried to a new segment, and parity knows the old place. Then the power
 /// went, and left an end that is torn, or that cannot be told.
 #[test]
-fn a_place_that_no_longer_counts_is_not_damaged() {
+fn obsolete_range_is_not_damage() {
     let (mut torn, mut unsure) = (0, 0);
     let ways = LAYOUTS.into_iter().flat_map(|layout| (2..60).map(move |nth| (layout, nth)));
     for (layout, nth, far) in ways.flat_map(|(l, n)| [(l, n, 0), (l, n, 3 * BLOCK)]) {
@@ -573,7 +573,7 @@ fn a_place_that_no_longer_counts_is_not_damaged() {
 /// Found by simulation. The image: a barrier failed, its records were carried on and stay in the
 /// page cache of the old segment until the power goes, and an open before that made the parity.
 #[test]
-fn what_a_failed_barrier_left_in_the_page_cache_gets_no_parity() {
+fn unsynced_page_cache_of_a_failed_sync_gets_no_parity() {
     let mut carried = 0;
     for (layout, nth) in LAYOUTS.into_iter().flat_map(|layout| (0..40).map(move |n| (layout, n))) {
         let what = format!("{layout:?}, sync {nth}");

@@ -65,7 +65,7 @@ fn every_lost_block_is_written_back_bit_for_bit() {
 }
 
 #[test]
-fn what_a_salvage_writes_has_parity_from_the_start() {
+fn salvaged_log_has_parity_from_the_start() {
     for layout in LAYOUTS {
         let source = sample(layout);
         let target = MemStorage::new();
@@ -80,7 +80,7 @@ fn what_a_salvage_writes_has_parity_from_the_start() {
 }
 
 #[test]
-fn a_salvage_takes_what_parity_gives_back() {
+fn salvage_uses_records_restored_by_parity() {
     let source = sample(Layout::Binary);
     source.edit("000000000002.seg", |bytes| {
         bytes.iter_mut().skip(5 * BLOCK).take(300).for_each(|b| *b = 0);

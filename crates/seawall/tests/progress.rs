@@ -15,7 +15,7 @@ fn forwards_to_the_end(heard: &[Progress]) {
 }
 
 #[test]
-fn long_work_is_told_of_forwards_and_to_its_end() {
+fn progress_increases_and_reaches_the_end() {
     let scratch = Scratch::new("progress");
     scratch.storage();
     let [log, copy, saved] = ["log", "copy", "saved"].map(|name| scratch.path.join(name));

@@ -14,7 +14,7 @@ fn of_time(time: u64) -> String {
 }
 
 #[test]
-fn what_was_cut_off_is_kept_and_the_oldest_of_it_makes_room() {
+fn quarantine_keeps_the_newest_and_drops_the_oldest() {
     let device = MemStorage::new();
     let log = open(&tiny(1), &device).unwrap();
     log.append(b"one").unwrap();

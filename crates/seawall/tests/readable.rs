@@ -97,7 +97,7 @@ fn lost(device: &MemStorage) -> Vec<(u64, Option<u64>)> {
 }
 
 #[test]
-fn a_segment_is_a_text_of_one_line_a_record_and_a_head() {
+fn segment_has_a_head_and_a_text_with_one_line_per_record() {
     let device = nine();
     let files: Vec<_> = device.names().into_iter().filter(|name| name.starts_with('0')).collect();
     assert_eq!(files, ["000000000001.head", FIRST]);
@@ -119,7 +119,7 @@ fn a_segment_is_a_text_of_one_line_a_record_and_a_head() {
 }
 
 #[test]
-fn a_readable_log_goes_on_in_place_and_refuses_another_layout() {
+fn readable_log_continues_in_place_and_refuses_another_layout() {
     let device = nine();
     let other = open(&roomy(2).layout(Layout::Binary), &device).map(drop);
     assert!(matches!(other, Err(Error::Mismatch { what: "layout", .. })), "{other:?}");
@@ -135,7 +135,7 @@ fn a_readable_log_goes_on_in_place_and_refuses_another_layout() {
 }
 
 #[test]
-fn what_is_no_json_value_is_refused_and_takes_no_number() {
+fn invalid_json_is_refused_and_takes_no_lsn() {
     let device = MemStorage::new();
     let not_json = open(&roomy(1).codec(CodecId::Raw), &device).map(drop);
     assert!(matches!(not_json, Err(Error::InvalidOption { .. })), "{not_json:?}");
@@ -154,7 +154,7 @@ fn what_is_no_json_value_is_refused_and_takes_no_number() {
 /// What a crash leaves of the last write: every beginning of it, with zeros up to where the file
 /// ends, too. Sets are all there or not at all.
 #[test]
-fn every_cut_of_the_text_leaves_whole_sets_and_is_torn_at_most() {
+fn text_truncated_anywhere_keeps_whole_sets_and_is_at_most_torn() {
     let whole = nine_unconfirmed();
     let text = text_of(&whole, FIRST);
     let ends: Vec<usize> = lines(&text).iter().map(|(_, end)| *end).collect();
@@ -192,7 +192,7 @@ fn every_cut_of_the_text_leaves_whole_sets_and_is_torn_at_most() {
 
 /// One byte of one line in the middle: named with record, segment and place; the others are there.
 #[test]
-fn a_damaged_byte_is_named_and_the_other_records_are_read() {
+fn damaged_byte_is_named_and_the_other_records_are_read() {
     let sound = nine();
     let text = text_of(&sound, FIRST);
     for (number, (start, end)) in (1_u64..).zip(lines(&text)) {
@@ -220,7 +220,7 @@ fn a_damaged_byte_is_named_and_the_other_records_are_read() {
 
 /// The third line of the set of four is hit: its neighbours are read, and marked.
 #[test]
-fn the_rest_of_a_damaged_set_is_marked() {
+fn rest_of_a_damaged_set_is_marked() {
     let device = nine();
     let (start, _) = lines(&text_of(&device, FIRST))[6];
     device.edit(FIRST, |bytes| bytes[start + 12] ^= 1);
@@ -254,7 +254,7 @@ type Change<'a> = &'a dyn Fn(String) -> String;
 
 /// As `jq` and an editor may leave it.
 #[test]
-fn what_a_person_set_out_anew_stays_valid_and_is_never_written_over() {
+fn reformatted_text_stays_valid_and_is_never_overwritten() {
     let spread =
         |text: String| text.replace(",\"data\":{", ",\n  \"data\": {\n    ").replace("}}", "} }");
     let turned = |text: String| {
@@ -308,7 +308,7 @@ fn what_a_person_set_out_anew_stays_valid_and_is_never_written_over() {
 }
 
 #[test]
-fn what_a_person_changed_is_caught() {
+fn edited_value_is_detected() {
     let changes: [(&str, &str, &str); 8] = [
         ("a value", "\"n\":4", "\"n\":5"),
         ("a name", "\"n\":4", "\"N\":4"),
@@ -391,7 +391,7 @@ fn both_layouts_give_the_same_answers() {
 }
 
 #[test]
-fn each_record_is_got_in_any_order_and_around_damage() {
+fn every_record_can_be_read_in_any_order_and_around_damage() {
     let device = MemStorage::new();
     let log = open(&narrow(1), &device).unwrap();
     for number in 1..=200 {
@@ -421,7 +421,7 @@ fn each_record_is_got_in_any_order_and_around_damage() {
 
 /// `tail -f` by our own hands, and copies, beside a writer that rolls, marks and prunes.
 #[test]
-fn followers_and_copies_beside_a_writer_see_each_record_once() {
+fn followers_and_copies_of_a_running_writer_see_each_record_once() {
     const RECORDS: u64 = 1_500;
     let device = MemStorage::new();
     drop(open(&narrow(1), &device).unwrap());
@@ -481,7 +481,7 @@ fn followers_and_copies_beside_a_writer_see_each_record_once() {
 /// Between two looks the text grows by more than is read at once, so a line is cut by what was read
 /// and not by where the file ends.
 #[test]
-fn a_follower_reads_on_in_a_text_that_has_grown_by_megabytes() {
+fn follower_continues_in_a_text_that_grew_by_megabytes() {
     let device = MemStorage::new();
     let options = Options::new().codec(CodecId::Json).layout(Layout::Text).idle_mark(None);
     let options = options.geometry(Geometry::DEFAULT, 16 << 20);
@@ -556,7 +556,7 @@ fn a_crash_in_a_prune_or_a_cut_leaves_the_log_before_it_or_after_it() {
 /// The text grows by each write; a full disk ends the log with an error, and what was acknowledged
 /// is there when there is room again.
 #[test]
-fn where_no_space_can_be_reserved_a_full_disk_loses_nothing_acknowledged() {
+fn full_disk_without_space_reservation_loses_no_acknowledged_record() {
     let device = MemStorage::new();
     device.reserve_nothing();
     let log = open(&roomy(1), &device).unwrap();
@@ -578,7 +578,7 @@ fn where_no_space_can_be_reserved_a_full_disk_loses_nothing_acknowledged() {
 }
 
 #[test]
-fn a_failed_write_that_spoils_its_block_loses_nothing() {
+fn failed_write_that_spoils_its_block_loses_nothing() {
     for level in [Level::Synced, Level::Confirmed] {
         for nth in 7..60 {
             let device = MemStorage::new();
@@ -602,7 +602,7 @@ fn a_failed_write_that_spoils_its_block_loses_nothing() {
 
 /// A log of which only a text is left, or a head without its text, is no empty log.
 #[test]
-fn what_is_left_of_a_log_is_not_taken_for_an_empty_one() {
+fn remains_of_a_log_do_not_count_as_an_empty_one() {
     let device = nine();
     device.remove_raw(FIRST);
     let found = judge(&device).unwrap();
@@ -620,7 +620,7 @@ fn what_is_left_of_a_log_is_not_taken_for_an_empty_one() {
 /// Found by simulation, where one read was wrong and the next right. The image: a line that is
 /// valid, has the number that comes next, and holds more than a batch can.
 #[test]
-fn a_line_that_no_set_can_hold_is_named_as_lost_and_passed() {
+fn line_too_large_for_any_set_is_reported_as_lost() {
     let device = nine();
     let head = device.bytes("000000000001.head").unwrap();
     let header = SegmentHeader::decode(&head).unwrap();

@@ -61,7 +61,7 @@ fn compare(life: &Life, what: &str) -> u64 {
 }
 
 #[test]
-fn a_reader_never_sees_what_a_power_cut_could_still_take_and_misses_nothing_acknowledged() {
+fn reader_sees_exactly_the_durable_records() {
     let mut states = 0;
     for (kind, acts) in KINDS.into_iter().flat_map(|kind| WORKLOADS.map(|acts| (kind, acts))) {
         let (level, layout) = kind;
@@ -82,7 +82,7 @@ fn a_reader_never_sees_what_a_power_cut_could_still_take_and_misses_nothing_ackn
 /// The image: the process died at some step, its un-synced writes are in the page cache, `live` is
 /// of this boot; the next process recovers while readers look.
 #[test]
-fn a_reader_beside_a_recovery_sees_only_what_stays() {
+fn reader_during_a_recovery_sees_only_kept_records() {
     let mut states = 0;
     for (layout, acts) in LAYOUTS.into_iter().flat_map(|l| WORKLOADS.map(|acts| (l, acts))) {
         for first_stop in (0..).step_by(3) {
@@ -113,7 +113,7 @@ fn a_reader_beside_a_recovery_sees_only_what_stays() {
 /// Found by simulation. The image: a recovery made a segment and died before it was named, the next
 /// one made another, named that, and died; `live` is of the process before them.
 #[test]
-fn a_reader_beside_a_second_recovery_sees_what_stays_and_no_damage() {
+fn reader_during_a_second_recovery_sees_no_damage() {
     let mut states = 0;
     for layout in LAYOUTS {
         let device = MemStorage::new();
@@ -158,7 +158,7 @@ fn killed() -> MemStorage {
 }
 
 #[test]
-fn a_damaged_live_file_falls_back_to_the_decision_table() {
+fn damaged_live_file_falls_back_to_the_decision_table() {
     let sound = killed().bytes("live").unwrap();
     for length in 0..sound.len() {
         let device = killed();
@@ -176,7 +176,7 @@ fn a_damaged_live_file_falls_back_to_the_decision_table() {
 }
 
 #[test]
-fn a_live_file_of_another_boot_says_nothing() {
+fn live_file_of_another_boot_is_ignored() {
     let device = killed();
     let of_this_boot = device.bytes("live").unwrap();
     let rebooted = device.power_cut(|_| true);
@@ -195,7 +195,7 @@ fn a_live_file_of_another_boot_says_nothing() {
 }
 
 #[test]
-fn a_record_of_a_set_says_that_the_set_goes_on() {
+fn record_of_a_set_says_that_the_set_continues() {
     let device = MemStorage::new();
     let acts = [Append(10), Set(&[20, 30, 40]), Set(&[50, 60])];
     assert!(live(&device, &acts, Level::Synced, &Life::unborn(Layout::Binary)).error.is_none());
@@ -209,7 +209,7 @@ fn a_record_of_a_set_says_that_the_set_goes_on() {
 }
 
 #[test]
-fn verify_beside_a_writer_calls_a_write_under_way_clean() {
+fn verify_during_a_write_reports_a_clean_log() {
     let device = MemStorage::new();
     let log = open(&again(1), &device).unwrap();
     for number in 1..=8 {
@@ -222,7 +222,7 @@ fn verify_beside_a_writer_calls_a_write_under_way_clean() {
 
 /// Many rolls on a real file system, and readers that never stop reading.
 #[test]
-fn readers_beside_a_fast_writer_see_a_growing_prefix() {
+fn readers_of_a_fast_writer_see_a_growing_prefix() {
     within(30, || {
         let scratch = Scratch::new("readers");
         let options = Options::new().geometry(GEOMETRY, SEGMENT_MIN).segment_size(10 * 512);
@@ -278,7 +278,7 @@ fn with_stale_live(records: u64) -> (MemStorage, Bytes, Vec<u8>) {
 /// reader took for the newest one: without a word of the writer it looks once more before it calls
 /// that damage.
 #[test]
-fn a_roll_beside_a_reader_without_a_word_is_no_damage_whenever_it_falls() {
+fn rotation_is_never_damage_to_a_reader_without_live() {
     for at in 0..40 {
         let device = MemStorage::new();
         let log = open(&again(1), &device).unwrap();
@@ -309,7 +309,7 @@ fn a_roll_beside_a_reader_without_a_word_is_no_damage_whenever_it_falls() {
 
 /// Found by simulation. The same, closed; then the newest file was lost.
 #[test]
-fn what_a_clean_close_names_and_is_lost_is_damage_by_a_stale_live_too() {
+fn lost_record_of_a_clean_close_is_damage_despite_a_stale_live() {
     let (device, log, stale) = with_stale_live(9);
     log.close().unwrap();
     device.edit("live", |bytes| bytes.clone_from(&stale));
@@ -325,7 +325,7 @@ fn what_a_clean_close_names_and_is_lost_is_damage_by_a_stale_live_too() {
 
 /// Found by simulation. The same, closed; then the manifest was lost, and with it the close.
 #[test]
-fn where_the_manifest_is_lost_and_live_may_be_stale_nobody_says_where_the_log_ends() {
+fn lost_manifest_and_stale_live_leave_the_end_unknown() {
     let (device, log, stale) = with_stale_live(9);
     log.close().unwrap();
     let open_ended = |device: &MemStorage| {
@@ -346,7 +346,7 @@ fn where_the_manifest_is_lost_and_live_may_be_stale_nobody_says_where_the_log_en
 /// The image: a recovery wrote anew what nothing confirmed, could not write `live`, and the disk
 /// then lost the old bytes, which only the page cache had shown.
 #[test]
-fn a_stale_live_leads_to_what_a_recovery_wrote_anew() {
+fn stale_live_leads_to_the_segment_rewritten_by_recovery() {
     let device = killed();
     let stale = device.bytes("live").unwrap();
     let place = |device: &MemStorage, name: &String| {
@@ -367,7 +367,7 @@ fn a_stale_live_leads_to_what_a_recovery_wrote_anew() {
 /// The image: a sync failed, the writer went on in a new segment with the records of that block,
 /// perhaps at the second attempt, and has not said so yet; then the new segment is lost.
 #[test]
-fn a_segment_that_is_lost_before_its_writer_has_told_of_it_is_missed() {
+fn segment_lost_before_it_was_published_is_missed() {
     for failing in [1, 2] {
         let device = MemStorage::new();
         let log = open(&again(1), &device).unwrap();
@@ -396,7 +396,7 @@ fn a_segment_that_is_lost_before_its_writer_has_told_of_it_is_missed() {
 /// The image: nothing names the newest segment, so a recovery wrote all of it anew and removed it,
 /// and could not write `live`, which leads there.
 #[test]
-fn a_stale_live_that_leads_to_a_segment_which_was_written_anew_is_no_damage() {
+fn stale_live_that_names_a_rewritten_segment_is_no_damage() {
     for records in [2, 5] {
         let (device, log, _) = with_stale_live(records);
         let died = device.kill();
@@ -428,7 +428,7 @@ fn shown(device: &MemStorage, last: u64) -> u64 {
 /// Found by corruptions. The image: the writer died, and `live` is a copy of another log's, of the
 /// same run of the machine.
 #[test]
-fn what_another_log_told_its_readers_counts_for_nothing() {
+fn live_file_of_another_log_is_ignored() {
     for layout in LAYOUTS {
         let logs = [1, 2].map(|seed| {
             let device = MemStorage::new();
@@ -452,7 +452,7 @@ fn what_another_log_told_its_readers_counts_for_nothing() {
 /// Found by simulation. The image: nothing can be told by `live`, nor can it be removed. A cut that
 /// readers cannot be told of is refused.
 #[test]
-fn a_cut_that_readers_cannot_be_told_of_is_refused_and_the_log_goes_on() {
+fn truncation_that_cannot_be_published_is_refused() {
     for (records, kept) in [(3, 1), (9, 2), (9, 8), (9, 0)] {
         let device = MemStorage::new();
         let mute = Mute::new(device.clone());
@@ -481,7 +481,7 @@ fn a_cut_that_readers_cannot_be_told_of_is_refused_and_the_log_goes_on() {
 /// it lowered `live`; the newest segment is lost, and the close names the one that the first cut
 /// ended.
 #[test]
-fn a_close_that_is_older_than_a_cut_shows_nothing_that_was_cut() {
+fn close_before_a_truncation_shows_no_truncated_record() {
     let (device, log, _) = with_stale_live(3);
     let lowered = device.bytes("live").unwrap();
     log.append(&payload(4, 1, 50)).unwrap();
@@ -503,7 +503,7 @@ fn a_close_that_is_older_than_a_cut_shows_nothing_that_was_cut() {
 /// The image: `live` says more than is left, and numbers will be given anew. Readers are told
 /// first, or the log does not open.
 #[test]
-fn an_open_that_gives_numbers_anew_tells_readers_first() {
+fn open_publishes_the_end_before_it_reuses_lsns() {
     let device = MemStorage::new();
     let log = open(&again(1), &device).unwrap();
     for number in 1..=4 {
@@ -529,7 +529,7 @@ fn an_open_that_gives_numbers_anew_tells_readers_first() {
 /// Found by simulation. The image: there is no `live` beside the writer, as on a system that does
 /// not say which run of the machine this is, and more is appended between two looks of who reads.
 #[test]
-fn who_reads_beside_a_writer_without_live_finds_no_damage() {
+fn reader_of_a_writer_without_live_finds_no_damage() {
     // Of small records more fit in, large ones go on in a new segment: the room behind the last
     // batch of the one before is given back then.
     for (layout, size) in LAYOUTS.into_iter().flat_map(|layout| [(layout, 40), (layout, 960)]) {

@@ -81,7 +81,7 @@ fn payment(account: u64, cents: u64) -> Payment {
 }
 
 #[test]
-fn each_record_is_decoded_by_the_schema_it_was_written_with() {
+fn each_record_is_decoded_with_its_own_schema() {
     let device = MemStorage::new();
     let log: Old = tiny(1).open_in(storage(&device)).unwrap();
     log.append(&Euros { euros: 1 }).unwrap();
@@ -116,7 +116,7 @@ fn each_record_is_decoded_by_the_schema_it_was_written_with() {
 }
 
 #[test]
-fn an_older_record_without_field_names_is_no_record_of_today_unless_it_is_upgraded() {
+fn positional_record_of_an_older_schema_needs_an_upgrade() {
     let device = MemStorage::new();
     let log: Log<Payment, Positional> = tiny(1).open_in(storage(&device)).unwrap();
     log.append(&payment(7, 300)).unwrap();
@@ -139,7 +139,7 @@ fn refusals(device: &MemStorage, asked: &Options) -> [Option<String>; 2] {
 }
 
 #[test]
-fn another_codec_type_or_higher_schema_is_refused_by_name_for_writing_and_reading() {
+fn different_codec_or_type_or_higher_schema_is_refused_by_name() {
     let device = MemStorage::new();
     let mine = || tiny(1).codec(CodecId::Json).type_name("order").schema(2);
     drop(mine().open_in::<[u8], Raw>(storage(&device)).unwrap());
@@ -165,7 +165,7 @@ fn another_codec_type_or_higher_schema_is_refused_by_name_for_writing_and_readin
 }
 
 #[test]
-fn a_log_without_a_name_takes_the_first_one_and_keeps_it() {
+fn log_without_a_type_name_adopts_the_first_one() {
     let device = MemStorage::new();
     let open = |seed, name: &str| {
         again(seed).type_name(name).open_in::<[u8], Raw>(storage(&device)).map(drop)
@@ -181,7 +181,7 @@ fn a_log_without_a_name_takes_the_first_one_and_keeps_it() {
 }
 
 #[test]
-fn a_reader_that_is_overtaken_by_a_higher_schema_says_so_and_decodes_nothing_of_it() {
+fn reader_overtaken_by_a_higher_schema_returns_an_error() {
     let device = MemStorage::new();
     drop(tiny(1).schema(1).open_in::<[u8], Raw>(storage(&device)).unwrap());
     let reader = Options::new().schema(1).open_reader_in::<[u8], Raw>(storage(&device)).unwrap();
@@ -252,7 +252,7 @@ fn left_by_the_old() -> Vec<(&'static str, MemStorage)> {
 }
 
 #[test]
-fn a_crash_at_any_step_of_a_schema_change_leaves_every_record_with_its_own() {
+fn schema_change_interrupted_anywhere_keeps_each_records_schema() {
     let (mut states, mut refused) = (0, 0);
     for (state, before) in left_by_the_old() {
         let whole = before.kill();
@@ -305,14 +305,14 @@ fn of_two_schemas() -> MemStorage {
 }
 
 #[test]
-fn a_copy_keeps_the_schema_of_each_record() {
+fn copy_keeps_the_schema_of_each_record() {
     let (device, target) = (of_two_schemas(), MemStorage::new());
     Maintenance::on(&storage(&device)).back_up_to(&storage(&target)).unwrap();
     assert_eq!(schemas(&target), [1, 1, 1, 1, 2, 2]);
 }
 
 #[test]
-fn a_salvage_keeps_the_schema_of_each_record() {
+fn salvage_keeps_the_schema_of_each_record() {
     let (device, target) = (of_two_schemas(), MemStorage::new());
     Maintenance::on(&storage(&device)).salvage_to(storage(&target)).unwrap();
     assert_eq!(schemas(&target), [1, 1, 1, 1, 2, 2]);
@@ -340,7 +340,7 @@ fn flip_a_bit(device: &MemStorage, segment: &str, record: &[u8]) {
 }
 
 #[test]
-fn a_cut_leaves_the_records_that_it_carries_their_schema() {
+fn truncation_keeps_the_schema_of_carried_records() {
     for (segment, lost, left) in [
         ("000000000001.seg", payload(1, 3), &[1, 1][..]),
         ("000000000002.seg", payload(2, 6), &[1, 1, 1, 2, 2]),
@@ -358,7 +358,7 @@ fn a_cut_leaves_the_records_that_it_carries_their_schema() {
 }
 
 #[test]
-fn a_record_that_json_has_no_words_for_is_refused_and_the_log_stays_as_it_was() {
+fn record_without_a_json_form_is_refused_and_changes_nothing() {
     let device = MemStorage::new();
     let log: Log<Vec<Option<f64>>, Json> = tiny(1).open_in(storage(&device)).unwrap();
     log.append(&vec![Some(0.5), None]).unwrap();
@@ -382,7 +382,7 @@ fn a_record_that_json_has_no_words_for_is_refused_and_the_log_stays_as_it_was() 
 }
 
 #[test]
-fn every_codec_is_told_from_the_others() {
+fn every_codec_is_distinguished_from_the_others() {
     fn reopens<C: Codec<u32, Item = u32>>(device: &MemStorage) -> bool {
         match again(9).open_in::<u32, C>(storage(&device.kill())) {
             Ok(log) => log.get(Lsn::FIRST).unwrap() == Some(7),

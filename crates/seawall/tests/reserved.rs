@@ -69,7 +69,7 @@ fn checksum(bytes: &mut [u8], (structure, at, end): (usize, usize, usize), salt:
 }
 
 #[test]
-fn a_batch_of_a_newer_program_is_refused_by_name_and_is_no_torn_tail() {
+fn batch_of_a_newer_version_is_refused_and_not_a_torn_tail() {
     for end in ENDS {
         let image = write(end);
         let head = SegmentHeader::decode(&image.device.bytes(NEWEST).unwrap()).unwrap();
@@ -90,7 +90,7 @@ fn a_batch_of_a_newer_program_is_refused_by_name_and_is_no_torn_tail() {
 }
 
 #[test]
-fn features_and_bytes_that_are_kept_for_later_are_refused_by_name() {
+fn unknown_features_and_reserved_bytes_are_refused_by_name() {
     let image = write(End::Closed);
     for (at, name) in [(104, "feature bits 0x1"), (107, "feature bits 0x1000000")] {
         let device = image.device.kill();
@@ -124,7 +124,7 @@ fn forge_header(device: &MemStorage, at: usize) {
 }
 
 #[test]
-fn a_first_segment_does_not_stand_in_for_an_older_one_that_the_manifest_names() {
+fn first_segment_does_not_replace_an_older_one_in_the_manifest() {
     let device = write(End::Closed).device.kill();
     let head = SegmentHeader::decode(&device.bytes(NEWEST).unwrap()).unwrap();
     let older = |name: &String| SegmentId::from_any_name(name).is_some_and(|id| id < head.id);
@@ -142,7 +142,7 @@ fn a_first_segment_does_not_stand_in_for_an_older_one_that_the_manifest_names() 
 }
 
 #[test]
-fn a_draft_is_refused_as_one_wherever_it_stands() {
+fn draft_version_is_refused_in_every_file() {
     let image = write(End::Closed);
     for (file, at) in [("manifest", 0), ("manifest", 512), (NEWEST, 0)] {
         for (version, draft, name) in
@@ -160,7 +160,7 @@ fn a_draft_is_refused_as_one_wherever_it_stands() {
 }
 
 #[test]
-fn parity_of_a_newer_program_is_not_used_and_never_written_over() {
+fn parity_of_a_newer_version_is_not_used_and_never_overwritten() {
     let scheme = "4+2".parse().ok();
     for layout in common::LAYOUTS {
         let options = |seed| laid_out(again(seed), layout).parity(scheme);
@@ -194,7 +194,7 @@ fn parity_of_a_newer_program_is_not_used_and_never_written_over() {
 
 /// Left: a mark that was forged, as no segment gets so many.
 #[test]
-fn a_mark_for_which_there_is_no_number_is_the_header_of_another_segment() {
+fn mark_without_a_valid_number_is_the_header_of_another_segment() {
     let image = write(End::Closed);
     let count = images::count(&image.records);
     let device = image.device.kill();
@@ -235,7 +235,7 @@ fn forged(image: &images::Image, forge: impl Fn(Manifest) -> Manifest) -> MemSto
 }
 
 #[test]
-fn records_that_are_there_are_read_though_a_manifest_says_that_they_were_given_up() {
+fn existing_records_are_read_although_the_manifest_gives_them_up() {
     for end in ENDS {
         let image = write(end);
         let oldest_base = Lsn::new(3).unwrap();
@@ -246,7 +246,7 @@ fn records_that_are_there_are_read_though_a_manifest_says_that_they_were_given_u
 }
 
 #[test]
-fn a_manifest_for_which_there_is_no_number_is_never_written() {
+fn manifest_sequence_never_exceeds_its_maximum() {
     for end in ENDS {
         let image = write(end);
         // The highest numbers that leave each slot in its place.
@@ -265,7 +265,7 @@ fn a_manifest_for_which_there_is_no_number_is_never_written() {
 }
 
 #[test]
-fn each_segment_is_read_by_its_own_sizes_and_what_comes_has_those_of_the_manifest() {
+fn segments_use_their_own_sizes_and_new_ones_those_of_the_manifest() {
     for layout in common::LAYOUTS {
         for end in ENDS {
             let image = images::write_in(end, layout);

@@ -89,7 +89,7 @@ fn size(storage: &MemStorage) -> u64 {
 }
 
 #[test]
-fn a_ring_keeps_its_size_and_the_newest_records() {
+fn retention_keeps_the_size_and_the_newest_records() {
     for segments in [0, 1, 3, 7] {
         let storage = MemStorage::new();
         let log = open(&storage, ring(segments)).unwrap();
@@ -114,7 +114,7 @@ fn live_segments(storage: &MemStorage) -> u64 {
 }
 
 #[test]
-fn records_go_when_they_are_too_old_and_not_before() {
+fn records_are_pruned_at_the_maximum_age_and_not_before() {
     let storage = MemStorage::new();
     let clock = Arc::new(ManualClock::new());
     let keep = Retention::new().max_age(Duration::from_secs(60)).without_checkpoints();
@@ -139,7 +139,7 @@ fn records_go_when_they_are_too_old_and_not_before() {
 }
 
 #[test]
-fn nothing_goes_without_a_checkpoint() {
+fn nothing_is_pruned_without_a_checkpoint() {
     let storage = MemStorage::new();
     let clock = Arc::new(ManualClock::new());
     let keep = Retention::new().max_bytes(0).max_age(Duration::ZERO);
@@ -157,7 +157,7 @@ fn nothing_goes_without_a_checkpoint() {
 }
 
 #[test]
-fn nothing_goes_that_the_older_of_two_checkpoints_needs() {
+fn records_needed_by_the_older_checkpoint_are_not_pruned() {
     let storage = MemStorage::new();
     let log = open(&storage, Retention::new().max_bytes(0)).unwrap();
     append(&log, 40).unwrap();
@@ -180,7 +180,7 @@ fn nothing_goes_that_the_older_of_two_checkpoints_needs() {
 }
 
 #[test]
-fn checkpoints_that_follow_the_records_keep_the_size() {
+fn frequent_checkpoints_keep_the_log_within_its_size() {
     let storage = MemStorage::new();
     let log = open(&storage, Retention::new().max_bytes(3 * SEGMENT)).unwrap();
     for number in 1..=300 {
@@ -220,7 +220,7 @@ fn run(
 }
 
 #[test]
-fn a_crash_at_any_step_of_retention_loses_nothing_that_is_retained() {
+fn crash_during_retention_loses_no_retained_record() {
     let checkpoints: Then = |log, number| match number % 10 {
         0 => log.checkpoint(lsn(number - 4)),
         _ => Ok(()),
@@ -270,7 +270,7 @@ fn has_segments_behind(storage: &MemStorage) -> bool {
 }
 
 #[test]
-fn the_oldest_stays_where_it_is_over_reopens() {
+fn oldest_record_is_the_same_after_reopening() {
     for keep in [None, Some(ring(2))] {
         let storage = MemStorage::new();
         let log = open(&storage, ring(2)).unwrap();
@@ -304,7 +304,7 @@ fn read_on(entries: impl Iterator<Item = Result<(Lsn, Vec<u8>), Error>>, from: u
 }
 
 #[test]
-fn a_reader_in_the_pruned_part_is_told_that_it_was_pruned() {
+fn reader_in_the_pruned_part_gets_pruned() {
     let storage = MemStorage::new();
     let log = open(&storage, ring(2)).unwrap();
     append(&log, 30).unwrap();
@@ -336,7 +336,7 @@ fn hooked(storage: &MemStorage, records: u64) -> (Arc<dyn Storage>, Arc<Hook>, A
 /// The writer rolls and prunes just before each look of one who judges: a file that is gone then
 /// was given up.
 #[test]
-fn a_verdict_is_sound_whatever_retention_does_at_any_step_of_it() {
+fn verify_is_correct_during_any_step_of_retention() {
     for (records, more) in (1..=2 * RECORDS).flat_map(|records| [(records, 1), (records, 20)]) {
         for look in 0.. {
             let storage = MemStorage::new();
@@ -356,7 +356,7 @@ fn a_verdict_is_sound_whatever_retention_does_at_any_step_of_it() {
 /// The writer rolls and prunes just before each look that a reader takes: one that begins at the
 /// oldest record, or at the one that is yet to come.
 #[test]
-fn a_reader_sees_no_damage_whatever_retention_does_at_any_step_of_it() {
+fn reader_sees_no_damage_during_any_step_of_retention() {
     for (records, more) in (1..=2 * RECORDS).flat_map(|records| [(records, 1), (records, 20)]) {
         for (here, from_end) in [(false, false), (false, true), (true, false), (true, true)] {
             for look in 0.. {
@@ -386,7 +386,7 @@ fn a_reader_sees_no_damage_whatever_retention_does_at_any_step_of_it() {
 
 /// Somebody judges the log, just before each look that the writer takes on its way through a prune.
 #[test]
-fn who_judges_the_log_beside_retention_finds_no_damage() {
+fn verify_during_retention_finds_no_damage() {
     let mut pruned = 0;
     for records in 1..=2 * RECORDS {
         for look in 0.. {
@@ -410,7 +410,7 @@ fn who_judges_the_log_beside_retention_finds_no_damage() {
 }
 
 #[test]
-fn a_device_that_cannot_note_what_goes_ends_the_log_and_keeps_the_records() {
+fn failed_sync_during_retention_poisons_the_log_and_keeps_the_records() {
     let storage = MemStorage::new();
     let log = open(&storage, Retention::new().max_bytes(0)).unwrap();
     append(&log, 60).unwrap();

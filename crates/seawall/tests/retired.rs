@@ -102,7 +102,7 @@ fn watched(scratch: &Scratch, options: &Options) -> (Bytes, Arc<Seen>) {
 }
 
 #[test]
-fn what_was_removed_is_given_back_at_leisure_and_at_the_close() {
+fn removed_files_are_freed_gradually_and_at_close() {
     let scratch = Scratch::new("retired");
     let (log, seen) = watched(&scratch, &options());
     append_until_pruned(&log, 8);
@@ -120,7 +120,7 @@ fn what_was_removed_is_given_back_at_leisure_and_at_the_close() {
 /// Two records fill a segment, so the preparer is still at the next one's file when the log goes on
 /// and removes the oldest: it comes by what is to be given back.
 #[test]
-fn what_is_removed_beside_the_preparer_is_not_cut_before_that_is_durable() {
+fn removed_file_is_not_truncated_before_its_removal_is_durable() {
     let scratch = Scratch::new("retired-beside");
     let keep = Retention::new().max_bytes(8 * SEGMENT).without_checkpoints();
     let (log, seen) = watched(&scratch, &Options::new().segment_size(4 * SEGMENT).retention(keep));
@@ -130,7 +130,7 @@ fn what_is_removed_beside_the_preparer_is_not_cut_before_that_is_durable() {
 }
 
 #[test]
-fn who_has_no_preparer_gives_it_back_at_once() {
+fn removed_file_is_freed_at_once_without_preallocation() {
     let scratch = Scratch::new("retired-at-once");
     let (log, seen) = watched(&scratch, &options().preallocate(false));
     append_until_pruned(&log, 4);
@@ -140,7 +140,7 @@ fn who_has_no_preparer_gives_it_back_at_once() {
 }
 
 #[test]
-fn who_reads_a_segment_that_is_removed_reads_it_to_its_end() {
+fn reader_of_a_removed_segment_reads_it_to_its_end() {
     let scratch = Scratch::new("retired-read");
     let log: Bytes = options().open(&scratch.path).unwrap();
     append_until_pruned(&log, 1);

@@ -597,7 +597,7 @@ fn found_by_seed_3049eb28() {
 
 /// Slots of the newest segment were on the disk, and no head: they knew of a record that nothing
 /// else confirmed, and `protect` took that for a contradiction. The image: the same.
-/// `slots_without_a_head_are_made_anew` in `parity_crash.rs`.
+/// `slots_without_a_head_are_rewritten` in `parity_crash.rs`.
 #[test]
 fn found_by_seed_3048e4d2() {
     replay(
@@ -620,7 +620,7 @@ fn found_by_seed_3048e4d2() {
 /// A device garbled the end of a batch that was carried to a new segment; parity knew the old
 /// place, which no longer counts, and at a torn end `verify` called it correctable. The image: the
 /// same.
-/// `a_place_that_no_longer_counts_is_not_damaged` in `parity_crash.rs`.
+/// `obsolete_range_is_not_damage` in `parity_crash.rs`.
 #[test]
 fn found_by_seed_30e059a1() {
     replay(

@@ -25,7 +25,7 @@ fn seawall(folder: &Path, arguments: &str, input: &str) -> Output {
 }
 
 #[test]
-fn a_log_is_replayed_into_a_database_once_and_gone_on_with() {
+fn log_is_replayed_into_a_database_once_and_can_continue() {
     let folder = std::env::temp_dir().join(format!("seawall-with-fjall-{}", std::process::id()));
     std::fs::create_dir(&folder).unwrap();
     assert!(seawall(&folder, "append ops.wal --format json", OPERATIONS).status.success());
@@ -44,7 +44,7 @@ fn a_log_is_replayed_into_a_database_once_and_gone_on_with() {
 }
 
 #[test]
-fn a_database_of_records_that_the_log_gave_up_ends_with_nine() {
+fn database_with_truncated_records_exits_with_9() {
     let folder = std::env::temp_dir().join(format!("seawall-fjall-cut-{}", std::process::id()));
     std::fs::create_dir(&folder).unwrap();
     let one = "{\"atomic\":[{\"put\":{\"table\":\"\",\"key\":\"k\",\"value\":\"v\"}}]}\n";

@@ -90,7 +90,7 @@ mod tests {
     use std::ops::RangeBounds;
 
     #[test]
-    fn the_keys_of_a_table_are_its_own() {
+    fn tables_have_disjoint_keys() {
         for id in [0, 1, 254, 255, 256, 0xffff, u64::MAX - 1, u64::MAX] {
             let table = TableId(id);
             let range = behind(None, table.prefix());

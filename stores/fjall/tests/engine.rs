@@ -12,7 +12,7 @@ use common::Folder;
 use seawall_fjall::FjallStore;
 
 #[test]
-fn the_engine_comes_back_with_what_fjall_kept() {
+fn engine_recovers_from_what_fjall_kept() {
     let folder = Folder::new("engine");
     let mut said = Vec::new();
     example::run(&folder.0, &mut said).unwrap();

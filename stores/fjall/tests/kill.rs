@@ -69,14 +69,14 @@ fn points(kind: Kind) -> &'static [Point] {
 }
 
 #[test]
-fn nothing_is_applied_twice_and_nothing_left_out_whenever_it_is_killed() {
+fn every_change_is_applied_once_despite_kills() {
     for seed in 1..=8 {
         assert_eq!(wrong_keys(Kind::Together, seed), 0, "seed {seed}");
     }
 }
 
 #[test]
-fn a_store_that_is_killed_while_it_is_made_is_made_by_the_next_one() {
+fn store_killed_during_creation_is_created_by_the_next_open() {
     let mut dice = Dice::new(1);
     let mut early = 0;
     for number in 0..40 {
@@ -94,13 +94,13 @@ fn a_store_that_is_killed_while_it_is_made_is_made_by_the_next_one() {
 }
 
 #[test]
-fn a_watermark_that_is_written_later_is_caught() {
+fn watermark_written_after_the_batch_is_caught() {
     let wrong: usize = (1..=2).map(|seed| wrong_keys(Kind::Later, seed)).sum();
     assert!(wrong > 0);
 }
 
 #[test]
-fn a_watermark_in_another_keyspace_is_caught() {
+fn watermark_in_another_keyspace_is_caught() {
     let wrong: usize = (1..=2).map(|seed| wrong_keys(Kind::Elsewhere, seed)).sum();
     assert!(wrong > 0);
 }

@@ -84,7 +84,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
     #[test]
-    fn it_does_what_a_store_in_memory_does(steps in prop::collection::vec(step(), 1..40)) {
+    fn fjall_store_behaves_like_a_memory_store(steps in prop::collection::vec(step(), 1..40)) {
         let folder = Folder::new("same");
         let (mut store, model) = (FjallStore::open(&folder.0).unwrap(), MemoryStore::new());
         for step in steps {
@@ -132,7 +132,7 @@ fn count(store: &FjallStore, kind: u8) -> usize {
 }
 
 #[test]
-fn rows_of_a_dropped_table_are_gone_at_once_and_their_room_by_the_next_flush() {
+fn dropped_rows_vanish_at_once_and_their_space_at_the_next_flush() {
     let folder = Folder::new("drop");
     let store = FjallStore::open(&folder.0).unwrap();
     let keys = || (0..1000u16).map(|key| put("t", key.to_be_bytes()));
@@ -159,7 +159,7 @@ fn rows_of_a_dropped_table_are_gone_at_once_and_their_room_by_the_next_flush() {
 }
 
 #[test]
-fn tables_of_one_record_have_rows_of_their_own() {
+fn tables_created_by_one_record_have_separate_rows() {
     let folder = Folder::new("one-record");
     let store = FjallStore::open(&folder.0).unwrap();
     let both = vec![create(5, "a"), create(5, "b"), put("a", "k"), create(6, "c")];
@@ -174,7 +174,7 @@ fn tables_of_one_record_have_rows_of_their_own() {
 }
 
 #[test]
-fn what_fjall_cannot_take_is_refused_and_nothing_of_its_batch_is_written() {
+fn batch_that_fjall_cannot_store_is_refused_whole() {
     let folder = Folder::new("long");
     let store = FjallStore::open(&folder.0).unwrap();
     let longest = 65_535 - 9;
@@ -191,7 +191,7 @@ fn what_fjall_cannot_take_is_refused_and_nothing_of_its_batch_is_written() {
 }
 
 #[test]
-fn a_store_that_is_open_or_of_another_format_or_no_store_is_not_opened() {
+fn open_or_foreign_or_unknown_store_is_refused() {
     let folder = Folder::new("open");
     let store = FjallStore::open(&folder.0).unwrap();
     let locked = FjallStore::open(&folder.0).unwrap_err();
@@ -221,7 +221,7 @@ fn log_puts(log: &Log<Operation>, name: &str, count: u64) {
 }
 
 #[test]
-fn a_store_of_another_log_or_of_what_a_log_gave_up_is_refused() {
+fn store_of_another_log_or_of_truncated_records_is_refused() {
     let folder = Folder::new("history");
     let path = folder.0.join("log");
     let log: Log<Operation> = Log::open(&path).unwrap();
@@ -251,7 +251,7 @@ fn a_store_of_another_log_or_of_what_a_log_gave_up_is_refused() {
 }
 
 #[test]
-fn watermarks_of_an_earlier_version_are_read_and_name_no_log() {
+fn watermarks_of_an_earlier_version_have_no_log_id() {
     let folder = Folder::new("older");
     let path = folder.0.join("log");
     let log: Log<Operation> = Log::open(&path).unwrap();

@@ -6,7 +6,7 @@ use serde_json::json;
 const QUIET: [f64; 12] = [1.0, 0.98, 1.02, 1.01, 0.99, 1.0, 1.03, 0.97, 1.0, 1.01, 0.99, 1.0];
 
 #[test]
-fn what_differs_by_less_than_the_first_from_itself_is_the_same() {
+fn difference_below_the_noise_counts_as_the_same() {
     assert_eq!(verdict(&QUIET, &QUIET), Verdict::Same);
     assert_eq!(verdict(&QUIET.map(|ratio| ratio * 1.01), &QUIET), Verdict::Same);
     assert_eq!(verdict(&QUIET.map(|ratio| ratio * 1.3), &QUIET), Verdict::Faster);
@@ -14,7 +14,7 @@ fn what_differs_by_less_than_the_first_from_itself_is_the_same() {
 }
 
 #[test]
-fn where_the_first_is_no_like_of_itself_nothing_is_ranked() {
+fn nothing_is_ranked_when_the_first_entry_differs_from_itself() {
     let wild: Vec<f64> = (0..12).map(|n| if n % 2 == 0 { 0.5 } else { 1.5 }).collect();
     assert_eq!(verdict(&QUIET.map(|ratio| ratio * 1.3), &wild), Verdict::TooNoisy);
     // A single disturbed round does not matter.
@@ -24,7 +24,7 @@ fn where_the_first_is_no_like_of_itself_nothing_is_ranked() {
 }
 
 #[test]
-fn each_way_has_as_many_turns_and_the_first_one_twice() {
+fn entries_get_equal_turns_and_the_first_gets_two() {
     use std::cell::Cell;
     use std::rc::Rc;
     let turns = Rc::new([const { Cell::new(0_u32) }; 3]);
@@ -56,7 +56,7 @@ fn judged(share: Option<f64>) -> Contest {
 }
 
 #[test]
-fn beside_others_nothing_is_ranked_and_it_is_said_why() {
+fn busy_machine_prevents_ranking_and_is_reported() {
     let verdicts = |contest: &Contest| -> Vec<_> {
         contest.standings.rows.iter().map(|row| row.verdict).collect()
     };

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn one_goes_piece_by_piece_and_more_go_faster() {
+    fn files_are_freed_in_steps_and_faster_when_several_wait() {
         let (deferred_delete, lengths) = held(true, &[4]);
         for left in [3, 2, 1, 0] {
             assert!(!deferred_delete.is_empty());

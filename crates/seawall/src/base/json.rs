@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn every_float_comes_back_bit_by_bit() {
+    fn every_float_is_read_back_exactly() {
         let mut bits = 1_u64;
         for _ in 0..200_000 {
             bits = bits.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_is_that_of_serde_json() {
+    fn text_equals_that_of_serde_json() {
         let record = Record {
             id: 7,
             ratio: 0.1,
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn the_refusal_says_which_value_it_was() {
+    fn error_names_the_refused_value() {
         assert_eq!(encode(&f64::NAN).unwrap_err(), "NaN is not a JSON number");
         assert_eq!(encode(&f32::INFINITY).unwrap_err(), "infinity is not a JSON number");
         assert_eq!(encode(&f64::NEG_INFINITY).unwrap_err(), "-infinity is not a JSON number");

@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn another_codec_name_or_a_higher_schema_is_refused_by_name() {
+    fn different_codec_or_name_or_higher_schema_is_refused() {
         let has = of(CodecId::Json, "order", 2);
         for (requested, why) in [
             (

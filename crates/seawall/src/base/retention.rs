@@ -172,25 +172,25 @@ mod tests {
     }
 
     #[test]
-    fn without_a_bound_nothing_goes() {
+    fn without_a_limit_nothing_is_removed() {
         assert_eq!(ring().excess(&live(), at(40), u64::MAX), 0);
     }
 
     #[test]
-    fn as_many_go_as_are_too_much_beside_the_tail() {
+    fn segments_beyond_the_size_limit_are_removed() {
         let gone = |bytes| ring().max_bytes(bytes).excess(&live(), at(40), 0);
         assert_eq!([1000, 300, 299, 200, 100, 99, 0].map(gone), [0, 0, 1, 1, 2, 3, 3]);
     }
 
     #[test]
-    fn a_segment_goes_when_the_next_was_made_too_long_ago() {
+    fn segment_is_removed_when_its_successor_is_too_old() {
         let old =
             |age| ring().max_age(Duration::from_secs(age)).excess(&live(), at(40), 5 * SECOND);
         assert_eq!([4, 3, 2, 1, 0].map(old), [0, 0, 1, 2, 3]);
     }
 
     #[test]
-    fn a_clock_that_was_set_back_keeps_what_it_cannot_judge() {
+    fn clock_set_back_keeps_segments_of_unknown_age() {
         let keep = ring().max_age(Duration::from_secs(1));
         assert_eq!(keep.excess(&live(), at(40), 0), 0);
         let mut jumped = live();
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_goes_that_the_older_checkpoint_needs() {
+    fn segments_needed_by_the_older_checkpoint_are_kept() {
         let keep = Retention::new().max_bytes(0);
         let gone = |checkpoints: [u64; 2]| keep.excess(&live(), checkpoints.map(Lsn::new), 0);
         assert_eq!(gone([0, 0]), 0, "no checkpoint, nothing");
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tail_never_goes() {
+    fn newest_segment_is_never_removed() {
         let keep = ring().max_bytes(0).max_age(Duration::ZERO);
         assert_eq!(keep.excess(&live()[3..], at(99), u64::MAX), 0);
         assert_eq!(keep.excess(&[], at(99), u64::MAX), 0);

@@ -60,7 +60,7 @@ fn is_refused<T>(result: &Result<T>) -> bool {
 }
 
 #[test]
-fn a_forked_handle_refuses_whatever_would_write_or_wait_and_writes_nothing() {
+fn forked_handle_refuses_every_write_and_wait() {
     for level in [Level::Buffered, Level::Synced, Level::Confirmed] {
         let storage = MemStorage::new();
         let log = open(&storage, level);
@@ -81,7 +81,7 @@ fn a_forked_handle_refuses_whatever_would_write_or_wait_and_writes_nothing() {
 /// The parent forked while one of its threads held the writer; its threads do not exist in the
 /// child.
 #[test]
-fn a_forked_handle_waits_for_no_thread_of_the_parent() {
+fn forked_handle_waits_for_no_thread_of_the_parent() {
     in_time(|| {
         let storage = MemStorage::new();
         let log = forked(open(&storage, Level::Synced));
@@ -108,7 +108,7 @@ fn a_forked_handle_waits_for_no_thread_of_the_parent() {
 }
 
 #[test]
-fn a_forked_handle_starts_no_thread_for_records_that_the_parent_left_in_memory() {
+fn forked_handle_starts_no_thread_for_buffered_records() {
     let storage = MemStorage::new();
     let log = open(&storage, Level::Buffered);
     log.coordinator.enqueue(&mut RecordSet::of(&[b"of the parent"]), true).unwrap();
@@ -122,7 +122,7 @@ fn a_forked_handle_starts_no_thread_for_records_that_the_parent_left_in_memory()
 }
 
 #[test]
-fn a_forked_handle_releases_its_lock_when_dropped() {
+fn forked_handle_releases_its_lock_when_dropped() {
     let storage = MemStorage::new();
     let log = open(&storage, Level::Synced);
     log.append(b"of the parent").unwrap();

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_blocks_come_back_as_there_is_parity_wherever_they_stood_and_no_more() {
+    fn any_lost_blocks_up_to_the_parity_count_can_be_rebuilt() {
         for (said, block) in [("16+2", 4096), ("4+1", 512), ("2+2", 512), ("64+16", 512)] {
             let places = places(said.parse().unwrap(), block);
             let covered = usize::try_from(places.stripe_size()).unwrap() - 700;
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_out_is_believed_only_if_it_is_what_was_known() {
+    fn rebuilt_block_is_used_only_if_its_checksum_matches() {
         let places = places(Scheme::DEFAULT, 512);
         let covered = usize::try_from(places.stripe_size()).unwrap();
         let whole = stripe(&places, covered);
@@ -241,7 +241,7 @@ mod tests {
 
     /// Pins the result against other versions of the library and other implementations.
     #[test]
-    fn two_blocks_of_parity_are_the_sums_that_the_format_names() {
+    fn parity_blocks_match_the_sums_of_the_format() {
         let field = Field::new();
         let places = places(Scheme::DEFAULT, 512);
         let covered = usize::try_from(places.stripe_size()).unwrap();

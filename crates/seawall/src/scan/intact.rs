@@ -163,29 +163,29 @@ mod tests {
     }
 
     #[test]
-    fn sets_that_are_all_there_are_whole() {
+    fn complete_sets_are_intact() {
         assert_eq!(marks(&[(1, true), (2, false), (3, false)]), [Whole; 3]);
     }
 
     #[test]
-    fn a_set_whose_end_is_lost_is_broken() {
+    fn set_without_its_end_is_broken() {
         assert_eq!(marks(&[(1, false), (2, true), (3, true)]), [Whole, Broken, Broken]);
         assert_eq!(marks(&[(2, true), (4, false)]), [Broken, Unknown]);
     }
 
     #[test]
-    fn a_set_that_damage_cut_is_broken_though_all_records_before_the_damage_are_there() {
+    fn set_interrupted_by_damage_is_broken() {
         let all: Vec<_> = (1..=9).map(|lsn| (lsn, lsn == 9)).collect();
         assert_eq!(marks(&all)[7..], [Whole, Broken]);
     }
 
     #[test]
-    fn behind_a_lost_record_a_set_may_have_begun_earlier() {
+    fn set_after_a_lost_record_may_have_begun_earlier() {
         assert_eq!(marks(&[(2, true), (3, false), (4, false)]), [Unknown, Unknown, Whole]);
     }
 
     #[test]
-    fn lost_runs_lie_between_the_intact_ones() {
+    fn lost_ranges_lie_between_intact_ones() {
         let expected = |is_open| ExpectedFrames {
             first: Lsn::FIRST,
             last: Lsn::new(9),

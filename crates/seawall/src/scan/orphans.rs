@@ -172,12 +172,12 @@ mod tests {
     }
 
     #[test]
-    fn a_log_ends_with_the_segment_that_a_clean_close_left() {
+    fn log_ends_after_a_clean_close() {
         assert!(closed().is_end_of_log());
     }
 
     #[test]
-    fn a_log_may_go_on_behind_whatever_came_after_the_close() {
+    fn log_may_continue_unless_it_was_closed_cleanly() {
         let last = Lsn::new(9);
         let others = [
             Newest { closed: None, ..closed() },

@@ -27,7 +27,7 @@ fn cut_with_lost_seal(
 
 /// The header of the segment that the cut made is lost, too.
 #[test]
-fn what_was_cut_is_not_shown_where_parity_has_the_header_of_the_cut() {
+fn truncated_records_are_not_shown_if_parity_has_the_new_header() {
     for layout in LAYOUTS {
         let records: Vec<_> = (1..=2).map(|lsn| payload_in(layout, (lsn, 2), 50)).collect();
         let (device, [_, newest]) = cut_with_lost_seal(layout, None, &records);
@@ -50,7 +50,7 @@ fn what_was_cut_is_not_shown_where_parity_has_the_header_of_the_cut() {
 
 /// And a record before the cut is lost, whatever parity says: the cut is still seen.
 #[test]
-fn what_was_cut_is_not_counted_beside_a_record_that_is_lost() {
+fn truncated_records_are_not_counted_next_to_a_lost_one() {
     for layout in LAYOUTS {
         let record = payload_in(layout, (2, 2), 50);
         let only = std::slice::from_ref(&record);

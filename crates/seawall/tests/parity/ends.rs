@@ -13,7 +13,7 @@ fn after_a_power_cut(layout: Layout, numbers: std::ops::RangeInclusive<u64>) -> 
 }
 
 #[test]
-fn what_the_device_refuses_comes_back_to_whoever_looks() {
+fn unreadable_blocks_are_rebuilt_for_every_reader() {
     for layout in LAYOUTS {
         let (sound, records) = sample(layout);
         for (name, from) in data_files(&sound) {
@@ -31,7 +31,7 @@ fn what_the_device_refuses_comes_back_to_whoever_looks() {
 }
 
 #[test]
-fn a_block_of_zeros_that_the_device_refuses_comes_back_too() {
+fn unreadable_block_of_zeros_is_rebuilt() {
     let device = MemStorage::new();
     let log = open(&with_parity(1, Layout::Binary), &device).unwrap();
     for number in 1..=8 {
@@ -55,7 +55,7 @@ fn a_block_of_zeros_that_the_device_refuses_comes_back_too() {
 
 /// Of the block where they end, parity knows what stood there when it was last kept.
 #[test]
-fn what_the_device_refuses_and_parity_does_not_know_is_not_taken_for_damage() {
+fn unreadable_block_without_parity_is_not_damage() {
     for layout in LAYOUTS {
         let sound = MemStorage::new();
         let log = open(&with_parity(1, layout), &sound).unwrap();
@@ -89,7 +89,7 @@ fn what_the_device_refuses_and_parity_does_not_know_is_not_taken_for_damage() {
 
 /// The disk was left with records that a slot knows and nothing else confirms, as zeros.
 #[test]
-fn an_end_behind_which_parity_knows_of_records_is_none() {
+fn log_does_not_end_before_records_known_to_parity() {
     for layout in LAYOUTS {
         let mut tried = 0;
         for count in 20..=60 {
@@ -143,7 +143,7 @@ fn an_end_behind_which_parity_knows_of_records_is_none() {
 /// What took the last records of a text took the break of the line before them, too: that line
 /// looks as if somebody had edited it, and an edited text may end early.
 #[test]
-fn a_text_that_lost_its_end_with_a_line_break_is_not_taken_for_an_edited_one() {
+fn text_without_its_last_line_break_does_not_count_as_edited() {
     // Lines that end one byte into the third block of the stripe, at its end, and behind it.
     let lost = DATA / 2 * BLOCK;
     let text_of = |lengths: &[usize]| {
@@ -187,7 +187,7 @@ fn a_text_that_lost_its_end_with_a_line_break_is_not_taken_for_an_edited_one() {
 
 /// The disk was left with a block lost of which parity knows the beginning only.
 #[test]
-fn the_end_in_a_lost_block_cannot_be_told() {
+fn end_in_a_lost_block_is_ambiguous() {
     let (sound, _) = sample(Layout::Binary);
     let (name, from) = data_files(&sound).pop().unwrap();
     let log = open(&again(7).parity(None), &sound).unwrap();
@@ -210,7 +210,7 @@ fn the_end_in_a_lost_block_cannot_be_told() {
 /// The device refuses the block where the log ends, of which parity knows the beginning only: it
 /// may give the block later, and what it holds then was promised.
 #[test]
-fn the_end_in_a_block_that_the_device_refuses_is_not_cut() {
+fn end_in_an_unreadable_block_is_not_truncated() {
     for layout in LAYOUTS {
         let running = MemStorage::new();
         let log = open(&laid_out(again(1), layout), &running).unwrap();

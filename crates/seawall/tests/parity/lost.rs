@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn every_block_that_is_lost_alone_comes_back_wherever_it_stood() {
+fn every_single_lost_block_is_rebuilt() {
     for layout in LAYOUTS {
         let (sound, records) = sample(layout);
         for (name, _) in data_files(&sound) {
@@ -32,7 +32,7 @@ fn every_block_that_is_lost_alone_comes_back_wherever_it_stood() {
 }
 
 #[test]
-fn two_blocks_of_each_stripe_come_back_and_what_the_device_refuses_too() {
+fn two_lost_or_unreadable_blocks_per_stripe_are_rebuilt() {
     for layout in LAYOUTS {
         let (sound, records) = sample(layout);
         let mut random = Random::new(5);
@@ -70,7 +70,7 @@ fn two_blocks_of_each_stripe_come_back_and_what_the_device_refuses_too() {
 }
 
 #[test]
-fn what_is_beyond_the_parity_is_named_and_nothing_wrong_is_delivered() {
+fn damage_beyond_parity_is_named_and_no_wrong_record_delivered() {
     for layout in LAYOUTS {
         let (sound, records) = sample(layout);
         let (name, from) = data_files(&sound)[1].clone();
@@ -88,7 +88,7 @@ fn what_is_beyond_the_parity_is_named_and_nothing_wrong_is_delivered() {
 }
 
 #[test]
-fn damaged_parity_costs_nothing_and_gives_nothing_wrong() {
+fn damaged_parity_loses_no_record_and_yields_no_wrong_one() {
     let (sound, records) = sample(Layout::Binary);
     let names = sound.names().into_iter().filter(|name| name.ends_with("parity"));
     let mut random = Random::new(9);
@@ -112,7 +112,7 @@ fn damaged_parity_costs_nothing_and_gives_nothing_wrong() {
 }
 
 #[test]
-fn a_strict_open_refuses_what_is_damaged_and_others_go_on_beside_it() {
+fn strict_open_refuses_damage_that_the_default_open_tolerates() {
     let (sound, records) = sample(Layout::Binary);
     let (name, from) = data_files(&sound).pop().unwrap();
     spoil(&sound, &name, from + 300..from + 310, "garbage");
@@ -135,7 +135,7 @@ fn a_strict_open_refuses_what_is_damaged_and_others_go_on_beside_it() {
 /// The image: after a crash, all of the newest segment is zeros, or something else, its header
 /// included. With the header from the parity alone it would be an empty segment, and sound.
 #[test]
-fn a_segment_that_is_lost_as_a_whole_is_not_made_an_empty_one() {
+fn lost_segment_is_not_rebuilt_as_an_empty_one() {
     for layout in LAYOUTS {
         let device = MemStorage::new();
         let log = open(&with_parity(1, layout), &device).unwrap();
@@ -183,7 +183,7 @@ fn ending_with(kind: u64, count: u64) -> (MemStorage, BTreeMap<u64, Vec<u8>>) {
 }
 
 #[test]
-fn parity_that_knows_otherwise_takes_nothing_away() {
+fn contradicting_parity_removes_no_record() {
     let mut tried = 0;
     for count in 30..50 {
         let ((sound, records), (other, _)) = (ending_with(1, count), ending_with(2, count));

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn damaged_parity_is_told_and_made_anew_from_sound_records() {
+fn damaged_parity_is_reported_and_rebuilt_from_intact_records() {
     for layout in LAYOUTS {
         let (sound, records) = sample(layout);
         let names = sound.names().into_iter().filter(|name| name.ends_with("parity"));
@@ -34,7 +34,7 @@ fn damaged_parity_is_told_and_made_anew_from_sound_records() {
 }
 
 #[test]
-fn a_log_has_parity_from_when_it_is_told_and_remembers() {
+fn parity_setting_is_stored_and_applies_to_new_records() {
     let device = MemStorage::new();
     let log = open(&tiny(1), &device).unwrap();
     append(&log, Layout::Binary, 1..=30);
@@ -70,7 +70,7 @@ fn a_log_has_parity_from_when_it_is_told_and_remembers() {
 
 /// A file of parity and nothing else would make no log of a directory that lost the rest.
 #[test]
-fn a_log_without_records_lacks_no_parity_and_gets_none() {
+fn log_without_records_needs_no_parity() {
     for layout in LAYOUTS {
         let device = MemStorage::new();
         open(&laid_out(tiny(1), layout), &device).unwrap().close().unwrap();
@@ -85,7 +85,7 @@ fn a_log_without_records_lacks_no_parity_and_gets_none() {
 }
 
 #[test]
-fn wherever_the_power_goes_the_next_open_makes_what_parity_lacks() {
+fn open_after_any_power_cut_completes_the_parity() {
     let steps = {
         let device = MemStorage::new();
         let log = open(&with_parity(1, Layout::Binary), &device).unwrap();
@@ -117,7 +117,7 @@ fn wherever_the_power_goes_the_next_open_makes_what_parity_lacks() {
 
 /// The image: a block is damaged, and its parity goes on for ever, as a sparse file can.
 #[test]
-fn a_file_of_parity_without_end_is_looked_at_as_far_as_there_are_records() {
+fn oversized_parity_file_is_read_only_up_to_the_last_record() {
     let (sound, records) = sample(Layout::Binary);
     for name in sides(&sound) {
         sound.edit(&name, |bytes| bytes.resize(8 << 20, 0));
@@ -135,7 +135,7 @@ fn a_file_of_parity_without_end_is_looked_at_as_far_as_there_are_records() {
 /// The image: a slot that was written anew as its stripe filled is torn, and the head before said
 /// that all up to a block that it shares with the next records had parity.
 #[test]
-fn a_torn_last_slot_is_made_again_when_the_log_is_opened() {
+fn torn_last_slot_is_rewritten_by_open() {
     let device = MemStorage::new();
     let log = open(&with_parity(1, Layout::Binary), &device).unwrap();
     append(&log, Layout::Binary, 1..=3);
@@ -154,7 +154,7 @@ fn a_torn_last_slot_is_made_again_when_the_log_is_opened() {
 
 /// A power cut left the last slot of a segment torn that the writer had left already.
 #[test]
-fn a_slot_that_a_crash_tore_is_made_anew() {
+fn slot_torn_by_a_crash_is_rewritten() {
     let (sound, _) = sample(Layout::Binary);
     for (name, _) in data_files(&sound).into_iter().rev().take(2) {
         let device = sound.kill();
@@ -182,7 +182,7 @@ fn a_slot_that_a_crash_tore_is_made_anew() {
 
 /// Whoever forges a head may say anything in it.
 #[test]
-fn a_head_that_covers_everything_breaks_nothing() {
+fn head_that_claims_to_cover_everything_is_harmless() {
     use seawall_format::parity::Head;
     let (sound, records) = sample(Layout::Binary);
     for name in sound.names().into_iter().filter(|name| name.ends_with("parity")) {

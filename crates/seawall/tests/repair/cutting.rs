@@ -4,7 +4,7 @@ use super::ways_out::{are_as_written, try_all};
 use super::*;
 
 #[test]
-fn a_crash_at_any_step_of_a_cut_loses_nothing_that_is_kept() {
+fn tail_truncation_interrupted_anywhere_loses_no_kept_record() {
     let (image, damaged) = with_a_hole();
     let whole = damaged.kill();
     let before = whole.steps();
@@ -32,7 +32,7 @@ fn a_crash_at_any_step_of_a_cut_loses_nothing_that_is_kept() {
 }
 
 #[test]
-fn what_leaves_the_log_is_kept_in_quarantine() {
+fn removed_bytes_are_kept_in_quarantine() {
     let (_, damaged) = with_a_hole();
     let device = damaged.kill();
     let files = ["000000000001.seg", "000000000002.seg", NEWEST];
@@ -46,7 +46,7 @@ fn what_leaves_the_log_is_kept_in_quarantine() {
 
 /// A reader that lives must not be told to undo what the repair is about to write again.
 #[test]
-fn a_cut_tells_readers_of_nothing_that_stays() {
+fn tail_truncation_never_tells_readers_to_undo_kept_records() {
     let device = MemStorage::new();
     let log = open(&tiny(1), &device).unwrap();
     let records = [1, 2, 3, 4].map(|lsn| payload(lsn, 1, 40));
@@ -77,7 +77,7 @@ fn a_cut_tells_readers_of_nothing_that_stays() {
 /// Found by simulation. The image: a log that was emptied three times, then a record and a
 /// checkpoint at it; the segment is lost in which the first cut went on.
 #[test]
-fn a_repair_that_cuts_before_a_gap_below_the_checkpoint_shows_nothing_that_was_cut() {
+fn truncation_before_a_gap_below_the_checkpoint_shows_no_removed_record() {
     for layout in LAYOUTS {
         let device = MemStorage::new();
         let log = open(&laid_out(tiny(1), layout), &device).unwrap();
@@ -103,7 +103,7 @@ fn a_repair_that_cuts_before_a_gap_below_the_checkpoint_shows_nothing_that_was_c
 /// Records 2, 3 and 4 and the set of 5 and 6 share a batch, as those of many threads do: a hit one
 /// takes none with it but the beginning of its set.
 #[test]
-fn in_a_batch_of_many_appends_each_stands_for_itself() {
+fn appends_in_one_batch_are_judged_separately() {
     const FRAME: usize = 48;
     let device = MemStorage::new();
     let log = open(&tiny(1), &device).unwrap();
@@ -136,7 +136,7 @@ fn in_a_batch_of_many_appends_each_stands_for_itself() {
 }
 
 #[test]
-fn a_log_in_use_is_not_repaired() {
+fn log_in_use_is_not_repaired() {
     let device = MemStorage::new();
     let log = open(&tiny(1), &device).unwrap();
     log.append(b"one").unwrap();
@@ -150,7 +150,7 @@ fn a_log_in_use_is_not_repaired() {
 /// Left: the headers of two batches side by side are spoilt, and all records are intact. Found by
 /// reading: a cut put them into one batch, larger than any, and panicked.
 #[test]
-fn intact_records_of_two_batches_side_by_side_are_kept_by_a_cut() {
+fn intact_records_of_adjacent_batches_are_kept() {
     for size in [300, 480, 600, 900] {
         let device = MemStorage::new();
         let options = of_any_size(1).geometry(GEOMETRY, 24 * 512).segment_size(24 * 512);
@@ -181,7 +181,7 @@ fn intact_records_of_two_batches_side_by_side_are_kept_by_a_cut() {
 /// Left: a manifest that was forged, sound in itself, of a log with smaller batches than its
 /// segments have.
 #[test]
-fn batches_larger_than_the_manifest_says_are_refused_or_given_up_and_panic_nobody() {
+fn oversized_batches_are_refused_or_given_up_without_a_panic() {
     for size in [200, 600, 900] {
         let device = MemStorage::new();
         let log = open(&of_any_size(1).geometry(GEOMETRY, 24 * 512), &device).unwrap();

@@ -4,7 +4,7 @@ use super::ways_out::{are_as_written, try_all};
 use super::*;
 
 #[test]
-fn a_crash_at_any_step_of_a_salvage_leaves_no_log_that_looks_whole_and_is_not() {
+fn interrupted_salvage_never_leaves_a_seemingly_whole_log() {
     let (image, damaged) = with_a_hole();
     let (whole, rescued) = rescue(&damaged).unwrap();
     let steps = whole.steps();
@@ -27,7 +27,7 @@ fn a_crash_at_any_step_of_a_salvage_leaves_no_log_that_looks_whole_and_is_not() 
 
 /// Without manifest and first segment nobody knows how the log began: no number is given anew.
 #[test]
-fn a_salvage_names_the_beginning_that_is_lost_with_the_manifest() {
+fn salvage_names_the_records_lost_with_the_manifest() {
     let image = write(End::Closed);
     let damaged = image.device.kill();
     damaged.remove_raw("manifest");
@@ -41,7 +41,7 @@ fn a_salvage_names_the_beginning_that_is_lost_with_the_manifest() {
 }
 
 #[test]
-fn half_of_an_atomic_set_is_given_up_with_the_other_half() {
+fn partial_atomic_set_is_given_up_as_a_whole() {
     let image = write(End::Closed);
     let damaged = image.device.kill();
     // Records 2 to 4 are a set; the last of them is hit.
@@ -59,7 +59,7 @@ fn half_of_an_atomic_set_is_given_up_with_the_other_half() {
 /// Left: a salvaged log whose records 2 to 4 are void batches; then its writer, and a machine that
 /// started anew.
 #[test]
-fn a_record_that_was_given_up_is_not_got_and_its_neighbours_are() {
+fn record_given_up_is_not_found_but_its_neighbours_are() {
     let image = write(End::Closed);
     let damaged = image.device.kill();
     let (_, batches) = batches(&damaged, "000000000001.seg");
@@ -93,7 +93,7 @@ fn a_record_that_was_given_up_is_not_got_and_its_neighbours_are() {
 /// The image: a run of a text moved on a little, so that something stands between the lines of a
 /// set that is no line, and the last line of the set is spoilt.
 #[test]
-fn a_set_of_lines_with_damage_in_its_midst_is_not_carried_in_halves() {
+fn set_of_lines_with_damage_inside_is_not_carried_in_part() {
     let image = write_in(End::Closed, Layout::Text);
     let damaged = image.device.kill();
     // Records 2 to 4 are a set.
@@ -121,7 +121,7 @@ fn a_set_of_lines_with_damage_in_its_midst_is_not_carried_in_halves() {
 /// Found by simulation. The image: a set of three records of which a cut left one, and behind that
 /// one the batch is spoilt.
 #[test]
-fn a_set_that_a_cut_shortened_is_salvaged_from_a_spoilt_batch() {
+fn set_shortened_by_a_truncation_is_salvaged_from_a_damaged_batch() {
     for layout in LAYOUTS {
         let device = MemStorage::new();
         let log = open(&laid_out(tiny(1), layout), &device).unwrap();
@@ -150,7 +150,7 @@ fn a_set_that_a_cut_shortened_is_salvaged_from_a_spoilt_batch() {
 /// The image: of a log of many years the oldest segment is lost, and with it more records than 32
 /// bits can count; the newest holds none yet. Or a number is forged that no log reaches.
 #[test]
-fn more_records_than_32_bits_can_count_are_given_up_and_no_number_is_too_high_to_refuse() {
+fn more_than_32_bits_of_records_can_be_given_up() {
     for (lost, is_rescued) in [(10_000_000_000, true), (1 << 62, false)] {
         let device = MemStorage::new();
         open(&tiny(1), &device).unwrap().close().unwrap();
@@ -181,7 +181,7 @@ fn more_records_than_32_bits_can_count_are_given_up_and_no_number_is_too_high_to
 }
 
 #[test]
-fn what_stands_in_the_wrong_place_is_named_by_where_it_belongs() {
+fn misplaced_bytes_are_named_with_the_place_they_belong_to() {
     let image = write(End::Closed);
     let (_, first) = batches(&image.device, "000000000001.seg");
     let (_, second) = batches(&image.device, "000000000002.seg");
@@ -220,7 +220,7 @@ fn what_stands_in_the_wrong_place_is_named_by_where_it_belongs() {
 
 /// Half a log inside the log that it is rescued from would be in the way of both.
 #[test]
-fn nothing_is_made_inside_the_log_that_is_read() {
+fn salvage_and_backup_into_their_source_log_are_refused() {
     let folder = Scratch::new("inside");
     let log: Bytes = Options::new().open(&folder.path).unwrap();
     log.append(b"one").unwrap();
@@ -239,7 +239,7 @@ fn nothing_is_made_inside_the_log_that_is_read() {
 
 /// The writer could not write `live` any more, went on, and was killed.
 #[test]
-fn a_salvage_goes_on_where_the_word_of_a_killed_writer_ends() {
+fn salvage_continues_past_a_stale_live_file() {
     let image = write(End::Killed);
     let damaged = image.device.kill();
     let first = damaged.bytes("000000000001.seg").unwrap();

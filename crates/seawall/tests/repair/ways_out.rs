@@ -149,7 +149,7 @@ fn the_log_goes_on(image: &Image, damaged: &MemStorage, what: &dyn Fn() -> Strin
 /// The device refuses each block of each segment: an error, no damage, to those who did not ask to
 /// go on, and a name to those who did.
 #[test]
-fn what_the_device_cannot_read_is_no_damage_and_hides_no_end() {
+fn unreadable_block_is_not_damage_and_hides_no_end() {
     for end in [End::Closed, End::PowerCut] {
         let image = write(end);
         for file in files(&image.device).into_iter().filter(|file| file.contains("seg")) {
@@ -204,7 +204,7 @@ fn images() -> impl Iterator<Item = Image> {
 }
 
 #[test]
-fn whatever_bit_flips_there_are_three_ways_out() {
+fn every_flipped_bit_can_be_repaired_in_three_ways() {
     let (mut tried, mut sample) = (0, Sample::one_in(8));
     for image in images() {
         let end = (image.end, image.layout);
@@ -223,7 +223,7 @@ fn whatever_bit_flips_there_are_three_ways_out() {
 }
 
 #[test]
-fn whatever_run_is_spoilt_there_are_three_ways_out() {
+fn every_damaged_run_can_be_repaired_in_three_ways() {
     let reach = usize::try_from(GEOMETRY.reach).unwrap();
     let mut sample = Sample::one_in(8);
     for image in images() {
@@ -248,7 +248,7 @@ fn whatever_run_is_spoilt_there_are_three_ways_out() {
 }
 
 #[test]
-fn whatever_is_cut_lost_or_misplaced_there_are_three_ways_out() {
+fn every_lost_or_misplaced_file_can_be_repaired_in_three_ways() {
     for image in images() {
         let end = (image.end, image.layout);
         let files = files(&image.device);
