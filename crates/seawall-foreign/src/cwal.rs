@@ -87,7 +87,7 @@ impl<R: Read> Binary<R> {
             }
             Err(Stop::Damaged(_)) => {
                 let zeros = self.feed.position() - start;
-                let why = format!("{zeros} zeros, and no sound entry behind them");
+                let why = format!("{zeros} zeros without a valid entry after them");
                 Err(self.feed.damaged_at(start, ZEROS, why))
             }
             Err(error) => Err(error),
@@ -161,14 +161,14 @@ impl<R: Read> Text<R> {
         }
         let whole = self.feed.need(DIGITS_MAX + 1)?;
         let Some((claimed, digits)) = number(self.feed.rest()) else {
-            return Err(self.feed.damaged(SYNTAX, "no length in decimal digits begins here"));
+            return Err(self.feed.damaged(SYNTAX, "no length in decimal digits here"));
         };
         match self.feed.rest().get(digits) {
             Some(b' ') => {}
             None if !whole => {
                 return Err(self.feed.damaged(CUT_SHORT, "the file ends within a length"));
             }
-            _ => return Err(self.feed.damaged(SYNTAX, "no space behind the length")),
+            _ => return Err(self.feed.damaged(SYNTAX, "no space after the length")),
         }
         let (length, start) = (check_length(&self.feed, claimed)?, digits + 1);
         if !self.feed.need(start + length + 1)? {
@@ -184,13 +184,13 @@ impl<R: Read> Text<R> {
         let whole = self.feed.need(end + 1 + DIGITS_MAX + 1)?;
         let tail = self.feed.rest().get(end..).unwrap_or_default();
         let Some(tail) = tail.strip_prefix(b" ") else {
-            return Err(self.feed.damaged(SYNTAX, "no space behind the data"));
+            return Err(self.feed.damaged(SYNTAX, "no space after the data"));
         };
         if tail.is_empty() {
             return Err(self.feed.damaged(CUT_SHORT, "the file ends before the checksum"));
         }
         let Some((stored, digits)) = number(tail) else {
-            let why = "no checksum in decimal digits behind the data";
+            let why = "no checksum in decimal digits after the data";
             return Err(self.feed.damaged(SYNTAX, why));
         };
         let data = self.feed.part(start, length);
@@ -200,7 +200,7 @@ impl<R: Read> Text<R> {
             None if !whole => {
                 Err(self.feed.damaged(CUT_SHORT, "the file ends within the checksum"))
             }
-            _ => Err(self.feed.damaged(SYNTAX, "no newline behind the checksum")),
+            _ => Err(self.feed.damaged(SYNTAX, "no newline after the checksum")),
         }
     }
 }
@@ -229,7 +229,7 @@ fn check_length<R: Read>(feed: &Feed<R>, claimed: u64) -> Result<usize, Stop> {
 
 fn too_little<R: Read>(feed: &Feed<R>, claimed: u64, header: usize) -> Stop {
     let left = feed.rest().len().saturating_sub(header);
-    let why = format!("a length of {claimed} bytes, and the file ends {left} bytes on");
+    let why = format!("a length of {claimed} bytes, but the file ends after {left} bytes");
     feed.damaged(CUT_SHORT, why)
 }
 
@@ -238,7 +238,7 @@ fn compare<R: Read>(feed: &Feed<R>, data: &[u8], stored: u64) -> Result<(), Stop
     if u64::from(found) == stored {
         return Ok(());
     }
-    let why = format!("the checksum of the data is {found}, and {stored} is stored");
+    let why = format!("the checksum of the data is {found}, but {stored} is stored");
     Err(feed.damaged(CHECKSUM, why))
 }
 

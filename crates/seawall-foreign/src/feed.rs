@@ -28,12 +28,12 @@ impl<R: Read> Feed<R> {
 
     /// The unconsumed bytes in memory.
     pub(crate) fn rest(&self) -> &[u8] {
-        self.buffer.get(self.done..).expect("no more is behind us than was there")
+        self.buffer.get(self.done..).expect("no more bytes are consumed than the buffer has")
     }
 
     /// A part of the unconsumed bytes, after [`need`](Self::need).
     pub(crate) fn part(&self, from: usize, length: usize) -> &[u8] {
-        self.rest().get(from..from + length).expect("it was asked for with `need`")
+        self.rest().get(from..from + length).expect("`need` has read it")
     }
 
     /// Reads until `bytes` unconsumed bytes are in memory; returns whether the stream has them.
@@ -66,7 +66,7 @@ impl<R: Read> Feed<R> {
 
     /// Consumes bytes that are in memory.
     pub(crate) fn pass(&mut self, bytes: usize) {
-        assert!(bytes <= self.rest().len(), "only what is in memory can be passed");
+        assert!(bytes <= self.rest().len(), "only bytes in memory can be consumed");
         self.done += bytes;
     }
 

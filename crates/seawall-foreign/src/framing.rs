@@ -82,7 +82,7 @@ impl Framer {
     /// The bytes of a record.
     #[must_use]
     pub fn bytes(&self, range: &Range<usize>) -> &[u8] {
-        self.buffer.get(range.clone()).expect("the range was given out since the last feeding")
+        self.buffer.get(range.clone()).expect("the range is from after the last feed")
     }
 
     /// Returns the next complete record.
@@ -189,7 +189,7 @@ impl Framer {
     }
 
     fn rest(&self) -> &[u8] {
-        self.buffer.get(self.done..).expect("what is done is in the buffer")
+        self.buffer.get(self.done..).expect("consumed bytes are in the buffer")
     }
 
     fn position(&self) -> u64 {

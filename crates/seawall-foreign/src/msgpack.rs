@@ -83,11 +83,11 @@ impl<R: Read> Entries for Pairs<R> {
         let length = self.look(0, ENTRY_MAX, "a record")?;
         let behind = self.look(length, CHECKSUM_MAX, "a checksum")?;
         let Some(stored) = checksum(self.feed.part(length, behind)) else {
-            return Err(self.feed.damaged(SYNTAX, "no checksum behind the record"));
+            return Err(self.feed.damaged(SYNTAX, "no checksum after the record"));
         };
         let found = crc32(self.feed.part(0, length));
         if u64::from(found) != stored {
-            let why = format!("the checksum of the record is {found}, and {stored} is stored");
+            let why = format!("the checksum of the record is {found}, but {stored} is stored");
             return Err(self.feed.damaged(CHECKSUM, why));
         }
         self.lent = length + behind;

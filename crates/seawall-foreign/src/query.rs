@@ -94,7 +94,7 @@ impl FromStr for Path {
         let path = expression.path()?;
         match expression.rest() {
             "" => Ok(path),
-            _ => Err(expression.wrong("the field ends here; quote a name with this in it")),
+            _ => Err(expression.wrong("the field ends here; quote names with special characters")),
         }
     }
 }

@@ -316,7 +316,7 @@ fn damaged_json_never_yields_a_value_that_is_not_in_the_text() {
         let found = read(format, &bytes, seed);
         let mut rest = &bytes[..];
         for entry in &found.entries {
-            rest = trim(rest).strip_prefix(&entry[..]).expect("it stands there");
+            rest = trim(rest).strip_prefix(&entry[..]).expect("the text starts with the entry");
             json::check(entry).expect("it is sound");
         }
         match found.damage {

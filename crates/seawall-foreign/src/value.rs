@@ -145,7 +145,7 @@ pub fn from_message_pack(payload: &[u8]) -> Result<Value, String> {
     let value = Any.deserialize(&mut reader).map_err(|error| error.to_string())?;
     match rest.len() {
         0 => Ok(value),
-        left => Err(format!("{left} bytes behind the value")),
+        left => Err(format!("{left} bytes after the value")),
     }
 }
 

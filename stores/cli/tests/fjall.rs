@@ -1,6 +1,6 @@
 //! The command line replays a log into a fjall database exactly once.
 
-#![allow(clippy::unwrap_used, reason = "a test fails where it stands")]
+#![allow(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
 use seawall_fjall::FjallStore;
 use seawall_replay::Store as _;

@@ -57,10 +57,14 @@ impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Locked { path } => {
-                write!(f, "{}: the store is open already, here or elsewhere", path.display())
+                write!(
+                    f,
+                    "{}: the store is already open in this or another process",
+                    path.display()
+                )
             }
             Self::Foreign { path, why } => {
-                write!(f, "{}: this is no store of this release: {why}", path.display())
+                write!(f, "{}: not a store of this release: {why}", path.display())
             }
             Self::Io { path, source } => {
                 write!(f, "{}: the store cannot be opened: {source}", path.display())

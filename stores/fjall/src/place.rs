@@ -30,7 +30,7 @@ impl Place {
         let mut names = fs::read_dir(path).map_err(failed)?.filter_map(io::Result::ok);
         let is_ours = path.join(LOCK).exists() || names.next().is_none();
         if !is_ours {
-            let why = "the folder holds something else".to_owned();
+            let why = "the directory has other content".to_owned();
             return Err(OpenError::Foreign { path: path.to_owned(), why });
         }
         let mut options = OpenOptions::new();

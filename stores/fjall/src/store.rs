@@ -58,7 +58,7 @@ impl FjallStore {
         let keyspace = keyspace_of(&database).map_err(&failed)?;
         let format = keyspace.get(FORMAT_KEY).map_err(&failed)?.unwrap_or_default();
         if *format != FORMAT {
-            let why = format!("its format is {:?}, not {FORMAT:?}", &*format);
+            let why = format!("the format is {:?}, not {FORMAT:?}", &*format);
             return Err(OpenError::Foreign { path: path.to_owned(), why });
         }
         let catalog = RwLock::new(read_catalog(&keyspace, path)?);

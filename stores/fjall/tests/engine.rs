@@ -1,10 +1,10 @@
 //! The example prints what it promises.
 
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
+#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
 mod common;
 
-#[allow(dead_code, unreachable_pub, missing_docs, reason = "the example is used as it stands")]
+#[allow(dead_code, unreachable_pub, missing_docs, reason = "the example is included as it is")]
 #[path = "../examples/engine.rs"]
 mod example;
 

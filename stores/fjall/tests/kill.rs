@@ -7,7 +7,7 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::print_stdout,
-    reason = "a test fails where it stands, and says what it did"
+    reason = "a panic is the report of a test"
 )]
 
 mod common;
@@ -137,7 +137,7 @@ fn wrong_keys(kind: Kind, seed: u64) -> usize {
     let wrong = compare(&folder.0.join("store"), &expected(&operations));
     println!(
         "{kind:?}, seed {seed}: killed {timed} times and aborted {aborted}, {wrong} wrong keys; \
-         begun anew behind the commits {stood:?} of a log of {} records",
+         begun again after the commits {stood:?} of a log of {} records",
         operations.len()
     );
     // The kills must have happened, and at different commits.
@@ -174,8 +174,8 @@ fn run(task: &Task, folder: &Path, delay: Option<Duration>) -> (ExitStatus, u64)
     let (_, output) = (io::copy(&mut stdout, &mut io::sink()), child.wait_with_output().unwrap());
     // The child may be killed, abort, or succeed, but must not fail a test.
     let why = String::from_utf8_lossy(&output.stderr);
-    assert_ne!(output.status.code(), Some(101), "the child failed by itself: {why}");
-    (output.status, stands.expect("it opens the store, whatever it was killed in before"))
+    assert_ne!(output.status.code(), Some(101), "a test in the child failed: {why}");
+    (output.status, stands.expect("the child opens the store after every kill"))
 }
 
 fn child_for(task: &str) -> Child {
@@ -188,7 +188,7 @@ fn child_for(task: &str) -> Child {
         .unwrap()
 }
 
-#[expect(clippy::disallowed_methods, reason = "another process is to come as far as it does")]
+#[expect(clippy::disallowed_methods, reason = "the test must let the other process run")]
 fn pause(delay: Duration) {
     std::thread::sleep(delay);
 }

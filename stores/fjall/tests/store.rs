@@ -1,6 +1,10 @@
 //! A fjall store behaves like a store in memory, also after reopening, and refuses invalid writes.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a panic is the report of a test"
+)]
 
 mod common;
 
@@ -141,7 +145,7 @@ fn dropped_rows_vanish_at_once_and_their_space_at_the_next_flush() {
     let before = store.rows("t");
     store.write(&batch_of(vec![write(2, "t", Edit::Drop), create(3, "t")])).unwrap();
     assert_eq!((rows(&store, "t").len(), count(&store, 1), count(&store, 4)), (0, 1001, 1));
-    assert_eq!(before.count(), 1000, "who has begun to read goes on");
+    assert_eq!(before.count(), 1000, "an iterator keeps its snapshot");
 
     // Simulates a kill during the sweep.
     let keyspace = store.database().keyspace("seawall", Default::default).unwrap();
@@ -200,12 +204,12 @@ fn open_or_foreign_or_unknown_store_is_refused() {
     keyspace.insert([0], [2]).unwrap();
     drop((store, keyspace));
     let foreign = FjallStore::open(&folder.0).unwrap_err().to_string();
-    assert!(foreign.ends_with("its format is [2], not [1]"), "{foreign}");
+    assert!(foreign.ends_with("the format is [2], not [1]"), "{foreign}");
 
     let other = folder.0.join("other");
     let log: Log<u32> = Log::open(&other).unwrap();
     let foreign = FjallStore::open(&other).unwrap_err().to_string();
-    assert!(foreign.ends_with("the folder holds something else"), "{foreign}");
+    assert!(foreign.ends_with("the directory has other content"), "{foreign}");
     drop(log);
 
     // The path is a file.
