@@ -63,7 +63,7 @@ pub struct Closed {
 /// One slot of the manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
-    /// Where things stand in the log's files.
+    /// The block size, reach and maximum batch size of new files.
     pub geometry: Geometry,
     /// Which log this is.
     pub log: LogId,

@@ -142,7 +142,7 @@ impl std::str::FromStr for Scheme {
     }
 }
 
-/// Where things stand in the parity of one segment.
+/// Offsets in the parity file of one segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Places {
     scheme: Scheme,

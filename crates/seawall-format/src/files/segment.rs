@@ -70,7 +70,7 @@ pub(crate) mod seal {
 /// What a segment says of itself, written once and never changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentHeader {
-    /// Where things stand in this file.
+    /// The block size, reach and maximum batch size of this file.
     pub geometry: Geometry,
     /// Which log it belongs to.
     pub log: LogId,
