@@ -1,4 +1,4 @@
-//! Byte tables: where each field of a fixed-size structure stands, and how to get at it.
+//! Byte tables: the offset of each field of a fixed-size structure, and access to it.
 
 /// One field of a byte table of format.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ pub(crate) fn slice_mut(bytes: &mut [u8], field: Field) -> &mut [u8] {
     bytes.get_mut(field.at..field.at + field.size).expect("the structure holds its fields")
 }
 
-/// What a checksum covers: everything behind the field that holds it.
+/// The bytes that a checksum covers: everything after the field that contains it.
 pub(crate) fn behind(bytes: &[u8], field: Field) -> &[u8] {
     bytes.get(field.at + field.size..).expect("the structure holds its fields")
 }

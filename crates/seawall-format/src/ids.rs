@@ -59,14 +59,14 @@ number_from_one! {
 }
 
 impl Lsn {
-    /// The LSN behind this one.
+    /// The next LSN.
     #[must_use]
     #[inline]
     pub const fn next(self) -> Self {
         self.plus(1)
     }
 
-    /// The LSN `count` places behind this one; the highest there is where that overflows.
+    /// The LSN that is `count` higher, or the highest possible one.
     #[must_use]
     #[inline]
     pub const fn plus(self, count: u64) -> Self {
@@ -80,13 +80,13 @@ impl Lsn {
     }
 }
 
-/// The number, or 0 for "none", as it stands on disk.
+/// The number, or 0 for "none", as stored on disk.
 #[must_use]
 pub fn lsn_or_zero(lsn: Option<Lsn>) -> u64 {
     lsn.map_or(0, Lsn::get)
 }
 
-/// The LSN behind the last one: the first where there is none.
+/// The LSN after `last`: the first if there is none.
 #[must_use]
 pub fn next_lsn(last: Option<Lsn>) -> Lsn {
     last.map_or(Lsn::FIRST, Lsn::next)
@@ -159,20 +159,20 @@ impl SegmentId {
         format!("{:012}.parity", self.0)
     }
 
-    /// The id that the name of a file with a segment's parity stands for.
+    /// Parses the name of a parity file.
     #[must_use]
     pub fn from_parity_name(name: &str) -> Option<Self> {
         Self::from_name(name, ".parity")
     }
 
-    /// The id that the name of a segment's file or of its head stands for; `None` for every name
-    /// that we would not write.
+    /// Parses the name of a segment file or of a head; `None` for every name that Seawall would not
+    /// write.
     #[must_use]
     pub fn from_file_name(name: &str) -> Option<Self> {
         Self::from_name(name, ".seg").or_else(|| Self::from_name(name, ".head"))
     }
 
-    /// The id that the name of any of a segment's files stands for, of its text and parity, too.
+    /// Parses the name of any file of a segment, including its text and its parity.
     #[must_use]
     pub fn from_any_name(name: &str) -> Option<Self> {
         let text = || Self::from_name(name, ".jsonl");

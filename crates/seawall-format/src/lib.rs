@@ -1,4 +1,4 @@
-//! The bytes of a Seawall log: what stands where, and when it is valid.
+//! The bytes of a Seawall log: what is stored at which offset, and when it is valid.
 //!
 //! Nothing here does I/O or waits: bytes come in, what was found out goes out. The text that this
 //! crate follows is `docs/format.md`, section by section:

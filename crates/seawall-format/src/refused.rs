@@ -12,7 +12,7 @@ pub const DRAFT: u16 = 0;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refused {
-    /// Not valid: never was, or damaged.
+    /// Not valid: never written, or damaged.
     Invalid,
     /// Sound, and written by another version of Seawall.
     OtherVersion {

@@ -1,5 +1,5 @@
-//! What lies behind the last valid batch of the newest segment, none of it promised: the last
-//! rows of the recovery table, format.md section 7.
+//! What follows the last valid batch of the newest segment, none of it acknowledged: the last rows
+//! of the recovery table, format.md section 7.
 
 use crate::binary::batch::{BatchHeader, HEADER_SIZE, Life};
 use crate::binary::frame;
@@ -14,7 +14,7 @@ mod enumeration;
 pub enum Row {
     /// Nothing but zeros.
     Clean,
-    /// Something stands further away than one write reaches.
+    /// Something is stored further away than one write reaches.
     BeyondWindow,
     /// The header of a batch did not reach the device whole.
     HeaderTorn,
@@ -31,7 +31,7 @@ pub enum Row {
 pub enum Verdict {
     /// The log ends there.
     Clean,
-    /// A write was under way that nobody was promised.
+    /// An unacknowledged write was in progress.
     Torn,
     /// A write under way and damage would look the same.
     Ambiguous,
@@ -49,12 +49,12 @@ impl Row {
     }
 }
 
-/// The end of the newest segment: the bytes behind the valid prefix, and what would come next.
+/// The end of the newest segment: the bytes after the valid prefix, and what would come next.
 #[derive(Clone, Copy, Debug)]
 pub struct Tail<'a> {
     /// The bytes from P on, one largest batch and one block at least, or to the end of the file.
     pub bytes: &'a [u8],
-    /// Whether a byte behind those is not zero.
+    /// Whether a byte after those is not zero.
     pub goes_on: bool,
     /// P, where they begin.
     pub offset: Offset,
@@ -64,7 +64,7 @@ pub struct Tail<'a> {
     pub chain: u64,
 }
 
-/// The row that fits what lies behind the valid prefix.
+/// The row for what follows the valid prefix.
 ///
 /// # Examples
 ///
@@ -99,11 +99,11 @@ pub fn classify(tail: &Tail<'_>, life: &Life) -> Row {
     }
 }
 
-/// The row that fits what lies behind the valid lines of a text: `bytes` from P on, one largest
-/// write at least, or to the end of the file. format.md section 9.4.
+/// The row for what follows the valid lines of a text: `bytes` from P on, at least one largest
+/// write or up to the end of the file. format.md section 9.4.
 ///
-/// `goes_on`: more stands behind those that is neither white space nor zero; `set_is_open`: the
-/// set of the last line is not whole.
+/// `goes_on`: more follows that is neither white space nor zero; `set_is_open`: the set of the last
+/// line is incomplete.
 #[must_use]
 pub fn classify_text(bytes: &[u8], goes_on: bool, set_is_open: bool) -> Row {
     let mut tail = TextTail::default();
@@ -114,7 +114,7 @@ pub fn classify_text(bytes: &[u8], goes_on: bool, set_is_open: bool) -> Row {
 /// The same, of bytes that are shown piece by piece: there may be more than belong in memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TextTail {
-    /// Something stands there.
+    /// Whether it is not all zero.
     is_used: bool,
     /// The first line has a line break.
     has_break: bool,
@@ -123,7 +123,7 @@ pub struct TextTail {
 }
 
 impl TextTail {
-    /// Looks at the bytes behind those that were shown before.
+    /// Examines the bytes after those examined before.
     pub fn look(&mut self, bytes: &[u8]) {
         self.is_used |= !bytes.iter().all(|byte| is_blank(*byte));
         if !self.has_break {
@@ -152,7 +152,7 @@ pub fn is_blank(byte: u8) -> bool {
     matches!(byte, 0 | b' ' | b'\t' | b'\n' | b'\r')
 }
 
-/// How far behind P a write under way can reach, in bytes.
+/// How far after P a write in progress can reach, in bytes.
 ///
 /// # Panics
 ///
@@ -209,7 +209,7 @@ impl Tail<'_> {
     }
 }
 
-/// Whether nothing but zeros stands there.
+/// Whether everything there is zero.
 #[must_use]
 pub fn is_zero(bytes: &[u8]) -> bool {
     let (words, rest) = bytes.as_chunks::<16>();
@@ -337,11 +337,11 @@ mod tests {
 
     #[test]
     fn frames_whose_heads_were_not_written_are_not_judged() {
-        // Sector 2 is lost: record 2 and 3 lie in it in part, record 4 behind it is whole.
+        // Sector 2 is lost: records 2 and 3 are partly in it, record 4 after it is whole.
         let mut bytes = written();
         bytes[sector(2)].fill(0);
         assert_eq!(row(&bytes), Row::BodyTorn);
-        // Record 3 begins in the lost sector, so nobody knows where record 4 does.
+        // Record 3 begins in the lost sector, so it is unknown where record 4 begins.
         let mut bytes = written();
         bytes[sector(1)].fill(0);
         let in_record_4 = HEADER_SIZE + 3 * 312 + 20;

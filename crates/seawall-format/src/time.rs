@@ -46,7 +46,7 @@ pub fn from_text(text: &str) -> Option<u64> {
     (time_us > 0).then_some(time_us)
 }
 
-/// What stands behind a year; 0 for any digit.
+/// The characters after the year; 0 stands for any digit.
 const MARKS: &[u8] = b"-00-00T00:00:00.000000Z";
 
 /// The number that is these digits and nothing else; there are few.

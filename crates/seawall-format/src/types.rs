@@ -1,4 +1,4 @@
-//! What is fixed when a log is created, and stands in its manifest and in every header.
+//! Settings that are fixed when a log is created, and stored in its manifest and in every header.
 
 use crate::refused::Refused;
 use crate::sizes::{BATCH_HEADER, FRAME_HEADER, SECTOR};
@@ -6,7 +6,7 @@ use crate::sizes::{BATCH_HEADER, FRAME_HEADER, SECTOR};
 /// The longest type name, in bytes.
 pub const TYPE_NAME_MAX: usize = 64;
 
-/// Sizes that decide where things stand in a segment. format.md section 3.
+/// Sizes that determine the offsets in a segment. format.md section 3.
 ///
 /// # Examples
 ///
@@ -83,7 +83,7 @@ const _: () = assert!(SECTOR == 512, "a block is at least a sector");
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CodecId {
-    /// The user's bytes as they are.
+    /// The user's bytes, unchanged.
     Raw,
     /// `MessagePack`, structures as maps with their field names.
     MessagePack,
@@ -123,7 +123,7 @@ impl CodecId {
     }
 }
 
-/// How the records of a log stand in its files.
+/// The layout of a log's records in its files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Layout {
@@ -170,7 +170,7 @@ pub enum Level {
     /// One barrier that covers the record has returned.
     #[default]
     Synced,
-    /// Durable, and durable evidence of that stands far enough away.
+    /// Durable, with durable evidence of that far enough away.
     Confirmed,
 }
 
@@ -216,7 +216,7 @@ impl RecordType {
         Self { codec, name: String::new(), schema: 0 }
     }
 
-    /// Whether records of this kind can stand in that layout.
+    /// Whether this layout can contain records of this type.
     pub(crate) fn fits(&self, layout: Layout) -> bool {
         layout == Layout::Binary || self.codec == CodecId::Json
     }
@@ -225,7 +225,7 @@ impl RecordType {
         u64::try_from(self.name.len()).expect("at most 64")
     }
 
-    /// Its name as it stands on disk.
+    /// Its name as stored on disk.
     pub(crate) fn name_bytes(&self) -> [u8; TYPE_NAME_MAX] {
         assert!(self.name.len() <= TYPE_NAME_MAX, "checked where names enter the log");
         let mut bytes = [0; TYPE_NAME_MAX];
@@ -234,7 +234,7 @@ impl RecordType {
         bytes
     }
 
-    /// The type that stands in these fields.
+    /// The type stored in these fields.
     pub(crate) fn decode(fields: &RecordTypeFields<'_>) -> Result<Self, Refused> {
         let codec = CodecId::from_number(fields.codec)?;
         let length = usize::try_from(fields.length).map_err(|_| Refused::Invalid)?;

@@ -38,7 +38,7 @@ table! {
 pub struct Life {
     /// Log id and epoch.
     pub salt: Salt,
-    /// The epoch, whose low half each header repeats.
+    /// The epoch. Each header repeats its low half.
     pub epoch: Epoch,
     /// The largest batch, header included, in bytes.
     pub batch_max: u32,
@@ -63,9 +63,9 @@ impl Life {
 /// The header of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchHeader {
-    /// Its own checksum as it stands on disk.
+    /// The header's checksum, as stored on disk.
     pub header_crc: u32,
-    /// Bytes behind the header.
+    /// Bytes after the header.
     pub body_length: u32,
     /// Whether its records are lost and were given up by a repair: it holds no frames.
     pub is_void: bool,
@@ -132,8 +132,8 @@ impl BatchHeader {
         is_sound.then(|| Refused::Unknown { what: format!("batch flags {}", names.join(", ")) })
     }
 
-    /// Where in the segment of `life`, before `end`, a header was written for that stands
-    /// elsewhere: its checksum is bound to its place, and tells.
+    /// The offset before `end`, in the segment of `life`, for which a header was written that is
+    /// stored elsewhere: the checksum of the header is bound to its offset.
     #[must_use]
     pub fn trace(bytes: &[u8], life: &Life, end: u64) -> Option<Offset> {
         let header = bytes.first_chunk::<HEADER_SIZE>()?;
@@ -231,7 +231,7 @@ impl Judged {
     }
 }
 
-/// What the writer knows of a batch besides its frames.
+/// What the writer adds to the frames of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Spec {
     /// The first record.
@@ -248,8 +248,9 @@ pub struct Spec {
     pub time_us: u64,
 }
 
-/// Finishes a batch in place: `batch` is [`HEADER_SIZE`] bytes of room and then unbound frames, to
-/// stand at `offset` of a segment. Returns the chain value that the next batch names.
+/// Finishes a batch in memory: `batch` is space for the header of [`HEADER_SIZE`] bytes, then
+/// unbound frames, to be stored at `offset` of a segment. Returns the chain value that the next
+/// batch names.
 ///
 /// # Panics
 ///

@@ -1,8 +1,8 @@
 //! Record frames: a payload on disk, its length, and a checksum that can be judged alone.
 //! format.md section 3.3.
 //!
-//! A frame is built before anybody knows which segment it will stand in, so its checksum starts out
-//! as the plain CRC of the payload; [`bind`] ties it to its place when the batch is written.
+//! A frame is built before its segment is known, so its checksum starts out as the plain CRC of the
+//! payload; [`bind`] ties it to its place when the batch is written.
 
 use crate::checksum::{Salt, crc32c};
 use crate::fields::table;
@@ -23,14 +23,14 @@ table! {
     PAYLOAD = 8, 0, "payload";
 }
 
-/// One record as it stands in a batch.
+/// One record of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
     /// The record's number.
     pub lsn: Lsn,
     /// The record's bytes.
     pub payload: &'a [u8],
-    /// Whether the atomic set goes on with the next record.
+    /// Whether the atomic set continues with the next record.
     pub goes_on: bool,
 }
 
@@ -70,7 +70,7 @@ pub fn push_unbound(body: &mut Vec<u8>, payload: &[u8], goes_on: bool) {
     body.truncate(end);
 }
 
-/// Says in an unbound frame that its atomic set goes on behind it.
+/// Marks in an unbound frame that its atomic set continues with the next one.
 ///
 /// # Panics
 ///
@@ -97,8 +97,8 @@ pub fn bind(body: &mut [u8], salt: &Salt, first: Lsn) {
     }
 }
 
-/// The frame at `position` of a batch's body, with the position behind it, if its length fits.
-/// Its checksum is not looked at.
+/// The frame at `position` of a batch's body and the position after it, if its length fits. Its
+/// checksum is not verified.
 #[must_use]
 #[inline]
 pub fn read(body: &[u8], position: usize, lsn: Lsn) -> Option<(Frame<'_>, usize)> {
@@ -120,7 +120,7 @@ pub fn is_valid(body: &[u8], position: usize, lsn: Lsn, salt: &Salt) -> bool {
     crc32c(frame.payload) ^ salt.frame(lsn, word) == crc
 }
 
-/// The frames of a body whose checksum was found right.
+/// The frames of a body with a valid checksum.
 #[derive(Clone, Debug)]
 pub struct Frames<'a> {
     body: &'a [u8],
@@ -159,7 +159,7 @@ pub(crate) struct Filled {
 }
 
 impl Filled {
-    /// Goes on in what is there of a body of `length` bytes, up to frame `count`.
+    /// Continues with the bytes that are present of a body of `length` bytes, up to frame `count`.
     pub(crate) fn go_on(&mut self, body: &[u8], length: usize, count: u32) {
         while self.found < count {
             let head = body.get(self.position..).and_then(<[u8]>::first_chunk::<HEADER_SIZE>);
@@ -187,9 +187,9 @@ impl Filled {
 /// The intact frames of a damaged body that should hold records `first` to `last`, and where in
 /// the body each begins.
 ///
-/// A frame whose payload is damaged costs itself alone. Behind a damaged length the walk finds its
-/// feet where the lengths lead to the very end of the body, which fixes the LSN, and the checksum
-/// agrees.
+/// A frame whose payload is damaged is lost alone. After a damaged length, the scan resynchronizes
+/// where the lengths lead exactly to the end of the body, which determines the LSN, and the
+/// checksum agrees.
 #[must_use]
 pub fn salvage<'a>(body: &'a [u8], first: Lsn, last: Lsn, salt: &Salt) -> Vec<(usize, Frame<'a>)> {
     let damaged = Damaged { body, last, salt };
@@ -241,7 +241,7 @@ impl Damaged<'_> {
         counts
     }
 
-    /// The next position behind `from` where a valid frame behind record `lsn` stands.
+    /// The next position after `from` with a valid frame of a record after `lsn`.
     fn next_feet(&self, to_the_end: &[u64], from: usize, lsn: Lsn) -> Option<(usize, Lsn)> {
         let candidates = to_the_end.iter().enumerate().skip(from / 8 + 1);
         let mut numbered = candidates.filter_map(|(index, count)| {
@@ -391,12 +391,12 @@ mod tests {
             intact.iter().map(|(at, frame)| (*at, frame.lsn.get())).collect()
         };
         assert_eq!(places(&good), [(0, 1), (24, 2), (40, 3), (64, 4)]);
-        // Two lengths in a row are gone: the frames behind are found from the end.
+        // Two lengths in a row are damaged: the frames after them are found from the end.
         let mut bytes = good.clone();
         bytes[0] ^= 0x40;
         bytes[24] ^= 0x40;
         assert_eq!(places(&bytes), [(40, 3), (64, 4)]);
-        // The last length is: those before need none behind them.
+        // The last length is damaged: the frames before need none after them.
         let mut bytes = good.clone();
         bytes[starts[3]] ^= 0x40;
         assert_eq!(places(&bytes), [(0, 1), (24, 2), (40, 3)]);

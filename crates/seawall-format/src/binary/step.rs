@@ -47,9 +47,9 @@ pub struct Batch<'a> {
 /// The frames of a batch.
 #[derive(Clone, Debug)]
 pub enum Body<'a> {
-    /// As they stand in the window.
+    /// As stored in the window.
     InPlace(&'a [u8]),
-    /// As a set of lines says them, behind room for the header of a batch.
+    /// Built from a set of lines, after space for the header of a batch.
     Made(Vec<u8>),
 }
 
@@ -93,7 +93,7 @@ pub enum Step<'a> {
     },
     /// The next batch; the scanner is past it.
     Batch(Batch<'a>),
-    /// The scanner stands where no valid batch is, and stays there.
+    /// The scanner is at bytes that are not a valid batch, and stays there.
     Stopped(Cause, Option<BatchHeader>),
     /// The next batch was written by a newer program, and its content is unknown.
     Refused(Refused),
@@ -101,7 +101,7 @@ pub enum Step<'a> {
     Finished,
 }
 
-/// Where a valid batch stands, as far as a walk needs it to begin there.
+/// The location of a valid batch, with what a scan needs to begin there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Start {
     /// Its place in the segment.
@@ -152,7 +152,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Goes on behind the batch of `header`.
+    /// Continues after the batch of `header`.
     pub(crate) fn pass(&mut self, header: &BatchHeader) {
         self.at = self.at.plus(header.size());
         self.next = header.last().next();

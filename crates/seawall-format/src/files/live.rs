@@ -1,4 +1,4 @@
-//! `live`: what the running writer tells readers on the same boot. format.md section 5.
+//! `live`: the durable end that the running writer publishes to readers. format.md section 5.
 
 use crate::checksum::Salt;
 use crate::fields::{get, put, slice, slice_mut, table};
@@ -17,7 +17,7 @@ table! {
 
 const SIZE: usize = 64;
 
-/// How far readers beside the writer may go.
+/// How far readers of a running log may read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Live {
     /// Which log.

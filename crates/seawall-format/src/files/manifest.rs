@@ -12,7 +12,7 @@ use crate::types::{Geometry, Layout, Level, RecordType, RecordTypeFields};
 
 const MAGIC_BYTES: [u8; 8] = *b"SEAWALLM";
 
-/// The feature bit of a log whose segments have parity beside them.
+/// The feature bit of a log with parity files.
 const HAS_PARITY: u64 = 1;
 
 /// The size of an encoded manifest slot, in bytes.
@@ -79,20 +79,20 @@ pub struct Manifest {
     pub closed: Option<Closed>,
     /// The size that rolls double up to, in bytes.
     pub segment_max: u64,
-    /// What `append` waits for unless told otherwise.
+    /// The default durability level of `append`.
     pub level: Level,
-    /// How they stand in the files.
+    /// The layout of new segments.
     pub layout: Layout,
     /// What the payloads are.
     pub record_type: RecordType,
-    /// What parity stands beside the segments to come.
+    /// The parity scheme of new segments.
     pub parity: Option<Scheme>,
     /// Microseconds since 1970 when it was written; informational.
     pub time_us: u64,
 }
 
 impl Manifest {
-    /// Where the slot of the manifest with this sequence number stands.
+    /// The offset of the manifest slot for this sequence number.
     #[must_use]
     pub fn offset(&self) -> Offset {
         slot_offset(self.sequence, self.geometry.block)
@@ -105,7 +105,7 @@ impl Manifest {
         newest
     }
 
-    /// The same log, as a segment is made with whose records have that schema number.
+    /// The same log, for a segment whose records have that schema number.
     #[must_use]
     pub fn with_schema(&self, schema: u32) -> Self {
         let record_type = RecordType { schema, ..self.record_type.clone() };
@@ -153,7 +153,7 @@ impl Manifest {
         bytes
     }
 
-    /// The slot that stands at `offset` with these bytes.
+    /// Decodes the slot at `offset`.
     ///
     /// # Errors
     ///
@@ -214,7 +214,7 @@ impl Manifest {
         if sound { Ok(found) } else { Err(Refused::Invalid) }
     }
 
-    /// Both slots of a manifest file, as far as they are readable, slot A first.
+    /// Both slots of a manifest file, slot A first, each as far as it is readable.
     ///
     /// The block size, and with it the place of slot B, is unknown if slot A is damaged: every
     /// size that format.md allows is tried.

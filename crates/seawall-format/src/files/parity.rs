@@ -1,8 +1,6 @@
-//! Parity: what stands beside a segment's records so that lost blocks of them can be computed.
-//! format.md section 10.
+//! Parity files, from which lost blocks of a segment can be computed. format.md section 10.
 //!
-//! Here is where its parts stand and when they are valid. The code over the blocks is Reed and
-//! Solomon's, and not here.
+//! This module has the layout and the validity rules. The Reed-Solomon code is elsewhere.
 
 use crate::checksum::{Salt, crc32c};
 use crate::fields::{get, put, slice, slice_mut};
@@ -55,7 +53,7 @@ pub(crate) mod stripe {
     pub(super) const FIXED: usize = 32;
 }
 
-/// How many blocks of parity stand beside how many of data.
+/// The numbers of data blocks and of parity blocks in a stripe.
 ///
 /// # Examples
 ///
@@ -117,7 +115,7 @@ impl Scheme {
         usize::from(self.data)
     }
 
-    /// Blocks of parity in a stripe: so many lost blocks can be computed.
+    /// Parity blocks per stripe: the number of lost blocks that can be computed.
     #[must_use]
     pub fn parity(self) -> usize {
         usize::from(self.parity)
@@ -201,19 +199,19 @@ impl Places {
         offset.saturating_sub(self.start) / self.stripe_size()
     }
 
-    /// How many bytes a slot takes: what is known of a stripe, and its blocks of parity.
+    /// The size of a slot in bytes: the checksums of a stripe, and its parity blocks.
     #[must_use]
     pub fn slot_size(&self) -> usize {
         self.known_size() + self.scheme.parity() * self.block
     }
 
-    /// Where the slot of stripe `number` stands in the file with the parity.
+    /// The offset of the slot of stripe `number` in the parity file.
     #[must_use]
     pub fn slot_at(&self, number: u64) -> Offset {
         Offset(2 * to_u64(self.block) + number * to_u64(self.slot_size()))
     }
 
-    /// How many bytes of a slot stand before its blocks of parity.
+    /// The size in bytes of a slot before its parity blocks.
     #[must_use]
     pub fn known_size(&self) -> usize {
         let blocks = self.scheme.data() + self.scheme.parity();
@@ -226,7 +224,8 @@ impl Places {
 pub struct Known {
     /// Which one, from 0.
     pub number: u64,
-    /// How many bytes of it this is about, from its beginning; what stands behind counts as zero.
+    /// How many bytes of the stripe are covered, from its beginning; bytes after them count as
+    /// zero.
     pub covered: usize,
     /// The CRC-32C of each block, those of data first.
     pub checksums: Vec<u32>,

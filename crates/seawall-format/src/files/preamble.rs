@@ -1,4 +1,4 @@
-//! The first 16 bytes of a header and of a manifest slot: alike in every version, for ever.
+//! The first 16 bytes of a header and of a manifest slot: the same in every version.
 
 use crate::checksum::crc32c;
 use crate::fields::{Field, get, get_u32, put, slice, slice_mut, table};

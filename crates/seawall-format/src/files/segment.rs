@@ -88,7 +88,7 @@ pub struct SegmentHeader {
     pub pred: Option<SegmentRef>,
     /// The chain value of the batch there that holds `base` - 1; 0 if it was not known.
     pub pred_chain: u64,
-    /// How the records stand in it.
+    /// The layout of the records.
     pub layout: Layout,
     /// What the payloads are.
     pub record_type: RecordType,
@@ -262,7 +262,7 @@ impl MarkSlot {
         if sequence.is_multiple_of(2) { Self::A } else { Self::B }
     }
 
-    /// Where it stands in a segment.
+    /// Its offset in a segment.
     #[must_use]
     pub fn offset(self, geometry: Geometry) -> Offset {
         match self {
@@ -328,14 +328,14 @@ impl Mark {
 pub struct Seal {
     /// The last record that counts in this segment.
     pub last: Option<Lsn>,
-    /// The segment that goes on.
+    /// The next segment.
     pub next: SegmentRef,
     /// Microseconds since 1970; informational.
     pub time_us: u64,
 }
 
 impl Seal {
-    /// Where it stands in a segment.
+    /// Its offset in a segment.
     #[must_use]
     pub fn offset(geometry: Geometry) -> Offset {
         Offset(3 * u64::from(geometry.block))

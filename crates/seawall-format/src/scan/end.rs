@@ -52,7 +52,7 @@ impl<'a> EndScan<'a> {
         }
     }
 
-    /// Looks at the bytes that [`next_read`](Self::next_read) asked for. Returns whether the zeros
+    /// Examines the bytes requested by [`next_read`](Self::next_read). Returns whether the zeros
     /// after them may be skipped with [`skip_hole`](Self::skip_hole).
     pub fn look(&mut self, bytes: &[u8]) -> bool {
         let after = self.at.plus(to_u64(bytes.len()));

@@ -55,7 +55,7 @@ impl Scanner {
         Self { progress, cursor, limit }
     }
 
-    /// How the records stand there.
+    /// The layout of the records.
     #[must_use]
     pub fn layout(&self) -> Layout {
         match self.cursor {
@@ -64,7 +64,7 @@ impl Scanner {
         }
     }
 
-    /// What stands of the set that the walk could not finish.
+    /// What is present of the set that the scan could not complete.
     #[must_use]
     pub fn part(&self) -> Option<&Part> {
         match &self.cursor {
@@ -225,7 +225,7 @@ impl Scanner {
         }
     }
 
-    /// Goes on behind the batch of `header`, which stands where the walk stopped.
+    /// Continues after the batch of `header`, at which the scan stopped.
     pub fn pass(&mut self, header: &BatchHeader) {
         self.progress.pass(header);
     }

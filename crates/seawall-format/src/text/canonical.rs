@@ -1,10 +1,10 @@
 //! The canonical form of a JSON value: what a checksum of the readable layout covers. format.md
 //! section 9.2.
 //!
-//! White space, line breaks, the order of members and the way a string is escaped may change;
-//! nothing else. The form is made in one pass over the text, which judges the text, too: every
-//! record of a readable log goes through here when it is written and when it is read. What an
-//! escape stands for is the parser's to say.
+//! White space, line breaks, the order of members and the escaping of strings may change; nothing
+//! else. The form is built in one pass over the text, which also validates it: every record of a
+//! readable log passes through here when it is written and when it is read. The parser decides what
+//! an escape means.
 
 use serde::Deserializer as _;
 use serde::de::{Error as _, MapAccess, Visitor};
@@ -14,13 +14,13 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// How deep a value may be nested; the same for all who read it.
+/// The maximum nesting depth of a value; the same for every reader.
 pub(crate) const DEPTH_MAX: usize = 128;
 
 /// What a thread keeps of its memory between two lines, in bytes at most.
 const KEPT_MAX: usize = 1 << 20;
 
-/// A piece of so many bytes is short.
+/// Pieces of up to this many bytes are short.
 const SHORT: usize = 16;
 
 thread_local! {
@@ -30,10 +30,10 @@ thread_local! {
 
 /// The canonical form of a value, or of the first members of an object.
 ///
-/// Where a method gives `None` there is no form, and what is here by then is none.
+/// After a method returns `None` there is no form, and the content is meaningless.
 #[derive(Debug)]
 pub(crate) struct Form {
-    /// The form, and room behind it.
+    /// The form, with space after it.
     bytes: Vec<u8>,
     end: usize,
     /// The members, so far, of the objects that are open; those of the innermost one last.
@@ -42,7 +42,7 @@ pub(crate) struct Form {
     sorted: Vec<u8>,
 }
 
-/// Where a member stands in a form.
+/// The location of a member in a form.
 #[derive(Clone, Copy, Debug)]
 struct Member {
     start: usize,
@@ -51,7 +51,7 @@ struct Member {
 }
 
 impl Member {
-    /// The characters of its name: behind a mark and a length.
+    /// The characters of its name, stored after a mark and a length.
     fn name(self, form: &[u8]) -> &[u8] {
         form.get(self.start + 5..self.value).expect("a member stands in its form")
     }
@@ -241,7 +241,7 @@ fn byte(text: &str, at: usize) -> Option<u8> {
     text.as_bytes().get(at).copied()
 }
 
-/// The place behind this byte, if it stands there.
+/// The position after this byte, if it is at `at`.
 fn expect(text: &str, at: usize, wanted: u8) -> Option<usize> {
     (byte(text, at)? == wanted).then_some(at + 1)
 }
@@ -290,7 +290,7 @@ const EACH: u64 = 0x0101_0101_0101_0101;
 /// The members of an object, by name; each is a valid value.
 pub(crate) type Members<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
 
-/// The members of a JSON object; `None` if it is none, or has a name twice.
+/// The members of a JSON object; `None` if it is not an object or has a duplicate name.
 pub(crate) fn members(text: &str) -> Option<Members<'_>> {
     let mut parser = serde_json::Deserializer::from_str(text);
     let found = parser.deserialize_map(ObjectVisitor).ok()?;

@@ -14,7 +14,7 @@ pub const LINE_START: &[u8] = LSN.as_bytes();
 /// Bound into each checksum, so that no frame's passes for a line's.
 const LINE_DOMAIN: u32 = 0x656E_696C;
 
-/// Bytes that a line takes beside its data, at most.
+/// The maximum size of a line minus its data, in bytes.
 pub const ENVELOPE_MAX: usize = 160;
 
 /// One record, or records that were given up, as a line says it.
@@ -26,7 +26,7 @@ pub struct Line<'a> {
     pub confirmed: Option<Lsn>,
     /// Microseconds since 1970; informational, 0 if it is not known.
     pub time_us: u64,
-    /// Whether the atomic set goes on with the next record.
+    /// Whether the atomic set continues with the next record.
     pub goes_on: bool,
     /// What the line holds.
     pub content: Content<'a>,
@@ -59,7 +59,7 @@ pub struct Read<'a> {
     pub line: Line<'a>,
     /// The checksum that the line states.
     pub crc: u32,
-    /// The position behind its value, and behind a line break that follows at once.
+    /// The position after its value, and after a line break that follows immediately.
     pub end: usize,
     /// Whether these are exactly the bytes that the writer writes.
     pub is_exact: bool,

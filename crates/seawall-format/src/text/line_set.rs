@@ -8,8 +8,8 @@ use crate::ids::{Lsn, to_u64};
 use crate::text::line::{Content, Found, LINE_START, Line, Pen, Read, read};
 use std::borrow::Cow;
 
-/// The lines of one set, and those of one write, take so many times the largest batch at most. A
-/// frame of one byte takes 16 bytes, its line at most 161.
+/// The lines of one set, and of one write, take at most this many times the largest batch. A frame
+/// of one byte takes 16 bytes, its line at most 161.
 const SET_FACTOR: u64 = 16;
 
 /// What the first look at a place asks for, in bytes.
@@ -18,7 +18,7 @@ const LEAST: u64 = 512;
 /// Finds set after set.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LineCursor {
-    /// What stands of the set that the walk could not finish.
+    /// What is present of the set that the scan could not complete.
     pub(crate) part: Option<Part>,
     /// Whether a line so far is not as the writer writes it.
     pub(crate) is_rewritten: bool,
@@ -66,7 +66,7 @@ impl LineCursor {
         Step::Stopped(cause, header)
     }
 
-    /// Goes on behind a whole set.
+    /// Continues after a whole set.
     fn finish(&mut self, progress: &mut Progress, mut set: Set) -> Batch<'static> {
         let (_, body) = set.bytes.split_at_mut(HEADER_SIZE);
         frame::bind(body, &progress.life.salt, set.first);
@@ -131,7 +131,7 @@ impl Set {
 
 /// What became of a line that was to belong to a set.
 enum Taken {
-    /// It does, and the set goes on.
+    /// It does, and the set continues.
     Open,
     /// It does, and ends it.
     Whole,
@@ -217,7 +217,7 @@ pub fn starts(bytes: &[u8], at_start: bool) -> impl Iterator<Item = usize> + '_ 
     places.filter(|at| bytes.get(*at..).is_some_and(|line| line.starts_with(LINE_START)))
 }
 
-/// The longest line, in bytes: twice what the writer writes, for whoever sets it out.
+/// The longest line in bytes: twice what the writer writes, so that people may reformat it.
 #[must_use]
 pub fn line_max(life: &Life) -> u64 {
     2 * (u64::from(life.batch_max) + to_u64(crate::text::line::ENVELOPE_MAX))
@@ -229,7 +229,7 @@ pub fn write_max(life: &Life) -> u64 {
     SET_FACTOR * u64::from(life.batch_max)
 }
 
-/// How many bytes a line takes at most beside the frame of its record.
+/// The maximum size of a line minus the frame of its record, in bytes.
 pub const LINE_OVERHEAD_MAX: u64 = 160;
 const _: () = assert!(crate::text::line::ENVELOPE_MAX == 160, "the same as another type");
 
@@ -259,8 +259,8 @@ pub fn write(batch: &[u8], spec: &crate::binary::batch::Spec, life: &Life) -> (V
     (text, chain)
 }
 
-/// What a person set out in several lines, in one: between the parts of a value a blank is as good
-/// as a line break, and within a string neither stands.
+/// Joins a value that a person wrote in several lines: between its parts a blank is as good as a
+/// line break, and a string contains no line break.
 fn in_one_line(data: &str) -> Cow<'_, str> {
     match memchr::memchr2(b'\n', b'\r', data.as_bytes()) {
         Some(_) => data.replace(['\n', '\r'], " ").into(),

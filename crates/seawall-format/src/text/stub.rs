@@ -6,7 +6,7 @@ use crate::binary::step::{Cause, Part, Progress, Step, Window};
 /// How many bytes tell that a line begins.
 pub const START_SIZE: usize = 0;
 
-/// How many bytes a line takes beside its frame at most.
+/// The maximum size of a line minus its frame, in bytes.
 pub const LINE_OVERHEAD_MAX: u64 = 0;
 
 /// Finds no set.

@@ -28,7 +28,7 @@ fn sample() -> Manifest {
     }
 }
 
-/// What a file says in which the manifest stands alone, in its slot.
+/// Decodes a file that contains only this manifest, in its slot.
 fn in_file(manifest: &Manifest) -> [Result<Manifest, Refused>; 2] {
     let at = usize::try_from(manifest.offset().0).unwrap();
     let mut file = vec![0; at];

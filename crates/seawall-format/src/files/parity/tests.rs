@@ -1,4 +1,4 @@
-//! Schemes, places, heads and what is known of stripes: encoded, decoded and refused.
+//! Schemes, offsets, heads and checksums of stripes: encoded, decoded and refused.
 
 use super::*;
 use crate::fields::behind;

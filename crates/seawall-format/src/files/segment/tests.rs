@@ -96,7 +96,7 @@ fn a_header_of_another_version_is_refused_by_name() {
     put(&mut bytes, header::VERSION, 7);
     let crc = crate::checksum::crc32c(&bytes[..12]);
     put(&mut bytes, header::PREAMBLE_CRC, u64::from(crc));
-    // Nothing behind the preamble is looked at: its form is not known.
+    // Nothing after the preamble is read: its layout is unknown.
     bytes[100] ^= 1;
     let found = Refused::OtherVersion { version: 7, draft: crate::refused::DRAFT };
     assert_eq!(SegmentHeader::decode(&bytes), Err(found));

@@ -28,7 +28,7 @@ fn lsn(number: u64) -> Lsn {
     Lsn::new(number).unwrap()
 }
 
-/// A segment with batches of so many records of 40 bytes, and where each batch ends.
+/// A segment with batches of `counts` records of 40 bytes, and the end of each batch.
 fn segment(counts: &[u32]) -> (Vec<u8>, Vec<u64>) {
     let (header, life) = (header(), Life::of(&header()));
     let mut bytes = vec![0; 2560];
@@ -61,7 +61,7 @@ fn walk(scanner: &mut Scanner, file: &[u8], size: u64) -> (Walked, Option<Cause>
     walk_ahead(scanner, file, (size, None))
 }
 
-/// The same; what is asked for is looked at before, in pieces of so many bytes.
+/// The same, with each request read ahead in pieces of this size.
 fn walk_ahead(
     scanner: &mut Scanner,
     file: &[u8],
@@ -145,13 +145,13 @@ fn what_was_looked_at_ahead_counts_for_that_batch_alone() {
     let mut scanner = open();
     assert!(matches!(scanner.step(window(2560, 2608)), Step::Need { .. }));
     scanner.look_ahead(window(2560, ends[0]));
-    // Asked anew, it begins anew.
+    // A repeated request starts over.
     assert!(matches!(scanner.step(window(2560, 2608)), Step::Need { .. }));
     let mut bad = file.clone();
     bad[2700] ^= 1;
     let all = Window { start: Offset(0), bytes: &bad };
     assert!(matches!(scanner.step(all), Step::Stopped(Cause::Body, Some(_))));
-    // Nor does it count for what stands where the walk goes on.
+    // It does not count for the batch at which the scan continues, either.
     let mut scanner = open();
     assert!(matches!(scanner.step(window(2560, 2608)), Step::Need { .. }));
     scanner.look_ahead(window(2560, ends[0]));
@@ -159,7 +159,7 @@ fn what_was_looked_at_ahead_counts_for_that_batch_alone() {
     scanner.pass(&first);
     let next = Window { start: Offset(0), bytes: &other };
     assert!(matches!(scanner.step(next), Step::Batch(_)));
-    // A look without a question, or elsewhere, is none.
+    // Looking ahead without a request, or at another offset, has no effect.
     scanner.look_ahead(window(0, 100));
     scanner.look_ahead(window(ends[1], 8192));
 }
@@ -174,7 +174,7 @@ fn a_walk_ends_where_its_records_end_to_count() {
     }
     let mut scanner = Scanner::new(&header(), 8192, Limit::At(None));
     assert_eq!(walk(&mut scanner, &file, 100), (vec![], None));
-    // More became durable, and the walk goes on where it was.
+    // More records became durable, and the scan continues where it was.
     scanner.set_limit(Limit::At(Some(lsn(5))));
     assert_eq!(walk(&mut scanner, &file, 100).0, [(2560, ends[0], 5, 5)]);
 }
@@ -203,7 +203,7 @@ fn nothing_counts_behind_the_size_that_the_header_states() {
     let (mut file, ends) = segment(&[1, 3]);
     file.resize(16_384, 0);
     let header = SegmentHeader { size: ends[0], ..header() };
-    // The chain names the header: the batches are of another one, so the walk begins behind.
+    // The chain names the header: the batches belong to another one, so the scan begins after it.
     let mut scanner = Scanner::new(&header, 16_384, Limit::Open);
     scanner.begin_at(Start { offset: Offset(2560), first: lsn(5), chain: self::header().chain() });
     let (found, cause) = walk(&mut scanner, &file, 100);
@@ -221,7 +221,7 @@ fn a_changed_frame_stops_the_walk_and_the_header_is_known() {
     let window = Window { start: Offset(0), bytes: &file };
     let Step::Stopped(Cause::Body, Some(header)) = scanner.step(window) else { panic!() };
     assert_eq!((header.first, header.last()), (lsn(6), lsn(8)));
-    // Behind it the walk goes on, by the header that stood there.
+    // After it the scan continues, by the header that was there.
     scanner.pass(&header);
     assert_eq!(walk(&mut scanner, &file, 100).0, [(ends[1], ends[2], 9, 10)]);
 }

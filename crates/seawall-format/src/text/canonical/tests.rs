@@ -1,4 +1,4 @@
-//! The canonical form, beside one that is made from what a parser finds.
+//! Compares the canonical form with one built from the output of a parser.
 
 use super::*;
 

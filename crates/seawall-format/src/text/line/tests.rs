@@ -1,4 +1,4 @@
-//! Lines as they are written, edited, torn and forged.
+//! Lines: written, edited, torn and forged.
 
 use super::*;
 use crate::ids::{Epoch, LogId};

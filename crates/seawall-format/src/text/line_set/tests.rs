@@ -141,7 +141,7 @@ fn life() -> Life {
     Life::of(&header())
 }
 
-/// Lines, each as it stands; numbers from 1.
+/// Lines as written, numbered from 1.
 fn text_of(contents: &[(Content<'_>, bool)]) -> Vec<u8> {
     let mut text = vec![];
     for (number, (content, goes_on)) in (1..).zip(contents) {
