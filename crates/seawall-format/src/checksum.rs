@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn in_pieces_it_is_the_same() {
+    fn checksum_in_pieces_is_the_same() {
         let bytes: Vec<u8> = (0..1000_u32).map(|i| (i * 7 % 251) as u8).collect();
         for piece in [1, 3, 8, 255, 256, 1000] {
             let mut crc = Crc::new();
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn place_is_what_format_md_says() {
+    fn salt_matches_format_md() {
         // Computed from the text of format.md section 2 by another program.
         let salt = Salt::new(LogId(0x1234), Epoch(0x5678));
         assert_eq!(salt.checksum(Offset(4096), b""), PLACE);

@@ -246,14 +246,14 @@ mod tests {
     }
 
     #[test]
-    fn people_see_numbers_and_places() {
+    fn displayed_ids_are_numbers_and_hexadecimal_offsets() {
         assert_eq!(Lsn::new(42).unwrap().to_string(), "42");
         assert_eq!(SegmentId::new(7).unwrap().to_string(), "7");
         assert_eq!(Offset(0x1_1000).to_string(), "0x00011000");
     }
 
     #[test]
-    fn a_name_stands_for_a_segment_only_as_we_would_write_it() {
+    fn only_canonical_file_names_are_segments() {
         let id = SegmentId::new(1_234_567_890_123).unwrap();
         for id in [id, SegmentId::FIRST] {
             for name in [id.file_name(), id.head_name()] {
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_repeats_the_low_half_of_the_epoch() {
+    fn batch_has_the_low_half_of_the_epoch() {
         assert_eq!(Epoch(0x1112_1314_1516_1718).tag(), 0x1516_1718);
     }
 }

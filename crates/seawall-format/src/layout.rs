@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_layout_has_batches_in_files_of_fixed_size_or_lines_in_growing_ones() {
+    fn layouts_differ_in_batches_and_file_growth() {
         let geometry = Geometry { block: 512, reach: 1024, batch_max: 4096 };
         let sizes = |layout: Layout| {
             [(0, 0), (1, 0), (1, 9000)]

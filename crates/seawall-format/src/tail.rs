@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn something_beyond_one_write_is_not_called_torn() {
+    fn bytes_beyond_one_write_are_not_torn() {
         let mut bytes = written();
         bytes[sector(0)].fill(0);
         bytes[7000] = 1;
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn one_write_reaches_a_largest_batch_and_a_block_and_no_further() {
+    fn one_write_reaches_at_most_a_largest_batch_and_a_block() {
         let reach = 2048 + 512;
         assert_eq!(window(&LIFE), reach);
         for (at, expected) in [(reach - 1, Row::HeaderTorn), (reach, Row::BeyondWindow)] {
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_batch_fits_nothing_is_called_torn() {
+    fn nothing_is_torn_where_no_batch_fits() {
         for (room, expected) in [(47, Row::Otherwise), (48, Row::HeaderTorn)] {
             let mut bytes = vec![0; room];
             bytes[room - 1] = 1;
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_across_two_sectors_is_torn_if_one_of_them_is_zero() {
+    fn header_across_two_sectors_is_torn_if_one_is_zero() {
         let offset = Offset(6144 + 512 - 16);
         let mut whole = vec![0; HEADER_SIZE];
         frame::push_unbound(&mut whole, &[7; 40], false);
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_whose_heads_were_not_written_are_not_judged() {
+    fn frames_with_unwritten_heads_are_not_judged() {
         // Sector 2 is lost: records 2 and 3 are partly in it, record 4 after it is whole.
         let mut bytes = written();
         bytes[sector(2)].fill(0);
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_torn_at_its_end_is_torn_and_one_without_a_zero_sector_is_not() {
+    fn batch_is_torn_only_with_a_zero_sector() {
         let end = HEADER_SIZE + 4 * 312;
         let mut bytes = written();
         bytes[end - 4] ^= 1;
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_torn_apart_is_torn_and_so_is_the_beginning_of_a_set() {
+    fn partial_line_and_partial_set_are_torn() {
         let torn = |bytes: &[u8]| classify_text(bytes, false, false);
         assert_eq!(torn(b"{\"lsn\":7,\"conf"), Row::LineTorn);
         assert_eq!(torn(b"{\"lsn\":7,\0\0\0\0\n{}\n"), Row::LineTorn);

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_those_of_the_calendar() {
+    fn timestamps_match_the_calendar() {
         let second = |seconds: u64| to_text(seconds * 1_000_000).unwrap();
         assert_eq!(second(1), "1970-01-01T00:00:01.000000Z");
         assert_eq!(second(951_782_399), "2000-02-28T23:59:59.000000Z");
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_comes_back_and_nothing_else_does() {
+    fn timestamp_is_read_back_and_other_text_refused() {
         let all = (1..4_000_000_000_000_000).step_by(999_999_999_999 * crate::sizes::EVERY);
         for time_us in all.chain([253_402_300_800_000_000, u64::MAX]) {
             assert_eq!(from_text(&to_text(time_us).unwrap()), Some(time_us));

@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_names_stand_for_one_thing_each() {
+    fn numbers_and_names_are_unique() {
         use CodecId::{Json, MessagePack, Positional, Raw};
         let known = [Raw, MessagePack, Json, Positional];
         for (number, codec) in (0..).zip(known) {
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn the_places_in_a_segment_follow_from_its_geometry() {
+    fn offsets_in_a_segment_follow_from_its_geometry() {
         let geometry = Geometry { block: 512, reach: 1024, batch_max: 4096 };
         assert_eq!((geometry.head_size(), geometry.data_start()), (2048, 3072));
         assert_eq!(geometry.payload_max(), 4096 - 48 - 8);

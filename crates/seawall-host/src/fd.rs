@@ -69,7 +69,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     #[test]
-    fn a_pipe_is_written_to_by_its_number_and_never_waited_for() {
+    fn write_to_a_pipe_by_descriptor_never_blocks() {
         let (mut reader, writer) = io::pipe().unwrap();
         let number = u32::try_from(writer.as_raw_fd()).unwrap();
         open_descriptor(number).unwrap().write_all(b"7").unwrap();

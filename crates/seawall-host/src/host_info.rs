@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_look_around_leaves_no_trace() {
+    fn host_info_leaves_no_files() {
         let folder = std::env::temp_dir().join(format!("seawall-io-around-{}", std::process::id()));
         fs::create_dir(&folder).unwrap();
         let found = HostInfo::of(&folder).unwrap();
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_directory_is_refused() {
+    fn host_info_of_a_file_is_refused() {
         let program = std::env::current_exe().unwrap();
         let refused = HostInfo::of(&program).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::NotADirectory);

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_score_is_what_the_system_says_it_is() {
+    fn oom_score_equals_that_of_the_system() {
         // Any process may raise its score; lowering it needs a privilege.
         let score = oom_score().unwrap();
         let raised = set_oom_score(None, (score + 1).min(1000)).unwrap();

@@ -214,7 +214,7 @@ mod tests {
     use seawall_io::{AlignedMemory, DIRECT_ALIGNMENT};
 
     #[test]
-    fn what_is_written_is_there_and_the_name_is_not() {
+    fn written_data_is_readable_without_a_name() {
         let folder = std::env::temp_dir().join(format!("seawall-bare-test-{}", std::process::id()));
         std::fs::create_dir(&folder).unwrap();
         for direct in [false, true] {
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_aligned_is_refused_by_name() {
+    fn unaligned_access_is_refused_by_name() {
         let Ok(file) = RawFile::create(&std::env::temp_dir(), true) else { return };
         file.fill(4 << 12).unwrap();
         if let Err(error) = file.write(&[1; 100], 5) {

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_begins_where_it_must_however_often_it_grows() {
+    fn buffer_stays_aligned_when_it_grows() {
         let mut memory = AlignedMemory::default();
         assert_eq!(memory.first(0).len(), 0);
         for length in [1, 4095, 4096, 4097, 1 << 20, 5] {

@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_machine_time_never_goes_back() {
+    fn monotonic_time_never_goes_back() {
         let clock = SystemClock::new();
         let before = clock.now();
         assert!(clock.now() >= before);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn setting_the_wall_clock_back_leaves_the_time() {
+    fn setting_the_wall_clock_back_does_not_change_the_monotonic_time() {
         let clock = ManualClock::new();
         clock.advance(Duration::from_secs(5));
         clock.set_wall_us(3);

@@ -101,12 +101,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_machine_gives_a_new_number_each_time() {
+    fn system_entropy_differs_each_time() {
         assert_ne!(SystemEntropy.random().unwrap(), SystemEntropy.random().unwrap());
     }
 
     #[test]
-    fn a_seed_gives_the_published_sequence() {
+    fn seed_gives_the_published_sequence() {
         let entropy = SeededEntropy::new(1_234_567);
         let numbers = [(); 3].map(|()| entropy.random().unwrap());
         let published =
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_is_never_given() {
+    fn zero_is_never_returned() {
         let before_zero = SeededEntropy::new(0_u64.wrapping_sub(STRIDE));
         assert_ne!(before_zero.random().unwrap(), 0);
     }

@@ -73,7 +73,7 @@ mod tests {
     use rustix::io::Errno;
 
     #[test]
-    fn an_explained_error_says_where_and_keeps_kind_and_number() {
+    fn explained_error_has_context_kind_and_number() {
         let error = explain("write", "/log/1.seg", Errno::NOSPC);
         assert!(error.to_string().starts_with("cannot write /log/1.seg: No space left"));
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn only_plain_file_names_pass() {
+    fn only_plain_file_names_are_accepted() {
         for name in ["", ".", "..", "a/b", "/a", "a/", "a\0b"] {
             assert_eq!(check_name(name).unwrap_err().kind(), io::ErrorKind::InvalidInput);
         }

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_ends_where_the_file_does() {
+    fn read_ends_at_the_end_of_the_file() {
         let (result, buffer) = read_through(answers([Ok(2), Ok(1), Ok(0), Ok(3)]));
         assert_eq!((result.unwrap(), &buffer), (3, b"abc\0\0\0"));
     }
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_takes_nothing_is_an_error() {
+    fn write_of_zero_bytes_is_an_error() {
         let (result, _) = write_through(answers([Ok(3), Ok(0), Ok(3), Ok(3)]));
         assert_eq!(result.unwrap_err().kind(), io::ErrorKind::WriteZero);
     }
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offset_that_overflows_is_refused() {
+    fn offset_overflow_is_refused() {
         let result = write_fully(b"ab", u64::MAX, |_, _| Ok(1));
         assert_eq!(result.unwrap_err().kind(), io::ErrorKind::InvalidInput);
     }

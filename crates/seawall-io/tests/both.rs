@@ -44,7 +44,7 @@ fn kind<T>(result: io::Result<T>) -> Option<io::ErrorKind> {
 }
 
 #[test]
-fn names_that_are_no_plain_file_names_are_refused() {
+fn only_plain_file_names_are_allowed() {
     on_both("names", |storage| {
         for name in ["", ".", "..", "a/b", "/", "a\0"] {
             let kinds = [
@@ -65,7 +65,7 @@ fn names_that_are_no_plain_file_names_are_refused() {
 }
 
 #[test]
-fn missing_and_taken_names_are_told() {
+fn missing_and_existing_names_are_reported() {
     on_both("kinds", |storage| {
         storage.create("file").unwrap();
         storage.folder("folder").unwrap();
@@ -83,7 +83,7 @@ fn missing_and_taken_names_are_told() {
 }
 
 #[test]
-fn a_file_opened_for_reading_is_not_changed() {
+fn file_opened_for_reading_is_not_changed() {
     on_both("reading", |storage| {
         storage.create("file").unwrap().write_at(b"kept", 0).unwrap();
         let file = storage.open("file", Access::Read).unwrap();
@@ -96,7 +96,7 @@ fn a_file_opened_for_reading_is_not_changed() {
 }
 
 #[test]
-fn a_lock_has_one_holder_until_it_is_dropped() {
+fn lock_has_one_holder_until_it_is_dropped() {
     on_both("lock", |storage| {
         assert!(!storage.is_locked("lock").unwrap());
         assert!(storage.list().unwrap().is_empty(), "looking creates nothing");
@@ -113,7 +113,7 @@ fn a_lock_has_one_holder_until_it_is_dropped() {
 }
 
 #[test]
-fn a_holder_is_told_that_its_file_was_removed_or_replaced_and_keeps_others_out() {
+fn holder_detects_a_removed_or_replaced_lock_file() {
     on_both("lost-lock", |storage| {
         let held = storage.lock("lock").unwrap().unwrap();
         storage.remove("lock").unwrap();
@@ -134,7 +134,7 @@ fn a_holder_is_told_that_its_file_was_removed_or_replaced_and_keeps_others_out()
 }
 
 #[test]
-fn a_file_knows_whether_it_has_a_name() {
+fn file_knows_whether_it_is_linked() {
     on_both("nameless", |storage| {
         let file = storage.create("file").unwrap();
         assert!(file.has_name().unwrap());
@@ -151,7 +151,7 @@ fn a_file_knows_whether_it_has_a_name() {
 }
 
 #[test]
-fn a_new_name_takes_no_place_of_another() {
+fn new_name_replaces_no_existing_file() {
     on_both("new-name", |storage| {
         storage.create("file").unwrap().write_at(b"mine", 0).unwrap();
         storage.create("taken").unwrap().write_at(b"theirs", 0).unwrap();
@@ -167,7 +167,7 @@ fn a_new_name_takes_no_place_of_another() {
 }
 
 #[test]
-fn a_lock_leaves_the_bytes_of_its_file() {
+fn lock_does_not_change_the_bytes_of_its_file() {
     on_both("lock-bytes", |storage| {
         storage.create("lock").unwrap().write_at(b"kept", 0).unwrap();
         storage.lock("lock").unwrap().unwrap();
@@ -176,7 +176,7 @@ fn a_lock_leaves_the_bytes_of_its_file() {
 }
 
 #[test]
-fn zero_filling_is_for_empty_files() {
+fn only_empty_files_can_be_zero_filled() {
     on_both("zeros", |storage| {
         let file = storage.create("file").unwrap();
         file.fill_with_zeros(0).unwrap();

@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_comes_back_as_it_was_written() {
+    fn batch_is_read_back_unchanged() {
         let bytes = batch();
         let header = BatchHeader::decode(&bytes, AT, &LIFE).unwrap();
         assert!(is_valid(&bytes, AT));
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_void_batch_holds_numbers_and_no_frames() {
+    fn void_batch_has_lsns_and_no_frames() {
         let mut bytes = vec![0; HEADER_SIZE];
         let first = Lsn::new(7).unwrap();
         let spec = Spec { first, count: 90, is_void: true, confirmed: None, chain: 99, time_us: 1 };
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_judged_the_same_in_pieces_of_any_size() {
+    fn body_is_verified_alike_in_pieces_of_any_size() {
         let life = Life { batch_max: 1 << 20, ..LIFE };
         let mut bytes = vec![0; HEADER_SIZE];
         for size in (0..300).chain([AT_HAND - 8, 2 * AT_HAND + 24]) {
@@ -372,12 +372,12 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_is_not_valid_in_another_place() {
+    fn batch_is_not_valid_at_another_offset() {
         assert!(!is_valid(&batch(), AT.plus(8)));
     }
 
     #[test]
-    fn a_batch_in_another_place_tells_where_it_belongs() {
+    fn misplaced_batch_reveals_its_offset() {
         assert_eq!(BatchHeader::trace(&batch(), &LIFE, 8192), Some(AT));
         assert_eq!(BatchHeader::trace(&batch(), &LIFE, AT.0 + 1), Some(AT));
         assert_eq!(BatchHeader::trace(&batch(), &LIFE, AT.0), None);
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_with_impossible_numbers_is_not_valid_though_its_checksum_is() {
+    fn header_with_impossible_numbers_is_invalid_despite_its_checksum() {
         for fields in [
             &[(COUNT, 0)][..],
             &[(BODY_LENGTH, 36)],
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_that_is_kept_for_later_is_refused_by_name() {
+    fn reserved_flag_is_refused_by_name() {
         let refused = |flags: u64| {
             let mut bytes = batch();
             put(&mut bytes, BODY_LENGTH, flags | 32);
@@ -455,13 +455,13 @@ mod tests {
     }
 
     #[test]
-    fn a_header_says_how_far_the_log_was_known_durable() {
+    fn header_has_the_confirmed_lsn() {
         let confirmed = |behind| forged(&[(BEHIND, behind)]).unwrap().confirmed();
         assert_eq!((confirmed(0), confirmed(1), confirmed(6)), (Lsn::new(6), Lsn::new(5), None));
     }
 
     #[test]
-    fn what_the_next_batch_names_is_both_checksums() {
+    fn chain_value_covers_both_checksums() {
         let bytes = batch();
         let crc = |at: usize| u64::from(u32::from_le_bytes(*bytes[at..].first_chunk().unwrap()));
         let header = BatchHeader::decode(&bytes, AT, &LIFE).unwrap();
@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_holds_as_many_frames_as_the_header_counts() {
+    fn body_has_exactly_the_counted_frames() {
         let bytes = batch();
         let header = BatchHeader::decode(&bytes, AT, &LIFE).unwrap();
         for count in [1, 3] {
@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_are_no_batch() {
+    fn zeros_are_not_a_batch() {
         assert!(!is_valid(&[0; 64], AT));
     }
 }

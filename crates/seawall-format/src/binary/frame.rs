@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_come_back_as_they_went_in() {
+    fn frames_are_read_back_unchanged() {
         let bytes = body(&[b"one", b"", b"three and more"]);
         let found: Vec<_> =
             Frames::new(&bytes, Lsn::FIRST, 3).map(|f| f.payload.to_vec()).collect();
@@ -316,14 +316,14 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_is_valid_only_for_its_own_lsn() {
+    fn frame_is_valid_only_for_its_own_lsn() {
         let bytes = body(&[b"one"]);
         assert!(is_valid(&bytes, 0, Lsn::FIRST, &SALT));
         assert!(!is_valid(&bytes, 0, last(2), &SALT));
     }
 
     #[test]
-    fn zeros_are_no_frame() {
+    fn zeros_are_not_a_frame() {
         assert!(!is_valid(&[0; 64], 0, Lsn::FIRST, &SALT));
     }
 
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_fill_a_body_but_for_less_than_a_block_of_zeros() {
+    fn body_has_less_than_a_block_of_padding() {
         let full = body(&[b"one", b"two and more"]);
         let padded = |zeros: usize| [&full[..], &vec![0; zeros]].concat();
         for (zeros, is_filled) in [(0, true), (8, true), (511, true), (512, false)] {
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_ends_in_the_batch_where_it_began() {
+    fn set_ends_in_the_batch_where_it_began() {
         let mut bytes = vec![];
         push_unbound(&mut bytes, b"one", true);
         let open = bytes.clone();
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_that_does_not_fit_is_no_frame() {
+    fn frame_with_an_oversized_length_is_invalid() {
         let good = body(&[b"one", b"and another"]);
         assert!(read(&good, 16, last(2)).is_some());
         assert_eq!(read(&good[..39], 16, last(2)), None, "its padding is not there");
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_salvaged_says_where_it_stands() {
+    fn salvaged_frame_has_its_offset() {
         let good = body(&[b"first record", b"second", b"third one", b"4"]);
         let starts = [0, 24, 40, 64];
         let places = |bytes: &[u8]| -> Vec<_> {
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hostile_body_of_zeros_is_given_up_quickly() {
+    fn hostile_body_of_zeros_is_abandoned_quickly() {
         assert!(
             salvage(&vec![0; (1 << 20) / crate::sizes::EVERY], Lsn::FIRST, last(1 << 17), &SALT)
                 .is_empty()

@@ -79,14 +79,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_comes_back() {
+    fn live_file_is_read_back() {
         for said in [sample(Lsn::new(9)), sample(None)] {
             assert_eq!(Live::decode(&said.encode()), Some(said));
         }
     }
 
     #[test]
-    fn every_flipped_bit_is_noticed_and_so_is_half_a_file() {
+    fn flipped_bits_and_truncation_of_live_are_detected() {
         let good = sample(Lsn::new(9)).encode();
         for bit in (0..good.len() * 8).step_by(crate::sizes::EVERY) {
             let mut bytes = good;

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_draft_of_this_version_and_no_version_before_it_is_read() {
+    fn drafts_and_earlier_versions_are_refused() {
         for (version, draft) in [(0, 0), (0, 2), (VERSION, 1), (VERSION, 2), (VERSION + 1, 0)] {
             let mut bytes = [0; 16];
             encode(&mut bytes, *b"SEAWALLS");
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_what_was_found_and_what_this_program_knows() {
+    fn refusal_names_the_found_and_the_supported_version() {
         let says = |version, draft| Refused::OtherVersion { version, draft }.to_string();
         assert_eq!(says(3, 0), "format version 3; this program reads version 1");
         let drafts = [(0, 0), (0, 2), (1, 4)];

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_across_two_windows_is_found() {
+    fn header_across_two_windows_is_found() {
         for size in (48..2048).step_by(8) {
             let rest = found_in_windows_of(size);
             let (offset, header) = rest.next.expect("the batch is there");

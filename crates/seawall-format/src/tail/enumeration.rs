@@ -137,7 +137,7 @@ impl State {
 }
 
 #[test]
-fn every_state_of_the_end_has_the_row_that_its_sectors_say() {
+fn every_state_of_the_end_has_the_row_of_its_sectors() {
     for state in State::all() {
         assert_eq!(state.row(), state.expected(), "{state:?}");
     }
@@ -212,7 +212,7 @@ fn all_texts() -> Vec<Vec<u8>> {
 const FLAGS: [(bool, bool); 4] = [(false, false), (false, true), (true, false), (true, true)];
 
 #[test]
-fn every_text_has_the_row_that_its_first_line_says() {
+fn every_text_has_the_row_of_its_first_line() {
     let mut reached = vec![];
     for text in all_texts() {
         for (goes_on, set_is_open) in FLAGS {
@@ -235,7 +235,7 @@ fn every_text_has_the_row_that_its_first_line_says() {
 }
 
 #[test]
-fn a_text_shown_piece_by_piece_has_the_same_row() {
+fn text_in_pieces_has_the_same_row() {
     for text in all_texts() {
         for split in 0..=text.len() {
             let (mut tail, (one, other)) = (TextTail::default(), text.split_at(split));

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mount_of_a_path_is_the_innermost_and_of_two_the_one_on_top() {
+    fn innermost_and_topmost_mount_of_a_path_counts() {
         assert_eq!((at("/var/lib").kind.as_str(), at("/var").device.as_str()), ("ext4", "254:0"));
         assert_eq!(at("/dev/shm").kind, "tmpfs");
         assert_eq!(at("/dev/shmoo").kind, "ext4");
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn no_table_however_mangled_makes_reading_it_fail() {
+    fn mangled_mount_table_never_fails() {
         for end in 0..TABLE.len() {
             for line in [&TABLE[..end], &TABLE[end..]] {
                 let _ = Mount::find(line, Path::new("/srv/x"));

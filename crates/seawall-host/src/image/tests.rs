@@ -31,7 +31,7 @@ impl Drop for Folder {
 }
 
 #[test]
-fn an_image_gets_its_name_last_and_never_that_of_another() {
+fn image_gets_its_name_last_and_replaces_no_file() {
     let folder = Folder::new("draft");
     let path = folder.0.join("img");
     let draft = ImageDraft::create(&path, 5000).unwrap().unwrap();
@@ -48,7 +48,7 @@ fn an_image_gets_its_name_last_and_never_that_of_another() {
 }
 
 #[test]
-fn what_a_killed_maker_left_is_removed_and_what_a_living_one_has_is_not() {
+fn leftovers_of_a_killed_process_are_removed_but_not_of_a_running_one() {
     let folder = Folder::new("left");
     let path = folder.0.join("img");
     let living = ImageDraft::create(&path, 4096).unwrap().unwrap();
@@ -64,7 +64,7 @@ fn what_a_killed_maker_left_is_removed_and_what_a_living_one_has_is_not() {
 }
 
 #[test]
-fn an_image_is_opened_once_and_told_from_the_next_one_of_its_name() {
+fn image_is_opened_once_and_has_its_own_identity() {
     let folder = Folder::new("identity");
     let path = folder.0.join("img");
     let image = ImageDraft::create(&path, 4096).unwrap().unwrap().finish().unwrap();
@@ -81,7 +81,7 @@ fn an_image_is_opened_once_and_told_from_the_next_one_of_its_name() {
 }
 
 #[test]
-fn what_is_no_image_is_refused() {
+fn path_that_is_not_an_image_is_refused() {
     let folder = Folder::new("none");
     assert_eq!(Image::open(&folder.0.join("img")).unwrap_err().kind(), io::ErrorKind::NotFound);
     for place in [folder.0.as_path(), Path::new("/dev/null")] {

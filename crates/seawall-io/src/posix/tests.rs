@@ -46,7 +46,7 @@ fn refusal<T: std::fmt::Debug>(result: io::Result<T>, kind: io::ErrorKind) -> St
 }
 
 #[test]
-fn what_is_created_belongs_to_its_owner_alone() {
+fn created_files_are_accessible_to_their_owner_only() {
     let scratch = Scratch::new("modes");
     let storage = scratch.storage();
     storage.create("file").unwrap();
@@ -57,7 +57,7 @@ fn what_is_created_belongs_to_its_owner_alone() {
 }
 
 #[test]
-fn a_directory_is_created_once() {
+fn directory_is_created_once() {
     let scratch = Scratch::new("once");
     refusal(PosixStorage::open(&scratch.log()), io::ErrorKind::NotFound);
     scratch.storage();
@@ -66,7 +66,7 @@ fn a_directory_is_created_once() {
 }
 
 #[test]
-fn a_link_that_is_given_leads_to_its_directory() {
+fn link_to_a_directory_is_followed() {
     let scratch = Scratch::new("linked-directory");
     scratch.storage().create("file").unwrap();
     let link = scratch.path.join("link");
@@ -84,7 +84,7 @@ fn a_link_that_is_given_leads_to_its_directory() {
 }
 
 #[test]
-fn a_file_is_no_directory() {
+fn file_is_not_opened_as_a_directory() {
     let scratch = Scratch::new("no-directory");
     scratch.storage().create("file").unwrap();
     let path = scratch.log().join("file");
@@ -93,7 +93,7 @@ fn a_file_is_no_directory() {
 }
 
 #[test]
-fn a_link_in_the_directory_is_never_followed() {
+fn link_in_the_directory_is_never_followed() {
     let scratch = Scratch::new("links");
     let storage = scratch.storage();
     let outside = scratch.path.join("outside");
@@ -114,7 +114,7 @@ fn a_link_in_the_directory_is_never_followed() {
 }
 
 #[test]
-fn what_is_not_a_regular_file_is_refused_without_waiting() {
+fn special_file_is_refused_without_blocking() {
     let scratch = Scratch::new("pipe");
     let storage = scratch.storage();
     storage.folder("folder").unwrap();
@@ -129,7 +129,7 @@ fn what_is_not_a_regular_file_is_refused_without_waiting() {
 /// Opening a tape rewinds it, and opening a watchdog starts it.
 #[test]
 #[cfg(target_os = "linux")]
-fn a_device_is_refused_before_it_is_opened() {
+fn device_is_refused_before_it_is_opened() {
     let scratch = Scratch::new("device");
     let storage = scratch.storage();
     // No machine has a device with this number; opening it would report that.
@@ -149,7 +149,7 @@ fn a_device_is_refused_before_it_is_opened() {
 }
 
 #[test]
-fn a_replaced_path_does_not_redirect_an_open_directory() {
+fn replaced_path_does_not_redirect_an_open_directory() {
     let scratch = Scratch::new("replaced");
     let storage = scratch.storage();
     rustix::fs::rename(scratch.log(), scratch.path.join("moved")).unwrap();
@@ -175,7 +175,7 @@ fn zero_filling_writes_every_byte() {
 }
 
 #[test]
-fn an_error_names_file_and_act_and_keeps_the_machines_number() {
+fn error_names_file_and_operation_and_keeps_errno() {
     let scratch = Scratch::new("errors");
     let storage = scratch.storage();
     storage.create("file").unwrap();
@@ -188,7 +188,7 @@ fn an_error_names_file_and_act_and_keeps_the_machines_number() {
 }
 
 #[test]
-fn a_lock_waits_for_those_who_only_look() {
+fn lock_waits_for_probes() {
     let scratch = Scratch::new("looking");
     let storage = scratch.storage();
     storage.create("lock").unwrap();
@@ -209,7 +209,7 @@ fn a_lock_waits_for_those_who_only_look() {
 
 /// Earlier versions locked only the file.
 #[test]
-fn a_holder_of_the_file_alone_is_seen_and_kept_out() {
+fn holder_of_only_the_lock_file_is_detected() {
     let scratch = Scratch::new("file-lock");
     let storage = scratch.storage();
     storage.create("lock").unwrap();
@@ -224,7 +224,7 @@ fn a_holder_of_the_file_alone_is_seen_and_kept_out() {
 }
 
 #[test]
-fn a_directory_that_was_removed_or_moved_is_told_apart() {
+fn removed_and_moved_directories_are_distinguished() {
     let scratch = Scratch::new("removed-directory");
     let storage = scratch.storage();
     let held = storage.lock("lock").unwrap().unwrap();
@@ -236,7 +236,7 @@ fn a_directory_that_was_removed_or_moved_is_told_apart() {
 }
 
 #[test]
-fn files_of_one_directory_are_locked_one_by_one() {
+fn files_of_one_directory_are_locked_separately() {
     let scratch = Scratch::new("file-locks");
     let storage = scratch.storage();
     let first = storage.lock_file("first.lock").unwrap().unwrap();
@@ -248,7 +248,7 @@ fn files_of_one_directory_are_locked_one_by_one() {
 
 /// Programs that delete old files skip a directory that is locked in this way.
 #[test]
-fn the_directory_itself_is_locked() {
+fn directory_itself_is_locked() {
     let scratch = Scratch::new("locked-directory");
     let storage = scratch.storage();
     #[expect(clippy::disallowed_methods, reason = "this is what a program that cleans up does")]
@@ -261,7 +261,7 @@ fn the_directory_itself_is_locked() {
 }
 
 #[test]
-fn a_file_replaced_between_opening_and_locking_is_not_held() {
+fn lock_on_a_file_replaced_after_opening_is_refused() {
     let scratch = Scratch::new("raced-lock");
     let storage = scratch.storage();
     let open = || {
@@ -281,7 +281,7 @@ fn a_file_replaced_between_opening_and_locking_is_not_held() {
 }
 
 #[test]
-fn those_who_look_do_not_see_each_other() {
+fn probes_do_not_see_each_other() {
     let scratch = Scratch::new("lookers");
     let storage = scratch.storage();
     storage.create("lock").unwrap();
@@ -292,7 +292,7 @@ fn those_who_look_do_not_see_each_other() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn the_boot_is_read_byte_by_byte() {
+fn boot_id_is_parsed_byte_by_byte() {
     let text = "01234567-89ab-cdef-0123-456789ABCDEF\n";
     let half = [0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef];
     assert_eq!(parse_boot_id(text).unwrap().as_chunks().0, [half, half]);
@@ -303,7 +303,7 @@ fn the_boot_is_read_byte_by_byte() {
 }
 
 #[test]
-fn a_draft_has_its_name_when_it_is_whole_and_leaves_nothing_otherwise() {
+fn draft_is_renamed_when_complete_and_removed_otherwise() {
     let scratch = Scratch::new("draft");
     let draft = Draft::create(&scratch.log()).unwrap();
     draft.storage().create("file").unwrap();
@@ -322,7 +322,7 @@ fn a_draft_has_its_name_when_it_is_whole_and_leaves_nothing_otherwise() {
 }
 
 #[test]
-fn a_draft_never_takes_the_place_of_another() {
+fn draft_never_replaces_another() {
     let scratch = Scratch::new("draft-taken");
     let draft = Draft::create(&scratch.log()).unwrap();
     refusal(Draft::create(&scratch.log()), io::ErrorKind::AlreadyExists);
@@ -337,7 +337,7 @@ fn a_draft_never_takes_the_place_of_another() {
 }
 
 #[test]
-fn a_synced_write_is_what_readers_see_whichever_way_it_took() {
+fn synced_write_is_visible_to_readers_by_every_method() {
     let scratch = Scratch::new("synced");
     let storage = scratch.storage();
     let file = storage.create("blocks").unwrap();
@@ -368,7 +368,7 @@ fn a_synced_write_is_what_readers_see_whichever_way_it_took() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn only_whole_blocks_go_past_the_cache() {
+fn only_whole_blocks_bypass_the_cache() {
     use crate::direct::DirectWay;
     let scratch = Scratch::new("direct");
     let made = scratch.storage().create("file").unwrap();
@@ -406,7 +406,7 @@ fn retired(storage: &PosixStorage, name: &str) -> Option<u64> {
 }
 
 #[test]
-fn what_is_retired_can_be_cut_where_nobody_has_it_and_stays_whole_for_who_does() {
+fn retired_file_is_truncated_only_if_nobody_has_it_open() {
     let scratch = Scratch::new("retired");
     let storage = scratch.storage();
     let make = |name: &str| storage.create(name).unwrap().write_at(&[7; 4096], 0).unwrap();
@@ -436,7 +436,7 @@ fn what_is_retired_can_be_cut_where_nobody_has_it_and_stays_whole_for_who_does()
 }
 
 #[test]
-fn who_opens_a_file_while_it_is_retired_finds_none() {
+fn retired_file_cannot_be_opened() {
     let scratch = Scratch::new("late");
     let storage = scratch.storage();
     let make = |name: &str| storage.create(name).unwrap().write_at(&[7; 64], 0).unwrap();

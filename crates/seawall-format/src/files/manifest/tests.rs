@@ -49,7 +49,7 @@ fn forged(fields: &[(Field, u64)]) -> Result<Manifest, Refused> {
 }
 
 #[test]
-fn a_manifest_comes_back_as_it_was_written_from_either_slot() {
+fn manifest_is_read_back_from_either_slot() {
     let invalid = || Err(Refused::Invalid);
     let even = sample();
     assert_eq!(in_file(&even), [Ok(even.clone()), invalid()]);
@@ -63,7 +63,7 @@ fn a_manifest_comes_back_as_it_was_written_from_either_slot() {
 }
 
 #[test]
-fn slot_b_is_found_whatever_a_block_is_though_slot_a_is_lost() {
+fn slot_b_is_found_for_any_block_size_without_slot_a() {
     for shift in 9..=16 {
         let (block, reach) = (1 << shift, 1 << 16);
         let geometry = Geometry { block, reach, ..sample().geometry };
@@ -73,7 +73,7 @@ fn slot_b_is_found_whatever_a_block_is_though_slot_a_is_lost() {
 }
 
 #[test]
-fn a_slot_in_the_place_of_the_other_is_not_valid() {
+fn slot_at_the_offset_of_the_other_is_invalid() {
     let even = sample().encode();
     assert_eq!(Manifest::decode(&even, Offset(1024)), Err(Refused::Invalid));
     assert_eq!(forged(&[(SEQUENCE, 43)]), Err(Refused::Invalid), "an odd number in slot A");
@@ -81,7 +81,7 @@ fn a_slot_in_the_place_of_the_other_is_not_valid() {
 }
 
 #[test]
-fn every_flipped_bit_of_a_slot_is_noticed() {
+fn every_flipped_bit_of_a_slot_is_detected() {
     let good = sample().encode();
     for bit in (0..good.len() * 8).step_by(crate::sizes::EVERY) {
         let mut bytes = good;
@@ -110,7 +110,7 @@ fn what_is_unknown_is_refused_by_name() {
 }
 
 #[test]
-fn a_slot_of_another_version_is_refused_by_name_in_either_place() {
+fn slot_of_another_version_is_refused_by_name_at_either_offset() {
     let of_next_draft = |manifest: &Manifest| {
         let mut bytes = manifest.encode();
         put(&mut bytes, DRAFT, u64::from(crate::refused::DRAFT) + 1);
@@ -130,7 +130,7 @@ fn a_slot_of_another_version_is_refused_by_name_in_either_place() {
 }
 
 #[test]
-fn a_sound_checksum_is_no_excuse_for_impossible_numbers() {
+fn impossible_numbers_are_refused_despite_a_valid_checksum() {
     for fields in [
         &[(BLOCK, 1000)][..],
         &[(REACH, 0)],
@@ -155,20 +155,20 @@ fn a_sound_checksum_is_no_excuse_for_impossible_numbers() {
 
 #[cfg(feature = "json")]
 #[test]
-fn a_readable_log_holds_json() {
+fn readable_log_requires_the_json_codec() {
     let text = Manifest { layout: Layout::Text, ..sample() };
     assert_eq!(in_file(&text)[0], Ok(text));
     assert_eq!(forged(&[(LAYOUT, 1), (CODEC, 1)]), Err(Refused::Invalid));
 }
 
 #[test]
-fn the_newest_checkpoint_is_the_first_of_the_two() {
+fn newest_checkpoint_comes_first() {
     assert_eq!(sample().newest_checkpoint(), Lsn::new(700));
     assert_eq!(Manifest { checkpoints: [None; 2], ..sample() }.newest_checkpoint(), None);
 }
 
 #[test]
-fn another_schema_changes_nothing_else() {
+fn changing_the_schema_changes_nothing_else() {
     let mut manifest = sample();
     let other = manifest.with_schema(4);
     manifest.record_type.schema = 4;

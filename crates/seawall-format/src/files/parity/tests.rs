@@ -35,7 +35,7 @@ fn known(places: &Places) -> Known {
 }
 
 #[test]
-fn places_follow_each_other() {
+fn parts_of_a_parity_file_are_adjacent() {
     let places = Places::of(&header(4096), Scheme::DEFAULT);
     assert_eq!(places.start(), 81_920);
     assert_eq!((places.stripe_size(), places.known_size()), (65_536, 104));
@@ -46,7 +46,7 @@ fn places_follow_each_other() {
 }
 
 #[test]
-fn what_was_said_comes_back_and_every_flipped_bit_is_noticed() {
+fn parity_is_read_back_and_flipped_bits_are_detected() {
     let places = Places::of(&header(4096), Scheme::DEFAULT);
     let said = known(&places);
     let good = said.encode(&places);
@@ -103,7 +103,7 @@ fn forged(field: crate::fields::Field, number: u64) -> Result<Head, Refused> {
 }
 
 #[test]
-fn what_is_kept_for_later_is_refused_by_name() {
+fn reserved_bytes_are_refused_by_name() {
     let unknown = |what: &str| Err(Refused::Unknown { what: what.to_owned() });
     for bit in 0..32 {
         let name = format!("feature bits {:#x} of parity", 1_u64 << bit);
@@ -116,7 +116,7 @@ fn what_is_kept_for_later_is_refused_by_name() {
 }
 
 #[test]
-fn the_newer_head_counts_wherever_its_block_is() {
+fn newer_head_counts_in_either_block() {
     for block in [512, 4096, 65_536_u32] {
         let at = usize::try_from(block).unwrap();
         let covered = header(block).data_start();
@@ -140,7 +140,7 @@ fn the_newer_head_counts_wherever_its_block_is() {
 }
 
 #[test]
-fn what_no_log_has_is_no_scheme() {
+fn invalid_parity_scheme_is_refused() {
     for said in ["", "16", "16+", "+2", "1+1", "65+2", "16+17", "2+3", "16+0", "-1+2", "a+b"] {
         let refused = said.parse::<Scheme>().unwrap_err().to_string();
         assert!(refused.contains("invalid parity"), "{refused}");

@@ -47,7 +47,7 @@ fn forged(header: &SegmentHeader, fields: &[(Field, u64)]) -> Result<SegmentHead
 }
 
 #[test]
-fn a_header_comes_back_as_it_was_written() {
+fn header_is_read_back_unchanged() {
     let first = SegmentHeader { pred: None, pred_chain: 0, carried: Some(lsn(39)), ..sample() };
     let nameless = RecordType::of(CodecId::Positional);
     let long = RecordType { name: "x".repeat(64), ..nameless.clone() };
@@ -60,7 +60,7 @@ fn a_header_comes_back_as_it_was_written() {
 }
 
 #[test]
-fn every_flipped_bit_of_a_header_is_noticed() {
+fn every_flipped_bit_of_a_header_is_detected() {
     let good = sample().encode();
     for bit in (0..good.len() * 8).step_by(crate::sizes::EVERY) {
         let mut bytes = good;
@@ -70,7 +70,7 @@ fn every_flipped_bit_of_a_header_is_noticed() {
 }
 
 #[test]
-fn a_file_that_ends_within_its_header_has_none() {
+fn truncated_header_is_invalid() {
     assert_eq!(SegmentHeader::decode(&sample().encode()[..191]), Err(Refused::Invalid));
     assert_eq!(SegmentHeader::decode(&[]), Err(Refused::Invalid));
 }
@@ -91,7 +91,7 @@ fn what_is_unknown_is_refused_by_name() {
 }
 
 #[test]
-fn a_header_of_another_version_is_refused_by_name() {
+fn header_of_another_version_is_refused_by_name() {
     let mut bytes = sample().encode();
     put(&mut bytes, header::VERSION, 7);
     let crc = crate::checksum::crc32c(&bytes[..12]);
@@ -103,7 +103,7 @@ fn a_header_of_another_version_is_refused_by_name() {
 }
 
 #[test]
-fn a_sound_checksum_is_no_excuse_for_impossible_numbers() {
+fn impossible_numbers_are_refused_despite_a_valid_checksum() {
     const GIB: u64 = 1 << 30;
     let [block, reach, batch_max] = [header::BLOCK, header::REACH, header::BATCH_MAX];
     for fields in [
@@ -140,7 +140,7 @@ fn a_sound_checksum_is_no_excuse_for_impossible_numbers() {
 
 #[cfg(feature = "json")]
 #[test]
-fn a_text_has_a_head_of_four_blocks_and_holds_json() {
+fn text_segment_has_a_head_of_four_blocks_and_json_records() {
     let as_text = |fields: &[(Field, u64)]| {
         let fields = [&[(header::LAYOUT, 1), (header::SIZE, 4 << 10)], fields].concat();
         forged(&sample(), &fields)
@@ -152,7 +152,7 @@ fn a_text_has_a_head_of_four_blocks_and_holds_json() {
 }
 
 #[test]
-fn the_smallest_and_the_largest_numbers_are_possible() {
+fn smallest_and_largest_numbers_are_valid() {
     const GIB: u64 = 1 << 30;
     let [block, reach, batch_max] = [header::BLOCK, header::REACH, header::BATCH_MAX];
     for fields in [
@@ -171,7 +171,7 @@ fn the_smallest_and_the_largest_numbers_are_possible() {
 }
 
 #[test]
-fn a_type_name_is_text() {
+fn type_name_is_utf_8() {
     let mut header = sample();
     header.record_type.name = "\u{e4}".to_owned();
     assert_eq!(forged(&header, &[]).as_ref(), Ok(&header));
@@ -179,14 +179,14 @@ fn a_type_name_is_text() {
 }
 
 #[test]
-fn what_the_first_batch_chains_to_is_the_checksum_and_half_of_the_epoch() {
+fn first_chain_value_is_the_checksum_and_half_of_the_epoch() {
     let bytes = sample().encode();
     let crc = u32::from_le_bytes(*bytes[16..].first_chunk().unwrap());
     assert_eq!(sample().chain(), u64::from(crc) | 0x1516_1718 << 32);
 }
 
 #[test]
-fn the_files_of_a_segment_are_named_by_its_layout() {
+fn layout_determines_the_file_names_of_a_segment() {
     let names = |header: &SegmentHeader| (header.head_name(), header.data_name());
     let both = ("000000000009.seg".to_owned(), "000000000009.seg".to_owned());
     assert_eq!((names(&sample()), sample().data_start()), (both, 6144));
@@ -199,7 +199,7 @@ fn mark(sequence: u64) -> Mark {
 }
 
 #[test]
-fn a_mark_comes_back_from_its_own_slot_and_from_no_other() {
+fn mark_is_valid_only_in_its_own_slot() {
     let header = sample();
     let highest = (1 << 63) - 1;
     for (sequence, slot, other) in [
@@ -230,7 +230,7 @@ fn forged_mark(fields: &[(Field, u64)], slot: MarkSlot) -> Option<Mark> {
 }
 
 #[test]
-fn a_mark_with_a_sound_checksum_and_impossible_numbers_says_nothing() {
+fn mark_with_impossible_numbers_is_invalid() {
     assert_eq!(forged_mark(&[], MarkSlot::A), Some(mark(2)));
     for (field, number) in
         [(mark::MAGIC, 0), (mark::EPOCH, 1), (mark::SEQUENCE, 0), (mark::SEQUENCE, 1 << 63)]
@@ -241,7 +241,7 @@ fn a_mark_with_a_sound_checksum_and_impossible_numbers_says_nothing() {
 }
 
 #[test]
-fn every_flipped_bit_of_a_mark_is_noticed() {
+fn every_flipped_bit_of_a_mark_is_detected() {
     let header = sample();
     let good = mark(3).encode(&header);
     for bit in (0..good.len() * 8).step_by(crate::sizes::EVERY) {
@@ -254,7 +254,7 @@ fn every_flipped_bit_of_a_mark_is_noticed() {
 }
 
 #[test]
-fn evidence_of_another_life_of_the_file_says_nothing() {
+fn evidence_of_another_epoch_is_ignored() {
     let header = sample();
     let other = SegmentHeader { epoch: Epoch(2), ..sample() };
     assert_eq!(Mark::decode(&mark(3).encode(&header), MarkSlot::B, &other), None);
@@ -264,7 +264,7 @@ fn evidence_of_another_life_of_the_file_says_nothing() {
 }
 
 #[test]
-fn a_seal_comes_back_and_every_flipped_bit_is_noticed() {
+fn seal_is_read_back_and_flipped_bits_are_detected() {
     let header = sample();
     let next = SegmentRef::from_numbers(10, 11).unwrap();
     for last in [Some(lsn(50)), None] {
@@ -282,7 +282,7 @@ fn a_seal_comes_back_and_every_flipped_bit_is_noticed() {
 }
 
 #[test]
-fn a_seal_with_a_sound_checksum_and_impossible_numbers_says_nothing() {
+fn seal_with_impossible_numbers_is_invalid() {
     let header = sample();
     let next = SegmentRef::from_numbers(10, 11).unwrap();
     let good = Seal { last: None, next, time_us: 6 }.encode(&header);

@@ -101,7 +101,7 @@ fn open() -> Scanner {
 }
 
 #[test]
-fn a_walk_finds_every_batch_in_windows_of_any_size() {
+fn scan_finds_every_batch_with_any_window_size() {
     let (file, ends) = segment(&[1, 3, 2]);
     let expected = [(2560, ends[0], 5, 5), (ends[0], ends[1], 6, 8), (ends[1], ends[2], 9, 10)];
     for size in [1, 48, 100, 500, 8192] {
@@ -117,7 +117,7 @@ fn a_walk_finds_every_batch_in_windows_of_any_size() {
 }
 
 #[test]
-fn what_was_looked_at_ahead_is_judged_as_if_it_came_at_once() {
+fn reading_ahead_does_not_change_the_result() {
     let (file, ends) = segment(&[1, 3, 2]);
     let end = usize::try_from(ends[2]).unwrap();
     let mut changed = file.clone();
@@ -135,7 +135,7 @@ fn what_was_looked_at_ahead_is_judged_as_if_it_came_at_once() {
 }
 
 #[test]
-fn what_was_looked_at_ahead_counts_for_that_batch_alone() {
+fn reading_ahead_counts_only_for_its_batch() {
     let (file, ends) = segment(&[3, 3]);
     let (other, _) = segment(&[3, 2]);
     let window = |start: u64, end: u64| {
@@ -165,7 +165,7 @@ fn what_was_looked_at_ahead_counts_for_that_batch_alone() {
 }
 
 #[test]
-fn a_walk_ends_where_its_records_end_to_count() {
+fn scan_ends_at_its_limit() {
     let (file, ends) = segment(&[1, 3, 2]);
     for (last, batches) in [(4, 0), (5, 1), (6, 2), (8, 2), (9, 3), (10, 3)] {
         let mut scanner = Scanner::new(&header(), 8192, Limit::At(Some(lsn(last))));
@@ -180,7 +180,7 @@ fn a_walk_ends_where_its_records_end_to_count() {
 }
 
 #[test]
-fn a_batch_that_the_file_cuts_off_is_no_batch_and_nothing_behind_the_end_is_asked_for() {
+fn truncated_batch_is_invalid_and_nothing_after_the_end_is_requested() {
     let (file, ends) = segment(&[1, 3]);
     let length = |end: u64| usize::try_from(end).unwrap();
     for (end, expected) in [
@@ -199,7 +199,7 @@ fn a_batch_that_the_file_cuts_off_is_no_batch_and_nothing_behind_the_end_is_aske
 }
 
 #[test]
-fn nothing_counts_behind_the_size_that_the_header_states() {
+fn bytes_after_the_stated_size_are_ignored() {
     let (mut file, ends) = segment(&[1, 3]);
     file.resize(16_384, 0);
     let header = SegmentHeader { size: ends[0], ..header() };
@@ -211,7 +211,7 @@ fn nothing_counts_behind_the_size_that_the_header_states() {
 }
 
 #[test]
-fn a_changed_frame_stops_the_walk_and_the_header_is_known() {
+fn changed_frame_stops_the_scan_with_its_header() {
     let (mut file, ends) = segment(&[1, 3, 2]);
     let at = usize::try_from(ends[1]).unwrap();
     file[at - 1] ^= 1;
@@ -227,7 +227,7 @@ fn a_changed_frame_stops_the_walk_and_the_header_is_known() {
 }
 
 #[test]
-fn a_batch_that_does_not_continue_the_log_stops_the_walk() {
+fn batch_out_of_sequence_stops_the_scan() {
     let (file, ends) = segment(&[1, 3, 2]);
     let window = Window { start: Offset(0), bytes: &file };
     let second = BatchHeader::decode(
@@ -251,7 +251,7 @@ fn a_batch_that_does_not_continue_the_log_stops_the_walk() {
 }
 
 #[test]
-fn headers_are_found_at_multiples_of_eight_from_where_the_search_begins() {
+fn headers_are_found_at_multiples_of_eight() {
     let (file, ends) = segment(&[1, 3, 2]);
     let life = Life::of(&header());
     let found = |start: u64, from: u64| -> Vec<u64> {
@@ -268,7 +268,7 @@ fn headers_are_found_at_multiples_of_eight_from_where_the_search_begins() {
 }
 
 #[test]
-fn a_window_has_what_lies_in_it() {
+fn window_returns_the_bytes_inside_it() {
     let window = Window { start: Offset(100), bytes: b"abcdef" };
     assert_eq!(window.end(), Offset(106));
     assert_eq!(window.range(Offset(102), 3), Some(&b"cde"[..]));

@@ -13,7 +13,7 @@ fn form(text: &str) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn white_space_order_and_escapes_do_not_count() {
+fn white_space_order_and_escapes_do_not_change_the_form() {
     let one = form(r#"{"a":1,"b":[true,null,"x\ny"],"c":{"d":1.50}}"#);
     let two = form("{ \"c\" : {\n\"d\":1.50}, \"b\":[ true,null,\"\\u0078\\ny\"],\t\"a\":1 }");
     assert!(one.is_some());
@@ -21,7 +21,7 @@ fn white_space_order_and_escapes_do_not_count() {
 }
 
 #[test]
-fn everything_else_counts() {
+fn every_other_change_changes_the_form() {
     let all = [
         r#"{"a":1}"#,
         r#"{"a":2}"#,
@@ -57,7 +57,7 @@ fn everything_else_counts() {
 }
 
 #[test]
-fn a_name_twice_has_no_form() {
+fn duplicate_name_has_no_form() {
     assert_eq!(form(r#"{"a":1,"a":1}"#), None);
     assert_eq!(form(r#"{"a":1,"\u0061":1}"#), None);
     assert_eq!(form(r#"[{"x":{"a":1,"a":2}}]"#), None);
@@ -65,7 +65,7 @@ fn a_name_twice_has_no_form() {
 
 #[test]
 #[cfg_attr(miri, ignore = "each of 128 levels borrows from the one around it: minutes there")]
-fn what_is_nested_too_deep_has_no_form() {
+fn too_deep_value_has_no_form() {
     let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
     assert!(is_value(&nested(DEPTH_MAX), DEPTH_MAX));
     assert!(!is_value(&nested(DEPTH_MAX + 1), DEPTH_MAX));
@@ -134,7 +134,7 @@ const VALUES: &[&str] = &[
 ];
 
 #[test]
-fn one_pass_finds_the_form_that_a_parser_finds_whatever_the_text() {
+fn one_pass_form_equals_the_parsed_form_for_any_text() {
     let mut state = 0x5EED_u64;
     let mut below = |end: usize| {
         state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);

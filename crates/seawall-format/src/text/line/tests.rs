@@ -31,7 +31,7 @@ fn found(text: &str, data: &str) -> Option<bool> {
 const DATA: &str = r#"{"id":7,"op":"buy","tags":["a","b"],"price":1.50}"#;
 
 #[test]
-fn a_line_reads_as_a_person_expects_and_comes_back() {
+fn line_is_readable_and_read_back() {
     let text = text(&line(DATA));
     let start = "{\"lsn\":17,\"confirmed\":16,\"time\":\"2025-11-21T04:40:00.123456Z\",\"crc\":\"";
     assert!(text.starts_with(start), "{text}");
@@ -54,7 +54,7 @@ fn white_space_line_breaks_and_order_may_change_anywhere() {
 }
 
 #[test]
-fn what_was_added_removed_renamed_or_changed_is_caught() {
+fn added_removed_renamed_and_changed_fields_are_detected() {
     let text = text(&line(DATA));
     for (from, to) in [
         ("\"id\":7", "\"id\":8"),
@@ -79,7 +79,7 @@ fn what_was_added_removed_renamed_or_changed_is_caught() {
 }
 
 #[test]
-fn every_flipped_bit_is_caught_or_changes_nothing() {
+fn every_flipped_bit_is_detected_or_harmless() {
     let good = text(&line(DATA)).into_bytes();
     for bit in (0..(good.len() - 1) * 8).step_by(crate::sizes::EVERY) {
         let mut bytes = good.clone();
@@ -91,14 +91,14 @@ fn every_flipped_bit_is_caught_or_changes_nothing() {
 }
 
 #[test]
-fn a_line_of_another_life_or_place_is_invalid() {
+fn line_of_another_epoch_or_lsn_is_invalid() {
     let text = text(&line(DATA));
     let other = Salt::new(LogId(3), Epoch(8));
     assert_eq!(read(text.as_bytes(), &other), Found::Invalid);
 }
 
 #[test]
-fn a_line_that_is_being_written_is_unfinished() {
+fn line_in_progress_is_unfinished() {
     let text = text(&line(DATA));
     for length in (0..text.len() - 1).step_by(crate::sizes::EVERY) {
         assert_eq!(read(&text.as_bytes()[..length], &SALT), Found::Unfinished, "{length}");
@@ -110,7 +110,7 @@ fn a_line_that_is_being_written_is_unfinished() {
 }
 
 #[test]
-fn sets_and_records_that_were_given_up_come_back() {
+fn sets_and_given_up_records_are_read_back() {
     for (goes_on, content) in [(true, Content::Data("[]")), (false, Content::Void(3))] {
         let line = Line { goes_on, content, ..line("") };
         let text = text(&line);
@@ -121,7 +121,7 @@ fn sets_and_records_that_were_given_up_come_back() {
 }
 
 #[test]
-fn what_is_no_record_of_a_readable_log_is_known_before_it_is_written() {
+fn unsuitable_record_is_detected_before_it_is_written() {
     for good in ["1", "null", "\"a\\nb\"", "{}", "[1, 2]", DATA, "1e999"] {
         assert!(is_valid_data(good), "{good}");
         assert_eq!(found(&text(&line(good)), good), Some(true), "{good}");
@@ -216,7 +216,7 @@ fn both_ways(bytes: &[u8]) -> (bool, bool) {
 
 #[test]
 #[cfg_attr(miri, ignore = "some 100,000 lines: hours there")]
-fn a_line_is_judged_alike_at_once_and_by_the_parser() {
+fn fast_path_and_parser_agree_on_every_line() {
     let (mut valid, mut at_once) = (0, 0);
     for content in CONTENTS {
         for (goes_on, time_us) in [(true, 0), (false, 1_763_700_000_123_456), (true, u64::MAX)] {
@@ -264,7 +264,7 @@ fn forged(lsn: &str, confirmed: &str, data: &str) -> String {
 }
 
 #[test]
-fn what_no_line_may_hold_is_refused_though_its_checksum_is_right() {
+fn invalid_line_is_refused_despite_its_checksum() {
     let deep = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
     let objects = |depth: usize| "{\"\":".repeat(depth) + "1" + &"}".repeat(depth);
     for (lsn, confirmed, data, is_valid) in [
@@ -284,7 +284,7 @@ fn what_no_line_may_hold_is_refused_though_its_checksum_is_right() {
 }
 
 #[test]
-fn hostile_text_is_invalid_and_costs_no_time() {
+fn hostile_text_is_invalid_and_cheap() {
     let deep = "[".repeat((1 << 20) / crate::sizes::EVERY);
     assert_eq!(read(deep.as_bytes(), &SALT), Found::Unfinished);
     let deep =

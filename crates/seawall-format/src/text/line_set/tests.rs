@@ -79,7 +79,7 @@ fn example() -> Vec<u8> {
 }
 
 #[test]
-fn sets_come_back_whole_in_windows_of_any_size() {
+fn sets_are_read_back_with_any_window_size() {
     let text = example();
     for size in [1, 100, 512, 700, 4096] {
         let (found, scanner) = walked(&text, size);
@@ -91,7 +91,7 @@ fn sets_come_back_whole_in_windows_of_any_size() {
 }
 
 #[test]
-fn a_set_that_is_cut_at_any_byte_is_not_found_and_its_lines_are_known() {
+fn set_truncated_at_any_byte_is_incomplete_with_its_lines() {
     let text = example();
     let ends: Vec<_> = (0..text.len()).filter(|at| text[*at] == b'\n').collect();
     for cut in (0..text.len()).step_by(crate::sizes::EVERY) {
@@ -104,7 +104,7 @@ fn a_set_that_is_cut_at_any_byte_is_not_found_and_its_lines_are_known() {
 }
 
 #[test]
-fn a_line_that_is_not_the_next_one_stops_the_walk() {
+fn line_out_of_sequence_stops_the_scan() {
     let text = [written(1, &[&["1"]]), written(3, &[&["3"]])].concat();
     let mut scanner = Scanner::new(&header(), 0, Limit::Open);
     scanner.ends_at(Offset(to_u64(text.len())));
@@ -115,7 +115,7 @@ fn a_line_that_is_not_the_next_one_stops_the_walk() {
 }
 
 #[test]
-fn a_line_that_never_ends_asks_for_no_more_than_a_line_can_have() {
+fn endless_line_requests_at_most_one_line() {
     let text =
         [b"{\"lsn\":1,\"data\":[".to_vec(), b"0,".repeat((1 << 20) / crate::sizes::EVERY)].concat();
     let mut scanner = Scanner::new(&header(), 0, Limit::Open);
@@ -131,7 +131,7 @@ fn a_line_that_never_ends_asks_for_no_more_than_a_line_can_have() {
 }
 
 #[test]
-fn lines_begin_behind_line_breaks_and_where_a_text_does() {
+fn lines_begin_after_line_breaks_and_at_the_start() {
     let text = b"{\"lsn\":1}\n {\"lsn\":2}\n{\"lsn\":3}{\"lsn\":4}\n{\"ls";
     assert_eq!(starts(text, true).collect::<Vec<_>>(), [0, 21]);
     assert_eq!(starts(text, false).collect::<Vec<_>>(), [21]);
@@ -162,7 +162,7 @@ fn first_step(text: &[u8]) -> (Scanner, Step<'_>) {
 }
 
 #[test]
-fn a_set_says_what_a_batch_of_its_records_would() {
+fn set_has_the_fields_of_a_batch() {
     let text = text_of(&[(Content::Data("1"), true), (Content::Data("[2]"), false)]);
     let (scanner, Step::Batch(batch)) = first_step(&text) else { panic!() };
     let header = batch.header;
@@ -181,7 +181,7 @@ fn a_set_says_what_a_batch_of_its_records_would() {
 }
 
 #[test]
-fn numbers_that_were_given_up_stand_in_a_line_of_their_own() {
+fn given_up_lsns_are_in_a_separate_line() {
     let text = text_of(&[(Content::Void(5), false)]);
     let (scanner, Step::Batch(batch)) = first_step(&text) else { panic!() };
     assert!(batch.header.is_void && batch.body.is_empty());
@@ -198,7 +198,7 @@ fn numbers_that_were_given_up_stand_in_a_line_of_their_own() {
 }
 
 #[test]
-fn a_set_that_no_batch_holds_is_none() {
+fn set_larger_than_any_batch_is_invalid() {
     // A header of 48, and frames of 8 each and their data: 1024 bytes are full.
     let data = |size: usize| format!("\"{}\"", "x".repeat(size - 2));
     for (second, fits) in [(456, true), (457, false)] {
@@ -209,7 +209,7 @@ fn a_set_that_no_batch_holds_is_none() {
 }
 
 #[test]
-fn what_a_person_set_out_in_several_lines_is_written_in_one() {
+fn value_in_several_lines_is_written_in_one() {
     assert_eq!(in_one_line("[1,\n\r2]"), "[1,  2]");
     let mut batch = vec![0; HEADER_SIZE];
     frame::push_unbound(&mut batch, b"[1,\n2]", false);
@@ -222,7 +222,7 @@ fn what_a_person_set_out_in_several_lines_is_written_in_one() {
 }
 
 #[test]
-fn an_edited_line_is_found_and_known_to_be_edited() {
+fn edited_line_is_valid_and_known_to_be_edited() {
     let text = text_of(&[(Content::Data("1"), false), (Content::Data("2"), false)]);
     let edited = String::from_utf8(text.clone()).unwrap().replacen(",\"data\"", ", \"data\"", 1);
     let (found, scanner) = walked(edited.as_bytes(), 4096);
@@ -232,7 +232,7 @@ fn an_edited_line_is_found_and_known_to_be_edited() {
 }
 
 #[test]
-fn a_line_takes_no_more_than_the_bounds_say() {
+fn line_is_within_its_bounds() {
     assert_eq!(line_max(&life()), 2 * (1024 + 160));
     assert_eq!(write_max(&life()), 16 * 1024);
     let digits = [(Content::Data("1"), false)];
@@ -240,7 +240,7 @@ fn a_line_takes_no_more_than_the_bounds_say() {
 }
 
 #[test]
-fn a_line_is_taken_with_its_line_break_and_as_soon_as_that_is_there() {
+fn line_is_complete_with_its_line_break() {
     let text = text_of(&[(Content::Data("1"), false), (Content::Data("2"), false)]);
     let first = text.iter().position(|byte| *byte == b'\n').unwrap() + 1;
     for length in 0..text.len() {
@@ -256,7 +256,7 @@ fn a_line_is_taken_with_its_line_break_and_as_soon_as_that_is_there() {
 }
 
 #[test]
-fn a_line_takes_no_more_beside_its_frame_than_is_said() {
+fn line_overhead_is_within_its_bound() {
     for (first, is_void) in [(1, false), (u64::MAX - 4, false), (u64::MAX - 4, true)] {
         let mut batch = vec![0; HEADER_SIZE];
         for goes_on in [true, false] {
