@@ -53,7 +53,7 @@ impl<R: Read> Feed<R> {
         self.done = 0;
         let held = self.buffer.len();
         self.buffer.resize(held + CHUNK, 0);
-        let room = self.buffer.get_mut(held..).expect("it was just made");
+        let room = self.buffer.get_mut(held..).expect("the buffer was just extended");
         let read = loop {
             match self.input.read(room) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

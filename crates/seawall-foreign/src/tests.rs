@@ -317,7 +317,7 @@ fn damaged_json_never_yields_a_value_that_is_not_in_the_text() {
         let mut rest = &bytes[..];
         for entry in &found.entries {
             rest = trim(rest).strip_prefix(&entry[..]).expect("the text starts with the entry");
-            json::check(entry).expect("it is sound");
+            json::check(entry).expect("the text is valid");
         }
         match found.damage {
             None => assert_eq!(trim(rest), b"", "seed {seed}"),

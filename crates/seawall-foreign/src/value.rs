@@ -88,7 +88,7 @@ pub fn minified(text: &[u8]) -> Result<String, String> {
             '}' | ']' => drop(names.pop()),
             ':' => {
                 let name = std::mem::take(&mut string);
-                let known = names.last_mut().expect("a name stands in an object");
+                let known = names.last_mut().expect("a name is inside an object");
                 if known.contains(&name) {
                     return Err(twice(&name));
                 }

@@ -186,7 +186,7 @@ pub fn hold_in_slices<E>(
 ) -> Result<Standings, E> {
     // The first way runs twice.
     let turns = entries.len() + 1;
-    let count = u32::try_from(turns).expect("a few ways");
+    let count = u32::try_from(turns).expect("the number of entries is small");
     let slice = (time / (ROUNDS_MIN * count)).min(slice_max).max(SLICE_MIN);
     let mut rounds = ROUNDS_MIN;
     while slice * count * (rounds + 1) <= time {
@@ -212,18 +212,20 @@ fn take_turns<E>(
     let turns = entries.len() + 1;
     let mut done: Vec<Done> = (0..turns).map(|_| Done::default()).collect();
     let watch = Watch::start();
-    for round in 0..usize::try_from(rounds).expect("not that many") {
+    for round in 0..usize::try_from(rounds).expect("the number of rounds is small") {
         for turn in 0..turns {
             let place = (turn + round) % turns;
-            let entry = entries.get_mut(place % (turns - 1)).expect("the last is the first again");
+            let entry = entries
+                .get_mut(place % (turns - 1))
+                .expect("a remainder is below the number of entries");
             let Slice { per_second, times } = (entry.act)(slice)?;
-            let done = done.get_mut(place).expect("as many as turns");
+            let done = done.get_mut(place).expect("one result for each turn");
             done.rates.push(per_second);
             done.times.extend(times);
         }
     }
     let others = watch.others();
-    let again = done.pop().expect("the first one once more");
+    let again = done.pop().expect("the first entry runs twice");
     let done = entries.iter().map(|entry| entry.name.clone()).zip(done).collect();
     Ok(judge(done, &again.rates, (rounds, others)))
 }

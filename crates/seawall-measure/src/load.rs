@@ -74,9 +74,7 @@ impl Others {
     #[must_use]
     pub fn says(self) -> Option<String> {
         match self.0 {
-            None => Some(
-                "it is unknown how busy the processors are, as there is no /proc/stat".to_owned(),
-            ),
+            None => Some("the load of the processors is unknown without /proc/stat".to_owned()),
             Some(_) if self.is_quiet() => None,
             Some(share) => {
                 let percent = share * 100.0;

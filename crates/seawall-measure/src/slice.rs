@@ -108,11 +108,11 @@ pub fn by_tasks<T, E, F: Future<Output = Result<T, E>> + Unpin>(
     }
     let (mut times, mut now, mut left) = (vec![], begin, tasks);
     while left > 0 {
-        let task: usize = rung.recv().expect("the bells are here");
-        let place = running.get_mut(task).expect("as many as there are bells");
+        let task: usize = rung.recv().expect("this function holds a sender");
+        let place = running.get_mut(task).expect("one entry for each task");
         // A finished task may be woken once more.
         let Some((awaited, since)) = place else { continue };
-        let waker = wakers.get(task).expect("as many as there are bells");
+        let waker = wakers.get(task).expect("one entry for each task");
         let Poll::Ready(done) = Pin::new(awaited).poll(&mut Context::from_waker(waker)) else {
             continue;
         };

@@ -29,7 +29,7 @@ impl Tour {
     pub(crate) fn new(now: Duration, time: Duration) -> Self {
         let anywhere = processors();
         let stops = stops(&anywhere, time);
-        let count = u32::try_from(stops.len()).expect("there are few");
+        let count = u32::try_from(stops.len()).expect("the number of stops is small");
         let mut tour = Self { anywhere, stops, stay: time / count.max(1), leaves: now };
         tour.go_on(now);
         tour

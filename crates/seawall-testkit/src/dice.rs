@@ -42,7 +42,7 @@ impl Dice {
     /// Returns an index into `length` items; 0 if there are none.
     pub fn index(&mut self, length: usize) -> usize {
         let end = u64::try_from(length).expect("fits in 64 bits");
-        usize::try_from(self.below(end)).expect("less than a length")
+        usize::try_from(self.below(end)).expect("the number is below a length")
     }
 
     /// Returns a byte.

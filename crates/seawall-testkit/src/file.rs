@@ -64,7 +64,7 @@ pub(crate) fn to_u64(size: usize) -> u64 {
 
 /// Returns a random number below `size`.
 fn some_of(size: usize, dice: &mut Dice) -> usize {
-    usize::try_from(dice.below(to_u64(size))).expect("less than a length")
+    usize::try_from(dice.below(to_u64(size))).expect("the number is below a length")
 }
 
 impl File for FaultFile {

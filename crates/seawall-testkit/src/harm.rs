@@ -183,7 +183,7 @@ pub fn harm(
 }
 
 fn place(dice: &mut Dice, length: usize) -> usize {
-    usize::try_from(dice.below(to_u64(length))).expect("less than a length")
+    usize::try_from(dice.below(to_u64(length))).expect("the number is below a length")
 }
 
 const SECTOR: usize = 512;

@@ -12,7 +12,7 @@ use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::path::Path;
 
-/// A way beside the first one of its run.
+/// An entry compared with the first one of its run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
     /// Of all slices, the one in the middle.

@@ -67,7 +67,7 @@ pub fn head(title: &str, conditions: &Conditions, (about, folder): (&str, &Path)
 pub fn contest(compared: &Compared) -> String {
     let contest = &compared.contest;
     let standings = &contest.standings;
-    let head = ["", "a second", "p50 us", "p99 us", "p99.9 us", "beside the first", ""];
+    let head = ["", "a second", "p50 us", "p99 us", "p99.9 us", "against the first", ""];
     let row = |row: &Row| {
         let (ratio, verdict) = match row.verdict {
             Verdict::First => (String::new(), String::new()),
@@ -81,7 +81,7 @@ pub fn contest(compared: &Compared) -> String {
     let rows: Vec<_> = head.into_iter().chain(standings.rows.iter().map(row)).collect();
     let (low, high) = (standings.noise.lowest, standings.noise.highest);
     let mut notes = format!(
-        "The first one beside itself: {low:.2}x to {high:.2}x, in {} rounds.",
+        "The first one against itself: {low:.2}x to {high:.2}x, in {} rounds.",
         standings.rounds
     );
     if let Some(says) = standings.others.says() {

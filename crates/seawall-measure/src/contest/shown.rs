@@ -10,14 +10,14 @@ impl Contest {
     pub fn lines(&self) -> Vec<String> {
         let Standings { rows, noise, rounds, others } = &self.standings;
         let head = format!(
-            "{:<24}{:>11}{:>8}{:>8}{:>8}  beside the first",
+            "{:<24}{:>11}{:>8}{:>8}{:>8}  against the first",
             "", "a second", "p50 us", "p99 us", "p99.9"
         );
         let mut lines = vec![String::new(), self.asks.clone(), head];
         lines.extend(rows.iter().map(Row::line));
         let (low, high) = (noise.lowest, noise.highest);
         lines.push(format!(
-            "  the first one beside itself: {low:.2}x to {high:.2}x, in {rounds} rounds"
+            "  the first against itself: {low:.2}x to {high:.2}x, in {rounds} rounds"
         ));
         lines.extend(others.says().map(|says| format!("  {says}")));
         lines

@@ -95,7 +95,7 @@ pub struct NoFolder {
 
 impl Display for NoFolder {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot make a folder: {}", self.source)
+        write!(f, "cannot create a directory: {}", self.source)
     }
 }
 

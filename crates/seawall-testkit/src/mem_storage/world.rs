@@ -219,7 +219,7 @@ impl World {
         }
         let cache = Arc::make_mut(&mut self.node_mut(node).cache);
         cache.resize(old.max(end), 0);
-        cache.get_mut(start..end).expect("the cache was made long enough").copy_from_slice(bytes);
+        cache.get_mut(start..end).expect("the cache was extended above").copy_from_slice(bytes);
         for number in start / self.sector..end.div_ceil(self.sector) {
             self.pend_sector(node, number);
         }
@@ -417,7 +417,9 @@ impl World {
                 let disk = Arc::make_mut(&mut self.node_mut(node).disk);
                 let (start, end) = (number * sector, number * sector + image.len());
                 disk.resize(disk.len().max(end), 0);
-                disk.get_mut(start..end).expect("made long enough").copy_from_slice(&image);
+                disk.get_mut(start..end)
+                    .expect("the file was extended above")
+                    .copy_from_slice(&image);
             }
             Item::Length { node, length } => {
                 Arc::make_mut(&mut self.node_mut(node).disk).resize(length, 0);
@@ -435,7 +437,7 @@ impl World {
         for (name, NodeId(index)) in &self.names {
             let old = lost.get_mut(*index).map(std::mem::take).unwrap_or_default();
             let new = Node { name: name.clone(), cache: Arc::clone(&old.disk), ..old };
-            *self.nodes.get_mut(*index).expect("as many as before") = new;
+            *self.nodes.get_mut(*index).expect("the number of nodes is the same") = new;
         }
     }
 
@@ -516,11 +518,11 @@ impl World {
     }
 
     fn node(&self, NodeId(index): NodeId) -> &Node {
-        self.nodes.get(index).expect("a node is never taken out")
+        self.nodes.get(index).expect("nodes are never removed")
     }
 
     fn node_mut(&mut self, NodeId(index): NodeId) -> &mut Node {
-        self.nodes.get_mut(index).expect("a node is never taken out")
+        self.nodes.get_mut(index).expect("nodes are never removed")
     }
 }
 
