@@ -142,12 +142,13 @@ impl Error {
             Self::Store { what, .. } => write!(f, "the store failed to {what}"),
             Self::Pruned { needs, oldest } => write!(
                 f,
-                "the store needs the records from LSN {needs} on, but the log begins at LSN {oldest}"
+                "the store needs the records from LSN {needs} on, but the log begins at LSN \
+                 {oldest}"
             ),
             Self::Ahead { applied, last: Some(last) } => write!(
                 f,
-                "the store has applied LSN {applied}, but the log ends at LSN {last}: the store belongs \
-                 to another log, or the end of the log was lost"
+                "the store has applied LSN {applied}, but the log ends at LSN {last}: the store \
+                 belongs to another log, or the end of the log was lost"
             ),
             Self::Ahead { applied, last: None } => {
                 write!(
@@ -158,8 +159,8 @@ impl Error {
             }
             Self::OtherLog { store, log } => write!(
                 f,
-                "the store belongs to the log with id {store}, but this log has id {log}: rebuild the \
-                 store from this log"
+                "the store belongs to the log with id {store}, but this log has id {log}: rebuild \
+                 the store from this log"
             ),
             Self::OtherHistory { applied } => write!(
                 f,

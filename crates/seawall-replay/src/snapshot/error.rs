@@ -206,8 +206,8 @@ impl SnapshotError {
                     None => f.write_str("is empty")?,
                 }
                 f.write_str(
-                    ": the dump belongs to another log, or the end of the log was lost, or the log was \
-                     truncated",
+                    ": the dump belongs to another log, or the end of the log was lost, or the log \
+                     was truncated",
                 )
             }
             Self::NothingLeft { oldest, passed_over } => {
@@ -224,8 +224,8 @@ impl SnapshotError {
             }
             Self::Disowned { dump } => write!(
                 f,
-                "the log has no checkpoint at or after the dump at LSN {dump}: the log was truncated; \
-                 restore the state again"
+                "the log has no checkpoint at or after the dump at LSN {dump}: the log was \
+                 truncated; restore the state again"
             ),
             Self::Unfinished => {
                 f.write_str("an earlier dump failed halfway: restore the state again")
@@ -262,8 +262,8 @@ impl fmt::Display for Reason {
                  not completed, or the log was truncated since"
             ),
             Self::OtherHistory => f.write_str(
-                "the log has another record with its LSN: the log was truncated to before it, and the \
-                 dump holds records that the log lost",
+                "the log has another record with its LSN: the log was truncated to before it, and \
+                 the dump holds records that the log lost",
             ),
             Self::Pruned { oldest } => write!(f, "the log begins at LSN {oldest}, after it"),
         }
