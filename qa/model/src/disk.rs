@@ -22,6 +22,10 @@ pub enum Name {
     /// The lines of a segment of the readable log; its header, slots and seal are `Segment`.
     Text(u16),
     Temporary(u16),
+    /// What the earlier life of a segment's file left.
+    Before(u16),
+    /// A removed segment, to become a new one.
+    Spare(u16),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

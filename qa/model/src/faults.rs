@@ -1,17 +1,41 @@
 //! One fault at a time in a closed log, and the result of recovery.
 
-use crate::disk::{Name, World, SECTOR};
+use crate::disk::{Name, World, BLOCK, SECTOR};
 use crate::format::{self, Layout};
 use crate::inspect::{inspect, Inspection, Verdict};
+use crate::rules::Ahead;
 use crate::search::{agree, Config};
 use crate::stats::Stats;
+use crate::table;
+
+/// What a fault hit.
+#[derive(Clone, Copy)]
+enum Hit {
+    /// A range of the records of a segment.
+    Records(usize, usize),
+    /// The table of the segment with this id.
+    Table(u16),
+    /// Anything else.
+    Elsewhere,
+}
+
+/// What a fault in this range of a file hits.
+fn hit(name: Name, range: (usize, usize), c: &Config) -> Hit {
+    let records = format::data_start(c.layout, c.rules.gap);
+    match name {
+        Name::Before(id) => Hit::Table(id),
+        Name::Segment(_) if c.layout == Layout::Text || range.1 <= records => Hit::Elsewhere,
+        Name::Segment(_) | Name::Text(_) => Hit::Records(range.0, range.1),
+        _ => Hit::Elsewhere,
+    }
+}
 
 pub fn faults(w: &World, before: &Inspection, c: &Config, s: &mut Stats, trace: &str) {
     let mut w = w.clone();
     let names: Vec<(Name, usize)> = w
         .names
         .iter()
-        .filter(|(n, _)| !matches!(n, Name::Temporary(_)))
+        .filter(|(n, _)| !matches!(n, Name::Temporary(_) | Name::Spare(_)))
         .map(|(n, f)| (*n, *f))
         .collect();
     for (name, file) in &names {
@@ -43,7 +67,8 @@ pub fn faults(w: &World, before: &Inspection, c: &Config, s: &mut Stats, trace: 
                         continue;
                     }
                     w.files[*file].cache = bytes;
-                    after_fault(&w, before, c, s, kind, &|| {
+                    let hit = hit(*name, (range.start, range.end), c);
+                    after_fault(&w, before, c, s, (kind, hit), &|| {
                         format!("{trace} | {kind} {name:?} sector {start}+{run}")
                     });
                 }
@@ -52,14 +77,16 @@ pub fn faults(w: &World, before: &Inspection, c: &Config, s: &mut Stats, trace: 
         for len in 0..sectors {
             w.files[*file].cache = good[..len * SECTOR].to_vec();
             let kind = if sectors - len <= 10 { "cut short" } else { "cut far short" };
-            after_fault(&w, before, c, s, kind, &|| {
+            let hit = hit(*name, (len * SECTOR, good.len()), c);
+            after_fault(&w, before, c, s, (kind, hit), &|| {
                 format!("{trace} | {kind} {name:?} to {len} sectors")
             });
         }
         let past = w.files[*file].past.clone();
         for (i, old) in past.iter().filter(|p| same_life(*name, p, &good)).enumerate() {
             w.files[*file].cache = old.to_vec();
-            after_fault(&w, before, c, s, "rolled back", &|| {
+            let hit = hit(*name, (0, good.len()), c);
+            after_fault(&w, before, c, s, ("rolled back", hit), &|| {
                 format!("{trace} | {name:?} rolled back to {i}")
             });
         }
@@ -68,16 +95,17 @@ pub fn faults(w: &World, before: &Inspection, c: &Config, s: &mut Stats, trace: 
     let listing = w.names.clone();
     for (name, file) in &names {
         w.names.remove(name);
-        after_fault(&w, before, c, s, "file lost", &|| format!("{trace} | lost {name:?}"));
+        let hit = if let Name::Before(id) = name { Hit::Table(*id) } else { Hit::Elsewhere };
+        after_fault(&w, before, c, s, ("file lost", hit), &|| format!("{trace} | lost {name:?}"));
         w.names = listing.clone();
         for (other, other_file) in &names {
             if matches!((name, other), (Name::Segment(_), Name::Segment(_))) && other != name {
                 w.names.insert(*other, *file);
-                after_fault(&w, before, c, s, "file duplicated", &|| {
+                after_fault(&w, before, c, s, ("file duplicated", Hit::Elsewhere), &|| {
                     format!("{trace} | {name:?} copied over {other:?}")
                 });
                 w.names.insert(*name, *other_file);
-                after_fault(&w, before, c, s, "file swapped", &|| {
+                after_fault(&w, before, c, s, ("file swapped", Hit::Elsewhere), &|| {
                     format!("{trace} | {name:?} swapped with {other:?}")
                 });
                 w.names = listing.clone();
@@ -85,7 +113,7 @@ pub fn faults(w: &World, before: &Inspection, c: &Config, s: &mut Stats, trace: 
         }
         if let Name::Segment(id) = name {
             w.names.insert(Name::Segment(id + 1), *file);
-            after_fault(&w, before, c, s, "file duplicated", &|| {
+            after_fault(&w, before, c, s, ("file duplicated", Hit::Elsewhere), &|| {
                 format!("{trace} | {name:?} copied to the next name")
             });
             w.names = listing.clone();
@@ -104,7 +132,7 @@ fn after_fault(
     before: &Inspection,
     c: &Config,
     s: &mut Stats,
-    kind: &str,
+    (kind, hit): (&str, Hit),
     trace: &dyn Fn() -> String,
 ) {
     s.faults += 1;
@@ -120,6 +148,9 @@ fn after_fault(
         return s.note(&format!("P4 wrong bytes after a fault, {:?}", found.verdict), || {
             format!("{} found {:?} truth {t:?}", trace(), found.records)
         });
+    }
+    if let Some(broken) = judge_reuse(w, &found, c, (kind, hit)) {
+        return s.note(broken, trace);
     }
     let tells = found.verdict == Verdict::Ambiguous;
     if total < t.closed.min(floor) {
@@ -150,6 +181,12 @@ fn after_fault(
         });
     }
     if total < t.acked.min(floor) {
+        // A file that only a note names may be missing without a name for what it held.
+        let may_doubt = c.rules.features.ahead == Ahead::Batch && kind == "file lost";
+        if matches!(hit, Hit::Elsewhere) && promised && !(tells && may_doubt) {
+            let how = if tells { "cannot tell" } else { "SILENT" };
+            return s.note(&format!("P10 synced lost to a fault elsewhere, {how}: {kind}"), trace);
+        }
         let key = if tells { "synced lost, cannot tell" } else { "synced lost, silent" };
         let far = if promised { String::new() } else { format!(": {kind}") };
         return s.note(&format!("{key}{far}"), trace);
@@ -161,4 +198,32 @@ fn after_fault(
         (false, _) => "unacknowledged tail changed by a fault",
     };
     s.note(key, trace);
+}
+
+/// Whether the verdict on a reused segment hides what its table would show.
+fn judge_reuse(
+    w: &World,
+    found: &Inspection,
+    c: &Config,
+    (kind, hit): (&str, Hit),
+) -> Option<&'static str> {
+    let seg = found.chain.last().filter(|s| s.header.reused)?;
+    let is_quiet = matches!(found.verdict, Verdict::Clean | Verdict::Torn);
+    match hit {
+        Hit::Table(id) if id == seg.header.id => {
+            let is_full = found.end == w.files[seg.file].cache.len();
+            (is_quiet && !is_full).then_some("P11 a lost table is not reported")
+        }
+        Hit::Records(from, to) if kind == "zero" && found.verdict == Verdict::Clean => {
+            let data = format::data_start(c.layout, c.rules.gap);
+            let zero = table::sums(&[0; SECTOR], 0)[0];
+            let beyond = from.max(found.end.next_multiple_of(BLOCK));
+            let sums = table::of(w, &seg.header)?;
+            let differs = |at: usize| sums.get((at - data) / SECTOR).is_some_and(|s| *s != zero);
+            let is_lost = found.start - 1 + found.records.len() < w.truth.acked;
+            let shows = (beyond..to).step_by(SECTOR).any(differs);
+            (is_lost && shows).then_some("P12 zeros after the block of P pass for an end")
+        }
+        _ => None,
+    }
 }

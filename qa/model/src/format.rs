@@ -11,6 +11,8 @@ pub const HEAD: usize = 4 * BLOCK;
 /// Sectors for data in a first, recovered, cut or failed-over segment, and in one made by a roll.
 pub const SMALL: usize = if cfg!(feature = "wide") { 8 } else { 12 };
 pub const LARGE: usize = if cfg!(feature = "wide") { 10 } else { 20 };
+/// The same with two writes in flight: longer than their window.
+pub const LARGEST: usize = if cfg!(feature = "wide") { 16 } else { 32 };
 pub const BATCH_HEADER: usize = 32;
 pub const MANIFEST_SLOT: [usize; 2] = [0, BLOCK];
 
@@ -83,16 +85,28 @@ pub struct Header {
     pub size: u16,
     /// Records up to here were durable before the segment got its name.
     pub carried: u16,
+    /// Its file held another segment before.
+    pub reused: bool,
+    /// It was named ahead: its first batch says where it begins and what it follows.
+    pub ahead: bool,
+    /// Writes in flight, at most.
+    pub flights: u16,
+    /// What the first batch of a segment named ahead chains to; 0 if it has not begun.
+    pub link: u64,
 }
 
 impl Header {
     pub fn encode(&self) -> Vec<u8> {
         let h = self;
-        cell(1, &[h.id, h.epoch, h.base, h.pred_id, h.pred_epoch, h.pred_digest, h.size, h.carried])
+        let begins = if h.ahead { [0; 3] } else { [h.base, h.pred_digest, h.carried] };
+        let [base, digest, carried] = begins;
+        let flags = h.reused as u16 | (h.ahead as u16) << 1;
+        let place = [h.id, h.epoch, base, h.pred_id, h.pred_epoch, digest, h.size, carried];
+        cell(1, &[&place[..], &[flags, h.flights, 0, 0]].concat())
     }
 
     pub fn decode(file: &[u8]) -> Option<Header> {
-        let v = open_cell(1, file, 0, 8)?;
+        let v = open_cell(1, file, 0, 12)?;
         Some(Header {
             id: v[0],
             epoch: v[1],
@@ -102,13 +116,55 @@ impl Header {
             pred_digest: v[5],
             size: v[6],
             carried: v[7],
+            reused: v[8] & 1 == 1,
+            ahead: v[8] >> 1 == 1,
+            flights: v[9],
+            link: 0,
         })
+    }
+
+    /// Whether it was named ahead, and no batch says where it begins.
+    pub fn has_not_begun(&self) -> bool {
+        self.ahead && self.base == 0
+    }
+
+    /// The header of a segment named ahead once its first batch is there. That batch was written
+    /// when all before it was durable.
+    pub fn begun(self, file: &[u8], at: usize) -> Header {
+        match decode_header(file, at, self.epoch) {
+            Some(b) if self.ahead && b.confirmed + 1 == b.first => {
+                self.begin(b.first, b.chain & 0xFFFF_FFFF_FFFF)
+            }
+            _ => self,
+        }
+    }
+
+    /// The same, for a first LSN and the digest of the batch before.
+    pub fn begin(self, base: u16, link: u64) -> Header {
+        Header { base, link, pred_digest: link as u16, carried: base - 1, ..self }
     }
 
     /// The digest that the first batch of the segment chains to.
     pub fn chain(&self) -> u64 {
-        digest(9, &self.encode()) >> 16
+        if self.ahead {
+            self.link
+        } else {
+            digest(9, &self.encode()) >> 16
+        }
     }
+}
+
+/// In the block of mark slot A: the segment named ahead.
+const NOTE: usize = BLOCK + if SECTOR < BLOCK { SECTOR } else { SECTOR / 2 };
+
+/// Where the note is, and the note: `next` is the id and epoch of the segment named ahead.
+pub fn encode_note(epoch: u16, next: (u16, u16)) -> (usize, Vec<u8>) {
+    (NOTE, cell(8, &[epoch, next.0, next.1, 0]))
+}
+
+/// (epoch, id of the segment named ahead, its epoch)
+pub fn decode_note(file: &[u8]) -> Option<(u16, u16, u16)> {
+    open_cell(8, file, NOTE, 4).map(|v| (v[0], v[1], v[2]))
 }
 
 pub fn encode_mark(epoch: u16, confirmed: u16, seq: u16) -> Vec<u8> {
@@ -246,18 +302,17 @@ pub fn decode_body(file: &[u8], at: usize, epoch: u16, h: &BatchHeader) -> Optio
     Some(out)
 }
 
-/// Whether every frame that lies wholly in sectors which are not zero is sound.
+/// Whether every frame that lies wholly in sectors which were written is sound. `untouched` says
+/// whether some sector of a range was not, looking no further than to the end of the batch.
 pub fn frames_in_written_sectors_are_sound(
     file: &[u8],
     at: usize,
     epoch: u16,
     h: &BatchHeader,
+    untouched: &dyn Fn(usize, usize, usize) -> bool,
 ) -> bool {
     let end = at + BATCH_HEADER + h.len as usize;
-    let written = |from: usize, to: usize| {
-        (from / SECTOR..to.div_ceil(SECTOR))
-            .all(|s| !zero(file, (s * SECTOR).max(at), ((s + 1) * SECTOR).min(end)))
-    };
+    let written = |from: usize, to: usize| !untouched(from, to, end);
     let mut p = at + BATCH_HEADER;
     for i in 0..h.count as usize {
         if p + 8 > end || !written(p, p + 8) {

@@ -2,7 +2,7 @@
 
 use crate::disk::{Live, Name, World, SECTOR};
 use crate::format::*;
-use crate::rules::{Rules, Tail};
+use crate::rules::{Ahead, Rules, Tail};
 use crate::scan::{classify, scan, Scan};
 use crate::text;
 use crate::writer::{BATCH, WRITE};
@@ -46,6 +46,8 @@ pub struct Inspection {
     pub digest: u64,
     /// The last batches of an unfinished set are cut.
     pub cut_set: bool,
+    /// A segment named ahead, in which nothing was written.
+    pub prepared: Option<Segment>,
 }
 
 /// What recovery reads and concludes; writes nothing.
@@ -98,6 +100,7 @@ fn judge(w: &World, r: &Rules, layout: Layout, live: Option<Live>, full: bool) -
         ends: vec![],
         digest: 0,
         cut_set: false,
+        prepared: None,
     };
     let look = Look { w, r, layout, live, full };
     if let Err(why) = look.judge(&mut out) {
@@ -134,11 +137,14 @@ impl Look<'_> {
             let used = named.iter().any(|(id, head)| self.is_used(*id, *head));
             return if used { Err("no manifest") } else { Ok(()) };
         };
-        let (segments, orphan) = self.segments(&named, &manifest)?;
+        let (mut segments, orphan) = self.segments(&named, &manifest)?;
+        let highest = segments.last_entry();
+        let prepared = highest.filter(|s| s.get().header.has_not_begun()).map(|s| s.remove());
+        segments.retain(|_, s| !s.header.has_not_begun());
         let Some((newest_id, newest)) = segments.last_key_value() else {
             return Err("no segment");
         };
-        self.judge_names(&segments, (*newest_id, newest), &manifest)?;
+        self.judge_names(&segments, (*newest_id, newest), prepared.as_ref(), &manifest)?;
         let chain = chain(&segments, newest, manifest.oldest.0)?;
         let closed = self.last_close(&chain, *newest_id, &manifest)?;
         out.start = chain[0].header.base as usize;
@@ -157,6 +163,7 @@ impl Look<'_> {
                 self.judge_end(seg, scan, out)?;
             }
         }
+        self.judge_prepared(newest, prepared, out)?;
         match orphan {
             Some(why) if r.orphan_after_close && !self.is_closed(newest, &manifest, out) => {
                 Err(why)
@@ -187,7 +194,7 @@ impl Look<'_> {
         };
         let text = self.layout == Layout::Text;
         let seg = Segment {
-            header: h,
+            header: h.begun(file, data_start(self.layout, self.r.gap)),
             file: if text { self.text(id).unwrap_or(head) } else { head },
             head,
         };
@@ -211,7 +218,9 @@ impl Look<'_> {
                 Some(h) if h.id == *id || !self.r.check_name => {
                     let text = self.layout == Layout::Text;
                     let file = if text { self.text(*id).ok_or("text missing")? } else { *head };
-                    segments.insert(*id, Segment { header: h, file, head: *head });
+                    let begins = data_start(self.layout, self.r.gap);
+                    let header = h.begun(&self.w.files[*head].cache, begins);
+                    segments.insert(*id, Segment { header, file, head: *head });
                 }
                 Some(h) => others.push((*id, Some((h.id, h.epoch)), "segment under another name")),
                 None if self.r.check_header => {
@@ -242,9 +251,12 @@ impl Look<'_> {
         &self,
         segments: &BTreeMap<u16, Segment>,
         (newest_id, newest): (u16, &Segment),
+        prepared: Option<&Segment>,
         manifest: &Manifest,
     ) -> Result<(), &'static str> {
         let (w, r, live) = (self.w, self.r, self.live);
+        let prepared = prepared.filter(|_| r.seal_may_be_early);
+        let highest = prepared.map_or(newest_id, |next| next.header.id);
         if live.is_some_and(|l| (l.id, l.epoch) != (newest.header.id, newest.header.epoch)) {
             return Err("not the segment that `live` names");
         }
@@ -258,12 +270,12 @@ impl Look<'_> {
             else {
                 continue;
             };
-            if r.seal_names_next && next > newest_id {
+            if r.seal_names_next && next > highest {
                 return Err("newest segment missing");
             }
-            let replaced = |n: &Segment| n.header.epoch != next_epoch;
-            if r.seal_names_next && r.names_carry_epoch && segments.get(&next).is_some_and(replaced)
-            {
+            let replaced = |n: &Segment| n.header.id == next && n.header.epoch != next_epoch;
+            let named = segments.get(&next).or(prepared);
+            if r.seal_names_next && r.names_carry_epoch && named.is_some_and(replaced) {
                 return Err("epoch differs from the seal's");
             }
         }
@@ -290,6 +302,54 @@ impl Look<'_> {
         }
         let limit = chain.get(at + 1).map_or(u16::MAX, |s| s.header.base - 1);
         Ok(if self.r.clamp_close { lsn.min(limit) } else { lsn } as usize)
+    }
+
+    /// Whether a segment named ahead has begun after all, in which case it is the newest; and
+    /// whether one is missing that the newest segment notes.
+    fn judge_prepared(
+        &self,
+        newest: &Segment,
+        prepared: Option<Segment>,
+        out: &mut Inspection,
+    ) -> Result<(), &'static str> {
+        let (w, r, h) = (self.w, self.r, newest.header);
+        if self.live.is_some() {
+            return Ok(());
+        }
+        let Some(mut next) = prepared else {
+            let head = &w.files[newest.head].cache;
+            let noted = decode_note(head).is_some_and(|n| n.0 == h.epoch);
+            let sealed = decode_seal(head).is_some_and(|s| s.0 == h.epoch);
+            if noted && !sealed && r.note_names_next && r.features.ahead == Ahead::Batch {
+                out.verdict = Verdict::Ambiguous;
+            }
+            return Ok(());
+        };
+        if (next.header.pred_id, next.header.pred_epoch) != (h.id, h.epoch) {
+            return Err("the segment before one named ahead is missing");
+        }
+        let v = out.start + out.records.len() - 1;
+        next.header = next.header.begin(v as u16 + 1, out.digest & 0xFFFF_FFFF_FFFF);
+        let file = &w.files[next.file].cache;
+        let data = data_start(self.layout, r.gap);
+        if r.check_length && file.len() != data + next.header.size as usize * SECTOR {
+            return Err("segment named ahead cut short");
+        }
+        let found = scan(w, &next, r, self.layout, true);
+        let verdict = classify(w, &next, &found, data, r, self.layout);
+        if !r.begun_by_bytes || (verdict == Verdict::Clean && found.confirmed == 0) {
+            out.prepared = Some(next);
+            return Ok(());
+        }
+        out.w = out.w.max(found.confirmed);
+        if v < out.w {
+            return Err("V < W");
+        }
+        // It begins when all before it is durable.
+        out.verdict = if out.verdict == Verdict::Clean { verdict } else { Verdict::Ambiguous };
+        (out.end, out.ends) = (data, vec![]);
+        out.chain.push(next);
+        Ok(())
     }
 
     /// What lies at the end of the newest segment, `out` having its records and W.
@@ -323,7 +383,7 @@ impl Look<'_> {
         let p = if r.torn_behind_set { scan.end } else { scan.whole_end };
         out.verdict = match layout {
             Layout::Text => text::classify(file, p, text::LINE * BATCH * WRITE),
-            _ => classify(file, seg, &scan, p, r, layout),
+            _ => classify(self.w, seg, &scan, p, r, layout),
         };
         if out.cut_set && r.whole_sets && out.verdict == Verdict::Clean {
             out.verdict = Verdict::Torn;

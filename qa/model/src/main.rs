@@ -12,7 +12,8 @@
 //! Run: `cargo run --release -p seawall-model -- check [DEPTH] | faults [1 IN N] | planted [RULE]
 //! | parity | random SECONDS [SEED]`;
 //! `--features wide` makes sectors larger than batches; WITHOUT=rule drops a rule in any mode,
-//! LAYOUT=Dense|Padded|Text keeps to one layout. Exit code 1: a promise was broken where the rules
+//! LAYOUT=Dense|Padded|Text keeps to one layout, ONLY=text to configurations whose name contains
+//! it. Exit code 1: a promise was broken where the rules
 //! keep it (`planted`: dropping a rule went unnoticed); 2: usage.
 
 #![allow(
@@ -31,22 +32,22 @@ mod rules;
 mod scan;
 mod search;
 mod stats;
+mod table;
 mod text;
 mod workload;
 mod writer;
 
 use format::Layout;
 use random::{one_life, random};
-use rules::{Rules, Tail};
-use search::{base, every_crash, Config};
+use rules::{Ahead, Features, Rules, Tail};
+use search::{base, every_crash, with, Config, Extent};
 use stats::Stats;
 use std::process::ExitCode;
-use workload::{Op, PIPELINED, WORKLOADS};
+use workload::workloads;
 
 fn all(c: &Config) -> Stats {
     let mut sum = Stats::default();
-    let extra: &[(&str, &[Op])] = if c.layout == Layout::Padded { PIPELINED } else { &[] };
-    for (name, ops) in WORKLOADS.iter().chain(extra) {
+    for (name, ops) in workloads(c) {
         let mut s = Stats::default();
         let began = std::time::Instant::now();
         every_crash(c, ops, &mut s, name);
@@ -93,23 +94,55 @@ const PLANTED: &[(Layout, bool, bool, bool, u64)] = &[
     (Layout::Padded, false, false, false, 500),
 ];
 
+/// The configurations to try for a planted bug: those with the feature that its description names,
+/// else the plain ones first.
+fn to_plant(about: &str) -> Vec<Config> {
+    let mut out = vec![];
+    let names = ["reuse", "flights", "ahead", "ahead, acknowledged by the batch"];
+    let feature = names.into_iter().find(|name| about.starts_with(&format!("{name}: ")));
+    if feature.is_none() {
+        out.extend(PLANTED.iter().map(|&(layout, fail, spoil, garble, faults)| Config {
+            fail,
+            spoil,
+            garble,
+            faults,
+            depth: if fail { 0 } else { 1 },
+            ..base(layout)
+        }));
+    }
+    let kinds = [(Layout::Dense, 1), (Layout::Padded, 2), (Layout::Padded, 4)];
+    let kinds = kinds.into_iter().skip(usize::from(feature == Some("flights")));
+    let features = kinds.flat_map(|(layout, flights)| {
+        let with = |reuse, ahead| with(layout, Features { reuse, flights, ahead });
+        match feature {
+            Some("reuse") => vec![with(true, Ahead::Off)],
+            Some("flights") => vec![with(false, Ahead::Off)],
+            Some("ahead") => vec![with(false, Ahead::Both)],
+            Some(_) => vec![with(false, Ahead::Batch)],
+            None => {
+                vec![with(true, Ahead::Off), with(false, Ahead::Batch), with(true, Ahead::Both)]
+            }
+        }
+    });
+    for c in features.collect::<Vec<_>>() {
+        out.push(Config { depth: 0, ..c });
+        out.push(Config { fail: true, depth: 0, ..c });
+        out.push(Config { faults: 25, depth: 0, ..c });
+        out.push(Config { faults: 5, depth: 0, ..c });
+        out.push(Config { depth: 1, ..c });
+    }
+    out
+}
+
 /// Drops each rule, or the named one; returns how many went unnoticed.
 fn planted(only: Option<&String>) -> u64 {
     let mut broken = 0;
     for (name, about) in Rules::NAMES.iter().filter(|n| only.is_none_or(|o| o == n.0)) {
-        let rules = Rules::without(name);
         let mut sum = Stats::default();
-        for (layout, fail, spoil, garble, faults) in PLANTED {
-            sum.add(all(&Config {
-                rules,
-                fail: *fail,
-                spoil: *spoil,
-                garble: *garble,
-                faults: *faults,
-                depth: if *fail { 0 } else { 1 },
-                first: true,
-                ..base(*layout)
-            }));
+        for c in to_plant(about) {
+            let features = c.rules.features;
+            let rules = Rules { features, ..Rules::without(name) };
+            sum.add(all(&Config { rules, first: true, ..c }));
             if sum.bad() > 0 {
                 break;
             }
@@ -128,10 +161,57 @@ fn planted(only: Option<&String>) -> u64 {
     broken
 }
 
+/// Configurations with features: a few at level 1, else every combination.
+fn with_features(level: usize) -> Vec<Config> {
+    let at = |layout, flights, reuse, ahead| with(layout, Features { reuse, flights, ahead });
+    let (dense, padded) = (Layout::Dense, Layout::Padded);
+    if level <= 1 {
+        let all = at(padded, 2, true, Ahead::Both);
+        let few = |c| Config { depth: 0, extent: Extent::Few, ..c };
+        return vec![
+            Config { depth: 1, ..few(at(dense, 1, true, Ahead::Off)) },
+            Config { depth: 1, ..few(at(dense, 1, false, Ahead::Both)) },
+            Config { depth: 0, ..at(padded, 4, false, Ahead::Off) },
+            Config { fail: true, ..few(at(dense, 1, true, Ahead::Both)) },
+            Config { depth: 0, ..all },
+            Config { depth: 0, garble: true, ..all },
+            Config { fail: true, ..few(all) },
+            Config { fail: true, spoil: true, ..few(all) },
+        ];
+    }
+    let mut out = vec![];
+    for (layout, flights) in [(dense, 1), (padded, 1), (padded, 2), (padded, 4)] {
+        for reuse in [false, true] {
+            for ahead in [Ahead::Off, Ahead::Batch, Ahead::Both] {
+                let c = at(layout, flights, reuse, ahead);
+                if c.rules.features == Features::NONE && layout == dense {
+                    continue;
+                }
+                let c = Config { depth: level - 1, extent: Extent::All, ..c };
+                out.push(c);
+                out.push(Config { garble: true, ..c });
+                let depth = level.saturating_sub(2);
+                out.push(Config { fail: true, depth, ..c });
+                out.push(Config { fail: true, spoil: true, depth, ..c });
+            }
+        }
+    }
+    out
+}
+
 fn label(c: &Config) -> String {
+    let f = c.rules.features;
+    let is_plain = f == base(c.layout).rules.features;
     format!(
-        "{:?}{}{}{}",
+        "{:?}{}{}{}{}{}{}",
         c.layout,
+        if is_plain { String::new() } else { format!(", flights {}", f.flights) },
+        if f.reuse { ", reuse" } else { "" },
+        match f.ahead {
+            Ahead::Off => "",
+            Ahead::Batch => ", ahead (batch)",
+            Ahead::Both => ", ahead (both)",
+        },
         if c.garble { ", garbled" } else { "" },
         if c.fail { ", failed barriers" } else { "" },
         if c.spoil { " that spoil" } else { "" },
@@ -146,13 +226,15 @@ fn must_hold(c: &Config) -> bool {
 fn usage() -> ExitCode {
     eprintln!(
         "Usage: seawall-model MODE\n\n\
-         check [DEPTH]          every crash of small workloads, and crashes in the recovery\n\
+         check [DEPTH]          every crash of small workloads, and crashes in the recovery;\n\
+         \x20                      from 2 on with every combination of features\n\
          faults [N]             the same, then one fault in every N-th state\n\
          planted [RULE]         drops each rule, or one; fails if no promise breaks\n\
          parity                 crashes and lost blocks with parity\n\
          random SECONDS [SEED]  random workloads, crashes and faults\n\
          seed LIFE              one random workload\n\n\
-         Environment: LAYOUT=Dense|Padded|Text checks one layout, WITHOUT=RULE drops a rule.\n\
+         Environment: LAYOUT=Dense|Padded|Text checks one layout, ONLY=TEXT the configurations\n\
+         whose name contains it, WITHOUT=RULE drops a rule.\n\
          Exit codes: 0 success, 1 a broken promise or an unnoticed rule, 2 usage\n\n\
          Rules:"
     );
@@ -172,7 +254,8 @@ fn main() -> ExitCode {
     let mut jobs = vec![];
     let only = std::env::var("LAYOUT").unwrap_or_default();
     let layouts = [Layout::Dense, Layout::Padded, Layout::Text];
-    let layouts = layouts.into_iter().filter(|l| only.is_empty() || only == format!("{l:?}"));
+    let is_wanted = |l: Layout| only.is_empty() || only == format!("{l:?}");
+    let layouts = layouts.into_iter().filter(|l| is_wanted(*l));
     match args.get(1).map(String::as_str) {
         Some("check") => {
             let depth: usize = args.get(2).map_or(1, |a| a.parse().unwrap());
@@ -183,6 +266,7 @@ fn main() -> ExitCode {
                 jobs.push(Config { fail: true, depth, ..base(layout) });
                 jobs.push(Config { fail: true, spoil: true, depth, ..base(layout) });
             }
+            jobs.extend(with_features(depth).into_iter().filter(|c| is_wanted(c.layout)));
         }
         Some("faults") => {
             let every = args.get(2).map_or(4, |a| a.parse().unwrap());
@@ -191,6 +275,9 @@ fn main() -> ExitCode {
                 jobs.push(c);
                 c.rules.tail = Tail::Watermark;
                 jobs.push(c);
+            }
+            for c in with_features(1).into_iter().filter(|c| !c.spoil && is_wanted(c.layout)) {
+                jobs.push(Config { faults: every, depth: 0, ..c });
             }
             if only.is_empty() {
                 jobs.push(Config {
@@ -228,6 +315,8 @@ fn main() -> ExitCode {
         }
         _ => return usage(),
     }
+    let name = std::env::var("ONLY").unwrap_or_default();
+    jobs.retain(|c| label(c).contains(&name));
     if jobs.is_empty() {
         return usage();
     }

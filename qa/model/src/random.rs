@@ -3,6 +3,7 @@
 use crate::disk::Stop;
 use crate::format::Layout;
 use crate::inspect::{inspect, reader};
+use crate::rules::{Ahead, Features};
 use crate::search::{adopt, base, explore, start_world, Config};
 use crate::stats::Stats;
 use crate::workload::{perform, Op::*};
@@ -48,13 +49,20 @@ pub fn one_life(seed: u64, s: &mut Stats) {
     let pad = layout == Layout::Padded;
     let (garble, spoil) = (pad && d.roll(3) == 0, pad && d.roll(3) == 0);
     let faults = if d.roll(40) == 0 { 1 } else { 0 };
-    let c = Config { garble, spoil, faults, depth: 0, ..base(layout) };
+    let mut c = Config { garble, spoil, faults, depth: 0, ..base(layout) };
+    let is_plain = d.roll(3) == 0;
+    if !is_plain && layout != Layout::Text {
+        let flights = if pad { 1 + d.roll(4) as u16 } else { 1 };
+        let ahead = [Ahead::Off, Ahead::Batch, Ahead::Both][d.roll(3) as usize];
+        c.rules.features = Features { reuse: d.roll(2) == 0, flights, ahead };
+    }
     let mut w = start_world(&c);
     let mut writer: Option<Writer> = None;
-    let mut trace = format!("seed {seed} {layout:?} garble {garble} spoil {spoil}");
+    let mut trace =
+        format!("seed {seed} {layout:?} garble {garble} spoil {spoil} {:?}", c.rules.features);
     for _ in 0..1 + d.roll(6) {
         w.fresh_run();
-        w.crash_at = d.roll(40) as usize;
+        w.crash_at = d.roll(if is_plain { 40 } else { 80 }) as usize;
         for _ in 0..d.roll(3) {
             w.fails.push((d.roll(20) as usize, d.roll(256) as u32));
         }
@@ -73,7 +81,10 @@ pub fn one_life(seed: u64, s: &mut Stats) {
                 let lsn = d.roll(w.truth.acked.max(1) as u64) as u16;
                 let op = match d.roll(16) {
                     0..4 => Append(1 + d.roll(2) as usize),
-                    4..6 if pad => Pair(d.roll(2) == 0, d.roll(4) == 0),
+                    4..6 if pad && is_plain => Pair(d.roll(2) == 0, d.roll(4) == 0),
+                    4..6 if pad => {
+                        Stream(1 + d.roll(5) as usize, 1 + d.roll(4) as usize, d.roll(2) == 0)
+                    }
                     6 | 7 => Mark,
                     8 => Roll,
                     9 => Cut(lsn),

@@ -8,13 +8,41 @@ pub enum Tail {
     Watermark,
 }
 
+/// When the first batch of a segment that was named ahead is acknowledged.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Ahead {
+    /// No segment is named ahead.
+    Off,
+    /// When the batch is durable; the next one waits for the seal, and the segment is noted.
+    Batch,
+    /// When the batch and the seal of the segment before are durable.
+    Both,
+}
+
+/// What a log does besides the plain rules.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Features {
+    /// Removed segments become new ones.
+    pub reuse: bool,
+    /// Writes that are not acknowledged yet, at most.
+    pub flights: u16,
+    pub ahead: Ahead,
+}
+
+impl Features {
+    pub const NONE: Features = Features { reuse: false, flights: 1, ahead: Ahead::Off };
+}
+
 macro_rules! rules {
     ($($name:ident: $about:literal,)*) => {
         /// Every switch is true in the design as mended; false plants the bug.
         #[derive(Clone, Copy)]
-        pub struct Rules { pub tail: Tail, $(pub $name: bool,)* }
+        pub struct Rules { pub tail: Tail, pub features: Features, $(pub $name: bool,)* }
         impl Rules {
-            pub fn all() -> Rules { Rules { tail: Tail::ZeroPreimage, $($name: true,)* } }
+            pub fn all() -> Rules {
+                let (tail, features) = (Tail::ZeroPreimage, Features::NONE);
+                Rules { tail, features, $($name: true,)* }
+            }
             pub fn without(name: &str) -> Rules {
                 let mut r = Rules::all();
                 $(if name == stringify!($name) { r.$name = false; })*
@@ -27,7 +55,8 @@ macro_rules! rules {
 }
 
 rules! {
-    fresh_epoch: "each segment has an epoch never used before (off: highest visible + 1)",
+    fresh_epoch: "each segment has an epoch never used before (off: that of a reused file, or the \
+        highest visible + 1)",
     roll_after_cut: "a new segment follows a truncated tail (off: append in place, same epoch)",
     no_retry: "a failed barrier is not repeated on the same blocks",
     confirm_after_barrier: "confirmed is raised only after the barrier returned",
@@ -84,4 +113,30 @@ rules! {
     reader_syncs:
         "without `live` a reader syncs what is not known to be durable before it shows it",
     text_named_first: "text is named, and the directory synced, before its head is named",
+    compare_with_table: "reuse: a sector is compared with what the earlier life left (off: zero)",
+    fresh_table: "reuse: each life has its own table (off: that of the file's first reuse)",
+    table_synced: "reuse: the table is durable before the segment gets its name",
+    table_named:
+        "reuse: so are its name and the spare's before the spare changes (off: with the segment's)",
+    doubt_without_table: "reuse: without its table no sector is untouched (off: each is)",
+    zero_in_block: "reuse: zero is untouched in the rest of the block of P only",
+    fill_block: "reuse: the last block of a write is filled with zeros",
+    spare_settled:
+        "reuse: a spare is synced first, and used only if the cache shows what the disk holds",
+    window_counts_flights: "flights: the window of in-flight bytes has room for all of them",
+    flights_unacknowledged:
+        "flights: the limit counts writes not acknowledged (off: not returned)",
+    pad_flights: "flights: each write ends at a block",
+    ack_in_order: "flights: a write is acknowledged after those before it",
+    ack_waits_for_seal: "ahead: the first acknowledgement waits for the seal too",
+    trim_after_batch:
+        "ahead: the segment before is shortened when batch and seal are durable (off: the seal)",
+    next_ack_waits: "ahead, acknowledged by the batch: the next acknowledgement waits for the seal",
+    confirmed_waits: "ahead, acknowledged by the batch: so does Confirmed",
+    note_names_next: "ahead, acknowledged by the batch: a note names the next segment",
+    begun_by_bytes:
+        "ahead: a segment has begun if a byte of it changed (off: if its first batch is valid)",
+    seal_may_be_early: "ahead: a seal may name a segment that has not begun",
+    sealed_ends: "ahead: a sealed segment is not continued in place",
+    abandon_unbegun: "ahead: if the first batch fails, the next segment follows the one before",
 }

@@ -4,6 +4,7 @@ use crate::disk::{World, BLOCK, SECTOR};
 use crate::format::*;
 use crate::inspect::{Segment, Verdict};
 use crate::rules::{Rules, Tail};
+use crate::table::Untouched;
 use crate::text;
 use crate::writer::{BATCH, WRITE};
 
@@ -87,29 +88,27 @@ fn scan_batches(file: &[u8], h: Header, r: &Rules, bodies: bool, out: &mut Scan)
 
 /// What lies beyond V, none of it at or below W.
 pub fn classify(
-    file: &[u8],
+    w: &World,
     seg: &Segment,
     scan: &Scan,
     p: usize,
     r: &Rules,
     layout: Layout,
 ) -> Verdict {
-    if zero(file, p, file.len()) {
+    let file = &w.files[seg.file].cache;
+    let untouched = Untouched::after(w, seg, p, r, layout);
+    if untouched.all(p, file.len()) {
         return Verdict::Clean;
     }
     if r.tail == Tail::Watermark {
         return Verdict::Torn;
     }
-    let depth = if layout == Layout::Padded { 3 } else { 1 };
-    let longest = (WRITE * (BATCH_HEADER + BATCH * 40)).next_multiple_of(BLOCK) + BLOCK;
-    let window = (p + depth * longest).min(file.len());
-    if !zero(file, window, file.len()) {
+    let flights = if r.window_counts_flights { seg.header.flights as usize } else { 1 };
+    let longest = (WRITE * (BATCH_HEADER + BATCH * 40)).next_multiple_of(BLOCK);
+    let window = (p + flights * longest + BLOCK).next_multiple_of(SECTOR).min(file.len());
+    if !untouched.all(window, file.len()) {
         return Verdict::Ambiguous;
     }
-    let unwritten = |from: usize, to: usize| {
-        (from / SECTOR..to.div_ceil(SECTOR))
-            .any(|s| zero(file, (s * SECTOR).max(p), ((s + 1) * SECTOR).min(file.len())))
-    };
     if p + BATCH_HEADER > file.len() {
         return Verdict::Ambiguous;
     }
@@ -120,15 +119,16 @@ pub fn classify(
             if h.first as usize != expected || end > file.len() {
                 return Verdict::Ambiguous;
             }
-            if unwritten(p + BATCH_HEADER, end)
-                && frames_in_written_sectors_are_sound(file, p, seg.header.epoch, &h)
+            let look = |from, to, end| untouched.any(from, to, end);
+            if untouched.any(p + BATCH_HEADER, end, file.len())
+                && frames_in_written_sectors_are_sound(file, p, seg.header.epoch, &h, &look)
             {
                 Verdict::Torn
             } else {
                 Verdict::Ambiguous
             }
         }
-        None if unwritten(p, p + BATCH_HEADER) => Verdict::Torn,
+        None if untouched.any(p, p + BATCH_HEADER, file.len()) => Verdict::Torn,
         None => Verdict::Ambiguous,
     }
 }

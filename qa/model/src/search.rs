@@ -4,10 +4,21 @@ use crate::disk::{Stop, World, SECTOR};
 use crate::faults::faults;
 use crate::format::{self, Layout};
 use crate::inspect::{inspect, reader, verify, Inspection, Verdict};
-use crate::rules::Rules;
+use crate::rules::{Features, Rules};
 use crate::stats::Stats;
 use crate::workload::{perform, Op, Op::*};
 use crate::writer::{recover, Writer};
+
+/// The workloads of a configuration with features.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Extent {
+    /// The first two of each feature.
+    Few,
+    /// Those of its features.
+    Own,
+    /// The plain ones too.
+    All,
+}
 
 #[derive(Clone, Copy)]
 pub struct Config {
@@ -24,11 +35,14 @@ pub struct Config {
     pub depth: usize,
     /// Stop at the first broken promise.
     pub first: bool,
+    pub extent: Extent,
 }
 
 /// All rules, less the one named in the environment variable WITHOUT.
 pub fn base(layout: Layout) -> Config {
-    let rules = Rules::without(&std::env::var("WITHOUT").unwrap_or_default());
+    let mut rules = Rules::without(&std::env::var("WITHOUT").unwrap_or_default());
+    // Those of `append_pipelined`.
+    rules.features.flights = if layout == Layout::Padded { 3 } else { 1 };
     Config {
         rules,
         layout,
@@ -38,7 +52,15 @@ pub fn base(layout: Layout) -> Config {
         faults: 0,
         depth: 2,
         first: false,
+        extent: Extent::Own,
     }
+}
+
+/// The same with these features.
+pub fn with(layout: Layout, features: Features) -> Config {
+    let mut c = base(layout);
+    c.rules.features = features;
+    c
 }
 
 pub fn start_world(c: &Config) -> World {
@@ -214,13 +236,17 @@ pub fn explore(w: &World, c: &Config, s: &mut Stats, depth: usize, trace: &str) 
         unreachable!()
     };
     let Some(writer) = writer else { return };
-    let mut base = done;
-    adopt(&mut base, &found);
-    base.fresh_run();
+    let mut opened = done;
+    adopt(&mut opened, &found);
+    opened.fresh_run();
     for at in 0.. {
-        let (mut next, mut writer) = (base.clone(), writer.clone());
+        let (mut next, mut writer) = (opened.clone(), writer.clone());
         next.crash_at = at;
-        let result = perform(&mut next, &mut writer, c, &[Append(1), Mark, Append(1)]);
+        let is_plain = c.rules.features == base(c.layout).rules.features;
+        let plain: &[Op] = &[Append(1), Mark, Append(1)];
+        let ops: &[Op] =
+            if is_plain { plain } else { &[Append(1), Mark, Roll, Append(1), Append(1)] };
+        let result = perform(&mut next, &mut writer, c, ops);
         crash(&next, c, s, depth - 1, &format!("{trace} | reopened, appends cut at {at}"));
         if result.is_ok() {
             break;

@@ -1,7 +1,9 @@
 //! The workloads that are crashed.
 
 use crate::disk::{Stop, World};
-use crate::search::{adopt, Config};
+use crate::format::Layout;
+use crate::rules::Ahead;
+use crate::search::{adopt, base, Config, Extent};
 use crate::writer::{recover, Writer};
 use Op::*;
 
@@ -13,6 +15,8 @@ pub enum Op {
     Set(usize),
     /// Second barrier first; roll right after.
     Pair(bool, bool),
+    /// Writes, records in each; the newest barrier first.
+    Stream(usize, usize, bool),
     Mark,
     Roll,
     Cut(u16),
@@ -65,12 +69,113 @@ pub const PIPELINED: &[(&str, &[Op])] = &[
     ("pair, cut", &[Pair(true, false), Cut(2), Pair(false, false)]),
 ];
 
+const REUSE: &[(&str, &[Op])] = &[
+    ("reuse", &[Append(2), Append(1), Roll, Append(1), Prune(3), Roll, Append(1), Many(4), Mark]),
+    (
+        "reuse twice",
+        &[
+            Append(1),
+            Roll,
+            Append(1),
+            Prune(1),
+            Roll,
+            Append(2),
+            Append(1),
+            Roll,
+            Append(1),
+            Prune(5),
+            Roll,
+            Append(1),
+        ],
+    ),
+    (
+        "reuse after a cut",
+        &[Append(1), Roll, Append(2), Append(1), Cut(1), Append(1), Roll, Many(3)],
+    ),
+    ("reuse, close", &[Append(2), Roll, Append(1), Prune(2), Roll, Append(1), Close, Append(2)]),
+    (
+        "reuse, evidence",
+        &[
+            Append(1),
+            Roll,
+            Append(1),
+            Prune(1),
+            Append(1),
+            Append(1),
+            Append(1),
+            Append(1),
+            Append(1),
+            Append(1),
+            Append(1),
+            Append(1),
+        ],
+    ),
+];
+
+const AHEAD: &[(&str, &[Op])] = &[
+    ("ahead", &[Append(1), Append(1), Roll, Append(1), Append(1), Mark]),
+    ("ahead, cut", &[Append(2), Roll, Append(2), Cut(1), Append(1), Roll, Append(1), Cut(1)]),
+    ("ahead, full", &[Append(2), Append(2), Append(2), Append(2), Append(1)]),
+    ("ahead, sets", &[Append(1), Roll, Set(3), Roll, Many(4), Roll, Mark, Append(1)]),
+    ("ahead, close", &[Append(2), Close, Append(1), Roll, Append(1), Close, Append(1)]),
+    ("ahead, prune", &[Append(1), Roll, Append(1), Prune(1), Roll, Append(1), Roll, Append(1)]),
+    (
+        "ahead, evidence",
+        &[
+            Append(1),
+            Roll,
+            Append(1),
+            Append(1),
+            Append(1),
+            Append(1),
+            Append(1),
+            Append(1),
+            Append(1),
+            Append(1),
+            Append(1),
+        ],
+    ),
+];
+
+const FLIGHTS: &[(&str, &[Op])] = &[
+    ("stream", &[Append(1), Stream(4, 1, false), Mark, Stream(2, 1, false)]),
+    ("stream, newest first", &[Append(1), Stream(4, 1, true), Close, Stream(2, 1, true)]),
+    ("stream, long writes", &[Append(1), Roll, Stream(5, 4, true), Append(1)]),
+    ("stream, roll", &[Stream(3, 1, true), Roll, Stream(4, 2, true)]),
+    ("stream, cut", &[Stream(3, 1, true), Cut(2), Stream(2, 1, false)]),
+];
+
+/// The workloads of a configuration: plain ones, and those of each of its features.
+pub fn workloads(c: &Config) -> Vec<(&'static str, &'static [Op])> {
+    let f = c.rules.features;
+    let plain = base(c.layout).rules.features == f;
+    let few = if c.extent == Extent::Few { 2 } else { usize::MAX };
+    let mut out = vec![];
+    if plain || c.extent == Extent::All {
+        out.extend(WORKLOADS);
+    }
+    if plain && c.layout == Layout::Padded {
+        out.extend(PIPELINED);
+    }
+    if f.reuse {
+        out.extend(REUSE.iter().take(few));
+    }
+    if f.ahead != Ahead::Off {
+        out.extend(AHEAD.iter().take(few));
+    }
+    if !plain && c.layout == Layout::Padded {
+        out.extend(FLIGHTS.iter().take(few));
+    }
+    out
+}
+
 pub fn perform(w: &mut World, writer: &mut Writer, c: &Config, ops: &[Op]) -> Result<(), Stop> {
     for op in ops {
         match *op {
             Append(n) | Many(n) => writer.append(w, n, false)?,
             Set(n) => writer.append(w, n, true)?,
             Pair(swap, roll) => writer.append_pipelined(w, swap, roll)?,
+            Stream(writes, count, newest) => writer.append_stream(w, writes, count, newest)?,
             Mark => writer.mark(w)?,
             Roll => writer.roll(w)?,
             Cut(lsn) => writer.truncate_after(w, lsn)?,

@@ -1,7 +1,10 @@
 //! The writer: appends, barriers, marks, a clean close, and what follows a failure.
 
+mod ahead;
 mod cut;
+mod flights;
 mod recover;
+mod reuse;
 mod roll;
 
 pub use recover::recover;
@@ -28,6 +31,8 @@ struct Write {
     /// Where the last batch begins, and what it confirms.
     evidence: (usize, u16),
     ticket: u32,
+    /// What its barrier returned.
+    returned: Option<bool>,
 }
 
 impl Write {
@@ -55,17 +60,13 @@ pub struct Writer {
     max_id: u16,
     manifest: Manifest,
     manifest_file: usize,
+    reuse: reuse::Pool,
+    ahead: ahead::State,
 }
 
 impl Writer {
-    pub fn create(w: &mut World, rules: Rules, layout: Layout) -> Result<Writer, Stop> {
-        let max_id = w
-            .names
-            .keys()
-            .map(|n| if let Name::Segment(i) = n { *i } else { 0 })
-            .max()
-            .unwrap_or(0);
-        let mut me = Writer {
+    fn new(rules: Rules, layout: Layout, max_id: u16) -> Writer {
+        Writer {
             rules,
             layout,
             chain: vec![],
@@ -81,7 +82,19 @@ impl Writer {
             max_id,
             manifest: Manifest::default(),
             manifest_file: 0,
-        };
+            reuse: reuse::Pool::default(),
+            ahead: ahead::State::default(),
+        }
+    }
+
+    pub fn create(w: &mut World, rules: Rules, layout: Layout) -> Result<Writer, Stop> {
+        let max_id = w
+            .names
+            .keys()
+            .map(|n| if let Name::Segment(i) = n { *i } else { 0 })
+            .max()
+            .unwrap_or(0);
+        let mut me = Writer::new(rules, layout, max_id);
         me.retrying(w, |me, w| me.roll_to(w, 1, &[], None, SMALL))?;
         me.manifest_file = match w.names.get(&Name::Manifest) {
             Some(file) => *file,
@@ -163,7 +176,8 @@ impl Writer {
                 Layout::Text => text::encode(epoch, first, confirmed, goes_on, values[0]),
                 // Padding follows the last batch of a write.
                 _ => {
-                    let pad = self.layout == Layout::Padded && i + 1 == count;
+                    let pad = self.layout == Layout::Padded && self.rules.pad_flights;
+                    let pad = pad && i + 1 == count;
                     encode_batch(
                         epoch,
                         begin,
@@ -222,17 +236,18 @@ impl Writer {
         let (mut image, parts, begin) =
             self.encode(seg.header.epoch, self.pos, &part, set, self.digest);
         let (at, end) = (self.pos, self.pos + image.len());
-        if self.layout != Layout::Text {
+        if self.layout != Layout::Text && self.rules.fill_block {
             image.resize(end.next_multiple_of(BLOCK).min(self.room()) - at, 0);
         }
         let digest = parts.last().expect("a write holds a batch").2;
         let evidence = (begin, confirmed);
-        self.in_flight.push(Write { first: self.next, values, parts, evidence, ticket: 0 });
+        let write = Write { first: self.next, values, parts, evidence, ticket: 0, returned: None };
+        self.in_flight.push(write);
         self.next += count as u16;
         let ticket = w.write(seg.file, at, &image)?;
         self.in_flight.last_mut().expect("just pushed").ticket = ticket;
         (self.pos, self.digest) = (end, digest);
-        Ok(())
+        self.seal_the_one_before(w)
     }
 
     /// The barrier of the oldest write in flight has returned: acknowledge it.
@@ -260,7 +275,7 @@ impl Writer {
         if self.rules.confirm_in_order {
             self.confirmed = self.confirmed.max(b.last());
         }
-        Ok(())
+        self.finish_rotation(w)
     }
 
     fn saw_barrier(&mut self, b: &Write) {
@@ -269,81 +284,14 @@ impl Writer {
         }
     }
 
-    /// One write of `count` records; more than one batch if they do not fit one; atomic if `set`.
-    pub fn append(&mut self, w: &mut World, count: usize, set: bool) -> Result<(), Stop> {
-        if !self.fits(count) {
-            self.roll(w)?;
-        }
-        self.submit(w, count, set)?;
-        let b = self.in_flight[0].clone();
-        match w.complete(b.ticket) {
-            Ok(()) => {
-                self.saw_barrier(&b);
-                self.acknowledge(w)
-            }
-            Err(Stop::Failed) if !self.rules.no_retry => {
-                w.complete(b.ticket)?;
-                self.acknowledge(w)
-            }
-            Err(Stop::Failed) => self.fail_over(w),
-            Err(stop) => Err(stop),
-        }
-    }
-
-    /// Two batches in flight; `swap` says that the second barrier returns first. A third is
-    /// built between the two, so that its `confirmed` is put to the test.
-    pub fn append_pipelined(
-        &mut self,
-        w: &mut World,
-        swap: bool,
-        roll_early: bool,
-    ) -> Result<(), Stop> {
-        if !self.fits(6) {
-            self.roll(w)?;
-        }
-        self.submit(w, 1, false)?;
-        self.submit(w, 1, false)?;
-        let (a, b) = (self.in_flight[0].clone(), self.in_flight[1].clone());
-        let order = if swap { [b, a] } else { [a, b] };
-        let mut failed = false;
-        let mut good = vec![];
-        for (i, batch) in order.iter().enumerate() {
-            if i == 1 && roll_early && !self.rules.drain_before_roll {
-                return self.roll_undrained(w);
-            }
-            match w.complete(batch.ticket) {
-                Ok(()) => {
-                    self.saw_barrier(batch);
-                    good.push(batch.first);
-                }
-                Err(Stop::Failed) => failed = true,
-                Err(stop) => return Err(stop),
-            }
-            while !failed && self.in_flight.first().is_some_and(|f| good.contains(&f.first)) {
-                self.acknowledge(w)?;
-            }
-            if i == 0 && !failed {
-                self.submit(w, 1, false)?;
-            }
-        }
-        while let (false, Some(f)) = (failed, self.in_flight.first().cloned()) {
-            match if good.contains(&f.first) { Ok(()) } else { w.complete(f.ticket) } {
-                Ok(()) => self.acknowledge(w)?,
-                Err(Stop::Failed) => failed = true,
-                Err(stop) => return Err(stop),
-            }
-        }
-        if failed {
-            self.fail_over(w)
-        } else if roll_early {
-            self.roll(w)
-        } else {
-            Ok(())
-        }
-    }
-
     pub fn roll(&mut self, w: &mut World) -> Result<(), Stop> {
-        self.go_on(w, self.next, &[], LARGE)
+        self.settle(w)?;
+        if self.is_prepared() {
+            self.ahead.is_due = true;
+            return Ok(());
+        }
+        let size = if self.rules.features.flights == 2 { LARGEST } else { LARGE };
+        self.go_on(w, self.next, &[], size)
     }
 
     /// Continues in a new segment that starts at `base` with `values`, and acknowledges those.
@@ -358,28 +306,11 @@ impl Writer {
         Ok(())
     }
 
-    /// After a failed barrier: the records of its blocks go into a new segment.
-    fn fail_over(&mut self, w: &mut World) -> Result<(), Stop> {
-        w.truth.failing = true;
-        self.in_flight.clear();
-        let mut base = self.acked + 1;
-        if self.rules.carry_block && self.layout != Layout::Padded {
-            // What shares a block with the failed write may be lost with it.
-            let end = self.ends.iter().filter(|e| e.0 == self.acked).map(|e| e.1).max();
-            let block = end.unwrap_or(0) / BLOCK * BLOCK;
-            let before = self.ends.iter().filter(|e| e.1 <= block).map(|e| e.0).max();
-            let known = self
-                .ends
-                .first()
-                .map_or(base, |_| before.map_or(self.current().header.base, |l| l + 1));
-            base = base.min(known);
-        }
-        let values = w.truth.log[base as usize - 1..].to_vec();
-        self.go_on(w, base, &values, SMALL)
-    }
-
     /// Idle: one mark slot.
     pub fn mark(&mut self, w: &mut World) -> Result<(), Stop> {
+        if self.rules.confirmed_waits {
+            self.settle(w)?;
+        }
         let seg = self.current();
         self.mark_seq += 1;
         let slot = self.mark_seq as usize % 2;
@@ -397,6 +328,7 @@ impl Writer {
 
     /// A clean close: the manifest says where the log ends. It stays true whatever follows.
     pub fn close(&mut self, w: &mut World) -> Result<(), Stop> {
+        self.settle(w)?;
         let h = self.current().header;
         self.manifest.closed = (self.acked, h.id, h.epoch);
         self.write_manifest(w, if self.rules.close_both { 2 } else { 1 })?;

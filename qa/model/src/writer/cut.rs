@@ -1,7 +1,7 @@
 //! Truncation at both ends, and checkpoints.
 
 use super::Writer;
-use crate::disk::{DirOp, Name, Stop, World};
+use crate::disk::{Name, Stop, World};
 use crate::format::SMALL;
 
 impl Writer {
@@ -9,6 +9,7 @@ impl Writer {
         if lsn >= self.acked || lsn + 1 < self.chain[0].header.base {
             return Ok(());
         }
+        self.settle(w)?;
         let t = &mut w.truth;
         t.cut = Some(lsn as usize);
         // From here on an idle record of the cut part is not promised any more.
@@ -45,11 +46,12 @@ impl Writer {
         t.confirmed = t.confirmed.max(lsn as usize);
         t.shown = t.shown.min(lsn as usize);
         t.checkpoint = t.checkpoint.min(lsn as usize);
-        Ok(())
+        self.retire_dead(w, holder.header.id)
     }
 
     /// Nothing before `lsn` is needed by the caller; segments stay for the checkpoint before.
     pub fn checkpoint(&mut self, w: &mut World, lsn: u16, prune: bool) -> Result<(), Stop> {
+        self.settle(w)?;
         let lsn = lsn.min(self.acked);
         w.truth.checkpoint = w.truth.checkpoint.max(lsn as usize);
         self.manifest.checkpoints = (lsn, self.manifest.checkpoints.0.min(lsn));
@@ -59,14 +61,17 @@ impl Writer {
         let keep = self.chain.iter().rposition(|s| s.header.base <= lsn + 1).unwrap_or(0);
         let header = self.chain[keep].header;
         w.truth.first_needed = w.truth.first_needed.max(header.base as usize - 1);
-        let old = |n: &Name| matches!(n, Name::Segment(i) | Name::Text(i) if *i < header.id);
+        let old = |n: &Name| match n {
+            Name::Segment(id) | Name::Text(id) | Name::Before(id) => *id < header.id,
+            _ => false,
+        };
         let dead: Vec<Name> = w.names.keys().copied().filter(old).collect();
         self.chain.drain(..keep);
         if self.rules.manifest_first {
             self.write_manifest(w, 2)?;
         }
         for name in dead {
-            w.dir(DirOp::Unlink(name))?;
+            self.retire(w, name)?;
         }
         w.sync_dir()?;
         if !self.rules.manifest_first {

@@ -1,10 +1,10 @@
 //! Opening a log: how recovery acts on what it found.
 
 use super::{Writer, BLOCK};
-use crate::disk::{Name, Stop, World};
+use crate::disk::{DirOp, Name, Stop, World};
 use crate::format::*;
 use crate::inspect::{inspect, Inspection, Verdict};
-use crate::rules::Rules;
+use crate::rules::{Ahead, Rules};
 
 /// Opens the log: inspects, then cuts, seals and rolls as the rules say.
 pub fn recover(
@@ -24,15 +24,12 @@ pub fn recover(
     let v = found.start + found.records.len() - 1;
     let newest = *found.chain.last().expect("not fresh");
     let mut me = Writer {
-        rules: *r,
-        layout,
         chain: found.chain.clone(),
         pos: found.end,
         digest: found.digest,
         next: v as u16 + 1,
         acked: v as u16,
         confirmed: found.w as u16,
-        in_flight: vec![],
         ends: found.ends.clone(),
         digests: found
             .digests
@@ -40,11 +37,11 @@ pub fn recover(
             .enumerate()
             .map(|(i, d)| ((found.start + i) as u16, *d))
             .collect(),
-        mark_seq: 0,
-        max_id: found.max_id,
         manifest: found.manifest.expect("not fresh"),
         manifest_file: w.names[&Name::Manifest],
+        ..Writer::new(*r, layout, found.max_id)
     };
+    me.find_spares(w);
     if r.live_after_recovery {
         w.retract()?;
     } else {
@@ -81,7 +78,13 @@ pub fn recover(
         .is_none_or(|s| s.is_some_and(|s| (s.2, s.3) == (newest.header.id, newest.header.epoch)));
     let is_named = named;
     let named = named || !r.in_place_needs_seal;
-    let quiet = found.verdict == Verdict::Clean && v == found.w && own && named && exact;
+    let head = &w.files[newest.head].cache;
+    let sealed = decode_seal(head).is_some_and(|s| s.0 == newest.header.epoch);
+    // A note says that the segment named ahead is there, which is removed below.
+    let noted = decode_note(head).is_some_and(|n| n.0 == newest.header.epoch);
+    let may_end = (sealed && r.sealed_ends) || (noted && r.features.ahead == Ahead::Batch);
+    let quiet =
+        found.verdict == Verdict::Clean && v == found.w && own && named && exact && !may_end;
     let in_place = quiet || !r.roll_after_cut;
     if in_place {
         // A slot or a seal may be in the cache only, its barrier having failed in an earlier
@@ -95,6 +98,9 @@ pub fn recover(
         me.write_manifest(w, 2)?;
     }
     if in_place {
+        if let Some(unused) = found.prepared {
+            w.dir(DirOp::Unlink(Name::Segment(unused.header.id)))?;
+        }
         me.tell(w)?;
         return Ok((found, Some(me)));
     }

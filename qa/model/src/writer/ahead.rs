@@ -1,0 +1,181 @@
+//! A segment named ahead of need, and the rotation into it: its first batch and the seal of the
+//! segment before are written together.
+
+use super::roll::trim;
+use super::Writer;
+use crate::disk::{Stop, World};
+use crate::format::*;
+use crate::inspect::Segment;
+use crate::rules::Ahead;
+
+#[derive(Clone, Default)]
+pub(super) struct State {
+    prepared: Option<Segment>,
+    /// One try for each segment.
+    was_tried: bool,
+    /// A rotation was asked for: the next write goes to the segment named ahead.
+    pub(super) is_due: bool,
+    /// The segment before, until its seal is written with the first batch.
+    entered_from: Option<Segment>,
+    /// The segment before, and the write of its seal.
+    sealing: Option<(Segment, u32)>,
+    seal_failed: bool,
+    /// The segment before, until it is shortened.
+    untrimmed: Option<Segment>,
+}
+
+impl Writer {
+    fn rotates_ahead(&self, when: Ahead) -> bool {
+        self.rules.features.ahead == when && self.layout != Layout::Text
+    }
+
+    pub(super) fn is_prepared(&self) -> bool {
+        self.ahead.prepared.is_some()
+    }
+
+    /// Names the next segment while a write is in flight.
+    pub(super) fn prepare_beside(&mut self, w: &mut World) -> Result<(), Stop> {
+        if self.rotates_ahead(Ahead::Both) {
+            self.prepare(w)?;
+        }
+        Ok(())
+    }
+
+    /// Names the next segment while none is, then notes it in the current one.
+    pub(super) fn prepare_before(&mut self, w: &mut World) -> Result<(), Stop> {
+        if !self.rotates_ahead(Ahead::Batch) || !self.prepare(w)? || !self.rules.note_names_next {
+            return Ok(());
+        }
+        let next = self.ahead.prepared.expect("prepared above").header;
+        let seg = self.current();
+        let (at, note) = encode_note(seg.header.epoch, (next.id, next.epoch));
+        let ticket = w.write(seg.head, at, &note)?;
+        match w.complete(ticket) {
+            Err(Stop::Failed) => self.go_on(w, self.next, &[], SMALL),
+            other => other,
+        }
+    }
+
+    /// Whether it made one. A failure leaves the log as it was: it rotates in the plain way.
+    fn prepare(&mut self, w: &mut World) -> Result<bool, Stop> {
+        let is_entering = self.ahead.entered_from.is_some() || self.ahead.sealing.is_some();
+        if self.ahead.was_tried || is_entering || self.ahead.seal_failed {
+            return Ok(false);
+        }
+        self.ahead.was_tried = true;
+        match self.make_ahead(w) {
+            Ok(seg) => self.ahead.prepared = Some(seg),
+            Err(Stop::Failed) => return Ok(false),
+            Err(stop) => return Err(stop),
+        }
+        Ok(true)
+    }
+
+    /// Enters the segment named ahead. All before it is durable.
+    pub(super) fn begin(&mut self) {
+        let mut seg = self.ahead.prepared.take().expect("a rotation is due");
+        let pred = self.current();
+        let link = self.digest_of(self.next - 1);
+        seg.header = seg.header.begin(self.next, link);
+        self.chain.push(seg);
+        (self.pos, self.digest) = (data_start(self.layout, self.rules.gap), link);
+        (self.mark_seq, self.confirmed) = (0, self.next - 1);
+        self.ends.clear();
+        self.ahead = State { entered_from: Some(pred), ..State::default() };
+    }
+
+    /// After the first batch was submitted.
+    pub(super) fn seal_the_one_before(&mut self, w: &mut World) -> Result<(), Stop> {
+        let Some(pred) = self.ahead.entered_from.take() else { return Ok(()) };
+        let h = self.current().header;
+        let seal = encode_seal(pred.header.epoch, h.base - 1, (h.id, h.epoch));
+        self.ahead.sealing = Some((pred, w.write(pred.head, SEAL, &seal)?));
+        Ok(())
+    }
+
+    /// Of the two writes in flight: both orders are tried.
+    pub(super) fn seal_returns_first(&self) -> bool {
+        self.ahead.sealing.is_some() && self.next % 2 == 1
+    }
+
+    pub(super) fn must_wait_for_seal(&self, first: u16) -> bool {
+        let is_first = first == self.current().header.base;
+        match self.rules.features.ahead {
+            Ahead::Off => false,
+            Ahead::Batch => !is_first && self.rules.next_ack_waits,
+            Ahead::Both => self.rules.ack_waits_for_seal,
+        }
+    }
+
+    /// Whether the seal of the segment before is durable, once its barrier has returned.
+    pub(super) fn wait_for_seal(&mut self, w: &mut World) -> Result<bool, Stop> {
+        let Some((pred, ticket)) = self.ahead.sealing.take() else {
+            return Ok(!self.ahead.seal_failed);
+        };
+        match w.complete(ticket) {
+            Ok(()) => {
+                self.ahead.untrimmed = Some(pred);
+                if self.acked >= self.current().header.base || !self.rules.trim_after_batch {
+                    self.finish_rotation(w)?;
+                }
+                Ok(true)
+            }
+            Err(Stop::Failed) => {
+                self.ahead.seal_failed = true;
+                Ok(false)
+            }
+            Err(stop) => Err(stop),
+        }
+    }
+
+    /// Once the first batch and the seal are durable: the batch says that all before it is, and
+    /// the seal that the batch exists. Until both are there, the segment before is the newest
+    /// after a crash, and must be as long as its header says.
+    pub(super) fn finish_rotation(&mut self, w: &mut World) -> Result<(), Stop> {
+        let h = self.current().header;
+        if !h.ahead || self.ahead.sealing.is_some() || self.ahead.seal_failed {
+            return Ok(());
+        }
+        if self.acked >= h.base {
+            w.truth.confirmed = w.truth.confirmed.max(h.base as usize - 1);
+        }
+        match self.ahead.untrimmed.take() {
+            Some(pred) if self.rules.trim_after_roll && !self.reuses() => {
+                trim(w, pred, &self.rules, self.layout)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits for a seal in flight; if it failed, a segment follows whose seal is durable.
+    pub(super) fn settle(&mut self, w: &mut World) -> Result<(), Stop> {
+        if !self.wait_for_seal(w)? {
+            self.go_on(w, self.next, &[], SMALL)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the first batch of a segment named ahead is the one that failed.
+    pub(super) fn never_began(&self) -> bool {
+        let h = self.current().header;
+        let failed = self.in_flight.first().filter(|b| b.returned == Some(false));
+        h.ahead && self.rules.abandon_unbegun && failed.is_some_and(|b| b.first == h.base)
+    }
+
+    /// The segment named ahead stays unused: the next one follows the segment before it.
+    pub(super) fn abandon(&mut self, w: &mut World) -> Result<(), Stop> {
+        let is_sealed = self.wait_for_seal(w)?;
+        self.chain.pop();
+        self.in_flight.clear();
+        let base = self.acked + 1;
+        let values = w.truth.log[base as usize - 1..].to_vec();
+        if is_sealed {
+            return self.go_on(w, base, &values, SMALL);
+        }
+        // The block of the seal failed and is not written again: the segment after next is named
+        // by the next one's seal.
+        let pred = self.current();
+        self.retrying(w, |me, w| me.make_segment(w, base, &values, Some(pred), SMALL))?;
+        self.go_on(w, self.next, &[], SMALL)
+    }
+}
