@@ -124,7 +124,8 @@ fn every_flip(end: End, layout: Layout) {
         End::Confirmed => (newest(&[]), 40_000),
         End::Killed => (newest(&["live"]), 40_000),
     };
-    let mut sample = Sample::one_in(8);
+    // Lines take longer to check.
+    let mut sample = Sample::one_in(if layout == Layout::Text { 24 } else { 8 });
     for file in files {
         let bytes = image.device.bytes(&file).unwrap();
         // Heads are the blocks of any segment, and most of their bytes are zero.

@@ -317,7 +317,7 @@ fn is_harmless(
 
 #[test]
 fn repair_interrupted_by_a_crash_is_completed_by_the_next_one() {
-    let (mut crashes, mut sample) = (0, Sample::one_in(6));
+    let (mut crashes, mut sample) = (0, Sample::one_in(15));
     for layout in LAYOUTS {
         for end in [End::Closed, End::PowerCut] {
             let image = write_in(end, layout);

@@ -3,6 +3,7 @@
 
 use std::ops::RangeInclusive;
 
+use super::sample::Sample;
 use super::{
     Bytes, Found, Random, again, judge, laid_out, names, open, payload_in, read, read_own,
 };
@@ -240,13 +241,17 @@ fn compare(life: &Life, shown: &Found, what: &str) {
 
 /// One run of damage at a time, at every sector of every file, and every file lost: no record up to
 /// `confirmed` is ever silently missing. Returns how many there were.
-pub fn each_run(device: &MemStorage, confirmed: u64, written: &[Vec<u8>], what: &str) -> u64 {
+pub fn each_run(device: &MemStorage, life: &Life, sample: &mut Sample, what: &str) -> u64 {
+    let (confirmed, written) = (life.confirmed, &life.submitted);
     let reach = usize::try_from(super::GEOMETRY.reach).unwrap();
     let mut faults = 0;
     for file in device.names() {
         let length = device.bytes(&file).unwrap().len();
         for start in (0..length).step_by(512) {
             for (from, fill) in [(start, false), (start, true), (start + 200, true)] {
+                if !sample.takes_next() {
+                    continue;
+                }
                 let run = from.min(length)..(from + reach).min(length);
                 let damaged = device.kill();
                 damaged.edit(&file, |bytes| spoil(&mut bytes[run.clone()], fill));

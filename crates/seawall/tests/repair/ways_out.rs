@@ -205,7 +205,7 @@ fn images() -> impl Iterator<Item = Image> {
 
 #[test]
 fn every_flipped_bit_can_be_repaired_in_three_ways() {
-    let (mut tried, mut sample) = (0, Sample::one_in(8));
+    let (mut tried, mut sample) = (0, Sample::one_in(20));
     for image in images() {
         let end = (image.end, image.layout);
         for file in files(&image.device) {
@@ -225,7 +225,7 @@ fn every_flipped_bit_can_be_repaired_in_three_ways() {
 #[test]
 fn every_damaged_run_can_be_repaired_in_three_ways() {
     let reach = usize::try_from(GEOMETRY.reach).unwrap();
-    let mut sample = Sample::one_in(8);
+    let mut sample = Sample::one_in(20);
     for image in images() {
         let end = (image.end, image.layout);
         for file in files(&image.device) {
