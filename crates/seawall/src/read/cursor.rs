@@ -372,10 +372,10 @@ impl Cursor {
         true
     }
 
-    fn queue_damage(&mut self, mut damages: Vec<Damage>, salvaged: Vec<Salvaged>) -> Result<()> {
+    fn queue_damage(&mut self, damages: Vec<Damage>, salvaged: Vec<Salvaged>) -> Result<()> {
         if self.restart_if_writer_moved()?
             || self.restart_if_repaired(damages.iter().map(|damage| damage.segment))?
-            || self.restart_if_view_is_stale(&mut damages)?
+            || self.restart_if_view_is_stale(&damages)?
         {
             return Ok(());
         }

@@ -1,6 +1,6 @@
 //! Read repair: rebuilds damaged bytes from parity in a view of the log, without changing files.
 
-use crate::base::error::{Corruption, Damage, Error, Result, is_read_error};
+use crate::base::error::{Damage, Error, Result, is_read_error};
 use crate::base::num::to_u64;
 use crate::files::directory::{list, read_small};
 use crate::files::live::Watermark;
@@ -17,7 +17,6 @@ use seawall_format::scan::{Window, headers};
 use seawall_format::{HEADER_SIZE, Lsn, Offset, SegmentHeader, SegmentId, tail};
 use seawall_io::{Access, Storage};
 use std::collections::{BTreeSet, VecDeque};
-use std::io;
 use std::sync::Arc;
 
 /// Repairs a log in memory for one reader, once per segment, before damage is reported.
@@ -36,12 +35,9 @@ impl ReadRepair {
         std::mem::take(self).unrepaired
     }
 
-    /// Whether the damage, found in the repaired view, also exists without the repairs. Corrects
-    /// its cause if the device cannot read it.
-    ///
-    /// Parity may know only the start of an unreadable block; the view shows zeros for the rest.
-    /// Then the damage is the device's; and there is none if the device can read the block again.
-    pub(crate) fn is_still_there(&self, damage: &mut Damage) -> bool {
+    /// Whether the damage, found in the repaired view, also exists without the repairs: the device
+    /// may be able to read again what it could not read before.
+    pub(crate) fn is_still_there(&self, damage: &Damage) -> bool {
         let Some(unrepaired) = &self.unrepaired else { return true };
         let end = damage.offset.0.saturating_add(damage.bytes.max(1));
         let is_there = |patch: &&Patch| {
@@ -49,19 +45,13 @@ impl ReadRepair {
                 && patch.offset < end
                 && damage.offset.0 < patch.end()
         };
-        for patch in self.patches.iter().filter(is_there) {
+        self.patches.iter().filter(is_there).all(|patch| {
             let mut now = vec![0; patch.old.len()];
             let read = unrepaired
                 .open(&patch.file, Access::Read)
                 .and_then(|file| file.read_at(&mut now, patch.offset));
-            match read {
-                Ok(_) if now != patch.old => return false,
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(_) => damage.cause = Corruption::Unreadable,
-            }
-        }
-        true
+            read.is_err() || now == patch.old
+        })
     }
 
     /// Returns a view of the log in which parity repaired these segments, or every segment for

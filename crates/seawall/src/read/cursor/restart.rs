@@ -82,9 +82,8 @@ impl Cursor {
 
     /// Restarts the scan without the repaired view, if the view shows damage that the device no
     /// longer has. Returns whether it did.
-    pub(super) fn restart_if_view_is_stale(&mut self, damages: &mut [Damage]) -> Result<bool> {
-        let still_there = |all, one| self.read_repair.is_still_there(one) && all;
-        let is_stale = !damages.iter_mut().fold(true, still_there);
+    pub(super) fn restart_if_view_is_stale(&mut self, damages: &[Damage]) -> Result<bool> {
+        let is_stale = !damages.iter().all(|damage| self.read_repair.is_still_there(damage));
         // The device changed, not the writer: a further read without the view is a retry as well.
         let again = is_stale && self.retries.again(Doubt::Moved);
         if again {
