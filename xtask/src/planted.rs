@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! # breaks: An append returns before any sync.
-//! # caught by: cargo test -p seawall --test all whatever_was_acknowledged
+//! # caught by: cargo test -p seawall --test all acknowledged_records_survive
 //! diff --git a/... b/...
 //! ```
 

@@ -1,4 +1,4 @@
-//! `seawall`: the command line without a store of its own.
+//! `seawall`: the command line without a built-in store.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What the program prints: answers on standard output, everything else on standard error.
+//! Output: answers to standard output, everything else to standard error.
 
 pub(crate) mod color;
 pub(crate) mod progress;

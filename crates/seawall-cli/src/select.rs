@@ -1,4 +1,4 @@
-//! Which records are printed, and which of their fields: `--where` and `--fields`.
+//! `--where` and `--fields`: which records to print, and which of their fields.
 
 use crate::output::report::say;
 use crate::output::stdout::one_line;
@@ -21,30 +21,30 @@ pub(crate) struct Selection {
 
 /// The part of a record to print.
 pub(crate) enum Picked {
-    /// All of it, as it is stored.
+    /// The whole record, as stored.
     Whole,
-    /// These fields, in the order that was asked for.
+    /// These fields, in the requested order.
     Fields(Fields),
 }
 
-/// Fields of one record, as the JSON that they are there; `None` for those that it does not have.
+/// Fields of one record as JSON; `None` for missing ones.
 pub(crate) struct Fields(Vec<(Path, Option<String>)>);
 
-/// Picks records and fields, and counts the records that have none.
+/// Selects records and fields, and counts records without fields.
 #[derive(Debug, Default)]
 pub(crate) struct Picker {
     selection: Selection,
-    /// Records that are no values, so that they cannot have fields.
+    /// Records that are not JSON values and so have no fields.
     plain: u64,
 }
 
 impl Selection {
-    /// Whether fields were named: then records are not printed as they are stored.
+    /// Whether `--fields` was given; otherwise records are printed as stored.
     pub(crate) fn names_fields(&self) -> bool {
         !self.fields.is_empty()
     }
 
-    /// Whether not all records are printed.
+    /// Whether `--where` was given.
     pub(crate) fn has_conditions(&self) -> bool {
         !self.conditions.is_empty()
     }
@@ -55,7 +55,7 @@ impl Picker {
         Self { selection, plain: 0 }
     }
 
-    /// The part of a record to print; `None` prints nothing.
+    /// Selects the part of a record to print; `None` skips the record.
     pub(crate) fn pick(&mut self, codec: CodecId, payload: &[u8]) -> Option<Picked> {
         let Selection { conditions, fields } = &self.selection;
         if conditions.is_empty() && fields.is_empty() {
@@ -75,7 +75,7 @@ impl Picker {
         Some(Picked::Fields(Fields(found.collect())))
     }
 
-    /// Tells of records that are no values.
+    /// Warns about records that are not JSON values.
     pub(crate) fn tell(&self) {
         if self.plain > 0 {
             let asked = self.selection.has_conditions();
@@ -86,7 +86,7 @@ impl Picker {
     }
 }
 
-/// The value that a payload is, as JSON on one line; of bytes, the JSON that they may be.
+/// The payload as JSON on one line; raw bytes may contain JSON.
 fn text_of(codec: CodecId, payload: &[u8]) -> Option<String> {
     match codec {
         CodecId::MessagePack => value::from_message_pack(payload).ok().map(|it| it.to_string()),
@@ -95,7 +95,7 @@ fn text_of(codec: CodecId, payload: &[u8]) -> Option<String> {
 }
 
 impl Fields {
-    /// One column each, empty where the record has no such field; text without quotes.
+    /// One column per field, empty if missing; strings without quotes.
     pub(crate) fn columns(&self) -> String {
         let column = |(_, field): &(Path, Option<String>)| match field {
             None => String::new(),
@@ -107,7 +107,7 @@ impl Fields {
         self.0.iter().map(column).collect::<Vec<_>>().join("\t")
     }
 
-    /// An object with these fields where the record has them, as JSON.
+    /// A JSON object with the fields that the record has.
     pub(crate) fn object(self) -> String {
         object(self.0)
     }
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_keep_their_shape_in_json_and_are_columns_in_short() {
+    fn fields_are_an_object_in_json_and_columns_in_short() {
         let fields = ["b.c", "no", "a", "b.d", "t"].map(|path| path.parse().unwrap()).to_vec();
         let mut picker = Picker::new(Selection { conditions: vec![], fields });
         let record = br#"{"a":[1],"b":{"x":0,"c":1,"d":null},"t":"x\ty"}"#;
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_keep_the_digits_that_they_have() {
+    fn fields_keep_all_digits() {
         let record = r#"{"a": {"b": 1.10, "c":99999999999999999999}, "d":1e400}"#;
         let fields = ["a.b", "a.c", "d"].map(|path| path.parse().unwrap()).to_vec();
         let conditions = vec!["a.b=1.1".parse().unwrap()];
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_value_matches_nothing_and_is_counted() {
+    fn record_that_is_not_json_matches_nothing_and_is_counted() {
         let conditions = vec!["a!=1".parse().unwrap()];
         let mut picker = Picker::new(Selection { conditions, fields: vec![] });
         assert!(picker.pick(CodecId::Raw, b"plain text").is_none());

@@ -1,4 +1,4 @@
-//! The stores that this program was built with.
+//! The stores that are built in.
 
 use crate::output::report::{Exit, Failure};
 use seawall_replay::{Store, StoreError};
@@ -6,21 +6,21 @@ use std::path::Path;
 
 /// A kind of store that a log can be replayed into: `seawall replay --into NAME:PLACE`.
 pub trait StoreKind: Sync {
-    /// The NAME: short, lower case, without a colon, and none of `json`, `cmd` and `memory`.
+    /// The NAME: short, lower case, without a colon; not `json`, `cmd` or `memory`.
     fn name(&self) -> &'static str;
 
-    /// Opens the store at PLACE, and makes it where there is none.
+    /// Opens the store at PLACE, or creates it.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Failed`] if it cannot be opened or made.
+    /// [`StoreError::Failed`] if it cannot be opened or created.
     fn open(&self, place: &Path) -> Result<Box<dyn Store>, StoreError>;
 }
 
-/// The stores of this program.
+/// The built-in stores.
 pub(crate) type Stores = &'static [&'static dyn StoreKind];
 
-/// The store by that name; `at` is where it was asked for.
+/// Finds a store by name; `at` is where the name was given.
 pub(crate) fn find(
     stores: Stores,
     name: &str,
@@ -30,20 +30,20 @@ pub(crate) fn find(
     found.copied().ok_or_else(|| unknown(stores, name).at(at))
 }
 
-/// Opens it, or says why not.
+/// Opens a store, or reports why it cannot be opened.
 pub(crate) fn open(kind: &dyn StoreKind, place: &Path) -> Result<Box<dyn Store>, Failure> {
     kind.open(place).map_err(|error| {
         let what = format!("cannot open the {} store: {error}", kind.name());
         let failure = Failure::new(Exit::Failed, what).at(place.display());
-        failure.next("check the place, its permissions, and whether another process has it open")
+        failure.next("check the path, its permissions, and whether another process has it open")
     })
 }
 
 fn unknown(stores: Stores, name: &str) -> Failure {
     let names: Vec<&str> = stores.iter().map(|kind| kind.name()).collect();
     let built_in = match names.as_slice() {
-        [] => "this seawall has no store built in".to_owned(),
-        names => format!("built in are: {}", names.join(", ")),
+        [] => "this program has no built-in store".to_owned(),
+        names => format!("built-in stores: {}", names.join(", ")),
     };
     let failure = Failure::new(Exit::Usage, format!("no store `{name}`: {built_in}"));
     failure.next(
@@ -52,7 +52,7 @@ fn unknown(stores: Stores, name: &str) -> Failure {
     )
 }
 
-/// For tests: a store in memory that others hold, too.
+/// For tests: a store in memory that several handles share.
 #[cfg(test)]
 pub(crate) mod held {
     use super::{Store, StoreError};
@@ -60,7 +60,7 @@ pub(crate) mod held {
     use std::path::PathBuf;
     use std::sync::Arc;
 
-    /// It has a folder, if it has one, for as long as it is written to.
+    /// A directory that exists while the store is open, or none.
     pub(crate) struct Held {
         pub(crate) store: Arc<MemoryStore>,
         pub(crate) folder: Option<PathBuf>,
@@ -111,14 +111,14 @@ mod tests {
     }
 
     #[test]
-    fn a_store_is_found_by_its_name_and_others_are_listed() {
+    fn store_is_found_by_name_and_unknown_names_list_the_known() {
         let heap = find(&[&Memory], "heap", "--into heap:x").unwrap();
         assert_eq!(open(heap, Path::new("x")).unwrap().watermarks().unwrap(), []);
         let failure = open(heap, Path::new("locked")).err().unwrap();
         assert_eq!(failure.what(), "cannot open the heap store: it is in use");
         let failure = find(&[&Memory], "stack", "--into stack:x").err().unwrap();
-        assert_eq!(failure.what(), "no store `stack`: built in are: heap");
+        assert_eq!(failure.what(), "no store `stack`: built-in stores: heap");
         let failure = find(&[], "stack", "--into stack:x").err().unwrap();
-        assert_eq!(failure.what(), "no store `stack`: this seawall has no store built in");
+        assert_eq!(failure.what(), "no store `stack`: this program has no built-in store");
     }
 }

@@ -6,7 +6,7 @@ use crate::tool;
 use tool::{Folder, beside_others};
 
 #[test]
-fn commits_are_measured_beside_plain_syncs() {
+fn commits_are_compared_with_plain_syncs() {
     let folder = Folder::new("bench-append");
     let ran = beside_others(|| folder.run("bench append --writers 1,2 --time 0.1 --json", b""));
     let found = &ran.fine().json()[0];
@@ -27,7 +27,7 @@ fn commits_are_measured_beside_plain_syncs() {
 }
 
 #[test]
-fn the_table_of_commits_fits_a_terminal() {
+fn table_of_commits_fits_a_terminal() {
     let folder = Folder::new("bench-append-text");
     let ran = beside_others(|| folder.run("bench append --writers 2 --tasks --time 0.1", b""));
     let text = ran.fine().text();

@@ -36,7 +36,7 @@ fn is_tidy(folder: &Folder) -> bool {
 }
 
 #[test]
-fn bytes_come_back_from_every_format() {
+fn bytes_survive_conversion_to_every_format_and_back() {
     let folder = Folder::new("convert-bytes");
     let every_byte: Vec<u8> = (0..=255).collect();
     let entries: [&[u8]; 8] =
@@ -60,7 +60,7 @@ fn bytes_come_back_from_every_format() {
 }
 
 #[test]
-fn json_values_come_back_from_every_format() {
+fn json_values_survive_conversion_to_every_format_and_back() {
     let folder = Folder::new("convert-values");
     let values = "{\"z\":1,\"a\":[null,true,-7,1.25,0.1],\"t\":\"x\\ny\"}\n\
                   18446744073709551615\n-9223372036854775808\n1e-7\n\"text\"\n[]\n{}\n\
@@ -83,7 +83,7 @@ fn json_values_come_back_from_every_format() {
 }
 
 #[test]
-fn json_values_stay_text_in_a_log_of_json() {
+fn json_values_keep_their_text_in_a_json_log() {
     let folder = Folder::new("convert-text");
     folder.write("source", b"{ \"z\": 1.10,\n\"a\": 123456789012345678901234567890 } [ ]");
     let minified = "{\"z\":1.10,\"a\":123456789012345678901234567890}\n[]\n";
@@ -101,7 +101,7 @@ fn json_values_stay_text_in_a_log_of_json() {
 }
 
 #[test]
-fn a_log_without_field_names_is_shown_and_one_with_a_schema_is_not_made_anew_without_it() {
+fn conversion_that_would_lose_the_schema_is_refused() {
     use seawall::{Log, Options, Positional};
     let folder = Folder::new("convert-typed");
     let make = |name: &str, schema| {
@@ -123,7 +123,7 @@ fn a_log_without_field_names_is_shown_and_one_with_a_schema_is_not_made_anew_wit
 }
 
 #[test]
-fn what_cannot_be_exact_is_refused_by_its_entry_and_nothing_is_made() {
+fn inexact_conversion_is_refused_and_creates_nothing() {
     let folder = Folder::new("convert-refused");
     folder.write("long", b"1 2\n[18446744073709551616] 4");
     folder.write("digits", b"1\n2\n0.10000000000000000001");
@@ -149,7 +149,7 @@ fn what_cannot_be_exact_is_refused_by_its_entry_and_nothing_is_made() {
 }
 
 #[test]
-fn a_damaged_source_gives_what_is_intact_before_and_5_with_entry_and_offset() {
+fn damaged_source_gives_its_intact_prefix_and_exits_5() {
     let folder = Folder::new("convert-damaged");
     folder.write("json", b"{\"n\":1}\n{\"n\":2}\n{\"n\":3}\n");
     for format in ["cwal", "cwal-text", "msgpack"] {
@@ -194,7 +194,7 @@ fn a_damaged_source_gives_what_is_intact_before_and_5_with_entry_and_offset() {
 }
 
 #[test]
-fn a_damaged_log_gives_the_records_before_its_damage() {
+fn damaged_log_gives_the_records_before_the_damage() {
     let folder = Folder::new("convert-damaged-log");
     for record in ["one", "two", "three"] {
         folder.run("append log", record.as_bytes()).fine();
@@ -208,7 +208,7 @@ fn a_damaged_log_gives_the_records_before_its_damage() {
 }
 
 #[test]
-fn a_log_in_use_is_converted_as_it_is_and_is_no_target() {
+fn log_in_use_is_a_source_but_not_a_target() {
     let folder = Folder::new("convert-in-use");
     let mut writer = folder.start("append log --ack");
     let mut stdin = writer.stdin.take().unwrap();
@@ -228,7 +228,7 @@ fn a_log_in_use_is_converted_as_it_is_and_is_no_target() {
 }
 
 #[test]
-fn an_old_live_hides_no_record_from_a_conversion() {
+fn stale_live_file_hides_no_record_from_convert() {
     let folder = Folder::new("convert-old-live");
     tool::append_and_leave_an_old_live(&folder, (9, 4));
     let (code, told) = convert(&folder, "log made --to json");
@@ -238,7 +238,7 @@ fn an_old_live_hides_no_record_from_a_conversion() {
 }
 
 #[test]
-fn records_that_a_repair_gave_up_are_named() {
+fn convert_names_records_given_up_by_a_repair() {
     let folder = Folder::new("convert-given-up");
     for record in ["one", "two", "three", "four"] {
         folder.run("append log", record.as_bytes()).fine();
@@ -257,7 +257,7 @@ fn records_that_a_repair_gave_up_are_named() {
 }
 
 #[test]
-fn the_same_target_is_fine_and_another_one_stays_as_it_is_with_9() {
+fn equal_target_exits_0_and_a_different_one_is_unchanged_with_9() {
     let folder = Folder::new("convert-target");
     folder.write("source", &cwal(&[b"one", b"two"]));
     folder.write("shorter", &cwal(&[b"one"]));
@@ -291,7 +291,7 @@ fn the_same_target_is_fine_and_another_one_stays_as_it_is_with_9() {
 }
 
 #[test]
-fn a_source_is_recognised_by_its_first_entry() {
+fn source_format_is_detected_from_the_first_entry() {
     let folder = Folder::new("convert-auto");
     folder.write("source", &cwal(&[b"one", b"two"]));
     for format in FORMATS {
@@ -310,7 +310,7 @@ fn a_source_is_recognised_by_its_first_entry() {
 }
 
 #[test]
-fn what_is_no_source_is_said_and_makes_nothing() {
+fn invalid_source_is_reported_and_creates_nothing() {
     let folder = Folder::new("convert-source");
     folder.make_folder("folder");
     folder.write("file", b"1");
@@ -340,7 +340,7 @@ fn what_is_no_source_is_said_and_makes_nothing() {
 }
 
 #[test]
-fn a_json_value_of_any_depth_stays_json_and_one_too_deep_for_message_pack_is_refused() {
+fn deep_json_stays_json_and_is_refused_as_message_pack() {
     let folder = Folder::new("convert-deep");
     folder.write("deep", &[vec![b'['; 200_000], vec![b']'; 200_000]].concat());
     folder.run("convert deep cwal --to cwal", b"").fine();
@@ -350,7 +350,7 @@ fn a_json_value_of_any_depth_stays_json_and_one_too_deep_for_message_pack_is_ref
 }
 
 #[test]
-fn zeros_at_the_end_of_a_cwal_log_are_no_entries_unless_they_could_be() {
+fn zeros_at_the_end_of_a_cwal_log_are_reported_or_damage() {
     let folder = Folder::new("convert-zeros");
     folder.write("source", &[cwal(&[b"one"]), vec![0; 100]].concat());
     let (code, told) = convert(&folder, "source made --from cwal --to json");
@@ -361,7 +361,7 @@ fn zeros_at_the_end_of_a_cwal_log_are_no_entries_unless_they_could_be() {
 }
 
 #[test]
-fn what_is_made_belongs_to_its_owner_alone() {
+fn created_files_are_accessible_only_to_their_owner() {
     let folder = Folder::new("convert-mode");
     folder.write("source", b"1");
     folder

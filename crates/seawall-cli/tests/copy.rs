@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use tool::Folder;
 
 #[test]
-fn a_copy_beside_the_writer_has_what_was_acknowledged() {
+fn copy_of_a_running_writer_has_all_acknowledged_records() {
     let folder = Folder::new("copy-beside");
     let mut writer = folder.start("append log --ack");
     let mut input = writer.stdin.take().expect("a pipe");
@@ -25,7 +25,7 @@ fn a_copy_beside_the_writer_has_what_was_acknowledged() {
 }
 
 #[test]
-fn what_stands_at_the_target_is_left_alone_with_exit_9() {
+fn existing_target_is_unchanged_with_exit_9() {
     let folder = Folder::new("copy-onto");
     folder.run("append log", b"mine\n").fine();
     folder.run("append other", b"theirs\n").fine();
@@ -36,7 +36,7 @@ fn what_stands_at_the_target_is_left_alone_with_exit_9() {
 }
 
 #[test]
-fn an_old_live_hides_no_record_from_a_copy() {
+fn stale_live_file_hides_no_record_from_copy() {
     let folder = Folder::new("copy-old-live");
     tool::append_and_leave_an_old_live(&folder, (9, 4));
     let told = folder.run("copy log copy --json", b"").fine().json().remove(0);

@@ -5,7 +5,7 @@ use crate::tool;
 use tool::Folder;
 
 #[test]
-fn the_fast_demo_keeps_every_promise_and_cleans_up() {
+fn fast_demo_keeps_every_guarantee_and_cleans_up() {
     let folder = Folder::new("demo");
     let ran = folder.run("demo --fast --seed 7 --dir . --color always", b"");
     assert_eq!(ran.fine().text().matches("\u{1b}[32mok").count(), 6, "{ran:?}");
@@ -16,7 +16,7 @@ fn the_fast_demo_keeps_every_promise_and_cleans_up() {
 }
 
 #[test]
-fn the_demo_tells_machines_the_same_and_keeps_what_it_made() {
+fn demo_json_equals_its_text_and_keep_leaves_the_logs() {
     let folder = Folder::new("demo-json");
     let ran = folder.run("demo --fast --seed 7 --dir . --keep --report told --json", b"");
     let found = &ran.fine().json()[0];
@@ -52,12 +52,12 @@ fn check_report(folder: &Folder, said: &serde_json::Value) {
 }
 
 #[test]
-fn the_demo_without_a_place_is_1() {
+fn demo_without_a_usable_directory_exits_1() {
     Folder::new("demo-nowhere").run("demo --fast --dir nowhere", b"").refused(1);
 }
 
 #[test]
-fn the_demo_never_measures_memory_as_if_it_were_a_disk() {
+fn demo_does_not_measure_a_file_system_in_memory() {
     let memory = "/dev/shm";
     let folder = Folder::new("demo-memory");
     let doctor = folder.run(&format!("doctor {memory}"), b"").code;

@@ -28,7 +28,7 @@ fn shell(folder: &Folder, line: &str) -> String {
 }
 
 #[test]
-fn a_server_that_is_killed_leaves_no_work_and_one_that_is_stopped_no_file() {
+fn killed_server_needs_no_cleanup_and_a_stopped_one_leaves_no_file() {
     if shell(&Folder::new("fuse-can"), "test -w /dev/fuse && id -u").trim() != "0" {
         eprintln!("SKIPPED: {}: it takes root and /dev/fuse", module_path!());
         return;
@@ -55,7 +55,7 @@ fn a_server_that_is_killed_leaves_no_work_and_one_that_is_stopped_no_file() {
 }
 
 #[test]
-fn a_file_that_is_there_is_not_covered() {
+fn existing_file_is_not_hidden_by_the_mount() {
     let folder = Folder::new("fuse-there");
     folder.write("file", b"mine");
     let ran = folder.run(SERVE, b"");

@@ -14,7 +14,7 @@ use tool::Folder;
 const SEGMENT: &str = "log/000000000001.seg";
 
 #[test]
-fn a_missing_path_is_1_for_those_who_read() {
+fn missing_path_exits_1_for_readers() {
     let folder = Folder::new("missing");
     for verb in ["cat", "verify", "stat"] {
         folder.run(&format!("{verb} nowhere"), b"").refused(1);
@@ -25,7 +25,7 @@ fn a_missing_path_is_1_for_those_who_read() {
 }
 
 #[test]
-fn what_is_no_log_is_8_and_stays_as_it_is() {
+fn path_without_a_log_exits_8_and_is_unchanged() {
     let folder = Folder::new("foreign");
     folder.write("file", b"not a log");
     folder.make_folder("empty");
@@ -45,7 +45,7 @@ fn what_is_no_log_is_8_and_stays_as_it_is() {
 }
 
 #[test]
-fn a_symbolic_link_that_is_given_leads_to_the_log() {
+fn symbolic_link_to_a_log_is_followed() {
     let folder = Folder::new("link");
     folder.run("append log", b"x\n").fine();
     folder.make_link("log", "link");
@@ -62,7 +62,7 @@ fn a_symbolic_link_that_is_given_leads_to_the_log() {
 
 /// Its path and its cause are said once.
 #[test]
-fn an_error_of_the_machine_names_the_place_and_the_cause_once() {
+fn io_error_names_path_and_cause_once() {
     let folder = Folder::new("once");
     folder.make_link("circle", "circle");
     let ran = folder.run("cat circle", b"");
@@ -74,7 +74,7 @@ fn an_error_of_the_machine_names_the_place_and_the_cause_once() {
 }
 
 #[test]
-fn a_log_belongs_to_its_owner_alone_whatever_the_umask() {
+fn log_is_accessible_only_to_its_owner_with_any_umask() {
     for umask in ["000", "022", "077"] {
         let folder = Folder::new(&format!("umask-{umask}"));
         folder
@@ -92,7 +92,7 @@ fn a_log_belongs_to_its_owner_alone_whatever_the_umask() {
 }
 
 #[test]
-fn a_draft_is_8_and_says_how_to_carry_it_over() {
+fn draft_version_exits_8_with_conversion_advice() {
     let folder = Folder::new("draft");
     folder.run("append log", b"x\n").fine();
     say_version(&folder, [0, 2]);
@@ -105,7 +105,7 @@ fn a_draft_is_8_and_says_how_to_carry_it_over() {
 }
 
 #[test]
-fn a_newer_log_is_8_and_says_which_version() {
+fn newer_log_exits_8_and_names_its_version() {
     let folder = Folder::new("newer");
     folder.run("append log", b"x\n").fine();
     say_version(&folder, [7, 0]);
@@ -130,7 +130,7 @@ fn say_version(folder: &Folder, [version, draft]: [u16; 2]) {
 }
 
 #[test]
-fn a_second_writer_is_6_and_readers_see_what_was_acknowledged() {
+fn second_writer_exits_6_and_readers_see_acknowledged_records() {
     let folder = Folder::new("busy");
     let mut writer = folder.start("append log --ack");
     let mut stdin = writer.stdin.take().unwrap();
@@ -151,7 +151,7 @@ fn a_second_writer_is_6_and_readers_see_what_was_acknowledged() {
 }
 
 #[test]
-fn usage_errors_are_2() {
+fn usage_errors_exit_2() {
     let folder = Folder::new("usage");
     for wrong in [
         "",
@@ -170,7 +170,7 @@ fn usage_errors_are_2() {
 }
 
 #[test]
-fn options_that_the_log_does_not_have_are_2_by_name() {
+fn options_that_contradict_the_log_exit_2_by_name() {
     let folder = Folder::new("mismatch");
     folder.run("append log --segment-size 2MiB", b"x\n").fine();
     assert!(folder.run("append log --codec msgpack", b"").refused(2).contains("the log has raw"));
@@ -183,7 +183,7 @@ fn options_that_the_log_does_not_have_are_2_by_name() {
 }
 
 #[test]
-fn a_flipped_bit_is_5_and_the_lost_record_is_named() {
+fn flipped_bit_exits_5_and_the_lost_record_is_named() {
     let folder = Folder::new("flipped");
     folder.run("append log", b"before\n").fine();
     folder.run("append log", b"needle\n").fine();
@@ -211,7 +211,7 @@ fn a_flipped_bit_is_5_and_the_lost_record_is_named() {
 }
 
 #[test]
-fn a_missing_first_segment_is_5_for_every_reader() {
+fn missing_first_segment_exits_5_for_every_reader() {
     let folder = Folder::new("first");
     let lines: Vec<u8> = (0..200_000).flat_map(|n| format!("{n:012}\n").into_bytes()).collect();
     folder.run("append log --segment-size 1MiB -q", &lines).fine();
@@ -227,7 +227,7 @@ fn a_missing_first_segment_is_5_for_every_reader() {
 }
 
 #[test]
-fn a_torn_tail_is_fine_unless_strict_and_an_unsure_one_is_3() {
+fn torn_tail_exits_0_unless_strict_and_an_ambiguous_one_3() {
     let folder = Folder::new("tail");
     // With this record the next batch header would lie across two sectors.
     folder.run("append log", &[b'x'; 424]).fine();
@@ -256,7 +256,7 @@ fn a_torn_tail_is_fine_unless_strict_and_an_unsure_one_is_3() {
 }
 
 #[test]
-fn several_logs_end_with_the_worst() {
+fn several_logs_exit_with_the_worst_code() {
     let folder = Folder::new("several");
     folder.run("append good", b"x\n").fine();
     folder.run("append bad", b"needle\nx\n").fine();
@@ -278,7 +278,7 @@ fn several_logs_end_with_the_worst() {
 }
 
 #[test]
-fn a_full_disk_at_creation_leaves_nothing_that_a_retry_chokes_on() {
+fn creation_on_a_full_disk_can_be_retried() {
     let folder = Folder::new("full");
     for blocks in [0, 1, 8, 100, 1000] {
         let line = format!("trap '' XFSZ; ulimit -f {blocks}; seawall append log --ack");
@@ -291,7 +291,7 @@ fn a_full_disk_at_creation_leaves_nothing_that_a_retry_chokes_on() {
 }
 
 #[test]
-fn a_disk_that_fills_up_keeps_what_was_acknowledged() {
+fn disk_that_fills_up_keeps_acknowledged_records() {
     let folder = Folder::new("fills");
     let lines: Vec<u8> = (1..=200_000).flat_map(|n| format!("{n:0100}\n").into_bytes()).collect();
     let ran = folder.shell("trap '' XFSZ; ulimit -f 5000; seawall append log --ack", &lines);
@@ -307,7 +307,7 @@ fn a_disk_that_fills_up_keeps_what_was_acknowledged() {
 }
 
 #[test]
-fn an_input_that_cannot_be_read_is_1() {
+fn unreadable_input_exits_1() {
     let folder = Folder::new("unreadable");
     let ran = folder.shell("seawall append log < .", b"");
     assert!(ran.refused(1).contains("standard input"), "{ran:?}");
@@ -315,7 +315,7 @@ fn an_input_that_cannot_be_read_is_1() {
 }
 
 #[test]
-fn an_answer_that_cannot_be_written_is_1() {
+fn unwritable_output_exits_1() {
     let folder = Folder::new("devfull");
     let ran = folder.shell("seawall append log --ack > /dev/full", b"x\n");
     ran.refused(1);
@@ -344,7 +344,7 @@ fn every_code_and_every_word_of_verify_is_explained() {
 }
 
 #[test]
-fn printed_lsns_and_commands_can_be_pasted_back() {
+fn printed_lsns_and_commands_can_be_pasted() {
     let folder = Folder::new("paste");
     let lines: Vec<u8> = (1..=12_000).flat_map(|n| format!("{n:0100}\n").into_bytes()).collect();
     folder.run("append 'a --segment-size 1MiB", &lines).fine();
@@ -373,7 +373,7 @@ fn printed_lsns_and_commands_can_be_pasted_back() {
 }
 
 #[test]
-fn a_range_without_records_is_explained_and_a_second_shape_is_refused() {
+fn empty_range_is_explained_and_a_second_shape_is_refused() {
     let folder = Folder::new("ranges");
     folder.run("append log", b"a\nb\nc\n").fine();
     let ran = folder.run("cat log --from 99", b"");
@@ -410,7 +410,7 @@ fn advice_fits_the_error() {
 
 /// The images: files with the name of a segment that this log, which was closed, did not write.
 #[test]
-fn an_orphan_file_in_a_closed_log_is_0_and_named() {
+fn orphan_file_in_a_closed_log_exits_0_and_is_named() {
     let folder = Folder::new("orphan");
     for (put, kind) in [
         (": > log/000000000009.seg", "empty"),

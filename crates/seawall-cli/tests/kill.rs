@@ -58,7 +58,7 @@ fn live_and_die(folder: &Folder, run: usize, delay: Duration) -> (Option<u64>, u
 }
 
 #[test]
-fn what_was_acknowledged_before_a_kill_is_there_once_and_in_order() {
+fn records_acknowledged_before_a_kill_exist_once_and_in_order() {
     let folder = Folder::new("kill");
     let seed = SystemEntropy.random().unwrap();
     println!("seed {seed}");
@@ -140,7 +140,7 @@ fn ended(mut child: Child) -> Ended {
 }
 
 #[test]
-fn append_ends_well_on_a_signal_and_says_what_it_left_out() {
+fn append_stops_cleanly_on_a_signal_and_reports_the_rest() {
     for (name, number) in [("-INT", 2), ("-TERM", 15), ("-HUP", 1)] {
         if is_ignored(number) {
             continue;
@@ -172,7 +172,7 @@ fn append_ends_well_on_a_signal_and_says_what_it_left_out() {
 }
 
 #[test]
-fn append_stays_when_a_signal_is_to_be_ignored() {
+fn append_ignores_a_signal_that_its_parent_ignores() {
     let folder = Folder::new("nohup");
     let mut shell = Command::new("sh");
     let line = format!("trap '' HUP; exec '{}' append log --ack", env!("CARGO_BIN_EXE_seawall"));
@@ -195,7 +195,7 @@ fn append_stays_when_a_signal_is_to_be_ignored() {
 }
 
 #[test]
-fn append_ends_when_its_acknowledgements_are_not_read() {
+fn append_stops_when_its_acknowledgements_are_not_read() {
     let folder = Folder::new("unheard");
     let mut append = folder.start("append log --ack");
     append.stdin.as_mut().expect("a pipe").write_all(b"one\n").expect("it reads");

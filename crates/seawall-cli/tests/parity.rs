@@ -38,7 +38,7 @@ fn zeros(folder: &Folder, blocks: &[usize]) {
 }
 
 #[test]
-fn a_flipped_bit_is_put_right_for_every_reader_and_ends_with_4() {
+fn flipped_bit_is_restored_for_every_reader_with_exit_4() {
     let folder = log("parity-bit", "--parity 16+2");
     folder.run("append log", b"needle\n").fine();
     folder.flip(SEGMENT, b"needle");
@@ -99,7 +99,7 @@ fn a_flipped_bit_is_put_right_for_every_reader_and_ends_with_4() {
 }
 
 #[test]
-fn two_blocks_of_sixteen_come_back_and_three_are_named() {
+fn two_lost_blocks_of_sixteen_are_rebuilt_and_three_are_named() {
     for (layout, blocks, code) in
         [("16+2", &[3, 9][..], 4), ("16+2", &[3, 4, 9], 5), ("4+3", &[1, 2, 3], 4)]
     {
@@ -119,7 +119,7 @@ fn two_blocks_of_sixteen_come_back_and_three_are_named() {
 
 /// A copy takes files as they are, and said that records were lost which every reader shows.
 #[test]
-fn a_copy_of_what_parity_can_restore_asks_for_a_repair_first() {
+fn copy_of_a_restorable_log_advises_a_repair() {
     let folder = log("parity-copy", "--parity 16+2");
     zeros(&folder, &[3, 9]);
     let ran = folder.run("copy log there", b"");
@@ -137,7 +137,7 @@ fn a_copy_of_what_parity_can_restore_asks_for_a_repair_first() {
 }
 
 #[test]
-fn what_is_no_parity_is_2_and_makes_no_log() {
+fn invalid_parity_exits_2_and_creates_no_log() {
     let folder = Folder::new("parity-usage");
     for wrong in ["16", "16+0", "2+3", "65+2", "yes", "+", "16-2", ""] {
         let ran = folder.run(&format!("append log --parity={wrong}"), b"x\n");
@@ -152,7 +152,7 @@ fn what_is_no_parity_is_2_and_makes_no_log() {
 }
 
 #[test]
-fn a_log_keeps_what_it_was_told_until_it_is_told_otherwise() {
+fn parity_setting_is_kept_until_changed() {
     let folder = log("parity-keeps", "");
     let found = stat(&folder);
     assert_eq!((&found["parity"], &found["parity_bytes"]), (&Value::Null, &json!(0)));
@@ -170,7 +170,7 @@ fn a_log_keeps_what_it_was_told_until_it_is_told_otherwise() {
 }
 
 #[test]
-fn protect_makes_what_is_missing_and_a_dry_run_nothing() {
+fn protect_adds_missing_parity_and_a_dry_run_nothing() {
     let folder = log("protect", "");
     let plan = folder.run("protect log --dry-run --json", b"");
     let plan = answer(plan.fine());
@@ -198,7 +198,7 @@ fn protect_makes_what_is_missing_and_a_dry_run_nothing() {
 
 /// Parity of damaged records would keep them as they are, and call that sound.
 #[test]
-fn protect_refuses_what_is_damaged() {
+fn protect_refuses_a_damaged_log() {
     let folder = log("protect-damaged", "");
     folder.run("append log", b"needle\n").fine();
     folder.run("append log", b"behind\n").fine();
@@ -216,7 +216,7 @@ fn protect_refuses_what_is_damaged() {
 
 /// A text that somebody set out anew is sound, and not what parity knows.
 #[test]
-fn protect_says_what_to_do_where_the_records_were_changed() {
+fn protect_gives_advice_for_changed_records() {
     let folder = Folder::new("protect-edited");
     folder.run("append log -q --log-format json --format json --parity 16+2", b"1\n2\n").fine();
     let text = String::from_utf8(folder.read("log/000000000001.jsonl")).unwrap();
@@ -233,7 +233,7 @@ fn protect_says_what_to_do_where_the_records_were_changed() {
 
 /// What a crash left without a word that it is durable is not the disk's yet, perhaps.
 #[test]
-fn protect_tells_what_has_to_wait_for_an_open() {
+fn protect_reports_what_needs_an_open_first() {
     let folder = log("protect-crashed", "");
     folder.run("append log", b"first\n").fine();
     let log: Log<[u8], Raw> = Options::new().idle_mark(None).open(folder.path("log")).unwrap();
@@ -262,7 +262,7 @@ fn protect_tells_what_has_to_wait_for_an_open() {
 }
 
 #[test]
-fn protect_beside_a_writer_is_6() {
+fn protect_of_a_log_in_use_exits_6() {
     let folder = log("protect-busy", "");
     let mut writer = folder.start("append log --ack -q");
     let mut stdin = writer.stdin.take().unwrap();
@@ -278,7 +278,7 @@ fn protect_beside_a_writer_is_6() {
 }
 
 #[test]
-fn a_killed_writer_leaves_parity_out_and_the_next_open_makes_it() {
+fn open_adds_the_parity_that_a_killed_writer_left_out() {
     let folder = Folder::new("parity-killed");
     let mut writer = folder.start("append log --ack -q --parity 16+2");
     let mut stdin = writer.stdin.take().unwrap();
@@ -296,7 +296,7 @@ fn a_killed_writer_leaves_parity_out_and_the_next_open_makes_it() {
 }
 
 #[test]
-fn whatever_stands_in_the_place_of_parity_costs_nothing_and_protect_makes_it_anew() {
+fn damaged_parity_loses_nothing_and_protect_rewrites_it() {
     let folder = log("parity-bad", "--parity 16+2");
     let other = log("parity-bad-other", "--parity 4+1");
     let sound = folder.read(PARITY);

@@ -35,7 +35,7 @@ fn with_log(name: &str) -> Folder {
 }
 
 #[test]
-fn jq_reads_the_files_and_what_it_sets_out_anew_stays_valid() {
+fn jq_reads_the_files_and_its_reformatted_output_is_valid() {
     if !has("jq") {
         return;
     }
@@ -98,7 +98,7 @@ fn tail_f_shows_each_record_as_it_comes() {
 
 /// As an editor saves it: a new file of the same name.
 #[test]
-fn an_editor_may_set_a_record_out_anew_and_not_change_it() {
+fn editor_may_reformat_a_record_but_not_change_it() {
     let folder = with_log("readable-editor");
     let text = String::from_utf8(folder.read(TEXT)).expect("text");
     let save = |text: &str| {
@@ -134,7 +134,7 @@ fn an_editor_may_set_a_record_out_anew_and_not_change_it() {
 }
 
 #[test]
-fn every_verb_works_on_it() {
+fn every_verb_works_on_a_readable_log() {
     let folder = with_log("readable-verbs");
     let stat = folder.run("stat log --json", b"").fine().json().remove(0);
     assert_eq!((&stat["log_format"], &stat["codec"]), (&"json".into(), &"json".into()));
@@ -173,7 +173,7 @@ fn every_verb_works_on_it() {
 }
 
 #[test]
-fn what_was_acknowledged_before_a_kill_is_there() {
+fn acknowledged_records_of_a_readable_log_survive_a_kill() {
     let folder = Folder::new("readable-kill");
     let mut acknowledged = 0;
     for life in 0..8_u64 {
@@ -215,7 +215,7 @@ fn what_was_acknowledged_before_a_kill_is_there() {
 }
 
 #[test]
-fn an_input_without_a_single_value_creates_no_log() {
+fn input_without_a_value_creates_no_log() {
     let folder = Folder::new("no-value");
     for options in ["", "--log-format json", "--codec json"] {
         let ran = folder.run(&format!("append log --format json {options}"), b"{bad\n{worse\n");
@@ -229,7 +229,7 @@ fn an_input_without_a_single_value_creates_no_log() {
 
 /// A hole reads as zeros, and says nothing: however long a file is, what was written is read.
 #[test]
-fn a_text_with_a_hole_of_a_tebibyte_behind_its_lines_is_read_to_its_end() {
+fn text_with_a_huge_hole_after_its_lines_is_read_to_its_end() {
     let folder = with_log("readable-hole");
     let made = folder.shell(&format!("truncate -s 1T {TEXT}"), b"");
     if made.code != 0 {

@@ -17,7 +17,7 @@ fn counted(records: &[Vec<u8>]) -> Vec<u8> {
 }
 
 #[test]
-fn counted_records_come_back_byte_for_byte() {
+fn length_prefixed_records_are_read_back_byte_for_byte() {
     let folder = Folder::new("len32");
     let stream = counted(&any_bytes());
     let ran = folder.run("append log --format len32 --ack", &stream);
@@ -42,7 +42,7 @@ fn lines_are_any_bytes_and_the_last_needs_no_newline() {
 }
 
 #[test]
-fn no_input_makes_a_log_without_records() {
+fn empty_input_creates_an_empty_log() {
     let folder = Folder::new("none");
     for format in ["lines", "json", "len32", "raw"] {
         let ran = folder.run(&format!("append {format} --format {format} --ack --json"), b"");
@@ -53,14 +53,14 @@ fn no_input_makes_a_log_without_records() {
 }
 
 #[test]
-fn raw_is_one_record_with_all_that_came() {
+fn raw_input_becomes_one_record() {
     let folder = Folder::new("raw");
     folder.run("append log --format raw", b"a\nb\n").fine();
     assert_eq!(folder.run("cat log -o len32", b"").fine().out, b"\x04\0\0\0a\nb\n");
 }
 
 #[test]
-fn json_keeps_its_values_and_the_order_of_its_fields() {
+fn json_keeps_values_and_field_order() {
     let folder = Folder::new("json");
     let lines = "{\"z\":1,\"a\":[null,true,-7,1.25e-7,\"x\\ny\"]}\n18446744073709551615\n\"s\"\n{}";
     folder.run("append log --format json", lines.as_bytes()).fine();
@@ -73,7 +73,7 @@ fn json_keeps_its_values_and_the_order_of_its_fields() {
 }
 
 #[test]
-fn refused_lines_are_named_and_the_others_stay() {
+fn refused_lines_are_named_and_the_others_appended() {
     let folder = Folder::new("refused");
     let lines = b"1\n\nnonsense\n{\"a\":1,\"a\":2}\n99999999999999999999\n2\n";
     let ran = folder.run("append log --format json --ack", lines);
@@ -89,7 +89,7 @@ fn refused_lines_are_named_and_the_others_stay() {
 }
 
 #[test]
-fn a_record_that_no_log_can_hold_is_refused_and_the_others_stay() {
+fn oversized_record_is_refused_and_the_others_appended() {
     let folder = Folder::new("large");
     let huge = vec![b'x'; (8 << 20) + 1];
     let input = [b"a\n", huge.as_slice(), b"\nb"].concat();
@@ -104,7 +104,7 @@ fn a_record_that_no_log_can_hold_is_refused_and_the_others_stay() {
 }
 
 #[test]
-fn a_counted_stream_that_breaks_says_where_and_leaves_no_half_record() {
+fn broken_length_prefixed_stream_reports_its_offset() {
     let folder = Folder::new("broken");
     let ran = folder.run("append log --format len32 --ack", b"\x01\0\0\0a\x05\0\0\0bc");
     assert!(ran.refused(1).contains("byte 5"), "{ran:?}");
@@ -116,7 +116,7 @@ fn a_counted_stream_that_breaks_says_where_and_leaves_no_half_record() {
 }
 
 #[test]
-fn bytes_that_are_no_message_pack_do_not_get_into_such_a_log() {
+fn invalid_message_pack_is_refused() {
     let folder = Folder::new("msgpack");
     let input = counted(&[vec![0x81, 0xa1, b'a', 1], vec![0xc1], vec![7]]);
     let ran = folder.run("append log --codec msgpack --format len32 --ack", &input);
@@ -127,7 +127,7 @@ fn bytes_that_are_no_message_pack_do_not_get_into_such_a_log() {
 }
 
 #[test]
-fn acknowledgements_and_the_summary_are_json_if_asked_for() {
+fn acknowledgements_and_summary_are_json_on_request() {
     let folder = Folder::new("summary");
     let ran = folder.run("append log --ack --json", b"a\nbc\n");
     let lines = ran.fine().json();
@@ -157,7 +157,7 @@ fn ranges_are_inclusive() {
 }
 
 #[test]
-fn a_reader_that_has_enough_ends_cat_without_a_word() {
+fn closed_pipe_ends_cat_silently() {
     let folder = Folder::new("closed-cat");
     let lines: Vec<u8> = (0..100_000).flat_map(|n| format!("{n}\n").into_bytes()).collect();
     folder.run("append log -q", &lines).fine();
@@ -184,7 +184,7 @@ fn help_shows_examples_for_every_verb() {
 }
 
 #[test]
-fn a_log_of_json_text_keeps_every_value_as_it_was_written() {
+fn json_log_keeps_the_text_of_every_value() {
     let folder = Folder::new("json-codec");
     let lines =
         "{ \"z\": 1, \"a\": [1.10, 1E400, 123456789012345678901234567890] }\n\"s\"\n\nnull\n[1\n";
@@ -202,7 +202,7 @@ fn a_log_of_json_text_keeps_every_value_as_it_was_written() {
 }
 
 #[test]
-fn what_goes_to_a_log_of_json_text_is_json_in_every_format() {
+fn json_log_accepts_json_in_every_input_format() {
     let folder = Folder::new("json-formats");
     let ran = folder.run("append log --codec json --ack", b"a \"line\"\n\n\xff\n");
     assert!(ran.refused(1).contains("line 3 refused: not UTF-8"), "{ran:?}");
@@ -222,7 +222,7 @@ fn what_goes_to_a_log_of_json_text_is_json_in_every_format() {
 }
 
 #[test]
-fn a_log_of_a_later_schema_is_appended_to_and_cut_as_it_is() {
+fn log_of_a_later_schema_can_be_appended_to_and_truncated() {
     use seawall::{Json, Log, Options};
     let folder = Folder::new("schema");
     let options = Options::new().type_name("order").schema(2);

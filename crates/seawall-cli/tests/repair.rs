@@ -30,7 +30,7 @@ fn state(folder: &Folder) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn a_plan_names_the_loss_and_the_ways_out_and_changes_nothing() {
+fn plan_names_the_loss_and_the_options_and_changes_nothing() {
     let folder = damaged("repair-plan");
     let before = state(&folder);
     let ran = folder.run("repair log --json", b"");
@@ -50,7 +50,7 @@ fn a_plan_names_the_loss_and_the_ways_out_and_changes_nothing() {
 }
 
 #[test]
-fn a_salvage_keeps_numbers_and_leaves_the_source_alone() {
+fn salvage_keeps_lsns_and_does_not_change_the_source() {
     let folder = damaged("repair-salvage");
     let before = state(&folder);
     let ran = folder.run("repair log --salvage-to new --json", b"");
@@ -71,7 +71,7 @@ fn a_salvage_keeps_numbers_and_leaves_the_source_alone() {
 }
 
 #[test]
-fn a_cut_ends_the_log_before_the_damage_and_it_opens_again() {
+fn cut_tail_ends_the_log_before_the_damage() {
     let folder = damaged("repair-cut");
     folder.run("append log", b"refused\n").refused(5);
     let ran = folder.run("repair log --cut-tail --yes --json", b"");
@@ -86,7 +86,7 @@ fn a_cut_ends_the_log_before_the_damage_and_it_opens_again() {
 }
 
 #[test]
-fn a_sound_log_needs_no_repair() {
+fn sound_log_needs_no_repair() {
     let folder = Folder::new("repair-sound");
     folder.run("append log", b"one\n").fine();
     assert!(folder.run("repair log", b"").fine().text().contains("nothing to repair"));
@@ -95,7 +95,7 @@ fn a_sound_log_needs_no_repair() {
 }
 
 #[test]
-fn what_cannot_be_repaired_is_said() {
+fn impossible_repair_is_reported() {
     let folder = damaged("repair-refused");
     folder.run("repair nothing", b"").refused(1);
     folder.run("repair log --yes", b"").refused(2);
@@ -138,7 +138,7 @@ fn diverged(name: &str, records: std::ops::RangeInclusive<u32>) -> Folder {
 }
 
 #[test]
-fn a_replica_that_was_written_to_since_is_not_believed_against_what_is_left_of_a_record() {
+fn diverged_replica_is_not_trusted_over_remaining_bytes() {
     for last in [101, 103] {
         let folder = diverged(&format!("repair-diverged-{last}"), 101..=last);
         let content = folder.read("a/000000000001.seg");
@@ -162,7 +162,7 @@ fn a_replica_that_was_written_to_since_is_not_believed_against_what_is_left_of_a
 }
 
 #[test]
-fn a_sound_log_has_nothing_to_repair_with_yes_too() {
+fn repair_of_a_sound_log_with_yes_changes_nothing() {
     let folder = Folder::new("repair-yes-sound");
     folder.run("append log", b"one\ntwo\n").fine();
     let before = state(&folder);
@@ -173,7 +173,7 @@ fn a_sound_log_has_nothing_to_repair_with_yes_too() {
 }
 
 #[test]
-fn a_replica_brings_back_what_was_there() {
+fn replica_restores_damaged_records() {
     let folder = Folder::new("repair-replica");
     let lines: Vec<u8> =
         (1..=100).flat_map(|n| format!("record {n:03} is here\n").into_bytes()).collect();
@@ -210,7 +210,7 @@ fn a_replica_brings_back_what_was_there() {
 }
 
 #[test]
-fn what_a_replica_does_not_bring_back_is_cut_off_and_there_is_one_answer() {
+fn records_that_a_replica_lacks_are_removed_in_the_same_run() {
     let folder = Folder::new("repair-replica-cut");
     for records in [1..=50, 51..=100] {
         let lines = records.flat_map(|n| format!("record {n:03} is here\n").into_bytes());

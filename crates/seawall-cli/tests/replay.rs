@@ -83,7 +83,7 @@ fn kept(folder: &Folder) -> Vec<u64> {
 }
 
 #[test]
-fn committed_transactions_are_printed_in_the_order_of_their_commits() {
+fn committed_transactions_are_printed_in_commit_order() {
     let folder = bank("replay-json", BANK);
     let ran = folder.run("replay log --into json:-", b"");
     let expected = json!({"lsn": 7, "changes": [
@@ -117,7 +117,7 @@ fn committed_transactions_are_printed_in_the_order_of_their_commits() {
 }
 
 #[test]
-fn operations_are_read_whatever_the_codec_of_the_log() {
+fn operations_are_read_with_every_codec() {
     let folder = Folder::new("replay-codecs");
     for (name, options) in [
         ("raw", ""),
@@ -132,7 +132,7 @@ fn operations_are_read_whatever_the_codec_of_the_log() {
 }
 
 #[test]
-fn a_program_gets_each_transaction_once_however_often_it_is_killed() {
+fn program_gets_each_transaction_once_despite_kills() {
     let folder = bank("replay-killed", &many(40));
     // Before it has the batch, and behind that but before it says so.
     for (before, behind) in [("[ $applied -lt 12 ] || kill $$", ""), ("", "kill -9 $$")] {
@@ -158,7 +158,7 @@ fn a_program_gets_each_transaction_once_however_often_it_is_killed() {
 }
 
 #[test]
-fn an_interrupted_replay_goes_on_where_the_program_is() {
+fn interrupted_replay_continues_at_the_place_of_the_program() {
     let folder = bank("replay-interrupted", &many(5_000));
     let mut command = folder.command("replay log --batch 1 -q --into");
     let mut child = command.arg("cmd:sh keeper; touch ended").spawn().unwrap();
@@ -184,7 +184,7 @@ fn an_interrupted_replay_goes_on_where_the_program_is() {
 }
 
 #[test]
-fn a_program_goes_on_where_an_unfinished_transaction_began() {
+fn program_continues_before_an_unfinished_transaction() {
     let folder = bank("replay-unfinished", BANK);
     let ran = keep(&folder, ("", ""), "--dry-run");
     assert!(ran.fine().text().contains("1 transaction would be applied"), "{ran:?}");
@@ -199,11 +199,11 @@ fn a_program_goes_on_where_an_unfinished_transaction_began() {
     // The end of the log was cut off since.
     folder.run("truncate log --after 9 --yes -q", b"").fine();
     let ran = keep(&folder, ("", ""), "");
-    assert!(ran.refused(1).contains("has applied LSN 10, and the log ends before"), "{ran:?}");
+    assert!(ran.refused(1).contains("has applied LSN 10, but the log ends before"), "{ran:?}");
 }
 
 #[test]
-fn a_program_that_answers_something_else_is_refused_with_the_range() {
+fn wrong_answer_of_a_program_is_reported_with_its_range() {
     let folder = bank("replay-wrong", BANK);
     let new = r#"echo "{\"place\":null}""#;
     for (program, expected) in [
@@ -227,7 +227,7 @@ fn a_program_that_answers_something_else_is_refused_with_the_range() {
 }
 
 #[test]
-fn what_is_no_operation_is_named_and_so_is_what_never_began() {
+fn invalid_operation_and_missing_begin_are_reported() {
     let folder = bank("replay-others", "{\"atomic\":[]}\n{\"transfer\":10}\n");
     let ran = folder.run("replay log --into json:-", b"");
     assert!(ran.refused(2).contains("LSN 2 is not an operation"), "{ran:?}");
@@ -246,12 +246,12 @@ fn what_is_no_operation_is_named_and_so_is_what_never_began() {
 }
 
 #[test]
-fn a_command_line_that_cannot_be_is_refused() {
+fn contradicting_options_are_refused() {
     let folder = bank("replay-usage", BANK);
     let ran = folder.run("replay log --into stack:place", b"");
     let said = ran.refused(2);
     for part in [
-        "no store `stack`: this seawall has no store built in",
+        "no store `stack`: this program has no built-in store",
         "`cargo install --path stores/cli` (in the repository) gives one with fjall",
     ] {
         assert!(said.contains(part), "{said}");
@@ -271,7 +271,7 @@ fn a_command_line_that_cannot_be_is_refused() {
 }
 
 #[test]
-fn a_time_ends_a_replay_before_what_was_written_later() {
+fn until_a_time_excludes_later_records() {
     let folder = bank("replay-time", &many(2));
     let first = folder.run("cat log --json", b"").json()[1]["time"].as_str().unwrap().to_owned();
     // Until the clock shows another microsecond.
@@ -291,7 +291,7 @@ fn a_time_ends_a_replay_before_what_was_written_later() {
 }
 
 #[test]
-fn a_truncated_log_goes_on_for_who_was_there_and_is_refused_to_who_is_new() {
+fn pruned_log_serves_a_current_program_and_refuses_a_new_one() {
     let folder = Folder::new("replay-truncated");
     folder.write("keeper", KEEPER.as_bytes());
     let value = "x".repeat(60_000);
@@ -319,7 +319,7 @@ fn a_truncated_log_goes_on_for_who_was_there_and_is_refused_to_who_is_new() {
 }
 
 #[test]
-fn a_reader_that_has_enough_is_no_error() {
+fn closed_pipe_ends_replay_silently() {
     let folder = bank("replay-closed", &many(20_000));
     let ran = folder.shell("seawall replay log --into json:- | head -n 1 | grep -c lsn", b"");
     assert_eq!((ran.fine().text(), ran.err.as_str()), ("1\n", ""));
@@ -336,7 +336,7 @@ fn a_reader_that_has_enough_is_no_error() {
 }
 
 #[test]
-fn damage_ends_a_replay_with_its_own_code() {
+fn damage_ends_a_replay_with_its_exit_code() {
     let folder = bank("replay-damaged", &many(2));
     let needle = many(1).replace("\"1\"", "\"needle\"");
     folder.run("append log --format json -q", needle.as_bytes()).fine();
@@ -350,7 +350,7 @@ fn damage_ends_a_replay_with_its_own_code() {
 }
 
 #[test]
-fn an_end_that_may_be_damage_is_told_when_what_is_there_was_replayed() {
+fn ambiguous_tail_is_reported_after_the_replay() {
     let folder = bank("replay-unsure", &many(1));
     let at = folder.run("verify log --json", b"").json()[0]["tail"]["offset"].as_u64().unwrap();
     folder.overwrite("log/000000000001.seg", usize::try_from(at).unwrap(), &[0xff; 2000]);
@@ -363,7 +363,7 @@ fn an_end_that_may_be_damage_is_told_when_what_is_there_was_replayed() {
 }
 
 #[test]
-fn a_program_hears_how_far_a_replay_is() {
+fn progress_of_a_replay_is_reported() {
     let folder = bank("replay-progress", &many(2_000));
     let ran = folder.shell("seawall replay log --into json:- -q --progress fd:7 7> heard", b"");
     assert_eq!(ran.fine().json().len(), 2_000);
@@ -379,7 +379,7 @@ fn regrow(folder: &Folder) {
 }
 
 #[test]
-fn a_program_that_applied_what_the_log_gave_up_is_refused() {
+fn program_with_truncated_records_is_refused() {
     let folder = bank("replay-regrown", &many(10));
     keep(&folder, ("", ""), "-q").fine();
     regrow(&folder);
@@ -387,8 +387,8 @@ fn a_program_that_applied_what_the_log_gave_up_is_refused() {
         let ran = keep(&folder, ("", ""), options);
         let said = ran.refused(9);
         assert!(said.contains("has applied LSN 10, but the log has another record"), "{said}");
-        assert!(said.contains("log, on the way to cmd:sh keeper"), "{said}");
-        assert!(said.contains("again: empty, from this log"), "{said}");
+        assert!(said.contains("log, replayed into cmd:sh keeper"), "{said}");
+        assert!(said.contains(": empty from this log"), "{said}");
     }
     assert_eq!(kept(&folder), (1..=10).collect::<Vec<_>>());
     folder.remove("state");
@@ -397,7 +397,7 @@ fn a_program_that_applied_what_the_log_gave_up_is_refused() {
 }
 
 #[test]
-fn a_program_of_another_log_is_refused_and_one_of_a_copy_is_not() {
+fn program_of_another_log_is_refused_and_of_a_copy_accepted() {
     let folder = bank("replay-other-log", &many(10));
     keep(&folder, ("", ""), "-q").fine();
     folder.run("append other --format json -q", many(15).as_bytes()).fine();
@@ -417,7 +417,7 @@ fn a_program_of_another_log_is_refused_and_one_of_a_copy_is_not() {
 }
 
 #[test]
-fn a_program_of_an_earlier_version_is_told_what_to_change_and_its_state_is_taken_over() {
+fn program_of_an_earlier_version_gets_advice_and_can_be_adopted() {
     let folder = bank("replay-older", &many(10));
     for old in [
         r#"echo "{\"applied\":null,\"restart\":null}"; cat"#,

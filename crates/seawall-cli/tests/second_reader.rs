@@ -132,7 +132,7 @@ fn short(folder: &Folder) {
 }
 
 #[test]
-fn an_empty_log_has_no_records_and_an_empty_folder_no_log() {
+fn empty_log_has_no_records_and_empty_directory_no_log() {
     let Some(folder) = folder("second-empty") else { return };
     folder.run("append log", b"").fine();
     assert_eq!(says(&folder), (0, 0));
@@ -149,7 +149,7 @@ fn an_empty_log_has_no_records_and_an_empty_folder_no_log() {
 }
 
 #[test]
-fn sound_logs_of_one_segment_and_of_several_read_alike() {
+fn both_readers_agree_on_sound_logs() {
     let Some(folder) = folder("second-sound") else { return };
     folder.run("append log --segment-size 1MiB", b"\na\n\0\xff\n\nfour\nfive5\n").fine();
     assert_eq!(count(&both(&folder, "log")), 6);
@@ -169,7 +169,7 @@ fn sound_logs_of_one_segment_and_of_several_read_alike() {
 }
 
 #[test]
-fn parity_is_passed_over_and_what_it_mends_is_damage_to_the_second_reader() {
+fn second_reader_ignores_parity_and_reports_damage() {
     let Some(folder) = folder("second-parity") else { return };
     folder.run("append log --segment-size 1MiB --parity 16+2", &lines(9, 200)).fine();
     folder.run("append log", b"needle\n").fine();
@@ -200,7 +200,7 @@ fn parity_is_passed_over_and_what_it_mends_is_damage_to_the_second_reader() {
 }
 
 #[test]
-fn a_killed_writers_tail_is_torn_or_cannot_be_told() {
+fn tail_of_a_killed_writer_is_torn_or_ambiguous() {
     let Some(folder) = folder("second-torn") else { return };
     append_and_kill(&folder, "synced", (6, 2000));
     let sound = folder.read(SEGMENT);
@@ -228,7 +228,7 @@ fn a_killed_writers_tail_is_torn_or_cannot_be_told() {
 }
 
 #[test]
-fn an_old_live_hides_no_record_from_either() {
+fn stale_live_file_hides_no_record_from_either_reader() {
     let Some(folder) = folder("second-old-live") else { return };
     tool::append_and_leave_an_old_live(&folder, (9, 4));
     assert_eq!(says(&folder), (0, 9));
@@ -240,7 +240,7 @@ fn an_old_live_hides_no_record_from_either() {
 }
 
 #[test]
-fn records_that_a_repair_gave_up_are_passed_over_and_told_of() {
+fn records_given_up_by_a_repair_are_skipped_and_reported() {
     let Some(folder) = folder("second-void") else { return };
     folder.run("append log --segment-size 1MiB", &lines(20, 50)).fine();
     folder.run("append log", b"needle\n").fine();
@@ -256,7 +256,7 @@ fn records_that_a_repair_gave_up_are_passed_over_and_told_of() {
 }
 
 #[test]
-fn another_version_is_refused_by_both_before_the_first_record() {
+fn both_readers_refuse_another_version() {
     let Some(folder) = folder("second-version") else { return };
     folder.run("append log --segment-size 1MiB", &lines(3, 50)).fine();
     for (name, slot, field) in
@@ -275,7 +275,7 @@ fn another_version_is_refused_by_both_before_the_first_record() {
 
 /// Changes that one check, or one piece of evidence, shows alone.
 #[test]
-fn each_loss_is_seen_by_both_though_one_thing_alone_shows_it() {
+fn both_readers_detect_each_loss_from_one_piece_of_evidence() {
     let Some(folder) = folder("second-evidence") else { return };
     folder.run("append log --segment-size 1MiB", b"first\n").fine();
     folder.run("append log", b"needle\n").fine();
@@ -293,7 +293,7 @@ fn each_loss_is_seen_by_both_though_one_thing_alone_shows_it() {
 }
 
 #[test]
-fn what_a_killed_writer_confirmed_is_missed_by_both() {
+fn both_readers_miss_confirmed_records_of_a_killed_writer() {
     let Some(folder) = folder("second-killed") else { return };
     append_and_kill(&folder, "confirmed", (3, 500));
     let sound = folder.read(SEGMENT);
@@ -312,7 +312,7 @@ fn what_a_killed_writer_confirmed_is_missed_by_both() {
 }
 
 #[test]
-fn what_a_segment_was_made_with_is_missed_by_both() {
+fn both_readers_miss_carried_records() {
     let Some(folder) = folder("second-carried") else { return };
     // Longer than a block: the first record shares none with those that the open carries.
     append_and_kill(&folder, "synced", (3, 5000));
@@ -325,7 +325,7 @@ fn what_a_segment_was_made_with_is_missed_by_both() {
 }
 
 #[test]
-fn lost_files_are_missed_by_both_and_nothing_that_was_cut_is_shown() {
+fn both_readers_miss_lost_files_and_show_no_truncated_record() {
     let Some(folder) = folder("second-files") else { return };
     short(&folder);
     let mut names = segments(&folder);
@@ -348,7 +348,7 @@ fn lost_files_are_missed_by_both_and_nothing_that_was_cut_is_shown() {
 }
 
 #[test]
-fn flipped_bits_are_seen_by_both_at_the_same_record() {
+fn both_readers_stop_at_the_same_flipped_bit() {
     let Some(folder) = folder("second-flips") else { return };
     short(&folder);
     let sound = both(&folder, "log");
@@ -384,7 +384,7 @@ fn flipped_bits_are_seen_by_both_at_the_same_record() {
 
 /// A file with the name of a segment, above the newest one.
 #[test]
-fn both_tell_an_orphan_file_from_a_lost_segment() {
+fn both_readers_distinguish_an_orphan_from_a_lost_segment() {
     let Some(folder) = folder("second-orphan") else { return };
     folder.run("append other", b"1\n2\n").fine();
     let puts = [

@@ -30,7 +30,7 @@ fn numbers(folder: &Folder, line: &str) -> String {
 }
 
 #[test]
-fn what_matches_is_printed_whatever_the_codec() {
+fn matching_records_are_printed_with_every_codec() {
     let folder = logs("where");
     for (conditions, expected) in [
         ("--where order.id=2", "2"),
@@ -52,7 +52,7 @@ fn what_matches_is_printed_whatever_the_codec() {
 }
 
 #[test]
-fn tail_counts_what_matches() {
+fn tail_counts_matching_records() {
     let folder = logs("where-tail");
     for (options, expected) in [
         ("-n 1 --where who=Ann", "4"),
@@ -71,7 +71,7 @@ fn tail_counts_what_matches() {
 }
 
 #[test]
-fn damage_is_told_of_among_what_matches_too() {
+fn damage_is_reported_among_matching_records() {
     let folder = Folder::new("where-damage");
     for id in [1, 2, 1, 2] {
         let line = format!("{{\"id\":{id},\"text\":\"needle{id}\"}}\n");
@@ -111,7 +111,7 @@ fn fields_are_columns_or_an_object() {
 }
 
 #[test]
-fn what_is_no_json_matches_nothing_and_is_told() {
+fn record_without_json_matches_nothing_and_is_reported() {
     let folder = Folder::new("where-plain");
     folder.run("append log", b"plain\n{\"a\":1}\n{\"a\":1\n7\n").fine();
     let ran = folder.run("cat log --where a=1", b"");
@@ -123,7 +123,7 @@ fn what_is_no_json_matches_nothing_and_is_told() {
 }
 
 #[test]
-fn a_wrong_expression_is_2_and_names_its_column() {
+fn invalid_expression_exits_2_and_names_its_column() {
     let folder = logs("where-wrong");
     for (expression, column) in [("id", 3), ("=1", 1), ("a..b=1", 3), ("a==1", 3), ("a<null", 3)] {
         for verb in ["cat", "tail"] {

@@ -147,7 +147,7 @@ fn differences(steps: &[Step], document: &Path) -> Vec<String> {
 }
 
 #[test]
-fn what_documents_show_is_what_a_terminal_shows() {
+fn sessions_in_documents_match_the_program() {
     let found = documents("docs");
     assert!(found.iter().any(|path| path.ends_with("cli.md")), "{found:?}");
     let (steps, wrong): (Vec<usize>, Vec<_>) = found.iter().map(|one| check(one)).unzip();
@@ -157,7 +157,7 @@ fn what_documents_show_is_what_a_terminal_shows() {
 }
 
 #[test]
-fn a_session_is_read_with_its_commands_and_answers() {
+fn session_is_parsed_into_commands_and_answers() {
     let text = "$ no\n```console\n$ a \\\n> b\nc\n> d\n$ e\n## no\n```\n## f\n```sh\n$ g\n## no\n\
                 ```\n```console\n$ h\n```\n";
     let step = |chapter, line, command: &str, says: &str| Step {

@@ -39,7 +39,7 @@ fn end(mut child: Child) {
 }
 
 #[test]
-fn the_last_records_are_printed_in_every_shape() {
+fn last_records_are_printed_in_every_shape() {
     let folder = Folder::new("tail-last");
     folder.run("append log", &lines(1..=25)).fine();
     let tail =
@@ -60,7 +60,7 @@ fn the_last_records_are_printed_in_every_shape() {
 /// A kill between a batch's barrier and the word to readers leaves this: more is there than `live`
 /// says.
 #[test]
-fn the_last_records_are_those_that_cat_shows() {
+fn last_records_are_those_that_cat_shows() {
     let folder = Folder::new("tail-killed-writer");
     folder.run("append log", &lines(1..=5)).fine();
     let live = folder.read("log/live");
@@ -72,7 +72,7 @@ fn the_last_records_are_those_that_cat_shows() {
 }
 
 #[test]
-fn damage_in_the_last_records_is_5_and_before_them_nobody_s_business() {
+fn only_damage_in_the_last_records_exits_5() {
     let folder = Folder::new("tail-damage");
     for text in ["one\n", "needle\n", "three\n", "four\n"] {
         folder.run("append log", text.as_bytes()).fine();
@@ -85,7 +85,7 @@ fn damage_in_the_last_records_is_5_and_before_them_nobody_s_business() {
 }
 
 #[test]
-fn records_of_another_process_arrive_as_they_become_durable() {
+fn records_of_another_process_arrive_once_durable() {
     let folder = Folder::new("tail-follow");
     folder.run("append log --segment-size 1MiB", &lines(1..=5)).fine();
     let mut tail = folder.start("tail log -f -n 1 -o raw");
@@ -114,7 +114,7 @@ fn records_of_another_process_arrive_as_they_become_durable() {
 }
 
 #[test]
-fn a_reader_that_has_enough_ends_tail_at_the_next_record() {
+fn closed_pipe_ends_tail_at_the_next_record() {
     let folder = Folder::new("tail-head");
     folder.run("append log", &lines(1..=2)).fine();
     let mut tail = folder.start("tail log -f -n 2");
@@ -137,7 +137,7 @@ fn a_reader_that_has_enough_ends_tail_at_the_next_record() {
 }
 
 #[test]
-fn a_cursor_file_leaves_nothing_out_and_says_nothing_twice() {
+fn cursor_file_skips_and_repeats_no_record() {
     let folder = Folder::new("tail-cursor");
     let tail = || {
         let ran = folder.run("tail log -n 3 -o raw --cursor-file at", b"");
@@ -167,7 +167,7 @@ fn a_cursor_file_leaves_nothing_out_and_says_nothing_twice() {
 /// What the cursor file claims was printed, was: across kills, every record comes at least once
 /// and in order.
 #[test]
-fn a_follower_that_is_killed_goes_on_without_a_hole() {
+fn killed_follower_continues_without_a_gap() {
     let folder = Folder::new("tail-killed");
     folder.run("append log", b"record 1\n").fine();
     let mut append = folder.start("append log");
@@ -203,7 +203,7 @@ fn a_follower_that_is_killed_goes_on_without_a_hole() {
 }
 
 #[test]
-fn a_place_that_is_gone_is_1_and_says_where_to_go_on() {
+fn pruned_position_exits_1_with_the_next_position() {
     let folder = Folder::new("tail-gone");
     folder.run("append log", &lines(1..=9)).fine();
     folder.write("at", b"10\n");

@@ -23,7 +23,7 @@ fn records(count: u32) -> Vec<u8> {
 }
 
 #[test]
-fn a_doctor_finds_that_memory_keeps_nothing() {
+fn doctor_reports_a_file_system_in_memory() {
     let Some(place) = in_memory() else { return };
     let folder = Folder::new("doctor-memory");
     let ran = folder.run(&format!("doctor {place}"), b"");
@@ -43,7 +43,7 @@ fn a_doctor_finds_that_memory_keeps_nothing() {
 }
 
 #[test]
-fn a_doctor_leaves_no_trace_and_fits_in_80_columns() {
+fn doctor_leaves_no_files_and_fits_in_80_columns() {
     let folder = Folder::new("doctor-here");
     folder.make_folder("place");
     let ran = folder.run("doctor place", b"");
@@ -59,7 +59,7 @@ fn a_doctor_leaves_no_trace_and_fits_in_80_columns() {
 }
 
 #[test]
-fn doctor_ends_with_1_where_no_log_can_be_made() {
+fn doctor_exits_1_where_no_log_can_be_created() {
     let place = Path::new("/proc");
     if !place.join("self").exists() {
         eprintln!("SKIPPED: there is no /proc here");
@@ -73,7 +73,7 @@ fn doctor_ends_with_1_where_no_log_can_be_made() {
 }
 
 #[test]
-fn a_doctor_warns_of_limits() {
+fn doctor_warns_of_limits() {
     let folder = Folder::new("doctor-limits");
     let ran = folder.shell("ulimit -n 40; ulimit -f 100; seawall doctor . --json", b"");
     let checks = ran.json()[0]["checks"].clone();
@@ -85,7 +85,7 @@ fn a_doctor_warns_of_limits() {
 }
 
 #[test]
-fn completions_are_scripts_that_their_shell_can_read() {
+fn completions_are_valid_shell_scripts() {
     let folder = Folder::new("completions");
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let ran = folder.run(&format!("completions {shell}"), b"");
@@ -123,7 +123,7 @@ fn shown_by_man(page: &Path) -> Option<(String, String)> {
 }
 
 #[test]
-fn manual_pages_can_be_read_one_for_each_verb() {
+fn every_verb_has_a_readable_manual_page() {
     let folder = Folder::new("man");
     folder.make_folder("pages");
     folder.run("man --dir pages", b"").fine();
@@ -161,7 +161,7 @@ fn manual_pages_can_be_read_one_for_each_verb() {
 }
 
 #[test]
-fn colour_comes_when_it_is_asked_for_and_the_words_stay() {
+fn colour_is_optional_and_does_not_change_the_words() {
     let folder = Folder::new("colour");
     folder.run("append log", b"one\nneedle\n").fine();
     let is_coloured = |ran: &Ran| ran.text().contains('\u{1b}');
@@ -192,7 +192,7 @@ fn colour_comes_when_it_is_asked_for_and_the_words_stay() {
 }
 
 #[test]
-fn a_program_hears_how_far_long_work_is() {
+fn progress_is_reported_to_programs() {
     let folder = Folder::new("progress");
     folder.run("append log -q", &records(20_000)).fine();
     folder.run("convert log log.cwal --to cwal -q", b"").fine();
@@ -231,7 +231,7 @@ fn a_program_hears_how_far_long_work_is() {
 }
 
 #[test]
-fn notes_say_what_is_opened_with_which_options_on_standard_error() {
+fn verbose_notes_go_to_standard_error() {
     let folder = Folder::new("notes");
     folder.run("append log", b"x\n").fine();
     let ran = folder.run("cat log -v -n 1", b"");
@@ -246,7 +246,7 @@ fn notes_say_what_is_opened_with_which_options_on_standard_error() {
 }
 
 #[test]
-fn sizes_of_records_are_told_by_stat() {
+fn stat_shows_record_sizes() {
     let folder = Folder::new("sizes");
     let lines = format!("{}{}\n", "0123456789\n".repeat(99), "x".repeat(5000));
     folder.run("append log", lines.as_bytes()).fine();
@@ -273,7 +273,7 @@ fn sizes_of_records_are_told_by_stat() {
 }
 
 #[test]
-fn a_closed_pipe_ends_every_answer_silently() {
+fn closed_pipe_ends_every_verb_silently() {
     let folder = Folder::new("pipes");
     folder.run("append log -q", &records(5000)).fine();
     for line in ["cat log", "cat log --fields a", "man", "completions bash", "doctor", "stat log"] {
@@ -287,7 +287,7 @@ fn a_closed_pipe_ends_every_answer_silently() {
 }
 
 #[test]
-fn stat_tells_the_newest_checkpoint() {
+fn stat_shows_the_newest_checkpoint() {
     use seawall::{Log, Lsn, Raw};
     let folder = Folder::new("stat-checkpoint");
     folder.run("append log -q", b"a\nb\nc\n").fine();
@@ -300,7 +300,7 @@ fn stat_tells_the_newest_checkpoint() {
 }
 
 #[test]
-fn a_probe_measures_every_way_by_turns_and_leaves_no_trace() {
+fn probe_measures_every_method_and_leaves_no_files() {
     let folder = Folder::new("probe-here");
     folder.make_folder("place");
     let ran = folder.run("probe place --time 1 --json", b"");
@@ -328,7 +328,7 @@ fn a_probe_measures_every_way_by_turns_and_leaves_no_trace() {
 }
 
 #[test]
-fn a_probe_names_what_it_says_and_where_it_cannot_measure() {
+fn probe_labels_its_advice_and_reports_failures() {
     let folder = Folder::new("probe-text");
     let ran = folder.run("probe --time 0.5", b"");
     for part in ["file system", "direct", "growing", "1 MiB", "16 threads", "cache", "not ranked"] {
@@ -363,7 +363,7 @@ fn on_a_terminal(folder: &Folder, columns: u32, command: &str) -> Option<String>
 }
 
 #[test]
-fn tables_keep_to_the_width_of_the_terminal() {
+fn tables_fit_the_terminal_width() {
     let folder = Folder::new("width");
     folder.run("append log", b"one\nneedle\ntwo\n").fine();
     folder.flip("log/000000000001.seg", b"needle");
@@ -379,7 +379,7 @@ fn tables_keep_to_the_width_of_the_terminal() {
 }
 
 #[test]
-fn the_version_is_printed_however_it_is_asked_for() {
+fn version_is_printed_by_every_option() {
     let folder = Folder::new("version");
     let version = env!("CARGO_PKG_VERSION");
     for line in ["version", "--version", "-V", "cat -V", "bench append --version"] {

@@ -27,7 +27,7 @@ fn state(folder: &Folder) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn without_yes_nothing_changes_and_with_it_what_was_said_goes() {
+fn truncate_changes_nothing_without_yes_and_exactly_the_plan_with_it() {
     let folder = Folder::new("truncate-before");
     let last = long(&folder);
     for before in [1, 5000, 15_000, 1_000_000] {
@@ -72,7 +72,7 @@ fn bytes(folder: &Folder) -> u64 {
 }
 
 #[test]
-fn what_stands_behind_a_cut_never_comes_back() {
+fn truncated_records_never_return() {
     let folder = Folder::new("truncate-after");
     folder.run("append log", b"a\nb\nc\nd\n").fine();
     let ran = folder.run("truncate log --after 2", b"");
@@ -96,7 +96,7 @@ fn what_stands_behind_a_cut_never_comes_back() {
 
 /// `none` means before the first record that is left, whatever its number.
 #[test]
-fn a_log_without_its_first_records_can_be_emptied() {
+fn pruned_log_can_be_emptied() {
     let folder = Folder::new("truncate-none");
     let last = long(&folder);
     let before =
@@ -122,7 +122,7 @@ fn a_log_without_its_first_records_can_be_emptied() {
 /// An open after a kill makes a new segment behind the last record, and then the segment before it
 /// could go, too: nobody was told of that.
 #[test]
-fn after_a_kill_no_more_goes_than_was_announced() {
+fn truncation_after_a_kill_removes_no_more_than_planned() {
     let folder = Folder::new("truncate-kill");
     let mut append = folder.start("append log --ack --segment-size 1MiB");
     let mut stdin = append.stdin.take().unwrap();
@@ -147,7 +147,7 @@ fn after_a_kill_no_more_goes_than_was_announced() {
 
 /// A plan that could not be carried out is not offered, and says nothing that is not so.
 #[test]
-fn a_damaged_log_is_refused_by_the_plan_as_by_the_deed() {
+fn damaged_log_is_refused_with_and_without_yes() {
     let folder = Folder::new("truncate-damaged");
     long(&folder);
     folder.shell("cp -r log missing", b"").fine();
@@ -167,7 +167,7 @@ fn a_damaged_log_is_refused_by_the_plan_as_by_the_deed() {
 }
 
 #[test]
-fn the_codes_are_those_of_every_verb() {
+fn truncate_uses_the_common_exit_codes() {
     let folder = Folder::new("truncate-codes");
     folder.run("append log", b"one\n").fine();
     folder.run("append log", b"needle\n").fine();

@@ -264,14 +264,14 @@ mod tests {
     }
 
     #[test]
-    fn it_is_what_the_hold_up_leaves() {
+    fn budget_is_what_fits_into_the_hold_up() {
         let budget = armed();
         assert_eq!(budget.capacity(ms(0)), Ok(3_500_000));
         assert!(budget.covers(3_500_000, ms(0)) && !budget.covers(3_500_001, ms(0)));
     }
 
     #[test]
-    fn whatever_is_not_known_to_be_well_disarms() {
+    fn unknown_or_failed_power_disarms() {
         let mut budget = armed();
         assert_eq!(budget.capacity(FRESH + ms(1)), Err(Disarmed::Stale));
         budget.supplied(Supply { is_healthy: false, ..SUPPLY });
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn the_device_is_measured_again_when_that_may_change_something() {
+    fn device_is_measured_again_only_if_it_can_matter() {
         let mut budget = Budget::new(SUPPLY);
         assert!(budget.wants_calibration(ms(0)));
         budget.calibrated(MEASURED);
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_flush_counts_from_then_on() {
+    fn slow_flush_reduces_the_budget_afterwards() {
         let mut budget = armed();
         budget.flushed(ms(3));
         budget.flushed(ms(1));
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_under_way_counts_as_long_as_it_takes_already() {
+    fn flush_in_progress_counts_with_its_time_so_far() {
         let mut budget = armed();
         budget.flush_begins(ms(100));
         assert_eq!(budget.capacity(ms(101)), Ok(3_500_000));
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_failed_is_measured_anew_and_an_emergency_stays_one() {
+    fn failed_device_is_measured_again_and_an_emergency_remains() {
         let mut budget = armed();
         budget.disarm(Disarmed::Device);
         assert_eq!(budget.capacity(ms(0)), Err(Disarmed::Device));
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hand_that_arms_again_does_not_heal_the_device() {
+    fn arming_by_hand_does_not_clear_a_device_failure() {
         let mut budget = armed();
         budget.disarm(Disarmed::Device);
         budget.disarm(Disarmed::ByHand);

@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn the_area_holds_the_fullest_ring() {
+    fn area_holds_the_fullest_ring() {
         assert_eq!(AREA, 4096 + 4 * (8192 + 512));
         let mut ring = Ring::new(4, 8192);
         for n in 0..4u64 {
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_dumped_is_found_and_is_what_the_ring_held() {
+    fn dump_is_found_and_equals_the_ring() {
         let (ring, mut area) = (ring(7), vec![0xee; AREA]);
         dumped(4, &ring, &mut area);
         let dump = find(&LABEL, &area).unwrap();
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_of_an_older_version_is_found_and_has_no_time() {
+    fn run_of_an_older_version_has_no_time() {
         let (bytes, mut area) = ([7; 600], vec![0; AREA]);
         let salt = LABEL.salt(4);
         let mut head = OLD_RUN_MAGIC.to_vec();
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_what_is_used_nor_older_nor_of_another_disk_is_found() {
+    fn used_older_or_foreign_dumps_are_not_found() {
         let mut area = vec![0; AREA];
         dumped(4, &ring(7), &mut area);
         assert_eq!(find(&Label { used: 4, ..LABEL }, &area), None);
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_lie_outside_of_the_home_is_lost() {
+    fn runs_outside_the_image_are_lost() {
         let mut area = vec![0; AREA];
         dumped(4, &ring(7), &mut area);
         let dump = find(&Label { home_size: 40_000, ..LABEL }, &area).unwrap();
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_is_read_back_and_a_changed_one_is_not() {
+    fn label_is_read_back_and_a_changed_one_is_refused() {
         let sector = LABEL.encode();
         assert_eq!(Label::decode(&sector), Ok(LABEL));
         assert_eq!(Label::decode(&[0; SECTOR_SIZE]), Err(LabelError::NotALabel));
@@ -420,7 +420,7 @@ mod tests {
     /// Any subset of the sectors of a dump reached the area, over an older dump: each run is either
     /// found unchanged or counted as lost.
     #[test]
-    fn a_torn_dump_gives_whole_runs_and_counts_the_others() {
+    fn torn_dump_gives_whole_runs_and_counts_the_lost() {
         let (old, new) = (ring(1), ring(7));
         let (mut before, mut whole) = (vec![0; AREA], vec![0; AREA]);
         dumped(4, &old, &mut before);
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn no_bytes_make_it_panic() {
+    fn arbitrary_bytes_in_the_area_do_not_panic() {
         each_seed(256, |dice| {
             let mut area = dice.bytes(4096);
             area.extend([0xa5; 4096]);

@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_bytes_are_read_dumped_and_at_last_on_the_device() {
+    fn newest_bytes_are_read_dumped_and_written_last() {
         each_seed(400, |dice| {
             let sizes = (1 + dice.index(6), 1 + dice.index(4));
             let acts = 1 + dice.index(119);
@@ -496,7 +496,7 @@ mod tests {
 
     /// A sequence that failed once.
     #[test]
-    fn bytes_that_fly_twice_are_as_they_were_written_last() {
+    fn bytes_written_twice_keep_the_last_write() {
         let write = |at, size, with| Act::Write { at, size, with };
         let take = |is_urgent| Act::Take { is_urgent };
         let first = [(10_201, 1), (9827, 1), (0, 1), (123, 1209), (0, 1), (0, 1), (0, 1)];
@@ -506,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn sequential_writes_make_one_run() {
+    fn sequential_writes_form_one_run() {
         let mut ring = Ring::new(6, 512 * 1024);
         for n in 0..64u64 {
             ring.write(n * 8192, &[1; 8192], NOW).unwrap();
@@ -532,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_run_that_failed_newer_bytes_stay_newer() {
+    fn newer_bytes_stay_newer_after_a_failed_run() {
         let mut ring = Ring::new(6, 64 * 1024);
         ring.write(0, &[1; 4096], NOW).unwrap();
         let first = ring.take(NOW, false).unwrap();
@@ -551,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_overdue_goes_before_what_is_large() {
+    fn overdue_runs_go_before_large_ones() {
         let mut ring = Ring::new(6, 64 * 1024);
         ring.write(0, &[1; 100], NOW).unwrap();
         ring.write(100_000, &[1; 10_000], Duration::from_millis(900)).unwrap();
@@ -560,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_ring_refuses_whole_writes_and_takes_what_it_holds_again() {
+    fn full_ring_refuses_new_bytes_but_accepts_overwrites() {
         let mut ring = Ring::new(2, 4096);
         ring.write(0, &[1; 8192], NOW).unwrap();
         assert_eq!(ring.write(8192, &[1; 1], NOW), Err(Full));
@@ -573,7 +573,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_of_the_device_are_blocks_of_memory() {
+    fn device_blocks_are_memory_blocks() {
         let mut ring = Ring::new(1, 64 * 1024);
         ring.write(4096 * 5 + 100, &[1; 9000], NOW).unwrap();
         let flight = ring.take(NOW, false).unwrap();

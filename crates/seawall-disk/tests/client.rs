@@ -70,7 +70,7 @@ fn system() -> Arc<dyn Clock> {
 }
 
 #[test]
-fn bytes_come_back_as_they_were_written_wherever_they_begin() {
+fn bytes_are_read_back_at_any_offset() {
     let served = served("bytes", system());
     let client = Client::connect(&served.folder.uri("home")).unwrap();
     let mut model = vec![0; usize::try_from(SIZE).unwrap()];
@@ -98,7 +98,7 @@ fn bytes_come_back_as_they_were_written_wherever_they_begin() {
 }
 
 #[test]
-fn a_disk_ends_where_it_ends_and_keeps_its_length() {
+fn disk_has_a_fixed_length() {
     let served = served("ends", system());
     let client = Client::connect(&served.folder.uri("area")).unwrap();
     assert_eq!(client.len().unwrap(), SIZE);
@@ -143,7 +143,7 @@ fn exports_are_chosen_by_name_and_share_one_flush() {
 }
 
 #[test]
-fn what_is_written_with_fua_is_durable_and_what_is_not_may_be_lost() {
+fn only_fua_writes_are_durable_without_a_flush() {
     let served = served("fua", system());
     let client = Client::connect(&served.folder.uri("home")).unwrap();
     client.write_synced(&[1; 4096], 0).unwrap();
@@ -206,7 +206,7 @@ fn no_read_waits_for_a_flush() {
 }
 
 #[test]
-fn once_a_connection_is_lost_every_call_fails() {
+fn every_call_fails_after_a_lost_connection() {
     let served = served("lost", system());
     let client = Client::connect(&served.folder.uri("home")).unwrap();
     client.write_at(&[1; 512], 0).unwrap();
@@ -231,7 +231,7 @@ fn once_a_connection_is_lost_every_call_fails() {
 }
 
 #[test]
-fn a_device_without_power_is_an_error() {
+fn device_without_power_is_an_error() {
     let served = served("power", system());
     let client = Client::connect(&served.folder.uri("home")).unwrap();
     client.write_at(&[1; 512], 0).unwrap();
@@ -241,7 +241,7 @@ fn a_device_without_power_is_an_error() {
 }
 
 #[test]
-fn a_virtual_disk_over_a_device_loses_nothing_at_an_announced_cut() {
+fn virtual_disk_over_nbd_loses_nothing_at_an_announced_power_cut() {
     let served = served("disk", system());
     let client = |name| Arc::new(Client::connect(&served.folder.uri(name)).unwrap());
     let hold_up = Duration::from_secs(100);
@@ -318,7 +318,7 @@ fn refused(name: &str, says: &[&[u8]]) -> io::Error {
 }
 
 #[test]
-fn an_export_that_cannot_be_used_is_refused() {
+fn unusable_export_is_refused() {
     let blocks = |smallest: u32, largest: u32| {
         let sizes = [smallest, 4096, largest].map(u32::to_be_bytes).concat();
         [answer(3, &[&[0, 3][..], &sizes].concat()), disk(5)].concat()
@@ -354,7 +354,7 @@ fn an_export_that_cannot_be_used_is_refused() {
 }
 
 #[test]
-fn an_invalid_reply_ends_the_connection_and_an_error_does_not() {
+fn invalid_reply_ends_the_connection_but_an_error_does_not() {
     let reply = |error: u32, handle: u64| {
         let numbers = [0x6744_6698_u32.to_be_bytes(), error.to_be_bytes()].concat();
         [&numbers[..], &handle.to_be_bytes()].concat()
@@ -400,7 +400,7 @@ fn an_invalid_reply_ends_the_connection_and_an_error_does_not() {
 }
 
 #[test]
-fn a_uri_is_read_as_it_is_shown_and_nothing_else_is() {
+fn displayed_uri_is_parsed_back_and_others_are_refused() {
     for (name, socket) in [("log", "/run/s"), ("", "s"), ("a/b?c&d%", "/a b/\u{fc}\n")] {
         let uri = Uri::new(name, socket.as_ref());
         assert_eq!(uri.to_string().parse::<Uri>().unwrap(), uri);

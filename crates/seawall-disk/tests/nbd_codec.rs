@@ -277,7 +277,7 @@ fn compare<'a>(said: &'a [u8], expected: &Expected, is_structured: bool) -> &'a 
 }
 
 #[test]
-fn requests_are_answered_as_an_array_of_bytes_would() {
+fn server_behaves_like_an_array_of_bytes() {
     for seed in 0..400 {
         let mut dice = Dice::new(seed);
         let (mut stream, is_structured) = handshake(&mut dice);
@@ -380,7 +380,7 @@ fn noise(dice: &mut Dice) -> Vec<u8> {
 }
 
 #[test]
-fn no_stream_of_bytes_panics_stands_still_or_takes_memory() {
+fn arbitrary_stream_neither_panics_nor_hangs_nor_allocates() {
     let cases = std::env::var("SEAWALL_NBD_CASES").map_or(20_000, |cases| cases.parse().unwrap());
     let (mut asked, mut answered, mut ended, mut jobs) = (0, 0, 0_u64, 0_u64);
     for seed in 0..cases {
@@ -406,7 +406,7 @@ fn no_stream_of_bytes_panics_stands_still_or_takes_memory() {
 }
 
 #[test]
-fn a_read_that_fails_halfway_is_said_to_or_the_connection_ends() {
+fn read_that_fails_halfway_is_reported_or_ends_the_connection() {
     for is_structured in [false, true] {
         let mut stream = vec![0, 0, 0, 3];
         if is_structured {
@@ -431,7 +431,7 @@ fn a_read_that_fails_halfway_is_said_to_or_the_connection_ends() {
 }
 
 #[test]
-fn a_write_that_fails_halfway_is_skipped_to_its_end() {
+fn write_that_fails_halfway_is_skipped_to_its_end() {
     let mut stream = vec![0, 0, 0, 3];
     stream.extend_from_slice(&option(1, b"log"));
     let before = stream.len();

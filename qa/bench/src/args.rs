@@ -390,7 +390,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_verb_has_three_examples_that_it_understands() {
+    fn every_verb_has_three_valid_examples() {
         command().debug_assert();
         let command = command();
         let verbs: Vec<&Command> =

@@ -141,7 +141,7 @@ impl Stage<'_> {
 
 /// What went wrong while measuring in `folder`.
 pub(crate) fn failure(folder: &Path, trouble: &Trouble) -> Failure {
-    let next = "choose another place with --dir, with more room";
+    let next = "give --dir a directory with more space";
     Failure::new(format!("cannot measure: {trouble}"), folder.display(), next)
 }
 

@@ -42,11 +42,11 @@ impl Failure {
             let place = format!("{0} or {0}.partial", path.display());
             return Self {
                 code: CONFLICT,
-                ..Self::new(what, place, "give a name that is not taken")
+                ..Self::new(what, place, "give a name that does not exist")
             };
         }
         let what = format!("cannot write the report: {error}");
-        Self::new(what, path.display(), "give a name in a directory that can be written to")
+        Self::new(what, path.display(), "give a name in a writable directory")
     }
 
     /// Tells the person; how the program ends.
@@ -73,6 +73,6 @@ impl Error for Failure {}
 
 impl From<NoFolder> for Failure {
     fn from(error: NoFolder) -> Self {
-        Self::new(&error, error.path.display(), "choose another place with --dir")
+        Self::new(&error, error.path.display(), "choose another directory with --dir")
     }
 }

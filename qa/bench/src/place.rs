@@ -16,7 +16,7 @@ impl Place {
     pub(crate) fn of(path: &Path) -> io::Result<Self> {
         let name = path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
         let name = name.ok_or_else(|| {
-            let what = "this path does not end in a name in UTF-8";
+            let what = "this path does not end in a UTF-8 file name";
             io::Error::new(io::ErrorKind::InvalidInput, what)
         })?;
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());

@@ -225,7 +225,7 @@ fn find(stores: Stores, wanted: &StorePlace) -> Result<&'static dyn StoreKind, F
         let names: Vec<&str> = stores.iter().map(|kind| kind.name()).collect();
         let built_in = match names.as_slice() {
             [] => "this program has no store built in".to_owned(),
-            names => format!("built in are: {}", names.join(", ")),
+            names => format!("built-in stores: {}", names.join(", ")),
         };
         let next = "the program in stores/bench (in the repository) has fjall";
         Failure::usage(format!("no store `{name}`: {built_in}"), "--store", next)

@@ -99,6 +99,6 @@ fn report(args: &Compare) -> Result<Option<(PageFile, std::path::PathBuf)>, Fail
 }
 
 fn trouble(what: &dyn std::fmt::Display, place: &Path) -> Failure {
-    let next = "choose another place with --dir, with more room";
+    let next = "give --dir a directory with more space";
     Failure::new(format!("cannot measure: {what}"), place.display(), next)
 }

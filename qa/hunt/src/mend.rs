@@ -306,7 +306,7 @@ impl Case<'_> {
                 Ok(None) => return named,
                 Err(Error::Damaged { damage, .. }) => named.extend(damage.lost),
                 Err(error) if self.is_refused && self.is_beyond && errors < 100 => {
-                    // What the device does not give it may end at; nothing is told of the rest.
+                    // What the device does not give it may end at; nothing is reported of the rest.
                     assert!(matches!(error, Error::Io { .. }), "{error}");
                     named.push(Lost::new(Lsn::FIRST, None));
                     errors += 1;

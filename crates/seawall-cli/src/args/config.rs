@@ -1,5 +1,5 @@
-//! The file of `seawall disk serve --config`: lines of `key = value`, each an option of the command
-//! line. They are put in front of what was typed, and clap reads both.
+//! The file of `seawall disk serve --config`: lines of `key = value`, one per command-line option.
+//! They are inserted before the typed options, and clap parses both.
 
 use super::disk::DiskServe;
 use crate::output::report::{Exit, Failure};
@@ -10,23 +10,23 @@ use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// A larger file is not a configuration file.
+/// Larger files are refused.
 const SIZE_MAX: u64 = 64 * 1024;
-/// What cannot be in a file: it leads to one.
+/// Not allowed in a file: it names one.
 const CONFIG: &str = "config";
-/// Neither can this: it is the answer to one question, and not one to all.
+/// Not allowed in a file: it answers one question about one dump.
 const DUMP: &str = "dump";
-/// What the image is called there; it has no name on the command line.
+/// The key of the image, which is a positional argument on the command line.
 const IMAGE: &str = "image";
 
-/// What a file that is printed begins with.
+/// The first lines of the template.
 const HEAD: &str = "\
 # For seawall disk serve --config FILE. A line is `key = value`, or a comment
 # that begins with #. The command line wins over this file. Relative paths
 # begin in the directory in which the server is started.
 ";
 
-/// The command line with what its file says, if it names one; what was typed wins.
+/// Adds the options of the configuration file, if one is given. Typed options take precedence.
 pub(super) fn with_file(words: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
     let is_serve =
         |pair: &[OsString]| matches!(pair, [disk, serve] if disk == "disk" && serve == "serve");
@@ -37,13 +37,13 @@ pub(super) fn with_file(words: Vec<OsString>) -> Result<Vec<OsString>, Failure> 
     let Some(path) = matches.get_one::<PathBuf>(CONFIG) else { return Ok(words) };
     let text = seawall_host::read_text(path, SIZE_MAX).map_err(|error| {
         let failure = Failure::new(Exit::Failed, format!("the configuration: {error}"));
-        failure.at(path.display()).next("seawall disk config > FILE makes one")
+        failure.at(path.display()).next("create one with seawall disk config > FILE")
     })?;
     let more = read(&text, path, &matches)?;
     Ok(before.iter().cloned().chain(more).chain(typed.iter().cloned()).collect())
 }
 
-/// A file with all that may be said, and what it is if it is not.
+/// A template with all keys, their help and their default values.
 pub(crate) fn template() -> String {
     let mut text = String::from(HEAD);
     for arg in bare().get_arguments().filter(|arg| is_key(arg)) {
@@ -61,7 +61,7 @@ pub(crate) fn template() -> String {
     text
 }
 
-/// What `serve` knows, with nothing that has to be said.
+/// `serve` with every required option made optional.
 fn bare() -> Command {
     let whole = DiskServe::augment_args(Command::new("serve").no_binary_name(true));
     whole.disable_help_flag(true).mut_args(|arg| arg.required(false))
@@ -75,7 +75,7 @@ fn key(arg: &Arg) -> &str {
     arg.get_long().unwrap_or(IMAGE)
 }
 
-/// The lines of a file as words of a command line, but for what was typed.
+/// Converts the lines of a file to command-line words, except those that were typed.
 fn read(text: &str, path: &Path, typed: &ArgMatches) -> Result<Vec<OsString>, Failure> {
     let command = bare();
     let mut words = Vec::new();
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_typed_wins() {
+    fn typed_options_override_the_file() {
         let text = "# mine\n\nimage = a b.img\n export=nbd:tcp:0\nhold-up =  16 \n";
         let all = ["a b.img", "--export=nbd:tcp:0", "--hold-up=16"];
         assert_eq!(of(text, &[]).unwrap(), all);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line() {
+    fn config_error_names_its_line() {
         for (text, why) in [
             ("\nholdup = 1", "unknown key `holdup`"),
             ("\nconfig = more", "unknown key `config`"),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_template_says_what_is_so_anyway() {
+    fn template_shows_the_defaults() {
         let template = template();
         assert_eq!(of(&template, &[]).unwrap(), [""; 0]);
         let defaults = |line: &&str| {

@@ -12,7 +12,7 @@ macro_rules! help {
 }
 pub(super) use help;
 
-/// The table of exit codes, as `seawall --help` ends with it.
+/// The table of exit codes at the end of `seawall --help`.
 pub(super) fn exit_codes() -> String {
     let mut text = String::from("Exit codes:\n");
     for (code, meaning) in MEANINGS {

@@ -1,4 +1,4 @@
-//! The options about parity: `append --parity`, and `protect`.
+//! Options for parity: `append --parity`, and `protect`.
 
 use super::common::Look;
 use crate::output::progress::Patience;
@@ -7,7 +7,7 @@ use seawall::parity::NoScheme;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// What parity a log is to keep; `None` in it: none.
+/// The parity scheme for a log, or `None`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Parity(pub(crate) Option<seawall::parity::Parity>);
 

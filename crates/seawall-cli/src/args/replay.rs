@@ -44,7 +44,7 @@ pub(crate) struct Replay {
     pub(crate) look: Look,
 }
 
-/// What transactions go to.
+/// Where transactions are applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// Standard output, as lines of JSON.
@@ -53,11 +53,11 @@ pub(crate) enum Target {
     File(PathBuf),
     /// A line of shell that takes batches.
     Program(String),
-    /// A store that is built in.
+    /// A store that is compiled in.
     Store(StorePlace),
 }
 
-/// A store by its kind and its place.
+/// A store: its kind and its location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StorePlace {
     pub(crate) name: String,
@@ -114,7 +114,7 @@ impl fmt::Display for StorePlace {
     }
 }
 
-/// Changes in a batch: as many as are cheapest with `None`.
+/// Changes per batch; `None` adapts the size to the measured cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Batch(pub(crate) Option<usize>);
 
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_target_is_read_and_shown_as_it_was_given() {
+    fn target_is_parsed_and_displayed_unchanged() {
         for text in ["json:-", "json:all.jsonl", "cmd:sh apply.sh a:b", "fjall:/var/lib/state"] {
             let target: Target = text.parse().unwrap();
             assert_eq!(target.to_string(), text);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replay_ends_at_a_number_or_a_time() {
+    fn until_is_an_lsn_or_a_time() {
         let until = |text: &str| text.parse::<Until>().ok();
         assert_eq!(until("7"), Lsn::new(7).map(Until::Lsn));
         let second = 1_763_700_000_000_000;
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_are_of_one_size_or_find_it() {
+    fn batch_is_auto_or_a_number() {
         let batch = |text: &str| text.parse().ok();
         assert_eq!(batch("auto"), Some(Batch(None)));
         assert_eq!(batch("100"), Some(Batch(Some(100))));

@@ -1,4 +1,4 @@
-//! What is said about command lines is true: examples are such, and documents have no others.
+//! Command lines in help texts and documents are valid, and their tables match the code.
 
 use super::*;
 use crate::output::report::{MEANINGS, TABLE};
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 const EXPLAIN: &str = include_str!("../commands/help/explain.txt");
 const OPERATIONS: &str = include_str!("../../../../docs/operations.md");
 
-/// The words of a line of shell from `seawall` on, up to what the shell makes of the rest.
+/// The words of a shell command line after `seawall`, up to the first pipe or redirection.
 fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (vec![], None::<String>, None);
     for character in line.chars() {
@@ -15,7 +15,7 @@ fn words(line: &str) -> Vec<String> {
         match (character, quote) {
             (_, Some(open)) if character == open => quote = None,
             ('\'' | '"', None) => quote = Some(character),
-            // What another program says stands for one word.
+            // A command substitution counts as one word.
             ('(', None) if begun.ends_with('$') => quote = Some(')'),
             (' ', None) => words.extend(word.take()),
             ('|' | '<' | '>' | '#' | ';' | '&' | ')', None) => break,
@@ -27,7 +27,7 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// Every command line of ours in a text: what stands behind `seawall ` in its lines of code.
+/// Every `seawall` command line in a line of code, without the program's name.
 fn command_lines(line: &str) -> impl Iterator<Item = Vec<String>> {
     let starts = line.match_indices("seawall ").filter(|(at, _)| {
         let before = line.get(..*at).unwrap_or_default().trim();
@@ -45,7 +45,7 @@ fn understood(words: &[String]) {
     }
 }
 
-/// Every verb without verbs below it.
+/// Every verb that has no subcommands.
 fn leaves(command: &Command) -> Vec<Command> {
     let verbs: Vec<_> =
         command.get_subcommands().filter(|verb| verb.get_name() != "help").collect();
@@ -56,7 +56,7 @@ fn leaves(command: &Command) -> Vec<Command> {
 }
 
 #[test]
-fn every_verb_has_three_examples_that_it_understands() {
+fn every_verb_has_three_valid_examples() {
     let verbs = leaves(&shown());
     assert!(verbs.len() >= 15, "{}", verbs.len());
     for verb in verbs {
@@ -74,7 +74,7 @@ fn every_verb_has_three_examples_that_it_understands() {
 }
 
 #[test]
-fn documents_show_command_lines_that_there_are() {
+fn documents_show_only_valid_command_lines() {
     for (name, text, least) in [
         ("README.md", include_str!("../../../../README.md"), 5),
         ("operations.md", OPERATIONS, 5),
@@ -96,7 +96,7 @@ fn documents_show_command_lines_that_there_are() {
     }
 }
 
-/// The exit codes that a list names: its lines begin with one, or with several and commas.
+/// The exit codes in a list whose lines begin with one code, or several separated by commas.
 fn listed<'a>(lines: impl Iterator<Item = &'a str>) -> BTreeSet<u8> {
     let codes = lines.filter_map(|line| {
         let codes = line.split_once(" |").map_or(line, |(codes, _)| codes);
@@ -111,8 +111,8 @@ fn capitalized(text: &str) -> String {
 }
 
 #[test]
-fn the_lists_of_exit_codes_are_those_of_the_code() {
-    // A bug, and the ends by a signal or without a reader, have no rank.
+fn documented_exit_codes_match_the_code() {
+    // A bug, a signal and a closed pipe have no rank.
     let all: BTreeSet<u8> =
         TABLE.map(|row| row.1).into_iter().chain([101, 129, 130, 141, 143]).collect();
     let (_, table) = OPERATIONS.split_once("\n## Exit codes\n").expect("the table");
@@ -143,7 +143,7 @@ fn the_lists_of_exit_codes_are_those_of_the_code() {
 }
 
 #[test]
-fn the_colour_is_known_before_the_rest_is_read() {
+fn color_is_parsed_before_other_options() {
     let read = |line: &str| color_of(line.split(' ').map(str::to_owned));
     assert_eq!(read("verify log"), ColorWhen::Auto);
     assert_eq!(read("verify --color never log"), ColorWhen::Never);

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_lsn_is_read_with_and_without_separators() {
+    fn lsn_is_parsed_with_and_without_separators() {
         for (text, lsn) in [("1", 1), ("7378", 7378), ("7,378", 7378), ("1_000_000", 1_000_000)] {
             assert_eq!(parse_lsn(text), Ok(lsn), "{text}");
         }

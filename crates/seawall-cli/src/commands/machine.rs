@@ -1,4 +1,4 @@
-//! The verbs that measure and judge this machine.
+//! The verbs that measure and check this machine.
 
 pub(super) mod bench;
 pub(super) mod demo;

@@ -1,4 +1,4 @@
-//! The verbs that check, show, copy, shorten and repair logs.
+//! The verbs that verify, show, copy, truncate and repair logs.
 
 pub(super) mod copy;
 pub(super) mod mended;

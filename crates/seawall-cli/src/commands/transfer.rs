@@ -1,4 +1,4 @@
-//! The verbs that bring records to other formats and stores.
+//! The verbs that convert records and apply them to stores.
 
 pub(super) mod convert;
 mod operations;

@@ -1,4 +1,4 @@
-//! Colour for the words that say how it is; the words say it without, too.
+//! Colour for verdicts; their meaning never depends on colour.
 
 use anstyle::{AnsiColor, Style};
 use clap::ValueEnum;
@@ -17,7 +17,7 @@ pub(crate) enum ColorWhen {
 }
 
 impl ColorWhen {
-    /// Makes it hold for all that this program prints, the messages of clap included.
+    /// Applies to all output of this program, including messages of clap.
     pub(crate) fn take_effect(self) {
         match self {
             Self::Auto => anstream::ColorChoice::Auto,
@@ -28,7 +28,7 @@ impl ColorWhen {
     }
 }
 
-/// How good a word is.
+/// How good a verdict is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
     Good,
@@ -36,12 +36,12 @@ pub(crate) enum Tone {
     Bad,
 }
 
-/// Whether standard output takes colour.
+/// Whether standard output is coloured.
 pub(crate) fn is_wanted() -> bool {
     anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never
 }
 
-/// The line with its last `word` coloured.
+/// Colours the last occurrence of `word` in the line.
 pub(crate) fn paint(line: &str, word: &str, tone: Tone) -> String {
     let Some((before, after)) = line.rsplit_once(word) else { return line.to_owned() };
     let color = match tone {
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_verdict_is_coloured_and_not_a_file_of_that_name() {
+    fn only_the_verdict_is_coloured() {
         let painted = paint("clean.wal   clean   exit 0", "clean", Tone::Good);
         assert_eq!(painted, "clean.wal   \u{1b}[1m\u{1b}[32mclean\u{1b}[0m   exit 0");
         assert_eq!(paint("a", "b", Tone::Bad), "a");

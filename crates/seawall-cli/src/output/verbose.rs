@@ -1,4 +1,4 @@
-//! `--verbose`: what the program works with, on standard error.
+//! `--verbose`: details on standard error.
 
 use crate::output::report::{Exit, say};
 use clap::parser::ValueSource;
@@ -14,7 +14,7 @@ pub(crate) struct Notes {
 }
 
 impl Notes {
-    /// Begins with what was asked for.
+    /// Prints the effective options.
     pub(crate) fn start(command: &Command, matches: &ArgMatches) -> Self {
         let notes = Self { watch: Stopwatch::start(), on: asked(matches) };
         if notes.on {
@@ -27,19 +27,19 @@ impl Notes {
         notes
     }
 
-    /// Tells of the log that a verb is about to work with.
+    /// Prints the log that a verb is about to open.
     pub(crate) fn log(&self, path: &Path) {
         if !self.on {
             return;
         }
         let place = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        // What cannot be opened is told by the verb.
+        // If this fails, the verb reports the error.
         let codec = LogReader::open_any(path).ok().map(|reader| reader.codec().name());
         let codec = codec.map_or_else(|| "no log yet".to_owned(), |codec| format!("codec {codec}"));
         say(&format!("seawall: {}: {codec}", place.display()));
     }
 
-    /// Ends with what came of it, and how long it took.
+    /// Prints the exit code and the duration.
     pub(crate) fn end(&self, exit: Exit) {
         if self.on {
             let took = crate::output::text::span(self.watch.elapsed());
@@ -48,13 +48,13 @@ impl Notes {
     }
 }
 
-/// Whether the verb, or the verb below it, was asked to be verbose.
+/// Whether `--verbose` was given to the verb or its subcommand.
 fn asked(matches: &ArgMatches) -> bool {
     let here = matches.try_get_one::<bool>("verbose").ok().flatten().copied().unwrap_or(false);
     here || matches.subcommand().is_some_and(|(_, below)| asked(below))
 }
 
-/// Every option that has a value, and where it has it from.
+/// Every option that has a value, and whether it is the default.
 fn options(command: &Command, matches: &ArgMatches) -> String {
     let mut shown = vec![];
     for argument in command.get_arguments() {
@@ -63,7 +63,7 @@ fn options(command: &Command, matches: &ArgMatches) -> String {
         let values: Vec<_> = values.map(|value| value.to_string_lossy()).collect();
         let name = id.replace('_', "-");
         match (values.join(","), matches.value_source(id) == Some(ValueSource::DefaultValue)) {
-            // A switch that was not set.
+            // A switch that was not given.
             (value, true) if value == "false" => {}
             (value, false) if value == "true" => shown.push(name),
             (value, true) => shown.push(format!("{name}={value} (default)")),

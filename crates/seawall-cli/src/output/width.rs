@@ -1,4 +1,4 @@
-//! Lines that fit a terminal: a long cell continues below its own column.
+//! Wraps lines to the width of a terminal: a long cell continues in its own column.
 
 use std::io::{self, IsTerminal};
 
@@ -12,9 +12,9 @@ pub(crate) fn of_terminal() -> Option<usize> {
     columns.or_else(size).filter(|columns| *columns > 0)
 }
 
-/// `text` with every line broken at blanks where it would pass `width`.
+/// Breaks lines of `text` that are longer than `width` at blanks.
 ///
-/// Lines that are copied stay whole: JSON, comments of a configuration, and command lines.
+/// Lines meant for copying stay whole: JSON, comments of a configuration, and command lines.
 pub(crate) fn fitted(text: &str, width: usize) -> String {
     text.split('\n').map(|line| fitted_line(line, width)).collect::<Vec<_>>().join("\n")
 }
@@ -41,19 +41,19 @@ fn fitted_line(line: &str, width: usize) -> String {
     fitted
 }
 
-/// Where the last column begins that two blanks or more separate, at `max` at most.
+/// The start of the last column separated by two or more blanks, at most `max`.
 fn last_column(line: &str, max: usize) -> usize {
     let plain: Vec<char> = plain(line).collect();
     let begins = |at: &usize| matches!(plain.get(at - 2..=*at), Some([' ', ' ', c]) if *c != ' ');
     (2..plain.len().min(max + 1)).rev().find(begins).unwrap_or(2).min(max)
 }
 
-/// The columns that a terminal needs for `text`.
+/// The width of `text` in columns.
 fn columns(text: &str) -> usize {
     plain(text).count()
 }
 
-/// The characters without escape sequences of colours.
+/// The characters without colour sequences.
 fn plain(text: &str) -> impl Iterator<Item = char> {
     let mut is_escape = false;
     text.chars().filter(move |character| {
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_cell_continues_below_its_column() {
+    fn long_cell_continues_in_its_column() {
         let row = "  segment 1  000000000001.seg, offset 4096: stored bytes have changed";
         assert_eq!(
             fitted(row, 40),
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn no_line_passes_the_width_and_no_word_is_lost() {
+    fn no_line_exceeds_the_width_and_no_word_is_lost() {
         let text = "  read       1 record   2.0 MiB   1 segment   0.01 s and a long remark on it";
         for width in 20..90 {
             let fitted = fitted(text, width);
@@ -92,14 +92,14 @@ mod tests {
     }
 
     #[test]
-    fn colours_take_no_columns() {
+    fn colour_sequences_have_no_width() {
         let painted = format!("log   \u{1b}[1m\u{1b}[32mclean\u{1b}[0m{:>10}", "exit 0");
         assert_eq!(columns(&painted), 21);
         assert_eq!(fitted(&painted, 21), painted);
     }
 
     #[test]
-    fn what_is_copied_stays_on_one_line() {
+    fn copied_lines_are_not_wrapped() {
         for line in [
             r#"{"schema":"seawall.verify/1", "log": "a"}"#,
             "# a comment of a configuration",

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn two_servers_of_one_disk_are_6() {
+fn second_server_of_a_disk_exits_6() {
     let folder = made("disk-two");
     let server = Server::start(&folder, UNKNOWN);
     folder.run("disk serve vd --export nbd:unix:other --run true", b"").refused(6);
@@ -16,7 +16,7 @@ fn two_servers_of_one_disk_are_6() {
 }
 
 #[test]
-fn a_command_ends_the_server_with_its_own_code() {
+fn server_exits_with_the_code_of_its_command() {
     let folder = made("disk-run");
     let line = "seawall disk serve vd --export nbd:tcp:0 --name wal \
                 --run 'echo \"$SEAWALL_DISK_URI\"; seawall() { :; }; exit 7'";
@@ -33,7 +33,7 @@ fn a_command_ends_the_server_with_its_own_code() {
 }
 
 #[test]
-fn a_server_that_is_stopped_before_its_command_says_so() {
+fn server_stopped_before_its_command_reports_it() {
     let folder = made("disk-early");
     // It stays for as long as its server, and does not hold what is read here.
     let command = "exec >&- 2>&-; kill -TERM $PPID; while kill -0 $PPID; do :; done";
@@ -66,7 +66,7 @@ fn told(folder: &Folder, socket: &std::os::unix::net::UnixDatagram, name: &str) 
 }
 
 #[test]
-fn systemd_is_told_when_it_serves_and_when_it_ends() {
+fn systemd_is_notified_of_start_and_stop() {
     use std::os::linux::net::SocketAddrExt;
     use std::os::unix::net::{SocketAddr, UnixDatagram};
     let folder = made("disk-notify");
@@ -86,7 +86,7 @@ fn systemd_is_told_when_it_serves_and_when_it_ends() {
 }
 
 #[test]
-fn a_watchdog_hears_it_often_enough_and_its_command_does_not() {
+fn watchdog_is_notified_in_time_but_not_by_the_command() {
     let folder = made("disk-watchdog");
     let path = folder.path("notify");
     let socket = std::os::unix::net::UnixDatagram::bind(&path).unwrap();

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn an_image_is_made_once_and_belongs_to_its_owner() {
+fn image_is_created_once_and_accessible_only_to_its_owner() {
     let folder = Folder::new("disk-make");
     let ran = serve_once(&folder, "vd --size 64KiB --buffers 2 --buffer-size 8KiB --json");
     assert_eq!(ran.code, 0, "{ran:?}");
@@ -36,7 +36,7 @@ fn an_image_is_made_once_and_belongs_to_its_owner() {
 }
 
 #[test]
-fn an_image_that_is_brought_is_served_as_it_is() {
+fn existing_image_is_served_unchanged() {
     let folder = Folder::new("disk-brought");
     // Of any size, with anything in it, and by a link.
     let content: Vec<u8> = (0..70_001u32).map(|n| u8::try_from(n % 251).unwrap()).collect();
@@ -58,7 +58,7 @@ fn an_image_that_is_brought_is_served_as_it_is() {
 }
 
 #[test]
-fn a_state_directory_is_where_it_was_said() {
+fn state_option_sets_the_state_directory() {
     let folder = made("disk-state");
     let server = Server::start(&folder, "vd --state my --export nbd:unix:s");
     assert_eq!(folder.names("."), ["my", "s", "s.lock", "vd"]);
@@ -83,7 +83,7 @@ fn a_state_directory_is_where_it_was_said() {
 }
 
 #[test]
-fn bad_sizes_and_command_lines_are_2_and_make_nothing() {
+fn invalid_sizes_and_options_exit_2_and_create_nothing() {
     let folder = Folder::new("disk-usage");
     for wrong in [
         "serve vd",
@@ -114,7 +114,7 @@ fn bad_sizes_and_command_lines_are_2_and_make_nothing() {
 }
 
 #[test]
-fn what_is_no_disk_is_8_and_what_nobody_serves_is_1() {
+fn path_without_a_disk_exits_8_and_an_unserved_disk_1() {
     let folder = made("disk-none");
     folder.make_folder("empty");
     for verb in ["serve --export nbd:unix:s", "status", "flush", "drain", "emergency-flush"] {
@@ -146,7 +146,7 @@ fn what_is_no_disk_is_8_and_what_nobody_serves_is_1() {
 }
 
 #[test]
-fn an_empty_area_goes_to_whatever_image_comes() {
+fn empty_dump_area_accepts_any_image() {
     let folder = made("disk-adopt");
     assert_eq!(serve_once(&folder, "vd").code, 0);
     let before = folder.read("vd.seawall/disk.json");
@@ -159,7 +159,7 @@ fn an_empty_area_goes_to_whatever_image_comes() {
 }
 
 #[test]
-fn a_maker_that_was_killed_is_in_nobodys_way() {
+fn creation_interrupted_by_a_kill_can_be_repeated() {
     let folder = Folder::new("disk-making");
     let mut maker = folder.start("disk serve vd --size 4GiB --export nbd:unix:s");
     while folder.names(".") != ["vd.seawall-new"] {
@@ -174,7 +174,7 @@ fn a_maker_that_was_killed_is_in_nobodys_way() {
 }
 
 #[test]
-fn a_file_says_what_is_not_typed() {
+fn config_file_supplies_missing_options() {
     let folder = made("disk-config");
     let template = folder.run("disk config", b"").fine().text().to_owned();
     let line = |key: &str| format!("\n#{key} = ");
@@ -208,7 +208,7 @@ fn a_file_says_what_is_not_typed() {
 }
 
 #[test]
-fn a_path_need_not_be_utf_8() {
+fn path_need_not_be_utf_8() {
     use std::os::unix::ffi::OsStringExt;
     let folder = Folder::new("disk-bytes");
     let of = |text: &[u8]| std::ffi::OsString::from_vec(text.to_vec());
@@ -237,7 +237,7 @@ impl Drop for Loop {
 }
 
 #[test]
-fn a_block_device_is_served_as_it_is_and_by_one() {
+fn block_device_is_served_unchanged_by_one_server() {
     let folder = Folder::new("disk-device");
     folder.write("back", &vec![5; 1 << 20]);
     let Some(device) = Loop::over(&folder.path("back")) else {

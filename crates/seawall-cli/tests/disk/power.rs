@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_is_flushed_without_a_power_source_is_on_the_device() {
+fn flushed_data_without_a_power_source_is_on_the_device() {
     let folder = made("disk-unknown");
     let server = Server::start(&folder, &format!("{UNKNOWN} --json"));
     let ready: Value = serde_json::from_str(&server.ready).unwrap();
@@ -44,7 +44,7 @@ fn what_is_flushed_without_a_power_source_is_on_the_device() {
 }
 
 #[test]
-fn an_armed_disk_drains_at_the_end_whoever_asks_for_it() {
+fn armed_disk_drains_before_the_server_ends() {
     let folder = made("disk-armed");
     for (round, signal) in [(0, "-TERM"), (1, "-INT")] {
         let server = Server::start(&folder, ARMED);
@@ -115,12 +115,12 @@ fn dumped_by(name: &str, emergency: impl Fn(&Server<'_>)) {
 }
 
 #[test]
-fn sigpwr_dumps_and_the_next_start_brings_it_home() {
+fn sigpwr_dumps_and_the_next_start_restores_the_dump() {
     dumped_by("disk-sigpwr", |server| server.signal("-PWR"));
 }
 
 #[test]
-fn an_emergency_flush_dumps_once_and_says_how_long_it_took() {
+fn emergency_flush_dumps_once_and_reports_its_duration() {
     dumped_by("disk-emergency", |server| {
         let ran = server.folder.run("disk emergency-flush vd --deadline 3600000 --json", b"");
         let first = ran.fine().json()[0].clone();
@@ -150,7 +150,7 @@ pub(super) fn with_dump(name: &str, needle: &[u8]) -> Folder {
 }
 
 #[test]
-fn a_torn_dump_is_told_loudly_and_status_is_10() {
+fn torn_dump_is_reported_and_status_exits_10() {
     let folder = with_dump("disk-torn", b"needle");
     folder.flip("vd.seawall/area", b"needle");
     let mut server = Server::start(&folder, UNKNOWN);
@@ -162,7 +162,7 @@ fn a_torn_dump_is_told_loudly_and_status_is_10() {
 }
 
 #[test]
-fn a_dump_is_never_written_into_another_image() {
+fn dump_is_never_written_to_another_image() {
     let folder = with_dump("disk-foreign", b"needle");
     let dump = folder.read("vd.seawall/area");
     let theirs = vec![9; 65536];
@@ -170,7 +170,7 @@ fn a_dump_is_never_written_into_another_image() {
     folder.remove("vd");
     folder.write("vd", &theirs);
     let ran = serve_once(&folder, "vd");
-    assert!(ran.refused(9).contains("of another image"), "{ran:?}");
+    assert!(ran.refused(9).contains("belongs to another image"), "{ran:?}");
     folder.write("other", &theirs);
     serve_once(&folder, "other --state vd.seawall").refused(9);
     assert_eq!((folder.read("vd"), folder.read("other")), (theirs.clone(), theirs.clone()));
@@ -195,7 +195,7 @@ fn a_dump_is_never_written_into_another_image() {
 }
 
 #[test]
-fn a_dump_is_brought_home_before_the_ring_changes() {
+fn dump_is_restored_before_the_ring_changes() {
     let folder = with_dump("disk-ring", b"needle");
     let ran = serve_once(&folder, "vd --buffers 1 --buffer-size 4KiB");
     assert!(ran.code == 0 && ran.err.contains("all of it is home"), "{ran:?}");
@@ -204,7 +204,7 @@ fn a_dump_is_brought_home_before_the_ring_changes() {
 }
 
 #[test]
-fn a_deadline_that_is_missed_is_10() {
+fn missed_deadline_exits_10() {
     let folder = made("disk-late");
     folder.make_folder("vd.seawall");
     let listener = UnixListener::bind(folder.path("vd.seawall/control")).unwrap();
@@ -234,7 +234,7 @@ fn a_deadline_that_is_missed_is_10() {
 }
 
 #[test]
-fn a_server_in_an_emergency_ends_well_when_it_has_dumped() {
+fn server_stops_cleanly_after_an_emergency_dump() {
     let folder = made("disk-after");
     let server = Server::start(&folder, ARMED);
     Client::connect(&folder.path("s")).write(0, b"kept");

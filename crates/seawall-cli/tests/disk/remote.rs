@@ -26,7 +26,7 @@ fn device(folder: &Folder) -> Server {
 }
 
 #[test]
-fn a_disk_over_nbd_is_reached_or_refused_with_a_reason() {
+fn disk_over_nbd_is_served_or_refused_with_a_reason() {
     let folder = Folder::new("device-serve");
     let device = device(&folder);
     let uri = "nbd+unix:///home?socket=d";

@@ -31,7 +31,7 @@ fn copy(folder: &Folder, from: &str, to: &str) {
 }
 
 #[test]
-fn no_other_directory_serves_an_image_whose_dump_waits() {
+fn image_with_a_waiting_dump_is_not_served_with_another_directory() {
     let folder = with_dump("disk-elsewhere", b"needle");
     let (image, area) = (folder.read("vd"), folder.read("vd.seawall/area"));
     let ran = serve_once(&folder, "vd --state other");
@@ -47,7 +47,7 @@ fn no_other_directory_serves_an_image_whose_dump_waits() {
 }
 
 #[test]
-fn a_dump_is_not_written_over_what_another_directory_took_in_since() {
+fn dump_never_overwrites_data_written_with_another_directory() {
     let folder = with_dump("disk-overtaken", b"needle");
     let area = folder.read("vd.seawall/area");
     write_newer(&folder, "vd --state other --dump discard");
@@ -65,7 +65,7 @@ fn a_dump_is_not_written_over_what_another_directory_took_in_since() {
 }
 
 #[test]
-fn a_dump_is_not_written_over_what_was_written_past_the_server() {
+fn dump_never_overwrites_data_written_without_the_server() {
     let folder = with_dump("disk-raw", b"needle");
     let area = folder.read("vd.seawall/area");
     wait_until_changes_are_foreign();
@@ -80,7 +80,7 @@ fn a_dump_is_not_written_over_what_was_written_past_the_server() {
 }
 
 #[test]
-fn a_write_back_that_was_killed_goes_on() {
+fn interrupted_write_back_continues() {
     let folder = with_dump("disk-half-home", b"needle");
     wait_until_changes_are_foreign();
     // The first run comes home, and the second one, behind this limit, ends the process.
@@ -96,19 +96,19 @@ fn a_write_back_that_was_killed_goes_on() {
 }
 
 #[test]
-fn a_directory_that_was_put_back_has_no_say() {
+fn restored_old_directory_cannot_overwrite_the_image() {
     let folder = with_dump("disk-put-back", b"needle");
     copy(&folder, "vd.seawall", "backup");
     assert_eq!(serve_once(&folder, "vd").code, 0);
     write_newer(&folder, "vd");
     copy(&folder, "backup", "vd.seawall");
     let ran = serve_once(&folder, "vd");
-    assert!(ran.refused(9).contains("served since"), "{ran:?}");
+    assert!(ran.refused(9).contains("has since been served"), "{ran:?}");
     assert_eq!(needle_of(&folder), b"newer!");
 }
 
 #[test]
-fn a_directory_that_is_gone_is_asked_for() {
+fn missing_state_directory_is_reported() {
     let folder = with_dump("disk-gone", b"needle");
     copy(&folder, "vd.seawall", "backup");
     assert_eq!(folder.shell("rm -r vd.seawall", b"").code, 0);
@@ -120,7 +120,7 @@ fn a_directory_that_is_gone_is_asked_for() {
 }
 
 #[test]
-fn a_directory_in_which_nothing_waits_is_left_for_another_one() {
+fn directory_without_a_dump_releases_its_image() {
     let folder = made("disk-nothing-waits");
     let server = Server::start(&folder, ARMED);
     Client::connect(&folder.path("s")).write(32768, b"needle");

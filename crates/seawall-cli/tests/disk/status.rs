@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_watched_status_ends_with_the_server() {
+fn watched_status_ends_with_the_server() {
     let folder = made("disk-watch");
     let server = Server::start(&folder, UNKNOWN);
     let mut watch = folder.start("disk status vd --watch --json");
@@ -24,7 +24,7 @@ fn proc_file(folder: &Folder, pid: u32, name: &str) -> String {
 }
 
 #[test]
-fn what_status_says_of_its_memory_is_what_the_system_says() {
+fn status_reports_the_memory_lock_of_the_system() {
     let folder = made("disk-memory");
     let server = Server::start(&folder, "vd --export nbd:unix:s --run cat");
     let pid = server.child.id();
@@ -48,7 +48,7 @@ fn what_status_says_of_its_memory_is_what_the_system_says() {
 }
 
 #[test]
-fn a_server_that_may_not_lock_its_memory_says_so_and_serves() {
+fn server_without_a_memory_lock_reports_it_and_serves() {
     // Without what lets the owner of the machine pass the limit, where that can be given up.
     let give_up = "setpriv --bounding-set=-sys_resource,-ipc_lock";
     let may_give_up = Command::new("sh").args(["-c", &format!("{give_up} true")]).output();
@@ -101,7 +101,7 @@ fn http(mut stream: impl Read + Write, request: &str) -> String {
 }
 
 #[test]
-fn prometheus_reads_how_it_stands() {
+fn prometheus_metrics_show_the_status() {
     let folder = made("disk-metrics");
     let server = Server::start(&folder, &format!("{ARMED} --metrics unix:m"));
     let mut client = Client::connect(&folder.path("s"));

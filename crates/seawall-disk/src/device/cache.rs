@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_show_what_was_written_last() {
+    fn reads_return_the_last_write() {
         each_seed(256, |dice| {
             let (durable, cache, model) = play(&acts(dice));
             let (region, from) = (dice.index(2), dice.index(SIZE));
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_leaves_of_each_sector_what_was_flushed_or_something_newer() {
+    fn power_cut_leaves_each_sector_flushed_or_newer() {
         each_seed(256, |dice| {
             let (mut left, cache, model) = play(&acts(dice));
             let (runs, fate) = cache.cut(|choices| dice.index(choices));
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_may_leave_every_mixture_of_versions() {
+    fn power_cut_can_leave_any_mixture_of_versions() {
         let mut cache = Cache::default();
         for byte in 1..=3 {
             cache.write(Place { region: 0, sector: 0 }, &[byte; 2 * SECTOR_SIZE]);
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_durable_takes_no_memory() {
+    fn durable_data_takes_no_memory() {
         let mut cache = Cache::default();
         cache.write(Place { region: 1, sector: 5 }, &[1; 1024]);
         cache.write(Place { region: 1, sector: 5 }, &[2; 512]);

@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn one_flush_makes_all_regions_durable_and_nothing_else_does() {
+    fn only_a_flush_makes_all_regions_durable() {
         let (device, storage) = device_with(Arc::new(SystemClock::new()));
         let (home, area) = (device.region(0), device.region(1));
         home.write(510, &[1; 4]).unwrap();
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_and_writes_go_on_beside_a_flush_which_covers_no_later_ones() {
+    fn writes_during_a_flush_continue_and_are_not_covered() {
         let clock = Arc::new(Gate::default());
         let (device, storage) = device_with(clock.clone());
         let home = device.region(0);
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_under_way_when_the_power_is_cut_has_not_flushed() {
+    fn flush_interrupted_by_a_power_cut_has_not_flushed() {
         let clock = Arc::new(Gate::default());
         let (device, _storage) = device_with(clock.clone());
         let home = device.region(0);
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_takes_no_less_than_it_is_told_whatever_the_one_before_took() {
+    fn flush_takes_at_least_the_configured_time() {
         let clock = Arc::new(Steps::default());
         let (device, _storage) = device_with(clock.clone());
         let home = device.region(0);
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_says_what_a_cut_leaves() {
+    fn seed_determines_what_a_power_cut_leaves() {
         let left = |seed| {
             let (device, storage) = device_with(Arc::new(SystemClock::new()));
             for byte in 1..=3 {
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beyond_a_region_is_refused() {
+    fn access_beyond_a_region_is_refused() {
         let (device, _storage) = device_with(Arc::new(SystemClock::new()));
         let home = device.region(0);
         for offset in [8192, u64::MAX] {

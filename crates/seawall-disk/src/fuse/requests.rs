@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_synced_survives_a_power_cut() {
+    fn synced_data_survives_a_power_cut() {
         let (device, file) = made();
         file.write_some(0, b"home", 0).unwrap();
         file.sync().unwrap();
@@ -335,14 +335,14 @@ mod tests {
     }
 
     #[test]
-    fn a_synced_write_survives_a_power_cut() {
+    fn synced_write_survives_a_power_cut() {
         let (device, file) = made();
         file.write_some(0, b"home", SYNCED | 1).unwrap();
         assert_eq!(&left(&device), b"home");
     }
 
     #[test]
-    fn nothing_is_done_beyond_the_end() {
+    fn reads_and_writes_stop_at_the_end() {
         let (_, file) = made();
         assert_eq!(file.write_some(SIZE - 3, b"abcd", 0).unwrap(), 3);
         for offset in [SIZE, SIZE + 1, u64::MAX] {
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn holes_and_ranges_of_zeros_are_zeros_and_the_size_stays() {
+    fn zeroed_ranges_read_as_zeros_and_keep_the_size() {
         for mode in [PUNCH_HOLE | KEEP_SIZE, ZERO_RANGE, ZERO_RANGE | KEEP_SIZE] {
             let (_, file) = made();
             file.write_some(0, &[7; 8192], 0).unwrap();
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_acknowledged_behind_a_closed_gate() {
+    fn nothing_is_acknowledged_after_the_gate_closes() {
         let (_, file) = made();
         file.gate.close();
         let refused = [

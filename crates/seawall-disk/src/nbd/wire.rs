@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_of_the_disk_are_those_that_nbd_has() {
+    fn disk_errors_map_to_nbd_errors() {
         use io::ErrorKind as Kind;
         let number = |kind| Code::from(&io::Error::from(kind)).number();
         let numbers = [
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_end_where_the_message_does() {
+    fn fields_never_exceed_the_message() {
         let mut fields = Fields(&[0, 1, 0, 0, 0, 2, 7]);
         assert_eq!((fields.u16(), fields.u32(), fields.u64()), (Some(1), Some(2), None));
         assert_eq!((fields.bytes(2), fields.bytes(1)), (None, Some(&[7][..])));

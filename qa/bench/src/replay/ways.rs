@@ -243,7 +243,7 @@ fn of_replay(hall: &Hall<'_>, error: &seawall_replay::Error) -> Failure {
 }
 
 fn cannot(hall: &Hall<'_>, error: &dyn std::fmt::Display) -> Failure {
-    let next = "choose another place with --dir or --store";
+    let next = "choose another directory with --dir or --store";
     Failure::new(format!("cannot measure: {error}"), hall.args.common.dir.display(), next)
 }
 

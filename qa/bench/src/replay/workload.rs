@@ -28,7 +28,7 @@ pub(super) enum Keys {
 /// Writes a log of this many operations, each a transaction of its own that puts one row.
 pub(super) fn log(path: &Path, keys: Keys, count: u64) -> Result<OperationLog, Failure> {
     let fail = |error: seawall::Error| {
-        let next = "choose another place with --dir";
+        let next = "choose another directory with --dir";
         Failure::new(format!("cannot measure: {error}"), path.display(), next)
     };
     let log: Log<Operation> = Options::new().level(Level::Buffered).open(path).map_err(fail)?;

@@ -1,10 +1,10 @@
-//! A state directory and an image become one disk; what waits in the directory is home then, or the
-//! server does not start.
+//! Binds a state directory to an image. A dump that is waiting in the directory is written to the
+//! image first, or the server does not start.
 //!
-//! A dump belongs to one image as it was when the power failed. The settings name the image, and
-//! are durable before a dump can be; the image is marked with the directory before it is served. So
-//! a dump is never written into another image, and never over newer bytes, as far as that can be
-//! known: `evidence.rs` says by what.
+//! A dump belongs to one image, in the state it had when the power failed. The settings name the
+//! image and are durable before a dump is possible. The image is marked with the directory before
+//! it is served. So a dump is never written to another image or over newer data, as far as the
+//! evidence in `evidence.rs` can tell.
 
 use super::evidence::{Doubt, Evidence};
 use super::image::Device;
@@ -19,17 +19,17 @@ use seawall_io::{Clock, Entropy, SystemClock, SystemEntropy};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// How long a dump is on its way home before that is noted again.
+/// How often the progress of writing a dump to the image is recorded.
 const NOTE_EVERY_US: u64 = 500_000;
 
-/// Refuses an image that may have a dump in another directory than this one, which is not there
-/// yet: before it is made.
+/// Refuses an image that may have a dump in another directory. Runs before a missing state
+/// directory is created.
 pub(super) fn check(args: &DiskServe, device: &Device) -> Result<(), Failure> {
     let mark = mark(device).map_err(|error| failed(&args.image, &error))?;
     check_mark(args, mark.as_ref(), None)
 }
 
-/// The same for a directory that has settings, perhaps.
+/// The same check, for a directory that may have settings.
 fn check_mark(
     args: &DiskServe,
     mark: Option<&Mark>,
@@ -53,11 +53,11 @@ fn check_mark(
     Err(Failure::new(Exit::Conflict, what).at(args.image.display()).next(next))
 }
 
-/// The mark that the image bears.
+/// The mark on the image.
 fn mark(device: &Device) -> io::Result<Option<Mark>> {
     let text = device.image.as_ref().map_or(Ok(None), Image::mark)?;
     let invalid = || {
-        let why = "the attribute user.seawall.disk of the image makes no sense";
+        let why = "the image's attribute user.seawall.disk is invalid";
         io::Error::new(io::ErrorKind::InvalidData, why)
     };
     text.map(|text| Mark::decode(&text).ok_or_else(invalid)).transpose()
@@ -74,7 +74,7 @@ pub(super) struct Claim<'a> {
 }
 
 impl<'a> Claim<'a> {
-    /// Looks at both, and changes nothing.
+    /// Reads the state of both without changing anything.
     pub(super) fn new(
         args: &'a DiskServe,
         place: &'a Place,
@@ -85,7 +85,7 @@ impl<'a> Claim<'a> {
         Ok(Self { args, place, device, settings, mark })
     }
 
-    /// Makes the area one for this image and this ring; what an emergency dumped is home then.
+    /// Prepares the dump area for this image and ring, after writing a waiting dump to the image.
     pub(super) fn take(mut self, options: &Options) -> Result<(Files, Option<Recovered>), Failure> {
         let path = self.place.path();
         let cannot = |error| failed(path, &error);
@@ -126,7 +126,8 @@ impl<'a> Claim<'a> {
         self.settings.as_ref().is_some_and(|noted| noted.image == self.device.identity)
     }
 
-    /// Writes a dump to the image, if that has nothing newer or `--dump apply` was given.
+    /// Writes a dump to the image, unless the image may have newer data and `--dump apply` is
+    /// missing.
     fn bring_home(&mut self, files: &Files, dump: &Dump) -> Result<Option<Recovered>, Failure> {
         let cannot = |error| failed(self.place.path(), &error);
         let evidence = Evidence {
@@ -145,8 +146,8 @@ impl<'a> Claim<'a> {
         self.home(files, dump).map_err(|error| failed(self.place.path(), &error))
     }
 
-    /// Notes before each step that a change of the image is its own: after a kill, the next start
-    /// continues.
+    /// Records before each step that the change of the image is its own, so that the next start
+    /// continues after a kill.
     fn home(&mut self, files: &Files, dump: &Dump) -> io::Result<Option<Recovered>> {
         let clock = SystemClock::new();
         let generation = dump.generation;
@@ -156,7 +157,7 @@ impl<'a> Claim<'a> {
         files.recover(&mut || {
             let noted_us = settings.homing.map_or(0, |homing| homing.time_us);
             let time_us = clock.wall_us();
-            // A clock that is set back counts, too.
+            // A clock that was set back also triggers a record.
             if time_us.abs_diff(noted_us) >= NOTE_EVERY_US {
                 settings.homing = Some(now(time_us));
                 place.note(&settings)?;
@@ -165,7 +166,7 @@ impl<'a> Claim<'a> {
         })
     }
 
-    /// Notes in the directory and then on the image that the two are one from now on.
+    /// Records in the directory, then on the image, that they belong together.
     fn note(&mut self, homing: Option<Homing>) -> io::Result<()> {
         let old = self.settings.take().unwrap_or_default();
         let state = match old.state {
@@ -196,10 +197,10 @@ impl<'a> Claim<'a> {
     }
 
     fn refuse(&self, doubt: &Doubt) -> Failure {
-        let what = format!("what an emergency dumped waits here, and stays here: {doubt}");
+        let what = format!("a dump is waiting here, and was not written to the image: {doubt}");
         let next = match doubt {
             Doubt::OtherImage => "serve that image; or add",
-            _ => "see what the image holds; then add",
+            _ => "check the content of the image, then add",
         };
         let next = format!(
             "{next} --dump discard to serve this one as it is, or --dump apply to write the dump \
@@ -209,7 +210,7 @@ impl<'a> Claim<'a> {
     }
 }
 
-/// Notes on the image that nothing waits for it here, if that is so.
+/// Records on the image that no dump is waiting for it, if that is true.
 pub(super) fn leave(place: &Place, device: &Device) -> io::Result<()> {
     let Some((_, Inspected { dump: None, .. })) = place.area(device)? else { return Ok(()) };
     if let (Some(settings), Some(mark)) = (place.settings()?, mark(device)?)
@@ -225,7 +226,7 @@ fn absolute(path: &Path) -> PathBuf {
 }
 
 fn no_area(path: &Path) -> Failure {
-    let what = "the area for dumps is missing, or empty: what was dumped is gone with it";
-    let next = "bring it back, or remove the directory if nothing was dumped";
+    let what = "the dump area is missing or empty, and any dump is lost with it";
+    let next = "restore it, or remove the directory if nothing was dumped";
     Failure::new(Exit::Format, what).at(path.display()).next(next)
 }

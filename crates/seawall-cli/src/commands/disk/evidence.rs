@@ -1,53 +1,54 @@
-//! Whether a dump that waits may be written home: only where nothing newer can have been written.
+//! Decides whether a waiting dump may be written to the image: only if nothing newer was written.
 
 use super::settings::{Mark, Settings};
 use crate::output::text::utc;
 use std::path::PathBuf;
 
-/// A write of the server's own that is under way when a dump begins, or when it is noted how far
-/// one has come home, changes the image that much later at most. What another program writes in
-/// that time is not seen.
+/// How much later than the start of a dump, or than the last progress record, the image may have
+/// changed: a write of the server can still be in progress. A write by another program within this
+/// time is not detected.
 pub(super) const MOMENT_US: u64 = 2_000_000;
 
-/// What is known of a dump that waits and of the image that came.
+/// What is known about a waiting dump and the image.
 #[derive(Clone, Debug)]
 pub(super) struct Evidence {
-    /// What the directory notes.
+    /// The settings in the state directory.
     pub(super) settings: Option<Settings>,
-    /// The identity of the image that came.
+    /// The identity of the image.
     pub(super) image: Option<String>,
-    /// The mark that it bears.
+    /// The mark on the image.
     pub(super) mark: Option<Mark>,
-    /// When it changed last, in microseconds since 1970, where that is known.
+    /// When the image last changed, in microseconds since 1970, if known.
     pub(super) changed_us: Option<u64>,
     /// When the dump began.
     pub(super) dumped_us: Option<u64>,
-    /// When it was last on its way home, if it was.
+    /// When writing the dump to the image last made progress, if it was started.
     pub(super) homing_us: Option<u64>,
 }
 
 /// Why a dump is not written to the image without `--dump apply`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Doubt {
-    /// It was made for another image, or that is unknown.
+    /// It was made for another image, or its image is unknown.
     OtherImage,
     /// The image was served with another directory since.
     ServedElsewhere(PathBuf),
-    /// The image was served with this directory since, which was put back to what it was before.
+    /// The image was served with this directory since, and the directory was restored from an older
+    /// copy.
     ServedSince,
     /// The image has lost its mark.
     MarkGone,
-    /// An older version dumped, and did not note when.
+    /// An older version made the dump and did not record the time.
     NoTime,
     /// The image was changed since.
     ChangedSince { changed_us: u64, dumped_us: u64 },
-    /// The image was last changed before it was served: the clock was set back, or it is a file
-    /// that was put back.
+    /// The image was last changed before it was served: the clock was set back, or the file was
+    /// restored from an older copy.
     ChangedBefore { changed_us: u64, since_us: u64 },
 }
 
 impl Evidence {
-    /// The first reason for doubt.
+    /// Returns the first reason for doubt.
     pub(super) fn doubt(&self) -> Option<Doubt> {
         let Some(settings) = &self.settings else { return Some(Doubt::OtherImage) };
         if settings.image.is_none() || settings.image != self.image {
@@ -58,7 +59,7 @@ impl Evidence {
 
     fn doubt_of_mark(&self, settings: &Settings) -> Option<Doubt> {
         let Some(mark) = &self.mark else {
-            // A file system without marks never had one.
+            // A file system without extended attributes never had a mark.
             return settings.is_marked.then_some(Doubt::MarkGone);
         };
         if Some(mark.state) != settings.state {
@@ -82,19 +83,23 @@ impl Evidence {
 impl std::fmt::Display for Doubt {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::OtherImage => f.write_str("it is of another image"),
+            Self::OtherImage => f.write_str("it belongs to another image"),
             Self::ServedElsewhere(dir) => {
-                write!(f, "the image was served since with another directory, {}", dir.display())
+                write!(
+                    f,
+                    "the image has since been served with another directory, {}",
+                    dir.display()
+                )
             }
             Self::ServedSince => f.write_str(
-                "the image was served since with this directory, which was put back to an earlier \
-                 state",
+                "the image has since been served with this directory, which was restored to an \
+                 earlier state",
             ),
             Self::MarkGone => f.write_str(
-                "the image has lost the mark of this directory: it was replaced, or put back",
+                "the image has lost the mark of this directory: it was replaced, or restored",
             ),
             Self::NoTime => {
-                f.write_str("an older version dumped it, and whether the image changed is unknown")
+                f.write_str("an older version made it: it is unknown whether the image changed")
             }
             Self::ChangedSince { changed_us, dumped_us } => write!(
                 f,
@@ -104,8 +109,7 @@ impl std::fmt::Display for Doubt {
             ),
             Self::ChangedBefore { changed_us, since_us } => write!(
                 f,
-                "the image was changed at {}, by a clock that was set back: it was served from {} \
-                 on",
+                "the image was changed at {}, but it was served from {} on: the clock was set back",
                 utc(*changed_us),
                 utc(*since_us)
             ),
@@ -124,7 +128,7 @@ mod tests {
         Mark { state, serve, is_open: true, dir: "/b".into() }
     }
 
-    /// A dump of an image that was not written since.
+    /// A dump of an image that has not changed since.
     fn sound() -> Evidence {
         let settings = Settings {
             image: Some("file 7".to_owned()),
@@ -151,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dump_of_the_image_as_it_is_goes_home() {
+    fn dump_of_the_unchanged_image_is_written_back() {
         let homing = Some(Homing { generation: 1, time_us: DUMPED + 9_000_000 });
         for evidence in [
             sound(),
@@ -159,13 +163,13 @@ mod tests {
             Evidence { changed_us: Some(DUMPED - 500), ..sound() },
             // A write was under way.
             Evidence { changed_us: Some(DUMPED + MOMENT_US), ..sound() },
-            // Killed on its way home.
+            // Killed while writing the dump to the image.
             Evidence {
                 changed_us: Some(DUMPED + 9_000_000 + MOMENT_US),
                 homing_us: Some(DUMPED + 9_000_000),
                 ..noted(|settings| settings.homing = homing)
             },
-            // Killed between the note and the mark of a way home.
+            // Killed between recording progress in the directory and on the image.
             Evidence { mark: Some(mark(1, 4)), ..sound() },
             // A file system without marks.
             Evidence { mark: None, ..noted(|settings| settings.is_marked = false) },
@@ -182,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_may_be_newer_keeps_a_dump_where_it_is() {
+    fn possibly_newer_image_blocks_the_dump() {
         let changed = |changed_us| Evidence { changed_us: Some(changed_us), ..sound() };
         let late = DUMPED + MOMENT_US + 1;
         let since = Doubt::ChangedSince { changed_us: late, dumped_us: DUMPED };

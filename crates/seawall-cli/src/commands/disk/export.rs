@@ -1,4 +1,4 @@
-//! Where a virtual disk appears to its clients.
+//! Where clients find a virtual disk: NBD or FUSE.
 
 use crate::args::{DiskServe, Export};
 #[cfg(all(feature = "fuse", target_os = "linux"))]
@@ -14,7 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What serves a disk.
+/// The running server of a disk.
 #[derive(Debug)]
 pub(super) enum Transport {
     Nbd(Server),
@@ -25,14 +25,14 @@ pub(super) enum Transport {
 /// Where clients find it.
 #[derive(Debug)]
 pub(super) struct Place {
-    /// As the line `ready` has it.
+    /// As printed after `ready`.
     pub(super) ready: String,
-    /// As a client wants it.
+    /// The URI for clients.
     pub(super) uri: String,
 }
 
 impl Transport {
-    /// Serves from now on.
+    /// Starts serving.
     pub(super) fn start(args: &DiskServe, disk: Arc<Disk>) -> Result<(Self, Place), Failure> {
         let listen = match &args.export {
             Export::NbdUnix(path) => Listen::Unix(path.clone()),
@@ -41,7 +41,7 @@ impl Transport {
         };
         let server = Server::start(disk, &listen, &args.name, Limits::default());
         let server = server.map_err(|error| {
-            let next = "give a path or a port that is free, or end who listens there";
+            let next = "give a free path or port, or stop the program that listens there";
             let failure = Failure::new(Exit::Failed, format!("cannot listen: {error}"));
             failure.at(&args.export).next(next)
         })?;
@@ -53,7 +53,7 @@ impl Transport {
         Ok((Self::Nbd(server), Place { ready, uri }))
     }
 
-    /// Clients that are connected.
+    /// The number of connected clients.
     pub(super) fn connections(&self) -> usize {
         match self {
             Self::Nbd(server) => server.connections(),
@@ -62,7 +62,7 @@ impl Transport {
         }
     }
 
-    /// Hangs up, and drains.
+    /// Disconnects all clients and drains the disk.
     pub(super) fn stop(self) -> io::Result<()> {
         match self {
             Self::Nbd(server) => server.stop(),
@@ -108,15 +108,15 @@ impl fmt::Display for Export {
 fn no_file(args: &DiskServe, error: &io::Error) -> Failure {
     let next = match error.kind() {
         io::ErrorKind::AddrInUse | io::ErrorKind::AlreadyExists => {
-            "give a path where nothing is; an empty file may be there"
+            "give a path that does not exist, or an empty file"
         }
-        _ => "run this as root, where /dev/fuse is; or give --export nbd:unix:PATH",
+        _ => "run this as root where /dev/fuse exists; or give --export nbd:unix:PATH",
     };
     let failure = Failure::new(Exit::Failed, format!("cannot appear as a file: {error}"));
     failure.at(&args.export).next(next)
 }
 
-/// What cannot be served is refused before anything is made.
+/// Refuses an unsupported export before anything is created.
 pub(super) fn check(args: &DiskServe) -> Result<(), Failure> {
     match &args.export {
         #[cfg(all(feature = "fuse", target_os = "linux"))]
@@ -135,7 +135,7 @@ fn no_fuse(file: &Path) -> Failure {
         .next("give --export nbd:unix:PATH or nbd:tcp:PORT; or build it with --features fuse")
 }
 
-/// Where clients find the disk.
+/// The URI of the disk.
 fn uri(address: &Address, export: &str) -> String {
     let export = escaped(export.as_bytes());
     match address {
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_uri_has_only_what_may_stand_in_one() {
+    fn uri_is_percent_encoded() {
         let unix = Address::Unix("/a b/c&d.sock".into());
         assert_eq!(uri(&unix, "my?log"), "nbd+unix:///my%3Flog?socket=/a%20b/c%26d.sock");
         let tcp = Address::Tcp("127.0.0.1:10809".parse().unwrap());

@@ -1,4 +1,4 @@
-//! What `seawall disk serve` was given as IMG: opened, or made.
+//! Opens or creates the disk image IMG.
 
 use super::settings::Mark;
 use crate::args::DiskServe;
@@ -12,41 +12,41 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What a simulated device exports: the disk, and the area for dumps.
+/// The name under which a simulated device exports the disk, next to the dump area.
 const HOME: &str = "home";
 const AREA: &str = "area";
 
-/// The device of a disk, of which this process alone has the use.
+/// A disk's device, used by this process only.
 #[derive(Debug)]
 pub(super) struct Device {
-    /// All bytes of the disk.
+    /// The content of the disk.
     pub(super) home: Arc<dyn File>,
-    /// Where they are dumped, if that is not a file in the state directory.
+    /// The dump area, if it is not a file in the state directory.
     pub(super) area: Option<Arc<dyn File>>,
-    /// What tells it from another one of this name.
+    /// Distinguishes the device from another one with the same name.
     pub(super) identity: Option<String>,
     /// The file or block device, if it is one.
     pub(super) image: Option<Image>,
-    /// A new one is not named yet.
+    /// A new image that has no name yet.
     draft: Option<ImageDraft>,
 }
 
-/// Looks whether IMG is there, before anything is made.
+/// Checks whether IMG exists, before anything is created.
 pub(super) fn look(args: &DiskServe) -> Result<bool, Failure> {
     let path = &args.image;
     if is_uri(path) {
         uri(path)?;
         if args.size.is_some() {
-            let failure = Failure::new(Exit::Usage, "a disk of a server has the size that it has");
-            return Err(failure.at(path.display()).next("leave --size out"));
+            let failure = Failure::new(Exit::Usage, "the size of a served disk cannot be chosen");
+            return Err(failure.at(path.display()).next("omit --size"));
         }
         return Ok(true);
     }
     match (ImageKind::of(path), args.size) {
         (Ok(ImageKind::Other), _) => Err(no_image(path)),
         (Ok(ImageKind::BlockDevice), Some(_)) => {
-            let failure = Failure::new(Exit::Usage, "a block device has the size that it has");
-            Err(failure.at(path.display()).next("leave --size out"))
+            let failure = Failure::new(Exit::Usage, "the size of a block device cannot be chosen");
+            Err(failure.at(path.display()).next("omit --size"))
         }
         (Ok(_), _) => Ok(true),
         (Err(error), Some(_)) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -59,21 +59,21 @@ pub(super) fn look(args: &DiskServe) -> Result<bool, Failure> {
     }
 }
 
-/// Whether IMG is an address and not a path.
+/// Whether IMG is an address instead of a path.
 pub(super) fn is_uri(path: &Path) -> bool {
     let text = path.as_os_str().as_bytes();
     text.starts_with(b"nbd:") || text.starts_with(b"nbd+unix:")
 }
 
-/// Opens what [is there](look), or makes it, without its name as yet.
+/// Opens an [existing](look) image, or creates one that has no name yet.
 pub(super) fn open(args: &DiskServe, is_there: bool) -> Result<Device, Failure> {
     let path = &args.image;
     if is_uri(path) {
         return reach(&uri(path)?);
     }
     let busy = || {
-        let what = "another process has this image";
-        let next = "end that one: one server at a time, and none beside a mounted file system";
+        let what = "another process uses this image";
+        let next = "stop that process, or unmount the image";
         Failure::new(Exit::Busy, what).at(path.display()).next(next)
     };
     if let (false, Some(size)) = (is_there, args.size) {
@@ -88,15 +88,15 @@ pub(super) fn open(args: &DiskServe, is_there: bool) -> Result<Device, Failure> 
     let (home, identity) = (image.file(), image.identity());
     let size = home.len().map_err(|error| failed(path, &error))?;
     let identity = identity.map_err(|error| failed(path, &error))?;
-    // It is not to be taken for a file, even so.
+    // Even without a number it must not be taken for a file.
     let identity = identity.or_else(|| Some("device without a number".to_owned()));
     if let Some(asked) = args.size.filter(|asked| *asked != size) {
         let what = format!("the image has {} already, not {}", exactly(size), exactly(asked));
-        let next = "leave --size out, or give the path of a new image";
+        let next = "omit --size, or give the path of a new image";
         return Err(Failure::new(Exit::Conflict, what).at(path.display()).next(next));
     }
     if size == 0 {
-        let next = "remove it, and give --size to have one made";
+        let next = "remove it, and give --size to create one";
         return Err(Failure::new(Exit::Format, "the image is empty").at(path.display()).next(next));
     }
     Ok(Device { home, area: None, identity, image: Some(image), draft: None })
@@ -106,15 +106,15 @@ pub(super) fn open(args: &DiskServe, is_there: bool) -> Result<Device, Failure> 
 fn uri(path: &Path) -> Result<Uri, Failure> {
     let parsed = path.to_str().unwrap_or_default().parse();
     parsed.map_err(|error: io::Error| {
-        let next = "write what is special in the path of the socket as %20 for a space";
+        let next = "percent-encode special characters in the socket's path, e.g. a space as %20";
         Failure::new(Exit::Usage, error).at(path.display()).next(next)
     })
 }
 
-/// Connects to a disk that a server has. Beside one that it calls `home` it may have an `area`.
+/// Connects to a disk on a server. Next to the disk named `home` there may be an `area`.
 fn reach(uri: &Uri) -> Result<Device, Failure> {
     let unreachable = |error: io::Error| {
-        let next = "see whether its server runs, and what it calls its disks";
+        let next = "check that its server runs, and the names of its exports";
         Failure::new(Exit::Failed, format!("cannot reach the image: {error}")).at(uri).next(next)
     };
     let home = Client::connect(uri).map_err(unreachable)?;
@@ -132,38 +132,38 @@ fn reach(uri: &Uri) -> Result<Device, Failure> {
 }
 
 impl Device {
-    /// When the image changed last, where that is known.
+    /// When the image last changed, if known.
     pub(super) fn changed_us(&self) -> io::Result<Option<u64>> {
         self.image.as_ref().map_or(Ok(None), Image::changed_us)
     }
 
-    /// The same, when no cut of the power can give it an earlier time any more.
+    /// The same, once a power failure can no longer reset it to an earlier time.
     pub(super) fn settled_us(&self) -> io::Result<Option<u64>> {
         self.image.as_ref().map_or(Ok(None), Image::settled_us)
     }
 
-    /// Marks the image; whether it bears the mark.
+    /// Marks the image. Returns whether it has the mark.
     pub(super) fn set_mark(&self, mark: &Mark) -> io::Result<bool> {
         self.image.as_ref().map_or(Ok(false), |image| image.set_mark(&mark.encode()))
     }
 
-    /// Names a new image, when all that belongs to it is there; whether it is new.
+    /// Gives a new image its name once everything else exists. Returns whether it is new.
     pub(super) fn finish(&mut self, path: &Path) -> Result<bool, Failure> {
         let Some(draft) = self.draft.take() else { return Ok(false) };
         draft.finish().map(|_| true).map_err(|error| failed(path, &error))
     }
 }
 
-/// Where the state of a disk is: where it was said, or beside the image.
+/// The state directory: as given, or next to the image.
 pub(super) fn state_of(image: &Path, state: Option<&Path>) -> Result<PathBuf, Failure> {
     if let Some(state) = state {
         return Ok(state.to_owned());
     }
     let is_device = ImageKind::of(image).is_ok_and(|kind| kind == ImageKind::BlockDevice);
     if is_device || is_uri(image) || image.file_name().is_none() {
-        let what = "this image has no folder of its own for the disk's state";
+        let what = "this image has no directory for the disk's state";
         let failure = Failure::new(Exit::Usage, what).at(image.display());
-        return Err(failure.next("give --state DIR, on a device that keeps what is synced"));
+        return Err(failure.next("give --state DIR, on a device with durable syncs"));
     }
     let image: PathBuf = image.components().collect();
     let mut path = image.into_os_string();
@@ -183,8 +183,8 @@ fn no_image(path: &Path) -> Failure {
 fn failed(path: &Path, error: &io::Error) -> Failure {
     let (exit, next) = match error.kind() {
         io::ErrorKind::InvalidInput => return no_image(path),
-        io::ErrorKind::AlreadyExists => (Exit::Conflict, "see what came there meanwhile"),
-        io::ErrorKind::StorageFull => (Exit::Failed, "make room, or give another place"),
+        io::ErrorKind::AlreadyExists => (Exit::Conflict, "check the file that appeared there"),
+        io::ErrorKind::StorageFull => (Exit::Failed, "free some space, or give another path"),
         _ => (Exit::Failed, "check the path, its permissions and its device"),
     };
     Failure::new(exit, format!("the image: {error}")).at(path.display()).next(next)

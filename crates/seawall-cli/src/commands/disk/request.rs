@@ -1,8 +1,8 @@
-//! What a running disk server can be asked to do.
+//! The requests that a running disk server accepts.
 
 use serde_json::Value;
 
-/// What can be asked.
+/// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Request {
     Status,

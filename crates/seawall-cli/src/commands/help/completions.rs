@@ -1,4 +1,4 @@
-//! `seawall completions`: what a shell needs to complete our command lines.
+//! `seawall completions`: shell completion scripts.
 
 use crate::args::{self, Completions};
 use crate::output::report::Exit;

@@ -1,4 +1,4 @@
-//! `seawall man`: pages for man(1), made of what `--help` says.
+//! `seawall man`: manual pages generated from the help texts.
 
 use crate::args::{self, Man};
 use crate::output::report::{Exit, Failure};
@@ -7,7 +7,7 @@ use clap::{Arg, ArgGroup, Command};
 use std::io;
 use std::path::Path;
 
-/// Prints the page of the program, or puts all pages into a directory.
+/// Prints the page of the program, or writes all pages to a directory.
 pub(crate) fn run(args: &Man) -> Result<Exit, Failure> {
     let command = for_pages(args::shown(), "seawall");
     let mut out = Output::new();
@@ -28,10 +28,10 @@ pub(crate) fn run(args: &Man) -> Result<Exit, Failure> {
 
 fn failure(folder: &Path, error: &io::Error) -> Failure {
     let failure = Failure::new(Exit::Failed, format!("cannot write the pages: {error}"));
-    failure.at(folder.display()).next("give a directory that exists and can be written to")
+    failure.at(folder.display()).next("give an existing directory that is writable")
 }
 
-/// The command as a page shows it: each option with its value, and lists that stay lists.
+/// Prepares a command for a page: shows each option with its value, and keeps lists as lists.
 fn for_pages(command: Command, path: &str) -> Command {
     let usage = usage(&command, path);
     let help = command.get_after_help().map(|help| unfilled(&help.to_string()));
@@ -46,7 +46,7 @@ fn for_pages(command: Command, path: &str) -> Command {
     })
 }
 
-/// man(1) joins lines that begin at the margin, and leaves those alone that begin with a blank.
+/// Indents lists, because man(1) joins lines that begin at the margin.
 fn unfilled(text: &str) -> String {
     let lines =
         text.lines().map(|line| if line.is_empty() { String::new() } else { format!(" {line}") });

@@ -1,4 +1,4 @@
-//! Records on standard output, in the shape that was asked for.
+//! Prints records in the requested shape.
 
 use crate::args::Shape;
 use crate::output::report::{Exit, Failure, say};
@@ -12,26 +12,26 @@ use seawall_foreign::value;
 use serde_json::Value;
 use std::io::{self, Write};
 
-/// Bytes that are shown of a payload that is no text.
+/// How many bytes of a binary payload to show.
 const PREVIEW: usize = 32;
 
-/// Puts records into the shape that was asked for.
+/// Prints records in the requested shape.
 pub(crate) struct Printer {
     shape: Shape,
     codec: CodecId,
     picker: Picker,
     pub(crate) out: Output,
-    /// Records whose payload is not what the log's codec says.
+    /// Records whose payload does not match the log's codec.
     undecodable: u64,
 }
 
 impl Printer {
-    /// Refused: fields in a shape that has the bytes of a record as they are.
+    /// Refuses `--fields` with shapes that print a record's bytes unchanged.
     pub(crate) fn new(shape: Shape, codec: CodecId, chosen: &Selection) -> Result<Self, Failure> {
         if chosen.names_fields() && !matches!(shape, Shape::Short | Shape::Json) {
-            let what = "--fields is for -o short and -o json: other shapes have whole records";
+            let what = "--fields is for -o short and -o json: other shapes print whole records";
             let failure = Failure::new(Exit::Usage, what).at("the command line");
-            return Err(failure.next("leave out --fields, or -o"));
+            return Err(failure.next("omit --fields or -o"));
         }
         let picker = Picker::new(chosen.clone());
         Ok(Self { shape, codec, picker, out: Output::new(), undecodable: 0 })
@@ -53,7 +53,7 @@ impl Printer {
         (somebody_reads, written)
     }
 
-    /// Prints a record if it is one that was asked for; whether it is.
+    /// Prints a record if it is selected. Returns whether it was printed.
     pub(crate) fn record(&mut self, record: &Record<'_>) -> bool {
         match self.picker.pick(self.codec, record.payload) {
             Some(Picked::Whole) => self.whole(record),
@@ -122,7 +122,7 @@ impl Printer {
         self.codec != CodecId::Raw
     }
 
-    /// The value of a payload as JSON.
+    /// Decodes a payload to JSON.
     fn decoded(&mut self, payload: &[u8]) -> Option<String> {
         let value = match self.codec {
             CodecId::Json => value::minified(payload).ok(),

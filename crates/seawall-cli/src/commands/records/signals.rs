@@ -16,15 +16,16 @@ pub(crate) enum Wake {
     Input,
     /// A signal arrived.
     Signal(i32),
-    /// The reader of standard output has closed it.
+    /// The reader of standard output closed it.
     OutputClosed,
 }
 
-/// Standard input beside signals. The first signal is noted; a second one ends the process at once.
+/// Waits for standard input or a signal. The first signal is recorded; a second one ends the
+/// process immediately.
 pub(crate) struct Waiter {
     woken: UnixStream,
     signal: Arc<AtomicUsize>,
-    /// Whether the reader of standard output matters.
+    /// Whether to watch the reader of standard output.
     with_output: bool,
 }
 
@@ -34,7 +35,7 @@ impl Waiter {
         let signal = Arc::new(AtomicUsize::new(0));
         let is_second = Arc::new(AtomicBool::new(false));
         for number in ending_signals() {
-            // In this order: the first signal finds the flag unset, and sets it.
+            // The order matters: the first signal finds the flag unset, and sets it.
             flag::register_conditional_default(number, is_second.clone())?;
             flag::register(number, is_second.clone())?;
             let value = usize::try_from(number).map_err(io::Error::other)?;
@@ -44,7 +45,7 @@ impl Waiter {
         Ok(Self { woken, signal, with_output })
     }
 
-    /// Waits for input, a signal, or the end of the output's reader.
+    /// Waits for input, a signal, or a closed output.
     pub(crate) fn wait(&self) -> io::Result<Wake> {
         let (input, output) = (io::stdin(), io::stdout());
         let output = self.with_output.then(|| output.as_fd());

@@ -1,15 +1,15 @@
-//! The chart of the demo: commits a second over writers, on two logarithmic axes, as SVG.
+//! The chart of the demo: commits per second by number of writers, log-log, as SVG.
 
 use crate::output::text::{rounded, to_f64, to_u64};
 use seawall_measure::pairs::Row;
 
-/// Edges of the area with the lines.
+/// Edges of the plot area.
 const LEFT: f64 = 80.0;
 const RIGHT: f64 = 400.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 280.0;
 
-/// Two lines: durable commits of seawall, and plain syncs.
+/// Two lines: durable commits of Seawall, and plain syncs.
 pub(super) fn rates(rows: &[Row]) -> String {
     let writers: Vec<f64> = rows.iter().map(|row| to_f64(to_u64(row.writers))).collect();
     let ours: Vec<f64> = rows.iter().map(|row| row.commits_per_s).collect();
@@ -45,33 +45,33 @@ pub(super) fn rates(rows: &[Row]) -> String {
 
 /// A logarithmic axis.
 struct Axis {
-    /// Logarithms of the values at its ends.
+    /// Logarithms of the first and last value.
     ends: [f64; 2],
-    /// Where it begins and ends on the page.
+    /// Positions of the two ends on the page.
     places: [f64; 2],
 }
 
 impl Axis {
-    /// From the lowest of these values to the highest.
+    /// Creates an axis from the lowest to the highest value.
     fn over(values: &[f64], places: [f64; 2]) -> Self {
         let logs = || values.iter().map(|value| value.max(1.0).log10());
         let (low, high) = (logs().fold(f64::MAX, f64::min), logs().fold(0.0, f64::max));
         Self { ends: [low, high.max(low + 0.1)], places }
     }
 
-    /// The same from a power of ten to one.
+    /// Extends the axis to powers of ten.
     fn whole(self) -> Self {
         let [low, high] = self.ends;
         Self { ends: [low.floor(), high.ceil()], ..self }
     }
 
-    /// Where a value is on the page.
+    /// The position of a value on the page.
     fn place(&self, value: f64) -> f64 {
         let ([low, high], [begin, end]) = (self.ends, self.places);
         begin + (value.max(1.0).log10() - low) / (high - low) * (end - begin)
     }
 
-    /// The powers of ten on it.
+    /// The powers of ten on the axis.
     fn decades(&self) -> impl Iterator<Item = f64> {
         let [low, high] = self.ends;
         let powers = std::iter::successors(Some(low.ceil()), |power| Some(power + 1.0));
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn points_are_between_the_decades_around_them() {
+    fn points_lie_between_their_decades() {
         let y = Axis::over(&[200.0, 3_000.0], [BOTTOM, TOP]).whole();
         let rounds = |values: [f64; 3]| values.map(rounded);
         assert_eq!(y.decades().map(rounded).collect::<Vec<_>>(), ["100", "1,000", "10,000"]);

@@ -4,10 +4,10 @@ use crate::output::report::{Exit, Failure};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
-/// One JSON object a line; `data/README.md` says where they come from.
+/// One JSON object per line; see `data/README.md` for their origin.
 const LINES: &str = include_str!("../../../../data/earthquakes.jsonl");
 
-/// An event as the catalogue has it. Times are milliseconds since 1970.
+/// An event of the catalogue. Times are milliseconds since 1970.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Earthquake {
@@ -30,7 +30,7 @@ pub(super) struct Earthquake {
     net: String,
 }
 
-/// All events, and the bytes that a log holds for each.
+/// All events, and the payload of each.
 #[derive(Debug)]
 pub(super) struct Catalogue {
     events: Vec<Earthquake>,
@@ -50,25 +50,25 @@ impl Catalogue {
         Ok(Self { events, payloads, known })
     }
 
-    /// How many there are.
+    /// The number of events.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.events.len()
     }
 
-    /// The event of that number; they come round again.
+    /// The event with this number; numbers wrap around.
     pub(super) fn event(&self, number: usize) -> &Earthquake {
         let place = number % self.events.len();
         self.events.get(place).expect("a remainder is smaller")
     }
 
-    /// The bytes of an event.
+    /// The payload of an event.
     pub(super) fn payload(&self, number: usize) -> &[u8] {
         let place = number % self.payloads.len();
         self.payloads.get(place).expect("a remainder is smaller")
     }
 
-    /// Whether these are the bytes of an event.
+    /// Whether this is the payload of an event.
     pub(super) fn knows(&self, payload: &[u8]) -> bool {
         self.known.contains(payload)
     }
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_event_of_the_catalogue_is_read_and_written_back_the_same() {
+    fn every_event_is_read_back_unchanged() {
         let catalogue = Catalogue::read().unwrap();
         assert_eq!(catalogue.events.len(), 1707);
         assert_eq!(catalogue.known.len(), 1707);

@@ -1,4 +1,4 @@
-//! The speed table of the demo: commits a second beside a sync for each record.
+//! The speed table of the demo: commits per second, and syncs per second with one per record.
 
 use super::super::bench::failure;
 use super::stage::{RECORD_SIZE, Stage};
@@ -13,7 +13,7 @@ use std::time::Duration;
 const WRITERS: [usize; 3] = [1, 8, 64];
 const TIME: Duration = Duration::from_secs(3);
 
-/// Measures, and shows the table.
+/// Measures and prints the table.
 pub(super) fn measure(
     plain: &mut Plain,
     folder: &Path,
@@ -50,7 +50,7 @@ fn tell(stage: &mut Stage, rows: &[Row]) {
     }
 }
 
-/// Why nothing of this is ranked, in one line; `None` if it is.
+/// The reason for not ranking these figures, in one line; `None` if they are ranked.
 pub(super) fn why_not_ranked(rows: &[Row]) -> Option<String> {
     let conditions = Conditions::of(rows.iter().map(|row| row.others));
     match conditions.others().says() {

@@ -1,4 +1,4 @@
-//! Where the demo prints its story.
+//! Prints the progress and results of the demo.
 
 use crate::output::color::Tone;
 use crate::output::report::{Exit, Failure, say_over};
@@ -6,14 +6,14 @@ use crate::output::stdout::Output;
 use seawall_measure::machine::is_terminal;
 use std::io;
 
-/// What a plain write is compared with: the record of the paper that Seawall starts from.
+/// Record size for the comparison with plain writes, as in the paper on user-space logs.
 pub(super) const RECORD_SIZE: usize = 116;
 
-/// Where the story is told.
+/// The output of the demo.
 pub(super) struct Stage {
     pub(super) out: Output,
     pub(super) silent: bool,
-    /// All lines, also when they are not printed.
+    /// All lines, printed or not.
     pub(super) said: Vec<String>,
 }
 
@@ -26,14 +26,14 @@ impl Stage {
         }
     }
 
-    /// Shows the present step on a terminal, until the next line.
+    /// Shows the current step on a terminal until the next line.
     pub(super) fn hint(&self, text: &str) {
         if !self.silent && is_terminal() {
             say_over(text);
         }
     }
 
-    /// A line that ends with whether a promise held.
+    /// Prints a line that ends with whether a guarantee held.
     pub(super) fn judge(&mut self, text: &str, holds: bool) {
         let (word, tone) = if holds { ("ok", Tone::Good) } else { ("BROKEN", Tone::Bad) };
         let line = format!("{text:<74}{word:>6}");
@@ -45,8 +45,8 @@ impl Stage {
     }
 }
 
-/// The environment is in the way.
+/// An error of the environment, not of the log.
 pub(super) fn trouble(act: &str, error: &io::Error) -> Failure {
     let failure = Failure::new(Exit::Failed, format!("cannot {act}: {error}"));
-    failure.at("seawall demo").next("choose another place with --dir, or try again")
+    failure.at("seawall demo").next("choose another directory with --dir, or try again")
 }

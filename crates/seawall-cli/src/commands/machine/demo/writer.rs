@@ -1,4 +1,4 @@
-//! The process that the demo kills: eight threads write, and tell of each durable record at once.
+//! The process that the demo kills: eight threads write, and acknowledge each durable record.
 
 use super::earthquake::{Catalogue, Earthquake};
 use crate::args::DemoWriter;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 const THREADS: usize = 8;
 
-/// Writes until it is killed, or until the reader of its acknowledgements is gone.
+/// Writes until it is killed, or until the acknowledgements have no reader.
 pub(crate) fn run(args: &DemoWriter) -> Result<Exit, Failure> {
     let catalogue = Catalogue::read()?;
     let fail = |error| Failure::of(&error, "demo", &args.log);
@@ -29,7 +29,8 @@ fn write(log: &Log<Earthquake>, catalogue: &Catalogue, next: &AtomicUsize) -> se
     loop {
         let number = next.fetch_add(1, Ordering::Relaxed);
         let lsn = log.append(catalogue.event(number))?;
-        // One call, one whole line: what the witness reads is what was true before the kill.
+        // One call writes a whole line, so every line that the witness reads was durable before the
+        // kill.
         let line = format!("{lsn} {number}\n");
         let mut out = io::stdout().lock();
         if out.write_all(line.as_bytes()).and_then(|()| out.flush()).is_err() {

@@ -1,4 +1,4 @@
-//! The ways to make one write durable, on files of the probe's own.
+//! The methods for making one write durable, on files of the probe.
 
 use seawall_host::RawFile;
 use seawall_io::{AlignedMemory, Clock, SystemClock};
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// Larger than what is written in a slice, so that a way meets all of its file.
+/// Larger than the data of one slice, so that each method sees the whole file.
 const FILE_SIZE: u64 = 16 << 20;
 
 /// How one write becomes durable.
@@ -20,24 +20,24 @@ pub(super) enum Way {
     Dsync,
     DirectDsync,
     DirectFdatasync,
-    /// Not at all: only to compare with.
+    /// Not durable; for comparison only.
     Never,
-    /// A sync of nothing: what the way to the device and back costs.
+    /// A sync without data: the latency of the device.
     OnlySync,
 }
 
-/// What the file was before.
+/// The state of the file before the writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Prepared {
-    /// Written once, as a log's segments are.
+    /// Written once, like a log's segments.
     Written,
-    /// Empty: each write makes it longer.
+    /// Empty: each write extends it.
     Growing,
-    /// Its room is set aside, and never was written.
+    /// Allocated but never written.
     Allocated,
 }
 
-/// Writes of one size, in one file.
+/// Writes of one size to one file.
 #[derive(Debug)]
 pub(super) struct Writer {
     file: RawFile,
@@ -49,7 +49,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// A new file in `folder`. `None` if the file system has no such way.
+    /// Creates a file in `folder`. Returns `None` if the file system does not support the method.
     pub(super) fn new(
         folder: &Path,
         (way, prepared): (Way, Prepared),
@@ -63,7 +63,7 @@ impl Writer {
             let mut bytes = AlignedMemory::default();
             bytes.first(size).fill(0x5a);
             let mut writer = Self { file, way, prepared, bytes, size, at: 0 };
-            writer.begin_anew()?;
+            writer.start_over()?;
             writer.step()?;
             Ok(writer)
         });
@@ -73,18 +73,18 @@ impl Writer {
         }
     }
 
-    /// Writes for that long.
+    /// Writes for the given time.
     pub(super) fn slice(&mut self, time: Duration) -> io::Result<Slice> {
         self.make_ready()?;
         by_one(time, || self.step())
     }
 
-    /// An allocated file is one only where nothing was written.
+    /// Starts over before an allocated file is full, because only unwritten space counts.
     fn make_ready(&mut self) -> io::Result<()> {
-        if self.at > FILE_SIZE / 2 { self.begin_anew() } else { Ok(()) }
+        if self.at > FILE_SIZE / 2 { self.start_over() } else { Ok(()) }
     }
 
-    /// One write, durable when this returns, if its way is one.
+    /// Writes once; durable on return, unless the method is `Never`.
     pub(super) fn step(&mut self) -> io::Result<()> {
         if self.way != Way::OnlySync {
             self.write()?;
@@ -111,7 +111,7 @@ impl Writer {
         Ok(())
     }
 
-    fn begin_anew(&mut self) -> io::Result<()> {
+    fn start_over(&mut self) -> io::Result<()> {
         self.at = 0;
         match self.prepared {
             Prepared::Written => Ok(()),
@@ -121,7 +121,7 @@ impl Writer {
     }
 }
 
-/// All writers at once, each in a thread and a file of its own.
+/// Runs all writers concurrently, each in its own thread and file.
 pub(super) fn together(writers: &mut [Writer], time: Duration) -> io::Result<Slice> {
     writers.iter_mut().try_for_each(Writer::make_ready)?;
     let writers: Vec<_> = writers.iter_mut().map(Mutex::new).collect();
@@ -131,8 +131,8 @@ pub(super) fn together(writers: &mut [Writer], time: Duration) -> io::Result<Sli
     })
 }
 
-/// How long a sync takes after this many bytes were written and not synced; the median
-/// of a few, in microseconds. `None` if direct writes are refused.
+/// Measures a sync after this many unsynced bytes: the median of a few, in microseconds. Returns
+/// `None` if direct I/O is not supported.
 pub(super) fn flush_after(folder: &Path, bytes: u64) -> io::Result<Option<f64>> {
     const STEP: usize = 1 << 20;
     let way = (Way::DirectFdatasync, Prepared::Written);
@@ -158,7 +158,7 @@ mod tests {
     use seawall_measure::scratch::Scratch;
 
     #[test]
-    fn every_way_writes_what_it_says() {
+    fn every_method_writes_its_bytes() {
         let scratch = Scratch::new(&std::env::temp_dir(), "seawall-ways").unwrap();
         let folder = scratch.path();
         let ways = [Way::Fdatasync, Way::Fsync, Way::Dsync, Way::DirectDsync, Way::DirectFdatasync];
@@ -172,7 +172,7 @@ mod tests {
                 let length = writer.file.read(&mut bytes, 0).unwrap();
                 let is_written = |page: &&[u8]| page.iter().all(|byte| *byte == 0x5a);
                 let written = bytes[..length].chunks(4096).filter(is_written).count();
-                // The first one was to see whether the way is there.
+                // One more: the first write tested whether the method is supported.
                 let expected = if way == Way::OnlySync { 0 } else { slice.times.len() + 1 };
                 assert_eq!(written, expected, "{way:?} {prepared:?}");
             }

@@ -1,5 +1,5 @@
-//! What a conversion makes: a file or a log that is there as a whole, or not at all. What is there
-//! already is compared instead, and never touched.
+//! The target of a conversion: a file or log that is created completely or not at all. An existing
+//! target is compared instead, and never changed.
 
 use super::place::{Place, unreadable};
 use crate::args::ForeignFormat;
@@ -13,21 +13,21 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What is written or compared at once, and the most that waits for a log's device.
+/// How much to write or compare at once; also limits what a log has not synced.
 const CHUNK: usize = 1 << 20;
 
-/// What became of the target.
+/// The result for the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::commands) enum Made {
     New,
-    /// It was there, with the same content.
+    /// It existed with the same content.
     Same,
 }
 
-/// Why an entry is not taken.
+/// Why the target refuses an entry.
 pub(in crate::commands) enum Refusal {
     Failed(Failure),
-    /// A log has a largest record.
+    /// It exceeds the maximum record size of a log.
     TooLarge {
         size: usize,
         max: usize,
@@ -40,7 +40,7 @@ impl From<Failure> for Refusal {
     }
 }
 
-/// A target that takes entries.
+/// A target that accepts entries.
 pub(in crate::commands) enum Target {
     File(Box<FileTarget>),
     Log(Box<LogTarget>),
@@ -66,7 +66,7 @@ impl Target {
         }
     }
 
-    /// Returns once all of it is durable under its name.
+    /// Makes everything durable under the final name.
     pub(in crate::commands) fn finish(self) -> Result<Made, Failure> {
         match self {
             Self::File(file) => file.finish(),
@@ -79,10 +79,10 @@ impl Target {
 pub(in crate::commands) struct FileTarget {
     place: Place,
     format: ForeignFormat,
-    /// What is there already, or what is being made under another name.
+    /// The existing file, or a new one under a temporary name.
     file: Arc<dyn File>,
     temporary: Option<String>,
-    /// What is not written or compared yet, and where it belongs.
+    /// Content not written or compared yet, and its offset.
     pending: Vec<u8>,
     at: u64,
 }
@@ -114,7 +114,7 @@ impl FileTarget {
         if self.pending.len() >= CHUNK { self.hand_over() } else { Ok(()) }
     }
 
-    /// Writes what is pending, or compares it.
+    /// Writes or compares the pending content.
     fn hand_over(&mut self) -> Result<(), Failure> {
         let fail = |error: io::Error| unreadable(&self.place.path, error);
         if self.temporary.is_some() {
@@ -137,14 +137,14 @@ impl FileTarget {
         if self.temporary.is_none() && self.file.len().map_err(fail)? != self.at {
             return Err(conflict(&self.place));
         }
-        // Also what was there: who made it may have died before that. And a new name must not be
-        // durable before what it names.
+        // Also for an existing file: the process that created it may have died before its sync. And
+        // a new name must not become durable before its content.
         self.file.sync().map_err(fail)?;
         let made = match &self.temporary {
             None => Made::Same,
             Some(name) => {
                 if self.place.path.symlink_metadata().is_ok() {
-                    // Somebody was faster.
+                    // Another process was faster.
                     return Err(conflict(&self.place));
                 }
                 self.place.folder.rename(name, &self.place.name).map_err(fail)?;
@@ -160,7 +160,7 @@ impl FileTarget {
 impl Drop for FileTarget {
     fn drop(&mut self) {
         if let Some(name) = &self.temporary {
-            // A file that cannot be removed does no harm: no other process uses its name.
+            // A file that cannot be removed is harmless: no other process uses its name.
             let _ = self.place.folder.remove(name);
         }
     }
@@ -170,14 +170,14 @@ impl Drop for FileTarget {
 pub(in crate::commands) struct LogTarget {
     place: Place,
     state: State,
-    /// Bytes that were handed over since the last wait.
+    /// Bytes appended since the last wait.
     pending: usize,
 }
 
 enum State {
-    /// It is made under another name.
+    /// Creates a log under a temporary name.
     Making { log: Box<Log<[u8], Raw>>, folder: Scratch, name: String },
-    /// It is there, and its records are to be the same.
+    /// Compares the records with those of an existing log.
     Comparing(Box<Cursor>),
 }
 
@@ -251,18 +251,18 @@ impl LogTarget {
     }
 }
 
-/// A unique name beside the target.
+/// A unique name next to the target.
 fn temporary_name(place: &Place) -> String {
     format!(".{}.{}.new", place.name, std::process::id())
 }
 
 fn conflict(place: &Place) -> Failure {
-    let what = "the target exists with different content, and stays unchanged";
+    let what = "the target exists with different content, and was not changed";
     let failure = Failure::new(Exit::Conflict, what).at(place.path.display());
-    failure.next("give a name that is not taken")
+    failure.next("give a name that does not exist")
 }
 
-/// The file that is to become the target cannot be made.
+/// The error for a target that cannot be created.
 fn not_made(place: &Place, name: &str, error: io::Error) -> Failure {
     if error.kind() != io::ErrorKind::AlreadyExists {
         return unreadable(&place.path, error);

@@ -1,14 +1,14 @@
-//! Why a replay stopped: what, where, what next.
+//! Errors of a replay: what, where, and what next.
 
 use crate::args::Replay as Args;
 use crate::output::report::{Exit, Failure};
 use crate::output::text::typed;
 use seawall_replay::Error;
 
-/// The error of a replay, as a person reads it.
+/// Converts the error of a replay for people.
 pub(super) fn of(error: &Error, args: &Args) -> Failure {
     let (log, into) = (&args.log, &args.into);
-    let place = format!("{}, on the way to {into}", log.display());
+    let place = format!("{}, replayed into {into}", log.display());
     match error {
         Error::Log(seawall::Error::Decode { lsn, source, .. }) => {
             let what = format!("LSN {lsn} is not an operation: {source}");
@@ -24,7 +24,7 @@ pub(super) fn of(error: &Error, args: &Args) -> Failure {
             Failure::new(Exit::Conflict, error).at(place).next(next_after(error, args))
         }
         Error::Ahead { applied, last: None } => {
-            let what = format!("{into} has applied LSN {applied}, and the log ends before that");
+            let what = format!("{into} has applied LSN {applied}, but the log ends before that");
             Failure::new(Exit::Failed, what).at(place).next(next_after(error, args))
         }
         _ => {
@@ -37,44 +37,46 @@ fn next_after(error: &Error, args: &Args) -> String {
     let into = &args.into;
     match error {
         Error::NeverBegan { lsn, .. } => format!(
-            "if what came before was truncated away: --from a later LSN, into what was loaded with \
-             the state there; else the program that logged LSN {lsn} has a bug"
+            "if earlier records were truncated away: load the state of a later LSN, and give \
+             --from that LSN; otherwise the program that logged LSN {lsn} has a bug"
         ),
         Error::Apply { .. } => {
-            "see what logged it: a row needs its table, created before, and a merge its operator; \
-             what was applied is kept, and the next replay continues there"
+            "check the program that logged it: a row needs an existing table, and a merge a known \
+             operator; what was applied is kept, and the next replay continues there"
                 .to_owned()
         }
         Error::Store { .. } => {
-            "remove the cause, then replay again: nothing is applied twice".to_owned()
+            "fix the cause, then replay again: nothing is applied twice".to_owned()
         }
         Error::Pruned { oldest, .. } => format!(
-            "begin with a target that was loaded with the state before LSN {oldest}, and --from \
+            "use a target that was loaded with the state before LSN {oldest}, and --from \
              {oldest}"
         ),
         Error::Ahead { .. } => {
-            format!("give the log that it belongs to; seawall verify {} says", typed(&args.log))
+            format!(
+                "give the log that it belongs to; seawall verify {} checks this one",
+                typed(&args.log)
+            )
         }
         Error::OtherLog { .. } => format!(
-            "give the log that {into} belongs to; or make it again: empty, from this log, or from \
-             a dump of this log's state and --from the record behind it"
+            "give the log that {into} belongs to; or rebuild it: empty from this log, or from a \
+             dump of this log's state and --from the next record"
         ),
         Error::OtherHistory { .. } => format!(
-            "make {into} again: empty, from this log, or from a dump of this log's state and \
-             --from the record behind it"
+            "rebuild {into}: empty from this log, or from a dump of this log's state and --from \
+             the next record"
         ),
         Error::Unproven { .. } => {
             let log = typed(&args.log);
             format!(
-                "if {into} was brought back from this log, which was not truncated since to before \
-                 what it has applied: the same command with --adopt, once; else make it again \
-                 from {log}"
+                "if {into} was built from this log, which was not truncated since before what it \
+                 has applied: the same command with --adopt, once; else rebuild it from {log}"
             )
         }
-        Error::Watermarks { .. } => "begin with a new store".to_owned(),
+        Error::Watermarks { .. } => "use a new store".to_owned(),
         Error::Spill(_) => {
-            "make room in the folder for temporary files, or set TMPDIR to another".to_owned()
+            "free some space for temporary files, or set TMPDIR to another directory".to_owned()
         }
-        _ => "replay again: what is applied is not applied twice".to_owned(),
+        _ => "replay again: nothing is applied twice".to_owned(),
     }
 }

@@ -1,4 +1,4 @@
-//! One replay: what it reads, and how it ended.
+//! One replay: its input, and how it ended.
 
 use super::answer::Answer;
 use super::failure;
@@ -10,11 +10,11 @@ use seawall::Lsn;
 use seawall_replay::{Bounds, Replay};
 use std::time::Duration;
 
-/// A replay and what it needs.
+/// A replay and its input.
 pub(super) struct Job<'a> {
     pub(super) args: &'a Args,
     pub(super) source: OperationLog,
-    /// The last record to read, if not the last there is.
+    /// The last record to read; `None` for all.
     pub(super) until: Option<Lsn>,
     pub(super) progress: Progress,
 }
@@ -22,12 +22,12 @@ pub(super) struct Job<'a> {
 /// How a replay ended.
 pub(super) enum Ended {
     Told(Answer),
-    /// Nobody reads what it prints.
+    /// The reader of the output closed the pipe.
     Unheard(Exit),
 }
 
 impl Job<'_> {
-    /// The replay of what is new to its target.
+    /// Configures the replay from the options.
     pub(super) fn replay(&self) -> Replay {
         let from = self.args.from.and_then(Lsn::new);
         let replay = Replay::new().partitions(self.args.threads).batches(self.bounds());
@@ -38,7 +38,7 @@ impl Job<'_> {
 
     pub(super) fn bounds(&self) -> Bounds {
         match self.args.batch.0 {
-            // No batch is halved for the time it takes.
+            // A fixed size is not reduced for slow batches.
             Some(size) => Bounds {
                 changes_min: size,
                 changes_max: size,

@@ -14,14 +14,14 @@ use seawall_replay::{Change, Error, Replay, Source, Transaction, Transactions, W
 use serde::Serialize;
 use std::path::Path;
 
-/// One line each on standard output, until its reader is gone.
+/// Prints one line per transaction to standard output until its reader closes the pipe.
 pub(super) fn to_output(job: &mut Job<'_>) -> Result<Ended, Failure> {
     let mut out = Output::new();
     let written = dump(job, |line| {
         out.line(line);
         Ok(out.is_open())
     });
-    // What was printed before an error is handed over before the error is told.
+    // Flush the output before an error is reported.
     let is_open = out.is_open();
     let exit = out.finish();
     let answer = written?;
@@ -29,7 +29,7 @@ pub(super) fn to_output(job: &mut Job<'_>) -> Result<Ended, Failure> {
     Ok(if is_heard { Ended::Told(answer) } else { Ended::Unheard(exit) })
 }
 
-/// The same into a new file, which has its name when it is whole and durable.
+/// Writes the lines to a new file, which gets its name once it is complete and durable.
 pub(super) fn to_file(job: &mut Job<'_>, path: &Path) -> Result<Ended, Failure> {
     if job.args.dry_run {
         return dump(job, |_| Ok(true)).map(Ended::Told);
@@ -44,7 +44,7 @@ pub(super) fn to_file(job: &mut Job<'_>, path: &Path) -> Result<Ended, Failure> 
     Ok(Ended::Told(answer))
 }
 
-/// Gives each line to `put`, until that says that it is enough.
+/// Passes each line to `put` until that returns that it has enough.
 fn dump(
     job: &mut Job<'_>,
     mut put: impl FnMut(&str) -> Result<bool, Failure>,
@@ -74,7 +74,7 @@ fn dump(
     Ok(answer)
 }
 
-/// Those that were committed at `--from` or after it; without it all that the log has.
+/// Transactions committed at `--from` or later; without it, all in the log.
 fn transactions<'a>(
     replay: Replay,
     source: &'a OperationLog,
@@ -85,14 +85,14 @@ fn transactions<'a>(
             let last =
                 last.map_or("holds nothing".to_owned(), |last| format!("ends at LSN {last}"));
             let failure = Failure::new(Exit::Usage, format!("the log {last}"));
-            failure.at(format!("--from {from}")).next("give a number that it has")
+            failure.at(format!("--from {from}")).next("give a number that exists")
         }
         _ => super::failure::of(&error, args),
     };
     let oldest = source.oldest().map_err(|error| fail(error.into()))?;
     let before = args.from.and_then(Lsn::new).and_then(Lsn::previous);
-    // One that began before may be committed behind. Nothing was applied: there is no history that
-    // could be another one.
+    // A transaction that began earlier can commit after `from`. Nothing was applied, so there is no
+    // history to compare.
     let mark = before.map(|lsn| {
         let applied = Some(RecordId { lsn, time_us: 0, crc: 0 });
         Watermark { log: None, applied, restart: oldest, partitions: 1 }
@@ -100,7 +100,7 @@ fn transactions<'a>(
     replay.from(oldest).adopt().transactions(source, mark).map_err(fail)
 }
 
-/// A transaction on one line.
+/// Formats a transaction as one line.
 pub(super) fn line(transaction: &Transaction) -> Result<String, Failure> {
     #[derive(Serialize)]
     struct Line<'a> {
@@ -128,7 +128,7 @@ mod tests {
     use seawall::format::LogId;
 
     #[test]
-    fn a_transaction_is_one_line_and_bytes_that_are_no_text_are_numbers() {
+    fn transaction_is_one_line_with_binary_bytes_as_numbers() {
         let lsn = |number| Lsn::new(number).unwrap();
         let changes =
             vec![(lsn(3), Change::put("t", "k", [0xff, 0])), (lsn(4), Change::drop_table("t"))];

@@ -1,9 +1,9 @@
-//! Batches into a program, by lines of JSON on its standard input and output.
+//! Sends batches to a program as lines of JSON on its standard input and output.
 //!
-//! The program keeps its place together with its state, says it when it starts, and answers each
-//! batch when it has that durably, place included. Killed where it may be, it says on its next
-//! start how far it is, and nothing comes twice. This process cannot end it when it is killed
-//! itself, so the program sees to it that there is one of it at a time.
+//! The program stores its place together with its state, sends it when it starts, and confirms each
+//! batch once the batch and the place are durable. If it is killed at any point, its next start
+//! reports its place, so nothing is applied twice. If this process is killed, it cannot stop the
+//! program, so the program must ensure that only one instance runs at a time.
 
 use super::answer::{Answer, Done, Fed};
 use super::job::Job;
@@ -18,12 +18,12 @@ use serde_json::{Value, json};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// More than any answer has.
+/// The maximum size of an answer in bytes.
 const ANSWER_MAX: u64 = 4096;
-/// So much of a wrong one is shown.
+/// How much of a wrong answer to show.
 const SHOWN_MAX: usize = 60;
 
-/// Starts the program, and gives it what it does not have.
+/// Starts the program and sends everything that it has not applied.
 pub(super) fn run(job: &mut Job<'_>, command: &str) -> Result<Answer, Failure> {
     let mut program = Program::start(command)?;
     let mark = program.standing()?;
@@ -45,7 +45,7 @@ pub(super) fn run(job: &mut Job<'_>, command: &str) -> Result<Answer, Failure> {
         fed: Fed { writes: 0, batches: 0, partitions: 1, needed_from: plan.from },
     };
     if began != mark {
-        // It was vouched for: the program keeps what proves it from now on.
+        // The operator vouched for it: store a place that can be checked from now on.
         feed.adopt()?;
     }
     let total = plan.last.map(|last| last.get().saturating_sub(plan.from.get()) + 1);
@@ -65,22 +65,22 @@ pub(super) fn run(job: &mut Job<'_>, command: &str) -> Result<Answer, Failure> {
     Ok(answer)
 }
 
-/// Whole transactions that are sent at once.
+/// Whole transactions to send together.
 #[derive(Default)]
 struct Batch {
-    /// The commit of the first one, and where the program is behind the last one.
+    /// The commit of the first transaction, and the watermark after the last one.
     range: Option<(Lsn, Watermark)>,
-    /// The transactions, with commas between them.
+    /// The transactions, separated by commas.
     text: String,
     changes: usize,
 }
 
-/// Makes batches and sends them.
+/// Builds and sends batches.
 struct Feed {
     program: Program,
     size: BatchSize,
     batch: Batch,
-    /// Where the program is.
+    /// The program's watermark.
     reached: Option<Watermark>,
     fed: Fed,
 }
@@ -109,7 +109,7 @@ impl Feed {
         Ok(())
     }
 
-    /// Has the program keep where it began, in the form of now, and nothing else.
+    /// Sends an empty batch, so that the program stores its place in the current form.
     fn adopt(&mut self) -> Result<(), Failure> {
         match self.reached {
             Some(reached) => self.give("", &reached, "its place, and no transaction"),
@@ -127,7 +127,7 @@ impl Feed {
     }
 }
 
-/// The program under way.
+/// The running program.
 struct Program {
     command: String,
     child: Child,
@@ -148,25 +148,25 @@ impl Program {
         Ok(Self { command: command.to_owned(), child, input, output })
     }
 
-    /// How far it says it is; nothing if it is new.
+    /// Reads the place that the program reports; `None` if it is new.
     fn standing(&mut self) -> Result<Option<Watermark>, Failure> {
         let first = self.hear().map_err(|why| self.failure(&why, "before any transaction"))?;
         if place::is_old(&first) {
-            let what = "keeps two numbers, as an earlier version asked for, and not its place";
+            let what = "stores two numbers, as in an earlier version, instead of its place";
             return Err(self.failure(what, "before any transaction").next(place::CHANGE));
         }
         place::read(&first).map_err(|why| {
             let shown = short(&first);
-            let what = format!("began with {shown}, which does not say how far it is: {why}");
+            let what = format!("began with {shown}, which is not a place: {why}");
             let failure = self.failure(&what, "before any transaction");
             let expected = r#"{"place":null}, or with the place that it was sent last"#;
             failure.next(format!("let it begin with {expected}: seawall replay --help"))
         })
     }
 
-    /// Sends a batch, and waits until the program has it.
+    /// Sends a batch, and waits until the program confirms it.
     fn apply(&mut self, batch: &str, place: &Value, about: &str) -> Result<(), Failure> {
-        // A program that does not read may have said why, or ends: the answer tells.
+        // If writing fails, the program may have explained it before it ended: read the answer.
         let sent = match &mut self.input {
             Some(input) => input.write_all(batch.as_bytes()).and_then(|()| input.flush()),
             None => Err(io::ErrorKind::BrokenPipe.into()),
@@ -186,11 +186,11 @@ impl Program {
         Err(if place::is_old(&answer) { failure.next(place::CHANGE) } else { failure })
     }
 
-    /// Nothing more comes: it ends, well.
+    /// Closes the input, and waits for a successful exit.
     fn end(mut self, applied: Option<Lsn>) -> Result<(), Failure> {
         self.input = None;
         let has = match applied {
-            Some(applied) => format!("after LSN {applied}, which it has"),
+            Some(applied) => format!("after LSN {applied}, which it has applied"),
             None => "before any transaction".to_owned(),
         };
         let mut rest = vec![];
@@ -207,7 +207,7 @@ impl Program {
         Err(self.failure(&format!("ended with {status}"), &has))
     }
 
-    /// Its next line.
+    /// Reads the next line.
     fn hear(&mut self) -> Result<String, String> {
         let mut bytes = vec![];
         let read = (&mut self.output).take(ANSWER_MAX).read_until(b'\n', &mut bytes);
@@ -222,7 +222,7 @@ impl Program {
         }
     }
 
-    /// It closed its end; how it ended.
+    /// The program closed its output: returns how it ended.
     fn ended(&mut self) -> String {
         self.input = None;
         match self.child.wait() {
@@ -235,14 +235,13 @@ impl Program {
         let what = format!("the program {what}");
         let failure = Failure::new(Exit::Failed, what);
         let failure = failure.at(format!("{about}, cmd:{}", self.command));
-        failure
-            .next("fix it, then replay again: it gets everything after the place that it reports")
+        failure.next("fix it, then replay again: it continues after the place that it reports")
     }
 }
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It may be killed at any time; one that has ended is not there any more.
+        // The program may be killed at any time; if it has ended, this does nothing.
         self.input = None;
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -253,7 +252,7 @@ fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The beginning of what it said.
+/// The beginning of a line.
 fn short(text: &str) -> String {
     let shown = one_line(text.trim());
     let cut: String = shown.chars().take(SHOWN_MAX).collect();
