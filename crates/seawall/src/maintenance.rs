@@ -11,11 +11,13 @@ pub(crate) mod verify;
 
 use crate::base::error::Result;
 use crate::files::directory::open_existing;
+use crate::files::overlay::Patch;
 use crate::files::staging;
 use crate::maintenance::backup::BackupReport;
 use crate::maintenance::exclusive::refuse_in_use;
 use crate::maintenance::progress::{Progress, ProgressReporter};
 use crate::maintenance::restore::RepairPlan;
+use crate::maintenance::restore::diff::{self, Change};
 use crate::maintenance::salvage::{SalvageReport, with_parity};
 use crate::maintenance::truncate_damage::TailTruncation;
 use crate::maintenance::verify::Verification;
@@ -239,6 +241,36 @@ impl<'a> Maintenance<'a> {
     /// ```
     pub fn repair(&mut self) -> Result<RepairPlan> {
         restore::repair(&self.log.open()?, &self.open_replicas()?)
+    }
+
+    /// Describes the bytes that each of `patches` repairs: how they were damaged, and the field and
+    /// the record they belong to. [`Verification::mended`] lists what parity repairs.
+    ///
+    /// # Errors
+    ///
+    /// As [`verify`](Self::verify).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use seawall::{Log, Maintenance};
+    ///
+    /// # let name = format!("seawall-doc-describe-{}", std::process::id());
+    /// # let folder = std::env::temp_dir().join(name);
+    /// let log: Log<u32> = Log::open(&folder)?;
+    /// log.append(&7)?;
+    /// log.close()?;
+    ///
+    /// let mut maintenance = Maintenance::at(&folder);
+    /// let found = maintenance.verify()?;
+    /// for change in maintenance.describe(&found.mended)? {
+    ///     println!("{}: {change}", change.file);
+    /// }
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn describe(&self, patches: &[Patch]) -> Result<Vec<Change>> {
+        diff::describe(&self.log.open()?, patches)
     }
 
     /// Returns what [`truncate_damaged_tail`](Self::truncate_damaged_tail) would do, and changes

@@ -12,7 +12,7 @@ use common::images::{End, Fill, Image, NEWEST, batches, files, spoil, write, wri
 use common::sample::Sample;
 use common::{Bytes, LAYOUTS, Random, again, judge, laid_out, lsn, open, payload, read, read_own};
 use seawall::damage::Lost;
-use seawall::repair::{DamageKind, RepairPlan};
+use seawall::repair::{DamageKind, Patch, RepairPlan, RepairSource};
 use seawall::verify::Verdict;
 use seawall::{Error, Layout, Maintenance};
 use seawall_io::Storage;
@@ -608,6 +608,28 @@ fn damage_is_described_by_field_and_record() {
     damaged.remove_raw(MIDDLE);
     let plan = plan(&damaged, &[&replica]).unwrap();
     assert_eq!(plan.changes[0].was, DamageKind::Missing);
+}
+
+#[test]
+fn described_bytes_name_their_record_or_those_of_their_batch() {
+    let image = write(End::Closed);
+    let bytes = image.device.bytes(FIRST).unwrap();
+    let (_, all) = batches(&image.device, FIRST);
+    let ((one, ..), (three, _, last)) = (all[0], all[1]);
+    assert_eq!(last, 4, "a batch of one record, and one of three");
+    let maintenance = Maintenance::on(&storage(&image.device));
+    let owner = |at: usize| {
+        let change = (vec![bytes[at] ^ 1], vec![bytes[at]]);
+        let patch = Patch::new(FIRST, u64::try_from(at).unwrap(), change, RepairSource::Parity);
+        let found = maintenance.describe(&[patch]).unwrap();
+        (found[0].record, found[0].records)
+    };
+    let batch = Some((lsn(2), lsn(4)));
+    assert_eq!(owner(three + 9), (None, batch), "its header");
+    assert_eq!(owner(three + 48), (Some(lsn(2)), batch));
+    assert_eq!(owner(three + 48 + 8 + 80 + 8), (Some(lsn(3)), batch));
+    assert_eq!(owner(one + 9), (Some(lsn(1)), Some((lsn(1), lsn(1)))));
+    assert_eq!(owner(57), (None, None), "the segment's header");
 }
 
 /// What the device does not give, it may take: the page is written anew.

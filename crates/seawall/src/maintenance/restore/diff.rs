@@ -31,6 +31,8 @@ pub struct Change {
     pub place: String,
     /// The records of the batches that the bytes belong to.
     pub records: Option<(Lsn, Lsn)>,
+    /// The record that the first byte belongs to; `None` if it belongs to several or to none.
+    pub record: Option<Lsn>,
 }
 
 /// How bytes differ from what was written.
@@ -93,7 +95,7 @@ impl fmt::Display for Change {
 }
 
 /// Describes what each patch repairs.
-pub(super) fn describe(log: &Arc<dyn Storage>, patches: &[Patch]) -> Result<Vec<Change>> {
+pub(crate) fn describe(log: &Arc<dyn Storage>, patches: &[Patch]) -> Result<Vec<Change>> {
     let mut changes: Vec<_> = patches.iter().map(Change::of).collect();
     if patches.is_empty() {
         return Ok(changes);
@@ -132,6 +134,7 @@ impl Change {
             was: DamageKind::of(patch),
             place: "after the records".to_owned(),
             records: None,
+            record: None,
         };
         // After an unreadable page, a patch may begin with bytes that are correct.
         let same = patch.old.iter().zip(&patch.new).take_while(|(old, new)| old == new).count();
@@ -177,6 +180,7 @@ impl Change {
         if !(start..end).contains(&self.offset) {
             return;
         }
+        self.record = Some(first).filter(|_| first == last);
         if !layout.has_batch_headers() {
             self.place = if first == last {
                 format!("the line of record {first}")
@@ -186,36 +190,35 @@ impl Change {
             return;
         }
         let at = usize::try_from(self.offset - start).expect("a place in a batch");
-        self.place = in_batch(scan, found, at);
+        self.look_at_batch(scan, found, at);
     }
-}
 
-/// The field of a batch at offset `at`.
-fn in_batch(scan: &LogScanner, found: &ScannedBatch, at: usize) -> String {
-    let first = found.header.first;
-    let Some(mut at) = at.checked_sub(BATCH_HEADER_SIZE) else {
-        let field = field("batch", to_u64(at), BATCH_HEADER_SIZE);
-        return format!("the batch of record {first}, {field}");
-    };
-    let body = scan.bytes().get(found.body.clone()).unwrap_or_default();
-    for record in Frames::new(body, first, found.header.count) {
-        let size = frame::size_on_disk(record.payload.len());
-        if at >= size {
-            at -= size;
-            continue;
-        }
-        return match at.checked_sub(frame::HEADER_SIZE) {
-            Some(byte) if byte < record.payload.len() => {
-                format!("record {}, payload byte {byte}", record.lsn)
-            }
-            Some(_) => format!("record {}, padding", record.lsn),
-            None => {
-                let field = field("frame", to_u64(at), frame::HEADER_SIZE);
-                format!("record {}, {field}", record.lsn)
-            }
+    /// Finds the field and the record at offset `at` of a batch.
+    fn look_at_batch(&mut self, scan: &LogScanner, found: &ScannedBatch, at: usize) {
+        let first = found.header.first;
+        let Some(mut at) = at.checked_sub(BATCH_HEADER_SIZE) else {
+            let field = field("batch", to_u64(at), BATCH_HEADER_SIZE);
+            self.place = format!("the batch of record {first}, {field}");
+            return;
         };
+        let body = scan.bytes().get(found.body.clone()).unwrap_or_default();
+        for record in Frames::new(body, first, found.header.count) {
+            let size = frame::size_on_disk(record.payload.len());
+            if at >= size {
+                at -= size;
+                continue;
+            }
+            let field = match at.checked_sub(frame::HEADER_SIZE) {
+                Some(byte) if byte < record.payload.len() => format!("payload byte {byte}"),
+                Some(_) => "padding".to_owned(),
+                None => field("frame", to_u64(at), frame::HEADER_SIZE),
+            };
+            self.record = Some(record.lsn);
+            self.place = format!("record {}, {field}", record.lsn);
+            return;
+        }
+        self.place = format!("the batch of record {first}, padding");
     }
-    format!("the batch of record {first}, padding")
 }
 
 /// The field of a structure that contains byte `at`.
