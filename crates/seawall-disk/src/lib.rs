@@ -22,6 +22,7 @@ mod files;
 #[cfg(all(feature = "fuse", target_os = "linux"))]
 pub mod fuse;
 mod layout;
+mod locked_path;
 pub mod nbd;
 mod options;
 mod ring;

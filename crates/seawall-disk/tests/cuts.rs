@@ -37,14 +37,7 @@ fn clock() -> Arc<dyn Clock> {
 }
 
 fn made() -> MemStorage {
-    let device = MemStorage::new();
-    let home = device.create("home").unwrap();
-    home.fill_with_zeros(SIZE).unwrap();
-    home.sync().unwrap();
-    let area = device.create("area").unwrap();
-    Files { home, area }.prepare(7, &SMALL).unwrap();
-    device.sync_dir().unwrap();
-    device
+    common::made(SIZE, &SMALL)
 }
 
 fn files(device: &MemStorage) -> Files {

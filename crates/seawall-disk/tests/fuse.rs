@@ -63,14 +63,7 @@ fn options(is_armed: bool) -> Options {
 }
 
 fn made() -> MemStorage {
-    let device = MemStorage::new();
-    let create = |name| device.create(name).unwrap();
-    let files = Files { home: create("home"), area: create("area") };
-    files.home.fill_with_zeros(SIZE).unwrap();
-    files.home.sync().unwrap();
-    files.prepare(7, &options(false)).unwrap();
-    device.sync_dir().unwrap();
-    device
+    common::made(SIZE, &options(false))
 }
 
 fn opened(device: &MemStorage, is_armed: bool) -> Arc<Disk> {

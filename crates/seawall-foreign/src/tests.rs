@@ -87,7 +87,7 @@ fn draw_bytes(random: &mut Random) -> Vec<u8> {
     }
 }
 
-fn draw_value(dice: &mut Dice, depth: usize) -> serde_json::Value {
+pub(crate) fn draw_value(dice: &mut Dice, depth: usize) -> serde_json::Value {
     let text = |dice: &mut Dice| {
         let marks = ["", "a", "\"", "\\", "{", "]", "\u{e9}", "\n", "base64", " "];
         (0..dice.below(4)).filter_map(|_| dice.pick(&marks)).copied().collect::<String>()

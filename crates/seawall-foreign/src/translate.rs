@@ -209,6 +209,7 @@ fn decimal(number: &str) -> (bool, String, i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::draw_value;
     use seawall_testkit::Dice;
 
     fn json_there_and_back(text: &str) -> Result<String, String> {
@@ -291,26 +292,6 @@ mod tests {
             translate(text.as_bytes(), CodecId::Json, CodecId::Raw).expect_err(text);
         }
         translate(b"\xa1a", CodecId::MessagePack, CodecId::Raw).unwrap_err();
-    }
-
-    fn draw_value(dice: &mut Dice, depth: usize) -> Value {
-        let text = |dice: &mut Dice| {
-            let marks = ["", "a", "\"", "\\", "{", "]", "\u{e9}", "\n", "base64", " "];
-            (0..dice.below(4)).filter_map(|_| dice.pick(&marks)).copied().collect::<String>()
-        };
-        match dice.below(if depth == 0 { 6 } else { 8 }) {
-            0 => Value::Null,
-            1 => dice.one_in(2).into(),
-            2 => (dice.any() >> dice.below(64)).into(),
-            3 => (dice.any() >> dice.below(64)).cast_signed().into(),
-            4 => f64::from_bits(dice.any()).into(),
-            5 => text(dice).into(),
-            6 => (0..dice.below(4)).map(|_| draw_value(dice, depth - 1)).collect(),
-            _ => (0..dice.below(4))
-                .map(|_| (text(dice), draw_value(dice, depth - 1)))
-                .collect::<Map<_, _>>()
-                .into(),
-        }
     }
 
     #[test]

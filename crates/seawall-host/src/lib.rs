@@ -11,6 +11,7 @@ mod image;
 mod memory_lock;
 mod raw_device;
 mod signal;
+mod stored;
 mod wait;
 
 pub use fd::{is_socket, open_descriptor, read_text};
@@ -20,4 +21,5 @@ pub use image::{Image, ImageDraft, ImageKind};
 pub use memory_lock::{lock_memory, oom_score, set_oom_score};
 pub use raw_device::RawFile;
 pub use signal::{Notice, send_signal};
+pub use stored::{folder_and_name, open_if_any, read_start, replace_file};
 pub use wait::{Woken, wait_for_input};

@@ -1,7 +1,7 @@
 //! The mount over an empty file at which a disk appears, and its removal.
 
+use crate::locked_path::{LockedPath, split};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
-use seawall_io::{Lock, PosixStorage, Storage};
 use std::ffi::CString;
 use std::fs::{OpenOptions, read_to_string};
 use std::io;
@@ -14,21 +14,15 @@ const KIND: &str = "fuse.seawall";
 /// The most dead mounts over one another that are removed; each was left by a killed server.
 const DEAD_MAX: usize = 64;
 
-/// A locked path on which nothing is mounted yet.
+/// A path on which nothing is mounted yet: absolute, without symbolic links, and with an empty file
+/// that is locked.
 #[derive(Debug)]
-pub(super) struct Place {
-    /// Absolute, without symbolic links.
-    path: PathBuf,
-    folder: PosixStorage,
-    name: String,
-    /// The lock on the empty file, held while the server runs.
-    _lock: Box<dyn Lock>,
-}
+pub(super) struct Place(LockedPath);
 
 /// A mount on such a path. Dropping it unmounts and removes the empty file.
 #[derive(Debug)]
 pub(super) struct Mount {
-    place: Place,
+    place: LockedPath,
     is_there: bool,
 }
 
@@ -36,13 +30,8 @@ impl Place {
     /// Creates an empty file there, or takes over the one that an earlier server left with its dead
     /// mount.
     pub(super) fn take(path: &Path) -> io::Result<Self> {
-        let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
-            let why = format!("{} does not end in a file name", path.display());
-            io::Error::new(io::ErrorKind::InvalidInput, why)
-        })?;
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let parent = parent.unwrap_or(Path::new(".")).canonicalize()?;
-        let path = parent.join(name);
+        let (folder, name) = split(path)?;
+        let path = folder.canonicalize()?.join(name);
         clean_up(&path)?;
         match path.symlink_metadata() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -57,16 +46,13 @@ impl Place {
                 return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
             }
         }
-        let folder = PosixStorage::open(&parent)?;
-        let lock = folder.lock_file(name)?.ok_or_else(|| in_use(&path))?;
-        let name = name.to_owned();
-        Ok(Self { path, folder, name, _lock: lock })
+        LockedPath::take(&path, "")?.map(Self).ok_or_else(|| in_use(&path))
     }
 
     /// Mounts, and returns the channel for requests. Until they are answered, any access to the
     /// path blocks.
     pub(super) fn mount(self) -> io::Result<(OwnedFd, Mount)> {
-        let mut place = Mount { place: self, is_there: false };
+        let mut place = Mount { place: self.0, is_there: false };
         let device = open_device()?;
         let owner = rustix::process::geteuid().as_raw();
         let group = rustix::process::getegid().as_raw();
@@ -119,7 +105,7 @@ impl Drop for Mount {
     fn drop(&mut self) {
         // If this fails, the next server finds it as the mount of a dead server.
         if self.hang_up().is_ok() && is_empty_file(&self.place.path) {
-            let _ = self.place.folder.remove(&self.place.name);
+            let _ = self.place.remove();
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The sockets of a server: a Unix socket, or TCP on the loopback address only.
 
-use seawall_io::{Lock, PosixStorage, Storage};
+use crate::locked_path::LockedPath;
 use std::fmt;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -53,18 +53,8 @@ impl Address {
 /// A socket that waits for connections.
 #[derive(Debug)]
 pub(super) enum Listener {
-    Unix { listener: UnixListener, place: Place },
+    Unix { listener: UnixListener, place: LockedPath },
     Tcp(TcpListener),
-}
-
-/// A path that a server has locked.
-#[derive(Debug)]
-pub(super) struct Place {
-    path: PathBuf,
-    folder: PosixStorage,
-    name: String,
-    /// Held while the server runs.
-    _lock: Box<dyn Lock>,
 }
 
 /// One connection.
@@ -78,7 +68,7 @@ impl Listener {
     pub(super) fn bind(listen: &Listen) -> io::Result<Self> {
         match listen {
             Listen::Unix(path) => {
-                let place = Place::take(path)?;
+                let place = take(path)?;
                 Ok(Self::Unix { listener: UnixListener::bind(path)?, place })
             }
             Listen::Loopback(port) => {
@@ -122,44 +112,35 @@ impl Drop for Listener {
     fn drop(&mut self) {
         if let Self::Unix { place, .. } = self {
             // If this fails, the next server finds it as the socket of a dead server.
-            let _ = place.folder.remove(&place.name);
+            let _ = place.remove();
         }
     }
 }
 
-impl Place {
-    /// Frees a path for a socket, unless a running server or another file is there.
-    fn take(path: &Path) -> io::Result<Self> {
-        let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
-            let why = format!("{} does not end in a file name", path.display());
-            io::Error::new(io::ErrorKind::InvalidInput, why)
-        })?;
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let folder = PosixStorage::open(parent.unwrap_or(Path::new(".")))?;
-        let in_use = || {
-            let why = format!("another server already listens at {}", path.display());
-            io::Error::new(io::ErrorKind::AddrInUse, why)
-        };
-        let lock = folder.lock_file(&format!("{name}.lock"))?.ok_or_else(in_use)?;
-        match path.symlink_metadata() {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-            Ok(metadata) if metadata.file_type().is_socket() => {
-                // A server that does not use the lock may be listening.
-                match UnixStream::connect(path) {
-                    Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
-                    Ok(_) | Err(_) => return Err(in_use()),
-                }
-                folder.remove(name)?;
+/// Frees a path for a socket, unless a running server or another file is there.
+fn take(path: &Path) -> io::Result<LockedPath> {
+    let in_use = || {
+        let why = format!("another server already listens at {}", path.display());
+        io::Error::new(io::ErrorKind::AddrInUse, why)
+    };
+    let place = LockedPath::take(path, ".lock")?.ok_or_else(in_use)?;
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+        Ok(metadata) if metadata.file_type().is_socket() => {
+            // A server that does not use the lock may be listening.
+            match UnixStream::connect(path) {
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+                Ok(_) | Err(_) => return Err(in_use()),
             }
-            Ok(_) => {
-                let why =
-                    format!("{} exists and is not a socket; give another path", path.display());
-                return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
-            }
+            place.remove()?;
         }
-        Ok(Self { path: path.to_owned(), folder, name: name.to_owned(), _lock: lock })
+        Ok(_) => {
+            let why = format!("{} exists and is not a socket; give another path", path.display());
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
+        }
     }
+    Ok(place)
 }
 
 impl Stream {

@@ -1,12 +1,27 @@
-//! A device that somebody stands before: what is slow, counts, or waits to be let through.
+//! A device for tests, and devices that somebody stands before: what is slow, counts, or
+//! waits to be let through.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
-use seawall_io::{Clock, File, SystemClock};
+use seawall_disk::{Files, Options};
+use seawall_io::{Clock, File, Storage, SystemClock};
+use seawall_testkit::MemStorage;
 use std::fmt::{self, Debug, Formatter};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// A device with a disk of zeros of this size, and its area.
+pub(crate) fn made(size: u64, options: &Options) -> MemStorage {
+    let device = MemStorage::new();
+    let home = device.create("home").unwrap();
+    home.fill_with_zeros(size).unwrap();
+    home.sync().unwrap();
+    let area = device.create("area").unwrap();
+    Files { home, area }.prepare(7, options).unwrap();
+    device.sync_dir().unwrap();
+    device
+}
 
 /// What changes a file, or makes it durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
