@@ -17,8 +17,10 @@ use crate::output::report::Exit;
 use crate::output::verbose::Notes;
 use crate::select::Selection;
 pub(crate) use bench::{Bench, BenchAppend, BenchVerb};
-use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
-pub(crate) use common::{LevelName, Look, level_name};
+use clap::{
+    ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
+};
+pub(crate) use common::{LevelName, Look};
 pub(crate) use config::template;
 pub(crate) use convert::{Convert, ForeignFormat};
 use disk::DISK_ABOUT;
@@ -29,7 +31,7 @@ use examples::{exit_codes, help};
 pub(crate) use parity::{Parity, Protect};
 pub(crate) use replay::{Replay, StorePlace, Target, Until};
 use seawall_foreign::framing::Framing;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 pub(crate) use tools::{Completions, Doctor, Man, Probe};
 pub(crate) use values::Last;
 
@@ -120,25 +122,6 @@ pub(crate) enum Verb {
     /// Print the version, as --version does
     #[command(hide = true)]
     Version,
-}
-
-impl Verb {
-    /// The logs that it works with.
-    pub(crate) fn logs(&self) -> Vec<&Path> {
-        match self {
-            Self::Append(args) => vec![&args.log],
-            Self::Cat(args) => vec![&args.log],
-            Self::Tail(args) => vec![&args.log],
-            Self::Verify(args) => args.logs.iter().map(PathBuf::as_path).collect(),
-            Self::Stat(args) => vec![&args.log],
-            Self::Copy(args) => vec![&args.log],
-            Self::Truncate(args) => vec![&args.log],
-            Self::Repair(args) => vec![&args.log],
-            Self::Protect(args) => vec![&args.log],
-            Self::Replay(args) => vec![&args.log],
-            _ => vec![],
-        }
-    }
 }
 
 /// `seawall append`
@@ -429,15 +412,20 @@ pub(crate) fn parse() -> Result<(Verb, Notes), Exit> {
     let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
     color_of(words.skip(1)).take_effect();
     let command = Cli::command();
-    let words = config::with_file(std::env::args_os().collect()).map_err(|failure| {
-        failure.tell();
-        failure.exit
-    })?;
+    let words = config::with_file(std::env::args_os().collect());
+    let words = words.map_err(|failure| failure.tell())?;
     let matches = command.clone().try_get_matches_from(words).map_err(said)?;
     let verb = Cli::from_arg_matches(&matches).map_err(said)?.verb;
     let notes = Notes::start(&command, &matches);
-    verb.logs().into_iter().for_each(|log| notes.log(log));
+    logs(&matches).for_each(|log| notes.log(log));
     Ok((verb, notes))
+}
+
+/// The logs that a verb works with.
+fn logs(matches: &ArgMatches) -> impl Iterator<Item = &PathBuf> {
+    let verb = matches.subcommand().map(|(_, verb)| verb);
+    let named = move |id| verb?.try_get_many::<PathBuf>(id).ok()?;
+    ["log", "logs"].into_iter().filter_map(named).flatten()
 }
 
 /// The same of these words, for tests of what no program can be asked from outside.

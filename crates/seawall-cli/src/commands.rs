@@ -1,5 +1,6 @@
 //! The verbs, one file each, in folders by purpose.
 
+mod answers;
 mod disk;
 mod help;
 mod machine;

@@ -27,7 +27,7 @@
 //!
 //! Layers, lowest first: `output`; `select` and `stores`; `args`; `commands`, with one file for
 //! each verb. Answers go to standard output and the rest to standard error. `output::report` has
-//! the one table of exit codes.
+//! the one table of exit codes, `commands::answers` the list of the schemas of `--json`.
 
 #![forbid(unsafe_code)]
 

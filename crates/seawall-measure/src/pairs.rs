@@ -10,7 +10,7 @@ use crate::slice::{Slice, by_one, by_tasks, by_threads, median, per_mille};
 use seawall::{Log, Options, Raw};
 use seawall_format::{batch, frame};
 use seawall_io::{File, PosixStorage, Storage};
-use serde_json::{Value, json};
+use serde::{Serialize, Serializer};
 use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::path::Path;
@@ -42,32 +42,39 @@ impl Rounds {
     }
 }
 
-/// The result for a number of writers.
-#[derive(Clone, Debug)]
+/// The result for a number of writers; JSON has fewer digits.
+#[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// The number of concurrent threads or tasks.
     pub writers: usize,
     /// The commit rate of the log, the median of its slices.
+    #[serde(serialize_with = "one_digit")]
     pub commits_per_s: f64,
-    /// The sync rate of the plain file, the median of its slices.
-    pub raw_per_s: f64,
-    /// The rate of the log relative to the plain file, the median of the pairs.
-    pub ratio: f64,
-    /// The lowest ratio of a pair.
-    pub ratio_min: f64,
-    /// The highest ratio of a pair.
-    pub ratio_max: f64,
-    /// The lower and upper quartile of the ratios.
-    pub ratio_quartiles: [f64; 2],
     /// The median commit latency over all slices, in microseconds.
     pub p50_us: f64,
     /// The 99th percentile of the commit latency, in microseconds.
     pub p99_us: f64,
+    /// The rate of the log relative to the plain file, the median of the pairs.
+    #[serde(rename = "raw_ratio", serialize_with = "three_digits")]
+    pub ratio: f64,
+    /// The lowest ratio of a pair.
+    #[serde(rename = "raw_ratio_min", serialize_with = "three_digits")]
+    pub ratio_min: f64,
+    /// The highest ratio of a pair.
+    #[serde(rename = "raw_ratio_max", serialize_with = "three_digits")]
+    pub ratio_max: f64,
+    /// The sync rate of the plain file, the median of its slices.
+    #[serde(serialize_with = "one_digit")]
+    pub raw_per_s: f64,
     /// The median sync latency of the plain file, in microseconds.
     pub raw_p50_us: f64,
     /// The number of pairs.
     pub pairs: u32,
+    /// The lower and upper quartile of the ratios.
+    #[serde(rename = "raw_ratio_quartiles", serialize_with = "quartiles")]
+    pub ratio_quartiles: [f64; 2],
     /// The processor use of other programs.
+    #[serde(rename = "others_share", serialize_with = "share")]
     pub others: Others,
 }
 
@@ -90,32 +97,27 @@ impl Row {
             rounded(self.p99_us),
         )
     }
-
-    /// Formats the row as JSON.
-    #[must_use]
-    pub fn as_json(&self) -> Value {
-        json!({
-            "writers": self.writers,
-            "commits_per_s": one_digit(self.commits_per_s),
-            "p50_us": self.p50_us,
-            "p99_us": self.p99_us,
-            "raw_ratio": three_digits(self.ratio),
-            "raw_ratio_min": three_digits(self.ratio_min),
-            "raw_ratio_max": three_digits(self.ratio_max),
-            "raw_per_s": one_digit(self.raw_per_s),
-            "raw_p50_us": self.raw_p50_us,
-            "pairs": self.pairs,
-            "raw_ratio_quartiles": self.ratio_quartiles.map(three_digits),
-            "others_share": self.others.share().map(three_digits),
-        })
-    }
 }
 
-fn one_digit(value: f64) -> f64 {
-    (value * 10.0).round() / 10.0
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn one_digit<S: Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64((value * 10.0).round() / 10.0)
 }
 
-fn three_digits(value: f64) -> f64 {
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn three_digits<S: Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(in_thousandths(*value))
+}
+
+fn quartiles<S: Serializer>(quartiles: &[f64; 2], to: S) -> Result<S::Ok, S::Error> {
+    quartiles.map(in_thousandths).serialize(to)
+}
+
+fn share<S: Serializer>(others: &Others, to: S) -> Result<S::Ok, S::Error> {
+    others.share().map(in_thousandths).serialize(to)
+}
+
+fn in_thousandths(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
 

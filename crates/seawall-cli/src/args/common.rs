@@ -1,7 +1,9 @@
 //! Options that several verbs have in common.
 
+use crate::output::stdout::Output;
 use clap::{Args, ValueEnum};
 use seawall::Level;
+use serde::Serialize;
 
 /// How to print the result.
 #[derive(Clone, Copy, Debug, Args)]
@@ -17,6 +19,22 @@ pub(crate) struct Look {
     pub(crate) verbose: bool,
 }
 
+impl Look {
+    /// Prints the result as JSON, or by `tell` for a person who wants to see it.
+    pub(crate) fn show(
+        self,
+        out: &mut Output,
+        answer: &impl Serialize,
+        tell: impl FnOnce(&mut Output),
+    ) {
+        if self.json {
+            out.json(answer);
+        } else if !self.quiet {
+            tell(out);
+        }
+    }
+}
+
 /// A durability level by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LevelName {
@@ -26,22 +44,6 @@ pub(crate) enum LevelName {
     Synced,
     /// On the device, with evidence stored elsewhere
     Confirmed,
-}
-
-impl LevelName {
-    /// As the command line and JSON have it.
-    pub(crate) fn name(self) -> &'static str {
-        level_name(self.into())
-    }
-}
-
-/// A level as the command line and JSON have it.
-pub(crate) fn level_name(level: Level) -> &'static str {
-    match level {
-        Level::Buffered => "buffered",
-        Level::Synced => "synced",
-        Level::Confirmed => "confirmed",
-    }
 }
 
 impl From<LevelName> for Level {

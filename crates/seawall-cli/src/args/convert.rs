@@ -71,13 +71,8 @@ impl From<EntryCodec> for CodecId {
 
 impl ForeignFormat {
     /// As the command line and JSON have it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Seawall => "seawall",
-            Self::Cwal => "cwal",
-            Self::CwalText => "cwal-text",
-            Self::Json => "json",
-            Self::Msgpack => "msgpack",
-        }
+    pub(crate) fn name(self) -> String {
+        let value = self.to_possible_value().expect("no format is hidden");
+        value.get_name().to_owned()
     }
 }

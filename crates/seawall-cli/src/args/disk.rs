@@ -63,7 +63,7 @@ pub(crate) struct DiskServe {
                   free port; every user of this machine can then write to the disk), fuse:FILE")]
     pub(crate) export: Export,
     /// Create the image with this size if it does not exist, a multiple of 4KiB
-    #[arg(long, value_name = "SIZE", value_parser = parse_disk_size)]
+    #[arg(long, value_name = "SIZE", value_parser = blocks(DISK_SIZE_MAX))]
     pub(crate) size: Option<u64>,
     /// Directory of dump area, settings, lock and control socket [default: IMG.seawall]
     #[arg(long, value_name = "DIR")]
@@ -79,7 +79,8 @@ pub(crate) struct DiskServe {
     #[arg(value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) buffers: u16,
     /// Size of each buffer, a multiple of 4KiB, 64MiB at most
-    #[arg(long, value_name = "SIZE", default_value = "512KiB", value_parser = parse_buffer_size)]
+    #[arg(long, value_name = "SIZE", default_value = "512KiB")]
+    #[arg(value_parser = blocks(BUFFER_SIZE_MAX))]
     pub(crate) buffer_size: u64,
     /// How long the machine keeps running after a power failure; 10 unless measured on site
     #[arg(long, value_name = "MS", default_value = "10", value_parser = parse_millis)]
@@ -192,24 +193,15 @@ const BUFFER_SIZE_MAX: u64 = 64 << 20;
 /// An hour: what is longer is no time that a power supply bridges.
 const MILLIS_MAX: u64 = 3_600_000;
 
-fn parse_disk_size(text: &str) -> Result<u64, String> {
-    parse_blocks(text, DISK_SIZE_MAX)
-}
-
-fn parse_buffer_size(text: &str) -> Result<u64, String> {
-    parse_blocks(text, BUFFER_SIZE_MAX)
-}
-
 /// Reads a size of whole blocks, one at least.
-fn parse_blocks(text: &str, max: u64) -> Result<u64, String> {
-    let size = values::parse_size(text)?;
-    if size == 0 || !size.is_multiple_of(4096) {
-        return Err(format!("`{text}` is not a positive multiple of 4KiB"));
+fn blocks(max: u64) -> impl Fn(&str) -> Result<u64, String> + Clone {
+    move |text| match values::parse_size(text)? {
+        size if size == 0 || !size.is_multiple_of(4096) => {
+            Err(format!("`{text}` is not a positive multiple of 4KiB"))
+        }
+        size if size > max => Err(format!("`{text}` is more than {}", text::bytes(max))),
+        size => Ok(size),
     }
-    if size > max {
-        return Err(format!("`{text}` is more than {}", text::bytes(max)));
-    }
-    Ok(size)
 }
 
 fn parse_millis(text: &str) -> Result<Duration, String> {

@@ -1,5 +1,6 @@
 //! `seawall disk`: a virtual disk for the log of another program.
 
+mod answers;
 mod ask;
 mod claim;
 mod control;

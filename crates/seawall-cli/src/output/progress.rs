@@ -4,7 +4,7 @@ use crate::output::report::{Exit, Failure};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use seawall_measure::machine::Stopwatch;
-use serde_json::json;
+use serde::Serialize;
 use std::io::{self, Write};
 use std::str::FromStr;
 use std::time::Duration;
@@ -53,6 +53,12 @@ pub(crate) struct Progress {
     next: Duration,
     out: Option<Out>,
     /// What was said last.
+    said: Count,
+}
+
+/// A line of progress.
+#[derive(Clone, Copy, Serialize)]
+struct Count {
     done: u64,
     total: Option<u64>,
     /// What is counted.
@@ -82,18 +88,19 @@ impl Progress {
             },
         };
         let next = if matches!(out, Some(Out::Bar(_))) { SILENCE } else { BETWEEN };
-        Ok(Self { watch: Stopwatch::start(), next, out, done: 0, total: None, unit: BYTES })
+        let said = Count { done: 0, total: None, unit: BYTES };
+        Ok(Self { watch: Stopwatch::start(), next, out, said })
     }
 
     /// Counts these instead of bytes.
     pub(crate) fn counting(mut self, unit: &'static str) -> Self {
-        self.unit = unit;
+        self.said.unit = unit;
         self
     }
 
     /// Reports that `done` of `total` units are done.
     pub(crate) fn tell(&mut self, done: u64, total: Option<u64>) {
-        (self.done, self.total) = (done, total);
+        (self.said.done, self.said.total) = (done, total);
         if self.out.is_none() {
             return;
         }
@@ -120,7 +127,7 @@ impl Progress {
     }
 
     fn say(&mut self) {
-        let (done, total, unit) = (self.done, self.total, self.unit);
+        let Count { done, total, unit } = self.said;
         match &mut self.out {
             Some(Out::Bar(bar)) => {
                 if bar.length() != total || bar.position() == 0 {
@@ -135,7 +142,8 @@ impl Progress {
             }
             Some(Out::Lines(file)) => {
                 // One call, one whole line.
-                let line = format!("{}\n", json!({ "done": done, "total": total, "unit": unit }));
+                let line = serde_json::to_string(&self.said).expect("text and numbers");
+                let line = format!("{line}\n");
                 match file.write_all(line.as_bytes()) {
                     // A slow reader misses a line.
                     Err(error) if error.kind() != io::ErrorKind::WouldBlock => self.out = None,

@@ -5,6 +5,7 @@ use seawall::Error;
 use seawall::format::Refused;
 use seawall::verify::Verdict;
 use seawall_measure::scratch::NoFolder;
+use serde::{Serialize, Serializer};
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -105,6 +106,12 @@ impl Exit {
     }
 }
 
+impl Serialize for Exit {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u8(self.code())
+    }
+}
+
 /// An error as a person reads it.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -183,10 +190,11 @@ impl Failure {
         &self.what
     }
 
-    /// Tells the person.
-    pub(crate) fn tell(&self) {
-        let Self { what, place, next, .. } = self;
+    /// Tells the person; how the program ends.
+    pub(crate) fn tell(&self) -> Exit {
+        let Self { exit, what, place, next } = self;
         say(&format!("seawall: {what}\n  where: {place}\n  next: {next}"));
+        *exit
     }
 }
 
@@ -216,10 +224,7 @@ pub(crate) fn say_over(text: &str) {
 
 /// Tells of a failure; how the program ends.
 pub(crate) fn exit(done: Result<Exit, Failure>) -> Exit {
-    done.unwrap_or_else(|failure| {
-        failure.tell();
-        failure.exit
-    })
+    done.unwrap_or_else(|failure| failure.tell())
 }
 
 fn exit_of(error: &Error) -> Exit {

@@ -4,6 +4,7 @@ use crate::output::color::{self, Tone, paint};
 use crate::output::report::{Exit, Failure};
 use crate::output::width::{self, fitted};
 use data_encoding::HEXLOWER;
+use serde::Serialize;
 use std::io::{self, BufWriter, StdoutLock, Write};
 
 /// The answer on its way out.
@@ -68,9 +69,20 @@ impl Output {
         self.flush();
     }
 
+    /// Writes an answer as JSON on one line.
+    pub(crate) fn json(&mut self, answer: &impl Serialize) {
+        self.line(&serde_json::to_string(answer).expect("an answer is text and numbers"));
+    }
+
     /// Writes one line with its last `word` coloured, if that is wanted.
     pub(crate) fn toned(&mut self, text: &str, word: &str, tone: Tone) {
         if color::is_wanted() { self.line(&paint(text, word, tone)) } else { self.line(text) }
+    }
+
+    /// Writes the line that a report begins with: `head` has the coloured word, `end` is at the
+    /// right edge.
+    pub(crate) fn headline(&mut self, head: &str, (word, tone): (&str, Tone), end: &str) {
+        self.toned(&format!("{head:<72}{end:>8}"), word, tone);
     }
 
     /// Hands over what is buffered.

@@ -1,12 +1,12 @@
 //! Numbers, sizes, times and paths as text, in the same form in all programs.
 
-use seawall::Lsn;
 pub(crate) use seawall_measure::human::{bytes, count, folded, number, rounded, to_f64, to_u64};
+use std::fmt::Display;
 use std::path::Path;
 use std::time::Duration;
 
 /// Records `first` to `last`, as text that can be pasted into a command line.
-pub(crate) fn span_of(first: Lsn, last: Lsn) -> String {
+pub(crate) fn span_of<T: Copy + Display + PartialEq>(first: T, last: T) -> String {
     if first == last { format!("LSN {first}") } else { format!("LSN {first} .. {last}") }
 }
 
@@ -31,19 +31,10 @@ pub(crate) fn span(time: Duration) -> String {
 
 /// A time in microseconds since 1970 as `2026-11-25 03:12:45.123 UTC`.
 pub(crate) fn utc(time_us: u64) -> String {
-    let (seconds, millis) = (time_us / 1_000_000, time_us / 1000 % 1000);
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Days since March of a year that 400 divides: so a leap day is the last of its year.
-    let days = days + 719_468;
-    let (era, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = era * 400 + year + u64::from(month <= 2);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{millis:03} UTC")
+    // 0 means unknown to the format, and is a time here.
+    let text = seawall_format::time::to_text(time_us.max(1)).expect("not 0");
+    let (to_millis, _) = text.split_at(text.len() - "456Z".len());
+    format!("{} UTC", to_millis.replace('T', " "))
 }
 
 #[cfg(test)]

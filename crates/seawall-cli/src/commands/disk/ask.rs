@@ -26,9 +26,9 @@ pub(super) fn run(args: &DiskAsk, request: Request) -> Result<Exit, Failure> {
     let mut out = Output::new();
     if args.look.json {
         if let (Value::Object(object), Some(_)) = (&mut answer, args.deadline) {
-            object.insert("late".to_owned(), json!(is_late));
+            object.insert("late".to_owned(), is_late.into());
         }
-        out.line(&answer.to_string());
+        out.json(&answer);
     }
     if let Some(error) = answer.get("error").and_then(Value::as_str) {
         let exit = if request == Request::EmergencyFlush { Exit::Contract } else { Exit::Failed };
@@ -45,7 +45,11 @@ pub(super) fn run(args: &DiskAsk, request: Request) -> Result<Exit, Failure> {
         out.line(&format!("{disk}: {name} in {took:.3} ms{}", dumped.unwrap_or_default()));
     }
     let exit = out.finish();
-    if is_late { Err(late(args, &format!("the {name} took {took:.3} ms"))) } else { Ok(exit) }
+    if is_late {
+        let what = format!("the {name} took {took:.3} ms, longer than its deadline");
+        return Err(missed(&args.name, &what));
+    }
+    Ok(exit)
 }
 
 /// Sends one request, and waits for its answer; no longer than so long.
@@ -110,10 +114,6 @@ fn check(disk: &DiskName) -> Result<(), Failure> {
         }
         _ => Ok(()),
     }
-}
-
-fn late(args: &DiskAsk, what: &str) -> Failure {
-    missed(&args.name, &format!("{what}, longer than its deadline"))
 }
 
 fn missed(disk: &DiskName, what: &str) -> Failure {

@@ -1,16 +1,16 @@
 //! The control socket: one line of JSON asks, one answers, and both hang up.
 
+use super::answers::Outcome;
 use super::request::Request;
-use super::service::Service;
+use super::service::{Service, spawn};
 use seawall_io::{Clock, SystemClock};
-use serde_json::{Value, json};
+use serde::Serialize;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
-use std::thread;
 use std::time::Duration;
 
 /// A request has no more bytes.
@@ -57,8 +57,7 @@ pub(super) fn answer_all(
             continue;
         }
         let (service, stops, its) = (service.clone(), stops.clone(), askers.clone());
-        let named = thread::Builder::new().name("seawall-control".to_owned());
-        let spawned = named.spawn(move || {
+        let spawned = spawn("control", move || {
             // The client is gone: no error can be reported.
             let _ = answer_one(stream, &service, &stops);
             its.fetch_sub(1, Ordering::SeqCst);
@@ -84,13 +83,14 @@ fn answer_one(
             Ok(())
         }
         Ok(request) => say(&mut stream, &service.answer(request)),
-        Err(why) => say(&mut stream, &json!({ "error": why })),
+        Err(why) => say(&mut stream, &Outcome::failed(why)),
     }
 }
 
 /// Writes one line.
-pub(super) fn say(stream: &mut UnixStream, value: &Value) -> io::Result<()> {
-    stream.write_all(format!("{value}\n").as_bytes())
+pub(super) fn say(stream: &mut UnixStream, value: &impl Serialize) -> io::Result<()> {
+    let line = serde_json::to_string(value)?;
+    stream.write_all(format!("{line}\n").as_bytes())
 }
 
 /// The first line, of at most `max` bytes.

@@ -1,10 +1,10 @@
 //! The state of a disk as Prometheus metrics: by `status --prometheus`, and over HTTP.
 
 use super::request::Request;
-use super::service::Service;
+use super::service::{Service, spawn};
 use crate::args::Metrics;
 use crate::output::report::{Exit, Failure};
-use seawall_host::is_socket;
+use seawall_host::{folder_and_name, is_socket};
 use seawall_io::{Clock, PosixStorage, Storage, SystemClock};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -13,7 +13,6 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 /// A request has no more bytes.
@@ -79,8 +78,7 @@ pub(super) fn serve(place: &Metrics, service: &Arc<Service>) -> Result<(), Failu
     };
     let listener = listener.map_err(cannot)?;
     let service = service.clone();
-    let named = thread::Builder::new().name("seawall-metrics".to_owned());
-    named.spawn(move || answer_all(&listener, &service)).map(drop).map_err(cannot)
+    spawn("metrics", move || answer_all(&listener, &service)).map_err(cannot)
 }
 
 /// Listens at a path; in place of a socket that a dead server left, and of nothing else.
@@ -95,9 +93,8 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
         }
         other => return other,
     }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    PosixStorage::open(folder.unwrap_or(Path::new(".")))?.remove(name)?;
+    let (folder, name) = folder_and_name(path).ok_or(io::ErrorKind::InvalidFilename)?;
+    PosixStorage::open(folder)?.remove(name)?;
     UnixListener::bind(path)
 }
 

@@ -1,13 +1,12 @@
 //! Reports the server's state to systemd, or to another listener at `NOTIFY_SOCKET`.
 
-use super::service::Service;
+use super::service::{Service, spawn};
 use seawall_io::{Clock, SystemClock};
 use std::env;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 /// No status has more characters: a datagram that is too long would not arrive.
@@ -61,7 +60,7 @@ impl Notifier {
                 SystemClock::new().sleep(pause);
             }
         };
-        thread::Builder::new().name("seawall-watchdog".to_owned()).spawn(signs).map(drop)
+        spawn("watchdog", signs)
     }
 
     fn send(&self, text: &str) {

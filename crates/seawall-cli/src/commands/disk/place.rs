@@ -6,6 +6,7 @@ use super::settings::{Mark, Settings};
 use crate::output::report::{Exit, Failure};
 use crate::output::text::typed;
 use seawall_disk::{Dump, Files, Inspected, Options, inspect};
+use seawall_host::{open_if_any, read_start, replace_file};
 use seawall_io::{Access, Entropy, File, Lock, PosixStorage, Storage, SystemEntropy};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -55,15 +56,19 @@ impl Place {
 
     /// Creates the area again, without a dump.
     pub(super) fn prepare(&self, device: &Device, options: &Options) -> io::Result<Files> {
-        let home = device.home.clone();
         let random = SystemEntropy.random()?;
-        let files = match &device.area {
-            Some(area) => Files { home, area: area.clone() },
-            None => Files { home, area: self.create(AREA)? },
+        let area = if let Some(area) = &device.area {
+            area.clone()
+        } else {
+            // What an attempt before this one left; the lock says that it has ended.
+            let _ = self.storage.remove(&new(AREA));
+            self.storage.create(&new(AREA))?
         };
+        let files = Files { home: device.home.clone(), area };
         files.prepare(random, options)?;
         if device.area.is_none() {
-            self.name(AREA)?;
+            self.storage.rename(&new(AREA), AREA)?;
+            self.storage.sync_dir()?;
         }
         Ok(files)
     }
@@ -72,7 +77,7 @@ impl Place {
     pub(super) fn area(&self, device: &Device) -> io::Result<Option<(Arc<dyn File>, Inspected)>> {
         let area = match &device.area {
             Some(area) => Some(area.clone()),
-            None => find(&self.storage, AREA, Access::ReadWrite)?,
+            None => open_if_any(&self.storage, AREA, Access::ReadWrite)?,
         };
         let Some(area) = area else { return Ok(None) };
         Ok(inspect(&*area)?.map(|found| (area, found)))
@@ -84,30 +89,14 @@ impl Place {
 
     /// Notes them durably, in place of those before.
     pub(super) fn note(&self, settings: &Settings) -> io::Result<()> {
-        let file = self.create(SETTINGS)?;
-        file.write_at(&settings.encode(), 0)?;
-        file.sync()?;
-        self.name(SETTINGS)
+        replace_file(&self.storage, SETTINGS, &settings.encode())?;
+        self.storage.sync_dir()
     }
 
     /// Keeps what an area holds under a name of its own.
     pub(super) fn keep(&self, area: &dyn File, dump: &Dump) -> io::Result<()> {
         let name = format!("{AREA}.discarded-{}", dump.generation);
-        let file = self.create(&name)?;
-        file.write_at(&read(area, u64::MAX)?, 0)?;
-        file.sync()?;
-        self.name(&name)
-    }
-
-    /// An empty file that is not named yet.
-    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        // What an attempt before this one left; the lock says that it has ended.
-        let _ = self.storage.remove(&new(name));
-        self.storage.create(&new(name))
-    }
-
-    fn name(&self, name: &str) -> io::Result<()> {
-        self.storage.rename(&new(name), name)?;
+        replace_file(&self.storage, &name, &read_start(area, u64::MAX)?)?;
         self.storage.sync_dir()
     }
 
@@ -125,7 +114,7 @@ pub(super) fn is_surely_empty(mark: &Mark) -> bool {
         let settings = settings(&storage)?;
         let is_it =
             |settings: Settings| settings.state == Some(mark.state) && settings.serve >= mark.serve;
-        let area = find(&storage, AREA, Access::Read)?;
+        let area = open_if_any(&storage, AREA, Access::Read)?;
         let found = area.map_or(Ok(None), |area| inspect(&*area))?;
         Ok(settings.is_some_and(is_it) && found.is_some_and(|found| found.dump.is_none()))
     };
@@ -133,20 +122,12 @@ pub(super) fn is_surely_empty(mark: &Mark) -> bool {
 }
 
 fn settings(storage: &PosixStorage) -> io::Result<Option<Settings>> {
-    let Some(file) = find(storage, SETTINGS, Access::Read)? else { return Ok(None) };
+    let Some(file) = open_if_any(storage, SETTINGS, Access::Read)? else { return Ok(None) };
     let invalid = || {
         let why = format!("{SETTINGS} does not say which image this is for");
         io::Error::new(io::ErrorKind::InvalidData, why)
     };
-    Settings::decode(&read(&*file, SETTINGS_MAX)?).map(Some).ok_or_else(invalid)
-}
-
-fn find(storage: &PosixStorage, name: &str, access: Access) -> io::Result<Option<Arc<dyn File>>> {
-    match storage.open(name, access) {
-        Ok(file) => Ok(Some(file)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
+    Settings::decode(&read_start(&*file, SETTINGS_MAX)?).map(Some).ok_or_else(invalid)
 }
 
 /// Refuses a directory that is for something else.
@@ -171,14 +152,6 @@ fn require(path: &Path, storage: &PosixStorage) -> Result<(), Failure> {
 
 fn new(name: &str) -> String {
     format!("{name}.new")
-}
-
-fn read(file: &dyn File, max: u64) -> io::Result<Vec<u8>> {
-    let size = usize::try_from(file.len()?.min(max)).unwrap_or_default();
-    let mut text = vec![0; size];
-    let read = file.read_at(&mut text, 0)?;
-    text.truncate(read);
-    Ok(text)
 }
 
 pub(super) fn failed(path: &Path, error: &io::Error) -> Failure {

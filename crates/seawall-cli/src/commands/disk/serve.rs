@@ -1,5 +1,6 @@
 //! `seawall disk serve`: from the files to a server, and to a clean end.
 
+use super::answers::{Home, Stopped};
 use super::claim::{self, Claim};
 use super::control::{self, Stop};
 use super::export::{self, Transport};
@@ -7,15 +8,16 @@ use super::image::{self, Device};
 use super::metrics;
 use super::notify::{self, Notifier};
 use super::place::{self, CONTROL, Place};
-use super::service::{Arming, Residence, Service, lock, recovered_as_json};
+use super::service::{Arming, Residence, Service, lock, spawn};
 use crate::args::{DiskServe, Power};
+use crate::commands::answers::answer;
 use crate::output::report::{Exit, Failure, say};
 use crate::output::stdout::Output;
 use crate::output::text::{bytes, count, to_u64};
 use seawall_disk::{Disk, Options, Recovered, Supply};
 use seawall_host::ImageKind;
 use seawall_io::SystemClock;
-use serde_json::json;
+use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io;
@@ -23,7 +25,6 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::sync::{Arc, Mutex, mpsc};
-use std::thread;
 use std::time::Duration;
 
 /// How often to check whether the device must be measured again.
@@ -150,8 +151,7 @@ fn start(
     let listener = control::listen(&path).map_err(cannot)?;
     let (its, its_stops) = (service.clone(), stops.clone());
     let answers = move || control::answer_all(&listener, &its, &its_stops);
-    let named = thread::Builder::new().name("seawall-control".to_owned());
-    named.spawn(answers).map_err(cannot)?;
+    spawn("control", answers).map_err(cannot)?;
 
     let (its, its_stops) = (service.clone(), stops.clone());
     let hears = move || {
@@ -164,9 +164,7 @@ fn start(
             }
         }
     };
-    let named = thread::Builder::new().name("seawall-signals".to_owned());
-    named.spawn(hears).map_err(cannot)?;
-    Ok(())
+    spawn("signals", hears).map_err(cannot)
 }
 
 fn tell_emergency(service: &Service) {
@@ -194,23 +192,27 @@ fn ready(args: &DiskServe, service: &Service) {
     }
     let mut out = Output::new();
     if args.look.json {
-        let answer = json!({
-            "schema": "seawall.disk.serve/1",
-            "image": service.image,
-            "dir": service.dir,
-            "ready": service.at.ready,
-            "uri": service.at.uri,
-            "bytes": service.disk.size(),
-            "state": state,
-            "says": says,
-            "recovered": service.recovered.as_ref().map(recovered_as_json),
-        });
-        out.line(&answer.to_string());
+        out.json(&Serving::of(service, state, says));
     } else {
         out.line(&format!("ready {}", service.at.ready));
     }
     // Whoever does not want to know is served, too.
     out.finish();
+}
+
+answer! {
+    /// `seawall disk serve --json`, when it is ready.
+    #[serde(tag = "schema", rename = "seawall.disk.serve/1")]
+    struct Serving(service: &Service, state: &'static str, says: String) {
+        image: String = service.image.clone(),
+        dir: String = service.dir.clone(),
+        ready: String = service.at.ready.clone(),
+        uri: String = service.at.uri.clone(),
+        bytes: u64 = service.disk.size(),
+        state: &'static str = state,
+        says: String = says,
+        recovered: Option<Home> = service.recovered.as_ref().map(Home::of),
+    }
 }
 
 /// Runs a program; its end is the server's.
@@ -231,8 +233,7 @@ fn run_beside(
         let _ = seawall_host::set_oom_score(Some(child.id()), score);
     }
     let waits = move || drop(stops.send(Stop::Child(child.wait())));
-    let named = thread::Builder::new().name("seawall-run".to_owned());
-    named.spawn(waits).map(drop).map_err(cannot)
+    spawn("run", waits).map_err(cannot)
 }
 
 /// The state of the disk, in a line.
@@ -274,8 +275,7 @@ fn end(
     match stop {
         Stop::Asked(mut stream) => {
             let error = ended.as_ref().err().map(Failure::what);
-            let schema = "seawall.disk.stop/1";
-            let answer = json!({ "schema": schema, "image": service.image, "error": error });
+            let answer = Stopped { image: &service.image, error };
             // Who asked may have gone.
             let _ = control::say(&mut stream, &answer);
             ended.and_then(|()| left(args))

@@ -1,14 +1,17 @@
 //! A disk that is served: what can be asked of it, and what it answers.
 
+use super::answers::{Answer, Home, Measured, Outcome, Power, Work};
 use super::export::{Place, Transport};
 use super::request::Request;
+use crate::commands::answers::answer;
 use crate::output::text::{bytes, to_u64};
-use seawall_disk::{Calibration, Disarmed, Disk, Emergency, Recovered, Status, Supply};
+use seawall_disk::{Disarmed, Disk, Emergency, Recovered, Status};
 use seawall_io::{Clock, SystemClock};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::thread;
 
 /// The kernel never kills the process for lack of memory.
 const OOM_SCORE: i32 = -1000;
@@ -60,7 +63,7 @@ impl Service {
     pub(super) fn answer(&self, request: Request) -> Value {
         let began = self.clock.now();
         let done = match request {
-            Request::Status => return self.status(),
+            Request::Status => return as_value(&DiskStatus::of(self, &self.disk.status())),
             Request::Flush => self.disk.flush().map(|()| None),
             Request::Drain => self.disk.drain().map(|()| None),
             Request::Disarm => self.disarm().map(|()| None),
@@ -69,18 +72,12 @@ impl Service {
             Request::Stop => Err(io::Error::other("the main thread does that")),
         };
         let took = self.clock.now().saturating_sub(began);
-        let mut answer = json!({
-            "schema": format!("seawall.disk.{}/1", request.name()),
-            "image": self.image,
-            "state": self.state(&self.disk.status()).0,
-        });
-        let rest = match done {
-            Ok(Some(emergency)) => emergency_as_json(&emergency),
-            Ok(None) => json!({ "ms": millis(took) }),
-            Err(error) => json!({ "ms": millis(took), "error": error.to_string() }),
-        };
-        extend(&mut answer, rest);
-        answer
+        as_value(&Answer {
+            schema: format!("seawall.disk.{}/1", request.name()),
+            image: &self.image,
+            state: self.state(&self.disk.status()).0,
+            outcome: Outcome::new(took, done),
+        })
     }
 
     /// Dumps what is not on the device; another time it tells what the first took.
@@ -174,95 +171,51 @@ impl Service {
         status.is_read_only || is_torn || is_undumped || status.uncovered > 0
     }
 
-    fn status(&self) -> Value {
-        let emergency = match self.dumped() {
-            Some(Ok(done)) => emergency_as_json(&done),
-            Some(Err(error)) => json!({ "error": error }),
-            None => Value::Null,
-        };
-        let status = self.disk.status();
-        let (state, says) = self.state(&status);
-        let mut answer = json!({
-            "schema": "seawall.disk.status/1",
-            "image": self.image,
-            "dir": self.dir,
-            "state": state,
-            "says": says,
-            "broken": self.is_broken(&status),
-            "ready": self.at.ready,
-            "uri": self.at.uri,
-            "bytes": self.disk.size(),
-            "connections": lock(&self.transport).as_ref().map(Transport::connections),
-            "capacity": status.armed.ok(),
-            "armed": status.armed.is_ok(),
-            "dirty": status.dirty,
-            "dirty_max": status.dirty_max,
-            "uncovered": status.uncovered,
-            "read_only": status.is_read_only,
-            "failure": status.failure,
-        });
-        let counts = status.counts;
-        extend(
-            &mut answer,
-            json!({
-                "counts": {
-                    "writes": counts.writes,
-                    "bytes": counts.bytes,
-                    "deferred": counts.deferred,
-                    "flushes_idle": counts.flushes_idle,
-                    "flushes_early": counts.flushes_early,
-                    "flushes_waited": counts.flushes_waited,
-                    "drained_runs": counts.drained_runs,
-                    "drained_bytes": counts.drained_bytes,
-                    "device_flushes": counts.device_flushes,
-                    "failures": counts.failures,
-                },
-                "supply": {
-                    "healthy": status.supply.is_healthy,
-                    "hold_up_ms": millis(status.supply.hold_up),
-                    "detection_ms": millis(status.supply.detection),
-                },
-                "calibration": status.calibration.map(|found| json!({
-                    "flush_worst_ms": millis(found.flush_worst),
-                    "bytes_per_s": found.bandwidth,
-                    "margin_ms": margin(status.supply, found),
-                })),
-                "memory_locked": self.residence.locked.is_ok(),
-                "memory_why": self.residence.locked.as_ref().err(),
-                "oom_score_adj": self.residence.oom_score,
-                "recovered": self.recovered.as_ref().map(recovered_as_json),
-                "emergency": emergency,
-            }),
-        );
-        answer
+    /// How many clients are connected; nothing once it ends.
+    fn connections(&self) -> Option<usize> {
+        lock(&self.transport).as_ref().map(Transport::connections)
     }
 }
 
-/// What opening brought home.
-pub(super) fn recovered_as_json(recovered: &Recovered) -> Value {
-    let Recovered { generation, runs, lost } = recovered;
-    json!({ "generation": generation, "runs": runs, "lost": lost })
-}
-
-fn emergency_as_json(done: &Emergency) -> Value {
-    json!({ "ms": millis(done.took), "bytes": done.bytes })
-}
-
-/// With microseconds behind the point.
-pub(super) fn millis(time: Duration) -> f64 {
-    crate::output::text::to_f64(u64::try_from(time.as_micros()).unwrap_or(u64::MAX)) / 1000.0
-}
-
-/// What is left of the hold-up, in milliseconds, when it is known that the power fails, and two
-/// flushes are done; below zero if it is not enough for that.
-fn margin(supply: Supply, found: Calibration) -> f64 {
-    millis(supply.hold_up) - millis(supply.detection) - 2.0 * millis(found.flush_worst)
-}
-
-fn extend(object: &mut Value, more: Value) {
-    if let (Value::Object(object), Value::Object(more)) = (object, more) {
-        object.extend(more);
+answer! {
+    /// To `status`.
+    #[serde(tag = "schema", rename = "seawall.disk.status/1")]
+    struct DiskStatus(service: &Service, status: &Status) {
+        image: String = service.image.clone(),
+        dir: String = service.dir.clone(),
+        state: &'static str = service.state(status).0,
+        says: String = service.state(status).1,
+        broken: bool = service.is_broken(status),
+        ready: String = service.at.ready.clone(),
+        uri: String = service.at.uri.clone(),
+        bytes: u64 = service.disk.size(),
+        connections: Option<usize> = service.connections(),
+        capacity: Option<u64> = status.armed.as_ref().ok().copied(),
+        armed: bool = status.armed.is_ok(),
+        dirty: usize = status.dirty,
+        dirty_max: usize = status.dirty_max,
+        uncovered: usize = status.uncovered,
+        read_only: bool = status.is_read_only,
+        failure: Option<String> = status.failure.clone(),
+        counts: Work = Work::of(&status.counts),
+        supply: Power = Power::of(&status.supply),
+        calibration: Option<Measured> =
+            status.calibration.as_ref().map(|found| Measured::of(&status.supply, found)),
+        memory_locked: bool = service.residence.locked.is_ok(),
+        memory_why: Option<String> = service.residence.locked.clone().err(),
+        oom_score_adj: Option<i32> = service.residence.oom_score,
+        recovered: Option<Home> = service.recovered.as_ref().map(Home::of),
+        emergency: Option<Outcome> = service.dumped().as_ref().map(Outcome::of_emergency),
     }
+}
+
+fn as_value(answer: &impl Serialize) -> Value {
+    serde_json::to_value(answer).expect("text and numbers")
+}
+
+/// Starts a thread of the server.
+pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new().name(format!("seawall-{name}")).spawn(work).map(drop)
 }
 
 /// What a thread left that panicked is whole: each of these is set in one go.

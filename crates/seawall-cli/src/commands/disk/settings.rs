@@ -5,14 +5,15 @@
 //! only as long as the two agree.
 
 use seawall_disk::Dump;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 const SCHEMA: &str = "seawall.disk.settings/1";
-const MARK_SCHEMA: &str = "seawall.disk.mark/1";
 
-/// What the directory is for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// What the directory is for. An earlier version noted the image alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, tag = "schema", rename = "seawall.disk.settings/1")]
 pub(super) struct Settings {
     /// The image's identity.
     pub(super) image: Option<String>,
@@ -21,6 +22,7 @@ pub(super) struct Settings {
     /// How often an image was served with it.
     pub(super) serve: u64,
     /// Whether the image bears the mark of that.
+    #[serde(rename = "marked")]
     pub(super) is_marked: bool,
     /// When the image had changed last before it was served, in microseconds since 1970.
     pub(super) since_us: Option<u64>,
@@ -29,7 +31,7 @@ pub(super) struct Settings {
 }
 
 /// A dump on its way home.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Homing {
     pub(super) generation: u64,
     /// When that went on last, in microseconds since 1970.
@@ -42,39 +44,12 @@ impl Settings {
         if value.get("schema")? != SCHEMA {
             return None;
         }
-        let number = |name| value.get(name).and_then(Value::as_u64);
-        let image = match value.get("image") {
-            None | Some(Value::Null) => None,
-            Some(image) => Some(image.as_str()?.to_owned()),
-        };
-        let homing = |homing: &Value| {
-            let number = |name| homing.get(name).and_then(Value::as_u64);
-            Some(Homing { generation: number("generation")?, time_us: number("time_us")? })
-        };
-        Some(Self {
-            image,
-            state: number("state"),
-            serve: number("serve").unwrap_or_default(),
-            is_marked: value.get("marked").and_then(Value::as_bool).unwrap_or_default(),
-            since_us: number("since_us"),
-            homing: value.get("homing").and_then(homing),
-        })
+        Self::deserialize(value).ok()
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
-        let homing = self.homing.map(|Homing { generation, time_us }| {
-            json!({ "generation": generation, "time_us": time_us })
-        });
-        let value = json!({
-            "schema": SCHEMA,
-            "image": self.image,
-            "state": self.state,
-            "serve": self.serve,
-            "marked": self.is_marked,
-            "since_us": self.since_us,
-            "homing": homing,
-        });
-        format!("{value}\n").into_bytes()
+        let text = serde_json::to_string(self).expect("text and numbers");
+        format!("{text}\n").into_bytes()
     }
 
     /// Whether this dump was on its way home already, and when last.
@@ -85,37 +60,31 @@ impl Settings {
 }
 
 /// What an image bears: which directory it was served with last.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "schema", rename = "seawall.disk.mark/1")]
 pub(super) struct Mark {
     pub(super) state: u64,
     pub(super) serve: u64,
     /// It did not end well, as far as is known here: a dump may wait there.
+    #[serde(rename = "open")]
     pub(super) is_open: bool,
     /// Where the directory was.
+    #[serde(serialize_with = "as_text")]
     pub(super) dir: PathBuf,
+}
+
+/// A path need not be UTF-8.
+fn as_text<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&path.to_string_lossy())
 }
 
 impl Mark {
     pub(super) fn decode(text: &[u8]) -> Option<Self> {
-        let value: Value = serde_json::from_slice(text).ok()?;
-        let number = |name| value.get(name).and_then(Value::as_u64);
-        Some(Self {
-            state: number("state")?,
-            serve: number("serve")?,
-            is_open: value.get("open")?.as_bool()?,
-            dir: Path::new(value.get("dir")?.as_str()?).to_owned(),
-        })
+        serde_json::from_slice(text).ok()
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
-        let value = json!({
-            "schema": MARK_SCHEMA,
-            "state": self.state,
-            "serve": self.serve,
-            "open": self.is_open,
-            "dir": self.dir.to_string_lossy(),
-        });
-        value.to_string().into_bytes()
+        serde_json::to_vec(self).expect("text and numbers")
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) fn run(args: &DiskStatus) -> Result<Exit, Failure> {
         if args.prometheus {
             out.lines(&render(&answer).lines().collect::<Vec<_>>());
         } else if args.look.json {
-            out.line(&answer.to_string());
+            out.json(&answer);
         } else {
             tell(&mut out, &answer, exit);
         }
@@ -48,7 +48,7 @@ fn tell(out: &mut Output, answer: &Value, exit: Exit) {
         _ => Tone::Bad,
     };
     let head = format!("{}   {state}", text("image"));
-    out.toned(&format!("{head:<72}{:>8}", format!("exit {}", exit.code())), state, tone);
+    out.headline(&head, (state, tone), &format!("exit {}", exit.code()));
     out.line(&format!("  {}", text("says")));
     let line = |name: &str, value: String| format!("  {name:<12}{value}");
     let clients = count(number("connections"), "client");

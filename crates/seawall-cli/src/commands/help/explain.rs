@@ -5,11 +5,13 @@ use crate::output::report::{Exit, Failure};
 use crate::output::stdout::Output;
 use crate::output::text::folded;
 use crate::output::width::fitted;
-use serde_json::json;
+use serde::Serialize;
 
 /// A word, what it means, and what to do about it.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
+#[serde(tag = "schema", rename = "seawall.explain/1")]
 struct Topic {
+    #[serde(rename = "topic")]
     name: &'static str,
     /// `exit code`, `verdict` or `cause of damage`.
     kind: &'static str,
@@ -41,26 +43,15 @@ pub(crate) fn run(args: &Explain) -> Exit {
         let (codes, words) = (names(|kind| kind == CODE), names(|kind| kind != CODE));
         let words = folded(&format!("or of {words}"), INDENT);
         let next = format!("one of {codes},\n{:INDENT$}{words}", "");
-        failure.at(format!("seawall explain {}", args.topic)).next(next).tell();
-        return Exit::Usage;
+        return failure.at(format!("seawall explain {}", args.topic)).next(next).tell();
     };
     let mut out = Output::new();
     if args.look.json {
-        out.line(&as_json(&topic).to_string());
+        out.json(&topic);
     } else {
         tell(&mut out, &topic);
     }
     out.finish()
-}
-
-fn as_json(topic: &Topic) -> serde_json::Value {
-    json!({
-        "schema": "seawall.explain/1",
-        "topic": topic.name,
-        "kind": topic.kind,
-        "means": topic.means,
-        "next": topic.next,
-    })
 }
 
 fn tell(out: &mut Output, topic: &Topic) {

@@ -1,13 +1,14 @@
 //! `seawall bench append`: durable commits, as multiples of what the disk does with plain syncs.
 
 use crate::args::BenchAppend;
+use crate::commands::answers::answer;
 use crate::output::report::{Exit, Failure, say};
 use crate::output::stdout::Output;
 use seawall::{Level, Options};
 use seawall_measure::machine::{Conditions, IN_MEMORY, is_in_memory};
 use seawall_measure::pairs::{HEAD, Ours, Plain, Rounds, Row, Trouble, compare};
 use seawall_measure::scratch::Scratch;
-use serde_json::{Value, json};
+use serde::Serialize;
 use std::path::Path;
 use std::time::Duration;
 
@@ -24,14 +25,15 @@ pub(crate) fn run(args: &BenchAppend) -> Result<Exit, Failure> {
     let scratch = Scratch::new(&args.dir, "seawall-bench")?;
     let mut plain = Plain::new(scratch.path(), PLAIN_FILE, args.size)
         .map_err(|error| fail(Trouble::Plain(error)))?;
-    let options = Options::new().level(Level::from(args.level));
+    let level = Level::from(args.level);
+    let options = Options::new().level(level);
     let ours = Ours::new(&scratch.path().join("log"), &options, args.size)
         .map_err(|error| fail(Trouble::Ours(error)))?
         .by_tasks(args.tasks);
     let mut out = Output::new();
     if !args.look.json {
         let by = if args.tasks { ", by tasks of one thread" } else { "" };
-        let about = format!("{}-byte records, {}{by}", args.size, args.level.name());
+        let about = format!("{}-byte records, {}{by}", args.size, level.name());
         out.lines(&[&format!("{about}; in {}", args.dir.display()), PLAIN, "", HEAD]);
     }
     let rounds = Rounds::within(Duration::from_secs_f64(args.time));
@@ -46,7 +48,7 @@ pub(crate) fn run(args: &BenchAppend) -> Result<Exit, Failure> {
     ours.close().map_err(|error| fail(Trouble::Ours(error)))?;
     let conditions = Conditions::of(rows.iter().map(|row| row.others));
     if args.look.json {
-        out.line(&as_json(args, &rows, &conditions).to_string());
+        out.json(&Answer::of(args, rows, &conditions));
     } else if !conditions.says().is_empty() {
         out.line("");
         out.lines(&conditions.says());
@@ -60,15 +62,16 @@ pub(super) fn failure(folder: &Path, trouble: &Trouble) -> Failure {
     failure.at(folder.display()).next("choose another place with --dir, with more room")
 }
 
-fn as_json(args: &BenchAppend, rows: &[Row], conditions: &Conditions) -> Value {
-    json!({
-        "schema": "seawall.bench-append/1",
-        "dir": args.dir.display().to_string(),
-        "record_bytes": args.size,
-        "level": args.level.name(),
-        "writers_are": if args.tasks { "tasks" } else { "threads" },
-        "ranked": conditions.are_good(),
-        "others_share": conditions.others().share(),
-        "results": rows.iter().map(Row::as_json).collect::<Vec<_>>(),
-    })
+answer! {
+    /// `seawall bench append --json`
+    #[serde(tag = "schema", rename = "seawall.bench-append/1")]
+    struct Answer(args: &BenchAppend, rows: Vec<Row>, conditions: &Conditions) {
+        dir: String = args.dir.display().to_string(),
+        record_bytes: usize = args.size,
+        level: &'static str = Level::from(args.level).name(),
+        writers_are: &'static str = if args.tasks { "tasks" } else { "threads" },
+        ranked: bool = conditions.are_good(),
+        others_share: Option<f64> = conditions.others().share(),
+        results: Vec<Row> = rows,
+    }
 }

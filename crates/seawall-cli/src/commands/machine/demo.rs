@@ -20,12 +20,12 @@ pub(crate) mod writer;
 use crate::args::Demo;
 use crate::output::report::{Exit, Failure};
 use crate::output::stdout::Output;
-use crate::output::text::{self, count, number};
-use damage::Damaged;
+use crate::output::text::{self, count, number, to_u64};
+use damage::{Damaged, JsonLines};
 use earthquake::Catalogue;
 use outcome::Done;
 use parity::Mended;
-use report::{Report, Story};
+use report::Report;
 use rescue::Rescue;
 use seawall::Log;
 use seawall_host::{HostInfo, Writable};
@@ -57,24 +57,15 @@ pub(crate) fn run(args: &Demo) -> Result<Exit, Failure> {
     let mut stage = Stage { out: Output::new(), silent, said: vec![] };
     stage.say(&format!("seawall demo --seed {seed}"));
     stage.say("");
-    let done = play(args, (seed, scratch.path()), &mut stage)?;
-    let exit = if done.kept() { Exit::Fine } else { Exit::Lost };
-    let Stage { mut out, silent, said } = stage;
-    let answer = done.as_json(seed, exit);
+    let mut done = play(args, (seed, scratch.path()), &mut stage)?;
+    done.exit = if done.kept() { Exit::Fine } else { Exit::Lost };
+    let Stage { mut out, said, .. } = stage;
     if let Some(report) = report {
-        let (verdict, _) = done.verdict();
-        report.write(&done, &Story { lines: &said, verdict, seed, answer: &answer })?;
+        report.write(&done, &said)?;
     }
-    if args.look.json {
-        out.line(&answer.to_string());
-    } else if !silent {
-        tell_end(
-            &mut out,
-            args,
-            &End { done: &done, folder: scratch.path(), took: watch.elapsed() },
-        );
-    }
-    Ok(exit.worse(out.finish()))
+    let (folder, took) = (scratch.path(), watch.elapsed());
+    args.look.show(&mut out, &done, |out| tell_end(out, args, &done, (folder, took)));
+    Ok(done.exit.worse(out.finish()))
 }
 
 /// The folder for temporary files, unless that is memory: then the current directory, if that is a
@@ -103,25 +94,37 @@ fn play(args: &Demo, (seed, folder): (u64, &Path), stage: &mut Stage) -> Result<
         let rate = plain.rate(probe).map_err(plain_failed)?;
         let shown = text::rounded(rate);
         stage.say(&format!("1 disk     {shown:>9} syncs a second with one writer, as it is now"));
-        syncs_per_s = Some(rate);
+        syncs_per_s = Some(rate.round());
     }
     let log = folder.join("earthquakes.wal");
     // In memory the speed is not measured, and more records would show nothing more.
     let delay_ms = if args.fast || in_memory { 5..=60 } else { 20..=200 };
-    let plot = Plot { log: &log, delay_ms, dice: &dice, progress: !stage.silent };
+    let plot = Plot { log: &log, delay_ms, dice: &dice, stage };
     let witness = witness::kill_again_and_again(&plot)?;
     tell_kills(stage, &witness);
     let compared = recover(&log, &witness, &catalogue)?;
     tell_recovery(stage, &compared);
-    let damaged = damage::flip_one_bit(&log, folder, &catalogue, &dice)?;
-    tell_damage(stage, &damaged);
+    let damage = damage::flip_one_bit(&log, folder, &catalogue, &dice)?;
+    tell_damage(stage, &damage);
     let rescue = rescue::erase_and_rescue(&log, folder, &dice)?;
     tell_rescue(stage, &rescue);
-    let mended = parity::damage_and_read(&log, folder, &dice)?;
-    tell_parity(stage, &mended);
+    let parity = parity::damage_and_read(&log, folder, &dice)?;
+    tell_parity(stage, &parity);
     let is_measured = !args.fast && !in_memory;
     let rates = is_measured.then(|| speed::measure(&mut plain, folder, stage)).transpose()?;
-    Ok(Done { syncs_per_s, witness, compared, damaged, rescue, mended, rates, in_memory })
+    Ok(Done {
+        exit: Exit::Fine,
+        seed,
+        in_memory,
+        syncs_per_s,
+        witness,
+        compared,
+        damage,
+        rescue,
+        parity,
+        ranked: rates.as_deref().map(|rows| speed::why_not_ranked(rows).is_none()),
+        speed: rates,
+    })
 }
 
 /// Opens the log as any program would, which recovers it, closes it, and looks for every record.
@@ -136,10 +139,10 @@ fn tell_kills(stage: &mut Stage, witness: &Witness) {
     let acknowledged = number(witness.acknowledged());
     stage.say(&format!(
         "2 kill -9  {:>9} times, while 8 threads wrote real earthquakes",
-        witness.kills()
+        witness.kills
     ));
     stage.say(&format!("           {acknowledged:>9} acknowledgements reached the witness"));
-    let torn = match witness.torn() {
+    let torn = match witness.torn {
         0 => "        0 times a torn tail was left".to_owned(),
         torn => format!("{torn:>9} times a torn tail was left, and cut off at the next start"),
     };
@@ -150,7 +153,7 @@ fn tell_recovery(stage: &mut Stage, compared: &Compared) {
     let (found, lost) = (number(compared.found), number(compared.lost));
     stage.say(&format!("3 recover  {found:>9} of them found, byte for byte, once"));
     stage.judge(&format!("           {lost:>9} lost"), compared.holds());
-    let extra = number(compared.extra);
+    let extra = number(compared.unacknowledged_found);
     stage.say(&format!("           {extra:>9} more were on their way at a kill: allowed"));
     if compared.wrong + compared.gaps > 0 {
         let (wrong, gaps) = (number(compared.wrong), number(compared.gaps));
@@ -159,37 +162,35 @@ fn tell_recovery(stage: &mut Stage, compared: &Compared) {
 }
 
 fn tell_damage(stage: &mut Stage, damaged: &Damaged) {
-    let lsn = damaged.lsn;
+    let Damaged { lsn, json_lines: JsonLines { written, read, lines, lines_that_parse }, .. } =
+        damaged;
     stage.say(&format!("4 damage   one bit flipped in a copy, inside record {lsn}:"));
-    stage.say(&indented(&format!("M {} {}", damaged.magnitude, damaged.place)));
-    stage.judge(&format!("           verify says: {}", damaged.named), damaged.is_named);
-    let read = format!("           the other {} are still read", count(damaged.others, "record"));
-    stage.judge(&read, damaged.others_read);
+    stage.say(&indented(&format!("M {written} {}", damaged.place)));
+    stage.judge(&format!("           verify says: {}", damaged.lost), damaged.named_exactly);
+    let others = count(damaged.others, "record");
+    stage.judge(&format!("           the other {others} are still read"), damaged.others_read);
+    let (parse, lines) = (number(*lines_that_parse), number(*lines));
     stage.say(&format!(
-        "           plain JSON lines: M {} reads {}; {} of {} lines parse",
-        damaged.magnitude,
-        damaged.misread,
-        number(damaged.lines_that_parse),
-        number(damaged.lines),
+        "           plain JSON lines: M {written} reads {read}; {parse} of {lines} lines parse"
     ));
 }
 
 fn tell_rescue(stage: &mut Stage, rescue: &Rescue) {
-    let erased = text::bytes(u64::try_from(rescue::ERASED).expect("a few blocks"));
+    let erased = text::bytes(to_u64(rescue::ERASED));
     stage.say(&format!("5 rescue   {erased} of zeros over the copy, in the middle:"));
-    stage.say(&indented(&format!("lost: {}", rescue.named)));
+    stage.say(&indented(&format!("lost: {}", rescue.lost)));
     let rescued = format!("all other {} are in a new log", count(rescue.rescued, "record"));
-    stage.judge(&format!("           {rescued}"), rescue.holds);
+    stage.judge(&format!("           {rescued}"), rescue.all_others);
 }
 
 fn tell_parity(stage: &mut Stage, mended: &Mended) {
-    let (lsn, scheme) = (mended.lsn, seawall::parity::Parity::DEFAULT);
+    let Mended { lsn, scheme, .. } = mended;
     let all = format!("all {} are read", count(mended.records, "record"));
-    let erased = text::bytes(u64::try_from(parity::BLOCK).expect("a block is small"));
+    let erased = text::bytes(to_u64(parity::BLOCK));
     stage.say(&format!("6 parity   a copy of the sound log gets parity, {scheme}:"));
     let bit = format!("           a bit flipped in record {lsn}: {all}");
-    stage.judge(&bit, mended.bit);
-    stage.judge(&format!("           {erased} around it erased: {all}"), mended.block);
+    stage.judge(&bit, mended.bit_corrected);
+    stage.judge(&format!("           {erased} around it erased: {all}"), mended.block_corrected);
 }
 
 /// Words below the figures, in as many lines as they need.
@@ -198,20 +199,13 @@ fn indented(text: &str) -> String {
     format!("{:INDENT$}{}", "", text::folded(text, INDENT))
 }
 
-/// How it ended.
-struct End<'a> {
-    done: &'a Done,
-    folder: &'a Path,
-    took: Duration,
-}
-
-fn tell_end(out: &mut Output, args: &Demo, end: &End<'_>) {
-    let (verdict, tone) = end.done.verdict();
+fn tell_end(out: &mut Output, args: &Demo, done: &Done, (folder, took): (&Path, Duration)) {
+    let (verdict, tone) = done.verdict();
     out.line("");
-    out.toned(&format!("{verdict:<72}{:>8}", text::span(end.took)), verdict, tone);
+    out.headline(verdict, (verdict, tone), &text::span(took));
     out.line("");
     if args.keep {
-        let folder = end.folder.display();
+        let folder = folder.display();
         out.line(&format!("kept: {folder}"));
         out.line("next: in that folder,");
         out.line("      seawall verify damaged.wal        the flipped bit, and the zeros");

@@ -10,26 +10,55 @@ use crate::output::width::fitted;
 use checks::{Check, Machine, State};
 use seawall_host::HostInfo;
 use seawall_io::{Clock, PosixStorage, Storage, SystemClock};
-use serde_json::{Value, json};
+use serde::Serialize;
 use std::io;
 use std::path::Path;
 
 /// Looks around the directory; 10 if what is synced there is not durable, 1 if no log can be made.
 pub(crate) fn run(args: &Doctor) -> Result<Exit, Failure> {
-    let found = look(&args.dir).map_err(|error| failure(&args.dir, &error))?;
-    let checks = checks::judge(&found);
-    let worst = checks.iter().map(|check| check.state).max().unwrap_or(State::Ok);
-    let exit = exit_for(worst);
+    let judged = Judged::of(&args.dir)?;
     let mut out = Output::new();
     if args.look.json {
-        out.line(&as_json(&args.dir, (worst, exit), &checks).to_string());
+        out.json(&Answer { judged: &judged });
     } else {
-        tell(&mut out, args, (worst, exit), &checks);
+        tell(&mut out, args, &judged);
     }
-    Ok(exit.worse(out.finish()))
+    Ok(judged.exit.worse(out.finish()))
 }
 
-pub(super) fn look(folder: &Path) -> io::Result<Machine> {
+/// `seawall doctor --json`
+#[derive(Serialize)]
+#[serde(tag = "schema", rename = "seawall.doctor/1")]
+struct Answer<'a> {
+    #[serde(flatten)]
+    judged: &'a Judged,
+}
+
+/// A directory that was looked at.
+#[derive(Debug, Serialize)]
+pub(super) struct Judged {
+    dir: String,
+    /// Of the worst check.
+    state: State,
+    pub(super) exit: Exit,
+    pub(super) checks: Vec<Check>,
+}
+
+impl Judged {
+    pub(super) fn of(folder: &Path) -> Result<Self, Failure> {
+        let found = look(folder).map_err(|error| failure(folder, &error))?;
+        let checks = checks::judge(&found);
+        let state = checks.iter().map(|check| check.state).max().unwrap_or(State::Ok);
+        let exit = match state {
+            State::Ok | State::Warning => Exit::Fine,
+            State::Unusable => Exit::Failed,
+            State::Broken => Exit::Contract,
+        };
+        Ok(Self { dir: folder.display().to_string(), state, exit, checks })
+    }
+}
+
+fn look(folder: &Path) -> io::Result<Machine> {
     let around = HostInfo::of(folder)?;
     // What lets a program be killed without loss in tests makes syncs do nothing.
     let preload = std::env::var("LD_PRELOAD").ok();
@@ -37,46 +66,17 @@ pub(super) fn look(folder: &Path) -> io::Result<Machine> {
     Ok(Machine { around, preload, boot_id, wall_us: SystemClock::new().wall_us() })
 }
 
-/// How a program ends that found this.
-pub(super) fn exit_for(worst: State) -> Exit {
-    match worst {
-        State::Ok | State::Warning => Exit::Fine,
-        State::Unusable => Exit::Failed,
-        State::Broken => Exit::Contract,
-    }
-}
-
-fn as_json(folder: &Path, (worst, exit): (State, Exit), checks: &[Check]) -> Value {
-    json!({
-        "schema": "seawall.doctor/1",
-        "dir": folder.display().to_string(),
-        "state": worst.name(),
-        "exit": exit.code(),
-        "checks": checks.iter().map(check_as_json).collect::<Vec<_>>(),
-    })
-}
-
-pub(super) fn check_as_json(check: &Check) -> Value {
-    json!({
-        "name": check.name.replace(' ', "-"),
-        "state": check.state.name(),
-        "says": check.says,
-        "next": check.next,
-    })
-}
-
-fn tell(out: &mut Output, args: &Doctor, (worst, exit): (State, Exit), checks: &[Check]) {
-    let (verdict, tone) = match worst {
+fn tell(out: &mut Output, args: &Doctor, judged: &Judged) {
+    let (verdict, tone) = match judged.state {
         State::Ok => ("nothing speaks against keeping logs here", Tone::Good),
         State::Warning => ("logs can be kept here, with care", Tone::Doubtful),
         State::Unusable => ("NO LOG CAN BE WRITTEN HERE", Tone::Bad),
         State::Broken => ("WHAT IS SYNCED HERE CAN BE LOST", Tone::Bad),
     };
-    let head = format!("{}   {verdict}", args.dir.display());
-    out.toned(&format!("{head:<72}{:>8}", format!("exit {}", exit.code())), verdict, tone);
-    for check in checks.iter().filter(|check| !args.look.quiet || check.state != State::Ok) {
-        tell_check(out, check);
-    }
+    let head = format!("{}   {verdict}", judged.dir);
+    out.headline(&head, (verdict, tone), &format!("exit {}", judged.exit.code()));
+    let is_told = |check: &&Check| !args.look.quiet || check.state != State::Ok;
+    judged.checks.iter().filter(is_told).for_each(|check| tell_check(out, check));
 }
 
 pub(super) fn tell_check(out: &mut Output, check: &Check) {
@@ -90,7 +90,7 @@ pub(super) fn tell_check(out: &mut Output, check: &Check) {
     }
 }
 
-pub(super) fn failure(folder: &Path, error: &io::Error) -> Failure {
+fn failure(folder: &Path, error: &io::Error) -> Failure {
     let (what, next) = match error.kind() {
         io::ErrorKind::NotFound => ("no such directory".to_owned(), "check the path"),
         io::ErrorKind::NotADirectory => {

@@ -3,9 +3,10 @@
 mod advice;
 mod ways;
 
-use super::doctor::checks::{self, Check, State};
-use super::doctor::{self, check_as_json, exit_for, look, tell_check};
+use super::doctor::checks::{Check, State};
+use super::doctor::{Judged, tell_check};
 use crate::args::Probe;
+use crate::commands::answers::answer;
 use crate::output::report::{Exit, Failure};
 use crate::output::stdout::Output;
 use crate::output::text::{bytes, folded, rounded};
@@ -14,7 +15,8 @@ use seawall_measure::contest::{Contest, Entry, hold};
 use seawall_measure::machine::Conditions;
 use seawall_measure::scratch::Scratch;
 use seawall_measure::tour::{Stay, stations};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 use std::cell::RefCell;
 use std::io;
 use std::path::Path;
@@ -53,14 +55,12 @@ const DIRTY: [u64; 3] = [1 << 20, 16 << 20, 64 << 20];
 
 /// Measures, and says what came of it; 10 if what is synced there is not durable.
 pub(crate) fn run(args: &Probe) -> Result<Exit, Failure> {
-    let found = look(&args.dir).map_err(|error| doctor::failure(&args.dir, &error))?;
-    let checks = checks::judge(&found);
-    let worst = checks.iter().map(|check| check.state).max().unwrap_or(State::Ok);
-    let exit = exit_for(worst);
+    let judged = Judged::of(&args.dir)?;
     let mut out = Output::new();
     if !args.look.json {
-        tell_place(&mut out, args, &checks);
+        tell_place(&mut out, args, &judged.checks);
     }
+    let fail = |error| failure(&args.dir, &error);
     let scratch = Scratch::new(&args.dir, "seawall-probe")?;
     let mut asked = vec![];
     let time = Duration::from_secs_f64(args.time);
@@ -72,24 +72,24 @@ pub(crate) fn run(args: &Probe) -> Result<Exit, Failure> {
         ("processors", "4 KiB and fdatasync by one thread that stays on", 0.1, by_processor),
     ];
     for (name, asks, share, make) in contests {
-        let mut entries = make(scratch.path()).map_err(|error| failure(&args.dir, &error))?;
+        let mut entries = make(scratch.path()).map_err(fail)?;
         if entries.is_empty() {
             continue;
         }
-        let standings =
-            hold(&mut entries, time.mul_f64(share)).map_err(|error| failure(&args.dir, &error))?;
+        let standings = hold(&mut entries, time.mul_f64(share)).map_err(fail)?;
         let contest = Contest { name, asks: asks.to_owned(), standings };
         if !args.look.json {
             out.lines(&contest.lines());
         }
         asked.push(contest);
     }
-    let flushes = flushes(scratch.path()).map_err(|error| failure(&args.dir, &error))?;
+    let flushes = flushes(scratch.path()).map_err(fail)?;
     let advice = advice::of(&costs(&asked, &flushes));
     let conditions = Conditions::of(asked.iter().map(|one| one.standings.others));
-    let found = Found { checks, worst, exit, asked, flushes, advice, conditions };
+    let exit = judged.exit;
+    let found = Found { judged, asked, flushes, advice, conditions };
     if args.look.json {
-        out.line(&as_json(args, &found).to_string());
+        out.json(&Answer::of(found));
     } else {
         tell_rest(&mut out, &found);
     }
@@ -98,14 +98,34 @@ pub(crate) fn run(args: &Probe) -> Result<Exit, Failure> {
 
 /// All that there is to say.
 struct Found {
-    checks: Vec<Check>,
-    worst: State,
-    exit: Exit,
+    judged: Judged,
     asked: Vec<Contest>,
     /// Bytes that were not synced, and how long the sync took, in microseconds.
     flushes: Vec<(u64, f64)>,
     advice: Vec<Advice>,
     conditions: Conditions,
+}
+
+answer! {
+    /// `seawall probe --json`
+    #[serde(tag = "schema", rename = "seawall.probe/1")]
+    struct Answer(found: Found) {
+        #[serde(flatten)]
+        judged: Judged = found.judged,
+        contests: Vec<Value> = found.asked.iter().map(Contest::as_json).collect(),
+        flushes: Vec<Flush> = found.flushes.iter().map(Flush::of).collect(),
+        advice: Vec<Advice> = found.advice,
+        ranked: bool = found.conditions.are_good(),
+        others_share: Option<f64> = found.conditions.others().share(),
+    }
+}
+
+answer! {
+    /// A sync after some bytes were written.
+    struct Flush(flush: &(u64, f64)) {
+        dirty_bytes: u64 = flush.0,
+        flush_us: f64 = flush.1,
+    }
 }
 
 type Maker = fn(&Path) -> io::Result<Vec<Entry<'static, io::Error>>>;
@@ -228,21 +248,4 @@ fn tell_rest(out: &mut Output, found: &Found) {
         out.line("");
         out.lines(&says);
     }
-}
-
-fn as_json(args: &Probe, found: &Found) -> Value {
-    let flush = |(dirty, time): &(u64, f64)| json!({ "dirty_bytes": dirty, "flush_us": time });
-    let advice = |advice: &Advice| json!({ "topic": advice.topic, "says": advice.says });
-    json!({
-        "schema": "seawall.probe/1",
-        "dir": args.dir.display().to_string(),
-        "state": found.worst.name(),
-        "exit": found.exit.code(),
-        "checks": found.checks.iter().map(check_as_json).collect::<Vec<_>>(),
-        "contests": found.asked.iter().map(Contest::as_json).collect::<Vec<_>>(),
-        "flushes": found.flushes.iter().map(flush).collect::<Vec<_>>(),
-        "advice": found.advice.iter().map(advice).collect::<Vec<_>>(),
-        "ranked": found.conditions.are_good(),
-        "others_share": found.conditions.others().share(),
-    })
 }

@@ -1,13 +1,13 @@
 //! `seawall copy`: an online backup.
 
 use crate::args::Copy;
+use crate::commands::answers;
 use crate::output::progress::Progress;
 use crate::output::report::{Exit, Failure};
 use crate::output::stdout::Output;
 use crate::output::text::{count, span_of, typed};
+use seawall::Error;
 use seawall::verify::Verdict;
-use seawall::{Error, Lsn};
-use serde_json::json;
 
 /// Copies the log to a directory that is not there yet.
 pub(crate) fn run(args: &Copy) -> Result<Exit, Failure> {
@@ -17,17 +17,7 @@ pub(crate) fn run(args: &Copy) -> Result<Exit, Failure> {
     progress.end();
     let copied = copied.map_err(|error| failed(args, &error))?;
     let mut out = Output::new();
-    if args.look.json {
-        let answer = json!({
-            "schema": "seawall.copy/1",
-            "log": args.log.display().to_string(),
-            "target": args.target.display().to_string(),
-            "first_lsn": copied.first.map(Lsn::get),
-            "last_lsn": copied.last.map(Lsn::get),
-            "bytes": copied.bytes,
-        });
-        out.line(&answer.to_string());
-    } else if !args.look.quiet {
+    args.look.show(&mut out, &answers::Copy::of(&args.log, &args.target, &copied), |out| {
         let range = match (copied.first, copied.last) {
             (Some(first), Some(last)) => {
                 let records = count(last.get() + 1 - first.get(), "record");
@@ -36,7 +26,7 @@ pub(crate) fn run(args: &Copy) -> Result<Exit, Failure> {
             _ => "no record".to_owned(),
         };
         out.line(&format!("{}: {range}, durable", args.target.display()));
-    }
+    });
     Ok(out.finish())
 }
 

@@ -2,15 +2,16 @@
 
 use super::mended::{beyond_parity, protection};
 use crate::args::Protect;
+use crate::commands::answers::answer;
 use crate::commands::records::cat::judge_end;
 use crate::output::progress::Progress;
 use crate::output::report::{Exit, Failure};
 use crate::output::stdout::Output;
-use crate::output::text::{self, count, typed};
+use crate::output::text::{self, count, to_u64, typed};
 use seawall::format::SegmentId;
 use seawall::parity::{Parity, Protection};
 use seawall::{Error, Lsn};
-use serde_json::{Value, json};
+use serde::Serialize;
 use std::io::ErrorKind;
 
 /// Judges the log, then makes what is missing; the exit is that of the verdict.
@@ -35,13 +36,31 @@ pub(crate) fn run(args: &Protect) -> Result<Exit, Failure> {
     let after = protection(&args.log, &found).map_err(fail)?;
     let told = Told { args, scheme, before: &before, after: &after };
     let mut out = Output::new();
-    if args.look.json {
-        out.line(&told.as_json().to_string());
-    } else if !args.look.quiet {
-        told.tell(&mut out);
-    }
+    args.look.show(&mut out, &Answer::of(&told), |out| told.tell(out));
     let written = out.finish();
     Ok(judge_end(&args.log, &found, (Lsn::FIRST, Exit::Fine)).worse(written))
+}
+
+answer! {
+    /// `seawall protect --json`
+    #[serde(tag = "schema", rename = "seawall.protect/1")]
+    struct Answer(told: &Told<'_>) {
+        log: String = told.args.log.display().to_string(),
+        dry_run: bool = told.args.dry_run,
+        parity: String = told.scheme.to_string(),
+        kept: Option<String> = told.before.scheme.map(|scheme| scheme.to_string()),
+        bytes: u64 = told.after.bytes,
+        covered_before: u64 = told.before.covered,
+        covered: u64 = told.after.covered,
+        parity_bytes: u64 = told.after.parity_bytes,
+        made: Vec<u64> = numbers(&told.made().1),
+        lacking: Vec<u64> = numbers(&told.after.open),
+        unsure_bytes: u64 = told.after.unsure,
+    }
+}
+
+pub(super) fn numbers(ids: &[SegmentId]) -> Vec<u64> {
+    ids.iter().copied().map(SegmentId::get).collect()
 }
 
 /// The parity of the log before and after.
@@ -61,26 +80,6 @@ impl Told<'_> {
         let may_be_all = self.args.dry_run || after.unsure > 0;
         let is_made = |id: &&SegmentId| bytes > 0 && (may_be_all || !after.open.contains(id));
         (bytes, before.open.iter().filter(is_made).copied().collect())
-    }
-
-    fn as_json(&self) -> Value {
-        let Self { args, scheme, before, after } = self;
-        let numbers =
-            |ids: &[SegmentId]| ids.iter().copied().map(SegmentId::get).collect::<Vec<_>>();
-        json!({
-            "schema": "seawall.protect/1",
-            "log": args.log.display().to_string(),
-            "dry_run": args.dry_run,
-            "parity": scheme.to_string(),
-            "kept": before.scheme.as_ref().map(Parity::to_string),
-            "bytes": after.bytes,
-            "covered_before": before.covered,
-            "covered": after.covered,
-            "parity_bytes": after.parity_bytes,
-            "made": numbers(&self.made().1),
-            "lacking": numbers(&after.open),
-            "unsure_bytes": after.unsure,
-        })
     }
 
     fn tell(&self, out: &mut Output) {
@@ -124,6 +123,5 @@ fn beside(ids: &[SegmentId]) -> String {
     if let [one] = ids {
         return format!("beside segment {one}");
     }
-    let segments = u64::try_from(ids.len()).expect("fits in 64 bits");
-    format!("beside {}", count(segments, "segment"))
+    format!("beside {}", count(to_u64(ids.len()), "segment"))
 }

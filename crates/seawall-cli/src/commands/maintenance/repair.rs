@@ -1,19 +1,18 @@
 //! `seawall repair`: says what is wrong with a log and what can be done; does it if told so.
 
-use super::verify::{
-    damage_as_json, headline, lost_as_json, orphan_as_json, range, tell_damage, tell_given_up,
-    tell_orphans, tell_tail, tone,
-};
+mod answers;
+
+use super::verify::{range, tell_damage, tell_given_up, tell_orphans, tell_tail, tell_verdict};
 use crate::args::Repair;
 use crate::output::progress::Progress;
 use crate::output::report::{Exit, Failure};
 use crate::output::stdout::Output;
 use crate::output::text::{self, count, span_of, to_u64, typed};
+use answers::{Cut, Mended, Plan, Salvaged, given_up};
 use seawall::damage::{Corruption, Damage, Lost};
-use seawall::repair::{Change, DamageKind, Patch, RepairPlan, SalvageReport, TailTruncation};
+use seawall::repair::{RepairPlan, SalvageReport, TailTruncation};
 use seawall::verify::{Verdict, Verification};
-use seawall::{Error, Lsn};
-use serde_json::{Value, json};
+use seawall::{Error, Lsn, Maintenance};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -30,16 +29,10 @@ pub(crate) fn run(args: &Repair) -> Result<Exit, Failure> {
         return plan(args);
     }
     let fail = |error: Error| failure(args, &error);
-    let planned = seawall::Maintenance::at(&args.log)
-        .replicas(&args.from_replica)
-        .plan_repair()
-        .map_err(fail)?;
+    let planned = maintenance(args).plan_repair().map_err(fail)?;
     let is_asked = !args.from_replica.is_empty() || planned.unfinished.is_some();
     if is_asked || !planned.is_empty() {
-        let done = seawall::Maintenance::at(&args.log)
-            .replicas(&args.from_replica)
-            .repair()
-            .map_err(fail)?;
+        let done = maintenance(args).repair().map_err(fail)?;
         if !args.cut_tail || done.after.damage.is_empty() {
             return Ok(mended(args, &done));
         }
@@ -63,6 +56,11 @@ pub(crate) fn run(args: &Repair) -> Result<Exit, Failure> {
             .next(format!("seawall repair {}, for a plan", typed(&args.log))));
     }
     cut_tail(args, None)
+}
+
+/// The log, beside the replicas that were given.
+fn maintenance(args: &Repair) -> Maintenance<'_> {
+    Maintenance::at(&args.log).replicas(&args.from_replica)
 }
 
 /// Refuses a replica that is not there, or is the log itself.
@@ -110,17 +108,7 @@ fn failure(args: &Repair, error: &Error) -> Failure {
 fn mended(args: &Repair, done: &RepairPlan) -> Exit {
     let exit = exit_of_mend(done);
     let mut out = Output::new();
-    if args.look.json {
-        let answer = json!({
-            "schema": "seawall.repair/1",
-            "log": args.log.display().to_string(),
-            "done": "mend",
-            "mend": mend_as_json(done),
-            "damage": done.after.damage.iter().map(damage_as_json).collect::<Vec<_>>(),
-            "quarantine": done.quarantine,
-        });
-        out.line(&answer.to_string());
-    } else if !args.look.quiet {
+    args.look.show(&mut out, &Mended::of(args, done), |out| {
         let log = args.log.display();
         let is_all = done.after.damage.is_empty();
         let word = match (done.is_empty() && done.quarantine.is_empty(), is_all) {
@@ -130,14 +118,14 @@ fn mended(args: &Repair, done: &RepairPlan) -> Exit {
             (false, false) => "restored in part",
         };
         out.line(&format!("{log}   {word}"));
-        tell_mend(&mut out, done);
+        tell_mend(out, done);
         for damage in &done.after.damage {
-            tell_damage(&mut out, damage);
+            tell_damage(out, damage);
         }
         for file in &done.quarantine {
             out.line(&format!("  kept       {log}/{file}"));
         }
-    }
+    });
     exit.worse(out.finish())
 }
 
@@ -180,53 +168,22 @@ fn tell_mend(out: &mut Output, mend: &RepairPlan) {
     }
 }
 
-fn mend_as_json(mend: &RepairPlan) -> Value {
-    let change = |(patch, change): (&Patch, &Change)| {
-        let bit = if let DamageKind::Bit(bit) = change.was { Some(bit) } else { None };
-        json!({
-            "file": change.file,
-            "offset": change.offset,
-            "bytes": change.bytes,
-            "was": change.was.name(),
-            "bit": bit,
-            "place": change.place,
-            "first_lsn": change.records.map(|records| records.0.get()),
-            "last_lsn": change.records.map(|records| records.1.get()),
-            "by": patch.by.name(),
-        })
-    };
-    json!({
-        "verdict": mend.after.verdict.name(),
-        "records": mend.after.records,
-        "damage": mend.after.damage.iter().map(damage_as_json).collect::<Vec<_>>(),
-        "changes": mend.patches.iter().zip(&mend.changes).map(change).collect::<Vec<_>>(),
-        "strays": mend.orphan_files,
-        "quarantine_bytes": mend.quarantine_bytes(),
-        "end_by_replica": mend.end_by_replica.map(Lsn::get),
-        "unproven": mend.unproven.iter().map(lost_as_json).collect::<Vec<_>>(),
-        "refused": mend.refused.iter().map(lost_as_json).collect::<Vec<_>>(),
-        "not_taken_to": mend.beyond.map(Lsn::get),
-        "unfinished": mend.unfinished,
-    })
-}
-
 fn plan(args: &Repair) -> Result<Exit, Failure> {
     let fail = |error: Error| failure(args, &error);
-    let mut found = seawall::Maintenance::at(&args.log).diagnose().map_err(fail)?;
+    let mut found = Maintenance::at(&args.log).diagnose().map_err(fail)?;
     if found.verdict == Verdict::Lost {
         // Records that parity restores are not lost.
-        let judged = seawall::Maintenance::at(&args.log).verify().ok();
+        let judged = Maintenance::at(&args.log).verify().ok();
         let judged = judged.filter(|judged| judged.verdict == Verdict::Correctable);
         found = judged.unwrap_or(found);
     }
-    let mend = match seawall::Maintenance::at(&args.log).replicas(&args.from_replica).plan_repair()
-    {
+    let mend = match maintenance(args).plan_repair() {
         Ok(mend) => Some(mend),
         // Without a replica, nothing more needs to be known.
         Err(Error::NotALog { .. }) if args.from_replica.is_empty() => None,
         Err(error) => return Err(fail(error)),
     };
-    let cut = match seawall::Maintenance::at(&args.log).plan_truncation() {
+    let cut = match Maintenance::at(&args.log).plan_truncation() {
         Ok(cut) => Some(cut),
         Err(Error::Damaged { .. }) => None,
         // What the device cannot read is no end that a log could be given.
@@ -234,43 +191,15 @@ fn plan(args: &Repair) -> Result<Exit, Failure> {
         Err(error) => return Err(fail(error)),
     };
     let exit = Exit::of(found.verdict, false);
+    let (cut, mend) = (cut.as_ref(), mend.as_ref());
+    let told = Told { args, found: &found, cut, mend, exit };
     let mut out = Output::new();
-    if args.look.json {
-        let mut plan = plan_as_json(args, &found, cut.as_ref());
-        if let (Some(object), Some(mend)) = (plan.as_object_mut(), &mend) {
-            object.insert("mend".to_owned(), mend_as_json(mend));
-        }
-        out.line(&plan.to_string());
-    } else if !args.look.quiet {
-        let (cut, mend) = (cut.as_ref(), mend.as_ref());
-        Plan { args, found: &found, cut, mend, exit }.tell(&mut out);
-    }
+    args.look.show(&mut out, &Plan::of(args, &found, cut, mend), |out| told.tell(out));
     Ok(exit.worse(out.finish()))
 }
 
-fn plan_as_json(args: &Repair, found: &Verification, cut: Option<&TailTruncation>) -> Value {
-    json!({
-        "schema": "seawall.repair/1",
-        "log": args.log.display().to_string(),
-        "done": null,
-        "verdict": found.verdict.name(),
-        "records": found.records,
-        "first_lsn": found.first_lsn.map(Lsn::get),
-        "last_lsn": found.last_lsn.map(Lsn::get),
-        "damage": found.damage.iter().map(damage_as_json).collect::<Vec<_>>(),
-        "given_up": found.given_up.iter().map(lost_as_json).collect::<Vec<_>>(),
-        "orphans": found.orphans.iter().map(orphan_as_json).collect::<Vec<_>>(),
-        "broken_sets": found.broken_sets,
-        "cut_tail": cut.map(|cut| json!({
-            "last_lsn": cut.last.map(Lsn::get),
-            "intact_given_up": cut.intact_behind,
-            "room_bytes": cut.room,
-        })),
-    })
-}
-
 /// What was found, and what can be done about it.
-struct Plan<'a> {
+struct Told<'a> {
     args: &'a Repair,
     found: &'a Verification,
     cut: Option<&'a TailTruncation>,
@@ -278,12 +207,10 @@ struct Plan<'a> {
     exit: Exit,
 }
 
-impl Plan<'_> {
+impl Told<'_> {
     fn tell(&self, out: &mut Output) {
         let (log, found) = (self.args.log.display(), self.found);
-        let head = format!("{log}   {}", headline(found.verdict));
-        let line = format!("{head:<72}{:>8}", format!("exit {}", self.exit.code()));
-        out.toned(&line, headline(found.verdict), tone(found.verdict));
+        tell_verdict(out, &self.args.log, (found.verdict, self.exit));
         out.line(&format!("  intact     {}", count(found.records, "record")));
         for damage in &found.damage {
             tell_damage(out, damage);
@@ -422,44 +349,19 @@ fn kept(last: Option<Lsn>) -> String {
 fn salvage(args: &Repair, target: &Path) -> Result<Exit, Failure> {
     let mut progress = Progress::start(args.patience, args.look.quiet)?;
     let tell = |at| progress.hear(at);
-    let done = if args.from_replica.is_empty() {
-        seawall::Maintenance::at(&args.log).progress(tell).salvage(target)
-    } else {
-        seawall::Maintenance::at(&args.log)
-            .replicas(&args.from_replica)
-            .progress(tell)
-            .salvage(target)
-    };
+    let done = maintenance(args).progress(tell).salvage(target);
     progress.end();
     let done = done.map_err(|error| Failure::of_making(&error, "repair", (&args.log, target)))?;
     let exit = exit_of(&done.damage);
     let mut out = Output::new();
-    if args.look.json {
-        out.line(&rescued_as_json(args, target, &done).to_string());
-    } else if !args.look.quiet {
-        tell_rescued(&mut out, args, target, &done);
-    }
+    let answer = Salvaged::of(args, target, &done);
+    args.look.show(&mut out, &answer, |out| tell_rescued(out, args, target, &done));
     Ok(exit.worse(out.finish()))
 }
 
 /// A repair that had to give records up says so to a script, too.
 fn exit_of(damage: &[Damage]) -> Exit {
     if damage.iter().any(|damage| damage.lost.is_some()) { Exit::Lost } else { Exit::Fine }
-}
-
-fn rescued_as_json(args: &Repair, target: &Path, done: &SalvageReport) -> Value {
-    json!({
-        "schema": "seawall.repair/1",
-        "log": args.log.display().to_string(),
-        "done": "salvage",
-        "target": target.display().to_string(),
-        "records": done.records,
-        "first_lsn": done.first.map(Lsn::get),
-        "last_lsn": done.last.map(Lsn::get),
-        "damage": done.damage.iter().map(damage_as_json).collect::<Vec<_>>(),
-        "given_up": done.given_up.iter().map(lost_as_json).collect::<Vec<_>>(),
-        "broken_sets": done.broken_sets,
-    })
 }
 
 fn tell_rescued(out: &mut Output, args: &Repair, target: &Path, done: &SalvageReport) {
@@ -486,7 +388,7 @@ fn tell_rescued(out: &mut Output, args: &Repair, target: &Path, done: &SalvageRe
 
 /// Ends the log before what is damaged, and says so; with what was mended before.
 fn cut_tail(args: &Repair, mend: Option<&RepairPlan>) -> Result<Exit, Failure> {
-    let cut = seawall::Maintenance::at(&args.log).truncate_damaged_tail();
+    let cut = Maintenance::at(&args.log).truncate_damaged_tail();
     let cut = cut.map_err(|error| match &error {
         Error::Damaged { damage, .. } => {
             let failure = Failure::new(Exit::Lost, format!("no end can be given to it: {damage}"));
@@ -495,26 +397,9 @@ fn cut_tail(args: &Repair, mend: Option<&RepairPlan>) -> Result<Exit, Failure> {
         }
         _ => Failure::of(&error, "repair", &args.log),
     })?;
-    let gave_up = cut.intact_behind > 0 && !cut.damage.is_empty();
-    let exit = if gave_up { Exit::Lost } else { exit_of(&cut.damage) };
+    let exit = if given_up(&cut) > 0 { Exit::Lost } else { exit_of(&cut.damage) };
     let mut out = Output::new();
-    if args.look.json {
-        let before = mend.iter().flat_map(|mend| &mend.quarantine);
-        let quarantine: Vec<_> = before.chain(&cut.quarantine).collect();
-        let answer = json!({
-            "schema": "seawall.repair/1",
-            "log": args.log.display().to_string(),
-            "done": "cut-tail",
-            "last_lsn": cut.last.map(Lsn::get),
-            "damage": cut.damage.iter().map(damage_as_json).collect::<Vec<_>>(),
-            "intact_given_up": if gave_up { cut.intact_behind } else { 0 },
-            "mend": mend.map(mend_as_json),
-            "quarantine": quarantine,
-        });
-        out.line(&answer.to_string());
-    } else if !args.look.quiet {
-        tell_cut(&mut out, args, &cut);
-    }
+    args.look.show(&mut out, &Cut::of(args, &cut, mend), |out| tell_cut(out, args, &cut));
     Ok(exit.worse(out.finish()))
 }
 

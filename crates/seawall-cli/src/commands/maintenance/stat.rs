@@ -3,18 +3,21 @@
 mod sizes;
 
 use super::mended::protection;
+use super::protect::numbers;
 use super::verify::headline;
-use crate::args::{Stat, level_name};
+use crate::args::Stat;
+use crate::commands::answers::answer;
 use crate::output::report::{Exit, Failure};
 use crate::output::stdout::{Output, one_line};
 use crate::output::text::{self, count, number, span_of};
-use seawall::format::{CodecId, SegmentId};
-use seawall::parity::{Parity, Protection};
+use seawall::format::CodecId;
+use seawall::parity::Protection;
 use seawall::verify::{Verdict, Verification};
-use seawall::{Error, Layout, LogReader, Lsn};
+use seawall::{Error, Layout, Level, LogReader, Lsn};
 use seawall_format::VERSION;
-use serde_json::{Value, json};
-use sizes::Sizes;
+use seawall_format::time::to_text;
+use serde::Serialize;
+use sizes::{Group, Sizes};
 use std::path::Path;
 
 /// Says what can be said of the log.
@@ -27,68 +30,52 @@ pub(crate) fn run(args: &Stat) -> Result<Exit, Failure> {
     let sizes = Sizes::measure(&args.log, found.last_lsn).map_err(fail)?;
     // Where damage hides how far the records go, it is not known what of them has parity.
     let parity = protection(&args.log, &found).ok().filter(|_| found.verdict != Verdict::Lost);
+    let told = Told { found: &found, oldest, sizes: &sizes, parity: parity.as_ref() };
     let mut out = Output::new();
     if args.look.json {
-        let mut answer = as_json(&args.log, &found, oldest);
-        sizes.add_to(&mut answer);
-        if let Some(parity) = &parity {
-            add_parity(&mut answer, parity);
-        }
-        out.line(&answer.to_string());
+        out.json(&Answer::of(&args.log, &told));
     } else {
-        let told = Told { found: &found, oldest, sizes: &sizes, parity: parity.as_ref() };
         tell(&mut out, &args.log, &told);
     }
     Ok(out.finish())
 }
 
-fn as_json(log: &Path, found: &Verification, oldest: Lsn) -> Value {
-    let summary = &found.summary;
-    let (first, last) = summary.written_us.unzip();
-    json!({
-        "schema": "seawall.stat/1",
-        "log": log.display().to_string(),
-        "format": format(),
-        "log_format": summary.layout.map(Layout::name),
-        "codec": summary.codec.map(CodecId::name),
-        "type_name": Some(&summary.type_name).filter(|name| !name.is_empty()),
-        "record_schema": summary.schema,
-        "level": summary.level.map(level_name),
-        "records": found.records,
-        "first_lsn": found.first_lsn.map(Lsn::get),
-        "last_lsn": found.last_lsn.map(Lsn::get),
-        "oldest_lsn": oldest.get(),
-        "bytes": summary.bytes,
-        "segments": summary.segments,
-        "payload_bytes": summary.payload_bytes,
-        "overhead_percent": overhead(found),
-        "segment_size": summary.segment_size,
-        "checkpoint_lsn": summary.checkpoint.map(Lsn::get),
-        "closed_lsn": summary.closed.map(Lsn::get),
-        "first_written": first.and_then(seawall_format::time::to_text),
-        "last_written": last.and_then(seawall_format::time::to_text),
-        "in_use": summary.in_use,
-        "verdict": found.verdict.name(),
-        "parity": null,
-        "parity_bytes": null,
-        "parity_of_bytes": null,
-        "parity_covered": null,
-        "parity_lacking": null,
-    })
-}
-
-/// Adds what parity there is; without, the fields stay null.
-fn add_parity(answer: &mut Value, parity: &Protection) {
-    answer["parity"] = parity.scheme.as_ref().map(Parity::to_string).into();
-    answer["parity_bytes"] = parity.parity_bytes.into();
-    answer["parity_of_bytes"] = parity.bytes.into();
-    answer["parity_covered"] = parity.covered.into();
-    answer["parity_lacking"] = parity.open.iter().copied().map(SegmentId::get).collect();
-}
-
-/// What this program writes and reads.
-fn format() -> String {
-    VERSION.to_string()
+answer! {
+    /// `seawall stat --json`; of a log with records lost, it is not known what has parity.
+    #[serde(tag = "schema", rename = "seawall.stat/1")]
+    struct Answer(log: &Path, told: &Told<'_>) {
+        log: String = log.display().to_string(),
+        format: String = VERSION.to_string(),
+        log_format: Option<&'static str> = told.found.summary.layout.map(Layout::name),
+        codec: Option<&'static str> = told.found.summary.codec.map(CodecId::name),
+        type_name: Option<String> = told.type_name().map(str::to_owned),
+        record_schema: u32 = told.found.summary.schema,
+        level: Option<&'static str> = told.found.summary.level.map(Level::name),
+        records: u64 = told.found.records,
+        first_lsn: Option<u64> = told.found.first_lsn.map(Lsn::get),
+        last_lsn: Option<u64> = told.found.last_lsn.map(Lsn::get),
+        oldest_lsn: u64 = told.oldest.get(),
+        bytes: u64 = told.found.summary.bytes,
+        segments: u64 = told.found.summary.segments,
+        payload_bytes: u64 = told.found.summary.payload_bytes,
+        overhead_percent: Option<f64> = overhead(told.found),
+        segment_size: u64 = told.found.summary.segment_size,
+        checkpoint_lsn: Option<u64> = told.found.summary.checkpoint.map(Lsn::get),
+        closed_lsn: Option<u64> = told.found.summary.closed.map(Lsn::get),
+        first_written: Option<String> = told.written().0,
+        last_written: Option<String> = told.written().1,
+        in_use: bool = told.found.summary.in_use,
+        verdict: &'static str = told.found.verdict.name(),
+        parity: Option<String> = told.parity.and_then(|it| it.scheme).map(|it| it.to_string()),
+        parity_bytes: Option<u64> = told.parity.map(|parity| parity.parity_bytes),
+        parity_of_bytes: Option<u64> = told.parity.map(|parity| parity.bytes),
+        parity_covered: Option<u64> = told.parity.map(|parity| parity.covered),
+        parity_lacking: Option<Vec<u64>> = told.parity.map(|parity| numbers(&parity.open)),
+        size_p50: Option<u64> = told.sizes.quantile(0.5),
+        size_p99: Option<u64> = told.sizes.quantile(0.99),
+        size_max: Option<u64> = told.sizes.quantile(1.0),
+        sizes: Vec<Group> = told.sizes.groups(),
+    }
 }
 
 /// What the files take beyond the payloads, in percent of the files, with one digit.
@@ -108,13 +95,24 @@ struct Told<'a> {
     parity: Option<&'a Protection>,
 }
 
+impl Told<'_> {
+    fn type_name(&self) -> Option<&str> {
+        Some(self.found.summary.type_name.as_str()).filter(|name| !name.is_empty())
+    }
+
+    /// When the oldest and the newest batch were written, where that is known.
+    fn written(&self) -> (Option<String>, Option<String>) {
+        let (first, last) = self.found.summary.written_us.unzip();
+        (first.and_then(to_text), last.and_then(to_text))
+    }
+}
+
 fn tell(out: &mut Output, log: &Path, told: &Told<'_>) {
     let Told { found, oldest, sizes, parity } = *told;
     let summary = &found.summary;
     let codec = summary.codec.map_or("unknown codec", CodecId::name);
     let readable = if summary.layout == Some(Layout::Text) { ", readable" } else { "" };
-    let format = format();
-    out.line(&format!("{}   seawall format {format}{readable}, {codec}, crc32c", log.display()));
+    out.line(&format!("{}   seawall format {VERSION}{readable}, {codec}, crc32c", log.display()));
     let mut row = |name: &str, text: String| out.line(&format!("  {name:<13}{text}"));
     let range = match (found.first_lsn, found.last_lsn) {
         (Some(first), Some(last)) => {
@@ -137,23 +135,21 @@ fn tell(out: &mut Output, log: &Path, told: &Told<'_>) {
     if let Some(line) = sizes.line() {
         row("record size", line);
     }
-    if !summary.type_name.is_empty() || summary.schema > 0 {
-        let name = match summary.type_name.as_str() {
-            "" => "nameless".to_owned(),
-            name => one_line(name),
-        };
+    if told.type_name().is_some() || summary.schema > 0 {
+        let name = told.type_name().map_or_else(|| "nameless".to_owned(), one_line);
         row("type", format!("{name}, schema {}", summary.schema));
     }
-    row("level", summary.level.map_or("unknown", level_name).to_owned());
+    row("level", summary.level.map_or("unknown", Level::name).to_owned());
     row("parity", parity.map_or_else(|| "unknown".to_owned(), in_words));
     if let Some(lsn) = summary.checkpoint {
         row("checkpoint", format!("LSN {lsn}"));
     }
     let closed = summary.closed.map(|lsn| format!("cleanly, after record {lsn}"));
     row("closed", closed.unwrap_or_else(|| "not cleanly, or never".to_owned()));
-    if let Some((first, last)) = summary.written_us {
-        let time = |us| seawall_format::time::to_text(us).unwrap_or_else(|| "unknown".to_owned());
-        row("written", format!("{} .. {}", time(first), time(last)));
+    if summary.written_us.is_some() {
+        let (first, last) = told.written();
+        let shown = |time: Option<String>| time.unwrap_or_else(|| "unknown".to_owned());
+        row("written", format!("{} .. {}", shown(first), shown(last)));
     }
     row("in use", if summary.in_use { "by a writer".to_owned() } else { "no".to_owned() });
     row("verdict", headline(found.verdict).to_owned());
@@ -181,11 +177,8 @@ fn in_words(parity: &Protection) -> String {
     };
     let lacking = match open.len() {
         0 => String::new(),
-        lacking => {
-            let lacking = u64::try_from(lacking).expect("fits in 64 bits");
-            let verb = if lacking == 1 { "lacks" } else { "lack" };
-            format!("   {} {verb} some", count(lacking, "segment"))
-        }
+        1 => "   1 segment lacks some".to_owned(),
+        lacking => format!("   {} lack some", count(text::to_u64(lacking), "segment")),
     };
     format!("{kept}   {share}, in {}{lacking}", text::bytes(*parity_bytes))
 }

@@ -3,13 +3,14 @@
 mod plan;
 
 use crate::args::{Last, Truncate};
+use crate::commands::answers::answer;
 use crate::output::report::{Exit, Failure, say};
 use crate::output::stdout::Output;
 use crate::output::text::{self, count, span_of, typed};
 use plan::Plan;
 use seawall::verify::{Verdict, Verification};
 use seawall::{Error, Log, LogReader, Lsn, Options, Raw};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 /// Says what goes, and with `--yes` does it.
 pub(crate) fn run(args: &Truncate) -> Result<Exit, Failure> {
@@ -31,11 +32,9 @@ pub(crate) fn run(args: &Truncate) -> Result<Exit, Failure> {
     }
     let would = if args.yes { Exit::Fine } else { forecast(args, &found) };
     let mut out = Output::new();
-    if args.look.json {
-        out.line(&as_json(args, &plan).to_string());
-    } else if !args.look.quiet {
+    args.look.show(&mut out, &Answer::of(args, &plan), |out| {
         if would == Exit::Fine || !plan.is_empty() {
-            tell(&mut out, args, &plan);
+            tell(out, args, &plan);
         }
         if !args.yes && !plan.is_empty() {
             let log = typed(&args.log);
@@ -44,7 +43,7 @@ pub(crate) fn run(args: &Truncate) -> Result<Exit, Failure> {
             out.line("");
             out.line(&format!("nothing was changed{how}"));
         }
-    }
+    });
     Ok(would.worse(out.finish()))
 }
 
@@ -77,11 +76,8 @@ fn forecast(args: &Truncate, found: &Verification) -> Exit {
     if found.summary.in_use && !args.look.quiet {
         say("seawall: a writer has the log open: --yes works when it has ended");
     }
-    lost(found).map_or(Exit::Fine, |error| {
-        let failure = Failure::of(&error, "truncate", &args.log);
-        failure.tell();
-        failure.exit
-    })
+    let lost = lost(found);
+    lost.map_or(Exit::Fine, |error| Failure::of(&error, "truncate", &args.log).tell())
 }
 
 /// The first damage with which records are lost.
@@ -91,19 +87,20 @@ fn lost(found: &Verification) -> Option<Error> {
     Some(Error::damaged(damage.clone()))
 }
 
-fn as_json(args: &Truncate, plan: &Plan) -> Value {
-    json!({
-        "schema": "seawall.truncate/1",
-        "log": args.log.display().to_string(),
-        "done": args.yes,
-        "records": plan.records(),
-        "first_lsn": plan.goes.map(|(first, _)| first.get()),
-        "last_lsn": plan.goes.map(|(_, last)| last.get()),
-        "segments": plan.files.map(|(segments, _)| segments),
-        "bytes": plan.files.map(|(_, bytes)| bytes),
-        "oldest_lsn": plan.oldest.get(),
-        "next_lsn": plan.next.get(),
-    })
+answer! {
+    /// `seawall truncate --json`
+    #[serde(tag = "schema", rename = "seawall.truncate/1")]
+    struct Answer(args: &Truncate, plan: &Plan) {
+        log: String = args.log.display().to_string(),
+        done: bool = args.yes,
+        records: u64 = plan.records(),
+        first_lsn: Option<u64> = plan.goes.map(|(first, _)| first.get()),
+        last_lsn: Option<u64> = plan.goes.map(|(_, last)| last.get()),
+        segments: Option<u64> = plan.files.map(|(segments, _)| segments),
+        bytes: Option<u64> = plan.files.map(|(_, bytes)| bytes),
+        oldest_lsn: u64 = plan.oldest.get(),
+        next_lsn: u64 = plan.next.get(),
+    }
 }
 
 fn tell(out: &mut Output, args: &Truncate, plan: &Plan) {

@@ -1,24 +1,23 @@
 //! `seawall verify`: a verdict on whole logs, with its own exit code, and the lost records by name.
 
 use super::mended;
-use crate::args::Verify;
+use crate::args;
+use crate::commands::answers::Verify;
 use crate::output::color::Tone;
 use crate::output::progress::Progress;
 use crate::output::report::{Exit, Failure};
 use crate::output::stdout::Output;
 use crate::output::text::{self, count, span_of};
-use seawall::Lsn;
 use seawall::damage::{Corruption, Damage, Lost};
 use seawall::format::SegmentId;
 use seawall::recovery::TailState;
-use seawall::verify::{Orphan, OrphanKind, Verdict, Verification};
+use seawall::verify::{Orphan, Verdict, Verification};
 use seawall_measure::machine::Stopwatch;
-use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
 
 /// Checks every log; the exit code is the worst of all.
-pub(crate) fn run(args: &Verify) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &args::Verify) -> Result<Exit, Failure> {
     let mut out = Output::new();
     let mut worst = Exit::Fine;
     for log in &args.logs {
@@ -29,20 +28,18 @@ pub(crate) fn run(args: &Verify) -> Result<Exit, Failure> {
         let exit = match found {
             Ok(found) => {
                 let exit = Exit::of(found.verdict, args.strict);
-                if args.look.json {
-                    out.line(&as_json(log, &found, exit).to_string());
-                } else if !args.look.quiet {
-                    tell(&mut out, &Told { log, found: &found, exit, took: watch.elapsed() });
-                }
+                let took = watch.elapsed();
+                args.look.show(&mut out, &Verify::of(log, &found, exit), |out| {
+                    tell(out, log, &found, (exit, took));
+                });
                 exit
             }
             Err(error) => {
                 let failure = Failure::of(&error, "verify", log);
                 if args.look.json {
-                    out.line(&not_judged(log, &failure).to_string());
+                    out.json(&Verify::failed(log, &failure));
                 }
-                failure.tell();
-                failure.exit
+                failure.tell()
             }
         };
         out.flush();
@@ -51,100 +48,11 @@ pub(crate) fn run(args: &Verify) -> Result<Exit, Failure> {
     Ok(worst.worse(out.finish()))
 }
 
-fn as_json(log: &Path, found: &Verification, exit: Exit) -> Value {
-    let (segment, offset) = found.tail_at.unzip();
-    json!({
-        "schema": "seawall.verify/1",
-        "log": log.display().to_string(),
-        "verdict": found.verdict.name(),
-        "exit": exit.code(),
-        "records": found.records,
-        "first_lsn": found.first_lsn.map(Lsn::get),
-        "last_lsn": found.last_lsn.map(Lsn::get),
-        "damage": found.damage.iter().map(damage_as_json).collect::<Vec<_>>(),
-        "mended": found.mended.iter().map(mended::as_json).collect::<Vec<_>>(),
-        "given_up": found.given_up.iter().map(lost_as_json).collect::<Vec<_>>(),
-        "orphans": found.orphans.iter().map(orphan_as_json).collect::<Vec<_>>(),
-        "tail": {
-            "state": found.tail.name(),
-            "segment": segment.map(SegmentId::get),
-            "offset": offset.map(|offset| offset.0),
-            "bytes": found.tail_bytes,
-        },
-        "segments": found.summary.segments,
-        "bytes": found.summary.bytes,
-    })
-}
-
-pub(super) fn damage_as_json(damage: &Damage) -> Value {
-    json!({
-        "segment": damage.segment.map(SegmentId::get),
-        "offset": damage.offset.0,
-        "bytes": damage.bytes,
-        "lost_from": damage.lost.map(|lost| lost.from.get()),
-        "lost_to": damage.lost.and_then(|lost| lost.to).map(Lsn::get),
-        "cause": damage.cause.name(),
-        "origin": damage.origin.map(|origin| {
-            json!({ "segment": origin.segment.get(), "offset": origin.offset.0 })
-        }),
-    })
-}
-
-pub(super) fn orphan_as_json(orphan: &Orphan) -> Value {
-    let copy_of = match orphan.kind {
-        OrphanKind::Copy(segment) => Some(segment.get()),
-        _ => None,
-    };
-    json!({
-        "segment": orphan.segment.get(),
-        "files": orphan.files,
-        "kind": orphan.kind.name(),
-        "copy_of": copy_of,
-    })
-}
-
-pub(crate) fn lost_as_json(lost: &Lost) -> Value {
-    json!({ "from": lost.from.get(), "to": lost.to.map(Lsn::get) })
-}
-
-/// The same object for what could not be judged, so that scripts find every field.
-fn not_judged(log: &Path, failure: &Failure) -> Value {
-    let verdict = (failure.exit == Exit::Format).then_some("format");
-    json!({
-        "schema": "seawall.verify/1",
-        "log": log.display().to_string(),
-        "verdict": verdict,
-        "exit": failure.exit.code(),
-        "error": failure.what(),
-        "records": 0,
-        "first_lsn": null,
-        "last_lsn": null,
-        "damage": [],
-        "mended": [],
-        "given_up": [],
-        "orphans": [],
-        "tail": null,
-        "segments": null,
-        "bytes": null,
-    })
-}
-
-/// A log that was judged.
-struct Told<'a> {
-    log: &'a Path,
-    found: &'a Verification,
-    exit: Exit,
-    took: Duration,
-}
-
-fn tell(out: &mut Output, told: &Told<'_>) {
-    let (log, found) = (told.log.display().to_string(), told.found);
-    let exit = format!("exit {}", told.exit.code());
-    let head = format!("{log}   {}", headline(found.verdict));
-    out.toned(&format!("{head:<72}{exit:>8}"), headline(found.verdict), tone(found.verdict));
+fn tell(out: &mut Output, log: &Path, found: &Verification, (exit, took): (Exit, Duration)) {
+    tell_verdict(out, log, (found.verdict, exit));
     let (records, size) = (count(found.records, "record"), text::bytes(found.summary.bytes));
     let segments = count(found.summary.segments, "segment");
-    let took = text::span(told.took);
+    let took = text::span(took);
     out.line(&format!("  read       {records}   {size}   {segments}   {took}"));
     if let (Some(first), Some(last)) = (found.first_lsn, found.last_lsn) {
         out.line(&format!("  records    {}", span_of(first, last)));
@@ -152,11 +60,11 @@ fn tell(out: &mut Output, told: &Told<'_>) {
     for damage in &found.damage {
         tell_damage(out, damage);
     }
-    mended::tell(out, told.log, &found.mended);
+    mended::tell(out, log, &found.mended);
     tell_given_up(out, &found.given_up);
     tell_tail(out, found);
     tell_orphans(out, &found.orphans);
-    let log = text::typed(told.log);
+    let log = text::typed(log);
     if found.verdict == Verdict::Correctable && !found.mended.is_empty() {
         out.line("");
         out.line(&format!("next: seawall repair {log} --yes         repairs the files"));
@@ -167,6 +75,18 @@ fn tell(out: &mut Output, told: &Told<'_>) {
     }
 }
 
+/// The line with the verdict and the exit code.
+pub(super) fn tell_verdict(out: &mut Output, log: &Path, (verdict, exit): (Verdict, Exit)) {
+    let tone = match verdict {
+        Verdict::Clean | Verdict::Torn => Tone::Good,
+        Verdict::Unsure => Tone::Doubtful,
+        _ => Tone::Bad,
+    };
+    let word = headline(verdict);
+    let head = format!("{}   {word}", log.display());
+    out.headline(&head, (word, tone), &format!("exit {}", exit.code()));
+}
+
 pub(super) fn headline(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Clean => "clean",
@@ -174,14 +94,6 @@ pub(super) fn headline(verdict: Verdict) -> &'static str {
         Verdict::Unsure => "AMBIGUOUS TAIL, torn write or damage",
         Verdict::Correctable => "DAMAGED, ALL RECORDS READABLE",
         _ => "DAMAGED, RECORDS LOST",
-    }
-}
-
-pub(super) fn tone(verdict: Verdict) -> Tone {
-    match verdict {
-        Verdict::Clean | Verdict::Torn => Tone::Good,
-        Verdict::Unsure => Tone::Doubtful,
-        _ => Tone::Bad,
     }
 }
 

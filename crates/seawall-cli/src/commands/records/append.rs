@@ -2,7 +2,7 @@
 
 mod session;
 
-use crate::args::{Append, Codec, Format, LogFormat, level_name};
+use crate::args::{Append, Codec, Format, LogFormat};
 use crate::commands::records::signals::Waiter;
 use crate::output::report::{Exit, Failure, say};
 use crate::output::text;
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Append) -> Result<Exit, Failure> {
             tell_recovery(args, &log);
         }
         if args.look.verbose {
-            let (level, codec) = (level_name(log.level()), codec.name());
+            let (level, codec) = (log.level().name(), codec.name());
             say(&format!("seawall: opened for writing: level {level}, codec {codec}"));
         }
         Ok(log)
@@ -60,18 +60,17 @@ pub(crate) fn run(args: &Append) -> Result<Exit, Failure> {
         say("seawall: reading from the terminal; Ctrl-D on an empty line ends");
     }
     let fed = feed(args, &mut session);
-    let Session { tally, mut out, log, .. } = session;
+    let Session { mut tally, mut out, log, .. } = session;
     let closed = log.map_or(Ok(()), |log| log.close().map_err(fail));
     // Here, because closing may have to go on elsewhere, too.
-    let failovers = failovers.load(Ordering::Relaxed);
-    let refused = tally.refused;
+    tally.failovers = failovers.load(Ordering::Relaxed);
     tally.tell(args);
     if fed.is_ok() && closed.is_ok() && args.look.json {
-        out.line(&tally.as_json(args, failovers).to_string());
+        out.json(&tally);
     }
     let out = out.finish();
     let ended = fed.and_then(|ended| closed.map(|()| ended))?;
-    Ok(ended.worse(out).worse(if refused > 0 { Exit::Failed } else { Exit::Fine }))
+    Ok(ended.worse(out).worse(if tally.refused > 0 { Exit::Failed } else { Exit::Fine }))
 }
 
 /// Whether a log is created only when a value arrives that it can hold: a wrong file given to
@@ -113,32 +112,28 @@ fn choose_codec(args: &Append, stored: Option<CodecId>) -> Result<CodecId, Failu
         Codec::Json => CodecId::Json,
         Codec::Msgpack => CodecId::MessagePack,
     });
+    let refuse =
+        |what: String, next| Err(Failure::new(Exit::Usage, what).at(args.log.display()).next(next));
     let is_readable = args.log_format == Some(LogFormat::Json);
     if let Some(codec) = asked.filter(|codec| is_readable && *codec != CodecId::Json) {
         let what = format!("--log-format json needs --codec json, not {}", codec.name());
-        let failure = Failure::new(Exit::Usage, what).at(args.log.display());
-        return Err(failure.next("leave --codec out"));
+        return refuse(what, "leave --codec out");
     }
     if let Some(codec) = stored.filter(|codec| is_readable && *codec != CodecId::Json) {
         let what = format!("--log-format json: the log is binary and has codec {}", codec.name());
-        let failure = Failure::new(Exit::Usage, what).at(args.log.display());
-        return Err(failure.next("leave --log-format out, or give another log"));
+        return refuse(what, "leave --log-format out, or give another log");
     }
     let asked = asked.or(is_readable.then_some(CodecId::Json));
     let holds_values = |codec: &CodecId| [CodecId::MessagePack, CodecId::Json].contains(codec);
     if args.format == Format::Json && asked.is_some_and(|codec| !holds_values(&codec)) {
-        let what = "--format json needs --codec msgpack or json, not raw";
-        let failure = Failure::new(Exit::Usage, what).at(args.log.display());
-        return Err(failure.next("leave --codec out, or use --format lines to store text as it is"));
+        let what = "--format json needs --codec msgpack or json, not raw".to_owned();
+        return refuse(what, "leave --codec out, or use --format lines to store text as it is");
     }
     if let (Format::Json, Some(stored)) = (args.format, stored.filter(|codec| !holds_values(codec)))
     {
         let name = stored.name();
         let what = format!("the log has codec {name}, but --format json needs msgpack or json");
-        let failure = Failure::new(Exit::Usage, what).at(args.log.display());
-        return Err(
-            failure.next("use --format lines to store the text as it is, or give another log")
-        );
+        return refuse(what, "use --format lines to store the text as it is, or give another log");
     }
     let fitting = if args.format == Format::Json { CodecId::MessagePack } else { CodecId::Raw };
     Ok(asked.or(stored).unwrap_or(fitting))

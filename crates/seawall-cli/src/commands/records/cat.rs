@@ -2,10 +2,11 @@
 
 use crate::args::{Cat, Shape};
 use crate::commands::maintenance::mended;
+use crate::commands::records::intact::damage_from;
 use crate::commands::records::printer::Printer;
 use crate::output::progress::Progress;
 use crate::output::report::{Exit, Failure, say};
-use crate::output::text::typed;
+use crate::output::text::{to_u64, typed};
 use seawall::damage::{Damage, Lost};
 use seawall::recovery::TailState;
 use seawall::verify::Verification;
@@ -117,7 +118,7 @@ fn print(
                 tell_given_up(args, next, record.lsn);
                 next = Some(record.lsn.next());
                 left -= u64::from(printer.record(&record));
-                bytes += u64::try_from(record.payload.len()).expect("a payload is in memory");
+                bytes += to_u64(record.payload.len());
                 progress.tell(bytes, None);
                 if args.to == Some(record.lsn.get()) {
                     break;
@@ -154,24 +155,18 @@ fn tell_given_up(args: &Cat, next: Option<Lsn>, found: Lsn) {
 }
 
 fn tell(log: &Path, damage: &Damage) -> Exit {
-    let failure = Failure::of(&Error::damaged(damage.clone()), "cat", log);
-    failure.tell();
-    failure.exit
+    Failure::of(&Error::damaged(damage.clone()), "cat", log).tell()
 }
 
 /// The records from `from` on ended, and `met` was told of; whether that is the end of the log,
 /// only a look at all of it tells.
 pub(crate) fn judge_end(log: &Path, found: &Verification, (from, met): (Lsn, Exit)) -> Exit {
-    let in_range = |damage: &&Damage| {
-        let lost_to = damage.lost.map(|lost| lost.to);
-        !matches!(lost_to, Some(Some(to)) if to < from)
-    };
-    let lost = found.damage.iter().find(|damage| in_range(damage) && damage.lost.is_some());
+    let lost = damage_from(found, from).find(|damage| damage.lost.is_some());
     if lost.is_none() && !found.mended.is_empty() {
         return mended::warn(log, found.mended.len());
     }
     if met == Exit::Fine
-        && let Some(damage) = lost.or_else(|| found.damage.iter().find(in_range))
+        && let Some(damage) = lost.or_else(|| damage_from(found, from).next())
     {
         return tell(log, damage);
     }
@@ -181,8 +176,7 @@ pub(crate) fn judge_end(log: &Path, found: &Verification, (from, met): (Lsn, Exi
             format!(", segment {segment}, offset {offset}")
         });
         let failure = Failure::new(Exit::Unsure, what).at(format!("{}{place}", log.display()));
-        failure.next(format!("seawall verify {}", typed(log))).tell();
-        return Exit::Unsure;
+        return failure.next(format!("seawall verify {}", typed(log))).tell();
     }
     Exit::Fine
 }

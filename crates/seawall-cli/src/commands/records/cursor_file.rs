@@ -2,12 +2,13 @@
 
 use crate::output::report::{Exit, Failure};
 use seawall::Lsn;
-use seawall_io::{Access, PosixStorage, Storage};
+use seawall_host::{folder_and_name, open_if_any, read_start, replace_file};
+use seawall_io::{Access, PosixStorage};
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// A number of 64 bits has 20 digits; some room for what a person may have written around it.
-const SIZE_MAX: usize = 64;
+const SIZE_MAX: u64 = 64;
 
 /// A reader's position in a log, stored in a file.
 #[derive(Debug)]
@@ -23,14 +24,14 @@ impl Bookmark {
     /// Reads the file, or finds that there is none yet.
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         let fail = |error: &io::Error| trouble("read", path, error);
-        let name = path.file_name().and_then(|name| name.to_str());
-        let name = name.ok_or_else(|| fail(&io::ErrorKind::InvalidFilename.into()))?.to_owned();
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let folder = PosixStorage::open(parent.unwrap_or(Path::new(".")));
-        let folder = folder.map_err(|error| fail(&error))?;
-        let text = read(&folder, &name).map_err(|error| fail(&error))?;
+        let found = folder_and_name(path);
+        let (folder, name) = found.ok_or_else(|| fail(&io::ErrorKind::InvalidFilename.into()))?;
+        let folder = PosixStorage::open(folder).map_err(|error| fail(&error))?;
+        let file = open_if_any(&folder, name, Access::Read).map_err(|error| fail(&error))?;
+        let text = file.map(|file| read_start(&*file, SIZE_MAX)).transpose();
+        let text = text.map_err(|error| fail(&error))?;
         let position = text.map(|text| parse(&text).ok_or_else(|| nonsense(path))).transpose()?;
-        Ok(Self { path: path.to_owned(), folder, name, position })
+        Ok(Self { path: path.to_owned(), folder, name: name.to_owned(), position })
     }
 
     /// The next record to read; `None` if the file does not exist yet.
@@ -41,36 +42,13 @@ impl Bookmark {
     /// Puts the position into the file. A power cut leaves this one or the one before.
     pub(crate) fn save(&mut self, position: Lsn) -> Result<(), Failure> {
         if self.position != Some(position) {
-            let replaced = self.replace(&format!("{position}\n"));
+            let text = format!("{position}\n");
+            let replaced = replace_file(&self.folder, &self.name, text.as_bytes());
             replaced.map_err(|error| trouble("write", &self.path, &error))?;
             self.position = Some(position);
         }
         Ok(())
     }
-
-    fn replace(&self, text: &str) -> io::Result<()> {
-        let temporary = format!("{}.new", self.name);
-        match self.folder.remove(&temporary) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let file = self.folder.create(&temporary)?;
-        file.write_at(text.as_bytes(), 0)?;
-        // Else the new name could be durable before what it names.
-        file.sync()?;
-        self.folder.rename(&temporary, &self.name)
-    }
-}
-
-fn read(folder: &PosixStorage, name: &str) -> io::Result<Option<Vec<u8>>> {
-    let file = match folder.open(name, Access::Read) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        other => other?,
-    };
-    let mut bytes = vec![0; SIZE_MAX];
-    let read = file.read_at(&mut bytes, 0)?;
-    bytes.truncate(read);
-    Ok(Some(bytes))
 }
 
 fn parse(text: &[u8]) -> Option<Lsn> {

@@ -3,6 +3,7 @@
 use super::cat::{chosen_shape, judge_end};
 use crate::args::Tail;
 use crate::commands::records::cursor_file::Bookmark;
+use crate::commands::records::intact::visit_intact;
 use crate::commands::records::printer::Printer;
 use crate::output::report::{Exit, Failure};
 use crate::select::Picker;
@@ -80,26 +81,21 @@ fn back_from(last: Option<Lsn>, count: u64) -> Option<Lsn> {
 fn back_by_matches(args: &Tail, reader: &LogReader<[u8], Raw>) -> Result<Option<Lsn>, Error> {
     let most = usize::try_from(args.count).unwrap_or(usize::MAX);
     let mut picker = Picker::new(args.selection.clone());
-    let all = LogReader::open_any(&args.log)?.skip_damaged(true);
-    let mut cursor = all.cursor(all.oldest()?)?;
     let (mut matching, mut next) = (VecDeque::new(), Lsn::FIRST);
-    loop {
-        match cursor.next_record() {
-            Ok(Some(record)) => {
-                next = record.lsn.next();
-                if picker.pick(reader.codec(), record.payload).is_some() {
-                    matching.push_back(record.lsn);
-                }
-                if matching.len() > most {
-                    matching.pop_front();
-                }
-            }
-            Ok(None) if most == 0 => return Ok(Some(next)),
-            Ok(None) => return Ok(matching.front().copied().filter(|_| matching.len() == most)),
-            Err(Error::Damaged { .. }) => {}
-            Err(error) => return Err(error),
+    visit_intact(&args.log, |record| {
+        next = record.lsn.next();
+        if picker.pick(reader.codec(), record.payload).is_some() {
+            matching.push_back(record.lsn);
         }
+        if matching.len() > most {
+            matching.pop_front();
+        }
+        true
+    })?;
+    if most == 0 {
+        return Ok(Some(next));
     }
+    Ok(matching.front().copied().filter(|_| matching.len() == most))
 }
 
 /// The last record that readers are shown: a writer that was killed leaves its word on what is
@@ -113,17 +109,12 @@ fn last_shown(
     if !matches!(reader.cursor(last)?.next_record(), Ok(None)) {
         return Ok(Some(last));
     }
-    let all = LogReader::open_any(log)?.skip_damaged(true);
-    let mut cursor = all.cursor(all.oldest()?)?;
     let mut shown = None;
-    loop {
-        match cursor.next_record() {
-            Ok(Some(record)) => shown = Some(record.lsn),
-            Ok(None) => return Ok(shown),
-            Err(Error::Damaged { .. }) => {}
-            Err(error) => return Err(error),
-        }
-    }
+    visit_intact(log, |record| {
+        shown = Some(record.lsn);
+        true
+    })?;
+    Ok(shown)
 }
 
 /// One run through the end of a log.

@@ -6,16 +6,16 @@ mod source;
 pub(super) mod target;
 
 use crate::args::{Convert, ForeignFormat};
-use crate::commands::maintenance::verify::lost_as_json;
+use crate::commands::answers::{Lost, answer};
 use crate::output::progress::Progress;
 use crate::output::report::{Exit, Failure, say};
 use crate::output::stdout::Output;
-use crate::output::text::number;
+use crate::output::text::{number, to_u64};
 use seawall::format::CodecId;
 use seawall_foreign::translate::translate;
 use seawall_foreign::value::minified;
 use seawall_foreign::{Damage, Remark, Stop};
-use serde_json::{Value, json};
+use serde::Serialize;
 use source::Source;
 use std::borrow::Cow;
 use target::{Made, Refusal, Target};
@@ -35,16 +35,57 @@ pub(crate) fn run(args: &Convert) -> Result<Exit, Failure> {
     let damage = work.carry(&mut source, &mut target);
     work.progress.end();
     let damage = damage?;
-    let made = target.finish()?;
-    let remarks = source.entries.remarks();
-    let exit = work.tell_remarks(&remarks).worse(work.tell_damage(damage.as_ref()));
+    let end = End { made: target.finish()?, damage, remarks: source.entries.remarks() };
+    let exit = work.tell_remarks(&end.remarks).worse(work.tell_damage(end.damage.as_ref()));
     let mut out = Output::new();
-    if args.look.json {
-        out.line(&work.as_json(&source, (made, damage.as_ref(), &remarks)).to_string());
-    } else if !args.look.quiet {
-        work.tell(made, &mut out);
-    }
+    let answer = Answer::of(&work, &source, &end);
+    args.look.show(&mut out, &answer, |out| work.tell(end.made, out));
     Ok(exit.worse(out.finish()))
+}
+
+/// How a conversion ended.
+struct End {
+    made: Made,
+    damage: Option<Damage>,
+    remarks: Vec<Remark>,
+}
+
+answer! {
+    /// `seawall convert --json`
+    #[serde(tag = "schema", rename = "seawall.convert/1")]
+    struct Answer(work: &Work<'_>, source: &Source, end: &End) {
+        source: String = work.args.source.display().to_string(),
+        target: String = work.args.target.display().to_string(),
+        from: String = source.format.name(),
+        to: String = work.args.to.name(),
+        codec: &'static str = work.way.target.name(),
+        entries: u64 = work.entries,
+        bytes: u64 = work.bytes,
+        made: bool = end.made == Made::New,
+        damage: Option<DamagedEntry> = end.damage.as_ref().map(DamagedEntry::of),
+        given_up: Vec<Lost> = end.remarks.iter().filter_map(given_up).collect(),
+        unsure_tail: bool = end.remarks.contains(&Remark::UnsureTail),
+        zero_entries_at_end: u64 = end.remarks.iter().find_map(zeros).unwrap_or(0),
+    }
+}
+
+answer! {
+    /// The entry at which a conversion stopped.
+    struct DamagedEntry(damage: &Damage) {
+        entry: u64 = damage.entry,
+        offset: u64 = damage.offset,
+        segment: Option<u64> = damage.segment,
+        cause: &'static str = damage.cause,
+        why: String = damage.why.clone(),
+    }
+}
+
+fn given_up(remark: &Remark) -> Option<Lost> {
+    if let Remark::GivenUp(lost) = remark { Some(Lost::of(lost)) } else { None }
+}
+
+fn zeros(remark: &Remark) -> Option<u64> {
+    if let Remark::ZerosAtEnd(entries) = remark { Some(*entries) } else { None }
 }
 
 /// What entries are on both sides.
@@ -111,7 +152,7 @@ impl Work<'_> {
                 Ok(content) => content,
                 Err(why) => return Err(self.refused(source, &why)),
             };
-            let bytes = u64::try_from(content.len()).expect("an entry is in memory");
+            let bytes = to_u64(content.len());
             match target.put(&content) {
                 Ok(()) => {}
                 Err(Refusal::Failed(failure)) => return Err(failure),
@@ -162,8 +203,7 @@ impl Work<'_> {
                 "{target} has the {} before it; repair the source for the rest",
                 entries(self.entries)
             ))
-            .tell();
-        exit
+            .tell()
     }
 
     /// Prints remarks that are not damage; returns the exit code.
@@ -181,11 +221,10 @@ impl Work<'_> {
                 Remark::GivenUp(_) if self.args.look.quiet => {}
                 Remark::GivenUp(lost) => say(&format!("seawall: {lost} given up by a repair")),
                 Remark::UnsureTail => {
-                    exit = Exit::Unsure;
                     let what =
                         "ambiguous tail: what follows the last record is a torn write or damage";
-                    let failure = Failure::new(exit, what).at(&source);
-                    failure.next(format!("seawall verify {source}")).tell();
+                    let failure = Failure::new(Exit::Unsure, what).at(&source);
+                    exit = failure.next(format!("seawall verify {source}")).tell();
                 }
             }
         }
@@ -199,42 +238,6 @@ impl Work<'_> {
             Made::Same => "there already",
         };
         out.line(&format!("{target}: {entries} as {}, {state}", self.way.target.name()));
-    }
-
-    fn as_json(
-        &self,
-        source: &Source,
-        (made, damage, remarks): (Made, Option<&Damage>, &[Remark]),
-    ) -> Value {
-        let zeros = remarks.iter().find_map(|remark| match remark {
-            Remark::ZerosAtEnd(entries) => Some(*entries),
-            _ => None,
-        });
-        let given_up = remarks.iter().filter_map(|remark| match remark {
-            Remark::GivenUp(lost) => Some(lost_as_json(lost)),
-            _ => None,
-        });
-        json!({
-            "schema": "seawall.convert/1",
-            "source": self.args.source.display().to_string(),
-            "target": self.args.target.display().to_string(),
-            "from": source.format.name(),
-            "to": self.args.to.name(),
-            "codec": self.way.target.name(),
-            "entries": self.entries,
-            "bytes": self.bytes,
-            "made": made == Made::New,
-            "damage": damage.map(|damage| json!({
-                "entry": damage.entry,
-                "offset": damage.offset,
-                "segment": damage.segment,
-                "cause": damage.cause,
-                "why": damage.why,
-            })),
-            "given_up": given_up.collect::<Vec<_>>(),
-            "unsure_tail": remarks.contains(&Remark::UnsureTail),
-            "zero_entries_at_end": zeros.unwrap_or(0),
-        })
     }
 }
 

@@ -29,9 +29,8 @@ impl OperationLog {
             Some(Until::Lsn(lsn)) => return Ok(Some(lsn)),
             Some(Until::Time(time_us)) => time_us,
         };
-        let (mut last, mut later) = (None, None);
-        self.written_by(time_us, (&mut last, &mut later))
-            .map_err(|error| Failure::of(&error, "replay", log))?;
+        let found = self.written_by(time_us);
+        let (last, later) = found.map_err(|error| Failure::of(&error, "replay", log))?;
         match later {
             Some(first) if last.is_none() => {
                 let shown = seawall_format::time::to_text(first).unwrap_or_default();
@@ -51,20 +50,16 @@ impl OperationLog {
     }
 
     /// Finds the record before the first one that was written later, and when that one was.
-    fn written_by(
-        &self,
-        time_us: u64,
-        (last, later): (&mut Option<Lsn>, &mut Option<u64>),
-    ) -> Result<(), Error> {
+    fn written_by(&self, time_us: u64) -> Result<(Option<Lsn>, Option<u64>), Error> {
         let mut cursor = self.0.cursor(self.0.oldest()?)?;
+        let mut last = None;
         while let Some(record) = cursor.next_record()? {
             if record.time_us > time_us {
-                *later = Some(record.time_us);
-                break;
+                return Ok((last, Some(record.time_us)));
             }
-            *last = Some(record.lsn);
+            last = Some(record.lsn);
         }
-        Ok(())
+        Ok((last, None))
     }
 }
 

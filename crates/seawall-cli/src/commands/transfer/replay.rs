@@ -15,7 +15,7 @@ use crate::output::progress::Progress;
 use crate::output::report::{Exit, Failure, say};
 use crate::output::stdout::Output;
 use crate::stores::{self, Stores};
-use answer::Answer;
+use answer::{Answer, Told};
 use job::{Ended, Job};
 use seawall::Lsn;
 use seawall_replay::{MemoryStore, Phase, Progress as Heard, Store};
@@ -112,7 +112,7 @@ impl Read {
 /// Prints the answer, to standard error if standard output has the transactions.
 fn tell(args: &Args, answer: &Answer) -> Exit {
     let lines = if args.look.json {
-        vec![answer.as_json(args).to_string()]
+        vec![serde_json::to_string(&Told::of(args, answer)).expect("text and numbers")]
     } else if args.look.quiet {
         vec![]
     } else {
@@ -203,6 +203,10 @@ mod tests {
         into_store(&mut Job { args, source, until, progress }, store).unwrap()
     }
 
+    fn as_json(args: &Args, answer: &Answer) -> serde_json::Value {
+        serde_json::to_value(Told::of(args, answer)).unwrap()
+    }
+
     #[test]
     fn a_store_gets_what_was_committed_once_and_a_dry_run_changes_nothing() {
         let scratch = Scratch::new(&std::env::temp_dir(), "seawall-into-store").unwrap();
@@ -217,13 +221,13 @@ mod tests {
         let plan = answer(&dry, &store);
         assert_eq!((plan.applied, plan.had, plan.aborted, plan.unfinished), (2, 0, 1, 1));
         assert!(plan.lines(&dry).concat().contains("nothing was changed"));
-        assert_eq!(plan.as_json(&dry)["needed_from_lsn"], serde_json::Value::Null);
+        assert_eq!(as_json(&dry, &plan)["needed_from_lsn"], serde_json::Value::Null);
         assert_eq!((keys(&store), store.watermarks().unwrap()), (vec![], vec![]));
 
         let until = answer(&args(&format!("{line} --until 6 --batch 1")), &store);
         assert_eq!((until.applied, until.unfinished, keys(&store)), (1, 1, b"b".to_vec()));
         let all = args(&format!("{line} --threads 2 --json"));
-        let found = answer(&all, &store).as_json(&all);
+        let found = as_json(&all, &answer(&all, &store));
         assert_eq!((&found["applied"], &found["had_already"]), (&1.into(), &1.into()));
         assert_eq!((&found["applied_lsn"], &found["needed_from_lsn"]), (&7.into(), &7.into()));
         assert_eq!((&found["lanes"], &found["oldest_unfinished"]["tx"]), (&2.into(), &3.into()));

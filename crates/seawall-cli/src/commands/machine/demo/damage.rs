@@ -3,13 +3,14 @@
 use super::earthquake::{Catalogue, Earthquake};
 use super::stage::trouble;
 use crate::output::report::Failure;
+use crate::output::text::to_u64;
 use seawall::damage::Lost;
-use seawall::format::{Offset, SegmentId};
-use seawall::{Error, LogReader, Lsn};
-use seawall_format::scan::{Limit, Scanner, Step, Window};
-use seawall_format::{SegmentHeader, batch, frame};
+use seawall::format::SegmentId;
+use seawall::{Error, LogReader, Lsn, Maintenance};
+use seawall_format::{SegmentHeader, frame};
+use seawall_host::read_start;
 use seawall_io::{Access, Entropy, PosixStorage, SeededEntropy, Storage};
-use serde_json::{Value, json};
+use serde::Serialize;
 use std::io;
 use std::path::Path;
 
@@ -17,44 +18,35 @@ use std::path::Path;
 pub(super) const COPY: &str = "damaged.wal";
 
 /// What the flip did.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub(super) struct Damaged {
     pub(super) lsn: u64,
-    pub(super) magnitude: f64,
-    pub(super) place: String,
     /// What `verify` says is lost.
-    pub(super) named: String,
+    pub(super) lost: String,
     /// It is that record, and nothing else.
-    pub(super) is_named: bool,
+    pub(super) named_exactly: bool,
     /// Records besides the damaged one.
     pub(super) others: u64,
     /// All of them are read around the damage, and the damaged one is not.
     pub(super) others_read: bool,
-    /// The magnitude that a plain text log reads after one flipped bit.
-    pub(super) misread: f64,
+    pub(super) json_lines: JsonLines,
+    #[serde(skip)]
+    pub(super) place: String,
+}
+
+/// What a plain text log of the same events says after one flipped bit.
+#[derive(Debug, Serialize)]
+pub(super) struct JsonLines {
+    /// The magnitude of the event, and what is read instead.
+    pub(super) written: f64,
+    pub(super) read: f64,
     pub(super) lines: u64,
     pub(super) lines_that_parse: u64,
 }
 
 impl Damaged {
     pub(super) fn holds(&self) -> bool {
-        self.is_named && self.others_read
-    }
-
-    pub(super) fn as_json(&self) -> Value {
-        json!({
-            "lsn": self.lsn,
-            "lost": self.named,
-            "named_exactly": self.is_named,
-            "others": self.others,
-            "others_read": self.others_read,
-            "json_lines": {
-                "written": self.magnitude,
-                "read": self.misread,
-                "lines": self.lines,
-                "lines_that_parse": self.lines_that_parse,
-            },
-        })
+        self.named_exactly && self.others_read
     }
 }
 
@@ -67,96 +59,81 @@ pub(super) fn flip_one_bit(
 ) -> Result<Damaged, Failure> {
     let damaged = folder.join(COPY);
     let fail = |error| Failure::of(&error, "demo", &damaged);
-    let copied = |error| trouble("copy the log", &error);
-    let copy = copy_log(log, &damaged).map_err(copied)?;
-    let last = seawall::Maintenance::at(&damaged).verify().map_err(fail)?.records;
-    let draw = || dice.random().map_err(|error| trouble("draw a number", &error));
+    Maintenance::at(log).back_up(&damaged).map_err(fail)?;
+    let records = Maintenance::at(&damaged).verify().map_err(fail)?.records;
+    let draw = dice.random().map_err(|error| trouble("draw a number", &error))?;
     // Not at an end, so that there are neighbours on both sides.
-    let lsn = Lsn::new(2 + draw()? % last.saturating_sub(2).max(1)).expect("not 0");
-    let (segment, place, payload) = find(&copy, lsn).map_err(copied)?;
-    let at = draw()? % u64::try_from(payload.len()).expect("a record is small");
-    flip(&copy, (&segment.file_name(), place.0 + at), draw()? % 8).map_err(copied)?;
+    let lsn = Lsn::new(2 + draw % records.saturating_sub(2).max(1)).expect("not 0");
+    let Found { payload, .. } =
+        flip_in(&damaged, lsn, dice).map_err(|error| trouble("damage the copy", &error))?;
+    debug_assert!(catalogue.knows(&payload), "records are events");
     let event: Earthquake = rmp_serde::from_slice(&payload)
         .map_err(|error| trouble("read the record", &io::Error::other(error)))?;
-    let (named, is_named) = what_verify_says(&damaged, lsn).map_err(fail)?;
+    let (lost, named_exactly) = what_verify_says(&damaged, lsn).map_err(fail)?;
     let read = read_around(&damaged, lsn).map_err(fail)?;
-    let plain = flip_in_plain_text(folder, &event).map_err(copied)?;
-    debug_assert!(catalogue.knows(&payload), "records are events");
+    let json_lines = flip_in_json_lines(&event)
+        .ok_or_else(|| trouble("find the event", &io::ErrorKind::NotFound.into()))?;
     Ok(Damaged {
         lsn: lsn.get(),
-        magnitude: event.mag,
+        lost,
+        named_exactly,
+        others: records - 1,
+        others_read: read == Some(records - 1),
+        json_lines,
         place: event.place,
-        named,
-        is_named,
-        others: last - 1,
-        others_read: read == Some(last - 1),
-        misread: plain.misread,
-        lines: plain.lines,
-        lines_that_parse: plain.parsed,
     })
 }
 
-pub(super) fn copy_log(source: &Path, target: &Path) -> io::Result<PosixStorage> {
-    let (source, target) = (PosixStorage::open(source)?, PosixStorage::create(target)?);
-    for name in source.list()? {
-        let bytes = read_all(&source, &name)?;
-        target.create(&name)?.write_at(&bytes, 0)?;
-    }
-    Ok(target)
+/// Where a record is: its file, the place of its payload there, and the payload.
+pub(super) struct Found {
+    pub(super) file: String,
+    pub(super) at: u64,
+    pub(super) payload: Vec<u8>,
 }
 
-fn read_all(storage: &PosixStorage, name: &str) -> io::Result<Vec<u8>> {
-    let file = storage.open(name, Access::Read)?;
-    let mut bytes = vec![0; usize::try_from(file.len()?).unwrap_or_default()];
-    let read = file.read_at(&mut bytes, 0)?;
-    bytes.truncate(read);
-    Ok(bytes)
-}
-
-/// The place of a record's payload, and its bytes.
-pub(super) fn find(log: &PosixStorage, lsn: Lsn) -> io::Result<(SegmentId, Offset, Vec<u8>)> {
-    let missing = || io::Error::other(format!("record {lsn} is nowhere"));
-    let ids: Vec<_> =
-        log.list()?.iter().filter_map(|name| SegmentId::from_file_name(name)).collect();
-    // The newest one that can hold it: what recovery carried over counts there.
-    for id in ids.into_iter().rev() {
-        let bytes = read_all(log, &id.file_name())?;
-        let header = SegmentHeader::decode(&bytes).map_err(|_| missing())?;
-        if header.base <= lsn {
-            let (place, payload) = find_in(&bytes, &header, lsn).ok_or_else(missing)?;
-            return Ok((id, place, payload));
+/// Finds a record by its frame, which is valid for this record alone.
+pub(super) fn find(log: &PosixStorage, lsn: Lsn) -> io::Result<Found> {
+    let mut files = log.list()?;
+    files.retain(|file| SegmentId::from_file_name(file).is_some());
+    // The newest first: what recovery carried over counts there.
+    for file in files.into_iter().rev() {
+        let bytes = read_start(&*log.open(&file, Access::Read)?, u64::MAX)?;
+        let salt = SegmentHeader::decode(&bytes).map_err(io::Error::other)?.salt();
+        let read = |at| Some((at, frame::read(&bytes, at, lsn)?.0.payload));
+        let is_it = |(at, payload): &(usize, &[u8])| {
+            !payload.is_empty() && frame::is_valid(&bytes, *at, lsn, &salt)
+        };
+        if let Some((at, payload)) = (0..bytes.len()).step_by(8).filter_map(read).find(is_it) {
+            let (at, payload) = (to_u64(at + frame::HEADER_SIZE), payload.to_vec());
+            return Ok(Found { file, at, payload });
         }
     }
-    Err(missing())
+    Err(io::Error::other(format!("record {lsn} is nowhere")))
 }
 
-fn find_in(bytes: &[u8], header: &SegmentHeader, lsn: Lsn) -> Option<(Offset, Vec<u8>)> {
-    let length = u64::try_from(bytes.len()).ok()?;
-    let mut scanner = Scanner::new(header, length, Limit::Open);
-    while let Step::Batch(found) = scanner.step(Window { start: Offset(0), bytes }) {
-        let (mut position, mut number) = (0, found.header.first);
-        while let Some((record, behind)) = frame::read(&found.body, position, number) {
-            if number == lsn {
-                let before = batch::HEADER_SIZE + position + frame::HEADER_SIZE;
-                let place = Offset(found.offset.0 + u64::try_from(before).ok()?);
-                return Some((place, record.payload.to_vec()));
-            }
-            (position, number) = (behind, number.next());
-        }
-    }
-    None
-}
-
-pub(super) fn flip(log: &PosixStorage, (name, offset): (&str, u64), bit: u64) -> io::Result<()> {
-    let file = log.open(name, Access::ReadWrite)?;
+/// Flips a bit of a record's payload; where that byte is, and the payload as it was.
+pub(super) fn flip_in(log: &Path, lsn: Lsn, dice: &SeededEntropy) -> io::Result<Found> {
+    let log = PosixStorage::open(log)?;
+    let mut found = find(&log, lsn)?;
+    found.at += dice.random()? % to_u64(found.payload.len());
+    let file = log.open(&found.file, Access::ReadWrite)?;
     let mut byte = [0];
-    file.read_at(&mut byte, offset)?;
-    file.write_at(&byte.map(|byte| byte ^ (1 << bit)), offset)
+    file.read_at(&mut byte, found.at)?;
+    let bit = dice.random()? % 8;
+    file.write_at(&byte.map(|byte| byte ^ (1 << bit)), found.at)?;
+    Ok(found)
+}
+
+/// Zeros over `size` bytes from `start` on, as far as the file goes.
+pub(super) fn erase(log: &Path, file: &str, start: u64, size: usize) -> io::Result<()> {
+    let file = PosixStorage::open(log)?.open(file, Access::ReadWrite)?;
+    let left = usize::try_from(file.len()?.saturating_sub(start)).unwrap_or(size);
+    file.write_at(&vec![0; left.min(size)], start)
 }
 
 /// What is lost, in words; whether that is `lsn` alone.
 fn what_verify_says(log: &Path, lsn: Lsn) -> seawall::Result<(String, bool)> {
-    let found = seawall::Maintenance::at(log).verify()?;
+    let found = Maintenance::at(log).verify()?;
     let lost: Vec<Lost> = found.damage.iter().filter_map(|damage| damage.lost).collect();
     let words: Vec<String> = lost.iter().map(Lost::to_string).collect();
     let named = if words.is_empty() { "nothing is lost".to_owned() } else { words.join(", ") };
@@ -178,40 +155,28 @@ fn read_around(log: &Path, lsn: Lsn) -> seawall::Result<Option<u64>> {
     Ok(Some(read))
 }
 
-struct PlainText {
-    misread: f64,
-    lines: u64,
-    parsed: u64,
-}
-
-/// The same events as JSON lines: one bit of a digit is flipped, and the file is read back.
-fn flip_in_plain_text(folder: &Path, event: &Earthquake) -> io::Result<PlainText> {
-    let storage = PosixStorage::open(folder)?;
-    let text = Catalogue::lines();
-    let file = storage.create("earthquakes.jsonl")?;
-    file.write_at(text.as_bytes(), 0)?;
-    let at = digit_of(text, event).ok_or_else(|| io::Error::other("the event is not there"))?;
-    flip(&storage, ("earthquakes.jsonl", at), 0)?;
-    let bytes = read_all(&storage, "earthquakes.jsonl")?;
-    let mut found = PlainText { misread: f64::NAN, lines: 0, parsed: 0 };
-    for line in String::from_utf8_lossy(&bytes).lines() {
-        found.lines += 1;
-        if let Ok(read) = serde_json::from_str::<Earthquake>(line) {
-            found.parsed += 1;
-            if read.id == event.id {
-                found.misread = read.mag;
-            }
-        }
-    }
-    Ok(found)
+/// The same events as JSON lines: one bit of a digit is flipped, and they are read back.
+fn flip_in_json_lines(event: &Earthquake) -> Option<JsonLines> {
+    let mut text = Catalogue::lines().as_bytes().to_vec();
+    *text.get_mut(digit_of(Catalogue::lines(), event)?)? ^= 1;
+    let lines = String::from_utf8_lossy(&text);
+    let read = lines.lines().map(serde_json::from_str::<Earthquake>);
+    let parsed: Vec<Earthquake> = read.filter_map(Result::ok).collect();
+    let misread = parsed.iter().find(|read| read.id == event.id);
+    Some(JsonLines {
+        written: event.mag,
+        read: misread.map_or(f64::NAN, |read| read.mag),
+        lines: to_u64(lines.lines().count()),
+        lines_that_parse: to_u64(parsed.len()),
+    })
 }
 
 /// The place of the last digit of the event's magnitude; one bit of it is flipped.
-fn digit_of(text: &str, event: &Earthquake) -> Option<u64> {
+fn digit_of(text: &str, event: &Earthquake) -> Option<usize> {
     let line = text.find(&format!("\"id\":\"{}\"", event.id))?;
     let value = line + text.get(line..)?.find("\"mag\":")? + "\"mag\":".len();
     let length = text.get(value..)?.find(',')?;
-    u64::try_from(value + length - 1).ok()
+    Some(value + length - 1)
 }
 
 /// Damages a log of two hundred events by 24 lots: the log, and a new folder for each.

@@ -3,25 +3,31 @@
 use super::damage::Damaged;
 use super::parity::Mended;
 use super::rescue::Rescue;
-use super::speed::why_not_ranked;
 use super::witness::{Compared, Witness};
 use crate::output::color::Tone;
 use crate::output::report::Exit;
 use seawall_measure::pairs::Row;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 /// All that came out.
+#[derive(Serialize)]
+#[serde(tag = "schema", rename = "seawall.demo/1")]
 pub(super) struct Done {
+    pub(super) exit: Exit,
+    pub(super) seed: u64,
+    pub(super) in_memory: bool,
     /// `None` in memory.
     pub(super) syncs_per_s: Option<f64>,
+    #[serde(flatten)]
     pub(super) witness: Witness,
+    #[serde(flatten)]
     pub(super) compared: Compared,
-    pub(super) damaged: Damaged,
+    pub(super) damage: Damaged,
     pub(super) rescue: Rescue,
-    pub(super) mended: Mended,
+    pub(super) parity: Mended,
+    pub(super) ranked: Option<bool>,
     /// `None` if it was not measured.
-    pub(super) rates: Option<Vec<Row>>,
-    pub(super) in_memory: bool,
+    pub(super) speed: Option<Vec<Row>>,
 }
 
 impl Done {
@@ -29,9 +35,9 @@ impl Done {
     pub(super) fn kept(&self) -> bool {
         self.witness.never_damaged()
             && self.compared.holds()
-            && self.damaged.holds()
-            && self.rescue.holds
-            && self.mended.holds()
+            && self.damage.holds()
+            && self.rescue.all_others
+            && self.parity.holds()
     }
 
     /// In words, and how they are to sound.
@@ -42,31 +48,5 @@ impl Done {
             let text = "A PROMISE WAS BROKEN. Please report this, with the line that has the seed.";
             (text, Tone::Bad)
         }
-    }
-
-    pub(super) fn as_json(&self, seed: u64, exit: Exit) -> Value {
-        let rates = self.rates.as_ref();
-        json!({
-            "schema": "seawall.demo/1",
-            "exit": exit.code(),
-            "seed": seed,
-            "in_memory": self.in_memory,
-            "syncs_per_s": self.syncs_per_s.map(f64::round),
-            "kills": self.witness.kills(),
-            "torn": self.witness.torn(),
-            "acknowledged": self.witness.acknowledged(),
-            "found": self.compared.found,
-            "lost": self.compared.lost,
-            "wrong": self.compared.wrong,
-            "gaps": self.compared.gaps,
-            "unacknowledged_found": self.compared.extra,
-            "damage": self.damaged.as_json(),
-            "rescue": self.rescue.as_json(),
-            "parity": self.mended.as_json(),
-            "ranked": rates.map(|rows| why_not_ranked(rows).is_none()),
-            "speed": rates.map(|rows| {
-                rows.iter().map(Row::as_json).collect::<Vec<_>>()
-            }),
-        })
     }
 }

@@ -7,7 +7,6 @@ use seawall_io::{Draft, Storage};
 use seawall_measure::machine::IN_MEMORY;
 use seawall_measure::page::escaped;
 use seawall_measure::scratch::Watched;
-use serde_json::Value;
 use std::io;
 use std::path::Path;
 
@@ -18,15 +17,6 @@ pub(super) struct Report<'a> {
     _watched: Watched,
 }
 
-/// What the report is about.
-pub(super) struct Story<'a> {
-    /// The lines that the demo said.
-    pub(super) lines: &'a [String],
-    pub(super) verdict: &'a str,
-    pub(super) seed: u64,
-    pub(super) answer: &'a Value,
-}
-
 impl<'a> Report<'a> {
     /// Begins it, so that a place where it cannot be is known before the work.
     pub(super) fn begin(folder: &'a Path) -> Result<Self, Failure> {
@@ -35,9 +25,9 @@ impl<'a> Report<'a> {
         Ok(Self { folder, draft, _watched: Watched::draft_of(folder).map_err(fail)? })
     }
 
-    /// Writes all files.
-    pub(super) fn write(self, done: &Done, story: &Story<'_>) -> Result<(), Failure> {
-        let chart = done.rates.as_deref().map(super::chart::rates);
+    /// Writes all files; `said` are the lines that the demo said.
+    pub(super) fn write(self, done: &Done, said: &[String]) -> Result<(), Failure> {
+        let chart = done.speed.as_deref().map(super::chart::rates);
         let put = || -> io::Result<()> {
             let storage = self.draft.storage();
             let file = |name: &str, text: &str| {
@@ -45,11 +35,11 @@ impl<'a> Report<'a> {
                 file.write_at(text.as_bytes(), 0)?;
                 file.sync()
             };
-            file("demo.json", &format!("{:#}\n", story.answer))?;
+            file("demo.json", &format!("{}\n", serde_json::to_string_pretty(done)?))?;
             if let Some(chart) = &chart {
                 file("speed.svg", chart)?;
             }
-            file("report.html", &page(done, story, chart.as_deref()))?;
+            file("report.html", &page(done, said, chart.as_deref()))?;
             storage.sync_dir()
         };
         put().map_err(|error| Failure::of_page(&error, self.folder))?;
@@ -57,7 +47,7 @@ impl<'a> Report<'a> {
     }
 }
 
-fn page(done: &Done, story: &Story<'_>, chart: Option<&str>) -> String {
+fn page(done: &Done, said: &[String], chart: Option<&str>) -> String {
     let state = if done.kept() { "kept" } else { "broken" };
     let toned = |line: &String| {
         let line = escaped(line);
@@ -66,14 +56,14 @@ fn page(done: &Done, story: &Story<'_>, chart: Option<&str>) -> String {
             None => line.replace("BROKEN", "<b class=broken>BROKEN</b>") + "\n",
         }
     };
-    let lines: String = story.lines.iter().map(toned).collect();
+    let lines: String = said.iter().map(toned).collect();
     let speed = chart.map_or_else(
         || {
             let why = if done.in_memory { IN_MEMORY } else { "the fast demo measures no speed" };
             format!("<p>Not measured: {why}.</p>")
         },
         |chart| {
-            let why = done.rates.as_deref().and_then(why_not_ranked);
+            let why = done.speed.as_deref().and_then(why_not_ranked);
             let ranked = why.map_or(String::new(), |why| format!(" {}.", escaped(&why)));
             let note =
                 "Medians of alternating slices: first the one, then the other, on this disk.";
@@ -82,8 +72,8 @@ fn page(done: &Done, story: &Story<'_>, chart: Option<&str>) -> String {
     );
     let body = include_str!("report.html")
         .replace("@state@", state)
-        .replace("@verdict@", &escaped(story.verdict))
-        .replace("@seed@", &story.seed.to_string())
+        .replace("@verdict@", &escaped(done.verdict().0))
+        .replace("@seed@", &done.seed.to_string())
         .replace("@version@", env!("CARGO_PKG_VERSION"))
         .replace("@speed@", &speed)
         .replace("@lines@", &lines);

@@ -1,13 +1,13 @@
 //! A hole is torn into the damaged copy: what is gone is named, everything else goes to a new log.
 
-use super::damage::{self, find};
+use super::damage;
 use super::earthquake::Earthquake;
 use super::stage::trouble;
 use crate::output::report::Failure;
 use seawall::damage::Lost;
 use seawall::{LogReader, Lsn, Maintenance};
-use seawall_io::{Access, Entropy, PosixStorage, SeededEntropy, Storage};
-use serde_json::{Value, json};
+use seawall_io::{Entropy, PosixStorage, SeededEntropy};
+use serde::Serialize;
 use std::io;
 use std::path::Path;
 
@@ -15,27 +15,16 @@ use std::path::Path;
 pub(super) const ERASED: usize = 8192;
 
 /// What came of it.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub(super) struct Rescue {
+    pub(super) erased_bytes: usize,
     /// Which records are lost, in words.
-    pub(super) named: String,
-    pub(super) lost: u64,
+    pub(super) lost: String,
+    pub(super) lost_records: u64,
     /// How many records the new log has.
     pub(super) rescued: u64,
     /// It has every record that is not named as lost, with its number, and nothing else.
-    pub(super) holds: bool,
-}
-
-impl Rescue {
-    pub(super) fn as_json(&self) -> Value {
-        json!({
-            "erased_bytes": ERASED,
-            "lost": self.named,
-            "lost_records": self.lost,
-            "rescued": self.rescued,
-            "all_others": self.holds,
-        })
-    }
+    pub(super) all_others: bool,
 }
 
 /// Erases a part of the copy of `log` that is damaged already, and saves the rest.
@@ -54,24 +43,21 @@ pub(super) fn erase_and_rescue(
     let is_sound = Maintenance::at(&rescued).verify().map_err(fail)?.damage.is_empty();
     let is_rest = is_rest_of(&rescued, log, &lost).map_err(fail)?;
     Ok(Rescue {
-        named: in_words(&lost),
-        lost: lost.iter().map(count).sum(),
+        erased_bytes: ERASED,
+        lost: in_words(&lost),
+        lost_records: lost.iter().map(count).sum(),
         rescued: done.records,
-        holds: !lost.is_empty() && done.records == found.records && is_sound && is_rest,
+        all_others: !lost.is_empty() && done.records == found.records && is_sound && is_rest,
     })
 }
 
-/// Zeros over some records in the middle. Their place is looked up in the sound log: in the
-/// copy, a scan ends at the bit that was flipped before.
+/// Zeros over some records in the middle. Their place is looked up in the sound log.
 fn erase(log: &Path, damaged: &Path, dice: &SeededEntropy) -> io::Result<()> {
     let last = Maintenance::at(log).verify().map_err(io::Error::other)?.records;
     let draw = dice.random()? % last.div_ceil(3).max(1);
     let lsn = Lsn::new(1 + last / 3 + draw).expect("not 0");
-    let (segment, place, _) = find(&PosixStorage::open(log)?, lsn)?;
-    let copy = PosixStorage::open(damaged)?;
-    let file = copy.open(&segment.file_name(), Access::ReadWrite)?;
-    let left = usize::try_from(file.len()?.saturating_sub(place.0)).unwrap_or(ERASED);
-    file.write_at(&vec![0; left.min(ERASED)], place.0)
+    let found = damage::find(&PosixStorage::open(log)?, lsn)?;
+    damage::erase(damaged, &found.file, found.at, ERASED)
 }
 
 /// What is lost, neighbours in one.
@@ -88,7 +74,7 @@ fn in_words(lost: &[Lost]) -> String {
 }
 
 /// Whether `rescued` has exactly the records of `log` that are not `lost`.
-fn is_rest_of(rescued: &Path, log: &Path, lost: &[Lost]) -> seawall::Result<bool> {
+pub(super) fn is_rest_of(rescued: &Path, log: &Path, lost: &[Lost]) -> seawall::Result<bool> {
     let open = |path: &Path| -> seawall::Result<_> {
         let reader: LogReader<Earthquake> = LogReader::open(path)?;
         reader.read_from(Lsn::FIRST)
@@ -127,7 +113,7 @@ mod tests {
             let damaged = damage::flip_one_bit(log, folder, catalogue, dice);
             assert!(damaged.expect("a copy").holds(), "{folder:?}");
             let rescue = erase_and_rescue(log, folder, dice);
-            assert!(rescue.expect("a copy").holds, "{folder:?}");
+            assert!(rescue.expect("a copy").all_others, "{folder:?}");
         });
     }
 }

@@ -1,12 +1,13 @@
 //! The independent witness: it kills the writer, and keeps every acknowledgement that came before.
 
 use super::earthquake::Catalogue;
-use super::stage::trouble;
-use crate::output::report::{Exit, Failure, say_over};
+use super::stage::{Stage, trouble};
+use crate::output::report::{Exit, Failure};
+use crate::output::text::to_u64;
 use seawall::verify::Verdict;
 use seawall::{LogReader, Lsn};
 use seawall_io::{Entropy, SeededEntropy};
-use seawall_measure::machine::is_terminal;
+use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
 use std::ops::RangeInclusive;
@@ -25,23 +26,31 @@ pub(super) struct Plot<'a> {
     /// How long a writer lives after its first acknowledgement, in milliseconds.
     pub(super) delay_ms: RangeInclusive<u64>,
     pub(super) dice: &'a SeededEntropy,
-    pub(super) progress: bool,
+    pub(super) stage: &'a Stage,
 }
 
 /// What was seen.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize)]
 pub(super) struct Witness {
+    pub(super) kills: u64,
+    /// How many kills left a torn tail.
+    pub(super) torn: u64,
     /// The event behind each acknowledged number.
+    #[serde(serialize_with = "as_count")]
     acknowledged: BTreeMap<u64, usize>,
     /// Numbers that were given out twice.
+    #[serde(skip)]
     twice: u64,
-    kills: u64,
-    torn: u64,
+    #[serde(skip)]
     damaged: u64,
 }
 
+fn as_count<S: Serializer>(events: &BTreeMap<u64, usize>, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_u64(to_u64(events.len()))
+}
+
 /// What was found of it.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize)]
 pub(super) struct Compared {
     /// Acknowledged, and there as it was sent.
     pub(super) found: u64,
@@ -52,7 +61,7 @@ pub(super) struct Compared {
     /// Numbers that are skipped.
     pub(super) gaps: u64,
     /// There, though the acknowledgement never came.
-    pub(super) extra: u64,
+    pub(super) unacknowledged_found: u64,
 }
 
 impl Compared {
@@ -81,13 +90,9 @@ pub(super) fn kill_again_and_again(plot: &Plot<'_>) -> Result<Witness, Failure> 
             Verdict::Torn | Verdict::Unsure => witness.torn += 1,
             _ => witness.damaged += 1,
         }
-        if plot.progress && is_terminal() {
-            say_over(&format!("  kill {kill} of {KILLS}"));
-        }
+        plot.stage.hint(&format!("  kill {kill} of {KILLS}"));
     }
-    if plot.progress && is_terminal() {
-        say_over("");
-    }
+    plot.stage.hint("");
     Ok(witness)
 }
 
@@ -146,16 +151,7 @@ fn listen(pipe: impl Read, said: &Sender<()>) -> Result<Vec<(u64, usize)>, Failu
 
 impl Witness {
     pub(super) fn acknowledged(&self) -> u64 {
-        u64::try_from(self.acknowledged.len()).expect("memory holds them")
-    }
-
-    pub(super) fn kills(&self) -> u64 {
-        self.kills
-    }
-
-    /// How many kills left a torn tail.
-    pub(super) fn torn(&self) -> u64 {
-        self.torn
+        to_u64(self.acknowledged.len())
     }
 
     /// Whether a kill alone never looked like damage, and no number was given out twice.
@@ -173,7 +169,9 @@ impl Witness {
             expected = record.lsn.next();
             match self.acknowledged.get(&record.lsn.get()) {
                 Some(event) if record.payload == catalogue.payload(*event) => compared.found += 1,
-                None if catalogue.knows(record.payload) => compared.extra += 1,
+                None if catalogue.knows(record.payload) => {
+                    compared.unacknowledged_found += 1;
+                }
                 _ => compared.wrong += 1,
             }
         }

@@ -4,49 +4,8 @@ use crate::output::color::Tone;
 use crate::output::text;
 use seawall_format::VERSION;
 use seawall_host::{HostInfo, Mount, Writable};
+use serde::{Serialize, Serializer};
 
-/// File systems in memory: what they hold is gone with the power.
-const IN_MEMORY: &[&str] = &["tmpfs", "ramfs", "devtmpfs", "hugetlbfs"];
-/// File systems whose syncs end at another machine, or in another program.
-const ELSEWHERE: &[&str] = &[
-    "nfs",
-    "nfs4",
-    "cifs",
-    "smb3",
-    "smbfs",
-    "9p",
-    "ceph",
-    "afs",
-    "glusterfs",
-    "lustre",
-    "beegfs",
-    "ocfs2",
-    "gfs2",
-    "gpfs",
-    "virtiofs",
-    "vboxsf",
-    "prl_fs",
-];
-/// File systems of the kernel's that hold no files of ours.
-const NO_FILES: &[&str] = &[
-    "proc",
-    "sysfs",
-    "cgroup",
-    "cgroup2",
-    "devpts",
-    "debugfs",
-    "tracefs",
-    "securityfs",
-    "configfs",
-    "pstore",
-    "bpf",
-    "mqueue",
-    "fusectl",
-    "binfmt_misc",
-    "autofs",
-];
-/// File systems that write each block to a new place, also one that is overwritten.
-const COPY_ON_WRITE: &[&str] = &["zfs", "bcachefs", "nilfs2", "f2fs"];
 /// Mount options with which a sync does not reach the device.
 const WITHOUT_BARRIERS: &[&str] = &["nobarrier", "barrier=0", "barrier=none", "volatile"];
 
@@ -73,7 +32,8 @@ pub(in crate::commands) struct Machine {
 }
 
 /// How one thing is; the worst comes last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(in crate::commands) enum State {
     Ok,
     Warning,
@@ -103,13 +63,18 @@ impl State {
 }
 
 /// The result of one check.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(in crate::commands) struct Check {
+    #[serde(serialize_with = "in_one_word")]
     pub(in crate::commands) name: &'static str,
     pub(in crate::commands) state: State,
     pub(in crate::commands) says: String,
     /// What to do, if there is something to do.
     pub(in crate::commands) next: Option<String>,
+}
+
+fn in_one_word<S: Serializer>(name: &str, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&name.replace(' ', "-"))
 }
 
 impl Check {
@@ -174,16 +139,19 @@ fn file_system(around: &HostInfo) -> Check {
     };
     let Mount { kind, source, point, .. } = mount;
     let says = format!("{kind} on {source}, mounted at {}", point.display());
-    let is_in_memory = |mount: &Mount| IN_MEMORY.contains(&mount.kind.as_str());
-    if is_in_memory(mount) {
+    if mount.is_in_memory() {
         return Check::broken(NAME, format!("{says}: in memory, gone with the power"), MOVE);
     }
-    if NO_FILES.contains(&kind.as_str()) {
-        return Check::unusable(NAME, format!("{says}: it holds no logs"), MOVE);
-    }
-    if kind == "overlay" {
-        return match &around.upper {
-            Some(upper) if is_in_memory(upper) => {
+    let elsewhere = |says| {
+        let says = format!(
+            "{says}: whether a sync reaches a device is up to another machine or program, and a \
+             lock may keep out writers of this machine alone"
+        );
+        Check::warning(NAME, says, MOVE)
+    };
+    match kind.as_str() {
+        "overlay" => match &around.upper {
+            Some(upper) if upper.is_in_memory() => {
                 Check::broken(NAME, format!("{says}, over {}: in memory", upper.kind), MOVE)
             }
             Some(upper) => Check::ok(NAME, format!("{says}, over {}", upper.kind)),
@@ -191,16 +159,19 @@ fn file_system(around: &HostInfo) -> Check {
                 let says = format!("{says}: what it writes to cannot be seen from here");
                 Check::warning(NAME, says, "in a container, keep logs on a volume")
             }
-        };
+        },
+        // The kernel's own, which hold no files of ours.
+        "proc" | "sysfs" | "cgroup" | "cgroup2" | "devpts" | "debugfs" | "tracefs"
+        | "securityfs" | "configfs" | "pstore" | "bpf" | "mqueue" | "fusectl" | "binfmt_misc"
+        | "autofs" => Check::unusable(NAME, format!("{says}: it holds no logs"), MOVE),
+        // Syncs end at another machine, or in another program.
+        "nfs" | "nfs4" | "cifs" | "smb3" | "smbfs" | "9p" | "ceph" | "afs" | "glusterfs"
+        | "lustre" | "beegfs" | "ocfs2" | "gfs2" | "gpfs" | "virtiofs" | "vboxsf" | "prl_fs" => {
+            elsewhere(says)
+        }
+        fuse if fuse.starts_with("fuse") => elsewhere(says),
+        _ => Check::ok(NAME, says),
     }
-    if ELSEWHERE.contains(&kind.as_str()) || kind.starts_with("fuse") {
-        let says = format!(
-            "{says}: whether a sync reaches a device is up to another machine or program, and a \
-             lock may keep out writers of this machine alone"
-        );
-        return Check::warning(NAME, says, MOVE);
-    }
-    Check::ok(NAME, says)
 }
 
 /// Where an overwrite takes new room: there "a record is admitted only if it has a sure place" does
@@ -216,7 +187,8 @@ fn overwrites(around: &HostInfo) -> Option<Check> {
         let next = "keep room free; leave the log's subvolume out of snapshots";
         return Some(Check::warning(NAME, says, next));
     }
-    COPY_ON_WRITE.contains(&kind).then(|| {
+    // These write each block to a new place, also one that is overwritten.
+    matches!(kind, "zfs" | "bcachefs" | "nilfs2" | "f2fs").then(|| {
         let says = format!(
             "{kind} writes each block to a new place: a full disk can poison the log instead of \
              refusing an append"

@@ -2,6 +2,7 @@
 
 use crate::output::text::{bytes, rounded};
 use seawall_measure::contest::{Row, Verdict};
+use serde::Serialize;
 
 /// What was measured.
 pub(super) struct Costs<'a> {
@@ -26,7 +27,7 @@ const WRITTEN_OUT: f64 = 2.0;
 const NEARER: f64 = 1.15;
 
 /// What to make of the figures, for people.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Advice {
     /// What it is about.
     pub(super) topic: &'static str,

@@ -1,9 +1,10 @@
 //! How large the records of a log are.
 
-use crate::output::text;
+use crate::commands::records::intact::visit_intact;
+use crate::output::text::{self, to_u64};
 use hdrhistogram::Histogram;
-use seawall::{Error, LogReader, Lsn};
-use serde_json::{Value, json};
+use seawall::{Error, Lsn};
+use serde::Serialize;
 use std::path::Path;
 
 /// Larger than the payload of any format; a size above counts as this one.
@@ -24,7 +25,8 @@ pub(super) struct Sizes {
 }
 
 /// The records whose size is in a range, both ends included.
-struct Group {
+#[derive(Serialize)]
+pub(super) struct Group {
     from: u64,
     to: u64,
     count: u64,
@@ -35,16 +37,14 @@ impl Sizes {
     pub(super) fn measure(log: &Path, last: Option<Lsn>) -> Result<Self, Error> {
         let mut sizes = Self::none();
         let Some(last) = last else { return Ok(sizes) };
-        let reader = LogReader::open_any(log)?.skip_damaged(true);
-        let mut cursor = reader.cursor(reader.oldest()?)?;
-        loop {
-            match cursor.next_record() {
-                Ok(Some(record)) if record.lsn <= last => sizes.add(record.payload.len()),
-                Ok(_) => return Ok(sizes),
-                Err(Error::Damaged { .. }) => {}
-                Err(error) => return Err(error),
+        visit_intact(log, |record| {
+            let is_counted = record.lsn <= last;
+            if is_counted {
+                sizes.add(record.payload.len());
             }
-        }
+            is_counted
+        })?;
+        Ok(sizes)
     }
 
     fn none() -> Self {
@@ -53,19 +53,19 @@ impl Sizes {
     }
 
     fn add(&mut self, size: usize) {
-        let size = u64::try_from(size).expect("a payload is in memory");
+        let size = to_u64(size);
         (self.min, self.max) = (self.min.min(size), self.max.max(size));
         self.counted.saturating_record(size);
     }
 
     /// So many of all records are not larger than this.
-    fn quantile(&self, share: f64) -> Option<u64> {
+    pub(super) fn quantile(&self, share: f64) -> Option<u64> {
         let found = self.counted.value_at_quantile(share);
         (!self.counted.is_empty()).then(|| found.clamp(self.min, self.max))
     }
 
     /// Groups whose sizes double, from the smallest record to the largest.
-    fn groups(&self) -> Vec<Group> {
+    pub(super) fn groups(&self) -> Vec<Group> {
         let mut from = 0;
         let mut groups = vec![];
         for step in self.counted.iter_log(1, 2.0) {
@@ -89,16 +89,6 @@ impl Sizes {
         let bars: String = groups.iter().map(|group| bar(group.count, highest)).collect();
         let max = text::bytes(self.max);
         Some(format!("p50 {}   p99 {}   max {max}   {bars}", p50?, p99?))
-    }
-
-    /// Adds the fields of the answer.
-    pub(super) fn add_to(&self, answer: &mut Value) {
-        let group =
-            |Group { from, to, count }: Group| json!({ "from": from, "to": to, "count": count });
-        answer["size_p50"] = self.quantile(0.5).into();
-        answer["size_p99"] = self.quantile(0.99).into();
-        answer["size_max"] = self.quantile(1.0).into();
-        answer["sizes"] = self.groups().into_iter().map(group).collect();
     }
 }
 

@@ -1,8 +1,10 @@
 //! What a cut takes away, found without opening the log for writing.
 
 use crate::args::Last;
+use crate::output::text::to_u64;
 use seawall::{Error, Lsn};
 use seawall_format::{HEADER_SIZE, Manifest, SegmentHeader, SegmentId, next_lsn};
+use seawall_host::read_start;
 use seawall_io::{Access, PosixStorage, Storage};
 use std::collections::BTreeMap;
 use std::io;
@@ -40,8 +42,7 @@ impl Plan {
         let first = live.first().map_or(Lsn::FIRST, |(base, _)| *base);
         let oldest = live.get(keep).map_or(first, |(base, _)| *base);
         let gone = live.get(..keep).unwrap_or_default();
-        let segments = u64::try_from(gone.len()).expect("fits in 64 bits");
-        let bytes = gone.iter().map(|(_, bytes)| bytes).sum();
+        let (segments, bytes) = (to_u64(gone.len()), gone.iter().map(|(_, bytes)| bytes).sum());
         let goes = oldest.previous().filter(|end| *end >= first).map(|end| (first, end));
         let next = next_lsn(last).max(oldest);
         Self { goes, files: Some((segments, bytes)), new_end: None, oldest, next }
@@ -100,10 +101,7 @@ fn live_segments(storage: &PosixStorage) -> io::Result<Vec<Segment>> {
 }
 
 fn read(storage: &PosixStorage, name: &str, max: usize) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; max];
-    let read = storage.open(name, Access::Read)?.read_at(&mut bytes, 0)?;
-    bytes.truncate(read);
-    Ok(bytes)
+    read_start(&*storage.open(name, Access::Read)?, to_u64(max))
 }
 
 #[cfg(test)]

@@ -6,10 +6,10 @@ use crate::output::report::{Exit, Failure, say};
 use crate::output::stdout::Output;
 use crate::output::text;
 use seawall::format::{CodecId, Geometry};
-use seawall::{Error, Level, Log, Lsn, Raw, Ticket};
+use seawall::{Error, Level, Log, Raw, Ticket};
 use seawall_foreign::framing::{Broken, Found, Framer};
 use seawall_foreign::value;
-use serde_json::{Value, json};
+use serde::Serialize;
 use signal_hook::consts::SIGPIPE;
 use signal_hook::low_level::signal_name;
 use std::borrow::Cow;
@@ -34,13 +34,16 @@ pub(super) struct Session<'a> {
 }
 
 /// What happened to the records.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize)]
+#[serde(tag = "schema", rename = "seawall.append/1")]
 pub(super) struct Tally {
+    log: String,
     records: u64,
+    first_lsn: Option<u64>,
+    last_lsn: Option<u64>,
     bytes: u64,
-    first: Option<Lsn>,
-    last: Option<Lsn>,
     pub(super) refused: u64,
+    pub(super) failovers: u64,
 }
 
 impl<'a> Session<'a> {
@@ -49,7 +52,8 @@ impl<'a> Session<'a> {
         codec: CodecId,
         opener: &'a dyn Fn() -> Result<Log<[u8], Raw>, Failure>,
     ) -> Self {
-        let (out, tally) = (Output::new(), Tally::default());
+        let tally = Tally { log: args.log.display().to_string(), ..Tally::default() };
+        let out = Output::new();
         Self { args, opener, log: None, codec, out, tally, pending: None }
     }
 
@@ -142,24 +146,19 @@ impl<'a> Session<'a> {
                 return Ok(());
             }
         };
-        let size = u64::try_from(payload.len()).expect("a payload is in memory");
         match self.open()?.submit(&payload) {
             Ok(ticket) => {
                 let before = self.pending.take().map_or(0, |(_, count)| count);
-                self.tally.bytes += size;
+                self.tally.bytes += text::to_u64(payload.len());
                 self.pending = Some((ticket, before + 1));
-                Ok(())
             }
             Err(Error::TooLarge { size, max, .. }) => {
                 self.refuse(number, &format!("too large: {size} bytes; the maximum is {max}"));
-                Ok(())
             }
-            Err(Error::Encode { source, .. }) => {
-                self.refuse(number, &source.to_string());
-                Ok(())
-            }
-            Err(error) => Err(self.fail(&error)),
+            Err(Error::Encode { source, .. }) => self.refuse(number, &source.to_string()),
+            Err(error) => return Err(self.fail(&error)),
         }
+        Ok(())
     }
 
     /// The bytes that the log is to hold for these of the input.
@@ -189,8 +188,8 @@ impl<'a> Session<'a> {
             log.flush().map_err(|error| self.fail(&error))?;
         }
         let numbers = last.get() + 1 - count..=last.get();
-        self.tally.first = self.tally.first.or_else(|| Lsn::new(*numbers.start()));
-        self.tally.last = Some(last);
+        self.tally.first_lsn.get_or_insert(*numbers.start());
+        self.tally.last_lsn = Some(last.get());
         self.tally.records += count;
         if self.args.ack && self.out.is_open() {
             let as_json = self.args.look.json;
@@ -252,28 +251,11 @@ impl Tally {
             ));
         }
         if let (Some(first), Some(last), false) =
-            (self.first, self.last, args.look.quiet || args.look.json)
+            (self.first_lsn, self.last_lsn, args.look.quiet || args.look.json)
         {
             let records = text::count(self.records, "record");
-            say(&format!(
-                "appended {records} to {}: {}",
-                args.log.display(),
-                text::span_of(first, last)
-            ));
+            say(&format!("appended {records} to {}: {}", self.log, text::span_of(first, last)));
         }
-    }
-
-    pub(super) fn as_json(&self, args: &Append, failovers: u64) -> Value {
-        json!({
-            "schema": "seawall.append/1",
-            "log": args.log.display().to_string(),
-            "records": self.records,
-            "first_lsn": self.first.map(Lsn::get),
-            "last_lsn": self.last.map(Lsn::get),
-            "bytes": self.bytes,
-            "refused": self.refused,
-            "failovers": failovers,
-        })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::output::report::{Exit, Failure};
 use seawall::Error;
+use seawall_host::folder_and_name;
 use seawall_io::PosixStorage;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,15 +21,13 @@ impl Place {
     /// Finds the folder of what is or will be at `path`.
     pub(super) fn find(path: &Path) -> Result<Self, Failure> {
         let fail = |error: io::Error| unreadable(path, error);
-        let name = path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
-        let name = name.ok_or_else(|| {
+        let (parent, name) = folder_and_name(path).ok_or_else(|| {
             let what = "this path does not end in a name in UTF-8";
             Failure::new(Exit::Failed, what).at(path.display()).next("give one that does")
         })?;
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let parent = parent.unwrap_or(Path::new(".")).canonicalize().map_err(fail)?;
+        let parent = parent.canonicalize().map_err(fail)?;
         let folder = PosixStorage::open(&parent).map_err(fail)?;
-        Ok(Self { path: path.to_owned(), parent, folder, name })
+        Ok(Self { path: path.to_owned(), parent, folder, name: name.to_owned() })
     }
 
     /// The same file for one that it is reached by: links are followed.

@@ -2,6 +2,7 @@
 
 use super::place::{Place, unreadable};
 use crate::args::{Convert, ForeignFormat};
+use crate::commands::records::intact::damage_from;
 use crate::output::report::{Exit, Failure};
 use seawall::damage::Lost;
 use seawall::format::{CodecId, SegmentId};
@@ -147,11 +148,7 @@ impl Records {
     /// The records ended; whether that is the end of the log, only a look at all of it tells.
     fn judge_end(&mut self) -> Result<(), Stop> {
         let found = seawall::Maintenance::at(&self.path).verify().map_err(Stop::Log)?;
-        let in_range = |damage: &&seawall::damage::Damage| {
-            let lost_to = damage.lost.map(|lost| lost.to);
-            !matches!(lost_to, Some(Some(to)) if to < self.from)
-        };
-        if let Some(damage) = found.damage.iter().find(in_range) {
+        if let Some(damage) = damage_from(&found, self.from).next() {
             return Err(self.damaged(damage));
         }
         let behind = found.given_up.into_iter().filter(|lost| lost.from >= self.next);

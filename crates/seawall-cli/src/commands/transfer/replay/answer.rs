@@ -1,10 +1,11 @@
 //! What a replay did or would do, for people and for programs.
 
 use crate::args::{Replay as Args, Target};
+use crate::commands::answers::answer;
 use crate::output::text::{count, number, rounded, typed};
 use seawall::Lsn;
-use seawall_replay::{Plan, Report, Unfinished};
-use serde_json::{Value, json};
+use seawall_replay::{Plan, Report, TxId, Unfinished};
+use serde::Serialize;
 use std::path::Path;
 use std::time::Duration;
 
@@ -124,39 +125,49 @@ impl Answer {
         lines
     }
 
+    /// What a target took, if it keeps a place.
+    fn fed(&self) -> Option<Fed> {
+        self.done.and_then(|done| done.fed)
+    }
+
     /// Changes a second, where there were any.
     fn rate(&self) -> Option<f64> {
         let time = self.done.as_ref()?.time.as_secs_f64();
         (self.changes > 0 && time > 0.0).then(|| crate::output::text::to_f64(self.changes) / time)
     }
+}
 
-    pub(super) fn as_json(&self, args: &Args) -> Value {
-        let done = self.done.as_ref();
-        let fed = done.and_then(|done| done.fed.as_ref());
-        let oldest = self
-            .oldest_unfinished
-            .map(|oldest| json!({ "tx": oldest.tx, "lsn": oldest.lsn.get() }));
-        json!({
-            "schema": "seawall.replay/1",
-            "log": args.log.display().to_string(),
-            "into": args.into.to_string(),
-            "dry_run": args.dry_run,
-            "from_lsn": self.from.get(),
-            "records": self.records,
-            "applied": self.applied,
-            "had_already": self.had,
-            "aborted": self.aborted,
-            "unfinished": self.unfinished,
-            "oldest_unfinished": oldest,
-            "changes": self.changes,
-            "writes": fed.map(|fed| fed.writes),
-            "batches": fed.map(|fed| fed.batches),
-            "lanes": fed.map(|fed| fed.partitions),
-            "seconds": done.map(|done| done.time.as_secs_f64()),
-            "changes_per_s": self.rate().map(f64::round),
-            "applied_lsn": done.and_then(|done| done.applied_lsn).map(Lsn::get),
-            "needed_from_lsn": fed.map(|fed| fed.needed_from.get()),
-        })
+answer! {
+    /// `seawall replay --json`
+    #[serde(tag = "schema", rename = "seawall.replay/1")]
+    pub(super) struct Told(args: &Args, answer: &Answer) {
+        log: String = args.log.display().to_string(),
+        into: String = args.into.to_string(),
+        dry_run: bool = args.dry_run,
+        from_lsn: u64 = answer.from.get(),
+        records: u64 = answer.records,
+        applied: u64 = answer.applied,
+        had_already: u64 = answer.had,
+        aborted: u64 = answer.aborted,
+        unfinished: u64 = answer.unfinished,
+        oldest_unfinished: Option<OldestUnfinished> =
+            answer.oldest_unfinished.as_ref().map(OldestUnfinished::of),
+        changes: u64 = answer.changes,
+        writes: Option<u64> = answer.fed().map(|fed| fed.writes),
+        batches: Option<u64> = answer.fed().map(|fed| fed.batches),
+        lanes: Option<u32> = answer.fed().map(|fed| fed.partitions),
+        seconds: Option<f64> = answer.done.map(|done| done.time.as_secs_f64()),
+        changes_per_s: Option<f64> = answer.rate().map(f64::round),
+        applied_lsn: Option<u64> = answer.done.and_then(|done| done.applied_lsn).map(Lsn::get),
+        needed_from_lsn: Option<u64> = answer.fed().map(|fed| fed.needed_from.get()),
+    }
+}
+
+answer! {
+    /// The transaction that is open for longest.
+    struct OldestUnfinished(oldest: &Unfinished) {
+        tx: TxId = oldest.tx,
+        lsn: u64 = oldest.lsn.get(),
     }
 }
 

@@ -3,8 +3,8 @@
 use seawall::Lsn;
 use seawall::format::{LogId, RecordId};
 use seawall_replay::Watermark;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// What a program has to do whose lines are those of an earlier version.
 pub(super) const CHANGE: &str = "let it keep the whole `place` that it is sent with each batch, as \
@@ -12,11 +12,11 @@ pub(super) const CHANGE: &str = "let it keep the whole `place` that it is sent w
                                  {\"place\":...}: seawall replay --help";
 
 /// As a program keeps it.
-#[derive(Deserialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Place {
-    /// Not in one that was put together from the numbers of an earlier version; nor are the next
-    /// two.
+    /// In hexadecimal digits: an id is more than a number of JSON holds in some languages. Not in a
+    /// place that was put together from the numbers of an earlier version; nor are time and CRC.
     log: Option<String>,
     applied: u64,
     time: Option<u64>,
@@ -28,11 +28,14 @@ struct Place {
 pub(super) fn of(mark: &Watermark) -> Value {
     let (Some(log), Some(applied)) = (mark.log, mark.applied) else { return Value::Null };
     let RecordId { lsn, time_us, crc } = applied;
-    let (applied, restart) = (lsn.get(), mark.restart.get());
-    // A log's id is more than a number of JSON holds in some languages.
-    json!({
-        "log": log.to_string(), "applied": applied, "time": time_us, "crc": crc, "restart": restart,
-    })
+    let place = Place {
+        log: Some(log.to_string()),
+        applied: lsn.get(),
+        time: Some(time_us),
+        crc: Some(crc),
+        restart: mark.restart.get(),
+    };
+    serde_json::to_value(place).expect("text and numbers")
 }
 
 /// Whether a program's first line is one of an earlier version, which kept two numbers.
@@ -71,6 +74,7 @@ fn log_id(text: &str) -> Result<LogId, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn lsn(number: u64) -> Lsn {
         Lsn::new(number).unwrap()

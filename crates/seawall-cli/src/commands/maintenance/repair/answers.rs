@@ -1,0 +1,136 @@
+//! `seawall repair --json`: one schema, with a shape for each value of `done`.
+
+use crate::args::Repair;
+use crate::commands::answers::{Damage, Lost, Orphan, answer};
+use seawall::Lsn;
+use seawall::repair::{self, DamageKind, Patch, RepairPlan, SalvageReport, TailTruncation};
+use seawall::verify::Verification;
+use serde::Serialize;
+use std::path::Path;
+
+answer! {
+    /// What can be done; nothing was.
+    #[serde(tag = "schema", rename = "seawall.repair/1")]
+    pub(super) struct Plan(
+        args: &Repair,
+        found: &Verification,
+        cut: Option<&TailTruncation>,
+        mend: Option<&RepairPlan>
+    ) {
+        log: String = args.log.display().to_string(),
+        done: Option<&'static str> = None,
+        verdict: &'static str = found.verdict.name(),
+        records: u64 = found.records,
+        first_lsn: Option<u64> = found.first_lsn.map(Lsn::get),
+        last_lsn: Option<u64> = found.last_lsn.map(Lsn::get),
+        damage: Vec<Damage> = found.damage.iter().map(Damage::of).collect(),
+        given_up: Vec<Lost> = found.given_up.iter().map(Lost::of).collect(),
+        orphans: Vec<Orphan> = found.orphans.iter().map(Orphan::of).collect(),
+        broken_sets: u64 = found.broken_sets,
+        cut_tail: Option<CutTail> = cut.map(CutTail::of),
+        /// Not where nothing says which log it is.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        mend: Option<Mend> = mend.map(Mend::of),
+    }
+}
+
+answer! {
+    /// What `--cut-tail` would do.
+    struct CutTail(cut: &TailTruncation) {
+        last_lsn: Option<u64> = cut.last.map(Lsn::get),
+        intact_given_up: u64 = cut.intact_behind,
+        room_bytes: u64 = cut.room,
+    }
+}
+
+answer! {
+    /// What a repair in place would do, or did.
+    struct Mend(mend: &RepairPlan) {
+        verdict: &'static str = mend.after.verdict.name(),
+        records: u64 = mend.after.records,
+        damage: Vec<Damage> = mend.after.damage.iter().map(Damage::of).collect(),
+        changes: Vec<Change> = changes(mend),
+        strays: Vec<String> = mend.orphan_files.clone(),
+        quarantine_bytes: u64 = mend.quarantine_bytes(),
+        end_by_replica: Option<u64> = mend.end_by_replica.map(Lsn::get),
+        unproven: Vec<Lost> = mend.unproven.iter().map(Lost::of).collect(),
+        refused: Vec<Lost> = mend.refused.iter().map(Lost::of).collect(),
+        not_taken_to: Option<u64> = mend.beyond.map(Lsn::get),
+        unfinished: Option<String> = mend.unfinished.clone(),
+    }
+}
+
+fn changes(mend: &RepairPlan) -> Vec<Change> {
+    let pairs = mend.patches.iter().zip(&mend.changes);
+    pairs.map(|(patch, change)| Change::of(patch, change)).collect()
+}
+
+answer! {
+    /// Bytes that a repair replaces.
+    struct Change(patch: &Patch, change: &repair::Change) {
+        file: String = change.file.clone(),
+        offset: u64 = change.offset,
+        bytes: u64 = change.bytes,
+        was: &'static str = change.was.name(),
+        bit: Option<u8> = match change.was {
+            DamageKind::Bit(bit) => Some(bit),
+            _ => None,
+        },
+        place: String = change.place.clone(),
+        first_lsn: Option<u64> = change.records.map(|(first, _)| first.get()),
+        last_lsn: Option<u64> = change.records.map(|(_, last)| last.get()),
+        by: &'static str = patch.by.name(),
+    }
+}
+
+answer! {
+    /// A repair in place.
+    #[serde(tag = "schema", rename = "seawall.repair/1")]
+    pub(super) struct Mended(args: &Repair, mended: &RepairPlan) {
+        log: String = args.log.display().to_string(),
+        done: &'static str = "mend",
+        mend: Mend = Mend::of(mended),
+        damage: Vec<Damage> = mended.after.damage.iter().map(Damage::of).collect(),
+        quarantine: Vec<String> = mended.quarantine.clone(),
+    }
+}
+
+answer! {
+    /// `--salvage-to`
+    #[serde(tag = "schema", rename = "seawall.repair/1")]
+    pub(super) struct Salvaged(args: &Repair, target: &Path, salvaged: &SalvageReport) {
+        log: String = args.log.display().to_string(),
+        done: &'static str = "salvage",
+        target: String = target.display().to_string(),
+        records: u64 = salvaged.records,
+        first_lsn: Option<u64> = salvaged.first.map(Lsn::get),
+        last_lsn: Option<u64> = salvaged.last.map(Lsn::get),
+        damage: Vec<Damage> = salvaged.damage.iter().map(Damage::of).collect(),
+        given_up: Vec<Lost> = salvaged.given_up.iter().map(Lost::of).collect(),
+        broken_sets: u64 = salvaged.broken_sets,
+    }
+}
+
+answer! {
+    /// `--cut-tail`, with the repair in place before it.
+    #[serde(tag = "schema", rename = "seawall.repair/1")]
+    pub(super) struct Cut(args: &Repair, cut: &TailTruncation, mend: Option<&RepairPlan>) {
+        log: String = args.log.display().to_string(),
+        done: &'static str = "cut-tail",
+        last_lsn: Option<u64> = cut.last.map(Lsn::get),
+        damage: Vec<Damage> = cut.damage.iter().map(Damage::of).collect(),
+        intact_given_up: u64 = given_up(cut),
+        mend: Option<Mend> = mend.map(Mend::of),
+        quarantine: Vec<String> = quarantine(cut, mend),
+    }
+}
+
+/// Intact records that went with the damage.
+pub(super) fn given_up(cut: &TailTruncation) -> u64 {
+    if cut.damage.is_empty() { 0 } else { cut.intact_behind }
+}
+
+fn quarantine(cut: &TailTruncation, mend: Option<&RepairPlan>) -> Vec<String> {
+    let before = mend.iter().flat_map(|mend| &mend.quarantine);
+    before.chain(&cut.quarantine).cloned().collect()
+}

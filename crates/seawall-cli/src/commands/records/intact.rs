@@ -1,0 +1,32 @@
+//! What is intact of a log, and what is not from some record on.
+
+use seawall::damage::Damage;
+use seawall::verify::Verification;
+use seawall::{Error, LogReader, Lsn, Record};
+use std::path::Path;
+
+/// Shows every intact record of a log to `visit`, oldest first, until that has seen enough.
+pub(in crate::commands) fn visit_intact(
+    log: &Path,
+    mut visit: impl FnMut(&Record<'_>) -> bool,
+) -> Result<(), Error> {
+    let reader = LogReader::open_any(log)?.skip_damaged(true);
+    let mut cursor = reader.cursor(reader.oldest()?)?;
+    loop {
+        match cursor.next_record() {
+            Ok(Some(record)) if visit(&record) => {}
+            Ok(_) => return Ok(()),
+            Err(Error::Damaged { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The damage that may have cost records from `from` on.
+pub(in crate::commands) fn damage_from(
+    found: &Verification,
+    from: Lsn,
+) -> impl Iterator<Item = &Damage> {
+    let end = |damage: &Damage| damage.lost.and_then(|lost| lost.to);
+    found.damage.iter().filter(move |damage| end(damage).is_none_or(|end| from <= end))
+}
