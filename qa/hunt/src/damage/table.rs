@@ -23,15 +23,10 @@ quarantine.
 const PARITY_HEAD: &str = "
 With parity (16+2: two parity blocks for sixteen blocks of records).
 log: closed; again: crashed, opened and closed again, then damaged; crashed: without the parity of
-its newest file, which need not be durable. A case without a row is restored in full, or it has
-the same result as without parity. report: blocks restored, and the kind of damage.
+its newest file, which need not be durable. A case without a row is restored in full (correctable,
+opens in the default mode), or it has the same result as without parity. report: blocks restored,
+and the kind of damage.
 ";
-
-/// Before the cases in which parity restores every record.
-const RESTORED_HEAD: &str = "Restored in full (correctable, opens in the default mode): ";
-
-/// No line is longer.
-const COLUMNS: usize = 100;
 
 /// The words for one row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,11 +44,9 @@ pub(super) fn text(rows: &[Row]) -> String {
     let (with, without): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.parity.is_some());
     out.push_str(&ours(&without));
     out.push_str(PARITY_HEAD);
-    let (restored, rest): (Vec<_>, Vec<_>) = with.into_iter().partition(|row| is_restored(row));
-    let changed: Vec<_> =
-        rest.into_iter().filter(|row| !without.iter().any(|one| same(one, row))).collect();
-    out.push_str(&ours(&changed));
-    out.push_str(&wrapped(&(RESTORED_HEAD.to_owned() + &names(&restored))));
+    let is_plain = |row: &&Row| is_restored(row) || without.iter().any(|one| same(one, row));
+    let others: Vec<_> = with.into_iter().filter(|row| !is_plain(row)).collect();
+    out.push_str(&ours(&others));
     out.push_str(&beside_measured(rows));
     out.push_str(&by_hand());
     out
@@ -73,33 +66,6 @@ fn same(without: &Row, with: &Row) -> bool {
     let words = |row: &Row| row.seen.as_ref().ok().map(words);
     let end = if with.end == End::Again { End::Closed } else { with.end };
     without.case == with.case && without.end == end && words(without) == words(with)
-}
-
-/// The names of the cases, each with its logs unless all of them had this result.
-fn names(rows: &[&Row]) -> String {
-    let cases = rows.chunk_by(|one, two| one.case == two.case && one.group == two.group);
-    let names = cases.map(|case| {
-        let name = case.first().map_or("", |row| row.case);
-        let logs: Vec<_> = case.iter().map(|row| row.end.name()).collect();
-        if logs.len() > 2 { name.to_owned() } else { format!("{name} ({})", logs.join(", ")) }
-    });
-    names.collect::<Vec<_>>().join("; ") + "."
-}
-
-/// `text` after an empty line, in lines that are not too long.
-fn wrapped(text: &str) -> String {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) if line.len() + 1 + word.len() <= COLUMNS => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    format!("\n{}\n", lines.join("\n"))
 }
 
 /// The cells for one result.
