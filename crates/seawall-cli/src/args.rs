@@ -401,7 +401,7 @@ pub(crate) struct DemoWriter {
     pub(crate) start: usize,
 }
 
-/// Reads the command line; what is wrong with it, or was only a question, is said already.
+/// Reads the command line. Usage errors and answers such as `--help` are already printed.
 pub(crate) fn parse() -> Result<(Verb, Notes), Exit> {
     let said = |error: clap::Error| {
         // A closed pipe while printing help is not an error.
@@ -428,14 +428,14 @@ fn logs(matches: &ArgMatches) -> impl Iterator<Item = &PathBuf> {
     ["log", "logs"].into_iter().filter_map(named).flatten()
 }
 
-/// The same of these words, for tests of what no program can be asked from outside.
+/// Parses a command line, for tests that cannot run the program.
 #[cfg(test)]
 pub(crate) fn parse_words(words: &str) -> Verb {
     let words = ["seawall"].into_iter().chain(words.split_whitespace());
     Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{error}")).verb
 }
 
-/// When to colour, read ahead of all else: it holds for what clap has to say of the rest, too.
+/// Reads `--color` before everything else, because it also applies to clap's own messages.
 fn color_of(arguments: impl Iterator<Item = String>) -> ColorWhen {
     let mut arguments = arguments.take_while(|argument| argument != "--");
     let mut when = ColorWhen::Auto;
@@ -450,7 +450,7 @@ fn color_of(arguments: impl Iterator<Item = String>) -> ColorWhen {
     when
 }
 
-/// The command line as users see it: without what is hidden, or not there yet.
+/// The command line as users see it, without hidden verbs.
 pub(crate) fn shown() -> Command {
     let whole = Cli::command();
     let verbs: Vec<Command> =

@@ -13,7 +13,7 @@ use crate::output::report::{Exit, Failure};
 use crate::output::stdout::Output;
 use crate::stores::Stores;
 
-/// Does what was asked for.
+/// Runs a verb.
 pub(crate) fn run(verb: &Verb, stores: Stores) -> Result<Exit, Failure> {
     match verb {
         Verb::Append(args) => records::append::run(args),

@@ -25,8 +25,8 @@
 //! }
 //! ```
 //!
-//! Layers, lowest first: `output`; `select` and `stores`; `args`; `commands`, with one file for
-//! each verb. Answers go to standard output and the rest to standard error. `output::report` has
+//! Layers, lowest first: `output`; `select` and `stores`; `args`; `commands`, with one file per
+//! verb. Answers go to standard output and the rest to standard error. `output::report` has the
 //! the one table of exit codes, `commands::answers` the list of the schemas of `--json`.
 
 #![forbid(unsafe_code)]
@@ -40,10 +40,10 @@ mod stores;
 use std::process::ExitCode;
 pub use stores::StoreKind;
 
-/// The whole program: reads the command line, does what it says, and gives how that ended.
+/// Runs the program: parses the command line, runs the verb, and returns its exit code.
 ///
-/// `stores` are what `seawall replay --into NAME:PLACE` knows by name; `seawall` itself has none of
-/// its own.
+/// `stores` are the kinds of store for `seawall replay --into NAME:PLACE`; `seawall` itself has
+/// none.
 pub fn main_with(stores: &'static [&'static dyn StoreKind]) -> ExitCode {
     std::panic::set_hook(Box::new(|panic| {
         output::report::say(&format!(
@@ -62,7 +62,7 @@ pub fn main_with(stores: &'static [&'static dyn StoreKind]) -> ExitCode {
         Err(exit) => exit,
     };
     if let output::report::Exit::Signalled(signal) = exit {
-        // Shells and supervisors see that the signal ended it: 128 + signal.
+        // Shells and supervisors see that the signal ended the process: 128 + signal.
         let _ = signal_hook::low_level::emulate_default_handler(signal.into());
     }
     ExitCode::from(exit.code())

@@ -320,7 +320,7 @@ fn invalid_source_is_reported_and_creates_nothing() {
     folder.run("convert file made --from seawall --to json", b"").refused(8);
     for (line, why) in [
         ("convert /dev/null made --to json", "not a regular file"),
-        ("convert file .. --to json", "does not end in a name"),
+        ("convert file .. --to json", "does not end in a UTF-8 file name"),
     ] {
         assert!(folder.run(line, b"").refused(1).contains(why), "{line}");
     }

@@ -396,9 +396,9 @@ fn advice_fits_the_error() {
     let ran = folder.run(&format!("append {name}"), b"x\n");
     assert!(ran.refused(1).contains("shorter name"), "{ran:?}");
     let ran = folder.run("append log --log-format json", b"x\n");
-    assert!(ran.refused(2).contains("leave --log-format out"), "{ran:?}");
+    assert!(ran.refused(2).contains("omit --log-format"), "{ran:?}");
     let ran = folder.run("append log --segment-size 2MiB", b"x\n");
-    assert!(ran.refused(2).contains("leave --segment-size out"), "{ran:?}");
+    assert!(ran.refused(2).contains("omit --segment-size"), "{ran:?}");
     let ran = folder.run("append 'no/where", b"x\n");
     assert!(ran.refused(1).contains("mkdir -p ''\\''no'"), "{ran:?}");
     folder.write("file", b"");

@@ -109,7 +109,10 @@ fn impossible_repair_is_reported() {
     folder.run("append other", b"one\n").fine();
     let error = folder.run("repair log --from-replica other", b"");
     let said = error.refused(2);
-    assert!(said.contains("a replica of another log") && said.contains("(other)"), "{said}");
+    assert!(
+        said.contains("the replica belongs to another log") && said.contains("(other)"),
+        "{said}"
+    );
     assert!(!said.contains("the option") && !said.contains("the the"), "{said}");
     for itself in ["log", "./log", "log/../log"] {
         let said = folder.run(&format!("repair log --from-replica {itself}"), b"");

@@ -426,7 +426,7 @@ fn program_of_an_earlier_version_gets_advice_and_can_be_adopted() {
     ] {
         let ran = folder.shell(&format!("seawall replay log --into 'cmd:{old}'"), b"");
         let said = ran.refused(1);
-        assert!(said.contains("let it keep the whole `place` that it is sent"), "{said}");
+        assert!(said.contains("let it store the whole `place` received"), "{said}");
     }
     // Its numbers, in the form of now.
     keep(&folder, ("", ""), "-q --until 4").fine();
@@ -443,5 +443,5 @@ fn program_of_an_earlier_version_gets_advice_and_can_be_adopted() {
     keep(&folder, ("", ""), "-q").fine();
     assert_eq!(kept(&folder), (1..=10).collect::<Vec<_>>());
     let ran = folder.run("replay log --into json:- --adopt", b"");
-    assert!(ran.refused(2).contains("json keeps no place"), "{ran:?}");
+    assert!(ran.refused(2).contains("json stores no position"), "{ran:?}");
 }

@@ -303,7 +303,7 @@ over_another() {
     "$seawall" disk serve "nbd+unix:///disk?socket=$folder/other" --state "$folder/state" \
         --export "nbd:unix:$folder/front" 2> "$folder/home" & server=$!
     await "$folder/front"
-    grep 'all of it is home' "$folder/home"
+    grep 'all of it was restored' "$folder/home"
     nbdcopy "$front" - | cmp "$folder/random" -
     kill "$server"
     wait "$server"

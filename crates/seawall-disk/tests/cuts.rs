@@ -125,28 +125,28 @@ fn cuts() -> u64 {
 }
 
 #[test]
-fn a_cut_that_was_announced_loses_nothing() {
+fn announced_power_cut_loses_nothing() {
     for seed in 0..cuts() {
         assert_eq!(lost(Cut::Warned, seed), 0, "seed {seed}");
     }
 }
 
 #[test]
-fn a_disk_that_is_not_armed_loses_nothing_without_a_warning() {
+fn unarmed_disk_loses_nothing_without_a_warning() {
     for seed in 0..cuts() {
         assert_eq!(lost(Cut::DisarmedAndUnwarned, seed), 0, "seed {seed}");
     }
 }
 
 #[test]
-fn an_armed_disk_without_a_warning_loses() {
+fn armed_disk_loses_data_without_a_warning() {
     // How many of them hangs on who gets the processor: whether what was promised came home.
     let lost = (0..200).filter(|seed| lost(Cut::WarnedTooLate, *seed) > 0).take(11).count();
     assert_eq!(lost, 11, "of 200");
 }
 
 #[test]
-fn what_was_dumped_is_brought_home_once() {
+fn dump_is_restored_once() {
     let device = made();
     let (disk, _) = Disk::open(files(&device), &SMALL, clock()).unwrap();
     disk.calibrate().unwrap();
@@ -203,7 +203,7 @@ fn wait_until(is_so: impl Fn() -> bool) {
 }
 
 #[test]
-fn no_flush_of_the_home_begins_when_the_power_fails() {
+fn no_flush_of_the_image_begins_after_a_power_failure() {
     let device = made();
     let Files { home, area } = files(&device);
     let counts = Arc::new(Counts::default());
@@ -252,7 +252,7 @@ impl Clock for Hands {
 }
 
 #[test]
-fn what_was_acknowledged_beyond_a_budget_that_shrank_is_told_and_goes_first() {
+fn data_beyond_a_reduced_budget_is_reported_and_written_first() {
     let device = made();
     let Files { home, area } = files(&device);
     let counts = Arc::new(Counts::default());
@@ -290,7 +290,7 @@ fn what_was_acknowledged_beyond_a_budget_that_shrank_is_told_and_goes_first() {
 }
 
 #[test]
-fn what_the_power_does_not_hold_for_does_not_wait_for_more() {
+fn data_beyond_the_budget_is_written_without_delay() {
     let device = made();
     let hands = Arc::new(Hands::default());
     let (disk, _) = Disk::open(files(&device), &SMALL, hands).unwrap();
@@ -307,7 +307,7 @@ fn what_the_power_does_not_hold_for_does_not_wait_for_more() {
 }
 
 #[test]
-fn a_device_that_fails_disarms_keeps_the_bytes_and_goes_on() {
+fn failing_device_disarms_and_keeps_the_bytes() {
     let device = made();
     let (disk, _) = Disk::open(files(&device), &SMALL, clock()).unwrap();
     disk.calibrate().unwrap();
@@ -325,7 +325,7 @@ fn a_device_that_fails_disarms_keeps_the_bytes_and_goes_on() {
 }
 
 #[test]
-fn a_device_that_fails_for_good_makes_the_disk_read_only_and_loses_no_read() {
+fn device_that_fails_for_good_makes_the_disk_read_only() {
     let device = made();
     let (disk, _) = Disk::open(files(&device), &SMALL, clock()).unwrap();
     for nth in 0..100 {
@@ -342,7 +342,7 @@ fn a_device_that_fails_for_good_makes_the_disk_read_only_and_loses_no_read() {
 }
 
 #[test]
-fn another_disks_area_is_refused() {
+fn dump_area_of_another_disk_is_refused() {
     let device = made();
     let home = device.create("other").unwrap();
     home.fill_with_zeros(SIZE / 2).unwrap();
@@ -354,7 +354,7 @@ fn another_disks_area_is_refused() {
 }
 
 #[test]
-fn an_area_is_looked_into_and_made_anew_in_its_place() {
+fn dump_area_can_be_inspected_and_recreated_in_place() {
     let device = made();
     let files = files(&device);
     let Inspected { label, dump } = inspect(&*files.area).unwrap().unwrap();

@@ -89,8 +89,8 @@ fn left(device: &MemStorage) -> [u8; 4] {
 }
 
 #[test]
-fn the_file_is_the_disk() {
-    if !can_mount("the_file_is_the_disk") {
+fn file_shows_the_disk() {
+    if !can_mount("file_shows_the_disk") {
         return;
     }
     let folder = Folder::new("fuse-file");
@@ -119,8 +119,8 @@ fn the_file_is_the_disk() {
 }
 
 #[test]
-fn the_size_is_fixed_and_the_owner_stays() {
-    if !can_mount("the_size_is_fixed_and_the_owner_stays") {
+fn size_and_owner_are_fixed() {
+    if !can_mount("size_and_owner_are_fixed") {
         return;
     }
     let folder = Folder::new("fuse-size");
@@ -150,8 +150,8 @@ fn the_size_is_fixed_and_the_owner_stays() {
 }
 
 #[test]
-fn a_disk_that_is_not_armed_makes_who_syncs_wait_for_the_device() {
-    if !can_mount("a_disk_that_is_not_armed_makes_who_syncs_wait_for_the_device") {
+fn sync_of_an_unarmed_disk_waits_for_the_device() {
+    if !can_mount("sync_of_an_unarmed_disk_waits_for_the_device") {
         return;
     }
     let folder = Folder::new("fuse-sync");
@@ -168,8 +168,8 @@ fn a_disk_that_is_not_armed_makes_who_syncs_wait_for_the_device() {
 }
 
 #[test]
-fn a_server_that_is_stopped_drains_also_while_the_file_is_open() {
-    if !can_mount("a_server_that_is_stopped_drains_also_while_the_file_is_open") {
+fn stopped_server_drains_while_the_file_is_open() {
+    if !can_mount("stopped_server_drains_while_the_file_is_open") {
         return;
     }
     let folder = Folder::new("fuse-stop");
@@ -191,8 +191,8 @@ fn a_server_that_is_stopped_drains_also_while_the_file_is_open() {
 }
 
 #[test]
-fn a_living_servers_file_is_not_taken_and_nothing_else_is_covered() {
-    if !can_mount("a_living_servers_file_is_not_taken_and_nothing_else_is_covered") {
+fn file_of_a_running_server_is_not_replaced() {
+    if !can_mount("file_of_a_running_server_is_not_replaced") {
         return;
     }
     let folder = Folder::new("fuse-taken");
@@ -237,8 +237,8 @@ impl Drop for Mounted<'_> {
 }
 
 #[test]
-fn a_loop_device_on_the_file_holds_ext4() {
-    const NAME: &str = "a_loop_device_on_the_file_holds_ext4";
+fn loop_device_on_the_file_holds_ext4() {
+    const NAME: &str = "loop_device_on_the_file_holds_ext4";
     if !can_mount(NAME) {
         return;
     }

@@ -30,7 +30,7 @@ pub(crate) struct Convert {
     pub(crate) look: Look,
 }
 
-/// How a log that may be another program's is laid out.
+/// The format of a source or target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ForeignFormat {
     /// A Seawall log, a directory
@@ -47,7 +47,7 @@ pub(crate) enum ForeignFormat {
     Msgpack,
 }
 
-/// What the bytes of an entry are.
+/// How an entry's bytes are encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EntryCodec {
     /// Bytes
@@ -70,7 +70,7 @@ impl From<EntryCodec> for CodecId {
 }
 
 impl ForeignFormat {
-    /// As the command line and JSON have it.
+    /// The name on the command line and in JSON.
     pub(crate) fn name(self) -> String {
         let value = self.to_possible_value().expect("no format is hidden");
         value.get_name().to_owned()

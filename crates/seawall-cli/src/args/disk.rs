@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What `seawall disk` is, in a build with these features.
+/// The description of `seawall disk` in a build with these features.
 pub(super) const DISK_ABOUT: &str = if cfg!(feature = "fuse") {
     "A virtual disk for the log of another program, served over NBD or FUSE"
 } else {
@@ -25,7 +25,7 @@ pub(crate) struct Disk {
     pub(crate) what: DiskVerb,
 }
 
-/// What is done with a virtual disk.
+/// The verbs of `seawall disk`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DiskVerb {
     /// Serve a disk image as a virtual disk until stopped
@@ -118,7 +118,7 @@ pub(crate) enum Power {
     Unknown,
 }
 
-/// What is done with a dump that was made for another image, or for this one before it changed.
+/// What to do with a dump of another image, or of this image before it changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WaitingDump {
     /// Write it to the image, over the present data
@@ -138,7 +138,7 @@ pub(crate) enum Export {
     Fuse(PathBuf),
 }
 
-/// Where Prometheus asks.
+/// Where metrics are served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Metrics {
     /// At a unix socket of this path.
@@ -147,7 +147,7 @@ pub(crate) enum Metrics {
     Tcp(u16),
 }
 
-/// Which disk is meant: by its image, or by its directory.
+/// Selects a disk by its image or by its state directory.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = true)]
 pub(crate) struct DiskName {
@@ -186,14 +186,13 @@ pub(crate) struct DiskAsk {
     pub(crate) look: Look,
 }
 
-/// The largest disk that is made. It is zeroed as a whole, so that a typing error
-/// is not to fill a device.
+/// The largest disk to create. The whole image is zeroed, so a typing error must not fill a device.
 const DISK_SIZE_MAX: u64 = 1 << 40;
 const BUFFER_SIZE_MAX: u64 = 64 << 20;
-/// An hour: what is longer is no time that a power supply bridges.
+/// One hour: no power supply bridges a longer outage.
 const MILLIS_MAX: u64 = 3_600_000;
 
-/// Reads a size of whole blocks, one at least.
+/// Parses a size of at least one block, in whole blocks.
 fn blocks(max: u64) -> impl Fn(&str) -> Result<u64, String> + Clone {
     move |text| match values::parse_size(text)? {
         size if size == 0 || !size.is_multiple_of(4096) => {
@@ -210,7 +209,7 @@ fn parse_millis(text: &str) -> Result<Duration, String> {
     millis.map(Duration::from_millis).ok_or_else(none)
 }
 
-/// An export, whatever bytes its path has.
+/// Parses an export. The path may contain any bytes.
 fn export_parser() -> impl TypedValueParser<Value = Export> {
     OsStringValueParser::new().try_map(|text| parse_export(&text))
 }

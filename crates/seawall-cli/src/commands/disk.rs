@@ -21,7 +21,7 @@ use crate::output::report::{Exit, Failure};
 use crate::output::stdout::Output;
 use request::Request;
 
-/// Does what was asked for.
+/// Runs a verb of `seawall disk`.
 pub(crate) fn run(verb: &DiskVerb) -> Result<Exit, Failure> {
     match verb {
         DiskVerb::Serve(args) => serve::run(args),

@@ -1,4 +1,4 @@
-//! Progress of long work: a bar for people, lines of JSON for programs.
+//! Progress of long operations: a bar for people, JSON lines for programs.
 
 use crate::output::report::{Exit, Failure};
 use clap::Args;
@@ -9,11 +9,11 @@ use std::io::{self, Write};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Shorter work is not worth a bar.
+/// Shorter operations show no bar.
 const SILENCE: Duration = Duration::from_millis(500);
-/// What is counted unless told otherwise.
+/// The default unit.
 const BYTES: &str = "bytes";
-/// What is said more often is not read.
+/// The minimum interval between two reports.
 const BETWEEN: Duration = Duration::from_millis(100);
 
 /// `--progress`
@@ -46,13 +46,13 @@ impl FromStr for Ear {
     }
 }
 
-/// Work under way.
+/// The progress of an operation.
 pub(crate) struct Progress {
     watch: Stopwatch,
-    /// When to say it next.
+    /// When to report next.
     next: Duration,
     out: Option<Out>,
-    /// What was said last.
+    /// The last reported value.
     said: Count,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct Progress {
 struct Count {
     done: u64,
     total: Option<u64>,
-    /// What is counted.
+    /// The unit.
     unit: &'static str,
 }
 
@@ -71,7 +71,7 @@ enum Out {
 }
 
 impl Progress {
-    /// Begins; `quiet` people see no bar.
+    /// Starts reporting; `quiet` suppresses the bar.
     pub(crate) fn start(patience: Patience, quiet: bool) -> Result<Self, Failure> {
         let out = match patience.progress {
             Ear::Auto if !quiet => {
@@ -82,7 +82,7 @@ impl Progress {
             Ear::Auto | Ear::Never => None,
             Ear::Descriptor(number) => match seawall_host::open_descriptor(number) {
                 Ok(file) => Some(Out::Lines(Box::new(file))),
-                // The reader is gone: no progress is needed.
+                // The reader has closed the pipe: no progress is needed.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => None,
                 Err(error) => return Err(deaf(number, &error)),
             },
@@ -92,7 +92,7 @@ impl Progress {
         Ok(Self { watch: Stopwatch::start(), next, out, said })
     }
 
-    /// Counts these instead of bytes.
+    /// Sets a unit other than bytes.
     pub(crate) fn counting(mut self, unit: &'static str) -> Self {
         self.said.unit = unit;
         self
@@ -111,12 +111,12 @@ impl Progress {
         }
     }
 
-    /// The same, as the library tells it.
+    /// Reports progress from the library.
     pub(crate) fn hear(&mut self, at: seawall::Progress) {
         self.tell(at.done, Some(at.total));
     }
 
-    /// The work has ended, well or not: the bar goes, and a program hears the last word.
+    /// Removes the bar, or sends the last line, whether the operation succeeded or not.
     pub(crate) fn end(&mut self) {
         match &self.out {
             Some(Out::Bar(bar)) => bar.finish_and_clear(),
@@ -141,7 +141,7 @@ impl Progress {
                 });
             }
             Some(Out::Lines(file)) => {
-                // One call, one whole line.
+                // Each line is written in one call.
                 let line = serde_json::to_string(&self.said).expect("text and numbers");
                 let line = format!("{line}\n");
                 match file.write_all(line.as_bytes()) {
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn who_hears_is_read_or_refused() {
+    fn progress_target_is_parsed_or_refused() {
         let read = |text: &str| text.parse::<Ear>().ok();
         assert_eq!(read("auto"), Some(Ear::Auto));
         assert_eq!(read("never"), Some(Ear::Never));

@@ -1,4 +1,4 @@
-//! Errors in three lines: what, where, what next. And the one table of exit codes.
+//! Error reports in three lines (what, where, what next), and the table of exit codes.
 
 use crate::output::text::typed;
 use seawall::Error;
@@ -10,18 +10,18 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// How the program ends; the same for all verbs.
+/// The outcome of the program; the same for all verbs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Did it. An ordinary torn tail is fine.
+    /// Success, which includes an ordinary torn tail.
     Fine,
-    /// I/O or environment: nothing is said about the log.
+    /// An I/O or environment error; nothing is known about the log.
     Failed,
-    /// The command line asks for what cannot be.
+    /// The command line is invalid.
     Usage,
-    /// The tail cannot be told from damage; with `--strict`: any torn tail.
+    /// The tail is a torn write or damage; with `--strict`: any torn tail.
     Unsure,
-    /// Damage, and every record can still be read.
+    /// Damage, but every record can still be read.
     Correctable,
     /// Damage, and records are lost.
     Lost,
@@ -29,17 +29,17 @@ pub(crate) enum Exit {
     Busy,
     /// Not a Seawall log, or newer.
     Format,
-    /// The target exists, with other content.
+    /// The target exists with different content.
     Conflict,
-    /// What is synced here is not durable.
+    /// Synced data is not durable here.
     Contract,
-    /// As a program ended that was run.
+    /// The exit code of a program started by `--run`.
     Theirs(u8),
-    /// A signal ended it, after everything was put in order.
+    /// A signal ended it after an orderly stop.
     Signalled(u8),
 }
 
-/// Code and rank: of several results the one with the higher rank is the exit code.
+/// Code and rank: of several results, the highest rank determines the exit code.
 pub(crate) const TABLE: [(Exit, u8, u8); 10] = [
     (Exit::Fine, 0, 0),
     (Exit::Failed, 1, 1),
@@ -72,7 +72,7 @@ pub(crate) const MEANINGS: [(&str, &str); 13] = [
 ];
 
 impl Exit {
-    /// The number that the shell sees.
+    /// The exit code for the shell.
     pub(crate) fn code(self) -> u8 {
         self.row().1
     }
@@ -82,21 +82,21 @@ impl Exit {
         if other.row().2 > self.row().2 { other } else { self }
     }
 
-    /// What a verdict means for a script.
+    /// The exit code for a verdict.
     pub(crate) fn of(verdict: Verdict, strict: bool) -> Self {
         match verdict {
             Verdict::Torn if strict => Self::Unsure,
             Verdict::Clean | Verdict::Torn => Self::Fine,
             Verdict::Unsure => Self::Unsure,
             Verdict::Correctable => Self::Correctable,
-            // A verdict that this program does not know is no better than the worst it knows.
+            // A verdict unknown to this program counts as the worst.
             _ => Self::Lost,
         }
     }
 
     fn row(self) -> (Self, u8, u8) {
         if let Self::Theirs(code) = self {
-            // What goes wrong with us matters more than how they are.
+            // Our own errors rank above the exit code of a child process.
             return (self, code, 0);
         }
         if let Self::Signalled(signal) = self {
@@ -112,7 +112,7 @@ impl Serialize for Exit {
     }
 }
 
-/// An error as a person reads it.
+/// An error for people.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
@@ -126,14 +126,14 @@ impl Failure {
         Self { exit, what: what.to_string(), place: String::new(), next: String::new() }
     }
 
-    /// Something that this verb does to this log failed.
+    /// The error of a verb on a log.
     pub(crate) fn of(error: &Error, verb: &str, log: &Path) -> Self {
         let exit = exit_of(error);
         let next = next_after(error, verb, log);
         Self::new(exit, what_of(error, log)).at(log.display()).next(next)
     }
 
-    /// A verb that makes a new log of this one failed; what it made is gone.
+    /// The error of a verb that creates a log from this one; the new log was removed.
     pub(crate) fn of_making(error: &Error, verb: &str, (log, target): (&Path, &Path)) -> Self {
         let partial = PathBuf::from(format!("{}.partial", target.display()));
         match error {
@@ -142,16 +142,16 @@ impl Failure {
                     let failure = Self::new(Exit::Conflict, "the target exists");
                     return failure.at(target.display()).next("give a name that does not exist");
                 }
-                let what = "an earlier run did not finish, and left its draft";
-                let next = "remove it, unless another process is at work on it; then try again";
+                let what = "an earlier run did not finish, and left its temporary directory";
+                let next = "remove it, unless another process is still using it; then try again";
                 Self::new(Exit::Conflict, what).at(partial.display()).next(next)
             }
             Error::Io { source, .. } if !is_missing(source, log) => {
-                let place = format!("{}, on the way to {}", log.display(), target.display());
+                let place = format!("{}, to be written to {}", log.display(), target.display());
                 let next = match source.kind() {
-                    io::ErrorKind::StorageFull => "make room, or give another place",
+                    io::ErrorKind::StorageFull => "free some space, or give another path",
                     io::ErrorKind::NotFound => "make the directory of the new log first",
-                    _ => "check the place, its permissions and its device, then try again",
+                    _ => "check the path, its permissions and its device, then try again",
                 };
                 let next = format!("{next}; nothing was created, and the log is unchanged");
                 Self::new(Exit::Failed, what_of(error, log)).at(place).next(next)
@@ -160,19 +160,19 @@ impl Failure {
         }
     }
 
-    /// A page could not be written, for what the system or the writer of pages says.
+    /// The error of writing a report.
     pub(crate) fn of_page(error: &io::Error, path: &Path) -> Self {
         if error.kind() == io::ErrorKind::AlreadyExists {
-            let what = "the report exists, or a draft of it";
+            let what = "the report exists, or an unfinished one";
             return Self::new(Exit::Conflict, what)
                 .at(format!("{0} or {0}.partial", path.display()))
                 .next("give a name that does not exist");
         }
         if error.kind() == io::ErrorKind::InvalidInput {
-            return Self::new(Exit::Failed, error).at(path.display()).next("give one that does");
+            return Self::new(Exit::Failed, error).at(path.display()).next("give a path that does");
         }
         let failure = Self::new(Exit::Failed, format!("cannot write the report: {error}"));
-        failure.at(path.display()).next("give a name in a directory that can be written to")
+        failure.at(path.display()).next("give a name in a writable directory")
     }
 
     pub(crate) fn at(mut self, place: impl Display) -> Self {
@@ -202,27 +202,27 @@ impl From<NoFolder> for Failure {
     fn from(error: NoFolder) -> Self {
         let NoFolder { path, source } = &error;
         if source.kind() == io::ErrorKind::AlreadyExists {
-            let what = "a killed run left its folder";
+            let what = "a killed run left its directory";
             let failure = Self::new(Exit::Failed, what).at(path.display());
             return failure.next("remove it, and try again");
         }
         let failure = Self::new(Exit::Failed, &error).at(path.display());
-        failure.next("give another directory, one that can be written to")
+        failure.next("give another directory that is writable")
     }
 }
 
-/// Prints to standard error, and ignores errors of that.
+/// Prints to standard error, ignoring errors.
 pub(crate) fn say(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// Says it over what was said so before, on a terminal; nothing clears the line.
+/// Overwrites the current line on a terminal; nothing clears it afterwards.
 pub(crate) fn say_over(text: &str) {
     let mut terminal = io::stderr().lock();
     let _ = write!(terminal, "\r{text:<40}\r").and_then(|()| terminal.flush());
 }
 
-/// Tells of a failure; how the program ends.
+/// Prints the error, if any, and returns the outcome.
 pub(crate) fn exit(done: Result<Exit, Failure>) -> Exit {
     done.unwrap_or_else(|failure| failure.tell())
 }
@@ -273,7 +273,7 @@ fn next_after(error: &Error, verb: &str, log: &Path) -> String {
     let shown = typed(log);
     match error {
         Error::Io { source, .. } => next_after_io(source, verb, log),
-        Error::Busy { .. } => "wait until it has ended; reading works meanwhile".to_owned(),
+        Error::Busy { .. } => "wait until it ends; reading works meanwhile".to_owned(),
         Error::NotALog { .. } => {
             "give the directory that `seawall append` was given, or a new one to append".to_owned()
         }
@@ -285,9 +285,9 @@ fn next_after(error: &Error, verb: &str, log: &Path) -> String {
                  a new log with this one"
             )
         }
-        Error::Unsupported { .. } => "use the seawall that wrote it".to_owned(),
+        Error::Unsupported { .. } => "use the version of seawall that wrote it".to_owned(),
         Error::Mismatch { what, .. } => match option_for(what) {
-            Some(option) => format!("leave {option} out, or give another log"),
+            Some(option) => format!("omit {option}, or give another log"),
             None => "give a log of this kind".to_owned(),
         },
         Error::InvalidOption { .. } => format!("seawall {verb} --help"),
@@ -295,15 +295,15 @@ fn next_after(error: &Error, verb: &str, log: &Path) -> String {
             format!("seawall repair {shown}, for a plan; or seawall cat {shown} --skip-damaged")
         }
         Error::Unconfirmed { .. } => format!(
-            "see what the system's journal says of this device; seawall append {shown} </dev/null \
+            "check the system journal for errors of this device; seawall append {shown} </dev/null \
              then settles what becomes of them"
         ),
         Error::TooLarge { .. } => "split it into smaller records".to_owned(),
         Error::Poisoned { .. } => format!(
-            "remove the cause, then open the log again: seawall verify {shown} shows what survived"
+            "fix the cause, then open the log again: seawall verify {shown} shows what survived"
         ),
         Error::DiskFull { .. } => {
-            "make room, then send the rest again: what was acknowledged is kept".to_owned()
+            "free some space, then send the rest again: acknowledged records are kept".to_owned()
         }
         Error::Pruned { oldest, .. } => {
             format!("begin with record {oldest}, the oldest in the log")
@@ -332,7 +332,7 @@ fn is_device_error(error: &io::Error) -> bool {
     false
 }
 
-/// The option of `append` that asks for this property of a log.
+/// The option of `append` that sets this property of a log.
 fn option_for(what: &str) -> Option<&'static str> {
     match what {
         "layout" => Some("--log-format"),
@@ -342,7 +342,7 @@ fn option_for(what: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether the path of the log itself leads nowhere.
+/// Whether the path of the log does not exist.
 fn is_missing(error: &io::Error, log: &Path) -> bool {
     error.kind() == io::ErrorKind::NotFound && log.symlink_metadata().is_err()
 }
@@ -362,14 +362,14 @@ fn next_after_io(error: &io::Error, verb: &str, log: &Path) -> String {
         io::ErrorKind::NotADirectory => "give the log's directory".to_owned(),
         io::ErrorKind::PermissionDenied => "check the permissions".to_owned(),
         io::ErrorKind::StorageFull | io::ErrorKind::FileTooLarge => {
-            "make room, then try again: what was acknowledged is kept".to_owned()
+            "free some space, then try again: acknowledged records are kept".to_owned()
         }
         io::ErrorKind::ReadOnlyFilesystem => {
             "the file system is mounted read-only: give another place, or remount it".to_owned()
         }
         io::ErrorKind::InvalidFilename => "give a shorter name".to_owned(),
-        io::ErrorKind::QuotaExceeded => "make room within your quota, then try again".to_owned(),
-        // EIO has no kind of its own.
+        io::ErrorKind::QuotaExceeded => "free some space in your quota, then try again".to_owned(),
+        // EIO has no `ErrorKind`.
         _ if is_device_error(error) => {
             "look for errors of this device in the kernel log (dmesg), then try again".to_owned()
         }
@@ -382,7 +382,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_worst_of_several_follows_the_documented_order() {
+    fn worst_exit_follows_the_documented_order() {
         let order = [
             Exit::Lost,
             Exit::Correctable,
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_are_those_that_scripts_know() {
+    fn exit_codes_are_the_documented_ones() {
         let codes = TABLE.map(|row| row.0.code());
         assert_eq!(codes, [0, 1, 2, 3, 4, 5, 6, 8, 9, 10]);
     }

@@ -1,4 +1,4 @@
-//! Standard output: buffered, and silent when its reader is gone.
+//! Buffered standard output that becomes silent once its reader closes the pipe.
 
 use crate::output::color::{self, Tone, paint};
 use crate::output::report::{Exit, Failure};
@@ -7,7 +7,7 @@ use data_encoding::HEXLOWER;
 use serde::Serialize;
 use std::io::{self, BufWriter, StdoutLock, Write};
 
-/// The answer on its way out.
+/// The standard output of a verb.
 #[derive(Debug)]
 pub(crate) struct Output {
     out: BufWriter<StdoutLock<'static>>,
@@ -19,7 +19,7 @@ pub(crate) struct Output {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Open,
-    /// The reader has enough, as `head` has.
+    /// The reader closed the pipe, as `head` does.
     Closed,
     /// An error that was reported.
     Failed,
@@ -31,12 +31,12 @@ impl Output {
         Self { out, state: State::Open, width: width::of_terminal() }
     }
 
-    /// How many columns a line can take: those of the terminal, and 80 at most.
+    /// The width for text: that of the terminal, at most 80.
     pub(crate) fn columns(&self) -> usize {
         self.width.map_or(80, |width| width.min(80))
     }
 
-    /// Whether what is written still goes anywhere.
+    /// Whether output still has a reader.
     pub(crate) fn is_open(&self) -> bool {
         self.state == State::Open
     }
@@ -46,7 +46,7 @@ impl Output {
         self.state == State::Failed
     }
 
-    /// Writes with `act` while there is a reader. [`finish`](Self::finish) reports errors.
+    /// Calls `act` to write, unless output has failed or was closed; `finish` reports errors.
     pub(crate) fn write(&mut self, act: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
         if self.is_open() {
             let done = act(&mut self.out);
@@ -54,7 +54,7 @@ impl Output {
         }
     }
 
-    /// Writes one line, in several where it is too long for the terminal.
+    /// Writes one line, wrapped if it is too long for the terminal.
     pub(crate) fn line(&mut self, text: &str) {
         let fitted = self.width.map(|width| fitted(text, width));
         let text = fitted.as_deref().unwrap_or(text);
@@ -74,7 +74,7 @@ impl Output {
         self.line(&serde_json::to_string(answer).expect("an answer is text and numbers"));
     }
 
-    /// Writes one line with its last `word` coloured, if that is wanted.
+    /// Writes one line and colours its last `word`, if colour is on.
     pub(crate) fn toned(&mut self, text: &str, word: &str, tone: Tone) {
         if color::is_wanted() { self.line(&paint(text, word, tone)) } else { self.line(text) }
     }
@@ -85,7 +85,7 @@ impl Output {
         self.toned(&format!("{head:<72}{end:>8}"), word, tone);
     }
 
-    /// Hands over what is buffered.
+    /// Flushes the buffer.
     pub(crate) fn flush(&mut self) {
         if self.is_open() {
             let done = self.out.flush();
@@ -93,7 +93,7 @@ impl Output {
         }
     }
 
-    /// Hands over what is left; how the program ends if nothing else went wrong.
+    /// Flushes the buffer. Returns the exit code if nothing else failed.
     pub(crate) fn finish(mut self) -> Exit {
         self.flush();
         if self.state == State::Failed { Exit::Failed } else { Exit::Fine }
@@ -106,12 +106,13 @@ impl Output {
             self.state = State::Failed;
             let what = format!("cannot write the answer: {error}");
             let failure = Failure::new(Exit::Failed, what).at("standard output");
-            failure.next("make room there, or send the answer elsewhere").tell();
+            failure.next("free some space there, or redirect the output").tell();
         }
     }
 }
 
-/// The text on one line, harmless on a terminal: control characters and backslashes are escaped.
+/// Makes text a single line that is harmless on a terminal: escapes control characters and
+/// backslashes.
 pub(crate) fn one_line(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {
@@ -124,7 +125,7 @@ pub(crate) fn one_line(text: &str) -> String {
     shown
 }
 
-/// Control characters, and marks that make a terminal show text in another order than it has.
+/// Control characters, and characters that reorder text on a terminal.
 fn is_harmful(character: char) -> bool {
     let reorders = matches!(character, '\u{200e}' | '\u{200f}' | '\u{2066}'..='\u{2069}');
     character.is_control() || reorders || ('\u{2028}'..='\u{202e}').contains(&character)
@@ -140,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_stays_one_line_and_moves_no_cursor() {
+    fn text_becomes_one_harmless_line() {
         assert_eq!(one_line("a\nb\t\\c"), "a\\nb\\t\\\\c");
         assert_eq!(one_line("\u{1b}[2J\u{7f}\u{202e}"), "\\u{1b}[2J\\u{7f}\\u{202e}");
         assert_eq!(one_line("Zo\u{eb} \u{1f30a}"), "Zo\u{eb} \u{1f30a}");

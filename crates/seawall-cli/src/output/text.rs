@@ -1,16 +1,16 @@
-//! Numbers, sizes, times and paths as text, in the same form in all programs.
+//! Formats numbers, sizes, times and paths consistently.
 
 pub(crate) use seawall_measure::human::{bytes, count, folded, number, rounded, to_f64, to_u64};
 use std::fmt::Display;
 use std::path::Path;
 use std::time::Duration;
 
-/// Records `first` to `last`, as text that can be pasted into a command line.
+/// A range of records, in a form that can be pasted into a command line.
 pub(crate) fn span_of<T: Copy + Display + PartialEq>(first: T, last: T) -> String {
     if first == last { format!("LSN {first}") } else { format!("LSN {first} .. {last}") }
 }
 
-/// A path as it is typed in a shell.
+/// A path quoted for the shell.
 pub(crate) fn typed(path: &Path) -> String {
     let text = path.display().to_string();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,:@%".contains(c);
@@ -20,7 +20,7 @@ pub(crate) fn typed(path: &Path) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// A time span as `0.41 s` or `12 ms`.
+/// A duration as `0.41 s` or `12 ms`.
 pub(crate) fn span(time: Duration) -> String {
     if time < Duration::from_millis(100) {
         format!("{} ms", time.as_millis())
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_a_date() {
+    fn timestamp_is_formatted_as_a_date() {
         for (seconds, text) in [
             (0, "1970-01-01 00:00:00.000 UTC"),
             (951_782_399, "2000-02-28 23:59:59.000 UTC"),
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_can_be_pasted_into_a_shell() {
+    fn path_is_quoted_for_a_shell() {
         for (path, shown) in [
             ("orders.wal", "orders.wal"),
             ("my log", "'my log'"),

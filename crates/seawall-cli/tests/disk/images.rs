@@ -7,7 +7,7 @@ fn image_is_created_once_and_accessible_only_to_its_owner() {
     let folder = Folder::new("disk-make");
     let ran = serve_once(&folder, "vd --size 64KiB --buffers 2 --buffer-size 8KiB --json");
     assert_eq!(ran.code, 0, "{ran:?}");
-    assert!(ran.err.contains("made an image of 64.0 KiB"), "{ran:?}");
+    assert!(ran.err.contains("created an image of 64.0 KiB"), "{ran:?}");
     let answer = &ran.json()[0];
     assert_eq!(answer["schema"], "seawall.disk.serve/1");
     assert_eq!((&answer["bytes"], &answer["dir"]), (&65536.into(), &"vd.seawall".into()));

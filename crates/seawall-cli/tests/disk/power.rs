@@ -157,8 +157,8 @@ fn torn_dump_is_reported_and_status_exits_10() {
     assert_eq!(folder.read("vd")[..7], *b"another");
     let ran = folder.run("disk status vd", b"");
     assert_eq!(ran.code, 10, "{ran:?}");
-    assert!(ran.text().contains("a dump was found: 1 run home, 1 LOST"), "{ran:?}");
-    assert!(error_of(&mut server.child).contains("1 run of it are LOST, 1 run are home"));
+    assert!(ran.text().contains("a dump was found: 1 run restored, 1 LOST"), "{ran:?}");
+    assert!(error_of(&mut server.child).contains("1 run of it are LOST, 1 run were restored"));
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn dump_is_never_written_to_another_image() {
     serve_once(&folder, "vd").refused(9);
     // It is written there if that is asked for, as for a copy of the image.
     let ran = serve_once(&folder, "vd --dump apply");
-    assert!(ran.code == 0 && ran.err.contains("all of it is home"), "{ran:?}");
+    assert!(ran.code == 0 && ran.err.contains("all of it was restored"), "{ran:?}");
     assert_eq!(folder.read("vd")[32768..32774], *b"needle");
     assert_eq!(serve_once(&folder, "vd").code, 0);
 }
@@ -198,7 +198,7 @@ fn dump_is_never_written_to_another_image() {
 fn dump_is_restored_before_the_ring_changes() {
     let folder = with_dump("disk-ring", b"needle");
     let ran = serve_once(&folder, "vd --buffers 1 --buffer-size 4KiB");
-    assert!(ran.code == 0 && ran.err.contains("all of it is home"), "{ran:?}");
+    assert!(ran.code == 0 && ran.err.contains("all of it was restored"), "{ran:?}");
     assert_eq!(folder.read("vd")[32768..32774], *b"needle");
     assert_eq!(folder.read("vd.seawall/area").len(), 12288);
 }

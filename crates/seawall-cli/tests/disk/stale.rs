@@ -39,7 +39,7 @@ fn image_with_a_waiting_dump_is_not_served_with_another_directory() {
     assert_eq!((folder.read("vd"), folder.read("vd.seawall/area")), (image, area));
     // It is served by the first one, and then by any.
     let ran = serve_once(&folder, "vd");
-    assert!(ran.code == 0 && ran.err.contains("all of it is home"), "{ran:?}");
+    assert!(ran.code == 0 && ran.err.contains("all of it was restored"), "{ran:?}");
     assert_eq!(
         (serve_once(&folder, "vd --state other").code, needle_of(&folder)),
         (0, b"needle".to_vec())
@@ -91,7 +91,7 @@ fn interrupted_write_back_continues() {
     let left = folder.read("vd");
     assert_eq!((&left[..7], &left[32768..32774]), (&b"another"[..], &[0; 6][..]));
     let ran = serve_once(&folder, "vd");
-    assert!(ran.code == 0 && ran.err.contains("2 runs; all of it is home"), "{ran:?}");
+    assert!(ran.code == 0 && ran.err.contains("2 runs; all of it was restored"), "{ran:?}");
     assert_eq!(needle_of(&folder), b"needle");
 }
 

@@ -188,7 +188,7 @@ mod tests {
     use std::os::unix::ffi::OsStrExt;
 
     #[test]
-    fn the_newest_mount_at_a_path_counts_and_spaces_are_read() {
+    fn newest_mount_at_a_path_counts_and_spaces_are_parsed() {
         let table = "22 1 254:0 / / rw - ext4 /dev/a rw\n\
                      40 22 0:50 / /a\\040b rw,nosuid shared:1 - fuse.seawall seawall rw\n\
                      41 22 0:51 / /c rw - ext4 /dev/loop0 rw\n\
@@ -203,12 +203,12 @@ mod tests {
 
     /// Needs root: the remains of a killed server, and the next one.
     #[test]
-    fn a_dead_mount_is_taken_away() {
+    fn dead_mount_is_removed() {
         let path = std::env::temp_dir().join(format!("seawall-dead-{}", std::process::id()));
         for _ in 0..2 {
             let mounted = Place::take(&path).unwrap().mount();
             let Ok((device, mut mount)) = mounted else {
-                eprintln!("SKIPPED: a_dead_mount_is_taken_away: {}", mounted.unwrap_err());
+                eprintln!("SKIPPED: dead_mount_is_removed: {}", mounted.unwrap_err());
                 return;
             };
             drop(device);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backslash_that_escapes_nothing_stays() {
+    fn backslash_that_escapes_nothing_is_kept() {
         assert_eq!(unescaped("a\\01"), Path::new("a\\01"));
         assert_eq!(unescaped("\\134\\999\\"), Path::new("\\\\999\\"));
         assert_eq!(unescaped("\\777").as_os_str().as_bytes(), b"\\777");

@@ -72,7 +72,7 @@ fn left(device: &MemStorage, offset: u64, size: usize) -> Vec<u8> {
 }
 
 #[test]
-fn an_export_is_chosen_by_name_with_zeros_behind_it_or_without() {
+fn export_name_is_answered_with_or_without_zeros() {
     let server = server();
     for (flags, zeros) in [(1, 124), (3, 0), (0, 124)] {
         let mut client = Client::new(&server);
@@ -86,7 +86,7 @@ fn an_export_is_chosen_by_name_with_zeros_behind_it_or_without() {
 }
 
 #[test]
-fn info_and_go_tell_size_flags_block_sizes_and_the_name_to_who_asks() {
+fn info_and_go_report_size_flags_block_sizes_and_name() {
     let server = server();
     let mut client = Client::new(&server);
     client.send(&[0, 0, 0, 3]);
@@ -105,7 +105,7 @@ fn info_and_go_tell_size_flags_block_sizes_and_the_name_to_who_asks() {
 }
 
 #[test]
-fn structured_replies_bring_the_flag_for_reads_in_one_piece() {
+fn structured_replies_enable_unfragmented_reads() {
     let server = server();
     let mut client = Client::new(&server);
     client.send(&[0, 0, 0, 3]);
@@ -116,7 +116,7 @@ fn structured_replies_bring_the_flag_for_reads_in_one_piece() {
 }
 
 #[test]
-fn options_that_make_no_sense_are_refused_and_the_next_one_is_heard() {
+fn invalid_options_are_refused_and_the_next_is_processed() {
     let server = server();
     let mut client = Client::new(&server);
     client.send(&[0, 0, 0, 3]);
@@ -148,7 +148,7 @@ fn options_that_make_no_sense_are_refused_and_the_next_one_is_heard() {
 }
 
 #[test]
-fn what_cannot_be_answered_is_hung_up_on() {
+fn invalid_handshake_ends_the_connection() {
     let server = server();
     let greetings: [&[u8]; 5] = [
         &[0, 0, 0, 4],
@@ -165,7 +165,7 @@ fn what_cannot_be_answered_is_hung_up_on() {
 }
 
 #[test]
-fn a_client_that_does_not_choose_in_time_is_hung_up_on() {
+fn slow_handshake_ends_the_connection() {
     let limits = Limits { handshake: Duration::from_millis(500), ..Limits::default() };
     let disk = opened(files(&made()));
     let server = Server::start(disk, &Listen::Loopback(0), "log", limits).unwrap();
@@ -180,7 +180,7 @@ fn a_client_that_does_not_choose_in_time_is_hung_up_on() {
 }
 
 #[test]
-fn bytes_are_read_as_they_were_written_wherever_they_begin() {
+fn bytes_are_read_back_at_any_offset_over_nbd() {
     let server = server();
     for mut client in [Client::simple(&server), Client::structured(&server)] {
         let mut expected = pattern(1, 300_000);
@@ -200,7 +200,7 @@ fn bytes_are_read_as_they_were_written_wherever_they_begin() {
 }
 
 #[test]
-fn what_is_longer_than_a_piece_comes_and_goes_in_pieces() {
+fn long_transfers_are_split_into_pieces() {
     let server = server();
     for mut client in [Client::simple(&server), Client::structured(&server)] {
         let bytes = pattern(3, 3_000_001);
@@ -218,7 +218,7 @@ fn what_is_longer_than_a_piece_comes_and_goes_in_pieces() {
 }
 
 #[test]
-fn several_connections_see_what_each_of_them_wrote() {
+fn connections_see_the_writes_of_each_other() {
     let server = server();
     let mut clients: Vec<Client> = (0..4).map(|_| Client::structured(&server)).collect();
     for writer in 0..4_u8 {
@@ -233,7 +233,7 @@ fn several_connections_see_what_each_of_them_wrote() {
 }
 
 #[test]
-fn a_flush_covers_what_another_connection_was_promised() {
+fn flush_covers_writes_of_other_connections() {
     let device = made();
     let server = served(opened(files(&device)));
     let (mut writer, mut other) = (Client::simple(&server), Client::simple(&server));
@@ -243,7 +243,7 @@ fn a_flush_covers_what_another_connection_was_promised() {
 }
 
 #[test]
-fn a_write_with_fua_is_durable_when_it_is_acknowledged() {
+fn fua_write_is_durable_when_acknowledged() {
     let device = made();
     let server = served(opened(files(&device)));
     for mut client in [Client::simple(&server), Client::structured(&server)] {
@@ -260,7 +260,7 @@ fn a_write_with_fua_is_durable_when_it_is_acknowledged() {
 }
 
 #[test]
-fn zeroing_writes_zeros_where_it_was_told_and_a_trim_none() {
+fn zeroing_writes_zeros_and_trim_does_not() {
     let server = server();
     let mut client = Client::simple(&server);
     let mut expected = pattern(9, 2_500_000);
@@ -274,7 +274,7 @@ fn zeroing_writes_zeros_where_it_was_told_and_a_trim_none() {
 }
 
 #[test]
-fn what_is_beyond_the_end_is_refused_and_changes_nothing() {
+fn request_beyond_the_end_is_refused_and_changes_nothing() {
     let server = server();
     for mut client in [Client::simple(&server), Client::structured(&server)] {
         for (offset, size) in [(SIZE - 99, 100), (SIZE, 1), (u64::MAX, 1), (u64::MAX - 99, 100)] {
@@ -290,7 +290,7 @@ fn what_is_beyond_the_end_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn what_is_too_long_is_refused_and_its_payload_skipped() {
+fn oversized_request_is_refused_and_its_payload_skipped() {
     let server = server();
     let mut client = Client::structured(&server);
     assert_eq!(client.read(0, (32 << 20) + 1), Err(EINVAL));
@@ -299,7 +299,7 @@ fn what_is_too_long_is_refused_and_its_payload_skipped() {
 }
 
 #[test]
-fn unknown_commands_and_flags_are_refused_and_the_next_request_is_heard() {
+fn unknown_commands_are_refused_and_the_next_is_processed() {
     let server = server();
     let mut client = Client::simple(&server);
     for what in [(0, 5), (0, 7), (0, 99), (0, 65535), (4, WRITE), (16, ZERO), (2, TRIM)] {
@@ -317,7 +317,7 @@ fn unknown_commands_and_flags_are_refused_and_the_next_request_is_heard() {
 }
 
 #[test]
-fn what_is_no_request_ends_the_connection_and_no_other() {
+fn invalid_request_ends_only_its_connection() {
     let server = server();
     let mut other = Client::simple(&server);
     let mut client = Client::simple(&server);
@@ -329,7 +329,7 @@ fn what_is_no_request_ends_the_connection_and_no_other() {
 }
 
 #[test]
-fn requests_may_come_a_byte_at_a_time_or_many_at_once() {
+fn requests_may_arrive_in_pieces_or_together() {
     let server = server();
     let mut client = Client::simple(&server);
     let whole = [request((0, WRITE), 101, 5, 3), b"abc".to_vec()].concat();
@@ -353,7 +353,7 @@ fn requests_may_come_a_byte_at_a_time_or_many_at_once() {
 }
 
 #[test]
-fn a_client_that_dies_within_a_write_leaves_each_block_old_or_new() {
+fn client_that_dies_during_a_write_leaves_old_or_new_blocks() {
     let server = server();
     let mut watcher = Client::simple(&server);
     let old = vec![1; 3 << 20];
@@ -425,7 +425,7 @@ fn gated(device: &MemStorage) -> (Server, Arc<Disk>, Arc<Gate>) {
 }
 
 #[test]
-fn who_waits_for_the_device_keeps_no_other_connection_waiting() {
+fn slow_device_request_blocks_no_other_connection() {
     let (server, _, gate) = gated(&made());
     let (mut waiting, mut full) = (Client::simple(&server), Client::simple(&server));
     let mut other = Client::structured(&server);
@@ -445,7 +445,7 @@ fn who_waits_for_the_device_keeps_no_other_connection_waiting() {
 }
 
 #[test]
-fn a_server_that_is_stopped_drains_what_was_acknowledged() {
+fn stopped_server_drains_acknowledged_data() {
     let device = made();
     let server = served(opened(files(&device)));
     let mut client = Client::simple(&server);
@@ -456,7 +456,7 @@ fn a_server_that_is_stopped_drains_what_was_acknowledged() {
 }
 
 #[test]
-fn a_server_that_is_stopped_ends_what_is_under_way() {
+fn stopped_server_completes_requests_in_progress() {
     let (server, disk, gate) = gated(&made());
     let (mut waiting, mut idle) = (Client::simple(&server), Client::simple(&server));
     let mut cut_short = Client::simple(&server);
@@ -479,7 +479,7 @@ fn a_server_that_is_stopped_ends_what_is_under_way() {
 }
 
 #[test]
-fn zeroing_that_would_take_long_is_given_up_when_a_server_is_stopped() {
+fn long_zeroing_is_aborted_when_the_server_stops() {
     let (server, disk, gate) = gated(&made());
     let (mut zeroing, mut idle) = (Client::simple(&server), Client::simple(&server));
     gate.set_shut(true);
@@ -496,7 +496,7 @@ fn zeroing_that_would_take_long_is_given_up_when_a_server_is_stopped() {
 }
 
 #[test]
-fn a_client_that_takes_no_replies_does_not_keep_a_server_from_its_end() {
+fn client_that_reads_no_replies_does_not_block_the_stop() {
     let limits = Limits { farewell: Duration::from_millis(50), ..Limits::default() };
     let disk = opened(files(&made()));
     let server = Server::start(disk, &Listen::Loopback(0), "log", limits).unwrap();
@@ -513,7 +513,7 @@ fn a_client_that_takes_no_replies_does_not_keep_a_server_from_its_end() {
 }
 
 #[test]
-fn a_device_that_fails_for_good_is_an_io_error_and_is_still_read() {
+fn device_that_fails_for_good_is_an_io_error_and_still_readable() {
     let device = made();
     let server = served(opened(files(&device)));
     let mut client = Client::structured(&server);
@@ -530,7 +530,7 @@ fn a_device_that_fails_for_good_is_an_io_error_and_is_still_read() {
 }
 
 #[test]
-fn one_connection_too_many_is_hung_up_on_until_another_one_leaves() {
+fn connections_beyond_the_limit_are_closed() {
     let limits = Limits { connections: 2, ..Limits::default() };
     let disk = opened(files(&made()));
     let server = Server::start(disk, &Listen::Loopback(0), "log", limits).unwrap();
@@ -574,7 +574,7 @@ impl Drop for Folder {
 }
 
 #[test]
-fn a_socket_of_a_dead_server_is_replaced_and_nothing_else_is() {
+fn only_the_socket_of_a_dead_server_is_replaced() {
     let folder = Folder::new("nbd-socket");
     let storage = PosixStorage::open(&folder.0).unwrap();
     let path = folder.0.join("s");
@@ -605,7 +605,7 @@ fn a_socket_of_a_dead_server_is_replaced_and_nothing_else_is() {
 }
 
 #[test]
-fn names_that_nbd_cannot_carry_are_refused() {
+fn export_names_too_long_for_nbd_are_refused() {
     for name in ["a\0b", &"a".repeat(4097)] {
         let disk = opened(files(&made()));
         let error = Server::start(disk, &Listen::Loopback(0), name, Limits::default());

@@ -1,4 +1,4 @@
-//! `seawall disk flush`, `drain`, `emergency-flush`: asks the server by its control socket.
+//! `seawall disk flush`, `drain`, `emergency-flush`: requests over the server's control socket.
 
 use super::control::{read_line, say};
 use super::image;
@@ -14,10 +14,10 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// An answer has no more bytes.
+/// The maximum size of an answer in bytes.
 const ANSWER_MAX: u64 = 1 << 20;
 
-/// Asks, and tells how long it took.
+/// Sends the request and prints how long it took.
 pub(super) fn run(args: &DiskAsk, request: Request) -> Result<Exit, Failure> {
     let name = request.name();
     let mut answer = ask(&args.name, request, args.deadline)?;
@@ -52,7 +52,7 @@ pub(super) fn run(args: &DiskAsk, request: Request) -> Result<Exit, Failure> {
     Ok(exit)
 }
 
-/// Sends one request, and waits for its answer; no longer than so long.
+/// Sends one request and waits for the answer, up to the deadline.
 pub(super) fn ask(
     disk: &DiskName,
     request: Request,
@@ -61,7 +61,7 @@ pub(super) fn ask(
     let path = folder(disk)?.join(CONTROL);
     let mut stream = UnixStream::connect(&path).map_err(|error| none_serves(disk, &error))?;
     let hung_up = || {
-        let what = "the server hung up without an answer: it ends, or too many ask it";
+        let what = "the server closed the connection: it is stopping, or has too many clients";
         Failure::new(Exit::Failed, what).at(path.display()).next("try again")
     };
     let asked = stream
@@ -79,7 +79,7 @@ pub(super) fn ask(
     serde_json::from_slice(&line).map_err(|_| hung_up())
 }
 
-/// Where the server's socket is.
+/// The state directory, which contains the server's socket.
 fn folder(disk: &DiskName) -> Result<PathBuf, Failure> {
     match (&disk.image, &disk.state) {
         (Some(image), state) => image::state_of(image, state.as_deref()),
@@ -87,13 +87,13 @@ fn folder(disk: &DiskName) -> Result<PathBuf, Failure> {
     }
 }
 
-/// What a disk is called in a message.
+/// The name of a disk in messages.
 fn shown(disk: &DiskName) -> String {
     let path = disk.image.as_ref().or(disk.state.as_ref());
     path.map(|path| path.display().to_string()).unwrap_or_default()
 }
 
-/// The same, as it is typed behind a verb.
+/// The disk as typed on a command line.
 fn typed_name(disk: &DiskName) -> String {
     let image = disk.image.as_ref().map(|image| typed(image));
     let state = disk.state.as_ref().map(|state| format!("--state {}", typed(state)));
@@ -101,10 +101,10 @@ fn typed_name(disk: &DiskName) -> String {
     parts.join(" ")
 }
 
-/// Refuses what is no disk at all.
+/// Refuses a path that is not a disk.
 fn check(disk: &DiskName) -> Result<(), Failure> {
     let at = |exit, what: &str| {
-        Err(Failure::new(exit, what).at(shown(disk)).next("give the image that is served"))
+        Err(Failure::new(exit, what).at(shown(disk)).next("give the image of a running server"))
     };
     let path = disk.image.as_ref().filter(|image| !image::is_uri(image));
     match path.or(disk.state.as_ref()).map(|path| path.metadata()) {
@@ -117,7 +117,7 @@ fn check(disk: &DiskName) -> Result<(), Failure> {
 }
 
 fn missed(disk: &DiskName, what: &str) -> Failure {
-    let next = "do not count on this deadline: give --hold-up less, or use a faster device";
+    let next = "do not rely on this deadline: reduce --hold-up, or use a faster device";
     Failure::new(Exit::Contract, what).at(shown(disk)).next(next)
 }
 
@@ -126,11 +126,12 @@ fn none_serves(disk: &DiskName, error: &io::Error) -> Failure {
         return failure;
     }
     let (what, next) = match error.kind() {
-        io::ErrorKind::PermissionDenied => {
-            ("only the owner of the server may ask it".to_owned(), "ask as that user".to_owned())
-        }
+        io::ErrorKind::PermissionDenied => (
+            "only the owner of the server may use its socket".to_owned(),
+            "run this as that user".to_owned(),
+        ),
         io::ErrorKind::InvalidInput => {
-            let next = "go to the folder above, and give a shorter path".to_owned();
+            let next = "change to the parent directory, and give a shorter path".to_owned();
             (format!("the socket's path is too long: {error}"), next)
         }
         _ => {

@@ -1,4 +1,4 @@
-//! The control socket: one line of JSON asks, one answers, and both hang up.
+//! The control socket: one request and one answer per connection, each a line of JSON.
 
 use super::answers::Outcome;
 use super::request::Request;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// A request has no more bytes.
+/// The maximum size of a request in bytes.
 const REQUEST_MAX: u64 = 4096;
 /// How long a client may take to send a request.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -22,18 +22,18 @@ const ASKERS_MAX: usize = 64;
 /// The pause after a failed accept: descriptors may have run out.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What ends a server.
+/// Why a server stops.
 #[derive(Debug)]
 pub(super) enum Stop {
     /// A signal.
     Signal,
-    /// Somebody asked, and is to hear when it is done.
+    /// A client requested it and waits for the result.
     Asked(UnixStream),
-    /// The program that was run has ended, so.
+    /// The program started by `--run` has ended.
     Child(io::Result<std::process::ExitStatus>),
 }
 
-/// Listens where only the owner may ask.
+/// Listens on a socket that only its owner can use.
 pub(super) fn listen(path: &Path) -> io::Result<UnixListener> {
     let listener = UnixListener::bind(path)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
@@ -78,7 +78,7 @@ fn answer_one(
     let line = read_line(&stream, REQUEST_MAX)?;
     match Request::read(&line) {
         Ok(Request::Stop) => {
-            // Without a receiver, the server is ending already.
+            // A missing receiver means that the server is already stopping.
             let _ = stops.send(Stop::Asked(stream));
             Ok(())
         }
@@ -93,7 +93,7 @@ pub(super) fn say(stream: &mut UnixStream, value: &impl Serialize) -> io::Result
     stream.write_all(format!("{line}\n").as_bytes())
 }
 
-/// The first line, of at most `max` bytes.
+/// Reads the first line, up to `max` bytes.
 pub(super) fn read_line(stream: &UnixStream, max: u64) -> io::Result<Vec<u8>> {
     let mut line = Vec::new();
     io::BufRead::read_until(&mut io::BufReader::new(stream.take(max)), b'\n', &mut line)?;

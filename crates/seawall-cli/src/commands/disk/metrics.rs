@@ -1,4 +1,4 @@
-//! The state of a disk as Prometheus metrics: by `status --prometheus`, and over HTTP.
+//! The state of a disk as Prometheus metrics, for `status --prometheus` and over HTTP.
 
 use super::request::Request;
 use super::service::{Service, spawn};
@@ -15,18 +15,18 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A request has no more bytes.
+/// The maximum size of a request in bytes.
 const REQUEST_MAX: usize = 8192;
-/// How long one request may take in all: they are answered one after another.
+/// The time limit for one request; requests are answered one after another.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The pause after a failed accept: descriptors may have run out.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Lines of a pointer into the answer of `status`, a name, and a help text. A `_total` is a
-/// counter; values of pointers that end in `ms` are converted to seconds.
+/// One metric per line: a pointer into the answer of `status`, a name, and a help text. A `_total`
+/// is a counter; values of pointers that end in `ms` are converted to seconds.
 const METRICS: &str = include_str!("metrics.txt");
 
-/// The answer of `status` as Prometheus reads it. What is not known is left out.
+/// Formats the answer of `status` for Prometheus. Unknown values are omitted.
 pub(super) fn render(status: &Value) -> String {
     let mut text = String::new();
     let image = status.get("image").and_then(Value::as_str).unwrap_or_default();
@@ -44,7 +44,7 @@ pub(super) fn render(status: &Value) -> String {
         let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
         let name = format!("seawall_disk_{name}");
         let head = format!("# HELP {name} {help}\n# TYPE {name} {kind}\n");
-        // A number in Rust's notation is one in theirs.
+        // Prometheus accepts numbers in Rust's notation.
         writeln!(text, "{head}{name}{{image=\"{image}\"}} {value}").expect("a string takes all");
     }
     text
@@ -61,7 +61,7 @@ enum Listener {
     Tcp(TcpListener),
 }
 
-/// Answers HTTP at this place, until the process ends.
+/// Answers HTTP requests until the process ends.
 pub(super) fn serve(place: &Metrics, service: &Arc<Service>) -> Result<(), Failure> {
     let cannot = |error: io::Error| {
         let failure = Failure::new(Exit::Failed, format!("cannot listen: {error}"));
@@ -81,12 +81,12 @@ pub(super) fn serve(place: &Metrics, service: &Arc<Service>) -> Result<(), Failu
     spawn("metrics", move || answer_all(&listener, &service)).map_err(cannot)
 }
 
-/// Listens at a path; in place of a socket that a dead server left, and of nothing else.
+/// Listens on a Unix socket. Replaces the socket of a dead server, but no other file.
 fn bind(path: &Path) -> io::Result<UnixListener> {
     match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             let refused = UnixStream::connect(path).err().map(|error| error.kind());
-            // A file refuses connections, too.
+            // Connecting to a regular file is refused, too.
             if refused != Some(io::ErrorKind::ConnectionRefused) || !is_socket(path)? {
                 return Err(error);
             }
@@ -140,7 +140,7 @@ fn answer<S: Read + Write>(
     stream.write_all(&response(&request, || render(&service.answer(Request::Status))))
 }
 
-/// What a request is answered with: one page, at two addresses.
+/// The response to a request. There is one page, under two addresses.
 fn response(request: &[u8], page: impl FnOnce() -> String) -> Vec<u8> {
     let line = request.split(|byte| *byte == b'\r').next().unwrap_or_default();
     let mut words = line.split(|byte| *byte == b' ');
@@ -169,7 +169,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_page_has_what_is_known_and_labels_that_end() {
+    fn metrics_page_has_known_values_and_escaped_labels() {
         let status = json!({
             "image": "a\"b\\c\nd", "armed": true, "capacity": null, "dirty": 5,
             "calibration": { "margin_ms": -1.5 }, "counts": { "writes": 7 },
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn one_page_is_answered_and_nothing_else() {
+    fn only_the_metrics_page_is_served() {
         let said = |request: &[u8]| {
             let answer = response(request, || "page\n".to_owned());
             String::from_utf8(answer).unwrap()

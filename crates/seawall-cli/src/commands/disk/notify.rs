@@ -9,21 +9,21 @@ use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// No status has more characters: a datagram that is too long would not arrive.
+/// The maximum length of a status in characters: a longer datagram would not arrive.
 const STATUS_MAX: usize = 500;
-/// What a program that is run beside is not to take for its own.
+/// Variables that a program started by `--run` must not inherit.
 pub(super) const VARIABLES: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"];
 
-/// Where to tell it. Nobody may listen, and nothing waits for who does.
+/// Sends notifications. A listener is optional, and slow listeners are never waited for.
 #[derive(Debug)]
 pub(super) struct Notifier {
     socket: Option<UnixDatagram>,
-    /// How long a watchdog waits for a sign of life, if there is one.
+    /// The timeout of the watchdog, if there is one.
     watchdog: Option<Duration>,
 }
 
 impl Notifier {
-    /// What the environment asks for.
+    /// Reads the environment.
     pub(super) fn from_environment() -> Self {
         let socket = env::var_os("NOTIFY_SOCKET").and_then(|name| connect(&name));
         let number = |name| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
@@ -32,29 +32,29 @@ impl Notifier {
         Self { socket, watchdog: watchdog.map(Duration::from_micros) }
     }
 
-    /// The disk is ready, with this state.
+    /// Reports that the disk is ready, with this status.
     pub(super) fn ready(&self, status: &str) {
         self.send(&format!("READY=1\nSTATUS={}", line(status)));
     }
 
-    /// The state has changed to this.
+    /// Reports a new status.
     pub(super) fn status(&self, status: &str) {
         self.send(&format!("STATUS={}", line(status)));
     }
 
-    /// It is about to end, when everything is on the device.
+    /// Reports that the server is stopping.
     pub(super) fn stopping(&self) {
         self.send("STOPPING=1\nSTATUS=draining");
     }
 
-    /// Gives signs of life as often as the watchdog wants them, as long as the disk answers.
+    /// Notifies the watchdog in time as long as the disk responds.
     pub(super) fn keep_alive(self: &Arc<Self>, service: &Arc<Service>) -> std::io::Result<()> {
         let Some(watchdog) = self.watchdog else { return Ok(()) };
         let pause = (watchdog / 3).max(Duration::from_millis(1));
         let (notifier, service) = (self.clone(), service.clone());
         let signs = move || {
             loop {
-                // Behind the lock that all writers take: a disk that hangs gives no sign.
+                // Takes the lock that all writers take, so a disk that hangs sends no notification.
                 let _ = service.disk.status();
                 notifier.send("WATCHDOG=1");
                 SystemClock::new().sleep(pause);
@@ -65,13 +65,13 @@ impl Notifier {
 
     fn send(&self, text: &str) {
         if let Some(socket) = &self.socket {
-            // Who does not listen, or not as fast, misses it.
+            // A listener that is missing or slow loses the message.
             let _ = socket.send(text.as_bytes());
         }
     }
 }
 
-/// A socket to where `name` says: a path, or behind `@` a name in the abstract space of Linux.
+/// Connects to a path, or after `@` to a name in Linux's abstract namespace.
 fn connect(name: &OsStr) -> Option<UnixDatagram> {
     let socket = UnixDatagram::unbound().ok()?;
     socket.set_nonblocking(true).ok()?;
@@ -95,7 +95,7 @@ fn connect_abstract(_: &UnixDatagram, _: &[u8]) -> Option<()> {
     None
 }
 
-/// One line of it: another one would be another message.
+/// Reduces a status to one line: another line would be another message.
 fn line(status: &str) -> String {
     let clean = |letter: char| if letter.is_control() { ' ' } else { letter };
     status.chars().take(STATUS_MAX).map(clean).collect()
@@ -106,13 +106,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_is_one_short_line() {
+    fn status_is_one_short_line() {
         assert_eq!(line("fine\nREADY=1\0"), "fine READY=1 ");
         assert_eq!(line(&"\u{e4}".repeat(9999)).chars().count(), STATUS_MAX);
     }
 
     #[test]
-    fn a_name_that_is_no_socket_is_nobody() {
+    fn invalid_notify_socket_is_ignored() {
         for name in ["", "@", "relative", "/there/is/none", "vsock:2:1"] {
             assert!(connect(OsStr::new(name)).is_none(), "{name}");
         }

@@ -1,5 +1,5 @@
-//! The state directory of a virtual disk: its dump area, its settings, and the lock that one
-//! process at a time holds.
+//! The state directory of a virtual disk: its dump area, its settings, and a lock that one process
+//! at a time can hold.
 
 use super::image::Device;
 use super::settings::{Mark, Settings};
@@ -12,17 +12,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where bytes are dumped, unless the device has room for that.
+/// The file for dumps, unless the device has its own area.
 const AREA: &str = "area";
-/// What it notes of itself, as JSON.
+/// The file for settings, as JSON.
 const SETTINGS: &str = "disk.json";
 /// The socket of the server.
 pub(super) const CONTROL: &str = "control";
 const LOCK: &str = "lock";
-/// More bytes than settings ever have.
+/// The maximum size of the settings in bytes.
 const SETTINGS_MAX: u64 = 4096;
 
-/// A directory that this process alone works with.
+/// A state directory, locked by this process.
 #[derive(Debug)]
 pub(super) struct Place {
     path: PathBuf,
@@ -31,17 +31,17 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The directory of a disk, made if there is none.
+    /// Opens the directory, or creates it.
     pub(super) fn open(path: &Path) -> Result<Self, Failure> {
         let storage = match PosixStorage::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => PosixStorage::create(path),
             other => other,
         };
         let storage = storage.map_err(|error| failed(path, &error))?;
-        // Nothing is made in a directory that is none of ours.
+        // Nothing is created in a directory that contains other files.
         require(path, &storage)?;
         let busy = || {
-            let next = format!("seawall disk status --state {}; or end that one", typed(path));
+            let next = format!("seawall disk status --state {}; or stop that process", typed(path));
             Failure::new(Exit::Busy, "another process serves this disk")
                 .at(path.display())
                 .next(next)
@@ -54,7 +54,7 @@ impl Place {
         &self.path
     }
 
-    /// Creates the area again, without a dump.
+    /// Creates an empty dump area, replacing the present one.
     pub(super) fn prepare(&self, device: &Device, options: &Options) -> io::Result<Files> {
         let random = SystemEntropy.random()?;
         let area = if let Some(area) = &device.area {
@@ -73,7 +73,7 @@ impl Place {
         Ok(files)
     }
 
-    /// Where dumps are, if there is such, and what waits in it.
+    /// Opens the dump area, if it exists, and inspects what is in it.
     pub(super) fn area(&self, device: &Device) -> io::Result<Option<(Arc<dyn File>, Inspected)>> {
         let area = match &device.area {
             Some(area) => Some(area.clone()),
@@ -87,13 +87,13 @@ impl Place {
         settings(&self.storage)
     }
 
-    /// Notes them durably, in place of those before.
+    /// Replaces the settings durably.
     pub(super) fn note(&self, settings: &Settings) -> io::Result<()> {
         replace_file(&self.storage, SETTINGS, &settings.encode())?;
         self.storage.sync_dir()
     }
 
-    /// Keeps what an area holds under a name of its own.
+    /// Keeps a copy of the dump under its own name.
     pub(super) fn keep(&self, area: &dyn File, dump: &Dump) -> io::Result<()> {
         let name = format!("{AREA}.discarded-{}", dump.generation);
         replace_file(&self.storage, &name, &read_start(area, u64::MAX)?)?;
@@ -102,12 +102,12 @@ impl Place {
 
     /// Removes the socket of a server that has ended.
     pub(super) fn remove_control(&self) {
-        // There is none as a rule, and what cannot be removed cannot be listened at either.
+        // Usually there is none, and if removal fails, listening fails too.
         let _ = self.storage.remove(CONTROL);
     }
 }
 
-/// Whether it is certain that no dump waits where this mark leads to.
+/// Whether it is certain that no dump is waiting in the directory of this mark.
 pub(super) fn is_surely_empty(mark: &Mark) -> bool {
     let look = || -> io::Result<bool> {
         let storage = PosixStorage::open(&mark.dir)?;
@@ -130,7 +130,7 @@ fn settings(storage: &PosixStorage) -> io::Result<Option<Settings>> {
     Settings::decode(&read_start(&*file, SETTINGS_MAX)?).map(Some).ok_or_else(invalid)
 }
 
-/// Refuses a directory that is for something else.
+/// Refuses a directory with other content.
 fn require(path: &Path, storage: &PosixStorage) -> Result<(), Failure> {
     let cannot = |error| failed(path, &error);
     let ours = [AREA, SETTINGS, LOCK, &new(AREA), &new(SETTINGS)].map(str::to_owned);
@@ -143,8 +143,8 @@ fn require(path: &Path, storage: &PosixStorage) -> Result<(), Failure> {
     match names.iter().chain(&others).find(is_foreign) {
         None => Ok(()),
         Some(name) => {
-            let what = format!("no directory of a virtual disk: it has `{name}`");
-            let next = "give one that is empty, or that is not there yet";
+            let what = format!("not the state directory of a virtual disk: it contains `{name}`");
+            let next = "give a directory that is empty or does not exist";
             Err(Failure::new(Exit::Conflict, what).at(path.display()).next(next))
         }
     }
@@ -157,18 +157,18 @@ fn new(name: &str) -> String {
 pub(super) fn failed(path: &Path, error: &io::Error) -> Failure {
     let (exit, what, next) = match error.kind() {
         io::ErrorKind::NotADirectory => {
-            let next = "give a directory, or the name of one to be made";
+            let next = "give a directory, or a path that does not exist";
             (Exit::Format, "not a directory".to_owned(), next)
         }
         io::ErrorKind::InvalidData => {
-            let what = format!("no state of a virtual disk: {error}");
+            let what = format!("invalid state of a virtual disk: {error}");
             (Exit::Format, what, "keep a copy of it and of the image; then give another --state")
         }
         io::ErrorKind::StorageFull => {
-            (Exit::Failed, error.to_string(), "make room, or give another place")
+            (Exit::Failed, error.to_string(), "free some space, or give another path")
         }
         _ => {
-            let next = "check the place, its permissions and its device, then try again";
+            let next = "check the path, its permissions and its device, then try again";
             (Exit::Failed, error.to_string(), next)
         }
     };

@@ -30,7 +30,7 @@ use std::time::Duration;
 /// How often to check whether the device must be measured again.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// SIGPWR where this program knows its number: what tells of power on Linux.
+/// SIGPWR, where its number is known: Linux's signal for a power failure.
 const SIGPWR: Option<i32> =
     if cfg!(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))) {
         Some(30)
@@ -38,7 +38,7 @@ const SIGPWR: Option<i32> =
         None
     };
 
-/// Serves until a signal, a request, or the end of the program of `--run`.
+/// Serves until a signal, a request to stop, or the end of the program of `--run`.
 pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
     let clock = Arc::new(SystemClock::new());
     let is_healthy = args.power == Power::Ok;
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
         say(&format!("seawall: memory is NOT locked, and an emergency may have to wait: {why}"));
     }
 
-    // From here on a signal is waited for, and does not end the process by itself.
+    // From here on, signals are handled instead of ending the process.
     let signals = Signals::new([SIGTERM, SIGINT].into_iter().chain(SIGPWR));
     let signals = signals.map_err(|error| failed(&args.image, "wait for signals", &error))?;
     let (transport, at) = Transport::start(args, disk.clone())?;
@@ -93,27 +93,27 @@ pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
     exit
 }
 
-/// What this process alone has as long as it serves.
+/// What this process holds exclusively while it serves.
 struct Claimed {
     place: Place,
     device: Device,
 }
 
-/// Says what opening brought home, and loudly what it could not.
+/// Reports what was restored from a dump, and with emphasis what was lost.
 fn tell_recovered(args: &DiskServe, recovered: Option<&Recovered>) {
     let Some(Recovered { runs, lost, .. }) = recovered else { return };
     let runs = count(u64::try_from(*runs).unwrap_or(u64::MAX), "run");
     if *lost > 0 {
         let lost = count(u64::from(*lost), "run");
-        let what = format!("THE DUMP WAS TORN: {lost} of it are LOST, {runs} are home");
+        let what = format!("THE DUMP WAS TORN: {lost} of it are LOST, {runs} were restored");
         let failure = Failure::new(Exit::Contract, what).at(args.image.display());
-        failure.next("check what the disk holds before you trust it: the power gave out").tell();
+        failure.next("check the content of the disk: the power failed during the dump").tell();
     } else if !args.look.quiet {
-        say(&format!("seawall: an emergency had dumped {runs}; all of it is home"));
+        say(&format!("seawall: found a dump of {runs}; all of it was restored"));
     }
 }
 
-/// The disk and its directory; a dump of it that was found is home then.
+/// Opens the disk and its state directory. A dump found there is written to the image.
 fn open(
     args: &DiskServe,
     supply: Supply,
@@ -126,7 +126,7 @@ fn open(
         claim::check(args, &device)?;
     }
     let place = Place::open(&folder)?;
-    // Both are bounded where they come from.
+    // Both are bounded by the parser of the command line.
     let buffer_size = usize::try_from(args.buffer_size).unwrap_or(usize::MAX);
     let options = Options { buffers: usize::from(args.buffers), buffer_size, supply };
     let (files, recovered) = Claim::new(args, &place, &device)?.take(&options)?;
@@ -134,7 +134,7 @@ fn open(
     let opened = Disk::open(files, &options, clock);
     let (disk, _) = opened.map_err(|error| place::failed(place.path(), &error))?;
     if is_new && !args.look.quiet {
-        say(&format!("seawall: made an image of {}, durable", bytes(disk.size())));
+        say(&format!("seawall: created an image of {}, durable", bytes(disk.size())));
     }
     Ok((Claimed { place, device }, disk, recovered))
 }
@@ -159,7 +159,7 @@ fn start(
             if Some(signal) == SIGPWR {
                 tell_emergency(&its);
             } else {
-                // Without a receiver, the server is ending already.
+                // A missing receiver means that the server is already stopping.
                 let _ = its_stops.send(Stop::Signal);
             }
         }
@@ -175,7 +175,7 @@ fn tell_emergency(service: &Service) {
         }
         Err(error) => {
             let failure = Failure::new(Exit::Contract, format!("SIGPWR: THE DUMP FAILED: {error}"));
-            failure.at(&service.image).next("keep the power on, and see the device").tell();
+            failure.at(&service.image).next("keep the power on, and check the device").tell();
         }
     }
 }
@@ -196,7 +196,7 @@ fn ready(args: &DiskServe, service: &Service) {
     } else {
         out.line(&format!("ready {}", service.at.ready));
     }
-    // Whoever does not want to know is served, too.
+    // A closed standard output does not stop the server.
     out.finish();
 }
 
@@ -215,7 +215,7 @@ answer! {
     }
 }
 
-/// Runs a program; its end is the server's.
+/// Runs a program. The server stops when it ends.
 fn run_beside(
     args: &DiskServe,
     (command, oom_score): (&str, Option<i32>),
@@ -229,20 +229,20 @@ fn run_beside(
     }
     let mut child = shell.spawn().map_err(cannot)?;
     if let Some(score) = oom_score {
-        // It is not to be spared because we are; it may have ended already.
+        // The child must not inherit our protection; it may have ended already.
         let _ = seawall_host::set_oom_score(Some(child.id()), score);
     }
     let waits = move || drop(stops.send(Stop::Child(child.wait())));
     spawn("run", waits).map_err(cannot)
 }
 
-/// The state of the disk, in a line.
+/// The state of the disk as one line.
 fn standing(service: &Service) -> String {
     let (state, says) = service.state(&service.disk.status());
     format!("{state}: {says}")
 }
 
-/// Until something ends it; the device is measured meanwhile.
+/// Waits for a reason to stop, and measures the device from time to time.
 fn wait(service: &Service, notifier: &Notifier, stopped: &mpsc::Receiver<Stop>) -> Stop {
     let mut told = standing(service);
     loop {
@@ -270,13 +270,13 @@ fn end(
     let transport = lock(&service.transport).take();
     let drained = transport.map_or(Ok(()), Transport::stop);
     let ended = drained.or_else(|error| settle(args, service, &error));
-    // An image that keeps its mark is in no danger: another directory looks into this one first.
+    // A stale mark on the image is harmless: it makes another directory check this one first.
     let _ = claim::leave(&claimed.place, &claimed.device);
     match stop {
         Stop::Asked(mut stream) => {
             let error = ended.as_ref().err().map(Failure::what);
             let answer = Stopped { image: &service.image, error };
-            // Who asked may have gone.
+            // The client may have disconnected.
             let _ = control::say(&mut stream, &answer);
             ended.and_then(|()| left(args))
         }
@@ -289,7 +289,7 @@ fn end(
     }
 }
 
-/// What to make of a disk that could not be drained: what is not on the device may be in the area.
+/// Reports a failed drain: data that is not on the device may be in the dump area.
 fn settle(args: &DiskServe, service: &Service, error: &io::Error) -> Result<(), Failure> {
     if let Ok(done) = service.emergency() {
         if !args.look.quiet {
@@ -300,22 +300,22 @@ fn settle(args: &DiskServe, service: &Service, error: &io::Error) -> Result<(), 
         }
         return Ok(());
     }
-    // Without early flushes nothing that was flushed is lost.
+    // Without early flushes, no flushed data is lost.
     let exit = if service.disk.status().supply.is_healthy { Exit::Contract } else { Exit::Failed };
     let what = format!("what was not on the device is lost: {error}");
-    let next = "see what the system's journal says of this device";
+    let next = "check the system journal for errors of this device";
     Err(Failure::new(exit, what).at(args.image.display()).next(next))
 }
 
-/// Ended before the program that was run, if there was one.
+/// Reports a server that stopped before the program of `--run`.
 fn left(args: &DiskServe) -> Result<Exit, Failure> {
     let Some(command) = &args.run else { return Ok(Exit::Fine) };
     let what = "the server was stopped before its command had ended";
-    let next = "end the command: it has lost its disk, which is drained";
+    let next = "stop the command: its disk is gone, after a complete drain";
     Err(Failure::new(Exit::Failed, what).at(command).next(next))
 }
 
-/// As a shell has it.
+/// The exit code as a shell reports it.
 fn code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
@@ -324,7 +324,7 @@ fn code(status: ExitStatus) -> u8 {
 fn failed(path: &Path, act: &str, error: &io::Error) -> Failure {
     let next = match error.kind() {
         // A socket's path has about a hundred bytes at most.
-        io::ErrorKind::InvalidInput => "give a shorter path: go to its folder first",
+        io::ErrorKind::InvalidInput => "change to its directory, and give a shorter path",
         _ => "check the path and its permissions",
     };
     Failure::new(Exit::Failed, format!("cannot {act}: {error}")).at(path.display()).next(next)

@@ -1,4 +1,4 @@
-//! A disk that is served: what can be asked of it, and what it answers.
+//! A served disk: its requests and answers.
 
 use super::answers::{Answer, Home, Measured, Outcome, Power, Work};
 use super::export::{Place, Transport};
@@ -16,7 +16,7 @@ use std::thread;
 /// The kernel never kills the process for lack of memory.
 const OOM_SCORE: i32 = -1000;
 
-/// What all threads of a server share.
+/// State shared by all threads of a server.
 #[derive(Debug)]
 pub(super) struct Service {
     pub(super) disk: Arc<Disk>,
@@ -26,31 +26,31 @@ pub(super) struct Service {
     pub(super) residence: Residence,
     pub(super) recovered: Option<Recovered>,
     pub(super) clock: Arc<SystemClock>,
-    /// What all buffers hold.
+    /// The total size of all buffers.
     pub(super) room: u64,
     pub(super) transport: Mutex<Option<Transport>>,
     pub(super) arming: Mutex<Arming>,
-    /// What came of the emergency, if there was one.
+    /// The result of the emergency dump, if there was one.
     pub(super) emergency: Mutex<Option<Result<Emergency, String>>>,
 }
 
-/// Whether to arm the disk when that is possible. Held while measuring.
+/// Whether to arm the disk when possible. Locked while measuring.
 #[derive(Debug, Default)]
 pub(super) struct Arming {
     pub(super) is_by_hand: bool,
 }
 
-/// What keeps the process in memory.
+/// Whether the process stays in memory.
 #[derive(Debug)]
 pub(super) struct Residence {
     /// Whether its memory is locked, or why not.
     pub(super) locked: Result<(), String>,
-    /// What the system goes by when it kills for want of memory, where it has that.
+    /// The process's adjustment for the kernel's OOM killer, if the system has one.
     pub(super) oom_score: Option<i32>,
 }
 
 impl Residence {
-    /// Asks for the best that the system gives; none of it is needed for serving.
+    /// Requests the best protection available; serving works without it.
     pub(super) fn ask() -> Self {
         let locked = seawall_host::lock_memory().map_err(|error| error.to_string());
         let oom_score = seawall_host::set_oom_score(None, OOM_SCORE).ok();
@@ -59,7 +59,7 @@ impl Residence {
 }
 
 impl Service {
-    /// Does what was asked.
+    /// Handles a request.
     pub(super) fn answer(&self, request: Request) -> Value {
         let began = self.clock.now();
         let done = match request {
@@ -80,7 +80,7 @@ impl Service {
         })
     }
 
-    /// Dumps what is not on the device; another time it tells what the first took.
+    /// Dumps what is not on the device. A repeated call returns the result of the first.
     pub(super) fn emergency(&self) -> Result<Emergency, String> {
         let mut emergency = lock(&self.emergency);
         let done = self.disk.emergency().map_err(|error| error.to_string());
@@ -88,18 +88,18 @@ impl Service {
         done
     }
 
-    /// What came of the emergency; nothing, too, as long as it is being written.
+    /// The result of the emergency dump; `None` while it is being written.
     pub(super) fn dumped(&self) -> Option<Result<Emergency, String>> {
         self.emergency.try_lock().ok().and_then(|emergency| emergency.clone())
     }
 
-    /// Measures the device, so that flushes return early if the power source is well.
+    /// Measures the device, so that flushes can return early if the power source is healthy.
     pub(super) fn calibrate(&self) -> io::Result<()> {
         self.disk.rearm();
         self.disk.calibrate().map(drop)
     }
 
-    /// Measures again when that is due, unless the disk was disarmed by hand.
+    /// Measures again when due, unless an operator disarmed the disk.
     pub(super) fn keep_armed(&self) -> io::Result<()> {
         let arming = lock(&self.arming);
         let is_wanted = !arming.is_by_hand && self.disk.wants_calibration();
@@ -115,11 +115,11 @@ impl Service {
     fn disarm(&self) -> io::Result<()> {
         lock(&self.arming).is_by_hand = true;
         self.disk.disarm();
-        // What was acknowledged early is safe when the answer comes.
+        // All data acknowledged early is safe once the answer is sent.
         self.disk.drain()
     }
 
-    /// What it is, in a word and a sentence.
+    /// The state as a word and a sentence.
     pub(super) fn state(&self, status: &Status) -> (&'static str, String) {
         let (state, says) = self.state_but_for_debts(status);
         if status.uncovered == 0 {
@@ -157,14 +157,14 @@ impl Service {
         match self.dumped() {
             Some(Ok(done)) => {
                 let dumped = bytes(to_u64(done.bytes));
-                format!("{dumped} were dumped; writes are refused until a new start")
+                format!("{dumped} were dumped; writes are refused until a restart")
             }
             Some(Err(error)) => format!("the dump FAILED: {error}"),
             None => "the dump is being written".to_owned(),
         }
     }
 
-    /// Whether something that was acknowledged may not be kept.
+    /// Whether acknowledged data may be lost.
     fn is_broken(&self, status: &Status) -> bool {
         let is_torn = self.recovered.as_ref().is_some_and(|recovered| recovered.lost > 0);
         let is_undumped = matches!(self.dumped(), Some(Err(_)));
@@ -218,7 +218,7 @@ pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Res
     thread::Builder::new().name(format!("seawall-{name}")).spawn(work).map(drop)
 }
 
-/// What a thread left that panicked is whole: each of these is set in one go.
+/// Locks a mutex even if another thread panicked: each value is replaced in one step.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

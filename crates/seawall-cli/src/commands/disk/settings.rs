@@ -1,8 +1,8 @@
-//! What a state directory notes of itself, as JSON in `disk.json`; and the mark that it leaves on
-//! the image it serves.
+//! The settings of a state directory, stored as JSON in `disk.json`, and the mark that is left on
+//! the image.
 //!
-//! Both name the directory and count how often it was begun to serve: a dump belongs to an image
-//! only as long as the two agree.
+//! Both name the directory and count how often serving began. A dump belongs to an image only while
+//! the two agree.
 
 use seawall_disk::Dump;
 use serde::{Deserialize, Serialize, Serializer};
@@ -17,24 +17,24 @@ const SCHEMA: &str = "seawall.disk.settings/1";
 pub(super) struct Settings {
     /// The image's identity.
     pub(super) image: Option<String>,
-    /// A random number that the directory has from its first image on.
+    /// A random number that identifies the directory from its first image on.
     pub(super) state: Option<u64>,
-    /// How often an image was served with it.
+    /// How often an image was served with this directory.
     pub(super) serve: u64,
-    /// Whether the image bears the mark of that.
+    /// Whether the image has the mark for that.
     #[serde(rename = "marked")]
     pub(super) is_marked: bool,
-    /// When the image had changed last before it was served, in microseconds since 1970.
+    /// When the image had last changed before it was served, in microseconds since 1970.
     pub(super) since_us: Option<u64>,
-    /// The dump that is being written home.
+    /// The dump that is being written to the image.
     pub(super) homing: Option<Homing>,
 }
 
-/// A dump on its way home.
+/// A dump that is being written to the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Homing {
     pub(super) generation: u64,
-    /// When that went on last, in microseconds since 1970.
+    /// The time of the last progress, in microseconds since 1970.
     pub(super) time_us: u64,
 }
 
@@ -52,23 +52,23 @@ impl Settings {
         format!("{text}\n").into_bytes()
     }
 
-    /// Whether this dump was on its way home already, and when last.
+    /// When writing this dump to the image last made progress, if it was started.
     pub(super) fn homing_us(&self, dump: &Dump) -> Option<u64> {
         let homing = self.homing.filter(|homing| homing.generation == dump.generation);
         homing.map(|homing| homing.time_us)
     }
 }
 
-/// What an image bears: which directory it was served with last.
+/// The mark on an image: the directory with which it was last served.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "schema", rename = "seawall.disk.mark/1")]
 pub(super) struct Mark {
     pub(super) state: u64,
     pub(super) serve: u64,
-    /// It did not end well, as far as is known here: a dump may wait there.
+    /// The server did not end cleanly, as far as is known: a dump may be waiting there.
     #[serde(rename = "open")]
     pub(super) is_open: bool,
-    /// Where the directory was.
+    /// The path of the directory.
     #[serde(serialize_with = "as_text")]
     pub(super) dir: PathBuf,
 }
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_noted_is_read_back() {
+    fn settings_and_marks_are_read_back() {
         let settings = Settings {
             image: Some("file 7".to_owned()),
             state: Some(u64::MAX),
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_version_noted_the_image_alone() {
+    fn settings_of_an_older_version_name_only_the_image() {
         let old = br#"{"schema":"seawall.disk.settings/1","image":"file 7"}"#;
         let settings = Settings { image: Some("file 7".to_owned()), ..Settings::default() };
         assert_eq!(Settings::decode(old), Some(settings));

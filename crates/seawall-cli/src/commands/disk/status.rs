@@ -12,7 +12,7 @@ use seawall_io::{Clock, SystemClock};
 use serde_json::Value;
 use std::time::Duration;
 
-/// Between two looks.
+/// The interval between two updates.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Prints the state; 10 if acknowledged data may be lost.
@@ -74,7 +74,7 @@ fn tell(out: &mut Output, answer: &Value, exit: Exit) {
     out.line(&line("memory", memory(answer)));
     if let Some(lost) = answer.pointer("/recovered/lost").and_then(Value::as_u64) {
         let runs = answer.pointer("/recovered/runs").and_then(Value::as_u64).unwrap_or_default();
-        let found = format!("a dump was found: {} home, {lost} LOST", count(runs, "run"));
+        let found = format!("a dump was found: {} restored, {lost} LOST", count(runs, "run"));
         let found = if lost == 0 { found.replace(", 0 LOST", "") } else { found };
         out.line(&line("opened", found));
     }
@@ -95,7 +95,7 @@ fn memory(answer: &Value) -> String {
     }
 }
 
-/// What an early flush rests on; nothing where the device was not measured.
+/// The basis for early flushes; `None` if the device was not measured.
 fn power(answer: &Value) -> Option<String> {
     let millis = |pointer| answer.pointer(pointer).and_then(Value::as_f64);
     let (hold_up, worst) = (millis("/supply/hold_up_ms")?, millis("/calibration/flush_worst_ms")?);

@@ -7,7 +7,7 @@ use crate::output::text::folded;
 use crate::output::width::fitted;
 use serde::Serialize;
 
-/// A word, what it means, and what to do about it.
+/// A topic, its meaning, and what to do.
 #[derive(Debug, Serialize)]
 #[serde(tag = "schema", rename = "seawall.explain/1")]
 struct Topic {
@@ -21,7 +21,7 @@ struct Topic {
 
 const CODE: &str = "exit code";
 
-/// All topics: blocks of kind and name, text, and steps after dashes.
+/// Parses all topics: blocks of kind and name, text, and steps after dashes.
 fn topics() -> impl Iterator<Item = Topic> {
     include_str!("explain.txt").split("\n\n").map(|block| {
         let (head, text) = block.split_once('\n').unwrap_or((block, ""));
@@ -32,7 +32,7 @@ fn topics() -> impl Iterator<Item = Topic> {
     })
 }
 
-/// Where the text after `next: ` of an error begins.
+/// The column of the text after `next: ` in an error.
 const INDENT: usize = 8;
 
 /// Prints what a topic means and what to do.
@@ -77,7 +77,7 @@ mod tests {
     use seawall_foreign as foreign;
 
     #[test]
-    fn every_code_verdict_and_cause_that_the_program_says_is_explained() {
+    fn every_code_verdict_and_cause_is_explained() {
         let explained = |name: &str, kind| {
             let found: Vec<_> = topics().filter(|topic| topic.name == name).collect();
             assert!(matches!(&found[..], [topic] if topic.kind == kind), "{name}");

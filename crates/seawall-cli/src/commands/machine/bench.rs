@@ -1,4 +1,4 @@
-//! `seawall bench append`: durable commits, as multiples of what the disk does with plain syncs.
+//! `seawall bench append`: durable commits compared with plain synced writes to the same disk.
 
 use crate::args::BenchAppend;
 use crate::commands::answers::answer;
@@ -13,10 +13,10 @@ use std::path::Path;
 use std::time::Duration;
 
 const PLAIN: &str = "plain: write and sync each record, one thread, in a file written before";
-/// As large as a log's segments.
+/// As large as a segment of a log.
 const PLAIN_FILE: u64 = 64 << 20;
 
-/// Measures every number of writers, and shows each as it comes.
+/// Measures each number of writers and prints each result immediately.
 pub(crate) fn run(args: &BenchAppend) -> Result<Exit, Failure> {
     let fail = |trouble: Trouble| failure(&args.dir, &trouble);
     if is_in_memory(&args.dir) {
@@ -56,10 +56,10 @@ pub(crate) fn run(args: &BenchAppend) -> Result<Exit, Failure> {
     Ok(out.finish())
 }
 
-/// What went wrong while measuring in `folder`.
+/// The error of a measurement in `folder`.
 pub(super) fn failure(folder: &Path, trouble: &Trouble) -> Failure {
     let failure = Failure::new(Exit::Failed, format!("cannot measure: {trouble}"));
-    failure.at(folder.display()).next("choose another place with --dir, with more room")
+    failure.at(folder.display()).next("give --dir a directory with more space")
 }
 
 answer! {

@@ -1,8 +1,8 @@
-//! `seawall demo`: the promises, tried on this machine.
+//! `seawall demo`: tests the guarantees on this machine.
 //!
-//! A child process writes real earthquakes and is killed again and again; each acknowledgement goes
-//! to a pipe that this process reads, an independent witness. Then every witnessed record is looked
-//! for, bits are flipped and parts erased, without parity and with it, and the speed is measured.
+//! A child process writes real earthquakes and is killed again and again. Each acknowledgement goes
+//! through a pipe to this process, an independent witness. Then every acknowledged record is looked
+//! up, bits are flipped and blocks erased, without parity and with it, and the speed is measured.
 //! Speed never decides the exit code.
 
 mod chart;
@@ -38,9 +38,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use witness::{Compared, Plot, Witness};
 
-/// Room for the plain writes of the probe and the speed table.
+/// File size for the plain writes of the probe and the speed table.
 const PLAIN_FILE: u64 = 16 << 20;
-/// Tells the story; 0 if every promise held, 5 if one did not.
+/// Runs the demo; exits with 0 if every guarantee held, otherwise with 5.
 pub(crate) fn run(args: &Demo) -> Result<Exit, Failure> {
     let watch = Stopwatch::start();
     let seed = match args.seed {
@@ -68,8 +68,8 @@ pub(crate) fn run(args: &Demo) -> Result<Exit, Failure> {
     Ok(done.exit.worse(out.finish()))
 }
 
-/// The folder for temporary files, unless that is memory: then the current directory, if that is a
-/// disk and can be written to.
+/// The directory for temporary files; if that is in memory, the current directory, provided it is
+/// on a disk and writable.
 fn default_place() -> PathBuf {
     let (temporary, here) = (std::env::temp_dir(), PathBuf::from("."));
     let can_be_used = |place: &Path| {
@@ -97,7 +97,7 @@ fn play(args: &Demo, (seed, folder): (u64, &Path), stage: &mut Stage) -> Result<
         syncs_per_s = Some(rate.round());
     }
     let log = folder.join("earthquakes.wal");
-    // In memory the speed is not measured, and more records would show nothing more.
+    // In memory, speed is not measured, and more records would prove nothing more.
     let delay_ms = if args.fast || in_memory { 5..=60 } else { 20..=200 };
     let plot = Plot { log: &log, delay_ms, dice: &dice, stage };
     let witness = witness::kill_again_and_again(&plot)?;
@@ -127,7 +127,7 @@ fn play(args: &Demo, (seed, folder): (u64, &Path), stage: &mut Stage) -> Result<
     })
 }
 
-/// Opens the log as any program would, which recovers it, closes it, and looks for every record.
+/// Opens the log as any program would, which recovers it, closes it, and looks up every record.
 fn recover(log: &Path, witness: &Witness, catalogue: &Catalogue) -> Result<Compared, Failure> {
     let fail = |error| Failure::of(&error, "demo", log);
     let opened: Log<earthquake::Earthquake> = Log::open(log).map_err(fail)?;
@@ -144,7 +144,7 @@ fn tell_kills(stage: &mut Stage, witness: &Witness) {
     stage.say(&format!("           {acknowledged:>9} acknowledgements reached the witness"));
     let torn = match witness.torn {
         0 => "        0 times a torn tail was left".to_owned(),
-        torn => format!("{torn:>9} times a torn tail was left, and cut off at the next start"),
+        torn => format!("{torn:>9} times a torn tail was left, and removed at the next start"),
     };
     stage.say(&format!("           {torn}"));
 }
@@ -193,7 +193,7 @@ fn tell_parity(stage: &mut Stage, mended: &Mended) {
     stage.judge(&format!("           {erased} around it erased: {all}"), mended.block_corrected);
 }
 
-/// Words below the figures, in as many lines as they need.
+/// Text below the figures, wrapped as needed.
 fn indented(text: &str) -> String {
     const INDENT: usize = 11;
     format!("{:INDENT$}{}", "", text::folded(text, INDENT))
@@ -209,12 +209,12 @@ fn tell_end(out: &mut Output, args: &Demo, done: &Done, (folder, took): (&Path, 
         out.line(&format!("kept: {folder}"));
         out.line("next: in that folder,");
         out.line("      seawall verify damaged.wal        the flipped bit, and the zeros");
-        out.line("      seawall verify rescued.wal        what was saved of it");
-        out.line("      seawall verify parity.wal         what parity puts right");
+        out.line("      seawall verify rescued.wal        the records rescued from it");
+        out.line("      seawall verify parity.wal         damage that parity restores");
         out.line("      seawall cat earthquakes.wal -n 3  the records");
     } else {
-        out.line("next: seawall append my.wal --ack       type lines; a number means: durable");
-        out.line("      seawall demo --dir . --keep       look at the logs afterwards");
+        out.line("next: seawall append my.wal --ack       type lines; a number means durable");
+        out.line("      seawall demo --dir . --keep       inspect the logs afterwards");
     }
     match &args.report {
         Some(folder) => out.line(&format!("report: {}", folder.join("report.html").display())),
@@ -226,9 +226,9 @@ fn tell_end(out: &mut Output, args: &Demo, done: &Done, (folder, took): (&Path, 
 mod tests {
     use super::*;
 
-    /// Which event is damaged hangs on how many were written before the kills.
+    /// The damaged event depends on how many were written before the kills.
     #[test]
-    fn every_event_of_the_catalogue_is_told_within_eighty_columns() {
+    fn every_event_fits_in_eighty_columns() {
         let catalogue = Catalogue::read().unwrap();
         for number in 0..catalogue.len() {
             let event = catalogue.event(number);

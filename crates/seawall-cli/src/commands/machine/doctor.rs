@@ -1,4 +1,4 @@
-//! `seawall doctor`: whether this machine keeps what a log promises, as far as it can be seen.
+//! `seawall doctor`: whether this machine keeps the guarantees of a log, as far as can be detected.
 
 pub(super) mod checks;
 
@@ -14,7 +14,7 @@ use serde::Serialize;
 use std::io;
 use std::path::Path;
 
-/// Looks around the directory; 10 if what is synced there is not durable, 1 if no log can be made.
+/// Checks the directory; exits with 10 if synced data is not durable, 1 if no log can be created.
 pub(crate) fn run(args: &Doctor) -> Result<Exit, Failure> {
     let judged = Judged::of(&args.dir)?;
     let mut out = Output::new();
@@ -60,7 +60,7 @@ impl Judged {
 
 fn look(folder: &Path) -> io::Result<Machine> {
     let around = HostInfo::of(folder)?;
-    // What lets a program be killed without loss in tests makes syncs do nothing.
+    // A library that tests preload to skip syncs.
     let preload = std::env::var("LD_PRELOAD").ok();
     let boot_id = PosixStorage::open(&folder.canonicalize()?)?.boot_id().is_some();
     Ok(Machine { around, preload, boot_id, wall_us: SystemClock::new().wall_us() })
@@ -68,7 +68,7 @@ fn look(folder: &Path) -> io::Result<Machine> {
 
 fn tell(out: &mut Output, args: &Doctor, judged: &Judged) {
     let (verdict, tone) = match judged.state {
-        State::Ok => ("nothing speaks against keeping logs here", Tone::Good),
+        State::Ok => ("no problem found for logs here", Tone::Good),
         State::Warning => ("logs can be kept here, with care", Tone::Doubtful),
         State::Unusable => ("NO LOG CAN BE WRITTEN HERE", Tone::Bad),
         State::Broken => ("WHAT IS SYNCED HERE CAN BE LOST", Tone::Bad),

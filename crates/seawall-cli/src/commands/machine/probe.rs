@@ -1,4 +1,4 @@
-//! `seawall probe`: what durable writes cost in this place, by every way to make them.
+//! `seawall probe`: the cost of durable writes in this directory, for each method.
 
 mod advice;
 mod ways;
@@ -24,7 +24,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use ways::{Prepared, Way, Writer, flush_after, together};
 
-/// What most rows write: a page.
+/// The write size of most rows: a page.
 const PAGE: usize = 4096;
 
 const WAYS: [(&str, Way); 7] = [
@@ -50,10 +50,10 @@ const SIZES: [(&str, usize); 5] = [
 ];
 const THREADS: [(&str, usize); 5] =
     [("1 thread", 1), ("2 threads", 2), ("4 threads", 4), ("8 threads", 8), ("16 threads", 16)];
-/// Bytes that the device was given and not told to keep, before it is.
+/// Bytes written to the device and not synced.
 const DIRTY: [u64; 3] = [1 << 20, 16 << 20, 64 << 20];
 
-/// Measures, and says what came of it; 10 if what is synced there is not durable.
+/// Measures and reports; exits with 10 if synced data is not durable here.
 pub(crate) fn run(args: &Probe) -> Result<Exit, Failure> {
     let judged = Judged::of(&args.dir)?;
     let mut out = Output::new();
@@ -96,11 +96,11 @@ pub(crate) fn run(args: &Probe) -> Result<Exit, Failure> {
     Ok(exit.worse(out.finish()))
 }
 
-/// All that there is to say.
+/// All results.
 struct Found {
     judged: Judged,
     asked: Vec<Contest>,
-    /// Bytes that were not synced, and how long the sync took, in microseconds.
+    /// Unsynced bytes, and the duration of their sync in microseconds.
     flushes: Vec<(u64, f64)>,
     advice: Vec<Advice>,
     conditions: Conditions,
@@ -145,7 +145,7 @@ fn by_size(folder: &Path) -> io::Result<Vec<Entry<'static, io::Error>>> {
     SIZES.into_iter().filter_map(|size| make(size).transpose()).collect()
 }
 
-/// Writers of one kind in a file of its own.
+/// Writers of one kind, each with its own file.
 fn entry(
     folder: &Path,
     name: &'static str,
@@ -173,7 +173,7 @@ fn by_threads(folder: &Path) -> io::Result<Vec<Entry<'static, io::Error>>> {
     Ok(THREADS.into_iter().map(make).collect())
 }
 
-/// Nothing on a machine with one.
+/// One entry per processor; none if there is only one.
 fn by_processor(folder: &Path) -> io::Result<Vec<Entry<'static, io::Error>>> {
     let way = (Way::Fdatasync, Prepared::Written);
     let Some(writer) = Writer::new(folder, way, PAGE)? else { return Ok(vec![]) };
@@ -189,7 +189,7 @@ fn by_processor(folder: &Path) -> io::Result<Vec<Entry<'static, io::Error>>> {
     Ok(stations().into_iter().map(make).collect())
 }
 
-/// How long a sync takes after each number of bytes, in microseconds; empty where it is unknown.
+/// How long a sync takes after each number of bytes, in microseconds; empty if unknown.
 fn flushes(folder: &Path) -> io::Result<Vec<(u64, f64)>> {
     let mut found = vec![];
     for dirty in DIRTY {
@@ -215,16 +215,16 @@ fn costs<'a>(asked: &'a [Contest], flushes: &'a [(u64, f64)]) -> Costs<'a> {
 
 fn failure(folder: &Path, error: &io::Error) -> Failure {
     let failure = Failure::new(Exit::Failed, format!("cannot measure: {error}"));
-    failure.at(folder.display()).next("name a directory with some 300 MiB of room")
+    failure.at(folder.display()).next("give a directory with 300 MiB of free space")
 }
 
 fn tell_place(out: &mut Output, args: &Probe, checks: &[Check]) {
-    out.line(&format!("{}   measured for some {} s", args.dir.display(), args.time));
+    out.line(&format!("{}   measured for about {} s", args.dir.display(), args.time));
     checks.iter().filter(|check| is_of_the_disk(check)).for_each(|check| tell_check(out, check));
     out.flush();
 }
 
-/// Whether a check is about what is measured here; the rest is the doctor's.
+/// Whether a check concerns what is measured here; the others belong to `doctor`.
 fn is_of_the_disk(check: &Check) -> bool {
     check.state >= State::Unusable
         || ["file system", "overwrites", "write cache"].contains(&check.name)
@@ -234,7 +234,7 @@ fn tell_rest(out: &mut Output, found: &Found) {
     let Found { flushes, advice, conditions, .. } = found;
     out.line("");
     if !flushes.is_empty() {
-        out.line("a sync, with so much given to the device before");
+        out.line("a sync, after this much unsynced data");
         for (dirty, time) in flushes {
             out.line(&format!("  {:<23}{:>18} us", bytes(*dirty), rounded(*time)));
         }

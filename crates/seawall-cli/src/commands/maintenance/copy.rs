@@ -9,7 +9,7 @@ use crate::output::text::{count, span_of, typed};
 use seawall::Error;
 use seawall::verify::Verdict;
 
-/// Copies the log to a directory that is not there yet.
+/// Copies the log to a new directory.
 pub(crate) fn run(args: &Copy) -> Result<Exit, Failure> {
     let mut progress = Progress::start(args.patience, args.look.quiet)?;
     let copied =
@@ -30,8 +30,8 @@ pub(crate) fn run(args: &Copy) -> Result<Exit, Failure> {
     Ok(out.finish())
 }
 
-/// A copy takes the files as they are: what parity only restores for a reader is damage to it, and
-/// names records that are not lost.
+/// A copy takes the files as they are. What parity restores for readers is still damage in the
+/// files, and names records that are not lost.
 fn failed(args: &Copy, error: &Error) -> Failure {
     let Copy { log, target, .. } = args;
     if matches!(error, Error::Damaged { .. }) {

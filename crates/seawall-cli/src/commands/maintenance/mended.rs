@@ -1,4 +1,4 @@
-//! Damage that parity restored, for people and programs: single bits where few were changed.
+//! Reports damage that parity restored: single bits if few were changed.
 
 use crate::output::report::{Exit, Failure};
 use crate::output::stdout::Output;
@@ -13,11 +13,11 @@ use seawall_io::{PosixStorage, Storage};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Up to this many changed bytes are listed one by one, if at most 8 of their bits changed: more
-/// bits were not flipped but overwritten.
+/// Up to this many changed bytes are listed one by one, if at most 8 of their bits changed. More
+/// changed bits mean an overwrite.
 const BYTES_MAX: usize = 4;
 
-/// Names every place that was put right, and what was wrong there.
+/// Lists every restored range, and what was wrong in it.
 pub(crate) fn tell(out: &mut Output, log: &Path, mended: &[Patch]) {
     let flipped = flipped(log, mended);
     for patch in mended {
@@ -27,7 +27,7 @@ pub(crate) fn tell(out: &mut Output, log: &Path, mended: &[Patch]) {
             RepairSource::Parity => "from parity",
             _ => by.name(),
         };
-        out.line(&format!("  mended     {file}   offset {}   {bytes}, {by}", Offset(*offset)));
+        out.line(&format!("  restored   {file}   offset {}   {bytes}, {by}", Offset(*offset)));
         let owner = |at| {
             let mut bytes = flipped.iter();
             let byte = bytes.find(|change| change.file == *file && change.offset == at);
@@ -39,7 +39,7 @@ pub(crate) fn tell(out: &mut Output, log: &Path, mended: &[Patch]) {
     }
 }
 
-/// What was read was put right for this reader alone: the log is still damaged.
+/// Warns that only this reader sees the restored bytes: the log is still damaged.
 pub(crate) fn warn(log: &Path, places: usize) -> Exit {
     let is = if places == 1 { "is" } else { "are" };
     let places = count(to_u64(places), "place");
@@ -48,7 +48,7 @@ pub(crate) fn warn(log: &Path, places: usize) -> Exit {
     failure.next(format!("seawall repair {} --yes, which repairs the files", typed(log))).tell()
 }
 
-/// The first damage that parity does not put right, one with lost records before any other.
+/// The first damage that parity cannot restore; damage with lost records comes first.
 pub(crate) fn beyond_parity(log: &Path, found: &Verification) -> seawall::Result<Option<Damage>> {
     if found.mended.is_empty() {
         return Ok(worst(&found.damage));
@@ -56,12 +56,12 @@ pub(crate) fn beyond_parity(log: &Path, found: &Verification) -> seawall::Result
     Ok(worst(&Maintenance::on(&view(log, &found.mended)?).verify()?.damage))
 }
 
-/// The parity of a verified log; restored blocks count as they were written.
+/// The parity of a verified log; restored blocks count as undamaged.
 pub(crate) fn protection(log: &Path, found: &Verification) -> seawall::Result<Protection> {
     Maintenance::on(&view(log, &found.mended)?).protection()
 }
 
-/// The log as it is with what parity gave back.
+/// The log with the bytes restored by parity.
 fn view(log: &Path, mended: &[Patch]) -> seawall::Result<Arc<dyn Storage>> {
     let storage = PosixStorage::open(log)
         .map_err(|source| seawall::Error::Io { what: "open the log".to_owned(), source })?;
@@ -72,7 +72,7 @@ fn worst(damage: &[Damage]) -> Option<Damage> {
     damage.iter().find(|damage| damage.lost.is_some()).or(damage.first()).cloned()
 }
 
-/// In words, what was wrong.
+/// Describes what was wrong.
 fn changes(patch: &Patch, owner: impl Fn(u64) -> String) -> Vec<String> {
     if is_few_bits(patch) {
         let told = |(at, old, new): (u64, u8, u8)| {
@@ -114,14 +114,14 @@ fn differing(patch: &Patch) -> impl Iterator<Item = (u64, u8, u8)> {
     pairs.map(|(at, (old, new))| (at, *old, *new)).filter(|(_, old, new)| old != new)
 }
 
-/// Whether bits were flipped, so few that each of them is told.
+/// Whether so few bits were flipped that each is listed.
 fn is_few_bits(patch: &Patch) -> bool {
     let bytes: Vec<_> = differing(patch).take(BYTES_MAX + 1).collect();
     let bits: u32 = bytes.iter().map(|(_, old, new)| (old ^ new).count_ones()).sum();
     (1..=BYTES_MAX).contains(&bytes.len()) && bits <= u8::BITS && patch.old.len() == patch.new.len()
 }
 
-/// The bytes with flipped bits, described one by one. What cannot be found out is left out: no
+/// The bytes with flipped bits, described one by one. What unknown is left out: no
 /// verdict rests on it.
 fn flipped(log: &Path, mended: &[Patch]) -> Vec<Change> {
     let bytes = |patch: &Patch| -> Vec<Patch> {
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn few_bits_are_told_one_by_one_and_many_as_a_range() {
+    fn few_bits_are_listed_and_many_bytes_are_a_range() {
         let owner = |at| if at == 102 { ", in record 7".to_owned() } else { String::new() };
         let one = patch(b"abcd", b"abkd");
         assert_eq!(changes(&one, owner), ["byte 0x00000066: bit 3 was flipped, in record 7"]);

@@ -1,4 +1,4 @@
-//! `seawall protect`: the parity that a log lacks is made, of records that were judged first.
+//! `seawall protect`: verifies the log, then adds missing parity.
 
 use super::mended::{beyond_parity, protection};
 use crate::args::Protect;
@@ -14,7 +14,7 @@ use seawall::{Error, Lsn};
 use serde::Serialize;
 use std::io::ErrorKind;
 
-/// Judges the log, then makes what is missing; the exit is that of the verdict.
+/// Verifies the log, then adds missing parity; exits according to the verdict.
 pub(crate) fn run(args: &Protect) -> Result<Exit, Failure> {
     let fail = |error: Error| Failure::of(&error, "protect", &args.log);
     let mut progress = Progress::start(args.patience, args.look.quiet)?;
@@ -28,8 +28,9 @@ pub(crate) fn run(args: &Protect) -> Result<Exit, Failure> {
     let scheme = args.parity.or(before.scheme).unwrap_or(Parity::DEFAULT);
     if !args.dry_run {
         seawall::Maintenance::at(&args.log).build_parity(scheme).map_err(|error| match &error {
-            Error::Io { source, .. } if source.kind() == ErrorKind::InvalidData => fail(error)
-                .next("see that the records are as they should be; then remove that file"),
+            Error::Io { source, .. } if source.kind() == ErrorKind::InvalidData => {
+                fail(error).next("check that the records are correct, then remove that file")
+            }
             _ => fail(error),
         })?;
     }
@@ -72,7 +73,7 @@ struct Told<'a> {
 }
 
 impl Told<'_> {
-    /// How many bytes got parity, or would, and beside which segments.
+    /// How many bytes got parity, or would, and for which segments.
     fn made(&self) -> (u64, Vec<SegmentId>) {
         let Self { before, after, .. } = self;
         let all = if self.args.dry_run { before.bytes - before.unsure } else { after.covered };
@@ -92,7 +93,7 @@ impl Told<'_> {
             let (beside, bytes) = (beside(&made), text::bytes(bytes));
             out.line(&format!("  {what:<11}{scheme} {beside}: {bytes} had none"));
         } else if after.open.is_empty() {
-            out.line("  made       nothing: there is parity of all of it");
+            out.line("  made       nothing: all records have parity");
         }
         let typed = typed(&args.log);
         if after.unsure > 0 {
@@ -112,13 +113,13 @@ impl Told<'_> {
         }
         if before.scheme.is_none() {
             out.line("");
-            out.line("what is appended from now on gets none; to change that:");
+            out.line("new records get no parity; to change that:");
             out.line(&format!("      seawall append {typed} --parity {scheme} < /dev/null"));
         }
     }
 }
 
-/// So many segments, by name where they are few.
+/// Names a segment, or counts several.
 fn beside(ids: &[SegmentId]) -> String {
     if let [one] = ids {
         return format!("beside segment {one}");

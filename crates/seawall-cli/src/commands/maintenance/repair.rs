@@ -1,4 +1,4 @@
-//! `seawall repair`: says what is wrong with a log and what can be done; does it if told so.
+//! `seawall repair`: plans a repair, and applies it with `--yes` or `--salvage-to`.
 
 mod answers;
 
@@ -16,10 +16,10 @@ use seawall::{Error, Lsn, Maintenance};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// How many changes are told of one by one.
+/// The maximum number of changes to list.
 const TOLD: usize = 8;
 
-/// The plan, or one of the repairs: what can be mended is mended before anything is cut.
+/// Plans or runs a repair. Damage is restored, where possible, before anything is removed.
 pub(crate) fn run(args: &Repair) -> Result<Exit, Failure> {
     args.from_replica.iter().try_for_each(|replica| look_at_replica(args, replica))?;
     if let Some(target) = &args.salvage_to {
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Repair) -> Result<Exit, Failure> {
         if !args.cut_tail || done.after.damage.is_empty() {
             return Ok(mended(args, &done));
         }
-        // One answer for both, but what was done is said whatever becomes of the rest.
+        // Both repairs have one answer; without JSON, print the first result in any case.
         if !args.look.json {
             mended(args, &done);
         }
@@ -63,7 +63,7 @@ fn maintenance(args: &Repair) -> Maintenance<'_> {
     Maintenance::at(&args.log).replicas(&args.from_replica)
 }
 
-/// Refuses a replica that is not there, or is the log itself.
+/// Refuses a replica that does not exist or is the log itself.
 fn look_at_replica(args: &Repair, replica: &Path) -> Result<(), Failure> {
     let next = "check the path that --from-replica was given";
     if let Err(error) = replica.metadata() {
@@ -78,17 +78,18 @@ fn look_at_replica(args: &Repair, replica: &Path) -> Result<(), Failure> {
         let what = "the replica is the log itself";
         return Err(Failure::new(Exit::Usage, what)
             .at(replica.display())
-            .next("give another copy of the log, or leave --from-replica out"));
+            .next("give another copy of the log, or omit --from-replica"));
     }
     Ok(())
 }
 
-/// Of a repair that failed: the replica may be what is wrong.
+/// The error of a failed repair, which can be caused by the replica.
 fn failure(args: &Repair, error: &Error) -> Failure {
     let place = match error {
         Error::Mismatch { what: "the id", has, requested, .. } => {
-            let what =
-                format!("a replica of another log: its id is {requested}, this one's is {has}");
+            let what = format!(
+                "the replica belongs to another log: its id is {requested}, this one's is {has}"
+            );
             return Failure::new(Exit::Usage, what)
                 .at(args.log.display())
                 .next("give a copy of this log: seawall copy makes one, with the same id");
@@ -104,7 +105,7 @@ fn failure(args: &Repair, error: &Error) -> Failure {
     }
 }
 
-/// Says what was mended, and what was not.
+/// Prints what was restored and what was not.
 fn mended(args: &Repair, done: &RepairPlan) -> Exit {
     let exit = exit_of_mend(done);
     let mut out = Output::new();
@@ -129,7 +130,7 @@ fn mended(args: &Repair, done: &RepairPlan) -> Exit {
     exit.worse(out.finish())
 }
 
-/// A log whose end only a replica knows may have had more records, or others: that is unknown.
+/// Unknown if only a replica knows the end of the log: there may have been more records.
 fn exit_of_mend(done: &RepairPlan) -> Exit {
     let exit = Exit::of(done.after.verdict, false);
     let is_unsure = done.end_by_replica.is_some() || !done.unproven.is_empty();
@@ -149,15 +150,13 @@ fn tell_mend(out: &mut Output, mend: &RepairPlan) {
     for lost in &mend.unproven {
         out.line(&format!("  unknown    {}", range(lost)));
         out.line(
-            "             nothing of that file is left here: the replica alone says what it held",
+            "             nothing of that file is left here: only the replica has its content",
         );
     }
     for lost in &mend.refused {
         out.line(&format!("  not taken  {}", range(lost)));
-        out.line(
-            "             the replica has such records, and nothing here proves that they are",
-        );
-        out.line("             this log's: seawall cat REPLICA shows them");
+        out.line("             the replica has these records, but nothing here proves that they");
+        out.line("             belong to this log: seawall cat REPLICA shows them");
     }
     if let Some(last) = mend.end_by_replica {
         out.line(&format!("  unknown    whether there were more records after LSN {last}, where"));
@@ -179,14 +178,14 @@ fn plan(args: &Repair) -> Result<Exit, Failure> {
     }
     let mend = match maintenance(args).plan_repair() {
         Ok(mend) => Some(mend),
-        // Without a replica, nothing more needs to be known.
+        // Without a replica, verification is enough.
         Err(Error::NotALog { .. }) if args.from_replica.is_empty() => None,
         Err(error) => return Err(fail(error)),
     };
     let cut = match Maintenance::at(&args.log).plan_truncation() {
         Ok(cut) => Some(cut),
         Err(Error::Damaged { .. }) => None,
-        // What the device cannot read is no end that a log could be given.
+        // The log cannot be ended at bytes that the device cannot read.
         Err(Error::Io { .. }) if !found.damage.is_empty() => None,
         Err(error) => return Err(fail(error)),
     };
@@ -198,7 +197,7 @@ fn plan(args: &Repair) -> Result<Exit, Failure> {
     Ok(exit.worse(out.finish()))
 }
 
-/// What was found, and what can be done about it.
+/// What is damaged, and the options for repair.
 struct Told<'a> {
     args: &'a Repair,
     found: &'a Verification,
@@ -221,16 +220,16 @@ impl Told<'_> {
         out.line("");
         match found.verdict {
             Verdict::Clean if !found.orphans.is_empty() => {
-                out.line("there is nothing to repair; to move what is not part of the log away");
+                out.line("there is nothing to repair; to move away files outside the log");
                 out.line(&format!("      seawall repair {} --yes", typed(&self.args.log)));
             }
             Verdict::Clean => out.line("there is nothing to repair"),
             Verdict::Torn => {
-                out.line("there is nothing to repair: the next open cuts the torn write off");
+                out.line("there is nothing to repair: the next open removes the torn write");
             }
             Verdict::Unsure => {
-                out.line("the next open cuts off what is unsure, and keeps it in quarantine;");
-                out.line("it may be the last records that were acknowledged, or nothing");
+                out.line("the next open moves the ambiguous tail to quarantine;");
+                out.line("it may contain the last acknowledged records, or nothing");
             }
             _ => self.tell_ways(out),
         }
@@ -246,25 +245,25 @@ impl Told<'_> {
     fn tell_mending(&self, out: &mut Output) {
         let Some(mend) = self.mend.filter(|mend| !mend.is_empty()) else {
             if !self.args.from_replica.is_empty() {
-                out.line("  the replica has no bytes that repair this and verify");
+                out.line("  the replica has no valid bytes to repair this");
                 self.mend.iter().for_each(|mend| tell_mend(out, mend));
             }
             return;
         };
-        out.line("  put back what was there, in place; the bytes as they are go to quarantine");
+        out.line("  restore the original bytes in place; the present bytes go to quarantine");
         let log = typed(&self.args.log);
         out.line(&format!("      seawall repair {log}{} --yes", replicas(self.args)));
         out.line(&format!("      keeps {}", count(mend.after.records, "record")));
         let left = to_u64(mend.after.damage.len());
         out.line(&match left {
-            0 => "      nothing stays damaged".to_owned(),
+            0 => "      leaves no damage".to_owned(),
             _ => format!("      leaves {} damaged", count(left, "place")),
         });
         out.line(&format!("      needs {} of free space", text::bytes(mend.quarantine_bytes())));
         tell_mend(out, mend);
     }
 
-    /// Files that were moved or copied: what was done by hand is undone by hand.
+    /// Advice for files that were moved or copied by hand.
     fn tell_moving(&self, out: &mut Output) {
         use Corruption::{Duplicated, ForeignEpoch, Misplaced, SegmentHeader, SegmentMissing};
         let log = self.args.log.display();
@@ -299,7 +298,7 @@ impl Told<'_> {
         out.line("what can be done:");
         self.tell_moving(out);
         self.tell_mending(out);
-        out.line("  bring everything intact to a new log, with its numbers; this one is only read");
+        out.line("  copy all intact records to a new log, with their LSNs; this one is only read");
         out.line(&format!("      seawall repair {log}{with} --salvage-to NEW"));
         let is_lost = found.verdict == Verdict::Lost;
         // What is mended comes along.
@@ -308,13 +307,13 @@ impl Told<'_> {
         out.line(&format!("      keeps {records}"));
         if found.broken_sets > 0 {
             let parts = count(found.broken_sets, "intact record");
-            out.line(&format!("      gives up {parts} of atomic sets that are not whole"));
+            out.line(&format!("      gives up {parts} of incomplete atomic sets"));
         }
         if !is_lost {
             return;
         }
         if let Some(cut) = self.cut.filter(|cut| !cut.damage.is_empty()) {
-            out.line("  end this log before the damage; what leaves it is kept in its quarantine");
+            out.line("  remove everything from the damage on; it is kept in quarantine");
             out.line(&format!("      seawall repair {log} --cut-tail --yes"));
             out.line(&format!("      {}", kept(cut.last)));
             if cut.intact_behind > 0 {
@@ -328,12 +327,12 @@ impl Told<'_> {
     }
 }
 
-/// Whether it is not known how much is lost.
+/// Whether the number of lost records is unknown.
 fn is_open(lost: Lost) -> bool {
     lost.to.is_none()
 }
 
-/// The replicas, as they were given.
+/// The replicas as command-line options.
 fn replicas(args: &Repair) -> String {
     let each = args.from_replica.iter().map(|path| format!(" --from-replica {}", typed(path)));
     each.collect::<Vec<_>>().concat()
@@ -359,14 +358,14 @@ fn salvage(args: &Repair, target: &Path) -> Result<Exit, Failure> {
     Ok(exit.worse(out.finish()))
 }
 
-/// A repair that had to give records up says so to a script, too.
+/// The exit code of a repair; giving up records is an error for scripts.
 fn exit_of(damage: &[Damage]) -> Exit {
     if damage.iter().any(|damage| damage.lost.is_some()) { Exit::Lost } else { Exit::Fine }
 }
 
 fn tell_rescued(out: &mut Output, args: &Repair, target: &Path, done: &SalvageReport) {
     let (log, target) = (args.log.display(), target.display());
-    out.line(&format!("{target}   {} brought here, durable", count(done.records, "record")));
+    out.line(&format!("{target}   {} copied, durable", count(done.records, "record")));
     if let (Some(first), Some(last)) = (done.first, done.last) {
         out.line(&format!("  records    {}", span_of(first, last)));
     }
@@ -386,12 +385,13 @@ fn tell_rescued(out: &mut Output, args: &Repair, target: &Path, done: &SalvageRe
     out.line(&format!("{log} was not changed; {target} opens as any log"));
 }
 
-/// Ends the log before what is damaged, and says so; with what was mended before.
+/// Removes everything from the first damage on, and reports it together with earlier repairs.
 fn cut_tail(args: &Repair, mend: Option<&RepairPlan>) -> Result<Exit, Failure> {
     let cut = Maintenance::at(&args.log).truncate_damaged_tail();
     let cut = cut.map_err(|error| match &error {
         Error::Damaged { damage, .. } => {
-            let failure = Failure::new(Exit::Lost, format!("no end can be given to it: {damage}"));
+            let failure =
+                Failure::new(Exit::Lost, format!("the damaged end cannot be removed: {damage}"));
             let next = format!("seawall repair {} --salvage-to NEW", typed(&args.log));
             failure.at(args.log.display()).next(next)
         }
@@ -406,7 +406,7 @@ fn cut_tail(args: &Repair, mend: Option<&RepairPlan>) -> Result<Exit, Failure> {
 fn tell_cut(out: &mut Output, args: &Repair, cut: &TailTruncation) {
     let log = args.log.display();
     if cut.damage.is_empty() {
-        out.line(&format!("{log}   nothing kept it from being opened"));
+        out.line(&format!("{log}   nothing prevented opening it"));
     } else {
         let end = cut.last.map_or_else(|| "nothing".to_owned(), |last| format!("LSN {last}"));
         out.line(&format!("{log}   ends with {end} now"));

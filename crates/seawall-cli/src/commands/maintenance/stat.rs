@@ -1,4 +1,4 @@
-//! `seawall stat`: the size, record count and settings of a log, also of a damaged one.
+//! `seawall stat`: the size, record count and settings of a log, even a damaged one.
 
 mod sizes;
 
@@ -20,7 +20,7 @@ use serde::Serialize;
 use sizes::{Group, Sizes};
 use std::path::Path;
 
-/// Says what can be said of the log.
+/// Prints what is known about the log.
 pub(crate) fn run(args: &Stat) -> Result<Exit, Failure> {
     let found = seawall::Maintenance::at(&args.log).verify();
     let fail = |error: Error| Failure::of(&error, "stat", &args.log);
@@ -28,7 +28,7 @@ pub(crate) fn run(args: &Stat) -> Result<Exit, Failure> {
     let oldest = LogReader::open_any(&args.log).and_then(|reader| reader.oldest());
     let oldest = oldest.map_err(fail)?;
     let sizes = Sizes::measure(&args.log, found.last_lsn).map_err(fail)?;
-    // Where damage hides how far the records go, it is not known what of them has parity.
+    // If damage hides the end of the records, their parity is unknown.
     let parity = protection(&args.log, &found).ok().filter(|_| found.verdict != Verdict::Lost);
     let told = Told { found: &found, oldest, sizes: &sizes, parity: parity.as_ref() };
     let mut out = Output::new();
@@ -78,7 +78,7 @@ answer! {
     }
 }
 
-/// What the files take beyond the payloads, in percent of the files, with one digit.
+/// The share of the files that is not payload, in percent, with one decimal.
 #[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
 fn overhead(found: &Verification) -> Option<f64> {
     let (all, payload) = (found.summary.bytes, found.summary.payload_bytes);
@@ -86,12 +86,12 @@ fn overhead(found: &Verification) -> Option<f64> {
     (all > 0).then(|| (share * 1000.0).round() / 10.0)
 }
 
-/// What was found out about a log.
+/// What is known about a log.
 struct Told<'a> {
     found: &'a Verification,
     oldest: Lsn,
     sizes: &'a Sizes,
-    /// `None`: not known.
+    /// `None` if unknown.
     parity: Option<&'a Protection>,
 }
 
@@ -163,7 +163,7 @@ fn tell(out: &mut Output, log: &Path, told: &Told<'_>) {
     }
 }
 
-/// What parity there is, on one line.
+/// The parity of the log on one line.
 fn in_words(parity: &Protection) -> String {
     let Protection { scheme, bytes, covered, parity_bytes, open, .. } = parity;
     let kept = scheme.map_or_else(|| "none".to_owned(), |scheme| scheme.to_string());
@@ -183,7 +183,7 @@ fn in_words(parity: &Protection) -> String {
     format!("{kept}   {share}, in {}{lacking}", text::bytes(*parity_bytes))
 }
 
-/// Whether a log that keeps parity has segments without, but for the one that is being written.
+/// Whether a log with parity has segments without it, other than the one being written.
 fn lacks_some(parity: &Protection, in_use: bool) -> bool {
     parity.scheme.is_some() && parity.open.len() > usize::from(in_use)
 }

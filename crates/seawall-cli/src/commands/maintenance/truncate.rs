@@ -1,4 +1,5 @@
-//! `seawall truncate`: gives up records at one end of a log; says first what would go.
+//! `seawall truncate`: shows which records would be removed at one end of a log; removes with
+//! `--yes`.
 
 mod plan;
 
@@ -12,7 +13,7 @@ use seawall::verify::{Verdict, Verification};
 use seawall::{Error, Log, LogReader, Lsn, Options, Raw};
 use serde::Serialize;
 
-/// Says what goes, and with `--yes` does it.
+/// Shows the plan, and applies it with `--yes`.
 pub(crate) fn run(args: &Truncate) -> Result<Exit, Failure> {
     let fail = |error: Error| Failure::of(&error, "truncate", &args.log);
     let reader = LogReader::open_any(&args.log).map_err(fail)?;
@@ -21,7 +22,7 @@ pub(crate) fn run(args: &Truncate) -> Result<Exit, Failure> {
     let last = found.last_lsn.or(oldest.previous());
     let plan = match (args.before.and_then(Lsn::new), args.after) {
         (Some(before), _) => Plan::before(&args.log, before, last).map_err(|error| {
-            let what = format!("cannot look at the segments: {error}");
+            let what = format!("cannot read the segments: {error}");
             Failure::new(Exit::Failed, what).at(args.log.display()).next("try again")
         })?,
         (None, Some(after)) => Plan::after(after.0, (oldest, last)).map_err(fail)?,
@@ -47,8 +48,8 @@ pub(crate) fn run(args: &Truncate) -> Result<Exit, Failure> {
     Ok(would.worse(out.finish()))
 }
 
-/// Opens the log and does what was planned, no more: an open after a crash makes a new segment, and
-/// then more segments could go than anybody was told of.
+/// Opens the log and applies the plan, but no more: opening after a crash creates a segment, and
+/// then more segments could be removed than the plan showed.
 fn carry_out(
     args: &Truncate,
     (plan, found): (&Plan, &Verification),
@@ -59,7 +60,7 @@ fn carry_out(
         return Err(Error::Busy { place: log.display().to_string() });
     }
     if plan.is_empty() {
-        // In a damaged log, the records before and after a record are unknown.
+        // In a damaged log, it is unknown which records precede or follow a record.
         return lost(found).map_or(Ok(()), Err);
     }
     let log: Log<[u8], Raw> =
@@ -71,16 +72,16 @@ fn carry_out(
     log.close()
 }
 
-/// Prints what would make `--yes` fail to standard error.
+/// Prints to standard error what would make `--yes` fail.
 fn forecast(args: &Truncate, found: &Verification) -> Exit {
     if found.summary.in_use && !args.look.quiet {
-        say("seawall: a writer has the log open: --yes works when it has ended");
+        say("seawall: a writer has the log open: --yes works once it has ended");
     }
     let lost = lost(found);
     lost.map_or(Exit::Fine, |error| Failure::of(&error, "truncate", &args.log).tell())
 }
 
-/// The first damage with which records are lost.
+/// The first damage that loses records.
 fn lost(found: &Verification) -> Option<Error> {
     let damage = found.damage.iter().find(|damage| damage.lost.is_some());
     let damage = damage.filter(|_| found.verdict == Verdict::Lost)?;
@@ -131,7 +132,7 @@ fn tell(out: &mut Output, args: &Truncate, plan: &Plan) {
     }
 }
 
-/// The end of the log as it was asked for.
+/// The truncation as options of the command line.
 fn end(args: &Truncate) -> String {
     match (args.before, args.after) {
         (Some(before), _) => format!("--before {before}"),

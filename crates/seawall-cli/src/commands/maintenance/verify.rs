@@ -1,4 +1,4 @@
-//! `seawall verify`: a verdict on whole logs, with its own exit code, and the lost records by name.
+//! `seawall verify`: checks whole logs and names lost records; each verdict has an exit code.
 
 use super::mended;
 use crate::args;
@@ -16,7 +16,7 @@ use seawall_measure::machine::Stopwatch;
 use std::path::Path;
 use std::time::Duration;
 
-/// Checks every log; the exit code is the worst of all.
+/// Checks every log; exits with the worst code.
 pub(crate) fn run(args: &args::Verify) -> Result<Exit, Failure> {
     let mut out = Output::new();
     let mut worst = Exit::Fine;
@@ -115,7 +115,7 @@ pub(super) fn tell_damage(out: &mut Output, damage: &Damage) {
     out.line(&format!("             lost     {}", range(&lost)));
 }
 
-/// The file that the damage is in, or that is missing.
+/// The damaged or missing file.
 fn file_of(segment: SegmentId, cause: Corruption) -> String {
     match cause {
         Corruption::Line | Corruption::TextMissing => segment.text_name(),
@@ -123,7 +123,7 @@ fn file_of(segment: SegmentId, cause: Corruption) -> String {
     }
 }
 
-/// A range of lost records as a person reads it.
+/// A range of lost records for people.
 pub(super) fn range(lost: &Lost) -> String {
     let from = lost.from;
     match lost.to {
@@ -135,14 +135,14 @@ pub(super) fn range(lost: &Lost) -> String {
     }
 }
 
-/// What an earlier repair gave up.
+/// Prints the records that earlier repairs gave up.
 pub(super) fn tell_given_up(out: &mut Output, given_up: &[Lost]) {
     for lost in given_up {
         out.line(&format!("  given up   {}   by a repair", range(lost)));
     }
 }
 
-/// Files that are not part of the log, though they have the name of a segment.
+/// Prints files that are named like segments but are not part of the log.
 pub(super) fn tell_orphans(out: &mut Output, orphans: &[Orphan]) {
     for orphan in orphans {
         out.line(&format!("  orphan     {orphan}"));

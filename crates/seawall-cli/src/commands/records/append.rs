@@ -1,4 +1,4 @@
-//! `seawall append`: standard input becomes records, each committed as soon as it is read.
+//! `seawall append`: appends records from standard input, committing each as soon as it is read.
 
 mod session;
 
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Appends all of standard input.
 pub(crate) fn run(args: &Append) -> Result<Exit, Failure> {
     let fail = |error: Error| Failure::of(&error, "append", &args.log);
-    // What cannot be read now is told by the open that follows.
+    // If this fails, opening the log below reports the error.
     let stored = LogReader::open_any(&args.log).ok();
     let codec = choose_codec(args, stored.as_ref().map(LogReader::codec))?;
     let mut options = Options::new().create(!args.no_create).codec(codec);
@@ -57,12 +57,12 @@ pub(crate) fn run(args: &Append) -> Result<Exit, Failure> {
         session.open()?;
     }
     if io::stdin().is_terminal() && !args.look.quiet {
-        say("seawall: reading from the terminal; Ctrl-D on an empty line ends");
+        say("seawall: reading from the terminal; end with Ctrl-D on an empty line");
     }
     let fed = feed(args, &mut session);
     let Session { mut tally, mut out, log, .. } = session;
     let closed = log.map_or(Ok(()), |log| log.close().map_err(fail));
-    // Here, because closing may have to go on elsewhere, too.
+    // Last, because closing can cause a failover, too.
     tally.failovers = failovers.load(Ordering::Relaxed);
     tally.tell(args);
     if fed.is_ok() && closed.is_ok() && args.look.json {
@@ -73,13 +73,13 @@ pub(crate) fn run(args: &Append) -> Result<Exit, Failure> {
     Ok(ended.worse(out).worse(if tally.refused > 0 { Exit::Failed } else { Exit::Fine }))
 }
 
-/// Whether a log is created only when a value arrives that it can hold: a wrong file given to
-/// `--format json` leaves nothing behind.
+/// Whether the log is created only when the first valid value arrives, so that a wrong file given
+/// to `--format json` creates nothing.
 fn waits_for_a_value(args: &Append) -> bool {
     args.format == Format::Json && !args.no_create && args.log.symlink_metadata().is_err()
 }
 
-/// Appends standard input to its end, to a signal, or until the reader of `--ack` has gone.
+/// Appends until the input ends, a signal arrives, or the reader of `--ack` closes the pipe.
 fn feed(args: &Append, session: &mut Session<'_>) -> Result<Exit, Failure> {
     let waiter = Waiter::new(args.ack).map_err(|error| session.unreadable(&error))?;
     let ended = session.feed(&waiter, &mut io::stdin().lock())?;
@@ -105,7 +105,7 @@ fn told_of_failovers(args: &Append, count: &Arc<AtomicU64>) -> impl Fn(&Failover
     }
 }
 
-/// The codec given, else that of the log, else the one that fits the input.
+/// The given codec, else that of the log, else the one that fits the input.
 fn choose_codec(args: &Append, stored: Option<CodecId>) -> Result<CodecId, Failure> {
     let asked = args.codec.map(|codec| match codec {
         Codec::Raw => CodecId::Raw,
@@ -117,17 +117,17 @@ fn choose_codec(args: &Append, stored: Option<CodecId>) -> Result<CodecId, Failu
     let is_readable = args.log_format == Some(LogFormat::Json);
     if let Some(codec) = asked.filter(|codec| is_readable && *codec != CodecId::Json) {
         let what = format!("--log-format json needs --codec json, not {}", codec.name());
-        return refuse(what, "leave --codec out");
+        return refuse(what, "omit --codec");
     }
     if let Some(codec) = stored.filter(|codec| is_readable && *codec != CodecId::Json) {
         let what = format!("--log-format json: the log is binary and has codec {}", codec.name());
-        return refuse(what, "leave --log-format out, or give another log");
+        return refuse(what, "omit --log-format, or give another log");
     }
     let asked = asked.or(is_readable.then_some(CodecId::Json));
     let holds_values = |codec: &CodecId| [CodecId::MessagePack, CodecId::Json].contains(codec);
     if args.format == Format::Json && asked.is_some_and(|codec| !holds_values(&codec)) {
         let what = "--format json needs --codec msgpack or json, not raw".to_owned();
-        return refuse(what, "leave --codec out, or use --format lines to store text as it is");
+        return refuse(what, "omit --codec, or use --format lines to store text as it is");
     }
     if let (Format::Json, Some(stored)) = (args.format, stored.filter(|codec| !holds_values(codec)))
     {
@@ -149,10 +149,10 @@ fn tell_recovery(args: &Append, log: &Log<[u8], Raw>) {
     match found.tail {
         TailState::Clean => {}
         TailState::Torn => say(&format!(
-            "seawall: torn tail, normal after a crash: {cut} of an unfinished write cut off{kept}"
+            "seawall: torn tail, normal after a crash: removed {cut} of an unfinished write{kept}"
         )),
         TailState::Ambiguous => {
-            say(&format!("seawall: ambiguous tail, a torn write or damage: {cut} cut off{kept}"));
+            say(&format!("seawall: ambiguous tail, a torn write or damage: removed {cut}{kept}"));
         }
     }
     for warning in &found.warnings {

@@ -1,4 +1,4 @@
-//! `seawall cat`: records on standard output, verified; it stops where they are damaged.
+//! `seawall cat`: prints records after verifying them; stops at damage.
 
 use crate::args::{Cat, Shape};
 use crate::commands::maintenance::mended;
@@ -13,7 +13,7 @@ use seawall::verify::Verification;
 use seawall::{Cursor, Error, LogReader, Lsn, Raw};
 use std::path::Path;
 
-/// Prints the records that were asked for.
+/// Prints the requested records.
 pub(crate) fn run(args: &Cat) -> Result<Exit, Failure> {
     let fail = |error: Error| Failure::of(&error, "cat", &args.log);
     let reader = LogReader::open_any(&args.log).map_err(fail)?.skip_damaged(args.skip_damaged);
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &Cat) -> Result<Exit, Failure> {
         say(&format!("seawall: nothing to print: --from {from} is after --to {to}"));
     }
     let mut printer = Printer::new(shape, reader.codec(), &args.selection)?;
-    // Beside records on a terminal, or what a program makes of them, a bar would be in the way.
+    // A bar would disturb records on a terminal, or the output of the next program in a pipe.
     let into_a_file = Path::new("/dev/stdout").metadata().is_ok_and(|it| it.is_file());
     let quiet = args.look.quiet || !into_a_file;
     let mut progress = Progress::start(args.patience, quiet)?;
@@ -51,20 +51,20 @@ pub(crate) fn run(args: &Cat) -> Result<Exit, Failure> {
     Ok(end.worse(written))
 }
 
-/// How records are printed; `--json` beside another `-o` would leave one of the two unheard.
+/// The output shape. `--json` contradicts any other `-o`.
 pub(super) fn chosen_shape(as_json: bool, shape: Option<Shape>) -> Result<Shape, Failure> {
     match (as_json, shape) {
         (true, Some(Shape::Json) | None) => Ok(Shape::Json),
         (false, shape) => Ok(shape.unwrap_or(Shape::Short)),
         (true, Some(_)) => {
-            let what = "--json is -o json, and another -o was given";
+            let what = "--json means -o json, but another -o was given";
             let failure = Failure::new(Exit::Usage, what).at("the command line");
-            Err(failure.next("leave one of them out"))
+            Err(failure.next("omit one of them"))
         }
     }
 }
 
-/// Says why nothing was printed, where the range that was given is empty.
+/// Explains empty output: the requested range is after the last record.
 fn tell_beyond(args: &Cat, found: &Verification) {
     let Some(from) = args.from.filter(|_| !args.look.quiet) else { return };
     match found.last_lsn {
@@ -77,14 +77,14 @@ fn tell_beyond(args: &Cat, found: &Verification) {
     }
 }
 
-/// Where to begin: where it was asked for, else with the first record that the log still has.
+/// Starts at the requested record, else at the oldest.
 fn start(args: &Cat, reader: &LogReader<[u8], Raw>) -> Result<(Lsn, Cursor), Error> {
     let from = match args.from.and_then(Lsn::new) {
         Some(from) => from,
         None => reader.oldest()?,
     };
     match reader.cursor(from) {
-        // Truncated since: what it begins with now is as good.
+        // Truncated in the meantime: start at the present oldest record.
         Err(Error::Pruned { oldest, .. }) if args.from.is_none() => {
             Ok((oldest, reader.cursor(oldest)?))
         }
@@ -92,11 +92,11 @@ fn start(args: &Cat, reader: &LogReader<[u8], Raw>) -> Result<(Lsn, Cursor), Err
     }
 }
 
-/// How far reading came, and how bad what it met was.
+/// How far reading came, and the worst exit code on the way.
 enum Reach {
-    /// As far as was asked for, or to damage.
+    /// It reached the last requested record, or damage.
     Stopped(Exit),
-    /// To the end of the log.
+    /// It reached the end of the log.
     End(Exit),
 }
 
@@ -108,7 +108,7 @@ fn print(
     let mut bytes = 0;
     let mut worst = Exit::Fine;
     let mut left = args.count.unwrap_or(u64::MAX);
-    // The record that is to come next, unless damage was named in between.
+    // The expected LSN of the next record, unless damage was reported in between.
     let mut next = None;
     while left > 0 && printer.out.is_open() {
         match cursor.next_record() {
@@ -125,7 +125,7 @@ fn print(
                 }
             }
             Err(Error::Damaged { damage, .. }) => {
-                // Damage that lies wholly behind what was asked for is not what was asked for.
+                // Damage entirely after the requested range does not matter.
                 let begins = damage.lost.map(|lost| lost.from.get());
                 if begins.zip(args.to).is_some_and(|(begins, to)| begins > to) {
                     break;
@@ -146,7 +146,7 @@ fn print(
     Ok(Reach::Stopped(worst))
 }
 
-/// Says which records a repair gave up between two that are there.
+/// Prints which records between two existing ones were given up by a repair.
 fn tell_given_up(args: &Cat, next: Option<Lsn>, found: Lsn) {
     let gap = next.zip(found.previous()).filter(|(from, to)| from <= to && !args.look.quiet);
     if let Some((from, to)) = gap {
@@ -158,8 +158,8 @@ fn tell(log: &Path, damage: &Damage) -> Exit {
     Failure::of(&Error::damaged(damage.clone()), "cat", log).tell()
 }
 
-/// The records from `from` on ended, and `met` was told of; whether that is the end of the log,
-/// only a look at all of it tells.
+/// Judges the end of the records read from `from` on; `met` was already reported. Only verification
+/// tells whether that is the end of the log.
 pub(crate) fn judge_end(log: &Path, found: &Verification, (from, met): (Lsn, Exit)) -> Exit {
     let lost = damage_from(found, from).find(|damage| damage.lost.is_some());
     if lost.is_none() && !found.mended.is_empty() {

@@ -1,4 +1,4 @@
-//! A file with one position in a log, replaced as a whole: the old one is there, or the new one.
+//! A file that stores a position in a log and is replaced atomically.
 
 use crate::output::report::{Exit, Failure};
 use seawall::Lsn;
@@ -7,7 +7,7 @@ use seawall_io::{Access, PosixStorage};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A number of 64 bits has 20 digits; some room for what a person may have written around it.
+/// A 64-bit number has 20 digits; the rest is for whitespace added by hand.
 const SIZE_MAX: u64 = 64;
 
 /// A reader's position in a log, stored in a file.
@@ -16,12 +16,12 @@ pub(crate) struct Bookmark {
     path: PathBuf,
     folder: PosixStorage,
     name: String,
-    /// What it says.
+    /// The stored position.
     position: Option<Lsn>,
 }
 
 impl Bookmark {
-    /// Reads the file, or finds that there is none yet.
+    /// Reads the file, if it exists.
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         let fail = |error: &io::Error| trouble("read", path, error);
         let found = folder_and_name(path);
@@ -39,7 +39,7 @@ impl Bookmark {
         self.position
     }
 
-    /// Puts the position into the file. A power cut leaves this one or the one before.
+    /// Stores the position. After a power failure, the file has this position or the previous one.
     pub(crate) fn save(&mut self, position: Lsn) -> Result<(), Failure> {
         if self.position != Some(position) {
             let text = format!("{position}\n");
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_position_is_one_number_and_nothing_else() {
+    fn position_is_exactly_one_number() {
         assert_eq!(parse(b"7\n"), Lsn::new(7));
         assert_eq!(parse(b" 18446744073709551614 \n"), Lsn::new(u64::MAX - 1));
         for text in [&b""[..], b"0\n", b"-1", b"7 8", b"seven", b"\xff", b"99999999999999999999"] {

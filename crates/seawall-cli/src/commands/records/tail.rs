@@ -1,4 +1,4 @@
-//! `seawall tail`: the last records, and those that come.
+//! `seawall tail`: prints the last records, and follows the log.
 
 use super::cat::{chosen_shape, judge_end};
 use crate::args::Tail;
@@ -13,12 +13,12 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long to wait before looking again; the library looks as often.
+/// How often to look for new records, the same as in the library.
 const POLL: Duration = Duration::from_millis(50);
-/// So many records at most are printed before the cursor file says so.
+/// The maximum number of records printed before the cursor file is updated.
 const SAVE_EVERY: u64 = 1024;
 
-/// Prints the last records, then follows if that was asked for.
+/// Prints the last records, then follows if requested.
 pub(crate) fn run(args: &Tail) -> Result<Exit, Failure> {
     let fail = |error: Error| Failure::of(&error, "tail", &args.log);
     let reader = LogReader::open_any(&args.log).map_err(fail)?;
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Tail) -> Result<Exit, Failure> {
         next: from,
         unsaved: 0,
     };
-    // Beside a writer more may have come meanwhile.
+    // A writer may have appended more in the meantime.
     let left = if args.follow || resumed.is_some() { u64::MAX } else { args.count };
     let mut done = tailing.catch_up(left);
     if args.follow && done.is_ok() {
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Tail) -> Result<Exit, Failure> {
     Ok(end.worse(written))
 }
 
-/// Where the cursor file says, if the log still has that place.
+/// The position in the cursor file, if the log still has it.
 fn resume(found: &Verification, (oldest, position): (Lsn, Lsn)) -> Result<Lsn, Error> {
     let end = found.last_lsn.map_or(oldest, |last| last.next().max(oldest));
     if position < oldest {
@@ -76,8 +76,8 @@ fn back_from(last: Option<Lsn>, count: u64) -> Option<Lsn> {
     Lsn::new(end.get().saturating_sub(count))
 }
 
-/// The first of the last records that match; none if they are fewer than that: then it begins with
-/// what there is, and meets all damage.
+/// The first of the last `count` matching records. `None` if there are fewer: then printing starts
+/// at the oldest record and reports all damage.
 fn back_by_matches(args: &Tail, reader: &LogReader<[u8], Raw>) -> Result<Option<Lsn>, Error> {
     let most = usize::try_from(args.count).unwrap_or(usize::MAX);
     let mut picker = Picker::new(args.selection.clone());
@@ -98,8 +98,8 @@ fn back_by_matches(args: &Tail, reader: &LogReader<[u8], Raw>) -> Result<Option<
     Ok(matching.front().copied().filter(|_| matching.len() == most))
 }
 
-/// The last record that readers are shown: a writer that was killed leaves its word on what is
-/// durable, and they may keep to it though there is more.
+/// The last record visible to readers. After a writer was killed, readers may see only the records
+/// that it had published as durable.
 fn last_shown(
     log: &Path,
     reader: &LogReader<[u8], Raw>,
@@ -117,20 +117,20 @@ fn last_shown(
     Ok(shown)
 }
 
-/// One run through the end of a log.
+/// Prints the end of a log.
 struct Tailing<'a> {
     args: &'a Tail,
     reader: LogReader<[u8], Raw>,
     printer: Printer,
     bookmark: Option<Bookmark>,
-    /// The record that comes next.
+    /// The next record to print.
     next: Lsn,
-    /// Records printed that the cursor file does not know of.
+    /// Records printed since the cursor file was updated.
     unsaved: u64,
 }
 
 impl Tailing<'_> {
-    /// Prints what is there already, `left` records at most.
+    /// Prints up to `left` existing records.
     fn catch_up(&mut self, mut left: u64) -> Result<(), Failure> {
         let mut cursor = self.reader.cursor(self.next).map_err(|error| self.fail(&error))?;
         while left > 0 && self.printer.out.is_open() {
@@ -149,15 +149,16 @@ impl Tailing<'_> {
         self.save()
     }
 
-    /// Prints what comes, each record as soon as it is durable.
+    /// Prints new records as soon as they are durable.
     fn follow(&mut self) -> Result<(), Failure> {
         let mut follower = self.reader.follow(self.next).map_err(|error| self.fail(&error))?;
         while self.printer.out.is_open() {
-            // Whether this burst is over decides whether the cursor file is worth a write.
+            // Do not wait while the cursor file is out of date: update it once no more records are
+            // ready.
             let patience = if self.unsaved > 0 { Duration::ZERO } else { POLL };
             match follower.next_within(patience) {
                 Ok(Some((lsn, payload))) => {
-                    // A follower does not say when a record was written.
+                    // A follower does not know when a record was written.
                     self.printer.record(&Record::new(lsn, &payload));
                     self.printer.out.flush();
                     self.next = lsn.next();
@@ -178,7 +179,7 @@ impl Tailing<'_> {
         if self.unsaved >= SAVE_EVERY { self.save() } else { Ok(()) }
     }
 
-    /// Hands over what was printed, and only then says so in the cursor file.
+    /// Flushes the output, and only then updates the cursor file.
     fn save(&mut self) -> Result<(), Failure> {
         self.printer.out.flush();
         self.unsaved = 0;

@@ -1,5 +1,5 @@
-//! `seawall convert`: a log of another program becomes one of ours, or the other way round; whole,
-//! or as much of it as is intact.
+//! `seawall convert`: converts logs of other programs to Seawall and back, as far as the source is
+//! intact.
 
 mod place;
 mod source;
@@ -20,13 +20,13 @@ use source::Source;
 use std::borrow::Cow;
 use target::{Made, Refusal, Target};
 
-/// Converts all of the source that is intact.
+/// Converts all intact entries of the source.
 pub(crate) fn run(args: &Convert) -> Result<Exit, Failure> {
     let mut source = Source::open(args)?;
     if source.is_typed && args.to == ForeignFormat::Seawall {
-        let what = "the records have a type name or a schema number, and would lose it";
+        let what = "the records have a type name or a schema number, which would be lost";
         let failure = Failure::new(Exit::Usage, what).at(args.source.display());
-        return Err(failure.next("make another log like it with seawall copy"));
+        return Err(failure.next("copy the log with seawall copy"));
     }
     let way = Way::choose(args, &source)?;
     let mut target = Target::open(&args.target, args.to, way.target)?;
@@ -88,7 +88,7 @@ fn zeros(remark: &Remark) -> Option<u64> {
     if let Remark::ZerosAtEnd(entries) = remark { Some(*entries) } else { None }
 }
 
-/// What entries are on both sides.
+/// The formats and codecs of both sides.
 #[derive(Clone, Copy, Debug)]
 struct Way {
     source: CodecId,
@@ -96,7 +96,7 @@ struct Way {
 }
 
 impl Way {
-    /// As the formats say, and `--codec` where they do not.
+    /// Derives the codec from the formats, or from `--codec` where they leave it open.
     fn choose(args: &Convert, source: &Source) -> Result<Self, Failure> {
         let asked = args.codec.map(CodecId::from);
         let known = source.codec;
@@ -106,9 +106,9 @@ impl Way {
             _ => None,
         };
         if asked.is_some() && known.is_some() && fixed.is_some() {
-            let what = "--codec says what the formats say already";
+            let what = "--codec is already determined by the formats";
             let failure = Failure::new(Exit::Usage, what).at(args.source.display());
-            return Err(failure.next("leave --codec out"));
+            return Err(failure.next("omit --codec"));
         }
         let from = known.or(asked).unwrap_or(CodecId::Raw);
         let stored = match (args.to, from) {
@@ -121,18 +121,18 @@ impl Way {
     }
 }
 
-/// A conversion under way.
+/// A conversion in progress.
 struct Work<'a> {
     args: &'a Convert,
     way: Way,
-    /// How many entries were handed to the target, and the bytes of their content there.
+    /// The number of converted entries, and the bytes of their content in the target.
     entries: u64,
     bytes: u64,
     progress: Progress,
 }
 
 impl Work<'_> {
-    /// Carries entries over until the source ends, or is not intact any more.
+    /// Converts entries until the source ends or is damaged.
     fn carry(
         &mut self,
         source: &mut Source,
@@ -157,39 +157,39 @@ impl Work<'_> {
                 Ok(()) => {}
                 Err(Refusal::Failed(failure)) => return Err(failure),
                 Err(Refusal::TooLarge { size, max }) => {
-                    let why = format!("it has {size} bytes, and a record {max} at most");
+                    let why = format!("it has {size} bytes; the maximum for a record is {max}");
                     return Err(self.refused(source, &why));
                 }
             }
             (self.entries, self.bytes) = (self.entries + 1, self.bytes + bytes);
             match source.size {
                 Some(size) => self.progress.tell(source.entries.position(), Some(size)),
-                // The position in a log of ours is a record, and its files are not read whole.
+                // A log is read by record, so a position in bytes is unknown.
                 None => self.progress.tell(self.bytes, None),
             }
         }
     }
 
-    /// What an entry is in the target.
+    /// Converts the content of an entry.
     fn content<'e>(&self, entry: &'e [u8]) -> Result<Cow<'e, [u8]>, String> {
         let content = translate(entry, self.way.source, self.way.target)?;
         if (self.args.to, self.way.target) == (ForeignFormat::Seawall, CodecId::Json) {
-            // As `append` stores it: what every reader of JSON takes in.
+            // As `append` stores it: JSON without optional whitespace, which every reader accepts.
             return minified(&content).map(|text| text.into_bytes().into());
         }
         Ok(content)
     }
 
-    /// The entry that the source lends is intact, and cannot be what was asked for.
+    /// The error for an intact entry that the target cannot represent.
     fn refused(&self, source: &Source, why: &str) -> Failure {
         let entry = self.entries + 1;
         let what = format!("entry {entry} cannot be converted exactly: {why}");
         let (path, place) = (self.args.source.display(), source.place());
         let failure = Failure::new(Exit::Failed, what).at(format!("{path}{place}"));
-        failure.next("try another --codec or --to; nothing was made: seawall convert --help")
+        failure.next("try another --codec or --to; nothing was created: seawall convert --help")
     }
 
-    /// Tells of the entry that is not intact; how the program ends.
+    /// Reports the first damaged entry. Returns the exit code.
     fn tell_damage(&self, damage: Option<&Damage>) -> Exit {
         let Some(Damage { entry, offset, cause, why, segment, harmless }) = damage else {
             return Exit::Fine;

@@ -1,4 +1,4 @@
-//! A log of operations, whatever codec its records have.
+//! Reads a log of operations with any codec.
 
 use crate::args::Until;
 use crate::output::report::{Exit, Failure};
@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use std::marker::PhantomData;
 use std::path::Path;
 
-/// The operations in a log: `MessagePack`, JSON, or bytes that are the text of JSON.
+/// The operations in a log, stored as `MessagePack`, JSON, or bytes that contain JSON.
 pub(crate) struct OperationLog(LogReader<[u8], Raw>);
 
 impl OperationLog {
@@ -18,7 +18,7 @@ impl OperationLog {
         LogReader::open_any(path).map(Self)
     }
 
-    /// The last record that a replay reads which is to end at `until`; `None` for all of them.
+    /// The last record to read for a replay that ends at `until`; `None` for all.
     pub(crate) fn last_until(
         &self,
         until: Option<Until>,
@@ -38,7 +38,7 @@ impl OperationLog {
                 Err(Failure::new(Exit::Usage, what).at(log.display()).next("give a later time"))
             }
             Some(_) => Ok(last),
-            // All of it was written by then.
+            // All of it was written by that time.
             None => Ok(None),
         }
     }
@@ -49,7 +49,7 @@ impl OperationLog {
         Ok(Decoded { cursor, codec, is_named, item: PhantomData })
     }
 
-    /// Finds the record before the first one that was written later, and when that one was.
+    /// Finds the last record written by a time, and when the next one was written.
     fn written_by(&self, time_us: u64) -> Result<(Option<Lsn>, Option<u64>), Error> {
         let mut cursor = self.0.cursor(self.0.oldest()?)?;
         let mut last = None;
@@ -88,17 +88,17 @@ impl Source for OperationLog {
     }
 }
 
-/// Records as the operations that they are, or as their summaries.
+/// Decodes records to operations or to their summaries.
 struct Decoded<T> {
     cursor: Cursor,
     codec: CodecId,
-    /// The log says that they are operations, and of which schema.
+    /// Whether the log stores a type name, and its schema.
     is_named: bool,
     item: PhantomData<fn() -> T>,
 }
 
 impl<T: DeserializeOwned> Decoded<T> {
-    /// The next one, with what names its record.
+    /// The next record and its identity.
     fn next<N>(
         &mut self,
         name: impl Fn(&Record<'_>) -> N,
@@ -123,7 +123,7 @@ impl<T: DeserializeOwned> Decoded<T> {
 }
 
 fn decode<T: DeserializeOwned>(codec: CodecId, payload: &[u8]) -> Result<T, String> {
-    // Both ways to write MessagePack are read alike.
+    // Both MessagePack codecs are decoded in the same way.
     let read = |payload| rmp_serde::from_slice(payload).map_err(|error| error.to_string());
     match codec {
         CodecId::MessagePack | CodecId::Positional => read(payload),

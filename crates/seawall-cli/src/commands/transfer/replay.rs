@@ -1,5 +1,4 @@
-//! `seawall replay`: what was committed, in the order of its commits, into something that keeps
-//! state.
+//! `seawall replay`: applies committed transactions in commit order to a target with state.
 
 mod answer;
 mod failure;
@@ -20,21 +19,21 @@ use job::{Ended, Job};
 use seawall::Lsn;
 use seawall_replay::{MemoryStore, Phase, Progress as Heard, Store};
 
-/// Replays the log into what was asked for.
+/// Replays the log into the target.
 pub(crate) fn run(args: &Args, stores: Stores) -> Result<Exit, Failure> {
     let fail = |error: seawall::Error| Failure::of(&error, "replay", &args.log);
     let threads_for_nothing = args.threads > 1 && !matches!(args.into, Target::Store(_));
     if threads_for_nothing {
-        let what = "--threads is for stores: json and a program take one batch after the other";
+        let what = "--threads is for stores: json and programs take one batch at a time";
         let failure = Failure::new(Exit::Usage, what).at("the command line");
-        return Err(failure.next("leave it out"));
+        return Err(failure.next("omit it"));
     }
     let keeps_no_place = matches!(args.into, Target::Output | Target::File(_));
     if args.adopt && keeps_no_place {
-        let what = "--adopt is for a program or a store: json keeps no place";
-        return Err(Failure::new(Exit::Usage, what).at("the command line").next("leave it out"));
+        let what = "--adopt is for a program or a store: json stores no position";
+        return Err(Failure::new(Exit::Usage, what).at("the command line").next("omit it"));
     }
-    // What is not built in is refused before anything is read.
+    // A store that is not built in is refused before anything is read.
     let store = match &args.into {
         Target::Store(store) => {
             let at = format!("--into {store}");
@@ -52,7 +51,7 @@ pub(crate) fn run(args: &Args, stores: Stores) -> Result<Exit, Failure> {
         (Target::Program(program), _) => Ended::Told(program::run(&mut job, program)?),
         (Target::Store(_), store) => {
             let (kind, StorePlace { place, .. }) = store.expect("it was found before");
-            // To open a store that is not there would make it.
+            // Opening a missing store would create it.
             let store = if args.dry_run && place.symlink_metadata().is_err() {
                 Box::new(MemoryStore::new())
             } else {
@@ -88,7 +87,7 @@ fn into_store(job: &mut Job<'_>, store: &dyn Store) -> Result<Answer, Failure> {
     Ok(Answer::of_report(&report))
 }
 
-/// Records that were read, of both passes together.
+/// Counts the records read in both passes.
 #[derive(Default)]
 struct Read {
     planned: u64,
@@ -109,7 +108,7 @@ impl Read {
     }
 }
 
-/// Prints the answer, to standard error if standard output has the transactions.
+/// Prints the answer; to standard error if standard output has the transactions.
 fn tell(args: &Args, answer: &Answer) -> Exit {
     let lines = if args.look.json {
         vec![serde_json::to_string(&Told::of(args, answer)).expect("text and numbers")]
@@ -129,7 +128,8 @@ fn tell(args: &Args, answer: &Answer) -> Exit {
     out.finish()
 }
 
-/// A replay ends where the log does; whether that is its end, only a look at all of it tells.
+/// Judges the end of the replayed records; only verification tells whether that is the end of the
+/// log.
 fn end(args: &Args, answer: &Answer, until: Option<Lsn>) -> Result<Exit, Failure> {
     if until.is_some() {
         return Ok(Exit::Fine);
@@ -139,7 +139,7 @@ fn end(args: &Args, answer: &Answer, until: Option<Lsn>) -> Result<Exit, Failure
     Ok(judge_end(&args.log, &found, (answer.from, Exit::Fine)))
 }
 
-/// No bar between lines of an answer.
+/// Whether to hide the progress bar: it would disturb transactions on standard output.
 fn quiet(args: &Args) -> bool {
     args.look.quiet || args.into == Target::Output
 }
@@ -157,11 +157,11 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::sync::{Arc, LazyLock};
 
-    /// How often it was opened.
+    /// How often the store was opened.
     static OPENED: AtomicU32 = AtomicU32::new(0);
     static HELD: LazyLock<Arc<MemoryStore>> = LazyLock::new(|| Arc::new(MemoryStore::new()));
 
-    /// A store that is there for as long as the test.
+    /// A store that lives as long as the test.
     struct Heap;
 
     impl StoreKind for Heap {
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_gets_what_was_committed_once_and_a_dry_run_changes_nothing() {
+    fn store_gets_committed_changes_once_and_a_dry_run_changes_nothing() {
         let scratch = Scratch::new(&std::env::temp_dir(), "seawall-into-store").unwrap();
         let path = scratch.path().join("log");
         let log: Log<Operation> = Log::open(&path).unwrap();
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!((&found["lanes"], &found["oldest_unfinished"]["tx"]), (&2.into(), &3.into()));
         assert_eq!(keys(&store), b"ab");
 
-        // The same from outside, where the store is made by its kind.
+        // The same through `run`, which opens the store by its kind.
         let replay = |options: &str| run(&args(&format!("{line} -q {options}")), &[&Heap]).unwrap();
         assert_eq!(replay("--dry-run"), Exit::Fine);
         assert_eq!((OPENED.load(Ordering::Relaxed), keys(&HELD)), (0, vec![]));
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn both_passes_count_and_nothing_counts_back() {
+    fn progress_covers_both_passes_and_never_decreases() {
         let lsn = |number| Lsn::new(number).unwrap();
         let mut read = Read::default();
         let plan = |at, records| Heard { phase: Phase::Plan, at: lsn(at), last: None, records };

@@ -1,4 +1,4 @@
-//! One flipped bit: what the log says of it, and what plain JSON lines say.
+//! Flips one bit, and compares what the log and plain JSON lines report.
 
 use super::earthquake::{Catalogue, Earthquake};
 use super::stage::trouble;
@@ -17,17 +17,17 @@ use std::path::Path;
 /// The copy of the log that is damaged.
 pub(super) const COPY: &str = "damaged.wal";
 
-/// What the flip did.
+/// The effect of the flipped bit.
 #[derive(Debug, Serialize)]
 pub(super) struct Damaged {
     pub(super) lsn: u64,
-    /// What `verify` says is lost.
+    /// The lost records according to `verify`.
     pub(super) lost: String,
-    /// It is that record, and nothing else.
+    /// Whether `verify` names the damaged record and no other.
     pub(super) named_exactly: bool,
     /// Records besides the damaged one.
     pub(super) others: u64,
-    /// All of them are read around the damage, and the damaged one is not.
+    /// Whether all other records, and not the damaged one, can be read.
     pub(super) others_read: bool,
     pub(super) json_lines: JsonLines,
     #[serde(skip)]
@@ -50,7 +50,7 @@ impl Damaged {
     }
 }
 
-/// Copies the log into `folder`, flips a bit of one record there, and looks.
+/// Copies the log into `folder`, flips a bit of one record in the copy, and reads it.
 pub(super) fn flip_one_bit(
     log: &Path,
     folder: &Path,
@@ -62,7 +62,7 @@ pub(super) fn flip_one_bit(
     Maintenance::at(log).back_up(&damaged).map_err(fail)?;
     let records = Maintenance::at(&damaged).verify().map_err(fail)?.records;
     let draw = dice.random().map_err(|error| trouble("draw a number", &error))?;
-    // Not at an end, so that there are neighbours on both sides.
+    // Not the first or last record, so that it has neighbours on both sides.
     let lsn = Lsn::new(2 + draw % records.saturating_sub(2).max(1)).expect("not 0");
     let Found { payload, .. } =
         flip_in(&damaged, lsn, dice).map_err(|error| trouble("damage the copy", &error))?;
@@ -131,7 +131,7 @@ pub(super) fn erase(log: &Path, file: &str, start: u64, size: usize) -> io::Resu
     file.write_at(&vec![0; left.min(size)], start)
 }
 
-/// What is lost, in words; whether that is `lsn` alone.
+/// The lost records in words, and whether `lsn` is the only one.
 fn what_verify_says(log: &Path, lsn: Lsn) -> seawall::Result<(String, bool)> {
     let found = Maintenance::at(log).verify()?;
     let lost: Vec<Lost> = found.damage.iter().filter_map(|damage| damage.lost).collect();
@@ -140,7 +140,7 @@ fn what_verify_says(log: &Path, lsn: Lsn) -> seawall::Result<(String, bool)> {
     Ok((format!("lost: {named}"), lost == [Lost::new(lsn, Some(lsn))]))
 }
 
-/// How many records are read around the damage; `None` if the damaged one is among them.
+/// Counts the readable records; `None` if the damaged one is among them.
 fn read_around(log: &Path, lsn: Lsn) -> seawall::Result<Option<u64>> {
     let reader: LogReader<Earthquake> = LogReader::open(log)?.skip_damaged(true);
     let mut read = 0;
@@ -171,7 +171,7 @@ fn flip_in_json_lines(event: &Earthquake) -> Option<JsonLines> {
     })
 }
 
-/// The place of the last digit of the event's magnitude; one bit of it is flipped.
+/// Finds the last digit of the event's magnitude.
 fn digit_of(text: &str, event: &Earthquake) -> Option<usize> {
     let line = text.find(&format!("\"id\":\"{}\"", event.id))?;
     let value = line + text.get(line..)?.find("\"mag\":")? + "\"mag\":".len();
@@ -179,7 +179,7 @@ fn digit_of(text: &str, event: &Earthquake) -> Option<usize> {
     Some(value + length - 1)
 }
 
-/// Damages a log of two hundred events by 24 lots: the log, and a new folder for each.
+/// Damages a log of two hundred events in 24 random ways, each in a new folder.
 #[cfg(test)]
 pub(super) fn by_lot(name: &str, damage: impl Fn((&Path, &Path), &Catalogue, &SeededEntropy)) {
     let place = seawall_measure::scratch::Scratch::new(&std::env::temp_dir(), name);

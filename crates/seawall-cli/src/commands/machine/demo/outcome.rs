@@ -1,4 +1,4 @@
-//! What the demo found out, for people and for programs.
+//! The results of the demo, for people and for programs.
 
 use super::damage::Damaged;
 use super::parity::Mended;
@@ -9,7 +9,7 @@ use crate::output::report::Exit;
 use seawall_measure::pairs::Row;
 use serde::Serialize;
 
-/// All that came out.
+/// All results.
 #[derive(Serialize)]
 #[serde(tag = "schema", rename = "seawall.demo/1")]
 pub(super) struct Done {
@@ -26,12 +26,12 @@ pub(super) struct Done {
     pub(super) rescue: Rescue,
     pub(super) parity: Mended,
     pub(super) ranked: Option<bool>,
-    /// `None` if it was not measured.
+    /// `None` if speed was not measured.
     pub(super) speed: Option<Vec<Row>>,
 }
 
 impl Done {
-    /// Whether every promise held.
+    /// Whether every guarantee held.
     pub(super) fn kept(&self) -> bool {
         self.witness.never_damaged()
             && self.compared.holds()
@@ -40,7 +40,7 @@ impl Done {
             && self.parity.holds()
     }
 
-    /// In words, and how they are to sound.
+    /// The verdict and its tone.
     pub(super) fn verdict(&self) -> (&'static str, Tone) {
         if self.kept() {
             ("Every acknowledged record is there, and the damage was named.", Tone::Good)

@@ -1,4 +1,4 @@
-//! A copy of the log gets parity: a flipped bit and an erased block come back, for every reader.
+//! Adds parity to a copy of the log: every reader sees a flipped bit and an erased block restored.
 
 use super::damage::{Found, erase, flip_in};
 use super::rescue::is_rest_of;
@@ -12,12 +12,12 @@ use seawall_io::{Entropy, SeededEntropy};
 use serde::Serialize;
 use std::path::Path;
 
-/// The copy of the log that has parity.
+/// The copy of the log with parity.
 const COPY: &str = "parity.wal";
-/// What a device loses at least.
+/// The smallest unit that a device loses.
 pub(super) const BLOCK: usize = 4096;
 
-/// What came of it.
+/// The result of both kinds of damage.
 #[derive(Debug, Serialize)]
 pub(super) struct Mended {
     pub(super) scheme: String,
@@ -25,10 +25,10 @@ pub(super) struct Mended {
     pub(super) lsn: u64,
     /// How many records the log has.
     pub(super) records: u64,
-    /// With the bit flipped, all of them were read.
+    /// Whether all records could be read with the flipped bit.
     pub(super) bit_corrected: bool,
     pub(super) erased_bytes: usize,
-    /// With a block erased as well, too.
+    /// Whether all records could be read with an erased block as well.
     pub(super) block_corrected: bool,
 }
 
@@ -38,7 +38,7 @@ impl Mended {
     }
 }
 
-/// Copies the log into `folder`, makes parity of it, and damages it twice.
+/// Copies the log into `folder`, adds parity, and damages the copy twice.
 pub(super) fn damage_and_read(
     log: &Path,
     folder: &Path,
@@ -67,7 +67,7 @@ pub(super) fn damage_and_read(
     })
 }
 
-/// Whether the damage is known, and a reader gets all that the sound log has.
+/// Whether `verify` reports the damage, and a reader gets every record of the sound log.
 fn is_put_right(damaged: &Path, sound: &Path) -> seawall::Result<bool> {
     let found = Maintenance::at(damaged).verify()?;
     let is_told = found.verdict == Verdict::Correctable && !found.mended.is_empty();
@@ -80,7 +80,7 @@ mod tests {
     use crate::commands::machine::demo::damage::by_lot;
 
     #[test]
-    fn wherever_the_damage_falls_it_is_put_right() {
+    fn parity_restores_damage_anywhere() {
         by_lot("seawall-parity", |(log, folder), _, dice| {
             let mended = damage_and_read(log, folder, dice).expect("a copy");
             assert!(mended.holds() && mended.records == 200, "{folder:?}: {mended:?}");

@@ -1,4 +1,4 @@
-//! The report of the demo: a page without scripts, its chart, and the figures for machines.
+//! The report of the demo: an HTML page without scripts, a chart, and the figures as JSON.
 
 use super::outcome::Done;
 use super::speed::why_not_ranked;
@@ -10,7 +10,7 @@ use seawall_measure::scratch::Watched;
 use std::io;
 use std::path::Path;
 
-/// A directory that gets its name when the report is whole.
+/// A directory that gets its final name once the report is complete.
 pub(super) struct Report<'a> {
     folder: &'a Path,
     draft: Draft,
@@ -18,7 +18,7 @@ pub(super) struct Report<'a> {
 }
 
 impl<'a> Report<'a> {
-    /// Begins it, so that a place where it cannot be is known before the work.
+    /// Creates the temporary directory, so that an unusable location is reported before the work.
     pub(super) fn begin(folder: &'a Path) -> Result<Self, Failure> {
         let fail = |error| Failure::of_page(&error, folder);
         let draft = Draft::create(folder).map_err(fail)?;

@@ -1,4 +1,4 @@
-//! A hole is torn into the damaged copy: what is gone is named, everything else goes to a new log.
+//! Erases part of the damaged copy: lost records are named, all others go to a new log.
 
 use super::damage;
 use super::earthquake::Earthquake;
@@ -11,23 +11,23 @@ use serde::Serialize;
 use std::io;
 use std::path::Path;
 
-/// Two blocks of a disk.
+/// Two blocks of the disk.
 pub(super) const ERASED: usize = 8192;
 
-/// What came of it.
+/// The result of the rescue.
 #[derive(Debug, Serialize)]
 pub(super) struct Rescue {
     pub(super) erased_bytes: usize,
-    /// Which records are lost, in words.
+    /// The lost records in words.
     pub(super) lost: String,
     pub(super) lost_records: u64,
-    /// How many records the new log has.
+    /// The number of records in the new log.
     pub(super) rescued: u64,
-    /// It has every record that is not named as lost, with its number, and nothing else.
+    /// Whether the new log has every record not named as lost, with its LSN, and nothing else.
     pub(super) all_others: bool,
 }
 
-/// Erases a part of the copy of `log` that is damaged already, and saves the rest.
+/// Erases part of the already damaged copy of `log`, and rescues the rest.
 pub(super) fn erase_and_rescue(
     log: &Path,
     folder: &Path,
@@ -60,7 +60,7 @@ fn erase(log: &Path, damaged: &Path, dice: &SeededEntropy) -> io::Result<()> {
     damage::erase(damaged, &found.file, found.at, ERASED)
 }
 
-/// What is lost, neighbours in one.
+/// The lost records in words, with adjacent ranges merged.
 fn in_words(lost: &[Lost]) -> String {
     let mut ranges: Vec<Lost> = vec![];
     for next in lost {
@@ -105,10 +105,10 @@ mod tests {
     use super::*;
     use crate::commands::machine::demo::damage::by_lot;
 
-    /// The disk is left with one segment, a bit flipped somewhere in it, and the place that is
-    /// erased may follow that bit.
+    /// Leaves one segment on the disk with a bit flipped somewhere; the erased region may follow
+    /// that bit.
     #[test]
-    fn wherever_the_bit_was_flipped_the_rest_is_rescued() {
+    fn rescue_works_for_every_flipped_bit() {
         by_lot("seawall-rescue", |(log, folder), catalogue, dice| {
             let damaged = damage::flip_one_bit(log, folder, catalogue, dice);
             assert!(damaged.expect("a copy").holds(), "{folder:?}");

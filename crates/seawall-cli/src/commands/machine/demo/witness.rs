@@ -1,4 +1,4 @@
-//! The independent witness: it kills the writer, and keeps every acknowledgement that came before.
+//! The independent witness: kills the writer, and keeps every acknowledgement sent before.
 
 use super::earthquake::Catalogue;
 use super::stage::{Stage, trouble};
@@ -17,10 +17,10 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::Duration;
 
 const KILLS: u64 = 20;
-/// A writer that says nothing for so long is stuck.
+/// A writer that is silent for longer is considered stuck.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What is to happen.
+/// The parameters of the kills.
 pub(super) struct Plot<'a> {
     pub(super) log: &'a Path,
     /// How long a writer lives after its first acknowledgement, in milliseconds.
@@ -29,16 +29,16 @@ pub(super) struct Plot<'a> {
     pub(super) stage: &'a Stage,
 }
 
-/// What was seen.
+/// What the witness observed.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Witness {
     pub(super) kills: u64,
     /// How many kills left a torn tail.
     pub(super) torn: u64,
-    /// The event behind each acknowledged number.
+    /// The event of each acknowledged LSN.
     #[serde(serialize_with = "as_count")]
     acknowledged: BTreeMap<u64, usize>,
-    /// Numbers that were given out twice.
+    /// How many LSNs were acknowledged twice.
     #[serde(skip)]
     twice: u64,
     #[serde(skip)]
@@ -49,29 +49,29 @@ fn as_count<S: Serializer>(events: &BTreeMap<u64, usize>, to: S) -> Result<S::Ok
     to.serialize_u64(to_u64(events.len()))
 }
 
-/// What was found of it.
+/// The log compared with the acknowledgements.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Compared {
-    /// Acknowledged, and there as it was sent.
+    /// Acknowledged records with the right content.
     pub(super) found: u64,
-    /// Acknowledged, and not there.
+    /// Acknowledged records that are missing.
     pub(super) lost: u64,
-    /// Not what was sent.
+    /// Records with wrong content.
     pub(super) wrong: u64,
-    /// Numbers that are skipped.
+    /// Skipped LSNs.
     pub(super) gaps: u64,
-    /// There, though the acknowledgement never came.
+    /// Records without an acknowledgement.
     pub(super) unacknowledged_found: u64,
 }
 
 impl Compared {
-    /// Whether all that was promised is there, and nothing else but what was on its way.
+    /// Whether all acknowledged records exist, and no others but those in flight at a kill.
     pub(super) fn holds(&self) -> bool {
         self.lost == 0 && self.wrong == 0 && self.gaps == 0
     }
 }
 
-/// Starts the writer, kills it, looks at what it left; again and again.
+/// Starts the writer, kills it and inspects its log, repeatedly.
 pub(super) fn kill_again_and_again(plot: &Plot<'_>) -> Result<Witness, Failure> {
     let mut witness = Witness::default();
     let mut next = 0;
@@ -96,7 +96,7 @@ pub(super) fn kill_again_and_again(plot: &Plot<'_>) -> Result<Witness, Failure> 
     Ok(witness)
 }
 
-/// One life of the writer: all acknowledgements that it sent in whole lines.
+/// Runs the writer once. Returns all acknowledgements sent as whole lines.
 fn watch_one(log: &Path, next: usize, delay: Duration) -> Result<Vec<(u64, usize)>, Failure> {
     let program = std::env::current_exe().map_err(|error| trouble("find this program", &error))?;
     let mut writer = Command::new(program)
@@ -109,7 +109,7 @@ fn watch_one(log: &Path, next: usize, delay: Duration) -> Result<Vec<(u64, usize
     let (said, heard) = mpsc::channel();
     let listener = std::thread::spawn(move || listen(pipe, &said));
     let first = heard.recv_timeout(PATIENCE);
-    // Nothing more is ever sent: this waits for the delay, or for the end of the writer.
+    // Nothing more is ever sent: this waits for the delay, or until the writer ends.
     let second = first.and_then(|()| heard.recv_timeout(delay));
     let killed = writer.kill();
     let ended = writer.wait().map_err(|error| trouble("wait for the writer", &error))?;
@@ -117,13 +117,13 @@ fn watch_one(log: &Path, next: usize, delay: Duration) -> Result<Vec<(u64, usize
     if first.is_err() || second != Err(RecvTimeoutError::Timeout) {
         let what = format!("the writer ended by itself: {ended}");
         let failure = Failure::new(Exit::Failed, what).at(log.display());
-        return Err(failure.next("see what it said above; choose another place with --dir"));
+        return Err(failure.next("see its message above; choose another directory with --dir"));
     }
     killed.map_err(|error| trouble("kill the writer", &error))?;
     lines
 }
 
-/// Reads to the end of the pipe; says when the first line is there.
+/// Reads the pipe to its end, and signals the first line.
 fn listen(pipe: impl Read, said: &Sender<()>) -> Result<Vec<(u64, usize)>, Failure> {
     let mut pipe = BufReader::new(pipe);
     let mut found = vec![];
@@ -132,7 +132,7 @@ fn listen(pipe: impl Read, said: &Sender<()>) -> Result<Vec<(u64, usize)>, Failu
         line.clear();
         let read = pipe.read_until(b'\n', &mut line);
         read.map_err(|error| trouble("listen to the writer", &error))?;
-        // Without its newline it is not whole: the kill came in between.
+        // A line without its newline was cut off by the kill.
         let Some(whole) = line.strip_suffix(b"\n") else { return Ok(found) };
         let text = String::from_utf8_lossy(whole);
         let numbers = text.split_once(' ').and_then(|(lsn, event)| {
@@ -154,12 +154,12 @@ impl Witness {
         to_u64(self.acknowledged.len())
     }
 
-    /// Whether a kill alone never looked like damage, and no number was given out twice.
+    /// Whether no kill looked like damage, and no LSN was acknowledged twice.
     pub(super) fn never_damaged(&self) -> bool {
         self.damaged == 0 && self.twice == 0
     }
 
-    /// Looks for every acknowledged record in the log, byte for byte.
+    /// Compares every acknowledged record with the log, byte for byte.
     pub(super) fn compare(&self, log: &Path, catalogue: &Catalogue) -> seawall::Result<Compared> {
         let mut cursor = LogReader::open_any(log)?.cursor(Lsn::FIRST)?;
         let mut compared = Compared::default();
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_that_the_kill_cut_off_is_no_acknowledgement() {
+    fn line_cut_off_by_a_kill_is_not_an_acknowledgement() {
         let (said, heard) = mpsc::channel();
         let found = listen(&b"1 0\n2 1\n3"[..], &said).unwrap();
         assert_eq!(found, [(1, 0), (2, 1)]);

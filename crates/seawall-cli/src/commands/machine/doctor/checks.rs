@@ -1,4 +1,4 @@
-//! What each property of a host means for logs on it. Pure: facts in, words out.
+//! What each property of a host means for logs on it. Pure: facts in, text out.
 
 use crate::output::color::Tone;
 use crate::output::text;
@@ -9,37 +9,37 @@ use serde::{Serialize, Serializer};
 /// Mount options with which a sync does not reach the device.
 const WITHOUT_BARRIERS: &[&str] = &["nobarrier", "barrier=0", "barrier=none", "volatile"];
 
-/// A log's largest segment by default; so large are its files, and it makes one ahead.
+/// The default maximum segment size; one segment of that size is preallocated.
 const SEGMENT: u64 = 64 << 20;
-/// The segment in use, the one made ahead, and one more while they roll.
+/// The current segment, the preallocated one, and one more during a rotation.
 const ROOM: u64 = 3 * SEGMENT;
-/// The least that a log takes.
+/// The minimum free space for a log.
 const ROOM_MIN: u64 = 2 << 20;
-/// Fewer files than that a program with a log and little else has open.
+/// A lower limit leaves a program room for little more than a log.
 const FILES_FEW: u64 = 64;
-/// 2020: a clock before it was never set.
+/// 2020: an earlier clock was never set.
 const CLOCK_SET_US: u64 = 1_577_836_800_000_000;
 
-/// All that is looked at.
+/// The input of all checks.
 #[derive(Clone, Debug, Default)]
 pub(in crate::commands) struct Machine {
     pub(in crate::commands) around: HostInfo,
-    /// Libraries that are put before those of programs.
+    /// Preloaded libraries.
     pub(in crate::commands) preload: Option<String>,
-    /// Whether the runs of this machine can be told apart.
+    /// Whether reboots can be detected.
     pub(in crate::commands) boot_id: bool,
     pub(in crate::commands) wall_us: u64,
 }
 
-/// How one thing is; the worst comes last.
+/// The result of a check; the worst comes last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(in crate::commands) enum State {
     Ok,
     Warning,
-    /// No log can be made or written here.
+    /// No log can be created or written here.
     Unusable,
-    /// What is synced here can be lost.
+    /// Synced data can be lost here.
     Broken,
 }
 
@@ -69,7 +69,7 @@ pub(in crate::commands) struct Check {
     pub(in crate::commands) name: &'static str,
     pub(in crate::commands) state: State,
     pub(in crate::commands) says: String,
-    /// What to do, if there is something to do.
+    /// The advice, if any.
     pub(in crate::commands) next: Option<String>,
 }
 
@@ -95,7 +95,7 @@ impl Check {
     }
 }
 
-/// Every check, in the order of a log's way to the device.
+/// Runs every check, in order from the program to the device.
 pub(in crate::commands) fn judge(machine: &Machine) -> Vec<Check> {
     let around = &machine.around;
     let mut checks = vec![versions(around)];
@@ -124,7 +124,7 @@ fn versions(around: &HostInfo) -> Check {
     Check::ok("versions", format!("seawall {version}, format {VERSION}, {kernel}"))
 }
 
-/// A library that makes syncs do nothing is a blessing for tests and nothing else.
+/// A library that skips syncs is only good for tests.
 fn preload(machine: &Machine) -> Option<Check> {
     let says = machine.preload.as_ref().filter(|names| names.contains("eatmydata"))?;
     let says = format!("LD_PRELOAD={says} makes every sync do nothing");
@@ -135,12 +135,12 @@ fn file_system(around: &HostInfo) -> Check {
     const NAME: &str = "file system";
     const MOVE: &str = "keep logs on a local disk";
     let Some(mount) = &around.mount else {
-        return Check::warning(NAME, "cannot be found out", "see /proc/self/mountinfo");
+        return Check::warning(NAME, "unknown", "see /proc/self/mountinfo");
     };
     let Mount { kind, source, point, .. } = mount;
     let says = format!("{kind} on {source}, mounted at {}", point.display());
     if mount.is_in_memory() {
-        return Check::broken(NAME, format!("{says}: in memory, gone with the power"), MOVE);
+        return Check::broken(NAME, format!("{says}: in memory, lost when the power fails"), MOVE);
     }
     let elsewhere = |says| {
         let says = format!(
@@ -156,14 +156,14 @@ fn file_system(around: &HostInfo) -> Check {
             }
             Some(upper) => Check::ok(NAME, format!("{says}, over {}", upper.kind)),
             None => {
-                let says = format!("{says}: what it writes to cannot be seen from here");
+                let says = format!("{says}: the file system below is not visible from here");
                 Check::warning(NAME, says, "in a container, keep logs on a volume")
             }
         },
         // The kernel's own, which hold no files of ours.
         "proc" | "sysfs" | "cgroup" | "cgroup2" | "devpts" | "debugfs" | "tracefs"
         | "securityfs" | "configfs" | "pstore" | "bpf" | "mqueue" | "fusectl" | "binfmt_misc"
-        | "autofs" => Check::unusable(NAME, format!("{says}: it holds no logs"), MOVE),
+        | "autofs" => Check::unusable(NAME, format!("{says}: cannot store logs"), MOVE),
         // Syncs end at another machine, or in another program.
         "nfs" | "nfs4" | "cifs" | "smb3" | "smbfs" | "9p" | "ceph" | "afs" | "glusterfs"
         | "lustre" | "beegfs" | "ocfs2" | "gfs2" | "gpfs" | "virtiofs" | "vboxsf" | "prl_fs" => {
@@ -174,8 +174,8 @@ fn file_system(around: &HostInfo) -> Check {
     }
 }
 
-/// Where an overwrite takes new room: there "a record is admitted only if it has a sure place" does
-/// not hold.
+/// Warns where an overwrite allocates space: the log cannot guarantee that an admitted record has
+/// room.
 fn overwrites(around: &HostInfo) -> Option<Check> {
     const NAME: &str = "overwrites";
     let mount = around.upper.as_ref().or(around.mount.as_ref())?;
@@ -184,7 +184,7 @@ fn overwrites(around: &HostInfo) -> Option<Check> {
         let says = "btrfs: new segments are overwritten in place (chattr +C), but names, and \
                     blocks that a snapshot shares, take new room: a full disk can poison the log \
                     instead of refusing an append";
-        let next = "keep room free; leave the log's subvolume out of snapshots";
+        let next = "keep space free, and exclude the log's subvolume from snapshots";
         return Some(Check::warning(NAME, says, next));
     }
     // These write each block to a new place, also one that is overwritten.
@@ -193,7 +193,7 @@ fn overwrites(around: &HostInfo) -> Option<Check> {
             "{kind} writes each block to a new place: a full disk can poison the log instead of \
              refusing an append"
         );
-        Check::warning(NAME, says, "keep room free: reserve some of it, or set a quota for others")
+        Check::warning(NAME, says, "keep space free: reserve some, or limit other users by quota")
     })
 }
 
@@ -218,15 +218,15 @@ fn write_cache(around: &HostInfo) -> Check {
     const NAME: &str = "write cache";
     match around.write_cache.as_deref() {
         Some("write through") => {
-            Check::ok(NAME, "write through: a write that returned is on the device, it says")
+            Check::ok(NAME, "write through: the device claims that a returned write is durable")
         }
         Some("write back") => Check::ok(
             NAME,
-            "write back: syncs flush it; whether the device then tells the truth, only a power \
-             cut shows",
+            "write back: syncs flush it; only a power failure can show \
+             whether the device is honest",
         ),
         Some(other) => Check::ok(NAME, other),
-        None => Check::ok(NAME, "no block device below says what it has"),
+        None => Check::ok(NAME, "no block device below reports its cache"),
     }
 }
 
@@ -234,15 +234,15 @@ fn room(around: &HostInfo) -> Check {
     const NAME: &str = "free space";
     match around.free {
         Some(free) if free < ROOM_MIN => {
-            let next = format!("make room: a log takes {} at least", text::bytes(ROOM_MIN));
+            let next = format!("free some space: a log needs at least {}", text::bytes(ROOM_MIN));
             Check::unusable(NAME, text::bytes(free), &next)
         }
         Some(free) if free < ROOM => {
-            let next = format!("make room: a log takes up to {} ahead", text::bytes(ROOM));
+            let next = format!("free some space: a log preallocates up to {}", text::bytes(ROOM));
             Check::warning(NAME, text::bytes(free), &next)
         }
         Some(free) => Check::ok(NAME, text::bytes(free)),
-        None => Check::warning(NAME, "cannot be found out", "see df"),
+        None => Check::warning(NAME, "unknown", "see df"),
     }
 }
 
@@ -253,9 +253,7 @@ fn writable(around: &HostInfo) -> Check {
         Writable::No(why) => {
             Check::unusable(NAME, format!("cannot be made: {why}"), "check owner and permissions")
         }
-        Writable::Unknown => {
-            Check::ok(NAME, "not tried: this file system knows none without a name")
-        }
+        Writable::Unknown => Check::ok(NAME, "not tested: this file system has no unnamed files"),
     }
 }
 
@@ -264,7 +262,7 @@ fn direct(around: &HostInfo) -> Check {
     match around.direct {
         Some(true) => Check::ok(NAME, "possible: batches of 64 KiB and more are written with it"),
         Some(false) => Check::ok(NAME, "not possible: large batches go through the page cache"),
-        None => Check::ok(NAME, "not tried; used for batches of 64 KiB and more, where possible"),
+        None => Check::ok(NAME, "not tested; used for batches of 64 KiB and more, where possible"),
     }
 }
 
@@ -315,9 +313,9 @@ fn clock(machine: &Machine) -> Check {
     if !machine.boot_id {
         let says = "set; the runs of this machine cannot be told apart, so that a crash of a \
                     program looks like one of the machine";
-        return Check::warning(NAME, says, "mount /proc; nothing is lost without");
+        return Check::warning(NAME, says, "mount /proc; no record is lost without it");
     }
-    Check::ok(NAME, "set; the runs of this machine can be told apart")
+    Check::ok(NAME, "set; reboots can be detected")
 }
 
 #[cfg(test)]
@@ -328,7 +326,7 @@ mod tests {
         Mount::parse(table)
     }
 
-    /// A machine without fault, on the file system of this line of a table of mounts.
+    /// A faultless machine with the file system of this line of mountinfo.
     fn machine(line: &str) -> Machine {
         let mut around = HostInfo::default();
         around.mount = mount(line);
@@ -348,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_local_disk_with_its_cache_is_fine() {
+    fn local_disk_with_a_cache_is_ok() {
         let mut machine = machine("27 1 254:0 / / rw,relatime - ext4 /dev/vda rw,data=ordered");
         assert_eq!(worst(&machine), (State::Ok, vec![]));
         for cache in ["write back", "write through"] {
@@ -358,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_keeps_nothing_also_below_an_overlay() {
+    fn memory_is_broken_even_below_an_overlay() {
         let found = worst(&machine("1 1 0:2 / /x rw - tmpfs tmpfs rw"));
         assert_eq!(found, (State::Broken, vec!["file system"]));
         let mut overlay = machine("1 1 0:2 / / rw - overlay overlay rw,upperdir=/up");
@@ -372,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn syncs_that_end_before_the_device_are_no_syncs() {
+    fn setup_without_device_syncs_is_broken() {
         for option in ["nobarrier", "barrier=0"] {
             let line = format!("1 1 8:2 / / rw,noatime - xfs /dev/sda rw,{option}");
             assert_eq!(worst(&machine(&line)), (State::Broken, vec!["mount options"]), "{option}");
@@ -385,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_answers_for_is_a_warning() {
+    fn remote_file_systems_and_low_limits_are_warnings() {
         for kind in ["nfs4", "cifs", "9p", "fuse.sshfs", "fuse", "virtiofs"] {
             let found = worst(&machine(&format!("1 1 0:2 / / rw - {kind} there:/x rw")));
             assert_eq!(found, (State::Warning, vec!["file system"]), "{kind}");
@@ -402,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_log_can_be_made_is_no_place_for_one() {
+    fn place_where_no_log_can_be_created_is_unusable() {
         const EXT4: &str = "1 1 8:2 / / rw - ext4 /dev/sda rw";
         let spoil = |spoil: fn(&mut Machine)| {
             let mut machine = machine(EXT4);
@@ -425,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn where_overwrites_take_new_room_the_doctor_says_so() {
+    fn copy_on_write_file_system_is_a_warning() {
         for kind in ["btrfs", "zfs", "bcachefs", "nilfs2", "f2fs"] {
             let found = worst(&machine(&format!("1 1 0:2 / / rw - {kind} /dev/sda rw")));
             assert_eq!(found, (State::Warning, vec!["overwrites"]), "{kind}");

@@ -1,40 +1,40 @@
-//! What the figures mean for a log in this place. Figures go in, words come out.
+//! What the figures mean for a log in this directory. Pure: figures in, text out.
 
 use crate::output::text::{bytes, rounded};
 use seawall_measure::contest::{Row, Verdict};
 use serde::Serialize;
 
-/// What was measured.
+/// The measured figures.
 pub(super) struct Costs<'a> {
     pub(super) files: &'a [Row],
-    /// Rows with the bytes of a write.
+    /// Rows with their write size in bytes.
     pub(super) sizes: Vec<(&'a Row, usize)>,
-    /// Rows with the number of threads.
+    /// Rows with their number of threads.
     pub(super) threads: Vec<(&'a Row, usize)>,
-    /// Of one thread that stays on a processor.
+    /// Rows of one thread, each pinned to a processor.
     pub(super) processors: &'a [Row],
-    /// Bytes that were not synced, and how long the sync took, in microseconds.
+    /// Unsynced bytes, and the duration of their sync in microseconds.
     pub(super) flushes: &'a [(u64, f64)],
 }
 
-/// A write that takes at most this many times as long as the smallest counts as free.
+/// A write that takes at most this multiple of the smallest counts as free.
 const NEARLY_FREE: f64 = 1.25;
-/// A cache that a sync must write out shows itself: with this factor more bytes, a sync takes at
-/// least this factor longer.
+/// Detects a cache that a sync must write out: with this factor more bytes, a sync takes at least
+/// this factor longer.
 const WRITTEN_OUT: f64 = 2.0;
 
-/// One processor is nearer to the device than another if it does this many times the work.
+/// A processor is considered nearer to the device if it is this many times as fast.
 const NEARER: f64 = 1.15;
 
-/// What to make of the figures, for people.
+/// Advice for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Advice {
-    /// What it is about.
+    /// The subject.
     pub(super) topic: &'static str,
     pub(super) says: String,
 }
 
-/// What the figures allow to be said.
+/// Derives advice from the figures.
 pub(super) fn of(costs: &Costs<'_>) -> Vec<Advice> {
     let is_noisy = |rows: &[(&Row, usize)]| rows.iter().any(|(row, _)| row.verdict.is_unsure());
     let noisy = [is_noisy(&costs.threads), is_noisy(&costs.sizes)];
@@ -49,7 +49,7 @@ pub(super) fn of(costs: &Costs<'_>) -> Vec<Advice> {
     said.into_iter().filter_map(|(topic, says)| Some(Advice { topic, says: says? })).collect()
 }
 
-const NOISE: &str = "other work used the disk or the processors: measure once more";
+const NOISE: &str = "other programs used the disk or the processors: measure again";
 
 fn files(costs: &Costs<'_>) -> Option<String> {
     let [_, others @ ..] = costs.files else { return None };
@@ -61,7 +61,7 @@ fn files(costs: &Costs<'_>) -> Option<String> {
     Some(format!("a file written before is worth {slower}: a log's segments are"))
 }
 
-/// Whoever shares a sync shares its time: at best all commits of a moment wait for one.
+/// Committers that share a sync share its cost; at best, all concurrent commits wait for one sync.
 fn group_commit(costs: &Costs<'_>) -> Option<String> {
     let (one, _) = costs.threads.first()?;
     let rate = one.per_second.median;
@@ -74,7 +74,7 @@ fn batches(costs: &Costs<'_>) -> Option<String> {
     let limit = smallest.p50_us * NEARLY_FREE;
     let free = costs.sizes.iter().take_while(|(row, _)| row.p50_us <= limit).last();
     let (_, size) = free.filter(|(_, size)| *size > 4096)?;
-    // Long enough that waiting, not syncing, decides: ten syncs, in milliseconds.
+    // Ten syncs, in milliseconds: long enough that the wait dominates, not the sync.
     let delay = (smallest.p50_us / 100.0).ceil().max(1.0);
     let size_text = bytes(u64::try_from(*size).ok()?);
     Some(format!(
@@ -84,7 +84,7 @@ fn batches(costs: &Costs<'_>) -> Option<String> {
     ))
 }
 
-/// A device with few queues wakes up few processors: from there the way back is shorter.
+/// A device with few queues interrupts few processors; a thread on one of them waits less.
 fn nearest(costs: &Costs<'_>) -> Option<String> {
     let rate = |row: &&Row| row.per_second.median;
     if costs.processors.iter().any(|row| row.verdict.is_unsure()) {
@@ -104,8 +104,8 @@ fn nearest(costs: &Costs<'_>) -> Option<String> {
     })
 }
 
-/// A flush that takes longer the more there is to flush has something to do. One that does not
-/// proves nothing: the device may have written it all before, or may not write it at all.
+/// A flush that takes longer with more data has work to do. A constant time proves nothing: the
+/// device may have written everything before, or may not write it at all.
 fn cache(costs: &Costs<'_>) -> Option<String> {
     let ((few, short), (many, long)) = (costs.flushes.first()?, costs.flushes.last()?);
     let (few, many) = (bytes(*few), bytes(*many));
@@ -143,7 +143,7 @@ mod tests {
         Costs { files: &[], sizes: vec![], threads: vec![], processors: &[], flushes: &[] };
 
     #[test]
-    fn figures_are_put_into_words() {
+    fn figures_become_advice() {
         let files = [
             row("written before", 8000.0, 1.0, Verdict::First),
             row("growing", 5000.0, 0.625, Verdict::Slower),
@@ -178,14 +178,14 @@ mod tests {
         let noisy = [sizes[0].clone(), row("64 KiB", 7000.0, 0.9, Verdict::TooNoisy)];
         let mut costs = Costs { sizes: noisy.iter().zip([4096, 65_536]).collect(), ..costs };
         assert_eq!(says(&costs, "batches"), "");
-        assert!(says(&costs, "noise").contains("once more"));
+        assert!(says(&costs, "noise").contains("measure again"));
         let busy = [sizes[0].clone(), row("64 KiB", 7000.0, 0.9, Verdict::NotRanked)];
         costs.sizes = busy.iter().zip([4096, 65_536]).collect();
         assert_eq!(says(&costs, "batches"), "");
     }
 
     #[test]
-    fn a_processor_near_the_device_is_named_if_it_matters() {
+    fn faster_processor_is_named_if_the_difference_matters() {
         let says = |second, verdict| {
             let processors = [
                 row("processor 0", 9000.0, 1.0, Verdict::First),
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_not_spoken_of() {
+    fn missing_measurements_give_no_advice() {
         assert_eq!(of(&NOTHING), []);
     }
 }

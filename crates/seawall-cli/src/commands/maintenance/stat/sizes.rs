@@ -1,4 +1,4 @@
-//! How large the records of a log are.
+//! Statistics of record sizes.
 
 use crate::commands::records::intact::visit_intact;
 use crate::output::text::{self, to_u64};
@@ -7,11 +7,11 @@ use seawall::{Error, Lsn};
 use serde::Serialize;
 use std::path::Path;
 
-/// Larger than the payload of any format; a size above counts as this one.
+/// Larger than any payload; sizes above count as this one.
 const SIZE_MAX: u64 = 1 << 30;
-/// Three digits of a size are kept.
+/// Significant digits of a size.
 const DIGITS: u8 = 3;
-/// One bar for each height, from the lowest.
+/// Characters for bars, lowest first.
 const BARS: [char; 8] = [
     '\u{2581}', '\u{2582}', '\u{2583}', '\u{2584}', '\u{2585}', '\u{2586}', '\u{2587}', '\u{2588}',
 ];
@@ -19,12 +19,12 @@ const BARS: [char; 8] = [
 /// The sizes of the payloads, in bytes.
 pub(super) struct Sizes {
     counted: Histogram<u64>,
-    /// Exactly.
+    /// The exact minimum.
     min: u64,
     max: u64,
 }
 
-/// The records whose size is in a range, both ends included.
+/// The number of records in a size range, both ends included.
 #[derive(Serialize)]
 pub(super) struct Group {
     from: u64,
@@ -33,7 +33,7 @@ pub(super) struct Group {
 }
 
 impl Sizes {
-    /// Measures every intact record up to `last`.
+    /// Counts every intact record up to `last`.
     pub(super) fn measure(log: &Path, last: Option<Lsn>) -> Result<Self, Error> {
         let mut sizes = Self::none();
         let Some(last) = last else { return Ok(sizes) };
@@ -58,13 +58,13 @@ impl Sizes {
         self.counted.saturating_record(size);
     }
 
-    /// So many of all records are not larger than this.
+    /// The size that this share of the records does not exceed.
     pub(super) fn quantile(&self, share: f64) -> Option<u64> {
         let found = self.counted.value_at_quantile(share);
         (!self.counted.is_empty()).then(|| found.clamp(self.min, self.max))
     }
 
-    /// Groups whose sizes double, from the smallest record to the largest.
+    /// Groups with doubling sizes, from the smallest record to the largest.
     pub(super) fn groups(&self) -> Vec<Group> {
         let mut from = 0;
         let mut groups = vec![];
@@ -81,7 +81,7 @@ impl Sizes {
         groups
     }
 
-    /// For a person, on one line; `None` without records.
+    /// A summary on one line; `None` without records.
     pub(super) fn line(&self) -> Option<String> {
         let [p50, p99] = [0.5, 0.99].map(|share| self.quantile(share).map(text::bytes));
         let groups = self.groups();
@@ -92,7 +92,7 @@ impl Sizes {
     }
 }
 
-/// A bar for `count` of `highest`; a blank for none.
+/// A bar for `count` out of `highest`; blank for none.
 fn bar(count: u64, highest: u64) -> char {
     let eighths = (u128::from(count) * 8).div_ceil(u128::from(highest));
     let place = usize::try_from(eighths).ok().and_then(|eighths| eighths.checked_sub(1));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn every_record_is_in_the_group_of_its_size() {
+    fn every_record_is_counted_in_its_size_group() {
         assert_eq!(groups(&[]), []);
         assert_eq!(groups(&[0]), [(0, 0, 1)]);
         assert_eq!(groups(&[116, 116]), [(64, 127, 2)]);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_sizes_that_are_there() {
+    fn quantiles_are_existing_sizes() {
         let mut sizes = vec![116; 98];
         sizes.extend([100_000, 8_388_552]);
         let found = of(&sizes);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_are_as_high_as_there_are_records() {
+    fn bar_height_follows_the_record_count() {
         let heights = [0, 1, 100, 500, 1000].map(|count| bar(count, 1000));
         assert_eq!(heights, [' ', '\u{2581}', '\u{2581}', '\u{2584}', '\u{2588}']);
     }

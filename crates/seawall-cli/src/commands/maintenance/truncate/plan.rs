@@ -1,4 +1,4 @@
-//! What a cut takes away, found without opening the log for writing.
+//! Plans a truncation without opening the log for writing.
 
 use crate::args::Last;
 use crate::output::text::to_u64;
@@ -10,29 +10,29 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-/// Both slots of the manifest, whatever the block size.
+/// The size of both manifest slots with the largest block size.
 const MANIFEST_SIZE: usize = 2 << 16;
 
-/// What goes, and how the log is then.
+/// What is removed, and how the log looks afterwards.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Plan {
-    /// The first and the last record that go.
+    /// The first and last removed record.
     pub(super) goes: Option<(Lsn, Lsn)>,
-    /// How many segments go, and their bytes; `None` where records go and files as it comes.
+    /// The number of removed segments and their bytes; `None` if the plan is by record.
     pub(super) files: Option<(u64, u64)>,
-    /// The last record that stays, if the cut is at the end.
+    /// The last kept record, for a truncation at the end.
     pub(super) new_end: Option<Last>,
-    /// The first record left, or the next one in a log without records.
+    /// The oldest kept record, or the next one if none is kept.
     pub(super) oldest: Lsn,
-    /// The number of the next record.
+    /// The LSN of the next record.
     pub(super) next: Lsn,
 }
 
-/// A live segment: its first record, and the size of its file.
+/// A live segment: its first record and its file size.
 type Segment = (Lsn, u64);
 
 impl Plan {
-    /// Before record `before`, by whole segments.
+    /// Plans removing whole segments before record `before`.
     pub(super) fn before(log: &Path, before: Lsn, last: Option<Lsn>) -> io::Result<Self> {
         Ok(Self::of_segments(&live_segments(&PosixStorage::open(log)?)?, before, last))
     }
@@ -48,7 +48,7 @@ impl Plan {
         Self { goes, files: Some((segments, bytes)), new_end: None, oldest, next }
     }
 
-    /// Behind record `after`, or before the first one that is left; the log has `oldest` to `last`.
+    /// Plans removing records after `after`, or all of them; the log has `oldest` to `last`.
     pub(super) fn after(
         after: Option<Lsn>,
         (oldest, last): (Lsn, Option<Lsn>),
@@ -63,18 +63,18 @@ impl Plan {
         Ok(Self { goes, files: None, new_end: Some(Last(after)), oldest, next })
     }
 
-    /// How many records go.
+    /// The number of removed records.
     pub(super) fn records(&self) -> u64 {
         self.goes.map_or(0, |(first, last)| last.get() - first.get() + 1)
     }
 
-    /// Whether there is nothing to do.
+    /// Whether nothing would be removed.
     pub(super) fn is_empty(&self) -> bool {
         self.goes.is_none() && self.files.is_none_or(|(segments, _)| segments == 0)
     }
 }
 
-/// The chain of live segments, oldest first: from the newest down, as each names the one before it.
+/// The chain of live segments, oldest first. Each segment names its predecessor.
 fn live_segments(storage: &PosixStorage) -> io::Result<Vec<Segment>> {
     let manifest = read(storage, "manifest", MANIFEST_SIZE)?;
     let slots = Manifest::decode_file(&manifest).into_iter().flatten();
@@ -83,7 +83,7 @@ fn live_segments(storage: &PosixStorage) -> io::Result<Vec<Segment>> {
     let heads: BTreeMap<_, _> =
         names.iter().filter_map(|name| Some((SegmentId::from_file_name(name)?, name))).collect();
     let (mut live, mut id) = (vec![], heads.keys().max().copied());
-    // Where the chain ends early the log is damaged, and its open says so.
+    // If the chain ends early, the log is damaged, and opening it reports that.
     while let Some((here, name)) = id.and_then(|id| heads.get_key_value(&id)) {
         let header = match read(storage, name, HEADER_SIZE) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => break,
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn only_segments_go_whose_records_all_stand_before() {
+    fn only_segments_entirely_before_the_lsn_are_removed() {
         let live = [(lsn(1), 100), (lsn(50), 200), (lsn(80), 400)];
         let plan = |before| {
             let plan = Plan::of_segments(&live, lsn(before), Some(lsn(99)));
@@ -127,14 +127,14 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_without_records_goes_with_the_others() {
+    fn segment_without_records_is_removed_with_the_others() {
         let live = [(lsn(1), 100), (lsn(50), 200), (lsn(50), 400)];
         let plan = Plan::of_segments(&live, lsn(50), Some(lsn(60)));
         assert_eq!((plan.goes, plan.files), (Some((lsn(1), lsn(49))), Some((2, 300))));
     }
 
     #[test]
-    fn a_cut_at_the_end_names_what_stands_behind_it() {
+    fn truncation_at_the_end_names_the_removed_records() {
         let goes = |after| Plan::after(after, (lsn(5), Some(lsn(9)))).map(|plan| plan.goes);
         assert_eq!(goes(Some(lsn(7))).unwrap(), Some((lsn(8), lsn(9))));
         assert_eq!(goes(Some(lsn(4))).unwrap(), Some((lsn(5), lsn(9))));

@@ -1,4 +1,4 @@
-//! One run over standard input: cut, hand over, wait, acknowledge, count.
+//! Appends one run of standard input: splits it, appends, waits, acknowledges and counts.
 
 use crate::args::{Append, Format};
 use crate::commands::records::signals::{Waiter, Wake};
@@ -15,25 +15,25 @@ use signal_hook::low_level::signal_name;
 use std::borrow::Cow;
 use std::io::{self, Read};
 
-/// What is read from standard input at once, and so the most that is acknowledged at once.
+/// The most input to read, and so to acknowledge, at once.
 const CHUNK: usize = 64 * 1024;
-/// Refused records that are named one by one.
+/// The maximum number of refused records to name.
 const NAMED_MAX: u64 = 10;
 
-/// One run over the input.
+/// One run over standard input.
 pub(super) struct Session<'a> {
     args: &'a Append,
     opener: &'a dyn Fn() -> Result<Log<[u8], Raw>, Failure>,
-    /// `None` until it is needed.
+    /// `None` until needed.
     pub(super) log: Option<Log<[u8], Raw>>,
     codec: CodecId,
     pub(super) out: Output,
     pub(super) tally: Tally,
-    /// The last record that was handed to the log, and how many of this chunk were.
+    /// The last appended record, and how many of this chunk were appended.
     pending: Option<(Ticket, u64)>,
 }
 
-/// What happened to the records.
+/// Counts of records by outcome.
 #[derive(Debug, Default, Serialize)]
 #[serde(tag = "schema", rename = "seawall.append/1")]
 pub(super) struct Tally {
@@ -57,7 +57,7 @@ impl<'a> Session<'a> {
         Self { args, opener, log: None, codec, out, tally, pending: None }
     }
 
-    /// Opens the log, if that was not done yet.
+    /// Opens the log, unless it is open already.
     pub(super) fn open(&mut self) -> Result<&Log<[u8], Raw>, Failure> {
         let log = match self.log.take() {
             Some(log) => log,
@@ -66,7 +66,7 @@ impl<'a> Session<'a> {
         Ok(self.log.insert(log))
     }
 
-    /// Appends `input` to its end; how the program ends if nothing was refused.
+    /// Appends all of `input`. Returns the exit code if nothing was refused.
     pub(super) fn feed(&mut self, waiter: &Waiter, input: &mut dyn Read) -> Result<Exit, Failure> {
         let max = Geometry::DEFAULT.payload_max();
         let mut framer = Framer::new(self.args.format.into(), max);
@@ -99,7 +99,7 @@ impl<'a> Session<'a> {
         Ok(Exit::Fine)
     }
 
-    /// A signal ended it: everything that was read as a whole record is durable.
+    /// Reports a signal: every record that was read whole is durable.
     fn interrupted(&self, signal: i32, framer: &Framer) -> Exit {
         let name = signal_name(signal).unwrap_or("a signal");
         let left = match framer.unfinished() {
@@ -115,7 +115,7 @@ impl<'a> Session<'a> {
         Exit::Signalled(u8::try_from(signal).unwrap_or(u8::MAX >> 1))
     }
 
-    /// The reader of the acknowledgements has gone: what follows could not be acknowledged.
+    /// Reports a closed pipe: later records could not be acknowledged.
     fn unheard(&self) -> Exit {
         if !self.args.look.quiet {
             say("seawall: the reader of the acknowledgements has closed the pipe: stopped");
@@ -161,7 +161,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// The bytes that the log is to hold for these of the input.
+    /// Converts a record of the input to the payload to store.
     fn payload<'b>(&self, bytes: &'b [u8]) -> Result<Cow<'b, [u8]>, String> {
         match (self.codec, self.args.format) {
             (CodecId::Json, Format::Lines) => value::text_to_json(bytes).map(Into::into),
@@ -178,7 +178,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Waits for what was taken, and acknowledges it.
+    /// Waits until the appended records are durable, and acknowledges them.
     fn commit(&mut self) -> Result<(), Failure> {
         let Some((ticket, count)) = self.pending.take() else { return Ok(()) };
         let last = ticket.wait().map_err(|error| self.fail(&error))?;
@@ -220,7 +220,7 @@ impl<'a> Session<'a> {
     }
 
     fn broken(&self, broken: &Broken) -> Failure {
-        let failure = Failure::new(Exit::Failed, format!("the input is broken: {}", broken.why));
+        let failure = Failure::new(Exit::Failed, format!("invalid input: {}", broken.why));
         failure.at(format!("standard input, byte {}", broken.at)).next(format!(
             "the records before it are in {}; send the rest again",
             self.args.log.display()
@@ -259,7 +259,7 @@ impl Tally {
     }
 }
 
-/// What a record is called in messages about the input.
+/// The name of a record in messages about the input.
 fn unit(format: Format) -> &'static str {
     match format {
         Format::Lines | Format::Json => "line",

@@ -1,4 +1,4 @@
-//! Where files are: the folder, which may be reached over links, and the name in it.
+//! The location of a file: its directory, links resolved, and its name.
 
 use crate::output::report::{Exit, Failure};
 use seawall::Error;
@@ -7,10 +7,10 @@ use seawall_io::PosixStorage;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A file by its folder.
+/// A file's location.
 #[derive(Debug)]
 pub(super) struct Place {
-    /// Its path as it was given.
+    /// The path as given.
     pub(super) path: PathBuf,
     pub(super) parent: PathBuf,
     pub(super) folder: PosixStorage,
@@ -18,36 +18,36 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Finds the folder of what is or will be at `path`.
+    /// Opens the directory of a path that may not exist yet.
     pub(super) fn find(path: &Path) -> Result<Self, Failure> {
         let fail = |error: io::Error| unreadable(path, error);
         let (parent, name) = folder_and_name(path).ok_or_else(|| {
-            let what = "this path does not end in a name in UTF-8";
-            Failure::new(Exit::Failed, what).at(path.display()).next("give one that does")
+            let what = "this path does not end in a UTF-8 file name";
+            Failure::new(Exit::Failed, what).at(path.display()).next("give a path that does")
         })?;
         let parent = parent.canonicalize().map_err(fail)?;
         let folder = PosixStorage::open(&parent).map_err(fail)?;
         Ok(Self { path: path.to_owned(), parent, folder, name: name.to_owned() })
     }
 
-    /// The same file for one that it is reached by: links are followed.
+    /// The same after following links to the file.
     pub(super) fn find_real(path: &Path) -> Result<Self, Failure> {
         let found = path.metadata().map_err(|error| unreadable(path, error))?;
         if found.is_dir() {
-            let what = "this is a directory, and such a log is one file";
+            let what = "this is a directory, but such a log is one file";
             let failure = Failure::new(Exit::Format, what).at(path.display());
-            return Err(failure.next("give the file, or --from seawall for a log of ours"));
+            return Err(failure.next("give the file, or --from seawall for a Seawall log"));
         }
         if !found.is_file() {
             let failure = Failure::new(Exit::Failed, "not a regular file").at(path.display());
-            return Err(failure.next("write what it gives to a file, and convert that"));
+            return Err(failure.next("write its content to a file, and convert that"));
         }
         let real = path.canonicalize().map_err(|error| unreadable(path, error))?;
         Ok(Self { path: path.to_owned(), ..Self::find(&real)? })
     }
 }
 
-/// The system refused something about this file.
+/// The error of a failed file operation.
 pub(super) fn unreadable(path: &Path, error: io::Error) -> Failure {
     let error = Error::Io { what: format!("convert {}", path.display()), source: error };
     Failure::of(&error, "convert", path)

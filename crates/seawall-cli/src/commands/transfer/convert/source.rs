@@ -1,4 +1,4 @@
-//! What is converted: a file in one of the foreign formats, or a log.
+//! The source of a conversion: a file in a foreign format, or a log.
 
 use super::place::{Place, unreadable};
 use crate::args::{Convert, ForeignFormat};
@@ -17,12 +17,12 @@ use std::sync::Arc;
 /// An open source.
 pub(super) struct Source {
     pub(super) format: ForeignFormat,
-    /// What its entries are, if the format says that.
+    /// The codec of its entries, if the format defines it.
     pub(super) codec: Option<CodecId>,
     /// Whether the entries have a type name or a schema number.
     pub(super) is_typed: bool,
     pub(super) entries: Box<dyn Entries>,
-    /// How many bytes there are to read, if that is known.
+    /// The size in bytes, if known.
     pub(super) size: Option<u64>,
 }
 
@@ -40,12 +40,12 @@ impl Source {
         }
     }
 
-    /// The format of which the first entry is intact; those with checksums are asked first.
+    /// Detects the format from the first entry. Formats with checksums are tried first.
     fn recognise(path: &Path) -> Result<Self, Failure> {
         let (file, size) = open_file(path)?;
         if size == 0 {
             let failure = Failure::new(Exit::Format, "this file is empty").at(path.display());
-            return Err(failure.next("say what it is with --from, if no entries are what you want"));
+            return Err(failure.next("give its format with --from, if it should be empty"));
         }
         for format in [
             ForeignFormat::Cwal,
@@ -61,7 +61,7 @@ impl Source {
         }
         let what = "the first entry is not cwal, cwal-text, msgpack or json";
         let failure = Failure::new(Exit::Format, what).at(path.display());
-        Err(failure.next("say what it is with --from, if its beginning is damaged"))
+        Err(failure.next("give its format with --from, if its beginning is damaged"))
     }
 
     fn of(format: ForeignFormat, file: &Arc<dyn File>, size: u64) -> Self {
@@ -78,7 +78,7 @@ impl Source {
         Self { format, codec, is_typed: false, entries, size: Some(size) }
     }
 
-    /// Where the entry is that was lent last, to be put behind the path.
+    /// The location of the current entry, to append to the path.
     pub(super) fn place(&self) -> String {
         match self.format {
             ForeignFormat::Seawall => format!(", LSN {}", self.entries.position()),
@@ -118,7 +118,7 @@ fn open_file(path: &Path) -> Result<(Arc<dyn File>, u64), Failure> {
     Ok((file, size))
 }
 
-/// A file from its start to its end.
+/// Reads a file from start to end.
 struct Reader {
     file: Arc<dyn File>,
     at: u64,
@@ -132,12 +132,12 @@ impl Read for Reader {
     }
 }
 
-/// The records of a log, up to the first that is lost.
+/// Reads the records of a log up to the first lost one.
 struct Records {
     path: PathBuf,
     cursor: Cursor,
     from: Lsn,
-    /// The record that comes next, unless it was given up.
+    /// The LSN expected next.
     next: Lsn,
     entries: u64,
     lent: (Lsn, Vec<u8>),
@@ -145,7 +145,7 @@ struct Records {
 }
 
 impl Records {
-    /// The records ended; whether that is the end of the log, only a look at all of it tells.
+    /// Called at the last record; only verification tells whether that is the end of the log.
     fn judge_end(&mut self) -> Result<(), Stop> {
         let found = seawall::Maintenance::at(&self.path).verify().map_err(Stop::Log)?;
         if let Some(damage) = damage_from(&found, self.from).next() {
@@ -175,7 +175,7 @@ impl Entries for Records {
     fn next(&mut self) -> Result<Option<&[u8]>, Stop> {
         loop {
             match self.cursor.next_record() {
-                // Where nothing is lost there is more to deliver; the end tells of it.
+                // No record is lost, so continue; verification at the end reports the damage.
                 Err(Error::Damaged { damage, .. }) if damage.lost.is_none() => {}
                 Err(Error::Damaged { damage, .. }) => return Err(self.damaged(&damage)),
                 Err(error) => return Err(Stop::Log(error)),
@@ -184,7 +184,8 @@ impl Entries for Records {
                     return Ok(None);
                 }
                 Ok(Some(record)) => {
-                    // Lost records would have ended it: these were given up by a repair.
+                    // Lost records would have ended the iteration, so these were given up by a
+                    // repair.
                     let (from, to) = (self.next, record.lsn.previous());
                     if let Some(to) = to.filter(|to| from <= *to) {
                         self.remarks.push(Remark::GivenUp(Lost::new(from, Some(to))));
@@ -201,7 +202,7 @@ impl Entries for Records {
         Ok(Some(&self.lent.1))
     }
 
-    /// Records have numbers, and their bytes are the log's own affair.
+    /// The position of a record is its LSN.
     fn position(&self) -> u64 {
         self.lent.0.get()
     }

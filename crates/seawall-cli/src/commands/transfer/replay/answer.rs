@@ -1,4 +1,4 @@
-//! What a replay did or would do, for people and for programs.
+//! The result of a replay or dry run, for people and programs.
 
 use crate::args::{Replay as Args, Target};
 use crate::commands::answers::answer;
@@ -9,10 +9,10 @@ use serde::Serialize;
 use std::path::Path;
 use std::time::Duration;
 
-/// What became of a log.
+/// The result.
 #[derive(Clone, Debug)]
 pub(super) struct Answer {
-    /// The first record that was read.
+    /// The first record read.
     pub(super) from: Lsn,
     pub(super) records: u64,
     /// Transactions that were applied, or would be.
@@ -22,27 +22,27 @@ pub(super) struct Answer {
     pub(super) unfinished: u64,
     pub(super) oldest_unfinished: Option<Unfinished>,
     pub(super) changes: u64,
-    /// Nothing with a plan.
+    /// `None` for a dry run.
     pub(super) done: Option<Done>,
 }
 
-/// What was done.
+/// What was changed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Done {
-    /// Nothing for lines, which have neither writes nor batches; and so is what follows.
+    /// `None` for JSON lines, which have no batches.
     pub(super) fed: Option<Fed>,
     pub(super) time: Duration,
     /// The last commit that the target has.
     pub(super) applied_lsn: Option<Lsn>,
 }
 
-/// What a target took that keeps a place.
+/// The result of a target with a watermark.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fed {
     pub(super) writes: u64,
     pub(super) batches: u64,
     pub(super) partitions: u32,
-    /// The first record that it may still need.
+    /// The first record that the target may still need.
     pub(super) needed_from: Lsn,
 }
 
@@ -100,7 +100,7 @@ impl Answer {
         let mut lines = vec![
             format!("{} into {}   {applied} {fate}", args.log.display(), args.into),
             format!("  read         {records}, from LSN {} on", self.from),
-            format!("  besides      {had} {had_is}, {aborted} aborted, {unfinished} unfinished"),
+            format!("  skipped      {had} {had_is}, {aborted} aborted, {unfinished} unfinished"),
         ];
         if let Some(Unfinished { tx, lsn }) = self.oldest_unfinished {
             lines.push(format!("  unfinished   the oldest is transaction {tx}, since LSN {lsn}"));
@@ -130,7 +130,7 @@ impl Answer {
         self.done.and_then(|done| done.fed)
     }
 
-    /// Changes a second, where there were any.
+    /// Changes per second, if there were any.
     fn rate(&self) -> Option<f64> {
         let time = self.done.as_ref()?.time.as_secs_f64();
         (self.changes > 0 && time > 0.0).then(|| crate::output::text::to_f64(self.changes) / time)

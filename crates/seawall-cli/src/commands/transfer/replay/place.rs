@@ -1,4 +1,4 @@
-//! The place that a program keeps: which log, how far, and what the last record was.
+//! The place that a program stores: the log, the applied LSN, and the identity of that record.
 
 use seawall::Lsn;
 use seawall::format::{LogId, RecordId};
@@ -6,12 +6,12 @@ use seawall_replay::Watermark;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What a program has to do whose lines are those of an earlier version.
-pub(super) const CHANGE: &str = "let it keep the whole `place` that it is sent with each batch, as \
+/// Advice for a program that uses the protocol of an earlier version.
+pub(super) const CHANGE: &str = "let it store the whole `place` received with each batch, as \
                                  it is: begin with {\"place\":null} or {\"place\":...}, and answer \
                                  {\"place\":...}: seawall replay --help";
 
-/// As a program keeps it.
+/// The stored form.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Place {
@@ -24,7 +24,7 @@ struct Place {
     restart: u64,
 }
 
-/// The place of a program that has applied so much.
+/// The place for a watermark.
 pub(super) fn of(mark: &Watermark) -> Value {
     let (Some(log), Some(applied)) = (mark.log, mark.applied) else { return Value::Null };
     let RecordId { lsn, time_us, crc } = applied;
@@ -38,13 +38,13 @@ pub(super) fn of(mark: &Watermark) -> Value {
     serde_json::to_value(place).expect("text and numbers")
 }
 
-/// Whether a program's first line is one of an earlier version, which kept two numbers.
+/// Whether a program's first line comes from an earlier version, which stored two numbers.
 pub(super) fn is_old(first: &str) -> bool {
     let value: Option<Value> = serde_json::from_str(first).ok();
     value.is_some_and(|value| value.get("place").is_none() && value.get("applied").is_some())
 }
 
-/// How far a program is by its first line; `None` if it is new.
+/// Parses a program's first line; `None` if the program is new.
 pub(super) fn read(first: &str) -> Result<Option<Watermark>, String> {
     let line: Value = serde_json::from_str(first).map_err(|_| "it is not JSON".to_owned())?;
     let place = line.get("place").ok_or("`place` is missing")?;
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_comes_back_as_it_was_sent() {
+    fn place_is_read_back_unchanged() {
         let applied = RecordId { lsn: lsn(9), time_us: 1_763_700_000_000_001, crc: u32::MAX };
         let mark = Watermark::new(LogId(0x0123_4567_89ab_cdef), Some(applied), lsn(4));
         let sent = of(&mark);
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_an_earlier_version_are_a_place_that_names_no_log() {
+    fn place_of_an_earlier_version_has_no_log_id() {
         let mark = read(r#"{"place":{"applied":9,"restart":10}}"#).unwrap().unwrap();
         assert_eq!((mark.log, mark.applied_lsn(), mark.restart), (None, Some(lsn(9)), lsn(10)));
         assert!(is_old(r#"{"applied":9,"restart":10}"#) && is_old(r#"{"applied":null}"#));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_says_how_far_it_is_or_is_refused() {
+    fn invalid_place_is_refused() {
         for wrong in [
             "",
             "{}",

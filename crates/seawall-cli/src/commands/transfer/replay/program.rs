@@ -190,7 +190,7 @@ impl Program {
     fn end(mut self, applied: Option<Lsn>) -> Result<(), Failure> {
         self.input = None;
         let has = match applied {
-            Some(applied) => format!("after LSN {applied}, which it has applied"),
+            Some(applied) => format!("after LSN {applied}, which it has applied applied"),
             None => "before any transaction".to_owned(),
         };
         let mut rest = vec![];
