@@ -20,7 +20,7 @@ pub(crate) struct Look {
 }
 
 impl Look {
-    /// Prints the result as JSON, or by `tell` for a person who wants to see it.
+    /// Prints the result as JSON, or calls `tell` to print it for people.
     pub(crate) fn show(
         self,
         out: &mut Output,

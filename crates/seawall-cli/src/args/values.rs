@@ -1,4 +1,4 @@
-//! Values as they are typed on the command line.
+//! Parses values of the command line.
 
 use seawall::Lsn;
 pub(crate) use seawall_measure::human::{

@@ -1,4 +1,4 @@
-//! What a server of a disk answers, in parts; `service` has the answer to `status`.
+//! The parts of a disk server's answers; `service` has the answer to `status`.
 
 use crate::commands::answers::answer;
 use crate::output::text::to_f64;
@@ -8,7 +8,7 @@ use std::fmt::Display;
 use std::time::Duration;
 
 answer! {
-    /// What the disk did since it was opened.
+    /// What the disk has done since it was opened.
     pub(super) struct Work(counts: &Counts) {
         writes: u64 = counts.writes,
         bytes: u64 = counts.bytes,
@@ -24,7 +24,7 @@ answer! {
 }
 
 answer! {
-    /// The power source, as it was given.
+    /// The power source, as configured.
     pub(super) struct Power(supply: &Supply) {
         healthy: bool = supply.is_healthy,
         hold_up_ms: f64 = millis(supply.hold_up),
@@ -33,8 +33,8 @@ answer! {
 }
 
 answer! {
-    /// The device, as it was measured. The margin is what is left of the hold-up when it is known
-    /// that the power fails, and two flushes are done; below zero if it is not enough for that.
+    /// The measured device. The margin is what is left of the hold-up time after detecting a power
+    /// failure and two flushes; negative if it is too short.
     pub(super) struct Measured(supply: &Supply, found: &Calibration) {
         flush_worst_ms: f64 = millis(found.flush_worst),
         bytes_per_s: u64 = found.bandwidth,
@@ -44,7 +44,7 @@ answer! {
 }
 
 answer! {
-    /// The dump that opening brought home.
+    /// The dump that was restored when the disk was opened.
     pub(super) struct Home(recovered: &Recovered) {
         generation: u64 = recovered.generation,
         runs: usize = recovered.runs,
@@ -52,7 +52,7 @@ answer! {
     }
 }
 
-/// To a request other than `status`.
+/// The answer to a request other than `status`.
 #[derive(Serialize)]
 pub(super) struct Answer<'a> {
     pub(super) schema: String,
@@ -62,12 +62,12 @@ pub(super) struct Answer<'a> {
     pub(super) outcome: Outcome,
 }
 
-/// How a request ended.
+/// The result of a request.
 #[derive(Default, Serialize)]
 pub(super) struct Outcome {
     #[serde(skip_serializing_if = "Option::is_none")]
     ms: Option<f64>,
-    /// How much was dumped.
+    /// The size of a dump.
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,13 +92,13 @@ impl Outcome {
         Self { ms: Some(millis(dump.took)), bytes: Some(dump.bytes), error: None }
     }
 
-    /// What came of an emergency.
+    /// The result of an emergency.
     pub(super) fn of_emergency(emergency: &Result<Emergency, String>) -> Self {
         emergency.as_ref().map_or_else(Self::failed, Self::of_dump)
     }
 }
 
-/// To `stop`, when everything is on the device.
+/// The answer to `stop`, sent once everything is on the device.
 #[derive(Serialize)]
 #[serde(tag = "schema", rename = "seawall.disk.stop/1")]
 pub(super) struct Stopped<'a> {
@@ -106,7 +106,7 @@ pub(super) struct Stopped<'a> {
     pub(super) error: Option<&'a str>,
 }
 
-/// With microseconds behind the point.
+/// In milliseconds, with three decimals.
 fn millis(time: Duration) -> f64 {
     to_f64(u64::try_from(time.as_micros()).unwrap_or(u64::MAX)) / 1000.0
 }

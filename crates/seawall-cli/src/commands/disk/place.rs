@@ -60,7 +60,7 @@ impl Place {
         let area = if let Some(area) = &device.area {
             area.clone()
         } else {
-            // What an attempt before this one left; the lock says that it has ended.
+            // An earlier attempt may have left one. We hold the lock, so its process has ended.
             let _ = self.storage.remove(&new(AREA));
             self.storage.create(&new(AREA))?
         };

@@ -108,7 +108,7 @@ fn owner(change: &Change) -> String {
     }
 }
 
-/// The bytes that differ: where, as they are, and as they were written.
+/// The differing bytes: their offset, their present value and their original value.
 fn differing(patch: &Patch) -> impl Iterator<Item = (u64, u8, u8)> {
     let pairs = (patch.offset..).zip(patch.old.iter().zip(&patch.new));
     pairs.map(|(at, (old, new))| (at, *old, *new)).filter(|(_, old, new)| old != new)

@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Repair) -> Result<Exit, Failure> {
     cut_tail(args, None)
 }
 
-/// The log, beside the replicas that were given.
+/// The log and the given replicas.
 fn maintenance(args: &Repair) -> Maintenance<'_> {
     Maintenance::at(&args.log).replicas(&args.from_replica)
 }
@@ -301,7 +301,7 @@ impl Told<'_> {
         out.line("  copy all intact records to a new log, with their LSNs; this one is only read");
         out.line(&format!("      seawall repair {log}{with} --salvage-to NEW"));
         let is_lost = found.verdict == Verdict::Lost;
-        // What is mended comes along.
+        // Salvage keeps restored records, too.
         let found = self.mend.map_or(found, |mend| &mend.after);
         let records = count(found.records - found.broken_sets, "record");
         out.line(&format!("      keeps {records}"));

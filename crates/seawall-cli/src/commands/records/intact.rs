@@ -1,11 +1,11 @@
-//! What is intact of a log, and what is not from some record on.
+//! Reads the intact records of a log, and selects its damage from a record on.
 
 use seawall::damage::Damage;
 use seawall::verify::Verification;
 use seawall::{Error, LogReader, Lsn, Record};
 use std::path::Path;
 
-/// Shows every intact record of a log to `visit`, oldest first, until that has seen enough.
+/// Passes every intact record to `visit`, oldest first, until `visit` returns that it has enough.
 pub(in crate::commands) fn visit_intact(
     log: &Path,
     mut visit: impl FnMut(&Record<'_>) -> bool,

@@ -25,7 +25,7 @@ pub(super) struct Damaged {
     pub(super) lost: String,
     /// Whether `verify` names the damaged record and no other.
     pub(super) named_exactly: bool,
-    /// Records besides the damaged one.
+    /// Records other than the damaged one.
     pub(super) others: u64,
     /// Whether all other records, and not the damaged one, can be read.
     pub(super) others_read: bool,
@@ -37,7 +37,7 @@ pub(super) struct Damaged {
 /// What a plain text log of the same events says after one flipped bit.
 #[derive(Debug, Serialize)]
 pub(super) struct JsonLines {
-    /// The magnitude of the event, and what is read instead.
+    /// The magnitude of the event, and the magnitude that is read instead.
     pub(super) written: f64,
     pub(super) read: f64,
     pub(super) lines: u64,

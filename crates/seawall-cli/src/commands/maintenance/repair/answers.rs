@@ -9,7 +9,7 @@ use serde::Serialize;
 use std::path::Path;
 
 answer! {
-    /// What can be done; nothing was.
+    /// A plan: what can be done. Nothing was changed.
     #[serde(tag = "schema", rename = "seawall.repair/1")]
     pub(super) struct Plan(
         args: &Repair,
@@ -28,7 +28,7 @@ answer! {
         orphans: Vec<Orphan> = found.orphans.iter().map(Orphan::of).collect(),
         broken_sets: u64 = found.broken_sets,
         cut_tail: Option<CutTail> = cut.map(CutTail::of),
-        /// Not where nothing says which log it is.
+        /// Missing if the id of the log is unknown.
         #[serde(skip_serializing_if = "Option::is_none")]
         mend: Option<Mend> = mend.map(Mend::of),
     }
@@ -44,7 +44,7 @@ answer! {
 }
 
 answer! {
-    /// What a repair in place would do, or did.
+    /// A repair in place, planned or done.
     struct Mend(mend: &RepairPlan) {
         verdict: &'static str = mend.after.verdict.name(),
         records: u64 = mend.after.records,
@@ -112,7 +112,7 @@ answer! {
 }
 
 answer! {
-    /// `--cut-tail`, with the repair in place before it.
+    /// `--cut-tail`, with the preceding repair in place.
     #[serde(tag = "schema", rename = "seawall.repair/1")]
     pub(super) struct Cut(args: &Repair, cut: &TailTruncation, mend: Option<&RepairPlan>) {
         log: String = args.log.display().to_string(),
@@ -125,7 +125,7 @@ answer! {
     }
 }
 
-/// Intact records that went with the damage.
+/// Intact records that were given up with the damage.
 pub(super) fn given_up(cut: &TailTruncation) -> u64 {
     if cut.damage.is_empty() { 0 } else { cut.intact_behind }
 }
