@@ -238,7 +238,7 @@ impl Display for Trouble {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Plain(error) => error.fmt(f),
-            Self::Ours(error) => error.fmt(f),
+            Self::Ours(error) => error.without_log().fmt(f),
         }
     }
 }

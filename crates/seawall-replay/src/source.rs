@@ -118,5 +118,5 @@ pub fn known_id<T: ?Sized, C: Codec<T>>(reader: &LogReader<T, C>) -> Result<LogI
     }
     reader.cursor(reader.oldest()?)?.next_record()?;
     let why = "neither the manifest nor a segment header contains the log's id".to_owned();
-    Err(Error::InvalidOption { why })
+    Err(Error::InvalidOption { log: Some(reader.path()), why })
 }

@@ -62,8 +62,8 @@
 //!
 //! # Errors
 //!
-//! [`Error`] has one variant for each action of the caller. [`Error::DiskFull`] and [`Error::Io`]
-//! leave the log as it was: try again. [`Error::Poisoned`]: reopen the log to see what survived.
+//! [`Error`] has one variant for each action of the caller, and names the log. [`Error::DiskFull`]
+//! and [`Error::Io`] leave the log as it was: try again. [`Error::Poisoned`]: reopen the log to see what survived.
 //! [`Error::Damaged`] names the lost records; [`LogReader::skip_damaged`] reads the rest.
 //! [`Error::Pruned`]: begin at [`Log::replay_start`].
 //!

@@ -1,7 +1,7 @@
 //! The public handle of a log: open, append, read, truncate, close.
 
 use crate::base::codec::{Codec, MessagePack, Stored};
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, NamesLog, Result};
 use crate::base::local_writer::LocalWriter;
 use crate::base::options::Options;
 use crate::base::retention::RetentionState;
@@ -82,7 +82,7 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
         Options::new().open(path)
     }
 
-    pub(crate) fn open_with(options: &Options, storage: Arc<dyn Storage>) -> Result<Self> {
+    fn open_with(options: &Options, storage: Arc<dyn Storage>) -> Result<Self> {
         let requested = options.record_type::<T, C>()?;
         let schema = requested.schema;
         let (mut writer, mut recovery, level) =
@@ -145,12 +145,12 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
         let (place, others) = RecordSet::with_empty(|set| {
             records.into_iter().try_for_each(|record| set.push::<T, C>(record))?;
             let Some(others) = set.count().checked_sub(1) else {
-                return Err(Error::InvalidOption {
-                    why: "an atomic set needs at least one record".to_owned(),
-                });
+                let why = "an atomic set needs at least one record".to_owned();
+                return Err(Error::InvalidOption { log: None, why });
             };
             Ok((self.coordinator.enqueue(set, self.coordinator.goal().is_some())?, others))
-        })?;
+        })
+        .of_log(self.storage())?;
         let last = self.wait_for_level(place)?;
         let others = u64::try_from(others).expect("fits in 64 bits");
         let first = Lsn::new(last.get() - others).expect("LSNs start at 1");
@@ -215,7 +215,7 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     ///     let record = format!("{number}: {}", "x".repeat(100_000));
     ///     let ticket = loop {
     ///         match log.try_submit(&record) {
-    ///             Err(Error::WouldBlock) => match tickets.pop_front() {
+    ///             Err(Error::WouldBlock { .. }) => match tickets.pop_front() {
     ///                 // In a task: `earlier.await?`, and a pause of the runtime without a ticket.
     ///                 Some(earlier) => drop(earlier.wait()?),
     ///                 None => std::thread::yield_now(),
@@ -231,13 +231,13 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     /// ```
     pub fn try_submit(&self, record: &T) -> Result<Ticket> {
         let place = match C::payload_of(record).and_then(InlineRecord::new) {
-            Some(mut inline) => self.coordinator.try_enqueue(&mut inline)?,
+            Some(mut inline) => self.coordinator.try_enqueue(&mut inline),
             None => RecordSet::with_empty(|set| {
                 set.push::<T, C>(record)?;
                 self.coordinator.try_enqueue(set)
-            })?,
+            }),
         };
-        Ok(self.ticket(place))
+        Ok(self.ticket(place.of_log(self.storage())?))
     }
 
     fn ticket(&self, place: Position) -> Ticket {
@@ -252,7 +252,7 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     /// [`Error::Io`]. The iterator returns damage as an error at its place, and [`Error::Rewound`]
     /// if records that it returned are truncated meanwhile.
     pub fn read_from(&self, from: Lsn) -> Result<Records<T, C>> {
-        let cursor = Cursor::beside_writer(&self.local_writer(), from)?;
+        let cursor = Cursor::beside_writer(&self.local_writer(), from).of_log(self.storage())?;
         Ok(Records::new(cursor, self.schema))
     }
 
@@ -281,11 +281,11 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn get(&self, lsn: Lsn) -> Result<Option<C::Item>> {
-        let found = self.lookup.get(lsn, LiveSource::InProcess(&self.local_writer()))?;
+        let found = self.lookup.get(lsn, LiveSource::InProcess(&self.local_writer()));
         let decode = |FoundRecord { schema, payload, .. }: FoundRecord| {
             Stored { lsn, schema, payload: &payload }.decode::<T, C>(self.schema)
         };
-        found.map(decode).transpose()
+        found.and_then(|found| found.map(decode).transpose()).of_log(self.storage())
     }
 
     /// Follows the log: the durable records from `from` on, then new ones.
@@ -298,25 +298,26 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     /// As [`read_from`](Log::read_from), and [`Error::BeyondEnd`] if `from` is after the next
     /// record: the program that kept this position has seen records that this log does not have.
     pub fn follow(&self, from: Lsn) -> Result<Follower<T, C>> {
-        self.coordinator.check_position(from)?;
+        self.coordinator.check_position(from).of_log(self.storage())?;
         let new_records = NewRecords::InProcess(self.local_writer());
         Ok(Follower::new(new_records, self.read_from(from)?))
     }
 
     /// Enqueues a record; `has_waiter` if the caller waits for it.
     fn enqueue(&self, record: &T, has_waiter: bool) -> Result<Position> {
-        if let Some(mut inline) = C::payload_of(record).and_then(InlineRecord::new) {
-            return self.coordinator.enqueue(&mut inline, has_waiter);
-        }
-        RecordSet::with_empty(|set| {
-            set.push::<T, C>(record)?;
-            self.coordinator.enqueue(set, has_waiter)
-        })
+        let place = match C::payload_of(record).and_then(InlineRecord::new) {
+            Some(mut inline) => self.coordinator.enqueue(&mut inline, has_waiter),
+            None => RecordSet::with_empty(|set| {
+                set.push::<T, C>(record)?;
+                self.coordinator.enqueue(set, has_waiter)
+            }),
+        };
+        place.of_log(self.storage())
     }
 
     fn wait_for_level(&self, place: Position) -> Result<Lsn> {
         match self.coordinator.goal() {
-            Some(goal) => self.coordinator.wait_until(place, goal),
+            Some(goal) => self.coordinator.wait_until(place, goal).of_log(self.storage()),
             None => Ok(place.lsn),
         }
     }
@@ -337,8 +338,12 @@ impl<T: ?Sized, C> Log<T, C> {
     ///
     /// As [`get`](Log::get), except for [`Error::Decode`].
     pub fn record_id(&self, lsn: Lsn) -> Result<Option<RecordId>> {
-        let found = self.lookup.get(lsn, LiveSource::InProcess(&self.local_writer()))?;
-        Ok(found.map(|found| found.id(lsn, self.layout)))
+        let found = self.lookup.get(lsn, LiveSource::InProcess(&self.local_writer()));
+        Ok(found.of_log(self.storage())?.map(|found| found.id(lsn, self.layout)))
+    }
+
+    fn storage(&self) -> &dyn Storage {
+        &*self.coordinator.storage
     }
 
     fn local_writer(&self) -> Arc<dyn LocalWriter> {
@@ -403,7 +408,7 @@ impl<T: ?Sized, C> Log<T, C> {
     ///
     /// [`Error::Poisoned`].
     pub fn flush(&self) -> Result<Option<Lsn>> {
-        self.coordinator.wait_for_all(WaitFor::Durable)
+        self.coordinator.wait_for_all(WaitFor::Durable).of_log(self.storage())
     }
 
     /// Waits until every record appended so far is confirmed: durable, with durable evidence in
@@ -413,7 +418,7 @@ impl<T: ?Sized, C> Log<T, C> {
     ///
     /// [`Error::Poisoned`].
     pub fn confirm(&self) -> Result<Option<Lsn>> {
-        self.coordinator.wait_for_all(WaitFor::Confirmed)
+        self.coordinator.wait_for_all(WaitFor::Confirmed).of_log(self.storage())
     }
 
     /// Sets a checkpoint durably: replay needs no record before `lsn`. The previous checkpoint is
@@ -428,7 +433,8 @@ impl<T: ?Sized, C> Log<T, C> {
     /// [`Error::InvalidOption`] if the log ends before `lsn`; [`Error::Poisoned`] if the device
     /// fails.
     pub fn checkpoint(&self, lsn: Lsn) -> Result<()> {
-        self.coordinator.with_exclusive_writer(|writer, _| writer.checkpoint(lsn))
+        let done = self.coordinator.with_exclusive_writer(|writer, _| writer.checkpoint(lsn));
+        done.of_log(self.storage())
     }
 
     /// Removes the segments that hold only records before `lsn`, durably; returns the first record
@@ -438,7 +444,8 @@ impl<T: ?Sized, C> Log<T, C> {
     ///
     /// [`Error::Poisoned`] if the device fails.
     pub fn truncate_before(&self, lsn: Lsn) -> Result<Lsn> {
-        self.coordinator.with_exclusive_writer(|writer, _| writer.truncate_before(lsn))
+        let first = self.coordinator.with_exclusive_writer(|writer, _| writer.truncate_before(lsn));
+        first.of_log(self.storage())
     }
 
     /// Removes every record after `last`, durably; the next record reuses the LSN after it. With
@@ -466,7 +473,7 @@ impl<T: ?Sized, C> Log<T, C> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn truncate_after(&self, last: Option<Lsn>) -> Result<()> {
-        self.coordinator.with_exclusive_writer(|writer, commit| {
+        let truncated = self.coordinator.with_exclusive_writer(|writer, commit| {
             // A refused truncation leaves the log unchanged, and does not poison it.
             let truncated = writer.truncate_after(last);
             // If nothing was removed, nothing was confirmed either. If only the last step failed,
@@ -476,7 +483,8 @@ impl<T: ?Sized, C> Log<T, C> {
                 self.coordinator.note_truncation();
             }
             truncated
-        })?
+        });
+        truncated.of_log(self.storage())?.of_log(self.storage())
     }
 
     /// Statistics of this handle.
@@ -504,7 +512,7 @@ impl<T: ?Sized, C> Log<T, C> {
     /// [`Error::Poisoned`] and [`Error::Io`]; the next open then recovers as after a crash.
     pub fn close(mut self) -> Result<()> {
         self.is_closed = true;
-        self.coordinator.close()
+        self.coordinator.close().of_log(self.storage())
     }
 }
 
@@ -597,7 +605,9 @@ impl Ticket {
     /// [`Error::Poisoned`]; [`Error::Closed`] if the log was closed before the record was written.
     pub fn wait(self) -> Result<Lsn> {
         match &self.waits_for {
-            Some((coordinator, goal)) => coordinator.wait(self.place, *goal),
+            Some((coordinator, goal)) => {
+                coordinator.wait(self.place, *goal).of_log(&*coordinator.storage)
+            }
             None => Ok(self.place.lsn),
         }
     }
@@ -616,7 +626,7 @@ impl Future for Ticket {
         };
         // If the waker is still registered, it is removed with its batch.
         *number = None;
-        Poll::Ready(found)
+        Poll::Ready(found.of_log(&*coordinator.storage))
     }
 }
 
@@ -627,8 +637,8 @@ impl Options {
     ///
     /// As [`Log::open`].
     pub fn open<T: ?Sized, C: Codec<T>>(&self, path: impl AsRef<Path>) -> Result<Log<T, C>> {
-        let storage = open_or_create(path.as_ref(), self.create)?;
-        self.open_in(storage)
+        let path = path.as_ref();
+        self.open_in(open_or_create(path, self.create).of_log_at(path)?)
     }
 
     /// Opens or creates the log in a custom storage.
@@ -637,7 +647,8 @@ impl Options {
     ///
     /// As [`Log::open`].
     pub fn open_in<T: ?Sized, C: Codec<T>>(&self, storage: Arc<dyn Storage>) -> Result<Log<T, C>> {
-        Log::open_with(self, storage)
+        let log = storage.clone();
+        Log::open_with(self, storage).of_log(&*log)
     }
 }
 

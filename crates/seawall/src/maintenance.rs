@@ -9,7 +9,7 @@ pub(crate) mod salvage;
 pub(crate) mod truncate_damage;
 pub(crate) mod verify;
 
-use crate::base::error::Result;
+use crate::base::error::{NamesLog, Result};
 use crate::files::directory::open_existing;
 use crate::files::overlay::Patch;
 use crate::files::staging;
@@ -132,8 +132,7 @@ impl<'a> Maintenance<'a> {
     /// [`Error::Unsupported`](crate::Error::Unsupported). Damage is no error:
     /// [`Verification::damage`] lists it.
     pub fn verify(&mut self) -> Result<Verification> {
-        let log = self.log.open()?;
-        verify::verify(&log, &mut ProgressReporter::new(&mut self.progress))
+        self.run(verify::verify)
     }
 
     /// Verifies a closed log like [`verify`](Self::verify), and reads around blocks that the device
@@ -144,7 +143,7 @@ impl<'a> Maintenance<'a> {
     /// [`Error::Busy`](crate::Error::Busy) if a writer has the log open; otherwise as
     /// [`verify`](Self::verify).
     pub fn diagnose(&mut self) -> Result<Verification> {
-        truncate_damage::diagnose(&self.log.open()?)
+        self.run(|log, _| truncate_damage::diagnose(log))
     }
 
     /// Copies the log to the new directory `target`, durably. A running writer may go on meanwhile;
@@ -175,10 +174,11 @@ impl<'a> Maintenance<'a> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn back_up(&mut self, target: impl AsRef<Path>) -> Result<BackupReport> {
-        let (log, source) = (self.log.open()?, self.log.path());
-        let mut reporter = ProgressReporter::new(&mut self.progress);
-        staging::create_dir_atomically(&source, target.as_ref(), |target| {
-            backup::back_up(&log, &target, &mut reporter)
+        let source = self.log.path();
+        self.run(|log, progress| {
+            staging::create_dir_atomically(&source, target.as_ref(), |target| {
+                backup::back_up(log, &target, progress)
+            })
         })
     }
 
@@ -188,8 +188,7 @@ impl<'a> Maintenance<'a> {
     ///
     /// As [`back_up`](Self::back_up).
     pub fn back_up_to(&mut self, target: &Arc<dyn Storage>) -> Result<BackupReport> {
-        let log = self.log.open()?;
-        backup::back_up(&log, target, &mut ProgressReporter::new(&mut self.progress))
+        self.run(|log, progress| backup::back_up(log, target, progress))
     }
 
     /// Returns what [`repair`](Self::repair) would do, and changes nothing.
@@ -198,7 +197,8 @@ impl<'a> Maintenance<'a> {
     ///
     /// As [`repair`](Self::repair).
     pub fn plan_repair(&mut self) -> Result<RepairPlan> {
-        restore::plan_repair(&self.log.open()?, &self.open_replicas()?)
+        let replicas = self.replicas.clone();
+        self.run(|log, _| restore::plan_repair(log, &open_all(&replicas)?))
     }
 
     /// Repairs the log in place, from its parity and from the [`replicas`](Self::replicas). What
@@ -240,7 +240,8 @@ impl<'a> Maintenance<'a> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn repair(&mut self) -> Result<RepairPlan> {
-        restore::repair(&self.log.open()?, &self.open_replicas()?)
+        let replicas = self.replicas.clone();
+        self.run(|log, _| restore::repair(log, &open_all(&replicas)?))
     }
 
     /// Describes the bytes that each of `patches` repairs: how they were damaged, and the field and
@@ -280,7 +281,7 @@ impl<'a> Maintenance<'a> {
     ///
     /// As [`truncate_damaged_tail`](Self::truncate_damaged_tail).
     pub fn plan_truncation(&mut self) -> Result<TailTruncation> {
-        truncate_damage::plan_truncation(&self.log.open()?)
+        self.run(|log, _| truncate_damage::plan_truncation(log))
     }
 
     /// Ends the log before the first damage that keeps it from being opened, durably. All records
@@ -312,7 +313,7 @@ impl<'a> Maintenance<'a> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn truncate_damaged_tail(&mut self) -> Result<TailTruncation> {
-        truncate_damage::truncate_damaged_tail(&self.log.open()?)
+        self.run(|log, _| truncate_damage::truncate_damaged_tail(log))
     }
 
     /// Writes the intact records of the log to the new log `target`, durably and with the same
@@ -352,10 +353,12 @@ impl<'a> Maintenance<'a> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn salvage(&mut self, target: impl AsRef<Path>) -> Result<SalvageReport> {
-        let (view, source) = (self.repaired_view()?, self.log.path());
-        let mut reporter = ProgressReporter::new(&mut self.progress);
-        staging::create_dir_atomically(&source, target.as_ref(), |target| {
-            salvage::salvage(&view, target, &mut reporter)
+        let (source, replicas) = (self.log.path(), self.replicas.clone());
+        self.run(|log, progress| {
+            let view = repaired_view(log, &replicas)?;
+            staging::create_dir_atomically(&source, target.as_ref(), |target| {
+                salvage::salvage(&view, target, progress)
+            })
         })
     }
 
@@ -365,8 +368,10 @@ impl<'a> Maintenance<'a> {
     ///
     /// As [`salvage`](Self::salvage).
     pub fn salvage_to(&mut self, target: Arc<dyn Storage>) -> Result<SalvageReport> {
-        let view = self.repaired_view()?;
-        salvage::salvage(&view, target, &mut ProgressReporter::new(&mut self.progress))
+        let replicas = self.replicas.clone();
+        self.run(|log, progress| {
+            salvage::salvage(&repaired_view(log, &replicas)?, target, progress)
+        })
     }
 
     /// Reports how much of the log has parity.
@@ -393,7 +398,7 @@ impl<'a> Maintenance<'a> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn protection(&mut self) -> Result<Protection> {
-        protection::protection(&self.log.open()?)
+        self.run(|log, _| protection::protection(log))
     }
 
     /// Builds the parity that the log lacks: for segments that were written without it, where a
@@ -428,22 +433,31 @@ impl<'a> Maintenance<'a> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn build_parity(&mut self, scheme: Scheme) -> Result<Protection> {
-        protection::build_parity(&self.log.open()?, scheme)
+        self.run(|log, _| protection::build_parity(log, scheme))
     }
 
-    fn open_replicas(&self) -> Result<Vec<Arc<dyn Storage>>> {
-        self.replicas.iter().map(Place::open).collect()
+    /// Opens the log for `work`, and names it in the errors.
+    fn run<R>(
+        &mut self,
+        work: impl FnOnce(&Arc<dyn Storage>, &mut ProgressReporter<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let opened = self.log.open();
+        let mut reporter = ProgressReporter::new(&mut self.progress);
+        opened.and_then(|log| work(&log, &mut reporter)).of_log_at(&self.log.path())
     }
+}
 
-    /// The closed log with what parity and replicas can restore.
-    fn repaired_view(&self) -> Result<Arc<dyn Storage>> {
-        let log = self.log.open()?;
-        if self.replicas.is_empty() {
-            refuse_in_use(&*log)?;
-            return with_parity(log);
-        }
-        Ok(restore::plan_repair(&log, &self.open_replicas()?)?.view(&log))
+fn open_all(replicas: &[Place]) -> Result<Vec<Arc<dyn Storage>>> {
+    replicas.iter().map(Place::open).collect()
+}
+
+/// The closed log with what parity and replicas can restore.
+fn repaired_view(log: &Arc<dyn Storage>, replicas: &[Place]) -> Result<Arc<dyn Storage>> {
+    if replicas.is_empty() {
+        refuse_in_use(&**log)?;
+        return with_parity(log.clone());
     }
+    Ok(restore::plan_repair(log, &open_all(replicas)?)?.view(log))
 }
 
 impl fmt::Debug for Maintenance<'_> {

@@ -1,7 +1,7 @@
 //! The public handle for reading, also while a writer is running. A reader never changes a file.
 
 use crate::base::codec::{Codec, MessagePack, Raw, Stored};
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, NamesLog, Result};
 use crate::base::options::Options;
 use crate::base::record_type;
 use crate::files::directory::open_existing;
@@ -17,7 +17,7 @@ use crate::scan::catalog::log_id;
 use seawall_format::{CodecId, Layout, LogId, Lsn, RecordType};
 use seawall_io::{Storage, SystemClock};
 use std::marker::PhantomData;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A log opened for reading. Takes no lock: any number of readers can run next to one writer.
@@ -78,10 +78,10 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     ///
     /// As [`LogReader::open`].
     pub fn open_in(storage: Arc<dyn Storage>) -> Result<Self> {
-        Self::open_with(&Options::new(), storage)
+        Options::new().open_reader_in(storage)
     }
 
-    pub(crate) fn open_with(options: &Options, storage: Arc<dyn Storage>) -> Result<Self> {
+    fn open_with(options: &Options, storage: Arc<dyn Storage>) -> Result<Self> {
         let requested = options.record_type::<T, C>()?;
         let reader = Self::open_unchecked(storage, requested.clone())?;
         record_type::check(&reader.record_type, &requested)?;
@@ -122,7 +122,8 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     /// [`Error::Io`]: crate::Error::Io
     /// [`Error::NotALog`]: crate::Error::NotALog
     pub fn oldest(&self) -> Result<Lsn> {
-        let found = Snapshot::of_files(&self.storage, &mut ReadRepair::default())?.catalog;
+        let found = Snapshot::of_files(&self.storage, &mut ReadRepair::default());
+        let found = found.of_log(&*self.storage)?.catalog;
         let base = found.chain.first().map(|link| link.segment.header.base);
         let stated = found.manifest().map(|manifest| manifest.oldest_base);
         Ok(stated.or(base).unwrap_or(Lsn::FIRST))
@@ -152,11 +153,11 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     ///
     /// As [`Log::get`](crate::Log::get).
     pub fn get(&self, lsn: Lsn) -> Result<Option<C::Item>> {
-        let found = self.lookup.get(lsn, LiveSource::File(&*self.storage))?;
+        let found = self.lookup.get(lsn, LiveSource::File(&*self.storage));
         let decode = |FoundRecord { schema, payload, .. }: FoundRecord| {
             Stored { lsn, schema, payload: &payload }.decode::<T, C>(self.schema)
         };
-        found.map(decode).transpose()
+        found.and_then(|found| found.map(decode).transpose()).of_log(&*self.storage)
     }
 
     /// Follows the log: the records from `from` on, then new ones as they become durable.
@@ -170,7 +171,7 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     ///
     /// [`Error::BeyondEnd`]: crate::Error::BeyondEnd
     pub fn follow(&self, from: Lsn) -> Result<Follower<T, C>> {
-        self.check_position(from)?;
+        self.check_position(from).of_log(&*self.storage)?;
         let clock = Arc::new(SystemClock::new());
         let new_records = NewRecords::Polling(self.storage.clone(), clock);
         Ok(Follower::new(new_records, self.read_from(from)?))
@@ -192,7 +193,7 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     ///
     /// As [`read_from`](Self::read_from).
     pub fn cursor(&self, from: Lsn) -> Result<Cursor> {
-        Cursor::new(&self.storage, from, self.skip_damaged)
+        Cursor::new(&self.storage, from, self.skip_damaged).of_log(&*self.storage)
     }
 
     /// Splits the records from `from` on among up to `count` cursors, one per thread, in order and
@@ -235,7 +236,8 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     /// # }
     /// ```
     pub fn cursors(&self, from: Lsn, count: usize) -> Result<Vec<Cursor>> {
-        Cursor::partition(&self.storage, from, (count, self.skip_damaged))
+        let cursors = Cursor::partition(&self.storage, from, (count, self.skip_damaged));
+        cursors.of_log(&*self.storage)
     }
 }
 
@@ -256,7 +258,8 @@ impl LogReader<[u8], Raw> {
     /// As [`LogReader::open_any`].
     pub fn open_any_in(storage: Arc<dyn Storage>) -> Result<Self> {
         let any = RecordType { schema: u32::MAX, ..RecordType::of(CodecId::Raw) };
-        Self::open_unchecked(storage, any)
+        let log = storage.clone();
+        Self::open_unchecked(storage, any).of_log(&*log)
     }
 }
 
@@ -266,6 +269,12 @@ impl<T: ?Sized, C> LogReader<T, C> {
     #[must_use]
     pub fn id(&self) -> Option<LogId> {
         self.id
+    }
+
+    /// The log's path, or its name in another kind of storage.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        PathBuf::from(self.storage.place())
     }
 
     /// The layout of the log's files.
@@ -281,8 +290,8 @@ impl<T: ?Sized, C> LogReader<T, C> {
     ///
     /// As [`Log::record_id`](crate::Log::record_id).
     pub fn record_id(&self, lsn: Lsn) -> Result<Option<RecordId>> {
-        let found = self.lookup.get(lsn, LiveSource::File(&*self.storage))?;
-        Ok(found.map(|found| found.id(lsn, self.layout)))
+        let found = self.lookup.get(lsn, LiveSource::File(&*self.storage));
+        Ok(found.of_log(&*self.storage)?.map(|found| found.id(lsn, self.layout)))
     }
 
     /// The codec of the payloads.
@@ -328,6 +337,7 @@ impl Options {
         &self,
         storage: Arc<dyn Storage>,
     ) -> Result<LogReader<T, C>> {
-        LogReader::open_with(self, storage)
+        let log = storage.clone();
+        LogReader::open_with(self, storage).of_log(&*log)
     }
 }

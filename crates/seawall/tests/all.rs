@@ -11,6 +11,7 @@ mod cuts;
 mod cwal_lessons;
 mod diverged;
 mod emptied;
+mod error_names_log;
 mod every_bit_and_cut;
 mod examples;
 mod failover;

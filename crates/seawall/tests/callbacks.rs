@@ -112,7 +112,7 @@ fn hook_that_calls_the_log_is_refused_without_a_deadlock() {
         let answers = answers.lock().unwrap();
         assert_eq!(answers.len(), CALLS.len() + 1, "{answers:?}");
         for (name, answer) in answers.iter().take(CALLS.len()) {
-            assert_eq!(answer, "Err(Reentrant)", "{name}");
+            assert_eq!(answer, "Err(Reentrant { log: Some(\"memory\") })", "{name}");
         }
         serves(&log);
     });

@@ -163,7 +163,7 @@ fn ways(scratch: &Scratch) -> [Result<(), Error>; 4] {
         read(),
         match verify {
             Ok(Verdict::Clean) => Ok(()),
-            Ok(verdict) => Err(Error::InvalidOption { why: format!("{verdict:?}") }),
+            Ok(verdict) => Err(Error::InvalidOption { log: None, why: format!("{verdict:?}") }),
             Err(error) => Err(error),
         },
         Maintenance::at(&path).back_up(scratch.path.join("copy")).map(drop),

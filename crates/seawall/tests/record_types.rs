@@ -157,7 +157,7 @@ fn different_codec_or_type_or_higher_schema_is_refused_by_name() {
         ),
         (mine().schema(1), Some("schema mismatch: the log has 2, but 1 was requested")),
     ] {
-        let why = why.map(str::to_owned);
+        let why = why.map(|why| format!("log memory: {why}"));
         assert_eq!(refusals(&device, &asked), [why.clone(), why]);
     }
     let unsaid = tiny(1).codec(CodecId::Json);
@@ -189,7 +189,8 @@ fn reader_overtaken_by_a_higher_schema_returns_an_error() {
     let log = again(2).schema(2).open_in::<[u8], Raw>(storage(&device)).unwrap();
     log.append(b"new").unwrap();
     let told = follower.next_within(Duration::from_secs(5)).unwrap_err();
-    assert_eq!(told.to_string(), "schema mismatch: the log has 2, but 1 was requested");
+    let why = "log memory: schema mismatch: the log has 2, but 1 was requested";
+    assert_eq!(told.to_string(), why);
     assert!(matches!(reader.get(Lsn::FIRST), Err(Error::Mismatch { .. })));
     reader.read_from(Lsn::FIRST).unwrap().next().unwrap().unwrap_err();
 }

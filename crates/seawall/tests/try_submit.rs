@@ -28,7 +28,7 @@ fn fill(log: &Bytes) -> u64 {
     for count in 0..1000 {
         match log.try_submit(&RECORD) {
             Ok(ticket) => assert_eq!(ticket.lsn(), lsn(count + 1)),
-            Err(Error::WouldBlock) => return count,
+            Err(Error::WouldBlock { .. }) => return count,
             Err(other) => panic!("record {count}: {other}"),
         }
     }
@@ -39,7 +39,7 @@ fn fill(log: &Bytes) -> u64 {
 fn submit_patiently(log: &Bytes) -> Result<Lsn, Error> {
     loop {
         match log.try_submit(&RECORD) {
-            Err(Error::WouldBlock) => SystemClock::new().sleep(Duration::from_millis(1)),
+            Err(Error::WouldBlock { .. }) => SystemClock::new().sleep(Duration::from_millis(1)),
             done => return done.map(|ticket| ticket.lsn()),
         }
     }

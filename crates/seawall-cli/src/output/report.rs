@@ -265,7 +265,7 @@ fn what_of(error: &Error, log: &Path) -> String {
                  ({source})"
             )
         }
-        other => format!("{other:#}"),
+        other => format!("{:#}", other.without_log()),
     }
 }
 

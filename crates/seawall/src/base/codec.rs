@@ -115,7 +115,7 @@ impl Stored<'_> {
             // The writer has moved to a newer schema since the reader opened the log.
             newer if newer > known => {
                 let (has, requested) = (newer.to_string(), known.to_string());
-                return Err(Error::Mismatch { what: "schema", has, requested });
+                return Err(Error::Mismatch { log: None, what: "schema", has, requested });
             }
             older if older < known => C::decode_older(older, payload),
             _ => C::decode(payload),

@@ -1,26 +1,33 @@
 //! The error type of the log: one variant per action of the caller.
 
 mod damage;
+mod display;
+mod log_path;
 
 pub(crate) use damage::missing_segment;
 pub use damage::{Corruption, Damage, Lost, Origin};
+pub(crate) use log_path::NamesLog;
 
 use seawall_format::{Lsn, Offset, Refused, SegmentId};
 use seawall_io::into_parts;
+use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::{fmt, io};
 
 /// Why a log operation failed.
 ///
 /// Each variant calls for a different action: retry, reopen, repair, or fix the calling code.
 ///
-/// `{}` prints this error without its causes, which [`source`](std::error::Error) returns; `{:#}`
-/// prints both on one line.
+/// `{}` names the log and prints this error without its causes, which
+/// [`source`](std::error::Error) returns; `{:#}` prints both on one line. In each variant `log` is
+/// the log's path, or its name in another kind of storage, as [`log`](Error::log) returns it.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// The device refused the operation. Nothing was acknowledged and the log is unchanged: retry.
     Io {
+        /// The log.
+        log: Option<PathBuf>,
         /// The operation and the file, for example `open app.wal/live`.
         what: String,
         /// The error of the operating system.
@@ -29,19 +36,21 @@ pub enum Error {
     /// Another process, or another handle in this process, has the log open for writing.
     Busy {
         /// The log.
-        place: String,
+        log: Option<PathBuf>,
     },
     /// The path exists and is not a log. Its contents are left unchanged.
     #[non_exhaustive]
     NotALog {
-        /// The path.
-        place: String,
+        /// The log.
+        log: Option<PathBuf>,
         /// The reason why this is not a log.
         found: String,
     },
     /// A valid log that this version cannot read: see [`Refused`].
     #[non_exhaustive]
     Unsupported {
+        /// The log.
+        log: Option<PathBuf>,
         /// The file that cannot be read.
         place: String,
         /// The unknown version or feature.
@@ -50,6 +59,8 @@ pub enum Error {
     /// The options differ from those that the log was created with.
     #[non_exhaustive]
     Mismatch {
+        /// The log.
+        log: Option<PathBuf>,
         /// Which option.
         what: &'static str,
         /// The value stored in the log.
@@ -59,12 +70,16 @@ pub enum Error {
     },
     /// An option has an invalid value.
     InvalidOption {
+        /// The log.
+        log: Option<PathBuf>,
         /// Which option, and why it is invalid.
         why: String,
     },
     /// Stored bytes differ from what was written.
     #[non_exhaustive]
     Damaged {
+        /// The log.
+        log: Option<PathBuf>,
         /// The place and the lost records.
         damage: Box<Damage>,
     },
@@ -72,6 +87,8 @@ pub enum Error {
     /// [`OpenMode::Strict`](crate::OpenMode). The other modes remove the end and keep a copy.
     #[non_exhaustive]
     Ambiguous {
+        /// The log.
+        log: Option<PathBuf>,
         /// The segment.
         segment: SegmentId,
         /// The offset after its last valid batch.
@@ -80,6 +97,8 @@ pub enum Error {
     /// The record or atomic set is larger than the largest batch. The log was not changed.
     #[non_exhaustive]
     TooLarge {
+        /// The log.
+        log: Option<PathBuf>,
         /// The size of the refused record or set in bytes.
         size: usize,
         /// The largest accepted size in bytes.
@@ -89,18 +108,24 @@ pub enum Error {
     /// unchanged: it can be read and closed, and appends succeed again once there is space.
     #[non_exhaustive]
     DiskFull {
+        /// The log.
+        log: Option<PathBuf>,
         /// The error of the device.
         source: io::Error,
     },
     /// The codec cannot encode the record. The log is unchanged.
     #[non_exhaustive]
     Encode {
+        /// The log.
+        log: Option<PathBuf>,
         /// The error of the codec.
         source: CodecError,
     },
     /// The bytes are intact, but the codec cannot decode them as a record of this type.
     #[non_exhaustive]
     Decode {
+        /// The log.
+        log: Option<PathBuf>,
         /// The record.
         lsn: Lsn,
         /// The error of the codec.
@@ -110,6 +135,8 @@ pub enum Error {
     /// records in flight survived.
     #[non_exhaustive]
     Poisoned {
+        /// The log.
+        log: Option<PathBuf>,
         /// The first failure.
         cause: Arc<str>,
     },
@@ -118,12 +145,16 @@ pub enum Error {
     /// the segments that could tell are gone.
     #[non_exhaustive]
     Pruned {
+        /// The log.
+        log: Option<PathBuf>,
         /// The first remaining record, or the next one of an empty log.
         oldest: Lsn,
     },
     /// Records that were read have been truncated since. Their LSNs are reused for other records.
     #[non_exhaustive]
     Rewound {
+        /// The log.
+        log: Option<PathBuf>,
         /// The number that the next record has.
         next: Lsn,
     },
@@ -132,6 +163,8 @@ pub enum Error {
     /// from a backup, or is a different one.
     #[non_exhaustive]
     BeyondEnd {
+        /// The log.
+        log: Option<PathBuf>,
         /// The requested position.
         from: Lsn,
         /// The number that the next record has.
@@ -142,6 +175,8 @@ pub enum Error {
     /// decides whether they remain.
     #[non_exhaustive]
     Unconfirmed {
+        /// The log.
+        log: Option<PathBuf>,
         /// The first of them.
         from: Lsn,
         /// The last of them.
@@ -152,16 +187,30 @@ pub enum Error {
     /// [`Log::try_submit`](crate::Log::try_submit) would have to wait: for the device to write the
     /// open batch, for space in a new segment, or for a checkpoint or truncation. The record was
     /// not appended: retry.
-    WouldBlock,
+    #[non_exhaustive]
+    WouldBlock {
+        /// The log.
+        log: Option<PathBuf>,
+    },
     /// The log was closed by this handle's [`close`](crate::Log::close).
-    Closed,
+    #[non_exhaustive]
+    Closed {
+        /// The log.
+        log: Option<PathBuf>,
+    },
     /// The hook of [`Options::on_failover`](crate::Options::on_failover) tried to write to its log
     /// or to wait for it. Inside the hook only reads are allowed.
-    Reentrant,
+    #[non_exhaustive]
+    Reentrant {
+        /// The log.
+        log: Option<PathBuf>,
+    },
     /// This process was forked from the one that opened the log, and its copy of the handle is
     /// unusable. Drop it; to write here, open the log again after the parent has closed it.
     #[non_exhaustive]
     Forked {
+        /// The log.
+        log: Option<PathBuf>,
         /// The id of the process that opened the log.
         opened_in: u32,
     },
@@ -200,7 +249,7 @@ impl Error {
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         move |error| {
             let (known, source) = into_parts(error);
-            Self::Io { what: known.unwrap_or_else(|| what.into()), source }
+            Self::Io { log: None, what: known.unwrap_or_else(|| what.into()), source }
         }
     }
 
@@ -209,32 +258,33 @@ impl Error {
         move |error| {
             let (step, source) = into_parts(error);
             let what = what.into();
-            Self::Io { what: step.map_or(what.clone(), |step| format!("{what} ({step})")), source }
+            let what = step.map_or(what.clone(), |step| format!("{what} ({step})"));
+            Self::Io { log: None, what, source }
         }
     }
 
     /// An [`Error::Damaged`] for this place.
     #[must_use]
     pub fn damaged(damage: Damage) -> Self {
-        Self::Damaged { damage: Box::new(damage) }
+        Self::Damaged { log: None, damage: Box::new(damage) }
     }
 
     /// An [`Error::Pruned`] of a log that begins at `oldest`.
     #[must_use]
     pub fn pruned(oldest: Lsn) -> Self {
-        Self::Pruned { oldest }
+        Self::Pruned { log: None, oldest }
     }
 
     /// An [`Error::Rewound`] of a log whose next record is `next`.
     #[must_use]
     pub fn rewound(next: Lsn) -> Self {
-        Self::Rewound { next }
+        Self::Rewound { log: None, next }
     }
 
     /// An [`Error::Decode`] of the record at `lsn`.
     #[must_use]
     pub fn decode(lsn: Lsn, source: CodecError) -> Self {
-        Self::Decode { lsn, source }
+        Self::Decode { log: None, lsn, source }
     }
 
     /// Returns the action open to the caller.
@@ -254,10 +304,11 @@ impl Error {
         match self {
             // A path that is missing, forbidden or taken stays so until the caller acts.
             Self::Io { source, .. } if is_wrong_path(source) => ErrorKind::Usage,
-            Self::Io { .. } | Self::Busy { .. } | Self::DiskFull { .. } | Self::WouldBlock => {
-                ErrorKind::Retry
-            }
-            Self::Poisoned { .. } | Self::Closed | Self::Forked { .. } => ErrorKind::Reopen,
+            Self::Io { .. }
+            | Self::Busy { .. }
+            | Self::DiskFull { .. }
+            | Self::WouldBlock { .. } => ErrorKind::Retry,
+            Self::Poisoned { .. } | Self::Closed { .. } | Self::Forked { .. } => ErrorKind::Reopen,
             Self::Damaged { .. } | Self::Ambiguous { .. } | Self::Unconfirmed { .. } => {
                 ErrorKind::Repair
             }
@@ -271,7 +322,7 @@ impl Error {
             | Self::Pruned { .. }
             | Self::Rewound { .. }
             | Self::BeyondEnd { .. }
-            | Self::Reentrant => ErrorKind::Usage,
+            | Self::Reentrant { .. } => ErrorKind::Usage,
         }
     }
 
@@ -284,73 +335,8 @@ impl Error {
     /// The cause that later `Poisoned` errors of the log report.
     pub(crate) fn cause(&self) -> String {
         match self {
-            Self::Poisoned { cause } => cause.to_string(),
-            other => format!("{other:#}"),
-        }
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.own_text(f)?;
-        if f.alternate() {
-            let first = std::error::Error::source(self);
-            for cause in std::iter::successors(first, |error| error.source()) {
-                write!(f, ": {cause}")?;
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Error {
-    fn own_text(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Io { what, .. } => write!(f, "cannot {what}"),
-            Self::Busy { place } => write!(f, "{place}: another writer holds this log"),
-            Self::NotALog { place, found } => write!(f, "{place}: not a Seawall log: {found}"),
-            Self::Unsupported { place, .. } => write!(f, "cannot read {place}"),
-            Self::Mismatch { what, has, requested } => {
-                write!(f, "{what} mismatch: the log has {has}, but {requested} was requested")
-            }
-            Self::InvalidOption { why } => f.write_str(why),
-            Self::Damaged { damage } => write!(f, "{damage}"),
-            Self::Ambiguous { segment, offset } => write!(
-                f,
-                "segment {segment}, offset {offset}: ambiguous end: an unacknowledged torn write, \
-                 or damage"
-            ),
-            Self::TooLarge { size, max } => {
-                write!(f, "record or atomic set of {size} bytes exceeds the maximum of {max}")
-            }
-            Self::DiskFull { .. } => f.write_str("no space for another segment"),
-            Self::Encode { .. } => f.write_str("cannot encode the record"),
-            Self::Decode { lsn, .. } => write!(f, "cannot decode record {lsn}"),
-            Self::Poisoned { cause } => {
-                write!(f, "poisoned by a failure: {cause}; reopen the log to recover")
-            }
-            Self::Pruned { oldest } => {
-                write!(f, "earlier records were truncated; the log begins at record {oldest}")
-            }
-            Self::Rewound { next } => {
-                write!(f, "records that were read have been truncated; the next record is {next}")
-            }
-            Self::BeyondEnd { from, next } => {
-                write!(f, "position {from} is beyond the end of the log; the next record is {next}")
-            }
-            Self::Unconfirmed { from, to, .. } => {
-                let lost = Lost { from: *from, to: *to };
-                write!(f, "not confirmed as durable, and the sync failed: {lost}")
-            }
-            Self::WouldBlock => f.write_str("the log takes no record at the moment; retry"),
-            Self::Closed => f.write_str("the log is closed"),
-            Self::Reentrant => {
-                f.write_str("a failover hook must not write to its log or wait for it")
-            }
-            Self::Forked { opened_in } => write!(
-                f,
-                "the log was opened by process {opened_in}; a forked child must open it again"
-            ),
+            Self::Poisoned { cause, .. } => cause.to_string(),
+            other => format!("{:#}", other.without_log()),
         }
     }
 }
@@ -359,9 +345,9 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Io { source, .. }
-            | Self::DiskFull { source }
+            | Self::DiskFull { source, .. }
             | Self::Unconfirmed { source, .. } => Some(source),
-            Self::Encode { source } | Self::Decode { source, .. } => Some(&**source),
+            Self::Encode { source, .. } | Self::Decode { source, .. } => Some(&**source),
             Self::Unsupported { refused, .. } => Some(refused),
             _ => None,
         }

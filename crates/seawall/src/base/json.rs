@@ -24,7 +24,8 @@ use std::fmt::Display;
 /// let lsn = log.append(&vec![0.1, 1e300])?;
 /// assert_eq!(log.get(lsn)?, Some(vec![0.1, 1e300]));
 /// let refused = log.append(&vec![0.5, f64::NAN]).unwrap_err();
-/// assert_eq!(format!("{refused:#}"), "cannot encode the record: [1]: NaN is not a JSON number");
+/// let why = "cannot encode the record: [1]: NaN is not a JSON number";
+/// assert_eq!(format!("{refused:#}"), format!("log {}: {why}", folder.display()));
 /// # drop(log); std::fs::remove_dir_all(&folder)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

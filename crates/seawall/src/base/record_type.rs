@@ -13,7 +13,7 @@ impl Options {
         if name.len() > TYPE_NAME_MAX {
             let why =
                 format!("type name of {} bytes exceeds the maximum of {TYPE_NAME_MAX}", name.len());
-            return Err(Error::InvalidOption { why });
+            return Err(Error::InvalidOption { log: None, why });
         }
         Ok(RecordType {
             codec: self.codec.unwrap_or(C::ID),
@@ -26,8 +26,9 @@ impl Options {
 /// Refuses a log whose name, codec or schema does not match. A log without a name matches any name,
 /// and records of an older schema can be read.
 pub(crate) fn check(has: &RecordType, requested: &RecordType) -> Result<()> {
-    let refuse =
-        |what, has: String, requested: String| Err(Error::Mismatch { what, has, requested });
+    let refuse = |what, has: String, requested: String| {
+        Err(Error::Mismatch { log: None, what, has, requested })
+    };
     if has.codec != requested.codec {
         return refuse("codec", has.codec.name().to_owned(), requested.codec.name().to_owned());
     }

@@ -123,7 +123,7 @@ impl<T> Reading<T> {
 
 /// The error of a read that noticed itself that the writer changed the log meanwhile.
 pub(crate) fn moved(what: impl Into<String>) -> Error {
-    Error::Io { what: what.into(), source: io::Error::new(io::ErrorKind::ResourceBusy, Moved) }
+    Error::io(what)(io::Error::new(io::ErrorKind::ResourceBusy, Moved))
 }
 
 /// Whether the error is [`moved`] or a missing file.
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn other_errors_are_returned_at_once() {
-        assert_eq!(reads(9, || Err(Error::Closed)), [1]);
+        assert_eq!(reads(9, || Err(Error::Closed { log: None })), [1]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The names in a log's directory, and whether a directory is a log. format.md section 1.
 
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, NamesLog, Result};
 use seawall_format::SegmentId;
 use seawall_io::{Access, File, PosixStorage, Storage};
 use std::io;
@@ -50,13 +50,13 @@ pub(crate) fn open_or_create(path: &Path, create: bool) -> Result<Arc<dyn Storag
 }
 
 fn not_opened(path: &Path, error: io::Error) -> Error {
-    let place = path.display().to_string();
-    match error.kind() {
+    let failed = match error.kind() {
         io::ErrorKind::NotADirectory => {
-            Error::NotALog { place, found: "a file; a log is a directory".to_owned() }
+            Error::NotALog { log: None, found: "a file; a log is a directory".to_owned() }
         }
-        _ => Error::io(format!("open {place}"))(error),
-    }
+        _ => Error::io(format!("open {}", path.display()))(error),
+    };
+    failed.of_log_at(path)
 }
 
 /// Whether a log's directory may contain this name.
@@ -77,7 +77,7 @@ pub(crate) fn refuse_foreign(storage: &dyn Storage) -> Result<Vec<String>> {
 }
 
 pub(crate) fn not_a_log(storage: &dyn Storage, found: impl Into<String>) -> Error {
-    Error::NotALog { place: storage.place(), found: found.into() }
+    Error::NotALog { log: None, found: found.into() }.of_log(storage)
 }
 
 /// The file names in a log's directory.

@@ -21,7 +21,8 @@ pub(crate) fn read_manifest(
             Ok(manifest) => Some(manifest),
             Err(Refused::Invalid) => None,
             Err(refused) => {
-                return Err(Error::Unsupported { place: file_place(storage, MANIFEST), refused });
+                let place = file_place(storage, MANIFEST);
+                return Err(Error::Unsupported { log: None, place, refused });
             }
         });
     }
@@ -76,9 +77,8 @@ impl ManifestFile {
         if self.content.sequence > SEQUENCE_MAX - 2 {
             // No log gets there by itself, so the number was forged. The current slots stay
             // readable.
-            return Err(Error::Poisoned {
-                cause: "the manifest's sequence numbers are exhausted".into(),
-            });
+            let cause = "the manifest's sequence numbers are exhausted".into();
+            return Err(Error::Poisoned { log: None, cause });
         }
         for _ in 0..2 {
             self.content.sequence += 1;

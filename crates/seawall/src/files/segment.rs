@@ -58,7 +58,8 @@ pub(crate) fn open_checked(
         Ok(header) => header,
         Err(Refused::Invalid) => return Ok(OpenOutcome::Bad(Corruption::SegmentHeader)),
         Err(refused) => {
-            return Err(Error::Unsupported { place: file_place(&**storage, name), refused });
+            let place = file_place(&**storage, name);
+            return Err(Error::Unsupported { log: None, place, refused });
         }
     };
     if log.is_some_and(|log| log.log != header.log) {

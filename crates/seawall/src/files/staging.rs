@@ -15,7 +15,7 @@ pub(crate) fn create_dir_atomically<T>(
 ) -> Result<T> {
     if is_inside(source, target) {
         let why = format!("{} is inside the log {}", target.display(), source.display());
-        return Err(Error::InvalidOption { why });
+        return Err(Error::InvalidOption { log: None, why });
     }
     let creating = || Error::io(format!("create {}", target.display()));
     let draft = Draft::create(target).map_err(creating())?;

@@ -5,7 +5,7 @@
 
 use crate::base::error::{Error, Result};
 use crate::files::consistent_read::{Reading, moved, read_consistent};
-use crate::files::directory::{MANIFEST, QUARANTINE, list};
+use crate::files::directory::{MANIFEST, QUARANTINE, list, not_a_log};
 use crate::files::live::{LiveSource, Watermark, read_watermark};
 use crate::files::manifest::ManifestFile;
 use crate::maintenance::progress::ProgressReporter;
@@ -93,10 +93,9 @@ impl Moment {
         if catalog.chain.last().is_some_and(|link| link.segment.header.carried > last) {
             return Err(moved("find the segment that a truncation continues in"));
         }
-        let manifest = catalog.manifest().cloned().ok_or_else(|| Error::NotALog {
-            place: source.place(),
-            found: "its manifest cannot be read".to_owned(),
-        })?;
+        let manifest = catalog.manifest().cloned();
+        let manifest =
+            manifest.ok_or_else(|| not_a_log(&**source, "its manifest cannot be read"))?;
         Ok(Self { catalog, manifest, marks, last })
     }
 
@@ -108,7 +107,7 @@ impl Moment {
         let mut bytes = 0;
         meter.half();
         let Some((newest, older)) = self.catalog.chain.split_last() else {
-            return Err(Error::NotALog { place: target.place(), found: "no segment".to_owned() });
+            return Err(not_a_log(&**target, "no segment"));
         };
         for link in older {
             for name in link.segment.names() {

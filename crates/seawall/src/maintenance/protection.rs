@@ -39,7 +39,7 @@ pub(crate) fn protection(storage: &Arc<dyn Storage>) -> Result<Protection> {
 pub(crate) fn build_parity(storage: &Arc<dyn Storage>, scheme: Scheme) -> Result<Protection> {
     load_catalog(storage, None)?;
     let locked = storage.lock(LOCK).map_err(Error::io(format!("lock {}", storage.place())))?;
-    let _lock = locked.ok_or_else(|| Error::Busy { place: storage.place() })?;
+    let _lock = locked.ok_or(Error::Busy { log: None })?;
     // Load again under the lock: the first load only refuses a directory that is not a log, and a
     // writer may have changed the log since.
     let found = load_catalog(storage, None)?;

@@ -13,6 +13,7 @@ pub(crate) mod source;
 use crate::base::env::Env;
 use crate::base::error::{Error, Lost, Result};
 use crate::base::options::Options;
+use crate::files::directory::not_a_log;
 use crate::files::overlay::{Overlay, Patch, RepairSource};
 use crate::maintenance::exclusive::{refuse_in_use, take};
 use crate::maintenance::restore::journal::Journal;
@@ -171,8 +172,7 @@ fn plan(log: &Arc<dyn Storage>, replicas: &[Arc<dyn Storage>]) -> Result<RepairP
 }
 
 fn unknown(log: &dyn Storage) -> Error {
-    let found = "neither a manifest nor the header of a segment can be read".to_owned();
-    Error::NotALog { place: log.place(), found }
+    not_a_log(log, "neither a manifest nor the header of a segment can be read")
 }
 
 /// The last record that the log itself knows of; `None` if the newest file is incomplete.

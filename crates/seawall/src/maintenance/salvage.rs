@@ -8,7 +8,7 @@ use crate::base::env::Env;
 use crate::base::error::{Corruption, Damage, Error, Lost, Result};
 use crate::base::num::to_u64;
 use crate::base::options::Options;
-use crate::files::directory::{MANIFEST, list};
+use crate::files::directory::{MANIFEST, list, not_a_log};
 use crate::files::live::read_watermark;
 use crate::files::manifest::ManifestFile;
 use crate::maintenance::exclusive::refuse_in_use;
@@ -133,9 +133,8 @@ struct Rescue {
 impl Rescue {
     fn new(catalog: &Catalog, target: Arc<dyn Storage>, source: &Arc<dyn Storage>) -> Result<Self> {
         let manifest = catalog.manifest().cloned().or_else(|| rebuilt(catalog));
-        let manifest = manifest.ok_or_else(|| Error::NotALog {
-            place: source.place(),
-            found: "neither a manifest nor the header of a segment can be read".to_owned(),
+        let manifest = manifest.ok_or_else(|| {
+            not_a_log(&**source, "neither a manifest nor the header of a segment can be read")
         })?;
         Ok(Self {
             env: Env::new(&Options::new(), target),

@@ -4,7 +4,7 @@
 mod partition;
 mod restart;
 
-use crate::base::error::{Damage, Error, Result, is_read_error};
+use crate::base::error::{Damage, Error, NamesLog, Result, is_read_error};
 use crate::base::local_writer::LocalWriter;
 use crate::files::consistent_read::{Retries, is_moved};
 use crate::files::directory::{is_not_found, list, segment_ids};
@@ -249,7 +249,7 @@ impl Cursor {
         if found.is_err() && !self.skip_damaged {
             self.finished = true;
         }
-        found
+        found.of_log(&**self.storage())
     }
 
     fn find_next(&mut self) -> Result<Option<NextRecord>> {
@@ -411,6 +411,11 @@ impl Cursor {
         self.snapshot.watermark.map(|watermark| watermark.live)
     }
 
+    /// The log's storage, or a view of it.
+    pub(crate) fn storage(&self) -> &Arc<dyn Storage> {
+        &self.snapshot.storage
+    }
+
     /// The LSN of the next record.
     pub(crate) fn next_lsn(&self) -> Lsn {
         self.next
@@ -462,7 +467,7 @@ impl Cursor {
             Err(error) => Err(error),
             Ok(None) => {
                 let next = next_lsn(self.scan.last());
-                if next < from { Err(Error::BeyondEnd { from, next }) } else { Ok(()) }
+                if next < from { Err(Error::BeyondEnd { log: None, from, next }) } else { Ok(()) }
             }
         }
     }

@@ -1,16 +1,20 @@
 //! Iterator over decoded records.
 
 use crate::base::codec::{Codec, MessagePack, Stored};
-use crate::base::error::Result;
+use crate::base::error::{NamesLog, Result};
 use crate::read::cursor::{Cursor, Record};
 use seawall_format::Lsn;
+use seawall_io::Storage;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 /// The decoded records of a log: each item is `Ok((lsn, record))`, or the error at which reading
 /// ends.
 #[derive(Debug)]
 pub struct Records<T: ?Sized, C = MessagePack> {
     cursor: Cursor,
+    /// Names the log in errors while a record is borrowed from the cursor.
+    storage: Arc<dyn Storage>,
     /// The highest schema number that can be decoded.
     schema: u32,
     record: PhantomData<fn(&T) -> C>,
@@ -28,7 +32,7 @@ impl<T: ?Sized, C> Records<T, C> {
 
 impl<T: ?Sized, C: Codec<T>> Records<T, C> {
     pub(crate) fn new(cursor: Cursor, schema: u32) -> Self {
-        Self { cursor, schema, record: PhantomData }
+        Self { storage: cursor.storage().clone(), cursor, schema, record: PhantomData }
     }
 }
 
@@ -41,8 +45,8 @@ impl<T: ?Sized, C: Codec<T>> Records<T, C> {
     pub fn next_stored(&mut self) -> Result<Option<(Record<'_>, C::Item)>> {
         let Some(record) = self.cursor.next_record()? else { return Ok(None) };
         let Record { lsn, schema, payload, .. } = record;
-        let decoded = Stored { lsn, schema, payload }.decode::<T, C>(self.schema)?;
-        Ok(Some((record, decoded)))
+        let decoded = Stored { lsn, schema, payload }.decode::<T, C>(self.schema);
+        Ok(Some((record, decoded.of_log(&*self.storage)?)))
     }
 }
 

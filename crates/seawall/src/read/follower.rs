@@ -2,7 +2,7 @@
 //! another process the follower polls.
 
 use crate::base::codec::{Codec, MessagePack};
-use crate::base::error::Result;
+use crate::base::error::{NamesLog, Result};
 use crate::base::local_writer::LocalWriter;
 use crate::files::live::read_watermark;
 use crate::read::entries::Records;
@@ -100,14 +100,13 @@ impl<T: ?Sized, C: Codec<T>> Follower<T, C> {
         // The cursor may hold records in memory that were truncated meanwhile.
         let was_truncated = std::mem::replace(&mut self.truncations, truncations) != truncations;
         if std::mem::take(&mut self.has_failed) || was_truncated {
-            self.entries
-                .cursor_mut()
-                .restart_after_error()
-                .inspect_err(|_| self.has_failed = true)?;
+            let restarted = self.entries.cursor_mut().restart_after_error();
+            self.has_failed = restarted.is_err();
+            restarted.of_log(&**self.entries.cursor().storage())?;
         }
         let next = self.find_within(time);
         self.has_failed = next.is_err();
-        next
+        next.of_log(&**self.entries.cursor().storage())
     }
 
     fn find_within(&mut self, time: Duration) -> Result<Option<(Lsn, C::Item)>> {

@@ -143,7 +143,7 @@ pub(crate) fn to_repair<T>(
 ) -> Vec<Option<SegmentId>> {
     match found {
         Ok(found) => doubtful(found),
-        Err(Error::Damaged { damage }) => vec![damage.segment],
+        Err(Error::Damaged { damage, .. }) => vec![damage.segment],
         Err(error) if is_read_error(error) => vec![None],
         Err(_) => vec![],
     }

@@ -282,6 +282,6 @@ impl Inspection {
     fn ambiguous_error(&self) -> Error {
         let tail = self.end.as_ref().and_then(|end| end.tail.as_ref());
         let tail = tail.expect("the action is about the tail");
-        Error::Ambiguous { segment: tail.segment, offset: tail.offset }
+        Error::Ambiguous { log: None, segment: tail.segment, offset: tail.offset }
     }
 }

@@ -29,11 +29,10 @@ pub(crate) fn open(
 ) -> Result<(Writer, Recovery, Level)> {
     let names = directory::refuse_foreign(&*storage)?;
     if !options.create && !holds_log(&names) {
-        let found = "no manifest and no segment".to_owned();
-        return Err(Error::NotALog { place: storage.place(), found });
+        return Err(directory::not_a_log(&*storage, "no manifest and no segment"));
     }
     let locked = storage.lock(LOCK).map_err(Error::io(format!("lock {}", storage.place())))?;
-    let lock = locked.ok_or_else(|| Error::Busy { place: storage.place() })?;
+    let lock = locked.ok_or(Error::Busy { log: None })?;
     let env = Env::new(options, storage);
     // Listed again under the lock: another process may have created a log meanwhile.
     if !holds_log(&directory::list(&*env.storage)?) {
@@ -77,10 +76,11 @@ fn changed_as_requested(
 fn check_options(options: &Options, manifest: &Manifest) -> Result<()> {
     if let Some(requested) = options.layout.filter(|requested| *requested != manifest.layout) {
         let (has, requested) = (manifest.layout.name().to_owned(), requested.name().to_owned());
-        return Err(Error::Mismatch { what: "layout", has, requested });
+        return Err(Error::Mismatch { log: None, what: "layout", has, requested });
     }
     match options.segment_max {
         Some(requested) if requested != manifest.segment_max => Err(Error::Mismatch {
+            log: None,
             what: "segment size",
             has: manifest.segment_max.to_string(),
             requested: requested.to_string(),

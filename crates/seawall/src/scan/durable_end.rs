@@ -158,7 +158,8 @@ impl UnconfirmedEnd {
     /// Takes the error that the reader returns instead of the unconfirmed records.
     pub(crate) fn refusal(&mut self) -> Option<Error> {
         let source = self.refused.take()?;
-        Some(Error::Unconfirmed { from: next_lsn(self.known), to: self.last, source })
+        let (from, to) = (next_lsn(self.known), self.last);
+        Some(Error::Unconfirmed { log: None, from, to, source })
     }
 }
 

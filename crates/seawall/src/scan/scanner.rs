@@ -302,7 +302,7 @@ impl LogScanner {
                 Step::Finished => self.current = None,
                 Step::Refused(refused) => {
                     let place = file_place(&**link.segment.storage(), &link.segment.name());
-                    return Err(Error::Unsupported { place, refused });
+                    return Err(Error::Unsupported { log: None, place, refused });
                 }
                 Step::Stopped(cause, header) => {
                     if let Some(event) = self.stopped(Stop { cause, header })? {

@@ -452,7 +452,7 @@ impl State {
     /// Refuses a call from within the failover hook.
     fn check_hook(&self) -> Result<()> {
         let is_in_hook = !self.in_hook.is_empty() && self.in_hook.contains(&current().id());
-        if is_in_hook { Err(Error::Reentrant) } else { Ok(()) }
+        if is_in_hook { Err(Error::Reentrant { log: None }) } else { Ok(()) }
     }
 
     /// How far a reader in this process may read.
@@ -478,7 +478,7 @@ fn check_text_payload(payload: &[u8]) -> Result<()> {
     }
     let why = "a record of a readable log must be one JSON value on one line, without duplicate \
                names in an object, and nested at most 127 deep";
-    Err(Error::Encode { source: why.into() })
+    Err(Error::Encode { log: None, source: why.into() })
 }
 
 /// Runs foreign code (a hook or a waker). A panic must not reach this log's threads.

@@ -22,6 +22,9 @@ impl ForkGuard {
     /// Refuses a forked child: the parent writes this log, and its threads do not exist here.
     pub(crate) fn check(&self) -> Result<()> {
         let Self { id, token } = *self;
-        if process_token() == token { Ok(()) } else { Err(Error::Forked { opened_in: id }) }
+        if process_token() == token {
+            return Ok(());
+        }
+        Err(Error::Forked { log: None, opened_in: id })
     }
 }

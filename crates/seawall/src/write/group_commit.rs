@@ -128,7 +128,7 @@ impl Commit {
         self.check()?;
         let (size, max) = (set.size(), self.batch_max - HEADER_SIZE);
         if size > max {
-            return Err(Error::TooLarge { size, max });
+            return Err(Error::TooLarge { log: None, size, max });
         }
         let open = self.open.len() - HEADER_SIZE;
         if open + size > max || open >= self.target_batch_bytes {
@@ -140,7 +140,7 @@ impl Commit {
             return Ok(Enqueued::NoRoom(batch));
         }
         if self.next.get().checked_add(u64::from(count)).is_none() {
-            return Err(Error::Poisoned { cause: "all LSNs are used".into() });
+            return Err(Error::Poisoned { log: None, cause: "all LSNs are used".into() });
         }
         set.move_to(&mut self.open);
         self.count += count;
@@ -185,8 +185,8 @@ impl Commit {
     /// Refuses when the log is poisoned or closed.
     pub(crate) fn check(&self) -> Result<()> {
         match &self.failure {
-            Some(cause) => Err(Error::Poisoned { cause: cause.clone() }),
-            None if self.closed => Err(Error::Closed),
+            Some(cause) => Err(Error::Poisoned { log: None, cause: cause.clone() }),
+            None if self.closed => Err(Error::Closed { log: None }),
             None => Ok(()),
         }
     }
@@ -471,7 +471,7 @@ mod tests {
         commit.fail("the sync failed");
         commit.fail("something later");
         let refused = commit.enqueue(&mut RecordSet::of(&[b"x"])).unwrap_err();
-        assert!(matches!(refused, Error::Poisoned { cause } if &*cause == "the sync failed"));
+        assert!(matches!(refused, Error::Poisoned { cause, .. } if &*cause == "the sync failed"));
     }
 
     #[test]
@@ -508,7 +508,7 @@ mod tests {
         enqueue(&mut commit, &[1; 200]);
         assert_eq!(commit.take().unwrap().bytes.len(), 256);
         match commit.enqueue(&mut RecordSet::of(&[&[1; 201]])) {
-            Err(Error::TooLarge { size, max }) => assert_eq!((size, max), (216, 208)),
+            Err(Error::TooLarge { size, max, .. }) => assert_eq!((size, max), (216, 208)),
             other => panic!("{other:?}"),
         }
         enqueue(&mut commit, &[1; 96]);
@@ -620,7 +620,7 @@ mod tests {
     fn closed_log_reports_closed_unless_it_failed_before() {
         let mut commit = commit();
         commit.close();
-        assert!(matches!(commit.enqueue(&mut RecordSet::of(&[b"x"])), Err(Error::Closed)));
+        assert!(matches!(commit.enqueue(&mut RecordSet::of(&[b"x"])), Err(Error::Closed { .. })));
         commit.fail("the sync failed");
         assert!(matches!(commit.check(), Err(Error::Poisoned { .. })));
     }

@@ -42,5 +42,5 @@ impl Writer {
 
 /// Poisons the log: only reopening shows which records survived.
 fn lost(what: &str) -> Error {
-    Error::Poisoned { cause: format!("{what} while the log was open").into() }
+    Error::Poisoned { log: None, cause: format!("{what} while the log was open").into() }
 }

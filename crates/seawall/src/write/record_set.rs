@@ -69,7 +69,8 @@ impl RecordSet {
         // Encoded separately: a codec must not touch the frames of earlier records.
         let mut payload = std::mem::take(&mut self.payload);
         payload.clear();
-        let encoded = C::encode(record, &mut payload).map_err(|source| Error::Encode { source });
+        let encoded = C::encode(record, &mut payload);
+        let encoded = encoded.map_err(|source| Error::Encode { log: None, source });
         if encoded.is_ok() {
             self.add(&payload);
         }

@@ -22,7 +22,7 @@ impl Writer {
             let why = format!(
                 "a checkpoint at {lsn} is beyond the end of the log; the next record is {end}"
             );
-            return Err(Error::InvalidOption { why });
+            return Err(Error::InvalidOption { log: None, why });
         }
         let [newest, _] = self.manifest.content.checkpoints;
         let before = newest.map(|newest| newest.min(lsn));

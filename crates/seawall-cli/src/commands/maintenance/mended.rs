@@ -63,8 +63,11 @@ pub(crate) fn protection(log: &Path, found: &Verification) -> seawall::Result<Pr
 
 /// The log with the bytes restored by parity.
 fn view(log: &Path, mended: &[Patch]) -> seawall::Result<Arc<dyn Storage>> {
-    let storage = PosixStorage::open(log)
-        .map_err(|source| seawall::Error::Io { what: "open the log".to_owned(), source })?;
+    let storage = PosixStorage::open(log).map_err(|source| seawall::Error::Io {
+        log: None,
+        what: "open the log".to_owned(),
+        source,
+    })?;
     Ok(Arc::new(Overlay::new(Arc::new(storage), mended)))
 }
 

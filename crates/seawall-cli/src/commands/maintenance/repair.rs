@@ -14,7 +14,7 @@ use seawall::repair::{RepairPlan, SalvageReport, TailTruncation};
 use seawall::verify::{Verdict, Verification};
 use seawall::{Error, Lsn, Maintenance};
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The maximum number of changes to list.
 const TOLD: usize = 8;
@@ -85,7 +85,7 @@ fn look_at_replica(args: &Repair, replica: &Path) -> Result<(), Failure> {
 
 /// The error of a failed repair, which can be caused by the replica.
 fn failure(args: &Repair, error: &Error) -> Failure {
-    let place = match error {
+    let place: &Path = match error {
         Error::Mismatch { what: "the id", has, requested, .. } => {
             let what = format!(
                 "the replica belongs to another log: its id is {requested}, this one's is {has}"
@@ -94,11 +94,11 @@ fn failure(args: &Repair, error: &Error) -> Failure {
                 .at(args.log.display())
                 .next("give a copy of this log: seawall copy makes one, with the same id");
         }
-        Error::NotALog { place, .. } | Error::Unsupported { place, .. } => place,
+        Error::NotALog { log: Some(log), .. } => log,
+        Error::Unsupported { place, .. } => Path::new(place),
         _ => return Failure::of(error, "repair", &args.log),
     };
-    let is_of = |replica: &&PathBuf| place.starts_with(&replica.display().to_string());
-    match args.from_replica.iter().find(is_of) {
+    match args.from_replica.iter().find(|replica| place.starts_with(replica)) {
         Some(replica) => Failure::of(error, "repair", replica)
             .next("give a copy of this log: seawall copy makes one, with the same id"),
         None => Failure::of(error, "repair", &args.log),

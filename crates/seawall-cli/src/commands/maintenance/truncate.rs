@@ -57,7 +57,7 @@ fn carry_out(
 ) -> Result<(), Error> {
     let log = &args.log;
     if found.summary.in_use {
-        return Err(Error::Busy { place: log.display().to_string() });
+        return Err(Error::Busy { log: Some(log.clone()) });
     }
     if plan.is_empty() {
         // In a damaged log, it is unknown which records precede or follow a record.

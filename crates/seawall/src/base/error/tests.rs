@@ -2,6 +2,7 @@
 
 use super::*;
 use std::error::Error as StdError;
+use std::path::Path;
 
 const CAUSE: &str = "the cause of the test";
 
@@ -30,9 +31,9 @@ fn index(error: &Error) -> usize {
         Error::Rewound { .. } => 14,
         Error::BeyondEnd { .. } => 15,
         Error::Unconfirmed { .. } => 16,
-        Error::WouldBlock => 17,
-        Error::Closed => 18,
-        Error::Reentrant => 19,
+        Error::WouldBlock { .. } => 17,
+        Error::Closed { .. } => 18,
+        Error::Reentrant { .. } => 19,
         Error::Forked { .. } => 20,
     }
 }
@@ -43,7 +44,6 @@ const VARIANTS: usize = 21;
 fn every_variant() -> Vec<(Error, ErrorKind)> {
     use ErrorKind::{Reopen, Repair, Retry, Usage};
     let (lsn, segment, offset) = (Lsn::FIRST, SegmentId::new(3).unwrap(), Offset(4096));
-    let place = || "orders.wal".to_owned();
     let codec = || -> CodecError { CAUSE.into() };
     let mut damage = Damage::new(Corruption::Body);
     (damage.segment, damage.lost) = (Some(segment), Some(Lost::new(lsn, None)));
@@ -51,27 +51,27 @@ fn every_variant() -> Vec<(Error, ErrorKind)> {
     let (has, requested) = ("json".to_owned(), "raw".to_owned());
     let found = "it holds no manifest".to_owned();
     vec![
-        (Error::Io { what: "open orders.wal/live".to_owned(), source: cause() }, Retry),
-        (Error::Busy { place: place() }, Retry),
-        (Error::NotALog { place: place(), found }, Usage),
-        (Error::Unsupported { place: place(), refused }, Usage),
-        (Error::Mismatch { what: "codec", has, requested }, Usage),
-        (Error::InvalidOption { why: "a limit of 0 bytes".to_owned() }, Usage),
+        (Error::io("open orders.wal/live")(cause()), Retry),
+        (Error::Busy { log: None }, Retry),
+        (Error::NotALog { log: None, found }, Usage),
+        (Error::Unsupported { log: None, place: "orders.wal/manifest".to_owned(), refused }, Usage),
+        (Error::Mismatch { log: None, what: "codec", has, requested }, Usage),
+        (Error::InvalidOption { log: None, why: "a limit of 0 bytes".to_owned() }, Usage),
         (Error::damaged(damage), Repair),
-        (Error::Ambiguous { segment, offset }, Repair),
-        (Error::TooLarge { size: 9, max: 8 }, Usage),
-        (Error::DiskFull { source: cause() }, Retry),
-        (Error::Encode { source: codec() }, Usage),
+        (Error::Ambiguous { log: None, segment, offset }, Repair),
+        (Error::TooLarge { log: None, size: 9, max: 8 }, Usage),
+        (Error::DiskFull { log: None, source: cause() }, Retry),
+        (Error::Encode { log: None, source: codec() }, Usage),
         (Error::decode(lsn, codec()), Usage),
-        (Error::Poisoned { cause: "cannot sync 000000000001.seg".into() }, Reopen),
+        (Error::Poisoned { log: None, cause: "cannot sync 000000000001.seg".into() }, Reopen),
         (Error::pruned(lsn), Usage),
         (Error::rewound(lsn), Usage),
-        (Error::BeyondEnd { from: lsn.next(), next: lsn }, Usage),
-        (Error::Unconfirmed { from: lsn, to: None, source: cause() }, Repair),
-        (Error::WouldBlock, Retry),
-        (Error::Closed, Reopen),
-        (Error::Reentrant, Usage),
-        (Error::Forked { opened_in: 77 }, Reopen),
+        (Error::BeyondEnd { log: None, from: lsn.next(), next: lsn }, Usage),
+        (Error::Unconfirmed { log: None, from: lsn, to: None, source: cause() }, Repair),
+        (Error::WouldBlock { log: None }, Retry),
+        (Error::Closed { log: None }, Reopen),
+        (Error::Reentrant { log: None }, Usage),
+        (Error::Forked { log: None, opened_in: 77 }, Reopen),
     ]
 }
 
@@ -136,6 +136,49 @@ fn display_and_source_never_say_the_same_twice() {
         }
         let parts: Vec<String> = std::iter::once(own).chain(sources).collect();
         assert_eq!(whole, parts.join(": "), "{error:?}");
+    }
+}
+
+#[test]
+fn every_variant_names_its_log_once_and_without_log_not_at_all() {
+    for (error, _) in every_variant() {
+        let own = error.to_string();
+        assert_eq!((error.log(), error.without_log().to_string()), (None, own.clone()));
+        let error = error.of_log_at(Path::new("orders.wal"));
+        assert_eq!(error.log(), Some(Path::new("orders.wal")));
+        // The text of these two names a file of the log.
+        let is_named = matches!(error, Error::Io { .. } | Error::Unsupported { .. });
+        let whole = if is_named { own.clone() } else { format!("log orders.wal: {own}") };
+        assert_eq!((error.to_string(), error.without_log().to_string()), (whole, own));
+        assert_eq!(error.to_string().matches("orders.wal").count(), 1, "{error}");
+    }
+}
+
+#[test]
+fn error_that_names_its_log_keeps_it() {
+    for (error, _) in every_variant() {
+        let error = error.of_log_at(Path::new("replica")).of_log_at(Path::new("orders.wal"));
+        assert_eq!(error.log(), Some(Path::new("replica")));
+    }
+}
+
+#[test]
+fn log_counts_as_named_only_by_its_whole_path() {
+    let poisoned = |cause: &str| Error::Poisoned { log: None, cause: cause.into() };
+    for (text, is_named) in [
+        ("open log", true),
+        ("open log/live", true),
+        ("create log (open log/manifest)", true),
+        ("sync log: the device failed", true),
+        ("open /var/log/live", false),
+        ("open log2/live", false),
+        ("sync the log's directory", false),
+        ("close it while the log was open", false),
+    ] {
+        let error = Error::io(text)(cause()).of_log_at(Path::new("log"));
+        assert_eq!(!error.to_string().starts_with("log log: "), is_named, "{error}");
+        let error = poisoned(text).of_log_at(Path::new("log"));
+        assert_eq!(!error.to_string().starts_with("log log: "), is_named, "{error}");
     }
 }
 

@@ -2,10 +2,10 @@
 
 mod shared;
 
-use crate::base::error::{Corruption, Damage, Error, Result};
+use crate::base::error::{Corruption, Damage, Error, NamesLog, Result};
 use crate::base::num::to_u64;
 use crate::files::directory::{
-    MANIFEST, MANIFEST_MAX, list, open_if_exists, read_small, segment_ids,
+    MANIFEST, MANIFEST_MAX, list, not_a_log, open_if_exists, read_small, segment_ids,
 };
 use crate::files::overlay::{Patch, RepairSource};
 use crate::files::segment::{OpenOutcome, open_checked};
@@ -62,16 +62,16 @@ impl Replica {
         storage: Arc<dyn Storage>,
         log: LogId,
     ) -> Result<Self> {
-        let theirs = log_id(&load_catalog(&storage, None)?).ok_or_else(|| Error::NotALog {
-            place: storage.place(),
-            found: "neither a manifest nor the header of a segment can be read".to_owned(),
+        let catalog = load_catalog(&storage, None).of_log(&*storage)?;
+        let theirs = log_id(&catalog).ok_or_else(|| {
+            not_a_log(&*storage, "neither a manifest nor the header of a segment can be read")
         })?;
         if theirs != log {
             let (has, requested) = (format!("{:016x}", log.0), format!("{:016x}", theirs.0));
             let requested = format!("a replica with id {requested} ({})", storage.place());
-            return Err(Error::Mismatch { what: "the id", has, requested });
+            return Err(Error::Mismatch { log: None, what: "the id", has, requested });
         }
-        let last = look_around(&storage)?.last_lsn;
+        let last = look_around(&storage).of_log(&*storage)?.last_lsn;
         Ok(Self { found: found.clone(), storage, log, last })
     }
 

@@ -5,7 +5,7 @@ use crate::base::env::Env;
 use crate::base::error::{Error, Result};
 use crate::base::options::{Options, SEGMENT_DEFAULT};
 use crate::files::directory;
-use crate::files::directory::{MANIFEST, open_or_make};
+use crate::files::directory::{MANIFEST, not_a_log, open_or_make};
 use crate::files::live::retract_beyond;
 use crate::files::manifest::ManifestFile;
 use crate::recover::handover::{Beginning, remove_preallocated, writer};
@@ -74,24 +74,24 @@ fn new_manifest(options: &Options, env: &Env, record_type: RecordType) -> Result
     let layout = options.layout.unwrap_or_default();
     if !layout.is_built_in() {
         let why = "a readable log requires the cargo feature `json`".to_owned();
-        return Err(Error::InvalidOption { why });
+        return Err(Error::InvalidOption { log: None, why });
     }
     if layout.takes_json_only() && record_type.codec != CodecId::Json {
         let codec = record_type.codec.name();
         let why = format!("a readable log requires the codec json; {codec} was requested");
-        return Err(Error::InvalidOption { why });
+        return Err(Error::InvalidOption { log: None, why });
     }
     let geometry = options.geometry.check().map_err(|_| Error::InvalidOption {
+        log: None,
         why: format!("invalid geometry: {:?}", options.geometry),
     })?;
     if !(options.segment_min..=Geometry::SEGMENT_MAX).contains(&segment_max) {
-        return Err(Error::InvalidOption {
-            why: format!(
-                "segment size {segment_max} is invalid: it must be from {} to {} bytes",
-                options.segment_min,
-                Geometry::SEGMENT_MAX
-            ),
-        });
+        let why = format!(
+            "segment size {segment_max} is invalid: it must be from {} to {} bytes",
+            options.segment_min,
+            Geometry::SEGMENT_MAX
+        );
+        return Err(Error::InvalidOption { log: None, why });
     }
     let log = env.entropy.random().map_err(Error::io("draw a random log id"))?;
     Ok(Manifest {
@@ -119,7 +119,7 @@ fn refuse_lone_texts(env: &Env, names: &[String]) -> Result<()> {
         let file = env.storage.open(name, Access::Read).and_then(|file| file.is_empty());
         if id.is_none() && !file.map_err(Error::io(format!("check {name}")))? {
             let found = format!("{name} has neither a head nor a manifest");
-            return Err(Error::NotALog { place: env.storage.place(), found });
+            return Err(not_a_log(&*env.storage, found));
         }
     }
     Ok(())

@@ -79,7 +79,7 @@ impl Coordinator {
             Err(error @ (Error::Io { .. } | Error::Poisoned { .. })) => {
                 let cause = error.cause();
                 locked.finish(Outcome::Failed(cause.clone()));
-                Err(Error::Poisoned { cause: cause.into() })
+                Err(Error::Poisoned { log: None, cause: cause.into() })
             }
             done => {
                 locked.finish(Outcome::Exclusive);

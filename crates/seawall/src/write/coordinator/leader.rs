@@ -114,7 +114,7 @@ impl LockedLease<'_> {
         writer.lock().finish(Outcome::Room);
         made.map_err(|source| {
             if is_full(&source) {
-                Error::DiskFull { source }
+                Error::DiskFull { log: None, source }
             } else {
                 Error::io_in("create a file for the next segment")(source)
             }

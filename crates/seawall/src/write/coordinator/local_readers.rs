@@ -37,7 +37,7 @@ impl LocalWriter for Coordinator {
     fn check_position(&self, from: Lsn) -> Result<()> {
         let state = self.lock_checked()?;
         let next = state.commit.next_lsn();
-        if from > next { Err(Error::BeyondEnd { from, next }) } else { Ok(()) }
+        if from > next { Err(Error::BeyondEnd { log: None, from, next }) } else { Ok(()) }
     }
 
     fn wait_beyond(
@@ -57,7 +57,7 @@ impl LocalWriter for Coordinator {
             let left = deadline.saturating_sub(self.clock.now());
             match state.commit.check() {
                 Ok(()) if !left.is_zero() => state.check_hook()?,
-                Ok(()) | Err(Error::Closed) => return Ok(None),
+                Ok(()) | Err(Error::Closed { .. }) => return Ok(None),
                 Err(error) => return Err(error),
             }
             state.followers += 1;

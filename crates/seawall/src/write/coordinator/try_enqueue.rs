@@ -24,14 +24,14 @@ impl Coordinator {
     pub(crate) fn try_enqueue(self: &Arc<Self>, set: &mut impl EncodedRecords) -> Result<Position> {
         self.check_payloads(set)?;
         self.fork_guard.check()?;
-        let mut state = self.try_lock().ok_or(Error::WouldBlock)?;
+        let mut state = self.try_lock().ok_or(Error::WouldBlock { log: None })?;
         state.check_hook()?;
         state.commit.check()?;
         if let Some(failure) = state.room_request.failure.take() {
             return Err(failure);
         }
         if state.draining > 0 {
-            return Err(Error::WouldBlock);
+            return Err(Error::WouldBlock { log: None });
         }
         match state.commit.enqueue(set)? {
             Enqueued::In(position) => {
@@ -44,7 +44,7 @@ impl Coordinator {
             }
         }
         self.wake_background(&mut state);
-        Err(Error::WouldBlock)
+        Err(Error::WouldBlock { log: None })
     }
 
     /// Makes the space that refused calls have requested, and keeps the error for the next one.

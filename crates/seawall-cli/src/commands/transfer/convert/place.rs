@@ -49,6 +49,7 @@ impl Place {
 
 /// The error of a failed file operation.
 pub(super) fn unreadable(path: &Path, error: io::Error) -> Failure {
-    let error = Error::Io { what: format!("convert {}", path.display()), source: error };
+    let what = format!("convert {}", path.display());
+    let error = Error::Io { log: None, what, source: error };
     Failure::of(&error, "convert", path)
 }
