@@ -413,7 +413,8 @@ impl<'a> Maintenance<'a> {
     /// [`Error::Busy`](crate::Error::Busy) if a writer has the log open.
     /// [`Error::Io`](crate::Error::Io), of the kind
     /// [`InvalidData`](std::io::ErrorKind::InvalidData) where existing parity contradicts the
-    /// records; that parity is kept. [`Error::NotALog`](crate::Error::NotALog),
+    /// records: that parity is kept, and a retry fails again.
+    /// [`Error::NotALog`](crate::Error::NotALog),
     /// [`Error::Unsupported`](crate::Error::Unsupported).
     ///
     /// # Examples

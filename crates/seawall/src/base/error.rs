@@ -2,10 +2,12 @@
 
 mod damage;
 mod display;
+mod kind;
 mod log_path;
 
 pub(crate) use damage::missing_segment;
 pub use damage::{Corruption, Damage, Lost, Origin};
+pub use kind::ErrorKind;
 pub(crate) use log_path::NamesLog;
 
 use seawall_format::{Lsn, Offset, Refused, SegmentId};
@@ -24,7 +26,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The device refused the operation. Nothing was acknowledged and the log is unchanged: retry.
+    /// The device refused the operation. Nothing was acknowledged and the log is unchanged:
+    /// [`kind`](Error::kind) tells whether to retry, or what has to change first.
     Io {
         /// The log.
         log: Option<PathBuf>,
@@ -219,28 +222,6 @@ pub enum Error {
 /// Why a codec cannot encode or decode a record: any error, or a text.
 pub type CodecError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The action open to the caller of a failed operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ErrorKind {
-    /// The log is unchanged. The same call can succeed later: when the device works again, has
-    /// space, or the other writer has exited.
-    Retry,
-    /// This handle cannot write any more. Open the log again to see which records survived.
-    Reopen,
-    /// Stored bytes are damaged, or a crash may have left them unfinished. See
-    /// [`Maintenance`](crate::Maintenance).
-    Repair,
-    /// The call does not fit the log or its state: other options, a position that does not exist,
-    /// a record that has no encoding.
-    Usage,
-}
-
-fn is_wrong_path(error: &io::Error) -> bool {
-    use io::ErrorKind::{AlreadyExists, NotADirectory, NotFound, PermissionDenied};
-    [NotFound, PermissionDenied, AlreadyExists, NotADirectory].contains(&error.kind())
-}
-
 /// The result of a log operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -285,51 +266,6 @@ impl Error {
     #[must_use]
     pub fn decode(lsn: Lsn, source: CodecError) -> Self {
         Self::Decode { log: None, lsn, source }
-    }
-
-    /// Returns the action open to the caller.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use seawall::{ErrorKind, Log, Options};
-    ///
-    /// let missing = std::env::temp_dir().join("seawall-doc-no-such-log");
-    /// let error = Options::new().create(false).open::<u32, seawall::Json>(missing).unwrap_err();
-    /// assert_eq!(error.kind(), ErrorKind::Usage);
-    /// assert!(!error.is_retryable());
-    /// ```
-    #[must_use]
-    pub fn kind(&self) -> ErrorKind {
-        match self {
-            // A path that is missing, forbidden or taken stays so until the caller acts.
-            Self::Io { source, .. } if is_wrong_path(source) => ErrorKind::Usage,
-            Self::Io { .. }
-            | Self::Busy { .. }
-            | Self::DiskFull { .. }
-            | Self::WouldBlock { .. } => ErrorKind::Retry,
-            Self::Poisoned { .. } | Self::Closed { .. } | Self::Forked { .. } => ErrorKind::Reopen,
-            Self::Damaged { .. } | Self::Ambiguous { .. } | Self::Unconfirmed { .. } => {
-                ErrorKind::Repair
-            }
-            Self::NotALog { .. }
-            | Self::Unsupported { .. }
-            | Self::Mismatch { .. }
-            | Self::InvalidOption { .. }
-            | Self::TooLarge { .. }
-            | Self::Encode { .. }
-            | Self::Decode { .. }
-            | Self::Pruned { .. }
-            | Self::Rewound { .. }
-            | Self::BeyondEnd { .. }
-            | Self::Reentrant { .. } => ErrorKind::Usage,
-        }
-    }
-
-    /// Returns whether the same call can succeed later without any other action.
-    #[must_use]
-    pub fn is_retryable(&self) -> bool {
-        self.kind() == ErrorKind::Retry
     }
 
     /// The cause that later `Poisoned` errors of the log report.

@@ -86,39 +86,57 @@ fn every_variant_leaves_one_action_and_only_retry_is_retryable() {
     }
 }
 
-#[test]
-fn only_a_wrong_path_makes_an_io_error_permanent() {
+/// The action after each kind of I/O error that the workspace's code names, and after some others.
+const IO_KINDS: [(io::ErrorKind, ErrorKind); 29] = {
+    use ErrorKind::{Reopen, Repair, Retry, Usage};
     use io::ErrorKind as Io;
-    let permanent = [Io::NotFound, Io::PermissionDenied, Io::AlreadyExists, Io::NotADirectory];
-    let passing = [
-        Io::AddrInUse,
-        Io::BrokenPipe,
-        Io::Deadlock,
-        Io::DirectoryNotEmpty,
-        Io::FileTooLarge,
-        Io::Interrupted,
-        Io::InvalidData,
-        Io::InvalidInput,
-        Io::NotConnected,
-        Io::Other,
-        Io::OutOfMemory,
-        Io::QuotaExceeded,
-        Io::ReadOnlyFilesystem,
-        Io::ResourceBusy,
-        Io::StaleNetworkFileHandle,
-        Io::StorageFull,
-        Io::TimedOut,
-        Io::UnexpectedEof,
-        Io::Unsupported,
-        Io::WouldBlock,
-        Io::WriteZero,
-    ];
-    let rows = permanent.map(|kind| (kind, ErrorKind::Usage)).into_iter();
-    for (io_kind, kind) in rows.chain(passing.map(|kind| (kind, ErrorKind::Retry))) {
+    [
+        (Io::AddrInUse, Retry),
+        (Io::AlreadyExists, Usage),
+        (Io::BrokenPipe, Retry),
+        (Io::ConnectionRefused, Retry),
+        (Io::ConnectionReset, Retry),
+        (Io::Deadlock, Retry),
+        (Io::DirectoryNotEmpty, Usage),
+        (Io::FileTooLarge, Retry),
+        (Io::Interrupted, Retry),
+        (Io::InvalidData, Repair),
+        (Io::InvalidFilename, Usage),
+        (Io::InvalidInput, Usage),
+        (Io::IsADirectory, Usage),
+        (Io::NotADirectory, Usage),
+        (Io::NotConnected, Retry),
+        (Io::NotFound, Usage),
+        (Io::Other, Retry),
+        (Io::OutOfMemory, Retry),
+        (Io::PermissionDenied, Usage),
+        (Io::QuotaExceeded, Retry),
+        (Io::ReadOnlyFilesystem, Usage),
+        (Io::ResourceBusy, Retry),
+        (Io::StaleNetworkFileHandle, Reopen),
+        (Io::StorageFull, Retry),
+        (Io::TimedOut, Retry),
+        (Io::UnexpectedEof, Repair),
+        (Io::Unsupported, Usage),
+        (Io::WouldBlock, Retry),
+        (Io::WriteZero, Retry),
+    ]
+};
+
+#[test]
+fn each_kind_of_io_error_leaves_the_action_of_its_row() {
+    for (io_kind, kind) in IO_KINDS {
         let error = Error::io("write 000000000001.seg")(io_kind.into());
         assert_eq!(error.kind(), kind, "{io_kind:?}");
         assert_eq!(error.is_retryable(), kind == ErrorKind::Retry, "{io_kind:?}");
     }
+}
+
+#[test]
+fn device_that_fails_without_a_kind_of_its_own_can_be_retried() {
+    const EIO: i32 = 5;
+    let error = Error::io("read 000000000001.seg")(io::Error::from_raw_os_error(EIO));
+    assert_eq!(error.kind(), ErrorKind::Retry);
 }
 
 #[test]
