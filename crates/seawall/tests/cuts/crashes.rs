@@ -1,0 +1,304 @@
+//! Truncations, and what a crash or a lost file leaves of them: truncated records never return.
+
+use super::{append, lsn, open, records, verdict};
+use seawall::verify::Verdict;
+use seawall::{Error, LogReader, Lsn, Maintenance, Raw};
+use seawall_io::Storage;
+use seawall_testkit::{MemStorage, What};
+use std::sync::Arc;
+
+/// What a crash now may leave.
+fn crashes(storage: &MemStorage) -> [MemStorage; 4] {
+    [
+        storage.kill(),
+        storage.power_cut(|_| false),
+        storage.power_cut(|_| true),
+        storage.power_cut(|item| item.what == What::Directory),
+    ]
+}
+
+/// Appends, a cut in the middle of everything, appends; a crash at every step, then every choice
+/// of a few ways in which the pending items landed.
+#[test]
+fn a_crash_in_a_cut_leaves_the_log_before_it_or_after_it() {
+    let (mut before, mut after) = (0, 0);
+    for steps in 1.. {
+        let storage = MemStorage::new();
+        storage.stop_after(steps);
+        let mut phase = 0;
+        let done = (|| {
+            let log = open(&storage)?;
+            append(&log, "old", 25)?;
+            log.checkpoint(lsn(24))?;
+            phase = 1;
+            log.truncate_after(Lsn::new(7))?;
+            phase = 2;
+            append(&log, "new", 2)?;
+            phase = 3;
+            log.truncate_before(lsn(6))?;
+            log.close()
+        })();
+        if phase > 0 {
+            for (way, crashed) in crashes(&storage).into_iter().enumerate() {
+                let log = open(&crashed).unwrap_or_else(|e| panic!("step {steps} way {way}: {e}"));
+                let oldest = log.recovery().first.map_or(1, Lsn::get);
+                let found = records(&log, oldest);
+                let old = found.iter().filter(|text| text.starts_with("old")).count() as u64;
+                let old = old + oldest - 1;
+                let new = found.iter().filter(|text| text.starts_with("new")).count();
+                match phase {
+                    1 => assert!(old == 25 || old == 7, "step {steps} way {way}: {old}"),
+                    2 => assert!(old == 7 && new <= 2, "step {steps} way {way}: {old} {new}"),
+                    _ => assert!(old == 7 && new == 2, "step {steps} way {way}: {old} {new}"),
+                }
+                (before, after) = (before + u32::from(old == 25), after + u32::from(old == 7));
+            }
+        }
+        if done.is_ok() {
+            break;
+        }
+    }
+    assert!(before > 20 && after > 50, "{before} before, {after} after");
+}
+
+#[test]
+fn a_crash_in_a_prune_leaves_the_log_before_it_or_after_it() {
+    let (mut before, mut after) = (0, 0);
+    for steps in 1.. {
+        let storage = MemStorage::new();
+        storage.stop_after(steps);
+        let (mut begun, mut told) = (false, None);
+        let done = (|| {
+            let log = open(&storage)?;
+            append(&log, "old", 60)?;
+            log.checkpoint(lsn(50))?;
+            begun = true;
+            told = Some(log.truncate_before(lsn(40))?.get());
+            log.close()
+        })();
+        for (way, crashed) in crashes(&storage).into_iter().enumerate().filter(|_| begun) {
+            let log = open(&crashed).unwrap_or_else(|e| panic!("step {steps} way {way}: {e}"));
+            let oldest = log.recovery().first.map_or(1, Lsn::get);
+            assert_eq!(records(&log, oldest).len() as u64, 61 - oldest, "step {steps} way {way}");
+            assert!(told.is_none_or(|told| told == oldest), "step {steps} way {way}: {oldest}");
+            (before, after) = (before + u32::from(oldest == 1), after + u32::from(oldest > 20));
+        }
+        if done.is_ok() {
+            break;
+        }
+    }
+    assert!(before > 0 && after > 8, "{before} before, {after} after");
+}
+
+#[test]
+fn a_reader_beside_a_cut_sees_nothing_that_a_crash_then_takes() {
+    let (mut all, mut few) = (0, 0);
+    for steps in 1.. {
+        let storage = MemStorage::new();
+        storage.stop_after(steps);
+        let mut begun = false;
+        let done = (|| {
+            let log = open(&storage)?;
+            append(&log, "old", 25)?;
+            log.checkpoint(lsn(24))?;
+            begun = true;
+            log.truncate_after(Lsn::new(7))?;
+            storage.stop_after(storage.steps());
+            Ok::<(), Error>(())
+        })();
+        if begun {
+            let beside = Arc::new(storage.kill());
+            let reader: LogReader<[u8], Raw> = LogReader::open_in(beside).unwrap();
+            let shown = reader.read_from(Lsn::FIRST).unwrap().map(Result::unwrap).count();
+            for (way, crashed) in crashes(&storage).into_iter().enumerate() {
+                let left = records(&open(&crashed).unwrap(), 1).len();
+                assert!(left >= shown, "step {steps} way {way}: {shown} shown, {left} left");
+            }
+            (all, few) = (all + u32::from(shown == 25), few + u32::from(shown == 7));
+        }
+        if done.is_ok() {
+            break;
+        }
+    }
+    assert!(all > 0 && few > 3, "{all} {few}");
+}
+
+/// Found by simulation. The image: what a cut, or a prune, removed came back, as the sync of the
+/// directory failed and the power went.
+#[test]
+fn what_came_back_of_a_cut_or_a_prune_goes_at_the_next_open() {
+    for is_cut in [true, false] {
+        let storage = MemStorage::new();
+        let log = open(&storage).unwrap();
+        for _ in 0..9 {
+            log.append("old".repeat(300).as_bytes()).unwrap();
+        }
+        let names = storage.names();
+        if is_cut {
+            log.truncate_after(Some(lsn(3))).unwrap();
+        } else {
+            log.truncate_before(lsn(7)).unwrap();
+        }
+        drop(log);
+        let gone: Vec<_> = names.iter().filter(|name| !storage.names().contains(name)).collect();
+        assert!(gone.len() > 2, "{gone:?}");
+        for back in &gone {
+            storage.copy_raw("manifest", back);
+        }
+        let left = storage.names();
+        let log = open(&storage).unwrap();
+        let kept = records(&log, log.oldest().get()).len();
+        assert_eq!(kept, 3);
+        assert!(gone.iter().all(|name| left.contains(name) && !storage.names().contains(name)));
+        drop(log);
+    }
+}
+
+/// Found by simulation. The image: a cut could not write the seal of the segment where it fell,
+/// which names what was cut; later another seal could not be written, and the segment that was made
+/// then is lost.
+#[test]
+fn what_an_old_seal_says_does_not_bring_back_what_was_cut() {
+    let storage = MemStorage::new();
+    let log = open(&storage).unwrap();
+    for _ in 0..5 {
+        log.append("old".repeat(300).as_bytes()).unwrap();
+    }
+    storage.copy_raw("000000000002.seg", "quarantine/before the cut");
+    log.truncate_after(Some(lsn(1))).unwrap();
+    storage.copy_raw("quarantine/before the cut", "000000000002.seg");
+    for _ in 0..4 {
+        log.append("new".repeat(300).as_bytes()).unwrap();
+    }
+    log.close().unwrap();
+    let unsealed = |name: &str| storage.edit(name, |bytes| bytes[3 * 512..4 * 512].fill(0));
+    unsealed("000000000007.seg");
+    let shown = |left: MemStorage| {
+        let reader = LogReader::open_any_in(Arc::new(left)).unwrap().skip_damaged(true);
+        let entries = reader.read_from(lsn(1)).unwrap().flatten();
+        let numbers = entries.filter(|(_, bytes)| bytes.starts_with(b"old"));
+        numbers.map(|(number, _)| number.get()).collect::<Vec<_>>()
+    };
+    assert_eq!(shown(storage.kill()), [1]);
+    storage.remove_raw("000000000008.seg");
+    assert_eq!(shown(storage.kill()), [0; 0], "nobody knows how far the second one counts");
+}
+
+/// Found by simulation. The image: some of the segments that a cut took could not be removed, the
+/// last of them names one that is gone, and the segment that the cut made is lost.
+#[test]
+fn what_a_cut_could_not_remove_does_not_return_when_the_newest_segment_is_lost() {
+    let storage = MemStorage::new();
+    let log = open(&storage).unwrap();
+    for _ in 0..9 {
+        log.append("old".repeat(300).as_bytes()).unwrap();
+    }
+    let taken: Vec<_> = (3..=9).map(|id| format!("{id:012}.seg")).collect();
+    for name in &taken {
+        storage.copy_raw(name, &format!("quarantine/{name}"));
+    }
+    log.truncate_after(Some(lsn(1))).unwrap();
+    log.append(b"new").unwrap();
+    log.close().unwrap();
+    for left_from in 0..taken.len() {
+        for left_to in left_from..taken.len() {
+            let left = storage.kill();
+            for name in &taken[left_from..=left_to] {
+                left.copy_raw(&format!("quarantine/{name}"), name);
+            }
+            let whole =
+                Maintenance::on(&(Arc::new(left.clone()) as Arc<dyn Storage>)).verify().unwrap();
+            assert_eq!(whole.verdict, Verdict::Clean);
+            left.remove_raw("000000000010.seg");
+            for crashed in [left.kill(), left.power_cut(|_| true)] {
+                let reader = LogReader::open_any_in(Arc::new(crashed)).unwrap().skip_damaged(true);
+                let shown = reader.read_from(lsn(1)).unwrap().flatten().count();
+                assert_eq!(shown, 1, "{left_from} to {left_to} are left");
+            }
+        }
+    }
+}
+
+/// Found by simulation. The image: the segments that a cut took, which seal each other, are there
+/// as if nobody could remove them; the log went on, and the segment that the cut made is lost.
+#[test]
+fn what_was_cut_does_not_return_when_a_segment_above_it_is_lost() {
+    for before in 0..30 {
+        let storage = MemStorage::new();
+        let log = open(&storage).unwrap();
+        for _ in 0..9 {
+            log.append(format!("old {}", "x".repeat(900)).as_bytes()).unwrap();
+        }
+        let names = storage.names();
+        for name in &names {
+            storage.copy_raw(name, &format!("quarantine/{name}"));
+        }
+        let died = storage.steps();
+        storage.stop_after(died + before);
+        let is_cut = log.truncate_after(Some(lsn(1))).is_ok();
+        let left = storage.kill();
+        let log = open(&left).unwrap();
+        if log.durable() != Some(lsn(1)) {
+            continue;
+        }
+        append(&log, "new", 60).unwrap();
+        log.close().unwrap();
+        let there = left.names();
+        for name in names.iter().filter(|name| !there.contains(name)) {
+            left.copy_raw(&format!("quarantine/{name}"), name);
+        }
+        let made = there.iter().filter(|name| !names.contains(name));
+        for lost in made.filter(|name| name.contains(".seg")) {
+            let left = left.power_cut(|_| false);
+            left.remove_raw(lost);
+            let reader = LogReader::open_any_in(Arc::new(left)).unwrap().skip_damaged(true);
+            for entry in reader.read_from(lsn(1)).unwrap() {
+                let Ok((number, bytes)) = entry else { continue };
+                let is_old = bytes.starts_with(b"old");
+                assert!(!is_old || number == lsn(1), "step {before}, without {lost}: {number}");
+            }
+        }
+        if is_cut {
+            return;
+        }
+    }
+    panic!("the cut never returned");
+}
+
+/// Found by simulation. The image: a cut made the newest segment, which holds nothing yet, all
+/// before it was pruned, and the manifest is lost.
+#[test]
+fn a_log_whose_only_segment_is_empty_is_not_made_anew_where_the_manifest_is_lost() {
+    for pruned in [false, true] {
+        let storage = MemStorage::new();
+        let log = open(&storage).unwrap();
+        append(&log, "a", 9).unwrap();
+        let last = if pruned { Some(lsn(5)) } else { None };
+        log.truncate_after(last).unwrap();
+        if pruned {
+            assert_eq!(log.truncate_before(lsn(6)).unwrap(), lsn(6));
+        }
+        log.close().unwrap();
+        let left = storage.power_cut(|_| false);
+        left.remove_raw("manifest");
+        if !pruned {
+            left.remove_raw("000000000001.seg");
+        }
+        assert_eq!(verdict(&left), Verdict::Lost);
+        assert!(matches!(open(&left), Err(Error::Damaged { .. })));
+    }
+}
+
+#[test]
+fn what_was_cut_does_not_return_when_the_newest_file_is_lost() {
+    for last in 0..30 {
+        let storage = MemStorage::new();
+        let log = open(&storage).unwrap();
+        append(&log, "old", 30).unwrap();
+        log.truncate_after(Lsn::new(last)).unwrap();
+        let left = storage.power_cut(|_| false);
+        let newest = left.names().into_iter().filter(|name| name.contains(".seg")).max().unwrap();
+        left.remove_raw(&newest);
+        assert!(matches!(open(&left), Err(Error::Damaged { .. })), "cut behind {last}");
+    }
+}
