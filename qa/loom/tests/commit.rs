@@ -204,6 +204,55 @@ fn a_follower_is_woken() {
     });
 }
 
+/// Tries to submit the record and waits for it. Returns whether it was taken.
+fn tries(log: &Bytes, record: &[u8]) -> bool {
+    match log.try_submit(record) {
+        Ok(ticket) => ticket.wait().is_ok(),
+        Err(Error::WouldBlock { .. }) => false,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Number of records after a power cut that takes all it can; none of them is `refused`.
+fn count_without(device: &MemStorage, refused: &[&[u8]]) -> usize {
+    let log = open(&quiet(), &device.power_cut(|_| false));
+    let records = log.read_from(Lsn::FIRST).unwrap().map(|entry| entry.unwrap().1);
+    records.inspect(|record| assert!(!refused.contains(&&**record), "{record:?}")).count()
+}
+
+#[test]
+fn a_try_takes_its_record_or_leaves_no_trace() {
+    everywhere("one tries, one appends", || {
+        let device = MemStorage::new();
+        let log = open(&quiet(), &device);
+        let inside = Arc::clone(&log);
+        let tried = spawn(move || tries(&inside, b"tried"));
+        once(&log);
+        let refused: &[&[u8]] = if tried.join().unwrap() { &[] } else { &[b"tried"] };
+        assert_eq!(count_without(&device, refused), 2 - refused.len());
+    });
+    everywhere("one tries while the open batch is full, one flushes", || {
+        let device = MemStorage::new();
+        let log = open(&quiet(), &device);
+        drop(log.submit(&[b'x'; 900]).unwrap());
+        let inside = Arc::clone(&log);
+        let tried = spawn(move || tries(&inside, &[b'y'; 900]));
+        log.flush().unwrap();
+        let refused: &[&[u8]] = if tried.join().unwrap() { &[] } else { &[&[b'y'; 900]] };
+        assert_eq!(count_without(&device, refused), 2 - refused.len());
+    });
+    everywhere("one tries, and the last handle closes the log", || {
+        let device = MemStorage::new();
+        let log = open(&quiet(), &device);
+        drop(log.submit(&[b'x'; 900]).unwrap());
+        let inside = Arc::clone(&log);
+        let tried = spawn(move || inside.try_submit(&[b'y'; 900]).is_ok());
+        drop(log);
+        let refused: &[&[u8]] = if tried.join().unwrap() { &[] } else { &[&[b'y'; 900]] };
+        assert_eq!(count_without(&device, refused), 2 - refused.len());
+    });
+}
+
 /// Wakes a thread that waits for a future.
 struct Bell {
     rung: Mutex<bool>,

@@ -34,6 +34,7 @@ pub fn draw(seed: u64) -> Plan {
     draw_beside(seed, &mut lives);
     draw_protect(seed, &mut lives);
     draw_detach(seed, &mut lives);
+    draw_tries(seed, &mut lives);
     Plan { seed, layout, segment_max, lives }
 }
 
@@ -126,6 +127,22 @@ fn draw_detach(seed: u64, lives: &mut [Life]) {
             && dice.one_in(2)
         {
             life.end = End::Detach(step, cut);
+        }
+    }
+}
+
+/// Submits that never block, in place of some that may: in half of the logs. From separate dice,
+/// too.
+fn draw_tries(seed: u64, lives: &mut [Life]) {
+    let mut dice = Dice::new(seed ^ 0x7217_5AB3);
+    if !dice.one_in(2) {
+        return;
+    }
+    for act in lives.iter_mut().flat_map(|life| life.tasks.iter_mut().flatten()) {
+        if let Act::Submit(size) = *act
+            && !dice.one_in(4)
+        {
+            *act = Act::TrySubmit(size);
         }
     }
 }

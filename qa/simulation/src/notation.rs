@@ -91,6 +91,7 @@ impl fmt::Display for Act {
                 write!(f, "s{}", sizes.join("+"))
             }
             Self::Submit(size) => write!(f, "u{size}"),
+            Self::TrySubmit(size) => write!(f, "t{size}"),
             Self::Wait => f.write_str("w"),
             Self::Flush => f.write_str("f"),
             Self::Confirm => f.write_str("c"),
@@ -269,6 +270,7 @@ impl FromStr for Act {
             "a" => Self::Append(size(rest)?),
             "s" => Self::Set(rest.split('+').map(size).collect::<Result<_, _>>()?),
             "u" => Self::Submit(size(rest)?),
+            "t" => Self::TrySubmit(size(rest)?),
             "w" => Self::Wait,
             "f" => Self::Flush,
             "c" => Self::Confirm,

@@ -81,6 +81,8 @@ pub enum Act {
     Set(Vec<usize>),
     /// Appends a record and keeps its ticket.
     Submit(usize),
+    /// The same, unless that would block.
+    TrySubmit(usize),
     /// Waits for the oldest ticket.
     Wait,
     /// Waits until everything is durable.

@@ -157,7 +157,7 @@ fn take_acts(life: &mut Life, task: usize, (part, size): (usize, usize)) -> Opti
 fn smaller_act(life: &mut Life, task: usize, part: usize) -> Option<()> {
     let act = life.tasks.get_mut(task)?.get_mut(part)?;
     match act {
-        Act::Append(size) | Act::Submit(size) if *size > 10 => *size = 10,
+        Act::Append(size) | Act::Submit(size) | Act::TrySubmit(size) if *size > 10 => *size = 10,
         Act::Set(sizes) if sizes.len() > 1 => *act = Act::Append(sizes.iter().sum()),
         _ => {}
     }

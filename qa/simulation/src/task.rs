@@ -104,7 +104,11 @@ impl Task {
         match act {
             Act::Append(size) => self.append(&[*size]),
             Act::Set(sizes) => self.append(sizes),
-            Act::Submit(size) => self.submit(*size),
+            Act::Submit(size) => self.submit(*size, Bytes::submit),
+            Act::TrySubmit(size) => match self.submit(*size, Bytes::try_submit) {
+                Err(Error::WouldBlock { .. }) => Ok(()),
+                done => done,
+            },
             Act::Wait => self.wait(),
             Act::Flush => self.flush(false),
             Act::Confirm => self.flush(true),
@@ -150,7 +154,12 @@ impl Task {
     }
 
     fn unless_refused<T>(&self, turn: u64, answer: seawall::Result<T>) -> seawall::Result<T> {
-        if let Err(Error::DiskFull { .. } | Error::TooLarge { .. } | Error::Encode { .. }) = answer
+        if let Err(
+            Error::DiskFull { .. }
+            | Error::TooLarge { .. }
+            | Error::Encode { .. }
+            | Error::WouldBlock { .. },
+        ) = answer
         {
             let judged = self.world.ledger().refused(turn);
             self.world.judge(judged, "an append that was refused");
@@ -185,13 +194,17 @@ impl Task {
         }
     }
 
-    fn submit(&mut self, size: usize) -> seawall::Result<()> {
+    fn submit(
+        &mut self,
+        size: usize,
+        submit: impl FnOnce(&Bytes, &[u8]) -> seawall::Result<Ticket>,
+    ) -> seawall::Result<()> {
         let gate = self.gate.clone();
         let _shared = gate.read();
         let set = self.payloads(&[size]);
         let turn = self.world.ledger().hand_over(set.clone());
         let record = set.first().expect("there is one");
-        let ticket = self.unless_refused(turn, self.log.submit(record))?;
+        let ticket = self.unless_refused(turn, submit(&self.log, record))?;
         self.numbered(turn, (ticket.lsn().get(), record));
         let cuts = self.world.ledger().cuts();
         self.tickets.push_back((cuts, ticket));

@@ -19,6 +19,7 @@ mod disk;
 mod faults;
 mod readers;
 mod run;
+mod tries;
 mod waiters;
 mod world;
 
@@ -49,6 +50,9 @@ scenarios! {
     waiters::tickets_are_awaited,
     waiters::the_waker_of_the_last_poll_is_woken,
     waiters::clones_of_a_ticket_are_awaited_by_two,
+    tries::a_try_beside_leaders_and_checkpoints_takes_a_record_or_leaves_no_trace,
+    tries::records_refused_by_a_full_batch_are_taken_later_and_once,
+    tries::a_close_beside_tries_keeps_the_taken_records_and_no_refused_one,
     closes::a_close_leaves_no_ticket_waiting,
     closes::a_waker_may_drop_the_log,
     closes::a_close_beside_the_preparer_leaves_no_file_behind,
