@@ -63,8 +63,9 @@
 //! # Errors
 //!
 //! [`Error`] has one variant for each action of the caller, and names the log. [`Error::DiskFull`]
-//! and [`Error::Io`] leave the log as it was: try again. [`Error::Poisoned`]: reopen the log to see what survived.
-//! [`Error::Damaged`] names the lost records; [`LogReader::skip_damaged`] reads the rest.
+//! and [`Error::Io`] leave the log as it was: try again. [`Error::Poisoned`]: reopen the log to see
+//! what survived. [`Error::Damaged`] names the lost records; [`LogReader::skip_damaged`] reads the
+//! rest.
 //! [`Error::Pruned`]: begin at [`Log::replay_start`].
 //!
 //! # Features
@@ -107,7 +108,8 @@ mod scan;
 mod write;
 
 pub use crate::base::codec::{Codec, MessagePack, Positional, Raw};
-pub use crate::base::error::{CodecError, Error, ErrorKind, Result};
+pub use crate::base::error::kind::ErrorKind;
+pub use crate::base::error::{CodecError, Error, Result};
 #[cfg(feature = "json")]
 pub use crate::base::json::Json;
 pub use crate::base::options::{OpenMode, Options};

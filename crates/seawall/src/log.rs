@@ -1,7 +1,8 @@
 //! The public handle of a log: open, append, read, truncate, close.
 
 use crate::base::codec::{Codec, MessagePack, Stored};
-use crate::base::error::{Error, NamesLog, Result};
+use crate::base::error::log_path::NamesLog;
+use crate::base::error::{Error, Result};
 use crate::base::local_writer::LocalWriter;
 use crate::base::options::Options;
 use crate::base::retention::RetentionState;

@@ -9,7 +9,8 @@ pub(crate) mod salvage;
 pub(crate) mod truncate_damage;
 pub(crate) mod verify;
 
-use crate::base::error::{NamesLog, Result};
+use crate::base::error::Result;
+use crate::base::error::log_path::NamesLog;
 use crate::files::directory::open_existing;
 use crate::files::overlay::Patch;
 use crate::files::staging;

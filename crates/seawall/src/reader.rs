@@ -1,7 +1,8 @@
 //! The public handle for reading, also while a writer is running. A reader never changes a file.
 
 use crate::base::codec::{Codec, MessagePack, Raw, Stored};
-use crate::base::error::{Error, NamesLog, Result};
+use crate::base::error::log_path::NamesLog;
+use crate::base::error::{Error, Result};
 use crate::base::options::Options;
 use crate::base::record_type;
 use crate::files::directory::open_existing;

@@ -2,13 +2,11 @@
 
 mod damage;
 mod display;
-mod kind;
-mod log_path;
+pub(crate) mod kind;
+pub(crate) mod log_path;
 
 pub(crate) use damage::missing_segment;
 pub use damage::{Corruption, Damage, Lost, Origin};
-pub use kind::ErrorKind;
-pub(crate) use log_path::NamesLog;
 
 use seawall_format::{Lsn, Offset, Refused, SegmentId};
 use seawall_io::into_parts;

@@ -1,6 +1,7 @@
 //! The names in a log's directory, and whether a directory is a log. format.md section 1.
 
-use crate::base::error::{Error, NamesLog, Result};
+use crate::base::error::log_path::NamesLog;
+use crate::base::error::{Error, Result};
 use seawall_format::SegmentId;
 use seawall_io::{Access, File, PosixStorage, Storage};
 use std::io;

@@ -4,7 +4,8 @@
 mod partition;
 mod restart;
 
-use crate::base::error::{Damage, Error, NamesLog, Result, is_read_error};
+use crate::base::error::log_path::NamesLog;
+use crate::base::error::{Damage, Error, Result, is_read_error};
 use crate::base::local_writer::LocalWriter;
 use crate::files::consistent_read::{Retries, is_moved};
 use crate::files::directory::{is_not_found, list, segment_ids};

@@ -1,7 +1,8 @@
 //! Iterator over decoded records.
 
 use crate::base::codec::{Codec, MessagePack, Stored};
-use crate::base::error::{NamesLog, Result};
+use crate::base::error::Result;
+use crate::base::error::log_path::NamesLog;
 use crate::read::cursor::{Cursor, Record};
 use seawall_format::Lsn;
 use seawall_io::Storage;

@@ -2,7 +2,8 @@
 //! another process the follower polls.
 
 use crate::base::codec::{Codec, MessagePack};
-use crate::base::error::{NamesLog, Result};
+use crate::base::error::Result;
+use crate::base::error::log_path::NamesLog;
 use crate::base::local_writer::LocalWriter;
 use crate::files::live::read_watermark;
 use crate::read::entries::Records;

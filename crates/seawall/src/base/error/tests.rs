@@ -1,5 +1,7 @@
 //! Tests over every variant of the error: what the caller can do, and what it prints.
 
+use super::kind::ErrorKind;
+use super::log_path::NamesLog;
 use super::*;
 use std::error::Error as StdError;
 use std::path::Path;

@@ -2,7 +2,8 @@
 
 mod shared;
 
-use crate::base::error::{Corruption, Damage, Error, NamesLog, Result};
+use crate::base::error::log_path::NamesLog;
+use crate::base::error::{Corruption, Damage, Error, Result};
 use crate::base::num::to_u64;
 use crate::files::directory::{
     MANIFEST, MANIFEST_MAX, list, not_a_log, open_if_exists, read_small, segment_ids,
