@@ -58,7 +58,7 @@ fn verdict(storage: &MemStorage) -> Verdict {
 }
 
 #[test]
-fn a_record_is_not_taken_for_the_one_that_had_its_number_before_a_cut() {
+fn record_is_not_mistaken_for_a_truncated_one_with_its_lsn() {
     let storage = MemStorage::new();
     let log = open(&storage).unwrap();
     append(&log, "a", 5).unwrap();
@@ -74,7 +74,7 @@ fn a_record_is_not_taken_for_the_one_that_had_its_number_before_a_cut() {
 /// Found by simulation: a cut that has nothing to cut called everything confirmed, and the
 /// confirmation that followed wrote no mark. The image: a record whose only evidence is its batch.
 #[test]
-fn a_cut_of_nothing_confirms_nothing() {
+fn truncation_of_nothing_confirms_nothing() {
     let storage = MemStorage::new();
     let log = open(&storage).unwrap();
     append(&log, "a", 1).unwrap();
@@ -89,7 +89,7 @@ fn a_cut_of_nothing_confirms_nothing() {
 /// Found by simulation: a close of a poisoned log wrote the manifest again, beginning with the slot
 /// that was sound. The image: one slot garbled by the write that failed, the other by the close.
 #[test]
-fn a_poisoned_log_writes_no_more_when_it_is_closed() {
+fn close_of_a_poisoned_log_writes_nothing() {
     for drop_it in [false, true] {
         let storage = MemStorage::new();
         let log = open(&storage).unwrap();
@@ -111,7 +111,7 @@ fn a_poisoned_log_writes_no_more_when_it_is_closed() {
 /// Found by simulation: readers of a handle whose cut had come to pass, but for the last sync of
 /// the directory, were told that what it took was lost. The image: the log after the cut, sound.
 #[test]
-fn a_cut_that_fails_at_any_sync_shows_readers_the_log_before_it_or_after_it() {
+fn truncation_with_a_failed_sync_shows_the_log_before_or_after_it() {
     for target in [2, 6, 14] {
         let mut poisoned = 0;
         for nth in 0..10 {
@@ -155,7 +155,7 @@ fn a_cut_that_fails_at_any_sync_shows_readers_the_log_before_it_or_after_it() {
 /// Found by `appends_return_beside_a_cut` of seawall-scheduled: who was woken late, or looked late,
 /// waited until somebody else's record had the number.
 #[test]
-fn who_waits_for_a_record_that_is_cut_off_meanwhile_is_released() {
+fn waiter_of_a_truncated_record_is_released() {
     for wait in [Ticket::wait, block_on] {
         within(20, move || {
             let log = open(&MemStorage::new()).unwrap();
@@ -169,7 +169,7 @@ fn who_waits_for_a_record_that_is_cut_off_meanwhile_is_released() {
 }
 
 #[test]
-fn what_was_cut_never_returns_and_its_numbers_are_given_again() {
+fn truncated_records_never_return_and_their_lsns_are_reused() {
     for last in 0..30 {
         let storage = MemStorage::new();
         let log = open(&storage).unwrap();
@@ -188,7 +188,7 @@ fn what_was_cut_never_returns_and_its_numbers_are_given_again() {
 }
 
 #[test]
-fn an_emptied_log_is_empty_and_opens() {
+fn emptied_log_is_empty_and_opens() {
     let storage = MemStorage::new();
     let log = open(&storage).unwrap();
     append(&log, "old", 10).unwrap();
@@ -200,7 +200,7 @@ fn an_emptied_log_is_empty_and_opens() {
 }
 
 #[test]
-fn pruned_segments_are_gone_and_reading_there_says_so() {
+fn reading_a_pruned_record_returns_pruned() {
     let storage = MemStorage::new();
     let log = open(&storage).unwrap();
     append(&log, "old", 60).unwrap();
@@ -220,7 +220,7 @@ fn pruned_segments_are_gone_and_reading_there_says_so() {
 }
 
 #[test]
-fn a_checkpoint_beyond_the_end_is_refused() {
+fn checkpoint_beyond_the_end_is_refused() {
     let storage = MemStorage::new();
     let log = open(&storage).unwrap();
     append(&log, "old", 3).unwrap();
@@ -252,7 +252,7 @@ fn opens_with_spoilt(storage: &MemStorage, text: &str) -> bool {
 }
 
 #[test]
-fn a_checkpoint_is_durable_and_a_cut_lowers_it() {
+fn checkpoint_is_durable_and_lowered_by_a_truncation() {
     let storage = MemStorage::new();
     let log = open(&storage).unwrap();
     append(&log, "old", 60).unwrap();
@@ -269,7 +269,7 @@ fn a_checkpoint_is_durable_and_a_cut_lowers_it() {
 
 /// Readers here and elsewhere, with a cut just before each look that they take.
 #[test]
-fn a_reader_beside_a_cut_finds_no_damage() {
+fn reader_during_a_truncation_finds_no_damage() {
     let mut raced = 0;
     for (last, here) in [0, 1, 7, 25].into_iter().flat_map(|last| [(last, true), (last, false)]) {
         for look in 0.. {
@@ -308,7 +308,7 @@ fn a_reader_beside_a_cut_finds_no_damage() {
 /// Found by simulation. The image: two cuts in one segment that both could not seal it, the second
 /// one just before each look that a reader takes.
 #[test]
-fn a_reader_beside_a_cut_shows_nothing_that_an_earlier_one_took() {
+fn reader_during_a_truncation_shows_nothing_that_an_earlier_one_removed() {
     let mut raced = 0;
     for here in [true, false] {
         for look in 0.. {
@@ -355,7 +355,7 @@ fn a_reader_beside_a_cut_shows_nothing_that_an_earlier_one_took() {
 /// Left for the reader: a cut that has removed one of several segments, and goes on only when the
 /// reader waits for it, or has said what it found.
 #[test]
-fn a_reader_beside_a_cut_that_is_half_done_waits_for_its_end() {
+fn reader_waits_for_the_end_of_a_truncation_in_progress() {
     for last in [1, 3] {
         let (gated, gate) = Gated::before(Call::Remove, MemStorage::new());
         let log: Arc<TestLog> = Arc::new(options(1).open_in(Arc::new(gated)).unwrap());
@@ -389,7 +389,7 @@ fn a_reader_beside_a_cut_that_is_half_done_waits_for_its_end() {
 }
 
 #[test]
-fn a_cut_to_a_place_that_is_damaged_is_refused_and_changes_nothing() {
+fn truncation_at_damage_is_refused_and_changes_nothing() {
     let storage = MemStorage::new();
     let log = open(&storage).unwrap();
     append(&log, "old", 30).unwrap();

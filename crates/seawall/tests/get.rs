@@ -55,7 +55,7 @@ fn appended(number: u64, life: u64) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn every_record_of_many_segments_is_got_in_any_order() {
+fn every_record_of_many_segments_is_found_in_any_order() {
     let device = MemStorage::new();
     let log = open(&tiny(1), &device).unwrap();
     append(&log, 1, 1..=60);
@@ -82,7 +82,7 @@ fn every_record_of_many_segments_is_got_in_any_order() {
 }
 
 #[test]
-fn every_record_of_large_segments_is_got_in_any_order_while_the_log_grows() {
+fn every_record_of_large_segments_is_found_while_the_log_grows() {
     const RECORDS: u64 = 12_000;
     let device = MemStorage::new();
     let log = open(&roomy(), &device).unwrap();
@@ -105,7 +105,7 @@ fn every_record_of_large_segments_is_got_in_any_order_while_the_log_grows() {
 }
 
 #[test]
-fn a_log_that_nobody_writes_is_read_and_a_writer_without_a_word_is_noticed() {
+fn get_works_without_a_writer_and_detects_one_without_live() {
     let device = MemStorage::new();
     let log = open(&tiny(1), &device).unwrap();
     append(&log, 1, 1..=40);
@@ -132,7 +132,7 @@ fn a_log_that_nobody_writes_is_read_and_a_writer_without_a_word_is_noticed() {
 }
 
 #[test]
-fn each_acknowledged_record_is_got_at_once_and_none_that_is_not_durable() {
+fn get_finds_each_acknowledged_record_and_only_durable_ones() {
     within(60, || {
         let device = MemStorage::new();
         let (gated, gate) = Gated::new(device.clone());
@@ -158,7 +158,7 @@ fn each_acknowledged_record_is_got_at_once_and_none_that_is_not_durable() {
 
 /// The image: the writer was half way through writing `live`, and has gone on since.
 #[test]
-fn a_look_at_live_while_it_is_written_lets_nothing_be_got_that_is_not_durable() {
+fn reading_live_during_its_update_shows_only_durable_records() {
     let device = MemStorage::new();
     let (gated, gate) = Gated::new(device.clone());
     let log: Bytes = tiny(1).open_in(Arc::new(gated)).unwrap();
@@ -182,7 +182,7 @@ fn a_look_at_live_while_it_is_written_lets_nothing_be_got_that_is_not_durable() 
 }
 
 #[test]
-fn what_was_cut_is_never_got_again_and_its_numbers_give_the_new_records() {
+fn get_never_returns_a_truncated_record() {
     for last in 0..=40 {
         let device = MemStorage::new();
         let log = open(&tiny(1), &device).unwrap();
@@ -210,7 +210,7 @@ fn what_was_cut_is_never_got_again_and_its_numbers_give_the_new_records() {
 }
 
 #[test]
-fn a_pruned_record_is_said_to_be_pruned() {
+fn get_of_a_pruned_record_returns_pruned() {
     let device = MemStorage::new();
     let log = open(&tiny(1), &device).unwrap();
     let reader = reader(device);
@@ -293,7 +293,7 @@ impl Around<'_> {
 }
 
 #[test]
-fn a_record_is_got_around_damage_or_said_to_be_lost_as_when_reading_all() {
+fn get_around_damage_agrees_with_reading_everything() {
     let (mut lost, mut whole) = (0, 0);
     for (number, sound) in two_lives().into_iter().enumerate() {
         let written = read(&sound, false).unwrap().records;
@@ -337,7 +337,7 @@ fn place_of(device: &MemStorage, text: &[u8]) -> Option<(String, usize)> {
 }
 
 #[test]
-fn the_neighbours_of_a_lost_record_in_its_batch_are_got() {
+fn neighbours_of_a_lost_record_in_its_batch_are_found() {
     let device = MemStorage::new();
     let log = open(&roomy(), &device).unwrap();
     append(&log, 1, 1..=2_000);
@@ -368,7 +368,7 @@ fn the_neighbours_of_a_lost_record_in_its_batch_are_got() {
 }
 
 #[test]
-fn a_durable_record_is_never_said_not_to_be_there() {
+fn get_never_misses_a_durable_record() {
     let device = MemStorage::new();
     let log = open(&tiny(1), &device).unwrap();
     append(&log, 1, 1..=40);
@@ -394,7 +394,7 @@ fn a_durable_record_is_never_said_not_to_be_there() {
 }
 
 #[test]
-fn a_record_near_the_last_one_costs_one_short_read() {
+fn record_near_the_last_lookup_costs_one_short_read() {
     const NEAR: u64 = (64 << 10) + (64 << 10);
     let (counted, counts) = Counted::new(MemStorage::new());
     let log: Bytes = roomy().open_in(Arc::new(counted.clone())).unwrap();
@@ -425,7 +425,7 @@ fn a_record_near_the_last_one_costs_one_short_read() {
 }
 
 #[test]
-fn the_newest_record_costs_one_short_read_as_the_log_grows() {
+fn newest_record_costs_one_short_read_as_the_log_grows() {
     let (counted, counts) = Counted::new(MemStorage::new());
     let log: Bytes = roomy().open_in(Arc::new(counted)).unwrap();
     let (mut lists, mut most) = (0, 0);
@@ -445,7 +445,7 @@ fn the_newest_record_costs_one_short_read_as_the_log_grows() {
 }
 
 #[test]
-fn records_of_another_type_are_refused_by_name() {
+fn get_refuses_records_of_another_type_by_name() {
     let device = MemStorage::new();
     let log: Log<String> = tiny(1).open_in(Arc::new(device.clone())).unwrap();
     log.append(&"text".to_owned()).unwrap();

@@ -74,17 +74,17 @@ fn append_from_everywhere(storage: Arc<dyn Storage>) {
 }
 
 #[test]
-fn appends_of_many_threads_get_numbers_without_gaps_and_keep_their_bytes_on_files() {
+fn concurrent_appends_get_lsns_without_gaps_on_files() {
     within(PATIENCE * 3, || append_from_everywhere(Scratch::new("group-files").storage()));
 }
 
 #[test]
-fn appends_of_many_threads_get_numbers_without_gaps_and_keep_their_bytes_in_memory() {
+fn concurrent_appends_get_lsns_without_gaps_in_memory() {
     within(PATIENCE, || append_from_everywhere(Arc::new(MemStorage::new())));
 }
 
 #[test]
-fn tickets_may_be_waited_for_in_any_order() {
+fn tickets_can_be_waited_for_in_any_order() {
     within(PATIENCE, || {
         let log: Bytes = options().open_in(Arc::new(MemStorage::new())).unwrap();
         on_threads(8, |thread| {
@@ -103,7 +103,7 @@ fn tickets_may_be_waited_for_in_any_order() {
 }
 
 #[test]
-fn tickets_may_be_awaited() {
+fn tickets_can_be_awaited() {
     within(PATIENCE, || {
         let scratch = Scratch::new("group-await");
         let log: Bytes = options().open_in(scratch.storage()).unwrap();
@@ -120,7 +120,7 @@ fn tickets_may_be_awaited() {
 }
 
 #[test]
-fn a_buffered_append_returns_before_any_sync_and_is_durable_soon_after() {
+fn buffered_append_returns_before_any_sync_and_is_durable_soon_after() {
     within(PATIENCE, || {
         let (storage, gate) = Gated::new(MemStorage::new());
         let options = options().level(Level::Buffered).buffered(Duration::from_millis(5), 1 << 20);
@@ -141,7 +141,7 @@ fn a_buffered_append_returns_before_any_sync_and_is_durable_soon_after() {
 
 /// Everybody gets the error: those who lead, wait, await, and those who come later.
 #[test]
-fn a_device_that_fails_for_good_releases_every_waiter_with_the_error() {
+fn device_that_fails_for_good_releases_every_waiter_with_the_error() {
     within(PATIENCE, || {
         for nth in 0..12 {
             let device = MemStorage::new();
@@ -200,7 +200,7 @@ fn dropping_the_log_leaves_no_ticket_waiting() {
 }
 
 #[test]
-fn the_lock_is_free_after_a_close_though_tickets_are_held() {
+fn lock_is_free_after_close_while_tickets_are_held() {
     let device = MemStorage::new();
     let log: Bytes = options().open_in(Arc::new(device.clone())).unwrap();
     let kept = log.submit(b"kept").unwrap();
@@ -213,7 +213,7 @@ fn the_lock_is_free_after_a_close_though_tickets_are_held() {
 
 /// Small batches, so that the open one is nearly always full.
 #[test]
-fn records_that_find_the_batch_full_wait_for_room_and_are_not_lost() {
+fn records_wait_for_space_when_the_batch_is_full() {
     within(PATIENCE, || {
         let device = MemStorage::new();
         let options = Options::new().geometry(GEOMETRY, SEGMENT_MIN).segment_size(1 << 16);
@@ -235,7 +235,7 @@ fn records_that_find_the_batch_full_wait_for_room_and_are_not_lost() {
 }
 
 #[test]
-fn a_record_that_is_too_large_leaves_the_log_usable() {
+fn too_large_record_leaves_the_log_usable() {
     let device = MemStorage::new();
     let log = common::open(&tiny(1), &device).unwrap();
     assert!(matches!(log.append(&[1; 969]), Err(Error::TooLarge { .. })));
@@ -248,7 +248,7 @@ fn a_record_that_is_too_large_leaves_the_log_usable() {
 }
 
 #[test]
-fn threads_that_append_and_confirm_at_once_all_return() {
+fn concurrent_appends_and_confirms_all_return() {
     within(PATIENCE, || {
         let scratch = Scratch::new("group-confirm");
         let log: Bytes = options().open_in(scratch.storage()).unwrap();
@@ -267,7 +267,7 @@ fn threads_that_append_and_confirm_at_once_all_return() {
 /// The last to leave must not take a wake-up with them that somebody else needs: three wait for a
 /// confirmation of batch 0, and a record of batch 2 waits at the same door.
 #[test]
-fn a_confirmation_wakes_everybody_whom_it_concerns() {
+fn confirmation_wakes_every_waiter_that_it_covers() {
     within(PATIENCE, || {
         for _ in 0..20 {
             let (storage, gate) = Gated::new(MemStorage::new());
@@ -314,7 +314,7 @@ impl Clock for Read {
 /// Where two commit, the one that waits stays awake, and reads the clock, for as long as a flight
 /// should take; one that takes longer it sleeps through.
 #[test]
-fn one_of_two_stays_awake_for_a_quick_flight_and_sleeps_through_a_slow_one() {
+fn one_of_two_committers_spins_for_a_fast_write_and_sleeps_for_a_slow_one() {
     within(PATIENCE, || {
         let clock = Arc::new(Read::default());
         let (storage, gate) = Gated::new(MemStorage::new());
@@ -354,7 +354,7 @@ fn pause() {
 }
 
 #[test]
-fn a_ticket_holds_out_as_long_as_its_level_asks() {
+fn ticket_waits_until_its_level_is_reached() {
     for (level, synced) in
         [(Level::Buffered, None), (Level::Synced, Some(1)), (Level::Confirmed, Some(1))]
     {

@@ -221,7 +221,7 @@ fn count_without(device: &MemStorage, refused: &[&[u8]]) -> usize {
 }
 
 #[test]
-fn a_try_takes_its_record_or_leaves_no_trace() {
+fn try_submit_takes_its_record_or_leaves_no_trace() {
     everywhere("one tries, one appends", || {
         let device = MemStorage::new();
         let log = open(&quiet(), &device);

@@ -20,7 +20,7 @@ fn crashes(storage: &MemStorage) -> [MemStorage; 4] {
 /// Appends, a cut in the middle of everything, appends; a crash at every step, then every choice
 /// of a few ways in which the pending items landed.
 #[test]
-fn a_crash_in_a_cut_leaves_the_log_before_it_or_after_it() {
+fn crash_during_a_truncation_leaves_the_log_before_or_after_it() {
     let (mut before, mut after) = (0, 0);
     for steps in 1.. {
         let storage = MemStorage::new();
@@ -62,7 +62,7 @@ fn a_crash_in_a_cut_leaves_the_log_before_it_or_after_it() {
 }
 
 #[test]
-fn a_crash_in_a_prune_leaves_the_log_before_it_or_after_it() {
+fn crash_during_pruning_leaves_the_log_before_or_after_it() {
     let (mut before, mut after) = (0, 0);
     for steps in 1.. {
         let storage = MemStorage::new();
@@ -91,7 +91,7 @@ fn a_crash_in_a_prune_leaves_the_log_before_it_or_after_it() {
 }
 
 #[test]
-fn a_reader_beside_a_cut_sees_nothing_that_a_crash_then_takes() {
+fn reader_during_a_truncation_shows_only_records_that_survive_a_crash() {
     let (mut all, mut few) = (0, 0);
     for steps in 1.. {
         let storage = MemStorage::new();
@@ -126,7 +126,7 @@ fn a_reader_beside_a_cut_sees_nothing_that_a_crash_then_takes() {
 /// Found by simulation. The image: what a cut, or a prune, removed came back, as the sync of the
 /// directory failed and the power went.
 #[test]
-fn what_came_back_of_a_cut_or_a_prune_goes_at_the_next_open() {
+fn files_that_reappear_after_truncation_or_pruning_are_removed_by_open() {
     for is_cut in [true, false] {
         let storage = MemStorage::new();
         let log = open(&storage).unwrap();
@@ -158,7 +158,7 @@ fn what_came_back_of_a_cut_or_a_prune_goes_at_the_next_open() {
 /// which names what was cut; later another seal could not be written, and the segment that was made
 /// then is lost.
 #[test]
-fn what_an_old_seal_says_does_not_bring_back_what_was_cut() {
+fn old_seal_does_not_bring_back_truncated_records() {
     let storage = MemStorage::new();
     let log = open(&storage).unwrap();
     for _ in 0..5 {
@@ -187,7 +187,7 @@ fn what_an_old_seal_says_does_not_bring_back_what_was_cut() {
 /// Found by simulation. The image: some of the segments that a cut took could not be removed, the
 /// last of them names one that is gone, and the segment that the cut made is lost.
 #[test]
-fn what_a_cut_could_not_remove_does_not_return_when_the_newest_segment_is_lost() {
+fn truncated_segment_does_not_return_when_the_newest_segment_is_lost() {
     let storage = MemStorage::new();
     let log = open(&storage).unwrap();
     for _ in 0..9 {
@@ -222,7 +222,7 @@ fn what_a_cut_could_not_remove_does_not_return_when_the_newest_segment_is_lost()
 /// Found by simulation. The image: the segments that a cut took, which seal each other, are there
 /// as if nobody could remove them; the log went on, and the segment that the cut made is lost.
 #[test]
-fn what_was_cut_does_not_return_when_a_segment_above_it_is_lost() {
+fn truncated_records_do_not_return_when_a_later_segment_is_lost() {
     for before in 0..30 {
         let storage = MemStorage::new();
         let log = open(&storage).unwrap();
@@ -268,7 +268,7 @@ fn what_was_cut_does_not_return_when_a_segment_above_it_is_lost() {
 /// Found by simulation. The image: a cut made the newest segment, which holds nothing yet, all
 /// before it was pruned, and the manifest is lost.
 #[test]
-fn a_log_whose_only_segment_is_empty_is_not_made_anew_where_the_manifest_is_lost() {
+fn log_with_one_empty_segment_and_no_manifest_is_not_created_again() {
     for pruned in [false, true] {
         let storage = MemStorage::new();
         let log = open(&storage).unwrap();
@@ -290,7 +290,7 @@ fn a_log_whose_only_segment_is_empty_is_not_made_anew_where_the_manifest_is_lost
 }
 
 #[test]
-fn what_was_cut_does_not_return_when_the_newest_file_is_lost() {
+fn truncated_records_do_not_return_when_the_newest_file_is_lost() {
     for last in 0..30 {
         let storage = MemStorage::new();
         let log = open(&storage).unwrap();

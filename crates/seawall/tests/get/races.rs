@@ -91,7 +91,7 @@ impl Race {
 
 /// The writer acts just before each single look that `get` takes.
 #[test]
-fn whatever_the_writer_does_meanwhile_is_not_taken_for_damage() {
+fn concurrent_writes_are_not_mistaken_for_damage() {
     let mut races = 0;
     for race in Race::all() {
         for look in 0.. {
@@ -110,7 +110,7 @@ fn whatever_the_writer_does_meanwhile_is_not_taken_for_damage() {
 
 /// The writer cuts just before a look, and prunes what it wrote behind the cut just before another.
 #[test]
-fn a_cut_and_a_prune_meanwhile_are_not_taken_for_damage() {
+fn concurrent_truncation_and_pruning_are_not_mistaken_for_damage() {
     let mut races = 0;
     for race in Race::all().filter(|race| (race.name, race.number) == ("cut", 17)) {
         for (look, more) in (0..40).flat_map(|look| (0..40).map(move |more| (look, more))) {
@@ -128,7 +128,7 @@ fn a_cut_and_a_prune_meanwhile_are_not_taken_for_damage() {
 
 /// The image: the writer stands before one of the barriers of what it does.
 #[test]
-fn in_the_middle_of_whatever_the_writer_does_all_is_as_before_or_after_it() {
+fn get_during_any_step_of_the_writer_sees_the_state_before_or_after_it() {
     within(60, || {
         for (name, act) in ACTS {
             let device = MemStorage::new();
@@ -162,7 +162,7 @@ fn in_the_middle_of_whatever_the_writer_does_all_is_as_before_or_after_it() {
 }
 
 #[test]
-fn many_threads_get_beside_a_fast_writer_that_prunes() {
+fn many_threads_can_get_while_a_fast_writer_prunes() {
     const RECORDS: u64 = 1_500;
     within(60, || {
         let scratch = Scratch::new("get");
@@ -225,7 +225,7 @@ fn many_threads_get_beside_a_fast_writer_that_prunes() {
 /// The image: the manifest begins behind the segment that the writer named last, as its turn, in
 /// which it made another segment and pruned that one, is not over.
 #[test]
-fn a_get_beside_a_writer_that_prunes_waits_for_the_end_of_its_turn() {
+fn get_during_pruning_waits_for_the_end_of_the_step() {
     within(60, || {
         let (gated, gate) = Gated::before(Call::SyncDir, MemStorage::new());
         let ring = Retention::new().max_bytes(1).without_checkpoints();

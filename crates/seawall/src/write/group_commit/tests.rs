@@ -19,7 +19,7 @@ fn enqueue(commit: &mut Commit, payload: &[u8]) -> Position {
 }
 
 #[test]
-fn a_spare_is_free_only_while_no_open_record_can_rely_on_it() {
+fn preallocated_file_can_be_freed_only_while_no_record_needs_it() {
     let mut commit = commit();
     commit.set_room(Room { tail: 0, spare: 200 });
     assert!(commit.release_spare());
@@ -32,7 +32,7 @@ fn a_spare_is_free_only_while_no_open_record_can_rely_on_it() {
 }
 
 #[test]
-fn records_are_numbered_in_order_and_reached_when_their_batch_is() {
+fn records_are_numbered_in_order_and_reached_with_their_batch() {
     let mut commit = commit();
     let first = enqueue(&mut commit, b"a");
     let taken = commit.take().unwrap();
@@ -49,7 +49,7 @@ fn records_are_numbered_in_order_and_reached_when_their_batch_is() {
 }
 
 #[test]
-fn truncated_record_counts_as_reached_and_its_successor_does_not() {
+fn truncated_record_counts_as_reached_but_not_the_next_with_its_lsn() {
     let mut commit = commit();
     let truncated = enqueue(&mut commit, b"a");
     let taken = commit.take().unwrap();
@@ -62,7 +62,7 @@ fn truncated_record_counts_as_reached_and_its_successor_does_not() {
 }
 
 #[test]
-fn a_full_batch_takes_nothing_more_and_loses_nothing() {
+fn full_batch_accepts_no_record_and_loses_none() {
     let mut commit = commit();
     enqueue(&mut commit, &[1; 100]);
     assert_eq!(commit.enqueue(&mut RecordSet::of(&[&[2; 100]])).unwrap(), Enqueued::BatchFull);
@@ -107,7 +107,7 @@ fn record_without_reserved_space_is_refused() {
 }
 
 #[test]
-fn overhead_of_a_text_line_needs_room_too() {
+fn overhead_of_a_text_line_counts_against_the_limit() {
     let record = [1; 56];
     let mut commit = commit();
     commit.set_overhead(100);
@@ -123,7 +123,7 @@ fn overhead_of_a_text_line_needs_room_too() {
 }
 
 #[test]
-fn a_set_that_no_batch_holds_is_refused_before_it_has_a_number() {
+fn set_larger_than_any_batch_is_refused_before_it_gets_an_lsn() {
     let mut commit = commit();
     assert!(matches!(
         commit.enqueue(&mut RecordSet::of(&[&[0; 150], &[0; 150]])),
@@ -134,7 +134,7 @@ fn a_set_that_no_batch_holds_is_refused_before_it_has_a_number() {
 
 /// LSNs left to assign. Only a forged header brings a log this close to the end.
 #[test]
-fn a_record_for_which_there_is_no_number_is_refused_and_those_before_are_kept() {
+fn record_beyond_the_highest_lsn_is_refused() {
     let mut commit = Commit::new(Lsn::new(u64::MAX - 3), None, (256, 256));
     commit.set_room(Room { tail: 10_000, spare: 0 });
     assert_eq!(enqueue(&mut commit, b"a").lsn.get(), u64::MAX - 2);
@@ -150,7 +150,7 @@ fn a_record_for_which_there_is_no_number_is_refused_and_those_before_are_kept() 
 }
 
 #[test]
-fn after_a_failure_nothing_is_admitted_and_the_first_cause_is_told() {
+fn after_a_failure_appends_return_the_first_cause() {
     let mut commit = commit();
     commit.fail("the sync failed");
     commit.fail("something later");
@@ -159,7 +159,7 @@ fn after_a_failure_nothing_is_admitted_and_the_first_cause_is_told() {
 }
 
 #[test]
-fn batch_without_a_waiter_is_due_after_its_delay_and_an_awaited_one_at_once() {
+fn batch_is_due_at_once_with_a_waiter_and_after_the_delay_without() {
     let delay = Duration::from_millis(10);
     let mut commit = commit();
     let position = enqueue(&mut commit, b"x");
@@ -173,7 +173,7 @@ fn batch_without_a_waiter_is_due_after_its_delay_and_an_awaited_one_at_once() {
 }
 
 #[test]
-fn a_mark_is_due_only_when_the_log_idles_with_something_to_confirm() {
+fn mark_is_due_only_when_an_idle_log_has_something_to_confirm() {
     let idle = Some(Duration::from_millis(100));
     let mut commit = commit();
     assert_eq!(commit.mark_due(idle), None);
@@ -186,7 +186,7 @@ fn a_mark_is_due_only_when_the_log_idles_with_something_to_confirm() {
 }
 
 #[test]
-fn a_batch_is_filled_to_its_last_byte_and_no_further() {
+fn batch_is_filled_to_its_last_byte() {
     // A batch of 256 bytes has a header of 48, and frames of 8 plus a multiple of 8.
     let mut commit = commit();
     enqueue(&mut commit, &[1; 200]);
@@ -218,7 +218,7 @@ fn set_gets_consecutive_lsns_and_marks_its_last_record() {
 }
 
 #[test]
-fn batches_are_counted_and_an_empty_one_is_not_taken() {
+fn batches_are_counted_and_an_empty_one_is_not_written() {
     let mut commit = commit();
     assert!(commit.take().is_none());
     assert_eq!(commit.last_enqueued(), Some(Position { lsn: Lsn::new(7).unwrap(), batch_seq: 0 }));
@@ -237,7 +237,7 @@ fn batches_are_counted_and_an_empty_one_is_not_taken() {
 }
 
 #[test]
-fn durable_records_want_a_mark_until_they_are_confirmed() {
+fn durable_records_need_a_mark_until_they_are_confirmed() {
     let mut commit = commit();
     assert!(!commit.wants_mark());
     enqueue(&mut commit, b"x");
@@ -276,7 +276,7 @@ fn waiting_for_a_batch_in_flight_does_not_hurry_the_open_batch() {
 }
 
 #[test]
-fn room_counts_the_batch_in_flight_and_the_open_batch_together() {
+fn space_counts_the_batch_in_flight_and_the_open_batch() {
     let record = [1; 56];
     let mut commit = commit();
     // Both batches fit into the tail, to the last byte.
