@@ -11,8 +11,8 @@ use crate::table;
 /// What a fault hit.
 #[derive(Clone, Copy)]
 enum Hit {
-    /// A range of the records of a segment.
-    Records(usize, usize),
+    /// A range of the records of the segment with this id.
+    Records(u16, usize, usize),
     /// The table of the segment with this id.
     Table(u16),
     /// Anything else.
@@ -25,7 +25,7 @@ fn hit(name: Name, range: (usize, usize), c: &Config) -> Hit {
     match name {
         Name::Before(id) => Hit::Table(id),
         Name::Segment(_) if c.layout == Layout::Text || range.1 <= records => Hit::Elsewhere,
-        Name::Segment(_) | Name::Text(_) => Hit::Records(range.0, range.1),
+        Name::Segment(id) | Name::Text(id) => Hit::Records(id, range.0, range.1),
         _ => Hit::Elsewhere,
     }
 }
@@ -214,13 +214,16 @@ fn judge_reuse(
             let is_full = found.end == w.files[seg.file].cache.len();
             (is_quiet && !is_full).then_some("P11 a lost table is not reported")
         }
-        Hit::Records(from, to) if kind == "zero" && found.verdict == Verdict::Clean => {
+        Hit::Records(id, from, to)
+            if id == seg.header.id && kind == "zero" && found.verdict == Verdict::Clean =>
+        {
             let data = format::data_start(c.layout, c.rules.gap);
             let zero = table::sums(&[0; SECTOR], 0)[0];
             let beyond = from.max(found.end.next_multiple_of(BLOCK));
             let sums = table::of(w, &seg.header)?;
             let differs = |at: usize| sums.get((at - data) / SECTOR).is_some_and(|s| *s != zero);
-            let is_lost = found.start - 1 + found.records.len() < w.truth.acked;
+            let promised = w.truth.acked.min(w.truth.cut.unwrap_or(usize::MAX));
+            let is_lost = found.start - 1 + found.records.len() < promised;
             let shows = (beyond..to).step_by(SECTOR).any(differs);
             (is_lost && shows).then_some("P12 zeros after the block of P pass for an end")
         }

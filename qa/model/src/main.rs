@@ -13,7 +13,7 @@
 //! | parity | random SECONDS [SEED]`;
 //! `--features wide` makes sectors larger than batches; WITHOUT=rule drops a rule in any mode,
 //! LAYOUT=Dense|Padded|Text keeps to one layout, ONLY=text to configurations whose name contains
-//! it. Exit code 1: a promise was broken where the rules
+//! it, WORKLOAD=text likewise. Exit code 1: a promise was broken where the rules
 //! keep it (`planted`: dropping a rule went unnoticed); 2: usage.
 
 #![allow(
@@ -47,7 +47,8 @@ use workload::workloads;
 
 fn all(c: &Config) -> Stats {
     let mut sum = Stats::default();
-    for (name, ops) in workloads(c) {
+    let wanted = std::env::var("WORKLOAD").unwrap_or_default();
+    for (name, ops) in workloads(c).into_iter().filter(|(name, _)| name.contains(&wanted)) {
         let mut s = Stats::default();
         let began = std::time::Instant::now();
         every_crash(c, ops, &mut s, name);
@@ -126,10 +127,13 @@ fn to_plant(about: &str) -> Vec<Config> {
     });
     for c in features.collect::<Vec<_>>() {
         out.push(Config { depth: 0, ..c });
-        out.push(Config { fail: true, depth: 0, ..c });
         out.push(Config { faults: 25, depth: 0, ..c });
-        out.push(Config { faults: 5, depth: 0, ..c });
-        out.push(Config { depth: 1, ..c });
+        if feature.is_some() {
+            out.push(Config { fail: true, depth: 0, ..c });
+            out.push(Config { fail: true, spoil: true, depth: 0, ..c });
+            out.push(Config { faults: 5, depth: 0, ..c });
+            out.push(Config { depth: 1, ..c });
+        }
     }
     out
 }
@@ -234,7 +238,7 @@ fn usage() -> ExitCode {
          random SECONDS [SEED]  random workloads, crashes and faults\n\
          seed LIFE              one random workload\n\n\
          Environment: LAYOUT=Dense|Padded|Text checks one layout, ONLY=TEXT the configurations\n\
-         whose name contains it, WITHOUT=RULE drops a rule.\n\
+         whose name contains it, WORKLOAD=TEXT such workloads, WITHOUT=RULE drops a rule.\n\
          Exit codes: 0 success, 1 a broken promise or an unnoticed rule, 2 usage\n\n\
          Rules:"
     );
@@ -276,8 +280,10 @@ fn main() -> ExitCode {
                 c.rules.tail = Tail::Watermark;
                 jobs.push(c);
             }
-            for c in with_features(1).into_iter().filter(|c| !c.spoil && is_wanted(c.layout)) {
-                jobs.push(Config { faults: every, depth: 0, ..c });
+            let batch = Features { ahead: Ahead::Batch, ..Features::NONE };
+            let configs = with_features(1).into_iter().chain([with(Layout::Dense, batch)]);
+            for c in configs.filter(|c| !c.spoil && is_wanted(c.layout)) {
+                jobs.push(Config { faults: every, depth: 0, extent: Extent::Own, ..c });
             }
             if only.is_empty() {
                 jobs.push(Config {

@@ -122,7 +122,7 @@ const AHEAD: &[(&str, &[Op])] = &[
     (
         "ahead, evidence",
         &[
-            Append(1),
+            Append(2),
             Roll,
             Append(1),
             Append(1),

@@ -176,7 +176,10 @@ impl Writer {
                 Layout::Text => text::encode(epoch, first, confirmed, goes_on, values[0]),
                 // Padding follows the last batch of a write.
                 _ => {
-                    let pad = self.layout == Layout::Padded && self.rules.pad_flights;
+                    let is_padded = self.layout == Layout::Padded && self.rules.pad_flights;
+                    let seg = self.chain.last().map(|s| s.header);
+                    let begins = seg.is_some_and(|h| h.ahead && h.base == part.first);
+                    let pad = is_padded || (begins && self.rules.pad_first);
                     let pad = pad && i + 1 == count;
                     encode_batch(
                         epoch,

@@ -95,7 +95,9 @@ impl Writer {
 
     /// Of the two writes in flight: both orders are tried.
     pub(super) fn seal_returns_first(&self) -> bool {
-        self.ahead.sealing.is_some() && self.next % 2 == 1
+        let base = self.current().header.base;
+        let is_first = self.in_flight.first().is_some_and(|b| b.first == base);
+        self.ahead.sealing.is_some() && is_first && base.is_multiple_of(2)
     }
 
     pub(super) fn must_wait_for_seal(&self, first: u16) -> bool {
@@ -159,15 +161,17 @@ impl Writer {
     pub(super) fn never_began(&self) -> bool {
         let h = self.current().header;
         let failed = self.in_flight.first().filter(|b| b.returned == Some(false));
-        h.ahead && self.rules.abandon_unbegun && failed.is_some_and(|b| b.first == h.base)
+        h.ahead && failed.is_some_and(|b| b.first == h.base)
     }
 
-    /// The segment named ahead stays unused: the next one follows the segment before it.
-    pub(super) fn abandon(&mut self, w: &mut World) -> Result<(), Stop> {
-        let is_sealed = self.wait_for_seal(w)?;
+    /// The segment named ahead does not count: the next one follows the segment before it.
+    pub(super) fn abandon(
+        &mut self,
+        w: &mut World,
+        base: u16,
+        is_sealed: bool,
+    ) -> Result<(), Stop> {
         self.chain.pop();
-        self.in_flight.clear();
-        let base = self.acked + 1;
         let values = w.truth.log[base as usize - 1..].to_vec();
         if is_sealed {
             return self.go_on(w, base, &values, SMALL);

@@ -36,7 +36,8 @@ impl Writer {
         }
     }
 
-    /// Rotates unless `count` records fit, and enters a segment that is due. Nothing is in flight.
+    /// Rotates unless `count` records fit, and enters a segment that is due: then nothing is in
+    /// flight.
     fn make_room(&mut self, w: &mut World, count: usize) -> Result<(), Stop> {
         if !self.fits(count) {
             self.roll(w)?;
@@ -44,7 +45,11 @@ impl Writer {
         if self.ahead.is_due {
             self.begin();
         }
-        self.prepare_before(w)
+        // If the note fails, the next segment follows what is acknowledged.
+        if self.in_flight.is_empty() {
+            self.prepare_before(w)?;
+        }
+        Ok(())
     }
 
     /// Acknowledges the oldest write, whose barrier has returned; false if the seal that this
@@ -171,12 +176,9 @@ impl Writer {
 
     /// After a failed barrier: the records of its blocks go into a new segment.
     fn fail_over(&mut self, w: &mut World) -> Result<(), Stop> {
-        if self.never_began() {
-            return self.abandon(w);
-        }
-        // Whether the seal of the segment before is durable no longer matters.
-        self.wait_for_seal(w)?;
-        w.truth.failing = self.in_flight.iter().any(|b| b.returned != Some(true));
+        let never_began = self.never_began();
+        w.truth.failing = !never_began && self.in_flight.iter().any(|b| b.returned != Some(true));
+        let is_sealed = self.wait_for_seal(w)?;
         self.in_flight.clear();
         let mut base = self.acked + 1;
         if self.rules.carry_block && self.layout != Layout::Padded {
@@ -189,6 +191,9 @@ impl Writer {
                 .first()
                 .map_or(base, |_| before.map_or(self.current().header.base, |l| l + 1));
             base = base.min(known);
+        }
+        if never_began && self.rules.abandon_unbegun {
+            return self.abandon(w, base, is_sealed);
         }
         let values = w.truth.log[base as usize - 1..].to_vec();
         self.go_on(w, base, &values, SMALL)
