@@ -229,6 +229,7 @@ fn try_submit_takes_its_record_or_leaves_no_trace() {
         let tried = spawn(move || tries(&inside, b"tried"));
         once(&log);
         let refused: &[&[u8]] = if tried.join().unwrap() { &[] } else { &[b"tried"] };
+        log.flush().unwrap();
         assert_eq!(count_without(&device, refused), 2 - refused.len());
     });
     everywhere("one tries while the open batch is full, one flushes", || {
@@ -239,6 +240,7 @@ fn try_submit_takes_its_record_or_leaves_no_trace() {
         let tried = spawn(move || tries(&inside, &[b'y'; 900]));
         log.flush().unwrap();
         let refused: &[&[u8]] = if tried.join().unwrap() { &[] } else { &[&[b'y'; 900]] };
+        log.flush().unwrap();
         assert_eq!(count_without(&device, refused), 2 - refused.len());
     });
     everywhere("one tries, and the last handle closes the log", || {
