@@ -117,9 +117,9 @@ impl BatchHeader {
         sound.then_some(found)
     }
 
-    /// Why bytes in which [`BatchHeader::decode`] finds no header are one all the same, of a batch
-    /// that this version does not know: its checksum and epoch are right, and it has a flag that is
-    /// kept for later. That is no damage.
+    /// Returns what a newer version wrote, if these bytes are the header of a batch that
+    /// [`BatchHeader::decode`] rejects only for a reserved flag: checksum and epoch are valid. Such
+    /// a batch is not damage.
     #[must_use]
     pub fn refused(bytes: &[u8], offset: Offset, life: &Life) -> Option<Refused> {
         let bytes = bytes.first_chunk::<HEADER_SIZE>()?;
