@@ -56,6 +56,6 @@ fn database_with_truncated_records_exits_with_9() {
     let refused = run("replay ops.wal --into fjall:store", "");
     assert_eq!(refused.status.code(), Some(9), "{refused:?}");
     let said = String::from_utf8_lossy(&refused.stderr);
-    assert!(said.contains("has applied LSN 10, and the log has another record"), "{said}");
+    assert!(said.contains("has applied LSN 10, but the log has another record"), "{said}");
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -53,15 +53,15 @@ impl Catalog {
             };
             match (&write.edit, id) {
                 (Edit::Create { .. }, Some(_)) => {
-                    return Err(StoreError::refused(write, "the table is there already"));
+                    return Err(StoreError::refused(write, "the table already exists"));
                 }
                 (Edit::Create { definition }, None) => {
                     let id = self.free_id(write, &prepared);
                     prepared.create(&write.table, Table { id, definition: definition.clone() });
                 }
-                (_, None) => return Err(StoreError::refused(write, "there is no such table")),
+                (_, None) => return Err(StoreError::refused(write, "no such table")),
                 (Edit::Drop, Some(TableId::UNNAMED)) => {
-                    let why = "the table without a name is always there";
+                    let why = "the table with the empty name always exists";
                     return Err(StoreError::refused(write, why));
                 }
                 (Edit::Drop, Some(id)) => prepared.remove(&write.table, id),

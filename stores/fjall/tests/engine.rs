@@ -17,7 +17,7 @@ fn engine_recovers_from_what_fjall_kept() {
     let mut said = Vec::new();
     example::run(&folder.0, &mut said).unwrap();
     let expected = "ada paid bob 1.00 in record 9\n\
-                    back again: 0 transactions replayed, 1 never ended\n\
+                    recovered: 0 transactions replayed, 1 unfinished\n\
                     ada has 200 cents\n\
                     bob has 100 cents\n";
     assert_eq!(String::from_utf8(said).unwrap(), expected);
