@@ -114,6 +114,10 @@ impl Output {
 /// Makes text a single line that is harmless on a terminal: escapes control characters and
 /// backslashes.
 pub(crate) fn one_line(text: &str) -> String {
+    // Nearly all text is printable ASCII: a check of bytes costs less than decoding them.
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~') && byte != b'\\') {
+        return text.to_owned();
+    }
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
