@@ -61,8 +61,8 @@ impl Race {
         })
     }
 
-    /// What is got if the writer acts before that look, and acts again so many looks later; with
-    /// how often it acted.
+    /// What a lookup returns if the writer acts before read `look`, and once more after as many
+    /// further reads as `again` says; with the number of its actions.
     fn run(self, look: u64, again: (u64, Act)) -> (seawall::Result<Option<Vec<u8>>>, u64) {
         let (hooked, hook) = Hooked::new(MemStorage::new(), u64::MAX, || {});
         let log: Arc<OnceLock<Bytes>> = Arc::default();

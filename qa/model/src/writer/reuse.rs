@@ -61,7 +61,7 @@ impl Writer {
         Ok(())
     }
 
-    /// A spare with room for so many sectors, which cache and disk agree on.
+    /// A spare with space for this number of sectors, on which cache and disk agree.
     pub(super) fn pick_spare(
         &mut self,
         w: &mut World,
