@@ -390,8 +390,9 @@ fn found_by_seed_7ea8ee85a() {
     );
 }
 
-/// A look-up took the end that damage makes for the log's, where a reader had asked parity. The
-/// image: a lost block with the header of a set, after which nothing is confirmed.
+/// A lookup took the end that damage makes for the end of the log, where a reader used parity
+/// (`parity/ends.rs`). The image: a lost block with the header of an atomic set, after which
+/// nothing is confirmed.
 #[test]
 fn found_by_seed_71dc() {
     replay(
@@ -435,9 +436,9 @@ fn found_by_seed_11e1aa7e() {
     );
 }
 
-/// What parity gave back was left out as the record of a failed write, which the writer had carried
-/// on into the segment after, would have been gone from where it was written. The image: the
-/// headers of both segments after are lost.
+/// Read repair dropped the header of a segment, because a record of a failed write, rewritten to
+/// that segment, then left the older one (`parity/lost.rs`). The image: the headers of the last two
+/// segments are lost.
 #[test]
 fn found_by_seed_11e3e8fa() {
     replay(

@@ -207,6 +207,34 @@ fn end_in_a_lost_block_is_ambiguous() {
     assert_eq!((found.verdict, found.records), (Verdict::Correctable, 60));
 }
 
+/// The image: after a power cut the header of the last batch is damaged, or the last line of an
+/// atomic set. Only parity shows how many records there were, and the first one is intact, so no
+/// record is named as lost.
+#[test]
+fn get_returns_every_record_of_a_last_batch_whose_size_only_parity_shows() {
+    for layout in LAYOUTS {
+        let running = MemStorage::new();
+        let options = laid_out(tiny(1), layout).geometry(common::GEOMETRY, 10 * 512);
+        let log = open(&options.parity("2+1".parse().ok()), &running).unwrap();
+        let records: Vec<_> = (1..=4).map(|lsn| payload_in(layout, (lsn, 1), 230)).collect();
+        log.append(&records[0]).unwrap();
+        log.append_batch(records[1..].iter().map(Vec::as_slice)).unwrap();
+        // Without `live`, nothing else confirms the last batch.
+        let device = running.power_cut(|item| item.file != "live");
+        drop(log);
+        let (name, from) = data_file(&device);
+        let (_, batches) = batches(&device, &name);
+        let [_, (start, end, 4)] = batches[..] else { panic!("{layout:?}: {batches:?}") };
+        let bytes = device.bytes(&name).unwrap();
+        let line = bytes[..end - 1].iter().rposition(|byte| *byte == b'\n').map(|at| at + 1);
+        let at = line.filter(|_| layout == Layout::Text).unwrap_or(start) + 8;
+        let stripe_end = from + 2 * BLOCK;
+        assert!(at < stripe_end && end >= stripe_end, "{layout:?}: {at} has parity");
+        device.edit(&name, |bytes| bytes[at] ^= 1);
+        assert_whole(&device, layout, &(1..).zip(records).collect(), &format!("{layout:?}"));
+    }
+}
+
 /// The device refuses the block where the log ends, of which parity knows the beginning only: it
 /// may give the block later, and what it holds then was promised.
 #[test]

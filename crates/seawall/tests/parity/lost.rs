@@ -167,6 +167,32 @@ fn lost_segment_is_not_rebuilt_as_an_empty_one() {
     }
 }
 
+/// The image: a sync failed, so its record is in two segments, and the seal between them is lost.
+/// The header of the newer segment is damaged, and a record of the older one. With both repaired,
+/// the rewritten record is shown in the newer segment only.
+#[test]
+fn header_of_a_segment_with_rewritten_records_is_rebuilt() {
+    for layout in LAYOUTS {
+        let device = MemStorage::new();
+        let log = open(&with_parity(1, layout), &device).unwrap();
+        append(&log, layout, 1..=2);
+        device.fail_sync(0, |_| true);
+        append(&log, layout, 3..=4);
+        assert_eq!(log.stats().failovers, 1, "{layout:?}");
+        log.close().unwrap();
+        let records = read(&device, false).unwrap().records;
+        let is_head = |name: &String| matches!(name.rsplit_once('.'), Some((_, "seg" | "head")));
+        let heads: Vec<_> = device.names().into_iter().filter(is_head).collect();
+        let [older, newer] = &heads[..] else { panic!("{layout:?}: {heads:?}") };
+        spoil(&device, older, 3 * BLOCK..4 * BLOCK, "zeros");
+        assert_whole(&device, layout, &records, &format!("{layout:?}, no seal"));
+        spoil(&device, newer, 0..BLOCK, "garbage");
+        let (data, start) = data_files_of(&device).remove(0);
+        spoil(&device, &data, start + 60..start + 70, "garbage");
+        assert_whole(&device, layout, &records, &format!("{layout:?}"));
+    }
+}
+
 /// Parity of a log that was damaged when it was made, beside the log as it was before.
 /// A closed log of so many records of one size, whose last one is of that kind.
 fn ending_with(kind: u64, count: u64) -> (MemStorage, BTreeMap<u64, Vec<u8>>) {

@@ -13,6 +13,7 @@ mod lost;
 mod made;
 
 use common::counted::Counted;
+use common::images::batches;
 use common::{
     Bytes, Found, LAYOUTS, Random, again, judge, laid_out, lsn, open, payload_in, read, tiny,
 };
