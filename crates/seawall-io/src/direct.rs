@@ -1,8 +1,10 @@
-//! Direct writes, which bypass the page cache where the file system supports it.
+//! Direct reads and writes, which bypass the page cache where the file system supports it.
 
 use std::fs::File;
 use std::io;
 
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use crate::transfer::read_fully;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use rustix::io::Errno;
 
@@ -11,7 +13,7 @@ use rustix::io::Errno;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const LEAST: usize = 64 << 10;
 
-/// A second descriptor of the same file for direct writes, opened at the first use.
+/// A second descriptor of the same file for direct access, opened at the first use.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 #[derive(Debug, Default)]
 pub(crate) struct DirectWay {
@@ -26,10 +28,10 @@ impl DirectWay {
     pub(crate) fn write(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<usize> {
         use std::os::unix::fs::FileExt;
         use std::sync::atomic::Ordering;
-        if !is_aligned(bytes, offset) || self.is_refused.load(Ordering::Relaxed) {
+        if bytes.len() < LEAST || !is_aligned(bytes, offset) {
             return Ok(0);
         }
-        let Some(way) = self.file.get_or_init(|| open_again(file)) else { return Ok(0) };
+        let Some(way) = self.way(file) else { return Ok(0) };
         match way.write_at(bytes, offset) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
             Err(error) if is_refused(&error) => {
@@ -39,17 +41,59 @@ impl DirectWay {
             written => written,
         }
     }
+
+    /// Reads from the device until `buffer` is full or the file ends and returns the bytes read.
+    /// Returns `None` if that is not possible.
+    pub(crate) fn read(
+        &self,
+        file: &File,
+        buffer: &mut [u8],
+        offset: u64,
+    ) -> io::Result<Option<usize>> {
+        use std::os::unix::fs::FileExt;
+        use std::sync::atomic::Ordering;
+        if !is_aligned(buffer, offset) {
+            return Ok(None);
+        }
+        let Some(way) = self.way(file) else { return Ok(None) };
+        let read = read_fully(buffer, offset, |rest, at| {
+            // Only the last block of the file is read in part.
+            if is_aligned(rest, at) { way.read_at(rest, at) } else { end_at(way, at) }
+        });
+        match read {
+            Err(error) if is_refused(&error) => {
+                self.is_refused.store(true, Ordering::Relaxed);
+                Ok(None)
+            }
+            read => read.map(Some),
+        }
+    }
+
+    /// The second descriptor. `None` if there is none, or if the file system refused to use it.
+    fn way(&self, file: &File) -> Option<&File> {
+        if self.is_refused.load(std::sync::atomic::Ordering::Relaxed) {
+            return None;
+        }
+        self.file.get_or_init(|| open_again(file)).as_ref()
+    }
 }
 
-/// Returns whether memory, offset and length are aligned and the write is long enough.
+/// Returns zero, the number of bytes that follow, if the file ends at or before `offset`.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn end_at(file: &File, offset: u64) -> io::Result<usize> {
+    if file.metadata()?.len() > offset {
+        return Err(io::Error::other("the device returned a part of a block"));
+    }
+    Ok(0)
+}
+
+/// Returns whether memory, offset and length are aligned.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn is_aligned(bytes: &[u8], offset: u64) -> bool {
     use crate::aligned::DIRECT_ALIGNMENT;
     let offset = usize::try_from(offset).unwrap_or(1);
-    bytes.len() >= LEAST
-        && [bytes.as_ptr().addr(), bytes.len(), offset]
-            .iter()
-            .all(|number| number.is_multiple_of(DIRECT_ALIGNMENT))
+    let numbers = [bytes.as_ptr().addr(), bytes.len(), offset];
+    numbers.iter().all(|number| number.is_multiple_of(DIRECT_ALIGNMENT))
 }
 
 /// Opens the same file again, whatever its name is now, with a sync in each write.
@@ -63,13 +107,13 @@ pub(crate) fn open_again(file: &File) -> Option<File> {
     rustix::io::retry_on_intr(open).ok().map(File::from)
 }
 
-/// Returns whether the file system does not support direct writes to this file.
+/// Returns whether the file system does not support direct access to this file.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn is_refused(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS))
 }
 
-/// This system has no direct writes.
+/// This system has no direct access.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 #[derive(Debug, Default)]
 pub(crate) struct DirectWay;
@@ -78,5 +122,9 @@ pub(crate) struct DirectWay;
 impl DirectWay {
     pub(crate) fn write(&self, _: &File, _: &[u8], _: u64) -> io::Result<usize> {
         Ok(0)
+    }
+
+    pub(crate) fn read(&self, _: &File, _: &mut [u8], _: u64) -> io::Result<Option<usize>> {
+        Ok(None)
     }
 }

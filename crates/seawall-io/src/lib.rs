@@ -33,4 +33,4 @@ pub use futex::{futex_wait, futex_wake};
 pub use posix::draft::Draft;
 pub use posix::{PosixFile, PosixStorage};
 pub use process::process_token;
-pub use storage::{Access, File, Lock, Storage};
+pub use storage::{Access, File, Lock, Recycled, Storage};

@@ -3,7 +3,7 @@
 use std::fs::{self, TryLockError};
 use std::io::{self, Seek};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +14,7 @@ use rustix::io::{Errno, retry_on_intr};
 pub(crate) mod draft;
 mod in_place;
 mod lock;
+mod removed;
 mod reserve;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod room;
@@ -22,7 +23,7 @@ use reserve::Reserve;
 
 use crate::direct::DirectWay;
 use crate::failure::{check_name, explain};
-use crate::storage::{Access, File, Lock, Storage};
+use crate::storage::{Access, File, Lock, Recycled, Storage};
 use crate::transfer::{advance, read_fully, write_fully};
 
 /// A directory of the file system.
@@ -243,7 +244,7 @@ impl Storage for PosixStorage {
         };
         let opened = match access {
             // A reader can retry, and leaves the reserve to the writer.
-            Access::Read => self.open_file(name, flags).and_then(share),
+            Access::Read => self.open_shared(name),
             Access::ReadWrite => self.reserve.open(|| self.open_file(name, flags)),
         };
         opened
@@ -284,8 +285,13 @@ impl Storage for PosixStorage {
         // A process without write permission may still remove the file.
         let file = self.open_file(name, OFlags::RDWR).ok();
         self.remove(name)?;
-        let file = file.filter(is_abandoned);
-        Ok(file.map(|file| self.wrap(file, name)))
+        Ok(file.and_then(|file| self.if_abandoned(file, name)))
+    }
+
+    fn recycle(&self, name: &str, spare: &str) -> io::Result<Recycled> {
+        check_name(name)?;
+        check_name(spare)?;
+        self.keep_or_remove(name, spare)
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
@@ -378,23 +384,6 @@ pub(crate) fn uninterrupted(
     }
 }
 
-/// Takes a shared lock on the file, so that a process that removes it sees that it has a reader.
-fn share(file: fs::File) -> io::Result<fs::File> {
-    match uninterrupted(|| file.try_lock_shared()) {
-        // The file was removed since it was opened, and may be truncated.
-        Ok(false) if file.metadata()?.nlink() == 0 => Err(io::ErrorKind::NotFound.into()),
-        // Another process holds a lock, or the file system has none; then the remover gets none,
-        // either.
-        _ => Ok(file),
-    }
-}
-
-/// Returns whether a removed file has no other name and no reader.
-fn is_abandoned(file: &fs::File) -> bool {
-    let is_nameless = file.metadata().is_ok_and(|status| status.nlink() == 0);
-    is_nameless && uninterrupted(|| file.try_lock()).unwrap_or(false)
-}
-
 /// How often a lock is tried: [`Storage::is_locked`] also holds it, for a few microseconds.
 const LOCK_ATTEMPTS: u32 = 25;
 const LOCK_PAUSE: Duration = Duration::from_millis(4);
@@ -459,6 +448,14 @@ impl File for PosixFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         read_fully(buffer, offset, |rest, at| self.file.read_at(rest, at))
             .map_err(|error| self.explain("read", error))
+    }
+
+    fn read_uncached(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let read = self.direct.read(&self.file, buffer, offset);
+        match read.map_err(|error| self.explain("read", error))? {
+            Some(count) => Ok(count),
+            None => self.read_at(buffer, offset),
+        }
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {

@@ -65,6 +65,28 @@ pub trait Storage: Debug + Send + Sync {
         self.remove(name).map(|()| None)
     }
 
+    /// Renames a file that is no longer needed to `spare`, which must be free, so that its space
+    /// can be used again. Removes the file instead, as [`retire`](Self::retire) does, if another
+    /// holder may still read it or if overwriting it may need new space.
+    ///
+    /// The file is kept if it has one name, no reader opened it through a [`Storage`], this process
+    /// may write to it, and its file system is known to overwrite it in place. A reader that is
+    /// about to open it by its old name gets [`io::ErrorKind::NotFound`]. A program that opened it
+    /// in another way, such as `cp`, is not detected and may read what is written to it later.
+    ///
+    /// The change is durable after the next [`Storage::sync_dir`]. Until then a power cut may undo
+    /// it, so leave the file unchanged until that sync succeeded.
+    ///
+    /// # Errors
+    ///
+    /// Nothing has changed after these: [`io::ErrorKind::NotFound`] if `name` does not exist,
+    /// [`io::ErrorKind::AlreadyExists`] if `spare` is taken, and [`io::ErrorKind::InvalidInput`]
+    /// for anything but a regular file. After the device's error the file has either name, or none.
+    fn recycle(&self, name: &str, spare: &str) -> io::Result<Recycled> {
+        let _ = spare;
+        self.retire(name).map(Recycled::Removed)
+    }
+
     /// The names of the files in this directory, sorted.
     ///
     /// # Errors
@@ -141,6 +163,37 @@ pub trait Storage: Debug + Send + Sync {
     fn place(&self) -> String;
 }
 
+/// What became of a file in [`Storage::recycle`].
+///
+/// # Examples
+///
+/// ```
+/// use seawall_io::{Access, PosixStorage, Recycled, Storage};
+///
+/// # let path = std::env::temp_dir().join(format!("seawall-io-recycle-{}", std::process::id()));
+/// let storage = PosixStorage::create(&path)?;
+/// storage.create("1.seg")?.write_at(b"old", 0)?;
+/// let recycled = storage.recycle("1.seg", "spare")?;
+/// storage.sync_dir()?;
+/// match recycled {
+///     Recycled::Renamed(file) => file.write_at(b"new", 0)?,
+///     Recycled::Removed(_) => storage.create("spare")?.write_at(b"new", 0)?,
+/// }
+/// assert!(storage.open("1.seg", Access::Read).is_err());
+/// assert_eq!(storage.list()?, ["spare"]);
+/// # std::fs::remove_dir_all(&path)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub enum Recycled {
+    /// The file has the new name, its old bytes and its old length, and is open for reading and
+    /// writing.
+    Renamed(Arc<dyn File>),
+    /// The file has no name. It is returned if its space can be freed in steps, as
+    /// [`Storage::retire`] says.
+    Removed(Option<Arc<dyn File>>),
+}
+
 /// The mode in which a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
@@ -160,6 +213,20 @@ pub trait File: Debug + Send + Sync {
     ///
     /// The device's error. An error is not damage: the bytes are unknown, not wrong.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Reads as [`read_at`](Self::read_at) does, but from the device instead of the cache. After a
+    /// failed sync the two may differ. Unsynced bytes may be written to the device first.
+    ///
+    /// `buffer` must be whole blocks of [`AlignedMemory`](crate::AlignedMemory), and `offset` a
+    /// multiple of [`DIRECT_ALIGNMENT`](crate::DIRECT_ALIGNMENT). Otherwise, or if the file system
+    /// has no direct reads, this is `read_at` and proves nothing about the device.
+    ///
+    /// # Errors
+    ///
+    /// As for [`File::read_at`].
+    fn read_uncached(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.read_at(buffer, offset)
+    }
 
     /// Writes all of `bytes` at `offset` and extends the file if needed.
     ///

@@ -10,7 +10,7 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-use seawall_io::{Access, Entropy, PosixStorage, SeededEntropy, Storage};
+use seawall_io::{Access, AlignedMemory, Entropy, PosixStorage, Recycled, SeededEntropy, Storage};
 use seawall_testkit::MemStorage;
 
 /// A real directory that is removed when the test ends.
@@ -55,11 +55,13 @@ fn only_plain_file_names_are_allowed() {
                 kind(storage.rename_new(name, "b")),
                 kind(storage.rename_new("b", name)),
                 kind(storage.remove(name)),
+                kind(storage.recycle(name, "b")),
+                kind(storage.recycle("b", name)),
                 kind(storage.lock(name)),
                 kind(storage.is_locked(name)),
                 kind(storage.folder(name)),
             ];
-            assert_eq!(kinds, [Some(io::ErrorKind::InvalidInput); 10], "{name:?}");
+            assert_eq!(kinds, [Some(io::ErrorKind::InvalidInput); 12], "{name:?}");
         }
     });
 }
@@ -77,6 +79,12 @@ fn missing_and_existing_names_are_reported() {
         assert_eq!(kind(storage.rename("file", "folder")), Some(io::ErrorKind::IsADirectory));
         assert_eq!(kind(storage.rename_new("none", "new")), Some(io::ErrorKind::NotFound));
         assert_eq!(kind(storage.remove("none")), Some(io::ErrorKind::NotFound));
+        assert_eq!(kind(storage.recycle("none", "new")), Some(io::ErrorKind::NotFound));
+        assert_eq!(kind(storage.recycle("folder", "new")), Some(io::ErrorKind::InvalidInput));
+        for taken in ["file", "folder"] {
+            let recycled = storage.recycle("file", taken);
+            assert_eq!(kind(recycled), Some(io::ErrorKind::AlreadyExists), "{taken}");
+        }
         assert_eq!(kind(storage.folder("file")), Some(io::ErrorKind::NotADirectory));
         assert_eq!(storage.list().unwrap(), ["file"]);
     });
@@ -92,6 +100,10 @@ fn file_opened_for_reading_is_not_changed() {
         file.sync().unwrap();
         assert_eq!(file.len().unwrap(), 4);
         assert!(!file.is_empty().unwrap());
+        let mut memory = AlignedMemory::default();
+        let block = memory.first(4096);
+        assert_eq!(file.read_uncached(block, 0).unwrap(), 4);
+        assert_eq!(&block[..4], b"kept");
     });
 }
 
@@ -193,16 +205,28 @@ fn random_operation(storage: &dyn Storage, entropy: &SeededEntropy) -> String {
     let size = usize::try_from(number(2000)).unwrap();
     let bytes = vec![u8::try_from(number(256)).unwrap(); size];
     let at = number(3000);
-    let result = match number(9) {
+    let result = match number(10) {
         0 | 1 => storage.create(name()).map(drop),
         2 => storage.rename(name(), name()),
         3 => storage.remove(name()),
         4 => storage.open(name(), Access::ReadWrite).and_then(|file| file.set_len(at)),
         5 => storage.open(name(), Access::ReadWrite).and_then(|file| file.sync()),
         6 => storage.sync_dir(),
+        7 => recycle_and_remove(storage, name(), name()),
         _ => storage.open(name(), Access::ReadWrite).and_then(|file| file.write_at(&bytes, at)),
     };
     format!("{:?} {:?}", kind(result), content(storage))
+}
+
+/// Not every file system keeps the file.
+fn recycle_and_remove(storage: &dyn Storage, from: &str, to: &str) -> io::Result<()> {
+    match storage.recycle(from, to)? {
+        Recycled::Renamed(file) => {
+            file.write_at(b"new", 0)?;
+            storage.remove(to)
+        }
+        Recycled::Removed(_) => Ok(()),
+    }
 }
 
 fn content(storage: &dyn Storage) -> Vec<(String, u64, Vec<u8>)> {

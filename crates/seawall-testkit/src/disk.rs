@@ -5,12 +5,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seawall_io::{Access, File, Lock, Storage};
+use seawall_io::{Access, File, Lock, Recycled, Storage};
 
 use crate::dice::Dice;
 use crate::fault::{Act, Fault, Injected, Kind};
 use crate::file::FaultFile;
-use crate::injector::{Call, Injector, Pace, refused};
+use crate::injector::{Call, Injector, Pace, refused, sum};
 use crate::mem_storage::MemStorage;
 
 /// The default size of the blocks that a device writes as a unit, in bytes.
@@ -164,6 +164,13 @@ impl FaultDisk {
         done
     }
 
+    /// Fails to recycle a file, in some cases after it was renamed.
+    fn fail_to_recycle(&self, seed: u64, (name, spare): (&str, &str)) -> io::Error {
+        let is_renamed = Dice::new(seed).one_in(2);
+        let renamed = if is_renamed { self.inner.rename_new(name, spare) } else { Ok(()) };
+        renamed.err().unwrap_or_else(refused)
+    }
+
     fn wrap(&self, file: Arc<dyn File>, name: &str) -> Arc<dyn File> {
         let name = format!("{}{name}", self.prefix);
         Arc::new(FaultFile::new(file, name, self.injector.clone()))
@@ -196,6 +203,22 @@ impl Storage for FaultDisk {
     fn retire(&self, name: &str) -> io::Result<Option<Arc<dyn File>>> {
         let rest = self.call((Act::Remove, name), |inner| inner.retire(name))?;
         Ok(rest.map(|file| self.wrap(file, name)))
+    }
+
+    fn recycle(&self, name: &str, spare: &str) -> io::Result<Recycled> {
+        let file = format!("{}{name}", self.prefix);
+        let call = Call { act: Act::Recycle, file: &file, numbers: [sum(spare.as_bytes()), 0] };
+        let recycled = match self.injector.begin(&call)? {
+            Some(Fault { kind: Kind::WriteError, seed }) => {
+                Err(self.fail_to_recycle(seed, (name, spare)))
+            }
+            _ => self.inner.recycle(name, spare),
+        };
+        self.injector.end(recycled.is_ok());
+        Ok(match recycled? {
+            Recycled::Renamed(file) => Recycled::Renamed(self.wrap(file, spare)),
+            Recycled::Removed(rest) => Recycled::Removed(rest.map(|file| self.wrap(file, name))),
+        })
     }
 
     fn list(&self) -> io::Result<Vec<String>> {

@@ -9,7 +9,8 @@ use std::str::FromStr;
 pub enum Kind {
     /// A read fails once.
     ReadError,
-    /// A write, a change of length or a rename fails once. A part of the write may be done.
+    /// A write, a change of length or a rename fails once. A part of the write may be done, and a
+    /// file that was to be recycled may have its new name.
     WriteError,
     /// A read or write fails, and so do all later ones of that file, through any handle.
     LastingError,
@@ -137,6 +138,7 @@ pub(crate) enum Act {
     Open,
     Create,
     Rename,
+    Recycle,
     Remove,
     List,
     SyncDir,
@@ -155,19 +157,19 @@ pub(crate) enum Act {
 impl Act {
     /// Returns whether the call changes something and is not a sync.
     pub(crate) fn is_change(self) -> bool {
-        use Act::{Allocate, Create, Fill, Remove, Rename, Reserve, SetLength, Write};
-        [Allocate, Create, Fill, Remove, Rename, Reserve, SetLength, Write].contains(&self)
+        use Act::{Allocate, Create, Fill, Recycle, Remove, Rename, Reserve, SetLength, Write};
+        [Allocate, Create, Fill, Recycle, Remove, Rename, Reserve, SetLength, Write].contains(&self)
     }
 
     /// Returns a number that identifies the kind in a trace.
     pub(crate) fn number(self) -> u64 {
         use Act::{
-            Allocate, Create, Fill, Folder, Length, List, Lock, Open, Read, Remove, Rename,
-            Reserve, SetLength, Sync, SyncDir, Write,
+            Allocate, Create, Fill, Folder, Length, List, Lock, Open, Read, Recycle, Remove,
+            Rename, Reserve, SetLength, Sync, SyncDir, Write,
         };
         let all = [
             Open, Create, Rename, Remove, List, SyncDir, Lock, Folder, Read, Write, Sync, Length,
-            SetLength, Fill, Allocate, Reserve,
+            SetLength, Fill, Allocate, Reserve, Recycle,
         ];
         let place = all.iter().position(|act| *act == self).expect("all are listed");
         u64::try_from(place).expect("a small number")

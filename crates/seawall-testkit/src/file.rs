@@ -40,6 +40,38 @@ impl FaultFile {
         Ok(self.inner.len()?.max(self.reserved.load(Ordering::Relaxed)))
     }
 
+    /// Reads with `read`, which reads from the cache or from the device.
+    fn read(
+        &self,
+        (buffer, offset): (&mut [u8], u64),
+        read: impl Fn(&mut [u8], u64) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        self.call((Act::Read, [offset, to_u64(buffer.len())]), |fault| {
+            let Some(Fault { kind, seed }) = fault else {
+                return read(buffer, offset);
+            };
+            let mut dice = Dice::new(seed);
+            match kind {
+                Kind::ReadError | Kind::LastingError => return Err(refused()),
+                Kind::MisdirectedRead => {
+                    let count = read(buffer, offset)?;
+                    let sectors = self.inner.len()? / 512;
+                    let wrong = dice.below(sectors) * 512;
+                    read(buffer.split_at_mut(count).0, wrong)?;
+                    return Ok(count);
+                }
+                _ => {}
+            }
+            let count = read(buffer, offset)?;
+            if kind == Kind::FlippedRead && count > 0 {
+                let place = some_of(count, &mut dice);
+                let bit = 1 << dice.below(8);
+                buffer.iter_mut().skip(place).take(1).for_each(|byte| *byte ^= bit);
+            }
+            Ok(count)
+        })
+    }
+
     /// Changes the length or the reserved space to `length`.
     fn grow<T>(
         &self,
@@ -69,31 +101,11 @@ fn some_of(size: usize, dice: &mut Dice) -> usize {
 
 impl File for FaultFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.call((Act::Read, [offset, to_u64(buffer.len())]), |fault| {
-            let Some(Fault { kind, seed }) = fault else {
-                return self.inner.read_at(buffer, offset);
-            };
-            let mut dice = Dice::new(seed);
-            match kind {
-                Kind::ReadError | Kind::LastingError => return Err(refused()),
-                Kind::MisdirectedRead => {
-                    let count = self.inner.read_at(buffer, offset)?;
-                    let sectors = self.inner.len()? / 512;
-                    let wrong = dice.below(sectors) * 512;
-                    let read = buffer.split_at_mut(count).0;
-                    self.inner.read_at(read, wrong)?;
-                    return Ok(count);
-                }
-                _ => {}
-            }
-            let count = self.inner.read_at(buffer, offset)?;
-            if kind == Kind::FlippedRead && count > 0 {
-                let place = some_of(count, &mut dice);
-                let bit = 1 << dice.below(8);
-                buffer.iter_mut().skip(place).take(1).for_each(|byte| *byte ^= bit);
-            }
-            Ok(count)
-        })
+        self.read((buffer, offset), |buffer, offset| self.inner.read_at(buffer, offset))
+    }
+
+    fn read_uncached(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.read((buffer, offset), |buffer, offset| self.inner.read_uncached(buffer, offset))
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {

@@ -1,5 +1,6 @@
 //! A device in memory that can crash: the interface for tests.
 
+mod item;
 pub(crate) mod pending;
 mod storage_impl;
 mod world;
@@ -11,8 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
 
+use self::item::{Item, NodeId};
 use self::pending::{CrashOutcome, Pending};
-use self::world::{Item, NodeId, World};
+use self::world::World;
 
 /// A device in memory whose power can be cut.
 ///
@@ -257,7 +259,7 @@ impl MemStorage {
     /// Makes an overwrite take as much space as new bytes until it is synced, as on copy-on-write
     /// file systems (btrfs, ZFS, shared extents of XFS): data goes to a new place, and the old
     /// place becomes free when the new one is durable. Overwrites beyond [`MemStorage::limit`] are
-    /// refused.
+    /// refused, and [`recycle`](seawall_io::Storage::recycle) removes files.
     pub fn copy_on_write(&self) {
         self.device().world.copy_on_write();
     }

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic reports a failure")]
 
-use seawall_io::{Access, Storage};
+use seawall_io::{Access, Recycled, Storage};
 use seawall_testkit::MemStorage;
 use seawall_testkit::{Decay, Dice, Fault, FaultDisk, Harm, Kind, harm};
 use std::io::ErrorKind;
@@ -57,6 +57,40 @@ fn failed_write_may_be_partly_done() {
         let part = done.iter().take_while(|byte| **byte == 0xEE).count();
         assert!(part > 0 && part < 2048 && !done[part..].contains(&0xEE), "{part}");
     });
+}
+
+/// The new name is not durable in either case.
+#[test]
+fn failed_recycling_may_have_renamed_the_file() {
+    let names_after = |seed| {
+        let disk = disk();
+        disk.plan(0, Fault { kind: Kind::WriteError, seed });
+        disk.recycle("f", "spare").unwrap_err();
+        assert_eq!(disk.device().power_cut(|_| false).names(), ["f"]);
+        disk.device().names().join(" ")
+    };
+    let mut seen: Vec<String> = (0..16).map(names_after).collect();
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen, ["f", "spare"]);
+}
+
+#[test]
+fn recycled_file_has_faults_under_its_new_name() {
+    let disk = disk();
+    disk.plan_for(0, fault(Kind::LastingError), |name| name == "spare");
+    let Recycled::Renamed(file) = disk.recycle("f", "spare").unwrap() else {
+        panic!("the file has no readers");
+    };
+    file.write_at(&[0], 0).unwrap_err();
+    assert_eq!(disk.injected()[0].file, "spare");
+    assert_eq!(disk.steps(), 2);
+    disk.plan(0, fault(Kind::ReadError));
+    disk.create("other").unwrap().write_at(&[7; 512], 0).unwrap();
+    let reader = disk.open("other", Access::Read).unwrap();
+    reader.read_uncached(&mut [0; 512], 0).unwrap_err();
+    let recycled = disk.recycle("other", "another").unwrap();
+    assert!(matches!(recycled, Recycled::Removed(None)), "{recycled:?}");
 }
 
 #[test]

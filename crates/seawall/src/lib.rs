@@ -175,5 +175,7 @@ pub mod format {
 /// [`Storage`](storage::Storage) and [`File`](storage::File) may get new methods in a minor
 /// version; each has a default body, so that existing implementations keep compiling.
 pub mod storage {
-    pub use seawall_io::{Access, Clock, Entropy, File, Lock, Storage, SystemClock, SystemEntropy};
+    pub use seawall_io::{
+        Access, Clock, Entropy, File, Lock, Recycled, Storage, SystemClock, SystemEntropy,
+    };
 }

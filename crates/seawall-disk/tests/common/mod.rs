@@ -64,6 +64,10 @@ impl<F: Fn(Call) + Send + Sync> File for Guarded<F> {
         self.file.read_at(buffer, offset)
     }
 
+    fn read_uncached(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.file.read_uncached(buffer, offset)
+    }
+
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         (self.before)(Call::Write);
         self.file.write_at(bytes, offset)

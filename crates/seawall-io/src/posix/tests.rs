@@ -1,6 +1,6 @@
 //! Promises of a real directory that are visible without a crash.
 
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::sync::mpsc;
 use std::thread;
 
@@ -8,23 +8,23 @@ use super::draft::Draft;
 use super::*;
 
 /// A directory that is removed when the test ends; the storage is `log` in it.
-struct Scratch {
-    path: PathBuf,
+pub(super) struct Scratch {
+    pub(super) path: PathBuf,
 }
 
 impl Scratch {
-    fn new(test: &str) -> Self {
+    pub(super) fn new(test: &str) -> Self {
         let name = format!("seawall-io-{}-{test}", std::process::id());
         let path = std::env::temp_dir().join(name);
         fs::create_dir(&path).unwrap();
         Self { path }
     }
 
-    fn storage(&self) -> PosixStorage {
+    pub(super) fn storage(&self) -> PosixStorage {
         PosixStorage::create(&self.log()).unwrap()
     }
 
-    fn log(&self) -> PathBuf {
+    pub(super) fn log(&self) -> PathBuf {
         self.path.join("log")
     }
 
@@ -39,7 +39,7 @@ impl Drop for Scratch {
     }
 }
 
-fn refusal<T: std::fmt::Debug>(result: io::Result<T>, kind: io::ErrorKind) -> String {
+pub(super) fn refusal<T: std::fmt::Debug>(result: io::Result<T>, kind: io::ErrorKind) -> String {
     let error = result.unwrap_err();
     assert_eq!(error.kind(), kind, "{error}");
     error.to_string()
@@ -391,73 +391,74 @@ fn only_whole_blocks_bypass_the_cache() {
     assert_eq!(taken, if is_there { bytes.len() } else { 0 });
 }
 
+#[test]
+fn uncached_read_returns_what_was_written_by_every_method() {
+    let scratch = Scratch::new("uncached");
+    let file = scratch.storage().create("file").unwrap();
+    let written: Vec<u8> = (0..=250).cycle().take(200_000).collect();
+    file.write_at(&written, 0).unwrap();
+    let mut memory = crate::AlignedMemory::default();
+    file.write_synced(memory.first(65_536), 65_536).unwrap();
+    let mut expected = written;
+    expected[65_536..131_072].fill(0);
+    let mut memory = crate::AlignedMemory::default();
+    // Whole blocks; a part of the last block; nothing; and ranges that go through the cache.
+    for (offset, length) in
+        [(0, 131_072), (61_440, 8192), (131_072, 131_072), (196_608, 4096), (204_800, 4096)]
+            .into_iter()
+            .chain([(262_144, 4096), (5, 4096), (4096, 5), (4096, 0)])
+    {
+        let start = usize::try_from(offset).unwrap().min(expected.len());
+        let end = (start + length).min(expected.len());
+        let buffer = memory.first(length);
+        buffer.fill(255);
+        assert_eq!(file.read_uncached(buffer, offset).unwrap(), end - start, "{offset}");
+        assert!(buffer[..end - start] == expected[start..end], "{offset}");
+    }
+    let mut unaligned = [0; 8];
+    assert_eq!(file.read_uncached(&mut unaligned[1..], 4096).unwrap(), 7);
+    assert_eq!(unaligned[1..], expected[4096..4103]);
+}
+
+/// Tests only file systems with direct access to a device, on systems that count its bytes.
+#[cfg(target_os = "linux")]
+#[test]
+fn uncached_read_reaches_the_device() {
+    let scratch = Scratch::new("device-read");
+    let file = scratch.storage().create("file").unwrap();
+    file.write_at(&vec![7; 1 << 18], 0).unwrap();
+    file.sync().unwrap();
+    let read_so_far = || {
+        let counts = fs::read_to_string("/proc/thread-self/io").ok()?;
+        let line = counts.lines().find_map(|line| line.strip_prefix("read_bytes: "));
+        line.and_then(|count| count.parse::<u64>().ok())
+    };
+    let directory = fs::File::options().read(true).open(&scratch.path).unwrap();
+    // The number of ext4.
+    let is_on_device = in_place::file_system(&directory) == Some(0xEF53);
+    let path = scratch.log().join("file");
+    let Some(before) = read_so_far().filter(|_| is_on_device && path_has_direct_writes(&path))
+    else {
+        println!("not tried: the device's reads are not counted here");
+        return;
+    };
+    let mut memory = crate::AlignedMemory::default();
+    file.read_at(memory.first(1 << 18), 0).unwrap();
+    assert_eq!(read_so_far(), Some(before), "from the cache");
+    assert_eq!(file.read_uncached(memory.first(1 << 18), 0).unwrap(), 1 << 18);
+    assert_eq!(read_so_far(), Some(before + (1 << 18)));
+}
+
 #[cfg(target_os = "linux")]
 fn path_has_direct_writes(path: &Path) -> bool {
     let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
     rustix::fs::openat(CWD, path, flags, Mode::empty()).is_ok()
 }
 
-/// Removes a file of 4,096 bytes with `retire`; returns the number of bytes that can be freed in
-/// steps.
-fn retired(storage: &PosixStorage, name: &str) -> Option<u64> {
-    let rest = storage.retire(name).unwrap();
-    refusal(storage.open(name, Access::Read), io::ErrorKind::NotFound);
-    rest.map(|file| file.len().unwrap())
-}
-
-#[test]
-fn retired_file_is_truncated_only_if_nobody_has_it_open() {
-    let scratch = Scratch::new("retired");
-    let storage = scratch.storage();
-    let make = |name: &str| storage.create(name).unwrap().write_at(&[7; 4096], 0).unwrap();
-    refusal(storage.retire("none"), io::ErrorKind::NotFound);
-    refusal(storage.retire("a/b"), io::ErrorKind::InvalidInput);
-    make("alone");
-    assert_eq!(retired(&storage, "alone"), Some(4096));
-    let is_alone_again = || {
-        make("closed");
-        drop(storage.open("closed", Access::Read).unwrap());
-        retired(&storage, "closed") == Some(4096)
-    };
-    // A child process of another test may hold the file for a moment.
-    assert!((0..100).any(|_| is_alone_again()));
-    // Another process has its own handle of the directory.
-    make("read");
-    let reader = PosixStorage::open(&scratch.log()).unwrap().open("read", Access::Read).unwrap();
-    assert_eq!(retired(&storage, "read"), None);
-    let mut bytes = [0; 4096];
-    assert_eq!((reader.read_at(&mut bytes, 0).unwrap(), bytes), (4096, [7; 4096]));
-    // A file with another name is a copy in use.
-    make("linked");
-    fs::hard_link(scratch.log().join("linked"), scratch.path.join("copy")).unwrap();
-    assert_eq!(retired(&storage, "linked"), None);
-    let copy = PosixStorage::open(&scratch.path).unwrap().open("copy", Access::Read).unwrap();
-    assert_eq!((copy.read_at(&mut bytes, 0).unwrap(), bytes), (4096, [7; 4096]));
-}
-
-#[test]
-fn retired_file_cannot_be_opened() {
-    let scratch = Scratch::new("late");
-    let storage = scratch.storage();
-    let make = |name: &str| storage.create(name).unwrap().write_at(&[7; 64], 0).unwrap();
-    make("file");
-    // Opened, but not yet locked as shared.
-    let late = storage.open_file("file", OFlags::RDONLY).unwrap();
-    let rest = storage.retire("file").unwrap().unwrap();
-    refusal(share(late), io::ErrorKind::NotFound);
-    drop(rest);
-    // A lock on a file that still has its name does not matter.
-    make("file");
-    let held = storage.open_file("file", OFlags::RDWR).unwrap();
-    held.try_lock().unwrap();
-    assert_eq!(storage.open("file", Access::Read).unwrap().len().unwrap(), 64);
-}
-
 /// Tests only file systems that can reserve space beyond the end.
 #[cfg(target_os = "linux")]
 #[test]
 fn reserved_space_changes_no_length_and_is_freed_by_setting_the_same_length() {
-    use std::os::unix::fs::MetadataExt;
     let scratch = Scratch::new("reserved");
     let file = scratch.storage().create("text").unwrap();
     file.write_at(b"a line", 0).unwrap();

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use rustix::io::Errno;
 
-use super::world::{NodeId, is_directly_in};
+use super::item::{NodeId, is_directly_in};
 use super::{Device, MemStorage, Run};
-use seawall_io::{Access, File, Lock, Storage, check_name, explain};
+use seawall_io::{Access, File, Lock, Recycled, Storage, check_name, explain};
 
 impl MemStorage {
     fn label(&self, name: &str) -> String {
@@ -87,6 +87,24 @@ impl Storage for MemStorage {
         let node = removed.map_err(|error| explain("remove", &self.label(name), error))?;
         let is_abandoned = !device.run.read.contains(&node);
         Ok(is_abandoned.then(|| self.wrap(&mut device.run, name, (node, Access::ReadWrite))))
+    }
+
+    fn recycle(&self, name: &str, spare: &str) -> io::Result<Recycled> {
+        check_name(name)?;
+        check_name(spare)?;
+        let mut device = self.device();
+        device.step()?;
+        let recycled = device.world.rename_new(&self.full(name), &self.full(spare));
+        let explained =
+            |error| explain("recycle", &self.label(&format!("{name} as {spare}")), error);
+        let node = recycled.and_then(|()| device.world.find(&self.full(spare)));
+        let file = (node.map_err(explained)?, Access::ReadWrite);
+        let is_abandoned = !device.run.read.contains(&file.0);
+        if is_abandoned && !device.world.copies_on_write() {
+            return Ok(Recycled::Renamed(self.wrap(&mut device.run, spare, file)));
+        }
+        device.world.remove(&self.full(spare)).map_err(explained)?;
+        Ok(Recycled::Removed(is_abandoned.then(|| self.wrap(&mut device.run, name, file))))
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
@@ -220,6 +238,15 @@ impl File for MemFile {
         device
             .world
             .read(self.node, buffer, offset)
+            .map_err(|error| explain("read", &self.label, error))
+    }
+
+    fn read_uncached(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let device = super::lock(&self.device);
+        device.powered()?;
+        device
+            .world
+            .read_disk(self.node, buffer, offset)
             .map_err(|error| explain("read", &self.label, error))
     }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::mem_storage::pending::What;
-use seawall_io::{Access, File, Storage};
+use seawall_io::{Access, File, Recycled, Storage};
 
 const SECTOR: u64 = 4;
 
@@ -486,4 +486,69 @@ fn copy_on_write_overwrite_needs_space_until_it_is_synced() {
     file.sync().unwrap();
     file.write_at(b"Y", 4).unwrap();
     assert_eq!(found(&device), b"YZaaYbbbcccc");
+}
+
+#[test]
+fn recycled_file_gets_its_old_name_back_if_the_rename_is_lost() {
+    let (device, _) = device_with(b"aaaabbbb");
+    let Recycled::Renamed(file) = device.recycle("f", "spare").unwrap() else {
+        panic!("the file has no readers");
+    };
+    file.write_at(b"ZZZZ", 0).unwrap();
+    assert_eq!(device.names(), ["spare"]);
+    let pending = [item("spare", What::Directory), item("spare", What::Sector(0))];
+    assert_eq!(device.pending(), pending);
+    let undone = device.power_cut(|item| item.what != What::Directory);
+    assert_eq!((undone.names(), found(&undone)), (vec!["f".to_owned()], b"ZZZZbbbb".to_vec()));
+    device.sync_dir().unwrap();
+    let after = device.power_cut(|_| false);
+    assert_eq!(after.names(), ["spare"]);
+    assert_eq!(after.bytes("spare").unwrap(), b"aaaabbbb");
+}
+
+#[test]
+fn file_with_a_reader_or_on_a_copying_device_is_not_recycled() {
+    let (device, _) = device_with(b"aaaa");
+    let reader = device.open("f", Access::Read).unwrap();
+    let recycled = device.recycle("f", "spare").unwrap();
+    assert!(matches!(recycled, Recycled::Removed(None)), "{recycled:?}");
+    let mut bytes = [0; 4];
+    assert_eq!((reader.read_at(&mut bytes, 0).unwrap(), &bytes), (4, b"aaaa"));
+    assert!(device.names().is_empty());
+    // A power cut can lose both changes, or only the removal of the new name.
+    assert_eq!(device.power_cut(|_| false).names(), ["f"]);
+    let mut lands = [true, false].into_iter();
+    assert_eq!(device.power_cut(|_| lands.next().unwrap()).names(), ["spare"]);
+
+    let (device, _) = device_with(b"aaaa");
+    device.copy_on_write();
+    let Recycled::Removed(Some(rest)) = device.recycle("f", "spare").unwrap() else {
+        panic!("an overwrite needs space");
+    };
+    rest.set_len(0).unwrap();
+    assert!(device.names().is_empty());
+}
+
+#[test]
+fn uncached_read_shows_what_a_failed_sync_left_on_the_disk() {
+    let (device, file) = device_with(b"aaaabbbb");
+    let uncached = || {
+        let mut bytes = [b'-'; 16];
+        let count = file.read_uncached(&mut bytes, 0).unwrap();
+        bytes[..count].to_vec()
+    };
+    file.write_at(b"ZZZZZZZZcc", 0).unwrap();
+    assert_eq!(uncached(), b"ZZZZZZZZcc", "unsynced changes reach the device first");
+    assert_eq!(device.pending().len(), 4);
+    device.fail_sync(0, |item| item.what == What::Sector(1));
+    file.sync().unwrap_err();
+    assert_eq!(found(&device), b"ZZZZZZZZcc");
+    assert_eq!(uncached(), b"aaaaZZZZ\0\0", "the length is known");
+    file.write_at(b"Y", 0).unwrap();
+    assert_eq!(uncached(), b"YZZZZZZZ\0\0", "a sector is written whole");
+    let mut part = [0; 3];
+    assert_eq!((file.read_uncached(&mut part, 6).unwrap(), &part), (3, b"ZZ\0"));
+    assert_eq!(file.read_uncached(&mut part, 10).unwrap(), 0);
+    device.fail_read("f", 9..10);
+    file.read_uncached(&mut part, 7).unwrap_err();
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
+use super::item::{Change, Item, NodeId};
 use super::pending::{CrashOutcome, Pending, What};
 
 /// Everything that outlives the process.
@@ -40,35 +41,6 @@ struct Node {
     refuses_writes: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct NodeId(usize);
-
-/// A change that is in the cache and not on the disk.
-#[derive(Clone, Debug)]
-pub(super) enum Item {
-    /// `image` is the content of the sector right after the write, up to the end of the file.
-    Sector {
-        node: NodeId,
-        number: usize,
-        image: Vec<u8>,
-    },
-    Length {
-        node: NodeId,
-        length: usize,
-    },
-    Directory {
-        node: NodeId,
-        change: Change,
-    },
-}
-
-#[derive(Clone, Debug)]
-pub(super) enum Change {
-    Link { name: String },
-    Rename { from: String, to: String },
-    Unlink { name: String },
-}
-
 /// Prevents a wrong offset from taking all memory.
 const LIMIT_DEFAULT: u64 = 4 << 30;
 
@@ -98,6 +70,10 @@ impl World {
 
     pub(super) fn copy_on_write(&mut self) {
         self.copies_on_write = true;
+    }
+
+    pub(super) fn copies_on_write(&self) -> bool {
+        self.copies_on_write
     }
 
     pub(super) fn reserve_nothing(&mut self) {
@@ -186,13 +162,37 @@ impl World {
     }
 
     pub(super) fn read(&self, node: NodeId, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.read_from(&self.node(node).cache, node, (buffer, offset))
+    }
+
+    /// Reads what the disk holds after all pending items of the file. The system knows the length,
+    /// and reads zeros between the end of the file on the disk and there.
+    pub(super) fn read_disk(
+        &self,
+        node: NodeId,
+        buffer: &mut [u8],
+        offset: u64,
+    ) -> io::Result<usize> {
+        let mut disk = self.settled_disk(node);
+        if disk.len() != self.length(node) {
+            Arc::make_mut(&mut disk).resize(self.length(node), 0);
+        }
+        self.read_from(&disk, node, (buffer, offset))
+    }
+
+    fn read_from(
+        &self,
+        bytes: &[u8],
+        node: NodeId,
+        (buffer, offset): (&mut [u8], u64),
+    ) -> io::Result<usize> {
         let node = self.node(node);
         let start = usize::try_from(offset).unwrap_or(usize::MAX);
         let end = start.saturating_add(buffer.len());
         if start < node.unreadable.end && node.unreadable.start < end {
             return Err(Errno::IO.into());
         }
-        let rest = node.cache.get(start..).unwrap_or_default();
+        let rest = bytes.get(start..).unwrap_or_default();
         let count = rest.len().min(buffer.len());
         let (target, source) = (buffer.get_mut(..count), rest.get(..count));
         if let (Some(target), Some(source)) = (target, source) {
@@ -413,18 +413,8 @@ impl World {
     fn land(&mut self, item: Item) {
         let sector = self.sector;
         match item {
-            Item::Sector { node, number, image } => {
-                let disk = Arc::make_mut(&mut self.node_mut(node).disk);
-                let (start, end) = (number * sector, number * sector + image.len());
-                disk.resize(disk.len().max(end), 0);
-                disk.get_mut(start..end)
-                    .expect("the file was extended above")
-                    .copy_from_slice(&image);
-            }
-            Item::Length { node, length } => {
-                Arc::make_mut(&mut self.node_mut(node).disk).resize(length, 0);
-            }
             Item::Directory { node, change } => change.apply(&mut self.durable_names, node),
+            item => item.land_on(Arc::make_mut(&mut self.node_mut(item.node()).disk), sector),
         }
     }
 
@@ -477,12 +467,19 @@ impl World {
 
     /// Sets the cache to the content that the disk will have after all pending items.
     pub(super) fn evict(&mut self) {
-        let mut settled = self.clone();
-        settled
-            .settle(|item| !matches!(item, Item::Directory { .. }), &mut |_| CrashOutcome::Whole);
-        for (node, settled) in self.nodes.iter_mut().zip(settled.nodes) {
-            node.cache = settled.disk;
+        for index in 0..self.nodes.len() {
+            let disk = self.settled_disk(NodeId(index));
+            self.node_mut(NodeId(index)).cache = disk;
         }
+    }
+
+    /// Returns the content that the disk will have after all pending items of a file.
+    fn settled_disk(&self, id: NodeId) -> Arc<Vec<u8>> {
+        let mut disk = Arc::clone(&self.node(id).disk);
+        for item in self.queue.iter().filter(|item| item.is_of_file(id)) {
+            item.land_on(Arc::make_mut(&mut disk), self.sector);
+        }
+        disk
     }
 
     pub(super) fn remove_raw(&mut self, name: &str) {
@@ -524,70 +521,4 @@ impl World {
     fn node_mut(&mut self, NodeId(index): NodeId) -> &mut Node {
         self.nodes.get_mut(index).expect("nodes are never removed")
     }
-}
-
-impl Item {
-    fn node(&self) -> NodeId {
-        match self {
-            Self::Sector { node, .. }
-            | Self::Length { node, .. }
-            | Self::Directory { node, .. } => *node,
-        }
-    }
-
-    /// Returns whether this item is content or length of `node`.
-    pub(super) fn is_of_file(&self, node: NodeId) -> bool {
-        self.node() == node && !matches!(self, Self::Directory { .. })
-    }
-
-    /// Returns whether this item is a name in the directory `prefix`.
-    pub(super) fn is_name_in(&self, prefix: &str) -> bool {
-        match self {
-            Self::Directory { change, .. } => is_directly_in(change.result(), prefix),
-            Self::Sector { .. } | Self::Length { .. } => false,
-        }
-    }
-
-    /// Returns whether this item changes the sector `number`, which ends at `end`.
-    fn touches(&self, id: NodeId, number: usize, end: usize) -> bool {
-        match self {
-            Self::Sector { node, number: other, .. } => *node == id && *other == number,
-            Self::Length { node, length } => *node == id && *length < end,
-            Self::Directory { .. } => false,
-        }
-    }
-}
-
-impl Change {
-    /// The name that is created or removed.
-    fn result(&self) -> &str {
-        match self {
-            Self::Link { name } | Self::Unlink { name } => name,
-            Self::Rename { to, .. } => to,
-        }
-    }
-
-    /// Changes `names`, except if the name now belongs to another file or to none.
-    fn apply(&self, names: &mut BTreeMap<String, NodeId>, node: NodeId) {
-        match self {
-            Self::Link { name } => {
-                names.insert(name.clone(), node);
-            }
-            Self::Rename { from, to } => {
-                if names.get(from) == Some(&node) {
-                    names.remove(from);
-                    names.insert(to.clone(), node);
-                }
-            }
-            Self::Unlink { name } => {
-                if names.get(name) == Some(&node) {
-                    names.remove(name);
-                }
-            }
-        }
-    }
-}
-
-pub(super) fn is_directly_in(name: &str, prefix: &str) -> bool {
-    name.strip_prefix(prefix).is_some_and(|rest| !rest.contains('/'))
 }

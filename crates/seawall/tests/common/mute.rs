@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use seawall_io::{Access, File, Lock, Storage};
+use seawall_io::{Access, File, Lock, Recycled, Storage};
 use seawall_testkit::MemStorage;
 
 /// A device in memory, and what it refuses of the file `live`.
@@ -77,6 +77,15 @@ impl Storage for Mute {
         self.inner.remove(name)
     }
 
+    fn recycle(&self, name: &str, spare: &str) -> io::Result<Recycled> {
+        self.check(name, Refused::All)?;
+        self.check(spare, Refused::All)?;
+        Ok(match self.inner.recycle(name, spare)? {
+            Recycled::Renamed(file) => Recycled::Renamed(self.wrap(spare, file)),
+            Recycled::Removed(rest) => Recycled::Removed(rest.map(|file| self.wrap(name, file))),
+        })
+    }
+
     fn list(&self) -> io::Result<Vec<String>> {
         self.inner.list()
     }
@@ -124,6 +133,10 @@ struct MuteFile {
 impl File for MuteFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         self.inner.read_at(buffer, offset)
+    }
+
+    fn read_uncached(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.inner.read_uncached(buffer, offset)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::io;
 use std::sync::Arc;
 
-use seawall_io::{Access, File, Lock, Storage};
+use seawall_io::{Access, File, Lock, Recycled, Storage};
 
 /// A call of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +13,7 @@ pub enum Call {
     Open(Access),
     Create,
     Rename,
+    Recycle,
     Remove,
     List,
     SyncDir,
@@ -97,6 +98,17 @@ impl<W: Watch> Storage for Watched<W> {
         Ok(file.inspect(|file| self.watch.was_retired(file)))
     }
 
+    fn recycle(&self, name: &str, spare: &str) -> io::Result<Recycled> {
+        self.watch.before(Call::Recycle);
+        Ok(match self.inner.recycle(name, spare)? {
+            Recycled::Renamed(file) => Recycled::Renamed(self.wrap(file)),
+            Recycled::Removed(rest) => {
+                let file = rest.map(|file| self.wrap(file));
+                Recycled::Removed(file.inspect(|file| self.watch.was_retired(file)))
+            }
+        })
+    }
+
     fn list(&self) -> io::Result<Vec<String>> {
         self.watch.before(Call::List);
         self.inner.list()
@@ -151,6 +163,13 @@ impl<W: Watch> File for WatchedFile<W> {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         self.watch.before(Call::Read);
         let read = self.inner.read_at(buffer, offset)?;
+        self.watch.was_read(read);
+        Ok(read)
+    }
+
+    fn read_uncached(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.watch.before(Call::Read);
+        let read = self.inner.read_uncached(buffer, offset)?;
         self.watch.was_read(read);
         Ok(read)
     }

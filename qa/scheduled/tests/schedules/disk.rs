@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use scheduler::switch;
-use seawall_io::{Access, File, Lock, Storage};
+use seawall_io::{Access, File, Lock, Recycled, Storage};
 use seawall_testkit::MemStorage;
 
 /// Storage in memory that is as slow as the scheduler likes.
@@ -50,6 +50,14 @@ impl Storage for Disk {
     fn retire(&self, name: &str) -> io::Result<Option<Arc<dyn File>>> {
         switch();
         Ok(self.0.retire(name)?.map(wrap))
+    }
+
+    fn recycle(&self, name: &str, spare: &str) -> io::Result<Recycled> {
+        switch();
+        Ok(match self.0.recycle(name, spare)? {
+            Recycled::Renamed(file) => Recycled::Renamed(wrap(file)),
+            Recycled::Removed(rest) => Recycled::Removed(rest.map(wrap)),
+        })
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
@@ -102,6 +110,11 @@ impl File for SlowFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         switch();
         self.0.read_at(buffer, offset)
+    }
+
+    fn read_uncached(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        switch();
+        self.0.read_uncached(buffer, offset)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
