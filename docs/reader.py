@@ -19,7 +19,7 @@ from collections import namedtuple
 VERSION, DRAFT = 1, 0
 SECTOR = 512
 VOID, KEPT, GOES_ON = 1 << 27, 0xF << 28, 1 << 31
-PARITY = 1
+PARITY, REUSED = 1, 2
 LOW32, LOW64 = (1 << 32) - 1, (1 << 64) - 1
 FINE, UNSURE, DAMAGED, NO_LOG = 0, 3, 5, 8
 
@@ -45,6 +45,7 @@ MARK = table("I crc 4s magic Q epoch Q confirmed Q sequence Q time")
 SEAL = table("I crc 4s magic Q epoch Q last Q next_id Q next_epoch Q time")
 BATCH = table("I crc I length Q first I count I behind I body_crc I tag Q chain Q time")
 FRAME = table("I word I crc")
+BEFORE = table("16s preamble I crc 4s zero Q log Q id Q epoch Q start Q size")
 MANIFEST = table("""16s preamble I crc I block I reach I batch_max Q log Q sequence Q oldest_id
     Q oldest_epoch Q oldest_base Q checkpoint Q checkpoint_before Q closed Q closed_id
     Q closed_epoch Q segment_max I features H codec B layout B level I schema B name_length
@@ -136,7 +137,7 @@ class Segment:
         head = self.head = HEADER(self.data)
         if not head or head.crc != crc32c(self.data[20:192]) ^ place(head.log, head.epoch, 0):
             raise Invalid("header")
-        check_options(head)
+        check_options(head, features=REUSED)
         self.begin = 4 * head.block + head.reach
         if not (head.id and head.epoch and head.base and head.carried >= head.base - 1
                 and self.begin <= head.size <= 4 << 30 and head.size % head.block == 0
@@ -151,6 +152,42 @@ class Segment:
                       if (mark := self.small(MARK, (1 + odd) * head.block, b"MARK"))
                       and 0 < mark.sequence < 1 << 63 and mark.sequence % 2 == odd]
         self.seal = self.small(SEAL, 3 * head.block, b"SEAL")
+        self.before = self.read_table(path[:-4] + ".before") if head.features & REUSED else None
+
+    def read_table(self, path):
+        """The checksum of each sector before this segment; of none if the table is missing."""
+        try:
+            with open(path, "rb") as file:
+                data = file.read()
+            check_preamble(data, b"SEAWALLB")
+        except (OSError, Invalid, Stop):
+            return []
+        table, head = BEFORE(data), self.head
+        count = (head.size - self.begin) // SECTOR
+        if (not table or table.crc != crc32c(data[20:]) ^ place(head.log, head.epoch, 0)
+                or any(table.zero) or len(data) != BEFORE.size + 4 * count
+                or table[3:] != (head.log, head.id, head.epoch, self.begin, head.size)):
+            return []
+        return struct.unpack_from(f"<{count}I", data, BEFORE.size)
+
+    def is_untouched(self, number, at):
+        """Whether no write reached this sector, counted from the file's start; section 7."""
+        start, end = number * SECTOR, (number + 1) * SECTOR
+        is_blank = not any(self.data[max(at, start):end])
+        if self.before is None:
+            return is_blank
+        index, block = number - self.begin // SECTOR, self.head.block
+        return bool(self.before and (
+            0 <= index < len(self.before) and self.before[index] == crc32c(self.data[start:end])
+            or is_blank and start < -(-at // block) * block))
+
+    def touched_to(self, at):
+        """Where the bytes that a write reached end, from `at` on."""
+        if self.before is None:
+            return at + len(self.data[at:].rstrip(b"\0"))
+        sectors = range(at // SECTOR, -(-len(self.data) // SECTOR))
+        touched = [number for number in sectors if not self.is_untouched(number, at)]
+        return min((touched[-1] + 1) * SECTOR, len(self.data)) if touched else at
 
     def is_used(self):
         """Whether the header follows on something, or anything but zeros came behind it."""
@@ -165,7 +202,7 @@ class Segment:
         whole = len(self.data) >= self.head.size
         promised = max([self.head.carried, *self.marks, *self.confirmed()])
         return (whole and promised <= last == closed
-                and not any(self.data[3 * block:4 * block]) and not any(self.data[at:]))
+                and not any(self.data[3 * block:4 * block]) and self.touched_to(at) == at)
 
     def crc(self, start, end, at):
         return crc32c(self.data[start:end]) ^ place(self.head.log, self.head.epoch, at)
@@ -250,23 +287,23 @@ class Segment:
 
     def is_torn(self, at, last, chain):
         """Whether the bytes behind the prefix are a torn write: section 7, the last rows."""
-        def zero_sector(start, end):
+        def untouched(start, end):
             sectors = range(start // SECTOR, (end - 1) // SECTOR + 1)
-            return any(not any(self.data[max(at, n * SECTOR):(n + 1) * SECTOR]) for n in sectors)
+            return any(self.is_untouched(number, at) for number in sectors)
 
-        used = len(self.data[at:].rstrip(b"\0"))
+        used = self.touched_to(at) - at
         if used > self.head.batch_max + self.head.block or not BATCH(self.data, at):
             return False
         start = at + BATCH.size
         if not self.batch_header(at):
-            return zero_sector(at, start)
+            return untouched(at, start)
         header, end = self.next_header(at, last, chain) or (None, 0)
-        if not header or end > len(self.data) or not zero_sector(start, end):
+        if not header or end > len(self.data) or not untouched(start, end):
             return False
         for _, behind, payload, _ in self.frames(start, header, end):
-            if zero_sector(start, start + FRAME.size):
+            if untouched(start, start + FRAME.size):
                 break
-            if behind > end or payload is None and not zero_sector(start, behind):
+            if behind > end or payload is None and not untouched(start, behind):
                 return False
             start = behind
         return True
@@ -287,7 +324,7 @@ def read_manifest(folder, ids):
             found = MANIFEST(slot)
             if not found or found.crc != crc32c(slot[20:]) ^ place(found.log, 0, at):
                 continue
-            check_options(found, features=PARITY)
+            check_options(found, features=PARITY | REUSED)
             if found.level > 2:
                 raise Stop(NO_LOG, f"level {found.level} is not known")
             if found.features & PARITY:
@@ -482,7 +519,7 @@ def read(folder):
         raise damage("cut short", head.id, len(segment.data), last)
     if not manifest:
         raise damage("no slot of the manifest can be read", 0, 0, last)
-    if any(segment.data[at:]) and not segment.is_torn(at, last, value):
+    if segment.touched_to(at) > at and not segment.is_torn(at, last, value):
         raise Stop(UNSURE, f"torn or damaged: segment {head.id}, offset {at:#x}, LSN {last + 1}")
 
 

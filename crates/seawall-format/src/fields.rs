@@ -80,3 +80,10 @@ pub(crate) fn slice_mut(bytes: &mut [u8], field: Field) -> &mut [u8] {
 pub(crate) fn behind(bytes: &[u8], field: Field) -> &[u8] {
     bytes.get(field.at + field.size..).expect("the structure holds its fields")
 }
+
+/// Whether all these bytes are zero.
+#[must_use]
+pub fn is_zero(bytes: &[u8]) -> bool {
+    let (words, rest) = bytes.as_chunks::<16>();
+    words.iter().all(|word| u128::from_le_bytes(*word) == 0) && rest.iter().all(|byte| *byte == 0)
+}

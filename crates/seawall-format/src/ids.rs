@@ -165,6 +165,12 @@ impl SegmentId {
         Self::from_name(name, ".parity")
     }
 
+    /// The name of the table of what its file held before, where that was used before.
+    #[must_use]
+    pub fn before_name(self) -> String {
+        format!("{:012}.before", self.0)
+    }
+
     /// Parses the name of a segment file or of a head; `None` for every name that Seawall would not
     /// write.
     #[must_use]
@@ -172,11 +178,12 @@ impl SegmentId {
         Self::from_name(name, ".seg").or_else(|| Self::from_name(name, ".head"))
     }
 
-    /// Parses the name of any file of a segment, including its text and its parity.
+    /// Parses the name of any file of a segment, including its text, its parity and its table.
     #[must_use]
     pub fn from_any_name(name: &str) -> Option<Self> {
-        let text = || Self::from_name(name, ".jsonl");
-        Self::from_file_name(name).or_else(text).or_else(|| Self::from_parity_name(name))
+        let others = || [".jsonl", ".parity", ".before"].iter();
+        let other = || others().find_map(|suffix| Self::from_name(name, suffix));
+        Self::from_file_name(name).or_else(other)
     }
 
     fn from_name(name: &str, suffix: &str) -> Option<Self> {
@@ -260,7 +267,9 @@ mod tests {
                 assert_eq!(SegmentId::from_file_name(&name), Some(id));
                 assert_eq!(SegmentId::from_any_name(&name), Some(id));
             }
-            assert_eq!(SegmentId::from_any_name(&id.text_name()), Some(id));
+            for name in [id.text_name(), id.parity_name(), id.before_name()] {
+                assert_eq!(SegmentId::from_any_name(&name), Some(id));
+            }
             assert_eq!(SegmentId::from_file_name(&id.text_name()), None);
         }
         for name in [

@@ -9,6 +9,7 @@
 //! | [`Salt`] | CRC-32C bound to the place of the bytes | 2 |
 //! | [`Geometry`], [`SegmentHeader`], [`Mark`], [`Seal`] | a segment's first blocks | 3.1, 3.2 |
 //! | [`frame`], [`batch`] | records on disk, and what closes over them | 3.3 |
+//! | [`before`] | what a reused file held before its segment | 3.4 |
 //! | [`Manifest`], [`Live`] | the two small files beside the segments | 4, 5 |
 //! | [`scan`] | walking the batches of a segment | 3.3, 7 |
 //! | `text`, `lines` | records as lines of JSON, and their sets | 9 |
@@ -36,6 +37,7 @@ pub use binary::{batch, frame};
 pub use checksum::Salt;
 pub use content::content_crc;
 pub use fields::{Field, Table};
+pub use files::before;
 pub use files::live::Live;
 pub use files::manifest::{Closed, MANIFEST_SLOT_SIZE, Manifest};
 pub use files::parity;
@@ -59,6 +61,7 @@ pub fn tables() -> Vec<(&'static str, Table)> {
         ("frame", frame::TABLE),
         ("manifest", files::manifest::TABLE),
         ("live", files::live::TABLE),
+        ("before", before::TABLE),
         ("parity", parity::head::TABLE),
         ("stripe", parity::stripe::TABLE),
     ]

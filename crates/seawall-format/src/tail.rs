@@ -3,7 +3,9 @@
 
 use crate::binary::batch::{BatchHeader, HEADER_SIZE, Life};
 use crate::binary::frame;
-use crate::ids::{Lsn, Offset};
+pub use crate::fields::is_zero;
+use crate::files::before::Before;
+use crate::ids::{Lsn, Offset, to_u64};
 use crate::sizes::SECTOR;
 
 #[cfg(test)]
@@ -12,7 +14,7 @@ mod enumeration;
 /// A row of the recovery table that speaks of the tail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Row {
-    /// Nothing but zeros.
+    /// No write reached anything there.
     Clean,
     /// Something is stored further away than one write reaches.
     BeyondWindow,
@@ -52,10 +54,15 @@ impl Row {
 /// The end of the newest segment: the bytes after the valid prefix, and what would come next.
 #[derive(Clone, Copy, Debug)]
 pub struct Tail<'a> {
-    /// The bytes from P on, one largest batch and one block at least, or to the end of the file.
+    /// The bytes before P in the sector that holds P.
+    pub lead: &'a [u8],
+    /// The bytes from P on, one largest batch and one block at least and then to the end of a
+    /// sector, or to the end of the file.
     pub bytes: &'a [u8],
-    /// Whether a byte after those is not zero.
+    /// Whether a write reached something after those.
     pub goes_on: bool,
+    /// What the file held before.
+    pub before: &'a Before,
     /// P, where they begin.
     pub offset: Offset,
     /// The record that would come next.
@@ -70,31 +77,40 @@ pub struct Tail<'a> {
 ///
 /// ```
 /// use seawall_format::batch::Life;
+/// use seawall_format::before::Before;
 /// use seawall_format::tail::{Row, Tail, classify};
 /// use seawall_format::{Epoch, LogId, Lsn, Offset, Salt};
 ///
 /// let salt = Salt::new(LogId(1), Epoch(2));
 /// let life = Life { salt, epoch: Epoch(2), batch_max: 4096, block: 512 };
-/// let bytes = &[0; 4096];
-/// let tail = Tail { bytes, goes_on: false, offset: Offset(8192), next: Lsn::FIRST, chain: 0 };
+/// let tail = Tail {
+///     lead: &[],
+///     bytes: &[0; 4096],
+///     goes_on: false,
+///     before: &Before::Zeros,
+///     offset: Offset(8192),
+///     next: Lsn::FIRST,
+///     chain: 0,
+/// };
 /// assert_eq!(classify(&tail, &life), Row::Clean);
 /// ```
 #[must_use]
 pub fn classify(tail: &Tail<'_>, life: &Life) -> Row {
-    let far = tail.bytes.get(window(life)..).is_some_and(|far| !is_zero(far));
-    if tail.goes_on || far {
+    let tail = Judged { tail, block: u64::from(life.block) };
+    if tail.tail.goes_on || tail.is_touched_from(window(life)) {
         return Row::BeyondWindow;
     }
-    if is_zero(tail.bytes) {
+    if !tail.is_touched_from(0) {
         return Row::Clean;
     }
-    if tail.bytes.len() < HEADER_SIZE {
+    let Judged { tail: Tail { bytes, offset, .. }, .. } = tail;
+    if bytes.len() < HEADER_SIZE {
         // No writer begins a batch that does not fit.
         return Row::Otherwise;
     }
-    match BatchHeader::decode(tail.bytes, tail.offset, life) {
-        None if tail.has_zero_sector(0, HEADER_SIZE) => Row::HeaderTorn,
-        Some(header) if is_torn(tail, &header, life) => Row::BodyTorn,
+    match BatchHeader::decode(bytes, *offset, life) {
+        None if tail.has_untouched_sector(0, HEADER_SIZE) => Row::HeaderTorn,
+        Some(header) if is_torn(&tail, &header, life) => Row::BodyTorn,
         _ => Row::Otherwise,
     }
 }
@@ -163,17 +179,18 @@ pub fn window(life: &Life) -> usize {
     usize::try_from(window).expect("a batch fits in memory")
 }
 
-fn is_torn(tail: &Tail<'_>, header: &BatchHeader, life: &Life) -> bool {
+fn is_torn(tail: &Judged<'_>, header: &BatchHeader, life: &Life) -> bool {
+    let Tail { bytes, next, chain, .. } = tail.tail;
     let Ok(size) = usize::try_from(header.size()) else { return false };
-    let Some(body) = tail.bytes.get(HEADER_SIZE..size) else { return false };
-    (header.first, header.chain) == (tail.next, tail.chain)
-        && tail.has_zero_sector(HEADER_SIZE, size)
+    let Some(body) = bytes.get(HEADER_SIZE..size) else { return false };
+    (header.first, header.chain) == (*next, *chain)
+        && tail.has_untouched_sector(HEADER_SIZE, size)
         && written_frames_are_valid(tail, header, body, life)
 }
 
-/// Whether every frame that lies wholly in sectors which are not zero is valid.
+/// Whether every frame that lies wholly in sectors which were written is valid.
 fn written_frames_are_valid(
-    tail: &Tail<'_>,
+    tail: &Judged<'_>,
     header: &BatchHeader,
     body: &[u8],
     life: &Life,
@@ -181,11 +198,11 @@ fn written_frames_are_valid(
     let (mut position, mut lsn) = (0, header.first);
     for _ in 0..header.count {
         let head_end = position + frame::HEADER_SIZE;
-        if tail.has_zero_sector(HEADER_SIZE + position, HEADER_SIZE + head_end) {
+        if tail.has_untouched_sector(HEADER_SIZE + position, HEADER_SIZE + head_end) {
             return true;
         }
         let Some((_, behind)) = frame::read(body, position, lsn) else { return false };
-        let written = !tail.has_zero_sector(HEADER_SIZE + position, HEADER_SIZE + behind);
+        let written = !tail.has_untouched_sector(HEADER_SIZE + position, HEADER_SIZE + behind);
         if written && !frame::is_valid(body, position, lsn, &life.salt) {
             return false;
         }
@@ -194,26 +211,65 @@ fn written_frames_are_valid(
     true
 }
 
-impl Tail<'_> {
-    /// Whether one of the sectors under bytes `from..to` of the tail is zero, as far as it belongs
-    /// to the tail.
-    fn has_zero_sector(&self, from: usize, to: usize) -> bool {
-        let sector = u64::try_from(SECTOR).expect("fits in 64 bits");
-        let lead = usize::try_from(self.offset.0 % sector).expect("less than a sector");
+/// A tail, and the size of a block in its file.
+struct Judged<'a> {
+    tail: &'a Tail<'a>,
+    block: u64,
+}
+
+impl Judged<'_> {
+    /// Whether one of the sectors under bytes `from..to` of the tail is untouched. A sector that
+    /// was not shown counts as one.
+    fn has_untouched_sector(&self, from: usize, to: usize) -> bool {
+        let lead = self.lead();
         let (first, last) = ((lead + from) / SECTOR, (lead + to).div_ceil(SECTOR));
-        (first..last).any(|index| {
-            let start = (index * SECTOR).saturating_sub(lead);
-            let end = ((index + 1) * SECTOR - lead).min(self.bytes.len());
-            self.bytes.get(start..end).is_none_or(is_zero)
-        })
+        (first..last).any(|index| self.is_untouched(index).unwrap_or(true))
+    }
+
+    /// Whether something from byte `from` of the tail on was touched.
+    fn is_touched_from(&self, from: usize) -> bool {
+        let Tail { bytes, before, .. } = self.tail;
+        if let Before::Zeros = before {
+            return bytes.get(from..).is_some_and(|far| !is_zero(far));
+        }
+        let lead = self.lead();
+        let (first, last) = ((lead + from) / SECTOR, (lead + bytes.len()).div_ceil(SECTOR));
+        (first..last).any(|index| self.is_untouched(index) == Some(false))
+    }
+
+    /// Whether a sector is untouched, counted from the one with P; `None` if it was not shown.
+    fn is_untouched(&self, index: usize) -> Option<bool> {
+        let Tail { lead, bytes, before, offset, .. } = self.tail;
+        let start = offset.0 - to_u64(self.lead());
+        let at = start + to_u64(index * SECTOR);
+        let places = (offset.0, offset.0.next_multiple_of(self.block));
+        let end = ((index + 1) * SECTOR - self.lead()).min(bytes.len());
+        if index > 0 {
+            let sector =
+                bytes.get(index * SECTOR - self.lead()..end).filter(|held| !held.is_empty());
+            return Some(before.is_untouched((at, sector?), places));
+        }
+        // The sector with P, of which only the part after P is the tail.
+        let mut sector = [0; SECTOR];
+        let (own, after) = sector.split_at_mut(self.lead());
+        let held = bytes.get(..end).filter(|held| !held.is_empty())?;
+        after.get_mut(..end)?.copy_from_slice(held);
+        // Without the bytes before P, only zeros after it can tell.
+        if own.len() == lead.len() {
+            own.copy_from_slice(lead);
+        }
+        Some(before.is_untouched((at, sector.get(..self.lead() + end)?), places))
+    }
+
+    /// Bytes from the start of the sector with P to P.
+    fn lead(&self) -> usize {
+        usize::try_from(self.tail.offset.0 % to_u64(SECTOR)).expect("less than a sector")
     }
 }
 
-/// Whether everything there is zero.
-#[must_use]
-pub fn is_zero(bytes: &[u8]) -> bool {
-    let (words, rest) = bytes.as_chunks::<16>();
-    words.iter().all(|word| u128::from_le_bytes(*word) == 0) && rest.iter().all(|byte| *byte == 0)
+/// Where the sector with this byte begins.
+pub(crate) fn sector_start(at: Offset) -> Offset {
+    Offset(at.0 - at.0 % to_u64(SECTOR))
 }
 
 #[cfg(test)]
@@ -242,7 +298,15 @@ mod tests {
     }
 
     fn row(bytes: &[u8]) -> Row {
-        let tail = Tail { bytes, goes_on: false, offset: AT, next: Lsn::FIRST, chain: 7 };
+        let tail = Tail {
+            lead: &[],
+            bytes,
+            goes_on: false,
+            before: &Before::Zeros,
+            offset: AT,
+            next: Lsn::FIRST,
+            chain: 7,
+        };
         classify(&tail, &LIFE)
     }
 
@@ -279,7 +343,15 @@ mod tests {
         bytes[7000] = 1;
         assert_eq!(row(&bytes), Row::BeyondWindow);
         let zeros = &[0; 4096];
-        let tail = Tail { bytes: zeros, goes_on: true, offset: AT, next: Lsn::FIRST, chain: 7 };
+        let tail = Tail {
+            lead: &[],
+            bytes: zeros,
+            goes_on: true,
+            before: &Before::Zeros,
+            offset: AT,
+            next: Lsn::FIRST,
+            chain: 7,
+        };
         assert_eq!(classify(&tail, &LIFE), Row::BeyondWindow);
     }
 
@@ -301,7 +373,15 @@ mod tests {
             bytes[room - 1] = 1;
             // So near a sector's end that the header would begin in one and end in the next.
             let offset = Offset(6144 + 512 - 8);
-            let tail = Tail { bytes: &bytes, goes_on: false, offset, next: Lsn::FIRST, chain: 7 };
+            let tail = Tail {
+                lead: &[],
+                bytes: &bytes,
+                goes_on: false,
+                before: &Before::Zeros,
+                offset,
+                next: Lsn::FIRST,
+                chain: 7,
+            };
             assert_eq!(classify(&tail, &LIFE), expected, "{room} bytes");
         }
     }
@@ -322,7 +402,18 @@ mod tests {
         finish(&mut whole, spec, offset, &LIFE);
         whole.resize(4096, 0);
         let row = |bytes: &[u8]| {
-            classify(&Tail { bytes, goes_on: false, offset, next: Lsn::FIRST, chain: 7 }, &LIFE)
+            classify(
+                &Tail {
+                    lead: &[],
+                    bytes,
+                    goes_on: false,
+                    before: &Before::Zeros,
+                    offset,
+                    next: Lsn::FIRST,
+                    chain: 7,
+                },
+                &LIFE,
+            )
         };
         let mut first_lost = whole.clone();
         first_lost[..16].fill(0);
@@ -382,7 +473,15 @@ mod tests {
     fn batch_that_does_not_continue_the_log_is_not_called_torn() {
         let mut bytes = written();
         bytes[sector(2)].fill(0);
-        let tail = Tail { bytes: &bytes, goes_on: false, offset: AT, next: Lsn::FIRST, chain: 8 };
+        let tail = Tail {
+            lead: &[],
+            bytes: &bytes,
+            goes_on: false,
+            before: &Before::Zeros,
+            offset: AT,
+            next: Lsn::FIRST,
+            chain: 8,
+        };
         assert_eq!(classify(&tail, &LIFE), Row::Otherwise);
     }
 

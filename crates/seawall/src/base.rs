@@ -12,5 +12,6 @@ pub(crate) mod num;
 pub(crate) mod options;
 pub(crate) mod record_type;
 pub(crate) mod retention;
+pub(crate) mod spare_files;
 pub(crate) mod sync;
 pub(crate) mod versioned;

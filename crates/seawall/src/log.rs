@@ -501,6 +501,7 @@ impl<T: ?Sized, C> Log<T, C> {
             failovers: counts.failovers,
             live_failures: counts.live_failures,
             pruned: counts.pruned,
+            reused: counts.reused,
             parity_stripes: counts.parity_stripes,
             parity_failures: counts.parity_failures,
         }
@@ -539,6 +540,8 @@ pub struct Stats {
     /// Segments removed at the start of the log, by [`Log::truncate_before`] and by
     /// [`Options::retention`].
     pub pruned: u64,
+    /// Segments created in files of removed segments; see [`Options::reuse`].
+    pub reused: u64,
     /// Stripes of records with parity; see [`Options::parity`].
     pub parity_stripes: u64,
     /// Segments whose parity is incomplete because of an error. No record is lost: the next open

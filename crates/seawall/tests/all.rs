@@ -39,4 +39,5 @@ mod repair;
 mod reserved;
 mod retention;
 mod retired;
+mod reuse;
 mod try_submit;

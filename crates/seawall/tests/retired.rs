@@ -7,8 +7,11 @@ use crate::common;
 
 use common::watched::{Call, Watch, Watched};
 use common::{Bytes, Scratch, lsn};
+use seawall::format::SegmentId;
 use seawall::{LogReader, Options, Raw, Retention};
-use seawall_io::{Clock, File, PosixStorage, SystemClock};
+use seawall_io::{Access, Clock, File, PosixStorage, Storage, SystemClock};
+use std::collections::BTreeMap;
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -20,7 +23,12 @@ const WHILE: Duration = Duration::from_millis(20);
 
 fn options() -> Options {
     let keep = Retention::new().max_bytes(2 * SEGMENT).without_checkpoints();
-    Options::new().segment_size(SEGMENT).retention(keep)
+    Options::new().segment_size(SEGMENT).retention(keep).reuse(false)
+}
+
+/// The same, but for files that are used again.
+fn reusing() -> Options {
+    options().reuse(true)
 }
 
 fn payload(number: u64) -> Vec<u8> {
@@ -141,8 +149,18 @@ fn removed_file_is_freed_at_once_without_preallocation() {
 
 #[test]
 fn reader_of_a_removed_segment_reads_it_to_its_end() {
-    let scratch = Scratch::new("retired-read");
-    let log: Bytes = options().open(&scratch.path).unwrap();
+    read_to_the_end("retired-read", &options());
+}
+
+#[test]
+fn reader_of_a_removed_segment_sees_nothing_of_a_later_one() {
+    let log = read_to_the_end("reused-read", &reusing());
+    assert!(log.stats().reused > 0, "{:?}", log.stats());
+}
+
+fn read_to_the_end(name: &str, options: &Options) -> Bytes {
+    let scratch = Scratch::new(name);
+    let log: Bytes = options.open(&scratch.path).unwrap();
     append_until_pruned(&log, 1);
     let first = log.oldest();
     let reader: LogReader<[u8], Raw> = LogReader::open(&scratch.path).unwrap();
@@ -163,4 +181,48 @@ fn reader_of_a_removed_segment_reads_it_to_its_end() {
         assert!(next > first.get() + 20, "{next} after {first}");
         assert!(next < log.oldest().get(), "all of it was removed meanwhile");
     }
+    log
+}
+
+/// A second name, as a backup by hard links makes it, keeps what it has.
+#[test]
+fn file_with_another_name_is_not_used_again() {
+    let scratch = Scratch::new("reused-linked");
+    let log: Bytes = reusing().open(&scratch.path).unwrap();
+    let storage = PosixStorage::open(&scratch.path).unwrap();
+    let content = |name: &str| {
+        let file = storage.open(name, Access::Read).ok()?;
+        let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
+        file.read_at(&mut bytes, 0).unwrap();
+        Some(bytes)
+    };
+    let mut links: BTreeMap<String, Option<Vec<u8>>> = BTreeMap::new();
+    for _ in 0..6 {
+        append_until_pruned(&log, 1);
+        for name in storage.list().unwrap() {
+            let is_new = SegmentId::from_file_name(&name).is_some() && !links.contains_key(&name);
+            let [from, to] = [name.clone(), link(&name)].map(|name| scratch.path.join(name));
+            if is_new && Command::new("ln").args([from, to]).status().unwrap().success() {
+                links.insert(name, None);
+            }
+        }
+        append_until_pruned(&log, 1);
+        for (name, held) in &mut links {
+            let bytes = content(&link(name)).unwrap();
+            match held {
+                Some(held) => assert!(*held == bytes, "{name} has changed"),
+                None if content(name).is_none() => *held = Some(bytes),
+                None => {}
+            }
+        }
+    }
+    let removed = links.values().flatten().count();
+    assert!(removed > 3, "{removed} of {}", links.len());
+    // What was removed before the first link has one name.
+    let reused = log.stats().reused;
+    assert!(reused <= 2, "{reused}: all others have a second name");
+}
+
+fn link(name: &str) -> String {
+    format!("{name}.link")
 }

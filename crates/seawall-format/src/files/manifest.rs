@@ -5,7 +5,7 @@ use crate::checksum::Salt;
 use crate::fields::{get, get_u32, put, slice, slice_mut, table};
 use crate::files::parity::Scheme;
 use crate::files::preamble;
-use crate::files::segment::layout_of;
+use crate::files::segment::{REUSED, layout_of};
 use crate::ids::{LogId, Lsn, Offset, SegmentRef, lsn_or_zero, to_u64};
 use crate::refused::Refused;
 use crate::types::{Geometry, Layout, Level, RecordType, RecordTypeFields};
@@ -87,6 +87,8 @@ pub struct Manifest {
     pub record_type: RecordType,
     /// The parity scheme of new segments.
     pub parity: Option<Scheme>,
+    /// Whether files of removed segments are used again.
+    pub reuses: bool,
     /// Microseconds since 1970 when it was written; informational.
     pub time_us: u64,
 }
@@ -143,8 +145,9 @@ impl Manifest {
         ] {
             put(&mut bytes, field, number);
         }
+        let parity_bit = if self.parity.is_some() { HAS_PARITY } else { 0 };
+        put(&mut bytes, FEATURES, parity_bit | if self.reuses { REUSED } else { 0 });
         if let Some(scheme) = self.parity {
-            put(&mut bytes, FEATURES, HAS_PARITY);
             put(&mut bytes, DATA_BLOCKS, to_u64(scheme.data()));
             put(&mut bytes, PARITY_BLOCKS, to_u64(scheme.parity()));
         }
@@ -166,7 +169,7 @@ impl Manifest {
             return Err(Refused::Invalid);
         }
         let features = get(bytes, FEATURES);
-        let layout = layout_of(features & !HAS_PARITY, get(bytes, LAYOUT))?;
+        let layout = layout_of(features & !(HAS_PARITY | REUSED), get(bytes, LAYOUT))?;
         preamble::kept_for_later(bytes, &[ZERO])?;
         let parity = if features & HAS_PARITY == 0 {
             None
@@ -202,6 +205,7 @@ impl Manifest {
                 schema: get_u32(bytes, SCHEMA),
             })?,
             parity,
+            reuses: features & REUSED != 0,
             time_us: get(bytes, TIME),
         };
         let sound = found.offset() == offset
@@ -209,6 +213,7 @@ impl Manifest {
             && found.segment_max <= Geometry::SEGMENT_MAX
             && found.sequence < 1 << 63
             && found.record_type.fits(layout)
+            && (!found.reuses || layout == Layout::Binary)
             // One form only: what no field holds is zero.
             && found.encode() == *bytes;
         if sound { Ok(found) } else { Err(Refused::Invalid) }

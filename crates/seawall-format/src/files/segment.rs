@@ -9,6 +9,9 @@ use crate::types::{Geometry, Layout, RecordType, RecordTypeFields};
 
 const MAGIC: [u8; 8] = *b"SEAWALLS";
 
+/// The feature bit of a segment in a file that was used before, and of a log with such segments.
+pub(crate) const REUSED: u64 = 1 << 1;
+
 /// The size of an encoded segment header, in bytes.
 pub const HEADER_SIZE: usize = 192;
 const MARK_SIZE: usize = 40;
@@ -90,6 +93,8 @@ pub struct SegmentHeader {
     pub pred_chain: u64,
     /// The layout of the records.
     pub layout: Layout,
+    /// Whether its file belonged to another segment before: see [`before`](crate::before).
+    pub is_reused: bool,
     /// What the payloads are.
     pub record_type: RecordType,
     /// Microseconds since 1970 when it was made; informational.
@@ -116,6 +121,7 @@ impl SegmentHeader {
             (header::PRED_ID, pred.map_or(0, |pred| pred.id.get())),
             (header::PRED_EPOCH, pred.map_or(0, |pred| pred.epoch.0)),
             (header::PRED_CHAIN, self.pred_chain),
+            (header::FEATURES, if self.is_reused { REUSED } else { 0 }),
             (header::CODEC, self.record_type.codec.number()),
             (header::LAYOUT, self.layout.number()),
             (header::NAME_LENGTH, self.record_type.name_length()),
@@ -142,7 +148,8 @@ impl SegmentHeader {
         if !salt.matches(Offset(0), bytes, header::CRC) {
             return Err(Refused::Invalid);
         }
-        let layout = layout_of(get(bytes, header::FEATURES), get(bytes, header::LAYOUT))?;
+        let features = get(bytes, header::FEATURES);
+        let layout = layout_of(features & !REUSED, get(bytes, header::LAYOUT))?;
         preamble::kept_for_later(bytes, &[header::ZERO])?;
         let header = Self {
             geometry: Geometry {
@@ -163,6 +170,7 @@ impl SegmentHeader {
             ),
             pred_chain: get(bytes, header::PRED_CHAIN),
             layout,
+            is_reused: features & REUSED != 0,
             record_type: RecordType::decode(&RecordTypeFields {
                 codec: get(bytes, header::CODEC),
                 length: get(bytes, header::NAME_LENGTH),
@@ -232,6 +240,7 @@ impl SegmentHeader {
                 }
                 Layout::Text => self.size == self.geometry.head_size(),
             }
+            && (!self.is_reused || self.layout == Layout::Binary)
             && self.record_type.fits(self.layout)
             && self.size.is_multiple_of(u64::from(self.geometry.block))
             && self.pred.is_none_or(|pred| pred.id < self.id)

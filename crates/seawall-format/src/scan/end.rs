@@ -3,14 +3,15 @@
 
 use crate::ids::{Offset, to_u64};
 use crate::scan::scanner::{Cursor, Scanner};
-use crate::tail::{Row, Tail, TextTail, classify, is_zero, window};
+use crate::sizes::SECTOR;
+use crate::tail::{Row, Tail, TextTail, classify, is_zero, sector_start, window};
 use crate::text::line_set as lines;
 
 /// A classification in progress.
 #[derive(Debug)]
 pub struct EndScan<'a> {
     scanner: &'a Scanner,
-    /// Offset after the last byte of the file that is not empty.
+    /// Offset after the last byte of the file that a write reached.
     used: Offset,
     /// Offset of the next byte to show.
     at: Offset,
@@ -28,13 +29,19 @@ enum Seen {
 }
 
 impl<'a> EndScan<'a> {
-    /// Starts where `scanner` stopped; the bytes before `used` are not empty.
+    /// Starts where `scanner` stopped; no write reached the bytes from `used` on.
     #[must_use]
     pub fn new(scanner: &'a Scanner, used: Offset) -> Self {
-        let at = scanner.valid_end();
+        let end = scanner.valid_end();
+        let mut at = end;
         let (size, seen) = match scanner.cursor {
             Cursor::Binary(_) if used == at => (0, Seen::Batches(Some(Row::Clean))),
-            Cursor::Binary(_) => (to_u64(window(scanner.life())), Seen::Batches(None)),
+            Cursor::Binary(_) => {
+                // Whole sectors: a reused one is compared with what it held before.
+                at = sector_start(end);
+                let size = end.0 - at.0 + to_u64(window(scanner.life()));
+                (size.next_multiple_of(to_u64(SECTOR)), Seen::Batches(None))
+            }
             // Bounded, because the size in a forged header can be arbitrarily large.
             Cursor::Text(_) => (lines::write_max(scanner.life()), Seen::Lines(TextTail::default())),
         };
@@ -58,9 +65,12 @@ impl<'a> EndScan<'a> {
         let after = self.at.plus(to_u64(bytes.len()));
         match &mut self.seen {
             Seen::Batches(row) => {
-                let (goes_on, offset) = (self.used > after, self.at);
+                let (goes_on, offset) = (self.used > after, self.scanner.valid_end());
                 let (next, chain) = (self.scanner.next_lsn(), self.scanner.chain());
-                let tail = Tail { bytes, goes_on, offset, next, chain };
+                let lead = usize::try_from(offset.0 - self.at.0).expect("less than a sector");
+                let (lead, bytes) = bytes.split_at_checked(lead).unwrap_or((bytes, &[]));
+                let before = self.scanner.before();
+                let tail = Tail { lead, bytes, goes_on, before, offset, next, chain };
                 *row = Some(classify(&tail, self.scanner.life()));
                 false
             }

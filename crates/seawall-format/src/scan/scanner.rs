@@ -3,6 +3,7 @@
 use crate::binary::batch::{BatchHeader, Life};
 use crate::binary::scan::BatchCursor;
 use crate::binary::step::{Cause, Limit, Part, Progress, Start, Step, Window};
+use crate::files::before::Before;
 use crate::files::segment::SegmentHeader;
 use crate::ids::{Lsn, Offset};
 use crate::text::line_set::LineCursor;
@@ -17,6 +18,7 @@ pub struct Scanner {
     progress: Progress,
     pub(super) cursor: Cursor,
     limit: Limit,
+    before: Before,
 }
 
 /// Finds what comes next, in the layout of the segment.
@@ -52,7 +54,8 @@ impl Scanner {
             Layout::Binary => Cursor::Binary(BatchCursor::default()),
             Layout::Text => Cursor::Text(LineCursor::default()),
         };
-        Self { progress, cursor, limit }
+        let before = if header.is_reused { Before::Unknown } else { Before::Zeros };
+        Self { progress, cursor, limit, before }
     }
 
     /// The layout of the records.
@@ -162,6 +165,17 @@ impl Scanner {
     #[must_use]
     pub fn life(&self) -> &Life {
         &self.progress.life
+    }
+
+    /// What the file held before; unknown in a reused file until the caller states it.
+    #[must_use]
+    pub fn before(&self) -> &Before {
+        &self.before
+    }
+
+    /// States what a reused file held before.
+    pub fn set_before(&mut self, before: Before) {
+        self.before = before;
     }
 
     /// Looks at the next batch.

@@ -4,8 +4,10 @@
 use crate::binary::batch::{BatchHeader, HEADER_SIZE};
 use crate::binary::scan::headers;
 use crate::binary::step::Window;
+use crate::files::before::Before;
 use crate::ids::{Lsn, Offset, to_u64};
 use crate::scan::scanner::{Cursor, Scanner};
+use crate::sizes::SECTOR;
 use crate::tail;
 use crate::text::line_set as lines;
 
@@ -14,7 +16,7 @@ use crate::text::line_set as lines;
 pub struct HeaderSearch {
     /// The highest record that a header after the start confirms.
     pub confirmed: Option<Lsn>,
-    /// Offset after the last byte that is not zero.
+    /// Offset after the last byte that a write reached: in a new file, that is not zero.
     pub used: Offset,
     /// The next batch header that can belong to this log.
     pub next: Option<(Offset, BatchHeader)>,
@@ -34,7 +36,7 @@ impl HeaderSearch {
     pub fn new(scanner: &Scanner, from: Offset, end: u64) -> Self {
         let used = scanner.valid_end();
         let (at, at_line) = match scanner.cursor {
-            Cursor::Binary(_) => (used, false),
+            Cursor::Binary(_) => (start_of(scanner, used), false),
             // Begins one byte early, to see whether a line begins here.
             Cursor::Text(_) => (Offset(used.0.saturating_sub(1)), used.0 == 0),
         };
@@ -69,18 +71,20 @@ impl HeaderSearch {
     }
 
     fn look_for_batches(&mut self, scanner: &Scanner, at: Offset, bytes: &[u8]) {
-        for (offset, header) in headers(Window { start: at, bytes }, at, scanner.life()) {
+        let from = at.max(scanner.valid_end());
+        for (offset, header) in headers(Window { start: at, bytes }, from, scanner.life()) {
             self.confirmed = self.confirmed.max(header.confirmed());
             let follows = offset >= self.from && header.first >= scanner.next_lsn();
             if follows && self.next.is_none() {
                 self.next = Some((offset, header));
             }
         }
-        if let Some(last) = bytes.iter().rposition(|byte| *byte != 0) {
-            self.used = at.plus(to_u64(last) + 1);
+        if let Some(end) = touched_to(scanner, at, bytes) {
+            self.used = self.used.max(end);
         }
         // Keep a header that continues in the next window.
-        let whole = bytes.len().saturating_sub(HEADER_SIZE - 8) / 8 * 8;
+        let unit = if let Before::Zeros = scanner.before() { 8 } else { SECTOR };
+        let whole = bytes.len().saturating_sub(HEADER_SIZE - 8) / unit * unit;
         self.at = at.plus(to_u64(if whole == 0 { bytes.len() } else { whole }));
     }
 
@@ -127,6 +131,30 @@ impl HeaderSearch {
     }
 }
 
+/// Where the search for batches begins: in a reused file with a whole sector.
+fn start_of(scanner: &Scanner, end: Offset) -> Offset {
+    if let Before::Zeros = scanner.before() { end } else { tail::sector_start(end) }
+}
+
+/// Offset after the last byte in the window `bytes` at offset `at` that a write reached.
+fn touched_to(scanner: &Scanner, at: Offset, bytes: &[u8]) -> Option<Offset> {
+    let before = scanner.before();
+    if let Before::Zeros = before {
+        let last = bytes.iter().rposition(|byte| *byte != 0)?;
+        return Some(at.plus(to_u64(last) + 1));
+    }
+    let (end, block) = (scanner.valid_end().0, u64::from(scanner.life().block));
+    let places = (end, end.next_multiple_of(block));
+    let count = bytes.len().div_ceil(SECTOR);
+    (0..count).rev().find_map(|number| {
+        let sector = bytes.get(number * SECTOR..)?;
+        let sector = sector.get(..SECTOR).unwrap_or(sector);
+        let start = at.plus(to_u64(number * SECTOR));
+        let is_untouched = before.is_untouched((start.0, sector), places);
+        (!is_untouched).then(|| start.plus(to_u64(sector.len())))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,6 +177,7 @@ mod tests {
             pred: None,
             pred_chain: 0,
             layout: Layout::Binary,
+            is_reused: false,
             record_type: RecordType::of(CodecId::Raw),
             time_us: 0,
         }

@@ -2,17 +2,20 @@
 
 use super::tests::{AT, LIFE, written};
 use super::*;
+use crate::files::before::SectorSums;
+use std::sync::Arc;
 
 /// What is on the device of one sector of the batch that [`written`] makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sector {
     Written,
-    Zero,
+    /// As it was before: zero, or what an earlier segment left.
+    Untouched,
     /// One byte of it is another.
     Changed,
 }
 
-const SECTORS: [Sector; 3] = [Sector::Written, Sector::Zero, Sector::Changed];
+const SECTORS: [Sector; 3] = [Sector::Written, Sector::Untouched, Sector::Changed];
 
 /// Where the batch ends, and each of its four frames: a head of 8 bytes and 300 of payload, padded.
 const FRAME_SIZE: usize = 312;
@@ -26,12 +29,24 @@ struct State {
     sectors: [Sector; 3],
     /// Which byte of a changed sector differs, counted from its first.
     changed_at: usize,
-    /// A byte after the batch that is not zero.
+    /// A byte after the batch that differs from before.
     other: Option<usize>,
     /// Number of bytes shown.
     length: usize,
     goes_on: bool,
     continues: bool,
+    /// Whether the file held an earlier segment.
+    is_reused: bool,
+}
+
+/// Number of bytes shown, and whether the file is reused. The file ends with a sector, unless it is
+/// short.
+const LENGTHS: [(usize, bool); 5] =
+    [(40, false), (END - 8, false), (4408, false), (40, true), (4408, true)];
+
+/// What an earlier segment left in the file, from the sector with the first byte of the batch on.
+fn left_before() -> Vec<u8> {
+    (0..200 + 4408).map(|at| u8::try_from(at % 251).expect("less than 251")).collect()
 }
 
 /// The byte of each sector that differs if it is changed.
@@ -48,11 +63,19 @@ impl State {
             // In the header or a payload; in a head of a frame; in a payload of the next.
             for changed_at in [20, 51, 300] {
                 for other in [None, Some(1500), Some(window(&LIFE) - 1), Some(window(&LIFE))] {
-                    for length in [40, END - 8, 4096] {
+                    for (length, is_reused) in LENGTHS {
                         all.extend([(false, false), (false, true), (true, true)].map(
                             |(goes_on, continues)| {
                                 let other = other.filter(|at| *at < length);
-                                Self { sectors, changed_at, other, length, goes_on, continues }
+                                Self {
+                                    sectors,
+                                    changed_at,
+                                    other,
+                                    length,
+                                    goes_on,
+                                    continues,
+                                    is_reused,
+                                }
                             },
                         ));
                     }
@@ -64,16 +87,23 @@ impl State {
 
     fn bytes(&self) -> Vec<u8> {
         let mut bytes = written();
+        let mut before = vec![0; bytes.len()];
+        if self.is_reused {
+            // The write before filled the first sector, a block, with zeros.
+            before[SECTOR_ENDS[0]..4408].copy_from_slice(&left_before()[200 + SECTOR_ENDS[0]..]);
+        }
+        let end = SECTOR_ENDS[2];
+        bytes[end..].copy_from_slice(&before[end..]);
         for (number, sector) in self.sectors.into_iter().enumerate() {
-            let start = changed_byte(number, 0);
+            let all = changed_byte(number, 0)..SECTOR_ENDS[number];
             match sector {
                 Sector::Written => {}
-                Sector::Zero => bytes[start..SECTOR_ENDS[number]].fill(0),
+                Sector::Untouched => bytes[all.clone()].copy_from_slice(&before[all]),
                 Sector::Changed => bytes[changed_byte(number, self.changed_at)] ^= 0x80,
             }
         }
         if let Some(at) = self.other {
-            bytes[at] = 1;
+            bytes[at] ^= 1;
         }
         bytes.truncate(self.length);
         bytes
@@ -82,7 +112,11 @@ impl State {
     fn row(&self) -> Row {
         let chain = if self.continues { 7 } else { 8 };
         let (bytes, goes_on) = (self.bytes(), self.goes_on);
-        classify(&Tail { bytes: &bytes, goes_on, offset: AT, next: Lsn::FIRST, chain }, &LIFE)
+        let mut sums = SectorSums::from_offset(AT.0 - 200);
+        sums.extend(&left_before());
+        let before = if self.is_reused { Before::Reused(Arc::new(sums)) } else { Before::Zeros };
+        let (lead, bytes, before, next) = (&[9; 200], &*bytes, &before, Lsn::FIRST);
+        classify(&Tail { lead, bytes, goes_on, before, offset: AT, next, chain }, &LIFE)
     }
 
     /// The sectors under bytes `from..to` of the batch.
@@ -100,12 +134,18 @@ impl State {
         (0..3).filter(changed).any(|number| (from..to).contains(&at(number)))
     }
 
+    /// Where what is judged together with the byte at `at` ends: in a reused file a sector.
+    fn judged_to(&self, at: usize) -> usize {
+        if self.is_reused { (200 + at) / SECTOR * SECTOR + SECTOR - 200 } else { at + 1 }
+    }
+
     /// The row according to format.md section 7, from the sectors alone.
     fn expected(&self) -> Row {
-        let has_zero = |from, to| self.under(from, to).any(|sector| sector == Sector::Zero);
-        let is_far = self.other.is_some_and(|at| at >= window(&LIFE));
+        let has_untouched =
+            |from, to| self.under(from, to).any(|sector| sector == Sector::Untouched);
+        let is_far = self.other.is_some_and(|at| self.judged_to(at) > window(&LIFE));
         let shown = self.sectors.len().min(if self.length < SECTOR_ENDS[0] { 1 } else { 3 });
-        let is_blank = self.sectors[..shown].iter().all(|sector| *sector == Sector::Zero);
+        let is_blank = self.sectors[..shown].iter().all(|sector| *sector == Sector::Untouched);
         if self.goes_on || is_far {
             return Row::BeyondWindow;
         }
@@ -115,20 +155,20 @@ impl State {
         if self.length < HEADER_SIZE {
             return Row::Otherwise;
         }
-        if has_zero(0, HEADER_SIZE) {
+        if has_untouched(0, HEADER_SIZE) {
             return Row::HeaderTorn;
         }
         let is_whole = self.continues && self.length >= END && !self.is_changed(0, HEADER_SIZE);
-        if !is_whole || !has_zero(HEADER_SIZE, END) {
+        if !is_whole || !has_untouched(HEADER_SIZE, END) {
             return Row::Otherwise;
         }
         for frame in 0..4 {
             let (start, end) =
                 (HEADER_SIZE + frame * FRAME_SIZE, HEADER_SIZE + (frame + 1) * FRAME_SIZE);
-            if has_zero(start, start + frame::HEADER_SIZE) {
+            if has_untouched(start, start + frame::HEADER_SIZE) {
                 break;
             }
-            if self.is_changed(start, end) && !has_zero(start, end) {
+            if self.is_changed(start, end) && !has_untouched(start, end) {
                 return Row::Otherwise;
             }
         }
@@ -152,9 +192,10 @@ fn every_row_of_a_binary_tail_is_reached() {
 }
 
 #[test]
-fn only_zeros_are_a_clean_end() {
+fn only_what_was_there_before_is_a_clean_end() {
     for state in State::all() {
-        let is_clean = is_zero(&state.bytes()) && !state.goes_on;
+        let as_before = State { sectors: [Sector::Untouched; 3], other: None, ..state };
+        let is_clean = state.bytes() == as_before.bytes() && !state.goes_on;
         assert_eq!(state.row() == Row::Clean, is_clean, "{state:?}");
     }
 }

@@ -7,7 +7,6 @@
 use crate::base::sync::{Mutex, MutexGuard};
 use seawall_io::File;
 use std::collections::VecDeque;
-use std::io;
 use std::sync::{Arc, PoisonError};
 
 /// Bytes freed per step, times the number of waiting files. Segments are small under the
@@ -70,17 +69,6 @@ impl DeferredDelete {
         !files.is_empty()
     }
 
-    /// Runs `act`. If the device is full, frees all waiting files and runs it once more.
-    pub(crate) fn retry_after_reclaim<R>(
-        &self,
-        mut act: impl FnMut() -> io::Result<R>,
-    ) -> io::Result<R> {
-        match act() {
-            Err(error) if error.kind() == io::ErrorKind::StorageFull && self.drain() => act(),
-            done => done,
-        }
-    }
-
     fn lock_deletes(&self) -> MutexGuard<'_, ()> {
         self.delete_lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -140,23 +128,5 @@ mod tests {
     fn short_files_and_files_without_a_background_thread_are_not_deferred() {
         assert!(held(true, &[0, 1]).0.is_empty());
         assert!(held(false, &[4]).0.is_empty());
-    }
-
-    #[test]
-    fn full_device_frees_deferred_files_and_retries_once() {
-        for (pieces, kind, expected) in [
-            (&[4][..], io::ErrorKind::StorageFull, 2),
-            (&[], io::ErrorKind::StorageFull, 1),
-            (&[4], io::ErrorKind::PermissionDenied, 1),
-        ] {
-            let (deferred_delete, _) = held(true, pieces);
-            let mut tries = 0;
-            let done = deferred_delete.retry_after_reclaim(|| {
-                tries += 1;
-                let has_room = !pieces.is_empty() && deferred_delete.is_empty();
-                if has_room { Ok(()) } else { Err(kind.into()) }
-            });
-            assert_eq!((tries, done.is_ok()), (expected, expected == 2), "{kind} {pieces:?}");
-        }
     }
 }

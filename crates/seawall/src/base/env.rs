@@ -2,8 +2,10 @@
 
 use crate::base::deferred_delete::DeferredDelete;
 use crate::base::options::Options;
-use crate::base::sync::AtomicU64;
+use crate::base::spare_files::SpareFiles;
+use crate::base::sync::{AtomicU64, Ordering};
 use seawall_io::{Clock, Entropy, Storage};
+use std::io;
 use std::sync::Arc;
 
 /// The environment that a log runs in.
@@ -15,12 +17,109 @@ pub(crate) struct Env {
     /// The next number for a preallocated file.
     pub(crate) spares: Arc<AtomicU64>,
     pub(crate) deferred_delete: Arc<DeferredDelete>,
+    /// Whether a thread prepares files in advance.
+    pub(crate) has_preallocator: bool,
+    /// Files of removed segments that may become new ones.
+    pub(crate) spare_files: Arc<SpareFiles>,
 }
 
 impl Env {
     pub(crate) fn new(options: &Options, storage: Arc<dyn Storage>) -> Self {
         let (clock, entropy) = (options.clock.clone(), options.entropy.clone());
         let deferred_delete = Arc::new(DeferredDelete::new(options.preallocate));
-        Self { storage, clock, entropy, spares: Arc::new(AtomicU64::new(1)), deferred_delete }
+        let spare_files = Arc::new(SpareFiles::new(options.reuse));
+        let spares = Arc::new(AtomicU64::new(1));
+        let has_preallocator = options.preallocate;
+        Self { storage, clock, entropy, spares, deferred_delete, has_preallocator, spare_files }
+    }
+
+    /// The name of a file to be, not used before in this process.
+    pub(crate) fn spare_name(&self) -> String {
+        format!("spare-{}.tmp", self.spares.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Runs `act`. If the device is full, frees what removed segments still take and runs it once
+    /// more.
+    pub(crate) fn retry_after_reclaim<R>(
+        &self,
+        mut act: impl FnMut() -> io::Result<R>,
+    ) -> io::Result<R> {
+        match act() {
+            Err(error) if error.kind() == io::ErrorKind::StorageFull && self.reclaim() => act(),
+            done => done,
+        }
+    }
+
+    /// Frees the space of removed segments. Returns whether there were any.
+    fn reclaim(&self) -> bool {
+        let had_spares = self.spare_files.discard_all(&*self.storage);
+        self.deferred_delete.drain() || had_spares
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::spare_files::SpareFile;
+    use seawall_format::{
+        CodecId, Epoch, Geometry, Layout, LogId, Lsn, RecordType, SegmentHeader, SegmentId,
+    };
+    use seawall_testkit::MemStorage;
+
+    fn header() -> SegmentHeader {
+        SegmentHeader {
+            geometry: Geometry::DEFAULT,
+            log: LogId(3),
+            id: SegmentId::FIRST,
+            epoch: Epoch(9),
+            base: Lsn::FIRST,
+            carried: None,
+            size: 1 << 20,
+            pred: None,
+            pred_chain: 0,
+            layout: Layout::Binary,
+            is_reused: false,
+            record_type: RecordType::of(CodecId::Raw),
+            time_us: 0,
+        }
+    }
+
+    /// An environment with one removed segment: waiting to be freed, or to be used again.
+    fn with_removed(is_spare: bool) -> Env {
+        let storage = MemStorage::new();
+        let env = Env::new(&Options::new(), Arc::new(storage.clone()));
+        let (name, file) = ("spare-7.tmp", storage.create("spare-7.tmp").expect("a free name"));
+        file.set_len(4 << 20).expect("the device has room");
+        if is_spare {
+            let name = name.to_owned();
+            env.spare_files.add(SpareFile { name, file, header: header(), sums: None });
+        } else {
+            env.deferred_delete.add(file);
+        }
+        env
+    }
+
+    #[test]
+    fn full_device_frees_removed_segments_and_retries_once() {
+        use io::ErrorKind::{PermissionDenied, StorageFull};
+        for is_spare in [false, true] {
+            for (kind, expected) in [(StorageFull, 2), (PermissionDenied, 1)] {
+                let (env, mut tries) = (with_removed(is_spare), 0);
+                let done = env.retry_after_reclaim(|| {
+                    tries += 1;
+                    if tries > 1 { Ok(()) } else { Err(kind.into()) }
+                });
+                assert_eq!((tries, done.is_ok()), (expected, expected == 2), "{kind} {is_spare}");
+                let is_gone = env.storage.open("spare-7.tmp", seawall_io::Access::Read).is_err();
+                assert_eq!(is_gone, is_spare && kind == StorageFull);
+            }
+        }
+        let env = Env::new(&Options::new(), Arc::new(MemStorage::new()));
+        let mut tries = 0;
+        let done: io::Result<()> = env.retry_after_reclaim(|| {
+            tries += 1;
+            Err(StorageFull.into())
+        });
+        assert_eq!((tries, done.is_ok()), (1, false), "nothing to free");
     }
 }

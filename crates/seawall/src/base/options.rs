@@ -97,6 +97,7 @@ pub struct Options {
     pub(crate) buffered_delay: Duration,
     pub(crate) buffered_bytes: usize,
     pub(crate) preallocate: bool,
+    pub(crate) reuse: bool,
     pub(crate) retention: Option<Retention>,
     pub(crate) on_failover: Option<FailoverHook>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -124,6 +125,7 @@ impl Options {
             buffered_delay: Duration::from_millis(10),
             buffered_bytes: 1 << 20,
             preallocate: true,
+            reuse: true,
             retention: None,
             on_failover: None,
             clock: Arc::new(SystemClock::new()),
@@ -258,6 +260,20 @@ impl Options {
     #[must_use]
     pub fn preallocate(mut self, prepare: bool) -> Self {
         self.preallocate = prepare;
+        self
+    }
+
+    /// Sets whether the file of a removed segment may become the file of a new one, which is the
+    /// default. Writes to it are faster than to a new file: the file system has no space to find.
+    ///
+    /// The records of up to two removed segments then stay on the disk until new ones overwrite
+    /// them, though no reader of the log shows them. Pass `false` if removed records must not stay;
+    /// the file system may keep them in free blocks even then. A log in which files were used again
+    /// is refused by programs that are older than this option. It has no effect in
+    /// [`Layout::Text`], and on file systems that copy on write.
+    #[must_use]
+    pub fn reuse(mut self, reuse: bool) -> Self {
+        self.reuse = reuse;
         self
     }
 

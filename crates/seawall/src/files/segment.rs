@@ -4,6 +4,7 @@
 use crate::base::error::{Corruption, Error, Result, missing_segment};
 use crate::files::directory::{file_place, read_start};
 use crate::files::read_buffer::Buffer;
+use seawall_format::before::{Before, SectorSums, TableOf};
 use seawall_format::{
     HEADER_SIZE, Lsn, Manifest, Mark, MarkSlot, Offset, Refused, Seal, SegmentHeader, SegmentRef,
     tail,
@@ -205,6 +206,29 @@ impl Segment {
             marks.extend(self.slot(offset, |bytes| Mark::decode(bytes, slot, &self.header))?);
         }
         Ok(marks)
+    }
+
+    /// What its file held before it was this segment. A table that is missing, damaged or
+    /// unreadable makes that unknown, and the end of the segment ambiguous.
+    pub(crate) fn before(&self) -> Before {
+        if !self.header.is_reused {
+            return Before::Zeros;
+        }
+        let of = TableOf::segment(&self.header);
+        match self.read_table(&of) {
+            Some(sums) => Before::Reused(Arc::new(sums)),
+            None => Before::Unknown,
+        }
+    }
+
+    fn read_table(&self, of: &TableOf) -> Option<SectorSums> {
+        let file = self.storage.open(&self.header.id.before_name(), Access::Read).ok()?;
+        if file.len().ok()? != of.length() {
+            return None;
+        }
+        let mut bytes = vec![0; usize::try_from(of.length()).ok()?];
+        let read = file.read_at(&mut bytes, 0).ok()?;
+        SectorSums::decode(bytes.get(..read)?, of)
     }
 
     /// Whether the segment has a batch, mark or seal, or follows other records.

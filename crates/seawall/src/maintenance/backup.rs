@@ -13,9 +13,11 @@ use crate::scan::catalog::{Catalog, ChainedSegment};
 use crate::scan::durable_end;
 use crate::scan::load::load_catalog;
 use crate::scan::scanner::{LogScanner, ScanItem};
+use seawall_format::before::{SectorSums, TableOf};
 use seawall_format::scan::Limit;
-use seawall_format::{Closed, Lsn, Manifest, Mark, next_lsn};
+use seawall_format::{Closed, Lsn, Manifest, Mark, SegmentHeader, next_lsn};
 use seawall_io::{Access, Storage};
+use std::io;
 use std::sync::Arc;
 
 /// Bytes per read.
@@ -113,12 +115,15 @@ impl Moment {
             for name in link.segment.names() {
                 bytes += copy_file(source, &name, (&**target, &mut *meter))?;
             }
-            let parity = link.segment.header.id.parity_name();
-            if self.catalog.names.contains(&parity) {
-                match copy_file(source, &parity, (&**target, &mut *meter)) {
-                    Ok(size) => bytes += size,
-                    // Parity is optional: the writer of the copy builds it again.
-                    Err(_) => drop(target.remove(&parity)),
+            let id = link.segment.header.id;
+            for name in [id.parity_name(), id.before_name()] {
+                if self.catalog.names.contains(&name) {
+                    match copy_file(source, &name, (&**target, &mut *meter)) {
+                        Ok(size) => bytes += size,
+                        // Parity is optional: the writer of the copy builds it again. The table is
+                        // of use only for the newest segment.
+                        Err(_) => drop(target.remove(&name)),
+                    }
                 }
             }
         }
@@ -173,10 +178,22 @@ impl Moment {
             let at = mark.slot().offset(header.geometry);
             head.write_at(&mark.encode(header), at.0).map_err(failed())?;
         }
+        if header.is_reused {
+            size += write_table_of_zeros(header, target).map_err(failed())?;
+        }
         head.write_at(&header.encode(), 0).map_err(failed())?;
         file.sync().and_then(|()| head.sync()).map_err(failed())?;
         Ok(size)
     }
+}
+
+/// Writes the table of a segment whose file in the copy is new: zeros. Returns its length.
+fn write_table_of_zeros(header: &SegmentHeader, target: &dyn Storage) -> io::Result<u64> {
+    let of = TableOf::segment(header);
+    let file = target.create(&header.id.before_name())?;
+    file.write_at(&SectorSums::of_zeros(of.start, of.size).encode(&of), 0)?;
+    file.sync()?;
+    Ok(of.length())
 }
 
 /// The last durable record. Verifies the whole log on the way.

@@ -355,6 +355,7 @@ fn rebuilt(catalog: &Catalog) -> Option<Manifest> {
         level: Level::default(),
         record_type: newest.record_type.clone(),
         parity: None,
+        reuses: false,
         time_us: 0,
     })
 }

@@ -62,7 +62,7 @@ pub(crate) fn truncate_damaged_tail(storage: &Arc<dyn Storage>) -> Result<TailTr
     }
     let (mut writer, recovery, _) = resume::resume(&options, env, lock, &remaining)?;
     cut.quarantine.extend(recovery.quarantine);
-    writer.remove_segments(|id| gone.contains(&id))?;
+    writer.remove_segments(|id| gone.contains(&id), &[])?;
     writer.close()?;
     cut.last = writer.last;
     Ok(cut)

@@ -123,6 +123,7 @@ mod tests {
             pred: None,
             pred_chain: 0,
             layout: Layout::Binary,
+            is_reused: false,
             record_type: RecordType { codec: CodecId::Raw, name: String::new(), schema: 0 },
             time_us: 3,
         };

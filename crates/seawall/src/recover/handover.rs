@@ -12,6 +12,7 @@ use crate::write::rotation::Rotated;
 use crate::write::writer::{Counts, Writer};
 use seawall_format::{Lsn, SegmentId};
 use seawall_io::Lock;
+use std::collections::BTreeMap;
 
 /// Initial state of a writer.
 pub(crate) struct Beginning {
@@ -37,6 +38,7 @@ pub(crate) fn writer(options: &Options, env: Env, lock: Box<dyn Lock>, begin: Be
         parity,
         parity_flushes: vec![],
         spare: None,
+        sums: BTreeMap::new(),
         buffers: vec![],
         blocks: Blocks::default(),
         max_id,

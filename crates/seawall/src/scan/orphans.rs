@@ -117,8 +117,10 @@ fn judge(
                 _ => return Ok(None),
             }
         } else {
-            // The head file decides what a text file is. Parity exists only for a real segment.
-            let is_of_head = *name == segment.text_name() && found != Some(OrphanKind::Empty);
+            // The head file decides what a text file is, and the segment what its table is. Parity
+            // exists only for a real segment.
+            let is_of_head = *name == segment.before_name()
+                || (*name == segment.text_name() && found != Some(OrphanKind::Empty));
             if is_of_head || is_blank(&**storage, name)? {
                 continue;
             }

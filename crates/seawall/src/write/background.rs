@@ -9,6 +9,8 @@ use crate::write::coordinator::{Coordinator, State};
 use crate::write::group_commit::WaitFor;
 use crate::write::preallocation::file::{PreallocatedFile, PreallocatedSegment};
 use crate::write::preallocation::rate::PreallocationRate;
+use crate::write::preallocation::reused::prepare;
+use crate::write::preallocation::state::Request;
 use crate::write::writer::Writer;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
@@ -89,7 +91,7 @@ impl Coordinator {
     }
 
     /// Requests the next segment's file once an eighth of the tail is used: a short log needs none.
-    pub(crate) fn request_preallocation(self: &Arc<Self>, state: &mut State, writer: &Writer) {
+    pub(crate) fn request_preallocation(self: &Arc<Self>, state: &mut State, writer: &mut Writer) {
         let room = writer.room();
         let has_spare = writer.spare.is_some() || state.preallocation.made.is_some();
         let has_begun = room.tail < writer.tail.header.size / 8 * 7;
@@ -105,7 +107,9 @@ impl Coordinator {
             return;
         }
         let rate = PreallocationRate::new(writer.next_size(), room.tail, began);
-        state.preallocation.wanted = Some((writer.env.clone(), rate));
+        let reuse = writer.take_spare_file();
+        let (env, data_start) = (writer.env.clone(), writer.tail.header.data_start());
+        state.preallocation.wanted = Some(Request { env, rate, data_start, reuse });
         state.preallocation.is_busy = true;
         self.wake_preallocator(state);
     }
@@ -165,7 +169,9 @@ impl Coordinator {
             if state.stopping {
                 break;
             }
-            let Some((env, mut rate)) = state.preallocation.wanted.take() else {
+            let Some(Request { env, mut rate, data_start, reuse }) =
+                state.preallocation.wanted.take()
+            else {
                 if self.deferred_delete.is_empty() {
                     state.preallocation.is_asleep = true;
                     state =
@@ -179,17 +185,23 @@ impl Coordinator {
                 continue;
             };
             drop(state);
-            let made = PreallocatedFile::create_in_background(&env, rate.size(), |written| {
+            let size = rate.size();
+            let continue_after = |written| {
                 let now = self.clock.now();
                 self.pause_between_chunks(|state| {
                     rate.is_behind_schedule(written, state.commit.room().tail, now)
                 })
-            });
+            };
+            let made = match reuse {
+                Some((spare, id)) => prepare(&env, spare, id, continue_after),
+                None => PreallocatedFile::create_in_background(&env, size, continue_after)
+                    .map(|file| file.map(|file| PreallocatedSegment::zeros(file, data_start))),
+            };
             state = self.lock();
             state.preallocation.is_busy = false;
             // An error recurs when the file is needed, and then a caller learns of it.
             match made {
-                Ok(spare) => state.preallocation.made = spare.map(PreallocatedSegment::binary),
+                Ok(spare) => state.preallocation.made = spare,
                 Err(_) => state.preallocation.retry_after = self.clock.now() + PREALLOCATOR_RETRY,
             }
         }

@@ -2,4 +2,5 @@
 
 pub(crate) mod file;
 pub(crate) mod rate;
+pub(crate) mod reused;
 pub(crate) mod state;

@@ -6,10 +6,12 @@
 
 use crate::base::env::Env;
 use crate::base::error::{Corruption, Damage, Error, Lost, Result};
+use crate::base::spare_files::may_be_spare;
 use crate::write::pending::{RewriteBatch, WrittenBatch};
 use crate::write::preallocation::file::{PreallocatedFile, PreallocatedSegment, length_for};
 use crate::write::tail::TailSegment;
 use seawall_format::batch::{Life, Spec};
+use seawall_format::before::SectorSums;
 use seawall_format::{
     Epoch, Finished, Layout, Lsn, Manifest, Offset, Seal, SegmentHeader, SegmentId, SegmentRef,
     lsn_or_zero,
@@ -89,7 +91,10 @@ pub(crate) fn rotate(
     check_batch_sizes(log, &plan)?;
     let (mut attempt, mut skipped_segments) = (1, vec![]);
     loop {
-        let id = next_id(*max_id)?;
+        // The table of a file that is used again has taken the id.
+        let life = plan.spare.as_ref().and_then(|spare| spare.life);
+        let reserved = life.map(|life| life.id).filter(|id| Some(*id) == *max_id);
+        let id = reserved.map_or_else(|| next_id(*max_id), Ok)?;
         *max_id = Some(id);
         match try_rotate(env, log, &mut plan, id) {
             Ok(rotated) => return Ok(Rotated { skipped_segments, ..rotated }),
@@ -105,7 +110,7 @@ pub(crate) fn rotate(
 }
 
 /// The next segment id, never used before. Only a forged header comes near the highest id.
-fn next_id(max_id: Option<SegmentId>) -> Result<SegmentId> {
+pub(crate) fn next_id(max_id: Option<SegmentId>) -> Result<SegmentId> {
     max_id.map_or(Some(SegmentId::FIRST), SegmentId::next).ok_or_else(|| {
         Error::io("create the next segment")(io::Error::other("all segment ids are used"))
     })
@@ -131,9 +136,9 @@ fn try_rotate(
     id: SegmentId,
 ) -> Result<Rotated, Failure> {
     let failed = Error::io_in(format!("create a file for segment {id}"));
-    let files = files_for(env, log, plan).map_err(failed).map_err(Failure::File)?;
-    let header = header(env, log, plan, (id, files.head.size)).map_err(Failure::File)?;
-    let made = make(env, header, plan, &files);
+    let mut files = files_for(env, log, plan, id).map_err(failed).map_err(Failure::File)?;
+    let header = header(env, log, plan, (id, &files)).map_err(Failure::File)?;
+    let made = make(env, (header, log), plan, &mut files);
     if let Err(Failure::File(_)) = made {
         // Half a segment is useless and may fill the disk.
         discard(files, &*env.storage, id);
@@ -164,39 +169,43 @@ fn files_for(
     env: &Env,
     log: &Manifest,
     plan: &mut RotationPlan,
+    id: SegmentId,
 ) -> io::Result<PreallocatedSegment> {
     let data = plan.data_max(log.layout) + plan.reserve;
     let (usual, size_min) = (length_for(log, data, plan.size_min), length_for(log, data, 0));
-    match plan.spare.take() {
-        Some(spare) if spare.reserved.is_none_or(|reserved| reserved >= size_min) => Ok(spare),
-        small => {
-            if let Some(small) = small {
-                small.discard(&*env.storage);
-            }
-            PreallocatedSegment::create_now(env, log, (usual, size_min))
+    if let Some(mut spare) = plan.spare.take() {
+        let is_large = spare.reserved.is_none_or(|reserved| reserved >= size_min);
+        if is_large && spare.rebind(env, log, id).is_ok() {
+            return Ok(spare);
         }
+        spare.discard(&*env.storage);
     }
+    PreallocatedSegment::create_now(env, log, (usual, size_min))
 }
 
 pub(crate) fn header(
     env: &Env,
     log: &Manifest,
     plan: &RotationPlan,
-    (id, size): (SegmentId, u64),
+    (id, files): (SegmentId, &PreallocatedSegment),
 ) -> Result<SegmentHeader> {
-    let epoch = env.entropy.random().map_err(Error::io("draw a random epoch"))?;
+    let epoch = match files.life {
+        Some(life) => life.epoch,
+        None => Epoch(env.entropy.random().map_err(Error::io("draw a random epoch"))?),
+    };
     let count: u64 = plan.carry.iter().map(|batch| u64::from(batch.count)).sum();
     Ok(SegmentHeader {
         geometry: log.geometry,
         log: log.log,
         id,
-        epoch: Epoch(epoch),
+        epoch,
         base: plan.base,
         carried: Lsn::new(lsn_or_zero(plan.base.previous()) + count),
-        size,
+        size: files.head.size,
         pred: plan.pred.as_ref().map(|pred| pred.header.reference()),
         pred_chain: plan.pred.as_ref().map_or(0, |_| plan.chain_before),
         layout: log.layout,
+        is_reused: files.life.is_some(),
         record_type: log.record_type.clone(),
         time_us: env.clock.wall_us(),
     })
@@ -205,19 +214,24 @@ pub(crate) fn header(
 /// Steps (a) to (c) of R6.
 fn make(
     env: &Env,
-    header: SegmentHeader,
+    (header, log): (SegmentHeader, &Manifest),
     plan: &RotationPlan,
-    files: &PreallocatedSegment,
+    files: &mut PreallocatedSegment,
 ) -> Result<Rotated, Failure> {
-    let data = files.text.as_ref().unwrap_or(&files.head);
-    let failed = |what: &str| Error::io(format!("{what} {}", files.head.name));
+    // Only a file that may be used again needs checksums. They do not cover carried batches.
+    let needs_sums = env.spare_files.is_on() && may_be_spare(&header, log);
+    let zeros = || SectorSums::of_zeros(header.data_start(), header.size);
+    let sums = Some(files.sums.take()).filter(|_| needs_sums && plan.carry.is_empty());
+    let sums = sums.map(|sums| sums.unwrap_or_else(zeros));
+    let (data, head) = (files.text.as_ref().unwrap_or(&files.head), &files.head);
     let mut rotated = Rotated {
         tail: TailSegment {
+            sums,
             life: Life::of(&header),
             at: Offset(header.data_start()),
             chain: header.chain(),
             marks: 0,
-            head: files.head.file.clone(),
+            head: head.file.clone(),
             file: data.file.clone(),
             soft_limit: files.reserved.unwrap_or(plan.size_min),
             is_reserved: files.reserved.is_some(),
@@ -226,9 +240,10 @@ fn make(
         sent: vec![],
         skipped_segments: vec![],
     };
+    let failed = |what: &str| Error::io(format!("{what} {}", head.name));
     rotated.write(plan).map_err(failed("write")).map_err(Failure::File)?;
     // The text first, so that a head never exists without its text.
-    let (text, head) = (files.text.as_ref(), &files.head);
+    let text = files.text.as_ref();
     for file in text.into_iter().chain([head]) {
         file.file.sync().map_err(failed("sync")).map_err(Failure::File)?;
     }
@@ -279,6 +294,9 @@ impl Rotated {
                 chain_before,
             });
             chain_before = tail.chain;
+        }
+        if tail.header.is_reused {
+            tail.file.write_at(&tail.zeros_after(tail.at), tail.at.0)?;
         }
         tail.head.write_at(&tail.header.encode(), 0)
     }

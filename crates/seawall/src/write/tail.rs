@@ -2,6 +2,7 @@
 
 use crate::parity::writer::Covered;
 use seawall_format::batch::{Life, Spec};
+use seawall_format::before::SectorSums;
 use seawall_format::{Finished, Offset, SegmentHeader};
 use seawall_io::{File, Storage};
 use std::sync::Arc;
@@ -26,6 +27,9 @@ pub(crate) struct TailSegment {
     pub(crate) chain: u64,
     /// Sequence number of the last mark.
     pub(crate) marks: u64,
+    /// The checksums of what the file holds where records go, if it may be used again and this
+    /// process has written all of it.
+    pub(crate) sums: Option<SectorSums>,
 }
 
 impl TailSegment {
@@ -38,6 +42,12 @@ impl TailSegment {
         } else if length < self.header.size {
             let _ = self.file.set_len(length);
         }
+    }
+
+    /// Zeros from `end` to the end of its block.
+    pub(crate) fn zeros_after(&self, end: Offset) -> Vec<u8> {
+        let size = end.0.next_multiple_of(u64::from(self.header.geometry.block)) - end.0;
+        vec![0; usize::try_from(size).expect("less than a block")]
     }
 
     /// Frees the space reserved after the end of a text that gets no more records.
@@ -69,6 +79,13 @@ impl TailSegment {
     pub(crate) fn size(&self) -> u64 {
         let text = self.header.own_head_length().map_or(0, |_| self.at.0);
         self.header.size + text
+    }
+
+    /// Notes what was written, in whole sectors, and synced.
+    pub(crate) fn note_written(&mut self, (at, bytes): (u64, &[u8])) {
+        if self.sums.as_mut().is_some_and(|sums| !sums.replace(at, bytes)) {
+            self.sums = None;
+        }
     }
 
     /// Completes a batch for its place in the segment. `bytes` (space for the header, then frames

@@ -3,6 +3,7 @@
 
 use crate::base::error::{Error, Result};
 use crate::base::retention::LiveSegment;
+use crate::base::spare_files::{SpareFile, may_be_spare};
 use crate::files::directory::list;
 use crate::files::segment::Segment;
 use crate::scan::catalog::ChainedSegment;
@@ -11,8 +12,10 @@ use crate::write::rotation::{Predecessor, RotationPlan, rotate};
 use crate::write::writer::Writer;
 use seawall_format::scan::Limit;
 use seawall_format::{Lsn, SegmentHeader, SegmentId, next_lsn};
-use seawall_io::Access;
+use seawall_io::{Access, File, Recycled};
 use std::collections::{BTreeSet, VecDeque};
+use std::io;
+use std::sync::Arc;
 
 impl Writer {
     /// Records that nothing before `lsn` is needed any more; keeps the previous checkpoint too.
@@ -82,11 +85,19 @@ impl Writer {
             // Replay from this checkpoint would start in a removed segment.
             *checkpoint = checkpoint.filter(|checkpoint| *checkpoint >= oldest.base);
         }
+        let room = self.env.spare_files.room();
+        let removed = live.iter().take(keep).rev();
+        let spares: Vec<_> = removed.filter(|header| may_be_spare(header, content)).collect();
+        let spares = spares.into_iter().take(room).cloned().collect::<Vec<_>>();
+        // Before a segment says so: a program that does not know it must refuse the log.
+        content.reuses |= !spares.is_empty();
         self.write_manifest()?;
         self.chain.drain(..keep);
         self.counts.pruned += u64::try_from(keep).expect("fits in 64 bits");
         self.retained.lengths.retain(|id, _| *id >= oldest.id);
-        self.remove_segments(|id| id < oldest.id)?;
+        let removed = self.remove_segments(|id| id < oldest.id, &spares);
+        self.sums.retain(|id, _| *id >= oldest.id);
+        removed?;
         Ok(oldest.base)
     }
 
@@ -137,10 +148,11 @@ impl Writer {
         (self.last, self.last_chain) = (last, chain_before);
         std::mem::replace(&mut self.tail, rotated.tail).release_reserved();
         self.recent = VecDeque::new();
+        self.sums.retain(|id, _| !dead.contains(id));
         self.chain = live;
         self.chain.extend(rotated.skipped_segments);
         self.tell_readers();
-        self.remove_segments(|id| dead.contains(&id)).map(Ok)
+        self.remove_segments(|id| dead.contains(&id), &[]).map(Ok)
     }
 
     /// The chain value of the batch in `holder` that contains `last`.
@@ -170,21 +182,31 @@ impl Writer {
     pub(crate) fn remove_orphan_segments(&self, kept: &[SegmentId]) -> Result<()> {
         let live = self.chain.iter().chain([&self.tail.header]);
         let live: BTreeSet<SegmentId> = live.map(|header| header.id).collect();
-        let removed = self.remove_segments(|id| !live.contains(&id) && !kept.contains(&id));
+        let removed = self.remove_segments(|id| !live.contains(&id) && !kept.contains(&id), &[]);
         self.env.deferred_delete.drain();
         removed
     }
 
-    /// Unlinks segments that the log no longer contains.
-    pub(crate) fn remove_segments(&self, is_removed: impl Fn(SegmentId) -> bool) -> Result<()> {
+    /// Unlinks segments that the log no longer contains. Keeps the files of `spares`, which are
+    /// among them, to use them again.
+    pub(crate) fn remove_segments(
+        &self,
+        is_removed: impl Fn(SegmentId) -> bool,
+        spares: &[SegmentHeader],
+    ) -> Result<()> {
         let storage = &*self.env.storage;
         let names = list(storage)?;
         // Sorted by name, a head is removed before its text.
         let gone = |name: &&String| SegmentId::from_any_name(name).is_some_and(&is_removed);
-        let (mut removed, mut deferred) = (false, vec![]);
+        let (mut removed, mut deferred, mut kept) = (false, vec![], vec![]);
         for name in names.iter().filter(gone) {
+            let spare = spares.iter().find(|header| header.data_name() == **name);
+            let retired = match spare {
+                Some(header) => self.recycle(name, header, &mut kept),
+                None => storage.retire(name),
+            };
             // A file that cannot be removed costs space; the next truncation tries again.
-            let Ok(file) = storage.retire(name) else { continue };
+            let Ok(file) = retired else { continue };
             removed = true;
             // Without reserved space a write may need the room at once, so it is not freed later.
             deferred.extend(file.filter(|_| !self.tail.header.layout.has_growing_file()));
@@ -193,9 +215,36 @@ impl Writer {
             storage.sync_dir().map_err(Error::io("sync the log's directory"))?;
         }
         // After the directory sync only: a file that a crash brings back must be complete.
+        for spare in kept {
+            self.env.spare_files.add(spare);
+        }
         for file in deferred {
             self.env.deferred_delete.add(file);
         }
         Ok(())
+    }
+
+    /// Renames the file of a removed segment and adds it to `kept`. If it cannot be used again,
+    /// removes it and returns it as [`Storage::retire`] does.
+    fn recycle(
+        &self,
+        name: &str,
+        header: &SegmentHeader,
+        kept: &mut Vec<SpareFile>,
+    ) -> io::Result<Option<Arc<dyn File>>> {
+        let spare = self.env.spare_name();
+        match self.env.storage.recycle(name, &spare)? {
+            Recycled::Removed(file) => Ok(file),
+            Recycled::Renamed(file) if file.len().is_ok_and(|length| length == header.size) => {
+                let sums = self.sums.get(&header.id).cloned();
+                kept.push(SpareFile { name: spare, file, header: header.clone(), sums });
+                Ok(None)
+            }
+            // Shortened after its last record.
+            Recycled::Renamed(file) => {
+                self.env.storage.remove(&spare)?;
+                Ok(Some(file))
+            }
+        }
     }
 }

@@ -6,6 +6,7 @@ use crate::base::error::{Error, Result};
 use crate::base::num::to_u64;
 use crate::base::options::Failover;
 use crate::base::retention::RetentionState;
+use crate::base::spare_files::{SpareFile, may_be_spare};
 use crate::files::live::LiveFile;
 use crate::files::manifest::{ManifestFile, SEQUENCE_MAX};
 use crate::parity::writer::{ParityFlush, ParityWriter};
@@ -13,12 +14,14 @@ use crate::write::direct_io::Blocks;
 use crate::write::group_commit::Room;
 use crate::write::pending::{RewriteBatch, WrittenBatch};
 use crate::write::preallocation::file::{PreallocatedSegment, length_for};
-use crate::write::rotation::{Predecessor, Rotated, RotationPlan, rotate};
+use crate::write::preallocation::reused::prepare;
+use crate::write::rotation::{Predecessor, Rotated, RotationPlan, next_id, rotate};
 use crate::write::tail::TailSegment;
 use seawall_format::batch::Spec;
+use seawall_format::before::SectorSums;
 use seawall_format::{Closed, Finished, Lsn, Mark, SegmentHeader, SegmentId, SegmentRef, next_lsn};
 use seawall_io::Lock;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 
 /// Buffers kept for reuse: as many as one block of small batches frees at once.
@@ -27,6 +30,10 @@ const BUFFERS_MAX: usize = 64;
 const BUFFER_SIZE_MAX: usize = 256 << 10;
 /// Up to this size, in bytes, one buffer is kept: a stream of large batches alternates between two.
 const LARGE_BUFFER_MAX: usize = 4 << 20;
+
+/// Full segments whose checksums are kept, half a megabyte for one of 64 MiB. The file of any other
+/// is read when it is used again.
+const SUMS_MAX: usize = 16;
 
 /// The only writer of a log.
 #[derive(Debug)]
@@ -50,6 +57,8 @@ pub(crate) struct Writer {
     pub(crate) parity_flushes: Vec<ParityFlush>,
     /// Preallocated files of the next segment.
     pub(crate) spare: Option<PreallocatedSegment>,
+    /// The checksums of what full segments hold.
+    pub(crate) sums: BTreeMap<SegmentId, SectorSums>,
     /// Buffers for reuse.
     pub(crate) buffers: Vec<Vec<u8>>,
     /// Memory for block-aligned writes.
@@ -84,6 +93,7 @@ pub(crate) struct Counts {
     pub(crate) failovers: u64,
     pub(crate) live_failures: u64,
     pub(crate) pruned: u64,
+    pub(crate) reused: u64,
     pub(crate) parity_stripes: u64,
     pub(crate) parity_failures: u64,
 }
@@ -128,17 +138,30 @@ impl Writer {
         let spec = Spec { first, count, is_void, confirmed, chain, time_us };
         let Finished { end, chain, text } = tail.finish(&mut bytes, spec);
         let (at, block) = (tail.at, tail.header.geometry.block);
+        let filled;
         let (start, whole) = if let Some(text) = &text {
             (at.0, text.as_slice())
         } else {
             let blocks = self.blocks.covering((at, &bytes), &self.recent, block);
-            blocks.unwrap_or((at.0, &bytes))
+            match blocks {
+                Some(blocks) => blocks,
+                // In a reused file, what follows in the block is of an earlier segment.
+                None if tail.header.is_reused => {
+                    filled = [&bytes[..], &tail.zeros_after(end)].concat();
+                    (at.0, filled.as_slice())
+                }
+                None => (at.0, bytes.as_slice()),
+            }
         };
         let written = tail.file.write_synced(whole, start);
         let outcome =
             written.map_err(|e| Error::io(format!("write {}", tail.header.data_name()))(e));
-        if outcome.is_ok() {
+        if outcome.is_err() {
+            // It is unknown what the write left.
+            tail.sums = None;
+        } else {
             tail.chain = chain;
+            tail.note_written((start, whole));
             if let Some(parity) = &mut self.parity {
                 let written = (at.0, text.as_ref().unwrap_or(&bytes).as_slice());
                 self.parity_flushes
@@ -198,6 +221,18 @@ impl Writer {
         Room { tail: self.tail.room(), spare: self.spare.as_ref().map_or(0, room) }
     }
 
+    /// A file that can be used again for the next segment, and the id of that segment, which is
+    /// taken from now on.
+    pub(crate) fn take_spare_file(&mut self) -> Option<(SpareFile, SegmentId)> {
+        let spare = self.env.spare_files.take(self.next_size())?;
+        let Ok(id) = next_id(self.max_id) else {
+            spare.discard(&*self.env.storage);
+            return None;
+        };
+        self.max_id = Some(id);
+        Some((spare, id))
+    }
+
     /// Adopts preallocated files; discards them if there are some already.
     pub(crate) fn take_preallocated(&mut self, preallocation: Option<PreallocatedSegment>) {
         let Some(preallocation) = preallocation else { return };
@@ -213,11 +248,25 @@ impl Writer {
         let log = &self.manifest.content;
         let size_min = length_for(log, size, self.segment_min);
         let usual = length_for(log, size, self.next_size());
-        let large = PreallocatedSegment::create_now(&self.env, log, (usual, size_min))?;
+        let large = if let Some(reused) = self.reuse_now(usual) {
+            reused
+        } else {
+            let log = &self.manifest.content;
+            PreallocatedSegment::create_now(&self.env, log, (usual, size_min))?
+        };
         if let Some(small) = self.spare.replace(large) {
             small.discard(&*self.env.storage);
         }
         Ok(())
+    }
+
+    /// A file of at least `size` bytes that is used again, if no thread prepares files in advance.
+    fn reuse_now(&mut self, size: u64) -> Option<PreallocatedSegment> {
+        if self.env.has_preallocator || self.next_size() < size {
+            return None;
+        }
+        let (spare, id) = self.take_spare_file()?;
+        prepare(&self.env, spare, id, |_| true).ok().flatten()
     }
 
     /// Removes the preallocated segment.
@@ -246,12 +295,33 @@ impl Writer {
         if !sent.is_empty() {
             self.last_chain = tail.chain;
         }
-        let before = std::mem::replace(&mut self.tail, tail);
-        before.truncate_after_last_batch();
+        self.counts.reused += u64::from(tail.header.is_reused);
+        let mut before = std::mem::replace(&mut self.tail, tail);
+        // A whole file may be used again when its segment is removed.
+        if self.may_reuse(&before) {
+            self.keep_sums(&mut before);
+        } else {
+            before.truncate_after_last_batch();
+        }
         self.chain.push(before.header);
         self.chain.extend(skipped_segments);
         self.recent = sent.into();
         Ok(())
+    }
+
+    /// Keeps the checksums of a full segment until it is removed.
+    fn keep_sums(&mut self, full: &mut TailSegment) {
+        if let Some(sums) = full.sums.take().filter(|_| self.sums.len() < SUMS_MAX) {
+            self.sums.insert(full.header.id, sums);
+        }
+    }
+
+    /// Whether the file of a full segment is worth to be used again.
+    fn may_reuse(&self, full: &TailSegment) -> bool {
+        let log = &self.manifest.content;
+        self.env.spare_files.is_on()
+            && may_be_spare(&full.header, log)
+            && full.room() < full.header.size / 8
     }
 
     /// Starts a new segment if the tail holds records of another schema: a segment's header has the
@@ -340,6 +410,7 @@ impl Writer {
     /// Closes cleanly: the manifest records where the log ends.
     pub(crate) fn close(&mut self) -> Result<()> {
         self.discard_spare();
+        self.env.spare_files.discard_all(&*self.env.storage);
         self.flush_parity();
         self.tail.release_reserved();
         self.manifest.content.closed =

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use super::sample::Sample;
 use super::{
-    Bytes, Found, Random, again, judge, laid_out, names, open, payload_in, read, read_own,
+    Bytes, Found, Random, again, judge, laid_out, names, open, payload_in, read, read_from,
 };
 use seawall::recovery::TailState;
 use seawall::verify::Verdict;
@@ -20,6 +20,8 @@ pub enum Act {
     Set(&'static [usize]),
     Confirm,
     Reopen,
+    /// Removes all segments but the newest.
+    Prune,
 }
 
 /// What a process did with a log, and what it was told.
@@ -37,6 +39,8 @@ pub struct Life {
     pub told: u64,
     pub confirmed: u64,
     pub number: u64,
+    /// Records up to here may have been removed on request.
+    pub pruned: u64,
     /// What ended it early.
     pub error: Option<Error>,
     /// Whether it ended in an append.
@@ -55,6 +59,7 @@ impl Life {
             told: 0,
             confirmed: 0,
             number: 0,
+            pruned: 0,
             error: None,
             appending: false,
         }
@@ -93,6 +98,10 @@ impl Life {
                     log.close()?;
                     log = self.open(level)?;
                 }
+                Act::Prune => {
+                    self.pruned = self.acknowledged;
+                    log.truncate_before(super::lsn(self.acknowledged + 1))?;
+                }
             }
         }
         // Dropped by the dying process: nothing more is written.
@@ -105,14 +114,22 @@ impl Life {
     fn open(&mut self, level: Level) -> Result<Bytes> {
         let options = again((self.number << 16) + self.device.steps() + 1);
         let log = open(&laid_out(options, self.layout).level(level), &self.device)?;
-        let shown = Found::take(log.read_from(Lsn::FIRST)?)?;
-        assert!(shown.is_prefix(), "{shown:?}");
-        assert!(shown.count() >= self.acknowledged, "{shown:?}");
-        self.submitted.truncate(shown.records.len());
-        assert!(shown.records.into_values().eq(self.submitted.iter().cloned()));
+        let shown = Found::take(log.read_from(log.oldest())?)?;
+        assert!(shown.follows(self.pruned), "{shown:?}");
+        let end = shown.end().unwrap_or(self.pruned);
+        assert!(end >= self.acknowledged, "{shown:?}");
+        self.submitted.truncate(usize::try_from(end).unwrap());
+        self.are_as_submitted(&shown, "at open");
         self.acknowledged = super::lsn_count(&self.submitted);
         self.sets.retain(|set| *set.end() <= self.acknowledged);
         Ok(log)
+    }
+
+    fn are_as_submitted(&self, shown: &Found, what: &str) {
+        for (lsn, found) in &shown.records {
+            let written = &self.submitted[usize::try_from(*lsn).unwrap() - 1];
+            assert!(found == written, "{what}: record {lsn} is not what was written");
+        }
     }
 
     fn append(&mut self, log: &Bytes, sizes: &[usize], level: Level) -> Result<()> {
@@ -218,9 +235,10 @@ pub fn check(life: &Life, left: &MemStorage, faults: Faults, what: &str) -> Verd
     };
     let unsure = log.recovery().tail == TailState::Ambiguous;
     assert!(!unsure || faults == Faults::FailedSync, "{what}");
-    let shown = read_own(&log);
+    let shown = Found::take(log.read_from(log.oldest()).unwrap()).unwrap();
     compare(life, &shown, what);
-    assert_eq!(log.recovery().last.map_or(0, Lsn::get), shown.count(), "{what}");
+    let end = shown.end().unwrap_or(life.pruned);
+    assert_eq!(log.recovery().last.map_or(0, Lsn::get), end, "{what}");
     if let Ok(found) = before {
         assert_eq!(found.records, shown.count(), "{what}: verify saw what open shows");
     }
@@ -228,13 +246,11 @@ pub fn check(life: &Life, left: &MemStorage, faults: Faults, what: &str) -> Verd
 }
 
 fn compare(life: &Life, shown: &Found, what: &str) {
-    assert!(shown.is_prefix(), "{what}: {:?}", shown.records.keys());
-    let count = shown.count();
+    assert!(shown.follows(life.pruned), "{what}: {:?}", shown.records.keys());
+    let count = shown.end().unwrap_or(life.pruned);
     assert!(count >= life.acknowledged, "{what}: {count} of {} are there", life.acknowledged);
     assert!(count <= super::lsn_count(&life.submitted), "{what}: more than was written");
-    for (found, written) in shown.records.values().zip(&life.submitted) {
-        assert!(found == written, "{what}: a record is not what was written");
-    }
+    life.are_as_submitted(shown, what);
     let halved = life.sets.iter().find(|set| *set.start() <= count && *set.end() > count);
     assert!(halved.is_none(), "{what}: {count} records end within the set {halved:?}");
 }
@@ -242,7 +258,7 @@ fn compare(life: &Life, shown: &Found, what: &str) {
 /// One run of damage at a time, at every sector of every file, and every file lost: no record up to
 /// `confirmed` is ever silently missing. Returns how many there were.
 pub fn each_run(device: &MemStorage, life: &Life, sample: &mut Sample, what: &str) -> u64 {
-    let (confirmed, written) = (life.confirmed, &life.submitted);
+    let promised = (life.pruned + 1..=life.confirmed, &*life.submitted);
     let reach = usize::try_from(super::GEOMETRY.reach).unwrap();
     let mut faults = 0;
     for file in device.names() {
@@ -256,13 +272,13 @@ pub fn each_run(device: &MemStorage, life: &Life, sample: &mut Sample, what: &st
                 let damaged = device.kill();
                 damaged.edit(&file, |bytes| spoil(&mut bytes[run.clone()], fill));
                 let what = || format!("{what}, {file}, {run:?}, garbage: {fill}");
-                is_there_or_named(&damaged, confirmed, written, &what);
+                is_there_or_named(&damaged, &promised, &what);
                 faults += 1;
             }
         }
         let damaged = device.kill();
         damaged.remove_raw(&file);
-        is_there_or_named(&damaged, confirmed, written, &|| format!("{what}, {file} lost"));
+        is_there_or_named(&damaged, &promised, &|| format!("{what}, {file} lost"));
         faults += 1;
     }
     faults
@@ -279,17 +295,20 @@ fn spoil(bytes: &mut [u8], garbage: bool) {
 
 fn is_there_or_named(
     damaged: &MemStorage,
-    confirmed: u64,
-    written: &[Vec<u8>],
+    (confirmed, written): &(RangeInclusive<u64>, &[Vec<u8>]),
     what: &dyn Fn() -> String,
 ) {
     let found = match judge(damaged) {
         Ok(found) => found,
-        Err(Error::NotALog { .. }) if confirmed == 0 => return,
+        Err(Error::NotALog { .. }) if *confirmed.end() == 0 => return,
         Err(error) => panic!("{}: {error}", what()),
     };
-    let delivered = read(damaged, true).unwrap();
-    for (lsn, written) in (1..=confirmed).zip(written) {
+    let delivered = match read(damaged, true) {
+        Err(Error::Pruned { oldest, .. }) => read_from(damaged, oldest).unwrap(),
+        read => read.unwrap(),
+    };
+    for lsn in confirmed.clone() {
+        let written = &written[usize::try_from(lsn).unwrap() - 1];
         if let Some(payload) = delivered.records.get(&lsn) {
             assert!(payload == written, "{}: record {lsn}", what());
             continue;

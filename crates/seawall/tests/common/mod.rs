@@ -171,6 +171,19 @@ impl Found {
         Ok(found)
     }
 
+    /// Whether the records have no hole and begin at most after record `pruned`.
+    pub fn follows(&self, pruned: u64) -> bool {
+        let Some((first, end)) = self.records.keys().next().copied().zip(self.end()) else {
+            return true;
+        };
+        first <= pruned + 1 && self.records.keys().copied().eq(first..=end)
+    }
+
+    /// The last record.
+    pub fn end(&self) -> Option<u64> {
+        self.records.keys().next_back().copied()
+    }
+
     /// Whether the records are 1, 2, 3, ... without a hole.
     pub fn is_prefix(&self) -> bool {
         self.records.keys().copied().eq(1..=self.count())
@@ -185,6 +198,12 @@ impl Found {
 pub fn read(device: &MemStorage, skip_damaged: bool) -> seawall::Result<Found> {
     let reader = LogReader::open_any_in(Arc::new(device.clone()))?;
     Found::take(reader.skip_damaged(skip_damaged).read_from(Lsn::FIRST)?)
+}
+
+/// Reads with a `LogReader` from a record on, past damage.
+pub fn read_from(device: &MemStorage, first: Lsn) -> seawall::Result<Found> {
+    let reader = LogReader::open_any_in(Arc::new(device.clone()))?;
+    Found::take(reader.skip_damaged(true).read_from(first)?)
 }
 
 /// Reads with the log's own handle.

@@ -9,6 +9,7 @@ use std::fmt::Write;
 const ONE: &str = "000000000001.seg";
 const TWO: &str = "000000000002.seg";
 const THREE: &str = "000000000003.seg";
+const FOUR: &str = "000000000004.seg";
 const FIRST_TEXT: &str = "000000000001.jsonl";
 const PARITY: &str = "000000000002.parity";
 
@@ -17,7 +18,10 @@ type Find<'a> = dyn Fn(&str) -> Files + 'a;
 
 pub(super) fn all(find: &Find<'_>) -> Vec<Case> {
     [torn(find), damaged(find), evidence(find), texts(find), mended(find), newer(find), moved()]
-        .concat()
+        .into_iter()
+        .chain([reused(find)])
+        .flatten()
+        .collect()
 }
 
 /// Files that were changed.
@@ -284,6 +288,25 @@ fn mended(find: &Find<'_>) -> Vec<Case> {
     ]
 }
 
+/// Ends of a segment in a reused file that differ from what the file held before, or cannot be
+/// compared with it.
+fn reused(find: &Find<'_>) -> Vec<Case> {
+    let log = || Changed::new(find, "reused");
+    let (at, end) = log().batch(FOUR, usize::MAX);
+    let old = find("not-closed").remove(TWO).unwrap();
+    let (sector, table) = (end.next_multiple_of(512), "000000000004.before");
+    let mut without = log();
+    without.now.remove(table);
+    vec![
+        without.case("reused-no-table", "a reused file without its table"),
+        log().flip(table, 70).case("reused-table", "a reused file with a damaged table"),
+        log().flip(FOUR, sector + 700).case("reused-changed", "a changed byte after the end"),
+        log()
+            .set(FOUR, at / 512 * 512, &old[at / 512 * 512..sector])
+            .case("reused-old", "the last block as an earlier segment left it"),
+    ]
+}
+
 /// What a newer program may write one day, and an older one wrote.
 fn newer(find: &Find<'_>) -> Vec<Case> {
     let closed = || Changed::new(find, "closed");
@@ -316,7 +339,10 @@ fn newer(find: &Find<'_>) -> Vec<Case> {
         header(closed().set(TWO, 119, &[1])).case("newer-byte", "a byte of a segment's header"),
         header(closed().set(TWO, 108, &[4])).case("newer-codec", "a codec"),
         header(closed().set(TWO, 110, &[2])).case("newer-layout", "a layout"),
+        // Feature bit 1 was not in use when this was made.
         slot(closed().set("manifest", 512 + 120, &[2])).case("newer-log", "a feature of a log"),
+        slot(closed().set("manifest", 512 + 120, &[4]))
+            .case("newer-log-2", "another feature of it"),
         slot(closed().set("manifest", 512 + 135, &[1])).case("newer-log-byte", "a manifest's byte"),
         slot(closed().set("manifest", 512 + 127, &[3])).case("newer-level", "a level"),
         batch(0x10).case("newer-prefix", "a batch with a prefix"),

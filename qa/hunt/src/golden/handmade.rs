@@ -30,6 +30,7 @@ fn header() -> SegmentHeader {
         pred: None,
         pred_chain: 0,
         layout: Layout::Binary,
+        is_reused: false,
         record_type: RecordType::of(CodecId::Raw),
         time_us: TIME,
     }
@@ -52,6 +53,7 @@ fn manifest(header: &SegmentHeader, last: Option<Lsn>) -> Vec<u8> {
             layout: header.layout,
             record_type: header.record_type.clone(),
             parity: None,
+            reuses: false,
             time_us: TIME,
         };
         put(&mut file, slot.offset(), &slot.encode());

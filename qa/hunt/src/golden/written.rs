@@ -192,6 +192,15 @@ fn checkpointed() -> Files {
     life.closed()
 }
 
+/// The file of the second segment becomes that of the fourth.
+fn reused() -> Files {
+    let mut life = Life::begin(Layout::Binary, as_is);
+    life.append(&[&[900], &[960], &[960], &[960], &[900]]);
+    life.log().truncate_before(Lsn::new(5).unwrap()).unwrap();
+    life.append(&[&[960], &[300], &[40]]);
+    life.power_cut()
+}
+
 fn cut() -> Files {
     let mut life = plain(Layout::Binary);
     life.log().truncate_after(Lsn::new(9)).unwrap();
@@ -238,7 +247,7 @@ pub(super) fn all() -> Vec<(Case, Files)> {
     use Layout::{Binary, Text};
     let empty = Life::begin(Binary, |options| options.level(Level::Buffered)).closed();
     let killed = files(&plain(Binary).device.kill());
-    let all: [(&str, &str, Files); 23] = [
+    let all: [(&str, &str, Files); 24] = [
         ("closed", "three segments, closed", plain(Binary).closed()),
         ("not-closed", "the same, left by a power cut", plain(Binary).power_cut()),
         ("killed", "the same, left by a killed process: live is there", killed),
@@ -249,6 +258,7 @@ pub(super) fn all() -> Vec<(Case, Files)> {
         ("not-created", "a creation that a crash cut short: no manifest", not_created()),
         ("checkpointed", "two checkpoints, and the oldest segments pruned", checkpointed()),
         ("cut", "cut behind record 9, and appended to", cut()),
+        ("reused", "a segment in a file of a removed one, left by a power cut", reused()),
         ("reopened-shared", "closed, opened, left by a power cut, opened, closed", reopened()),
         ("wide", "a batch of two sectors, left by a power cut", wide()),
         ("usual-sizes", "blocks of 4 KiB, reach of 64 KiB, a segment of 1 MiB", usual()),

@@ -4,6 +4,7 @@ use crate::fixup;
 use crate::sample::{End, Kind, Past, Sample, Scale};
 use seawall::Layout;
 use seawall_format::batch::{BatchHeader, HEADER_SIZE as BATCH_HEADER, Life, Spec, finish};
+use seawall_format::before::Before;
 use seawall_format::tail::{Tail, classify};
 use seawall_format::{CodecId, Epoch, Geometry, LogId, Lsn, Offset, RecordType, SegmentId, frame};
 use seawall_format::{HEADER_SIZE, Live, MANIFEST_SLOT_SIZE, Manifest, Mark, MarkSlot, Seal};
@@ -84,7 +85,9 @@ pub(super) fn batch(data: &[u8]) {
 }
 
 fn check_batch(bytes: &[u8], life: &Life) {
-    let tail = Tail { bytes, goes_on: false, offset: AT, next: Lsn::FIRST, chain: 7 };
+    let before = &Before::Zeros;
+    let (next, chain) = (Lsn::FIRST, 7);
+    let tail = Tail { lead: &[], bytes, goes_on: false, before, offset: AT, next, chain };
     let _ = classify(&tail, life);
     let traced = BatchHeader::trace(bytes, life, 8192);
     let Some(found) = BatchHeader::decode(bytes, AT, life) else { return };
@@ -141,6 +144,7 @@ pub(super) fn segment_header(layout: Layout) -> SegmentHeader {
         pred: None,
         pred_chain: 0,
         layout,
+        is_reused: false,
         record_type: RecordType::of(codec),
         time_us: 0,
     }

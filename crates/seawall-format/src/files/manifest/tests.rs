@@ -24,6 +24,7 @@ fn sample() -> Manifest {
         layout: Layout::Binary,
         record_type: RecordType { codec: CodecId::Json, name: "Event".to_owned(), schema: 3 },
         parity: Scheme::new(8, 3),
+        reuses: false,
         time_us: 79,
     }
 }
@@ -57,6 +58,10 @@ fn manifest_is_read_back_from_either_slot() {
     assert_eq!(in_file(&odd), [invalid(), Ok(odd.clone())]);
     let new = Manifest { checkpoints: [None; 2], closed: None, parity: None, ..sample() };
     assert_eq!(in_file(&new), [Ok(new.clone()), invalid()]);
+    for parity in [None, sample().parity] {
+        let reusing = Manifest { reuses: true, parity, ..sample() };
+        assert_eq!(in_file(&reusing), [Ok(reusing.clone()), invalid()]);
+    }
     let never_written = Closed { last: None, ..sample().closed.unwrap() };
     let closed = Manifest { closed: Some(never_written), ..sample() };
     assert_eq!(in_file(&closed), [Ok(closed.clone()), invalid()]);
@@ -93,7 +98,7 @@ fn every_flipped_bit_of_a_slot_is_detected() {
 
 #[test]
 fn what_is_unknown_is_refused_by_name() {
-    for bit in 1..32 {
+    for bit in 2..32 {
         let what = format!("feature bits {:#x}", 1_u64 << bit);
         assert_eq!(forged(&[(FEATURES, 1 | 1 << bit)]), Err(Refused::Unknown { what }));
     }
@@ -159,6 +164,7 @@ fn readable_log_requires_the_json_codec() {
     let text = Manifest { layout: Layout::Text, ..sample() };
     assert_eq!(in_file(&text)[0], Ok(text));
     assert_eq!(forged(&[(LAYOUT, 1), (CODEC, 1)]), Err(Refused::Invalid));
+    assert_eq!(forged(&[(LAYOUT, 1), (FEATURES, 3)]), Err(Refused::Invalid), "files grow there");
 }
 
 #[test]

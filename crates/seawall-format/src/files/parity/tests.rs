@@ -17,6 +17,7 @@ fn header(block: u32) -> SegmentHeader {
         pred: None,
         pred_chain: 0,
         layout: Layout::Binary,
+        is_reused: false,
         record_type: RecordType { codec: CodecId::Raw, name: String::new(), schema: 0 },
         time_us: 3,
     }

@@ -19,6 +19,7 @@ fn sample() -> SegmentHeader {
         pred: SegmentRef::from_numbers(8, 77),
         pred_chain: 78,
         layout: Layout::Binary,
+        is_reused: false,
         record_type: RecordType { codec: CodecId::Json, name: "Event".to_owned(), schema: 3 },
         time_us: 79,
     }
@@ -70,6 +71,14 @@ fn every_flipped_bit_of_a_header_is_detected() {
 }
 
 #[test]
+fn only_a_binary_segment_can_be_reused() {
+    let reused = SegmentHeader { is_reused: true, ..sample() };
+    assert_eq!(SegmentHeader::decode(&reused.encode()), Ok(reused));
+    let reused = SegmentHeader { is_reused: true, ..text() };
+    assert_eq!(SegmentHeader::decode(&reused.encode()), Err(Refused::Invalid));
+}
+
+#[test]
 fn truncated_header_is_invalid() {
     assert_eq!(SegmentHeader::decode(&sample().encode()[..191]), Err(Refused::Invalid));
     assert_eq!(SegmentHeader::decode(&[]), Err(Refused::Invalid));
@@ -80,7 +89,10 @@ fn what_is_unknown_is_refused_by_name() {
     for bit in 0..32 {
         let unknown = |what| Err(Refused::Unknown { what });
         let feature = forged(&sample(), &[(header::FEATURES, 1 << bit)]);
-        assert_eq!(feature, unknown(format!("feature bits {:#x}", 1_u64 << bit)));
+        match bit {
+            1 => assert!(feature.is_ok_and(|header| header.is_reused)),
+            _ => assert_eq!(feature, unknown(format!("feature bits {:#x}", 1_u64 << bit))),
+        }
         let kept = forged(&sample(), &[(header::ZERO, 1 << bit)]);
         assert_eq!(kept, unknown("something in bytes 116 to 120, kept for later".to_owned()));
     }

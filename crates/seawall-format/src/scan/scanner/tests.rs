@@ -19,6 +19,7 @@ fn header() -> SegmentHeader {
         pred: None,
         pred_chain: 0,
         layout: Layout::Binary,
+        is_reused: false,
         record_type: RecordType::of(CodecId::Raw),
         time_us: 0,
     }

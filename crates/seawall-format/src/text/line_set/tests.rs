@@ -22,6 +22,7 @@ fn header() -> SegmentHeader {
         pred: None,
         pred_chain: 0,
         layout: Layout::Text,
+        is_reused: false,
         record_type: RecordType::of(CodecId::Json),
         time_us: 0,
     }

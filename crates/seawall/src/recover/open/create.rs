@@ -108,6 +108,7 @@ fn new_manifest(options: &Options, env: &Env, record_type: RecordType) -> Result
         layout,
         record_type,
         parity: options.parity.or_keep(None),
+        reuses: false,
         time_us: 0,
     })
 }

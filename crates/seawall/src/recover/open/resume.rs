@@ -175,8 +175,8 @@ fn delete_replaced(writer: &Writer, log: &RemainingLog<'_>, plan: &Continuation)
     let Target::NewSegment(new) = plan.target else { return };
     let replaced = log.chain.get(new.segments_kept..).unwrap_or_default();
     for link in replaced.iter().rev() {
-        let parity = link.segment.header.id.parity_name();
-        for name in link.segment.names().into_iter().chain([parity]) {
+        let id = link.segment.header.id;
+        for name in link.segment.names().into_iter().chain([id.parity_name(), id.before_name()]) {
             let _ = writer.env.storage.remove(&name);
         }
     }
@@ -218,6 +218,7 @@ impl Resuming<'_> {
             at: found.offset,
             chain: found.chain,
             marks: marks.unwrap_or(0),
+            sums: None,
             header,
         };
         let sent = batches_in_last_block(self.log.found.chain_before, newest, found.offset)?;

@@ -8,6 +8,7 @@ use crate::files::segment::Segment;
 use crate::files::segment_reader::SegmentReader;
 use crate::scan::intact::{ExpectedFrames, trace_misplaced_bytes};
 use crate::scan::scanner::{LogScanner, ScanEnd, ScanItem, Stop, TailFound, opened};
+use seawall_format::before::Before;
 use seawall_format::scan::{Cause, EndScan, HeaderSearch, Limit, Scanner};
 use seawall_format::{Lsn, Offset, next_lsn, tail};
 
@@ -19,6 +20,11 @@ impl LogScanner {
     /// Returns the end of the log or the damage at this place. `None` asks the caller to scan
     /// again: a first bad read may be transient.
     pub(super) fn stopped(&mut self, stop: Stop) -> Result<Option<ScanItem>> {
+        if let Some((link, scanner)) = &mut self.current
+            && let Before::Unknown = scanner.before()
+        {
+            scanner.set_before(link.segment.before());
+        }
         let (link, scanner) = self.current.as_ref().expect("a scanner stopped");
         let (at, next) = (scanner.valid_end(), scanner.next_lsn());
         let is_newest = link.limit == Limit::Open;

@@ -4,6 +4,7 @@ use crate::base::error::Result;
 use crate::base::sync::current;
 use crate::write::coordinator::Coordinator;
 use crate::write::group_commit::WaitFor;
+use crate::write::preallocation::state::Request;
 use std::sync::Arc;
 
 impl Coordinator {
@@ -16,7 +17,13 @@ impl Coordinator {
         }
         self.stop_threads();
         self.deferred_delete.drain();
-        let prepared = self.lock().preallocation.made.take();
+        let (prepared, requested) = {
+            let mut state = self.lock();
+            (state.preallocation.made.take(), state.preallocation.wanted.take())
+        };
+        if let Some(Request { env, reuse: Some((spare, _)), .. }) = requested {
+            spare.discard(&*env.storage);
+        }
         let flushed = self.flush_all(WaitFor::Durable);
         let mut state = self.lock();
         // The owner of a ticket may be leading. A leader always returns the writer or panics.

@@ -4,11 +4,11 @@
 //! has no header and is not part of the log; the next open removes leftovers.
 
 use crate::base::env::Env;
-use seawall_format::Manifest;
+use seawall_format::before::SectorSums;
+use seawall_format::{Manifest, SegmentRef};
 use seawall_io::{File, Storage};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// A larger file is allocated, not filled with zeros, when a caller waits for it.
 const FILL_MAX: u64 = 2 << 20;
@@ -37,12 +37,27 @@ pub(crate) struct PreallocatedSegment {
     /// Size up to which space for records is reserved on the device; `None` for a text on a file
     /// system that cannot reserve space.
     pub(crate) reserved: Option<u64>,
+    /// Of a file that was used before: the segment that its table is for.
+    pub(crate) life: Option<SegmentRef>,
+    /// Of a file that may be used again: the checksums of what it holds.
+    pub(crate) sums: Option<SectorSums>,
 }
 
 impl PreallocatedSegment {
     pub(crate) fn binary(file: PreallocatedFile) -> Self {
         let reserved = Some(file.size);
-        Self { head: file, text: None, reserved }
+        Self { head: file, text: None, reserved, life: None, sums: None }
+    }
+
+    /// A file of zeros, with their checksums. Records begin at `data_start`.
+    pub(crate) fn zeros(file: PreallocatedFile, data_start: u64) -> Self {
+        let sums = Some(SectorSums::of_zeros(data_start, file.size));
+        Self { sums, ..Self::binary(file) }
+    }
+
+    /// A file that was used before, ready to become this segment.
+    pub(crate) fn reused(file: PreallocatedFile, life: SegmentRef, sums: SectorSums) -> Self {
+        Self { life: Some(life), sums: Some(sums), ..Self::binary(file) }
     }
 
     /// Creates one of `usual` bytes, or of `size_min` if the disk is too full.
@@ -70,7 +85,8 @@ impl PreallocatedSegment {
         let head = PreallocatedFile::create_now(env, head_size)?;
         match PreallocatedFile::text(env, size) {
             Ok((text, is_reserved)) => {
-                Ok(Self { head, text: Some(text), reserved: is_reserved.then_some(size) })
+                let reserved = is_reserved.then_some(size);
+                Ok(Self { head, text: Some(text), reserved, life: None, sums: None })
             }
             Err(error) => {
                 head.discard(&*env.storage);
@@ -84,6 +100,9 @@ impl PreallocatedSegment {
         self.head.discard(storage);
         if let Some(text) = self.text {
             text.discard(storage);
+        }
+        if let Some(life) = self.life {
+            let _ = storage.remove(&life.id.before_name());
         }
     }
 }
@@ -101,7 +120,7 @@ impl PreallocatedFile {
     /// Creates a file while a caller waits. A short one is filled with zeros; a long one is only
     /// allocated, which makes later syncs slower but the wait short.
     pub(crate) fn create_now(env: &Env, size: u64) -> io::Result<Self> {
-        env.deferred_delete.retry_after_reclaim(|| {
+        env.retry_after_reclaim(|| {
             let spare = Self::create(env, size)?;
             let made = if size <= FILL_MAX {
                 spare.file.fill_with_zeros(size)
@@ -120,7 +139,7 @@ impl PreallocatedFile {
     /// Creates an empty file with `size` bytes reserved after its end. Returns whether the file
     /// system supports that.
     fn text(env: &Env, size: u64) -> io::Result<(Self, bool)> {
-        env.deferred_delete.retry_after_reclaim(|| {
+        env.retry_after_reclaim(|| {
             let spare = Self::create(env, 0)?;
             match spare.file.reserve_space(size) {
                 Ok(is_reserved) => Ok((spare, is_reserved)),
@@ -143,7 +162,7 @@ impl PreallocatedFile {
         let mut written = 0;
         let mut fill = || -> io::Result<()> {
             // Allocates first, to find out early that the disk is full.
-            env.deferred_delete.retry_after_reclaim(|| spare.file.allocate(size))?;
+            env.retry_after_reclaim(|| spare.file.allocate(size))?;
             while written < size && !stopped {
                 let part = zeros.get(..usize::try_from(size - written).unwrap_or(usize::MAX));
                 let part = part.unwrap_or(&zeros);
@@ -173,8 +192,7 @@ impl PreallocatedFile {
     fn create(env: &Env, size: u64) -> io::Result<Self> {
         let mut attempt = 1;
         loop {
-            let number = env.spares.fetch_add(1, Ordering::Relaxed);
-            let name = format!("spare-{number}.tmp");
+            let name = env.spare_name();
             match env.storage.create(&name) {
                 // An entry that the last open could not remove, for example a directory or another
                 // user's file.

@@ -1,10 +1,12 @@
 //! Requests to the preallocator, and its results.
 
 use crate::base::env::Env;
+use crate::base::spare_files::SpareFile;
 use crate::base::sync::JoinHandle;
 use crate::parity::writer::ParityFlush;
 use crate::write::preallocation::file::PreallocatedSegment;
 use crate::write::preallocation::rate::PreallocationRate;
+use seawall_format::SegmentId;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -15,7 +17,7 @@ pub(crate) struct PreallocationState {
     /// The thread sleeps because it has nothing to do.
     pub(crate) is_asleep: bool,
     /// The requested file of the next segment.
-    pub(crate) wanted: Option<(Env, PreallocationRate)>,
+    pub(crate) wanted: Option<Request>,
     pub(crate) is_busy: bool,
     /// No request before this time, after an error.
     pub(crate) retry_after: Duration,
@@ -23,4 +25,15 @@ pub(crate) struct PreallocationState {
     pub(crate) parity_flushes: VecDeque<ParityFlush>,
     /// The finished file, until a leader takes it.
     pub(crate) made: Option<PreallocatedSegment>,
+}
+
+/// A request for the file of the next segment.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) env: Env,
+    pub(crate) rate: PreallocationRate,
+    /// Where records begin.
+    pub(crate) data_start: u64,
+    /// The file to use again, and the segment that it is for; `None` asks for a new file.
+    pub(crate) reuse: Option<(SpareFile, SegmentId)>,
 }

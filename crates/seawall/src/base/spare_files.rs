@@ -1,0 +1,85 @@
+//! Files of removed segments, kept to become new segments. Writing again to a file that was written
+//! before is faster than to a new one: the file system has no space to find and no metadata to
+//! change.
+
+use crate::base::sync::{Mutex, MutexGuard};
+use seawall_format::before::SectorSums;
+use seawall_format::{Manifest, SegmentHeader};
+use seawall_io::{File, Storage};
+use std::sync::{Arc, PoisonError};
+
+/// At most this many are kept: more would only take space.
+const SPARES_MAX: usize = 2;
+
+/// Whether the file of this segment is large enough for any segment of `log` in a plain rotation.
+pub(crate) fn may_be_spare(header: &SegmentHeader, log: &Manifest) -> bool {
+    header.fixed_length().is_some_and(|length| length >= log.segment_max)
+        && header.geometry == log.geometry
+}
+
+/// The file of a removed segment under a temporary name. It has no other name and no reader.
+#[derive(Debug)]
+pub(crate) struct SpareFile {
+    pub(crate) name: String,
+    pub(crate) file: Arc<dyn File>,
+    /// The header of the removed segment.
+    pub(crate) header: SegmentHeader,
+    /// The checksums of what it holds, if this process has written all of it.
+    pub(crate) sums: Option<SectorSums>,
+}
+
+impl SpareFile {
+    /// Removes the file, ignoring errors: it is not part of the log.
+    pub(crate) fn discard(self, storage: &dyn Storage) {
+        let _ = storage.remove(&self.name);
+    }
+}
+
+/// The spare files of one log.
+#[derive(Debug)]
+pub(crate) struct SpareFiles {
+    is_on: bool,
+    files: Mutex<Vec<SpareFile>>,
+}
+
+impl SpareFiles {
+    /// No files. If not `is_on`, there never are any.
+    pub(crate) fn new(is_on: bool) -> Self {
+        Self { is_on, files: Mutex::default() }
+    }
+
+    /// Whether removed files may be kept.
+    pub(crate) fn is_on(&self) -> bool {
+        self.is_on
+    }
+
+    /// How many more files may be kept.
+    pub(crate) fn room(&self) -> usize {
+        if self.is_on { SPARES_MAX.saturating_sub(self.lock().len()) } else { 0 }
+    }
+
+    pub(crate) fn add(&self, spare: SpareFile) {
+        self.lock().push(spare);
+    }
+
+    /// Takes one of at least `size` bytes.
+    pub(crate) fn take(&self, size: u64) -> Option<SpareFile> {
+        let mut files = self.lock();
+        let large_enough = files.iter().position(|spare| spare.header.size >= size)?;
+        Some(files.remove(large_enough))
+    }
+
+    /// Removes all. Returns whether there were any.
+    pub(crate) fn discard_all(&self, storage: &dyn Storage) -> bool {
+        let files = std::mem::take(&mut *self.lock());
+        let had_any = !files.is_empty();
+        for spare in files {
+            spare.discard(storage);
+        }
+        had_any
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<SpareFile>> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,395 @@
+//! Segments in files that were used before: a crash at every step, failed syncs and damage lose no
+//! more than in new files, and no reader sees what an earlier segment left.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "in a test a panic is the report"
+)]
+
+use crate::common;
+
+use common::lives::{Act, Faults, Life, Tally, check, cuts, each_run, live};
+use common::sample::Sample;
+use common::{Bytes, again, judge, open, tiny};
+use seawall::verify::Verdict;
+use seawall::{Level, Maintenance};
+use seawall_format::{HEADER_SIZE, Manifest, SegmentHeader, SegmentId};
+use seawall_io::{Clock, Storage, SystemClock};
+use seawall_testkit::MemStorage;
+use std::sync::Arc;
+use std::time::Duration;
+
+use Act::{Append, Confirm, Prune, Reopen, Set};
+
+/// The first segment holds one record of 960 bytes, the others two. The file of the second one is
+/// used again for the fourth.
+const WORKLOADS: [&[Act]; 4] = [
+    &[
+        Append(960),
+        Append(960),
+        Append(960),
+        Append(960),
+        Prune,
+        Append(960),
+        Append(100),
+        Append(960),
+        Confirm,
+        Append(50),
+    ],
+    &[
+        Append(960),
+        Append(960),
+        Append(960),
+        Append(960),
+        Prune,
+        Set(&[440, 440]),
+        Set(&[100, 200, 300]),
+        Confirm,
+        Append(30),
+        Reopen,
+        Append(200),
+    ],
+    &[
+        Append(960),
+        Append(960),
+        Append(960),
+        Append(960),
+        Prune,
+        Append(960),
+        Append(960),
+        Prune,
+        Append(960),
+        Append(960),
+        Prune,
+        Append(20),
+        Append(960),
+    ],
+    // The next process knows nothing of what the file holds.
+    &[
+        Append(960),
+        Append(960),
+        Append(960),
+        Append(960),
+        Reopen,
+        Prune,
+        Append(960),
+        Append(960),
+        Append(300),
+        Append(40),
+    ],
+];
+
+/// What is done after a recovery, to be cut again.
+const AFTERWARDS: [&[Act]; 2] =
+    [&[Append(90), Confirm], &[Append(960), Prune, Append(960), Append(960), Append(300)]];
+
+fn run(acts: &[Act], level: Level, stop: u64) -> Life {
+    let device = MemStorage::new();
+    device.stop_after(stop);
+    live(&device, acts, level, &Life::unborn(seawall::Layout::Binary))
+}
+
+fn steps(acts: &[Act], level: Level) -> u64 {
+    let whole = run(acts, level, u64::MAX);
+    assert!(whole.error.is_none(), "{:?}", whole.error);
+    whole.device.steps()
+}
+
+/// The reused segments on a device.
+fn reused(device: &MemStorage) -> Vec<SegmentHeader> {
+    let names = device.names().into_iter();
+    let segments = names.filter(|name| SegmentId::from_file_name(name).is_some());
+    let headers = segments.filter_map(|name| {
+        let bytes = device.bytes(&name)?;
+        SegmentHeader::decode(&bytes[..HEADER_SIZE.min(bytes.len())]).ok()
+    });
+    headers.filter(|header| header.is_reused).collect()
+}
+
+#[test]
+fn workloads_use_files_again() {
+    for (acts, count) in WORKLOADS.into_iter().zip([1; 4]) {
+        let life = run(acts, Level::Synced, u64::MAX);
+        assert_eq!(reused(&life.device).len(), count, "{acts:?}: {:?}", life.device.names());
+    }
+}
+
+#[test]
+fn acknowledged_records_survive_a_crash_at_every_step() {
+    let mut tally = Tally::default();
+    for level in [Level::Synced, Level::Confirmed] {
+        for acts in WORKLOADS {
+            for stop in 0..=steps(acts, level) {
+                let life = run(acts, level, stop);
+                let what = format!("{acts:?} {level:?}, step {stop}, killed");
+                tally.add(check(&life, &life.device.kill(), Faults::None, &what));
+                for (mask, device) in cuts(&life.device, stop, 1024) {
+                    let what = format!("{acts:?} {level:?}, step {stop}, power cut, kept {mask:b}");
+                    tally.add(check(&life, &device, Faults::None, &what));
+                }
+            }
+        }
+    }
+    println!("one crash with reused files: {tally:?}");
+    assert!(tally.states > 2_000 && tally.torn > 80, "{tally:?}");
+}
+
+#[test]
+fn records_survive_a_second_crash() {
+    let (mut tally, mut sample) = (Tally::default(), Sample::one_in(12));
+    for acts in WORKLOADS {
+        for stop in 0..=steps(acts, Level::Synced) {
+            let life = run(acts, Level::Synced, stop);
+            for (mask, left) in cuts(&life.device, stop, 64) {
+                if !sample.takes_next() {
+                    continue;
+                }
+                for afterwards in AFTERWARDS {
+                    let whole = live(&left.kill(), afterwards, Level::Synced, &life);
+                    assert!(whole.error.is_none(), "{acts:?}, {stop}: {:?}", whole.error);
+                    for second_stop in 0..=whole.device.steps() {
+                        let device = left.kill();
+                        device.stop_after(second_stop);
+                        let second = live(&device, afterwards, Level::Synced, &life);
+                        for (again, cut) in cuts(&device, stop, 8) {
+                            let what = format!(
+                                "{acts:?}, step {stop}, kept {mask:b}; {afterwards:?}, step \
+                                 {second_stop}, kept {again:b}"
+                            );
+                            tally.add(check(&second, &cut, Faults::None, &what));
+                        }
+                    }
+                }
+            }
+        }
+    }
+    println!("two crashes with reused files: {tally:?}");
+    assert!(tally.states > sample.least(20_000), "{tally:?}");
+}
+
+#[test]
+fn failed_sync_loses_no_acknowledged_record() {
+    let (mut tally, mut sample) = (Tally::default(), Sample::one_in(4));
+    for (level, acts) in
+        [Level::Synced, Level::Confirmed].into_iter().flat_map(|l| WORKLOADS.map(|acts| (l, acts)))
+    {
+        // The first syncs create the log.
+        for (nth, keep) in (5..steps(acts, level)).flat_map(|nth| (0..3).map(move |k| (nth, k))) {
+            let what = format!("{acts:?} {level:?}, sync {nth} fails and keeps {keep}");
+            let (device, mut turn) = (MemStorage::new(), 0);
+            device.fail_sync(nth, move |_| {
+                turn += 1;
+                keep == 2 || (keep == 1 && turn % 2 == 0)
+            });
+            let life = live(&device, acts, level, &Life::unborn(seawall::Layout::Binary));
+            tally.add(check(&life, &device.kill(), Faults::FailedSync, &what));
+            for (mask, cut) in cuts(&device, nth, 64).into_iter().filter(|_| sample.takes_next()) {
+                let what = format!("{what}, power cut, kept {mask:b}");
+                tally.add(check(&life, &cut, Faults::FailedSync, &what));
+            }
+        }
+    }
+    println!("failed syncs with reused files: {tally:?}");
+    assert!(tally.states > sample.least(4_000), "{tally:?}");
+}
+
+/// A sync failed, so that the cache shows what the disk never had. Such a file must not be used
+/// again: its table would be wrong either after a crash or after a power cut.
+#[test]
+fn file_in_which_a_sync_failed_makes_no_later_end_unclean() {
+    // The third record of the second segment is the last that fits.
+    let first: &[Act] =
+        &[Append(960), Append(960), Append(960), Append(300), Append(960), Append(960)];
+    let second: &[Act] = &[Prune, Append(960), Append(40)];
+    let (mut states, mut used_again) = (0, 0);
+    for (nth, keep) in
+        (5..steps(first, Level::Synced)).flat_map(|nth| (0..3).map(move |k| (nth, k)))
+    {
+        for is_same_process in [true, false] {
+            let (device, mut turn) = (MemStorage::new(), 0);
+            device.fail_sync(nth, move |_| {
+                turn += 1;
+                keep == 2 || (keep == 1 && turn % 2 == 0)
+            });
+            let unborn = Life::unborn(seawall::Layout::Binary);
+            let life = if is_same_process {
+                live(&device, &[first, second].concat(), Level::Synced, &unborn)
+            } else {
+                let before = live(&device, first, Level::Synced, &unborn);
+                live(&device.kill(), second, Level::Synced, &before)
+            };
+            if life.error.is_some() {
+                // The sync of the directory, after which no write is safe.
+                continue;
+            }
+            used_again += reused(&life.device).len();
+            for left in [life.device.kill(), life.device.power_cut(|_| false)] {
+                let found = judge(&left).unwrap();
+                assert_eq!(found.verdict, Verdict::Clean, "sync {nth}, {keep}: {found:?}");
+                states += 1;
+            }
+        }
+    }
+    println!("failed syncs before a file is used again: {states} states, {used_again} used again");
+    assert!(states > 200 && used_again > 50, "{states}, {used_again}");
+}
+
+#[test]
+fn one_damaged_run_or_lost_file_never_hides_a_confirmed_record() {
+    let (mut faults, mut sample) = (0, Sample::one_in(5));
+    for acts in WORKLOADS {
+        for stop in 0..=steps(acts, Level::Confirmed) {
+            let life = run(acts, Level::Confirmed, stop);
+            for device in [life.device.kill(), life.device.power_cut(|_| false)] {
+                let what = format!("{acts:?}, step {stop}");
+                faults += each_run(&device, &life, &mut sample, &what);
+            }
+        }
+    }
+    println!("one fault after each step with reused files: {faults} faults");
+    assert!(faults > sample.least(40_000), "{faults}");
+}
+
+/// Programs that do not know of reused files read the manifest first, and refuse the log by what it
+/// says.
+#[test]
+fn manifest_says_that_files_are_reused_before_a_segment_does() {
+    let mut states = 0;
+    for acts in WORKLOADS {
+        for stop in 0..=steps(acts, Level::Synced) {
+            let life = run(acts, Level::Synced, stop);
+            for (mask, device) in cuts(&life.device, stop, 256) {
+                let has_table = device.names().iter().any(|name| name.ends_with(".before"));
+                if !has_table && reused(&device).is_empty() {
+                    continue;
+                }
+                let slots = Manifest::decode_file(&device.bytes("manifest").unwrap());
+                let says_so = |slot: &Manifest| slot.reuses;
+                let all = slots.iter().flatten().all(says_so);
+                assert!(all, "{acts:?}, step {stop}, kept {mask:b}: {slots:?}");
+                states += 1;
+            }
+        }
+    }
+    assert!(states > 100, "{states}");
+}
+
+/// A log whose newest segment is in a reused file, not closed.
+fn unclosed() -> MemStorage {
+    let life = run(WORKLOADS[0], Level::Synced, u64::MAX);
+    let device = life.device.kill();
+    assert_eq!(judge(&device).unwrap().verdict, Verdict::Clean);
+    device
+}
+
+#[test]
+fn end_of_a_reused_file_is_ambiguous_without_its_table() {
+    let device = unclosed();
+    let [header] = &*reused(&device) else { panic!("{:?}", device.names()) };
+    let table = header.id.before_name();
+    let length = device.bytes(&table).unwrap().len();
+    for damage in 0..length + 2 {
+        let damaged = device.kill();
+        match damage.checked_sub(length) {
+            None => damaged.edit(&table, |bytes| bytes[damage] ^= 1),
+            Some(0) => damaged.edit(&table, |bytes| bytes.truncate(length - 1)),
+            Some(_) => damaged.remove_raw(&table),
+        }
+        assert_eq!(judge(&damaged).unwrap().verdict, Verdict::Unsure, "{damage}");
+    }
+}
+
+#[test]
+fn changed_bytes_after_the_end_of_a_reused_file_are_not_a_clean_end() {
+    let device = unclosed();
+    let header = reused(&device).remove(0);
+    let name = header.id.file_name();
+    let end = device.bytes(&name).unwrap().len();
+    for at in (end - 512..end).step_by(17) {
+        for change in [|byte: &mut u8| *byte ^= 1, |byte: &mut u8| *byte = byte.wrapping_add(7)] {
+            let damaged = device.kill();
+            damaged.edit(&name, |bytes| change(&mut bytes[at]));
+            assert_ne!(judge(&damaged).unwrap().verdict, Verdict::Clean, "byte {at}");
+        }
+    }
+}
+
+/// A truncation creates a segment with the next id, while a table for that id is there.
+#[test]
+fn file_made_ready_before_a_truncation_is_used_after_it() {
+    let device = MemStorage::new();
+    let log: Bytes = open(&tiny(1).preallocate(true), &device).unwrap();
+    let has_table = || device.names().iter().any(|name| name.contains(".before"));
+    for _ in 0..4 {
+        log.append(&[7; 960]).unwrap();
+    }
+    log.truncate_before(log.durable().unwrap()).unwrap();
+    // The thread makes the file ready once an eighth of the tail is used.
+    let clock = SystemClock::new();
+    while !has_table() {
+        log.append(b"").unwrap();
+        assert!(clock.now() < Duration::from_secs(60), "{:?}", device.names());
+    }
+    let last = log.append(&[8; 100]).unwrap();
+    log.truncate_after(last.previous()).unwrap();
+    let reused_before = log.stats().reused;
+    while log.stats().reused == reused_before {
+        log.append(&[9; 960]).unwrap();
+        assert!(clock.now() < Duration::from_secs(60), "{:?}", device.names());
+    }
+    let stray = device.kill();
+    assert_eq!(judge(&stray).unwrap().verdict, Verdict::Clean);
+    for header in reused(&stray) {
+        assert!(stray.names().contains(&header.id.before_name()), "{:?}", stray.names());
+    }
+    drop(log);
+}
+
+#[test]
+fn log_without_reuse_keeps_no_removed_file() {
+    let (device, acts) = (MemStorage::new(), WORKLOADS[2]);
+    let log: Bytes = open(&tiny(1).reuse(false), &device).unwrap();
+    for act in acts {
+        match act {
+            Append(size) => drop(log.append(&vec![7; *size]).unwrap()),
+            _ => drop(log.truncate_before(log.durable().unwrap()).unwrap()),
+        }
+        let others = |name: &String| name.contains(".before") || name.contains(".tmp");
+        assert!(!device.names().iter().any(others), "{:?}", device.names());
+    }
+    assert_eq!(reused(&device), []);
+}
+
+#[test]
+fn close_and_open_leave_no_spare_file_and_no_table_without_a_segment() {
+    for stop in 0..=steps(WORKLOADS[2], Level::Synced) {
+        let life = run(WORKLOADS[2], Level::Synced, stop);
+        let device = life.device.kill();
+        let Ok(log) = open(&again(9), &device) else { panic!("step {stop}") };
+        let stray = |names: Vec<String>| {
+            let is_stray = |name: &String| {
+                let table = name.strip_suffix(".before").map(|id| format!("{id}.seg"));
+                name.contains(".tmp") || table.is_some_and(|segment| !names.contains(&segment))
+            };
+            names.iter().any(is_stray)
+        };
+        assert!(!stray(device.names()), "step {stop}: {:?}", device.names());
+        log.close().unwrap();
+        assert!(!stray(device.names()), "step {stop}, closed: {:?}", device.names());
+    }
+}
+
+#[test]
+fn backup_of_a_reused_segment_opens_clean() {
+    let device = unclosed();
+    let copy = MemStorage::new();
+    let source: Arc<dyn Storage> = Arc::new(device.clone());
+    Maintenance::on(&source).back_up_to(&(Arc::new(copy.clone()) as Arc<dyn Storage>)).unwrap();
+    assert_eq!(judge(&copy).unwrap().verdict, Verdict::Clean);
+    assert_eq!(judge(&copy).unwrap().records, judge(&device).unwrap().records);
+    let [newest] = &*reused(&copy) else { panic!("{:?}", copy.names()) };
+    assert!(copy.names().contains(&newest.id.before_name()));
+    let log = open(&again(3), &copy).unwrap();
+    assert_eq!(log.append(b"in the copy").unwrap().get(), judge(&device).unwrap().records + 4);
+}
