@@ -35,6 +35,7 @@ pub fn draw(seed: u64) -> Plan {
     draw_protect(seed, &mut lives);
     draw_detach(seed, &mut lives);
     draw_tries(seed, &mut lives);
+    draw_reuse(seed, layout, &mut lives);
     Plan { seed, layout, segment_max, lives }
 }
 
@@ -145,6 +146,32 @@ fn draw_tries(seed: u64, lives: &mut [Life]) {
             *act = Act::TrySubmit(size);
         }
     }
+}
+
+/// Files that are used again, in half of the binary logs, each life with them or without, and most
+/// lives with enough removed segments and large records for that. From separate dice, too.
+fn draw_reuse(seed: u64, layout: Layout, lives: &mut [Life]) {
+    let mut dice = Dice::new(seed ^ 0x5BA2_EF11);
+    if layout == Layout::Text || !dice.one_in(2) {
+        return;
+    }
+    for life in lives {
+        life.reuse = !dice.one_in(4);
+        if dice.one_in(3) {
+            life.keep = Keep::Ring(dice.below(4) * 3072);
+        }
+        for act in life.tasks.iter_mut().flatten() {
+            match dice.below(8) {
+                0 => *act = Act::Prune(dice.below(4)),
+                1..4 => *act = Act::Append(700 + size(dice.below(260))),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn size(number: u64) -> usize {
+    usize::try_from(number).expect("a small number")
 }
 
 /// The strengths of parity that are tried.

@@ -96,6 +96,7 @@ impl Sum {
         self.outcome.probes += outcome.probes;
         self.outcome.mends += outcome.mends;
         self.outcome.faults += outcome.faults;
+        self.outcome.reused += outcome.reused;
     }
 
     /// Steps in a second, and in a day.
@@ -107,10 +108,10 @@ impl Sum {
 
     fn figures(&self, time: Duration) -> String {
         let (second, day) = self.speed(time);
-        let Outcome { steps, records, probes, mends, faults, .. } = self.outcome;
+        let Outcome { steps, records, probes, mends, faults, reused, .. } = self.outcome;
         format!(
             "{} runs, {records} records, {faults} faults, {probes} probes, {mends} blocks mended, \
-             {steps} steps in {} s: \
+             {reused} files used again, {steps} steps in {} s: \
              {second} a second, {:.1e} a day",
             self.runs,
             time.as_secs(),
@@ -146,7 +147,7 @@ fn as_test(finding: &Finding) -> String {
 
 fn json(out: &mut impl io::Write, sum: &Sum, time: Duration) -> io::Result<()> {
     let (second, day) = sum.speed(time);
-    let Outcome { steps, records, probes, mends, faults, .. } = sum.outcome;
+    let Outcome { steps, records, probes, mends, faults, reused, .. } = sum.outcome;
     let findings: Vec<String> = sum
         .findings
         .iter()
@@ -157,7 +158,8 @@ fn json(out: &mut impl io::Write, sum: &Sum, time: Duration) -> io::Result<()> {
     writeln!(
         out,
         "{{\"schema\":\"seawall-sim.run/1\",\"runs\":{},\"steps\":{steps},\"records\":{records},\
-         \"faults\":{faults},\"probes\":{probes},\"mends\":{mends},\"steps_per_s\":{second},\
+         \"faults\":{faults},\"probes\":{probes},\"mends\":{mends},\
+         \"reused\":{reused},\"steps_per_s\":{second},\
          \"steps_per_day\":{day},\
          \"findings\":[{}]}}",
         sum.runs,

@@ -24,6 +24,9 @@ impl fmt::Display for Life {
         if self.ahead {
             f.write_str(" ahead")?;
         }
+        if self.reuse {
+            f.write_str(" reuse")?;
+        }
         if self.idle {
             f.write_str(" idle")?;
         }
@@ -178,6 +181,7 @@ impl Life {
         Self {
             level,
             ahead: false,
+            reuse: false,
             idle: false,
             keep: Keep::All,
             beside: Beside::AsItIs,
@@ -199,6 +203,7 @@ impl Life {
             ("synced", _) => self.level = Level::Synced,
             ("confirmed", _) => self.level = Level::Confirmed,
             ("ahead", _) => self.ahead = true,
+            ("reuse", _) => self.reuse = true,
             ("idle", _) => self.idle = true,
             ("keep", bytes) => self.keep = Keep::Bytes(number(bytes)?),
             ("ring", bytes) => self.keep = Keep::Ring(number(bytes)?),

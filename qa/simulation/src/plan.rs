@@ -24,6 +24,8 @@ pub struct Life {
     pub level: Level,
     /// Whether a thread makes the next segment ahead.
     pub ahead: bool,
+    /// Whether files of removed segments are used again.
+    pub reuse: bool,
     /// Whether marks are written when the log idles.
     pub idle: bool,
     /// The retention.

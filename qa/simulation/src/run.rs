@@ -39,6 +39,8 @@ pub struct Outcome {
     pub mends: u64,
     /// Number of faults that happened in the lives.
     pub faults: u64,
+    /// Number of segments in files that were used before.
+    pub reused: u64,
     /// Number of items that the last crash could have lost.
     pub pending_at_end: usize,
     /// The finding, if there is one.
@@ -194,6 +196,7 @@ impl Simulation {
         let mut options = plain(self.layout, luck)
             .level(life.level)
             .preallocate(life.ahead)
+            .reuse(life.reuse)
             .idle_mark(life.idle.then_some(Duration::from_millis(100)))
             .buffered(Duration::from_millis(10), 2048);
         if !lock(&self.ledger).damaged {
@@ -322,6 +325,7 @@ impl Simulation {
         }
         self.outcome.records += world.ledger().durable;
         let Some(log) = Arc::into_inner(log) else { return };
+        self.outcome.reused += log.stats().reused;
         match life.end {
             End::Close => {
                 if let Err(error) = log.close() {

@@ -86,6 +86,7 @@ impl Search {
                 (part < life.faults.len()).then(|| life.faults.remove(part))
             });
             self.simplify(at, |life| life.ahead = false);
+            self.simplify(at, |life| life.reuse = false);
             self.simplify(at, |life| life.idle = false);
             self.simplify(at, |life| life.keep = Keep::All);
             self.simplify(at, |life| life.beside = Beside::AsItIs);

@@ -88,7 +88,7 @@ impl SectorSums {
         Self { start, bytes: vec![] }
     }
 
-    /// The checksums of a file of `size` bytes in which all sectors from offset `start` on are zero.
+    /// The checksums of a file of `size` bytes in which all sectors from `start` on are zero.
     #[must_use]
     pub fn of_zeros(start: u64, size: u64) -> Self {
         let count = usize::try_from(sectors(start, size)).expect("a segment fits in memory");
