@@ -26,6 +26,8 @@ const PLAIN_WRITE: usize = 1 << 20;
 const PLAIN_FILE: u64 = 64 << 20;
 /// What the log keeps of what was streamed, in bytes.
 const KEPT: u64 = 512 << 20;
+/// Records between two looks at what the log has done so far.
+const TURN: u32 = 100_000;
 /// One record of this many is timed, and its ticket awaited.
 const TIMED: u64 = 64;
 /// Longer slices than those of single commits: what a stream leaves to the system weighs less.
@@ -64,6 +66,7 @@ impl Bench for args::Stream {
         let log = Options::new().idle_mark(None).retention(kept).open(stage.folder().join("log"));
         let log = log.map_err(|error| stage.failure(&Trouble::Ours(error)))?;
         let stream = Stream { log: &log, record: vec![0x5a; self.common.size(Self::NAME)] };
+        stream.fill().map_err(|error| stage.failure(&Trouble::Ours(error)))?;
         let mut entries: Vec<Entry<'_, Trouble>> = vec![];
         for mut plain in plain {
             let name = plain.name;
@@ -140,6 +143,18 @@ struct Timed {
 }
 
 impl Stream<'_> {
+    /// Streams until the log uses the files of removed segments again, as a log with retention does
+    /// most of its life. Where the file system does not allow that, twice what is kept.
+    fn fill(&self) -> seawall::Result<()> {
+        while self.log.stats().reused == 0 && self.log.stats().bytes < 2 * KEPT {
+            for _ in 0..TURN {
+                drop(self.log.submit(&self.record)?);
+            }
+            self.log.flush()?;
+        }
+        Ok(())
+    }
+
     fn slice(&self, window: u64, time: Duration) -> seawall::Result<Slice> {
         let begin = self.log.stats().bytes;
         let watch = Stopwatch::start();

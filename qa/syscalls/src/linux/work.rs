@@ -28,7 +28,7 @@ const RECORDS: u64 = 24;
 pub(super) fn run(folder: &Path, config: Config) -> ExitCode {
     let log = folder.join("log");
     let mut refused = false;
-    for (life, live) in (1..).zip([fill, cut, buffer, look] as [Life; 4]) {
+    for (life, live) in (1..).zip([fill, cut, buffer, reuse, look] as [Life; 5]) {
         if let Err(error) = live(&Scene { folder, log: &log, config, life }) {
             say(&format!("error life {life}: {error}"));
             refused = true;
@@ -204,6 +204,22 @@ fn buffer(scene: &Scene<'_>) -> seawall::Result<()> {
     if let Some(lsn) = log.confirm()? {
         say(&format!("flushed {lsn}"));
     }
+    close(log)
+}
+
+/// Removed segments whose files become new ones; in one workload only, because it takes long.
+fn reuse(scene: &Scene<'_>) -> seawall::Result<()> {
+    if scene.config != Config::ALL[0] {
+        return Ok(());
+    }
+    let log = scene.open(Level::Synced)?;
+    scene.append(&log, RECORDS / scene.config.threads)?;
+    let keep = scene.append_one(&log, 0)?;
+    say(&format!("before {keep}"));
+    log.truncate_before(keep)?;
+    // Other records than before.
+    let scene = Scene { life: scene.life + 10, ..*scene };
+    scene.append(&log, RECORDS / scene.config.threads)?;
     close(log)
 }
 
