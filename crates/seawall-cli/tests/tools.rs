@@ -3,6 +3,7 @@
 use crate::tool;
 
 use seawall_measure::tour::stations;
+use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
 use tool::{Folder, Ran};
@@ -209,15 +210,14 @@ fn progress_is_reported_to_programs() {
         let mut done = 0;
         assert!(heard.lines().count() >= 1, "{line}");
         for at in heard.lines() {
-            let at: serde_json::Value = serde_json::from_str(at).expect("JSON");
+            let at: Value = serde_json::from_str(at).expect("JSON");
             assert_eq!(at["unit"], "bytes");
             assert!(at["done"].as_u64().unwrap() >= done, "{heard}");
             done = at["done"].as_u64().unwrap();
             assert!(at["total"].as_u64().is_none_or(|total| done <= total), "{heard}");
         }
         if line.contains("verify") || line.contains("copy") || line.contains("repair") {
-            let last: serde_json::Value =
-                serde_json::from_str(heard.lines().last().unwrap()).unwrap();
+            let last: Value = serde_json::from_str(heard.lines().last().unwrap()).unwrap();
             assert_eq!(last["done"], last["total"], "{line}");
         }
     }
@@ -256,8 +256,8 @@ fn stat_shows_record_sizes() {
         assert_eq!(found[field], size, "{field}");
     }
     let sizes = found["sizes"].as_array().unwrap();
-    assert_eq!(sizes[0], serde_json::json!({"from": 8, "to": 15, "count": 99}));
-    assert_eq!(sizes[9], serde_json::json!({"from": 4096, "to": 8191, "count": 1}));
+    assert_eq!(sizes[0], json!({"from": 8, "to": 15, "count": 99}));
+    assert_eq!(sizes[9], json!({"from": 4096, "to": 8191, "count": 1}));
     let counted: u64 = sizes.iter().map(|group| group["count"].as_u64().unwrap()).sum();
     assert_eq!(counted, found["records"].as_u64().unwrap());
     let text = folder.run("stat log", b"").fine().text().to_owned();
@@ -265,10 +265,7 @@ fn stat_shows_record_sizes() {
     assert!(text.contains("format 1"), "{text}");
     folder.run("append empty", b"").fine();
     let found = &folder.run("stat empty --json", b"").fine().json()[0];
-    assert_eq!(
-        (&found["size_p50"], &found["sizes"]),
-        (&serde_json::Value::Null, &serde_json::json!([]))
-    );
+    assert_eq!((&found["size_p50"], &found["sizes"]), (&Value::Null, &json!([])));
     assert!(!folder.run("stat empty", b"").fine().text().contains("record size"));
 }
 
@@ -328,10 +325,66 @@ fn probe_measures_every_method_and_leaves_no_files() {
 }
 
 #[test]
+fn probe_measures_streams_to_every_kind_of_file() {
+    let folder = Folder::new("probe-streams");
+    let ran = folder.shell("seawall probe --time 0.1 --json --progress fd:7 7> heard", b"");
+    assert!([0, 10].contains(&ran.code) && ran.err.is_empty(), "{ran:?}");
+    let streams = &ran.json()[0]["streams"];
+    if streams.is_null() {
+        eprintln!("SKIPPED: there are no direct writes here");
+        return;
+    }
+    assert!(streams["rounds"].as_u64() >= Some(12), "{streams}");
+    assert!(streams.get("noise").is_some() && streams.get("others_share").is_some(), "{streams}");
+    let atomic = &streams["atomic_write_bytes_max"];
+    assert!(atomic.is_null() || atomic.is_u64(), "{streams}");
+    let rows = streams["rows"].as_array().unwrap();
+    let way = |row: &Value| json!([row["blocks"], row["in_flight"], row["write_bytes"]]);
+    let mut expected = vec![json!(["written", 1, 1 << 20])];
+    for blocks in ["growing", "allocated", "written"] {
+        expected.extend([1, 2, 4].map(|in_flight| json!([blocks, in_flight, 256 << 10])));
+    }
+    assert_eq!(rows.iter().map(way).collect::<Vec<_>>(), expected);
+    for row in rows {
+        for (median, quartiles) in
+            [("mb_per_s", "mb_per_s_quartiles"), ("ratio", "ratio_quartiles")]
+        {
+            let [low, high] = [0, 1].map(|end| row[quartiles][end].as_f64().unwrap());
+            let median = row[median].as_f64().unwrap();
+            assert!(0.0 < low && low <= median && median <= high, "{row}");
+        }
+        assert!(row["p50_us"].as_f64() <= row["p99_us"].as_f64(), "{row}");
+    }
+    let heard = String::from_utf8(folder.read("heard")).unwrap();
+    let last: Value = serde_json::from_str(heard.lines().last().unwrap()).unwrap();
+    assert_eq!((&last["unit"], &last["total"]), (&"rounds".into(), &streams["rounds"]));
+}
+
+#[test]
+fn probe_reports_a_refused_file_and_leaves_none() {
+    let folder = Folder::new("probe-refused");
+    // The limit allows the files of the other measurements, but not those of the streams.
+    let ran = folder.shell("ulimit -f 40000; seawall probe --time 0.1", b"");
+    assert!(ran.refused(1).contains("give a directory with 300 MiB"), "{ran:?}");
+    let is_last = ran.text().contains("every thread in its file");
+    assert!(is_last && !ran.text().contains("1 MiB in flight"), "{ran:?}");
+    assert_eq!(folder.names("."), [""; 0]);
+}
+
+#[test]
 fn probe_labels_its_advice_and_reports_failures() {
     let folder = Folder::new("probe-text");
     let ran = folder.run("probe --time 0.5", b"");
-    for part in ["file system", "direct", "growing", "1 MiB", "16 threads", "cache", "not ranked"] {
+    for part in [
+        "file system",
+        "direct",
+        "growing",
+        "1 MiB",
+        "16 threads",
+        "a stream of",
+        "cache",
+        "not ranked",
+    ] {
         let is_there = ran.text().contains(part);
         // Where the file system has no direct writes, there is no such row.
         assert!(is_there || part == "direct", "{part}: {ran:?}");

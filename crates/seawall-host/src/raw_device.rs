@@ -15,7 +15,6 @@ use seawall_io::{File as _, PosixFile};
 ///
 /// Logs are not written with this type. It measures the cost of each kind of durable write in a
 /// directory. A short call is an error here, and no call is repeated.
-/// them; a call that falls short is an error here, and none is repeated.
 ///
 /// # Examples
 ///
@@ -118,13 +117,23 @@ impl RawFile {
     ///
     /// # Errors
     ///
-    /// The disk is full.
+    /// The disk is full. [`io::ErrorKind::Unsupported`] if this file system can only write them.
     pub fn allocate(&self, length: u64) -> io::Result<()> {
         self.file.set_len(0)?;
         if length > 0 {
+            if !self.file.reserve_space(length)? {
+                return Err(unsupported("allocation without writing"));
+            }
             self.file.allocate(length)?;
         }
         self.sync_all()
+    }
+
+    /// The longest write in bytes that a power cut leaves either done or not begun; 0 if the file
+    /// system or the device has none. `None` if the system does not tell.
+    #[must_use]
+    pub fn atomic_write_max(&self) -> Option<u32> {
+        atomic_write_max(self.target())
     }
 
     /// Reads at `offset`; returns the number of bytes read.
@@ -208,6 +217,21 @@ fn write_synced(_: &File, _: &[u8], _: u64) -> io::Result<usize> {
     Err(unsupported("writes that sync"))
 }
 
+#[cfg(target_os = "linux")]
+fn atomic_write_max(file: &File) -> Option<u32> {
+    use rustix::fs::{AtFlags, StatxFlags, statx};
+    /// `STATX_WRITE_ATOMIC` of statx(2), since Linux 6.11.
+    const WRITE_ATOMIC: StatxFlags = StatxFlags::from_bits_retain(0x1_0000);
+    let found = statx(file, "", AtFlags::EMPTY_PATH, WRITE_ATOMIC).ok()?;
+    let is_told = StatxFlags::from_bits_retain(found.stx_mask).contains(WRITE_ATOMIC);
+    is_told.then_some(found.stx_atomic_write_unit_max)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn atomic_write_max(_: &File) -> Option<u32> {
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -237,7 +261,13 @@ mod tests {
             assert_eq!(file.read(&mut found, 0).unwrap(), 4 << 12);
             let pages: Vec<u8> = found.chunks(1 << 12).map(|page| page[4095]).collect();
             assert_eq!(pages, [0, 7, 0, 7, 1], "direct: {direct}");
-            file.allocate(1 << 12).unwrap();
+            // Whatever this device can do, it is a power of two, or nothing.
+            let atomic = file.atomic_write_max();
+            assert!(atomic.is_none_or(|max| max == 0 || max.is_power_of_two()), "{atomic:?}");
+            match file.allocate(1 << 12) {
+                Err(error) if error.kind() == io::ErrorKind::Unsupported => continue,
+                allocated => allocated.unwrap(),
+            }
             assert_eq!(file.read(&mut found, 0).unwrap(), 1 << 12);
             assert_eq!(found[0], 0);
         }

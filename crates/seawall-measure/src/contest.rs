@@ -8,6 +8,7 @@ mod shown;
 
 use crate::load::{Others, Watch};
 use crate::slice::{Slice, median, per_mille};
+use seawall_io::{Entropy, SystemEntropy};
 use std::borrow::Cow;
 use std::fmt::{self, Debug, Formatter};
 use std::time::Duration;
@@ -184,15 +185,28 @@ pub fn hold_in_slices<E>(
     time: Duration,
     slice_max: Duration,
 ) -> Result<Standings, E> {
-    // The first way runs twice.
-    let turns = entries.len() + 1;
-    let count = u32::try_from(turns).expect("the number of entries is small");
-    let slice = (time / (ROUNDS_MIN * count)).min(slice_max).max(SLICE_MIN);
-    let mut rounds = ROUNDS_MIN;
-    while slice * count * (rounds + 1) <= time {
-        rounds += 1;
-    }
-    take_turns(entries, (slice, rounds))
+    let plan = slices_and_rounds(entries.len(), (time, slice_max));
+    take_turns(entries, plan, &mut rotated)
+}
+
+/// As [`hold_in_slices`], with a random order in each round: for ways that leave work to the file
+/// system or the device, so that this burdens no particular way. Calls `tell` before each round
+/// with the number of finished rounds and of all rounds.
+///
+/// # Errors
+///
+/// As [`hold`].
+pub fn hold_shuffled<E>(
+    entries: &mut [Entry<'_, E>],
+    time: Duration,
+    slice_max: Duration,
+    tell: &mut dyn FnMut(u32, u32),
+) -> Result<Standings, E> {
+    let (slice, rounds) = slices_and_rounds(entries.len(), (time, slice_max));
+    take_turns(entries, (slice, rounds), &mut |round, turns| {
+        tell(round, rounds);
+        shuffled(turns)
+    })
 }
 
 /// As [`hold`], for `rounds` rounds of ways that do a complete piece of work in each turn, however
@@ -202,19 +216,45 @@ pub fn hold_in_slices<E>(
 ///
 /// As [`hold`].
 pub fn hold_whole<E>(entries: &mut [Entry<'_, E>], rounds: u32) -> Result<Standings, E> {
-    take_turns(entries, (Duration::ZERO, rounds))
+    take_turns(entries, (Duration::ZERO, rounds), &mut rotated)
+}
+
+/// Divides the time into slices for `ways` ways, the first of which runs twice in a round.
+fn slices_and_rounds(ways: usize, (time, slice_max): (Duration, Duration)) -> (Duration, u32) {
+    let count = u32::try_from(ways + 1).expect("the number of ways is small");
+    let slice = (time / (ROUNDS_MIN * count)).min(slice_max).max(SLICE_MIN);
+    let mut rounds = ROUNDS_MIN;
+    while slice * count * (rounds + 1) <= time {
+        rounds += 1;
+    }
+    (slice, rounds)
+}
+
+/// Every turn, beginning with a later one in each round.
+fn rotated(round: u32, turns: usize) -> Vec<usize> {
+    let round = usize::try_from(round).expect("the number of rounds is small");
+    (0..turns).map(|turn| (turn + round) % turns).collect()
+}
+
+/// Every turn in a random order; in their order if the system has no random numbers.
+fn shuffled(turns: usize) -> Vec<usize> {
+    let draw = |turn| (SystemEntropy.random().unwrap_or_default(), turn);
+    let mut drawn: Vec<_> = (0..turns).map(draw).collect();
+    drawn.sort_unstable();
+    drawn.into_iter().map(|(_, turn)| turn).collect()
 }
 
 fn take_turns<E>(
     entries: &mut [Entry<'_, E>],
     (slice, rounds): (Duration, u32),
+    order: &mut dyn FnMut(u32, usize) -> Vec<usize>,
 ) -> Result<Standings, E> {
+    // The first way runs twice.
     let turns = entries.len() + 1;
     let mut done: Vec<Done> = (0..turns).map(|_| Done::default()).collect();
     let watch = Watch::start();
-    for round in 0..usize::try_from(rounds).expect("the number of rounds is small") {
-        for turn in 0..turns {
-            let place = (turn + round) % turns;
+    for round in 0..rounds {
+        for place in order(round, turns) {
             let entry = entries
                 .get_mut(place % (turns - 1))
                 .expect("a remainder is below the number of entries");

@@ -30,4 +30,5 @@ pub mod pairs;
 mod proc;
 pub mod scratch;
 pub mod slice;
+pub mod streams;
 pub mod tour;

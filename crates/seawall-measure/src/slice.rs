@@ -17,6 +17,15 @@ pub struct Slice {
     pub times: Vec<u32>,
 }
 
+impl Slice {
+    /// The time from the first operation to the end of the last.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        let count = f64::from(u32::try_from(self.times.len()).unwrap_or(u32::MAX));
+        Duration::from_secs_f64(count / self.per_second.max(1e-9))
+    }
+}
+
 /// Calls `act` repeatedly on this thread, on each processor for a part of `time`, and at least
 /// once.
 ///
@@ -24,12 +33,15 @@ pub struct Slice {
 ///
 /// The first error of `act`.
 pub fn by_one<E>(time: Duration, mut act: impl FnMut() -> Result<(), E>) -> Result<Slice, E> {
+    by_one_while(time, || act().map(|()| true))
+}
+
+fn by_one_while<E>(time: Duration, mut act: impl FnMut() -> Result<bool, E>) -> Result<Slice, E> {
     let clock = SystemClock::new();
     let begin = clock.now();
     let mut tour = Tour::new(begin, time);
     let (mut times, mut now) = (vec![], clock.now());
-    while times.is_empty() || now - begin < time {
-        act()?;
+    while (times.is_empty() || now - begin < time) && act()? {
         let then = std::mem::replace(&mut now, clock.now());
         times.push(nanoseconds(now - then));
         if tour.go_on(now) {
@@ -49,8 +61,21 @@ pub fn by_threads<E: Send>(
     (writers, time): (usize, Duration),
     act: &(dyn Fn(usize) -> Result<(), E> + Sync),
 ) -> Result<Slice, E> {
+    by_threads_while((writers, time), &|number| act(number).map(|()| true))
+}
+
+/// As [`by_threads`], but a thread also stops when `act` returns false, which does not count as an
+/// operation.
+///
+/// # Errors
+///
+/// As [`by_threads`].
+pub fn by_threads_while<E: Send>(
+    (writers, time): (usize, Duration),
+    act: &(dyn Fn(usize) -> Result<bool, E> + Sync),
+) -> Result<Slice, E> {
     if writers == 1 {
-        return by_one(time, || act(0));
+        return by_one_while(time, || act(0));
     }
     let (clock, barrier) = (SystemClock::new(), Barrier::new(writers));
     let one = |number| one_of_many((&barrier, time), &clock, &|| act(number));
@@ -73,13 +98,12 @@ pub fn by_threads<E: Send>(
 fn one_of_many<E>(
     (barrier, time): (&Barrier, Duration),
     clock: &SystemClock,
-    act: &dyn Fn() -> Result<(), E>,
+    act: &dyn Fn() -> Result<bool, E>,
 ) -> Result<Part, E> {
     barrier.wait();
     let begin = clock.now();
     let (mut times, mut now) = (vec![], begin);
-    while times.is_empty() || now - begin < time {
-        act()?;
+    while (times.is_empty() || now - begin < time) && act()? {
         let then = std::mem::replace(&mut now, clock.now());
         times.push(nanoseconds(now - then));
     }
@@ -201,6 +225,21 @@ mod tests {
             let slice = by_threads((threads, Duration::ZERO), &|_| Ok::<_, ()>(())).unwrap();
             assert_eq!(slice.times.len(), threads);
         }
+    }
+
+    #[test]
+    fn thread_stops_when_nothing_is_left_to_do() {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        for threads in [1, 3] {
+            let left = AtomicUsize::new(100);
+            let act = |_| Ok::<_, ()>(left.fetch_sub(1, Ordering::Relaxed) > 3);
+            let slice = by_threads_while((threads, Duration::from_secs(60)), &act).unwrap();
+            assert_eq!(slice.times.len(), 97);
+            let elapsed = slice.elapsed();
+            assert!(Duration::ZERO < elapsed && elapsed < Duration::from_secs(60), "{elapsed:?}");
+        }
+        let none = by_threads_while((1, Duration::ZERO), &|_| Ok::<_, ()>(false)).unwrap();
+        assert_eq!((none.times.len(), none.elapsed()), (0, Duration::ZERO));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::common::Look;
 use super::values;
+use crate::output::progress::Patience;
 use clap::Args;
 use clap_complete::Shell;
 use std::path::PathBuf;
@@ -25,6 +26,8 @@ pub(crate) struct Probe {
     /// Seconds for the whole measurement
     #[arg(long, value_name = "SECONDS", default_value = "12", value_parser = values::parse_seconds)]
     pub(crate) time: f64,
+    #[command(flatten)]
+    pub(crate) patience: Patience,
     #[command(flatten)]
     pub(crate) look: Look,
 }

@@ -1,6 +1,6 @@
 //! Formats the results of a contest as text and JSON.
 
-use super::{Contest, Row, Standings, Verdict};
+use super::{Contest, Row, Spread, Standings, Verdict};
 use crate::human::{rounded, times};
 use serde_json::{Value, json};
 
@@ -8,17 +8,14 @@ impl Contest {
     /// Formats a table for people. The first line is empty.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
-        let Standings { rows, noise, rounds, others } = &self.standings;
+        let Standings { rows, others, .. } = &self.standings;
         let head = format!(
             "{:<24}{:>11}{:>8}{:>8}{:>8}  against the first",
             "", "a second", "p50 us", "p99 us", "p99.9"
         );
         let mut lines = vec![String::new(), self.asks.clone(), head];
         lines.extend(rows.iter().map(Row::line));
-        let (low, high) = (noise.lowest, noise.highest);
-        lines.push(format!(
-            "  the first against itself: {low:.2}x to {high:.2}x, in {rounds} rounds"
-        ));
+        lines.push(self.standings.noise_line());
         lines.extend(others.says().map(|says| format!("  {says}")));
         lines
     }
@@ -35,6 +32,14 @@ impl Contest {
             "others_share": others.share(),
             "rows": rows.iter().map(Row::as_json).collect::<Vec<_>>(),
         })
+    }
+}
+
+impl Standings {
+    pub(crate) fn noise_line(&self) -> String {
+        let Spread { lowest, highest, .. } = self.noise;
+        let rounds = self.rounds;
+        format!("  the first against itself: {lowest:.2}x to {highest:.2}x, in {rounds} rounds")
     }
 }
 

@@ -46,6 +46,36 @@ fn entries_get_equal_turns_and_the_first_gets_two() {
     assert_eq!((row.p50_us, row.p99_us, row.p999_us), (1.0, 1.0, Some(1.0)));
 }
 
+#[test]
+fn shuffled_rounds_have_every_turn_in_changing_order() {
+    let sorted = |mut order: Vec<usize>| {
+        order.sort_unstable();
+        order
+    };
+    let orders: Vec<_> = (0..20).map(|_| shuffled(11)).collect();
+    assert!(orders.iter().all(|order| sorted(order.clone()) == (0..11).collect::<Vec<_>>()));
+    assert!(orders.iter().any(|order| *order != orders[0]), "{orders:?}");
+
+    let turns = std::cell::RefCell::new(vec![]);
+    let entry = |place: usize| {
+        let act = |_| Ok::<_, ()>(Slice { per_second: 1.0, times: vec![1_000] });
+        let turns = &turns;
+        Entry::new(["one", "two"][place], move |time| {
+            turns.borrow_mut().push(place);
+            act(time)
+        })
+    };
+    let mut told = vec![];
+    let mut tell = |done, total| told.push((done, total));
+    let time = Duration::from_millis(180);
+    let standings = hold_shuffled(&mut [entry(0), entry(1)], time, time, &mut tell).unwrap();
+    assert_eq!(standings.rounds, 12);
+    assert_eq!(told, (0..12).map(|round| (round, 12)).collect::<Vec<_>>());
+    let rounds = turns.into_inner();
+    assert_eq!(rounds.len(), 36);
+    assert!(rounds.chunks(3).all(|round| sorted(round.to_vec()) == [0, 0, 1]), "{rounds:?}");
+}
+
 /// Three ways in twelve quiet rounds, with this share of other programs.
 fn judged(share: Option<f64>) -> Contest {
     let done = |rate: f64| Done { rates: QUIET.map(|one| one * rate).into(), times: vec![1] };

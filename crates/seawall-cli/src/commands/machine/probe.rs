@@ -7,6 +7,7 @@ use super::doctor::checks::{Check, State};
 use super::doctor::{Judged, tell_check};
 use crate::args::Probe;
 use crate::commands::answers::answer;
+use crate::output::progress::Progress;
 use crate::output::report::{Exit, Failure};
 use crate::output::stdout::Output;
 use crate::output::text::{bytes, folded, rounded};
@@ -14,6 +15,7 @@ use advice::{Advice, Costs};
 use seawall_measure::contest::{Contest, Entry, hold};
 use seawall_measure::machine::Conditions;
 use seawall_measure::scratch::Scratch;
+use seawall_measure::streams::{NOT_DIRECT, Streams};
 use seawall_measure::tour::{Stay, stations};
 use serde::Serialize;
 use serde_json::Value;
@@ -52,6 +54,8 @@ const THREADS: [(&str, usize); 5] =
     [("1 thread", 1), ("2 threads", 2), ("4 threads", 4), ("8 threads", 8), ("16 threads", 16)];
 /// Bytes written to the device and not synced.
 const DIRTY: [u64; 3] = [1 << 20, 16 << 20, 64 << 20];
+/// The share of the time for streams: they have the most rows.
+const STREAMS: f64 = 0.37;
 
 /// Measures and reports; exits with 10 if synced data is not durable here.
 pub(crate) fn run(args: &Probe) -> Result<Exit, Failure> {
@@ -65,11 +69,11 @@ pub(crate) fn run(args: &Probe) -> Result<Exit, Failure> {
     let mut asked = vec![];
     let time = Duration::from_secs_f64(args.time);
     let contests: [(&str, &str, f64, Maker); 5] = [
-        ("ways", "4 KiB made durable, in a file written before", 0.35, by_way),
-        ("files", "the same by fdatasync, in a file that is", 0.15, by_file),
-        ("sizes", "one write and its fdatasync, of", 0.2, by_size),
-        ("threads", "4 KiB and fdatasync each, every thread in its file", 0.2, by_threads),
-        ("processors", "4 KiB and fdatasync by one thread that stays on", 0.1, by_processor),
+        ("ways", "4 KiB made durable, in a file written before", 0.2, by_way),
+        ("files", "the same by fdatasync, in a file that is", 0.1, by_file),
+        ("sizes", "one write and its fdatasync, of", 0.13, by_size),
+        ("threads", "4 KiB and fdatasync each, every thread in its file", 0.13, by_threads),
+        ("processors", "4 KiB and fdatasync by one thread that stays on", 0.07, by_processor),
     ];
     for (name, asks, share, make) in contests {
         let mut entries = make(scratch.path()).map_err(fail)?;
@@ -83,11 +87,17 @@ pub(crate) fn run(args: &Probe) -> Result<Exit, Failure> {
         }
         asked.push(contest);
     }
+    let streams = streams(scratch.path(), args)?;
+    if !args.look.json {
+        out.lines(&streams.as_ref().map_or(NOT_DIRECT.map(str::to_owned).into(), Streams::lines));
+    }
     let flushes = flushes(scratch.path()).map_err(fail)?;
-    let advice = advice::of(&costs(&asked, &flushes));
-    let conditions = Conditions::of(asked.iter().map(|one| one.standings.others));
+    let advice = advice::of(&Costs { streams: streams.as_ref(), ..costs(&asked, &flushes) });
+    let standings = asked.iter().map(|one| &one.standings);
+    let standings = standings.chain(streams.as_ref().map(|streams| &streams.standings));
+    let conditions = Conditions::of(standings.map(|standings| standings.others));
     let exit = judged.exit;
-    let found = Found { judged, asked, flushes, advice, conditions };
+    let found = Found { judged, asked, streams, flushes, advice, conditions };
     if args.look.json {
         out.json(&Answer::of(found));
     } else {
@@ -100,6 +110,8 @@ pub(crate) fn run(args: &Probe) -> Result<Exit, Failure> {
 struct Found {
     judged: Judged,
     asked: Vec<Contest>,
+    /// `None` if the file system has no direct writes.
+    streams: Option<Streams>,
     /// Unsynced bytes, and the duration of their sync in microseconds.
     flushes: Vec<(u64, f64)>,
     advice: Vec<Advice>,
@@ -117,6 +129,7 @@ answer! {
         advice: Vec<Advice> = found.advice,
         ranked: bool = found.conditions.are_good(),
         others_share: Option<f64> = found.conditions.others().share(),
+        streams: Option<Value> = found.streams.as_ref().map(Streams::as_json),
     }
 }
 
@@ -189,6 +202,14 @@ fn by_processor(folder: &Path) -> io::Result<Vec<Entry<'static, io::Error>>> {
     Ok(stations().into_iter().map(make).collect())
 }
 
+/// Measures streams, with progress on standard error.
+fn streams(folder: &Path, args: &Probe) -> Result<Option<Streams>, Failure> {
+    let mut progress = Progress::start(args.patience, args.look.quiet)?.counting("rounds");
+    let mut tell = |done: u32, total: u32| progress.tell(done.into(), Some(total.into()));
+    let time = Duration::from_secs_f64(args.time * STREAMS);
+    Streams::measure(folder, time, &mut tell).map_err(|error| failure(&args.dir, &error))
+}
+
 /// How long a sync takes after each number of bytes, in microseconds; empty if unknown.
 fn flushes(folder: &Path) -> io::Result<Vec<(u64, f64)>> {
     let mut found = vec![];
@@ -209,6 +230,7 @@ fn costs<'a>(asked: &'a [Contest], flushes: &'a [(u64, f64)]) -> Costs<'a> {
         sizes: rows("sizes").iter().zip(SIZES.map(|(_, size)| size)).collect(),
         threads: rows("threads").iter().zip(THREADS.map(|(_, threads)| threads)).collect(),
         processors: rows("processors"),
+        streams: None,
         flushes,
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::output::text::{bytes, rounded};
 use seawall_measure::contest::{Row, Verdict};
+use seawall_measure::streams::Streams;
 use serde::Serialize;
 
 /// The measured figures.
@@ -13,6 +14,7 @@ pub(super) struct Costs<'a> {
     pub(super) threads: Vec<(&'a Row, usize)>,
     /// Rows of one thread, each pinned to a processor.
     pub(super) processors: &'a [Row],
+    pub(super) streams: Option<&'a Streams>,
     /// Unsynced bytes, and the duration of their sync in microseconds.
     pub(super) flushes: &'a [(u64, f64)],
 }
@@ -37,11 +39,13 @@ pub(super) struct Advice {
 /// Derives advice from the figures.
 pub(super) fn of(costs: &Costs<'_>) -> Vec<Advice> {
     let is_noisy = |rows: &[(&Row, usize)]| rows.iter().any(|(row, _)| row.verdict.is_unsure());
-    let noisy = [is_noisy(&costs.threads), is_noisy(&costs.sizes)];
+    let is_unsure = costs.streams.is_some_and(Streams::is_unsure);
+    let noisy = [is_noisy(&costs.threads), is_noisy(&costs.sizes), is_unsure];
     let said = [
         ("files", files(costs)),
         ("threads", group_commit(costs).filter(|_| !noisy[0])),
         ("batches", batches(costs).filter(|_| !noisy[1])),
+        ("streams", costs.streams.and_then(Streams::says)),
         ("where", nearest(costs)),
         ("cache", cache(costs)),
         ("noise", noisy.contains(&true).then(|| NOISE.to_owned())),
@@ -139,8 +143,14 @@ mod tests {
         }
     }
 
-    const NOTHING: Costs<'_> =
-        Costs { files: &[], sizes: vec![], threads: vec![], processors: &[], flushes: &[] };
+    const NOTHING: Costs<'_> = Costs {
+        files: &[],
+        sizes: vec![],
+        threads: vec![],
+        processors: &[],
+        streams: None,
+        flushes: &[],
+    };
 
     #[test]
     fn figures_become_advice() {
@@ -158,8 +168,8 @@ mod tests {
             files: &files,
             sizes: sizes.iter().zip([4096, 65_536, 1 << 20]).collect(),
             threads: vec![(&files[0], 1)],
-            processors: &[],
             flushes: &[(1 << 20, 60.0), (64 << 20, 70.0)],
+            ..NOTHING
         };
         let says = |costs: &Costs<'_>, topic: &str| {
             let found = of(costs).into_iter().find(|advice| advice.topic == topic);
