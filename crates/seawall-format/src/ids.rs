@@ -188,8 +188,15 @@ impl SegmentId {
 
     fn from_name(name: &str, suffix: &str) -> Option<Self> {
         let digits = name.strip_suffix(suffix)?;
-        let id = Self::new(digits.parse().ok()?)?;
-        (format!("{:012}", id.0) == digits).then_some(id)
+        let is_canonical = match digits.len() {
+            ..12 => false,
+            12 => true,
+            13.. => !digits.starts_with('0'),
+        };
+        if !is_canonical || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        Self::new(digits.parse().ok()?)
     }
 }
 

@@ -60,7 +60,11 @@ pub fn into_parts(error: io::Error) -> (Option<String>, io::Error) {
 ///
 /// [`io::ErrorKind::InvalidInput`]: the name is empty, has a separator, or is `.` or `..`.
 pub fn check_name(name: &str) -> io::Result<()> {
-    if name.is_empty() || name == "." || name == ".." || name.contains(['/', '\0']) {
+    if name.is_empty()
+        || name == "."
+        || name == ".."
+        || name.bytes().any(|byte| matches!(byte, b'/' | 0))
+    {
         let message = format!("{name:?} is not a plain file name");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }

@@ -117,7 +117,7 @@ impl MemStorage {
     }
 
     fn full(&self, name: &str) -> String {
-        format!("{}{name}", self.prefix)
+        [&self.prefix, name].concat()
     }
 
     /// Returns the number of changing operations so far, including refused ones.

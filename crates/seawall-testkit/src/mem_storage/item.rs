@@ -109,6 +109,6 @@ impl Change {
     }
 }
 
-pub(super) fn is_directly_in(name: &str, prefix: &str) -> bool {
+fn is_directly_in(name: &str, prefix: &str) -> bool {
     name.strip_prefix(prefix).is_some_and(|rest| !rest.contains('/'))
 }

@@ -2,11 +2,11 @@
 
 use std::fmt::{self, Debug, Formatter};
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::item::{NodeId, is_directly_in};
+use super::item::NodeId;
 use super::{Device, MemStorage, Run};
 use seawall_io::{Access, File, Lock, Recycled, Storage, check_name, explain};
 
@@ -20,8 +20,7 @@ impl MemStorage {
         if access == Access::Read {
             run.read.push(node);
         }
-        let device = Arc::clone(&self.device);
-        Arc::new(MemFile { device, node, access, label: self.label(name) })
+        Arc::new(MemFile { directory: self.clone(), name: name.to_owned(), node, access })
     }
 }
 
@@ -110,9 +109,7 @@ impl Storage for MemStorage {
     fn list(&self) -> io::Result<Vec<String>> {
         let device = self.device();
         device.powered()?;
-        let mut names = device.world.names(&self.prefix);
-        names.retain(|name| is_directly_in(name, ""));
-        Ok(names)
+        Ok(device.world.names_in(&self.prefix))
     }
 
     fn sync_dir(&self) -> io::Result<()> {
@@ -205,21 +202,25 @@ impl Storage for MemStorage {
 }
 
 struct MemFile {
-    device: Arc<Mutex<Device>>,
+    directory: MemStorage,
+    /// The file's name when it was opened.
+    name: String,
     node: NodeId,
     access: Access,
-    /// The file's name when it was opened, and the directory.
-    label: String,
 }
 
 impl MemFile {
+    fn failed(&self, act: &'static str, error: io::Error) -> io::Error {
+        explain(act, &self.directory.label(&self.name), error)
+    }
+
     /// Performs a change of the file, if the handle permits writing.
     fn change<T>(
         &self,
         act: &'static str,
         change: impl FnOnce(&mut Device) -> io::Result<T>,
     ) -> io::Result<T> {
-        let mut device = super::lock(&self.device);
+        let mut device = self.directory.device();
         device.step()?;
         let allowed = match self.access {
             Access::ReadWrite => Ok(()),
@@ -227,27 +228,24 @@ impl MemFile {
         };
         allowed
             .and_then(|()| change(&mut device))
-            .map_err(|error: io::Error| explain(act, &self.label, error))
+            .map_err(|error: io::Error| self.failed(act, error))
     }
 }
 
 impl File for MemFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let device = super::lock(&self.device);
+        let device = self.directory.device();
         device.powered()?;
-        device
-            .world
-            .read(self.node, buffer, offset)
-            .map_err(|error| explain("read", &self.label, error))
+        device.world.read(self.node, buffer, offset).map_err(|error| self.failed("read", error))
     }
 
     fn read_uncached(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let device = super::lock(&self.device);
+        let device = self.directory.device();
         device.powered()?;
         device
             .world
             .read_disk(self.node, buffer, offset)
-            .map_err(|error| explain("read", &self.label, error))
+            .map_err(|error| self.failed("read", error))
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
@@ -255,21 +253,19 @@ impl File for MemFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        let mut device = super::lock(&self.device);
+        let mut device = self.directory.device();
         device.step()?;
-        device
-            .sync(|item| item.is_of_file(self.node))
-            .map_err(|error| explain("sync", &self.label, error))
+        device.sync(|item| item.is_of_file(self.node)).map_err(|error| self.failed("sync", error))
     }
 
     fn len(&self) -> io::Result<u64> {
-        let device = super::lock(&self.device);
+        let device = self.directory.device();
         device.powered()?;
         Ok(u64::try_from(device.world.length(self.node)).expect("lengths fit in 64 bits"))
     }
 
     fn has_name(&self) -> io::Result<bool> {
-        let device = super::lock(&self.device);
+        let device = self.directory.device();
         device.powered()?;
         Ok(device.world.has_name(self.node))
     }
@@ -299,7 +295,7 @@ impl File for MemFile {
 impl Drop for MemFile {
     fn drop(&mut self) {
         if self.access == Access::Read {
-            let read = &mut super::lock(&self.device).run.read;
+            let read = &mut self.directory.device().run.read;
             let place = read.iter().position(|node| *node == self.node);
             place.map(|place| read.swap_remove(place));
         }
@@ -308,7 +304,7 @@ impl Drop for MemFile {
 
 impl Debug for MemFile {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemFile").field("label", &self.label).finish_non_exhaustive()
+        f.debug_struct("MemFile").field("name", &self.name).finish_non_exhaustive()
     }
 }
 

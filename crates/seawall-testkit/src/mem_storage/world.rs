@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use rustix::io::Errno;
@@ -92,7 +93,17 @@ impl World {
 
     /// Returns all names that start with `prefix`, without the prefix.
     pub(super) fn names(&self, prefix: &str) -> Vec<String> {
-        self.names.keys().filter_map(|name| name.strip_prefix(prefix)).map(str::to_owned).collect()
+        self.names_after(prefix).map(str::to_owned).collect()
+    }
+
+    /// Returns the names of the files directly in the directory `prefix`, without the prefix.
+    pub(super) fn names_in(&self, prefix: &str) -> Vec<String> {
+        self.names_after(prefix).filter(|name| !name.contains('/')).map(str::to_owned).collect()
+    }
+
+    fn names_after<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a str> {
+        let names = self.names.range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
+        names.map_while(move |(name, _)| name.strip_prefix(prefix))
     }
 
     pub(super) fn create(&mut self, name: &str) -> io::Result<NodeId> {

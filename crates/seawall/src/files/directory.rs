@@ -83,7 +83,7 @@ pub(crate) fn not_a_log(storage: &dyn Storage, found: impl Into<String>) -> Erro
 
 /// The file names in a log's directory.
 pub(crate) fn list(storage: &dyn Storage) -> Result<Vec<String>> {
-    storage.list().map_err(Error::io(format!("list {}", storage.place())))
+    storage.list().map_err(|error| Error::io(format!("list {}", storage.place()))(error))
 }
 
 /// The segments among `names`.
@@ -96,6 +96,9 @@ pub(crate) fn is_in_use(storage: &dyn Storage) -> Result<bool> {
     storage.is_locked(LOCK).map_err(Error::io(format!("check the lock {LOCK}")))
 }
 
+/// Zeroing a buffer of more bytes takes longer than a look at the length of the file.
+const ZEROED_MAX: usize = 16 << 10;
+
 /// Reads a whole small file; `None` if it does not exist.
 pub(crate) fn read_small(storage: &dyn Storage, name: &str, max: usize) -> Result<Option<Vec<u8>>> {
     let file = match storage.open(name, Access::Read) {
@@ -103,7 +106,10 @@ pub(crate) fn read_small(storage: &dyn Storage, name: &str, max: usize) -> Resul
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(Error::io(format!("open {name}"))(error)),
     };
-    read_start(&*file, name, max).map(Some)
+    let length = if max > ZEROED_MAX { file.len() } else { Ok(u64::MAX) };
+    let length = length.map_err(|error| Error::io(format!("read {name}"))(error))?;
+    read_start(&*file, name, usize::try_from(length).map_or(max, |length| length.min(max)))
+        .map(Some)
 }
 
 /// Opens a file of the log for reading and writing; creates it if it does not exist.
@@ -118,7 +124,8 @@ pub(crate) fn open_or_make(storage: &dyn Storage, name: &str) -> Result<Arc<dyn 
 /// Reads the first bytes of an open file, at most `max`.
 pub(crate) fn read_start(file: &dyn File, name: &str, max: usize) -> Result<Vec<u8>> {
     let mut bytes = vec![0; max];
-    let read = file.read_at(&mut bytes, 0).map_err(Error::io(format!("read {name}")))?;
+    let read = file.read_at(&mut bytes, 0);
+    let read = read.map_err(|error| Error::io(format!("read {name}"))(error))?;
     bytes.truncate(read);
     Ok(bytes)
 }

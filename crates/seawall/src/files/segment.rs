@@ -118,7 +118,7 @@ impl Segment {
     pub(crate) fn data_end(&self, file: &dyn File) -> Result<u64> {
         match self.header.fixed_length() {
             Some(size) => Ok(size.min(self.length)),
-            None => file.len().map_err(Error::io(format!("get the length of {}", self.name()))),
+            None => file.len().map_err(|error| failed("get the length of", &self.name())(error)),
         }
     }
 
@@ -133,8 +133,8 @@ impl Segment {
     ///
     /// `NotFound` if the segment was pruned meanwhile.
     pub(crate) fn open(&self) -> Result<Arc<dyn File>> {
-        let file = self.storage.open(&self.name(), Access::Read);
-        file.map_err(Error::io(format!("open {}", self.name())))
+        let name = self.name();
+        self.storage.open(&name, Access::Read).map_err(failed("open", &name))
     }
 
     /// Reads the data file from `from`, at most `max` bytes.
@@ -147,11 +147,9 @@ impl Segment {
     /// Reads the file with header, marks and seal.
     fn read_head(&self, from: Offset, max: usize) -> Result<Vec<u8>> {
         let name = self.header.head_name();
-        let file = self.storage.open(&name, Access::Read);
-        let file = file.map_err(Error::io(format!("open {name}")))?;
+        let file = self.storage.open(&name, Access::Read).map_err(failed("open", &name))?;
         let mut bytes = vec![0; max];
-        let read = file.read_at(&mut bytes, from.0);
-        let read = read.map_err(Error::io(format!("read {name} at {from}")))?;
+        let read = file.read_at(&mut bytes, from.0).map_err(failed_at(from, &name))?;
         bytes.truncate(read);
         Ok(bytes)
     }
@@ -170,7 +168,7 @@ impl Segment {
         let length = end.saturating_sub(from.0).min(max);
         let length = usize::try_from(length).expect("a segment fits in memory");
         let read = buffer.fill(length, |room| file.read_at(room, from.0));
-        read.map_err(Error::io(format!("read {} at {from}", self.name())))
+        read.map_err(|error| failed_at(from, &self.name())(error))
     }
 
     /// Reads and decodes a slot of the head file. If the slot is neither valid nor empty, it is
@@ -252,13 +250,22 @@ fn data_length(
     head: &dyn File,
 ) -> Result<Option<u64>> {
     let name = header.data_name();
-    let failed = || Error::io(format!("get the length of {name}"));
+    let failed = failed("get the length of", &name);
     if header.own_head_length().is_none() {
-        return head.len().map(Some).map_err(failed());
+        return head.len().map(Some).map_err(failed);
     }
     match storage.open(&name, Access::Read) {
-        Ok(text) => text.len().map(Some).map_err(failed()),
+        Ok(text) => text.len().map(Some).map_err(failed),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(failed()(error)),
+        Err(error) => Err(failed(error)),
     }
+}
+
+/// Names what failed only if it did: a recovery opens and reads heads thousands of times.
+fn failed(act: &str, name: &str) -> impl FnOnce(io::Error) -> Error {
+    move |error| Error::io(format!("{act} {name}"))(error)
+}
+
+fn failed_at(from: Offset, name: &str) -> impl FnOnce(io::Error) -> Error {
+    move |error| Error::io(format!("read {name} at {from}"))(error)
 }
