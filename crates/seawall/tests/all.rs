@@ -1,5 +1,8 @@
 //! The tests of the whole log, in one program: one link takes less time than thirty. A test that
-//! has an allocator of its own (`allocations`) is a program of its own.
+//! has an allocator of its own (`allocations`) is a program of its own, in the package of the log.
+//!
+//! They are a package of their own, `seawall-tests`, because the compiler optimises a package or
+//! does not: the log needs it for the millions of states that are tried, the tests do not.
 
 mod callbacks;
 mod common;

@@ -25,11 +25,14 @@ use seawall_io::{PosixStorage, Storage};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+/// The second reader.
+const READER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/reader.py");
+
 /// How many there are: none is taken away.
 const CASES: usize = 90;
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/1")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/1")
 }
 
 /// Each golden file: its name, its files, and what has to be said of them.

@@ -20,6 +20,9 @@ use seawall_io::{PosixStorage, Storage};
 use std::io;
 use std::path::Path;
 
+/// The second reader.
+const READER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reader.py");
+
 /// One golden file: its name, what it is, and its bytes as a text.
 #[derive(Clone, Debug)]
 pub struct Case {

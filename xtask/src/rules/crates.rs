@@ -33,7 +33,7 @@ const FLOORS: &[&[&str]] = &[
         "xtask",
     ],
     // Benches lean on what they try.
-    &["seawall-hunt", "seawall-with-stores", "seawall-bench"],
+    &["seawall-hunt", "seawall-with-stores", "seawall-bench", "seawall-tests"],
     &["seawall-bench-with-stores", "seawall-compare", "seawall-fuzz", "seawall-rig"],
 ];
 
@@ -111,10 +111,14 @@ pub(super) fn tests_that_never_run(tree: &[Source]) -> Vec<Breach> {
     for (manifest, folder) in folders {
         let all = format!("{folder}all.rs");
         let all = tree.iter().find(|source| source.path == all);
+        // The folder may be a package of its own.
+        let own = format!("{folder}Cargo.toml");
+        let own = tree.iter().find(|source| source.path == own);
         let is_run = |name: &str| {
             let program = format!("\n[[test]]\nname = \"{name}\"\n");
             let is_module = |all: &Source| all.text.contains(&format!("\nmod {name};\n"));
-            manifest.text.contains(&program) || all.is_some_and(is_module)
+            let names_it = |manifest: &Source| manifest.text.contains(&program);
+            names_it(manifest) || own.is_some_and(names_it) || all.is_some_and(is_module)
         };
         for source in tree {
             let Some(name) = source.path.strip_prefix(&folder) else { continue };
@@ -265,10 +269,11 @@ mod tests {
 
     #[test]
     fn a_file_of_tests_that_no_program_includes_is_found() {
-        let text = "[package]\nname = \"seawall\"\nautotests = false\n\n[[test]]\nname = \"all\"\n";
+        let package = "[package]\nname = \"seawall\"\nautotests = false\n";
+        let program = "\n[[test]]\nname = \"all\"\n";
         let tree = |all: &str| {
             [
-                Source::new("crates/a/Cargo.toml", text),
+                Source::new("crates/a/Cargo.toml", &format!("{package}{program}")),
                 Source::new("crates/a/tests/all.rs", all),
                 Source::new("crates/a/tests/b.rs", "//! B.\n"),
                 Source::new("crates/a/tests/c/mod.rs", "//! C.\n"),
@@ -281,6 +286,15 @@ mod tests {
         assert_eq!(found("//! All.\n\nmod b;\nmod c;\n"), Vec::<String>::new());
         assert_eq!(found("//! All.\n\nmod b;\n"), ["crates/a/tests/c/mod.rs"]);
         assert_eq!(found("//! All.\n\nmod c;\n"), ["crates/a/tests/b.rs"]);
+
+        // The program may be that of a package in the folder.
+        let mut tree = Vec::from(tree("//! All.\n\nmod b;\nmod c;\n"));
+        tree.remove(0);
+        tree.push(Source::new("crates/a/Cargo.toml", package));
+        tree.push(Source::new("crates/a/tests/Cargo.toml", program));
+        assert_eq!(tests_that_never_run(&tree).len(), 0);
+        tree.pop();
+        assert_eq!(tests_that_never_run(&tree).len(), 1);
     }
 
     #[test]

@@ -196,6 +196,12 @@ fn around(payload: &[u8]) -> Vec<u8> {
 
 #[test]
 fn too_deeply_nested_state_is_refused() {
+    // Without optimisation a thousand levels need more than the stack of a test.
+    let roomy = std::thread::Builder::new().stack_size(64 << 20);
+    roomy.spawn(refuse_nested_state).unwrap().join().unwrap();
+}
+
+fn refuse_nested_state() {
     let refused = read_bytes::<Nested>(&around(&vec![0x91; 100_000])).unwrap_err();
     assert_eq!(refused.to_string(), "depth limit exceeded");
     let mut nested = Nested(vec![]);

@@ -1,13 +1,12 @@
 //! What the second reader, docs/reader.py, says of a golden file.
 
+use super::READER;
 use super::image::Files;
 use super::observe::record;
 use seawall::Lsn;
 use seawall_io::{PosixStorage, Storage};
 use std::path::Path;
 use std::process::{Command, Stdio};
-
-const READER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reader.py");
 
 /// Whether there is a Python that can run it.
 pub(crate) fn is_there() -> bool {
