@@ -23,6 +23,13 @@ const KEPT_MAX: usize = 1 << 20;
 /// Pieces of up to this many bytes are short.
 const SHORT: usize = 16;
 
+/// Bytes before the characters of a string: a mark and a length.
+const STRING_HEAD: usize = 5;
+
+/// Space that a form keeps after its end, for a short piece and what comes before it.
+const SPACE: usize = 24;
+const _: () = assert!(STRING_HEAD + SHORT <= SPACE, "the longest short piece");
+
 thread_local! {
     /// Forms are made here, so that a line allocates nothing.
     static SCRATCH: Cell<Form> = const { Cell::new(Form::NEW) };
@@ -48,12 +55,15 @@ struct Member {
     start: usize,
     value: usize,
     end: usize,
+    /// The first bytes of its name.
+    prefix: u64,
 }
 
 impl Member {
-    /// The characters of its name, stored after a mark and a length.
-    fn name(self, form: &[u8]) -> &[u8] {
-        form.get(self.start + 5..self.value).expect("a member stands in its form")
+    /// Orders members by name. Most names differ in their first bytes.
+    fn key(self, form: &[u8]) -> (u64, &[u8]) {
+        let name = form.get(self.start + STRING_HEAD..self.value);
+        (self.prefix, name.expect("a member is part of its form"))
     }
 }
 
@@ -77,8 +87,13 @@ impl Form {
     }
 
     /// Opens or closes something.
+    #[inline]
     pub(crate) fn mark(&mut self, mark: u8) {
-        self.put([mark], b"", 0);
+        match self.bytes.get_mut(self.end) {
+            Some(space) => *space = mark,
+            None => return self.put_slowly(&[mark], b"", 0),
+        }
+        self.end += 1;
     }
 
     /// Adds a number.
@@ -91,7 +106,16 @@ impl Form {
         self.string_of(text, text.len())
     }
 
+    /// Adds a short string whose length is known beforehand: the name of a member of a line.
+    #[inline]
+    pub(crate) fn name<const N: usize>(&mut self, name: &[u8; N]) -> Option<()> {
+        let mut text = [0; SHORT];
+        text.first_chunk_mut()?.clone_from(name);
+        self.string_of(&text, N)
+    }
+
     /// Adds the first `length` bytes of `text` as a string.
+    #[inline]
     fn string_of(&mut self, text: &[u8], length: usize) -> Option<()> {
         let [a, b, c, d] = u32::try_from(length).ok()?.to_le_bytes();
         self.put([b'"', a, b, c, d], text, length);
@@ -99,28 +123,44 @@ impl Form {
     }
 
     /// Adds a head and the first `length` bytes of `text`.
+    ///
+    /// Most pieces are short. A copy of a length that is known beforehand takes no call.
+    #[inline]
     fn put<const N: usize>(&mut self, head: [u8; N], text: &[u8], length: usize) {
-        let end = self.end + N + length;
-        if self.bytes.len() < end + SHORT {
-            self.bytes.resize(2 * end + SHORT, 0);
+        let space = self.bytes.get_mut(self.end..).and_then(<[u8]>::first_chunk_mut::<SPACE>);
+        match (space, text.first_chunk::<SHORT>()) {
+            (Some(space), Some(text)) if length <= SHORT => {
+                let (head_space, space) = space.split_at_mut(N);
+                head_space.copy_from_slice(&head);
+                space.split_at_mut(SHORT).0.copy_from_slice(text);
+                self.end += N + length;
+            }
+            _ => self.put_slowly(&head, text, length),
         }
-        let room = self.bytes.get_mut(self.end..).expect("it ends in its room");
-        let (head_room, room) = room.split_first_chunk_mut().expect("made above");
-        *head_room = head;
-        // A copy of a length that is known beforehand is no call. Most are short.
-        match (text.first_chunk::<SHORT>(), room.first_chunk_mut::<SHORT>()) {
-            (Some(text), Some(room)) if length <= SHORT => *room = *text,
-            _ => room.iter_mut().zip(text.iter().take(length)).for_each(|(to, from)| *to = *from),
+    }
+
+    /// The same for any length, and where the space must be made first.
+    #[cold]
+    fn put_slowly(&mut self, head: &[u8], text: &[u8], length: usize) {
+        let end = self.end + head.len() + length;
+        if self.bytes.len() < end + SPACE {
+            self.bytes.resize(2 * end + SPACE, 0);
         }
+        let space = self.bytes.get_mut(self.end..end).expect("made above");
+        let (head_space, space) = space.split_at_mut(head.len());
+        head_space.copy_from_slice(head);
+        space.copy_from_slice(text.get(..length).expect("the length of a part of it"));
         self.end = end;
     }
 
     /// Adds the value at the beginning of `text`, nested no deeper than `depth`; gives its length.
     pub(crate) fn value(&mut self, text: &str, depth: usize) -> Option<usize> {
-        self.value_at(text, 0, depth)
+        self.value_at(text.as_bytes(), 0, depth)
     }
 
-    fn value_at(&mut self, text: &str, at: usize, depth: usize) -> Option<usize> {
+    /// Adds the value at `at`; gives the position after it. The bytes are UTF-8.
+    #[inline]
+    fn value_at(&mut self, text: &[u8], at: usize, depth: usize) -> Option<usize> {
         match byte(text, at)? {
             b'{' => self.object(text, at + 1, depth.checked_sub(1)?),
             b'[' => self.array(text, at + 1, depth.checked_sub(1)?),
@@ -132,29 +172,35 @@ impl Form {
         }
     }
 
-    fn object(&mut self, text: &str, at: usize, depth: usize) -> Option<usize> {
+    fn object(&mut self, text: &[u8], at: usize, depth: usize) -> Option<usize> {
         self.mark(b'{');
         let (first, mut at) = (self.members.len(), blanks(text, at));
         if byte(text, at)? != b'}' {
+            let (mut before, mut is_sorted) = (None, true);
             loop {
                 let start = self.end;
                 at = blanks(text, self.string_at(text, at)?);
-                let value = self.end;
+                let (value, prefix) = (self.end, self.prefix_at(start + STRING_HEAD));
+                is_sorted &= before < Some(prefix);
+                before = Some(prefix);
                 at = expect(text, at, b':')?;
                 at = blanks(text, self.value_at(text, blanks(text, at), depth)?);
-                self.members.push(Member { start, value, end: self.end });
+                self.members.push(Member { start, value, end: self.end, prefix });
                 match byte(text, at)? {
                     b',' => at = blanks(text, at + 1),
                     _ => break,
                 }
             }
-            self.sort(first)?;
+            if !is_sorted {
+                self.sort(first)?;
+            }
+            self.members.truncate(first);
         }
         self.mark(b'}');
         expect(text, at, b'}')
     }
 
-    fn array(&mut self, text: &str, at: usize, depth: usize) -> Option<usize> {
+    fn array(&mut self, text: &[u8], at: usize, depth: usize) -> Option<usize> {
         self.mark(b'[');
         let mut at = blanks(text, at);
         if byte(text, at)? != b']' {
@@ -170,56 +216,63 @@ impl Form {
         expect(text, at, b']')
     }
 
+    /// The first eight bytes from `at` to the end of the form, zeros after them, as a number that
+    /// orders like them.
+    #[inline]
+    fn prefix_at(&self, at: usize) -> u64 {
+        let word = self.bytes.get(at..).and_then(<[u8]>::first_chunk).expect("space follows");
+        let bits = u32::try_from(8 * (self.end - at).min(word.len())).expect("at most 64");
+        u64::from_le_bytes(*word).swap_bytes() & !u64::MAX.checked_shr(bits).unwrap_or(0)
+    }
+
     /// Puts the members from `first` on, which end the form, into their order; no name twice.
     fn sort(&mut self, first: usize) -> Option<()> {
         let Self { bytes, end, members, sorted } = self;
         let open = members.get_mut(first..)?;
-        let is_before = |one: &Member, two: &Member| one.name(bytes) < two.name(bytes);
-        if !open.is_sorted_by(is_before) {
-            let start = open.first()?.start;
-            open.sort_unstable_by(|one, two| one.name(bytes).cmp(two.name(bytes)));
-            if !open.is_sorted_by(is_before) {
-                return None;
-            }
-            sorted.clear();
-            for member in open {
-                sorted.extend_from_slice(bytes.get(member.start..member.end)?);
-            }
-            bytes.get_mut(start..*end)?.copy_from_slice(sorted);
+        let start = open.first()?.start;
+        open.sort_unstable_by(|one, two| one.key(bytes).cmp(&two.key(bytes)));
+        if !open.is_sorted_by(|one, two| one.key(bytes) < two.key(bytes)) {
+            return None;
         }
-        members.truncate(first);
+        sorted.clear();
+        for member in open {
+            sorted.extend_from_slice(bytes.get(member.start..member.end)?);
+        }
+        bytes.get_mut(start..*end)?.copy_from_slice(sorted);
         Some(())
     }
 
-    fn string_at(&mut self, text: &str, at: usize) -> Option<usize> {
+    #[inline]
+    fn string_at(&mut self, text: &[u8], at: usize) -> Option<usize> {
         let start = expect(text, at, b'"')?;
         let end = plain_end(text, start);
         match byte(text, end)? {
-            b'"' => self.string_of(text.as_bytes().get(start..)?, end - start)?,
+            b'"' => self.string_of(text.get(start..)?, end - start)?,
             b'\\' => return self.escaped(text, at),
             _ => return None,
         }
         Some(end + 1)
     }
 
-    fn escaped(&mut self, text: &str, at: usize) -> Option<usize> {
+    #[cold]
+    fn escaped(&mut self, text: &[u8], at: usize) -> Option<usize> {
         let mut end = plain_end(text, at + 1);
         while byte(text, end)? != b'"' {
             // A control character goes to the parser, too: it refuses it.
             end = plain_end(text, end + 2);
         }
-        let Decoded(found) = serde_json::from_str(text.get(at..=end)?).ok()?;
+        let Decoded(found) = serde_json::from_slice(text.get(at..=end)?).ok()?;
         self.string(found.as_bytes())?;
         Some(end + 1)
     }
 
-    fn word(&mut self, text: &str, at: usize, word: &str) -> Option<usize> {
+    fn word(&mut self, text: &[u8], at: usize, word: &str) -> Option<usize> {
         self.mark(byte(text, at)?);
-        let behind = text.as_bytes().get(at..)?;
-        behind.starts_with(word.as_bytes()).then_some(at + word.len())
+        text.get(at..)?.starts_with(word.as_bytes()).then_some(at + word.len())
     }
 
-    fn number(&mut self, text: &str, at: usize) -> Option<usize> {
+    #[inline]
+    fn number(&mut self, text: &[u8], at: usize) -> Option<usize> {
         let whole = at + usize::from(byte(text, at) == Some(b'-'));
         let mut end = digits_end(text, whole)?;
         if byte(text, whole) == Some(b'0') && end > whole + 1 {
@@ -232,22 +285,31 @@ impl Form {
             let signed = matches!(byte(text, end + 1), Some(b'+' | b'-'));
             end = digits_end(text, end + 1 + usize::from(signed))?;
         }
-        self.put([b'#'], text.as_bytes().get(at..)?, end - at);
+        self.put([b'#'], text.get(at..)?, end - at);
         Some(end)
     }
 }
 
-fn byte(text: &str, at: usize) -> Option<u8> {
-    text.as_bytes().get(at).copied()
+#[inline]
+fn byte(text: &[u8], at: usize) -> Option<u8> {
+    text.get(at).copied()
 }
 
 /// The position after this byte, if it is at `at`.
-fn expect(text: &str, at: usize, wanted: u8) -> Option<usize> {
+#[inline]
+fn expect(text: &[u8], at: usize, wanted: u8) -> Option<usize> {
     (byte(text, at)? == wanted).then_some(at + 1)
 }
 
 /// Where the white space ends that begins here, if any does.
-fn blanks(text: &str, at: usize) -> usize {
+#[inline]
+fn blanks(text: &[u8], at: usize) -> usize {
+    // The writer writes none.
+    if byte(text, at).is_some_and(|byte| byte > b' ') { at } else { blanks_end(text, at) }
+}
+
+#[cold]
+fn blanks_end(text: &[u8], at: usize) -> usize {
     let mut end = at;
     while let Some(b' ' | b'\t' | b'\n' | b'\r') = byte(text, end) {
         end += 1;
@@ -256,25 +318,40 @@ fn blanks(text: &str, at: usize) -> usize {
 }
 
 /// Where the digits end that begin here; there is at least one.
-fn digits_end(text: &str, at: usize) -> Option<usize> {
-    let behind = text.as_bytes().get(at..)?;
-    let count = behind.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    (count > 0).then_some(at + count)
+#[inline]
+fn digits_end(text: &[u8], at: usize) -> Option<usize> {
+    let end = find(text, at, no_digit);
+    (end > at).then_some(end)
 }
 
 /// Where the next byte is that ends a string or means something in one.
-fn plain_end(text: &str, at: usize) -> usize {
-    let (words, rest) = text.as_bytes().get(at..).unwrap_or_default().as_chunks();
+#[inline]
+fn plain_end(text: &[u8], at: usize) -> usize {
+    find(text, at, special)
+}
+
+/// The first position from `at` on whose byte gets its top bit set by `mark`, which takes eight
+/// bytes at once.
+#[inline]
+fn find(text: &[u8], at: usize, mark: impl Fn(u64) -> u64) -> usize {
     let mut end = at;
-    for word in words {
-        let marks = special(u64::from_le_bytes(*word)) & (EACH << 7);
+    while let Some(word) = text.get(end..).and_then(<[u8]>::first_chunk) {
+        let marks = mark(u64::from_le_bytes(*word)) & (EACH << 7);
         if marks != 0 {
             return end + usize::try_from(marks.trailing_zeros() / 8).expect("below eight");
         }
         end += word.len();
     }
-    let is_special = |byte: &u8| special(u64::from(*byte)) & 0x80 != 0;
-    end + rest.iter().position(is_special).unwrap_or(rest.len())
+    let rest = text.get(end..).unwrap_or_default();
+    let is_marked = |byte: &u8| mark(u64::from(*byte)) & 0x80 != 0;
+    end + rest.iter().position(is_marked).unwrap_or(rest.len())
+}
+
+/// Has the top bit of each byte set that is no digit.
+fn no_digit(word: u64) -> u64 {
+    let value = word ^ (EACH * 0x30);
+    // Ten and more carry into the top bit, and no further.
+    ((value & (EACH * 0x7F)) + EACH * (0x80 - 10)) | value
 }
 
 /// Has the top bit of the first byte set that is a quote, a backslash or a control character;

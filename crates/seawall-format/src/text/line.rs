@@ -149,24 +149,24 @@ impl Said<'_> {
         Form::with_empty(|form| {
             let mut length = 0;
             form.mark(b'{');
-            form.string(b"confirmed")?;
+            form.name(b"confirmed")?;
             form.digits(self.confirmed);
             if !self.is_void {
-                form.string(b"data")?;
+                form.name(b"data")?;
                 length = form.value(self.value, DEPTH_MAX - 1)?;
             }
             if self.goes_on {
-                form.string(b"goes_on")?;
+                form.name(b"goes_on")?;
                 form.mark(b't');
             }
-            form.string(b"lsn")?;
+            form.name(b"lsn")?;
             form.digits(self.lsn);
             if let Some(time) = self.time {
-                form.string(b"time")?;
+                form.name(b"time")?;
                 form.string(time.as_bytes())?;
             }
             if self.is_void {
-                form.string(b"void")?;
+                form.name(b"void")?;
                 length = form.value(self.value, DEPTH_MAX - 1)?;
             }
             form.mark(b'}');

@@ -61,6 +61,23 @@ fn duplicate_name_has_no_form() {
     assert_eq!(form(r#"{"a":1,"a":1}"#), None);
     assert_eq!(form(r#"{"a":1,"\u0061":1}"#), None);
     assert_eq!(form(r#"[{"x":{"a":1,"a":2}}]"#), None);
+    assert_eq!(form(r#"{"timestamp_a":1,"timestamp_b":2,"timestamp_a":3}"#), None);
+}
+
+#[test]
+fn names_that_begin_alike_are_in_order() {
+    let names =
+        ["", "\\u0000", "a", "a\\u0000", "timestam", "timestamp", "timestamp_a", "timestamp_b"];
+    let object = |names: &[&str]| {
+        let members: Vec<_> = names.iter().map(|name| format!("\"{name}\":1")).collect();
+        form(&format!("{{{}}}", members.join(",")))
+    };
+    let in_order = object(&names);
+    assert!(in_order.is_some());
+    for first in 1..names.len() {
+        let turned = [&names[first..], &names[..first]].concat();
+        assert_eq!(object(&turned), in_order, "{turned:?}");
+    }
 }
 
 #[test]
