@@ -45,7 +45,13 @@ impl<T: Serialize + DeserializeOwned> Codec<T> for Json {
     }
 
     fn decode(payload: &[u8]) -> Result<T, CodecError> {
-        serde_json::from_slice(payload).map_err(CodecError::from)
+        // Bytes that are checked here once need no check string by string. The parser explains what
+        // is wrong with others.
+        let decoded = match str::from_utf8(payload) {
+            Ok(text) => serde_json::from_str(text),
+            Err(_) => serde_json::from_slice(payload),
+        };
+        decoded.map_err(CodecError::from)
     }
 }
 
