@@ -198,10 +198,21 @@ fn failed_sync_loses_no_acknowledged_record() {
 /// again: its table would be wrong either after a crash or after a power cut.
 #[test]
 fn file_in_which_a_sync_failed_makes_no_later_end_unclean() {
-    // The third record of the second segment is the last that fits.
-    let first: &[Act] =
-        &[Append(960), Append(960), Append(960), Append(300), Append(960), Append(960)];
-    let second: &[Act] = &[Prune, Append(960), Append(40)];
+    // The third record of the third segment is the last that fits. The log notes checksums from the
+    // first truncation on.
+    let first: &[Act] = &[
+        Append(960),
+        Append(960),
+        Prune,
+        Append(960),
+        Append(960),
+        Append(960),
+        Append(300),
+        Append(960),
+        Append(960),
+    ];
+    // The files of the second and the third segment become those of the fifth and the sixth.
+    let second: &[Act] = &[Prune, Append(960), Append(960), Append(960), Append(40)];
     let (mut states, mut used_again) = (0, 0);
     for (nth, keep) in
         (5..steps(first, Level::Synced)).flat_map(|nth| (0..3).map(move |k| (nth, k)))

@@ -28,6 +28,9 @@ impl Env {
         let (clock, entropy) = (options.clock.clone(), options.entropy.clone());
         let deferred_delete = Arc::new(DeferredDelete::new(options.preallocate));
         let spare_files = Arc::new(SpareFiles::new(options.reuse));
+        if options.retention.is_some() {
+            spare_files.expect();
+        }
         let spares = Arc::new(AtomicU64::new(1));
         let has_preallocator = options.preallocate;
         Self { storage, clock, entropy, spares, deferred_delete, has_preallocator, spare_files }

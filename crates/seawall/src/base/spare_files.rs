@@ -39,13 +39,20 @@ impl SpareFile {
 #[derive(Debug)]
 pub(crate) struct SpareFiles {
     is_on: bool,
-    files: Mutex<Vec<SpareFile>>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Whether the log removes segments, so that there will be files.
+    are_expected: bool,
+    files: Vec<SpareFile>,
 }
 
 impl SpareFiles {
     /// No files. If not `is_on`, there never are any.
     pub(crate) fn new(is_on: bool) -> Self {
-        Self { is_on, files: Mutex::default() }
+        Self { is_on, state: Mutex::default() }
     }
 
     /// Whether removed files may be kept.
@@ -53,25 +60,36 @@ impl SpareFiles {
         self.is_on
     }
 
+    /// Tells that the log removes segments.
+    pub(crate) fn expect(&self) {
+        self.lock().are_expected = true;
+    }
+
+    /// Whether the checksums of what is written are of use. A log that removes nothing saves their
+    /// time and memory.
+    pub(crate) fn need_sums(&self) -> bool {
+        self.is_on && self.lock().are_expected
+    }
+
     /// How many more files may be kept.
     pub(crate) fn room(&self) -> usize {
-        if self.is_on { SPARES_MAX.saturating_sub(self.lock().len()) } else { 0 }
+        if self.is_on { SPARES_MAX.saturating_sub(self.lock().files.len()) } else { 0 }
     }
 
     pub(crate) fn add(&self, spare: SpareFile) {
-        self.lock().push(spare);
+        self.lock().files.push(spare);
     }
 
     /// Takes one of at least `size` bytes.
     pub(crate) fn take(&self, size: u64) -> Option<SpareFile> {
-        let mut files = self.lock();
+        let files = &mut self.lock().files;
         let large_enough = files.iter().position(|spare| spare.header.size >= size)?;
         Some(files.remove(large_enough))
     }
 
     /// Removes all. Returns whether there were any.
     pub(crate) fn discard_all(&self, storage: &dyn Storage) -> bool {
-        let files = std::mem::take(&mut *self.lock());
+        let files = std::mem::take(&mut self.lock().files);
         let had_any = !files.is_empty();
         for spare in files {
             spare.discard(storage);
@@ -79,7 +97,7 @@ impl SpareFiles {
         had_any
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<SpareFile>> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -192,11 +192,13 @@ impl Coordinator {
                     rate.is_behind_schedule(written, state.commit.room().tail, now)
                 })
             };
-            let made = match reuse {
-                Some((spare, id)) => prepare(&env, spare, id, continue_after),
-                None => PreallocatedFile::create_in_background(&env, size, continue_after)
-                    .map(|file| file.map(|file| PreallocatedSegment::zeros(file, data_start))),
-            };
+            let made =
+                match reuse {
+                    Some((spare, id)) => prepare(&env, spare, id, continue_after),
+                    None => PreallocatedFile::create_in_background(&env, size, continue_after).map(
+                        |file| file.map(|file| PreallocatedSegment::zeros(&env, file, data_start)),
+                    ),
+                };
             state = self.lock();
             state.preallocation.is_busy = false;
             // An error recurs when the file is needed, and then a caller learns of it.

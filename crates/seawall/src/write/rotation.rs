@@ -219,7 +219,7 @@ fn make(
     files: &mut PreallocatedSegment,
 ) -> Result<Rotated, Failure> {
     // Only a file that may be used again needs checksums. They do not cover carried batches.
-    let needs_sums = env.spare_files.is_on() && may_be_spare(&header, log);
+    let needs_sums = env.spare_files.need_sums() && may_be_spare(&header, log);
     let zeros = || SectorSums::of_zeros(header.data_start(), header.size);
     let sums = Some(files.sums.take()).filter(|_| needs_sums && plan.carry.is_empty());
     let sums = sums.map(|sums| sums.unwrap_or_else(zeros));

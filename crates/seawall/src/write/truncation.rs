@@ -85,6 +85,7 @@ impl Writer {
             // Replay from this checkpoint would start in a removed segment.
             *checkpoint = checkpoint.filter(|checkpoint| *checkpoint >= oldest.base);
         }
+        self.env.spare_files.expect();
         let room = self.env.spare_files.room();
         let removed = live.iter().take(keep).rev();
         let spares: Vec<_> = removed.filter(|header| may_be_spare(header, content)).collect();

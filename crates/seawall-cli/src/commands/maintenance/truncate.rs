@@ -63,8 +63,9 @@ fn carry_out(
         // In a damaged log, it is unknown which records precede or follow a record.
         return lost(found).map_or(Ok(()), Err);
     }
-    let log: Log<[u8], Raw> =
-        Options::new().create(false).codec(reader.codec()).schema(reader.schema()).open(log)?;
+    // No segment follows in this process: a removed file could only be removed, not used again.
+    let options = Options::new().create(false).reuse(false);
+    let log: Log<[u8], Raw> = options.codec(reader.codec()).schema(reader.schema()).open(log)?;
     match *plan {
         Plan { new_end: Some(Last(last)), .. } => log.truncate_after(last)?,
         Plan { oldest, .. } => drop(log.truncate_before(oldest)?),

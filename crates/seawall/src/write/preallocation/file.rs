@@ -49,9 +49,10 @@ impl PreallocatedSegment {
         Self { head: file, text: None, reserved, life: None, sums: None }
     }
 
-    /// A file of zeros, with their checksums. Records begin at `data_start`.
-    pub(crate) fn zeros(file: PreallocatedFile, data_start: u64) -> Self {
-        let sums = Some(SectorSums::of_zeros(data_start, file.size));
+    /// A file of zeros, with their checksums if the log needs them. Records begin at `data_start`.
+    pub(crate) fn zeros(env: &Env, file: PreallocatedFile, data_start: u64) -> Self {
+        let of_zeros = || SectorSums::of_zeros(data_start, file.size);
+        let sums = env.spare_files.need_sums().then(of_zeros);
         Self { sums, ..Self::binary(file) }
     }
 
