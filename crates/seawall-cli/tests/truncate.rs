@@ -1,6 +1,7 @@
 //! Cuts at both ends: nothing goes without `--yes`, and with it what was announced, no more.
 
 use crate::tool;
+use seawall_format::Manifest;
 
 use std::io::{BufRead, BufReader, Write};
 use tool::Folder;
@@ -54,6 +55,9 @@ fn truncate_changes_nothing_without_yes_and_exactly_the_plan_with_it() {
     }
     let oldest = folder.run("stat log --json", b"").json()[0]["oldest_lsn"].as_u64().unwrap();
     assert!(oldest > 1);
+    // Older programs must be able to read the log: no file was used again.
+    let slots = Manifest::decode_file(&folder.read("log/manifest"));
+    assert!(slots.into_iter().all(|slot| !slot.unwrap().reuses));
     for verb in ["cat log --from 1", "truncate log --after 1", "truncate log --after 1 --yes"] {
         let ran = folder.run(verb, b"");
         assert!(ran.refused(1).contains(&format!("records before {oldest} were")), "{ran:?}");
