@@ -1,4 +1,6 @@
-//! The checksum of a record's content, whatever the layout.
+//! The content of a record, whatever the layout: its checksum, and how deep it is nested.
+
+pub mod nesting;
 
 use crate::checksum::crc32c;
 use crate::types::Layout;

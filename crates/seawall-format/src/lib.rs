@@ -14,6 +14,7 @@
 //! | [`scan`] | walking the batches of a segment | 3.3, 7 |
 //! | `text`, `lines` | records as lines of JSON, and their sets | 9 |
 //! | [`tail`] | what lies behind the last valid batch | 7 |
+//! | [`nesting`] | how deep a `MessagePack` value may be | 13.2 |
 //! | [`parity`] | what stands beside a segment, to compute lost blocks from | 10 |
 
 #![forbid(unsafe_code)]
@@ -35,7 +36,7 @@ mod types;
 
 pub use binary::{batch, frame};
 pub use checksum::Salt;
-pub use content::content_crc;
+pub use content::{content_crc, nesting};
 pub use fields::{Field, Table};
 pub use files::before;
 pub use files::live::Live;

@@ -6,6 +6,7 @@ use crate::dump::{
     damaged, get, to_u64,
 };
 use seawall_format::Offset;
+use seawall_format::nesting::{Nesting, TOO_DEEP};
 use seawall_io::File;
 use serde::de::DeserializeOwned;
 use std::io;
@@ -61,13 +62,16 @@ struct Chunks<'a> {
     /// The offset of the next chunk, and the payload left from there.
     at: u64,
     left: u64,
+    /// The nesting of what was consumed.
+    nesting: Nesting,
     refused: Option<Refused>,
 }
 
 impl<'a> Chunks<'a> {
     fn new(file: &'a dyn File, header: &'a Header) -> Self {
         let (at, left) = (to_u64(header.size()), header.length);
-        Self { file, header, chunk: vec![], taken: 0, at, left, refused: None }
+        let nesting = Nesting::default();
+        Self { file, header, chunk: vec![], taken: 0, at, left, nesting, refused: None }
     }
 
     fn next(&mut self) -> Result<(), Refused> {
@@ -105,6 +109,10 @@ impl io::Read for Chunks<'_> {
         let size = rest.len().min(buffer.len());
         let ((filled, _), (given, _)) = (buffer.split_at_mut(size), rest.split_at(size));
         filled.copy_from_slice(given);
+        if !self.nesting.accepts(given) {
+            self.refused = Some(Refused::Undecoded(TOO_DEEP.to_owned()));
+            return Err(io::ErrorKind::InvalidData.into());
+        }
         self.taken += size;
         Ok(size)
     }

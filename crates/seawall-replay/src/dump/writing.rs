@@ -2,6 +2,7 @@
 //! last.
 
 use crate::dump::{C_CRC, C_LENGTH, CHUNK_HEADER_SIZE, Header, after_field, put, to_u64};
+use seawall_format::nesting::{Nesting, TOO_DEEP};
 use seawall_format::{Offset, Salt};
 use seawall_io::File;
 use serde::Serialize;
@@ -25,9 +26,9 @@ pub(crate) fn write<S: Serialize>(
     let mut chunks = Chunks::new(file, &header);
     let encoded = rmp_serde::encode::write_named(&mut chunks, state);
     let encoded = encoded.map_err(|error| NotWritten::Encode(error.to_string()));
-    // The encoder drops details of a device error, so the error is kept aside.
+    // The encoder drops details of an error of the writer, so the error is kept aside.
     let failed = chunks.failed.take();
-    failed.map_or(encoded, |error| Err(NotWritten::Io(error)))?;
+    failed.map_or(encoded, Err)?;
     finish(chunks, header).map_err(NotWritten::Io)
 }
 
@@ -52,7 +53,9 @@ struct Chunks<'a> {
     /// The file offset where the current chunk will be written.
     at: u64,
     length: u64,
-    failed: Option<io::Error>,
+    /// The nesting of the bytes so far: a reader refuses a deeper state.
+    nesting: Nesting,
+    failed: Option<NotWritten>,
 }
 
 impl<'a> Chunks<'a> {
@@ -60,7 +63,8 @@ impl<'a> Chunks<'a> {
         let chunk = usize::try_from(header.chunk).expect("fits in memory");
         let (at, full) = (to_u64(header.size()), CHUNK_HEADER_SIZE + chunk);
         let filled = vec![0; CHUNK_HEADER_SIZE];
-        Self { file, salt: header.salt(), filled, full, at, length: 0, failed: None }
+        let (salt, nesting) = (header.salt(), Nesting::default());
+        Self { file, salt, filled, full, at, length: 0, nesting, failed: None }
     }
 
     /// Writes the current chunk, unless it is empty.
@@ -86,11 +90,15 @@ impl io::Write for Chunks<'_> {
         if self.filled.len() == self.full
             && let Err(error) = self.put_away()
         {
-            self.failed = Some(error);
+            self.failed = Some(NotWritten::Io(error));
             return Err(io::ErrorKind::Other.into());
         }
         let room = self.full - self.filled.len();
         let (taken, _) = bytes.split_at(bytes.len().min(room));
+        if !self.nesting.accepts(taken) {
+            self.failed = Some(NotWritten::Encode(TOO_DEEP.to_owned()));
+            return Err(io::ErrorKind::Other.into());
+        }
         self.filled.extend_from_slice(taken);
         Ok(taken.len())
     }
