@@ -142,6 +142,7 @@ impl Serialize for Bytes<'_> {
 pub fn from_message_pack(payload: &[u8]) -> Result<Value, String> {
     let mut rest = payload;
     let mut reader = rmp_serde::Deserializer::new(&mut rest);
+    reader.set_max_depth(DEPTH_MAX + 1);
     let value = Any.deserialize(&mut reader).map_err(|error| error.to_string())?;
     match rest.len() {
         0 => Ok(value),
@@ -356,6 +357,8 @@ mod tests {
         for (depth, fits) in [(127, true), (128, false), (100_000, false)] {
             assert_eq!(minified(deep(depth).as_bytes()).is_ok(), fits, "{depth}");
             assert_eq!(to_message_pack(deep(depth).as_bytes()).is_ok(), fits, "{depth}");
+            let packed = [vec![0x91; depth - 1], vec![0x90]].concat();
+            assert_eq!(from_message_pack(&packed).is_ok(), fits, "{depth}");
         }
     }
 

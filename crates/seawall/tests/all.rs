@@ -27,6 +27,7 @@ mod guests;
 mod hints;
 mod mend;
 mod names;
+mod nesting;
 mod orphans;
 mod overlay;
 mod paper;

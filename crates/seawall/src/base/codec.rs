@@ -1,7 +1,7 @@
 //! Encodes records as bytes and decodes them.
 
 use crate::base::error::{CodecError, Error};
-use seawall_format::{CodecId, Lsn};
+use seawall_format::{CodecId, Lsn, nesting};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -125,6 +125,9 @@ impl Stored<'_> {
 }
 
 /// `MessagePack` with field names, the default: fields may be added and reordered.
+///
+/// Arrays, maps and enums nest at most 127 deep, as in [`Json`](crate::Json): a deeper record is
+/// refused by `append`, and not decoded.
 #[derive(Clone, Copy, Debug)]
 pub enum MessagePack {}
 
@@ -134,11 +137,11 @@ impl<T: Serialize + DeserializeOwned> Codec<T> for MessagePack {
     const ID: CodecId = CodecId::MessagePack;
 
     fn encode(record: &T, payload: &mut Vec<u8>) -> Result<(), CodecError> {
-        rmp_serde::encode::write_named(payload, record).map_err(CodecError::from)
+        encode_shallow(payload, |payload| rmp_serde::encode::write_named(payload, record))
     }
 
     fn decode(payload: &[u8]) -> Result<T, CodecError> {
-        rmp_serde::from_slice(payload).map_err(CodecError::from)
+        decode_shallow(payload)
     }
 }
 
@@ -176,11 +179,11 @@ impl<T: Serialize + DeserializeOwned> Codec<T> for Positional {
     const ID: CodecId = CodecId::Positional;
 
     fn encode(record: &T, payload: &mut Vec<u8>) -> Result<(), CodecError> {
-        rmp_serde::encode::write(payload, record).map_err(CodecError::from)
+        encode_shallow(payload, |payload| rmp_serde::encode::write(payload, record))
     }
 
     fn decode(payload: &[u8]) -> Result<T, CodecError> {
-        rmp_serde::from_slice(payload).map_err(CodecError::from)
+        decode_shallow(payload)
     }
 
     fn decode_older(schema: u32, _: &[u8]) -> Result<T, CodecError> {
@@ -188,6 +191,26 @@ impl<T: Serialize + DeserializeOwned> Codec<T> for Positional {
         Err(format!("it has schema {schema} and no field names; `Upgraded` can read such records")
             .into())
     }
+}
+
+/// Encodes a record, and refuses one that [`decode_shallow`] would refuse.
+fn encode_shallow(
+    payload: &mut Vec<u8>,
+    encode: impl FnOnce(&mut Vec<u8>) -> Result<(), rmp_serde::encode::Error>,
+) -> Result<(), CodecError> {
+    let start = payload.len();
+    encode(payload)?;
+    check_depth(payload.get(start..).unwrap_or_default())
+}
+
+/// Decodes a record, unless it is nested so deep that decoding it could overflow the stack.
+fn decode_shallow<T: DeserializeOwned>(payload: &[u8]) -> Result<T, CodecError> {
+    check_depth(payload)?;
+    rmp_serde::from_slice(payload).map_err(CodecError::from)
+}
+
+fn check_depth(payload: &[u8]) -> Result<(), CodecError> {
+    if nesting::is_shallow(payload) { Ok(()) } else { Err(nesting::TOO_DEEP.into()) }
 }
 
 /// Bytes supplied by the caller, unchanged.

@@ -4,15 +4,17 @@
 use crate::base::codec::Codec;
 use crate::base::error::CodecError;
 use seawall_format::CodecId;
+use seawall_format::nesting::{DEPTH_MAX, TOO_DEEP};
 use serde::de::DeserializeOwned;
 use serde::{Serialize, Serializer, ser};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt::Display;
 
 /// JSON text, readable by people and other programs. Floats read back bit for bit.
 ///
 /// Appending NaN or an infinity fails, at any depth of the record, because JSON cannot represent
-/// them. `Some(None)` is written as `null` and reads back as `None`.
+/// them, and so does a record nested more than 127 deep, which could not be read. `Some(None)` is
+/// written as `null` and reads back as `None`.
 ///
 /// # Examples
 ///
@@ -55,21 +57,37 @@ impl<T: Serialize + DeserializeOwned> Codec<T> for Json {
     }
 }
 
-/// Path to the refused value inside the record; written only on an error.
+/// Where in the record the serializer is.
 #[derive(Debug, Default)]
-struct Position(RefCell<String>);
+struct Position {
+    /// Path to the refused value; written only on an error.
+    path: RefCell<String>,
+    /// How many arrays and objects are open.
+    depth: Cell<usize>,
+}
 
 impl Position {
-    /// Adds `part` to the front of the path if `result` is an error.
+    /// Adds `part` to the front of the path if `result` is an error. A path of 127 parts says
+    /// nothing.
     fn within<R, E>(&self, result: Result<R, E>, part: impl FnOnce() -> String) -> Result<R, E> {
-        if result.is_err() {
-            self.0.borrow_mut().insert_str(0, &part());
+        if result.is_err() && self.depth.get() <= DEPTH_MAX {
+            self.path.borrow_mut().insert_str(0, &part());
         }
         result
     }
 
+    /// Opens `count` arrays or objects, unless a reader would refuse the depth.
+    fn open<E: ser::Error>(&self, count: usize) -> Result<(), E> {
+        self.depth.set(self.depth.get() + count);
+        if self.depth.get() <= DEPTH_MAX { Ok(()) } else { Err(E::custom(TOO_DEEP)) }
+    }
+
+    fn close(&self, count: usize) {
+        self.depth.set(self.depth.get() - count);
+    }
+
     fn tell(&self, why: &impl Display) -> String {
-        match self.0.borrow().trim_start_matches('.') {
+        match self.path.borrow().trim_start_matches('.') {
             "" => why.to_string(),
             place => format!("{place}: {why}"),
         }
@@ -98,6 +116,8 @@ impl<T: Serialize + ?Sized> Serialize for Part<'_, '_, T> {
 struct Parts<'p, S> {
     inner: S,
     place: &'p Position,
+    /// Number of arrays and objects that this one needs: the parts of an enum have two.
+    levels: usize,
     /// Number of parts so far.
     count: usize,
 }
@@ -126,12 +146,13 @@ macro_rules! hand_on {
     };
 }
 
-/// Methods that begin a value with parts.
+/// Methods that begin a value with parts, in so many arrays and objects.
 macro_rules! open {
-    ($($method:ident($($argument:ident: $type:ty),*) -> $parts:ident;)*) => {
+    ($($method:ident($($argument:ident: $type:ty),*) -> $parts:ident, $levels:literal;)*) => {
         $(fn $method(self, $($argument: $type),*) -> Result<Self::$parts, S::Error> {
             let Self { inner, place } = self;
-            Ok(Parts { inner: inner.$method($($argument),*)?, place, count: 0 })
+            place.open($levels)?;
+            Ok(Parts { inner: inner.$method($($argument),*)?, place, levels: $levels, count: 0 })
         })*
     };
 }
@@ -197,22 +218,25 @@ impl<'p, S: Serializer> Serializer for Finite<'p, S> {
         variant: &'static str,
         value: &T,
     ) -> Result<S::Ok, S::Error> {
-        let part = self.part(value);
-        self.inner.serialize_newtype_variant(name, index, variant, &part)
+        let Self { inner, place } = self;
+        place.open(1)?;
+        let written = inner.serialize_newtype_variant(name, index, variant, &Part { value, place });
+        place.close(1);
+        written
     }
 
     open! {
-        serialize_seq(length: Option<usize>) -> SerializeSeq;
-        serialize_tuple(length: usize) -> SerializeTuple;
-        serialize_tuple_struct(name: &'static str, length: usize) -> SerializeTupleStruct;
+        serialize_seq(length: Option<usize>) -> SerializeSeq, 1;
+        serialize_tuple(length: usize) -> SerializeTuple, 1;
+        serialize_tuple_struct(name: &'static str, length: usize) -> SerializeTupleStruct, 1;
         serialize_tuple_variant(
             name: &'static str, index: u32, variant: &'static str, length: usize
-        ) -> SerializeTupleVariant;
-        serialize_map(length: Option<usize>) -> SerializeMap;
-        serialize_struct(name: &'static str, length: usize) -> SerializeStruct;
+        ) -> SerializeTupleVariant, 2;
+        serialize_map(length: Option<usize>) -> SerializeMap, 1;
+        serialize_struct(name: &'static str, length: usize) -> SerializeStruct, 1;
         serialize_struct_variant(
             name: &'static str, index: u32, variant: &'static str, length: usize
-        ) -> SerializeStructVariant;
+        ) -> SerializeStructVariant, 2;
     }
 
     fn collect_str<T: Display + ?Sized>(self, value: &T) -> Result<S::Ok, S::Error> {
@@ -232,7 +256,7 @@ macro_rules! positions {
             type Error = S::Error;
 
             fn $method<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), S::Error> {
-                let Self { inner, place, count } = self;
+                let Self { inner, place, count, .. } = self;
                 let written = inner.$method(&Part { value, place });
                 place.within(written, || format!("[{count}]"))?;
                 *count += 1;
@@ -240,6 +264,7 @@ macro_rules! positions {
             }
 
             fn end(self) -> Result<S::Ok, S::Error> {
+                self.place.close(self.levels);
                 self.inner.end()
             }
         })*
@@ -275,6 +300,7 @@ macro_rules! fields {
             }
 
             fn end(self) -> Result<S::Ok, S::Error> {
+                self.place.close(self.levels);
                 self.inner.end()
             }
         })*
@@ -295,7 +321,7 @@ impl<S: ser::SerializeMap> ser::SerializeMap for Parts<'_, S> {
     }
 
     fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), S::Error> {
-        let Self { inner, place, count } = self;
+        let Self { inner, place, count, .. } = self;
         let written = inner.serialize_value(&Part { value, place });
         place.within(written, || format!("[{count}]"))?;
         *count += 1;
@@ -313,6 +339,7 @@ impl<S: ser::SerializeMap> ser::SerializeMap for Parts<'_, S> {
     }
 
     fn end(self) -> Result<S::Ok, S::Error> {
+        self.place.close(self.levels);
         self.inner.end()
     }
 }

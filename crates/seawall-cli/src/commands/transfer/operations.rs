@@ -5,6 +5,7 @@ use crate::output::report::{Exit, Failure};
 use seawall::format::{CodecId, LogId, RecordId};
 use seawall::versioned::Versioned;
 use seawall::{Cursor, Error, LogReader, Lsn, Raw, Record};
+use seawall_format::nesting::{TOO_DEEP, is_shallow};
 use seawall_replay::{Operation, Operations, RecordSummaries, Source, known_id};
 use serde::de::DeserializeOwned;
 use std::marker::PhantomData;
@@ -123,10 +124,12 @@ impl<T: DeserializeOwned> Decoded<T> {
 }
 
 fn decode<T: DeserializeOwned>(codec: CodecId, payload: &[u8]) -> Result<T, String> {
-    // Both MessagePack codecs are decoded in the same way.
-    let read = |payload| rmp_serde::from_slice(payload).map_err(|error| error.to_string());
     match codec {
-        CodecId::MessagePack | CodecId::Positional => read(payload),
+        // Both are decoded in the same way.
+        CodecId::MessagePack | CodecId::Positional if !is_shallow(payload) => Err(TOO_DEEP.into()),
+        CodecId::MessagePack | CodecId::Positional => {
+            rmp_serde::from_slice(payload).map_err(|error| error.to_string())
+        }
         _ => serde_json::from_slice(payload).map_err(|error| error.to_string()),
     }
 }
@@ -160,6 +163,10 @@ mod tests {
         assert_eq!(read::<Json>("seawall-operations-json"), operations());
         assert_eq!(decode(CodecId::Raw, br#"{"abort":3}"#), Ok(Operation::Abort(TxId(3))));
         decode::<Operation>(CodecId::Raw, b"no operation").unwrap_err();
+        // A member that operations do not have is skipped, level by level.
+        let unknown = [&[0x81, 0xa1, b'x'], vec![0x91; 100_000].as_slice()].concat();
+        let skipped = decode::<Operation>(CodecId::MessagePack, &unknown).unwrap_err();
+        assert_eq!(skipped, TOO_DEEP);
         decode::<Operation>(CodecId::Json, br#"{"commit":"three"}"#).unwrap_err();
     }
 }
