@@ -74,6 +74,35 @@ pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes)
 }
 
+/// The CRC of bytes and of `after`, from the CRC of the bytes alone.
+#[cfg(feature = "json")]
+pub(crate) fn crc32c_with(before: u32, after: &[u8]) -> u32 {
+    let mut crc = from_state(!before);
+    crc.update(after);
+    Crc(crc).value()
+}
+
+/// The same, from the CRC of `after` alone and its length.
+#[cfg(feature = "json")]
+pub(crate) fn crc32c_joined(before: u32, (after, length): (u32, u32)) -> u32 {
+    // A CRC is linear: as if zeros followed, and then the CRC of what does.
+    let (mut crc, mut left) = (from_state(before), usize::try_from(length).expect("32 bits"));
+    while left > 0 {
+        let zeros = ZEROS.get(..left).unwrap_or(&ZEROS);
+        crc.update(zeros);
+        left -= zeros.len();
+    }
+    u32::try_from(crc.get_state()).expect("32 bits wide") ^ after
+}
+
+#[cfg(feature = "json")]
+const ZEROS: [u8; 1024] = [0; 1024];
+
+#[cfg(feature = "json")]
+fn from_state(state: u32) -> crc_fast::Digest {
+    crc_fast::Digest::new_with_init_state(crc_fast::CrcAlgorithm::Crc32Iscsi, state.into())
+}
+
 /// The same of bytes that come in pieces.
 #[derive(Clone, Debug)]
 pub(crate) struct Crc(crc_fast::Digest);
@@ -123,6 +152,19 @@ mod tests {
             assert_eq!(crc.value(), crc32c(&bytes), "pieces of {piece}");
         }
         assert_eq!(Crc::new().value(), crc32c(b""));
+    }
+
+    #[cfg(feature = "json")]
+    #[test]
+    fn checksum_of_two_pieces_follows_from_those_of_each() {
+        let bytes: Vec<u8> = (0..5000_u32).map(|i| (i * 7 % 251) as u8).collect();
+        for (at, end) in [(0, 0), (0, 9), (9, 9), (1, 2), (60, 300), (7, 5000), (4000, 5000)] {
+            let (before, after) = bytes[..end].split_at(at);
+            let (crc, length) = (crc32c(before), u32::try_from(after.len()).unwrap());
+            assert_eq!(crc32c_with(crc, after), crc32c(&bytes[..end]), "{at}, {end}");
+            let joined = crc32c_joined(crc, (crc32c(after), length));
+            assert_eq!(joined, crc32c(&bytes[..end]), "{at}, {end}");
+        }
     }
 
     #[test]

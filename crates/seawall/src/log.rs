@@ -16,8 +16,8 @@ use crate::read::record_id::RecordId;
 use crate::recover::report::Recovery;
 use crate::write::coordinator::Coordinator;
 use crate::write::group_commit::{Position, WaitFor};
-use crate::write::record_set::{InlineRecord, RecordSet};
-use seawall_format::{Layout, LogId, Lsn};
+use crate::write::record_set::{InlineRecord, RecordSet, Target};
+use seawall_format::{LogId, Lsn};
 use seawall_io::Storage;
 use std::fmt;
 use std::marker::PhantomData;
@@ -62,7 +62,7 @@ pub struct Log<T: ?Sized, C = MessagePack> {
     lookup: Lookup,
     /// The schema number of new records: the highest in the log.
     schema: u32,
-    layout: Layout,
+    target: Target,
     is_closed: bool,
     record: PhantomData<fn(&T) -> C>,
 }
@@ -94,7 +94,9 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
             // In a damaged log, nothing is removed automatically.
             writer.retained = RetentionState::new(None);
         }
-        let layout = writer.manifest.content.layout;
+        let (layout, geometry) = (writer.manifest.content.layout, writer.manifest.content.geometry);
+        let batch_max = usize::try_from(geometry.batch_max).expect("at most 64 MiB");
+        let target = Target { layout, batch_max };
         let oldest = writer.manifest.content.oldest_base;
         recovery.first = recovery.first.map(|first| first.max(oldest));
         recovery.first = recovery.first.filter(|first| Some(*first) <= recovery.last);
@@ -103,7 +105,7 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
         let coordinator = Arc::new(Coordinator::new(options, writer, recovery.last, level));
         let lookup = Lookup::new(coordinator.storage.clone());
         let record = PhantomData;
-        Ok(Self { coordinator, recovery, lookup, schema, layout, is_closed: false, record })
+        Ok(Self { coordinator, recovery, lookup, schema, target, is_closed: false, record })
     }
 
     /// Appends a record and returns its LSN once the record is as durable as the log's level
@@ -143,7 +145,7 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     where
         T: 'a,
     {
-        let (place, others) = RecordSet::with_empty(|set| {
+        let (place, others) = RecordSet::with_empty(self.target, |set| {
             records.into_iter().try_for_each(|record| set.push::<T, C>(record))?;
             let Some(others) = set.count().checked_sub(1) else {
                 let why = "an atomic set needs at least one record".to_owned();
@@ -231,9 +233,9 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn try_submit(&self, record: &T) -> Result<Ticket> {
-        let place = match C::payload_of(record).and_then(InlineRecord::new) {
+        let place = match self.inline(record) {
             Some(mut inline) => self.coordinator.try_enqueue(&mut inline),
-            None => RecordSet::with_empty(|set| {
+            None => RecordSet::with_empty(self.target, |set| {
                 set.push::<T, C>(record)?;
                 self.coordinator.try_enqueue(set)
             }),
@@ -306,14 +308,18 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
 
     /// Enqueues a record; `has_waiter` if the caller waits for it.
     fn enqueue(&self, record: &T, has_waiter: bool) -> Result<Position> {
-        let place = match C::payload_of(record).and_then(InlineRecord::new) {
+        let place = match self.inline(record) {
             Some(mut inline) => self.coordinator.enqueue(&mut inline, has_waiter),
-            None => RecordSet::with_empty(|set| {
+            None => RecordSet::with_empty(self.target, |set| {
                 set.push::<T, C>(record)?;
                 self.coordinator.enqueue(set, has_waiter)
             }),
         };
         place.of_log(self.storage())
+    }
+
+    fn inline<'a>(&self, record: &'a T) -> Option<InlineRecord<'a>> {
+        InlineRecord::new(C::payload_of(record)?, self.target)
     }
 
     fn wait_for_level(&self, place: Position) -> Result<Lsn> {
@@ -340,7 +346,7 @@ impl<T: ?Sized, C> Log<T, C> {
     /// As [`get`](Log::get), except for [`Error::Decode`].
     pub fn record_id(&self, lsn: Lsn) -> Result<Option<RecordId>> {
         let found = self.lookup.get(lsn, LiveSource::InProcess(&self.local_writer()));
-        Ok(found.of_log(self.storage())?.map(|found| found.id(lsn, self.layout)))
+        Ok(found.of_log(self.storage())?.map(|found| found.id(lsn, self.target.layout)))
     }
 
     fn storage(&self) -> &dyn Storage {

@@ -56,10 +56,24 @@ pub const fn size_on_disk(payload: usize) -> usize {
 ///
 /// If the payload is 2 GiB or more: callers check sizes where records enter the log.
 pub fn push_unbound(body: &mut Vec<u8>, payload: &[u8], goes_on: bool) {
+    // From the source, before the copy: reading back what was just stored is slower.
+    push(body, payload, (goes_on, crc32c(payload)));
+}
+
+/// The same without a checksum, for a record that is going to be a line of a text.
+///
+/// # Panics
+///
+/// As [`push_unbound`].
+pub fn push_without_crc(body: &mut Vec<u8>, payload: &[u8], goes_on: bool) {
+    push(body, payload, (goes_on, 0));
+}
+
+#[inline]
+fn push(body: &mut Vec<u8>, payload: &[u8], (goes_on, crc): (bool, u32)) {
     let length = u32::try_from(payload.len()).ok().filter(|length| *length < GOES_ON);
     let word = length.expect("checked at admission") | if goes_on { GOES_ON } else { 0 };
-    // From the source, before the copy: reading back what was just stored is slower.
-    let head = u64::from(word) | u64::from(crc32c(payload)) << 32;
+    let head = u64::from(word) | u64::from(crc) << 32;
     let size = size_on_disk(payload.len());
     let end = body.len() + size;
     body.reserve(size + PADDING.len());

@@ -6,6 +6,7 @@
 //! readable log passes through here when it is written and when it is read. The parser decides what
 //! an escape means.
 
+use crate::checksum::crc32c;
 use serde::Deserializer as _;
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -99,6 +100,11 @@ impl Form {
     /// Adds a number.
     pub(crate) fn digits(&mut self, digits: &str) {
         self.put([b'#'], digits.as_bytes(), digits.len());
+    }
+
+    /// Adds part of a form.
+    pub(crate) fn append(&mut self, form: &[u8]) {
+        self.put([], form, form.len());
     }
 
     /// Adds a string, which has no escapes.
@@ -422,20 +428,31 @@ impl<'de> Visitor<'de> for StringVisitor {
     }
 }
 
-/// Whether `text` is one JSON value, not nested deeper, that has a canonical form, with nothing
-/// around it.
+/// What the checksum of a line needs to know of the canonical form of its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sum {
+    /// CRC-32C of the form, bound to nothing.
+    pub(crate) crc: u32,
+    /// Length of the form, in bytes.
+    pub(crate) length: u32,
+}
+
+/// The sum of a value, if `text` is one JSON value, not nested deeper, that has a canonical form,
+/// with nothing around it.
 #[must_use]
-pub(crate) fn is_value(text: &str, depth: usize) -> bool {
-    Form::with_empty(|form| form.value(text, depth)) == Some(text.len())
+pub(crate) fn sum(text: &str, depth: usize) -> Option<Sum> {
+    Form::with_empty(|form| {
+        let length = form.value(text, depth)?;
+        let form = form.bytes();
+        let sum = Sum { crc: crc32c(form), length: u32::try_from(form.len()).ok()? };
+        (length == text.len()).then_some(sum)
+    })
 }
 
 /// CRC-32C of the canonical form of a value; `None` if `text` is not one value.
 pub(crate) fn crc(text: &[u8]) -> Option<u32> {
     let text = str::from_utf8(text).ok()?.trim_ascii();
-    Form::with_empty(|form| {
-        let length = form.value(text, DEPTH_MAX)?;
-        (length == text.len()).then(|| crate::checksum::crc32c(form.bytes()))
-    })
+    sum(text, DEPTH_MAX).map(|sum| sum.crc)
 }
 
 #[cfg(test)]

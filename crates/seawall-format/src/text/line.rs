@@ -1,12 +1,11 @@
 //! Lines of the readable layout: one JSON object a record. format.md section 9.
 
-use crate::checksum::{Salt, crc32c};
+use crate::checksum::{Salt, crc32c, crc32c_joined, crc32c_with};
 use crate::ids::{Lsn, lsn_or_zero};
 use crate::text::canonical;
-use crate::text::canonical::{DEPTH_MAX, Form, Members};
+use crate::text::canonical::{DEPTH_MAX, Form, Members, Sum};
 use crate::time;
 use serde_json::value::RawValue;
-use std::borrow::Cow;
 
 /// How every line begins that the writer wrote.
 pub const LINE_START: &[u8] = LSN.as_bytes();
@@ -78,7 +77,7 @@ impl Line<'_> {
     /// The value that a successor names if this is the last line before it.
     #[must_use]
     pub fn chain_value(&self, crc: u32) -> u64 {
-        u64::from(crc) | self.lsn.get() << 32
+        chain_value(self.lsn, crc)
     }
 
     /// Appends the line as the writer writes it, bound to the life of its file; gives its checksum.
@@ -88,12 +87,27 @@ impl Line<'_> {
     /// If the data is no JSON value that [`is_valid_data`] accepts: callers check it where records
     /// enter the log.
     pub fn push(&self, out: &mut Vec<u8>, salt: &Salt) -> u32 {
-        Pen::new(self.confirmed, self.time_us, salt).push(out, self)
+        let (pen, place) = (Pen::new(self.confirmed, self.time_us, salt), (self.lsn, self.goes_on));
+        match self.content {
+            Content::Data(data) => pen.push_unsummed(out, place, data),
+            Content::Void(count) => pen.push_void(out, place, count),
+        }
     }
+}
+
+/// The value that a successor names if the line of this record is the last one before it.
+pub(crate) fn chain_value(lsn: Lsn, crc: u32) -> u64 {
+    u64::from(crc) | lsn.get() << 32
 }
 
 /// Writes lines of one write, and knows what they have in common.
 pub(crate) struct Pen<'s> {
+    /// The members between `lsn` and `crc`, without `goes_on`.
+    common: String,
+    /// The checksum of a line's canonical form up to its data.
+    before_data: u32,
+    /// The end of the canonical form of a line with data, after its `lsn`.
+    end: Vec<u8>,
     confirmed: String,
     time: Option<String>,
     salt: &'s Salt,
@@ -102,24 +116,93 @@ pub(crate) struct Pen<'s> {
 impl<'s> Pen<'s> {
     pub(crate) fn new(confirmed: Option<Lsn>, time_us: u64, salt: &'s Salt) -> Self {
         let confirmed = lsn_or_zero(confirmed).to_string();
-        Self { confirmed, time: time::to_text(time_us), salt }
+        let time = time::to_text(time_us);
+        let mut common = [CONFIRMED, &confirmed].concat();
+        common.extend(time.iter().flat_map(|time| [TIME, time, "\""]));
+        let before_data = Form::with_empty(|form| {
+            form.mark(b'{');
+            form.name(b"confirmed")?;
+            form.digits(&confirmed);
+            form.name(b"data")?;
+            Some(crc32c(form.bytes()))
+        });
+        let end = Form::with_empty(|form| {
+            if let Some(time) = &time {
+                form.name(b"time")?;
+                form.string(time.as_bytes())?;
+            }
+            form.mark(b'}');
+            Some(form.bytes().to_vec())
+        });
+        let short = "its strings are short";
+        let (before_data, end) = (before_data.expect(short), end.expect(short));
+        Self { common, before_data, end, confirmed, time, salt }
     }
 
-    /// The same as [`Line::push`], for a line of that write.
-    pub(crate) fn push(&self, out: &mut Vec<u8>, line: &Line<'_>) -> u32 {
-        let Line { lsn, goes_on, .. } = *line;
-        let (value, is_void) = match line.content {
-            Content::Data(data) => (Cow::Borrowed(data), false),
-            Content::Void(count) => (count.to_string().into(), true),
-        };
+    /// Appends the line of lost records, the first of them at `place`; gives its checksum.
+    pub(crate) fn push_void(
+        &self,
+        out: &mut Vec<u8>,
+        (lsn, goes_on): (Lsn, bool),
+        count: u32,
+    ) -> u32 {
         let (number, time) = (lsn.to_string(), self.time.as_deref());
-        let confirmed = &self.confirmed;
-        let said = Said { lsn: &number, confirmed, time, goes_on, is_void, value: &value };
+        let (confirmed, value) = (&self.confirmed, &count.to_string());
+        let said = Said { lsn: &number, confirmed, time, goes_on, is_void: true, value };
         let found = said.checksum(self.salt.frame(lsn, LINE_DOMAIN));
-        let (crc, length) = found.expect("the data has a canonical form");
-        assert!(length == value.len(), "the data is one JSON value");
-        said.push(out, crc);
+        let (crc, _) = found.expect("a number has a canonical form");
+        self.push_text(out, (&number, goes_on, crc), (VOID, value.as_bytes()));
         crc
+    }
+
+    /// Appends the line of a record at `place`; gives its checksum. Panics as [`Line::push`] does.
+    pub(crate) fn push_unsummed(&self, out: &mut Vec<u8>, place: (Lsn, bool), data: &str) -> u32 {
+        let sum = canonical::sum(data, DEPTH_MAX - 1).expect("the data is one JSON value");
+        self.push_data(out, place, (data.as_bytes(), sum))
+    }
+
+    /// The same for a record whose canonical form was summed before.
+    pub(crate) fn push_data(
+        &self,
+        out: &mut Vec<u8>,
+        (lsn, goes_on): (Lsn, bool),
+        (data, sum): (&[u8], Sum),
+    ) -> u32 {
+        let number = lsn.to_string();
+        let so_far = crc32c_joined(self.before_data, (sum.crc, sum.length));
+        let crc = Form::with_empty(|form| {
+            if goes_on {
+                form.name(b"goes_on")?;
+                form.mark(b't');
+            }
+            form.name(b"lsn")?;
+            form.digits(&number);
+            form.append(&self.end);
+            Some(crc32c_with(so_far, form.bytes()) ^ self.salt.frame(lsn, LINE_DOMAIN))
+        });
+        let crc = crc.expect("its strings are short");
+        self.push_text(out, (&number, goes_on, crc), (DATA, data));
+        crc
+    }
+
+    fn push_text(
+        &self,
+        out: &mut Vec<u8>,
+        (lsn, goes_on, crc): (&str, bool, u32),
+        (name, value): (&str, &[u8]),
+    ) {
+        let mut add = |text: &[u8]| out.extend_from_slice(text);
+        add(LSN.as_bytes());
+        add(lsn.as_bytes());
+        add(self.common.as_bytes());
+        if goes_on {
+            add(GOES_ON.as_bytes());
+        }
+        add(CRC.as_bytes());
+        add(&hex(crc));
+        add(name.as_bytes());
+        add(value);
+        add(END.as_bytes());
     }
 }
 
@@ -173,28 +256,6 @@ impl Said<'_> {
             Some((crc32c(form.bytes()) ^ bound, length))
         })
     }
-
-    fn push(&self, out: &mut Vec<u8>, crc: u32) {
-        let mut add = |text: &str| out.extend_from_slice(text.as_bytes());
-        add(LSN);
-        add(self.lsn);
-        add(CONFIRMED);
-        add(self.confirmed);
-        if let Some(time) = self.time {
-            add(TIME);
-            add(time);
-            add("\"");
-        }
-        if self.goes_on {
-            add(GOES_ON);
-        }
-        add(CRC);
-        out.extend_from_slice(&hex(crc));
-        let mut add = |text: &str| out.extend_from_slice(text.as_bytes());
-        add(if self.is_void { VOID } else { DATA });
-        add(self.value);
-        add(END);
-    }
 }
 
 /// Eight lower-case hexadecimal digits.
@@ -210,9 +271,14 @@ fn hex(crc: u32) -> [u8; 8] {
 /// an object, not nested deeper than 127.
 #[must_use]
 pub fn is_valid_data(data: &str) -> bool {
+    sum_of_data(data).is_some()
+}
+
+/// The sum of a record, if it can be one of a readable log.
+pub(crate) fn sum_of_data(data: &str) -> Option<Sum> {
     let one_line = memchr::memchr2(b'\n', b'\r', data.as_bytes()).is_none();
     // The value is inside an object, which is one level deeper.
-    one_line && canonical::is_value(data, DEPTH_MAX - 1)
+    canonical::sum(data, DEPTH_MAX - 1).filter(|_| one_line)
 }
 
 /// The value at the beginning of `bytes`, judged as a line of the file with this life.

@@ -5,7 +5,8 @@ use crate::binary::batch::{BatchHeader, HEADER_SIZE, Life};
 use crate::binary::frame;
 use crate::binary::step::{Batch, Body, Cause, Part, Progress, Step, Window};
 use crate::ids::{Lsn, to_u64};
-use crate::text::line::{Content, Found, LINE_START, Line, Pen, Read, read};
+use crate::text::canonical::Sum;
+use crate::text::line::{Content, Found, LINE_START, Pen, Read, chain_value, read, sum_of_data};
 use std::borrow::Cow;
 
 /// The lines of one set, and of one write, take at most this many times the largest batch. A frame
@@ -233,7 +234,40 @@ pub fn write_max(life: &Life) -> u64 {
 pub const LINE_OVERHEAD_MAX: u64 = 160;
 const _: () = assert!(crate::text::line::ENVELOPE_MAX == 160, "the same as another type");
 
-/// The batch as the writer writes it to a text: `batch` is room for a header, then frames.
+/// Bytes that [`add_sum`] adds.
+const SUM_SIZE: usize = 9;
+
+/// Adds to a record what [`write`] needs to know of its canonical form. `false` if it is no record
+/// of a readable log; see [`is_valid_data`].
+#[must_use]
+pub fn add_sum(data: &mut Vec<u8>) -> bool {
+    let Some(sum) = str::from_utf8(data).ok().and_then(sum_of_data) else { return false };
+    data.extend_from_slice(&sum.crc.to_le_bytes());
+    data.extend_from_slice(&sum.length.to_le_bytes());
+    // No JSON text ends like this.
+    data.push(0);
+    true
+}
+
+/// A record, and what [`add_sum`] added to it, if it did.
+fn split_sum(payload: &[u8]) -> (&[u8], Option<Sum>) {
+    match payload.split_last_chunk::<SUM_SIZE>() {
+        Some((data, [a, b, c, d, length @ .., 0])) => {
+            let (crc, length) = (u32::from_le_bytes([*a, *b, *c, *d]), u32::from_le_bytes(*length));
+            (data, Some(Sum { crc, length }))
+        }
+        _ => (payload, None),
+    }
+}
+
+/// A record without what [`add_sum`] added to it.
+#[must_use]
+pub fn without_sum(payload: &[u8]) -> &[u8] {
+    split_sum(payload).0
+}
+
+/// The batch as the writer writes it to a text: `batch` is room for a header, then frames. Records
+/// may have a sum; see [`add_sum`].
 ///
 /// # Panics
 ///
@@ -243,17 +277,20 @@ pub fn write(batch: &[u8], spec: &crate::binary::batch::Spec, life: &Life) -> (V
     let frames = batch.get(HEADER_SIZE..).unwrap_or_default();
     let (mut text, mut chain) = (Vec::with_capacity(2 * batch.len()), spec.chain);
     let pen = Pen::new(spec.confirmed, spec.time_us, &life.salt);
-    let mut push = |lsn: Lsn, goes_on: bool, content: Content<'_>| {
-        let (confirmed, time_us) = (spec.confirmed, spec.time_us);
-        let said = Line { lsn, confirmed, time_us, goes_on, content };
-        chain = said.chain_value(pen.push(&mut text, &said));
-    };
     if spec.is_void {
-        push(spec.first, false, Content::Void(spec.count));
+        let crc = pen.push_void(&mut text, (spec.first, false), spec.count);
+        chain = chain_value(spec.first, crc);
     } else {
         for record in frame::Frames::new(frames, spec.first, spec.count) {
-            let data = std::str::from_utf8(record.payload).expect("checked where it entered");
-            push(record.lsn, record.goes_on, Content::Data(&in_one_line(data)));
+            let place = (record.lsn, record.goes_on);
+            let crc = match split_sum(record.payload) {
+                (data, Some(sum)) => pen.push_data(&mut text, place, (data, sum)),
+                (data, None) => {
+                    let data = str::from_utf8(data).expect("checked where it entered");
+                    pen.push_unsummed(&mut text, place, &in_one_line(data))
+                }
+            };
+            chain = chain_value(record.lsn, crc);
         }
     }
     (text, chain)

@@ -49,7 +49,7 @@ use crate::write::preallocation::state::PreallocationState;
 use crate::write::record_set::EncodedRecords;
 use crate::write::wakers::Wakers;
 use crate::write::writer::{Counts, Writer};
-use seawall_format::{Layout, Level, Live, Lsn, SegmentRef, lines, lsn_or_zero};
+use seawall_format::{Level, Live, Lsn, SegmentRef, lsn_or_zero};
 use seawall_io::{Clock, Storage};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
@@ -64,7 +64,6 @@ const TARGET_BATCH_BYTES: usize = 2 << 20;
 pub(crate) struct Coordinator {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) level: Level,
-    layout: Layout,
     /// Checked before each device access and before each wait for another thread.
     pub(crate) fork_guard: ForkGuard,
     pub(crate) clock: Arc<dyn Clock>,
@@ -155,9 +154,7 @@ impl Coordinator {
         commit.set_room(writer.room());
         commit.set_overhead(writer.manifest.content.layout.record_overhead_max());
         let counts = writer.counts;
-        let layout = writer.manifest.content.layout;
         Self {
-            layout,
             storage: writer.env.storage.clone(),
             deferred_delete: writer.env.deferred_delete.clone(),
             on_failover: options.on_failover.clone(),
@@ -225,7 +222,6 @@ impl Coordinator {
         set: &mut impl EncodedRecords,
         has_waiter: bool,
     ) -> Result<Position> {
-        self.check_payloads(set)?;
         let mut state = self.lock_checked()?;
         state.check_hook()?;
         loop {
@@ -259,14 +255,6 @@ impl Coordinator {
                 (Err(state), _) => self.wait_for_room(state),
             };
         }
-    }
-
-    /// Refuses payloads that cannot be lines of a readable log.
-    fn check_payloads(&self, set: &impl EncodedRecords) -> Result<()> {
-        if self.layout.takes_json_only() {
-            return set.payloads().try_for_each(check_text_payload);
-        }
-        Ok(())
     }
 
     /// Has the flusher write the open batch in time: it holds a record without a waiter.
@@ -469,16 +457,6 @@ impl State {
         self.commit.set_room(writer.room());
         self.writer = Some(writer);
     }
-}
-
-/// Refuses a payload that cannot be a line of a readable log.
-fn check_text_payload(payload: &[u8]) -> Result<()> {
-    if std::str::from_utf8(payload).is_ok_and(lines::is_valid_data) {
-        return Ok(());
-    }
-    let why = "a record of a readable log must be one JSON value on one line, without duplicate \
-               names in an object, and nested at most 127 deep";
-    Err(Error::Encode { log: None, source: why.into() })
 }
 
 /// Runs foreign code (a hook or a waker). A panic must not reach this log's threads.

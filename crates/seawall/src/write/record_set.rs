@@ -2,9 +2,9 @@
 
 use crate::base::codec::Codec;
 use crate::base::error::{Error, Result};
-use seawall_format::Lsn;
 use seawall_format::batch::HEADER_SIZE;
 use seawall_format::frame::{self, Frames};
+use seawall_format::{Layout, Lsn, lines};
 use std::cell::Cell;
 
 /// A thread keeps at most this much memory between two appends, in bytes.
@@ -16,6 +16,10 @@ const SWAP_MIN: usize = 16 << 10;
 
 /// A longer record is framed before the lock is taken; in bytes.
 const INLINE_MAX: usize = 512;
+
+/// Records of a readable log carry sums while their set takes at most this part of a batch, so that
+/// the limits of a set do not depend on the sums.
+const SUMMED_PART: usize = 8;
 
 /// No batch is larger, so bytes beyond this are only counted.
 const SIZE_MAX: usize = 64 << 20;
@@ -37,16 +41,39 @@ pub(crate) struct RecordSet {
     last: usize,
     /// Buffer for one encoded record.
     payload: Vec<u8>,
+    target: Target,
+    /// Whether records of a readable log carry sums.
+    is_summed: bool,
+}
+
+/// The log that a set is for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target {
+    pub(crate) layout: Layout,
+    /// Size of a batch at most, in bytes.
+    pub(crate) batch_max: usize,
 }
 
 impl RecordSet {
-    const NEW: Self = Self { frames: Vec::new(), size: 0, count: 0, last: 0, payload: Vec::new() };
+    const NEW: Self = Self {
+        frames: Vec::new(),
+        size: 0,
+        count: 0,
+        last: 0,
+        payload: Vec::new(),
+        target: Target { layout: Layout::Binary, batch_max: 0 },
+        is_summed: true,
+    };
 
-    /// Runs `act` with an empty set.
-    pub(crate) fn with_empty<R>(act: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
+    /// Runs `act` with an empty set for this log.
+    pub(crate) fn with_empty<R>(
+        target: Target,
+        act: impl FnOnce(&mut Self) -> Result<R>,
+    ) -> Result<R> {
         // Moved out, not borrowed: encoding a record may append to another log.
         let mut set = SCRATCH.replace(Self::NEW);
         set.clear();
+        set.target = target;
         let done = act(&mut set);
         if set.frames.capacity() + set.payload.capacity() <= KEPT_MAX {
             SCRATCH.set(set);
@@ -57,12 +84,14 @@ impl RecordSet {
     fn clear(&mut self) {
         self.frames.clear();
         self.frames.resize(HEADER_SIZE, 0);
-        (self.size, self.count) = (0, 0);
+        (self.size, self.count, self.is_summed) = (0, 0, true);
     }
 
     /// Encodes a record and adds it.
     pub(crate) fn push<T: ?Sized, C: Codec<T>>(&mut self, record: &T) -> Result<()> {
-        if let Some(payload) = C::payload_of(record) {
+        if let Some(payload) = C::payload_of(record)
+            && !self.target.layout.takes_json_only()
+        {
             self.add(payload);
             return Ok(());
         }
@@ -71,11 +100,42 @@ impl RecordSet {
         payload.clear();
         let encoded = C::encode(record, &mut payload);
         let encoded = encoded.map_err(|source| Error::Encode { log: None, source });
-        if encoded.is_ok() {
-            self.add(&payload);
-        }
+        let encoded = encoded.and_then(|()| self.add_encoded(&mut payload));
         self.payload = payload;
         encoded
+    }
+
+    /// Adds a record, unless it cannot be a line of a readable log.
+    fn add_encoded(&mut self, payload: &mut Vec<u8>) -> Result<()> {
+        if !self.target.layout.takes_json_only() {
+            self.add(payload);
+            return Ok(());
+        }
+        if !lines::add_sum(payload) {
+            let why = "a record of a readable log must be one JSON value on one line, without \
+                       duplicate names in an object, and nested at most 127 deep";
+            return Err(Error::Encode { log: None, source: why.into() });
+        }
+        if self.is_summed && self.size + payload.len() > self.target.batch_max / SUMMED_PART {
+            self.remove_sums();
+        }
+        self.add(if self.is_summed { payload } else { lines::without_sum(payload) });
+        Ok(())
+    }
+
+    /// Removes the sums of the records so far.
+    fn remove_sums(&mut self) {
+        let summed = std::mem::replace(self, Self { target: self.target, ..Self::NEW });
+        self.clear();
+        self.is_summed = false;
+        summed.payloads().for_each(|payload| self.add(lines::without_sum(payload)));
+    }
+
+    /// The payloads, in order.
+    fn payloads(&self) -> impl Iterator<Item = &[u8]> {
+        let (_, frames) = self.frames.split_at(HEADER_SIZE);
+        let count = u32::try_from(self.count).unwrap_or(u32::MAX);
+        Frames::new(frames, Lsn::FIRST, count).map(|frame| frame.payload)
     }
 
     fn add(&mut self, payload: &[u8]) {
@@ -89,7 +149,11 @@ impl RecordSet {
             frame::let_set_go_on(before);
         }
         self.last = self.frames.len();
-        frame::push_unbound(&mut self.frames, payload, false);
+        if self.target.layout.takes_json_only() {
+            frame::push_without_crc(&mut self.frames, payload, false);
+        } else {
+            frame::push_unbound(&mut self.frames, payload, false);
+        }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -105,9 +169,6 @@ pub(crate) trait EncodedRecords {
     /// Number of records.
     fn count(&self) -> usize;
 
-    /// The payloads, in order.
-    fn payloads(&self) -> impl Iterator<Item = &[u8]>;
-
     /// Appends the frames to `batch`, which starts with space for its header. The set is empty
     /// afterwards.
     fn move_to(&mut self, batch: &mut Vec<u8>);
@@ -120,12 +181,6 @@ impl EncodedRecords for RecordSet {
 
     fn count(&self) -> usize {
         self.count
-    }
-
-    fn payloads(&self) -> impl Iterator<Item = &[u8]> {
-        let (_, frames) = self.frames.split_at(HEADER_SIZE);
-        let count = u32::try_from(self.count).unwrap_or(u32::MAX);
-        Frames::new(frames, Lsn::FIRST, count).map(|frame| frame.payload)
     }
 
     /// Swaps the buffers instead if the batch has no frames and the set is large.
@@ -146,8 +201,9 @@ impl EncodedRecords for RecordSet {
 pub(crate) struct InlineRecord<'a>(&'a [u8]);
 
 impl<'a> InlineRecord<'a> {
-    pub(crate) fn new(payload: &'a [u8]) -> Option<Self> {
-        (payload.len() <= INLINE_MAX).then_some(Self(payload))
+    /// `None` if the record is long, or must be judged first.
+    pub(crate) fn new(payload: &'a [u8], target: Target) -> Option<Self> {
+        (payload.len() <= INLINE_MAX && !target.layout.takes_json_only()).then_some(Self(payload))
     }
 }
 
@@ -158,10 +214,6 @@ impl EncodedRecords for InlineRecord<'_> {
 
     fn count(&self) -> usize {
         1
-    }
-
-    fn payloads(&self) -> impl Iterator<Item = &[u8]> {
-        [self.0].into_iter()
     }
 
     fn move_to(&mut self, batch: &mut Vec<u8>) {
@@ -185,6 +237,8 @@ impl RecordSet {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const BINARY: Target = Target { layout: Layout::Binary, batch_max: 8 << 20 };
 
     #[test]
     fn frames_are_the_same_whether_copied_or_swapped() {
@@ -214,15 +268,14 @@ mod tests {
         for size in [0, 1, 7, 8, 9, INLINE_MAX] {
             let payload = vec![7; size];
             let (mut short, mut set) =
-                (InlineRecord::new(&payload).unwrap(), RecordSet::of(&[&payload]));
+                (InlineRecord::new(&payload, BINARY).unwrap(), RecordSet::of(&[&payload]));
             assert_eq!((short.size(), short.count()), (set.size(), set.count()));
-            assert_eq!(short.payloads().collect::<Vec<_>>(), [&payload]);
             short.move_to(&mut batches[0]);
             set.move_to(&mut batches[1]);
             assert_eq!(batches[0], batches[1], "{size}");
         }
         assert!(
-            InlineRecord::new(&[7; INLINE_MAX + 1]).is_none(),
+            InlineRecord::new(&[7; INLINE_MAX + 1], BINARY).is_none(),
             "others do not wait for a long one"
         );
     }
@@ -233,6 +286,28 @@ mod tests {
         let refused = set.push::<f64, crate::base::json::Json>(&f64::NAN);
         assert!(matches!(refused, Err(Error::Encode { .. })), "{refused:?}");
         assert_eq!((set.payloads().collect::<Vec<_>>(), set.count()), (vec![&b"kept"[..]], 1));
+    }
+
+    #[cfg(feature = "json")]
+    #[test]
+    fn limit_of_a_readable_set_does_not_depend_on_sums() {
+        use crate::base::json::Json;
+        let target = Target { layout: Layout::Text, batch_max: 1024 };
+        let payloads_of = |count| {
+            let payloads = RecordSet::with_empty(target, |set| {
+                (0..count).try_for_each(|_| set.push::<_, Json>(&"text".to_owned()))?;
+                let sizes = set.payloads().map(|payload| frame::size_on_disk(payload.len()));
+                assert_eq!((sizes.sum(), set.payloads().count()), (set.size(), set.count()));
+                Ok(set.payloads().map(<[u8]>::to_vec).collect::<Vec<_>>())
+            });
+            payloads.unwrap()
+        };
+        for (count, is_summed) in [(1, true), (5, true), (6, false), (7, false), (100, false)] {
+            for payload in payloads_of(count) {
+                assert_eq!(lines::without_sum(&payload), b"\"text\"");
+                assert_eq!(payload.len() > 6, is_summed, "{count} records");
+            }
+        }
     }
 
     #[test]

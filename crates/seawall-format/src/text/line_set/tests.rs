@@ -7,6 +7,7 @@ use crate::binary::step::Limit;
 use crate::files::segment::SegmentHeader;
 use crate::ids::{Epoch, LogId, Offset, SegmentId};
 use crate::scan::Scanner;
+use crate::text::line::Line;
 use crate::types::{CodecId, Geometry, Layout, RecordType};
 
 fn header() -> SegmentHeader {
@@ -89,6 +90,34 @@ fn sets_are_read_back_with_any_window_size() {
         assert_eq!(found[1].1, ["[2]", "{\"a\":3}"]);
         assert_eq!((scanner.offset().0, scanner.is_exact()), (to_u64(text.len()), true));
     }
+}
+
+#[test]
+fn record_has_the_same_line_with_and_without_a_sum() {
+    let long = format!("[\"{}\"]", "x".repeat(3000));
+    let records = ["1", "\"\"", r#"{"b":1.50,"a":"\u00e9\\"}"#, "{\"\u{e9}\":[true]}", &long];
+    let texts = [false, true].map(|is_summed| {
+        let mut batch = vec![0; HEADER_SIZE];
+        for record in records {
+            let mut payload = record.as_bytes().to_vec();
+            assert!(!is_summed || add_sum(&mut payload), "{record}");
+            assert_eq!(without_sum(&payload), record.as_bytes());
+            frame::push_without_crc(&mut batch, &payload, record == "\"\"");
+        }
+        let (first, confirmed) = (lsn(9), Lsn::new(2));
+        let spec = Spec { first, count: 5, is_void: false, confirmed, chain: 0, time_us: 7 };
+        write(&batch, &spec, &Life::of(&header()))
+    });
+    assert_eq!(texts[0], texts[1]);
+    let lines = texts[0].0.split_inclusive(|byte| *byte == b'\n');
+    for (line, record) in lines.zip(records) {
+        let Found::Line(found) = read(line, &header().salt()) else { panic!("{line:?}") };
+        assert_eq!((found.line.content, found.is_exact), (Content::Data(record), true));
+    }
+    for refused in ["{\"a\":1,\"a\":1}", "[1,\n2]", " 1", ""] {
+        assert!(!add_sum(&mut refused.as_bytes().to_vec()), "{refused}");
+    }
+    assert!(!add_sum(&mut b"\"\xff\"".to_vec()), "not UTF-8");
 }
 
 #[test]

@@ -22,7 +22,6 @@ impl Coordinator {
     ///
     /// [`Error::WouldBlock`] instead of waiting.
     pub(crate) fn try_enqueue(self: &Arc<Self>, set: &mut impl EncodedRecords) -> Result<Position> {
-        self.check_payloads(set)?;
         self.fork_guard.check()?;
         let mut state = self.try_lock().ok_or(Error::WouldBlock { log: None })?;
         state.check_hook()?;
