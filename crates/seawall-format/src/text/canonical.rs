@@ -161,16 +161,17 @@ impl Form {
 
     /// Adds the value at the beginning of `text`, nested no deeper than `depth`; gives its length.
     pub(crate) fn value(&mut self, text: &str, depth: usize) -> Option<usize> {
-        self.value_at(text.as_bytes(), 0, depth)
+        let text = text.as_bytes();
+        self.value_at(text, (byte(text, 0)?, 0), depth)
     }
 
-    /// Adds the value at `at`; gives the position after it. The bytes are UTF-8.
+    /// Adds the value at `at`, where `mark` is; gives the position after it. The bytes are UTF-8.
     #[inline]
-    fn value_at(&mut self, text: &[u8], at: usize, depth: usize) -> Option<usize> {
-        match byte(text, at)? {
+    fn value_at(&mut self, text: &[u8], (mark, at): (u8, usize), depth: usize) -> Option<usize> {
+        match mark {
             b'{' => self.object(text, at + 1, depth.checked_sub(1)?),
             b'[' => self.array(text, at + 1, depth.checked_sub(1)?),
-            b'"' => self.string_at(text, at),
+            b'"' => self.string_at(text, at + 1),
             b'n' => self.word(text, at, "null"),
             b't' => self.word(text, at, "true"),
             b'f' => self.word(text, at, "false"),
@@ -180,22 +181,23 @@ impl Form {
 
     fn object(&mut self, text: &[u8], at: usize, depth: usize) -> Option<usize> {
         self.mark(b'{');
-        let (first, mut at) = (self.members.len(), blanks(text, at));
-        if byte(text, at)? != b'}' {
+        let (first, (mut mark, mut at)) = (self.members.len(), next(text, at)?);
+        if mark != b'}' {
             let (mut before, mut is_sorted) = (None, true);
             loop {
                 let start = self.end;
-                at = blanks(text, self.string_at(text, at)?);
+                at = self.string_at(text, expect((mark, at), b'"')?)?;
                 let (value, prefix) = (self.end, self.prefix_at(start + STRING_HEAD));
                 is_sorted &= before < Some(prefix);
                 before = Some(prefix);
-                at = expect(text, at, b':')?;
-                at = blanks(text, self.value_at(text, blanks(text, at), depth)?);
+                at = expect(next(text, at)?, b':')?;
+                at = self.value_at(text, next(text, at)?, depth)?;
                 self.members.push(Member { start, value, end: self.end, prefix });
-                match byte(text, at)? {
-                    b',' => at = blanks(text, at + 1),
-                    _ => break,
+                (mark, at) = next(text, at)?;
+                if mark != b',' {
+                    break;
                 }
+                (mark, at) = next(text, at + 1)?;
             }
             if !is_sorted {
                 self.sort(first)?;
@@ -203,23 +205,24 @@ impl Form {
             self.members.truncate(first);
         }
         self.mark(b'}');
-        expect(text, at, b'}')
+        expect((mark, at), b'}')
     }
 
     fn array(&mut self, text: &[u8], at: usize, depth: usize) -> Option<usize> {
         self.mark(b'[');
-        let mut at = blanks(text, at);
-        if byte(text, at)? != b']' {
+        let (mut mark, mut at) = next(text, at)?;
+        if mark != b']' {
             loop {
-                at = blanks(text, self.value_at(text, at, depth)?);
-                match byte(text, at)? {
-                    b',' => at = blanks(text, at + 1),
-                    _ => break,
+                at = self.value_at(text, (mark, at), depth)?;
+                (mark, at) = next(text, at)?;
+                if mark != b',' {
+                    break;
                 }
+                (mark, at) = next(text, at + 1)?;
             }
         }
         self.mark(b']');
-        expect(text, at, b']')
+        expect((mark, at), b']')
     }
 
     /// The first eight bytes from `at` to the end of the form, zeros after them, as a number that
@@ -248,13 +251,13 @@ impl Form {
         Some(())
     }
 
+    /// Adds the string whose first character is at `start`.
     #[inline]
-    fn string_at(&mut self, text: &[u8], at: usize) -> Option<usize> {
-        let start = expect(text, at, b'"')?;
+    fn string_at(&mut self, text: &[u8], start: usize) -> Option<usize> {
         let end = plain_end(text, start);
         match byte(text, end)? {
             b'"' => self.string_of(text.get(start..)?, end - start)?,
-            b'\\' => return self.escaped(text, at),
+            b'\\' => return self.escaped(text, start - 1),
             _ => return None,
         }
         Some(end + 1)
@@ -301,26 +304,29 @@ fn byte(text: &[u8], at: usize) -> Option<u8> {
     text.get(at).copied()
 }
 
-/// The position after this byte, if it is at `at`.
+/// The position after this byte, if it is what was found.
 #[inline]
-fn expect(text: &[u8], at: usize, wanted: u8) -> Option<usize> {
-    (byte(text, at)? == wanted).then_some(at + 1)
+fn expect((found, at): (u8, usize), wanted: u8) -> Option<usize> {
+    (found == wanted).then_some(at + 1)
 }
 
-/// Where the white space ends that begins here, if any does.
+/// The next byte that is no white space, and where it is.
 #[inline]
-fn blanks(text: &[u8], at: usize) -> usize {
-    // The writer writes none.
-    if byte(text, at).is_some_and(|byte| byte > b' ') { at } else { blanks_end(text, at) }
+fn next(text: &[u8], at: usize) -> Option<(u8, usize)> {
+    match byte(text, at)? {
+        // The writer writes none.
+        mark if mark > b' ' => Some((mark, at)),
+        _ => next_after_blanks(text, at),
+    }
 }
 
 #[cold]
-fn blanks_end(text: &[u8], at: usize) -> usize {
+fn next_after_blanks(text: &[u8], at: usize) -> Option<(u8, usize)> {
     let mut end = at;
-    while let Some(b' ' | b'\t' | b'\n' | b'\r') = byte(text, end) {
+    while let b' ' | b'\t' | b'\n' | b'\r' = byte(text, end)? {
         end += 1;
     }
-    end
+    Some((byte(text, end)?, end))
 }
 
 /// Where the digits end that begin here; there is at least one.
