@@ -62,7 +62,7 @@ impl Layout {
             Self::Text => {
                 let (text, chain) = lines::write(batch, &spec, life);
                 let (_, frames) = batch.split_at_mut(HEADER_SIZE);
-                frame::bind(frames, &life.salt, spec.first);
+                frame::bind(frames, &life.salt, spec.first, spec.frames());
                 Finished { end: offset.plus(to_u64(text.len())), chain, text: Some(text) }
             }
         }

@@ -42,7 +42,7 @@ pub use files::before;
 pub use files::live::Live;
 pub use files::manifest::{Closed, MANIFEST_SLOT_SIZE, Manifest};
 pub use files::parity;
-pub use files::segment::{HEADER_SIZE, Mark, MarkSlot, Seal, SegmentHeader};
+pub use files::segment::{HEADER_SIZE, IN_FLIGHT_MAX, Mark, MarkSlot, Seal, SegmentHeader};
 pub use ids::{Epoch, LogId, Lsn, Offset, SegmentId, SegmentRef, lsn_or_zero, next_lsn};
 pub use layout::Finished;
 pub use refused::{DRAFT, Refused, VERSION};

@@ -16,7 +16,7 @@ mod enumeration;
 pub enum Row {
     /// No write reached anything there.
     Clean,
-    /// Something is stored further away than one write reaches.
+    /// Something is stored further away than the writes in flight reach.
     BeyondWindow,
     /// The header of a batch did not reach the device whole.
     HeaderTorn,
@@ -56,8 +56,8 @@ impl Row {
 pub struct Tail<'a> {
     /// The bytes before P in the sector that holds P.
     pub lead: &'a [u8],
-    /// The bytes from P on, one largest batch and one block at least and then to the end of a
-    /// sector, or to the end of the file.
+    /// The bytes from P on, as many as [`window`] says at least and then to the end of a sector, or
+    /// to the end of the file.
     pub bytes: &'a [u8],
     /// Whether a write reached something after those.
     pub goes_on: bool,
@@ -82,7 +82,7 @@ pub struct Tail<'a> {
 /// use seawall_format::{Epoch, LogId, Lsn, Offset, Salt};
 ///
 /// let salt = Salt::new(LogId(1), Epoch(2));
-/// let life = Life { salt, epoch: Epoch(2), batch_max: 4096, block: 512 };
+/// let life = Life { salt, epoch: Epoch(2), batch_max: 4096, block: 512, in_flight_max: 1 };
 /// let tail = Tail {
 ///     lead: &[],
 ///     bytes: &[0; 4096],
@@ -168,14 +168,14 @@ pub fn is_blank(byte: u8) -> bool {
     matches!(byte, 0 | b' ' | b'\t' | b'\n' | b'\r')
 }
 
-/// How far after P a write in progress can reach, in bytes.
+/// How far after P the writes in flight can reach, in bytes.
 ///
 /// # Panics
 ///
-/// If a largest batch does not fit in memory.
+/// If so many largest batches do not fit in memory.
 #[must_use]
 pub fn window(life: &Life) -> usize {
-    let window = u64::from(life.batch_max) + u64::from(life.block);
+    let window = u64::from(life.batch_max) * u64::from(life.in_flight_max) + u64::from(life.block);
     usize::try_from(window).expect("a batch fits in memory")
 }
 
@@ -279,8 +279,13 @@ mod tests {
     use crate::checksum::Salt;
     use crate::ids::{Epoch, LogId};
 
-    pub(super) const LIFE: Life =
-        Life { salt: Salt::new(LogId(3), Epoch(9)), epoch: Epoch(9), batch_max: 2048, block: 512 };
+    pub(super) const LIFE: Life = Life {
+        salt: Salt::new(LogId(3), Epoch(9)),
+        epoch: Epoch(9),
+        batch_max: 2048,
+        block: 512,
+        in_flight_max: 1,
+    };
     /// In the middle of a sector, as tails are.
     pub(super) const AT: Offset = Offset(6144 + 200);
 
@@ -298,6 +303,10 @@ mod tests {
     }
 
     fn row(bytes: &[u8]) -> Row {
+        row_in(bytes, &LIFE)
+    }
+
+    fn row_in(bytes: &[u8], life: &Life) -> Row {
         let tail = Tail {
             lead: &[],
             bytes,
@@ -307,7 +316,7 @@ mod tests {
             next: Lsn::FIRST,
             chain: 7,
         };
-        classify(&tail, &LIFE)
+        classify(&tail, life)
     }
 
     /// The bytes of the tail that lie in this sector of the file, counted from the one with `AT`.
@@ -363,6 +372,18 @@ mod tests {
             let mut bytes = vec![0; 4096];
             bytes[at] = 1;
             assert_eq!(row(&bytes), expected, "a byte at {at}");
+        }
+    }
+
+    #[test]
+    fn writes_in_flight_reach_as_many_batches_further() {
+        let life = Life { in_flight_max: 3, ..LIFE };
+        let reach = 3 * 2048 + 512;
+        assert_eq!(window(&life), reach);
+        for (at, expected) in [(reach - 1, Row::HeaderTorn), (reach, Row::BeyondWindow)] {
+            let mut bytes = vec![0; 8192];
+            bytes[at] = 1;
+            assert_eq!(row_in(&bytes, &life), expected, "a byte at {at}");
         }
     }
 

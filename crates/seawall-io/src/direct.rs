@@ -19,6 +19,7 @@ const LEAST: usize = 64 << 10;
 pub(crate) struct DirectWay {
     file: std::sync::OnceLock<Option<File>>,
     is_refused: std::sync::atomic::AtomicBool,
+    has_written: std::sync::atomic::AtomicBool,
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -38,8 +39,26 @@ impl DirectWay {
                 self.is_refused.store(true, Ordering::Relaxed);
                 Ok(0)
             }
-            written => written,
+            written => {
+                if written.is_ok() {
+                    self.has_written.store(true, Ordering::Relaxed);
+                }
+                written
+            }
         }
+    }
+
+    /// Whether a direct write succeeded, and none was refused.
+    pub(crate) fn has_written(&self) -> bool {
+        use std::sync::atomic::Ordering;
+        self.has_written.load(Ordering::Relaxed) && !self.is_refused.load(Ordering::Relaxed)
+    }
+
+    /// Writes all of `bytes` without the cache.
+    pub(crate) fn write_all(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+        use std::os::unix::fs::FileExt;
+        let way = self.way(file).filter(|_| is_aligned(bytes, offset));
+        way.ok_or(io::ErrorKind::Unsupported)?.write_all_at(bytes, offset)
     }
 
     /// Reads from the device until `buffer` is full or the file ends and returns the bytes read.
@@ -122,6 +141,14 @@ pub(crate) struct DirectWay;
 impl DirectWay {
     pub(crate) fn write(&self, _: &File, _: &[u8], _: u64) -> io::Result<usize> {
         Ok(0)
+    }
+
+    pub(crate) fn has_written(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn write_all(&self, _: &File, _: &[u8], _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     pub(crate) fn read(&self, _: &File, _: &mut [u8], _: u64) -> io::Result<Option<usize>> {

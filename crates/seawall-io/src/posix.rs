@@ -21,6 +21,7 @@ mod room;
 
 use reserve::Reserve;
 
+use crate::aligned::DIRECT_ALIGNMENT;
 use crate::direct::DirectWay;
 use crate::failure::{check_name, explain};
 use crate::storage::{Access, File, Lock, Recycled, Storage};
@@ -478,6 +479,16 @@ impl File for PosixFile {
         }
         self.write_at(rest, advance(offset, durable)?)?;
         self.sync()
+    }
+
+    fn direct_alignment(&self) -> Option<usize> {
+        self.direct.has_written().then_some(DIRECT_ALIGNMENT)
+    }
+
+    fn write_direct(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.direct
+            .write_all(&self.file, bytes, offset)
+            .map_err(|error| self.explain("write", error))
     }
 
     fn len(&self) -> io::Result<u64> {

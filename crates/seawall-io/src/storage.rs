@@ -258,6 +258,27 @@ pub trait File: Debug + Send + Sync {
         self.sync()
     }
 
+    /// The alignment in bytes that [`File::write_direct`] requires of offset, length and memory.
+    /// `None` if it is not known to work, which is so before the first direct write of
+    /// [`File::write_synced`].
+    fn direct_alignment(&self) -> Option<usize> {
+        None
+    }
+
+    /// Writes all of `bytes` at `offset`, past the cache, and returns once they survive a power
+    /// cut. Several threads may write different blocks at the same time, and each learns of the
+    /// failure of its own bytes only. A sync cannot do that: it reports a failed write of any
+    /// thread, and to one thread.
+    ///
+    /// # Errors
+    ///
+    /// As for [`File::write_synced`]. `Unsupported` without a
+    /// [`direct_alignment`](File::direct_alignment); nothing is written then.
+    fn write_direct(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let _ = (bytes, offset);
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// The file's length in bytes.
     ///
     /// # Errors

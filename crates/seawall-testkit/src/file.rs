@@ -134,6 +134,22 @@ impl File for FaultFile {
         })
     }
 
+    fn direct_alignment(&self) -> Option<usize> {
+        self.inner.direct_alignment()
+    }
+
+    /// Two calls, so that a crash, or another write, can come between them.
+    fn write_direct(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.write_at(bytes, offset)?;
+        self.call((Act::Sync, [offset, to_u64(bytes.len())]), |fault| {
+            let write = || self.inner.write_direct(bytes, offset);
+            match fault {
+                Some(fault) => self.injector.sync_with(fault, &self.name, write),
+                None => write(),
+            }
+        })
+    }
+
     fn len(&self) -> io::Result<u64> {
         self.call((Act::Length, [0; 2]), |_| self.inner.len())
     }

@@ -508,6 +508,7 @@ impl<T: ?Sized, C> Log<T, C> {
             live_failures: counts.live_failures,
             pruned: counts.pruned,
             reused: counts.reused,
+            overlapped: counts.overlapped,
             parity_stripes: counts.parity_stripes,
             parity_failures: counts.parity_failures,
         }
@@ -548,6 +549,9 @@ pub struct Stats {
     pub pruned: u64,
     /// Segments created in files of removed segments; see [`Options::reuse`].
     pub reused: u64,
+    /// Batches whose write began while another one was in flight; see
+    /// [`Options::writes_in_flight`].
+    pub overlapped: u64,
     /// Stripes of records with parity; see [`Options::parity`].
     pub parity_stripes: u64,
     /// Segments whose parity is incomplete because of an error. No record is lost: the next open

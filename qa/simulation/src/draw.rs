@@ -36,6 +36,7 @@ pub fn draw(seed: u64) -> Plan {
     draw_detach(seed, &mut lives);
     draw_tries(seed, &mut lives);
     draw_reuse(seed, layout, &mut lives);
+    let segment_max = draw_in_flight(seed, layout, &mut lives).unwrap_or(segment_max);
     Plan { seed, layout, segment_max, lives }
 }
 
@@ -146,6 +147,26 @@ fn draw_tries(seed: u64, lives: &mut [Life]) {
             *act = Act::TrySubmit(size);
         }
     }
+}
+
+/// Several writes in flight, in half of the binary logs and most of their lives, with tasks that
+/// append at the same time and segments with space for more than one rotation of them. From
+/// separate dice, too. Returns the size of a segment.
+fn draw_in_flight(seed: u64, layout: Layout, lives: &mut [Life]) -> Option<u64> {
+    let mut dice = Dice::new(seed ^ 0x0F11_6875);
+    if layout == Layout::Text || !dice.one_in(2) {
+        return None;
+    }
+    for life in lives {
+        life.in_flight = u8::try_from(1 + dice.below(4)).expect("a small number");
+        for _ in 0..dice.below(4) {
+            let count = 1 + dice.below(6);
+            let size =
+                |dice: &mut Dice| size(if dice.one_in(2) { 400 } else { 60 } + dice.below(500));
+            life.tasks.push((0..count).map(|_| Act::Append(size(&mut dice))).collect());
+        }
+    }
+    Some(512 * (14 + dice.below(3) * 6))
 }
 
 /// Files that are used again, in half of the binary logs, each life with them or without, and most

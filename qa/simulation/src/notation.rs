@@ -27,6 +27,9 @@ impl fmt::Display for Life {
         if self.reuse {
             f.write_str(" reuse")?;
         }
+        if self.in_flight > 1 {
+            write!(f, " in-flight:{}", self.in_flight)?;
+        }
         if self.idle {
             f.write_str(" idle")?;
         }
@@ -182,6 +185,7 @@ impl Life {
             level,
             ahead: false,
             reuse: false,
+            in_flight: 1,
             idle: false,
             keep: Keep::All,
             beside: Beside::AsItIs,
@@ -204,6 +208,10 @@ impl Life {
             ("confirmed", _) => self.level = Level::Confirmed,
             ("ahead", _) => self.ahead = true,
             ("reuse", _) => self.reuse = true,
+            ("in-flight", count) => {
+                self.in_flight =
+                    count.parse().map_err(|why| format!("in-flight:{count}: {why}"))?;
+            }
             ("idle", _) => self.idle = true,
             ("keep", bytes) => self.keep = Keep::Bytes(number(bytes)?),
             ("ring", bytes) => self.keep = Keep::Ring(number(bytes)?),

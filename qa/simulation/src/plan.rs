@@ -26,6 +26,8 @@ pub struct Life {
     pub ahead: bool,
     /// Whether files of removed segments are used again.
     pub reuse: bool,
+    /// How many writes of batches, large or small, may be in flight.
+    pub in_flight: u8,
     /// Whether marks are written when the log idles.
     pub idle: bool,
     /// The retention.

@@ -41,6 +41,8 @@ pub struct Outcome {
     pub faults: u64,
     /// Number of segments in files that were used before.
     pub reused: u64,
+    /// Number of batches launched while another one was in flight.
+    pub overlapped: u64,
     /// Number of items that the last crash could have lost.
     pub pending_at_end: usize,
     /// The finding, if there is one.
@@ -197,6 +199,8 @@ impl Simulation {
             .level(life.level)
             .preallocate(life.ahead)
             .reuse(life.reuse)
+            .writes_in_flight(life.in_flight)
+            .stream_batch(1)
             .idle_mark(life.idle.then_some(Duration::from_millis(100)))
             .buffered(Duration::from_millis(10), 2048);
         if !lock(&self.ledger).damaged {
@@ -326,6 +330,7 @@ impl Simulation {
         self.outcome.records += world.ledger().durable;
         let Some(log) = Arc::into_inner(log) else { return };
         self.outcome.reused += log.stats().reused;
+        self.outcome.overlapped += log.stats().overlapped;
         match life.end {
             End::Close => {
                 if let Err(error) = log.close() {

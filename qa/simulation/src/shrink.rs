@@ -87,6 +87,7 @@ impl Search {
             });
             self.simplify(at, |life| life.ahead = false);
             self.simplify(at, |life| life.reuse = false);
+            self.simplify(at, |life| life.in_flight = 1);
             self.simplify(at, |life| life.idle = false);
             self.simplify(at, |life| life.keep = Keep::All);
             self.simplify(at, |life| life.beside = Beside::AsItIs);

@@ -44,6 +44,8 @@ pub struct Life {
     pub batch_max: u32,
     /// The physical block, in bytes.
     pub block: u32,
+    /// How many writes may be in flight.
+    pub in_flight_max: u8,
 }
 
 impl Life {
@@ -56,6 +58,7 @@ impl Life {
             epoch: header.epoch,
             batch_max: geometry.batch_max,
             block: geometry.block,
+            in_flight_max: header.in_flight_max,
         }
     }
 }
@@ -248,8 +251,15 @@ pub struct Spec {
     pub time_us: u64,
 }
 
+impl Spec {
+    /// How many frames the batch has.
+    pub(crate) fn frames(&self) -> u32 {
+        if self.is_void { 0 } else { self.count }
+    }
+}
+
 /// Finishes a batch in memory: `batch` is space for the header of [`HEADER_SIZE`] bytes, then
-/// unbound frames, to be stored at `offset` of a segment. Returns the chain value that the next
+/// unbound frames and perhaps zeros, to be stored at `offset` of a segment. Returns the chain value that the next
 /// batch names.
 ///
 /// # Panics
@@ -258,7 +268,7 @@ pub struct Spec {
 /// writer's to prevent.
 pub fn finish(batch: &mut [u8], spec: Spec, offset: Offset, life: &Life) -> u64 {
     let (header, body) = batch.split_at_mut(HEADER_SIZE);
-    frame::bind(body, &life.salt, spec.first);
+    frame::bind(body, &life.salt, spec.first, spec.frames());
     let behind_by = spec.first.get() - 1 - lsn_or_zero(spec.confirmed);
     let body_crc = life.salt.checksum(offset.plus(to_u64(HEADER_SIZE)), body);
     let void = if spec.is_void { VOID } else { 0 };
@@ -290,6 +300,7 @@ mod tests {
         epoch: Epoch(0x1_0000_0009),
         batch_max: 4096,
         block: 512,
+        in_flight_max: 1,
     };
     const AT: Offset = Offset(6144);
 

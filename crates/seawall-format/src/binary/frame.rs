@@ -94,21 +94,25 @@ pub fn let_set_go_on(frame: &mut [u8]) {
     *head = (u64::from_le_bytes(*head) | u64::from(GOES_ON)).to_le_bytes();
 }
 
-/// Ties the checksums of unbound frames to their LSNs, from `first` on.
+/// Ties the checksums of `count` unbound frames to their LSNs, from `first` on. Returns how many
+/// bytes of `body` they are; zeros may follow them.
 ///
 /// # Panics
 ///
 /// If `body` is not what [`push_unbound`] made.
-pub fn bind(body: &mut [u8], salt: &Salt, first: Lsn) {
-    let (mut rest, mut lsn) = (body, first);
-    while let Some((head, behind)) = rest.split_first_chunk_mut::<HEADER_SIZE>() {
+pub fn bind(body: &mut [u8], salt: &Salt, first: Lsn, count: u32) -> usize {
+    let (mut position, mut lsn) = (0, first);
+    for _ in 0..count {
+        let (_, rest) = body.split_at_mut(position);
+        let Some((head, _)) = rest.split_first_chunk_mut::<HEADER_SIZE>() else { break };
         let (word, crc) = split(*head);
         let bound = crc ^ salt.frame(lsn, word);
         let (_, crc_bytes) = head.split_at_mut(CRC.at);
         crc_bytes.copy_from_slice(&bound.to_le_bytes());
-        rest = behind.split_at_mut(padded_payload(word)).1;
+        position += HEADER_SIZE + padded_payload(word);
         lsn = lsn.next();
     }
+    position
 }
 
 /// The frame at `position` of a batch's body and the position after it, if its length fits. Its
@@ -308,7 +312,8 @@ mod tests {
         for payload in payloads {
             push_unbound(&mut body, payload, false);
         }
-        bind(&mut body, &SALT, Lsn::FIRST);
+        let count = u32::try_from(payloads.len()).unwrap();
+        assert_eq!(bind(&mut body, &SALT, Lsn::FIRST, count), body.len());
         body
     }
 

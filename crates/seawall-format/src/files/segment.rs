@@ -12,6 +12,13 @@ const MAGIC: [u8; 8] = *b"SEAWALLS";
 /// The feature bit of a segment in a file that was used before, and of a log with such segments.
 pub(crate) const REUSED: u64 = 1 << 1;
 
+/// The feature bits that say how many writes may be in flight.
+pub(crate) const IN_FLIGHT: u64 = 0b11 << IN_FLIGHT_SHIFT;
+const IN_FLIGHT_SHIFT: u32 = 8;
+
+/// The most writes of a segment that may be in flight.
+pub const IN_FLIGHT_MAX: u8 = 4;
+
 /// The size of an encoded segment header, in bytes.
 pub const HEADER_SIZE: usize = 192;
 const MARK_SIZE: usize = 40;
@@ -95,6 +102,9 @@ pub struct SegmentHeader {
     pub layout: Layout,
     /// Whether its file belonged to another segment before: see [`before`](crate::before).
     pub is_reused: bool,
+    /// How many writes of batches may be in flight, from 1 to [`IN_FLIGHT_MAX`]. With more than
+    /// one, each ends at the end of a block.
+    pub in_flight_max: u8,
     /// What the payloads are.
     pub record_type: RecordType,
     /// Microseconds since 1970 when it was made; informational.
@@ -121,7 +131,7 @@ impl SegmentHeader {
             (header::PRED_ID, pred.map_or(0, |pred| pred.id.get())),
             (header::PRED_EPOCH, pred.map_or(0, |pred| pred.epoch.0)),
             (header::PRED_CHAIN, self.pred_chain),
-            (header::FEATURES, if self.is_reused { REUSED } else { 0 }),
+            (header::FEATURES, features(self.is_reused, self.in_flight_max)),
             (header::CODEC, self.record_type.codec.number()),
             (header::LAYOUT, self.layout.number()),
             (header::NAME_LENGTH, self.record_type.name_length()),
@@ -149,7 +159,7 @@ impl SegmentHeader {
             return Err(Refused::Invalid);
         }
         let features = get(bytes, header::FEATURES);
-        let layout = layout_of(features & !REUSED, get(bytes, header::LAYOUT))?;
+        let layout = layout_of(features & !(REUSED | IN_FLIGHT), get(bytes, header::LAYOUT))?;
         preamble::kept_for_later(bytes, &[header::ZERO])?;
         let header = Self {
             geometry: Geometry {
@@ -171,6 +181,7 @@ impl SegmentHeader {
             pred_chain: get(bytes, header::PRED_CHAIN),
             layout,
             is_reused: features & REUSED != 0,
+            in_flight_max: in_flight_max(features),
             record_type: RecordType::decode(&RecordTypeFields {
                 codec: get(bytes, header::CODEC),
                 length: get(bytes, header::NAME_LENGTH),
@@ -240,11 +251,23 @@ impl SegmentHeader {
                 }
                 Layout::Text => self.size == self.geometry.head_size(),
             }
-            && (!self.is_reused || self.layout == Layout::Binary)
+            && (self.layout == Layout::Binary || (!self.is_reused && self.in_flight_max == 1))
             && self.record_type.fits(self.layout)
             && self.size.is_multiple_of(u64::from(self.geometry.block))
             && self.pred.is_none_or(|pred| pred.id < self.id)
     }
+}
+
+/// The feature bits of reuse and of writes in flight.
+pub(crate) fn features(is_reused: bool, in_flight_max: u8) -> u64 {
+    let more = u64::from(in_flight_max.clamp(1, IN_FLIGHT_MAX) - 1);
+    more << IN_FLIGHT_SHIFT | if is_reused { REUSED } else { 0 }
+}
+
+/// How many writes may be in flight, by these feature bits.
+pub(crate) fn in_flight_max(features: u64) -> u8 {
+    let more = (features & IN_FLIGHT) >> IN_FLIGHT_SHIFT;
+    u8::try_from(more).expect("two bits") + 1
 }
 
 /// Features and layouts that this version does not know are refused by name.

@@ -61,7 +61,7 @@ impl LineCursor {
         if set.count > 0 {
             let (end, confirmed) = (offset.plus(to_u64(set.size)), set.confirmed);
             let (_, frames) = set.bytes.split_at_mut(HEADER_SIZE);
-            frame::bind(frames, &progress.life.salt, set.first);
+            frame::bind(frames, &progress.life.salt, set.first, set.count);
             self.part = Some(Part { bytes: set.bytes, end, confirmed });
         }
         Step::Stopped(cause, header)
@@ -70,7 +70,7 @@ impl LineCursor {
     /// Continues after a whole set.
     fn finish(&mut self, progress: &mut Progress, mut set: Set) -> Batch<'static> {
         let (_, body) = set.bytes.split_at_mut(HEADER_SIZE);
-        frame::bind(body, &progress.life.salt, set.first);
+        frame::bind(body, &progress.life.salt, set.first, set.count);
         let header = BatchHeader {
             header_crc: set.crc,
             body_length: u32::try_from(body.len()).expect("at most 64 MiB"),

@@ -1,6 +1,7 @@
 //! Changes that are in the cache and not on the disk, and their effects.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// A file's place in the device's list of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +45,17 @@ impl Item {
     /// Returns whether this item is content or length of `node`.
     pub(super) fn is_of_file(&self, node: NodeId) -> bool {
         self.node() == node && !matches!(self, Self::Directory { .. })
+    }
+
+    /// Returns whether this item is the length of `node`, or one of these sectors.
+    pub(super) fn is_in(&self, id: NodeId, sectors: &Range<u64>) -> bool {
+        match self {
+            Self::Sector { node, number, .. } => {
+                *node == id && u64::try_from(*number).is_ok_and(|number| sectors.contains(&number))
+            }
+            Self::Length { node, .. } => *node == id,
+            Self::Directory { .. } => false,
+        }
     }
 
     /// Changes the content of a file on the disk, whose sectors have `size` bytes.

@@ -258,6 +258,22 @@ impl File for MemFile {
         device.sync(|item| item.is_of_file(self.node)).map_err(|error| self.failed("sync", error))
     }
 
+    fn direct_alignment(&self) -> Option<usize> {
+        Some(self.directory.device().world.sector_size())
+    }
+
+    fn write_direct(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.write_at(bytes, offset)?;
+        let mut device = self.directory.device();
+        device.step()?;
+        let sector = u64::try_from(device.world.sector_size()).expect("fits in 64 bits");
+        let end = offset + u64::try_from(bytes.len()).expect("fits in 64 bits");
+        let written = offset / sector..end.div_ceil(sector);
+        device
+            .sync(|item| item.is_in(self.node, &written))
+            .map_err(|error| self.failed("write", error))
+    }
+
     fn len(&self) -> io::Result<u64> {
         let device = self.directory.device();
         device.powered()?;

@@ -46,6 +46,10 @@ struct Node {
 const LIMIT_DEFAULT: u64 = 4 << 30;
 
 impl World {
+    pub(super) fn sector_size(&self) -> usize {
+        self.sector
+    }
+
     pub(super) fn new(sector: usize) -> Self {
         Self {
             sector,

@@ -1,7 +1,7 @@
 //! The environment of a log: its storage, clock and randomness.
 
 use crate::base::deferred_delete::DeferredDelete;
-use crate::base::options::Options;
+use crate::base::options::{Options, Streaming};
 use crate::base::spare_files::SpareFiles;
 use crate::base::sync::{AtomicU64, Ordering};
 use seawall_io::{Clock, Entropy, Storage};
@@ -21,6 +21,8 @@ pub(crate) struct Env {
     pub(crate) has_preallocator: bool,
     /// Files of removed segments that may become new ones.
     pub(crate) spare_files: Arc<SpareFiles>,
+    /// When several writes may be in flight.
+    pub(crate) streaming: Streaming,
 }
 
 impl Env {
@@ -32,8 +34,17 @@ impl Env {
             spare_files.expect();
         }
         let spares = Arc::new(AtomicU64::new(1));
-        let has_preallocator = options.preallocate;
-        Self { storage, clock, entropy, spares, deferred_delete, has_preallocator, spare_files }
+        let (has_preallocator, streaming) = (options.preallocate, options.streaming);
+        Self {
+            storage,
+            clock,
+            entropy,
+            spares,
+            deferred_delete,
+            has_preallocator,
+            spare_files,
+            streaming,
+        }
     }
 
     /// The name of a file to be, not used before in this process.
@@ -82,6 +93,7 @@ mod tests {
             pred_chain: 0,
             layout: Layout::Binary,
             is_reused: false,
+            in_flight_max: 1,
             record_type: RecordType::of(CodecId::Raw),
             time_us: 0,
         }

@@ -2,7 +2,7 @@
 
 use crate::base::retention::Retention;
 use seawall_format::parity::Scheme;
-use seawall_format::{CodecId, Geometry, Layout, Level, SegmentId};
+use seawall_format::{CodecId, Geometry, IN_FLIGHT_MAX, Layout, Level, SegmentId};
 use seawall_io::{Clock, Entropy, SystemClock, SystemEntropy};
 use std::fmt;
 use std::sync::Arc;
@@ -98,6 +98,7 @@ pub struct Options {
     pub(crate) buffered_bytes: usize,
     pub(crate) preallocate: bool,
     pub(crate) reuse: bool,
+    pub(crate) streaming: Streaming,
     pub(crate) retention: Option<Retention>,
     pub(crate) on_failover: Option<FailoverHook>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -126,6 +127,7 @@ impl Options {
             buffered_bytes: 1 << 20,
             preallocate: true,
             reuse: true,
+            streaming: Streaming::default(),
             retention: None,
             on_failover: None,
             clock: Arc::new(SystemClock::new()),
@@ -277,6 +279,28 @@ impl Options {
         self
     }
 
+    /// Sets how many writes of a stream may be in flight at the same time, from 1 to 4; the default
+    /// is 2.
+    ///
+    /// Batches of 64 KiB or more make a stream. From the next segment on, the log then writes a
+    /// batch while the one before is still on its way, and acknowledges them in order. Each write
+    /// fills its last block. With `1`, one batch is written after the other. A log with such a
+    /// segment is refused by programs that are older than this option. It has no effect in
+    /// [`Layout::Text`], and where the file system has no direct writes.
+    #[must_use]
+    pub fn writes_in_flight(mut self, max: u8) -> Self {
+        self.streaming.in_flight_max = max.clamp(1, IN_FLIGHT_MAX);
+        self
+    }
+
+    /// Sets the batch size from which a stream begins, in bytes, for tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn stream_batch(mut self, bytes: u64) -> Self {
+        self.streaming.batch_min = bytes;
+        self
+    }
+
     /// Sets how much of the log is kept. Without a retention rule, only
     /// [`Log::truncate_before`](crate::Log::truncate_before) removes records. The rule is not
     /// stored in the log; pass it at each open.
@@ -300,6 +324,21 @@ impl Options {
     pub fn env(mut self, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
         (self.clock, self.entropy) = (clock, entropy);
         self
+    }
+}
+
+/// When several writes may be in flight.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Streaming {
+    /// How many.
+    pub(crate) in_flight_max: u8,
+    /// The smallest batch that is written while another one is in flight, in bytes.
+    pub(crate) batch_min: u64,
+}
+
+impl Default for Streaming {
+    fn default() -> Self {
+        Self { in_flight_max: 2, batch_min: 64 << 10 }
     }
 }
 

@@ -91,7 +91,7 @@ fn forked_handle_waits_for_no_thread_of_the_parent() {
             }
         });
         let mut state = log.coordinator.lock();
-        state.background = Some(gone);
+        state.background = vec![gone];
         std::mem::forget(state.writer.take());
         drop(state);
         let steps = storage.steps();
@@ -115,7 +115,7 @@ fn forked_handle_starts_no_thread_for_buffered_records() {
     let log = forked(log);
     let steps = storage.steps();
     assert!(is_refused(&log.submit(b"x")));
-    assert!(log.coordinator.lock().background.is_none());
+    assert!(log.coordinator.lock().background.is_empty());
     assert!(is_refused(&log.flush()));
     drop(log);
     assert_eq!(storage.steps(), steps);

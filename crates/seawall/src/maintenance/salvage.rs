@@ -301,8 +301,16 @@ impl Rescue {
             return Ok(());
         }
         let (pred, chain_before) = (self.pred.take(), self.chain);
-        let plan =
-            RotationPlan { base, carry, pred, chain_before, size_min: 0, reserve: 0, spare: None };
+        let plan = RotationPlan {
+            base,
+            carry,
+            pred,
+            chain_before,
+            size_min: 0,
+            reserve: 0,
+            spare: None,
+            in_flight_max: 1,
+        };
         let log = self.manifest.with_schema(self.schema);
         let made = rotate(&self.env, &log, plan, &mut self.max_id)?;
         made.tail.release_reserved();
@@ -355,7 +363,8 @@ fn rebuilt(catalog: &Catalog) -> Option<Manifest> {
         level: Level::default(),
         record_type: newest.record_type.clone(),
         parity: None,
-        reuses: false,
+        reuses: headers().any(|header| header.is_reused),
+        in_flight_max: headers().map(|header| header.in_flight_max).max()?,
         time_us: 0,
     })
 }

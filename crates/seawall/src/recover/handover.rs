@@ -7,12 +7,11 @@ use crate::files::directory;
 use crate::files::live::LiveFile;
 use crate::files::manifest::ManifestFile;
 use crate::parity::writer::ParityWriter;
-use crate::write::direct_io::Blocks;
 use crate::write::rotation::Rotated;
 use crate::write::writer::{Counts, Writer};
 use seawall_format::{Lsn, SegmentId};
 use seawall_io::Lock;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Initial state of a writer.
 pub(crate) struct Beginning {
@@ -40,7 +39,8 @@ pub(crate) fn writer(options: &Options, env: Env, lock: Box<dyn Lock>, begin: Be
         spare: None,
         sums: BTreeMap::new(),
         buffers: vec![],
-        blocks: Blocks::default(),
+        blocks: vec![],
+        in_flight: VecDeque::new(),
         max_id,
         segment_min: options.segment_min,
         counts: Counts::default(),

@@ -25,7 +25,7 @@ const PREALLOCATOR_RETRY: Duration = Duration::from_secs(1);
 impl Coordinator {
     /// Starts the flusher on first use; wakes it if it would sleep past the next due time.
     pub(crate) fn wake_background(self: &Arc<Self>, state: &mut State) {
-        if state.background.is_some() {
+        if !state.background.is_empty() {
             let due = self.next_due(state);
             if due.zip(state.sleeps_until).is_some_and(|(due, until)| due < until) {
                 // One notification is enough: the flusher recomputes its due time before it sleeps
@@ -35,6 +35,11 @@ impl Coordinator {
             }
             return;
         }
+        self.start_flusher(state);
+    }
+
+    /// Starts a flusher.
+    fn start_flusher(self: &Arc<Self>, state: &mut State) {
         // In a forked child the flusher would write concurrently with the parent.
         if state.stopping || self.fork_guard.check().is_err() {
             return;
@@ -44,7 +49,15 @@ impl Coordinator {
         let thread = Builder::new().name(name).spawn(move || coordinator.run_background());
         // If the thread cannot start, records without a waiter are written with the next batch that
         // has one, or at close; the same holds for marks.
-        state.background = thread.ok();
+        state.background.extend(thread.ok());
+    }
+
+    /// Starts another flusher, if the records of a stream have no waiters and fewer flushers run
+    /// than writes may be in flight.
+    pub(crate) fn add_flusher(self: &Arc<Self>, state: &mut State, in_flight_max: u8) {
+        if (1..usize::from(in_flight_max)).contains(&state.background.len()) {
+            self.start_flusher(state);
+        }
     }
 
     /// Runs the flusher: batches without a waiter, and marks when the log is idle.

@@ -25,6 +25,7 @@
 
 mod close;
 mod exclusive;
+mod launch;
 mod leader;
 pub(crate) mod lease;
 mod local_readers;
@@ -42,9 +43,11 @@ use crate::base::sync::{
 };
 use crate::files::live::NO_BOOT;
 use crate::write::commit_delay::CommitDelay;
+use crate::write::coordinator::launch::LaunchedWrite;
 use crate::write::coordinator::room_request::RoomRequest;
 use crate::write::fork_guard::ForkGuard;
 use crate::write::group_commit::{Commit, Enqueued, Position, WaitFor};
+use crate::write::in_flight::WritesInFlight;
 use crate::write::preallocation::state::PreallocationState;
 use crate::write::record_set::EncodedRecords;
 use crate::write::wakers::Wakers;
@@ -114,7 +117,16 @@ pub(crate) struct State {
     /// The first record that is not pruned, and the newest checkpoint.
     bounds: (Lsn, Option<Lsn>),
     wakers: Wakers,
-    pub(crate) background: Option<JoinHandle<()>>,
+    /// The flushers: one, or as many as writes may be in flight.
+    pub(crate) background: Vec<JoinHandle<()>>,
+    /// Writes that were launched and not acknowledged.
+    in_flight: WritesInFlight<LaunchedWrite>,
+    /// A thread acknowledges writes that have returned.
+    is_landing: bool,
+    /// It waits for the writer, ahead of the next leader.
+    landing_waits: bool,
+    /// Size of the last batch that was launched, in bytes.
+    launched_bytes: u64,
     pub(crate) preallocation: PreallocationState,
     /// Threads that wait for exclusive use of the writer. While there are any, no new leader
     /// starts.
@@ -151,7 +163,7 @@ impl Coordinator {
         // A larger buffer that the caller configured takes precedence.
         let target_batch_bytes = TARGET_BATCH_BYTES.max(options.buffered_bytes);
         let mut commit = Commit::new(writer.last, confirmed, (batch_max, target_batch_bytes));
-        commit.set_room(writer.room());
+        commit.set_room(writer.room(), writer.padding());
         commit.set_overhead(writer.manifest.content.layout.record_overhead_max());
         let counts = writer.counts;
         Self {
@@ -172,7 +184,11 @@ impl Coordinator {
                 bounds,
                 counts,
                 wakers: Wakers::default(),
-                background: None,
+                background: vec![],
+                in_flight: WritesInFlight::default(),
+                is_landing: false,
+                landing_waits: false,
+                launched_bytes: 0,
                 preallocation: PreallocationState::default(),
                 exclusive_waiters: 0,
                 draining: 0,
@@ -261,6 +277,10 @@ impl Coordinator {
     fn schedule_flush(self: &Arc<Self>, state: &mut State) {
         state.commit.schedule_flush(|| self.clock.now());
         self.wake_background(state);
+        if state.wants_writer && !state.in_flight.is_empty() && self.can_launch(state) {
+            state.wants_writer = false;
+            self.flusher_work.notify_one();
+        }
     }
 
     /// Waits until the record at `position` reaches `goal`. The calling thread leads if the writer
@@ -280,6 +300,10 @@ impl Coordinator {
             state.commit.check()?;
             match self.lease(state) {
                 Ok(locked) => self.lead(self.wait_for_group(locked), goal),
+                // A mark is written while nothing is in flight.
+                Err(state) if goal == WaitFor::Confirmed && !state.in_flight.is_empty() => {
+                    drop(self.wait_for_writer(state));
+                }
                 Err(state) => {
                     let event = self.batch_event(position.batch_seq);
                     let seen = event.epoch();
@@ -454,7 +478,7 @@ impl State {
         self.newest.0 = writer.tail.header.reference();
         self.counts = writer.counts;
         self.bounds = writer.bounds();
-        self.commit.set_room(writer.room());
+        self.commit.set_room(writer.room(), writer.padding());
         self.writer = Some(writer);
     }
 }

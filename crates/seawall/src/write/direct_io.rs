@@ -13,6 +13,11 @@ const KEPT_MAX: usize = 4 << 20;
 pub(crate) struct Blocks(AlignedMemory);
 
 impl Blocks {
+    /// The first `length` bytes.
+    pub(crate) fn first(&mut self, length: usize) -> &[u8] {
+        self.0.first(length)
+    }
+
     /// Copies the blocks that `batch` touches: the batches `before` it in the first block, the
     /// batch itself, and zeros to the end of the last block. Also returns the offset of the first
     /// block.

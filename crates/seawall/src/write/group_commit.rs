@@ -71,6 +71,8 @@ pub(crate) struct Commit {
     target_batch_bytes: usize,
     /// Bytes that a record takes at most on the device in addition to its frame.
     overhead: u64,
+    /// Bytes that a batch takes at most to fill its last block.
+    padding: u64,
     room: Room,
     /// Size of the batch in flight.
     in_flight_bytes: u64,
@@ -105,6 +107,7 @@ impl Commit {
             batch_max,
             target_batch_bytes,
             overhead: 0,
+            padding: 0,
             room,
             in_flight_bytes: 0,
             durable,
@@ -151,7 +154,7 @@ impl Commit {
 
     /// Size of a batch with `bytes` of frames, at most, on the device.
     fn size_on_device(&self, bytes: usize, count: u32) -> u64 {
-        to_u64(bytes) + u64::from(count) * self.overhead
+        to_u64(bytes) + u64::from(count) * self.overhead + self.padding
     }
 
     /// Whether the open batch, grown to this size, fits on the device together with the batch in
@@ -164,8 +167,19 @@ impl Commit {
         after_in_flight || in_spare <= spare
     }
 
-    pub(crate) fn set_room(&mut self, room: Room) {
-        self.room = room;
+    /// Sets the room, and how much of it each batch takes at most to fill its last block.
+    pub(crate) fn set_room(&mut self, room: Room, padding: u64) {
+        (self.room, self.padding) = (room, padding);
+    }
+
+    /// Notes that the batch in flight has its place, which the room no longer includes.
+    pub(crate) fn placed(&mut self) {
+        self.in_flight_bytes = 0;
+    }
+
+    /// Bytes of the open batch.
+    pub(crate) fn open_bytes(&self) -> u64 {
+        to_u64(self.open.len())
     }
 
     pub(crate) fn room(&self) -> Room {
@@ -217,7 +231,7 @@ impl Commit {
         Some(taken)
     }
 
-    /// Notes that the batch in flight is durable; keeps `buffer` for reuse.
+    /// Notes that the oldest records in flight, so many, are durable; keeps `buffer` for reuse.
     pub(crate) fn complete(&mut self, count: u32, buffer: Vec<u8>, now: Duration) {
         let last = lsn_or_zero(self.durable) + u64::from(count);
         assert!(last < self.next.get(), "a batch is completed once, in order");

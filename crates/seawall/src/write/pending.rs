@@ -19,6 +19,16 @@ pub(crate) struct WrittenBatch {
     pub(crate) chain_before: u64,
 }
 
+/// A batch of the tail whose write has not been acknowledged.
+#[derive(Debug)]
+pub(crate) struct BatchInFlight {
+    /// Where it begins.
+    pub(crate) at: Offset,
+    /// Its chain value.
+    pub(crate) chain: u64,
+    pub(crate) sent: WrittenBatch,
+}
+
 /// Records for the start of a new segment: space for a batch header, then frames without LSNs.
 #[derive(Clone, Debug)]
 pub(crate) struct RewriteBatch {
@@ -31,12 +41,20 @@ pub(crate) struct RewriteBatch {
 }
 
 impl WrittenBatch {
+    /// The last record.
+    pub(crate) fn last(&self) -> Lsn {
+        self.first.plus(u64::from(self.count) - 1)
+    }
+
     /// Converts the batch for another segment; `life` belongs to the segment that it was written
     /// to.
     pub(crate) fn unseal(mut self, life: &Life) -> RewriteBatch {
         let (_, frames) = self.bytes.split_at_mut(HEADER_SIZE);
+        let frame_count = if self.is_void { 0 } else { self.count };
         // Binding is an XOR, so binding twice undoes it.
-        frame::bind(frames, &life.salt, self.first);
+        let size = frame::bind(frames, &life.salt, self.first, frame_count);
+        // Without the zeros to the end of its block.
+        self.bytes.truncate(HEADER_SIZE + size);
         let Self { bytes, first, count, is_void, time_us, .. } = self;
         RewriteBatch { bytes, first, count, is_void, time_us }
     }

@@ -9,7 +9,7 @@ use crate::base::error::{Corruption, Damage, Error, Lost, Result};
 use crate::base::spare_files::may_be_spare;
 use crate::write::pending::{RewriteBatch, WrittenBatch};
 use crate::write::preallocation::file::{PreallocatedFile, PreallocatedSegment, length_for};
-use crate::write::tail::TailSegment;
+use crate::write::tail::{TailSegment, Written};
 use seawall_format::batch::{Life, Spec};
 use seawall_format::before::SectorSums;
 use seawall_format::{
@@ -35,6 +35,8 @@ pub(crate) struct RotationPlan {
     pub(crate) reserve: u64,
     /// Preallocated files.
     pub(crate) spare: Option<PreallocatedSegment>,
+    /// How many writes may be in flight, unless the file is too small.
+    pub(crate) in_flight_max: u8,
 }
 
 impl RotationPlan {
@@ -194,6 +196,10 @@ pub(crate) fn header(
         None => Epoch(env.entropy.random().map_err(Error::io("draw a random epoch"))?),
     };
     let count: u64 = plan.carry.iter().map(|batch| u64::from(batch.count)).sum();
+    // The batch that must fit fills its last block then.
+    let padded = plan.data_max(log.layout) + plan.reserve + u64::from(log.geometry.block);
+    let start = log.geometry.data_start();
+    let in_flight_max = if start + padded <= files.head.size { plan.in_flight_max } else { 1 };
     Ok(SegmentHeader {
         geometry: log.geometry,
         log: log.log,
@@ -206,6 +212,7 @@ pub(crate) fn header(
         pred_chain: plan.pred.as_ref().map_or(0, |_| plan.chain_before),
         layout: log.layout,
         is_reused: files.life.is_some(),
+        in_flight_max,
         record_type: log.record_type.clone(),
         time_us: env.clock.wall_us(),
     })
@@ -227,6 +234,7 @@ fn make(
     let mut rotated = Rotated {
         tail: TailSegment {
             sums,
+            written: Written::default(),
             life: Life::of(&header),
             at: Offset(header.data_start()),
             chain: header.chain(),
@@ -280,7 +288,7 @@ impl Rotated {
                 time_us: batch.time_us,
             };
             let mut bytes = batch.bytes.clone();
-            let Finished { end, chain, text } = tail.finish(&mut bytes, spec);
+            let Finished { end, chain, text } = tail.finish(&mut bytes, spec, tail.at);
             tail.file.write_at(text.as_ref().unwrap_or(&bytes), tail.at.0)?;
             (tail.at, tail.chain) = (end, chain);
             let RewriteBatch { first, count, is_void, time_us, .. } = *batch;

@@ -30,6 +30,15 @@ pub(crate) struct TailSegment {
     /// The checksums of what the file holds where records go, if it may be used again and this
     /// process has written all of it.
     pub(crate) sums: Option<SectorSums>,
+    /// What this process has written here.
+    pub(crate) written: Written,
+}
+
+/// Batches and their bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Written {
+    pub(crate) batches: u64,
+    pub(crate) bytes: u64,
 }
 
 impl TailSegment {
@@ -44,10 +53,20 @@ impl TailSegment {
         }
     }
 
+    /// How many bytes the block in which `end` lies has after it.
+    pub(crate) fn rest_of_block(&self, end: Offset) -> usize {
+        let size = end.0.next_multiple_of(u64::from(self.header.geometry.block)) - end.0;
+        usize::try_from(size).expect("less than a block")
+    }
+
+    /// Whether several writes may be in flight: each fills its last block then.
+    pub(crate) fn is_padded(&self) -> bool {
+        self.header.in_flight_max > 1
+    }
+
     /// Zeros from `end` to the end of its block.
     pub(crate) fn zeros_after(&self, end: Offset) -> Vec<u8> {
-        let size = end.0.next_multiple_of(u64::from(self.header.geometry.block)) - end.0;
-        vec![0; usize::try_from(size).expect("less than a block")]
+        vec![0; self.rest_of_block(end)]
     }
 
     /// Frees the space reserved after the end of a text that gets no more records.
@@ -64,7 +83,12 @@ impl TailSegment {
 
     /// Bytes that can be written with certainty.
     pub(crate) fn room(&self) -> u64 {
-        if self.is_reserved { self.soft_limit.saturating_sub(self.at.0) } else { u64::MAX }
+        self.room_after(self.at)
+    }
+
+    /// Bytes that can be written from `at` on with certainty.
+    pub(crate) fn room_after(&self, at: Offset) -> u64 {
+        if self.is_reserved { self.soft_limit.saturating_sub(at.0) } else { u64::MAX }
     }
 
     /// Whether a batch of `size` bytes must go to the next segment.
@@ -88,10 +112,10 @@ impl TailSegment {
         }
     }
 
-    /// Completes a batch for its place in the segment. `bytes` (space for the header, then frames
+    /// Completes a batch for the place `at` in the segment. `bytes` (space for the header, then frames
     /// without LSNs) gets bound frames.
-    pub(crate) fn finish(&self, bytes: &mut [u8], spec: Spec) -> Finished {
-        self.header.layout.finish(bytes, spec, (self.at, &self.life))
+    pub(crate) fn finish(&self, bytes: &mut [u8], spec: Spec, at: Offset) -> Finished {
+        self.header.layout.finish(bytes, spec, (at, &self.life))
     }
 }
 

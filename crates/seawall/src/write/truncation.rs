@@ -135,6 +135,7 @@ impl Writer {
             size_min: self.segment_min,
             reserve: 0,
             spare: None,
+            in_flight_max: 1,
         };
         // Readers first: they must not return records that are about to be removed.
         if let Err(error) = self.stop_readers(named, last) {

@@ -12,14 +12,16 @@ use crate::files::manifest::{ManifestFile, SEQUENCE_MAX};
 use crate::parity::writer::{ParityFlush, ParityWriter};
 use crate::write::direct_io::Blocks;
 use crate::write::group_commit::Room;
-use crate::write::pending::{RewriteBatch, WrittenBatch};
+use crate::write::pending::{BatchInFlight, RewriteBatch, WrittenBatch};
 use crate::write::preallocation::file::{PreallocatedSegment, length_for};
 use crate::write::preallocation::reused::prepare;
 use crate::write::rotation::{Predecessor, Rotated, RotationPlan, next_id, rotate};
 use crate::write::tail::TailSegment;
 use seawall_format::batch::Spec;
 use seawall_format::before::SectorSums;
-use seawall_format::{Closed, Finished, Lsn, Mark, SegmentHeader, SegmentId, SegmentRef, next_lsn};
+use seawall_format::{
+    Closed, Finished, Lsn, Mark, Offset, SegmentHeader, SegmentId, SegmentRef, next_lsn,
+};
 use seawall_io::Lock;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -28,7 +30,8 @@ use std::io;
 const BUFFERS_MAX: usize = 64;
 /// Up to this size, in bytes, many buffers are kept.
 const BUFFER_SIZE_MAX: usize = 256 << 10;
-/// Up to this size, in bytes, one buffer is kept: a stream of large batches alternates between two.
+/// Up to this size, in bytes, as many buffers are kept as writes may be in flight: a stream of large
+/// batches has one more, the open one.
 const LARGE_BUFFER_MAX: usize = 4 << 20;
 
 /// Full segments whose checksums are kept, half a megabyte for one of 64 MiB. The file of any other
@@ -62,7 +65,9 @@ pub(crate) struct Writer {
     /// Buffers for reuse.
     pub(crate) buffers: Vec<Vec<u8>>,
     /// Memory for block-aligned writes.
-    pub(crate) blocks: Blocks,
+    pub(crate) blocks: Vec<Blocks>,
+    /// Batches that are being written after the durable ones, oldest first.
+    pub(crate) in_flight: VecDeque<BatchInFlight>,
     pub(crate) max_id: Option<SegmentId>,
     /// Minimum size of a segment, in bytes.
     pub(crate) segment_min: u64,
@@ -80,6 +85,8 @@ pub(crate) struct NewSegment {
     pub(crate) size_min: u64,
     /// Bytes that must fit after `carry`.
     pub(crate) reserve: u64,
+    /// How many writes may be in flight.
+    pub(crate) in_flight_max: u8,
 }
 
 /// Statistics of the writer.
@@ -94,35 +101,30 @@ pub(crate) struct Counts {
     pub(crate) live_failures: u64,
     pub(crate) pruned: u64,
     pub(crate) reused: u64,
+    pub(crate) overlapped: u64,
     pub(crate) parity_stripes: u64,
     pub(crate) parity_failures: u64,
 }
 
 impl Writer {
     /// Writes a batch (space for its header, then frames without LSNs) and returns once it is
-    /// durable. Returns a buffer for reuse.
+    /// durable. Returns a buffer for reuse. No other batch may be in flight.
     pub(crate) fn write(&mut self, bytes: Vec<u8>, count: u32) -> Result<Vec<u8>> {
-        let overhead = u64::from(count) * self.tail.header.layout.record_overhead_max();
-        let size = to_u64(bytes.len()) + overhead;
+        let size = self.size_max(bytes.len(), count);
         if self.tail.is_full_for(size) {
             self.rotate(size)?;
         }
-        let (first, at) = (next_lsn(self.last), self.tail.at);
-        let (sent, outcome) = self.send(bytes, first, count);
-        self.counts.bytes += sent.end.0 - at.0;
-        match outcome {
-            Ok(()) => {
-                self.check_tail()?;
-                (self.tail.at, self.last_chain) = (sent.end, self.tail.chain);
-                self.recent.push_back(sent);
+        let (batch, text) = self.prepare(bytes, count);
+        let mut blocks = self.blocks.pop().unwrap_or_default();
+        let written = self.write_synced(&batch, text.as_deref(), &mut blocks);
+        self.blocks.push(blocks);
+        match written {
+            Ok(()) => self.acknowledge(batch)?,
+            Err(error) => {
+                self.in_flight.push_back(batch);
+                self.fail_over(&error)?;
             }
-            Err(error) => self.fail_over(sent, &error)?,
         }
-        self.last = Some(first.plus(u64::from(count) - 1));
-        self.counts.batches += 1;
-        self.counts.records += u64::from(count);
-        self.forget_whole_blocks();
-        self.tell_readers();
         // After the batch, not during rotation: the segment that `live` names must not be removed.
         if self.retained.is_due {
             self.retain()?;
@@ -130,60 +132,126 @@ impl Writer {
         Ok(self.buffers.pop().unwrap_or_default())
     }
 
-    /// Writes and syncs one batch. Returns the batch even on failure, so that it can be rewritten.
-    fn send(&mut self, mut bytes: Vec<u8>, first: Lsn, count: u32) -> (WrittenBatch, Result<()>) {
-        let tail = &mut self.tail;
-        let time_us = self.env.clock.wall_us();
-        let (confirmed, chain, is_void) = (self.last, tail.chain, false);
-        let spec = Spec { first, count, is_void, confirmed, chain, time_us };
-        let Finished { end, chain, text } = tail.finish(&mut bytes, spec);
-        let (at, block) = (tail.at, tail.header.geometry.block);
+    /// What a batch takes on the device at most, without the rest of its last block.
+    fn size_max(&self, bytes: usize, count: u32) -> u64 {
+        to_u64(bytes) + u64::from(count) * self.tail.header.layout.record_overhead_max()
+    }
+
+    /// Completes a batch in memory for the place after those in flight. Also returns its text, in
+    /// the layout that has one.
+    pub(super) fn prepare(
+        &mut self,
+        mut bytes: Vec<u8>,
+        count: u32,
+    ) -> (BatchInFlight, Option<Vec<u8>>) {
+        let tail = &self.tail;
+        let newest = self.in_flight.back();
+        let at = newest.map_or(tail.at, |batch| batch.sent.end);
+        let chain = newest.map_or(tail.chain, |batch| batch.chain);
+        let chain_before = newest.map_or(self.last_chain, |batch| batch.chain);
+        let first = next_lsn(newest.map_or(self.last, |batch| Some(batch.sent.last())));
+        if tail.is_padded() {
+            let padded = bytes.len() + tail.rest_of_block(at.plus(to_u64(bytes.len())));
+            // A batch after the carried ones may begin within a block, and be too large for that.
+            let batch_max =
+                usize::try_from(tail.header.geometry.batch_max).expect("at most 64 MiB");
+            bytes.resize(padded.min(batch_max).max(bytes.len()), 0);
+        }
+        let (time_us, is_void) = (self.env.clock.wall_us(), false);
+        let spec = Spec { first, count, is_void, confirmed: self.last, chain, time_us };
+        let Finished { end, chain, text } = tail.finish(&mut bytes, spec, at);
+        let sent = WrittenBatch { bytes, first, count, is_void, time_us, end, chain_before };
+        (BatchInFlight { at, chain, sent }, text)
+    }
+
+    /// Writes and syncs a batch, with what shares its first block.
+    fn write_synced(
+        &mut self,
+        batch: &BatchInFlight,
+        text: Option<&[u8]>,
+        blocks: &mut Blocks,
+    ) -> Result<()> {
+        let (at, bytes, tail) = (batch.at, &batch.sent.bytes, &self.tail);
         let filled;
-        let (start, whole) = if let Some(text) = &text {
-            (at.0, text.as_slice())
+        let (start, whole) = if let Some(text) = text {
+            (at.0, text)
         } else {
-            let blocks = self.blocks.covering((at, &bytes), &self.recent, block);
-            match blocks {
+            let block = tail.header.geometry.block;
+            match blocks.covering((at, bytes), &self.recent, block) {
                 Some(blocks) => blocks,
                 // In a reused file, what follows in the block is of an earlier segment.
                 None if tail.header.is_reused => {
-                    filled = [&bytes[..], &tail.zeros_after(end)].concat();
+                    filled = [&bytes[..], &tail.zeros_after(batch.sent.end)].concat();
                     (at.0, filled.as_slice())
                 }
                 None => (at.0, bytes.as_slice()),
             }
         };
         let written = tail.file.write_synced(whole, start);
-        let outcome =
-            written.map_err(|e| Error::io(format!("write {}", tail.header.data_name()))(e));
-        if outcome.is_err() {
-            // It is unknown what the write left.
-            tail.sums = None;
-        } else {
-            tail.chain = chain;
-            tail.note_written((start, whole));
-            if let Some(parity) = &mut self.parity {
-                let written = (at.0, text.as_ref().unwrap_or(&bytes).as_slice());
-                self.parity_flushes
-                    .extend(parity.follow(&tail.covered(&self.env.storage), written));
-                self.counts.parity_stripes = parity.stripes;
-                self.counts.parity_failures = parity.failures;
-            }
-        }
-        let chain_before = self.last_chain;
-        (WrittenBatch { bytes, first, count, is_void, time_us, end, chain_before }, outcome)
+        written.map_err(|e| Error::io(format!("write {}", tail.header.data_name()))(e))?;
+        self.note_written(batch, text, (start, whole));
+        Ok(())
     }
 
-    /// Handles a failed sync: the file gets no more writes, and every batch in the blocks that the
-    /// write touched goes into a new segment, from memory (R8).
-    fn fail_over(&mut self, sent: WrittenBatch, error: &Error) -> Result<()> {
-        let life = self.tail.life;
+    /// Adds a batch that is on the device to checksums and parity.
+    pub(super) fn note_written(
+        &mut self,
+        batch: &BatchInFlight,
+        text: Option<&[u8]>,
+        (start, whole): (u64, &[u8]),
+    ) {
+        let tail = &mut self.tail;
+        tail.chain = batch.chain;
+        tail.note_written((start, whole));
+        if let Some(parity) = &mut self.parity {
+            let written = (batch.at.0, text.unwrap_or(&batch.sent.bytes));
+            self.parity_flushes.extend(parity.follow(&tail.covered(&self.env.storage), written));
+            self.counts.parity_stripes = parity.stripes;
+            self.counts.parity_failures = parity.failures;
+        }
+    }
+
+    /// Counts a batch that is on the device as durable, and tells readers.
+    pub(super) fn acknowledge(&mut self, batch: BatchInFlight) -> Result<()> {
+        self.check_tail()?;
+        let BatchInFlight { at, chain, sent } = batch;
+        (self.tail.at, self.last_chain) = (sent.end, chain);
+        self.tail.written.batches += 1;
+        self.tail.written.bytes += sent.end.0 - at.0;
+        self.count(at, &sent);
         self.recent.push_back(sent);
-        let oldest = self.recent.front().expect("just put there");
+        self.forget_whole_blocks();
+        self.tell_readers();
+        Ok(())
+    }
+
+    /// Counts a batch that is durable.
+    fn count(&mut self, at: Offset, sent: &WrittenBatch) {
+        self.last = Some(sent.last());
+        self.counts.bytes += sent.end.0 - at.0;
+        self.counts.batches += 1;
+        self.counts.records += u64::from(sent.count);
+    }
+
+    /// Handles a failed write: the file gets no more writes, and every batch in the blocks that
+    /// this write and those after it touched goes into a new segment, from memory (R8). All writes
+    /// must have returned.
+    pub(crate) fn fail_over(&mut self, error: &Error) -> Result<()> {
+        let life = self.tail.life;
+        let in_flight = std::mem::take(&mut self.in_flight);
+        let oldest = self.recent.front().or(in_flight.front().map(|batch| &batch.sent));
+        let oldest = oldest.expect("the batch whose write failed");
         let (base, chain_before) = (oldest.first, oldest.chain_before);
-        let carry = self.recent.drain(..).map(|sent| sent.unseal(&life)).collect();
-        self.switch_segment(base, chain_before, NewSegment { carry, size_min: 0, reserve: 0 })?;
+        let mut carry: Vec<_> = self.recent.drain(..).map(|sent| sent.unseal(&life)).collect();
+        for BatchInFlight { at, sent, .. } in in_flight {
+            self.count(at, &sent);
+            carry.push(sent.unseal(&life));
+        }
+        let new = NewSegment { carry, ..self.empty_segment() };
+        self.switch_segment(base, chain_before, new)?;
         self.note_failover(error);
+        self.forget_whole_blocks();
+        self.tell_readers();
         Ok(())
     }
 
@@ -195,7 +263,14 @@ impl Writer {
 
     /// Rotates to a segment of twice the size that has space for a batch of `size` bytes.
     fn rotate(&mut self, size: u64) -> Result<()> {
-        let new = NewSegment { carry: vec![], size_min: self.next_size(), reserve: size };
+        let in_flight_max = self.next_in_flight_max();
+        // Before a segment says so: a program that does not know it must refuse the log.
+        if in_flight_max > self.manifest.content.in_flight_max {
+            self.manifest.content.in_flight_max = in_flight_max;
+            self.write_manifest()?;
+        }
+        let size_min = self.next_size();
+        let new = NewSegment { carry: vec![], size_min, reserve: size, in_flight_max };
         self.counts.rolls += 1;
         self.switch_segment(next_lsn(self.last), self.last_chain, new)?;
         self.retained.is_due = self.retained.rule.is_some();
@@ -218,7 +293,8 @@ impl Writer {
         let start = self.tail.header.data_start();
         let room =
             |spare: &PreallocatedSegment| spare.reserved.map_or(u64::MAX, |size| size - start);
-        Room { tail: self.tail.room(), spare: self.spare.as_ref().map_or(0, room) }
+        let tail = self.tail.room_after(self.next_at());
+        Room { tail, spare: self.spare.as_ref().map_or(0, room) }
     }
 
     /// A file that can be used again for the next segment, and the id of that segment, which is
@@ -288,8 +364,17 @@ impl Writer {
             Some(Predecessor { header: self.tail.header.clone(), head: self.tail.head.clone() });
         let size_min = new.size_min.max(self.segment_min);
         let spare = self.spare.take();
-        let NewSegment { carry, reserve, .. } = new;
-        let plan = RotationPlan { base, carry, pred, chain_before, size_min, reserve, spare };
+        let NewSegment { carry, reserve, in_flight_max, .. } = new;
+        let plan = RotationPlan {
+            base,
+            carry,
+            pred,
+            chain_before,
+            size_min,
+            reserve,
+            spare,
+            in_flight_max,
+        };
         let rotated = rotate(&self.env, &self.manifest.content, plan, &mut self.max_id)?;
         let Rotated { tail, sent, skipped_segments } = rotated;
         if !sent.is_empty() {
@@ -330,8 +415,14 @@ impl Writer {
         if self.tail.header.record_type.schema == self.manifest.content.record_type.schema {
             return Ok(());
         }
-        let empty = NewSegment { carry: vec![], size_min: 0, reserve: 0 };
+        let empty = self.empty_segment();
         self.switch_segment(next_lsn(self.last), self.last_chain, empty)
+    }
+
+    /// A segment as small as possible, which begins without records.
+    pub(crate) fn empty_segment(&self) -> NewSegment {
+        let in_flight_max = self.tail.header.in_flight_max;
+        NewSegment { carry: vec![], size_min: 0, reserve: 0, in_flight_max }
     }
 
     /// Drops batches that share no block with the next one: its write cannot damage them.
@@ -347,7 +438,9 @@ impl Writer {
     fn keep_buffer(&mut self, buffer: Vec<u8>) {
         let is_large = |buffer: &Vec<u8>| buffer.capacity() > BUFFER_SIZE_MAX;
         let is_wanted = if is_large(&buffer) {
-            buffer.capacity() <= LARGE_BUFFER_MAX && !self.buffers.iter().any(is_large)
+            let large = self.buffers.iter().filter(|buffer| is_large(buffer)).count();
+            let is_needed = large < usize::from(self.tail.header.in_flight_max);
+            buffer.capacity() <= LARGE_BUFFER_MAX && is_needed
         } else {
             self.buffers.len() < BUFFERS_MAX
         };
@@ -375,7 +468,7 @@ impl Writer {
         if let Err(error) = written {
             let error = Error::io_in(format!("mark {}", header.head_name()))(error);
             // The base of the next segment confirms as much as the mark would have.
-            let empty = NewSegment { carry: vec![], size_min: 0, reserve: 0 };
+            let empty = self.empty_segment();
             self.switch_segment(next_lsn(self.last), self.last_chain, empty)?;
             self.note_failover(&error);
             self.tell_readers();

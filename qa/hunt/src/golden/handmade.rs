@@ -31,6 +31,7 @@ fn header() -> SegmentHeader {
         pred_chain: 0,
         layout: Layout::Binary,
         is_reused: false,
+        in_flight_max: 1,
         record_type: RecordType::of(CodecId::Raw),
         time_us: TIME,
     }
@@ -54,6 +55,7 @@ fn manifest(header: &SegmentHeader, last: Option<Lsn>) -> Vec<u8> {
             record_type: header.record_type.clone(),
             parity: None,
             reuses: false,
+            in_flight_max: 1,
             time_us: TIME,
         };
         put(&mut file, slot.offset(), &slot.encode());

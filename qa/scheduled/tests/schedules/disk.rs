@@ -127,6 +127,17 @@ impl File for SlowFile {
         self.0.sync()
     }
 
+    fn direct_alignment(&self) -> Option<usize> {
+        self.0.direct_alignment()
+    }
+
+    fn write_direct(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        switch();
+        self.0.write_at(bytes, offset)?;
+        switch();
+        self.0.write_direct(bytes, offset)
+    }
+
     fn len(&self) -> io::Result<u64> {
         self.0.len()
     }

@@ -20,6 +20,7 @@ fn sample() -> SegmentHeader {
         pred_chain: 78,
         layout: Layout::Binary,
         is_reused: false,
+        in_flight_max: 1,
         record_type: RecordType { codec: CodecId::Json, name: "Event".to_owned(), schema: 3 },
         time_us: 79,
     }
@@ -79,6 +80,16 @@ fn only_a_binary_segment_can_be_reused() {
 }
 
 #[test]
+fn only_a_binary_segment_has_several_writes_in_flight() {
+    for in_flight_max in 1..=IN_FLIGHT_MAX {
+        let header = SegmentHeader { in_flight_max, is_reused: true, ..sample() };
+        assert_eq!(SegmentHeader::decode(&header.encode()), Ok(header));
+    }
+    let text = SegmentHeader { in_flight_max: 2, ..text() };
+    assert_eq!(SegmentHeader::decode(&text.encode()), Err(Refused::Invalid));
+}
+
+#[test]
 fn truncated_header_is_invalid() {
     assert_eq!(SegmentHeader::decode(&sample().encode()[..191]), Err(Refused::Invalid));
     assert_eq!(SegmentHeader::decode(&[]), Err(Refused::Invalid));
@@ -91,6 +102,8 @@ fn what_is_unknown_is_refused_by_name() {
         let feature = forged(&sample(), &[(header::FEATURES, 1 << bit)]);
         match bit {
             1 => assert!(feature.is_ok_and(|header| header.is_reused)),
+            8 => assert!(feature.is_ok_and(|header| header.in_flight_max == 2)),
+            9 => assert!(feature.is_ok_and(|header| header.in_flight_max == 3)),
             _ => assert_eq!(feature, unknown(format!("feature bits {:#x}", 1_u64 << bit))),
         }
         let kept = forged(&sample(), &[(header::ZERO, 1 << bit)]);

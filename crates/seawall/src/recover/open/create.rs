@@ -40,6 +40,7 @@ pub(super) fn create(
         size_min,
         reserve: 0,
         spare: None,
+        in_flight_max: 1,
     };
     let rotated = rotate(&env, &manifest, plan, &mut max_id)?;
     manifest.oldest = rotated.tail.header.reference();
@@ -109,6 +110,7 @@ fn new_manifest(options: &Options, env: &Env, record_type: RecordType) -> Result
         record_type,
         parity: options.parity.or_keep(None),
         reuses: false,
+        in_flight_max: 1,
         time_us: 0,
     })
 }

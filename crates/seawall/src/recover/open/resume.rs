@@ -21,7 +21,7 @@ use crate::scan::quarantine;
 use crate::scan::scanner::{LogScanner, ScanItem, TailFound};
 use crate::write::pending::{RewriteBatch, WrittenBatch};
 use crate::write::rotation::{Predecessor, Rotated, RotationPlan, rotate};
-use crate::write::tail::{TailSegment, release_reserved};
+use crate::write::tail::{TailSegment, Written, release_reserved};
 use crate::write::writer::Writer;
 use seawall_format::batch::{HEADER_SIZE, Life};
 use seawall_format::{Level, Lsn, Offset, SegmentId, frame, next_lsn};
@@ -219,6 +219,7 @@ impl Resuming<'_> {
             chain: found.chain,
             marks: marks.unwrap_or(0),
             sums: None,
+            written: Written::default(),
             header,
         };
         let sent = batches_in_last_block(self.log.found.chain_before, newest, found.offset)?;
@@ -270,6 +271,7 @@ impl Resuming<'_> {
             size_min: self.options.segment_min,
             reserve: 0,
             spare: None,
+            in_flight_max: 1,
         };
         let rotated = rotate(self.env, &content, plan, max_id)?;
         if newest.segment.header.layout.has_growing_file() {

@@ -26,8 +26,12 @@ impl Coordinator {
         }
         let flushed = self.flush_all(WaitFor::Durable);
         let mut state = self.lock();
-        // The owner of a ticket may be leading. A leader always returns the writer or panics.
-        while state.writer.is_none() && state.commit.check().is_ok() {
+        // The owner of a ticket may be leading. A leader always returns the writer or panics. A
+        // write in flight must not reach the disk after another process has the lock.
+        while (state.commit.check().is_ok()
+            && (state.writer.is_none() || !state.in_flight.is_empty()))
+            || state.in_flight.is_writing()
+        {
             state = self.wait_for_writer(state);
         }
         let parity_flushes = Self::take_parity_flushes(&mut state);
@@ -65,9 +69,10 @@ impl Coordinator {
             state.stopping = true;
             self.flusher_work.notify_all();
             self.preallocator_work.notify_all();
-            [state.background.take(), state.preallocation.thread.take()]
+            let flushers = std::mem::take(&mut state.background);
+            flushers.into_iter().chain(state.preallocation.thread.take()).collect::<Vec<_>>()
         };
-        for thread in threads.into_iter().flatten() {
+        for thread in threads {
             // A waker may drop the log on the flusher thread itself, which cannot join itself.
             if thread.thread().id() != current().id() {
                 let _ = thread.join();

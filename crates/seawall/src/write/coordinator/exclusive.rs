@@ -50,7 +50,9 @@ impl Coordinator {
                 state.exclusive_waiters -= 1;
                 return Err(error);
             }
-            state = match self.lease_first(state) {
+            let leased =
+                if state.in_flight.is_empty() { self.lease_first(state) } else { Err(state) };
+            state = match leased {
                 Ok(mut locked) if locked.state.commit.has_open_batch() => {
                     locked.state.draining += 1;
                     failovers.extend(self.write_open_batch(locked, WaitFor::Durable));

@@ -5,7 +5,7 @@ use crate::base::event_count::EventCount;
 use crate::base::options::Failover;
 use crate::base::sync::{Ordering, yield_now};
 use crate::write::coordinator::Coordinator;
-use crate::write::coordinator::lease::LockedLease;
+use crate::write::coordinator::lease::{LockedLease, WriterLease};
 use crate::write::coordinator::publish::{DurableBatch, Outcome};
 use crate::write::group_commit::{TakenBatch, WaitFor};
 use crate::write::writer::Writer;
@@ -23,6 +23,9 @@ impl Coordinator {
     /// Commit delay: waits briefly, with the lock released and the writer in hand, for other
     /// committers to join the batch.
     pub(crate) fn wait_for_group<'a>(&self, mut locked: LockedLease<'a>) -> LockedLease<'a> {
+        if !locked.state.in_flight.is_empty() {
+            return locked;
+        }
         let Some(next_delay) = locked.state.commit_delay.next_delay() else { return locked };
         let before = locked.state.commit_delay.waiters();
         let writer = locked.unlock();
@@ -72,19 +75,36 @@ impl Coordinator {
         mut locked: LockedLease<'_>,
         goal: WaitFor,
     ) -> Vec<Failover> {
+        let is_alone = locked.state.in_flight.is_empty();
+        let mark = is_alone && (goal == WaitFor::Confirmed || self.level == Level::Confirmed);
+        let launches = !mark && locked.may_launch();
         let batch = locked.state.commit.take();
         locked.state.commit_delay.batch_taken();
         self.open_batch_waiters.store(0, Ordering::Relaxed);
         let begin = self.clock.now();
-        let mark = goal == WaitFor::Confirmed || self.level == Level::Confirmed;
         let preallocation = locked.state.preallocation.made.take();
         let mut writer = locked.unlock();
         writer.take_preallocated(preallocation);
+        let batch = match batch {
+            Some(batch) if launches => return self.launch(writer, batch, begin),
+            batch => batch,
+        };
         let is_idle = batch.is_none();
         let outcome = write_batch(&mut writer, batch, mark);
         let is_durable = matches!(outcome, Outcome::Durable { .. });
         // Without a batch, the log is idle or a caller waits for confirmation: complete the parity.
         writer.update_parity(is_idle && is_durable, !self.preallocate);
+        self.finish_batch(writer, outcome, begin)
+    }
+
+    /// Returns the writer after a batch, hands over the work that follows one, and publishes the
+    /// outcome.
+    pub(super) fn finish_batch(
+        self: &Arc<Self>,
+        writer: WriterLease<'_>,
+        outcome: Outcome,
+        begin: Duration,
+    ) -> Vec<Failover> {
         let mut locked = writer.lock();
         let LockedLease { state, writer } = &mut locked;
         state.commit_delay.batch_completed(self.clock.now().saturating_sub(begin));
@@ -127,7 +147,9 @@ fn write_batch(writer: &mut Writer, batch: Option<TakenBatch>, mark: bool) -> Ou
     let mut written = None;
     if let Some(TakenBatch { bytes, count, batch_seq }) = batch {
         match writer.write(bytes, count) {
-            Ok(buffer) => written = Some(DurableBatch { batch_seq, count, buffer }),
+            Ok(buffer) => {
+                written = Some(DurableBatch { batch_seq: Some(batch_seq), count, buffer });
+            }
             Err(error) => return Outcome::Failed(error.cause()),
         }
     }

@@ -30,13 +30,15 @@ pub(crate) struct LockedLease<'a> {
 }
 
 impl Coordinator {
-    /// Takes the writer to lead a batch. Returns the lock if the writer is in use, or an exclusive
-    /// user waits for it.
+    /// Takes the writer to lead a batch. Returns the lock if the writer is in use, or another user
+    /// goes first, or a batch is in flight and the open one cannot follow it yet.
     pub(crate) fn lease<'a>(
         self: &'a Arc<Self>,
         state: MutexGuard<'a, State>,
     ) -> Result<LockedLease<'a>, MutexGuard<'a, State>> {
-        if state.exclusive_waiters > 0 { Err(state) } else { self.lease_first(state) }
+        let is_next = state.exclusive_waiters == 0 && !state.landing_waits;
+        let may_lead = state.in_flight.is_empty() || self.can_launch(&state);
+        if is_next && may_lead { self.lease_first(state) } else { Err(state) }
     }
 
     /// Takes the writer ahead of threads that wait for exclusive use.

@@ -15,15 +15,18 @@ pub(super) enum Outcome {
     Durable { batch: Option<DurableBatch>, is_marked: bool },
     /// The device has space for another batch, or refused it.
     Room,
+    /// A batch is on its way to the device.
+    Launched { batch_seq: u64 },
     /// An operation between two batches has ended.
     Exclusive,
     /// A write or sync failed, for this cause: the log is poisoned.
     Failed(String),
 }
 
-/// A batch that was written and synced.
+/// Records that were written and synced.
 pub(super) struct DurableBatch {
-    pub(super) batch_seq: u64,
+    /// The number of their batch; `None` for several.
+    pub(super) batch_seq: Option<u64>,
     pub(super) count: u32,
     /// A buffer for reuse.
     pub(super) buffer: Vec<u8>,
@@ -45,6 +48,15 @@ impl Coordinator {
         let (batch_seq, wakers) = match outcome {
             Outcome::Durable { batch, is_marked } => {
                 self.note_durable(&mut state, batch, is_marked)
+            }
+            Outcome::Launched { batch_seq } => {
+                self.note_launched(&mut state);
+                let may_follow = self.can_launch(&state);
+                drop(state);
+                if may_follow {
+                    self.batch_event(batch_seq + 1).notify_one();
+                }
+                return;
             }
             Outcome::Room => {
                 self.wake_for_room(&state);
@@ -85,7 +97,7 @@ impl Coordinator {
         // A mark also confirms older batches, whose waiters may wait on either event. Not at level
         // `Confirmed`: there each batch has its own mark.
         let is_enough = !is_marked || self.level == Level::Confirmed;
-        let batch_seq = batch.as_ref().map(|batch| batch.batch_seq).filter(|_| is_enough);
+        let batch_seq = batch.as_ref().and_then(|batch| batch.batch_seq).filter(|_| is_enough);
         if let Some(DurableBatch { count, buffer, .. }) = batch {
             state.commit.complete(count, buffer, self.clock.now());
         }
@@ -105,6 +117,15 @@ impl Coordinator {
         (batch_seq, wakers.take(|position| commit.reached(position, goal)))
     }
 
+    /// The records after a launched batch may follow it, if they are a large batch.
+    fn note_launched(self: &Arc<Self>, state: &mut State) {
+        state.commit.placed();
+        self.wake_for_room(state);
+        if self.can_launch(state) {
+            self.wake_waiting_flusher(state);
+        }
+    }
+
     /// Stores the durable and confirmed LSN for threads that do not take the lock.
     fn store_reached(&self, state: &State) {
         let [durable, confirmed] = &self.reached;
@@ -115,13 +136,13 @@ impl Coordinator {
     /// Wakes the flusher if it has work and waits for the writer. Returns whether it did.
     fn wake_waiting_flusher(&self, state: &State) -> bool {
         if state.wants_writer {
-            self.flusher_work.notify_all();
+            self.flusher_work.notify_one();
         }
         state.wants_writer
     }
 
     fn wake_for_writer(&self, state: &State) {
-        if state.exclusive_waiters > 0 {
+        if state.exclusive_waiters > 0 || state.landing_waits {
             self.writer_idle.notify_all();
         }
     }

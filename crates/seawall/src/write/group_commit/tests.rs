@@ -7,7 +7,7 @@ const NOW: Duration = Duration::from_secs(1);
 
 fn commit() -> Commit {
     let mut commit = Commit::new(Lsn::new(7), Lsn::new(7), (256, 256));
-    commit.set_room(Room { tail: 10_000, spare: 0 });
+    commit.set_room(Room { tail: 10_000, spare: 0 }, 0);
     commit
 }
 
@@ -21,11 +21,11 @@ fn enqueue(commit: &mut Commit, payload: &[u8]) -> Position {
 #[test]
 fn preallocated_file_can_be_freed_only_while_no_record_needs_it() {
     let mut commit = commit();
-    commit.set_room(Room { tail: 0, spare: 200 });
+    commit.set_room(Room { tail: 0, spare: 200 }, 0);
     assert!(commit.release_spare());
     let refused = commit.enqueue(&mut RecordSet::of(&[b"a"])).unwrap();
     assert!(matches!(refused, Enqueued::NoRoom(_)), "{refused:?}");
-    commit.set_room(Room { tail: 0, spare: 200 });
+    commit.set_room(Room { tail: 0, spare: 200 }, 0);
     enqueue(&mut commit, b"a");
     assert!(!commit.release_spare());
     enqueue(&mut commit, b"b");
@@ -73,7 +73,7 @@ fn full_batch_accepts_no_record_and_loses_none() {
 #[test]
 fn batch_of_the_target_size_is_full_and_a_large_set_may_exceed_it() {
     let mut commit = Commit::new(None, None, (256, 100));
-    commit.set_room(Room { tail: 10_000, spare: 0 });
+    commit.set_room(Room { tail: 10_000, spare: 0 }, 0);
     // Frames of 8 + 80 bytes, 8 + 8 bytes, 8 + 104 bytes.
     enqueue(&mut commit, &[1; 80]);
     enqueue(&mut commit, &[2; 8]);
@@ -90,7 +90,7 @@ fn record_without_reserved_space_is_refused() {
     // A batch of one such record has 48 + 8 + 56 bytes.
     let record = [1; 56];
     let mut commit = commit();
-    commit.set_room(Room { tail: 112, spare: 0 });
+    commit.set_room(Room { tail: 112, spare: 0 }, 0);
     enqueue(&mut commit, &record);
     assert_eq!(commit.enqueue(&mut RecordSet::of(&[&record])).unwrap(), Enqueued::NoRoom(176));
     let taken = commit.take().unwrap();
@@ -99,10 +99,10 @@ fn record_without_reserved_space_is_refused() {
         Enqueued::NoRoom(112),
         "one is in flight"
     );
-    commit.set_room(Room { tail: 112, spare: 112 });
+    commit.set_room(Room { tail: 112, spare: 112 }, 0);
     enqueue(&mut commit, &record);
     commit.complete(taken.count, taken.bytes, NOW);
-    commit.set_room(Room { tail: 0, spare: 112 });
+    commit.set_room(Room { tail: 0, spare: 112 }, 0);
     assert_eq!(commit.enqueue(&mut RecordSet::of(&[&record])).unwrap(), Enqueued::NoRoom(176));
 }
 
@@ -111,7 +111,7 @@ fn overhead_of_a_text_line_counts_against_the_limit() {
     let record = [1; 56];
     let mut commit = commit();
     commit.set_overhead(100);
-    commit.set_room(Room { tail: 212 + 311, spare: 0 });
+    commit.set_room(Room { tail: 212 + 311, spare: 0 }, 0);
     enqueue(&mut commit, &record);
     commit.take().unwrap();
     assert_eq!(
@@ -136,7 +136,7 @@ fn set_larger_than_any_batch_is_refused_before_it_gets_an_lsn() {
 #[test]
 fn record_beyond_the_highest_lsn_is_refused() {
     let mut commit = Commit::new(Lsn::new(u64::MAX - 3), None, (256, 256));
-    commit.set_room(Room { tail: 10_000, spare: 0 });
+    commit.set_room(Room { tail: 10_000, spare: 0 }, 0);
     assert_eq!(enqueue(&mut commit, b"a").lsn.get(), u64::MAX - 2);
     assert!(matches!(
         commit.enqueue(&mut RecordSet::of(&[b"b", b"c"])),
@@ -280,7 +280,7 @@ fn space_counts_the_batch_in_flight_and_the_open_batch() {
     let record = [1; 56];
     let mut commit = commit();
     // Both batches fit into the tail, to the last byte.
-    commit.set_room(Room { tail: 224, spare: 0 });
+    commit.set_room(Room { tail: 224, spare: 0 }, 0);
     enqueue(&mut commit, &record);
     let taken = commit.take().unwrap();
     enqueue(&mut commit, &record);
@@ -288,9 +288,9 @@ fn space_counts_the_batch_in_flight_and_the_open_batch() {
     commit.take().unwrap();
     // The batch in flight does not fit into the tail, so both must fit into the preallocated
     // segment.
-    commit.set_room(Room { tail: 111, spare: 223 });
+    commit.set_room(Room { tail: 111, spare: 223 }, 0);
     assert_eq!(commit.enqueue(&mut RecordSet::of(&[&record])).unwrap(), Enqueued::NoRoom(112));
-    commit.set_room(Room { tail: 111, spare: 224 });
+    commit.set_room(Room { tail: 111, spare: 224 }, 0);
     enqueue(&mut commit, &record);
 }
 

@@ -1,0 +1,145 @@
+//! Batches of a stream: the leader returns the writer before it writes, so that the next batch can
+//! follow while this one is on its way.
+
+use crate::base::error::Result;
+use crate::base::options::Failover;
+use crate::base::sync::MutexGuard;
+use crate::write::coordinator::lease::{LockedLease, WriterLease};
+use crate::write::coordinator::publish::{DurableBatch, Outcome};
+use crate::write::coordinator::{Coordinator, State};
+use crate::write::group_commit::TakenBatch;
+use crate::write::in_flight::Landing;
+use crate::write::streaming::DirectWrite;
+use crate::write::writer::Writer;
+use seawall_format::Level;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+/// A batch that was launched, with the outcome of its write.
+#[derive(Debug)]
+pub(super) struct LaunchedWrite {
+    write: DirectWrite,
+    outcome: Result<()>,
+    batch_seq: u64,
+    count: u32,
+    begin: Duration,
+}
+
+impl Coordinator {
+    /// Whether the open batch can be written while another one is in flight: it is large, and the
+    /// tail has space for it. A small one waits until it has grown, or nothing is in flight.
+    pub(super) fn can_launch(&self, state: &State) -> bool {
+        let bytes = state.commit.open_bytes();
+        self.level != Level::Confirmed
+            && bytes >= state.launched_bytes / 2
+            && state.in_flight.may_launch()
+            && state.writer.as_ref().is_some_and(|writer| writer.may_launch(bytes))
+    }
+
+    /// Writes a batch without the writer, so that the next one can follow. Afterwards acknowledges
+    /// what has returned.
+    pub(super) fn launch(
+        self: &Arc<Self>,
+        mut writer: WriterLease<'_>,
+        batch: TakenBatch,
+        begin: Duration,
+    ) -> Vec<Failover> {
+        let TakenBatch { bytes, count, batch_seq } = batch;
+        let size = u64::try_from(bytes.len()).expect("fits in 64 bits");
+        let mut write = writer.launch(bytes, count);
+        let in_flight_max = writer.tail.header.in_flight_max;
+        let mut locked = writer.lock();
+        let number = locked.state.in_flight.launch();
+        locked.state.launched_bytes = size;
+        self.add_flusher(&mut locked.state, in_flight_max);
+        let LockedLease { state, writer } = &mut locked;
+        self.request_preallocation(state, writer);
+        locked.finish(Outcome::Launched { batch_seq });
+        let guard = WriteGuard(self);
+        let outcome = write.run();
+        std::mem::forget(guard);
+        let is_durable = outcome.is_ok();
+        let launched = LaunchedWrite { write, outcome, batch_seq, count, begin };
+        let mut state = self.lock();
+        state.in_flight.returned(number, launched, is_durable);
+        if state.is_landing || state.commit.check().is_err() {
+            // Close waits for writes in flight even if the log is poisoned.
+            self.writer_idle.notify_all();
+            return vec![];
+        }
+        self.land_all(state)
+    }
+
+    /// Acknowledges the writes that have returned, oldest first. Those that return meanwhile, too:
+    /// their threads leave that to this one.
+    fn land_all<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) -> Vec<Failover> {
+        let mut failovers = vec![];
+        state.is_landing = true;
+        while state.commit.check().is_ok() && state.in_flight.can_land() {
+            match self.lease_first(state) {
+                Ok(locked) => {
+                    failovers.extend(self.land(locked));
+                    state = self.lock();
+                }
+                Err(locked) => {
+                    state = locked;
+                    state.landing_waits = true;
+                    state = self.writer_idle.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    state.landing_waits = false;
+                }
+            }
+        }
+        state.is_landing = false;
+        failovers
+    }
+
+    fn land(self: &Arc<Self>, mut locked: LockedLease<'_>) -> Vec<Failover> {
+        let landing = locked.state.in_flight.next_landing().expect("the caller has checked");
+        let mut writer = locked.unlock();
+        let begin = match &landing {
+            Landing::Acknowledge(launched) => Some(launched.begin),
+            Landing::FailOver(launched) => launched.first().map(|launched| launched.begin),
+        };
+        let outcome = land_in(&mut writer, landing);
+        writer.update_parity(false, !self.preallocate);
+        self.finish_batch(writer, outcome, begin.unwrap_or_default())
+    }
+}
+
+impl LockedLease<'_> {
+    /// Whether the open batch can be written without the writer.
+    pub(super) fn may_launch(&self) -> bool {
+        self.writer.may_launch(self.state.commit.open_bytes())
+    }
+}
+
+/// Acknowledges the oldest write, or writes the batches in flight again.
+fn land_in(writer: &mut Writer, landing: Landing<LaunchedWrite>) -> Outcome {
+    let done = match landing {
+        Landing::Acknowledge(LaunchedWrite { write, batch_seq, .. }) => {
+            let landed = writer.land(write);
+            landed.map(|(count, buffer)| DurableBatch { batch_seq: Some(batch_seq), count, buffer })
+        }
+        Landing::FailOver(launched) => {
+            let count = launched.iter().map(|launched| launched.count).sum();
+            let failed = launched.into_iter().find_map(|launched| launched.outcome.err());
+            let error = failed.expect("the first one failed");
+            let batch = DurableBatch { batch_seq: None, count, buffer: vec![] };
+            writer.fail_over(&error).map(|()| batch)
+        }
+    };
+    match done {
+        Ok(batch) => Outcome::Durable { batch: Some(batch), is_marked: false },
+        Err(error) => Outcome::Failed(error.cause()),
+    }
+}
+
+/// Poisons the log if the thread panics while it writes.
+struct WriteGuard<'a>(&'a Coordinator);
+
+impl Drop for WriteGuard<'_> {
+    fn drop(&mut self) {
+        self.0.lock().in_flight.abandoned();
+        self.0.poison_after_panic();
+    }
+}
