@@ -19,7 +19,7 @@ from collections import namedtuple
 VERSION, DRAFT = 1, 0
 SECTOR = 512
 VOID, KEPT, GOES_ON = 1 << 27, 0xF << 28, 1 << 31
-PARITY, REUSED = 1, 2
+PARITY, REUSED, IN_FLIGHT = 1, 2, 3 << 8
 LOW32, LOW64 = (1 << 32) - 1, (1 << 64) - 1
 FINE, UNSURE, DAMAGED, NO_LOG = 0, 3, 5, 8
 
@@ -137,7 +137,7 @@ class Segment:
         head = self.head = HEADER(self.data)
         if not head or head.crc != crc32c(self.data[20:192]) ^ place(head.log, head.epoch, 0):
             raise Invalid("header")
-        check_options(head, features=REUSED)
+        check_options(head, features=REUSED | IN_FLIGHT)
         self.begin = 4 * head.block + head.reach
         if not (head.id and head.epoch and head.base and head.carried >= head.base - 1
                 and self.begin <= head.size <= 4 << 30 and head.size % head.block == 0
@@ -292,7 +292,8 @@ class Segment:
             return any(self.is_untouched(number, at) for number in sectors)
 
         used = self.touched_to(at) - at
-        if used > self.head.batch_max + self.head.block or not BATCH(self.data, at):
+        writes = 1 + ((self.head.features & IN_FLIGHT) >> 8)
+        if used > writes * self.head.batch_max + self.head.block or not BATCH(self.data, at):
             return False
         start = at + BATCH.size
         if not self.batch_header(at):
@@ -324,7 +325,7 @@ def read_manifest(folder, ids):
             found = MANIFEST(slot)
             if not found or found.crc != crc32c(slot[20:]) ^ place(found.log, 0, at):
                 continue
-            check_options(found, features=PARITY | REUSED)
+            check_options(found, features=PARITY | REUSED | IN_FLIGHT)
             if found.level > 2:
                 raise Stop(NO_LOG, f"level {found.level} is not known")
             if found.features & PARITY:
