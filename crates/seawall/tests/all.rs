@@ -25,6 +25,7 @@ mod get;
 mod group_commit;
 mod guests;
 mod hints;
+mod in_flight;
 mod mend;
 mod names;
 mod nesting;

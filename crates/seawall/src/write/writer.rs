@@ -238,6 +238,8 @@ impl Writer {
     /// must have returned.
     pub(crate) fn fail_over(&mut self, error: &Error) -> Result<()> {
         let life = self.tail.life;
+        // It is unknown what the write left.
+        self.tail.sums = None;
         let in_flight = std::mem::take(&mut self.in_flight);
         let oldest = self.recent.front().or(in_flight.front().map(|batch| &batch.sent));
         let oldest = oldest.expect("the batch whose write failed");

@@ -22,6 +22,8 @@ pub enum Call {
     Folder,
     Read,
     Write,
+    /// A direct write at this offset, of which so far only the cache knows.
+    Direct(u64),
     Sync,
     Len,
     SetLen,
@@ -182,6 +184,16 @@ impl<W: Watch> File for WatchedFile<W> {
     fn sync(&self) -> io::Result<()> {
         self.watch.before(Call::Sync);
         self.inner.sync()
+    }
+
+    fn direct_alignment(&self) -> Option<usize> {
+        self.inner.direct_alignment()
+    }
+
+    fn write_direct(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.inner.write_at(bytes, offset)?;
+        self.watch.before(Call::Direct(offset));
+        self.inner.write_direct(bytes, offset)
     }
 
     fn len(&self) -> io::Result<u64> {

@@ -1,0 +1,351 @@
+//! Several writes in flight: whatever returns first, fails or is cut off, records are acknowledged
+//! in order, and none that was acknowledged is lost.
+
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+use crate::common;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use common::sample::Sample;
+use common::watched::{Call, Watch, Watched};
+use common::{Bytes, lsn, payload, within};
+use seawall::format::Geometry;
+use seawall::verify::Verdict;
+use seawall::{Error, Lsn, Maintenance, OpenMode, Options};
+use seawall_format::{HEADER_SIZE, SegmentHeader, SegmentId};
+use seawall_io::{ManualClock, SeededEntropy};
+use seawall_testkit::{MemStorage, Pending, What};
+
+/// Nobody waits longer, in seconds.
+const PATIENCE: u64 = 60;
+/// Long enough for a thread that does not wait to get somewhere.
+const MOMENT: Duration = Duration::from_millis(20);
+
+/// A device of which each direct write waits for its fate.
+#[derive(Debug)]
+struct Writes {
+    device: MemStorage,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    shut: bool,
+    /// The offsets of the writes that wait.
+    waiting: Vec<u64>,
+    fates: BTreeMap<u64, Fate>,
+}
+
+/// What becomes of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Lands,
+    /// It fails, and of its sectors this part is kept: none, every other, all.
+    Fails(u64),
+    Panics,
+}
+
+impl Watch for Writes {
+    fn before(&self, call: Call) {
+        let Call::Direct(offset) = call else { return };
+        let mut state = self.state.lock().unwrap();
+        if !state.shut {
+            return;
+        }
+        state.waiting.push(offset);
+        self.changed.notify_all();
+        let mut state =
+            self.changed.wait_while(state, |state| !state.fates.contains_key(&offset)).unwrap();
+        state.waiting.retain(|other| *other != offset);
+        let fate = state.fates.remove(&offset).unwrap();
+        self.changed.notify_all();
+        drop(state);
+        match fate {
+            Fate::Lands => {}
+            Fate::Fails(part) => {
+                let mut turn = 0;
+                self.device.fail_sync(0, move |_| {
+                    turn += 1;
+                    part == 2 || (part == 1 && turn % 2 == 0)
+                });
+            }
+            Fate::Panics => panic!("planned"),
+        }
+    }
+}
+
+fn options() -> Options {
+    let clock = ManualClock::new();
+    clock.set_wall_us(7);
+    Options::new()
+        .geometry(Geometry { block: 512, reach: 512, batch_max: 2048 }, 12 * 512)
+        .segment_size(40 * 512)
+        .idle_mark(None)
+        .preallocate(false)
+        .writes_in_flight(3)
+        .stream_batch(1)
+        .env(Arc::new(clock), Arc::new(SeededEntropy::new(7)))
+}
+
+/// A log with writes in flight, each of one record.
+struct Stream {
+    device: MemStorage,
+    writes: Arc<Writes>,
+    log: Option<Arc<Bytes>>,
+    /// The records that were acknowledged before.
+    before: u64,
+    /// The appends in flight, with the offsets of their writes.
+    appends: Vec<(u64, JoinHandle<seawall::Result<Lsn>>)>,
+}
+
+/// Two sectors with its headers.
+fn record(lsn: u64) -> Vec<u8> {
+    payload(lsn, 1, 600)
+}
+
+impl Stream {
+    fn new(count: usize) -> Self {
+        let device = MemStorage::new();
+        let (state, changed) = (Mutex::default(), Condvar::new());
+        let writes = Writes { device: device.clone(), state, changed };
+        let (watched, writes) = Watched::by(writes, device.clone());
+        let log: Bytes = options().open_in(Arc::new(watched)).unwrap();
+        let mut before = 0;
+        while log.stats().rolls == 0 {
+            before += 1;
+            log.append(&record(before)).unwrap();
+        }
+        let log = Some(Arc::new(log));
+        let mut stream = Self { device, writes, log, before, appends: vec![] };
+        stream.writes.state.lock().unwrap().shut = true;
+        for number in 1..=u64::try_from(count).unwrap() {
+            stream.launch(before + number);
+        }
+        stream
+    }
+
+    fn log(&self) -> &Arc<Bytes> {
+        self.log.as_ref().unwrap()
+    }
+
+    /// Appends a record on a thread of its own, and waits until its write is on its way.
+    fn launch(&mut self, number: u64) {
+        let known = self.writes.state.lock().unwrap().waiting.len();
+        let log = self.log().clone();
+        let append = thread::spawn(move || log.append(&record(number)));
+        let state = self.writes.state.lock().unwrap();
+        let state = self.writes.changed.wait_while(state, |s| s.waiting.len() == known).unwrap();
+        let offset = *state.waiting.last().unwrap();
+        drop(state);
+        self.appends.push((offset, append));
+    }
+
+    /// Lets the write of this append return, and waits until its thread has done what follows.
+    fn returns(&self, append: usize, fate: Fate) {
+        let offset = self.appends.get(append).unwrap().0;
+        self.writes.state.lock().unwrap().fates.insert(offset, fate);
+        self.writes.changed.notify_all();
+        let state = self.writes.state.lock().unwrap();
+        drop(self.writes.changed.wait_while(state, |s| s.fates.contains_key(&offset)).unwrap());
+        // It may be about to write, or waits for another one.
+        let is_written = || {
+            let is_of_it =
+                |item: &Pending| matches!(item.what, What::Sector(at) if at * 512 == offset);
+            !self.device.pending().iter().any(|item| item.file.ends_with(".seg") && is_of_it(item))
+        };
+        while fate != Fate::Panics && !is_written() {
+            thread::yield_now();
+        }
+    }
+
+    fn acknowledged(&self) -> u64 {
+        self.log().durable().map_or(0, Lsn::get)
+    }
+
+    /// The states that a power cut can leave now, or the first of them.
+    fn cuts(&self, most: u64) -> Vec<MemStorage> {
+        let pending = self.device.pending();
+        let masks = (1_u64 << pending.len().min(20)).min(most);
+        let cut = |mask: u64| {
+            let mut index = 0;
+            self.device.power_cut(|_| {
+                index += 1;
+                mask >> (index - 1) & 1 == 1
+            })
+        };
+        let spread = |mask: u64| mask.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
+        let is_all = masks == 1 << pending.len();
+        (0..masks).map(|mask| cut(if is_all { mask } else { spread(mask) })).collect()
+    }
+
+    /// After each crash, the acknowledged records are there, and nothing but a prefix of the
+    /// appended ones.
+    fn check_cuts(&self, most: u64, what: &str) -> u64 {
+        let (acknowledged, states) = (self.acknowledged(), self.cuts(most));
+        for (number, device) in states.iter().enumerate() {
+            check(device, acknowledged, &format!("{what}, cut {number}"));
+        }
+        u64::try_from(states.len()).unwrap()
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.writes.state.lock().unwrap().shut = false;
+    }
+}
+
+fn check(device: &MemStorage, acknowledged: u64, what: &str) {
+    let storage: Arc<dyn seawall_io::Storage> = Arc::new(device.clone());
+    let found = Maintenance::on(&storage).verify().unwrap();
+    assert!(matches!(found.verdict, Verdict::Clean | Verdict::Torn), "{what}: {found:?}");
+    let log: Bytes = options().mode(OpenMode::Strict).open_in(storage).unwrap();
+    let mut last = 0;
+    for entry in log.read_from(Lsn::FIRST).unwrap() {
+        let (lsn, bytes) = entry.unwrap();
+        last += 1;
+        assert_eq!((lsn.get(), &bytes), (last, &record(last)), "{what}");
+    }
+    assert!(last >= acknowledged, "{what}: {last} of {acknowledged} records");
+    assert_eq!(log.append(&record(last + 1)).unwrap().get(), last + 1, "{what}");
+}
+
+/// The header of the newest segment.
+fn newest(device: &MemStorage) -> SegmentHeader {
+    let ids = device.names().into_iter().filter_map(|name| SegmentId::from_file_name(&name));
+    let bytes = device.bytes(&ids.max().unwrap().file_name()).unwrap();
+    SegmentHeader::decode(bytes.get(..HEADER_SIZE).unwrap()).unwrap()
+}
+
+const FAILURES: [Fate; 4] = [Fate::Lands, Fate::Fails(0), Fate::Fails(1), Fate::Fails(2)];
+const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+
+#[test]
+fn crash_with_three_writes_in_flight_loses_nothing_acknowledged() {
+    within(PATIENCE, || {
+        let stream = Stream::new(3);
+        assert_eq!(newest(&stream.device).in_flight_max, 3);
+        assert_eq!(stream.log().stats().overlapped, 2);
+        let states = stream.check_cuts(1 << 12, "three in flight");
+        assert!(states >= 1 << 6, "{states} states");
+        assert_eq!(stream.acknowledged(), stream.before);
+        (0..3).for_each(|append| stream.returns(append, Fate::Lands));
+    });
+}
+
+#[test]
+fn writes_return_and_fail_in_any_order_and_are_acknowledged_in_theirs() {
+    within(PATIENCE, || {
+        let (mut states, mut runs, mut sample) = (0, 0, Sample::one_in(3));
+        for order in ORDERS {
+            for case in 0..64_usize {
+                if !sample.takes_next() {
+                    continue;
+                }
+                let fates =
+                    [case % 4, case / 4 % 4, case / 16].map(|fate| *FAILURES.get(fate).unwrap());
+                let what = format!("{fates:?} in order {order:?}");
+                let mut stream = Stream::new(3);
+                let before = stream.before;
+                let mut returned = [false; 3];
+                for append in order {
+                    stream.returns(append, *fates.get(append).unwrap());
+                    *returned.get_mut(append).unwrap() = true;
+                    // Records before the first that is on its way or has failed.
+                    let sound = (0..3).take_while(|append| {
+                        *returned.get(*append).unwrap() && fates.get(*append) == Some(&Fate::Lands)
+                    });
+                    let most = before + u64::try_from(sound.count()).unwrap();
+                    if returned != [true; 3] {
+                        thread::yield_now();
+                        assert!(stream.acknowledged() <= most, "{what}: {}", stream.acknowledged());
+                    }
+                    states += stream.check_cuts(16, &what);
+                }
+                for (number, (_, append)) in (before + 1..).zip(stream.appends.drain(..)) {
+                    assert_eq!(append.join().unwrap().unwrap().get(), number, "{what}");
+                }
+                let has_failed = fates.iter().any(|fate| *fate != Fate::Lands);
+                assert_eq!(stream.log().stats().failovers, u64::from(has_failed), "{what}");
+                check(&stream.device.power_cut(|_| false), before + 3, &what);
+                check(&stream.device.kill(), before + 3, &what);
+                runs += 1;
+            }
+        }
+        println!("{runs} runs, {states} states");
+        assert!(states > sample.least(8_000), "{states}");
+    });
+}
+
+#[test]
+fn what_needs_the_log_alone_waits_until_nothing_is_in_flight() {
+    type Act = fn(&Bytes) -> seawall::Result<()>;
+    let acts: [(&str, Act); 5] = [
+        ("confirm", |log| log.confirm().map(drop)),
+        ("truncate_after", |log| log.truncate_after(Some(lsn(2)))),
+        ("truncate_before", |log| log.truncate_before(lsn(9)).map(drop)),
+        ("checkpoint", |log| log.checkpoint(lsn(3))),
+        ("rotation", |log| log.append(&payload(1, 2, 1900)).map(drop)),
+    ];
+    for (name, act) in acts {
+        within(PATIENCE, move || {
+            let mut stream = Stream::new(2);
+            let log = stream.log().clone();
+            if name == "rotation" {
+                while newest(&stream.device).size > stream.appends.last().unwrap().0 + 2048 {
+                    stream.returns(stream.appends.len() - 2, Fate::Lands);
+                    stream.returns(stream.appends.len() - 1, Fate::Lands);
+                    let next = stream.before + 1 + u64::try_from(stream.appends.len()).unwrap();
+                    stream.launch(next);
+                    stream.launch(next + 1);
+                }
+            }
+            let segments = newest(&stream.device).id;
+            let act = thread::spawn(move || act(&log));
+            thread::sleep(MOMENT);
+            let steps = stream.device.steps();
+            let (first, second) = (stream.appends.len() - 2, stream.appends.len() - 1);
+            stream.returns(second, Fate::Lands);
+            thread::sleep(MOMENT);
+            assert!(!act.is_finished(), "{name}");
+            // The write of the second one, and nothing else.
+            assert_eq!((stream.device.steps() - steps, newest(&stream.device).id), (2, segments));
+            stream.returns(first, Fate::Lands);
+            act.join().unwrap().unwrap();
+            for (_, append) in stream.appends.drain(..) {
+                append.join().unwrap().unwrap();
+            }
+        });
+    }
+}
+
+#[test]
+fn panic_in_a_write_poisons_the_log_and_close_waits_for_the_others() {
+    within(PATIENCE, || {
+        let mut stream = Stream::new(3);
+        let before = stream.before;
+        stream.returns(1, Fate::Panics);
+        stream.returns(0, Fate::Lands);
+        let (_, third) = stream.appends.remove(2);
+        let (_, second) = stream.appends.remove(1);
+        let (_, first) = stream.appends.remove(0);
+        assert!(second.join().is_err(), "the panic reaches the caller");
+        assert!(matches!(first.join().unwrap(), Err(Error::Poisoned { .. }) | Ok(_)));
+        let log = stream.log.take().unwrap();
+        let offset = *stream.writes.state.lock().unwrap().waiting.first().unwrap();
+        let close = thread::spawn(move || drop(log));
+        thread::sleep(MOMENT);
+        stream.writes.state.lock().unwrap().fates.insert(offset, Fate::Lands);
+        stream.writes.changed.notify_all();
+        assert!(matches!(third.join().unwrap(), Err(Error::Poisoned { .. })));
+        close.join().unwrap();
+        let device = stream.device.clone();
+        check(&device.power_cut(|_| false), before, "after a panic");
+        check(&device.kill(), before, "after a panic, killed");
+    });
+}
