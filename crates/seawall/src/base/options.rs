@@ -297,7 +297,7 @@ impl Options {
     #[doc(hidden)]
     #[must_use]
     pub fn stream_batch(mut self, bytes: u64) -> Self {
-        self.streaming.batch_min = bytes;
+        self.streaming.batch_min = bytes.max(1);
         self
     }
 

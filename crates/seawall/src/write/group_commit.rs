@@ -177,9 +177,9 @@ impl Commit {
         self.in_flight_bytes = 0;
     }
 
-    /// Bytes of the open batch.
+    /// Bytes of the open batch; 0 if it has no record.
     pub(crate) fn open_bytes(&self) -> u64 {
-        to_u64(self.open.len())
+        if self.has_open_batch() { to_u64(self.open.len()) } else { 0 }
     }
 
     pub(crate) fn room(&self) -> Room {
