@@ -196,10 +196,12 @@ pub(crate) fn header(
         None => Epoch(env.entropy.random().map_err(Error::io("draw a random epoch"))?),
     };
     let count: u64 = plan.carry.iter().map(|batch| u64::from(batch.count)).sum();
-    // The batch that must fit fills its last block then.
-    let padded = plan.data_max(log.layout) + plan.reserve + u64::from(log.geometry.block);
-    let start = log.geometry.data_start();
-    let in_flight_max = if start + padded <= files.head.size { plan.in_flight_max } else { 1 };
+    // Each batch fills its last block then. The one that must fit and the open one, of any size, were
+    // promised their space without that.
+    let (block, batch_max) = (u64::from(log.geometry.block), u64::from(log.geometry.batch_max));
+    let data = plan.data_max(log.layout) + plan.reserve + batch_max + 2 * block;
+    let is_large = log.geometry.data_start() + data <= files.head.size;
+    let in_flight_max = if is_large { plan.in_flight_max } else { 1 };
     Ok(SegmentHeader {
         geometry: log.geometry,
         log: log.log,

@@ -19,7 +19,7 @@ pub(crate) type Bytes = Log<[u8], Raw>;
 const GEOMETRY: Geometry = Geometry { block: 512, reach: 512, batch_max: 1024 };
 const SEGMENT_MIN: u64 = 7 * 512;
 /// A segment has room for a few records, so that logs roll.
-const SEGMENT_MAX: u64 = 10 * 512;
+const SEGMENT_MAX: u64 = 14 * 512;
 
 /// A number below `end` that the schedule decides, and that is the same when it is replayed.
 pub(crate) fn below(end: u64) -> u64 {
