@@ -16,14 +16,17 @@ use common::{Bytes, lsn, payload, within};
 use seawall::format::Geometry;
 use seawall::verify::Verdict;
 use seawall::{Error, Lsn, Maintenance, OpenMode, Options};
-use seawall_format::{HEADER_SIZE, SegmentHeader, SegmentId};
+use seawall_format::{HEADER_SIZE, Manifest, SegmentHeader, SegmentId};
 use seawall_io::{ManualClock, SeededEntropy};
 use seawall_testkit::{MemStorage, Pending, What};
 
 /// Nobody waits longer, in seconds.
 const PATIENCE: u64 = 60;
-/// Long enough for a thread that does not wait to get somewhere.
-const MOMENT: Duration = Duration::from_millis(20);
+
+/// Gives a thread that does not wait the time to get somewhere.
+fn pause() {
+    thread::park_timeout(Duration::from_millis(20));
+}
 
 /// A device of which each direct write waits for its fate.
 #[derive(Debug)]
@@ -135,9 +138,18 @@ impl Stream {
 
     /// Appends a record on a thread of its own, and waits until its write is on its way.
     fn launch(&mut self, number: u64) {
-        let known = self.writes.state.lock().unwrap().waiting.len();
         let log = self.log().clone();
-        let append = thread::spawn(move || log.append(&record(number)));
+        self.launch_on(move || log.append(&record(number)));
+    }
+
+    fn launch_by_ticket(&mut self, number: u64) {
+        let ticket = self.log().submit(&record(number)).unwrap();
+        self.launch_on(move || ticket.wait());
+    }
+
+    fn launch_on(&mut self, append: impl FnOnce() -> seawall::Result<Lsn> + Send + 'static) {
+        let known = self.writes.state.lock().unwrap().waiting.len();
+        let append = thread::spawn(append);
         let state = self.writes.state.lock().unwrap();
         let state = self.writes.changed.wait_while(state, |s| s.waiting.len() == known).unwrap();
         let offset = *state.waiting.last().unwrap();
@@ -156,11 +168,19 @@ impl Stream {
         let is_written = || {
             let is_of_it =
                 |item: &Pending| matches!(item.what, What::Sector(at) if at * 512 == offset);
-            !self.device.pending().iter().any(|item| item.file.ends_with(".seg") && is_of_it(item))
+            let is_of_segment =
+                |item: &Pending| SegmentId::from_file_name(&item.file).is_some() && is_of_it(item);
+            !self.device.pending().iter().any(is_of_segment)
         };
         while fate != Fate::Panics && !is_written() {
             thread::yield_now();
         }
+    }
+
+    /// Waits until so many writes are on their way.
+    fn wait_for(&self, count: usize) {
+        let state = self.writes.state.lock().unwrap();
+        drop(self.writes.changed.wait_while(state, |s| s.waiting.len() < count).unwrap());
     }
 
     fn acknowledged(&self) -> u64 {
@@ -307,11 +327,11 @@ fn what_needs_the_log_alone_waits_until_nothing_is_in_flight() {
             }
             let segments = newest(&stream.device).id;
             let act = thread::spawn(move || act(&log));
-            thread::sleep(MOMENT);
+            pause();
             let steps = stream.device.steps();
             let (first, second) = (stream.appends.len() - 2, stream.appends.len() - 1);
             stream.returns(second, Fate::Lands);
-            thread::sleep(MOMENT);
+            pause();
             assert!(!act.is_finished(), "{name}");
             // The write of the second one, and nothing else.
             assert_eq!((stream.device.steps() - steps, newest(&stream.device).id), (2, segments));
@@ -325,10 +345,93 @@ fn what_needs_the_log_alone_waits_until_nothing_is_in_flight() {
 }
 
 #[test]
+fn mark_is_not_written_beside_a_batch_in_flight() {
+    within(PATIENCE, || {
+        let stream = Stream::new(1);
+        let log = stream.log().clone();
+        // The next batch is large enough to be launched, by the thread that confirms.
+        let ticket = log.submit(&record(stream.before + 2)).unwrap();
+        let confirm = thread::spawn(move || log.confirm());
+        stream.wait_for(2);
+        pause();
+        assert!(!confirm.is_finished());
+        assert_eq!(stream.log().stats().marks, 0);
+        let offsets = stream.writes.state.lock().unwrap().waiting.clone();
+        for offset in offsets.into_iter().rev() {
+            stream.writes.state.lock().unwrap().fates.insert(offset, Fate::Lands);
+            stream.writes.changed.notify_all();
+        }
+        assert_eq!(confirm.join().unwrap().unwrap(), lsn(stream.before + 2).into());
+        assert_eq!(
+            (ticket.wait().unwrap(), stream.log().stats().marks),
+            (lsn(stream.before + 2), 1)
+        );
+        check(&stream.device.power_cut(|_| false), stream.before + 2, "marked");
+    });
+}
+
+#[test]
+fn no_write_begins_after_one_has_failed() {
+    within(PATIENCE, || {
+        let mut stream = Stream::new(2);
+        stream.returns(1, Fate::Fails(1));
+        let (log, number) = (stream.log().clone(), stream.before + 3);
+        let append = thread::spawn(move || log.append(&record(number)));
+        pause();
+        assert_eq!(stream.writes.state.lock().unwrap().waiting.len(), 1);
+        stream.returns(0, Fate::Lands);
+        assert_eq!(append.join().unwrap().unwrap().get(), number);
+        for (_, append) in stream.appends.drain(..) {
+            append.join().unwrap().unwrap();
+        }
+        assert_eq!(stream.log().stats().failovers, 1);
+        check(&stream.device.power_cut(|_| false), number, "failed over");
+    });
+}
+
+/// Programs that do not know of several writes in flight read the manifest first, and refuse the
+/// log by what it says.
+#[test]
+fn manifest_says_it_before_a_segment_does() {
+    let run = |stop| {
+        let device = MemStorage::new();
+        device.stop_after(stop);
+        let log: seawall::Result<Bytes> = options().open_in(Arc::new(device.clone()));
+        let appended = log
+            .and_then(|log| (1..20).try_for_each(|number| log.append(&record(number)).map(drop)));
+        (device, appended.is_ok())
+    };
+    let (mut states, steps) = (0, run(u64::MAX).0.steps());
+    for stop in 0..=steps {
+        let (device, _) = run(stop);
+        for mask in 0..64_u64 {
+            let mut index = 0;
+            let device = device.power_cut(|_| {
+                index += 1;
+                mask >> (index % 6) & 1 == 1
+            });
+            let names = device.names().into_iter();
+            let is_segment = |name: &String| SegmentId::from_file_name(name).is_some();
+            let headers = names.filter(is_segment).filter_map(|name| {
+                SegmentHeader::decode(device.bytes(&name)?.get(..HEADER_SIZE)?).ok()
+            });
+            let most = headers.map(|header| header.in_flight_max).max().unwrap_or(1);
+            let slots = Manifest::decode_file(&device.bytes("manifest").unwrap_or_default());
+            let all = slots.iter().flatten().all(|slot| slot.in_flight_max >= most);
+            assert!(all, "step {stop}, kept {mask:b}: {most}, {slots:?}");
+            states += u64::from(most > 1);
+        }
+    }
+    assert!(states > 500, "{states}");
+}
+
+#[test]
 fn panic_in_a_write_poisons_the_log_and_close_waits_for_the_others() {
     within(PATIENCE, || {
-        let mut stream = Stream::new(3);
+        let mut stream = Stream::new(2);
         let before = stream.before;
+        // A ticket, unlike a call of the log, can be waited for while the log is closed.
+        stream.launch_by_ticket(before + 3);
         stream.returns(1, Fate::Panics);
         stream.returns(0, Fate::Lands);
         let (_, third) = stream.appends.remove(2);
@@ -336,14 +439,15 @@ fn panic_in_a_write_poisons_the_log_and_close_waits_for_the_others() {
         let (_, first) = stream.appends.remove(0);
         assert!(second.join().is_err(), "the panic reaches the caller");
         assert!(matches!(first.join().unwrap(), Err(Error::Poisoned { .. }) | Ok(_)));
-        let log = stream.log.take().unwrap();
+        let log = Arc::into_inner(stream.log.take().unwrap()).unwrap();
         let offset = *stream.writes.state.lock().unwrap().waiting.first().unwrap();
-        let close = thread::spawn(move || drop(log));
-        thread::sleep(MOMENT);
+        let close = thread::spawn(move || log.close());
+        pause();
+        assert!(!close.is_finished(), "another process could open the log before the write");
         stream.writes.state.lock().unwrap().fates.insert(offset, Fate::Lands);
         stream.writes.changed.notify_all();
         assert!(matches!(third.join().unwrap(), Err(Error::Poisoned { .. })));
-        close.join().unwrap();
+        assert!(matches!(close.join().unwrap(), Err(Error::Poisoned { .. })));
         let device = stream.device.clone();
         check(&device.power_cut(|_| false), before, "after a panic");
         check(&device.kill(), before, "after a panic, killed");

@@ -43,7 +43,7 @@ use crate::base::sync::{
 };
 use crate::files::live::NO_BOOT;
 use crate::write::commit_delay::CommitDelay;
-use crate::write::coordinator::launch::LaunchedWrite;
+use crate::write::coordinator::launch::{LandingThread, LaunchedWrite};
 use crate::write::coordinator::room_request::RoomRequest;
 use crate::write::fork_guard::ForkGuard;
 use crate::write::group_commit::{Commit, Enqueued, Position, WaitFor};
@@ -121,10 +121,8 @@ pub(crate) struct State {
     pub(crate) background: Vec<JoinHandle<()>>,
     /// Writes that were launched and not acknowledged.
     in_flight: WritesInFlight<LaunchedWrite>,
-    /// A thread acknowledges writes that have returned.
-    is_landing: bool,
-    /// It waits for the writer, ahead of the next leader.
-    landing_waits: bool,
+    /// The thread that acknowledges writes which have returned.
+    landing: LandingThread,
     /// Size of the last batch that was launched, in bytes.
     launched_bytes: u64,
     pub(crate) preallocation: PreallocationState,
@@ -186,8 +184,7 @@ impl Coordinator {
                 wakers: Wakers::default(),
                 background: vec![],
                 in_flight: WritesInFlight::default(),
-                is_landing: false,
-                landing_waits: false,
+                landing: LandingThread::None,
                 launched_bytes: 0,
                 preallocation: PreallocationState::default(),
                 exclusive_waiters: 0,

@@ -25,6 +25,17 @@ pub(super) struct LaunchedWrite {
     begin: Duration,
 }
 
+/// The one thread that acknowledges writes which have returned, also those of other threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LandingThread {
+    /// There is none.
+    None,
+    /// It acknowledges.
+    Busy,
+    /// It waits for the writer, ahead of the next leader.
+    WaitsForWriter,
+}
+
 impl Coordinator {
     /// Whether the open batch can be written while another one is in flight: it is large, and the
     /// tail has space for it. A small one waits until it has grown, or nothing is in flight.
@@ -62,7 +73,7 @@ impl Coordinator {
         let launched = LaunchedWrite { write, outcome, batch_seq, count, begin };
         let mut state = self.lock();
         state.in_flight.returned(number, launched, is_durable);
-        if state.is_landing || state.commit.check().is_err() {
+        if state.landing != LandingThread::None || state.commit.check().is_err() {
             // Close waits for writes in flight even if the log is poisoned.
             self.writer_idle.notify_all();
             return vec![];
@@ -74,7 +85,7 @@ impl Coordinator {
     /// their threads leave that to this one.
     fn land_all<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) -> Vec<Failover> {
         let mut failovers = vec![];
-        state.is_landing = true;
+        state.landing = LandingThread::Busy;
         while state.commit.check().is_ok() && state.in_flight.can_land() {
             match self.lease_first(state) {
                 Ok(locked) => {
@@ -83,13 +94,13 @@ impl Coordinator {
                 }
                 Err(locked) => {
                     state = locked;
-                    state.landing_waits = true;
+                    state.landing = LandingThread::WaitsForWriter;
                     state = self.writer_idle.wait(state).unwrap_or_else(PoisonError::into_inner);
-                    state.landing_waits = false;
+                    state.landing = LandingThread::Busy;
                 }
             }
         }
-        state.is_landing = false;
+        state.landing = LandingThread::None;
         failovers
     }
 

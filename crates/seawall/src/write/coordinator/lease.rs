@@ -3,6 +3,7 @@
 
 use crate::base::error::Result;
 use crate::base::sync::MutexGuard;
+use crate::write::coordinator::launch::LandingThread;
 use crate::write::coordinator::publish::Outcome;
 use crate::write::coordinator::{Coordinator, State};
 use crate::write::writer::Writer;
@@ -36,7 +37,8 @@ impl Coordinator {
         self: &'a Arc<Self>,
         state: MutexGuard<'a, State>,
     ) -> Result<LockedLease<'a>, MutexGuard<'a, State>> {
-        let is_next = state.exclusive_waiters == 0 && !state.landing_waits;
+        let is_next =
+            state.exclusive_waiters == 0 && state.landing != LandingThread::WaitsForWriter;
         let may_lead = state.in_flight.is_empty() || self.can_launch(&state);
         if is_next && may_lead { self.lease_first(state) } else { Err(state) }
     }

@@ -2,6 +2,7 @@
 
 use crate::base::event_count::EventCount;
 use crate::base::sync::{MutexGuard, Ordering};
+use crate::write::coordinator::launch::LandingThread;
 use crate::write::coordinator::{Coordinator, PANICKED, State, wake};
 use crate::write::group_commit::WaitFor;
 use seawall_format::{Level, lsn_or_zero};
@@ -142,7 +143,7 @@ impl Coordinator {
     }
 
     fn wake_for_writer(&self, state: &State) {
-        if state.exclusive_waiters > 0 || state.landing_waits {
+        if state.exclusive_waiters > 0 || state.landing == LandingThread::WaitsForWriter {
             self.writer_idle.notify_all();
         }
     }
