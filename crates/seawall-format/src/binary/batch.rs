@@ -259,8 +259,8 @@ impl Spec {
 }
 
 /// Finishes a batch in memory: `batch` is space for the header of [`HEADER_SIZE`] bytes, then
-/// unbound frames and perhaps zeros, to be stored at `offset` of a segment. Returns the chain value that the next
-/// batch names.
+/// unbound frames and perhaps zeros, to be stored at `offset` of a segment. Returns the chain value
+/// that the next batch names.
 ///
 /// # Panics
 ///

@@ -43,14 +43,14 @@ use crate::base::sync::{
 };
 use crate::files::live::NO_BOOT;
 use crate::write::commit_delay::CommitDelay;
-use crate::write::coordinator::launch::{LandingThread, LaunchedWrite};
 use crate::write::coordinator::room_request::RoomRequest;
 use crate::write::fork_guard::ForkGuard;
 use crate::write::group_commit::{Commit, Enqueued, Position, WaitFor};
-use crate::write::in_flight::WritesInFlight;
+use crate::write::in_flight::{LandingThread, WritesInFlight};
 use crate::write::preallocation::state::PreallocationState;
 use crate::write::record_set::EncodedRecords;
 use crate::write::wakers::Wakers;
+use crate::write::writer::streaming::LaunchedWrite;
 use crate::write::writer::{Counts, Writer};
 use seawall_format::{Level, Live, Lsn, SegmentRef, lsn_or_zero};
 use seawall_io::{Clock, Storage};

@@ -21,6 +21,17 @@ struct Returned<W> {
     is_durable: bool,
 }
 
+/// The one thread that acknowledges writes which have returned, also those of other threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LandingThread {
+    /// There is none.
+    None,
+    /// It acknowledges.
+    Busy,
+    /// It waits for the writer, ahead of the next leader.
+    WaitsForWriter,
+}
+
 /// What to do with the writer next.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Landing<W> {

@@ -196,8 +196,8 @@ pub(crate) fn header(
         None => Epoch(env.entropy.random().map_err(Error::io("draw a random epoch"))?),
     };
     let count: u64 = plan.carry.iter().map(|batch| u64::from(batch.count)).sum();
-    // Each batch fills its last block then. The one that must fit and the open one, of any size, were
-    // promised their space without that.
+    // Each batch fills its last block then. The one that must fit and the open one, of any size,
+    // were promised their space without that.
     let (block, batch_max) = (u64::from(log.geometry.block), u64::from(log.geometry.batch_max));
     let data = plan.data_max(log.layout) + plan.reserve + batch_max + 2 * block;
     let is_large = log.geometry.data_start() + data <= files.head.size;

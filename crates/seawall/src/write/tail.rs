@@ -112,8 +112,8 @@ impl TailSegment {
         }
     }
 
-    /// Completes a batch for the place `at` in the segment. `bytes` (space for the header, then frames
-    /// without LSNs) gets bound frames.
+    /// Completes a batch for the place `at` in the segment. `bytes` (space for the header, then
+    /// frames without LSNs) gets bound frames.
     pub(crate) fn finish(&self, bytes: &mut [u8], spec: Spec, at: Offset) -> Finished {
         self.header.layout.finish(bytes, spec, (at, &self.life))
     }

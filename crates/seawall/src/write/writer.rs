@@ -1,6 +1,9 @@
 //! The writer of the tail segment: one write and one sync per batch. Each log has one, and the
 //! leader holds it.
 
+mod name_check;
+pub(crate) mod streaming;
+
 use crate::base::env::Env;
 use crate::base::error::{Error, Result};
 use crate::base::num::to_u64;
@@ -30,8 +33,8 @@ use std::io;
 const BUFFERS_MAX: usize = 64;
 /// Up to this size, in bytes, many buffers are kept.
 const BUFFER_SIZE_MAX: usize = 256 << 10;
-/// Up to this size, in bytes, as many buffers are kept as writes may be in flight: a stream of large
-/// batches has one more, the open one.
+/// Up to this size, in bytes, as many buffers are kept as writes may be in flight: a stream has one
+/// more, the open batch.
 const LARGE_BUFFER_MAX: usize = 4 << 20;
 
 /// Full segments whose checksums are kept, half a megabyte for one of 64 MiB. The file of any other

@@ -1,40 +1,18 @@
 //! Batches of a stream: the leader returns the writer before it writes, so that the next batch can
 //! follow while this one is on its way.
 
-use crate::base::error::Result;
 use crate::base::options::Failover;
 use crate::base::sync::MutexGuard;
 use crate::write::coordinator::lease::{LockedLease, WriterLease};
 use crate::write::coordinator::publish::{DurableBatch, Outcome};
 use crate::write::coordinator::{Coordinator, State};
 use crate::write::group_commit::TakenBatch;
-use crate::write::in_flight::Landing;
-use crate::write::streaming::DirectWrite;
+use crate::write::in_flight::{Landing, LandingThread};
 use crate::write::writer::Writer;
+use crate::write::writer::streaming::LaunchedWrite;
 use seawall_format::Level;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
-
-/// A batch that was launched, with the outcome of its write.
-#[derive(Debug)]
-pub(super) struct LaunchedWrite {
-    write: DirectWrite,
-    outcome: Result<()>,
-    batch_seq: u64,
-    count: u32,
-    begin: Duration,
-}
-
-/// The one thread that acknowledges writes which have returned, also those of other threads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LandingThread {
-    /// There is none.
-    None,
-    /// It acknowledges.
-    Busy,
-    /// It waits for the writer, ahead of the next leader.
-    WaitsForWriter,
-}
 
 impl Coordinator {
     /// Whether the open batch can be written while another one is in flight: it is large, and the

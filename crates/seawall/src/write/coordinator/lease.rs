@@ -3,9 +3,9 @@
 
 use crate::base::error::Result;
 use crate::base::sync::MutexGuard;
-use crate::write::coordinator::launch::LandingThread;
 use crate::write::coordinator::publish::Outcome;
 use crate::write::coordinator::{Coordinator, State};
+use crate::write::in_flight::LandingThread;
 use crate::write::writer::Writer;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;

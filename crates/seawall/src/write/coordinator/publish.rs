@@ -2,9 +2,9 @@
 
 use crate::base::event_count::EventCount;
 use crate::base::sync::{MutexGuard, Ordering};
-use crate::write::coordinator::launch::LandingThread;
 use crate::write::coordinator::{Coordinator, PANICKED, State, wake};
 use crate::write::group_commit::WaitFor;
+use crate::write::in_flight::LandingThread;
 use seawall_format::{Level, lsn_or_zero};
 use std::sync::Arc;
 use std::task::Waker;

@@ -10,6 +10,7 @@ use crate::write::writer::Writer;
 use seawall_format::Offset;
 use seawall_io::File;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The write of one batch, which needs no writer.
 #[derive(Debug)]
@@ -20,6 +21,17 @@ pub(crate) struct DirectWrite {
     offset: u64,
     blocks: Blocks,
     length: usize,
+}
+
+/// A batch that was launched, with the outcome of its write.
+#[derive(Debug)]
+pub(crate) struct LaunchedWrite {
+    pub(crate) write: DirectWrite,
+    pub(crate) outcome: Result<()>,
+    pub(crate) batch_seq: u64,
+    pub(crate) count: u32,
+    /// When its leader took it.
+    pub(crate) begin: Duration,
 }
 
 impl DirectWrite {
