@@ -13,11 +13,14 @@ use std as env;
 pub(crate) use env::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 pub(crate) use env::sync::{Condvar, Mutex, MutexGuard};
 pub(crate) use env::thread::{Builder, JoinHandle, ThreadId, current, yield_now};
+use std::sync::OnceLock;
 
 /// How many processors this process may use. The interleaving scheduler always reports two.
 pub(crate) fn cpu_count() -> usize {
+    // The answer takes reading several files of the system, a part of the time to open a log.
+    static COUNT: OnceLock<usize> = OnceLock::new();
     if cfg!(seawall_scheduled) {
         return 2;
     }
-    std::thread::available_parallelism().map_or(1, usize::from)
+    *COUNT.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
