@@ -198,7 +198,7 @@ fn full_disk_leaves_no_committer_waiting() {
                 let (admitted, is_admitted) = mpsc::channel();
                 let waits = thread::spawn(move || {
                     let ticket = beside.submit(&[1; 8])?;
-                    admitted.send(()).unwrap();
+                    let _ = admitted.send(());
                     ticket.wait()
                 });
                 tell.send(waits).unwrap();
