@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic reports a failure")]
 
+use crate::common::sample::{Sample, is_long, seed};
 use seawall::format::Geometry;
 use seawall::{Log, Lsn, Options, Raw, Retention};
 use seawall_io::{Access, Storage};
@@ -198,6 +199,15 @@ fn crash(workload: impl Fn(Arc<dyn Storage>, &mut Witness) -> Result<()>) -> Tri
     bounds.run(workload, recover, check).unwrap()
 }
 
+/// The same, for fewer crashes in a usual run.
+fn some_crashes(workload: impl Fn(Arc<dyn Storage>, &mut Witness) -> Result<()>) -> Tried {
+    if is_long() {
+        return crash(workload);
+    }
+    let bounds = CrashTest::new().cuts_max(4).second(192, 1).seed(seed());
+    bounds.run(workload, recover, check).unwrap()
+}
+
 #[test]
 fn state_survives_any_crash_and_the_loss_of_one_dump() {
     let tried = crash(|disk, witness| {
@@ -217,7 +227,7 @@ fn state_survives_any_crash_and_the_loss_of_one_dump() {
 
 #[test]
 fn state_survives_a_crash_after_a_damaged_dump_and_the_next_dump_restores_redundancy() {
-    let tried = crash(|disk, witness| {
+    let tried = some_crashes(|disk, witness| {
         let mut program = Program::start(&disk)?;
         witness.round(&mut program, 0..4)?;
         witness.round(&mut program, 4..9)?;
@@ -233,7 +243,7 @@ fn state_survives_a_crash_after_a_damaged_dump_and_the_next_dump_restores_redund
         witness.round(&mut program, 14..19)?;
         witness.round(&mut program, 19..24)
     });
-    assert!(tried.states > 1_000, "{tried:?}");
+    assert!(tried.states > 400, "{tried:?}");
 }
 
 #[test]
@@ -258,7 +268,7 @@ fn retention_keeps_the_records_that_the_older_dump_needs() {
 
 #[test]
 fn crash_during_a_truncation_leaves_the_state_before_or_after_it() {
-    let tried = crash(|disk, witness| {
+    let tried = some_crashes(|disk, witness| {
         let mut program = Program::start(&disk)?;
         witness.round(&mut program, 0..4)?;
         witness.round(&mut program, 4..8)?;
@@ -276,7 +286,7 @@ fn crash_during_a_truncation_leaves_the_state_before_or_after_it() {
         witness.round(&mut program, 100..103)?;
         witness.round(&mut program, 103..107)
     });
-    assert!(tried.states > 1_000, "{tried:?}");
+    assert!(tried.states > 400, "{tried:?}");
 }
 
 /// One random step. Allowed states are recorded before it, and the resulting state after it.
@@ -311,7 +321,8 @@ fn act(disk: &Arc<dyn Storage>, witness: &mut Witness, dice: &mut Dice) -> Resul
 
 #[test]
 fn random_crashes_truncations_and_damage_end_in_an_allowed_state() {
-    for seed in 1..=LIVES {
+    let mut sample = Sample::one_in(4);
+    for seed in (1..=LIVES).filter(|_| sample.takes_next()) {
         let (mut dice, mut witness) = (Dice::new(seed), Witness::default());
         let mut device = MemStorage::new();
         for life in 0..12 {

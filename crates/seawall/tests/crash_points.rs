@@ -124,8 +124,8 @@ fn recovered_records_survive_a_second_crash_at_level_confirmed() {
 
 #[test]
 fn recovered_records_of_a_readable_log_survive_a_second_crash() {
-    second_crashes((Level::Synced, Layout::Text), 60);
-    second_crashes((Level::Confirmed, Layout::Text), 60);
+    second_crashes((Level::Synced, Layout::Text), 150);
+    second_crashes((Level::Confirmed, Layout::Text), 150);
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn failed_syncs(level: Level) {
     let mut tally = Tally::default();
     let mut once = Sample::one_in(4);
     // Second crashes; lines take longer.
-    let (mut binary, mut text) = (Sample::one_in(40), Sample::one_in(120));
+    let (mut binary, mut text) = (Sample::one_in(40), Sample::one_in(240));
     for (layout, acts) in LAYOUTS.into_iter().flat_map(|l| WORKLOADS.map(|acts| (l, acts))) {
         let kind = (level, layout);
         for (nth, keep) in (0..).flat_map(|nth| (0..3).map(move |keep| (nth, keep))) {

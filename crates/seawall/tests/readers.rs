@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use common::hooked::Hooked;
 use common::lives::{Act, Life, cuts, live};
 use common::mute::{Mute, Refused};
+use common::sample::Sample;
 use common::{
     Bytes, Found, GEOMETRY, KINDS, LAYOUTS, SEGMENT_MIN, Scratch, again, judge, laid_out,
     of_any_size, open, payload, payload_in, read, read_own, within,
@@ -83,7 +84,7 @@ fn reader_sees_exactly_the_durable_records() {
 /// of this boot; the next process recovers while readers look.
 #[test]
 fn reader_during_a_recovery_sees_only_kept_records() {
-    let mut states = 0;
+    let (mut states, mut sample) = (0, Sample::one_in(4));
     for (layout, acts) in LAYOUTS.into_iter().flat_map(|l| WORKLOADS.map(|acts| (l, acts))) {
         for first_stop in (0..).step_by(3) {
             let device = MemStorage::new();
@@ -96,7 +97,9 @@ fn reader_during_a_recovery_sees_only_kept_records() {
                 let what = format!(
                     "{acts:?} {layout:?}, step {first_stop}, killed, then step {second_stop}"
                 );
-                states += compare(&second, &what);
+                if sample.takes_next() {
+                    states += compare(&second, &what);
+                }
                 if second.error.is_none() {
                     break;
                 }
@@ -107,7 +110,7 @@ fn reader_during_a_recovery_sees_only_kept_records() {
         }
     }
     println!("readers beside a recovery: {states} states");
-    assert!(states > 5_000, "{states}");
+    assert!(states > sample.least(5_000), "{states}");
 }
 
 /// Found by simulation. The image: a recovery made a segment and died before it was named, the next

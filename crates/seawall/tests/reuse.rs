@@ -137,7 +137,7 @@ fn acknowledged_records_survive_a_crash_at_every_step() {
 
 #[test]
 fn records_survive_a_second_crash() {
-    let (mut tally, mut sample) = (Tally::default(), Sample::one_in(12));
+    let (mut tally, mut sample) = (Tally::default(), Sample::one_in(36));
     for acts in WORKLOADS {
         for stop in 0..=steps(acts, Level::Synced) {
             let life = run(acts, Level::Synced, stop);

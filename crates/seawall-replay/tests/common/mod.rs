@@ -7,6 +7,11 @@
     reason = "each test uses a part of this module, and a panic reports a failure"
 )]
 
+/// A part of the cases, another part each day: the same module as in the tests of the log.
+#[allow(unreachable_pub, clippy::print_stdout, reason = "it is written for another program")]
+#[path = "../../../seawall/tests/common/sample.rs"]
+pub(crate) mod sample;
+
 use seawall::{Log, LogReader, Lsn, Options};
 use seawall_io::Storage;
 use seawall_replay::{
@@ -19,6 +24,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Tables with their rows.
 pub(crate) type Rows = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
+
+/// The numbers that a sample is drawn by.
+#[derive(Debug)]
+pub(crate) struct Random(Dice);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(Dice::new(seed))
+    }
+
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.0.below(end)
+    }
+}
 
 /// Creates a log in memory with these operations.
 pub(crate) fn log_of(operations: &[Operation]) -> LogReader<Operation> {

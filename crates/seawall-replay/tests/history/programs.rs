@@ -4,6 +4,7 @@
 //! justified.
 
 use super::{Disk, open, reader};
+use crate::common::sample::Sample;
 use crate::common::{DyingStore, Manner, expected, wrong_keys};
 use seawall::{Log, Lsn};
 use seawall_replay::{Bounds, Change, Error, Operation, Replay, Store, TxId, Watermark};
@@ -226,12 +227,13 @@ fn program(seed: u64) -> (u64, u64) {
 
 #[test]
 fn store_is_the_fold_of_its_log_or_the_replay_fails() {
-    let (mut good, mut refused) = (0, 0);
-    for seed in 1..=PROGRAMS {
+    let (mut good, mut refused, mut sample) = (0, 0, Sample::one_in(4));
+    for seed in (1..=PROGRAMS).filter(|_| sample.takes_next()) {
         println!("seed {seed}");
         let (some, others) = program(seed);
         (good, refused) = (good + some, refused + others);
     }
     println!("{good} successful replays, {refused} stores refused");
-    assert!(good > PROGRAMS && refused > PROGRAMS, "{good}, {refused}");
+    let least = sample.least(PROGRAMS);
+    assert!(good > least && refused > least, "{good}, {refused}");
 }

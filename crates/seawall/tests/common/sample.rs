@@ -17,9 +17,7 @@ pub struct Sample {
 impl Sample {
     /// One state in `usual`, or all of them with `SEAWALL_LONG` in the environment.
     pub fn one_in(usual: u64) -> Self {
-        let seed = number("SEAWALL_SEED").unwrap_or_else(today);
-        let is_long = std::env::var_os("SEAWALL_LONG").is_some();
-        let one_in = if is_long { 1 } else { usual };
+        let (seed, one_in) = (seed(), if is_long() { 1 } else { usual });
         println!(
             "one state in {one_in}: SEAWALL_SEED={seed} looks at the same, SEAWALL_LONG=1 at all"
         );
@@ -35,6 +33,16 @@ impl Sample {
     pub fn least(&self, all: u64) -> u64 {
         if self.one_in == 1 { all } else { all / self.one_in / 2 }
     }
+}
+
+/// Whether to look at every state.
+pub fn is_long() -> bool {
+    std::env::var_os("SEAWALL_LONG").is_some()
+}
+
+/// What decides which states are drawn.
+pub fn seed() -> u64 {
+    number("SEAWALL_SEED").unwrap_or_else(today)
 }
 
 fn number(variable: &str) -> Option<u64> {

@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use common::gate::Gated;
 use common::hooked::Hooked;
+use common::sample::Sample;
 use common::watched::Call;
 use common::{Bytes, GEOMETRY, Random, SEGMENT_MIN, Scratch, lsn, tiny, within};
 use seawall::{Error, LogReader, Lsn, Options, Retention};
@@ -111,9 +112,10 @@ fn concurrent_writes_are_not_mistaken_for_damage() {
 /// The writer cuts just before a look, and prunes what it wrote behind the cut just before another.
 #[test]
 fn concurrent_truncation_and_pruning_are_not_mistaken_for_damage() {
-    let mut races = 0;
+    let (mut races, mut sample) = (0, Sample::one_in(4));
     for race in Race::all().filter(|race| (race.name, race.number) == ("cut", 17)) {
-        for (look, more) in (0..40).flat_map(|look| (0..40).map(move |more| (look, more))) {
+        let looks = (0..40).flat_map(|look| (0..40).map(move |more| (look, more)));
+        for (look, more) in looks.filter(|_| sample.takes_next()) {
             let prune: Act = |log| assert!(log.truncate_before(lsn(38)).unwrap() > lsn(17));
             let (found, acted) = race.run(look, (more, prune));
             let is_pruned = acted == 2 && matches!(found, Err(Error::Pruned { .. }));
@@ -123,7 +125,7 @@ fn concurrent_truncation_and_pruning_are_not_mistaken_for_damage() {
         }
     }
     println!("{races} races");
-    assert!(races > 500, "{races}");
+    assert!(races > sample.least(500), "{races}");
 }
 
 /// The image: the writer stands before one of the barriers of what it does.
