@@ -70,10 +70,19 @@ impl Position {
     /// Adds `part` to the front of the path if `result` is an error. A path of 127 parts says
     /// nothing.
     fn within<R, E>(&self, result: Result<R, E>, part: impl FnOnce() -> String) -> Result<R, E> {
-        if result.is_err() && self.depth.get() <= DEPTH_MAX {
-            self.path.borrow_mut().insert_str(0, &part());
+        if result.is_err() {
+            self.add(part);
         }
         result
+    }
+
+    /// Kept out of the way of what succeeds: there is one for each field of a type.
+    #[cold]
+    #[inline(never)]
+    fn add(&self, part: impl FnOnce() -> String) {
+        if self.depth.get() <= DEPTH_MAX {
+            self.path.borrow_mut().insert_str(0, &part());
+        }
     }
 
     /// Opens `count` arrays or objects, unless a reader would refuse the depth.
