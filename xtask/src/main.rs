@@ -42,7 +42,7 @@ Chores:
           SCRIPT TREE [FILE...] repeats the moves and renames of HEAD in a checkout of BASE.
           Prints the patches that must be rewritten by hand
   syscalls [--all]
-          fails every 25th system call of a log once in each way (--all: every call) and checks
+          fails every 60th system call of a log once in each way (--all: every call) and checks
           the log afterwards; `--help` lists the options
   long [PART...]
           runs checks that take too long for a test; without a part, lists them

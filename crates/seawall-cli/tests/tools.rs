@@ -300,7 +300,7 @@ fn stat_shows_the_newest_checkpoint() {
 fn probe_measures_every_method_and_leaves_no_files() {
     let folder = Folder::new("probe-here");
     folder.make_folder("place");
-    let ran = folder.run("probe place --time 1 --json", b"");
+    let ran = folder.run("probe place --time 0.4 --json", b"");
     assert!([0, 10].contains(&ran.code), "{ran:?}");
     let found = &ran.json()[0];
     assert_eq!((&found["schema"], &found["exit"]), (&"seawall.probe/1".into(), &ran.code.into()));
@@ -374,7 +374,7 @@ fn probe_reports_a_refused_file_and_leaves_none() {
 #[test]
 fn probe_labels_its_advice_and_reports_failures() {
     let folder = Folder::new("probe-text");
-    let ran = folder.run("probe --time 0.5", b"");
+    let ran = folder.run("probe --time 0.2", b"");
     for part in [
         "file system",
         "direct",
@@ -395,7 +395,7 @@ fn probe_labels_its_advice_and_reports_failures() {
     folder.run("probe nowhere", b"").refused(1);
     assert_eq!(folder.run("probe --time 0", b"").code, 2);
     let Some(place) = in_memory() else { return };
-    let ran = folder.run(&format!("probe {place} --time 0.5"), b"");
+    let ran = folder.run(&format!("probe {place} --time 0.2"), b"");
     assert_eq!(ran.code, 10, "{ran:?}");
     assert!(ran.text().contains("broken   file system"), "{ran:?}");
 }

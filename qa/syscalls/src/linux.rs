@@ -23,8 +23,9 @@ Usage: seawall-syscalls [--all | --every N] [--only CALL]... [--workload NAME]..
 
 Fails the system calls of six workloads, each call once in each way, and checks the log afterwards:
 binary-1, binary-4, readable-1, readable-4 (layout and threads), binary-1-parity and
-readable-1-parity (with parity beside the segments). Without --all, only every 25th call of a kind
-fails. The logs are made in DIR, by default the directory for temporary files.
+readable-1-parity (with parity beside the segments). Without --all, only every 60th call of a kind
+fails, others each day; SEAWALL_SEED=N fails the same again. The logs are made in DIR, by default
+the directory for temporary files.
 
 Exit codes: 0 all promises hold, 1 one is broken, 2 usage, 77 tracing is not permitted here
 ";
@@ -76,7 +77,8 @@ fn begin(folder: &Path, name: &str) -> ExitCode {
 fn plan(words: &[&str]) -> Option<Plan> {
     let mut plan = Plan {
         configs: vec![],
-        every: 25,
+        every: 60,
+        seed: seed()?,
         only: vec![],
         jobs: std::thread::available_parallelism().map_or(1, usize::from),
         folder: std::env::temp_dir(),
@@ -99,6 +101,14 @@ fn plan(words: &[&str]) -> Option<Plan> {
     Some(plan)
 }
 
+/// `SEAWALL_SEED`, by default the day.
+fn seed() -> Option<u64> {
+    match std::env::var("SEAWALL_SEED") {
+        Ok(seed) => seed.parse().ok(),
+        Err(_) => Some(SystemClock::new().wall_us() / 86_400_000_000),
+    }
+}
+
 fn run(plan: &Plan) -> io::Result<bool> {
     let clock = SystemClock::new();
     let mut sum = Row::default();
@@ -110,6 +120,7 @@ fn run(plan: &Plan) -> io::Result<bool> {
         }
     }
     let mut out = io::stdout().lock();
+    writeln!(out, "every call in {}, SEAWALL_SEED={}", plan.every, plan.seed)?;
     writeln!(
         out,
         "{} calls failed: {} unnoticed, {} errors, {} kills; {} broke a promise",

@@ -23,6 +23,8 @@ pub(super) struct Plan {
     pub(super) configs: Vec<Config>,
     /// Every n-th call of a kind, and at least one.
     pub(super) every: u64,
+    /// Decides which of them come first: others each day.
+    pub(super) seed: u64,
     /// These calls only, all if none.
     pub(super) only: Vec<String>,
     pub(super) jobs: usize,
@@ -111,7 +113,8 @@ fn injections(plan: &Plan, counts: &BTreeMap<&'static str, u64>) -> Vec<Injectio
         let step = plan.every.min(count);
         for (shift, fault) in (0..).zip(call.faults()) {
             // Another first call for each fault, so that together they come to more of them.
-            for occurrence in (1 + shift % step..=count).step_by(usize::try_from(step).unwrap_or(1))
+            for occurrence in
+                (1 + (plan.seed + shift) % step..=count).step_by(usize::try_from(step).unwrap_or(1))
             {
                 injections.push(Injection { call, occurrence, fault: *fault });
             }
