@@ -19,7 +19,7 @@ type Find<'a> = dyn Fn(&str) -> Files + 'a;
 pub(super) fn all(find: &Find<'_>) -> Vec<Case> {
     [torn(find), damaged(find), evidence(find), texts(find), mended(find), newer(find), moved()]
         .into_iter()
-        .chain([reused(find)])
+        .chain([reused(find), in_flight(find)])
         .flatten()
         .collect()
 }
@@ -304,6 +304,27 @@ fn reused(find: &Find<'_>) -> Vec<Case> {
         log()
             .set(FOUR, at / 512 * 512, &old[at / 512 * 512..sector])
             .case("reused-old", "the last block as an earlier segment left it"),
+    ]
+}
+
+/// The power was cut while the last two batches were in flight, and the first of them is lost.
+fn in_flight(find: &Find<'_>) -> Vec<Case> {
+    let log = || Changed::new(find, "in-flight");
+    let ((first, _), (second, end)) = (log().batch(TWO, 2), log().batch(TWO, 3));
+    let head = SegmentHeader::decode(&log().before[TWO]).unwrap();
+    let mut bytes = log().before[TWO][second..second + 48].to_vec();
+    // The two records before it were not confirmed.
+    bytes[20] = 2;
+    let sum = head.salt().checksum(Offset(u64::try_from(second).unwrap()), &bytes[4..]);
+    bytes[..4].copy_from_slice(&sum.to_le_bytes());
+    let cut = || log().set(TWO, second, &bytes);
+    vec![
+        cut().zero(TWO, first, 512).case("in-flight-first", "the first of two writes is lost"),
+        cut()
+            .zero(TWO, first, 512)
+            .zero(TWO, second + 512, end - second - 512)
+            .case("in-flight-both", "the first of two writes is lost, and half of the second"),
+        log().zero(TWO, first, 512).case("in-flight-lost", "a confirmed batch is lost"),
     ]
 }
 

@@ -201,6 +201,15 @@ fn reused() -> Files {
     life.power_cut()
 }
 
+/// The second segment has three writes in flight at most: each fills its last block.
+fn in_flight() -> Files {
+    let change =
+        |options: Options| options.writes_in_flight(3).stream_batch(1).segment_size(16 * 512);
+    let mut life = Life::begin(Layout::Binary, change);
+    life.append(&[&[900], &[900], &[300], &[200, 200], &[700]]);
+    life.power_cut()
+}
+
 fn cut() -> Files {
     let mut life = plain(Layout::Binary);
     life.log().truncate_after(Lsn::new(9)).unwrap();
@@ -247,7 +256,7 @@ pub(super) fn all() -> Vec<(Case, Files)> {
     use Layout::{Binary, Text};
     let empty = Life::begin(Binary, |options| options.level(Level::Buffered)).closed();
     let killed = files(&plain(Binary).device.kill());
-    let all: [(&str, &str, Files); 24] = [
+    let all: [(&str, &str, Files); 25] = [
         ("closed", "three segments, closed", plain(Binary).closed()),
         ("not-closed", "the same, left by a power cut", plain(Binary).power_cut()),
         ("killed", "the same, left by a killed process: live is there", killed),
@@ -259,6 +268,7 @@ pub(super) fn all() -> Vec<(Case, Files)> {
         ("checkpointed", "two checkpoints, and the oldest segments pruned", checkpointed()),
         ("cut", "cut behind record 9, and appended to", cut()),
         ("reused", "a segment in a file of a removed one, left by a power cut", reused()),
+        ("in-flight", "a segment with several writes in flight", in_flight()),
         ("reopened-shared", "closed, opened, left by a power cut, opened, closed", reopened()),
         ("wide", "a batch of two sectors, left by a power cut", wide()),
         ("usual-sizes", "blocks of 4 KiB, reach of 64 KiB, a segment of 1 MiB", usual()),
