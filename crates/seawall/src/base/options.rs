@@ -298,6 +298,7 @@ impl Options {
     #[must_use]
     pub fn stream_batch(mut self, bytes: u64) -> Self {
         self.streaming.batch_min = bytes.max(1);
+        self.streaming.flush_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         self
     }
 
@@ -334,11 +335,14 @@ pub(crate) struct Streaming {
     pub(crate) in_flight_max: u8,
     /// The smallest batch that is written while another one is in flight, in bytes.
     pub(crate) batch_min: u64,
+    /// From this size on a batch is written although no caller waits for it, in bytes. In smaller
+    /// pieces, a stream that waits after 256 KiB is slower.
+    pub(crate) flush_bytes: usize,
 }
 
 impl Default for Streaming {
     fn default() -> Self {
-        Self { in_flight_max: 2, batch_min: 64 << 10 }
+        Self { in_flight_max: 2, batch_min: 64 << 10, flush_bytes: 320 << 10 }
     }
 }
 

@@ -73,6 +73,9 @@ pub(crate) struct Coordinator {
     pub(crate) idle_mark: Option<Duration>,
     pub(crate) buffered_delay: Duration,
     pub(crate) buffered_bytes: usize,
+    /// The same bound where several writes may be in flight: the device works while the stream fills
+    /// the next batch.
+    stream_bytes: usize,
     state: Mutex<State>,
     /// Waiters for batches with even and odd numbers, so that one batch does not wake the waiters
     /// of the next.
@@ -174,6 +177,7 @@ impl Coordinator {
             idle_mark: options.idle_mark,
             buffered_delay: options.buffered_delay,
             buffered_bytes: options.buffered_bytes,
+            stream_bytes: options.streaming.flush_bytes,
             state: Mutex::new(State {
                 commit,
                 commit_delay: CommitDelay::default(),
@@ -295,7 +299,9 @@ impl Coordinator {
                 return Ok(position.lsn);
             }
             state.commit.check()?;
-            match self.lease(state) {
+            // A waiter for a batch in flight does not lead the next one: it would return later.
+            let is_taken = !state.commit.is_open(position) && !state.in_flight.is_empty();
+            match if is_taken { Err(state) } else { self.lease(state) } {
                 Ok(locked) => self.lead(self.wait_for_group(locked), goal),
                 // A mark is written while nothing is in flight.
                 Err(state) if goal == WaitFor::Confirmed && !state.in_flight.is_empty() => {
@@ -452,7 +458,12 @@ impl Coordinator {
         if state.room_request.size.is_some() {
             return Some(Duration::ZERO);
         }
-        let flush = state.commit.flush_due(self.buffered_delay, self.buffered_bytes);
+        let bytes_max = if state.commit.is_padded() {
+            self.stream_bytes.min(self.buffered_bytes)
+        } else {
+            self.buffered_bytes
+        };
+        let flush = state.commit.flush_due(self.buffered_delay, bytes_max);
         flush.or_else(|| state.commit.mark_due(self.idle_mark))
     }
 }

@@ -305,6 +305,16 @@ impl Commit {
         self.next.previous().map(|lsn| Position { lsn, batch_seq })
     }
 
+    /// Whether each batch fills its last block.
+    pub(crate) fn is_padded(&self) -> bool {
+        self.padding > 0
+    }
+
+    /// Whether the record at `position` is in the open batch.
+    pub(crate) fn is_open(&self, position: Position) -> bool {
+        position.batch_seq == self.batch_seq
+    }
+
     pub(crate) fn has_open_batch(&self) -> bool {
         self.count > 0
     }

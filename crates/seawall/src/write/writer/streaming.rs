@@ -96,7 +96,7 @@ impl Writer {
     /// How many writes may be in flight in the next segment: more than one if the tail holds a
     /// stream of large batches.
     pub(crate) fn next_in_flight_max(&self) -> u8 {
-        let Streaming { in_flight_max, batch_min } = self.env.streaming;
+        let Streaming { in_flight_max, batch_min, .. } = self.env.streaming;
         let (header, written) = (&self.tail.header, self.tail.written);
         let is_stream = written.bytes >= written.batches.max(1) * batch_min;
         let fits = header.geometry.batch_max.is_multiple_of(header.geometry.block);
