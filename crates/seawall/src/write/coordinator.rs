@@ -73,7 +73,7 @@ pub(crate) struct Coordinator {
     pub(crate) idle_mark: Option<Duration>,
     pub(crate) buffered_delay: Duration,
     pub(crate) buffered_bytes: usize,
-    /// The same bound where several writes may be in flight: the device works while the stream fills
+    /// The same bound where several writes may be in flight: the device works while a stream fills
     /// the next batch.
     stream_bytes: usize,
     state: Mutex<State>,
