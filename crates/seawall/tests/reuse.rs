@@ -338,16 +338,29 @@ fn file_made_ready_before_a_truncation_is_used_after_it() {
     log.truncate_before(log.durable().unwrap()).unwrap();
     // The thread makes the file ready once an eighth of the tail is used.
     let clock = SystemClock::new();
-    while !has_table() {
-        log.append(b"").unwrap();
+    // A rotation that the thread is too late for makes another file, and the one that the thread
+    // makes ready then is removed. The next truncation leaves a file again.
+    let append = |turn: u64, bytes: &[u8]| {
+        let last = log.append(bytes).unwrap();
+        if turn % 100 == 0 {
+            log.truncate_before(last).unwrap();
+        }
         assert!(clock.now() < Duration::from_secs(60), "{:?}", device.names());
+    };
+    for turn in 1.. {
+        if has_table() {
+            break;
+        }
+        append(turn, b"");
     }
     let last = log.append(&[8; 100]).unwrap();
     log.truncate_after(last.previous()).unwrap();
     let reused_before = log.stats().reused;
-    while log.stats().reused == reused_before {
-        log.append(&[9; 960]).unwrap();
-        assert!(clock.now() < Duration::from_secs(60), "{:?}", device.names());
+    for turn in 1.. {
+        if log.stats().reused > reused_before {
+            break;
+        }
+        append(turn, &[9; 960]);
     }
     let stray = device.kill();
     assert_eq!(judge(&stray).unwrap().verdict, Verdict::Clean);
