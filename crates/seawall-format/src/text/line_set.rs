@@ -237,7 +237,7 @@ const _: () = assert!(crate::text::line::ENVELOPE_MAX == 160, "the same as anoth
 /// Bytes that [`add_sum`] adds.
 const SUM_SIZE: usize = 9;
 
-/// Adds to a record what [`write`] needs to know of its canonical form. `false` if it is no record
+/// Adds to a record what [`write()`] needs to know of its canonical form. `false` if it is no record
 /// of a readable log; see [`is_valid_data`].
 #[must_use]
 pub fn add_sum(data: &mut Vec<u8>) -> bool {
