@@ -20,7 +20,7 @@ use seawall_format::{HEADER_SIZE, Manifest, SegmentHeader, SegmentId};
 use seawall_io::{ManualClock, SeededEntropy};
 use seawall_testkit::{MemStorage, Pending, What};
 
-/// Nobody waits longer, in seconds.
+/// The timeout of a test, in seconds.
 const PATIENCE: u64 = 60;
 
 /// Gives a thread that does not wait the time to get somewhere.
@@ -50,6 +50,8 @@ enum Fate {
     Lands,
     /// It fails, and of its sectors this part is kept: none, every other, all.
     Fails(u64),
+    /// It succeeds, although the device lost it with its cache.
+    Vanishes,
     Panics,
 }
 
@@ -77,6 +79,7 @@ impl Watch for Writes {
                     part == 2 || (part == 1 && turn % 2 == 0)
                 });
             }
+            Fate::Vanishes => self.device.lie_at_sync(0, |_| false),
             Fate::Panics => panic!("planned"),
         }
     }
@@ -177,7 +180,7 @@ impl Stream {
         }
     }
 
-    /// Waits until so many writes are on their way.
+    /// Waits until `count` writes are in flight.
     fn wait_for(&self, count: usize) {
         let state = self.writes.state.lock().unwrap();
         drop(self.writes.changed.wait_while(state, |s| s.waiting.len() < count).unwrap());
@@ -386,6 +389,21 @@ fn no_write_begins_after_one_has_failed() {
         }
         assert_eq!(stream.log().stats().failovers, 1);
         check(&stream.device.power_cut(|_| false), number, "failed over");
+    });
+}
+
+/// A device whose cache was lost reports that to one write, and may report success to another.
+#[test]
+fn batch_before_a_failed_one_is_written_again() {
+    within(PATIENCE, || {
+        let mut stream = Stream::new(2);
+        stream.returns(1, Fate::Fails(0));
+        stream.returns(0, Fate::Vanishes);
+        for (_, append) in stream.appends.drain(..) {
+            append.join().unwrap().unwrap();
+        }
+        assert_eq!(newest(&stream.device).base.get(), stream.before + 1);
+        check(&stream.device.power_cut(|_| false), stream.before + 2, "the cache was lost");
     });
 }
 

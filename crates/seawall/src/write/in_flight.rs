@@ -1,5 +1,6 @@
-//! The order in which writes in flight are acknowledged, as a pure state machine: oldest first, and
-//! after a failure none before all have returned.
+//! The order in which writes in flight are acknowledged, as a pure state machine: oldest first. After
+//! a failure none is: all return, and then their batches are written again. Those before the failed
+//! one, too: a device that fails to flush its cache may lose what other writes left there.
 
 use std::collections::VecDeque;
 
@@ -37,8 +38,7 @@ pub(crate) enum LandingThread {
 pub(crate) enum Landing<W> {
     /// Acknowledge the oldest write.
     Acknowledge(W),
-    /// The oldest write failed and all have returned: write the batches of all of them again. The
-    /// first is the one that failed.
+    /// A write failed and all have returned: write the batches of all of them again.
     FailOver(Vec<W>),
 }
 
@@ -71,14 +71,13 @@ impl<W> WritesInFlight<W> {
 
     /// Takes what to do next, if anything.
     pub(crate) fn next_landing(&mut self) -> Option<Landing<W>> {
-        let oldest = self.writes.front()?.as_ref()?;
-        if oldest.is_durable {
+        if !self.can_land() {
+            return None;
+        }
+        if self.may_launch() {
             let oldest = self.writes.pop_front().flatten()?;
             self.oldest += 1;
             return Some(Landing::Acknowledge(oldest.write));
-        }
-        if self.writes.iter().any(Option::is_none) {
-            return None;
         }
         self.oldest += u64::try_from(self.writes.len()).expect("fits in 64 bits");
         let writes = self.writes.drain(..).flatten().map(|returned| returned.write).collect();
@@ -87,8 +86,8 @@ impl<W> WritesInFlight<W> {
 
     /// Whether there is something to do next.
     pub(crate) fn can_land(&self) -> bool {
-        let Some(Some(oldest)) = self.writes.front() else { return false };
-        oldest.is_durable || self.writes.iter().all(Option::is_some)
+        let Some(Some(_)) = self.writes.front() else { return false };
+        self.may_launch() || self.writes.iter().all(Option::is_some)
     }
 
     /// Whether another write may begin: none has failed.
@@ -134,11 +133,10 @@ mod tests {
         writes.returned(b, "b", false);
         assert!(!writes.may_launch() && !writes.can_land());
         writes.returned(a, "a", true);
-        assert_eq!(writes.next_landing(), Some(Acknowledge("a")), "it was durable before");
         assert_eq!((writes.next_landing(), writes.can_land()), (None, false), "c may still write");
         writes.returned(c, "c", true);
         assert!(writes.can_land());
-        assert_eq!(writes.next_landing(), Some(FailOver(vec!["b", "c"])));
+        assert_eq!(writes.next_landing(), Some(FailOver(vec!["a", "b", "c"])));
         assert!(writes.is_empty() && writes.may_launch());
         assert_eq!(writes.launch(), c + 1);
     }

@@ -236,9 +236,9 @@ impl Writer {
         self.counts.records += u64::from(sent.count);
     }
 
-    /// Handles a failed write: the file gets no more writes, and every batch in the blocks that
-    /// this write and those after it touched goes into a new segment, from memory (R8). All writes
-    /// must have returned.
+    /// Handles a failed write: the file gets no more writes, and every batch in the blocks that the
+    /// writes in flight touched goes into a new segment, from memory (R8). All writes must have
+    /// returned.
     pub(crate) fn fail_over(&mut self, error: &Error) -> Result<()> {
         let life = self.tail.life;
         // It is unknown what the write left.

@@ -112,7 +112,7 @@ fn land_in(writer: &mut Writer, landing: Landing<LaunchedWrite>) -> Outcome {
         Landing::FailOver(launched) => {
             let count = launched.iter().map(|launched| launched.count).sum();
             let failed = launched.into_iter().find_map(|launched| launched.outcome.err());
-            let error = failed.expect("the first one failed");
+            let error = failed.expect("one of them failed");
             let batch = DurableBatch { batch_seq: None, count, buffer: vec![] };
             writer.fail_over(&error).map(|()| batch)
         }

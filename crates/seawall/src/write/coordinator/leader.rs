@@ -78,6 +78,7 @@ impl Coordinator {
         let is_alone = locked.state.in_flight.is_empty();
         let mark = is_alone && (goal == WaitFor::Confirmed || self.level == Level::Confirmed);
         let launches = !mark && locked.may_launch();
+        assert!(is_alone || launches, "a batch that follows one in flight is launched, too");
         let batch = locked.state.commit.take();
         locked.state.commit_delay.batch_taken();
         self.open_batch_waiters.store(0, Ordering::Relaxed);
