@@ -172,7 +172,7 @@ pub fn is_blank(byte: u8) -> bool {
 ///
 /// # Panics
 ///
-/// If so many largest batches do not fit in memory.
+/// If that many bytes do not fit in memory.
 #[must_use]
 pub fn window(life: &Life) -> usize {
     let window = u64::from(life.batch_max) * u64::from(life.in_flight_max) + u64::from(life.block);

@@ -35,9 +35,9 @@ pub struct Nesting {
 enum Next {
     /// The first byte of a value.
     Marker,
-    /// The rest of a length, so many bytes.
+    /// The remaining `size` bytes of a length.
     Length { kind: Kind, size: u8, length: u64 },
-    /// So many bytes without structure.
+    /// This number of bytes without structure.
     Body(u64),
 }
 

@@ -102,8 +102,8 @@ pub struct SegmentHeader {
     pub layout: Layout,
     /// Whether its file belonged to another segment before: see [`before`](crate::before).
     pub is_reused: bool,
-    /// How many writes of batches may be in flight, from 1 to [`IN_FLIGHT_MAX`]. With more than
-    /// one, each ends at the end of a block.
+    /// How many writes of batches may be in flight, from 1 to [`IN_FLIGHT_MAX`]. A batch that is
+    /// written before the one before it is durable begins at a block.
     pub in_flight_max: u8,
     /// What the payloads are.
     pub record_type: RecordType,

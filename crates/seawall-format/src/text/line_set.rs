@@ -237,8 +237,8 @@ const _: () = assert!(crate::text::line::ENVELOPE_MAX == 160, "the same as anoth
 /// Bytes that [`add_sum`] adds.
 const SUM_SIZE: usize = 9;
 
-/// Adds to a record what [`write()`] needs to know of its canonical form. `false` if it is no record
-/// of a readable log; see [`is_valid_data`].
+/// Adds to a record what [`write()`] needs to know of its canonical form. Returns `false` if a
+/// readable log cannot hold the record; see [`is_valid_data`].
 #[must_use]
 pub fn add_sum(data: &mut Vec<u8>) -> bool {
     let Some(sum) = str::from_utf8(data).ok().and_then(sum_of_data) else { return false };

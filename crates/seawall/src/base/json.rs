@@ -155,7 +155,7 @@ macro_rules! hand_on {
     };
 }
 
-/// Methods that begin a value with parts, in so many arrays and objects.
+/// Methods that begin a value with parts. The number counts the arrays and objects that it opens.
 macro_rules! open {
     ($($method:ident($($argument:ident: $type:ty),*) -> $parts:ident, $levels:literal;)*) => {
         $(fn $method(self, $($argument: $type),*) -> Result<Self::$parts, S::Error> {

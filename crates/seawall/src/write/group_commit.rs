@@ -231,7 +231,7 @@ impl Commit {
         Some(taken)
     }
 
-    /// Notes that the oldest records in flight, so many, are durable; keeps `buffer` for reuse.
+    /// Notes that the oldest `count` records in flight are durable; keeps `buffer` for reuse.
     pub(crate) fn complete(&mut self, count: u32, buffer: Vec<u8>, now: Duration) {
         let last = lsn_or_zero(self.durable) + u64::from(count);
         assert!(last < self.next.get(), "a batch is completed once, in order");

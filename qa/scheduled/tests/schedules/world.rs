@@ -35,7 +35,7 @@ pub(crate) fn lsn(number: u64) -> Lsn {
     Lsn::new(number).expect("LSNs count from 1")
 }
 
-/// Options of a tiny log that only does what it is asked to: no marks, no file ahead. After its
+/// Options of a tiny log without background work: no idle marks, no preallocated files. After its
 /// first segment, up to three batches of any size may be in flight.
 pub(crate) fn quiet() -> Options {
     let in_flight = u8::try_from(1 + below(3)).expect("small");
