@@ -342,7 +342,7 @@ fn file_made_ready_before_a_truncation_is_used_after_it() {
     // makes ready then is removed. The next truncation leaves a file again.
     let append = |turn: u64, bytes: &[u8]| {
         let last = log.append(bytes).unwrap();
-        if turn % 100 == 0 {
+        if turn.is_multiple_of(100) {
             log.truncate_before(last).unwrap();
         }
         assert!(clock.now() < Duration::from_secs(60), "{:?}", device.names());

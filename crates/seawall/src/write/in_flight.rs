@@ -1,6 +1,6 @@
-//! The order in which writes in flight are acknowledged, as a pure state machine: oldest first. After
-//! a failure none is: all return, and then their batches are written again. Those before the failed
-//! one, too: a device that fails to flush its cache may lose what other writes left there.
+//! The order in which writes in flight are acknowledged, as a pure state machine: oldest first.
+//! After a failure none is: all return, and then their batches are written again. Those before the
+//! failed one, too: a device that fails to flush its cache may lose what other writes left there.
 
 use std::collections::VecDeque;
 
