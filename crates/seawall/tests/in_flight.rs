@@ -94,7 +94,7 @@ fn options() -> Options {
         .idle_mark(None)
         .preallocate(false)
         .writes_in_flight(3)
-        .stream_batch(1)
+        .stream_batch(1, usize::MAX)
         .env(Arc::new(clock), Arc::new(SeededEntropy::new(7)))
 }
 

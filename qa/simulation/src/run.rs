@@ -200,7 +200,7 @@ impl Simulation {
             .preallocate(life.ahead)
             .reuse(life.reuse)
             .writes_in_flight(life.in_flight)
-            .stream_batch(1)
+            .stream_batch(1, 1)
             .idle_mark(life.idle.then_some(Duration::from_millis(100)))
             .buffered(Duration::from_millis(10), 2048);
         if !lock(&self.ledger).damaged {

@@ -293,12 +293,13 @@ impl Options {
         self
     }
 
-    /// Sets the batch size from which a stream begins, in bytes, for tests.
+    /// Sets the batch size from which a stream begins, and from which it is written before a caller
+    /// waits, in bytes, for tests.
     #[doc(hidden)]
     #[must_use]
-    pub fn stream_batch(mut self, bytes: u64) -> Self {
-        self.streaming.batch_min = bytes.max(1);
-        self.streaming.flush_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    pub fn stream_batch(mut self, batch_min: u64, flush_bytes: usize) -> Self {
+        self.streaming.batch_min = batch_min.max(1);
+        self.streaming.flush_bytes = flush_bytes;
         self
     }
 

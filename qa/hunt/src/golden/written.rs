@@ -204,7 +204,7 @@ fn reused() -> Files {
 /// The second segment has three writes in flight at most: each fills its last block.
 fn in_flight() -> Files {
     let change =
-        |options: Options| options.writes_in_flight(3).stream_batch(1).segment_size(16 * 512);
+        |options: Options| options.writes_in_flight(3).stream_batch(1, 1).segment_size(16 * 512);
     let mut life = Life::begin(Layout::Binary, change);
     life.append(&[&[900], &[900], &[300], &[200, 200], &[700]]);
     life.power_cut()
