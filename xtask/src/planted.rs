@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! # breaks: An append returns before any sync.
-//! # caught by: cargo test -p seawall-tests acknowledged_records_survive
+//! # caught by: cargo test -p seawall-tests --test all acknowledged_records_survive
 //! diff --git a/... b/...
 //! ```
 
