@@ -141,34 +141,38 @@ fn ended(mut child: Child) -> Ended {
 
 #[test]
 fn append_stops_cleanly_on_a_signal_and_reports_the_rest() {
-    for (name, number) in [("-INT", 2), ("-TERM", 15), ("-HUP", 1)] {
-        if is_ignored(number) {
-            continue;
+    // At the same time: each waits more than it works.
+    std::thread::scope(|scope| {
+        for (name, number) in [("-INT", 2), ("-TERM", 15), ("-HUP", 1)] {
+            if !is_ignored(number) {
+                scope.spawn(move || stop_append(name, number));
+            }
         }
-        let folder = Folder::new(&format!("signal{name}"));
-        let mut append = folder.start("append log --ack");
-        let stdin = append.stdin.as_mut().expect("a pipe");
-        stdin.write_all(b"one\ntwo\nthr").expect("it reads");
-        let mut acks = BufReader::new(append.stdout.take().expect("a pipe"));
-        for lsn in ["1\n", "2\n"] {
-            let mut line = String::new();
-            acks.read_line(&mut line).expect("text");
-            assert_eq!(line, lsn);
-        }
-        // A part of a line may arrive after the acknowledgements of the lines before it.
-        SystemClock::new().sleep(Duration::from_millis(300));
-        signal(&append, name);
-        let ended = ended(append);
-        assert_eq!(ended.signal, Some(number), "{ended:?}");
-        assert!(ended.err.contains("appended 2 records to log: LSN 1 .. 2"), "{ended:?}");
-        assert!(ended.err.contains("its 3 bytes are not appended"), "{ended:?}");
-        let found = folder.run("stat log --json", b"").fine().json().remove(0);
-        assert_eq!((&found["closed_lsn"], &found["records"]), (&2.into(), &2.into()), "{found}");
-        assert_eq!(
-            folder.run("verify log --strict --json", b"").fine().json()[0]["tail"]["state"],
-            "clean"
-        );
+    });
+}
+
+fn stop_append(name: &str, number: i32) {
+    let folder = Folder::new(&format!("signal{name}"));
+    let mut append = folder.start("append log --ack");
+    let stdin = append.stdin.as_mut().expect("a pipe");
+    stdin.write_all(b"one\ntwo\nthr").expect("it reads");
+    let mut acks = BufReader::new(append.stdout.take().expect("a pipe"));
+    for lsn in ["1\n", "2\n"] {
+        let mut line = String::new();
+        acks.read_line(&mut line).expect("text");
+        assert_eq!(line, lsn);
     }
+    // A part of a line may arrive after the acknowledgements of the lines before it.
+    SystemClock::new().sleep(Duration::from_millis(300));
+    signal(&append, name);
+    let ended = ended(append);
+    assert_eq!(ended.signal, Some(number), "{ended:?}");
+    assert!(ended.err.contains("appended 2 records to log: LSN 1 .. 2"), "{ended:?}");
+    assert!(ended.err.contains("its 3 bytes are not appended"), "{ended:?}");
+    let found = folder.run("stat log --json", b"").fine().json().remove(0);
+    assert_eq!((&found["closed_lsn"], &found["records"]), (&2.into(), &2.into()), "{found}");
+    let verdict = folder.run("verify log --strict --json", b"").fine().json().remove(0);
+    assert_eq!(verdict["tail"]["state"], "clean");
 }
 
 #[test]
@@ -217,28 +221,34 @@ fn append_stops_when_its_acknowledgements_are_not_read() {
 
 #[test]
 fn interrupted_measurements_leave_no_files() {
-    for (line, name, signals) in [
-        ("bench append --time 30", "seawall-bench", ["-INT", "-TERM"]),
-        ("probe --time 60", "seawall-probe", ["-INT", "-TERM"]),
-        ("demo --dir . --report told", "seawall-demo", ["-INT", "-TERM"]),
-    ] {
-        for (how, number) in signals.into_iter().zip([2, 15]) {
-            if is_ignored(number) {
-                continue;
+    // At the same time: none of them is measured.
+    std::thread::scope(|scope| {
+        for (line, name) in [
+            ("bench append --time 30", "seawall-bench"),
+            ("probe --time 60", "seawall-probe"),
+            ("demo --dir . --report told", "seawall-demo"),
+        ] {
+            for (how, number) in [("-INT", 2), ("-TERM", 15)] {
+                if !is_ignored(number) {
+                    scope.spawn(move || interrupt((line, name), (how, number)));
+                }
             }
-            let folder = Folder::new(&format!("litter-{name}{how}"));
-            let mut started = folder.start(line);
-            let is_busy = || folder.names(".").iter().any(|found| found.starts_with(name));
-            while !is_busy() {
-                let early = started.try_wait().expect("look at it");
-                assert!(early.is_none(), "{line}: {early:?}: {:?}", ended(started));
-                SystemClock::new().sleep(Duration::from_millis(20));
-            }
-            SystemClock::new().sleep(Duration::from_millis(300));
-            signal(&started, how);
-            let ended = ended(started);
-            assert_eq!(ended.signal, Some(number), "{line}: {ended:?}");
-            assert_eq!(folder.names("."), [""; 0], "{line} {how}");
         }
+    });
+}
+
+fn interrupt((line, name): (&str, &str), (how, number): (&str, i32)) {
+    let folder = Folder::new(&format!("litter-{name}{how}"));
+    let mut started = folder.start(line);
+    let is_busy = || folder.names(".").iter().any(|found| found.starts_with(name));
+    while !is_busy() {
+        let early = started.try_wait().expect("look at it");
+        assert!(early.is_none(), "{line}: {early:?}: {:?}", ended(started));
+        SystemClock::new().sleep(Duration::from_millis(20));
     }
+    SystemClock::new().sleep(Duration::from_millis(300));
+    signal(&started, how);
+    let ended = ended(started);
+    assert_eq!(ended.signal, Some(number), "{line}: {ended:?}");
+    assert_eq!(folder.names("."), [""; 0], "{line} {how}");
 }

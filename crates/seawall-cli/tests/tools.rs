@@ -6,6 +6,7 @@ use seawall_measure::tour::stations;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
+use std::sync::OnceLock;
 use tool::{Folder, Ran};
 
 /// A place in memory, if this machine has one.
@@ -296,12 +297,31 @@ fn stat_shows_the_newest_checkpoint() {
     assert!(folder.run("stat log", b"").fine().text().contains("checkpoint   LSN 2"));
 }
 
+/// One measurement, for the tests of what is said in JSON.
+struct Probed {
+    ran: Ran,
+    /// The files that are left in the place that was measured.
+    left: Vec<String>,
+    /// Where the progress of the streams is told.
+    heard: String,
+}
+
+fn probed() -> &'static Probed {
+    static PROBED: OnceLock<Probed> = OnceLock::new();
+    PROBED.get_or_init(|| {
+        let folder = Folder::new("probe-here");
+        folder.make_folder("place");
+        let line = "seawall probe place --time 0.1 --json --progress fd:7 7> heard";
+        let ran = folder.shell(line, b"");
+        assert!([0, 10].contains(&ran.code) && ran.err.is_empty(), "{ran:?}");
+        let heard = String::from_utf8(folder.read("heard")).expect("text");
+        Probed { ran, left: folder.names("place"), heard }
+    })
+}
+
 #[test]
 fn probe_measures_every_method_and_leaves_no_files() {
-    let folder = Folder::new("probe-here");
-    folder.make_folder("place");
-    let ran = folder.run("probe place --time 0.4 --json", b"");
-    assert!([0, 10].contains(&ran.code), "{ran:?}");
+    let Probed { ran, left, .. } = probed();
     let found = &ran.json()[0];
     assert_eq!((&found["schema"], &found["exit"]), (&"seawall.probe/1".into(), &ran.code.into()));
     let contests = found["contests"].as_array().unwrap();
@@ -321,14 +341,12 @@ fn probe_measures_every_method_and_leaves_no_files() {
             assert!(number("p50_us") <= number("p99_us"), "{row}");
         }
     }
-    assert_eq!(folder.names("place"), [""; 0]);
+    assert_eq!(*left, [""; 0]);
 }
 
 #[test]
 fn probe_measures_streams_to_every_kind_of_file() {
-    let folder = Folder::new("probe-streams");
-    let ran = folder.shell("seawall probe --time 0.1 --json --progress fd:7 7> heard", b"");
-    assert!([0, 10].contains(&ran.code) && ran.err.is_empty(), "{ran:?}");
+    let Probed { ran, heard, .. } = probed();
     let streams = &ran.json()[0]["streams"];
     if streams.is_null() {
         eprintln!("SKIPPED: there are no direct writes here");
@@ -355,7 +373,6 @@ fn probe_measures_streams_to_every_kind_of_file() {
         }
         assert!(row["p50_us"].as_f64() <= row["p99_us"].as_f64(), "{row}");
     }
-    let heard = String::from_utf8(folder.read("heard")).unwrap();
     let last: Value = serde_json::from_str(heard.lines().last().unwrap()).unwrap();
     assert_eq!((&last["unit"], &last["total"]), (&"rounds".into(), &streams["rounds"]));
 }

@@ -7,7 +7,7 @@ use seawall_io::{Clock, SystemClock};
 
 /// Longer than the time after a dump in which a change of the image can be the server's own.
 fn wait_until_changes_are_foreign() {
-    SystemClock::new().sleep(Duration::from_secs(3));
+    SystemClock::new().sleep(Duration::from_millis(2200));
 }
 
 fn needle_of(folder: &Folder) -> Vec<u8> {
