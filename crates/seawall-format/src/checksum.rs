@@ -70,6 +70,7 @@ impl Salt {
 
 /// The plain CRC-32C of `bytes`.
 #[must_use]
+#[inline]
 pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes)
 }

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Unrelated processes may have the same number. A process that shares the memory of another
 /// (`vfork`, `clone` with `CLONE_VM`) counts as a thread of it.
 #[must_use]
+#[inline]
 pub fn process_token() -> u64 {
     match page() {
         Some(page) => match page.load(Ordering::Relaxed) {
@@ -44,6 +45,7 @@ fn name_process(page: &AtomicU64) -> u64 {
 
 /// The page that the kernel zeroes in a forked child, if it supports that. It is never unmapped.
 #[cfg(target_os = "linux")]
+#[inline]
 fn page() -> Option<&'static AtomicU64> {
     static PAGE: OnceLock<Option<&'static AtomicU64>> = OnceLock::new();
     if let Some(page) = PAGE.get() {

@@ -267,10 +267,33 @@ impl Spec {
 /// If the batch is larger than the segment allows, or its numbers are out of order: that is the
 /// writer's to prevent.
 pub fn finish(batch: &mut [u8], spec: Spec, offset: Offset, life: &Life) -> u64 {
+    finish_in_pieces(batch, spec, (offset, life), |_, _| {})
+}
+
+/// Finishes a batch like [`finish`], and passes each piece of the body that is finished to `copy`,
+/// with its position in the batch, while the processor has it at hand. The header is finished last.
+///
+/// # Panics
+///
+/// As [`finish`].
+pub fn finish_in_pieces(
+    batch: &mut [u8],
+    spec: Spec,
+    (offset, life): (Offset, &Life),
+    mut copy: impl FnMut(usize, &[u8]),
+) -> u64 {
     let (header, body) = batch.split_at_mut(HEADER_SIZE);
-    frame::bind(body, &life.salt, spec.first, spec.frames());
     let behind_by = spec.first.get() - 1 - lsn_or_zero(spec.confirmed);
-    let body_crc = life.salt.checksum(offset.plus(to_u64(HEADER_SIZE)), body);
+    let mut binding = frame::Binding::new(spec.first, spec.frames());
+    let mut checksum = Crc::new();
+    for start in (0..body.len()).step_by(AT_HAND) {
+        let end = body.len().min(start + AT_HAND);
+        binding.go_on(body, end, &life.salt);
+        let piece = body.get(start..end).unwrap_or_default();
+        checksum.update(piece);
+        copy(HEADER_SIZE + start, piece);
+    }
+    let body_crc = checksum.value() ^ life.salt.place(offset.plus(to_u64(HEADER_SIZE)));
     let void = if spec.is_void { VOID } else { 0 };
     put(header, BODY_LENGTH, to_u64(body.len()) | void);
     put(header, FIRST, spec.first.get());

@@ -55,6 +55,7 @@ pub const fn size_on_disk(payload: usize) -> usize {
 /// # Panics
 ///
 /// If the payload is 2 GiB or more: callers check sizes where records enter the log.
+#[inline]
 pub fn push_unbound(body: &mut Vec<u8>, payload: &[u8], goes_on: bool) {
     // From the source, before the copy: reading back what was just stored is slower.
     push(body, payload, (goes_on, crc32c(payload)));
@@ -101,18 +102,38 @@ pub fn let_set_go_on(frame: &mut [u8]) {
 ///
 /// If `body` is not what [`push_unbound`] made.
 pub fn bind(body: &mut [u8], salt: &Salt, first: Lsn, count: u32) -> usize {
-    let (mut position, mut lsn) = (0, first);
-    for _ in 0..count {
-        let (_, rest) = body.split_at_mut(position);
-        let Some((head, _)) = rest.split_first_chunk_mut::<HEADER_SIZE>() else { break };
-        let (word, crc) = split(*head);
-        let bound = crc ^ salt.frame(lsn, word);
-        let (_, crc_bytes) = head.split_at_mut(CRC.at);
-        crc_bytes.copy_from_slice(&bound.to_le_bytes());
-        position += HEADER_SIZE + padded_payload(word);
-        lsn = lsn.next();
+    let mut binding = Binding::new(first, count);
+    binding.go_on(body, usize::MAX, salt);
+    binding.position
+}
+
+/// How far the frames of a body are bound.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Binding {
+    position: usize,
+    next: Lsn,
+    left: u32,
+}
+
+impl Binding {
+    pub(crate) fn new(first: Lsn, count: u32) -> Self {
+        Self { position: 0, next: first, left: count }
     }
-    position
+
+    /// Binds the frames that begin before `end`.
+    pub(crate) fn go_on(&mut self, body: &mut [u8], end: usize, salt: &Salt) {
+        while self.left > 0 && self.position < end {
+            let head = body.get_mut(self.position..).and_then(<[u8]>::first_chunk_mut);
+            let Some(head): Option<&mut [u8; HEADER_SIZE]> = head else { break };
+            let (word, crc) = split(*head);
+            let bound = crc ^ salt.frame(self.next, word);
+            let (_, crc_bytes) = head.split_at_mut(CRC.at);
+            crc_bytes.copy_from_slice(&bound.to_le_bytes());
+            self.position += HEADER_SIZE + padded_payload(word);
+            self.next = self.next.next();
+            self.left -= 1;
+        }
+    }
 }
 
 /// The frame at `position` of a batch's body and the position after it, if its length fits. Its

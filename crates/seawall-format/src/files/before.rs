@@ -121,6 +121,22 @@ impl SectorSums {
         true
     }
 
+    /// Replaces the checksums of the sectors that `other` has. Returns `false`, and changes
+    /// nothing, unless each of them has a checksum here.
+    #[must_use]
+    pub fn replace_by(&mut self, other: &Self) -> bool {
+        let from = other.start.checked_sub(self.start);
+        let from = from.filter(|from| from.is_multiple_of(to_u64(SECTOR)));
+        let at = from.and_then(|from| usize::try_from(from / to_u64(SECTOR)).ok());
+        let own = at.and_then(|at| {
+            let from = at.checked_mul(SUM_SIZE)?;
+            self.bytes.get_mut(from..from.checked_add(other.bytes.len())?)
+        });
+        let Some(own) = own else { return false };
+        own.copy_from_slice(&other.bytes);
+        true
+    }
+
     /// Whether the bytes of the sector at `offset` are those from before.
     #[must_use]
     pub fn matches(&self, offset: u64, sector: &[u8; SECTOR]) -> bool {
@@ -226,6 +242,21 @@ mod tests {
         sums.extend(first);
         sums.extend(rest);
         (sums, file)
+    }
+
+    #[test]
+    fn checksums_of_other_sectors_replace_those_of_the_same_places() {
+        let mut sums = SectorSums::of_zeros(1024, 1024 + 4 * 512);
+        let mut expected = sums.clone();
+        let sectors = [[1; 512], [2; 512]].concat();
+        assert!(expected.replace(1536, &sectors));
+        for (start, is_taken) in [(512, false), (1537, false), (2560, false), (1536, true)] {
+            let before = sums.clone();
+            let mut other = SectorSums::from_offset(start);
+            other.extend(&sectors);
+            assert_eq!(sums.replace_by(&other), is_taken, "{start}");
+            assert_eq!(sums, if is_taken { expected.clone() } else { before }, "{start}");
+        }
     }
 
     #[test]

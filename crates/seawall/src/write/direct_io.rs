@@ -1,7 +1,10 @@
 //! Whole blocks for direct writes: the device accepts only aligned ones.
 
+use crate::base::num::to_u64;
 use crate::write::pending::WrittenBatch;
-use seawall_format::Offset;
+use seawall_format::batch::{HEADER_SIZE, Life, Spec, finish_in_pieces};
+use seawall_format::before::SectorSums;
+use seawall_format::{Finished, Offset, SECTOR};
 use seawall_io::AlignedMemory;
 use std::collections::VecDeque;
 
@@ -16,6 +19,50 @@ impl Blocks {
     /// The first `length` bytes.
     pub(crate) fn first(&mut self, length: usize) -> &[u8] {
         self.0.first(length)
+    }
+
+    /// Completes a batch that begins at a block, at the place `at` of a segment, and copies it,
+    /// with zeros to the end of its last block. Also returns the number of bytes, and their
+    /// checksums if they are wanted.
+    pub(crate) fn complete(
+        &mut self,
+        batch: &mut [u8],
+        (spec, at, life): (Spec, Offset, &Life),
+        needs_sums: bool,
+    ) -> (Finished, usize, Option<SectorSums>) {
+        let block = usize::try_from(life.block).expect("at most 64 KiB");
+        let whole = batch.len().next_multiple_of(block);
+        let memory = self.space(whole);
+        let mut sums = needs_sums.then(|| SectorSums::from_offset(at.0));
+        let mut summed = 0;
+        let chain = finish_in_pieces(batch, spec, (at, life), |start, piece| {
+            let end = start + piece.len();
+            memory.get_mut(start..end).expect("a part of it").copy_from_slice(piece);
+            if let Some(sums) = &mut sums {
+                let sectors = end / SECTOR * SECTOR;
+                sums.extend(memory.get(summed..sectors).unwrap_or_default());
+                summed = sectors.max(summed);
+            }
+        });
+        let (copy, after) = memory.split_at_mut(batch.len());
+        after.fill(0);
+        let (head, _) = copy.split_at_mut(HEADER_SIZE);
+        head.copy_from_slice(batch.first_chunk::<HEADER_SIZE>().expect("a batch has a header"));
+        if let Some(sums) = &mut sums {
+            let (first, _) = memory.split_at(SECTOR);
+            let end = memory.get(summed..).unwrap_or_default();
+            sums.extend(end);
+            assert!(sums.replace(at.0, first), "the first sector is one of them");
+        }
+        (Finished { end: at.plus(to_u64(batch.len())), chain, text: None }, whole, sums)
+    }
+
+    /// Memory for `whole` bytes.
+    fn space(&mut self, whole: usize) -> &mut [u8] {
+        if self.0.size() > KEPT_MAX.max(whole.next_power_of_two()) {
+            self.0 = AlignedMemory::default();
+        }
+        self.0.first(whole)
     }
 
     /// Copies the blocks that `batch` touches: the batches `before` it in the first block, the
@@ -35,10 +82,7 @@ impl Blocks {
         let lead = usize::try_from(at.0 - start).expect("less than a block");
         let size = lead + batch.len();
         let whole = size.next_multiple_of(usize::try_from(block).expect("at most 64 KiB"));
-        if self.0.size() > KEPT_MAX.max(whole.next_power_of_two()) {
-            self.0 = AlignedMemory::default();
-        }
-        let memory = self.0.first(whole);
+        let memory = self.space(whole);
         let (first, rest) = memory.split_at_mut(lead);
         let (here, after) = rest.split_at_mut(batch.len());
         here.copy_from_slice(batch);
@@ -65,7 +109,9 @@ impl Blocks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seawall_format::Lsn;
+    use seawall_format::batch::finish;
+    use seawall_format::frame::push_unbound;
+    use seawall_format::{Epoch, LogId, Lsn, Salt};
 
     fn sent(bytes: &[u8], end: u64) -> WrittenBatch {
         let bytes = bytes.to_vec();
@@ -91,6 +137,38 @@ mod tests {
         let (start, whole) =
             blocks.covering((Offset(1024), &[4; 20]), &VecDeque::new(), 512).unwrap();
         assert_eq!((start, &whole[..20], &whole[20..]), (1024, &[4; 20][..], &[0; 492][..]));
+    }
+
+    #[test]
+    fn batch_completed_in_one_pass_is_the_same() {
+        let life = Life {
+            salt: Salt::new(LogId(3), Epoch(9)),
+            epoch: Epoch(9),
+            batch_max: 1 << 20,
+            block: 1024,
+            in_flight_max: 2,
+        };
+        let at = Offset(5 * 1024);
+        let mut blocks = Blocks::default();
+        for (count, rest) in [(1, 0), (1, 424), (500, 8), (900, 0)] {
+            let mut bytes = vec![0; HEADER_SIZE];
+            (0..count).for_each(|_| push_unbound(&mut bytes, &[7; 116], false));
+            bytes.resize(bytes.len() + rest, 0);
+            let (first, is_void, confirmed) = (Lsn::FIRST, false, None);
+            let spec = Spec { first, count, is_void, confirmed, chain: 5, time_us: 1 };
+            let (mut expected, offset) = (bytes.clone(), at.0);
+            let chain = finish(&mut expected, spec, at, &life);
+            let (finished, length, sums) = blocks.complete(&mut bytes, (spec, at, &life), true);
+            assert_eq!(
+                (&bytes, finished.chain, finished.end),
+                (&expected, chain, at.plus(to_u64(bytes.len())))
+            );
+            expected.resize(length, 0);
+            assert_eq!((blocks.first(length), length % 1024), (&expected[..], 0));
+            let mut expected_sums = SectorSums::from_offset(offset);
+            expected_sums.extend(&expected);
+            assert_eq!(sums, Some(expected_sums), "{count} records");
+        }
     }
 
     #[test]

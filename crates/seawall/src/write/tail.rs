@@ -112,6 +112,14 @@ impl TailSegment {
         }
     }
 
+    /// Notes what was written, by the checksums of its sectors.
+    pub(crate) fn note_sums(&mut self, written: Option<&SectorSums>) {
+        let sums = self.sums.as_mut();
+        if sums.is_some_and(|sums| !written.is_some_and(|written| sums.replace_by(written))) {
+            self.sums = None;
+        }
+    }
+
     /// Completes a batch for the place `at` in the segment. `bytes` (space for the header, then
     /// frames without LSNs) gets bound frames.
     pub(crate) fn finish(&self, bytes: &mut [u8], spec: Spec, at: Offset) -> Finished {

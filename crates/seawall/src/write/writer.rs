@@ -117,7 +117,7 @@ impl Writer {
         if self.tail.is_full_for(size) {
             self.rotate(size)?;
         }
-        let (batch, text) = self.prepare(bytes, count);
+        let (batch, text) = self.prepare(bytes, count, TailSegment::finish);
         let mut blocks = self.blocks.pop().unwrap_or_default();
         let written = self.write_synced(&batch, text.as_deref(), &mut blocks);
         self.blocks.push(blocks);
@@ -146,6 +146,7 @@ impl Writer {
         &mut self,
         mut bytes: Vec<u8>,
         count: u32,
+        finish: impl FnOnce(&TailSegment, &mut [u8], Spec, Offset) -> Finished,
     ) -> (BatchInFlight, Option<Vec<u8>>) {
         let tail = &self.tail;
         let newest = self.in_flight.back();
@@ -162,7 +163,7 @@ impl Writer {
         }
         let (time_us, is_void) = (self.env.clock.wall_us(), false);
         let spec = Spec { first, count, is_void, confirmed: self.last, chain, time_us };
-        let Finished { end, chain, text } = tail.finish(&mut bytes, spec, at);
+        let Finished { end, chain, text } = finish(tail, &mut bytes, spec, at);
         let sent = WrittenBatch { bytes, first, count, is_void, time_us, end, chain_before };
         (BatchInFlight { at, chain, sent }, text)
     }
@@ -192,20 +193,15 @@ impl Writer {
         };
         let written = tail.file.write_synced(whole, start);
         written.map_err(|e| Error::io(format!("write {}", tail.header.data_name()))(e))?;
-        self.note_written(batch, text, (start, whole));
+        self.tail.note_written((start, whole));
+        self.note_written(batch, text);
         Ok(())
     }
 
-    /// Adds a batch that is on the device to checksums and parity.
-    pub(super) fn note_written(
-        &mut self,
-        batch: &BatchInFlight,
-        text: Option<&[u8]>,
-        (start, whole): (u64, &[u8]),
-    ) {
+    /// Adds a batch that is on the device to chain and parity.
+    pub(super) fn note_written(&mut self, batch: &BatchInFlight, text: Option<&[u8]>) {
         let tail = &mut self.tail;
         tail.chain = batch.chain;
-        tail.note_written((start, whole));
         if let Some(parity) = &mut self.parity {
             let written = (batch.at.0, text.unwrap_or(&batch.sent.bytes));
             self.parity_flushes.extend(parity.follow(&tail.covered(&self.env.storage), written));

@@ -8,6 +8,7 @@ use crate::base::options::Streaming;
 use crate::write::direct_io::Blocks;
 use crate::write::writer::Writer;
 use seawall_format::Offset;
+use seawall_format::before::SectorSums;
 use seawall_io::File;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +22,8 @@ pub(crate) struct DirectWrite {
     offset: u64,
     blocks: Blocks,
     length: usize,
+    /// The checksums of its sectors, if they are noted.
+    sums: Option<SectorSums>,
 }
 
 /// A batch that was launched, with the outcome of its write.
@@ -69,25 +72,28 @@ impl Writer {
     /// Completes a batch in memory. The caller runs the write, then calls [`land`](Self::land), or
     /// [`fail_over`](Self::fail_over) if it failed.
     pub(crate) fn launch(&mut self, bytes: Vec<u8>, count: u32) -> DirectWrite {
-        let (batch, _) = self.prepare(bytes, count);
-        let block = self.tail.header.geometry.block;
         let mut blocks = self.blocks.pop().unwrap_or_default();
-        let whole = blocks.covering((batch.at, &batch.sent.bytes), &self.recent, block);
-        let (offset, whole) = whole.expect("the batch begins at a block");
-        let length = whole.len();
+        let (mut length, mut sums) = (0, None);
+        let (batch, _) = self.prepare(bytes, count, |tail, bytes, spec, at| {
+            let completed = blocks.complete(bytes, (spec, at, &tail.life), tail.sums.is_some());
+            (length, sums) = (completed.1, completed.2);
+            completed.0
+        });
+        let offset = batch.at.0;
         self.counts.overlapped += u64::from(!self.in_flight.is_empty());
         self.in_flight.push_back(batch);
         let (file, name) = (self.tail.file.clone(), self.tail.header.data_name());
-        DirectWrite { file, name, offset, blocks, length }
+        DirectWrite { file, name, offset, blocks, length, sums }
     }
 
     /// Acknowledges the oldest batch in flight, whose write succeeded. Returns its number of
     /// records and a buffer for reuse.
     pub(crate) fn land(&mut self, write: DirectWrite) -> Result<(u32, Vec<u8>)> {
-        let DirectWrite { mut blocks, offset, length, .. } = write;
+        let DirectWrite { blocks, sums, .. } = write;
         let batch = self.in_flight.pop_front().expect("the batch that was written");
         let count = batch.sent.count;
-        self.note_written(&batch, None, (offset, blocks.first(length)));
+        self.tail.note_sums(sums.as_ref());
+        self.note_written(&batch, None);
         self.blocks.push(blocks);
         self.acknowledge(batch)?;
         Ok((count, self.buffers.pop().unwrap_or_default()))
