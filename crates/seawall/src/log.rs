@@ -166,7 +166,7 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     /// or awaited on any runtime. If it is dropped, the record is still written, within the limits
     /// of [`Level::Buffered`](crate::Level).
     ///
-    /// The call blocks while the open batch is full, with 2 MiB or the bytes of
+    /// The call blocks while the open batch is full, with 2 MiB (a stream: 768 KiB) or the bytes of
     /// [`Options::buffered`], until the device has written the batch before it. The call also
     /// blocks while a segment file that was not preallocated is created, and during
     /// [`checkpoint`](Log::checkpoint) and truncations. In an async program use

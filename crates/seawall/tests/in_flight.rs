@@ -116,11 +116,15 @@ fn record(lsn: u64) -> Vec<u8> {
 
 impl Stream {
     fn new(count: usize) -> Self {
+        Self::with(count, &options())
+    }
+
+    fn with(count: usize, options: &Options) -> Self {
         let device = MemStorage::new();
         let (state, changed) = (Mutex::default(), Condvar::new());
         let writes = Writes { device: device.clone(), state, changed };
         let (watched, writes) = Watched::by(writes, device.clone());
-        let log: Bytes = options().open_in(Arc::new(watched)).unwrap();
+        let log: Bytes = options.open_in(Arc::new(watched)).unwrap();
         let mut before = 0;
         while log.stats().rolls == 0 {
             before += 1;
@@ -184,6 +188,15 @@ impl Stream {
     fn wait_for(&self, count: usize) {
         let state = self.writes.state.lock().unwrap();
         drop(self.writes.changed.wait_while(state, |s| s.waiting.len() < count).unwrap());
+    }
+
+    /// Lets all writes that wait return, the newest first.
+    fn land_all(&self) {
+        let offsets = self.writes.state.lock().unwrap().waiting.clone();
+        for offset in offsets.into_iter().rev() {
+            self.writes.state.lock().unwrap().fates.insert(offset, Fate::Lands);
+            self.writes.changed.notify_all();
+        }
     }
 
     fn acknowledged(&self) -> u64 {
@@ -348,6 +361,25 @@ fn what_needs_the_log_alone_waits_until_nothing_is_in_flight() {
 }
 
 #[test]
+fn stream_without_waiters_has_several_writes_in_flight() {
+    within(PATIENCE, || {
+        let stream = Stream::with(0, &options().stream_batch(1, 1));
+        let log = stream.log();
+        for number in 1..=3 {
+            for count in 1..=2 {
+                // All threads sleep.
+                pause();
+                drop(log.submit(&record(stream.before + 1)).unwrap());
+                stream.wait_for(count);
+            }
+            stream.land_all();
+            log.flush().unwrap();
+            assert_eq!(log.stats().overlapped, number);
+        }
+    });
+}
+
+#[test]
 fn mark_is_not_written_beside_a_batch_in_flight() {
     within(PATIENCE, || {
         let stream = Stream::new(1);
@@ -359,11 +391,7 @@ fn mark_is_not_written_beside_a_batch_in_flight() {
         pause();
         assert!(!confirm.is_finished());
         assert_eq!(stream.log().stats().marks, 0);
-        let offsets = stream.writes.state.lock().unwrap().waiting.clone();
-        for offset in offsets.into_iter().rev() {
-            stream.writes.state.lock().unwrap().fates.insert(offset, Fate::Lands);
-            stream.writes.changed.notify_all();
-        }
+        stream.land_all();
         assert_eq!(confirm.join().unwrap().unwrap(), lsn(stream.before + 2).into());
         assert_eq!(
             (ticket.wait().unwrap(), stream.log().stats().marks),

@@ -336,14 +336,14 @@ pub(crate) struct Streaming {
     pub(crate) in_flight_max: u8,
     /// The smallest batch that is written while another one is in flight, in bytes.
     pub(crate) batch_min: u64,
-    /// From this size on a batch is written although no caller waits for it, in bytes. In smaller
-    /// pieces, a stream that waits after 256 KiB is slower.
+    /// From this size on a batch is written although no caller waits for it, in bytes: half of what
+    /// a stream has on its way that waits after 256 KiB.
     pub(crate) flush_bytes: usize,
 }
 
 impl Default for Streaming {
     fn default() -> Self {
-        Self { in_flight_max: 2, batch_min: 64 << 10, flush_bytes: 320 << 10 }
+        Self { in_flight_max: 2, batch_min: 64 << 10, flush_bytes: 144 << 10 }
     }
 }
 

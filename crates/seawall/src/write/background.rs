@@ -2,7 +2,7 @@
 //! and marks when the log is idle. The preallocator creates the next segment's file, syncs parity
 //! and frees removed segments.
 
-use crate::base::sync::{Builder, MutexGuard};
+use crate::base::sync::{Builder, MutexGuard, current};
 use crate::parity::writer::ParityFlush;
 use crate::write::coordinator::lease::LockedLease;
 use crate::write::coordinator::{Coordinator, State};
@@ -19,6 +19,10 @@ use std::time::Duration;
 /// Pause of the preallocator after each chunk of 64 KiB.
 const PREALLOCATOR_PAUSE: Duration = Duration::from_micros(500);
 
+/// A flusher spins for at most this long between two batches of a stream, since it takes about 50
+/// us to wake it.
+const FLUSHER_SPIN_MAX: Duration = Duration::from_micros(300);
+
 /// Pause of the preallocator after an error.
 const PREALLOCATOR_RETRY: Duration = Duration::from_secs(1);
 
@@ -31,11 +35,44 @@ impl Coordinator {
                 // One notification is enough: the flusher recomputes its due time before it sleeps
                 // again.
                 state.sleeps_until = None;
-                self.flusher_work.notify_one();
+                self.call_flusher(state);
             }
             return;
         }
         self.start_flusher(state);
+    }
+
+    /// Wakes a flusher that sleeps or spins, unless one is about to look for work.
+    pub(crate) fn call_flusher(&self, state: &mut State) {
+        if state.flushers.asleep > 0 && !state.flushers.is_called {
+            state.wants_writer = false;
+            state.flushers.is_called = true;
+            if state.flushers.is_spinning {
+                self.flusher_called.notify_all();
+            } else {
+                self.flusher_work.notify_one();
+            }
+        }
+    }
+
+    /// Whether this thread leaves the full batch of a stream to a flusher, to go on meanwhile. If
+    /// it does, a flusher is about to look for work.
+    pub(crate) fn leave_to_flusher(&self, state: &mut State) -> bool {
+        let is_left = state.commit.is_padded()
+            && !state.stopping
+            && !state.background.is_empty()
+            && state.in_hook.is_empty()
+            && !Self::is_flusher(state)
+            && self.next_due(state) == Some(Duration::ZERO);
+        if is_left && state.writer.is_some() {
+            self.call_flusher(state);
+        }
+        is_left
+    }
+
+    /// Whether this thread is a flusher: it looks for work before it sleeps.
+    pub(crate) fn is_flusher(state: &State) -> bool {
+        state.background.iter().any(|flusher| flusher.thread().id() == current().id())
     }
 
     /// Starts a flusher.
@@ -64,32 +101,71 @@ impl Coordinator {
     pub(crate) fn run_background(self: Arc<Self>) {
         let guard = PanicGuard(&self);
         let mut state = self.lock();
+        let mut may_spin = false;
         while !state.stopping {
             let now = self.clock.now();
             state.wants_writer = false;
             let due = self.next_due(&state);
             let is_due = due.is_some_and(|due| due <= now);
             let leased = if is_due { self.lease(state) } else { Err(state) };
-            state = match (due, leased) {
-                (_, Ok(locked)) => {
+            state = match leased {
+                Ok(locked) => {
+                    may_spin = true;
                     self.flush(locked);
                     self.lock()
                 }
-                (Some(due), Err(mut state)) if due > now => {
-                    state.sleeps_until = Some(due);
-                    let waited = self.flusher_work.wait_timeout(state, due - now);
-                    waited.unwrap_or_else(PoisonError::into_inner).0
-                }
-                (due, Err(mut state)) => {
-                    state.wants_writer = due.is_some();
-                    state.sleeps_until = due.is_none().then_some(Duration::MAX);
-                    self.flusher_work.wait(state).unwrap_or_else(PoisonError::into_inner)
+                Err(mut state) => {
+                    state.wants_writer = is_due;
+                    state.sleeps_until =
+                        if is_due { None } else { Some(due.unwrap_or(Duration::MAX)) };
+                    let spins = may_spin && self.may_spin(&state);
+                    let time = due.filter(|_| !is_due).map(|due| due - now);
+                    let mut state = if spins { self.spin(state) } else { self.sleep(state, time) };
+                    may_spin = std::mem::take(&mut state.flushers.is_called);
+                    state
                 }
             };
             state.sleeps_until = None;
         }
         drop(state);
         std::mem::forget(guard);
+    }
+
+    /// Whether a flusher should wait for the next batch of a stream without sleeping: one at a
+    /// time, if it leaves a processor to the stream.
+    fn may_spin(&self, state: &State) -> bool {
+        self.cpu_count > 1 && state.is_streaming() && !state.flushers.is_spinning
+    }
+
+    /// Spins until a flusher is called, at most for a short time.
+    fn spin<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.flushers.asleep += 1;
+        state.flushers.is_spinning = true;
+        let event = (&self.flusher_called, self.flusher_called.epoch());
+        drop(state);
+        self.spin_wait(event, FLUSHER_SPIN_MAX);
+        let mut state = self.lock();
+        state.flushers.asleep -= 1;
+        state.flushers.is_spinning = false;
+        state
+    }
+
+    /// Sleeps until a flusher is called, or for `time`.
+    fn sleep<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        time: Option<Duration>,
+    ) -> MutexGuard<'a, State> {
+        state.flushers.asleep += 1;
+        let mut state = match time {
+            Some(time) => {
+                let waited = self.flusher_work.wait_timeout(state, time);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+            None => self.flusher_work.wait(state).unwrap_or_else(PoisonError::into_inner),
+        };
+        state.flushers.asleep -= 1;
+        state
     }
 
     /// What the flusher does with the writer: space that was requested, else the open batch, else a

@@ -14,7 +14,7 @@
 //! | `room`: condvar | appends that find the open batch full | `publish`: a batch, new space |
 //! | `writer_idle`: condvar | exclusive users, and close | `publish`, always |
 //! | `new_records`: condvar | followers in this process | `publish`: a batch |
-//! | `flusher_work`: condvar | the flusher | `publish`; records without a waiter; close |
+//! | `flusher_work`: condvar | the flusher | `publish`; unawaited records; a full batch; close |
 //! | `preallocator_work`: condvar | the preallocator | the leader; exclusive users; close |
 //! | `wakers`, in the state | tasks that await tickets | `publish`, last |
 //! | `reached`: atomics | committers read it after `batch_done` | `publish`, before `batch_done` |
@@ -32,6 +32,7 @@ mod local_readers;
 mod publish;
 mod room_request;
 mod try_enqueue;
+mod waiting_flushers;
 
 use crate::base::deferred_delete::DeferredDelete;
 use crate::base::error::{Error, Result};
@@ -44,8 +45,9 @@ use crate::base::sync::{
 use crate::files::live::NO_BOOT;
 use crate::write::commit_delay::CommitDelay;
 use crate::write::coordinator::room_request::RoomRequest;
+use crate::write::coordinator::waiting_flushers::WaitingFlushers;
 use crate::write::fork_guard::ForkGuard;
-use crate::write::group_commit::{Commit, Enqueued, Position, WaitFor};
+use crate::write::group_commit::{BatchSizes, Commit, Enqueued, Position, WaitFor};
 use crate::write::in_flight::{LandingThread, WritesInFlight};
 use crate::write::preallocation::state::PreallocationState;
 use crate::write::record_set::EncodedRecords;
@@ -54,14 +56,25 @@ use crate::write::writer::streaming::LaunchedWrite;
 use crate::write::writer::{Counts, Writer};
 use seawall_format::{Level, Live, Lsn, SegmentRef, lsn_or_zero};
 use seawall_io::{Clock, Storage};
+use std::hint::spin_loop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, TryLockError};
 use std::task::Waker;
 use std::time::Duration;
 
 /// Size at which a batch takes no more records, in bytes. A larger one does not improve throughput,
 /// adds latency, and falls out of the CPU cache before it is checksummed and copied into blocks.
 const TARGET_BATCH_BYTES: usize = 2 << 20;
+
+/// The same where several writes may be in flight: two smaller ones keep the device as busy, and
+/// their memory in the cache.
+const STREAM_BATCH_BYTES: usize = 768 << 10;
+
+/// In a stream, the flusher takes a small batch that a task awaits only after this time.
+const STREAM_GATHER_TIME: Duration = Duration::from_micros(100);
+
+/// Attempts to take the lock before the thread sleeps until it is free.
+const LOCK_SPINS_MAX: u32 = if cfg!(seawall_scheduled) { 0 } else { 100 };
 
 #[derive(Debug)]
 pub(crate) struct Coordinator {
@@ -92,6 +105,8 @@ pub(crate) struct Coordinator {
     room: Condvar,
     /// Wakes the flusher.
     pub(crate) flusher_work: Condvar,
+    /// Ends the spin of a flusher.
+    pub(crate) flusher_called: EventCount,
     /// Wakes the preallocator.
     pub(crate) preallocator_work: Condvar,
     /// Signals that the writer was returned.
@@ -99,8 +114,10 @@ pub(crate) struct Coordinator {
     /// Signals followers that records became durable.
     new_records: Condvar,
     pub(crate) preallocate: bool,
+    /// Waiters of a stream that spin.
+    spinning_waiters: AtomicU32,
     /// Number of processors that this process may use.
-    cpu_count: usize,
+    pub(crate) cpu_count: usize,
     /// Removed segments whose space has not been freed yet.
     pub(crate) deferred_delete: Arc<DeferredDelete>,
     /// Called for each failure that the log survived.
@@ -137,13 +154,15 @@ pub(crate) struct State {
     /// Callers that wait for room in the open batch.
     room_waiters: u32,
     /// Threads that are running the failover hook.
-    in_hook: Vec<ThreadId>,
+    pub(crate) in_hook: Vec<ThreadId>,
     /// Followers that wait for new records.
     followers: u32,
     /// When the flusher wakes by itself; `None` if it is awake.
     pub(crate) sleeps_until: Option<Duration>,
     /// The flusher has work and waits for the writer.
     pub(crate) wants_writer: bool,
+    /// Flushers that wait for work.
+    pub(crate) flushers: WaitingFlushers,
     /// What the flusher does for calls that must not block.
     pub(crate) room_request: RoomRequest,
     pub(crate) stopping: bool,
@@ -163,7 +182,10 @@ impl Coordinator {
         let reached = [writer.last, confirmed];
         // A larger buffer that the caller configured takes precedence.
         let target_batch_bytes = TARGET_BATCH_BYTES.max(options.buffered_bytes);
-        let mut commit = Commit::new(writer.last, confirmed, (batch_max, target_batch_bytes));
+        let is_larger = target_batch_bytes > TARGET_BATCH_BYTES;
+        let stream_batch_bytes = if is_larger { target_batch_bytes } else { STREAM_BATCH_BYTES };
+        let sizes = BatchSizes { batch_max, target_batch_bytes, stream_batch_bytes };
+        let mut commit = Commit::new(writer.last, confirmed, sizes);
         commit.set_room(writer.room(), writer.padding());
         commit.set_overhead(writer.manifest.content.layout.record_overhead_max());
         let counts = writer.counts;
@@ -198,6 +220,7 @@ impl Coordinator {
                 followers: 0,
                 sleeps_until: None,
                 wants_writer: false,
+                flushers: WaitingFlushers::default(),
                 room_request: RoomRequest::default(),
                 stopping: false,
             }),
@@ -207,6 +230,8 @@ impl Coordinator {
             open_batch_waiters: AtomicU32::new(0),
             room: Condvar::new(),
             flusher_work: Condvar::new(),
+            flusher_called: EventCount::default(),
+            spinning_waiters: AtomicU32::new(0),
             preallocator_work: Condvar::new(),
             writer_idle: Condvar::new(),
             new_records: Condvar::new(),
@@ -258,9 +283,11 @@ impl Coordinator {
                 return Ok(position);
             }
             self.fork_guard.check()?;
-            // With the writer idle, this thread makes room itself; otherwise it waits for the
-            // leader.
-            state = match (self.lease(state), admission) {
+            // With the writer idle, this thread makes room itself, unless a flusher does while this
+            // one could go on; otherwise it waits for the leader.
+            let leaves_it = admission == Enqueued::BatchFull && self.leave_to_flusher(&mut state);
+            let leased = if leaves_it { Err(state) } else { self.lease(state) };
+            state = match (leased, admission) {
                 (Ok(locked), Enqueued::NoRoom(size)) => {
                     locked.make_room(size)?;
                     self.lock()
@@ -278,10 +305,7 @@ impl Coordinator {
     fn schedule_flush(self: &Arc<Self>, state: &mut State) {
         state.commit.schedule_flush(|| self.clock.now());
         self.wake_background(state);
-        if state.wants_writer && !state.in_flight.is_empty() && self.can_launch(state) {
-            state.wants_writer = false;
-            self.flusher_work.notify_one();
-        }
+        self.call_to_launch(state);
     }
 
     /// Waits until the record at `position` reaches `goal`. The calling thread leads if the writer
@@ -312,7 +336,11 @@ impl Coordinator {
                     let seen = event.epoch();
                     let spin_limit = state.commit_delay.spin_limit(self.cpu_count);
                     drop(state);
-                    if !spin_limit.is_some_and(|limit| self.spin_wait((event, seen), limit)) {
+                    let is_notified = match spin_limit {
+                        Some(limit) => self.spin_wait((event, seen), limit),
+                        None => is_taken && self.spin_in_stream((event, seen)),
+                    };
+                    if !is_notified {
                         event.wait(seen);
                     }
                 }
@@ -387,7 +415,11 @@ impl Coordinator {
             return;
         }
         let thread = current().id();
-        self.lock().in_hook.push(thread);
+        let mut state = self.lock();
+        state.in_hook.push(thread);
+        // They do not leave the batch to a flusher that is in the hook.
+        self.wake_for_room(&state);
+        drop(state);
         for failover in failovers {
             ignore_panic(|| hook(failover));
         }
@@ -407,6 +439,15 @@ impl Coordinator {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        // A thread that appends records holds it for nanoseconds; one that sleeps for it costs both
+        // of them microseconds.
+        for _ in 0..LOCK_SPINS_MAX {
+            match self.state.try_lock() {
+                Ok(state) => return state,
+                Err(TryLockError::Poisoned(state)) => return state.into_inner(),
+                Err(TryLockError::WouldBlock) => spin_loop(),
+            }
+        }
         // Only assertions of `Commit` can panic under the lock, and then the leader's guard has
         // poisoned the log.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -463,7 +504,8 @@ impl Coordinator {
         } else {
             self.buffered_bytes
         };
-        let flush = state.commit.flush_due(self.buffered_delay, bytes_max);
+        let gather = if state.is_streaming() { STREAM_GATHER_TIME } else { Duration::ZERO };
+        let flush = state.commit.flush_due((self.buffered_delay, gather), bytes_max);
         flush.or_else(|| state.commit.mark_due(self.idle_mark))
     }
 }
@@ -473,6 +515,11 @@ impl State {
     fn check_hook(&self) -> Result<()> {
         let is_in_hook = !self.in_hook.is_empty() && self.in_hook.contains(&current().id());
         if is_in_hook { Err(Error::Reentrant { log: None }) } else { Ok(()) }
+    }
+
+    /// Whether the last batch was one of a stream.
+    pub(crate) fn is_streaming(&self) -> bool {
+        self.launched_bytes > 0 && self.commit.is_padded()
     }
 
     /// How far a reader in this process may read.

@@ -9,6 +9,9 @@ use seawall_format::{Lsn, lsn_or_zero, next_lsn};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Buffers kept for reuse: writes in flight may be acknowledged together.
+const BUFFERS_MAX: usize = 2;
+
 /// How far a record must be for its waiter to return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitFor {
@@ -57,18 +60,27 @@ pub(crate) struct TakenBatch {
     pub(crate) batch_seq: u64,
 }
 
+/// Limits of a batch, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BatchSizes {
+    /// The largest batch.
+    pub(crate) batch_max: usize,
+    /// From this many bytes of frames on, the open batch takes no more.
+    pub(crate) target_batch_bytes: usize,
+    /// The same where several writes may be in flight.
+    pub(crate) stream_batch_bytes: usize,
+}
+
 /// The open batch, the batch in flight, and how far the log is durable.
 #[derive(Debug)]
 pub(crate) struct Commit {
     open: Vec<u8>,
     count: u32,
-    /// The buffer of the last batch, for reuse.
-    buffer: Vec<u8>,
+    /// Buffers of earlier batches, for reuse.
+    buffers: Vec<Vec<u8>>,
     next: Lsn,
     batch_seq: u64,
-    batch_max: usize,
-    /// From this many bytes of frames on, the open batch takes no more.
-    target_batch_bytes: usize,
+    sizes: BatchSizes,
     /// Bytes that a record takes at most on the device in addition to its frame.
     overhead: u64,
     /// Bytes that a batch takes at most to fill its last block.
@@ -90,22 +102,16 @@ pub(crate) struct Commit {
 }
 
 impl Commit {
-    /// A log that is durable and confirmed up to these LSNs. A batch has at most `batch_max` bytes,
-    /// and takes no more records from `target_batch_bytes` on.
-    pub(crate) fn new(
-        durable: Option<Lsn>,
-        confirmed: Option<Lsn>,
-        (batch_max, target_batch_bytes): (usize, usize),
-    ) -> Self {
+    /// A log that is durable and confirmed up to these LSNs.
+    pub(crate) fn new(durable: Option<Lsn>, confirmed: Option<Lsn>, sizes: BatchSizes) -> Self {
         let room = Room { tail: 0, spare: 0 };
         Self {
             open: vec![0; HEADER_SIZE],
             count: 0,
-            buffer: vec![],
+            buffers: vec![],
             next: next_lsn(durable),
             batch_seq: 0,
-            batch_max,
-            target_batch_bytes,
+            sizes,
             overhead: 0,
             padding: 0,
             room,
@@ -129,12 +135,14 @@ impl Commit {
     /// certain. The set is empty afterwards.
     pub(crate) fn enqueue(&mut self, set: &mut impl EncodedRecords) -> Result<Enqueued> {
         self.check()?;
-        let (size, max) = (set.size(), self.batch_max - HEADER_SIZE);
+        let (size, max) = (set.size(), self.sizes.batch_max - HEADER_SIZE);
         if size > max {
             return Err(Error::TooLarge { log: None, size, max });
         }
         let open = self.open.len() - HEADER_SIZE;
-        if open + size > max || open >= self.target_batch_bytes {
+        let BatchSizes { target_batch_bytes, stream_batch_bytes, .. } = self.sizes;
+        let target = if self.is_padded() { stream_batch_bytes } else { target_batch_bytes };
+        if open + size > max || open >= target {
             return Ok(Enqueued::BatchFull);
         }
         let count = u32::try_from(set.count()).expect("a frame takes 8 bytes of at most 64 MiB");
@@ -220,7 +228,7 @@ impl Commit {
         if self.count == 0 {
             return None;
         }
-        let mut fresh = std::mem::take(&mut self.buffer);
+        let mut fresh = self.buffers.pop().unwrap_or_default();
         fresh.clear();
         fresh.resize(HEADER_SIZE, 0);
         let bytes = std::mem::replace(&mut self.open, fresh);
@@ -237,7 +245,9 @@ impl Commit {
         assert!(last < self.next.get(), "a batch is completed once, in order");
         self.durable = Lsn::new(last);
         self.completed_at = now;
-        self.buffer = buffer;
+        if self.buffers.len() < BUFFERS_MAX {
+            self.buffers.push(buffer);
+        }
         self.in_flight_bytes = 0;
     }
 
@@ -310,6 +320,11 @@ impl Commit {
         self.padding > 0
     }
 
+    /// Whether the batch with this number is open.
+    pub(crate) fn is_open_batch(&self, batch_seq: u64) -> bool {
+        batch_seq == self.batch_seq
+    }
+
     /// Whether the record at `position` is in the open batch.
     pub(crate) fn is_open(&self, position: Position) -> bool {
         position.batch_seq == self.batch_seq
@@ -324,11 +339,21 @@ impl Commit {
         self.confirmed < self.durable
     }
 
-    /// When the flusher must take the open batch.
-    pub(crate) fn flush_due(&self, delay: Duration, bytes_max: usize) -> Option<Duration> {
+    /// When the flusher must take the open batch: from `bytes_max` on at once; with an awaited
+    /// record `gather` after it came and the device was ready for it; else after `delay`.
+    pub(crate) fn flush_due(
+        &self,
+        (delay, gather): (Duration, Duration),
+        bytes_max: usize,
+    ) -> Option<Duration> {
         let since = self.no_waiter_since?;
-        let at_once = self.has_async_waiter || self.open.len() >= bytes_max;
-        Some(if at_once { Duration::ZERO } else { since + delay })
+        let has_async_waiter = self.has_async_waiter;
+        let at_once = (has_async_waiter && gather.is_zero()) || self.open.len() >= bytes_max;
+        Some(match () {
+            () if at_once => Duration::ZERO,
+            () if has_async_waiter => since.max(self.completed_at) + gather,
+            () => since + delay,
+        })
     }
 
     /// When the log has been idle long enough to write a mark.

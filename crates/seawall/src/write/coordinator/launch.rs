@@ -25,6 +25,18 @@ impl Coordinator {
             && state.writer.as_ref().is_some_and(|writer| writer.may_launch(bytes))
     }
 
+    /// Calls a flusher if the open batch can follow those in flight, and is due.
+    pub(crate) fn call_to_launch(&self, state: &mut State) {
+        let can_call = state.flushers.asleep > 0 && !state.flushers.is_called;
+        if can_call
+            && !state.in_flight.is_empty()
+            && self.can_launch(state)
+            && self.next_due(state) == Some(Duration::ZERO)
+        {
+            self.call_flusher(state);
+        }
+    }
+
     /// Writes a batch without the writer, so that the next one can follow. Afterwards acknowledges
     /// what has returned.
     pub(super) fn launch(

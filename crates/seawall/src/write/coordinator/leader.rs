@@ -19,6 +19,9 @@ const YIELDS_MAX: u32 = if cfg!(seawall_scheduled) { 1 } else { 200 };
 /// Bounds the spin in case the clock does not advance.
 const SPINS_MAX: u32 = if cfg!(seawall_scheduled) { 2 } else { 10_000 };
 
+/// A waiter of a stream spins for at most this long: a large batch takes 300 us on a fast device.
+const WAITER_SPIN_MAX: Duration = Duration::from_micros(400);
+
 impl Coordinator {
     /// Commit delay: waits briefly, with the lock released and the writer in hand, for other
     /// committers to join the batch.
@@ -48,7 +51,7 @@ impl Coordinator {
 
     /// Spins, yielding, until `event` is notified or `limit` has passed. Returns whether it was
     /// notified.
-    pub(super) fn spin_wait(&self, (event, seen): (&EventCount, u32), limit: Duration) -> bool {
+    pub(crate) fn spin_wait(&self, (event, seen): (&EventCount, u32), limit: Duration) -> bool {
         let begin = self.clock.now();
         for _ in 0..SPINS_MAX {
             if event.epoch() != seen {
@@ -60,6 +63,18 @@ impl Coordinator {
             yield_now();
         }
         false
+    }
+
+    /// Spins until `event` is notified: the next batch of a stream follows as soon as its thread
+    /// goes on. Only one waiter does. Returns whether it was notified.
+    pub(super) fn spin_in_stream(&self, event: (&EventCount, u32)) -> bool {
+        if self.cpu_count < 2 {
+            return false;
+        }
+        let is_first = self.spinning_waiters.fetch_add(1, Ordering::Relaxed) == 0;
+        let is_notified = is_first && self.spin_wait(event, WAITER_SPIN_MAX);
+        self.spinning_waiters.fetch_sub(1, Ordering::Relaxed);
+        is_notified
     }
 
     /// Writes the open batch with the lock released, then publishes the outcome.
@@ -82,6 +97,10 @@ impl Coordinator {
         let batch = locked.state.commit.take();
         locked.state.commit_delay.batch_taken();
         self.open_batch_waiters.store(0, Ordering::Relaxed);
+        if batch.is_some() {
+            self.wake_for_room(&locked.state);
+            locked.state.launched_bytes = if launches { locked.state.launched_bytes } else { 0 };
+        }
         let begin = self.clock.now();
         let preallocation = locked.state.preallocation.made.take();
         let mut writer = locked.unlock();

@@ -61,7 +61,7 @@ impl Coordinator {
             }
             Outcome::Room => {
                 self.wake_for_room(&state);
-                self.wake_waiting_flusher(&state);
+                self.wake_waiting_flusher(&mut state);
                 // The waiters of the open batch found no writer meanwhile. One of them leads it:
                 // this thread may return an error.
                 (None, vec![])
@@ -76,10 +76,13 @@ impl Coordinator {
                 (None, self.wake_all_locked(&mut state))
             }
         };
+        let has_next = batch_seq.is_some_and(|seq| state.commit.is_open_batch(seq + 1));
         drop(state);
         match batch_seq {
             Some(batch_seq) => {
-                self.batch_event(batch_seq + 1).notify_one();
+                if has_next {
+                    self.batch_event(batch_seq + 1).notify_one();
+                }
                 self.batch_event(batch_seq).notify_all();
             }
             None => self.batch_done.iter().for_each(EventCount::notify_all),
@@ -110,8 +113,10 @@ impl Coordinator {
             self.new_records.notify_all();
         }
         self.wake_for_room(state);
-        if !self.wake_waiting_flusher(state) && self.next_due(state).is_some() {
+        let looks_itself = state.commit.is_padded() && Self::is_flusher(state);
+        if !looks_itself && !self.wake_waiting_flusher(state) && self.next_due(state).is_some() {
             self.wake_background(state);
+            self.call_to_launch(state);
         }
         let goal = if is_marked { WaitFor::Confirmed } else { WaitFor::Durable };
         let State { wakers, commit, .. } = state;
@@ -122,9 +127,7 @@ impl Coordinator {
     fn note_launched(self: &Arc<Self>, state: &mut State) {
         state.commit.placed();
         self.wake_for_room(state);
-        if self.can_launch(state) {
-            self.wake_waiting_flusher(state);
-        }
+        self.call_to_launch(state);
     }
 
     /// Stores the durable and confirmed LSN for threads that do not take the lock.
@@ -135,11 +138,12 @@ impl Coordinator {
     }
 
     /// Wakes the flusher if it has work and waits for the writer. Returns whether it did.
-    fn wake_waiting_flusher(&self, state: &State) -> bool {
-        if state.wants_writer {
-            self.flusher_work.notify_one();
+    fn wake_waiting_flusher(&self, state: &mut State) -> bool {
+        let waits = state.wants_writer;
+        if waits {
+            self.call_flusher(state);
         }
-        state.wants_writer
+        waits
     }
 
     fn wake_for_writer(&self, state: &State) {
@@ -148,7 +152,7 @@ impl Coordinator {
         }
     }
 
-    fn wake_for_room(&self, state: &State) {
+    pub(super) fn wake_for_room(&self, state: &State) {
         if state.room_waiters > 0 {
             self.room.notify_all();
         }

@@ -5,8 +5,12 @@ use crate::write::record_set::RecordSet;
 
 const NOW: Duration = Duration::from_secs(1);
 
+fn sizes(target_batch_bytes: usize) -> BatchSizes {
+    BatchSizes { batch_max: 256, target_batch_bytes, stream_batch_bytes: target_batch_bytes / 2 }
+}
+
 fn commit() -> Commit {
-    let mut commit = Commit::new(Lsn::new(7), Lsn::new(7), (256, 256));
+    let mut commit = Commit::new(Lsn::new(7), Lsn::new(7), sizes(256));
     commit.set_room(Room { tail: 10_000, spare: 0 }, 0);
     commit
 }
@@ -72,7 +76,7 @@ fn full_batch_accepts_no_record_and_loses_none() {
 
 #[test]
 fn batch_of_the_target_size_is_full_and_a_large_set_may_exceed_it() {
-    let mut commit = Commit::new(None, None, (256, 100));
+    let mut commit = Commit::new(None, None, sizes(100));
     commit.set_room(Room { tail: 10_000, spare: 0 }, 0);
     // Frames of 8 + 80 bytes, 8 + 8 bytes, 8 + 104 bytes.
     enqueue(&mut commit, &[1; 80]);
@@ -83,6 +87,43 @@ fn batch_of_the_target_size_is_full_and_a_large_set_may_exceed_it() {
     enqueue(&mut commit, &[3; 104]);
     assert_eq!(commit.enqueue(&mut RecordSet::of(&[b""])).unwrap(), Enqueued::BatchFull);
     assert_eq!(commit.take().unwrap().count, 2);
+}
+
+#[test]
+fn batch_of_a_stream_is_full_earlier() {
+    let mut commit = Commit::new(None, None, sizes(120));
+    for (padding, count) in [(0, 3), (511, 2)] {
+        commit.set_room(Room { tail: 10_000, spare: 0 }, padding);
+        for _ in 0..count {
+            enqueue(&mut commit, &[1; 32]);
+        }
+        assert_eq!(commit.enqueue(&mut RecordSet::of(&[b""])).unwrap(), Enqueued::BatchFull);
+        assert_eq!(commit.take().unwrap().count, count);
+    }
+}
+
+#[test]
+fn buffers_of_two_batches_that_complete_together_are_used_again() {
+    let mut commit = commit();
+    let taken = [(); 2].map(|()| {
+        enqueue(&mut commit, b"x");
+        commit.take().unwrap()
+    });
+    let mut freed = taken.map(|TakenBatch { bytes, count, .. }| {
+        let address = bytes.as_ptr().addr();
+        commit.complete(count, bytes, NOW);
+        address
+    });
+    let mut used = [(); 2].map(|()| {
+        // The first one replaces a buffer that was open meanwhile.
+        enqueue(&mut commit, b"x");
+        drop(commit.take());
+        enqueue(&mut commit, b"x");
+        commit.open.as_ptr().addr()
+    });
+    freed.sort_unstable();
+    used.sort_unstable();
+    assert_eq!(used, freed);
 }
 
 #[test]
@@ -135,7 +176,7 @@ fn set_larger_than_any_batch_is_refused_before_it_gets_an_lsn() {
 /// LSNs left to assign. Only a forged header brings a log this close to the end.
 #[test]
 fn record_beyond_the_highest_lsn_is_refused() {
-    let mut commit = Commit::new(Lsn::new(u64::MAX - 3), None, (256, 256));
+    let mut commit = Commit::new(Lsn::new(u64::MAX - 3), None, sizes(256));
     commit.set_room(Room { tail: 10_000, spare: 0 }, 0);
     assert_eq!(enqueue(&mut commit, b"a").lsn.get(), u64::MAX - 2);
     assert!(matches!(
@@ -163,13 +204,28 @@ fn batch_is_due_at_once_with_a_waiter_and_after_the_delay_without() {
     let delay = Duration::from_millis(10);
     let mut commit = commit();
     let position = enqueue(&mut commit, b"x");
-    assert_eq!(commit.flush_due(delay, 1000), None);
+    assert_eq!(commit.flush_due((delay, Duration::ZERO), 1000), None);
     commit.schedule_flush(|| NOW);
     commit.schedule_flush(|| NOW * 2);
-    assert_eq!(commit.flush_due(delay, 1000), Some(NOW + delay));
-    assert_eq!(commit.flush_due(delay, 10), Some(Duration::ZERO));
+    assert_eq!(commit.flush_due((delay, Duration::ZERO), 1000), Some(NOW + delay));
+    assert_eq!(commit.flush_due((delay, Duration::ZERO), 10), Some(Duration::ZERO));
     commit.note_async_waiter(position.lsn);
-    assert_eq!(commit.flush_due(delay, 1000), Some(Duration::ZERO));
+    assert_eq!(commit.flush_due((delay, Duration::ZERO), 1000), Some(Duration::ZERO));
+}
+
+#[test]
+fn small_batch_of_a_stream_waits_for_more_after_the_batch_before() {
+    let (delay, gather) = (Duration::from_millis(10), Duration::from_micros(100));
+    let mut commit = commit();
+    let (position, taken) = (enqueue(&mut commit, b"x"), commit.take().unwrap());
+    let awaited = enqueue(&mut commit, b"y");
+    commit.note_async_waiter(awaited.lsn);
+    commit.schedule_flush(|| NOW);
+    assert_eq!(commit.flush_due((delay, gather), 1000), Some(NOW + gather));
+    commit.complete(taken.count, taken.bytes, NOW * 2);
+    assert!(commit.reached(position, WaitFor::Durable));
+    assert_eq!(commit.flush_due((delay, gather), 1000), Some(NOW * 2 + gather));
+    assert_eq!(commit.flush_due((delay, gather), 10), Some(Duration::ZERO));
 }
 
 #[test]
@@ -258,21 +314,29 @@ fn waiting_for_a_batch_in_flight_does_not_hurry_the_open_batch() {
     let _taken = commit.take().unwrap();
     commit.note_async_waiter(under_way.lsn);
     commit.schedule_flush(|| NOW);
-    assert_eq!(commit.flush_due(delay, 1000), None, "nothing is open");
+    assert_eq!(commit.flush_due((delay, Duration::ZERO), 1000), None, "nothing is open");
     let open = enqueue(&mut commit, b"y");
     commit.schedule_flush(|| NOW * 3);
     commit.note_async_waiter(under_way.lsn);
-    assert_eq!(commit.flush_due(delay, 1000), Some(NOW * 3 + delay));
+    assert_eq!(commit.flush_due((delay, Duration::ZERO), 1000), Some(NOW * 3 + delay));
     // A batch of one byte has 48 + 8 + 8 bytes.
-    assert_eq!(commit.flush_due(delay, 65), Some(NOW * 3 + delay));
-    assert_eq!(commit.flush_due(delay, 64), Some(Duration::ZERO));
+    assert_eq!(commit.flush_due((delay, Duration::ZERO), 65), Some(NOW * 3 + delay));
+    assert_eq!(commit.flush_due((delay, Duration::ZERO), 64), Some(Duration::ZERO));
     commit.note_async_waiter(open.lsn);
-    assert_eq!(commit.flush_due(delay, 1000), Some(Duration::ZERO));
+    assert_eq!(commit.flush_due((delay, Duration::ZERO), 1000), Some(Duration::ZERO));
     commit.take().unwrap();
     enqueue(&mut commit, b"z");
-    assert_eq!(commit.flush_due(delay, 1000), None, "the next batch has a waiter");
+    assert_eq!(
+        commit.flush_due((delay, Duration::ZERO), 1000),
+        None,
+        "the next batch has a waiter"
+    );
     commit.schedule_flush(|| NOW);
-    assert_eq!(commit.flush_due(delay, 1000), Some(NOW + delay), "and no async waiter");
+    assert_eq!(
+        commit.flush_due((delay, Duration::ZERO), 1000),
+        Some(NOW + delay),
+        "and no async waiter"
+    );
 }
 
 #[test]
