@@ -143,7 +143,7 @@ impl Coordinator {
         state.flushers.is_spinning = true;
         let event = (&self.flusher_called, self.flusher_called.epoch());
         drop(state);
-        self.spin_wait(event, FLUSHER_SPIN_MAX);
+        self.spin_in_stream(event, FLUSHER_SPIN_MAX);
         let mut state = self.lock();
         state.flushers.asleep -= 1;
         state.flushers.is_spinning = false;

@@ -116,6 +116,8 @@ pub(crate) struct Coordinator {
     pub(crate) preallocate: bool,
     /// Waiters of a stream that spin.
     spinning_waiters: AtomicU32,
+    /// Spins of a stream to leave out, because the processors were busy.
+    spins_to_skip: AtomicU32,
     /// Number of processors that this process may use.
     pub(crate) cpu_count: usize,
     /// Removed segments whose space has not been freed yet.
@@ -232,6 +234,7 @@ impl Coordinator {
             flusher_work: Condvar::new(),
             flusher_called: EventCount::default(),
             spinning_waiters: AtomicU32::new(0),
+            spins_to_skip: AtomicU32::new(0),
             preallocator_work: Condvar::new(),
             writer_idle: Condvar::new(),
             new_records: Condvar::new(),
@@ -338,7 +341,7 @@ impl Coordinator {
                     drop(state);
                     let is_notified = match spin_limit {
                         Some(limit) => self.spin_wait((event, seen), limit),
-                        None => is_taken && self.spin_in_stream((event, seen)),
+                        None => is_taken && self.spin_as_waiter((event, seen)),
                     };
                     if !is_notified {
                         event.wait(seen);

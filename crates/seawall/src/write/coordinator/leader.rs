@@ -22,6 +22,11 @@ const SPINS_MAX: u32 = if cfg!(seawall_scheduled) { 2 } else { 10_000 };
 /// A waiter of a stream spins for at most this long: a large batch takes 300 us on a fast device.
 const WAITER_SPIN_MAX: Duration = Duration::from_micros(400);
 
+/// A yield that takes longer has let another program run.
+const YIELD_MAX: Duration = Duration::from_millis(1);
+/// Spins of a stream that are left out afterwards.
+const SPINS_TO_SKIP: u32 = 100;
+
 impl Coordinator {
     /// Commit delay: waits briefly, with the lock released and the writer in hand, for other
     /// committers to join the batch.
@@ -51,7 +56,7 @@ impl Coordinator {
 
     /// Spins, yielding, until `event` is notified or `limit` has passed. Returns whether it was
     /// notified.
-    pub(crate) fn spin_wait(&self, (event, seen): (&EventCount, u32), limit: Duration) -> bool {
+    pub(super) fn spin_wait(&self, (event, seen): (&EventCount, u32), limit: Duration) -> bool {
         let begin = self.clock.now();
         for _ in 0..SPINS_MAX {
             if event.epoch() != seen {
@@ -65,16 +70,41 @@ impl Coordinator {
         false
     }
 
-    /// Spins until `event` is notified: the next batch of a stream follows as soon as its thread
-    /// goes on. Only one waiter does. Returns whether it was notified.
-    pub(super) fn spin_in_stream(&self, event: (&EventCount, u32)) -> bool {
-        if self.cpu_count < 2 {
-            return false;
-        }
+    /// Lets one waiter of a stream spin until `event` is notified: the next batch follows as soon
+    /// as its thread goes on. Returns whether it was notified.
+    pub(super) fn spin_as_waiter(&self, event: (&EventCount, u32)) -> bool {
         let is_first = self.spinning_waiters.fetch_add(1, Ordering::Relaxed) == 0;
-        let is_notified = is_first && self.spin_wait(event, WAITER_SPIN_MAX);
+        let is_notified = is_first && self.spin_in_stream(event, WAITER_SPIN_MAX);
         self.spinning_waiters.fetch_sub(1, Ordering::Relaxed);
         is_notified
+    }
+
+    /// Spins between two batches of a stream, unless other programs keep the processors busy:
+    /// there a thread that sleeps goes on sooner than one that yields.
+    pub(crate) fn spin_in_stream(
+        &self,
+        (event, seen): (&EventCount, u32),
+        limit: Duration,
+    ) -> bool {
+        let skipped = self.spins_to_skip.load(Ordering::Relaxed);
+        if skipped > 0 || self.cpu_count < 2 {
+            self.spins_to_skip.store(skipped.saturating_sub(1), Ordering::Relaxed);
+            return false;
+        }
+        let mut now = self.clock.now();
+        let end = now + limit;
+        for _ in 0..SPINS_MAX {
+            if event.epoch() != seen || now > end {
+                break;
+            }
+            yield_now();
+            let before = std::mem::replace(&mut now, self.clock.now());
+            if now.saturating_sub(before) > YIELD_MAX {
+                self.spins_to_skip.store(SPINS_TO_SKIP, Ordering::Relaxed);
+                break;
+            }
+        }
+        event.epoch() != seen
     }
 
     /// Writes the open batch with the lock released, then publishes the outcome.
