@@ -56,9 +56,8 @@ use crate::write::writer::streaming::LaunchedWrite;
 use crate::write::writer::{Counts, Writer};
 use seawall_format::{Level, Live, Lsn, SegmentRef, lsn_or_zero};
 use seawall_io::{Clock, Storage};
-use std::hint::spin_loop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, PoisonError, TryLockError};
+use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -72,9 +71,6 @@ const STREAM_BATCH_BYTES: usize = 768 << 10;
 
 /// In a stream, the flusher takes a small batch that a task awaits only after this time.
 const STREAM_GATHER_TIME: Duration = Duration::from_micros(100);
-
-/// Attempts to take the lock before the thread sleeps until it is free.
-const LOCK_SPINS_MAX: u32 = if cfg!(seawall_scheduled) { 0 } else { 100 };
 
 #[derive(Debug)]
 pub(crate) struct Coordinator {
@@ -238,7 +234,7 @@ impl Coordinator {
             preallocator_work: Condvar::new(),
             writer_idle: Condvar::new(),
             new_records: Condvar::new(),
-            preallocate: options.preallocate,
+            preallocate: options.next.preallocate,
             cpu_count: cpu_count(),
         }
     }
@@ -442,15 +438,6 @@ impl Coordinator {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        // A thread that appends records holds it for nanoseconds; one that sleeps for it costs both
-        // of them microseconds.
-        for _ in 0..LOCK_SPINS_MAX {
-            match self.state.try_lock() {
-                Ok(state) => return state,
-                Err(TryLockError::Poisoned(state)) => return state.into_inner(),
-                Err(TryLockError::WouldBlock) => spin_loop(),
-            }
-        }
         // Only assertions of `Commit` can panic under the lock, and then the leader's guard has
         // poisoned the log.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
