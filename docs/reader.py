@@ -19,7 +19,7 @@ from collections import namedtuple
 VERSION, DRAFT = 1, 0
 SECTOR = 512
 VOID, KEPT, GOES_ON = 1 << 27, 0xF << 28, 1 << 31
-PARITY, REUSED, IN_FLIGHT = 1, 2, 3 << 8
+PARITY, REUSED, AHEAD, IN_FLIGHT = 1, 2, 4, 3 << 8
 LOW32, LOW64 = (1 << 32) - 1, (1 << 64) - 1
 FINE, UNSURE, DAMAGED, NO_LOG = 0, 3, 5, 8
 
@@ -137,9 +137,13 @@ class Segment:
         head = self.head = HEADER(self.data)
         if not head or head.crc != crc32c(self.data[20:192]) ^ place(head.log, head.epoch, 0):
             raise Invalid("header")
-        check_options(head, features=REUSED | IN_FLIGHT)
+        check_options(head, features=REUSED | AHEAD | IN_FLIGHT)
         self.begin = 4 * head.block + head.reach
-        if not (head.id and head.epoch and head.base and head.carried >= head.base - 1
+        if head.features & AHEAD:
+            sound = head.pred_id and not (head.base or head.carried or head.pred_chain)
+        else:
+            sound = head.base and head.carried >= head.base - 1
+        if not (sound and head.id and head.epoch
                 and self.begin <= head.size <= 4 << 30 and head.size % head.block == 0
                 and head.pred_id < head.id and (head.pred_id or not head.pred_epoch)):
             raise Invalid("header")
@@ -147,12 +151,26 @@ class Segment:
             raise Invalid("misplaced", "foreign")
         if head.id != number:
             raise Invalid("misplaced", (head.id, head.epoch))
+        self.name = head.id, head.epoch
+        self.pred = head.pred_id, head.pred_epoch
         self.chain = head.crc | (head.epoch & LOW32) << 32
         self.marks = [mark.confirmed for odd in (0, 1)
                       if (mark := self.small(MARK, (1 + odd) * head.block, b"MARK"))
                       and 0 < mark.sequence < 1 << 63 and mark.sequence % 2 == odd]
         self.seal = self.small(SEAL, 3 * head.block, b"SEAL")
+        self.next = self.seal and (self.seal.next_id, self.seal.next_epoch)
         self.before = self.read_table(path[:-4] + ".before") if head.features & REUSED else None
+        self.tells_base, self.is_doubtful = True, False
+        if head.features & AHEAD:
+            first, _ = self.batch_header(self.begin) or (None, 0)
+            self.tells_base = bool(first and not first.behind)
+            if self.tells_base:
+                self.start_at(first.first, first.chain)
+
+    def start_at(self, base, chain):
+        """What the header leaves out if the segment was named ahead; section 3.5."""
+        self.head = self.head._replace(base=base, carried=base - 1, pred_chain=chain)
+        self.chain = chain
 
     def read_table(self, path):
         """The checksum of each sector before this segment; of none if the table is missing."""
@@ -194,15 +212,39 @@ class Segment:
         follows = self.head.base > 1 or self.head.carried or self.head.pred_id
         return bool(follows or self.seal or self.marks or any(self.data[self.begin:]))
 
-    def ends_with(self, closed):
-        """Whether that clean close was the last thing that happened here; section 6.3."""
-        block, at, last = self.head.block, self.begin, self.head.base - 1
+    def is_touched(self):
+        """Whether anything came after the header, or the file was cut; section 3.5."""
+        return bool(self.touched_to(self.begin) > self.begin or self.marks or self.seal
+                    or len(self.data) < self.head.size)
+
+    def has_evidence(self):
+        """Whether something in it was written after its first batch; section 7."""
+        return bool(self.marks or self.seal or any(self.confirmed())
+                    or len(self.data) < self.head.size)
+
+    def ending(self):
+        """Where the valid batches end, and the last LSN in them."""
+        at, last = self.begin, self.head.base - 1
         for header, end, _ in self.batches():
             at, last = end, header.first + header.count - 1
-        whole = len(self.data) >= self.head.size
-        promised = max([self.head.carried, *self.marks, *self.confirmed()])
-        return (whole and promised <= last == closed
-                and not any(self.data[3 * block:4 * block]) and self.touched_to(at) == at)
+        return at, last
+
+    def promised(self, closed):
+        """The last LSN known durable, of a newest segment with this clean close; section 6."""
+        sealed = self.seal.last if self.seal else 0
+        return max([closed, self.head.carried, sealed, *self.marks, *self.confirmed()])
+
+    def is_clean(self, closed):
+        """Whether this would be a clean end of the log; section 7."""
+        at, last = self.ending()
+        return (len(self.data) >= self.head.size and self.promised(closed) <= last
+                and self.touched_to(at) == at)
+
+    def ends_with(self, closed):
+        """Whether that clean close was the last thing that happened here; section 6.3."""
+        block = self.head.block
+        return (not any(self.data[3 * block:4 * block]) and self.is_clean(closed)
+                and self.ending()[1] == closed)
 
     def crc(self, start, end, at):
         return crc32c(self.data[start:end]) ^ place(self.head.log, self.head.epoch, at)
@@ -325,7 +367,7 @@ def read_manifest(folder, ids):
             found = MANIFEST(slot)
             if not found or found.crc != crc32c(slot[20:]) ^ place(found.log, 0, at):
                 continue
-            check_options(found, features=PARITY | REUSED | IN_FLIGHT)
+            check_options(found, features=PARITY | REUSED | AHEAD | IN_FLIGHT)
             if found.level > 2:
                 raise Stop(NO_LOG, f"level {found.level} is not known")
             if found.features & PARITY:
@@ -380,7 +422,46 @@ def read_segments(folder, manifest, ids):
     return sound, bad
 
 
-def find_chain(manifest, sound, bad):
+def closed_in(manifest, segment):
+    """The last LSN of the clean close, if that was in this segment."""
+    here = manifest and (manifest.closed_id, manifest.closed_epoch) == segment.name
+    return manifest.closed if here else 0
+
+
+def pred_of(segment, sound):
+    """The segment that its link names, if that is sound."""
+    below = sound.get(segment.head.pred_id)
+    return below if below and below.name == segment.pred else None
+
+
+def start_ahead(manifest, sound, bad):
+    """Section 3.5, without a first batch: where a segment begins. Takes out, and returns, those
+    that have not begun."""
+    names = {segment.pred for segment in sound.values()}
+    oldest = manifest and (manifest.oldest_id, manifest.oldest_epoch)
+    if manifest:
+        names |= {oldest, (manifest.closed_id, manifest.closed_epoch)}
+    waiting, highest = {}, max(sound, default=0)
+    for number, segment in sorted(sound.items()):
+        if segment.tells_base:
+            continue
+        below = pred_of(segment, sound)
+        if not (segment.name in names or number == highest and segment.is_touched()):
+            waiting[number] = sound.pop(number)
+        elif segment.name == oldest:
+            segment.start_at(manifest.oldest_base, 0)
+        elif below and below.next == segment.name:
+            segment.start_at(below.seal.last + 1, 0)
+        elif below and (number < highest or segment.name in names or segment.has_evidence()
+                        or below.head.id == max(set(sound) - {number})):
+            segment.start_at(below.ending()[1] + 1, 0)
+        else:
+            bad[number] = ("header",)
+            del sound[number]
+    return waiting
+
+
+def find_chain(manifest, sound, bad, waiting):
     """Section 6: the live segments from the oldest up, each with the last LSN that counts in it
     (None: all) and what is lost below it; and what is lost above the newest."""
     def hole(number):
@@ -388,10 +469,11 @@ def find_chain(manifest, sound, bad):
 
     if not sound:
         return [], hole(max(bad, default=manifest.oldest_id if manifest else 0))
-    newest = max(sound)
+    newest, highest = max(sound), max([*sound, *waiting])
 
     def is_lost(number, epoch):
-        return number > newest or number in sound and sound[number].head.epoch != epoch
+        there = sound.get(number) or waiting.get(number)
+        return there.head.epoch != epoch if there else number > newest
 
     def is_orphan(number):
         """Whether what is there never was a segment with this id; section 6.3."""
@@ -404,17 +486,23 @@ def find_chain(manifest, sound, bad):
 
     segment, limit, above = sound[newest], None, None
     downwards = sorted(sound.values(), key=lambda one: -one.head.id)
-    sealed = [one for one in downwards if one.seal
-              and is_lost(one.seal.next_id, one.seal.next_epoch)]
+    if newest == highest and not segment.tells_base and not segment.has_evidence() and all(
+            one.next != segment.name for one in downwards):
+        below = pred_of(segment, sound)
+        if below and not below.is_clean(closed_in(manifest, below)):
+            del sound[newest]
+            newest, segment, below.is_doubtful = below.head.id, below, True
+    sealed = [one for one in downwards if one.seal and is_lost(*one.next)]
     if sealed:
         segment = max(sealed, key=lambda one: one.seal.next_id)
         limit, above = segment.seal.last, hole(segment.seal.next_id)
     else:
         if manifest and is_lost(manifest.closed_id, manifest.closed_epoch):
             above = hole(manifest.closed_id)
+        elif highest in waiting and not pred_of(waiting[highest], sound):
+            above = hole(waiting[highest].head.pred_id)
         elif max(bad, default=0) > newest:
-            closes_it = manifest and (manifest.closed_id, manifest.closed_epoch) == (
-                newest, segment.head.epoch)
+            closes_it = manifest and (manifest.closed_id, manifest.closed_epoch) == segment.name
             orphans = closes_it and all(is_orphan(number) for number in bad if number > newest)
             if not (orphans and segment.ends_with(manifest.closed)):
                 above = hole(max(bad))
@@ -424,13 +512,11 @@ def find_chain(manifest, sound, bad):
         if manifest and head.id == manifest.oldest_id:
             gap = None if head.epoch == manifest.oldest_epoch else hole(head.id)
         elif manifest or head.pred_id:
-            below = sound.get(head.pred_id)
-            if not below or below.head.epoch != head.pred_epoch:
+            below = pred_of(segment, sound)
+            if not below:
                 older = [one for one in downwards if one.head.id < head.id and one.seal
                          and one.seal.next_id < head.id and one.seal.last < head.base]
-                pred = head.pred_id, head.pred_epoch
-                below = next((one for one in older
-                              if (one.seal.next_id, one.seal.next_epoch) == pred), None)
+                below = next((one for one in older if one.next == segment.pred), None)
                 if not below:
                     below = max((one for one in older if one.seal.next_id not in sound),
                                 key=lambda one: one.seal.next_id, default=None)
@@ -488,7 +574,8 @@ def read(folder):
     sound, bad = read_segments(folder, manifest, ids)
     if not (manifest or bad or any(segment.is_used() for segment in sound.values())):
         return
-    chain, above = find_chain(manifest, sound, bad)
+    waiting = start_ahead(manifest, sound, bad)
+    chain, above = find_chain(manifest, sound, bad, waiting)
     last, known = manifest.oldest_base - 1 if manifest else 0, 0
     for segment, limit, gap in chain:
         head, at, value = segment.head, segment.begin, segment.chain
@@ -507,9 +594,7 @@ def read(folder):
                 print(f"reader: LSN {header.first} to {last} were given up", file=sys.stderr)
         promised = limit
         if limit is None:
-            closed = (manifest and manifest.closed_id, manifest and manifest.closed_epoch)
-            closed = manifest.closed if closed == (head.id, head.epoch) else 0
-            promised = max([closed, head.carried, *segment.marks, *segment.confirmed()])
+            promised = segment.promised(closed_in(manifest, segment))
         if last < promised:
             show_intact(segment, at, last, value, limit, promised)
             raise damage(f"no records up to {promised}", head.id, at, last)
@@ -520,7 +605,8 @@ def read(folder):
         raise damage("cut short", head.id, len(segment.data), last)
     if not manifest:
         raise damage("no slot of the manifest can be read", 0, 0, last)
-    if segment.touched_to(at) > at and not segment.is_torn(at, last, value):
+    is_torn = not segment.is_doubtful and segment.is_torn(at, last, value)
+    if segment.touched_to(at) > at and not is_torn:
         raise Stop(UNSURE, f"torn or damaged: segment {head.id}, offset {at:#x}, LSN {last + 1}")
 
 

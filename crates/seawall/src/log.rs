@@ -508,6 +508,7 @@ impl<T: ?Sized, C> Log<T, C> {
             live_failures: counts.live_failures,
             pruned: counts.pruned,
             reused: counts.reused,
+            named_ahead: counts.named_ahead,
             overlapped: counts.overlapped,
             parity_stripes: counts.parity_stripes,
             parity_failures: counts.parity_failures,
@@ -549,6 +550,8 @@ pub struct Stats {
     pub pruned: u64,
     /// Segments created in files of removed segments; see [`Options::reuse`].
     pub reused: u64,
+    /// Rotations to a segment that had its name already; see [`Options::name_ahead`].
+    pub named_ahead: u64,
     /// Batches whose write began while another one was in flight; see
     /// [`Options::writes_in_flight`].
     pub overlapped: u64,

@@ -27,6 +27,7 @@ mod guests;
 mod hints;
 mod in_flight;
 mod mend;
+mod named_ahead;
 mod names;
 mod nesting;
 mod orphans;

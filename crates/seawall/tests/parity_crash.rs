@@ -541,7 +541,9 @@ fn obsolete_range_is_not_damage() {
     for (layout, nth, far) in ways.flat_map(|(l, n)| [(l, n, 0), (l, n, 3 * BLOCK)]) {
         let what = format!("{layout:?}, sync {nth}, {far}");
         let device = MemStorage::new();
-        let log = open(&with_parity(1, layout), &device).unwrap();
+        // Without the zeros after the first batch of a segment, which belong to it.
+        let options = with_parity(1, layout).name_ahead(false);
+        let log = open(&options, &device).unwrap();
         device.spoil_sync(nth, BLOCK);
         let last = append(&log, layout, 1..=12);
         if log.stats().failovers == 0 {
@@ -578,7 +580,9 @@ fn unsynced_page_cache_of_a_failed_sync_gets_no_parity() {
     for (layout, nth) in LAYOUTS.into_iter().flat_map(|layout| (0..40).map(move |n| (layout, n))) {
         let what = format!("{layout:?}, sync {nth}");
         let device = MemStorage::new();
-        let log = open(&with_parity(1, layout), &device).unwrap();
+        // Without the zeros after the first batch of a segment, which belong to it.
+        let options = with_parity(1, layout).name_ahead(false);
+        let log = open(&options, &device).unwrap();
         device.fail_sync(nth, |_| false);
         let last = append(&log, layout, 1..=12);
         carried += log.stats().failovers;

@@ -1,5 +1,6 @@
 //! Describes the files of a log, for the trace of a run.
 
+use crate::evidence::begun_header;
 use seawall_format::{Live, Manifest, Seal, SegmentHeader, lsn_or_zero};
 use seawall_testkit::MemStorage;
 
@@ -17,7 +18,10 @@ pub(crate) fn describe(device: &MemStorage) -> String {
 }
 
 fn segment(name: &str, bytes: &[u8]) -> Option<String> {
-    let header = SegmentHeader::decode(bytes).ok()?;
+    let decoded = SegmentHeader::decode(bytes).ok()?;
+    let Some(header) = begun_header(bytes) else {
+        return Some(format!("{name} behind {:?}, not begun", decoded.pred));
+    };
     let SegmentHeader { base, carried, pred, .. } = &header;
     let (carried, pred) = (lsn_or_zero(*carried), pred.map_or(0, |pred| pred.id.get()));
     let at = usize::try_from(Seal::offset(header.geometry).0).ok()?;

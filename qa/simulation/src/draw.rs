@@ -36,6 +36,7 @@ pub fn draw(seed: u64) -> Plan {
     draw_detach(seed, &mut lives);
     draw_tries(seed, &mut lives);
     draw_reuse(seed, layout, &mut lives);
+    draw_name_ahead(seed, layout, &mut lives);
     let segment_max = draw_in_flight(seed, layout, &mut lives).unwrap_or(segment_max);
     Plan { seed, layout, segment_max, lives }
 }
@@ -169,6 +170,23 @@ fn draw_in_flight(seed: u64, layout: Layout, lives: &mut [Life]) -> Option<u64> 
     Some(512 * (14 + dice.below(3) * 6))
 }
 
+/// Segments that are named ahead, in three quarters of the binary logs and most of their lives,
+/// with records that fill several of them. From separate dice, too.
+fn draw_name_ahead(seed: u64, layout: Layout, lives: &mut [Life]) {
+    let mut dice = Dice::new(seed ^ 0x0A8E_AD00);
+    if layout == Layout::Text || dice.one_in(4) {
+        return;
+    }
+    for life in lives {
+        life.next.name_ahead = !dice.one_in(4);
+        for act in life.tasks.iter_mut().flatten() {
+            if dice.one_in(4) {
+                *act = Act::Append(500 + size(dice.below(460)));
+            }
+        }
+    }
+}
+
 /// Files that are used again, in half of the binary logs, each life with them or without, and most
 /// lives with enough removed segments and large records for that. From separate dice, too.
 fn draw_reuse(seed: u64, layout: Layout, lives: &mut [Life]) {
@@ -177,7 +195,7 @@ fn draw_reuse(seed: u64, layout: Layout, lives: &mut [Life]) {
         return;
     }
     for life in lives {
-        life.reuse = !dice.one_in(4);
+        life.next.reuse = !dice.one_in(4);
         if dice.one_in(3) {
             life.keep = Keep::Ring(dice.below(4) * 3072);
         }
@@ -245,7 +263,7 @@ impl Mixture {
     fn life(&mut self) -> Life {
         let level = self.dice.pick(&self.levels).copied().unwrap_or_default();
         let mut life = Life::quiet(level);
-        life.ahead = self.dice.one_in(3);
+        life.next.ahead = self.dice.one_in(3);
         life.idle = self.dice.one_in(3);
         life.keep = match self.dice.below(12) {
             0 => Keep::Bytes(self.dice.below(12) * 1024),

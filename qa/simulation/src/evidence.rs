@@ -5,6 +5,7 @@ use crate::world::to_usize;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use seawall_format::batch::BatchHeader;
 use seawall_format::scan::{Limit, Scanner, Step, Window};
 use seawall_format::{
     Layout, Manifest, Mark, MarkSlot, Offset, Seal, SegmentHeader, SegmentId, lsn_or_zero,
@@ -117,9 +118,18 @@ pub(crate) fn highest_id(device: &MemStorage) -> Option<SegmentId> {
     device.names().iter().filter_map(spoken_of).chain(closed).max()
 }
 
+/// The header of the segment in `file`. `None` if it was named ahead and has no batch.
+pub(crate) fn begun_header(file: &[u8]) -> Option<SegmentHeader> {
+    let header = SegmentHeader::decode(file).ok()?;
+    if !header.named_ahead {
+        return Some(header);
+    }
+    BatchHeader::begins(&header, file.get(to_usize(header.data_start())..)?)
+}
+
 fn header(device: &MemStorage, name: &str) -> Option<(SegmentId, SegmentHeader)> {
     let id = SegmentId::from_file_name(name)?;
-    let header = SegmentHeader::decode(&device.bytes(name)?).ok()?;
+    let header = begun_header(&device.bytes(name)?)?;
     (header.id == id).then_some((id, header))
 }
 

@@ -97,6 +97,7 @@ impl Sum {
         self.outcome.mends += outcome.mends;
         self.outcome.faults += outcome.faults;
         self.outcome.reused += outcome.reused;
+        self.outcome.named_ahead += outcome.named_ahead;
         self.outcome.overlapped += outcome.overlapped;
     }
 
@@ -109,11 +110,13 @@ impl Sum {
 
     fn figures(&self, time: Duration) -> String {
         let (second, day) = self.speed(time);
-        let Outcome { steps, records, probes, mends, faults, reused, overlapped, .. } =
-            self.outcome;
+        let Outcome {
+            steps, records, probes, mends, faults, reused, named_ahead, overlapped, ..
+        } = self.outcome;
         format!(
             "{} runs, {records} records, {faults} faults, {probes} probes, {mends} blocks mended, \
-             {reused} files used again, {overlapped} writes beside another, {steps} steps in {} s: \
+             {reused} files used again, {named_ahead} segments named ahead, \
+             {overlapped} writes beside another, {steps} steps in {} s: \
              {second} a second, {:.1e} a day",
             self.runs,
             time.as_secs(),
@@ -149,7 +152,8 @@ fn as_test(finding: &Finding) -> String {
 
 fn json(out: &mut impl io::Write, sum: &Sum, time: Duration) -> io::Result<()> {
     let (second, day) = sum.speed(time);
-    let Outcome { steps, records, probes, mends, faults, reused, overlapped, .. } = sum.outcome;
+    let Outcome { steps, records, probes, mends, faults, reused, named_ahead, overlapped, .. } =
+        sum.outcome;
     let findings: Vec<String> = sum
         .findings
         .iter()
@@ -161,7 +165,8 @@ fn json(out: &mut impl io::Write, sum: &Sum, time: Duration) -> io::Result<()> {
         out,
         "{{\"schema\":\"seawall-sim.run/1\",\"runs\":{},\"steps\":{steps},\"records\":{records},\
          \"faults\":{faults},\"probes\":{probes},\"mends\":{mends},\
-         \"reused\":{reused},\"overlapped\":{overlapped},\"steps_per_s\":{second},\
+         \"reused\":{reused},\"named_ahead\":{named_ahead},\"overlapped\":{overlapped},\
+         \"steps_per_s\":{second},\
          \"steps_per_day\":{day},\
          \"findings\":[{}]}}",
         sum.runs,

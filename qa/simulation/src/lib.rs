@@ -26,6 +26,6 @@ mod world;
 
 pub use draw::draw;
 pub use exhaustive::{Exhausted, exhaustive};
-pub use plan::{Act, Beside, Cut, End, Keep, Life, Plan, Unit};
+pub use plan::{Act, Beside, Cut, End, Keep, Life, Next, Plan, Unit};
 pub use run::{Outcome, run, tell};
 pub use shrink::shrink;

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use seawall::{Layout, Level};
 use seawall_testkit::{Fault, Harm};
 
-use crate::plan::{Act, Beside, Cut, End, Keep, Life, Plan, Unit};
+use crate::plan::{Act, Beside, Cut, End, Keep, Life, Next, Plan, Unit};
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -21,11 +21,14 @@ impl fmt::Display for Plan {
 impl fmt::Display for Life {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.level.name())?;
-        if self.ahead {
+        if self.next.ahead {
             f.write_str(" ahead")?;
         }
-        if self.reuse {
+        if self.next.reuse {
             f.write_str(" reuse")?;
+        }
+        if self.next.name_ahead {
+            f.write_str(" name-ahead")?;
         }
         if self.in_flight > 1 {
             write!(f, " in-flight:{}", self.in_flight)?;
@@ -183,8 +186,7 @@ impl Life {
     pub fn quiet(level: Level) -> Self {
         Self {
             level,
-            ahead: false,
-            reuse: false,
+            next: Next::default(),
             in_flight: 1,
             idle: false,
             keep: Keep::All,
@@ -206,8 +208,9 @@ impl Life {
             ("buffered", _) => self.level = Level::Buffered,
             ("synced", _) => self.level = Level::Synced,
             ("confirmed", _) => self.level = Level::Confirmed,
-            ("ahead", _) => self.ahead = true,
-            ("reuse", _) => self.reuse = true,
+            ("ahead", _) => self.next.ahead = true,
+            ("reuse", _) => self.next.reuse = true,
+            ("name-ahead", _) => self.next.name_ahead = true,
             ("in-flight", count) => {
                 self.in_flight =
                     count.parse().map_err(|why| format!("in-flight:{count}: {why}"))?;

@@ -17,15 +17,24 @@ pub struct Plan {
     pub lives: Vec<Life>,
 }
 
+/// How the next segment is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Next {
+    /// Whether a thread makes it ahead.
+    pub ahead: bool,
+    /// Whether files of removed segments are used again.
+    pub reuse: bool,
+    /// Whether it gets its name before it is needed.
+    pub name_ahead: bool,
+}
+
 /// The time from one open to a close or a crash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Life {
     /// The durability level of appends.
     pub level: Level,
-    /// Whether a thread makes the next segment ahead.
-    pub ahead: bool,
-    /// Whether files of removed segments are used again.
-    pub reuse: bool,
+    /// How the next segment is made.
+    pub next: Next,
     /// How many writes of batches, large or small, may be in flight.
     pub in_flight: u8,
     /// Whether marks are written when the log idles.

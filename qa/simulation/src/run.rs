@@ -41,6 +41,8 @@ pub struct Outcome {
     pub faults: u64,
     /// Number of segments in files that were used before.
     pub reused: u64,
+    /// Number of rotations to a segment that had its name already.
+    pub named_ahead: u64,
     /// Number of batches launched while another one was in flight.
     pub overlapped: u64,
     /// Number of items that the last crash could have lost.
@@ -197,8 +199,9 @@ impl Simulation {
         let luck = Dice::new(self.seed ^ (turn << 40)).any();
         let mut options = plain(self.layout, luck)
             .level(life.level)
-            .preallocate(life.ahead)
-            .reuse(life.reuse)
+            .preallocate(life.next.ahead)
+            .reuse(life.next.reuse)
+            .name_ahead(life.next.name_ahead)
             .writes_in_flight(life.in_flight)
             .stream_batch(1, 1)
             .idle_mark(life.idle.then_some(Duration::from_millis(100)))
@@ -330,6 +333,7 @@ impl Simulation {
         self.outcome.records += world.ledger().durable;
         let Some(log) = Arc::into_inner(log) else { return };
         self.outcome.reused += log.stats().reused;
+        self.outcome.named_ahead += log.stats().named_ahead;
         self.outcome.overlapped += log.stats().overlapped;
         match life.end {
             End::Close => {

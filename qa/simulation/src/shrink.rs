@@ -42,7 +42,7 @@ struct Search {
 impl Search {
     /// Takes `plan` if it fails in the same way, perhaps under another schedule.
     fn try_plan(&mut self, plan: &Plan) -> bool {
-        let is_single = plan.lives.iter().all(|life| life.tasks.len() < 2 && !life.ahead);
+        let is_single = plan.lives.iter().all(|life| life.tasks.len() < 2 && !life.next.ahead);
         for turn in 0..if is_single { 1 } else { SCHEDULES } {
             if self.left == 0 {
                 return false;
@@ -85,8 +85,9 @@ impl Search {
             self.each(at, |life, part| {
                 (part < life.faults.len()).then(|| life.faults.remove(part))
             });
-            self.simplify(at, |life| life.ahead = false);
-            self.simplify(at, |life| life.reuse = false);
+            self.simplify(at, |life| life.next.ahead = false);
+            self.simplify(at, |life| life.next.reuse = false);
+            self.simplify(at, |life| life.next.name_ahead = false);
             self.simplify(at, |life| life.in_flight = 1);
             self.simplify(at, |life| life.idle = false);
             self.simplify(at, |life| life.keep = Keep::All);

@@ -120,6 +120,15 @@ impl BatchHeader {
         sound.then_some(found)
     }
 
+    /// The header of a segment that was named ahead, with what its first batch says. `bytes` are
+    /// the first ones where records go. `None` if they are not the header of a batch, or one that
+    /// does not say that all before it was durable.
+    #[must_use]
+    pub fn begins(segment: &SegmentHeader, bytes: &[u8]) -> Option<SegmentHeader> {
+        let first = Self::decode(bytes, Offset(segment.data_start()), &Life::of(segment))?;
+        (first.behind == 0).then(|| segment.begin(first.first, first.chain))
+    }
+
     /// Returns what a newer version wrote, if these bytes are the header of a batch that
     /// [`BatchHeader::decode`] rejects only for a reserved flag: checksum and epoch are valid. Such
     /// a batch is not damage.

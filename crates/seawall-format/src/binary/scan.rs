@@ -25,7 +25,9 @@ impl BatchCursor {
             let refused = BatchHeader::refused(bytes, progress.at, &progress.life);
             return refused.map_or(Step::Stopped(Cause::Header, None), Step::Refused);
         };
-        if header.first != progress.next || header.chain != progress.chain {
+        // Before the first batch of a segment that was named ahead, the chain value can be unknown.
+        let follows = progress.chain == 0 || header.chain == progress.chain;
+        if header.first != progress.next || !follows {
             return Step::Stopped(Cause::Order, Some(header));
         }
         if progress.at.plus(header.size()).0 > file_end {

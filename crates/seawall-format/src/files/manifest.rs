@@ -5,7 +5,7 @@ use crate::checksum::Salt;
 use crate::fields::{get, get_u32, put, slice, slice_mut, table};
 use crate::files::parity::Scheme;
 use crate::files::preamble;
-use crate::files::segment::{IN_FLIGHT, REUSED, features, in_flight_max, layout_of};
+use crate::files::segment::{IN_FLIGHT, NAMED_AHEAD, REUSED, features, in_flight_max, layout_of};
 use crate::ids::{LogId, Lsn, Offset, SegmentRef, lsn_or_zero, to_u64};
 use crate::refused::Refused;
 use crate::types::{Geometry, Layout, Level, RecordType, RecordTypeFields};
@@ -89,6 +89,8 @@ pub struct Manifest {
     pub parity: Option<Scheme>,
     /// Whether files of removed segments are used again.
     pub reuses: bool,
+    /// Whether segments get their names before they are needed.
+    pub names_ahead: bool,
     /// The most writes that may be in flight in a segment of the log, from 1 to
     /// [`IN_FLIGHT_MAX`](crate::IN_FLIGHT_MAX).
     pub in_flight_max: u8,
@@ -149,7 +151,8 @@ impl Manifest {
             put(&mut bytes, field, number);
         }
         let parity_bit = if self.parity.is_some() { HAS_PARITY } else { 0 };
-        put(&mut bytes, FEATURES, parity_bit | features(self.reuses, self.in_flight_max));
+        let others = features(self.reuses, self.names_ahead, self.in_flight_max);
+        put(&mut bytes, FEATURES, parity_bit | others);
         if let Some(scheme) = self.parity {
             put(&mut bytes, DATA_BLOCKS, to_u64(scheme.data()));
             put(&mut bytes, PARITY_BLOCKS, to_u64(scheme.parity()));
@@ -172,7 +175,7 @@ impl Manifest {
             return Err(Refused::Invalid);
         }
         let features = get(bytes, FEATURES);
-        let known = HAS_PARITY | REUSED | IN_FLIGHT;
+        let known = HAS_PARITY | REUSED | NAMED_AHEAD | IN_FLIGHT;
         let layout = layout_of(features & !known, get(bytes, LAYOUT))?;
         preamble::kept_for_later(bytes, &[ZERO])?;
         let parity = if features & HAS_PARITY == 0 {
@@ -210,6 +213,7 @@ impl Manifest {
             })?,
             parity,
             reuses: features & REUSED != 0,
+            names_ahead: features & NAMED_AHEAD != 0,
             in_flight_max: in_flight_max(features),
             time_us: get(bytes, TIME),
         };
@@ -218,7 +222,8 @@ impl Manifest {
             && found.segment_max <= Geometry::SEGMENT_MAX
             && found.sequence < 1 << 63
             && found.record_type.fits(layout)
-            && (layout == Layout::Binary || (!found.reuses && found.in_flight_max == 1))
+            && (layout == Layout::Binary
+                || (!found.reuses && !found.names_ahead && found.in_flight_max == 1))
             // One form only: what no field holds is zero.
             && found.encode() == *bytes;
         if sound { Ok(found) } else { Err(Refused::Invalid) }

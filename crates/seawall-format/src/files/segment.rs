@@ -12,6 +12,9 @@ const MAGIC: [u8; 8] = *b"SEAWALLS";
 /// The feature bit of a segment in a file that was used before, and of a log with such segments.
 pub(crate) const REUSED: u64 = 1 << 1;
 
+/// The feature bit of a segment that was named ahead, and of a log with such segments.
+pub(crate) const NAMED_AHEAD: u64 = 1 << 2;
+
 /// The feature bits that say how many writes may be in flight.
 pub(crate) const IN_FLIGHT: u64 = 0b11 << IN_FLIGHT_SHIFT;
 const IN_FLIGHT_SHIFT: u32 = 8;
@@ -78,6 +81,11 @@ pub(crate) mod seal {
 }
 
 /// What a segment says of itself, written once and never changed.
+///
+/// The header of a segment that was named ahead does not say where the segment begins; its first
+/// batch does. [`decode`](Self::decode) leaves `base` at 1, `carried` at none and `pred_chain` at
+/// 0 then; [`begin`](Self::begin) and [`BatchHeader::begins`](crate::batch::BatchHeader::begins)
+/// set them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentHeader {
     /// The block size, reach and maximum batch size of this file.
@@ -102,6 +110,8 @@ pub struct SegmentHeader {
     pub layout: Layout,
     /// Whether its file belonged to another segment before: see [`before`](crate::before).
     pub is_reused: bool,
+    /// Whether it got its name before it was needed.
+    pub named_ahead: bool,
     /// How many writes of batches may be in flight, from 1 to [`IN_FLIGHT_MAX`]. A batch that is
     /// written before the one before it is durable begins at a block.
     pub in_flight_max: u8,
@@ -118,6 +128,7 @@ impl SegmentHeader {
         let mut bytes = [0; HEADER_SIZE];
         preamble::encode(&mut bytes, MAGIC);
         let pred = self.pred;
+        let in_header = |number| if self.named_ahead { 0 } else { number };
         for (field, number) in [
             (header::BLOCK, u64::from(self.geometry.block)),
             (header::REACH, u64::from(self.geometry.reach)),
@@ -125,13 +136,13 @@ impl SegmentHeader {
             (header::LOG_ID, self.log.0),
             (header::ID, self.id.get()),
             (header::EPOCH, self.epoch.0),
-            (header::BASE, self.base.get()),
-            (header::CARRIED, lsn_or_zero(self.carried)),
+            (header::BASE, in_header(self.base.get())),
+            (header::CARRIED, in_header(lsn_or_zero(self.carried))),
             (header::SIZE, self.size),
             (header::PRED_ID, pred.map_or(0, |pred| pred.id.get())),
             (header::PRED_EPOCH, pred.map_or(0, |pred| pred.epoch.0)),
-            (header::PRED_CHAIN, self.pred_chain),
-            (header::FEATURES, features(self.is_reused, self.in_flight_max)),
+            (header::PRED_CHAIN, in_header(self.pred_chain)),
+            (header::FEATURES, features(self.is_reused, self.named_ahead, self.in_flight_max)),
             (header::CODEC, self.record_type.codec.number()),
             (header::LAYOUT, self.layout.number()),
             (header::NAME_LENGTH, self.record_type.name_length()),
@@ -145,7 +156,8 @@ impl SegmentHeader {
         bytes
     }
 
-    /// The header that these first bytes of a file hold.
+    /// The header that these first bytes of a file hold. If the segment was named ahead, where it
+    /// begins is still unknown.
     ///
     /// # Errors
     ///
@@ -159,7 +171,9 @@ impl SegmentHeader {
             return Err(Refused::Invalid);
         }
         let features = get(bytes, header::FEATURES);
-        let layout = layout_of(features & !(REUSED | IN_FLIGHT), get(bytes, header::LAYOUT))?;
+        let known = REUSED | NAMED_AHEAD | IN_FLIGHT;
+        let layout = layout_of(features & !known, get(bytes, header::LAYOUT))?;
+        let named_ahead = features & NAMED_AHEAD != 0;
         preamble::kept_for_later(bytes, &[header::ZERO])?;
         let header = Self {
             geometry: Geometry {
@@ -171,7 +185,10 @@ impl SegmentHeader {
             log,
             id: SegmentId::new(get(bytes, header::ID)).ok_or(Refused::Invalid)?,
             epoch,
-            base: Lsn::new(get(bytes, header::BASE)).ok_or(Refused::Invalid)?,
+            base: match Lsn::new(get(bytes, header::BASE)) {
+                None if named_ahead => Lsn::FIRST,
+                base => base.ok_or(Refused::Invalid)?,
+            },
             carried: Lsn::new(get(bytes, header::CARRIED)),
             size: get(bytes, header::SIZE),
             pred: SegmentRef::from_numbers(
@@ -181,6 +198,7 @@ impl SegmentHeader {
             pred_chain: get(bytes, header::PRED_CHAIN),
             layout,
             is_reused: features & REUSED != 0,
+            named_ahead,
             in_flight_max: in_flight_max(features),
             record_type: RecordType::decode(&RecordTypeFields {
                 codec: get(bytes, header::CODEC),
@@ -193,6 +211,19 @@ impl SegmentHeader {
         // One form only: what no field holds is zero.
         let is_plain = header.fits_together() && header.encode() == *bytes;
         if is_plain { Ok(header) } else { Err(Refused::Invalid) }
+    }
+
+    /// The header of a segment that was named ahead, which begins with record `base` after the
+    /// batch with this chain value. All records before it were durable.
+    #[must_use]
+    pub fn begin(&self, base: Lsn, pred_chain: u64) -> Self {
+        Self { base, carried: base.previous(), pred_chain, ..self.clone() }
+    }
+
+    /// The header as [`decode`](Self::decode) returns it.
+    #[must_use]
+    pub fn as_written(&self) -> Self {
+        if self.named_ahead { self.begin(Lsn::FIRST, 0) } else { self.clone() }
     }
 
     /// What checksums in this file are bound with.
@@ -210,6 +241,9 @@ impl SegmentHeader {
     /// The value that the first batch of the segment chains to.
     #[must_use]
     pub fn chain(&self) -> u64 {
+        if self.named_ahead {
+            return self.pred_chain;
+        }
         let bytes = self.encode();
         get(&bytes, header::CRC) | self.epoch.tag() << 32
     }
@@ -251,17 +285,20 @@ impl SegmentHeader {
                 }
                 Layout::Text => self.size == self.geometry.head_size(),
             }
-            && (self.layout == Layout::Binary || (!self.is_reused && self.in_flight_max == 1))
+            && (self.layout == Layout::Binary
+                || (!self.is_reused && !self.named_ahead && self.in_flight_max == 1))
+            && (!self.named_ahead || self.pred.is_some())
             && self.record_type.fits(self.layout)
             && self.size.is_multiple_of(u64::from(self.geometry.block))
             && self.pred.is_none_or(|pred| pred.id < self.id)
     }
 }
 
-/// The feature bits of reuse and of writes in flight.
-pub(crate) fn features(is_reused: bool, in_flight_max: u8) -> u64 {
+/// The feature bits of reuse, of names ahead and of writes in flight.
+pub(crate) fn features(is_reused: bool, named_ahead: bool, in_flight_max: u8) -> u64 {
     let more = u64::from(in_flight_max.clamp(1, IN_FLIGHT_MAX) - 1);
-    more << IN_FLIGHT_SHIFT | if is_reused { REUSED } else { 0 }
+    let bit = |is_set, bit| if is_set { bit } else { 0 };
+    more << IN_FLIGHT_SHIFT | bit(is_reused, REUSED) | bit(named_ahead, NAMED_AHEAD)
 }
 
 /// How many writes may be in flight, by these feature bits.

@@ -178,6 +178,7 @@ mod tests {
             pred_chain: 0,
             layout: Layout::Binary,
             is_reused: false,
+            named_ahead: false,
             in_flight_max: 1,
             record_type: RecordType::of(CodecId::Raw),
             time_us: 0,

@@ -23,18 +23,20 @@ pub(crate) struct Env {
     pub(crate) spare_files: Arc<SpareFiles>,
     /// When several writes may be in flight.
     pub(crate) streaming: Streaming,
+    /// Whether segments may get their names before they are needed.
+    pub(crate) names_ahead: bool,
 }
 
 impl Env {
     pub(crate) fn new(options: &Options, storage: Arc<dyn Storage>) -> Self {
         let (clock, entropy) = (options.clock.clone(), options.entropy.clone());
-        let deferred_delete = Arc::new(DeferredDelete::new(options.preallocate));
-        let spare_files = Arc::new(SpareFiles::new(options.reuse));
+        let deferred_delete = Arc::new(DeferredDelete::new(options.next.preallocate));
+        let spare_files = Arc::new(SpareFiles::new(options.next.reuse));
         if options.retention.is_some() {
             spare_files.expect();
         }
         let spares = Arc::new(AtomicU64::new(1));
-        let (has_preallocator, streaming) = (options.preallocate, options.streaming);
+        let (has_preallocator, streaming) = (options.next.preallocate, options.streaming);
         Self {
             storage,
             clock,
@@ -44,6 +46,7 @@ impl Env {
             has_preallocator,
             spare_files,
             streaming,
+            names_ahead: options.next.name_ahead,
         }
     }
 
@@ -93,6 +96,7 @@ mod tests {
             pred_chain: 0,
             layout: Layout::Binary,
             is_reused: false,
+            named_ahead: false,
             in_flight_max: 1,
             record_type: RecordType::of(CodecId::Raw),
             time_us: 0,

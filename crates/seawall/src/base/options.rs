@@ -96,8 +96,7 @@ pub struct Options {
     pub(crate) idle_mark: Option<Duration>,
     pub(crate) buffered_delay: Duration,
     pub(crate) buffered_bytes: usize,
-    pub(crate) preallocate: bool,
-    pub(crate) reuse: bool,
+    pub(crate) next: NextFiles,
     pub(crate) streaming: Streaming,
     pub(crate) retention: Option<Retention>,
     pub(crate) on_failover: Option<FailoverHook>,
@@ -125,8 +124,7 @@ impl Options {
             idle_mark: Some(Duration::from_millis(100)),
             buffered_delay: Duration::from_millis(10),
             buffered_bytes: 1 << 20,
-            preallocate: true,
-            reuse: true,
+            next: NextFiles { preallocate: true, reuse: true, name_ahead: true },
             streaming: Streaming::default(),
             retention: None,
             on_failover: None,
@@ -261,7 +259,7 @@ impl Options {
     /// a removed file is freed.
     #[must_use]
     pub fn preallocate(mut self, prepare: bool) -> Self {
-        self.preallocate = prepare;
+        self.next.preallocate = prepare;
         self
     }
 
@@ -275,7 +273,18 @@ impl Options {
     /// [`Layout::Text`], and on file systems that copy on write.
     #[must_use]
     pub fn reuse(mut self, reuse: bool) -> Self {
-        self.reuse = reuse;
+        self.next.reuse = reuse;
+        self
+    }
+
+    /// Sets whether a segment gets its name before it is needed; the default is true.
+    ///
+    /// The first record of a segment then waits for one sync, not for four in a row. A log that was
+    /// opened with it is refused by programs that are older than this option. It has no effect in
+    /// [`Layout::Text`].
+    #[must_use]
+    pub fn name_ahead(mut self, name_ahead: bool) -> Self {
+        self.next.name_ahead = name_ahead;
         self
     }
 
@@ -327,6 +336,17 @@ impl Options {
         (self.clock, self.entropy) = (clock, entropy);
         self
     }
+}
+
+/// How the file of the next segment is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NextFiles {
+    /// Whether a thread makes it in advance.
+    pub(crate) preallocate: bool,
+    /// Whether it may be that of a removed segment.
+    pub(crate) reuse: bool,
+    /// Whether it may get its name before it is needed.
+    pub(crate) name_ahead: bool,
 }
 
 /// When several writes may be in flight.

@@ -15,7 +15,7 @@ pub(crate) fn read_head(file: &dyn File) -> io::Result<Option<Head>> {
 
 /// The head, if it belongs to this segment.
 pub(crate) fn head_of(file: &dyn File, header: &SegmentHeader) -> Option<Head> {
-    read_head(file).ok().flatten().filter(|head| head.header == *header)
+    read_head(file).ok().flatten().filter(|head| head.header == header.as_written())
 }
 
 pub(crate) fn heads(file: &dyn File) -> io::Result<Result<Head, Refused>> {

@@ -4,6 +4,7 @@
 use crate::base::error::{Corruption, Error, Result, missing_segment};
 use crate::files::directory::{file_place, read_start};
 use crate::files::read_buffer::Buffer;
+use seawall_format::batch::{self, BatchHeader};
 use seawall_format::before::{Before, SectorSums, TableOf};
 use seawall_format::{
     HEADER_SIZE, Lsn, Manifest, Mark, MarkSlot, Offset, Refused, Seal, SegmentHeader, SegmentRef,
@@ -31,6 +32,9 @@ pub(crate) struct Segment {
 pub(crate) enum OpenOutcome {
     /// A segment of this log under its own name.
     Sound(Segment),
+    /// A segment of this log that was named ahead and has no valid first batch to say where it
+    /// begins. Its header has neither base nor link.
+    NamedAhead(Segment),
     /// A valid segment under a wrong name or of another log.
     Misplaced(Corruption, SegmentRef),
     /// An unreadable segment.
@@ -69,20 +73,51 @@ pub(crate) fn open_checked(
     if header.head_name() != name {
         return Ok(OpenOutcome::Misplaced(Corruption::Misplaced, header.reference()));
     }
-    Ok(match data_length(&**storage, &header, &*file)? {
-        Some(length) => OpenOutcome::Sound(Segment { header, storage: storage.clone(), length }),
-        None => OpenOutcome::Bad(Corruption::TextMissing),
+    let Some(length) = data_length(&**storage, &header, &*file)? else {
+        return Ok(OpenOutcome::Bad(Corruption::TextMissing));
+    };
+    let begun = if header.named_ahead { begun(&*file, &header) } else { Some(header.clone()) };
+    let segment = |header| Segment { header, storage: storage.clone(), length };
+    Ok(match begun {
+        Some(header) => OpenOutcome::Sound(segment(header)),
+        None => OpenOutcome::NamedAhead(segment(header)),
     })
 }
+
+/// The header of a segment that was named ahead, with what its first batch says. If that is not
+/// valid or cannot be read, it is read a second time, as a slot is.
+fn begun(file: &dyn File, header: &SegmentHeader) -> Option<SegmentHeader> {
+    let at = Offset(header.data_start());
+    let mut bytes = [0; batch::HEADER_SIZE];
+    for _ in 0..2 {
+        // An unreadable block is judged with the rest of the segment.
+        let Ok(read) = file.read_at(&mut bytes, at.0) else { continue };
+        let found = BatchHeader::begins(header, bytes.get(..read).unwrap_or_default());
+        if found.is_some() || tail::is_zero(&bytes) {
+            return found;
+        }
+    }
+    None
+}
+
 impl Segment {
     /// Opens a segment that is known to be valid.
     pub(crate) fn open_known(storage: &Arc<dyn Storage>, header: &SegmentHeader) -> Result<Self> {
         let cause = match open_checked(storage, &header.head_name(), None)? {
             OpenOutcome::Sound(segment) => return Ok(segment),
+            OpenOutcome::NamedAhead(found) if found.header == header.as_written() => {
+                return Ok(found.with_header(header.clone()));
+            }
+            OpenOutcome::NamedAhead(_) => Corruption::SegmentHeader,
             OpenOutcome::Misplaced(cause, _) | OpenOutcome::Bad(cause) => cause,
             OpenOutcome::Gone => Corruption::SegmentMissing,
         };
         Err(Error::damaged(missing_segment(header.id, cause, None)))
+    }
+
+    /// The same segment with another header.
+    pub(crate) fn with_header(self, header: SegmentHeader) -> Self {
+        Self { header, ..self }
     }
 
     /// The log's directory.

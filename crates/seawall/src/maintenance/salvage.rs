@@ -316,7 +316,7 @@ impl Rescue {
         made.tail.release_reserved();
         self.chain = made.tail.chain;
         self.oldest.get_or_insert_with(|| made.tail.header.clone());
-        self.pred = Some(Predecessor { header: made.tail.header, head: made.tail.head });
+        self.pred = Some(Predecessor::of(&made.tail));
         Ok(())
     }
 
@@ -364,6 +364,7 @@ fn rebuilt(catalog: &Catalog) -> Option<Manifest> {
         record_type: newest.record_type.clone(),
         parity: None,
         reuses: headers().any(|header| header.is_reused),
+        names_ahead: headers().any(|header| header.named_ahead),
         in_flight_max: headers().map(|header| header.in_flight_max).max()?,
         time_us: 0,
     })

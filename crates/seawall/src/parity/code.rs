@@ -124,6 +124,7 @@ mod tests {
             pred_chain: 0,
             layout: Layout::Binary,
             is_reused: false,
+            named_ahead: false,
             in_flight_max: 1,
             record_type: RecordType { codec: CodecId::Raw, name: String::new(), schema: 0 },
             time_us: 3,

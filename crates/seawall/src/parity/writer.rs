@@ -11,7 +11,7 @@ use crate::base::num::to_u64;
 use crate::files::parity_file::{heads, read_slot};
 use crate::parity::code::{Coder, has_sound_parity, lost_blocks};
 use seawall_format::parity::{Head, Known, Places, Scheme};
-use seawall_format::{Refused, SegmentHeader};
+use seawall_format::{Refused, SegmentHeader, SegmentRef};
 use seawall_io::{Access, File, Storage};
 use std::io;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(crate) struct ParityWriter {
     scheme: Scheme,
     current: Option<ParityFile>,
     /// The segment whose parity failed; no further parity is written for it.
-    given_up: Option<SegmentHeader>,
+    given_up: Option<SegmentRef>,
     /// Number of slots written.
     pub(crate) stripes: u64,
     /// Number of segments whose parity could not be completed.
@@ -106,7 +106,7 @@ impl ParityWriter {
 
     /// Opens the parity of `tail`, whose records reach to `at`.
     fn enter(&mut self, tail: &Covered<'_>, at: u64) {
-        if self.given_up.as_ref() == Some(tail.header) {
+        if self.given_up == Some(tail.header.reference()) {
             return;
         }
         let current = ParityFile::open(tail.storage, (tail.header, self.scheme));
@@ -117,13 +117,13 @@ impl ParityWriter {
         if let Ok(current) = caught_up {
             self.current = Some(current);
         } else {
-            self.given_up = Some(tail.header.clone());
+            self.given_up = Some(tail.header.reference());
             self.failures += 1;
         }
     }
 
     fn give_up(&mut self) {
-        self.given_up = self.current.take().map(|current| current.head.header);
+        self.given_up = self.current.take().map(|current| current.head.header.reference());
         self.failures += 1;
     }
 }
@@ -160,7 +160,7 @@ impl ParityFile {
             other => other?,
         };
         let found = match heads(&*file)? {
-            Ok(head) => Some(head).filter(|head| head.header == *header),
+            Ok(head) => Some(head).filter(|head| head.header == header.as_written()),
             Err(Refused::Invalid) => None,
             // A newer version wrote it: leave it unchanged.
             Err(refused) => return Err(io::Error::other(refused)),

@@ -36,6 +36,7 @@ pub(crate) fn writer(options: &Options, env: Env, lock: Box<dyn Lock>, begin: Be
         recent: rotated.sent.into(),
         parity,
         parity_flushes: vec![],
+        seal_thread: None,
         spare: None,
         sums: BTreeMap::new(),
         buffers: vec![],

@@ -69,8 +69,9 @@ impl<'a> RemainingLog<'a> {
         self.chain.last().expect("a log has a segment")
     }
 
-    /// What decides how this log continues; `is_named` as in [`NewestSegment`].
-    pub(crate) fn evidence(&self, is_named: bool) -> ResumeEvidence<'a> {
+    /// What decides how this log continues; `is_named` as in [`NewestSegment`], `is_sealed` if the
+    /// newest segment has a seal.
+    pub(crate) fn evidence(&self, (is_named, is_sealed): (bool, bool)) -> ResumeEvidence<'a> {
         let header = &self.newest().segment.header;
         let manifest = &self.found.catalog.found_manifest;
         let both_slots = matches!(manifest, FoundManifest::Readable { both_slots: true, .. });
@@ -79,7 +80,7 @@ impl<'a> RemainingLog<'a> {
             newest: NewestSegment {
                 reference: header.reference(),
                 block: u64::from(header.geometry.block),
-                geometry_is_current: header.geometry == self.manifest.geometry,
+                takes_batches: header.geometry == self.manifest.geometry && !is_sealed,
                 is_as_written: self.is_as_written(header.id),
                 is_named,
             },

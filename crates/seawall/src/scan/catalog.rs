@@ -6,7 +6,7 @@
 use crate::base::error::{Corruption, Damage, Origin};
 use crate::files::segment::Segment;
 use seawall_format::scan::Limit;
-use seawall_format::{Live, LogId, Lsn, Manifest, SegmentId};
+use seawall_format::{Live, LogId, Lsn, Manifest, SegmentId, tail};
 use std::fmt;
 
 /// The contents of a log's directory.
@@ -16,6 +16,9 @@ pub(crate) struct Catalog {
     /// The live chain, oldest first.
     pub(crate) chain: Vec<ChainedSegment>,
     pub(crate) top: ChainTop,
+    /// Whether the end of the log cannot be told: the newest segment does not end cleanly, although
+    /// something was written to the one named ahead.
+    pub(crate) end_is_doubtful: bool,
     /// The highest id of any file, orphans excepted.
     pub(crate) max_id: Option<SegmentId>,
     pub(crate) names: Vec<String>,
@@ -64,6 +67,11 @@ impl Catalog {
             ChainTop::Missing(missing_tail) => Some(*missing_tail),
             ChainTop::Complete | ChainTop::Orphans(_) => None,
         }
+    }
+
+    /// What the end of the newest segment is, whatever its bytes say.
+    pub(crate) fn end_row(&self) -> Option<tail::Row> {
+        self.end_is_doubtful.then_some(tail::Row::Otherwise)
     }
 
     /// Files numbered above the newest segment that never belonged to the log.

@@ -18,8 +18,14 @@ type PreviousLink = (Option<(Segment, Limit)>, Option<(ChainFault, Damage)>);
 /// The segment headers of a directory, by the id in the file name.
 #[derive(Default)]
 pub(crate) struct Headers {
-    sound: BTreeMap<SegmentId, Segment>,
-    bad: BTreeMap<SegmentId, Corruption>,
+    pub(super) sound: BTreeMap<SegmentId, Segment>,
+    pub(super) bad: BTreeMap<SegmentId, Corruption>,
+    /// Those that were named ahead and do not say where they begin, until they are placed.
+    pub(super) named_ahead: BTreeMap<SegmentId, Segment>,
+    /// The highest one, if it has not begun.
+    pub(super) unbegun: Option<Segment>,
+    /// Whether it has, and the end of the segment before it cannot be told.
+    pub(super) end_is_doubtful: bool,
     /// The segments that sound files under a wrong name belong to.
     misplaced: BTreeMap<SegmentId, SegmentRef>,
 }
@@ -36,6 +42,7 @@ impl Headers {
     ) -> Result<()> {
         match open_checked(storage, name, log)? {
             OpenOutcome::Sound(segment) => drop(self.sound.insert(id, segment)),
+            OpenOutcome::NamedAhead(segment) => drop(self.named_ahead.insert(id, segment)),
             _ if is_beyond => {}
             OpenOutcome::Misplaced(cause, reference) => {
                 self.bad.insert(id, cause);
@@ -73,7 +80,7 @@ impl Headers {
 
     /// Whether any segment contains a batch, mark or seal. A bad header counts as yes.
     pub(crate) fn hold_something(&self) -> Result<bool> {
-        if !self.bad.is_empty() {
+        if !self.bad.is_empty() || !self.named_ahead.is_empty() {
             return Ok(true);
         }
         for segment in self.sound.values() {
@@ -148,10 +155,13 @@ impl Headers {
     /// next segment, which links to an older predecessor. Records carried into it are durable.
     fn successor_of_removed(&self, watermark: &Watermark) -> Option<(Segment, Limit)> {
         let gone = watermark.live.segment.id;
-        let (_, next) = self.sound.range(gone..).next()?;
-        let is_not_found = !self.sound.contains_key(&gone) && !self.bad.contains_key(&gone);
-        let follows = next.header.pred.is_some_and(|pred| pred.id < gone);
-        (is_not_found && follows).then(|| (next.clone(), Limit::At(next.header.carried)))
+        if self.sound.contains_key(&gone) || self.bad.contains_key(&gone) {
+            return None;
+        }
+        // Not one that followed the removed segment and was left behind.
+        let follows = |next: &&Segment| next.header.pred.is_some_and(|pred| pred.id < gone);
+        let next = self.sound.range(gone..).map(|(_, next)| next).find(follows)?;
+        Some((next.clone(), Limit::At(next.header.carried)))
     }
 
     /// The newest segment in the directory, and what follows it: a missing segment if a seal, the
@@ -162,12 +172,15 @@ impl Headers {
         watermark: Option<&Watermark>,
     ) -> Result<(Option<(Segment, Limit)>, ChainTop)> {
         let newest = self.sound.keys().next_back().copied();
+        let unbegun = self.unbegun.as_ref().map(|unbegun| &unbegun.header);
         // Ids only grow, so of several seals whose successor is missing, the one written last names
         // the highest id. The others may be in segments that a truncation could not remove.
         let mut last: Option<(&Segment, Seal)> = None;
         for segment in self.sound.values() {
             let Some(seal) = segment.seal()? else { continue };
-            let leads_nowhere = newest.is_some_and(|newest| seal.next.id > newest);
+            // A seal may name the segment that has not begun.
+            let is_unbegun = unbegun.is_some_and(|unbegun| unbegun.id == seal.next.id);
+            let leads_nowhere = newest.is_some_and(|newest| seal.next.id > newest) && !is_unbegun;
             let is_later = last.is_none_or(|(_, last)| seal.next.id >= last.next.id);
             if is_later && (leads_nowhere || self.is_replaced(seal.next)) {
                 last = Some((segment, seal));
@@ -187,6 +200,13 @@ impl Headers {
         let named = closed.map(|closed| closed.segment.id).max(above.first().copied());
         let named = named.filter(|id| newest.is_none_or(|newest| *id > newest));
         let missing = named.map(|id| self.missing(id, ChainFault::NewestMissing)).or(replaced);
+        // The segment before one that was named ahead was there.
+        let before = unbegun.and_then(|unbegun| unbegun.pred);
+        let before = before.filter(|pred| {
+            self.sound.get(&pred.id).is_none_or(|found| found.header.epoch != pred.epoch)
+        });
+        let before = before.map(|pred| self.not_there(pred, self.is_replaced(pred)));
+        let missing = missing.or(before);
         // `live` names a segment only after it is durable, and the segment is removed only after
         // one with a higher id exists. A running writer may have removed it since the listing.
         let is_missing = |watermark: &Watermark| {
@@ -200,7 +220,9 @@ impl Headers {
             let id = watermark.live.segment.id;
             let published = || self.missing(id, ChainFault::NewestMissing);
             top = ChainTop::Missing(missing.unwrap_or_else(published));
-        } else if let Some((newest, manifest)) = newest.as_ref().zip(manifest) {
+        } else if let Some((newest, manifest)) = newest.as_ref().zip(manifest)
+            && before.is_none()
+        {
             let orphans = self.orphans((newest, manifest), files, &above)?;
             top = if orphans.is_empty() { top } else { ChainTop::Orphans(orphans) };
         }
@@ -224,7 +246,9 @@ impl Headers {
 
     /// Whether another segment has the id of `named`.
     fn is_replaced(&self, named: SegmentRef) -> bool {
-        self.sound.get(&named.id).is_some_and(|found| found.header.epoch != named.epoch)
+        let unbegun = self.unbegun.as_ref().filter(|unbegun| unbegun.header.id == named.id);
+        let found = self.sound.get(&named.id).or(unbegun);
+        found.is_some_and(|found| found.header.epoch != named.epoch)
     }
 
     fn not_there(&self, named: SegmentRef, replaced: bool) -> MissingTail {

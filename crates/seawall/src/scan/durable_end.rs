@@ -54,7 +54,8 @@ pub(crate) fn known(catalog: &Catalog, watermark: Option<&Watermark>) -> Result<
     let closed = closed.filter(|closed| closed.segment == header.reference());
     let closed = closed.and_then(|closed| closed.last);
     let published = watermark.and_then(|watermark| catalog.durable_per(&watermark.live));
-    let others = [header.base.previous(), header.carried, closed, published];
+    let sealed = newest.segment.seal()?.and_then(|seal| seal.last);
+    let others = [header.base.previous(), header.carried, closed, sealed, published];
     Ok(marks.chain(others).max().flatten())
 }
 

@@ -99,11 +99,13 @@ fn load_once(storage: &Arc<dyn Storage>, watermark: Option<&Watermark>) -> Resul
         None if headers.hold_something()? => FoundManifest::Lost,
         None => FoundManifest::Never,
     };
+    headers.place_named_ahead(manifest.as_ref(), watermark)?;
+    let end_is_doubtful = headers.end_is_doubtful();
     let (chain, top) = match found_manifest {
         FoundManifest::Never => (vec![], ChainTop::Complete),
         _ => headers.build_chain((manifest.as_ref(), &names), watermark)?,
     };
-    let mut found = Catalog { found_manifest, chain, top, max_id: None, names };
+    let mut found = Catalog { found_manifest, chain, top, end_is_doubtful, max_id: None, names };
     let is_orphan = |id: &SegmentId| found.orphans().iter().any(|orphan| orphan.segment == *id);
     let used = found.names.iter().filter_map(|name| SegmentId::from_any_name(name));
     found.max_id = used.filter(|id| !is_orphan(id)).max();

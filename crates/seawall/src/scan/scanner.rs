@@ -97,6 +97,8 @@ pub(crate) struct LogScanner {
     missing_tail: Option<MissingTail>,
     closed: Option<seawall_format::Closed>,
     manifest_lost: bool,
+    /// What the end is, if the files say so that the catalog was made of.
+    end_row: Option<tail::Row>,
     current: Option<(ChainedSegment, Scanner)>,
     /// Schema number of the current segment, or of the last one.
     schema: u32,
@@ -139,6 +141,7 @@ impl LogScanner {
             missing_tail: catalog.missing_tail(),
             closed: catalog.manifest().and_then(|manifest| manifest.closed),
             manifest_lost: catalog.manifest_is_lost(),
+            end_row: catalog.end_row(),
             segments,
             ..Self::over(links, first.and_then(Lsn::previous))
         }
@@ -181,6 +184,7 @@ impl LogScanner {
             scan.missing_tail = catalog.missing_tail();
             scan.closed = catalog.manifest().and_then(|manifest| manifest.closed);
             scan.manifest_lost = catalog.manifest_is_lost();
+            scan.end_row = catalog.end_row();
         }
         scan
     }
@@ -195,6 +199,7 @@ impl LogScanner {
             missing_tail: None,
             closed: None,
             manifest_lost: false,
+            end_row: None,
             current: None,
             schema: 0,
             source: None,
@@ -359,6 +364,7 @@ impl LogScanner {
         scan.segments.clone_from(&self.segments);
         (scan.skip_io_errors, scan.read_size) = (self.skip_io_errors, READ_NEAR);
         (scan.closed, scan.manifest_lost) = (self.closed, self.manifest_lost);
+        scan.end_row = self.end_row;
         (scan.chain, scan.confirmed) = (self.chain, self.confirmed);
         scan.current = Some((link, scanner));
         scan.invalidate_buffer();

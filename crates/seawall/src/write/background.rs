@@ -197,8 +197,9 @@ impl Coordinator {
         }
         let rate = PreallocationRate::new(writer.next_size(), room.tail, began);
         let reuse = writer.take_spare_file();
+        let next = writer.next_named_ahead(reuse.as_ref().map(|(_, id)| *id));
         let (env, data_start) = (writer.env.clone(), writer.tail.header.data_start());
-        state.preallocation.wanted = Some(Request { env, rate, data_start, reuse });
+        state.preallocation.wanted = Some(Request { env, rate, data_start, reuse, next });
         state.preallocation.is_busy = true;
         self.wake_preallocator(state);
     }
@@ -258,7 +259,7 @@ impl Coordinator {
             if state.stopping {
                 break;
             }
-            let Some(Request { env, mut rate, data_start, reuse }) =
+            let Some(Request { env, mut rate, data_start, reuse, next }) =
                 state.preallocation.wanted.take()
             else {
                 if self.deferred_delete.is_empty() {
@@ -288,6 +289,10 @@ impl Coordinator {
                         |file| file.map(|file| PreallocatedSegment::zeros(&env, file, data_start)),
                     ),
                 };
+            let made = made.and_then(|made| match (made, next) {
+                (Some(made), Some(next)) => made.name_ahead(&env, &next).map(Some),
+                (made, _) => Ok(made),
+            });
             state = self.lock();
             state.preallocation.is_busy = false;
             // An error recurs when the file is needed, and then a caller learns of it.

@@ -9,11 +9,11 @@ use crate::base::error::{Corruption, Damage, Error, Lost, Result};
 use crate::base::spare_files::may_be_spare;
 use crate::write::pending::{RewriteBatch, WrittenBatch};
 use crate::write::preallocation::file::{PreallocatedFile, PreallocatedSegment, length_for};
-use crate::write::tail::{TailSegment, Written};
-use seawall_format::batch::{Life, Spec};
+use crate::write::tail::TailSegment;
+use seawall_format::batch::Spec;
 use seawall_format::before::SectorSums;
 use seawall_format::{
-    Epoch, Finished, Layout, Lsn, Manifest, Offset, Seal, SegmentHeader, SegmentId, SegmentRef,
+    Finished, Layout, Lsn, Manifest, Offset, Seal, SegmentHeader, SegmentId, SegmentRef,
     lsn_or_zero,
 };
 use seawall_io::{File, Storage};
@@ -57,6 +57,8 @@ pub(crate) struct Predecessor {
     pub(crate) header: SegmentHeader,
     /// The file that gets the seal.
     pub(crate) head: Arc<dyn File>,
+    /// Whether a seal failed already: it is not written again.
+    pub(crate) seal_failed: bool,
 }
 
 /// A new segment, and the batches that were written to it.
@@ -148,9 +150,16 @@ fn try_rotate(
     let rotated = made?;
     let header = &rotated.tail.header;
     if let Some(pred) = &plan.pred {
-        let sealed = seal(pred, header.base.previous(), header.reference(), env.clock.wall_us());
+        let sealed = if pred.seal_failed {
+            let again = io::Error::other("a seal that failed is not written again");
+            Err(Error::io(format!("seal {}", pred.header.head_name()))(again))
+        } else {
+            let last = header.base.previous();
+            let seal = SealWrite::new(pred, last, header.reference(), env.clock.wall_us());
+            seal.write().and_then(|()| seal.sync())
+        };
         // From here on this segment is the one to follow, whether or not sealing succeeded.
-        plan.pred = Some(Predecessor { header: header.clone(), head: rotated.tail.head.clone() });
+        plan.pred = Some(Predecessor::of(&rotated.tail));
         sealed.map_err(Failure::File)?;
     }
     Ok(rotated)
@@ -177,7 +186,8 @@ fn files_for(
     let (usual, size_min) = (length_for(log, data, plan.size_min), length_for(log, data, 0));
     if let Some(mut spare) = plan.spare.take() {
         let is_large = spare.reserved.is_none_or(|reserved| reserved >= size_min);
-        if is_large && spare.rebind(env, log, id).is_ok() {
+        let mut is_mine = || spare.take_name(env).and_then(|()| spare.rebind(env, log, id)).is_ok();
+        if is_large && is_mine() {
             return Ok(spare);
         }
         spare.discard(&*env.storage);
@@ -191,17 +201,10 @@ pub(crate) fn header(
     plan: &RotationPlan,
     (id, files): (SegmentId, &PreallocatedSegment),
 ) -> Result<SegmentHeader> {
-    let epoch = match files.life {
-        Some(life) => life.epoch,
-        None => Epoch(env.entropy.random().map_err(Error::io("draw a random epoch"))?),
-    };
+    let epoch = files.epoch(env).map_err(Error::io("draw a random epoch"))?;
     let count: u64 = plan.carry.iter().map(|batch| u64::from(batch.count)).sum();
-    // Each batch fills its last block then. The one that must fit and the open one, of any size,
-    // were promised their space without that.
-    let (block, batch_max) = (u64::from(log.geometry.block), u64::from(log.geometry.batch_max));
-    let data = plan.data_max(log.layout) + plan.reserve + batch_max + 2 * block;
-    let is_large = log.geometry.data_start() + data <= files.head.size;
-    let in_flight_max = if is_large { plan.in_flight_max } else { 1 };
+    let data = plan.data_max(log.layout) + plan.reserve;
+    let in_flight_max = files.in_flight_max(log, plan.in_flight_max, data);
     Ok(SegmentHeader {
         geometry: log.geometry,
         log: log.log,
@@ -214,6 +217,7 @@ pub(crate) fn header(
         pred_chain: plan.pred.as_ref().map_or(0, |_| plan.chain_before),
         layout: log.layout,
         is_reused: files.life.is_some(),
+        named_ahead: false,
         in_flight_max,
         record_type: log.record_type.clone(),
         time_us: env.clock.wall_us(),
@@ -233,23 +237,9 @@ fn make(
     let sums = Some(files.sums.take()).filter(|_| needs_sums && plan.carry.is_empty());
     let sums = sums.map(|sums| sums.unwrap_or_else(zeros));
     let (data, head) = (files.text.as_ref().unwrap_or(&files.head), &files.head);
-    let mut rotated = Rotated {
-        tail: TailSegment {
-            sums,
-            written: Written::default(),
-            life: Life::of(&header),
-            at: Offset(header.data_start()),
-            chain: header.chain(),
-            marks: 0,
-            head: head.file.clone(),
-            file: data.file.clone(),
-            soft_limit: files.reserved.unwrap_or(plan.size_min),
-            is_reserved: files.reserved.is_some(),
-            header,
-        },
-        sent: vec![],
-        skipped_segments: vec![],
-    };
+    let limit = (files.reserved.unwrap_or(plan.size_min), files.reserved.is_some());
+    let tail = TailSegment::empty(header, [head.file.clone(), data.file.clone()], limit, sums);
+    let mut rotated = Rotated { tail, sent: vec![], skipped_segments: vec![] };
     let failed = |what: &str| Error::io(format!("{what} {}", head.name));
     rotated.write(plan).map_err(failed("write")).map_err(Failure::File)?;
     // The text first, so that a head never exists without its text.
@@ -312,10 +302,46 @@ impl Rotated {
     }
 }
 
+impl Predecessor {
+    pub(crate) fn of(tail: &TailSegment) -> Self {
+        Self { header: tail.header.clone(), head: tail.head.clone(), seal_failed: false }
+    }
+}
+
 /// Step (d) of R6.
-fn seal(pred: &Predecessor, last: Option<Lsn>, next: SegmentRef, time_us: u64) -> Result<()> {
-    let bytes = Seal { last, next, time_us }.encode(&pred.header);
-    let offset = Seal::offset(pred.header.geometry);
-    let written = pred.head.write_at(&bytes, offset.0).and_then(|()| pred.head.sync());
-    written.map_err(Error::io_in(format!("seal {}", pred.header.head_name())))
+#[derive(Clone, Debug)]
+pub(crate) struct SealWrite {
+    head: Arc<dyn File>,
+    name: String,
+    at: Offset,
+    bytes: Vec<u8>,
+}
+
+impl SealWrite {
+    /// The seal of `pred`, whose last record is `last`.
+    pub(crate) fn new(
+        pred: &Predecessor,
+        last: Option<Lsn>,
+        next: SegmentRef,
+        time_us: u64,
+    ) -> Self {
+        Self {
+            head: pred.head.clone(),
+            name: pred.header.head_name(),
+            at: Seal::offset(pred.header.geometry),
+            bytes: Seal { last, next, time_us }.encode(&pred.header).to_vec(),
+        }
+    }
+
+    pub(crate) fn write(&self) -> Result<()> {
+        self.head.write_at(&self.bytes, self.at.0).map_err(|error| self.failed(error))
+    }
+
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.head.sync().map_err(|error| self.failed(error))
+    }
+
+    fn failed(&self, error: io::Error) -> Error {
+        Error::io(format!("seal {}", self.name))(error)
+    }
 }

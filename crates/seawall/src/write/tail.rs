@@ -42,6 +42,29 @@ pub(crate) struct Written {
 }
 
 impl TailSegment {
+    /// A segment without a batch, in its file with the header and its file with the records. `sums`
+    /// are of what the latter holds.
+    pub(crate) fn empty(
+        header: SegmentHeader,
+        [head, file]: [Arc<dyn File>; 2],
+        (soft_limit, is_reserved): (u64, bool),
+        sums: Option<SectorSums>,
+    ) -> Self {
+        Self {
+            sums,
+            written: Written::default(),
+            life: Life::of(&header),
+            at: Offset(header.data_start()),
+            chain: header.chain(),
+            marks: 0,
+            head,
+            file,
+            soft_limit,
+            is_reserved,
+            header,
+        }
+    }
+
     /// Frees the space after the last batch, once the successor is durable (R6 f). Not synced: a
     /// crash that undoes it does no harm.
     pub(crate) fn truncate_after_last_batch(&self) {
@@ -62,6 +85,12 @@ impl TailSegment {
     /// Whether several writes may be in flight: each fills its last block then.
     pub(crate) fn is_padded(&self) -> bool {
         self.header.in_flight_max > 1
+    }
+
+    /// Whether the batch at `at` fills its last block. The first one of a segment that was named
+    /// ahead does: no later write can damage it, and with it where the segment begins.
+    pub(crate) fn pads(&self, at: Offset) -> bool {
+        self.is_padded() || (self.header.named_ahead && at.0 == self.header.data_start())
     }
 
     /// Zeros from `end` to the end of its block.

@@ -131,7 +131,7 @@ impl Writer {
             base: next,
             carry: vec![],
             chain_before,
-            pred: Some(Predecessor { header: holder, head }),
+            pred: Some(Predecessor { header: holder, head, seal_failed: false }),
             size_min: self.segment_min,
             reserve: 0,
             spare: None,
@@ -153,6 +153,7 @@ impl Writer {
         self.sums.retain(|id, _| !dead.contains(id));
         self.chain = live;
         self.chain.extend(rotated.skipped_segments);
+        self.renew_spare();
         self.tell_readers();
         self.remove_segments(|id| dead.contains(&id), &[]).map(Ok)
     }
@@ -201,7 +202,11 @@ impl Writer {
         // Sorted by name, a head is removed before its text.
         let gone = |name: &&String| SegmentId::from_any_name(name).is_some_and(&is_removed);
         let (mut removed, mut deferred, mut kept) = (false, vec![], vec![]);
-        for name in names.iter().filter(gone) {
+        let is_table = |name: &&String| {
+            SegmentId::from_any_name(name).is_some_and(|id| **name == id.before_name())
+        };
+        let (tables, others): (Vec<_>, Vec<_>) = names.iter().filter(gone).partition(is_table);
+        for name in others {
             let spare = spares.iter().find(|header| header.data_name() == **name);
             let retired = match spare {
                 Some(header) => self.recycle(name, header, &mut kept),
@@ -215,6 +220,10 @@ impl Writer {
         }
         if removed {
             storage.sync_dir().map_err(Error::io("sync the log's directory"))?;
+        }
+        // After their segments: the end of one without its table cannot be told.
+        for table in tables {
+            let _ = storage.remove(table);
         }
         // After the directory sync only: a file that a crash brings back must be complete.
         for spare in kept {

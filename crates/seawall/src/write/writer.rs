@@ -1,7 +1,9 @@
 //! The writer of the tail segment: one write and one sync per batch. Each log has one, and the
 //! leader holds it.
 
+mod enter;
 mod name_check;
+pub(crate) mod seal_thread;
 pub(crate) mod streaming;
 
 use crate::base::env::Env;
@@ -20,6 +22,7 @@ use crate::write::preallocation::file::{PreallocatedSegment, length_for};
 use crate::write::preallocation::reused::prepare;
 use crate::write::rotation::{Predecessor, Rotated, RotationPlan, next_id, rotate};
 use crate::write::tail::TailSegment;
+use crate::write::writer::seal_thread::SealThread;
 use seawall_format::batch::Spec;
 use seawall_format::before::SectorSums;
 use seawall_format::{
@@ -28,6 +31,7 @@ use seawall_format::{
 use seawall_io::Lock;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::sync::Arc;
 
 /// Buffers kept for reuse: as many as one block of small batches frees at once.
 const BUFFERS_MAX: usize = 64;
@@ -61,6 +65,8 @@ pub(crate) struct Writer {
     pub(crate) parity: Option<ParityWriter>,
     /// Parity that is written but not synced.
     pub(crate) parity_flushes: Vec<ParityFlush>,
+    /// Seals the tail while the next segment gets its first batch, from the first such rotation on.
+    pub(crate) seal_thread: Option<Arc<SealThread>>,
     /// Preallocated files of the next segment.
     pub(crate) spare: Option<PreallocatedSegment>,
     /// The checksums of what full segments hold.
@@ -90,6 +96,8 @@ pub(crate) struct NewSegment {
     pub(crate) reserve: u64,
     /// How many writes may be in flight.
     pub(crate) in_flight_max: u8,
+    /// Whether the seal of the tail failed.
+    pub(crate) seal_failed: bool,
 }
 
 /// Statistics of the writer.
@@ -104,6 +112,7 @@ pub(crate) struct Counts {
     pub(crate) live_failures: u64,
     pub(crate) pruned: u64,
     pub(crate) reused: u64,
+    pub(crate) named_ahead: u64,
     pub(crate) overlapped: u64,
     pub(crate) parity_stripes: u64,
     pub(crate) parity_failures: u64,
@@ -114,25 +123,35 @@ impl Writer {
     /// durable. Returns a buffer for reuse. No other batch may be in flight.
     pub(crate) fn write(&mut self, bytes: Vec<u8>, count: u32) -> Result<Vec<u8>> {
         let size = self.size_max(bytes.len(), count);
-        if self.tail.is_full_for(size) {
-            self.rotate(size)?;
-        }
-        let (batch, text) = self.prepare(bytes, count, TailSegment::finish);
-        let mut blocks = self.blocks.pop().unwrap_or_default();
-        let written = self.write_synced(&batch, text.as_deref(), &mut blocks);
-        self.blocks.push(blocks);
-        match written {
-            Ok(()) => self.acknowledge(batch)?,
-            Err(error) => {
-                self.in_flight.push_back(batch);
-                self.fail_over(&error)?;
+        let is_full = self.tail.is_full_for(size);
+        if is_full && self.can_enter_next(size) {
+            self.enter_next(bytes, count)?;
+        } else {
+            if is_full {
+                self.rotate(size)?;
             }
+            self.write_in_tail(bytes, count)?;
         }
         // After the batch, not during rotation: the segment that `live` names must not be removed.
         if self.retained.is_due {
             self.retain()?;
         }
         Ok(self.buffers.pop().unwrap_or_default())
+    }
+
+    /// Writes a batch after those of the tail.
+    fn write_in_tail(&mut self, bytes: Vec<u8>, count: u32) -> Result<()> {
+        let (batch, text) = self.prepare(bytes, count, TailSegment::finish);
+        let mut blocks = self.blocks.pop().unwrap_or_default();
+        let written = self.write_synced(&batch, text.as_deref(), &mut blocks);
+        self.blocks.push(blocks);
+        match written {
+            Ok(()) => self.acknowledge(batch),
+            Err(error) => {
+                self.in_flight.push_back(batch);
+                self.fail_over(&error)
+            }
+        }
     }
 
     /// What a batch takes on the device at most, without the rest of its last block.
@@ -154,7 +173,7 @@ impl Writer {
         let chain = newest.map_or(tail.chain, |batch| batch.chain);
         let chain_before = newest.map_or(self.last_chain, |batch| batch.chain);
         let first = next_lsn(newest.map_or(self.last, |batch| Some(batch.sent.last())));
-        if tail.is_padded() {
+        if tail.pads(at) {
             let padded = bytes.len() + tail.rest_of_block(at.plus(to_u64(bytes.len())));
             // A batch after the carried ones may begin within a block, and be too large for that.
             let batch_max =
@@ -213,6 +232,13 @@ impl Writer {
     /// Counts a batch that is on the device as durable, and tells readers.
     pub(super) fn acknowledge(&mut self, batch: BatchInFlight) -> Result<()> {
         self.check_tail()?;
+        self.take_in(batch);
+        self.tell_readers();
+        Ok(())
+    }
+
+    /// Counts a batch that is on the device as durable.
+    fn take_in(&mut self, batch: BatchInFlight) {
         let BatchInFlight { at, chain, sent } = batch;
         (self.tail.at, self.last_chain) = (sent.end, chain);
         self.tail.written.batches += 1;
@@ -220,8 +246,6 @@ impl Writer {
         self.count(at, &sent);
         self.recent.push_back(sent);
         self.forget_whole_blocks();
-        self.tell_readers();
-        Ok(())
     }
 
     /// Counts a batch that is durable.
@@ -271,7 +295,8 @@ impl Writer {
             self.write_manifest()?;
         }
         let size_min = self.next_size();
-        let new = NewSegment { carry: vec![], size_min, reserve: size, in_flight_max };
+        let empty = self.empty_segment();
+        let new = NewSegment { size_min, reserve: size, in_flight_max, ..empty };
         self.counts.rolls += 1;
         self.switch_segment(next_lsn(self.last), self.last_chain, new)?;
         self.retained.is_due = self.retained.rule.is_some();
@@ -317,6 +342,26 @@ impl Writer {
             Some(_) => preallocation.discard(&*self.env.storage),
             None => self.spare = Some(preallocation),
         }
+        self.renew_spare();
+    }
+
+    /// Writes the table of the preallocated segment again if the tail has got a higher id since: a
+    /// rotation to a full disk could not. Discards the segment if this cannot either.
+    pub(crate) fn renew_spare(&mut self) {
+        let tail = self.tail.header.id;
+        let is_late =
+            |spare: &mut PreallocatedSegment| spare.life.is_some_and(|life| life.id <= tail);
+        let Some(mut spare) = self.spare.take_if(is_late) else { return };
+        let renewed = next_id(self.max_id).is_ok_and(|id| {
+            self.max_id = Some(id);
+            let log = &self.manifest.content;
+            spare.take_name(&self.env).and_then(|()| spare.rebind(&self.env, log, id)).is_ok()
+        });
+        if renewed {
+            self.spare = Some(spare);
+        } else {
+            spare.discard(&*self.env.storage);
+        }
     }
 
     /// Creates a preallocated segment with space for a batch of `size` bytes: of the usual size, or
@@ -331,10 +376,27 @@ impl Writer {
             let log = &self.manifest.content;
             PreallocatedSegment::create_now(&self.env, log, (usual, size_min))?
         };
+        let large = if let Ok(large) = self.name_now(large) {
+            large
+        } else {
+            // The next rotation names it.
+            let log = &self.manifest.content;
+            PreallocatedSegment::create_now(&self.env, log, (usual, size_min))?
+        };
         if let Some(small) = self.spare.replace(large) {
             small.discard(&*self.env.storage);
         }
         Ok(())
+    }
+
+    /// Names the segment ahead, if no thread prepares files in advance.
+    fn name_now(&mut self, large: PreallocatedSegment) -> io::Result<PreallocatedSegment> {
+        let reserved = large.life.map(|life| life.id);
+        let next = if self.env.has_preallocator { None } else { self.next_named_ahead(reserved) };
+        match next {
+            Some(next) => large.name_ahead(&self.env, &next),
+            None => Ok(large),
+        }
     }
 
     /// A file of at least `size` bytes that is used again, if no thread prepares files in advance.
@@ -361,11 +423,10 @@ impl Writer {
         new: NewSegment,
     ) -> Result<()> {
         self.check_names()?;
-        let pred =
-            Some(Predecessor { header: self.tail.header.clone(), head: self.tail.head.clone() });
         let size_min = new.size_min.max(self.segment_min);
         let spare = self.spare.take();
-        let NewSegment { carry, reserve, in_flight_max, .. } = new;
+        let NewSegment { carry, reserve, in_flight_max, seal_failed, .. } = new;
+        let pred = Some(Predecessor { seal_failed, ..Predecessor::of(&self.tail) });
         let plan = RotationPlan {
             base,
             carry,
@@ -382,7 +443,14 @@ impl Writer {
             self.last_chain = tail.chain;
         }
         self.counts.reused += u64::from(tail.header.is_reused);
-        let mut before = std::mem::replace(&mut self.tail, tail);
+        let before = std::mem::replace(&mut self.tail, tail);
+        self.leave(before, skipped_segments);
+        self.recent = sent.into();
+        Ok(())
+    }
+
+    /// Adds the full segment to the chain, and those that follow it before the tail.
+    fn leave(&mut self, mut before: TailSegment, skipped_segments: Vec<SegmentHeader>) {
         // A whole file may be used again when its segment is removed.
         if self.may_reuse(&before) {
             self.keep_sums(&mut before);
@@ -391,8 +459,6 @@ impl Writer {
         }
         self.chain.push(before.header);
         self.chain.extend(skipped_segments);
-        self.recent = sent.into();
-        Ok(())
     }
 
     /// Keeps the checksums of a full segment until it is removed.
@@ -423,7 +489,7 @@ impl Writer {
     /// A segment as small as possible, which begins without records.
     pub(crate) fn empty_segment(&self) -> NewSegment {
         let in_flight_max = self.tail.header.in_flight_max;
-        NewSegment { carry: vec![], size_min: 0, reserve: 0, in_flight_max }
+        NewSegment { carry: vec![], size_min: 0, reserve: 0, in_flight_max, seal_failed: false }
     }
 
     /// Drops batches that share no block with the next one: its write cannot damage them.

@@ -2,6 +2,7 @@
 
 use super::{Random, laid_out, open, payload_in, tiny};
 use seawall::Layout;
+use seawall_format::batch::BatchHeader;
 use seawall_format::scan::{Limit, Scanner, Step, Window};
 use seawall_format::{Offset, SegmentHeader};
 use seawall_testkit::MemStorage;
@@ -87,11 +88,20 @@ pub(crate) fn files(device: &MemStorage) -> Vec<String> {
     device.names().into_iter().filter(|name| name != "lock").collect()
 }
 
+/// The header of the segment in `file`. `None` if it was named ahead and has no batch.
+pub(crate) fn begun_header(file: &[u8]) -> Option<SegmentHeader> {
+    let header = SegmentHeader::decode(file).ok()?;
+    if !header.named_ahead {
+        return Some(header);
+    }
+    BatchHeader::begins(&header, file.get(usize::try_from(header.data_start()).unwrap()..)?)
+}
+
 /// Where the batches of a segment begin and end, and their last records.
 pub(crate) fn batches(device: &MemStorage, file: &str) -> (u64, Vec<(usize, usize, u64)>) {
     let bytes = device.bytes(file).unwrap();
     let head = device.bytes(&file.replace("jsonl", "head")).unwrap();
-    let header = SegmentHeader::decode(&head).unwrap();
+    let header = begun_header(&head).unwrap();
     let length = u64::try_from(bytes.len()).unwrap();
     let mut scanner = Scanner::new(&header, length, Limit::Open);
     scanner.ends_at(Offset(length));

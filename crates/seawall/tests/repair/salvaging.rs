@@ -205,8 +205,8 @@ fn misplaced_bytes_are_named_with_the_place_they_belong_to() {
     copied.edit("000000000001.seg", |bytes| bytes[first[0].0..first[0].0 + 48].fill(0xEE));
     let moved = judge(&copied).unwrap().damage;
     assert!(moved.iter().any(|damage| damage.cause == Corruption::Misplaced), "{moved:#?}");
-    let foreign = bytes("000000000002.seg", second[0]);
-    let from = second[0].0 as u64;
+    let foreign = bytes("000000000002.seg", second[1]);
+    let from = second[1].0 as u64;
     assert_eq!(cause(&put(first[1].0, &foreign)), (Corruption::ForeignEpoch, Some((2, from))));
     let device = image.device.kill();
     device.copy_raw("000000000001.seg", NEWEST);

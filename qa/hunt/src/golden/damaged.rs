@@ -2,6 +2,7 @@
 
 use super::Case;
 use super::image::Files;
+use seawall_format::batch::BatchHeader;
 use seawall_format::scan::{Limit, Scanner, Step, Window};
 use seawall_format::{Epoch, LogId, Offset, Salt, SegmentHeader};
 use std::fmt::Write;
@@ -19,7 +20,7 @@ type Find<'a> = dyn Fn(&str) -> Files + 'a;
 pub(super) fn all(find: &Find<'_>) -> Vec<Case> {
     [torn(find), damaged(find), evidence(find), texts(find), mended(find), newer(find), moved()]
         .into_iter()
-        .chain([reused(find), in_flight(find)])
+        .chain([reused(find), in_flight(find), named_ahead(find)])
         .flatten()
         .collect()
 }
@@ -65,6 +66,10 @@ impl Changed {
     fn batch(&self, name: &str, number: usize) -> (usize, usize) {
         let bytes = &self.before[name];
         let header = SegmentHeader::decode(bytes).unwrap();
+        let first = &bytes[usize::try_from(header.data_start()).unwrap()..];
+        let begun = Some(&header).filter(|header| header.named_ahead);
+        let begun = begun.and_then(|header| BatchHeader::begins(header, first));
+        let header = begun.unwrap_or(header);
         let length = u64::try_from(bytes.len()).unwrap();
         let mut scanner = Scanner::new(&header, length, Limit::Open);
         let mut found = vec![];
@@ -328,6 +333,30 @@ fn in_flight(find: &Find<'_>) -> Vec<Case> {
     ]
 }
 
+/// The third segment has not begun, or its first batch is torn or damaged.
+fn named_ahead(find: &Find<'_>) -> Vec<Case> {
+    let log = || Changed::new(find, "named-ahead");
+    let ((first, _), (last, end)) = (log().batch(TWO, 0), log().batch(TWO, usize::MAX));
+    let next = log().before[THREE].len() - first;
+    let unbegun = || log().zero(THREE, first, next);
+    vec![
+        unbegun().case("named-ahead-next", "a segment that has not begun, named by a seal"),
+        unbegun()
+            .zero(TWO, 3 * 512, 512)
+            .case("named-ahead-unnamed", "a segment that has not begun, named by none"),
+        unbegun()
+            .set(THREE, first + 600, &[1])
+            .case("named-ahead-torn", "a part of the first batch"),
+        unbegun()
+            .zero(TWO, last, end - last)
+            .case("named-ahead-sealed", "a record is lost that a seal confirms"),
+        log()
+            .set(TWO, first + 8, &[0xA5; 16])
+            .case("named-ahead-header", "the header of a first batch is damaged"),
+        log().zero(TWO, first, 512).case("named-ahead-first", "a part of a first batch is lost"),
+    ]
+}
+
 /// What a newer program may write one day, and an older one wrote.
 fn newer(find: &Find<'_>) -> Vec<Case> {
     let closed = || Changed::new(find, "closed");
@@ -362,8 +391,10 @@ fn newer(find: &Find<'_>) -> Vec<Case> {
         header(closed().set(TWO, 110, &[2])).case("newer-layout", "a layout"),
         // Feature bit 1 was not in use when this was made.
         slot(closed().set("manifest", 512 + 120, &[2])).case("newer-log", "a feature of a log"),
+        // Nor was bit 2.
         slot(closed().set("manifest", 512 + 120, &[4]))
             .case("newer-log-2", "another feature of it"),
+        slot(closed().set("manifest", 512 + 120, &[8])).case("newer-log-3", "a third one"),
         slot(closed().set("manifest", 512 + 135, &[1])).case("newer-log-byte", "a manifest's byte"),
         slot(closed().set("manifest", 512 + 127, &[3])).case("newer-level", "a level"),
         batch(0x10).case("newer-prefix", "a batch with a prefix"),

@@ -31,6 +31,7 @@ fn header() -> SegmentHeader {
         pred_chain: 0,
         layout: Layout::Binary,
         is_reused: false,
+        named_ahead: false,
         in_flight_max: 1,
         record_type: RecordType::of(CodecId::Raw),
         time_us: TIME,
@@ -55,6 +56,7 @@ fn manifest(header: &SegmentHeader, last: Option<Lsn>) -> Vec<u8> {
             record_type: header.record_type.clone(),
             parity: None,
             reuses: false,
+            names_ahead: false,
             in_flight_max: 1,
             time_us: TIME,
         };

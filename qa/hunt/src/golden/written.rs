@@ -39,6 +39,7 @@ fn options(seed: u64, clock: &Arc<ManualClock>, layout: Layout) -> Options {
     let options = Options::new()
         .idle_mark(None)
         .preallocate(false)
+        .name_ahead(false)
         .env(clock.clone(), Arc::new(SeededEntropy::new(seed)));
     match layout {
         Layout::Text => {
@@ -158,6 +159,7 @@ fn usual() -> Files {
     let options = Options::new()
         .idle_mark(None)
         .preallocate(false)
+        .name_ahead(false)
         .env(clock(), Arc::new(SeededEntropy::new(5)));
     let log: Log<[u8], Raw> = options.open_in(Arc::new(device.clone())).unwrap();
     for text in ["one", "", "three records and their numbers"] {
@@ -210,6 +212,13 @@ fn in_flight() -> Files {
     life.power_cut()
 }
 
+/// All segments but the first were named ahead.
+fn named_ahead() -> Files {
+    let mut life = Life::begin(Layout::Binary, |options| options.name_ahead(true));
+    life.append(&[&[900], &[900], &[300], &[200, 200], &[700], &[40]]);
+    life.power_cut()
+}
+
 fn cut() -> Files {
     let mut life = plain(Layout::Binary);
     life.log().truncate_after(Lsn::new(9)).unwrap();
@@ -256,7 +265,7 @@ pub(super) fn all() -> Vec<(Case, Files)> {
     use Layout::{Binary, Text};
     let empty = Life::begin(Binary, |options| options.level(Level::Buffered)).closed();
     let killed = files(&plain(Binary).device.kill());
-    let all: [(&str, &str, Files); 25] = [
+    let all: [(&str, &str, Files); 26] = [
         ("closed", "three segments, closed", plain(Binary).closed()),
         ("not-closed", "the same, left by a power cut", plain(Binary).power_cut()),
         ("killed", "the same, left by a killed process: live is there", killed),
@@ -269,6 +278,7 @@ pub(super) fn all() -> Vec<(Case, Files)> {
         ("cut", "cut behind record 9, and appended to", cut()),
         ("reused", "a segment in a file of a removed one, left by a power cut", reused()),
         ("in-flight", "a segment with several writes in flight", in_flight()),
+        ("named-ahead", "segments named ahead, left by a power cut", named_ahead()),
         ("reopened-shared", "closed, opened, left by a power cut, opened, closed", reopened()),
         ("wide", "a batch of two sectors, left by a power cut", wide()),
         ("usual-sizes", "blocks of 4 KiB, reach of 64 KiB, a segment of 1 MiB", usual()),

@@ -145,6 +145,7 @@ pub(super) fn segment_header(layout: Layout) -> SegmentHeader {
         pred_chain: 0,
         layout,
         is_reused: false,
+        named_ahead: false,
         in_flight_max: 1,
         record_type: RecordType::of(codec),
         time_us: 0,

@@ -41,6 +41,7 @@ pub(crate) fn quiet() -> Options {
     let in_flight = u8::try_from(1 + below(3)).expect("small");
     Options::new()
         .writes_in_flight(in_flight)
+        .name_ahead(coin())
         .stream_batch(1, 1)
         .geometry(GEOMETRY, SEGMENT_MIN)
         .segment_size(SEGMENT_MAX)

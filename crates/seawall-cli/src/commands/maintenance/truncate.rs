@@ -64,7 +64,7 @@ fn carry_out(
         return lost(found).map_or(Ok(()), Err);
     }
     // No segment follows in this process: a removed file could only be removed, not used again.
-    let options = Options::new().create(false).reuse(false);
+    let options = Options::new().create(false).reuse(false).name_ahead(false);
     let log: Log<[u8], Raw> = options.codec(reader.codec()).schema(reader.schema()).open(log)?;
     match *plan {
         Plan { new_end: Some(Last(last)), .. } => log.truncate_after(last)?,

@@ -25,6 +25,7 @@ fn sample() -> Manifest {
         record_type: RecordType { codec: CodecId::Json, name: "Event".to_owned(), schema: 3 },
         parity: Scheme::new(8, 3),
         reuses: false,
+        names_ahead: false,
         in_flight_max: 1,
         time_us: 79,
     }
@@ -60,7 +61,8 @@ fn manifest_is_read_back_from_either_slot() {
     let new = Manifest { checkpoints: [None; 2], closed: None, parity: None, ..sample() };
     assert_eq!(in_file(&new), [Ok(new.clone()), invalid()]);
     for parity in [None, sample().parity] {
-        let reusing = Manifest { reuses: true, in_flight_max: 4, parity, ..sample() };
+        let reusing =
+            Manifest { reuses: true, names_ahead: true, in_flight_max: 4, parity, ..sample() };
         assert_eq!(in_file(&reusing), [Ok(reusing.clone()), invalid()]);
     }
     let never_written = Closed { last: None, ..sample().closed.unwrap() };
@@ -99,7 +101,7 @@ fn every_flipped_bit_of_a_slot_is_detected() {
 
 #[test]
 fn what_is_unknown_is_refused_by_name() {
-    for bit in (2..8).chain(10..32) {
+    for bit in (3..8).chain(10..32) {
         let what = format!("feature bits {:#x}", 1_u64 << bit);
         assert_eq!(forged(&[(FEATURES, 1 | 1 << bit)]), Err(Refused::Unknown { what }));
     }

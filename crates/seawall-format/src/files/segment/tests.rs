@@ -20,6 +20,7 @@ fn sample() -> SegmentHeader {
         pred_chain: 78,
         layout: Layout::Binary,
         is_reused: false,
+        named_ahead: false,
         in_flight_max: 1,
         record_type: RecordType { codec: CodecId::Json, name: "Event".to_owned(), schema: 3 },
         time_us: 79,
@@ -90,6 +91,21 @@ fn only_a_binary_segment_has_several_writes_in_flight() {
 }
 
 #[test]
+fn header_of_a_segment_named_ahead_does_not_say_where_it_begins() {
+    let header = SegmentHeader { named_ahead: true, ..sample() }.begin(lsn(40), 0x7F_0000_0078);
+    assert_eq!(header.chain(), 0x7F_0000_0078);
+    assert_eq!(SegmentHeader::decode(&header.encode()), Ok(header.as_written()));
+    assert_eq!(header.as_written().begin(lsn(40), 0x7F_0000_0078), header);
+    for field in [header::BASE, header::CARRIED, header::PRED_CHAIN] {
+        assert_eq!(forged(&header, &[(field, 40)]), Err(Refused::Invalid));
+    }
+    let first = SegmentHeader { pred: None, ..header };
+    assert_eq!(SegmentHeader::decode(&first.encode()), Err(Refused::Invalid), "it follows none");
+    let text = SegmentHeader { named_ahead: true, ..text() };
+    assert_eq!(SegmentHeader::decode(&text.encode()), Err(Refused::Invalid), "it is binary");
+}
+
+#[test]
 fn truncated_header_is_invalid() {
     assert_eq!(SegmentHeader::decode(&sample().encode()[..191]), Err(Refused::Invalid));
     assert_eq!(SegmentHeader::decode(&[]), Err(Refused::Invalid));
@@ -102,6 +118,7 @@ fn what_is_unknown_is_refused_by_name() {
         let feature = forged(&sample(), &[(header::FEATURES, 1 << bit)]);
         match bit {
             1 => assert!(feature.is_ok_and(|header| header.is_reused)),
+            2 => assert_eq!(feature, Err(Refused::Invalid), "it says where it begins"),
             8 => assert!(feature.is_ok_and(|header| header.in_flight_max == 2)),
             9 => assert!(feature.is_ok_and(|header| header.in_flight_max == 3)),
             _ => assert_eq!(feature, unknown(format!("feature bits {:#x}", 1_u64 << bit))),

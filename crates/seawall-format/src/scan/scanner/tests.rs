@@ -20,6 +20,7 @@ fn header() -> SegmentHeader {
         pred_chain: 0,
         layout: Layout::Binary,
         is_reused: false,
+        named_ahead: false,
         in_flight_max: 1,
         record_type: RecordType::of(CodecId::Raw),
         time_us: 0,

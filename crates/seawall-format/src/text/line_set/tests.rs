@@ -24,6 +24,7 @@ fn header() -> SegmentHeader {
         pred_chain: 0,
         layout: Layout::Text,
         is_reused: false,
+        named_ahead: false,
         in_flight_max: 1,
         record_type: RecordType::of(CodecId::Json),
         time_us: 0,

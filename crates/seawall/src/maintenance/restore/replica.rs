@@ -78,7 +78,13 @@ impl Replica {
 
     /// The header of a segment in the replica, if it is valid and of this log.
     fn header(&self, id: SegmentId) -> Result<Option<SegmentHeader>> {
-        read_header(&*self.storage, id).map(|found| found.filter(|header| header.log == self.log))
+        let found = read_header(&*self.storage, id)?.filter(|header| header.log == self.log);
+        let Some(header) = found.clone().filter(|header| header.named_ahead) else {
+            return Ok(found);
+        };
+        // Where it begins is said elsewhere.
+        let segment = segment_of(&self.storage, &header)?;
+        Ok(segment.map(|segment| segment.header))
     }
 
     /// Offers patches for all damage.
@@ -172,7 +178,11 @@ impl Replica {
         let names = list(&**witness)?;
         for name in names.iter().filter(|name| segment_ids(std::slice::from_ref(name)).count() > 0)
         {
-            let OpenOutcome::Sound(other) = open_checked(witness, name, None)? else { continue };
+            let (OpenOutcome::Sound(other) | OpenOutcome::NamedAhead(other)) =
+                open_checked(witness, name, None)?
+            else {
+                continue;
+            };
             let is_next = other.header.pred == Some(wanted);
             let is_before = other.seal()?.is_some_and(|seal| seal.next == wanted);
             if other.header.log == self.log && (is_next || is_before) {

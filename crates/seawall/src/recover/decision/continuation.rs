@@ -35,8 +35,9 @@ pub(crate) struct NewestSegment {
     pub(crate) reference: SegmentRef,
     /// Size of a block, in bytes.
     pub(crate) block: u64,
-    /// Whether its geometry is that of the manifest, and so of new batches (section 4).
-    pub(crate) geometry_is_current: bool,
+    /// Whether new batches can follow in it: its geometry is that of the manifest (section 4), and
+    /// it has no seal.
+    pub(crate) takes_batches: bool,
     /// Whether its files are undamaged, without any repair.
     pub(crate) is_as_written: bool,
     /// Whether its predecessor's seal names it and was synced at this open. Otherwise its directory
@@ -138,11 +139,11 @@ impl ResumeEvidence<'_> {
 
     /// Whether every record is known to be durable, and new batches can follow in the same file.
     fn continues_in_place(&self) -> bool {
-        let NewestSegment { geometry_is_current, is_as_written, is_named, .. } = self.newest;
+        let NewestSegment { takes_batches, is_as_written, is_named, .. } = self.newest;
         let is_quiet = self.tail.is_some_and(|tail| tail.row == tail::Row::Clean && tail.is_exact);
         let is_confirmed =
             self.last == self.confirmed && self.confirmed >= self.bases.last().copied();
-        is_quiet && is_confirmed && geometry_is_current && is_as_written && is_named
+        is_quiet && is_confirmed && takes_batches && is_as_written && is_named
     }
 
     /// The new segment: its base is W + 1 and it carries W + 1 to V, because the page cache may

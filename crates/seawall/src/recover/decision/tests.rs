@@ -298,7 +298,7 @@ fn resumable(batches: &[FoundBatch]) -> ResumeEvidence<'_> {
         newest: NewestSegment {
             reference: SegmentRef { id: SegmentId::new(2).unwrap(), epoch: Epoch(7) },
             block: 512,
-            geometry_is_current: true,
+            takes_batches: true,
             is_as_written: true,
             is_named: true,
         },
@@ -359,7 +359,7 @@ fn changed<'a>(
 ) -> ResumeEvidence<'a> {
     let is = |bit: u16| flags & (1 << bit) != 0;
     let newest = NewestSegment {
-        geometry_is_current: is(0),
+        takes_batches: is(0),
         is_as_written: is(1),
         is_named: is(2),
         ..evidence.newest
@@ -422,7 +422,7 @@ fn a_log_continues_in_place_only_if_nothing_is_in_doubt() {
             let tail = evidence.tail.expect("the end was found");
             let newest = evidence.newest;
             assert!(tail.is_exact && tail.row == tail::Row::Clean, "{evidence:?}");
-            assert!(newest.is_named && newest.is_as_written && newest.geometry_is_current);
+            assert!(newest.is_named && newest.is_as_written && newest.takes_batches);
             assert_eq!(evidence.last, evidence.confirmed, "{evidence:?}");
             assert!(evidence.last >= evidence.bases.last().copied(), "{evidence:?}");
         }
@@ -440,10 +440,12 @@ fn more_doubt_never_lets_a_log_continue_in_place_or_carry_less() {
         };
         let newest = NewestSegment { is_named: false, ..evidence.newest };
         let repaired = NewestSegment { is_as_written: false, ..evidence.newest };
+        let sealed = NewestSegment { takes_batches: false, ..evidence.newest };
         let edited = evidence.tail.map(|tail| TailForm { is_exact: false, ..tail });
         let more = [
             ResumeEvidence { newest, ..evidence.clone() },
             ResumeEvidence { newest: repaired, ..evidence.clone() },
+            ResumeEvidence { newest: sealed, ..evidence.clone() },
             ResumeEvidence { tail: edited, ..evidence.clone() },
             ResumeEvidence { confirmed: evidence.bases[0].previous(), ..evidence.clone() },
         ];

@@ -110,6 +110,7 @@ fn new_manifest(options: &Options, env: &Env, record_type: RecordType) -> Result
         record_type,
         parity: options.parity.or_keep(None),
         reuses: false,
+        names_ahead: options.next.name_ahead && layout.has_batch_headers(),
         in_flight_max: 1,
         time_us: 0,
     })

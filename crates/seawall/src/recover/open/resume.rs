@@ -41,7 +41,8 @@ pub(crate) fn resume(
     remove_preallocated(&env, &log.found.catalog.names);
     let orphans_left = stop_readers(&env, log, &mut recovery.warnings)?;
     let files = sync_existing(&env, log)?;
-    let plan = log.evidence(files.newest_is_named).continuation();
+    let is_sealed = log.newest().segment.seal()?.is_some();
+    let plan = log.evidence((files.newest_is_named, is_sealed)).continuation();
     let mut manifest = ManifestFile { content: log.manifest.clone(), file: files.manifest.clone() };
     write_manifest(&env, &mut manifest, plan.manifest)?;
     let mut max_id = log.found.catalog.max_id;
@@ -161,6 +162,7 @@ fn read_write(env: &Env, name: &str) -> Result<Arc<dyn File>> {
 /// Writes and syncs both slots of the manifest.
 fn write_manifest(env: &Env, manifest: &mut ManifestFile, update: ManifestUpdate) -> Result<()> {
     let content = &mut manifest.content;
+    content.names_ahead |= env.names_ahead && content.layout.has_batch_headers();
     content.oldest_base = update.oldest_base;
     content.closed = update.closed.or(content.closed);
     // The sequence number selects the slot.
@@ -266,7 +268,7 @@ impl Resuming<'_> {
         let plan = RotationPlan {
             base: new.base,
             carry,
-            pred: Some(Predecessor { header: pred, head }),
+            pred: Some(Predecessor { header: pred, head, seal_failed: false }),
             chain_before: new.chain_before,
             size_min: self.options.segment_min,
             reserve: 0,

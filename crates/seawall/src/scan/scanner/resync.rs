@@ -66,7 +66,10 @@ impl LogScanner {
         let marks = segment.marks()?.into_iter().map(|mark| mark.confirmed);
         let closed = self.closed.filter(|closed| closed.segment == header.reference());
         let closed = closed.and_then(|closed| closed.last);
-        let others = [header.carried, header.base.previous(), closed, self.confirmed, after];
+        // Of a newest segment only if the next one was named ahead and has not begun.
+        let sealed = segment.seal()?.and_then(|seal| seal.last);
+        let others =
+            [header.carried, header.base.previous(), closed, sealed, self.confirmed, after];
         Ok(marks.chain(others).max().flatten())
     }
 
@@ -88,7 +91,7 @@ impl LogScanner {
         let (row, is_exact) = classify_end(source, &scanner, rest.used)?;
         // An edited text file may end early, which is no damage. But parity covers more, so records
         // may be lost together with the line break before them.
-        let row = if is_known { tail::Row::Otherwise } else { row };
+        let row = if is_known { tail::Row::Otherwise } else { self.end_row.unwrap_or(row) };
         let tail = Some(TailFound { segment, offset, chain, row, length, is_exact, file });
         let lost = Some(Lost { from: next_lsn(self.last), to: None });
         let damage = self.cut_short(&link.segment).into_iter().chain(self.lost_manifest(lost));

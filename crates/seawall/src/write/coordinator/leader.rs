@@ -158,7 +158,10 @@ impl Coordinator {
         let mut locked = writer.lock();
         let LockedLease { state, writer } = &mut locked;
         state.commit_delay.batch_completed(self.clock.now().saturating_sub(begin));
-        self.request_preallocation(state, writer);
+        // After a failure it is unknown which segment is the newest.
+        if !matches!(outcome, Outcome::Failed(_)) {
+            self.request_preallocation(state, writer);
+        }
         self.hand_over_parity(state, writer);
         self.request_deferred_deletes(state);
         let failovers = std::mem::take(&mut writer.failovers);

@@ -5,7 +5,7 @@
 
 use crate::base::env::Env;
 use seawall_format::before::SectorSums;
-use seawall_format::{Manifest, SegmentRef};
+use seawall_format::{Epoch, Geometry, Manifest, SegmentHeader, SegmentRef};
 use seawall_io::{File, Storage};
 use std::io;
 use std::sync::Arc;
@@ -41,12 +41,14 @@ pub(crate) struct PreallocatedSegment {
     pub(crate) life: Option<SegmentRef>,
     /// Of a file that may be used again: the checksums of what it holds.
     pub(crate) sums: Option<SectorSums>,
+    /// Of a segment that was named ahead: its header, which does not say where it begins.
+    pub(crate) named: Option<SegmentHeader>,
 }
 
 impl PreallocatedSegment {
     pub(crate) fn binary(file: PreallocatedFile) -> Self {
         let reserved = Some(file.size);
-        Self { head: file, text: None, reserved, life: None, sums: None }
+        Self { head: file, text: None, reserved, life: None, sums: None, named: None }
     }
 
     /// A file of zeros, with their checksums if the log needs them. Records begin at `data_start`.
@@ -87,13 +89,28 @@ impl PreallocatedSegment {
         match PreallocatedFile::text(env, size) {
             Ok((text, is_reserved)) => {
                 let reserved = is_reserved.then_some(size);
-                Ok(Self { head, text: Some(text), reserved, life: None, sums: None })
+                let text = Some(text);
+                Ok(Self { head, text, reserved, life: None, sums: None, named: None })
             }
             Err(error) => {
                 head.discard(&*env.storage);
                 Err(error)
             }
         }
+    }
+
+    /// The epoch of the segment that these files become.
+    pub(crate) fn epoch(&self, env: &Env) -> io::Result<Epoch> {
+        self.life.map_or_else(|| env.entropy.random().map(Epoch), |life| Ok(life.epoch))
+    }
+
+    /// How many writes may be in flight in the segment that these files become, at most `wanted`.
+    /// Each batch fills its last block then. The `data` bytes that must fit and the open batch, of
+    /// any size, were promised their space without that.
+    pub(crate) fn in_flight_max(&self, log: &Manifest, wanted: u8, data: u64) -> u8 {
+        let Geometry { block, batch_max, .. } = log.geometry;
+        let all = data + u64::from(batch_max) + 2 * u64::from(block);
+        if log.geometry.data_start() + all <= self.head.size { wanted } else { 1 }
     }
 
     /// Removes the files, ignoring errors.
@@ -103,7 +120,10 @@ impl PreallocatedSegment {
             text.discard(storage);
         }
         if let Some(life) = self.life {
-            let _ = storage.remove(&life.id.before_name());
+            // After its segment: the end of one without its table cannot be told.
+            if self.named.is_none() || storage.sync_dir().is_ok() {
+                let _ = storage.remove(&life.id.before_name());
+            }
         }
     }
 }

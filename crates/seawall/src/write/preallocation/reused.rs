@@ -100,7 +100,7 @@ fn check_header(spare: &SpareFile) -> io::Result<()> {
     let mut bytes = [0; HEADER_SIZE];
     read_whole(|room| spare.file.read_at(room, 0), &mut bytes)?;
     match SegmentHeader::decode(&bytes) {
-        Ok(header) if header == spare.header => Ok(()),
+        Ok(header) if header == spare.header.as_written() => Ok(()),
         _ => Err(io::Error::other("the spare file has another header")),
     }
 }

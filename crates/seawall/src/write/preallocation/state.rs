@@ -5,6 +5,7 @@ use crate::base::spare_files::SpareFile;
 use crate::base::sync::JoinHandle;
 use crate::parity::writer::ParityFlush;
 use crate::write::preallocation::file::PreallocatedSegment;
+use crate::write::preallocation::named_ahead::NextSegment;
 use crate::write::preallocation::rate::PreallocationRate;
 use seawall_format::SegmentId;
 use std::collections::VecDeque;
@@ -36,4 +37,6 @@ pub(crate) struct Request {
     pub(crate) data_start: u64,
     /// The file to use again, and the segment that it is for; `None` asks for a new file.
     pub(crate) reuse: Option<(SpareFile, SegmentId)>,
+    /// The segment to make of it; `None` if it gets no name yet.
+    pub(crate) next: Option<NextSegment>,
 }

@@ -3,6 +3,7 @@
 use crate::args::Last;
 use crate::output::text::to_u64;
 use seawall::{Error, Lsn};
+use seawall_format::batch::{self, BatchHeader};
 use seawall_format::{HEADER_SIZE, Manifest, SegmentHeader, SegmentId, next_lsn};
 use seawall_host::read_start;
 use seawall_io::{Access, PosixStorage, Storage};
@@ -90,6 +91,11 @@ fn live_segments(storage: &PosixStorage) -> io::Result<Vec<Segment>> {
             other => SegmentHeader::decode(&other?),
         };
         let Ok(header) = header else { break };
+        let Some(header) = begun(storage, name, header)? else {
+            // It has no record yet.
+            id = heads.range(..here).next_back().map(|(id, _)| *id);
+            continue;
+        };
         let mut files = vec![header.head_name(), header.data_name()];
         files.dedup();
         let lengths = files.iter().map(|name| storage.open(name, Access::Read)?.len());
@@ -98,6 +104,22 @@ fn live_segments(storage: &PosixStorage) -> io::Result<Vec<Segment>> {
         id = header.pred.filter(|_| !is_oldest).map(|pred| pred.id).filter(|pred| pred < here);
     }
     Ok(live)
+}
+
+/// The header with what the first batch says, if the segment was named ahead. `None` if it has
+/// none.
+fn begun(
+    storage: &PosixStorage,
+    name: &str,
+    header: SegmentHeader,
+) -> io::Result<Option<SegmentHeader>> {
+    if !header.named_ahead {
+        return Ok(Some(header));
+    }
+    let mut bytes = [0; batch::HEADER_SIZE];
+    let file = storage.open(name, Access::Read)?;
+    let read = file.read_at(&mut bytes, header.data_start())?;
+    Ok(BatchHeader::begins(&header, bytes.get(..read).unwrap_or_default()))
 }
 
 fn read(storage: &PosixStorage, name: &str, max: usize) -> io::Result<Vec<u8>> {

@@ -243,13 +243,14 @@ pub(super) fn segment_of(
     header: &SegmentHeader,
 ) -> Result<Option<Segment>> {
     let mut view = storage.clone();
-    if read_header(&**storage, header.id)?.as_ref() != Some(header) {
+    if read_header(&**storage, header.id)?.as_ref() != Some(&header.as_written()) {
         let (file, new) = (header.head_name(), header.encode().to_vec());
         let patch = Patch { file, offset: 0, old: vec![], new, by: RepairSource::Replica };
         view = Arc::new(Overlay::new(view, &[patch]));
     }
     Ok(match open_checked(&view, &header.head_name(), None)? {
         OpenOutcome::Sound(segment) => Some(segment),
+        OpenOutcome::NamedAhead(segment) => Some(segment.with_header(header.clone())),
         _ => None,
     })
 }
@@ -279,7 +280,8 @@ fn successor(log: &Arc<dyn Storage>, header: &SegmentHeader) -> Result<Option<Se
 /// The epoch of a segment is random: copies with the same next segment were one log up to its base.
 fn has_same_successor(replica: &Arc<dyn Storage>, next: Option<&SegmentHeader>) -> Result<bool> {
     let Some(next) = next else { return Ok(false) };
-    Ok(read_header(&**replica, next.id)?.as_ref() == Some(next))
+    let outcome = open_checked(replica, &next.head_name(), None)?;
+    Ok(matches!(outcome, OpenOutcome::Sound(segment) if segment.header == *next))
 }
 
 /// Whether neither copy was opened for writing since the replica was made, as an open writes the
