@@ -3,10 +3,10 @@
 use crate::base::deferred_delete::DeferredDelete;
 use crate::base::options::{Options, Streaming};
 use crate::base::spare_files::SpareFiles;
-use crate::base::sync::{AtomicU64, Ordering};
+use crate::base::sync::{AtomicU64, Mutex, Ordering};
 use seawall_io::{Clock, Entropy, Storage};
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 /// The environment that a log runs in.
 #[derive(Clone, Debug)]
@@ -25,6 +25,8 @@ pub(crate) struct Env {
     pub(crate) streaming: Streaming,
     /// Whether segments may get their names before they are needed.
     pub(crate) names_ahead: bool,
+    /// Whether a sync of the directory has failed.
+    dir_sync_failed: Arc<Mutex<bool>>,
 }
 
 impl Env {
@@ -47,7 +49,20 @@ impl Env {
             spare_files,
             streaming,
             names_ahead: options.next.name_ahead,
+            dir_sync_failed: Arc::default(),
         }
+    }
+
+    /// Syncs the directory. After a failure every later call fails: the device may have lost what
+    /// another thread renamed, and tells only one of them.
+    pub(crate) fn sync_dir(&self) -> io::Result<()> {
+        let mut has_failed = self.dir_sync_failed.lock().unwrap_or_else(PoisonError::into_inner);
+        if *has_failed {
+            return Err(io::Error::other("an earlier sync of the directory failed"));
+        }
+        let synced = self.storage.sync_dir();
+        *has_failed = synced.is_err();
+        synced
     }
 
     /// The name of a file to be, not used before in this process.

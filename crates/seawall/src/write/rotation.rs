@@ -16,7 +16,7 @@ use seawall_format::{
     Finished, Layout, Lsn, Manifest, Offset, Seal, SegmentHeader, SegmentId, SegmentRef,
     lsn_or_zero,
 };
-use seawall_io::{File, Storage};
+use seawall_io::File;
 use std::io;
 use std::sync::Arc;
 
@@ -145,7 +145,7 @@ fn try_rotate(
     let made = make(env, (header, log), plan, &mut files);
     if let Err(Failure::File(_)) = made {
         // Half a segment is useless and may fill the disk.
-        discard(files, &*env.storage, id);
+        discard(files, env, id);
     }
     let rotated = made?;
     let header = &rotated.tail.header;
@@ -165,12 +165,12 @@ fn try_rotate(
     Ok(rotated)
 }
 
-fn discard(files: PreallocatedSegment, storage: &dyn Storage, id: SegmentId) {
+fn discard(files: PreallocatedSegment, env: &Env, id: SegmentId) {
     let text = files.text.as_ref().map(|text| text.file.clone());
-    files.discard(storage);
+    files.discard(env);
     // Removes the text under its final name, if it got that far: without a head it is no segment.
     if text.is_some_and(|text| text.has_name().unwrap_or(false)) {
-        let _ = storage.remove(&id.text_name());
+        let _ = env.storage.remove(&id.text_name());
     }
 }
 
@@ -190,7 +190,7 @@ fn files_for(
         if is_large && is_mine() {
             return Ok(spare);
         }
-        spare.discard(&*env.storage);
+        spare.discard(env);
     }
     PreallocatedSegment::create_now(env, log, (usual, size_min))
 }
@@ -260,7 +260,7 @@ fn give_name(env: &Env, spare: &PreallocatedFile, name: &str) -> Result<(), Fail
     // If the name is taken, the file there is not this log's; the next attempt uses another id.
     let renamed = env.storage.rename_new(&spare.name, name);
     renamed.map_err(Error::io_in(format!("rename a file to {name}"))).map_err(Failure::File)?;
-    let synced = env.storage.sync_dir();
+    let synced = env.sync_dir();
     let failed = Error::io_in(format!("rename a file to {name}"));
     synced.map_err(failed).map_err(Failure::Directory)
 }

@@ -219,7 +219,7 @@ impl Writer {
             deferred.extend(file.filter(|_| !self.tail.header.layout.has_growing_file()));
         }
         if removed {
-            storage.sync_dir().map_err(Error::io("sync the log's directory"))?;
+            self.env.sync_dir().map_err(Error::io("sync the log's directory"))?;
         }
         // After their segments: the end of one without its table cannot be told.
         for table in tables {

@@ -339,18 +339,22 @@ impl Writer {
     pub(crate) fn take_preallocated(&mut self, preallocation: Option<PreallocatedSegment>) {
         let Some(preallocation) = preallocation else { return };
         match &self.spare {
-            Some(_) => preallocation.discard(&*self.env.storage),
+            Some(_) => preallocation.discard(&self.env),
             None => self.spare = Some(preallocation),
         }
         self.renew_spare();
     }
 
-    /// Writes the table of the preallocated segment again if the tail has got a higher id since: a
-    /// rotation to a full disk could not. Discards the segment if this cannot either.
+    /// Prepares the preallocated segment for another id if the tail is no longer the one before it.
+    /// Under its name, a removal of older segments would take it. And a rotation to a full disk
+    /// could not write its table again. Discards it if that is not possible now.
     pub(crate) fn renew_spare(&mut self) {
-        let tail = self.tail.header.id;
-        let is_late =
-            |spare: &mut PreallocatedSegment| spare.life.is_some_and(|life| life.id <= tail);
+        let tail = self.tail.header.reference();
+        let is_late = |spare: &mut PreallocatedSegment| {
+            let follows_another = |named: &SegmentHeader| named.pred != Some(tail);
+            spare.named.as_ref().is_some_and(follows_another)
+                || spare.life.is_some_and(|life| life.id <= tail.id)
+        };
         let Some(mut spare) = self.spare.take_if(is_late) else { return };
         let renewed = next_id(self.max_id).is_ok_and(|id| {
             self.max_id = Some(id);
@@ -360,7 +364,7 @@ impl Writer {
         if renewed {
             self.spare = Some(spare);
         } else {
-            spare.discard(&*self.env.storage);
+            spare.discard(&self.env);
         }
     }
 
@@ -384,7 +388,7 @@ impl Writer {
             PreallocatedSegment::create_now(&self.env, log, (usual, size_min))?
         };
         if let Some(small) = self.spare.replace(large) {
-            small.discard(&*self.env.storage);
+            small.discard(&self.env);
         }
         Ok(())
     }
@@ -411,7 +415,7 @@ impl Writer {
     /// Removes the preallocated segment.
     pub(crate) fn discard_spare(&mut self) {
         if let Some(spare) = self.spare.take() {
-            spare.discard(&*self.env.storage);
+            spare.discard(&self.env);
         }
     }
 
@@ -563,7 +567,7 @@ impl Writer {
         if self.parity.is_some() {
             self.update_parity(true, true);
             // An error is ignored: the next open creates what is missing.
-            let _ = self.env.storage.sync_dir();
+            let _ = self.env.sync_dir();
         }
     }
 

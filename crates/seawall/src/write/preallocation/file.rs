@@ -114,15 +114,15 @@ impl PreallocatedSegment {
     }
 
     /// Removes the files, ignoring errors.
-    pub(crate) fn discard(self, storage: &dyn Storage) {
-        self.head.discard(storage);
+    pub(crate) fn discard(self, env: &Env) {
+        self.head.discard(&*env.storage);
         if let Some(text) = self.text {
-            text.discard(storage);
+            text.discard(&*env.storage);
         }
         if let Some(life) = self.life {
-            // After its segment: the end of one without its table cannot be told.
-            if self.named.is_none() || storage.sync_dir().is_ok() {
-                let _ = storage.remove(&life.id.before_name());
+            // After a segment with a name: its end could not be told without the table.
+            if self.named.is_none() || env.sync_dir().is_ok() {
+                let _ = env.storage.remove(&life.id.before_name());
             }
         }
     }

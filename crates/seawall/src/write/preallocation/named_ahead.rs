@@ -28,7 +28,7 @@ impl PreallocatedSegment {
         match self.try_name_ahead(env, next) {
             Ok(()) => Ok(self),
             Err(error) => {
-                self.discard(&*env.storage);
+                self.discard(env);
                 Err(error)
             }
         }
@@ -77,6 +77,6 @@ impl PreallocatedSegment {
     fn rename(&mut self, env: &Env, name: String) -> io::Result<()> {
         env.storage.rename_new(&self.head.name, &name)?;
         self.head.name = name;
-        env.storage.sync_dir()
+        env.sync_dir()
     }
 }

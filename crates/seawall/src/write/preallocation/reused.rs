@@ -118,7 +118,7 @@ fn write_table(env: &Env, of: &TableOf, sums: &SectorSums) -> io::Result<()> {
     let file = env.storage.create(&of.segment.id.before_name())?;
     file.write_at(&sums.encode(of), 0)?;
     file.sync()?;
-    env.storage.sync_dir()
+    env.sync_dir()
 }
 
 impl PreallocatedSegment {
