@@ -25,8 +25,8 @@ pub(crate) struct Env {
     pub(crate) streaming: Streaming,
     /// Whether segments may get their names before they are needed.
     pub(crate) names_ahead: bool,
-    /// Whether a sync of the directory has failed.
-    dir_sync_failed: Arc<Mutex<bool>>,
+    /// Why a sync of the directory has failed.
+    dir_sync_failure: Arc<Mutex<Option<String>>>,
 }
 
 impl Env {
@@ -49,19 +49,21 @@ impl Env {
             spare_files,
             streaming,
             names_ahead: options.next.name_ahead,
-            dir_sync_failed: Arc::default(),
+            dir_sync_failure: Arc::default(),
         }
     }
 
     /// Syncs the directory. After a failure every later call fails: the device may have lost what
     /// another thread renamed, and tells only one of them.
     pub(crate) fn sync_dir(&self) -> io::Result<()> {
-        let mut has_failed = self.dir_sync_failed.lock().unwrap_or_else(PoisonError::into_inner);
-        if *has_failed {
-            return Err(io::Error::other("an earlier sync of the directory failed"));
+        let mut failure = self.dir_sync_failure.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(why) = &*failure {
+            return Err(io::Error::other(format!(
+                "an earlier sync of the directory failed: {why}"
+            )));
         }
         let synced = self.storage.sync_dir();
-        *has_failed = synced.is_err();
+        *failure = synced.as_ref().err().map(ToString::to_string);
         synced
     }
 
