@@ -80,6 +80,8 @@ pub(super) fn options() -> Options {
         .segment_size(SEGMENT_SIZE)
         .idle_mark(None)
         .preallocate(false)
+        // The table in docs/damage.md is of segments whose headers say where they begin.
+        .name_ahead(false)
 }
 
 /// The payload of record `lsn`; no two are equal.
