@@ -57,6 +57,7 @@ pub fn of_any_size(seed: u64) -> Options {
         .geometry(GEOMETRY, SEGMENT_MIN)
         .idle_mark(None)
         .preallocate(false)
+        .name_ahead(true)
         .env(Arc::new(clock), Arc::new(SeededEntropy::new(seed)))
 }
 
