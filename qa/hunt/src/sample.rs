@@ -4,6 +4,7 @@
 use crate::random::Random;
 use seawall::format::{CodecId, Geometry};
 use seawall::{Layout, Log, Lsn, Options, Raw};
+use seawall_format::batch::BatchHeader;
 use seawall_format::scan::{Limit, Scanner, Step, Window};
 use seawall_format::{
     HEADER_SIZE, MANIFEST_SLOT_SIZE, Manifest, Mark, MarkSlot, Offset, SegmentHeader, SegmentId,
@@ -152,6 +153,7 @@ impl Kind {
             .segment_size(most)
             .idle_mark(None)
             .preallocate(false)
+            .name_ahead(true)
             .env(Arc::new(clock), Arc::new(SeededEntropy::new(luck)));
         if self.layout == Layout::Text {
             options.codec(CodecId::Json).layout(Layout::Text)
@@ -329,7 +331,7 @@ impl Writing {
         let files = files(&device);
         let head_of = |name: &&String| SegmentId::from_file_name(name).is_some();
         let newest_head = files.keys().rfind(head_of).unwrap().clone();
-        let header = SegmentHeader::decode(&files[&newest_head]).unwrap();
+        let header = begun_header(&files[&newest_head]);
         let skipped = usize::try_from(self.first - 1).unwrap();
         let mut sample = Sample {
             kind: self.kind,
@@ -347,6 +349,16 @@ impl Writing {
         sample.find_evidence(&header);
         sample
     }
+}
+
+/// The header of a segment, with what its first batch says if the segment was named ahead.
+fn begun_header(file: &[u8]) -> SegmentHeader {
+    let header = SegmentHeader::decode(file).unwrap();
+    if !header.named_ahead {
+        return header;
+    }
+    let start = usize::try_from(header.data_start()).unwrap();
+    BatchHeader::begins(&header, &file[start..]).unwrap()
 }
 
 /// What record `lsn` holds: no two have the same, but for the shortest.
