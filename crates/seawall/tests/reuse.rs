@@ -9,8 +9,11 @@
 
 use crate::common;
 
-use common::lives::{Act, Faults, Life, Tally, check, cuts, each_run, live};
+use common::lives::{Act, Life, live};
 use common::sample::Sample;
+use common::workloads::{
+    Acts, each_power_cut, fail_sync, failed_syncs, one_crash, one_fault, run, steps, two_crashes,
+};
 use common::{Bytes, again, judge, open, tiny};
 use seawall::verify::Verdict;
 use seawall::{Level, Maintenance};
@@ -24,7 +27,7 @@ use Act::{Append, Confirm, Prune, Reopen, Set};
 
 /// The first segment holds one record of 960 bytes, the others two. The file of the second one is
 /// used again for the fourth.
-const WORKLOADS: [&[Act]; 4] = [
+const WORKLOADS: [Acts; 4] = [
     &[
         Append(960),
         Append(960),
@@ -81,20 +84,8 @@ const WORKLOADS: [&[Act]; 4] = [
 ];
 
 /// What is done after a recovery, to be cut again.
-const AFTERWARDS: [&[Act]; 2] =
+const AFTERWARDS: [Acts; 2] =
     [&[Append(90), Confirm], &[Append(960), Prune, Append(960), Append(960), Append(300)]];
-
-fn run(acts: &[Act], level: Level, stop: u64) -> Life {
-    let device = MemStorage::new();
-    device.stop_after(stop);
-    live(&device, acts, level, &Life::unborn(seawall::Layout::Binary))
-}
-
-fn steps(acts: &[Act], level: Level) -> u64 {
-    let whole = run(acts, level, u64::MAX);
-    assert!(whole.error.is_none(), "{:?}", whole.error);
-    whole.device.steps()
-}
 
 /// The reused segments on a device.
 fn reused(device: &MemStorage) -> Vec<SegmentHeader> {
@@ -117,79 +108,23 @@ fn workloads_use_files_again() {
 
 #[test]
 fn acknowledged_records_survive_a_crash_at_every_step() {
-    let mut tally = Tally::default();
-    for level in [Level::Synced, Level::Confirmed] {
-        for acts in WORKLOADS {
-            for stop in 0..=steps(acts, level) {
-                let life = run(acts, level, stop);
-                let what = format!("{acts:?} {level:?}, step {stop}, killed");
-                tally.add(check(&life, &life.device.kill(), Faults::None, &what));
-                for (mask, device) in cuts(&life.device, stop, 1024) {
-                    let what = format!("{acts:?} {level:?}, step {stop}, power cut, kept {mask:b}");
-                    tally.add(check(&life, &device, Faults::None, &what));
-                }
-            }
-        }
-    }
+    let tally = one_crash(&WORKLOADS);
     println!("one crash with reused files: {tally:?}");
     assert!(tally.states > 2_000 && tally.torn > 80, "{tally:?}");
 }
 
 #[test]
 fn records_survive_a_second_crash() {
-    let (mut tally, mut sample) = (Tally::default(), Sample::one_in(36));
-    for acts in WORKLOADS {
-        for stop in 0..=steps(acts, Level::Synced) {
-            let life = run(acts, Level::Synced, stop);
-            for (mask, left) in cuts(&life.device, stop, 64) {
-                if !sample.takes_next() {
-                    continue;
-                }
-                for afterwards in AFTERWARDS {
-                    let whole = live(&left.kill(), afterwards, Level::Synced, &life);
-                    assert!(whole.error.is_none(), "{acts:?}, {stop}: {:?}", whole.error);
-                    for second_stop in 0..=whole.device.steps() {
-                        let device = left.kill();
-                        device.stop_after(second_stop);
-                        let second = live(&device, afterwards, Level::Synced, &life);
-                        for (again, cut) in cuts(&device, stop, 8) {
-                            let what = format!(
-                                "{acts:?}, step {stop}, kept {mask:b}; {afterwards:?}, step \
-                                 {second_stop}, kept {again:b}"
-                            );
-                            tally.add(check(&second, &cut, Faults::None, &what));
-                        }
-                    }
-                }
-            }
-        }
-    }
+    let mut sample = Sample::one_in(36);
+    let tally = two_crashes(&WORKLOADS, &AFTERWARDS, &mut sample);
     println!("two crashes with reused files: {tally:?}");
     assert!(tally.states > sample.least(20_000), "{tally:?}");
 }
 
 #[test]
 fn failed_sync_loses_no_acknowledged_record() {
-    let (mut tally, mut sample) = (Tally::default(), Sample::one_in(4));
-    for (level, acts) in
-        [Level::Synced, Level::Confirmed].into_iter().flat_map(|l| WORKLOADS.map(|acts| (l, acts)))
-    {
-        // The first syncs create the log.
-        for (nth, keep) in (5..steps(acts, level)).flat_map(|nth| (0..3).map(move |k| (nth, k))) {
-            let what = format!("{acts:?} {level:?}, sync {nth} fails and keeps {keep}");
-            let (device, mut turn) = (MemStorage::new(), 0);
-            device.fail_sync(nth, move |_| {
-                turn += 1;
-                keep == 2 || (keep == 1 && turn % 2 == 0)
-            });
-            let life = live(&device, acts, level, &Life::unborn(seawall::Layout::Binary));
-            tally.add(check(&life, &device.kill(), Faults::FailedSync, &what));
-            for (mask, cut) in cuts(&device, nth, 64).into_iter().filter(|_| sample.takes_next()) {
-                let what = format!("{what}, power cut, kept {mask:b}");
-                tally.add(check(&life, &cut, Faults::FailedSync, &what));
-            }
-        }
-    }
+    let mut sample = Sample::one_in(4);
+    let tally = failed_syncs(&WORKLOADS, &mut sample);
     println!("failed syncs with reused files: {tally:?}");
     assert!(tally.states > sample.least(4_000), "{tally:?}");
 }
@@ -218,11 +153,8 @@ fn file_in_which_a_sync_failed_makes_no_later_end_unclean() {
         (5..steps(first, Level::Synced)).flat_map(|nth| (0..3).map(move |k| (nth, k)))
     {
         for is_same_process in [true, false] {
-            let (device, mut turn) = (MemStorage::new(), 0);
-            device.fail_sync(nth, move |_| {
-                turn += 1;
-                keep == 2 || (keep == 1 && turn % 2 == 0)
-            });
+            let device = MemStorage::new();
+            fail_sync(&device, nth, keep);
             let unborn = Life::unborn(seawall::Layout::Binary);
             let life = if is_same_process {
                 live(&device, &[first, second].concat(), Level::Synced, &unborn)
@@ -248,16 +180,8 @@ fn file_in_which_a_sync_failed_makes_no_later_end_unclean() {
 
 #[test]
 fn one_damaged_run_or_lost_file_never_hides_a_confirmed_record() {
-    let (mut faults, mut sample) = (0, Sample::one_in(5));
-    for acts in WORKLOADS {
-        for stop in 0..=steps(acts, Level::Confirmed) {
-            let life = run(acts, Level::Confirmed, stop);
-            for device in [life.device.kill(), life.device.power_cut(|_| false)] {
-                let what = format!("{acts:?}, step {stop}");
-                faults += each_run(&device, &life, &mut sample, &what);
-            }
-        }
-    }
+    let mut sample = Sample::one_in(5);
+    let faults = one_fault(&WORKLOADS, &mut sample);
     println!("one fault after each step with reused files: {faults} faults");
     assert!(faults > sample.least(40_000), "{faults}");
 }
@@ -267,22 +191,14 @@ fn one_damaged_run_or_lost_file_never_hides_a_confirmed_record() {
 #[test]
 fn manifest_says_that_files_are_reused_before_a_segment_does() {
     let mut states = 0;
-    for acts in WORKLOADS {
-        for stop in 0..=steps(acts, Level::Synced) {
-            let life = run(acts, Level::Synced, stop);
-            for (mask, device) in cuts(&life.device, stop, 256) {
-                let has_table = device.names().iter().any(|name| name.ends_with(".before"));
-                if !has_table && reused(&device).is_empty() {
-                    continue;
-                }
-                let slots = Manifest::decode_file(&device.bytes("manifest").unwrap());
-                let says_so = |slot: &Manifest| slot.reuses;
-                let all = slots.iter().flatten().all(says_so);
-                assert!(all, "{acts:?}, step {stop}, kept {mask:b}: {slots:?}");
-                states += 1;
-            }
+    each_power_cut(&WORKLOADS, 256, |_, device, what| {
+        let has_table = device.names().iter().any(|name| name.ends_with(".before"));
+        if has_table || !reused(device).is_empty() {
+            let slots = Manifest::decode_file(&device.bytes("manifest").unwrap());
+            assert!(slots.iter().flatten().all(|slot| slot.reuses), "{what}: {slots:?}");
+            states += 1;
         }
-    }
+    });
     assert!(states > 100, "{states}");
 }
 

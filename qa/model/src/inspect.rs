@@ -156,14 +156,17 @@ impl Look<'_> {
             let scan = scan(w, seg, r, layout, self.full || i >= judged_from);
             take(r, seg, next, &scan, out)?;
             if next.is_none() {
+                let seal = decode_seal(&w.files[seg.head].cache);
+                let seal = seal.filter(|s| s.0 == seg.header.epoch && r.seal_confirms);
                 out.w = (seg.header.base as usize - 1)
                     .max(seg.header.carried as usize)
+                    .max(seal.map_or(0, |s| s.1 as usize))
                     .max(scan.confirmed)
                     .max(closed);
                 self.judge_end(seg, scan, out)?;
             }
         }
-        self.judge_prepared(newest, prepared, out)?;
+        self.judge_prepared((&segments, newest), prepared, out)?;
         match orphan {
             Some(why) if r.orphan_after_close && !self.is_closed(newest, &manifest, out) => {
                 Err(why)
@@ -308,7 +311,7 @@ impl Look<'_> {
     /// whether one is missing that the newest segment notes.
     fn judge_prepared(
         &self,
-        newest: &Segment,
+        (segments, newest): (&BTreeMap<u16, Segment>, &Segment),
         prepared: Option<Segment>,
         out: &mut Inspection,
     ) -> Result<(), &'static str> {
@@ -325,7 +328,8 @@ impl Look<'_> {
             }
             return Ok(());
         };
-        if (next.header.pred_id, next.header.pred_epoch) != (h.id, h.epoch) {
+        let pred = (next.header.pred_id, next.header.pred_epoch);
+        if segments.get(&pred.0).is_none_or(|s| s.header.epoch != pred.1) {
             return Err("the segment before one named ahead is missing");
         }
         let v = out.start + out.records.len() - 1;
@@ -340,6 +344,9 @@ impl Look<'_> {
         if !r.begun_by_bytes || (verdict == Verdict::Clean && found.confirmed == 0) {
             out.prepared = Some(next);
             return Ok(());
+        }
+        if pred != (h.id, h.epoch) {
+            return Err("a segment that has begun follows an older one");
         }
         out.w = out.w.max(found.confirmed);
         if v < out.w {

@@ -138,6 +138,7 @@ rules! {
         "ahead: a segment has begun if a byte of it changed (off: if its first batch is valid)",
     seal_may_be_early: "ahead: a seal may name a segment that has not begun",
     sealed_ends: "ahead: a sealed segment is not continued in place",
+    seal_confirms: "ahead: the seal of the newest segment confirms its last record",
     pad_first: "ahead: the first write ends at a block: no later one can spoil it",
     abandon_unbegun: "ahead: if the first batch fails, the next segment follows the one before",
 }

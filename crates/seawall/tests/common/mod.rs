@@ -20,6 +20,7 @@ pub(crate) mod mute;
 pub(crate) mod ram;
 pub(crate) mod sample;
 pub(crate) mod watched;
+pub(crate) mod workloads;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;

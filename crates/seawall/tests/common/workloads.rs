@@ -1,0 +1,131 @@
+//! Workloads on a tiny binary log, tried with a crash at every step, with two crashes, with failed
+//! syncs and with damage.
+
+use super::lives::{Act, Faults, Life, Tally, check, cuts, each_run, live};
+use super::sample::Sample;
+use seawall::{Layout, Level};
+use seawall_testkit::MemStorage;
+
+/// What is done to a log, one after the other.
+pub type Acts = &'static [Act];
+
+const LEVELS: [Level; 2] = [Level::Synced, Level::Confirmed];
+
+/// Does `acts` on a new device, which stops after `stop` steps.
+pub fn run(acts: Acts, level: Level, stop: u64) -> Life {
+    let device = MemStorage::new();
+    device.stop_after(stop);
+    live(&device, acts, level, &Life::unborn(Layout::Binary))
+}
+
+/// The number of steps of the device that `acts` take.
+pub fn steps(acts: Acts, level: Level) -> u64 {
+    let whole = run(acts, level, u64::MAX);
+    assert!(whole.error.is_none(), "{:?}", whole.error);
+    whole.device.steps()
+}
+
+/// The process dies, or the power, at every step.
+pub fn one_crash(workloads: &[Acts]) -> Tally {
+    let mut tally = Tally::default();
+    for (level, acts) in with_levels(workloads) {
+        for stop in 0..=steps(acts, level) {
+            let life = run(acts, level, stop);
+            let what = format!("{acts:?} {level:?}, step {stop}, killed");
+            tally.add(check(&life, &life.device.kill(), Faults::None, &what));
+            for (mask, device) in cuts(&life.device, stop, 1024) {
+                let what = format!("{acts:?} {level:?}, step {stop}, power cut, kept {mask:b}");
+                tally.add(check(&life, &device, Faults::None, &what));
+            }
+        }
+    }
+    tally
+}
+
+/// After a power cut, `afterwards` is done, and cut at every step again.
+pub fn two_crashes(workloads: &[Acts], afterwards: &[Acts], sample: &mut Sample) -> Tally {
+    let mut tally = Tally::default();
+    each_power_cut(workloads, 64, |life, left, first| {
+        if !sample.takes_next() {
+            return;
+        }
+        for acts in afterwards {
+            let whole = live(&left.kill(), acts, Level::Synced, life);
+            assert!(whole.error.is_none(), "{first}: {:?}", whole.error);
+            for stop in 0..=whole.device.steps() {
+                let device = left.kill();
+                device.stop_after(stop);
+                let second = live(&device, acts, Level::Synced, life);
+                for (mask, cut) in cuts(&device, stop, 8) {
+                    let what = format!("{first}; {acts:?}, step {stop}, kept {mask:b}");
+                    tally.add(check(&second, &cut, Faults::None, &what));
+                }
+            }
+        }
+    });
+    tally
+}
+
+/// Each sync fails once and keeps nothing, every other item, or all; then the process dies, or the
+/// power.
+pub fn failed_syncs(workloads: &[Acts], sample: &mut Sample) -> Tally {
+    let mut tally = Tally::default();
+    for (level, acts) in with_levels(workloads) {
+        // The first syncs create the log.
+        for (nth, keep) in (5..steps(acts, level)).flat_map(|nth| (0..3).map(move |k| (nth, k))) {
+            let what = format!("{acts:?} {level:?}, sync {nth} fails and keeps {keep}");
+            let device = MemStorage::new();
+            fail_sync(&device, nth, keep);
+            let life = live(&device, acts, level, &Life::unborn(Layout::Binary));
+            tally.add(check(&life, &device.kill(), Faults::FailedSync, &what));
+            for (mask, cut) in cuts(&device, nth, 64).into_iter().filter(|_| sample.takes_next()) {
+                let what = format!("{what}, power cut, kept {mask:b}");
+                tally.add(check(&life, &cut, Faults::FailedSync, &what));
+            }
+        }
+    }
+    tally
+}
+
+/// Lets a sync fail, and keep nothing (0), every other item (1) or all (2).
+pub fn fail_sync(device: &MemStorage, nth: u64, keep: u64) {
+    let mut turn = 0;
+    device.fail_sync(nth, move |_| {
+        turn += 1;
+        keep == 2 || (keep == 1 && turn % 2 == 0)
+    });
+}
+
+/// One run of damage or a lost file after each step. Returns the number of faults.
+pub fn one_fault(workloads: &[Acts], sample: &mut Sample) -> u64 {
+    let mut faults = 0;
+    for acts in workloads {
+        for stop in 0..=steps(acts, Level::Confirmed) {
+            let life = run(acts, Level::Confirmed, stop);
+            for device in [life.device.kill(), life.device.power_cut(|_| false)] {
+                faults += each_run(&device, &life, sample, &format!("{acts:?}, step {stop}"));
+            }
+        }
+    }
+    faults
+}
+
+/// What each power cut leaves, at most `max` at a step, and what it is.
+pub fn each_power_cut(
+    workloads: &[Acts],
+    max: u64,
+    mut look: impl FnMut(&Life, &MemStorage, &str),
+) {
+    for acts in workloads {
+        for stop in 0..=steps(acts, Level::Synced) {
+            let life = run(acts, Level::Synced, stop);
+            for (mask, left) in cuts(&life.device, stop, max) {
+                look(&life, &left, &format!("{acts:?}, step {stop}, kept {mask:b}"));
+            }
+        }
+    }
+}
+
+fn with_levels(workloads: &[Acts]) -> impl Iterator<Item = (Level, Acts)> + '_ {
+    LEVELS.into_iter().flat_map(|level| workloads.iter().map(move |acts| (level, *acts)))
+}
