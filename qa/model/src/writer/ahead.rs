@@ -117,6 +117,9 @@ impl Writer {
         match w.complete(ticket) {
             Ok(()) => {
                 self.ahead.untrimmed = Some(pred);
+                // The seal says so.
+                let before = self.current().header.base as usize - 1;
+                w.truth.confirmed = w.truth.confirmed.max(before);
                 if self.acked >= self.current().header.base || !self.rules.trim_after_batch {
                     self.finish_rotation(w)?;
                 }
