@@ -124,7 +124,7 @@ impl Options {
             idle_mark: Some(Duration::from_millis(100)),
             buffered_delay: Duration::from_millis(10),
             buffered_bytes: 1 << 20,
-            next: NextFiles { preallocate: true, reuse: true, name_ahead: false },
+            next: NextFiles { preallocate: true, reuse: true, name_ahead: true },
             streaming: Streaming::default(),
             retention: None,
             on_failover: None,
@@ -277,7 +277,7 @@ impl Options {
         self
     }
 
-    /// Sets whether a segment gets its name before it is needed; the default is false.
+    /// Sets whether a segment gets its name before it is needed; the default is true.
     ///
     /// The first record of a segment then waits for one sync, not for four in a row. A log that was
     /// opened with it is refused by programs that are older than this option. It has no effect in
