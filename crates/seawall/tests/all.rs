@@ -8,6 +8,7 @@ mod callbacks;
 mod common;
 #[cfg(feature = "json")]
 mod compatibility;
+mod confirmation;
 mod copy;
 mod crash_points;
 mod cuts;
