@@ -68,7 +68,7 @@ fn second_reader_agrees_on_every_golden_file() {
         let _ = writeln!(io::stderr(), "SKIPPED: no python3 of 3.8 or later is installed");
         return;
     }
-    let (scratch, mut sample) = (std::env::temp_dir(), Sample::one_in(8));
+    let (scratch, mut sample) = (std::env::temp_dir(), Sample::one_in(16));
     for (name, files, expected) in cases().into_iter().filter(|_| sample.takes_next()) {
         let folder = scratch.join(format!("seawall-golden-{}-{name}", std::process::id()));
         let (code, shown) = second::ask(&files, &folder);

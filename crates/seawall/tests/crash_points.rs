@@ -114,18 +114,18 @@ fn crash_again(from: (&Life, &MemStorage), acts: (&[Act], Level), what: &str) ->
 
 #[test]
 fn recovered_records_survive_a_second_crash_at_level_synced() {
-    second_crashes((Level::Synced, Layout::Binary), 24);
+    second_crashes((Level::Synced, Layout::Binary), 48);
 }
 
 #[test]
 fn recovered_records_survive_a_second_crash_at_level_confirmed() {
-    second_crashes((Level::Confirmed, Layout::Binary), 24);
+    second_crashes((Level::Confirmed, Layout::Binary), 48);
 }
 
 #[test]
 fn recovered_records_of_a_readable_log_survive_a_second_crash() {
-    second_crashes((Level::Synced, Layout::Text), 150);
-    second_crashes((Level::Confirmed, Layout::Text), 150);
+    second_crashes((Level::Synced, Layout::Text), 300);
+    second_crashes((Level::Confirmed, Layout::Text), 300);
 }
 
 #[test]
@@ -140,9 +140,9 @@ fn failed_sync_loses_no_confirmed_record() {
 
 fn failed_syncs(level: Level) {
     let mut tally = Tally::default();
-    let mut once = Sample::one_in(4);
+    let mut once = Sample::one_in(8);
     // Second crashes; lines take longer.
-    let (mut binary, mut text) = (Sample::one_in(40), Sample::one_in(240));
+    let (mut binary, mut text) = (Sample::one_in(80), Sample::one_in(480));
     for (layout, acts) in LAYOUTS.into_iter().flat_map(|l| WORKLOADS.map(|acts| (l, acts))) {
         let kind = (level, layout);
         for (nth, keep) in (0..).flat_map(|nth| (0..3).map(move |keep| (nth, keep))) {
@@ -176,7 +176,7 @@ fn failed_syncs(level: Level) {
 /// cache what the disk never had, and must not go on behind it.
 #[test]
 fn page_cache_of_a_device_that_fails_for_good_is_not_trusted() {
-    let (mut tally, mut sample) = (Tally::default(), Sample::one_in(15));
+    let (mut tally, mut sample) = (Tally::default(), Sample::one_in(30));
     for (kind, acts) in KINDS.into_iter().flat_map(|kind| WORKLOADS.map(|acts| (kind, acts))) {
         let (level, layout) = kind;
         for nth in creation(layout) + 1..steps(acts, kind) {
@@ -248,7 +248,7 @@ fn two_garbled_manifest_writes_leave_one_valid_slot() {
 
 #[test]
 fn one_damaged_run_or_lost_file_never_hides_a_confirmed_record() {
-    let (mut faults, mut sample) = (0, Sample::one_in(5));
+    let (mut faults, mut sample) = (0, Sample::one_in(10));
     for (layout, acts) in LAYOUTS.into_iter().flat_map(|l| WORKLOADS.map(|acts| (l, acts))) {
         let kind = (Level::Confirmed, layout);
         for stop in 0..=steps(acts, kind) {
@@ -265,7 +265,7 @@ fn one_damaged_run_or_lost_file_never_hides_a_confirmed_record() {
 
 #[test]
 fn one_fault_after_a_failed_sync_never_hides_a_confirmed_record() {
-    let (mut faults, mut sample) = (0, Sample::one_in(5));
+    let (mut faults, mut sample) = (0, Sample::one_in(10));
     for (layout, acts) in LAYOUTS.into_iter().flat_map(|l| WORKLOADS.map(|acts| (l, acts))) {
         for nth in 0..steps(acts, (Level::Confirmed, layout)) {
             let device = MemStorage::new();
@@ -284,7 +284,7 @@ fn one_fault_after_a_failed_sync_never_hides_a_confirmed_record() {
 /// barrier failed. The next process sees the mark, and must not build on it.
 #[test]
 fn evidence_from_the_page_cache_is_rewritten_before_it_confirms() {
-    let (mut faults, mut sample) = (0, Sample::one_in(5));
+    let (mut faults, mut sample) = (0, Sample::one_in(10));
     for (layout, acts) in LAYOUTS.into_iter().flat_map(|l| WORKLOADS.map(|acts| (l, acts))) {
         for nth in 0..steps(acts, (Level::Synced, layout)) {
             let device = MemStorage::new();
@@ -306,7 +306,7 @@ fn evidence_from_the_page_cache_is_rewritten_before_it_confirms() {
 /// goes on in that segment has nothing that tells of its loss.
 #[test]
 fn one_fault_never_hides_records_confirmed_after_an_interrupted_recovery() {
-    let (mut faults, mut sample) = (0, Sample::one_in(5));
+    let (mut faults, mut sample) = (0, Sample::one_in(10));
     let acts: &[Act] = &[Append(300), Append(300), Append(20)];
     for (layout, stop) in LAYOUTS.into_iter().flat_map(|layout| (0..99).map(move |n| (layout, n))) {
         let kind = (Level::Synced, layout);

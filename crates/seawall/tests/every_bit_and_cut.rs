@@ -125,7 +125,7 @@ fn every_flip(end: End, layout: Layout) {
         End::Killed => (newest(&["live"]), 40_000),
     };
     // Lines take longer to check.
-    let mut sample = Sample::one_in(if layout == Layout::Text { 60 } else { 8 });
+    let mut sample = Sample::one_in(if layout == Layout::Text { 120 } else { 20 });
     for file in files {
         let bytes = image.device.bytes(&file).unwrap();
         // Heads are the blocks of any segment, and most of their bytes are zero.
@@ -152,7 +152,7 @@ fn tally(seen: &mut [u64; 5], found: &Verification) {
 
 fn every_cut(end: End, layout: Layout) {
     let image = Image { window: NONE, ..write_in(end, layout) };
-    let (mut seen, mut sample) = ([0; 5], Sample::one_in(16));
+    let (mut seen, mut sample) = ([0; 5], Sample::one_in(40));
     for file in files(&image.device) {
         let length = image.device.bytes(&file).unwrap().len();
         for length in (0..length).filter(|_| sample.takes_next()) {
@@ -243,7 +243,7 @@ fn every_run(end: End, layout: Layout) {
     let reach = usize::try_from(GEOMETRY.reach).unwrap();
     let newest = if layout == Layout::Text { NEWEST_TEXT } else { NEWEST };
     let batches = batches(&image.device, newest);
-    let (mut hidden, mut sample) = (0, Sample::one_in(8));
+    let (mut hidden, mut sample) = (0, Sample::one_in(16));
     for file in files(&image.device) {
         let length = image.device.bytes(&file).unwrap().len();
         for (start, size) in

@@ -115,7 +115,7 @@ fn acknowledged_records_survive_a_crash_at_every_step() {
 
 #[test]
 fn records_survive_a_second_crash() {
-    let mut sample = Sample::one_in(36);
+    let mut sample = Sample::one_in(72);
     let tally = two_crashes(&WORKLOADS, &AFTERWARDS, &mut sample);
     println!("two crashes with reused files: {tally:?}");
     assert!(tally.states > sample.least(20_000), "{tally:?}");
@@ -123,7 +123,7 @@ fn records_survive_a_second_crash() {
 
 #[test]
 fn failed_sync_loses_no_acknowledged_record() {
-    let mut sample = Sample::one_in(4);
+    let mut sample = Sample::one_in(8);
     let tally = failed_syncs(&WORKLOADS, &mut sample);
     println!("failed syncs with reused files: {tally:?}");
     assert!(tally.states > sample.least(4_000), "{tally:?}");
@@ -180,7 +180,7 @@ fn file_in_which_a_sync_failed_makes_no_later_end_unclean() {
 
 #[test]
 fn one_damaged_run_or_lost_file_never_hides_a_confirmed_record() {
-    let mut sample = Sample::one_in(5);
+    let mut sample = Sample::one_in(10);
     let faults = one_fault(&WORKLOADS, &mut sample);
     println!("one fault after each step with reused files: {faults} faults");
     assert!(faults > sample.least(40_000), "{faults}");

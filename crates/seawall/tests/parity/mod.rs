@@ -14,6 +14,7 @@ mod made;
 
 use common::counted::Counted;
 use common::images::batches;
+use common::sample::{Sample, is_long, seed};
 use common::{
     Bytes, Found, LAYOUTS, Random, again, judge, laid_out, lsn, open, payload_in, read, tiny,
 };
