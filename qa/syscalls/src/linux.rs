@@ -21,11 +21,11 @@ const HELP: &str = "\
 Usage: seawall-syscalls [--all | --every N] [--only CALL]... [--workload NAME]...
                         [--dir DIR] [--jobs N]
 
-Fails the system calls of six workloads, each call once in each way, and checks the log afterwards:
-binary-1, binary-4, readable-1, readable-4 (layout and threads), binary-1-parity and
-readable-1-parity (with parity beside the segments). Without --all, only every 60th call of a kind
-fails, others each day; SEAWALL_SEED=N fails the same again. The logs are made in DIR, by default
-the directory for temporary files.
+Fails the system calls of seven workloads, each call once in each way, and checks the log
+afterwards: binary-1, binary-4, readable-1, readable-4 (layout and threads), binary-1-parity and
+readable-1-parity (with parity beside the segments), binary-1-stream (several writes in flight).
+Without --all, only every 60th call of a kind fails, others each day; SEAWALL_SEED=N fails the same
+again. The logs are made in DIR, by default the directory for temporary files.
 
 Exit codes: 0 all promises hold, 1 one is broken, 2 usage, 77 tracing is not permitted here
 ";
@@ -149,7 +149,7 @@ fn print(config: Config, table: &Table) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(
         out,
-        "{:<11} {:<10} {:>6} {:>6} {:>8} {:>9} {:>8} {:>7} {:>7}",
+        "{:<17} {:<10} {:>6} {:>6} {:>8} {:>9} {:>8} {:>7} {:>7}",
         config.name(),
         "fails as",
         "runs",
@@ -163,7 +163,7 @@ fn print(config: Config, table: &Table) -> io::Result<()> {
     for ((call, fault), row) in table {
         writeln!(
             out,
-            "{call:<11} {:<10} {:>6} {:>6} {:>8} {:>9} {:>8} {:>7} {:>7}",
+            "{call:<17} {:<10} {:>6} {:>6} {:>8} {:>9} {:>8} {:>7} {:>7}",
             fault.name(),
             row.runs,
             row.struck,

@@ -89,7 +89,7 @@ pub(super) fn bench(plan: &Plan, config: Config) -> io::Result<Table> {
 
 /// How often each call is made; three runs, as threads take turns in no fixed order.
 fn sound(plan: &Plan, config: Config) -> io::Result<BTreeMap<&'static str, u64>> {
-    let mut counts = BTreeMap::new();
+    let (mut counts, mut overlapped) = (BTreeMap::new(), 0);
     for _ in 0..3 {
         let trial = trial(plan, config, (0, None))?;
         if let Some(broken) = trial.broken.first() {
@@ -99,6 +99,10 @@ fn sound(plan: &Plan, config: Config) -> io::Result<BTreeMap<&'static str, u64>>
             let most = counts.entry(call).or_default();
             *most = count.max(*most);
         }
+        overlapped += trial.overlapped;
+    }
+    if config.stream && overlapped == 0 {
+        return Err(io::Error::other("no write began while another was in flight"));
     }
     Ok(counts)
 }
@@ -130,6 +134,7 @@ struct Trial {
     end: End,
     errors: bool,
     failovers: u64,
+    overlapped: u64,
     broken: Vec<String>,
 }
 
@@ -189,6 +194,7 @@ fn trial(
         end: run.end,
         errors: !witness.errors.is_empty(),
         failovers: witness.failovers,
+        overlapped: witness.overlapped,
         broken,
     })
 }

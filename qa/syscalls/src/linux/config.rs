@@ -11,23 +11,30 @@ pub(super) struct Config {
     pub(super) threads: u64,
     /// With parity beside the segments.
     pub(super) parity: bool,
+    /// One thread that does not wait for each record, with several writes in flight.
+    pub(super) stream: bool,
 }
 
 impl Config {
+    const FIRST: Self = Self { readable: false, threads: 1, parity: false, stream: false };
+
     /// All that are run.
-    pub(super) const ALL: [Self; 6] = [
-        Self { readable: false, threads: 1, parity: false },
-        Self { readable: false, threads: 4, parity: false },
-        Self { readable: true, threads: 1, parity: false },
-        Self { readable: true, threads: 4, parity: false },
-        Self { readable: false, threads: 1, parity: true },
-        Self { readable: true, threads: 1, parity: true },
+    pub(super) const ALL: [Self; 7] = [
+        Self::FIRST,
+        Self { threads: 4, ..Self::FIRST },
+        Self { readable: true, ..Self::FIRST },
+        Self { readable: true, threads: 4, ..Self::FIRST },
+        Self { parity: true, ..Self::FIRST },
+        Self { readable: true, parity: true, ..Self::FIRST },
+        Self { stream: true, ..Self::FIRST },
     ];
 
     /// As one word, for the command line of the workload's process.
     pub(super) fn name(self) -> String {
         let layout = if self.readable { "readable" } else { "binary" };
-        format!("{layout}-{}{}", self.threads, if self.parity { "-parity" } else { "" })
+        let parity = if self.parity { "-parity" } else { "" };
+        let stream = if self.stream { "-stream" } else { "" };
+        format!("{layout}-{}{parity}{stream}", self.threads)
     }
 
     /// The one with this name.

@@ -11,6 +11,7 @@
 //! before LSN              records before LSN may be truncated
 //! copy, copied            a copy is about to be made; it is made
 //! appending, appended     only appends happen in between
+//! overlapped N            so many writes began while others were in flight
 //! wrong what              the workload itself saw a broken promise
 //! ```
 
@@ -49,6 +50,8 @@ pub(super) struct Witness {
     pub(super) errors: Vec<String>,
     /// How often the log went on in a new segment.
     pub(super) failovers: u64,
+    /// How many writes began while others were in flight.
+    pub(super) overlapped: u64,
 }
 
 impl Witness {
@@ -66,6 +69,7 @@ impl Witness {
                 "wrong" => witness.wrong.push(rest.to_owned()),
                 "error" => witness.errors.push(rest.to_owned()),
                 "failover" => witness.failovers += 1,
+                "overlapped" => witness.overlapped = rest.parse().unwrap_or_default(),
                 "refused" | "unknown" => {
                     witness.errors.push(line.to_owned());
                     witness.known.hear(word, rest);

@@ -6,8 +6,9 @@
 use super::config::{Config, content, number};
 use seawall::format::Geometry;
 use seawall::parity::Parity;
-use seawall::{Error, Json, Layout, Level, Log, LogReader, Lsn, Maintenance, Options};
+use seawall::{Error, Json, Layout, Level, Log, LogReader, Lsn, Maintenance, Options, Ticket};
 use serde_json::Value;
+use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -28,7 +29,9 @@ const RECORDS: u64 = 24;
 pub(super) fn run(folder: &Path, config: Config) -> ExitCode {
     let log = folder.join("log");
     let mut refused = false;
-    for (life, live) in (1..).zip([fill, cut, buffer, reuse, look] as [Life; 5]) {
+    let lives: &[Life] =
+        if config.stream { &[stream, look] } else { &[fill, cut, buffer, reuse, look] };
+    for (life, live) in (1..).zip(lives) {
         if let Err(error) = live(&Scene { folder, log: &log, config, life }) {
             say(&format!("error life {life}: {error}"));
             refused = true;
@@ -52,7 +55,13 @@ struct Scene<'a> {
 impl Scene<'_> {
     fn open(&self, level: Level) -> seawall::Result<Work> {
         let layout = if self.config.readable { Layout::Text } else { Layout::Binary };
-        let options = Options::new().geometry(Geometry::DEFAULT, SEGMENT).segment_size(SEGMENT);
+        let mut options = Options::new().geometry(Geometry::DEFAULT, SEGMENT).segment_size(SEGMENT);
+        if self.config.stream {
+            // Each batch is a stream's, and a segment has space for four of the largest.
+            let geometry = Geometry { batch_max: 128 << 10, ..Geometry::DEFAULT };
+            options = options.geometry(geometry, 2 * SEGMENT).segment_size(2 * SEGMENT);
+            options = options.writes_in_flight(3).stream_batch(1, 1);
+        }
         let options = options.layout(layout).idle_mark(Some(IDLE)).on_failover(|failover| {
             say(&format!("failover {}: {}", failover.segment, failover.cause));
         });
@@ -151,6 +160,47 @@ fn refuse(n: u64, error: &Error) -> bool {
     let is_as_it_was = matches!(error, Error::Io { .. } | Error::DiskFull { .. });
     say(&format!("{} {n} {error}", if is_as_it_was { "refused" } else { "unknown" }));
     is_as_it_was
+}
+
+/// One thread has a few records on their way, in four segments.
+fn stream(scene: &Scene<'_>) -> seawall::Result<()> {
+    let log = scene.open(Level::Synced)?;
+    let (mut outcome, mut waiting) = (Ok(()), VecDeque::new());
+    say("appending");
+    for n in (0..2 * RECORDS).map(|index| number(scene.life, 0, index)) {
+        say(&format!("try {n}"));
+        match log.submit(&content(n)) {
+            Ok(ticket) => waiting.push_back((n, ticket)),
+            Err(error) => {
+                let may_go_on = refuse(n, &error);
+                outcome = Err(error);
+                if !may_go_on {
+                    break;
+                }
+            }
+        }
+        if waiting.len() > 4 {
+            outcome = outcome.and(waiting.pop_front().map_or(Ok(()), wait));
+        }
+    }
+    for one in waiting {
+        outcome = outcome.and(wait(one));
+    }
+    say("appended");
+    say(&format!("overlapped {}", log.stats().overlapped));
+    outcome?;
+    close(log)
+}
+
+fn wait((n, ticket): (u64, Ticket)) -> seawall::Result<()> {
+    match ticket.wait() {
+        Ok(lsn) => say(&format!("ack {lsn} {n} synced")),
+        Err(error) => {
+            say(&format!("unknown {n} {error}"));
+            return Err(error);
+        }
+    }
+    Ok(())
 }
 
 /// A log is made; rolls, a set, a ticket, a checkpoint, a clean close.
