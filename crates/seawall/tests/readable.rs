@@ -467,6 +467,7 @@ fn followers_and_copies_of_a_running_writer_see_each_record_once() {
             }
         });
         let mut follower = reader.follow(Lsn::FIRST).unwrap();
+        let _end = StoreAtEnd(&position, RECORDS + 1);
         for number in 1..=RECORDS {
             let (found, bytes) = follower.next_within(LONG).unwrap().expect("it comes in time");
             assert_eq!((found.get(), bytes), (number, record(number)));
@@ -476,6 +477,15 @@ fn followers_and_copies_of_a_running_writer_see_each_record_once() {
     assert!(reader.oldest().unwrap() > Lsn::FIRST, "something was pruned");
     let log = open(&narrow(9), &device).unwrap();
     assert_eq!(log.recovery().tail, TailState::Clean);
+}
+
+/// Stores a position when its scope ends, also by a panic: other threads do not wait for it forever.
+struct StoreAtEnd<'a>(&'a AtomicU64, u64);
+
+impl Drop for StoreAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(self.1, Ordering::SeqCst);
+    }
 }
 
 /// Between two looks the text grows by more than is read at once, so a line is cut by what was read
