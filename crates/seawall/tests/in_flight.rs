@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use common::sample::Sample;
 use common::watched::{Call, Watch, Watched};
-use common::{Bytes, lsn, payload, within};
+use common::{Bytes, judge, lsn, open, payload, read, read_own, within};
 use seawall::format::Geometry;
 use seawall::verify::Verdict;
 use seawall::{Error, Lsn, Maintenance, OpenMode, Options};
@@ -315,6 +315,34 @@ fn writes_return_and_fail_in_any_order_and_are_acknowledged_in_theirs() {
         }
         println!("{runs} runs, {states} states");
         assert!(states > sample.least(8_000), "{states}");
+    });
+}
+
+/// A later write is on the disk, and the one before it is not. Damage before both makes the later
+/// record look like one that is intact after a lost one.
+#[test]
+fn parity_restores_what_a_torn_end_follows() {
+    within(PATIENCE, || {
+        let options = options().parity(Some("2+1".parse().unwrap()));
+        let mut stream = Stream::with(1, &options);
+        let last = stream.before + 1;
+        stream.returns(0, Fate::Lands);
+        let (offset, append) = stream.appends.pop().unwrap();
+        assert_eq!(append.join().unwrap().unwrap(), lsn(last));
+        (1..=2).for_each(|more| stream.launch(last + more));
+        stream.returns(1, Fate::Lands);
+        // All is stored but the first of the two.
+        let first = stream.appends.first().unwrap().0 / 512;
+        let is_first = |what: &What| matches!(what, What::Sector(at) if (first..first + 2).contains(at));
+        let left = stream.device.power_cut(|item| !is_first(&item.what));
+        let at = usize::try_from(offset).unwrap();
+        let lose = |bytes: &mut Vec<u8>| bytes.get_mut(at..at + 512).unwrap().fill(0);
+        left.edit(&newest(&left).id.file_name(), lose);
+        assert_eq!(judge(&left).unwrap().verdict, Verdict::Correctable);
+        assert_eq!(read(&left, false).unwrap().end(), Some(last));
+        let log: Bytes = open(&options, &left).unwrap();
+        assert_eq!(read_own(&log).end(), Some(last));
+        stream.returns(0, Fate::Lands);
     });
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use seawall::verify::Verdict;
-use seawall::{Layout, LogReader, Lsn, Maintenance, Options};
+use seawall::{LogReader, Lsn, Maintenance, Options};
 use seawall_format::parity::{Head, Known, Places};
 use seawall_format::{HEADER_SIZE, Manifest, SegmentHeader, SegmentId};
 use seawall_io::Storage;
@@ -53,9 +53,6 @@ pub(crate) fn probe(
     let Some(mut strength) = strength(world, device, is_sound) else { return 0 };
     let Ok(records) = delivered(device) else { return 0 };
     let Ok(verdict) = Maintenance::on(&storage(device)).verify() else { return 0 };
-    if world.layout == Layout::Text && verdict.verdict != Verdict::Clean {
-        strength.spare_the_newest();
-    }
     if !is_closed(device, records.last().map(|(lsn, _)| *lsn)) {
         strength.give_the_end();
     }
@@ -209,16 +206,6 @@ impl Strength {
             });
         }
         Ok(())
-    }
-
-    /// Where a torn write left a whole line after the end, damage to what is before the end
-    /// lets it be seen, and parity takes no intact record away: format.md section 10.
-    fn spare_the_newest(&mut self) {
-        let newest = self.stripes.last().map(|stripe| stripe.file.clone());
-        for stripe in self.stripes.iter_mut().filter(|stripe| Some(&stripe.file) == newest.as_ref())
-        {
-            stripe.strength = 0;
-        }
     }
 
     /// The log ends in a block of which parity knows the beginning only, and no close says that it

@@ -5,6 +5,8 @@ use seawall_sim::{Plan, run};
 
 #[path = "found/named_ahead.rs"]
 mod named_ahead;
+#[path = "found/parity.rs"]
+mod parity;
 #[path = "found/readers.rs"]
 mod readers;
 #[path = "found/recovery.rs"]

@@ -3,7 +3,7 @@
 use crate::base::error::{Damage, Error, Result, is_read_error};
 use crate::base::num::to_u64;
 use crate::files::directory::{list, read_small};
-use crate::files::live::Watermark;
+use crate::files::live::{Watermark, read_watermark};
 use crate::files::overlay::{Overlay, Patch};
 use crate::files::segment_reader::read_around;
 use crate::parity::reconstruct::{FoundPatches, patches};
@@ -219,7 +219,52 @@ pub(crate) fn keeps_intact_records(storage: &Arc<dyn Storage>, patches: &[Patch]
             }
         }
     }
-    Ok(missing.is_empty())
+    if let Some(first) = missing.first().map(|(lsn, _)| *lsn) {
+        let end = torn_end(&view, &after)?;
+        return Ok(end.is_some_and(|end| end.last < Some(first) && end.is_before(patches)));
+    }
+    Ok(true)
+}
+
+/// Where a log with a torn tail ends. No record after it was acknowledged: a write in flight may
+/// have stored it although the one before did not.
+struct TornEnd {
+    last: Option<Lsn>,
+    file: String,
+    offset: Offset,
+}
+
+impl TornEnd {
+    /// Whether the patches leave the bytes after it unchanged.
+    fn is_before(&self, patches: &[Patch]) -> bool {
+        patches.iter().filter(|patch| patch.file == self.file).all(|patch| {
+            let kept = usize::try_from(self.offset.0.saturating_sub(patch.offset));
+            let kept = kept.unwrap_or(usize::MAX);
+            patch.old.get(kept..).unwrap_or_default() == patch.new.get(kept..).unwrap_or_default()
+        })
+    }
+}
+
+/// The end of a log if its tail is torn and the newest segment has no damage.
+fn torn_end(storage: &Arc<dyn Storage>, catalog: &Catalog) -> Result<Option<TornEnd>> {
+    let Some(newest) = catalog.chain.last() else { return Ok(None) };
+    let watermark = read_watermark(&**storage)?;
+    let min_end = watermark.and_then(|watermark| catalog.durable_per(&watermark.live));
+    let mut scan = LogScanner::within(catalog, newest, None).with_min_end(min_end);
+    loop {
+        match scan.step() {
+            Ok(ScanItem::Batch(_)) => {}
+            Ok(ScanItem::End(end)) if end.damage.is_empty() => {
+                let tail = end.tail.filter(|tail| tail.row.verdict() == tail::Verdict::Torn);
+                return Ok(tail.map(|tail| TornEnd {
+                    last: end.last,
+                    file: tail.file,
+                    offset: tail.offset,
+                }));
+            }
+            Ok(ScanItem::End(_) | ScanItem::Damage(..)) | Err(_) => return Ok(None),
+        }
+    }
 }
 
 /// Whether the patches leave the valid batch headers in their reach unchanged.

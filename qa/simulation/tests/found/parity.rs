@@ -1,0 +1,22 @@
+//! What parity restores.
+
+use super::replay;
+
+/// Of two writes in flight the later one was stored. Damage before both made it look like a record
+/// that is intact after a lost one, and parity restores nothing that hides an intact record.
+#[test]
+fn parity_restores_what_a_torn_end_follows() {
+    replay(
+        "seed 7736131e binary 7168 | synced in-flight:2 parity:2+1 ; a368 / / z41 / a539 a516 \
+         a717 / a510 / a661 a613 a524 a444 a451 ; ; power@101 sector:333 probe 8:cb1d | synced \
+         in-flight:2 ring:7168 ; v a931 / z249 / / / f g0 / / a156 a562 a482 a655 a605 a429 / \
+         a540 a465 a784 a679 a822 ; ; kill@72 probe 8:ddca mend 3:98f1",
+    );
+    replay(
+        "seed 77380abe binary 10240 | buffered ahead in-flight:2 parity:4+2 ; a894 a752 \
+         s1+190+4 a674 / a898 a403 a805 ; ; close harm-parity lost-file/512:8adb | buffered ; \
+         ; ; power@75 page:8a5a | buffered ahead name-ahead in-flight:4 idle ; a10 / a441 a445 \
+         a419 a676 a304 ; @81 failed-sync:1e67 @46 failed-sync:2981 @90 failed-sync:4216 ; \
+         power@149 page:46b3 mend 3:a27",
+    );
+}
