@@ -101,14 +101,20 @@ fn documents(folder: &str) -> Vec<PathBuf> {
 }
 
 fn text(document: &Path) -> String {
-    let text = Folder::new("session-text").read(&document.display().to_string());
+    let text = folder("text", document).read(&document.display().to_string());
     String::from_utf8(text).expect("text")
+}
+
+/// A folder for this use of a document. Documents are checked at the same time.
+fn folder(usage: &str, document: &Path) -> Folder {
+    let name = document.file_stem().expect("a name").to_string_lossy();
+    Folder::new(&format!("session-{usage}-{name}"))
 }
 
 /// Whether a session runs a program in Python that cannot run here; the test's output says so.
 fn lacks_python(session: &[Step], document: &Path) -> bool {
     const SQLITE: &str = "python3 -c 'import sqlite3";
-    let folder = Folder::new("session-python");
+    let folder = folder("python", document);
     let uses = session.iter().any(|step| step.command.contains(SQLITE));
     let lacks = uses && folder.shell("python3 -c 'import sqlite3'", b"").code != 0;
     if lacks {
@@ -126,8 +132,7 @@ fn check(document: &Path) -> (usize, Vec<String>) {
 }
 
 fn differences(steps: &[Step], document: &Path) -> Vec<String> {
-    let name = document.file_stem().expect("a name").to_string_lossy().into_owned();
-    let folder = Folder::new(&format!("session-{name}"));
+    let folder = folder("run", document);
     let ran = folder.shell(&script(steps), b"");
     let said = said(ran.text());
     assert_eq!(said.len(), steps.len(), "{}: {ran:?}", document.display());
@@ -150,7 +155,10 @@ fn differences(steps: &[Step], document: &Path) -> Vec<String> {
 fn sessions_in_documents_match_the_program() {
     let found = documents("docs");
     assert!(found.iter().any(|path| path.ends_with("cli.md")), "{found:?}");
-    let (steps, wrong): (Vec<usize>, Vec<_>) = found.iter().map(|one| check(one)).unzip();
+    let (steps, wrong): (Vec<usize>, Vec<_>) = std::thread::scope(|scope| {
+        let running: Vec<_> = found.iter().map(|one| scope.spawn(|| check(one))).collect();
+        running.into_iter().map(|one| one.join().expect("a check does not panic")).unzip()
+    });
     let wrong = wrong.concat();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(steps.iter().sum::<usize>() >= 40, "{steps:?}");

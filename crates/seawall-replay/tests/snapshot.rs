@@ -248,7 +248,7 @@ fn state_survives_a_crash_after_a_damaged_dump_and_the_next_dump_restores_redund
 
 #[test]
 fn retention_keeps_the_records_that_the_older_dump_needs() {
-    let tried = crash(|disk, witness| {
+    let tried = some_crashes(|disk, witness| {
         let keep = options().retention(Retention::new().max_bytes(0));
         let start = || Program::on(keep.open_in(folder(&disk, "log")?)?, &disk);
         let mut program = start()?;
