@@ -391,7 +391,7 @@ fn probe_reports_a_refused_file_and_leaves_none() {
 #[test]
 fn probe_labels_its_advice_and_reports_failures() {
     let folder = Folder::new("probe-text");
-    let ran = folder.run("probe --time 0.2", b"");
+    let ran = folder.run("probe --time 0.1", b"");
     for part in [
         "file system",
         "direct",
@@ -412,7 +412,7 @@ fn probe_labels_its_advice_and_reports_failures() {
     folder.run("probe nowhere", b"").refused(1);
     assert_eq!(folder.run("probe --time 0", b"").code, 2);
     let Some(place) = in_memory() else { return };
-    let ran = folder.run(&format!("probe {place} --time 0.2"), b"");
+    let ran = folder.run(&format!("probe {place} --time 0.1"), b"");
     assert_eq!(ran.code, 10, "{ran:?}");
     assert!(ran.text().contains("broken   file system"), "{ran:?}");
 }
