@@ -333,9 +333,9 @@ fn parity_restores_what_a_torn_end_follows() {
         stream.returns(1, Fate::Lands);
         // All is stored but the first of the two.
         let first = stream.appends.first().unwrap().0 / 512;
-        let is_first =
-            |what: &What| matches!(what, What::Sector(at) if (first..first + 2).contains(at));
-        let left = stream.device.power_cut(|item| !is_first(&item.what));
+        let lost = first..first + 2;
+        let is_lost = |what: &What| matches!(what, What::Sector(at) if lost.contains(at));
+        let left = stream.device.power_cut(|item| !is_lost(&item.what));
         let at = usize::try_from(offset).unwrap();
         let lose = |bytes: &mut Vec<u8>| bytes.get_mut(at..at + 512).unwrap().fill(0);
         left.edit(&newest(&left).id.file_name(), lose);

@@ -479,7 +479,7 @@ fn followers_and_copies_of_a_running_writer_see_each_record_once() {
     assert_eq!(log.recovery().tail, TailState::Clean);
 }
 
-/// Stores a position when its scope ends, also by a panic: other threads do not wait for it forever.
+/// Stores a position when its scope ends, also by a panic: no thread waits for it forever.
 struct StoreAtEnd<'a>(&'a AtomicU64, u64);
 
 impl Drop for StoreAtEnd<'_> {

@@ -158,4 +158,18 @@ mod tests {
         });
         assert_eq!((tries, done.is_ok()), (1, false), "nothing to free");
     }
+
+    #[test]
+    fn failed_sync_of_the_directory_makes_every_later_one_fail() {
+        let device = MemStorage::new();
+        let env = Env::new(&Options::new(), Arc::new(device.clone()));
+        device.fail_sync(0, |_| false);
+        let first = env.sync_dir().unwrap_err();
+        // The device tells only one thread.
+        assert!(device.sync_dir().is_ok());
+        for other in [&env, &env.clone()] {
+            let later = other.sync_dir().unwrap_err().to_string();
+            assert_eq!(later, format!("an earlier sync of the directory failed: {first}"));
+        }
+    }
 }
