@@ -122,6 +122,44 @@ fn failed_sync_loses_no_acknowledged_record() {
     assert!(tally.states > sample.least(4_000), "{tally:?}");
 }
 
+/// A write fails, and the process dies or the power while the log goes on in another segment. With
+/// `block`, the write garbles the blocks of so many bytes that it touched.
+fn crash_in_a_failover(block: Option<usize>) {
+    let (mut sample, mut tally) = (Sample::one_in(4), Tally::default());
+    for acts in WORKLOADS {
+        for nth in 5..steps(acts, Level::Synced) {
+            for stop in (nth + 1..nth + 12).filter(|_| sample.takes_next()) {
+                let device = MemStorage::new();
+                match block {
+                    Some(block) => device.spoil_sync(nth, block),
+                    None => fail_sync(&device, nth, 0),
+                }
+                device.stop_after(stop);
+                let life =
+                    live(&device, acts, Level::Synced, &Life::unborn(seawall::Layout::Binary));
+                let what = format!("{acts:?}, sync {nth} fails, stopped at {stop}");
+                tally.add(check(&life, &device.kill(), Faults::FailedSync, &what));
+                for (mask, cut) in cuts(&device, stop, 16) {
+                    let what = format!("{what}, power cut, kept {mask:b}");
+                    tally.add(check(&life, &cut, Faults::FailedSync, &what));
+                }
+            }
+        }
+    }
+    println!("crashes in a failover, {block:?}: {tally:?}");
+    assert!(tally.states > sample.least(5_000), "{tally:?}");
+}
+
+#[test]
+fn crash_in_a_failover_loses_no_acknowledged_record() {
+    crash_in_a_failover(None);
+}
+
+#[test]
+fn crash_after_a_garbled_write_loses_no_acknowledged_record() {
+    crash_in_a_failover(Some(512));
+}
+
 /// The first batch of a segment, the seal beside it, or both fail, and the log survives. Then each
 /// crash.
 #[test]
