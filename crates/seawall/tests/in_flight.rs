@@ -332,9 +332,9 @@ fn parity_restores_what_a_torn_end_follows() {
         (1..=2).for_each(|more| stream.launch(last + more));
         stream.returns(1, Fate::Lands);
         // All is stored but the first of the two.
-        let first = stream.appends.first().unwrap().0 / 512;
-        let lost = first..first + 2;
-        let is_lost = |what: &What| matches!(what, What::Sector(at) if lost.contains(at));
+        let sector = stream.appends.first().unwrap().0 / 512;
+        let unstored = sector..sector + 2;
+        let is_lost = |what: &What| matches!(what, What::Sector(at) if unstored.contains(at));
         let left = stream.device.power_cut(|item| !is_lost(&item.what));
         let at = usize::try_from(offset).unwrap();
         let lose = |bytes: &mut Vec<u8>| bytes.get_mut(at..at + 512).unwrap().fill(0);
