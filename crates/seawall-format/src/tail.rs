@@ -275,7 +275,7 @@ pub(crate) fn sector_start(at: Offset) -> Offset {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::binary::batch::{Spec, finish};
+    use crate::binary::batch::{BodyKind, Spec, finish};
     use crate::checksum::Salt;
     use crate::ids::{Epoch, LogId};
 
@@ -296,7 +296,8 @@ mod tests {
             frame::push_unbound(&mut bytes, &[number; 300], false);
         }
         let (first, confirmed) = (Lsn::FIRST, None);
-        let spec = Spec { first, count: 4, is_void: false, confirmed, chain: 7, time_us: 0 };
+        let spec =
+            Spec { first, count: 4, kind: BodyKind::Frames, confirmed, chain: 7, time_us: 0 };
         finish(&mut bytes, spec, AT, &LIFE);
         bytes.resize(8192, 0);
         bytes
@@ -415,7 +416,7 @@ mod tests {
         let spec = Spec {
             first: Lsn::FIRST,
             count: 1,
-            is_void: false,
+            kind: BodyKind::Frames,
             confirmed: None,
             chain: 7,
             time_us: u64::MAX,

@@ -4,7 +4,7 @@ use crate::args::{self, Common};
 use crate::driver::{Bench, Fields, Stage};
 use crate::failure::Failure;
 use seawall::{Level, Log, Options, Raw, Retention};
-use seawall_format::batch::{HEADER_SIZE, Life, Spec, finish};
+use seawall_format::batch::{BodyKind, HEADER_SIZE, Life, Spec, finish};
 use seawall_format::{Epoch, Geometry, LogId, Lsn, Offset, Salt, frame};
 use seawall_measure::contest::{Contest, Entry, hold};
 use seawall_measure::human::to_f64;
@@ -96,8 +96,8 @@ fn ways(size: usize, path: &Path) -> Result<Vec<Entry<'static, Trouble>>, Troubl
         let (record, mut batch, life) = (record.clone(), vec![], life());
         move || {
             frame_turn(black_box(&record), &mut batch);
-            let (confirmed, is_void, chain, time_us) = (None, false, 1, 1);
-            let spec = Spec { first: Lsn::FIRST, count: turn, is_void, confirmed, chain, time_us };
+            let (confirmed, kind, chain, time_us) = (None, BodyKind::Frames, 1, 1);
+            let spec = Spec { first: Lsn::FIRST, count: turn, kind, confirmed, chain, time_us };
             black_box(finish(&mut batch, spec, Offset(Geometry::DEFAULT.data_start()), &life));
         }
     };

@@ -63,6 +63,34 @@ impl Life {
     }
 }
 
+/// What the body of a batch holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BodyKind {
+    /// A frame for each record.
+    Frames,
+    /// Nothing: the records are lost, and a repair gave them up.
+    Void,
+}
+
+impl BodyKind {
+    /// How many frames the body of `count` records has.
+    fn frames(self, count: u32) -> u32 {
+        match self {
+            Self::Frames => count,
+            Self::Void => 0,
+        }
+    }
+
+    /// The flags of the body length that say so.
+    fn flags(self) -> u64 {
+        match self {
+            Self::Frames => 0,
+            Self::Void => VOID,
+        }
+    }
+}
+
 /// The header of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchHeader {
@@ -70,8 +98,8 @@ pub struct BatchHeader {
     pub header_crc: u32,
     /// Bytes after the header.
     pub body_length: u32,
-    /// Whether its records are lost and were given up by a repair: it holds no frames.
-    pub is_void: bool,
+    /// What the body holds.
+    pub kind: BodyKind,
     /// The first record.
     pub first: Lsn,
     /// How many records.
@@ -104,7 +132,7 @@ impl BatchHeader {
             header_crc,
             // The other flags are above it: with one set the length exceeds every batch.
             body_length: u32::try_from(length & !VOID).ok()?,
-            is_void: length & VOID != 0,
+            kind: if length & VOID == 0 { BodyKind::Frames } else { BodyKind::Void },
             first: Lsn::new(get(bytes, FIRST))?,
             count: get_u32(bytes, COUNT),
             behind: get_u32(bytes, BEHIND),
@@ -166,7 +194,13 @@ impl BatchHeader {
 
     /// How many frames its body has.
     fn frames(&self) -> u32 {
-        if self.is_void { 0 } else { self.count }
+        self.kind.frames(self.count)
+    }
+
+    /// Whether its records are lost and were given up by a repair: it holds no frames.
+    #[must_use]
+    pub fn is_void(&self) -> bool {
+        self.kind == BodyKind::Void
     }
 
     /// The last record.
@@ -250,8 +284,8 @@ pub struct Spec {
     pub first: Lsn,
     /// How many records.
     pub count: u32,
-    /// Whether they are lost and given up: there are no frames then.
-    pub is_void: bool,
+    /// What the body holds.
+    pub kind: BodyKind,
     /// The highest record known durable.
     pub confirmed: Option<Lsn>,
     /// The chain value of the batch before.
@@ -263,7 +297,7 @@ pub struct Spec {
 impl Spec {
     /// How many frames the batch has.
     pub(crate) fn frames(&self) -> u32 {
-        if self.is_void { 0 } else { self.count }
+        self.kind.frames(self.count)
     }
 }
 
@@ -303,8 +337,7 @@ pub fn finish_in_pieces(
         copy(HEADER_SIZE + start, piece);
     }
     let body_crc = checksum.value() ^ life.salt.place(offset.plus(to_u64(HEADER_SIZE)));
-    let void = if spec.is_void { VOID } else { 0 };
-    put(header, BODY_LENGTH, to_u64(body.len()) | void);
+    put(header, BODY_LENGTH, to_u64(body.len()) | spec.kind.flags());
     put(header, FIRST, spec.first.get());
     put(header, COUNT, u64::from(spec.count));
     put(header, BEHIND, behind_by);
@@ -341,8 +374,14 @@ mod tests {
         frame::push_unbound(&mut bytes, b"seven", false);
         frame::push_unbound(&mut bytes, b"eight", false);
         let first = Lsn::new(7).unwrap();
-        let spec =
-            Spec { first, count: 2, is_void: false, confirmed: Lsn::new(5), chain: 99, time_us: 1 };
+        let spec = Spec {
+            first,
+            count: 2,
+            kind: BodyKind::Frames,
+            confirmed: Lsn::new(5),
+            chain: 99,
+            time_us: 1,
+        };
         finish(&mut bytes, spec, AT, &LIFE);
         bytes
     }
@@ -365,12 +404,13 @@ mod tests {
     fn void_batch_has_lsns_and_no_frames() {
         let mut bytes = vec![0; HEADER_SIZE];
         let first = Lsn::new(7).unwrap();
-        let spec = Spec { first, count: 90, is_void: true, confirmed: None, chain: 99, time_us: 1 };
+        let spec =
+            Spec { first, count: 90, kind: BodyKind::Void, confirmed: None, chain: 99, time_us: 1 };
         finish(&mut bytes, spec, AT, &LIFE);
         let header = BatchHeader::decode(&bytes, AT, &LIFE).unwrap();
-        assert_eq!((header.is_void, header.last().get(), header.size()), (true, 96, 48));
+        assert_eq!((header.is_void(), header.last().get(), header.size()), (true, 96, 48));
         assert!(header.matches(&[], AT, &LIFE));
-        let whole = BatchHeader { is_void: false, ..header };
+        let whole = BatchHeader { kind: BodyKind::Frames, ..header };
         assert!(!whole.matches(&[], AT, &LIFE), "90 records have frames");
     }
 
@@ -392,7 +432,8 @@ mod tests {
             frame::push_unbound(&mut bytes, &vec![7; size], false);
         }
         let (first, count) = (Lsn::FIRST, 302);
-        let spec = Spec { first, count, is_void: false, confirmed: None, chain: 0, time_us: 1 };
+        let spec =
+            Spec { first, count, kind: BodyKind::Frames, confirmed: None, chain: 0, time_us: 1 };
         finish(&mut bytes, spec, AT, &life);
         let header = BatchHeader::decode(&bytes, AT, &life).unwrap();
         let is_sound = |body: &[u8], piece: usize| {

@@ -158,7 +158,7 @@ fn touched_to(scanner: &Scanner, at: Offset, bytes: &[u8]) -> Option<Offset> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::binary::batch::{Life, Spec, finish};
+    use crate::binary::batch::{BodyKind, Life, Spec, finish};
     use crate::binary::frame;
     use crate::binary::step::Limit;
     use crate::files::segment::SegmentHeader;
@@ -195,7 +195,8 @@ mod tests {
         let mut batch = vec![0; HEADER_SIZE];
         frame::push_unbound(&mut batch, b"seven", false);
         let (first, confirmed) = (Lsn::new(7).unwrap(), Lsn::new(5));
-        let spec = Spec { first, count: 1, is_void: false, confirmed, chain: 0, time_us: 0 };
+        let spec =
+            Spec { first, count: 1, kind: BodyKind::Frames, confirmed, chain: 0, time_us: 0 };
         finish(&mut batch, spec, at, &Life::of(&header));
         bytes[1000..1000 + batch.len()].copy_from_slice(&batch);
         let mut rest = HeaderSearch::new(&scanner, start.plus(8), start.0 + 4096);

@@ -1,7 +1,7 @@
 //! Walking the lines of a text: each atomic set is shown as the batch that says the same. format.md
 //! section 9.3.
 
-use crate::binary::batch::{BatchHeader, HEADER_SIZE, Life};
+use crate::binary::batch::{BatchHeader, BodyKind, HEADER_SIZE, Life};
 use crate::binary::frame;
 use crate::binary::step::{Batch, Body, Cause, Part, Progress, Step, Window};
 use crate::ids::{Lsn, to_u64};
@@ -74,7 +74,7 @@ impl LineCursor {
         let header = BatchHeader {
             header_crc: set.crc,
             body_length: u32::try_from(body.len()).expect("at most 64 MiB"),
-            is_void: set.is_void,
+            kind: if set.is_void { BodyKind::Void } else { BodyKind::Frames },
             first: set.first,
             count: set.count,
             behind: set.behind,
@@ -175,16 +175,16 @@ impl Set {
 /// The header of a batch that would say the same as this line alone.
 fn header_of(found: &Read<'_>) -> Option<BatchHeader> {
     let line = &found.line;
-    let (is_void, count) = match line.content {
-        Content::Void(count) => (true, count),
-        Content::Data(_) => (false, 1),
+    let (kind, count) = match line.content {
+        Content::Void(count) => (BodyKind::Void, count),
+        Content::Data(_) => (BodyKind::Frames, 1),
     };
     line.lsn.get().checked_add(u64::from(count))?;
     let behind = line.lsn.get() - 1 - crate::ids::lsn_or_zero(line.confirmed);
     Some(BatchHeader {
         header_crc: found.crc,
         body_length: 0,
-        is_void,
+        kind,
         first: line.lsn,
         count,
         behind: u32::try_from(behind).ok()?,
@@ -277,7 +277,7 @@ pub fn write(batch: &[u8], spec: &crate::binary::batch::Spec, life: &Life) -> (V
     let frames = batch.get(HEADER_SIZE..).unwrap_or_default();
     let (mut text, mut chain) = (Vec::with_capacity(2 * batch.len()), spec.chain);
     let pen = Pen::new(spec.confirmed, spec.time_us, &life.salt);
-    if spec.is_void {
+    if spec.kind == BodyKind::Void {
         let crc = pen.push_void(&mut text, (spec.first, false), spec.count);
         chain = chain_value(spec.first, crc);
     } else {

@@ -21,7 +21,7 @@ use crate::scan::load::load_catalog;
 use crate::scan::scanner::{LogScanner, ScanItem, ScannedBatch};
 use crate::write::pending::RewriteBatch;
 use crate::write::rotation::{Predecessor, RotationPlan, rotate};
-use seawall_format::batch::HEADER_SIZE;
+use seawall_format::batch::{BodyKind, HEADER_SIZE};
 use seawall_format::frame::{self, Frames};
 use seawall_format::{Closed, Level, Lsn, Manifest, Offset, SegmentHeader, SegmentId, next_lsn};
 use seawall_io::Storage;
@@ -163,7 +163,7 @@ impl Rescue {
     /// Copies a valid batch up to its last record that counts.
     fn keep_batch(&mut self, found: &ScannedBatch, bytes: &[u8]) -> Result<()> {
         let header = &found.header;
-        if header.is_void {
+        if header.is_void() {
             return self.give_up_to(found.last, header.time_us);
         }
         let body = bytes.get(found.body.clone()).expect("the scan has read it");
@@ -243,7 +243,7 @@ impl Rescue {
     /// An empty batch that begins with the next LSN.
     fn batch(&self, time_us: u64) -> RewriteBatch {
         let bytes = vec![0; HEADER_SIZE];
-        RewriteBatch { bytes, first: self.next, count: 0, is_void: false, time_us }
+        RewriteBatch { bytes, first: self.next, count: 0, kind: BodyKind::Frames, time_us }
     }
 
     /// Gives up the missing records up to `last`.
@@ -259,7 +259,7 @@ impl Rescue {
             let first = self.next;
             let count = u32::try_from(last.get() - first.get() + 1).unwrap_or(u32::MAX);
             let bytes = vec![0; HEADER_SIZE];
-            self.gather(RewriteBatch { bytes, first, count, is_void: true, time_us })?;
+            self.gather(RewriteBatch { bytes, first, count, kind: BodyKind::Void, time_us })?;
             self.next = first.plus(u64::from(count));
             let to = self.next.previous();
             Lost { from: first, to }.join(&mut self.rescued.given_up);

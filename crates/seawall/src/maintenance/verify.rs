@@ -218,7 +218,7 @@ fn judge(
         let event = scan.step()?;
         meter.walked(&scan);
         match event {
-            ScanItem::Batch(batch) if batch.header.is_void => {
+            ScanItem::Batch(batch) if batch.header.is_void() => {
                 let (from, to) = (batch.header.first, Some(batch.last));
                 Lost { from, to }.join(&mut found.given_up);
             }

@@ -358,7 +358,7 @@ impl Cursor {
             return false;
         }
         self.read_in = self.scan.segment();
-        if found.header.is_void {
+        if found.header.is_void() {
             // These records are lost for good, so a follower continues with the next ones.
             self.next = last.next();
             return false;

@@ -370,7 +370,7 @@ impl Search {
                         first: header.first,
                         chain: header.chain,
                     });
-                    if self.lsn <= found.last && header.is_void {
+                    if self.lsn <= found.last && header.is_void() {
                         return Err(Error::damaged(self.given_up(&found)));
                     }
                     if self.lsn <= found.last {

@@ -14,7 +14,7 @@ use crate::scan::intact::{AtomicSet, Salvaged};
 use crate::scan::load::load_catalog;
 use crate::scan::scanner::{LogScanner, ScanEnd, ScanItem};
 use crate::write::pending::RewriteBatch;
-use seawall_format::batch::HEADER_SIZE;
+use seawall_format::batch::{BodyKind, HEADER_SIZE};
 use seawall_format::{Lsn, Manifest, Offset, SegmentId, frame, next_lsn, tail};
 use seawall_io::Storage;
 use std::sync::Arc;
@@ -114,10 +114,10 @@ pub(crate) fn inspect(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspec
                 let (first, last) = (batch.header.first, batch.last);
                 if found.damage.is_empty() {
                     found.sound_to = Some(last);
-                } else if !batch.header.is_void {
+                } else if !batch.header.is_void() {
                     found.intact_behind += last.get() - first.get() + 1;
                 }
-                if batch.header.is_void {
+                if batch.header.is_void() {
                     Lost { from: first, to: Some(last) }.join(&mut found.given_up);
                 }
                 if Some(first) >= newest_base {
@@ -223,7 +223,7 @@ impl Inspection {
         let room = geometry.map_or(0, |geometry| u64::from(geometry.batch_max));
         let batch = |first| {
             let bytes = vec![0; HEADER_SIZE];
-            RewriteBatch { bytes, first, count: 0, is_void: false, time_us: 0 }
+            RewriteBatch { bytes, first, count: 0, kind: BodyKind::Frames, time_us: 0 }
         };
         let first = next_lsn(self.sound_to);
         let (mut kept, mut open) = (vec![], batch(first));

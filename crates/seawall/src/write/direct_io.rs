@@ -109,14 +109,22 @@ impl Blocks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seawall_format::batch::finish;
+    use seawall_format::batch::{BodyKind, finish};
     use seawall_format::frame::push_unbound;
     use seawall_format::{Epoch, LogId, Lsn, Salt};
 
     fn sent(bytes: &[u8], end: u64) -> WrittenBatch {
         let bytes = bytes.to_vec();
         let (first, end) = (Lsn::FIRST, Offset(end));
-        WrittenBatch { bytes, first, count: 1, is_void: false, time_us: 0, end, chain_before: 0 }
+        WrittenBatch {
+            bytes,
+            first,
+            count: 1,
+            kind: BodyKind::Frames,
+            time_us: 0,
+            end,
+            chain_before: 0,
+        }
     }
 
     #[test]
@@ -154,8 +162,8 @@ mod tests {
             let mut bytes = vec![0; HEADER_SIZE];
             (0..count).for_each(|_| push_unbound(&mut bytes, &[7; 116], false));
             bytes.resize(bytes.len() + rest, 0);
-            let (first, is_void, confirmed) = (Lsn::FIRST, false, None);
-            let spec = Spec { first, count, is_void, confirmed, chain: 5, time_us: 1 };
+            let (first, kind, confirmed) = (Lsn::FIRST, BodyKind::Frames, None);
+            let spec = Spec { first, count, kind, confirmed, chain: 5, time_us: 1 };
             let (mut expected, offset) = (bytes.clone(), at.0);
             let chain = finish(&mut expected, spec, at, &life);
             let (finished, length, sums) = blocks.complete(&mut bytes, (spec, at, &life), true);

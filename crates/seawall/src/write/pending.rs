@@ -1,6 +1,6 @@
 //! Batches kept in memory so that a new segment can repeat them.
 
-use seawall_format::batch::{HEADER_SIZE, Life};
+use seawall_format::batch::{BodyKind, HEADER_SIZE, Life};
 use seawall_format::{Lsn, Offset, frame};
 
 /// A batch that was written. Kept while it shares a block with the next batch, because a failed
@@ -11,7 +11,7 @@ pub(crate) struct WrittenBatch {
     pub(crate) bytes: Vec<u8>,
     pub(crate) first: Lsn,
     pub(crate) count: u32,
-    pub(crate) is_void: bool,
+    pub(crate) kind: BodyKind,
     pub(crate) time_us: u64,
     /// Where the batch ends in its segment.
     pub(crate) end: Offset,
@@ -35,8 +35,8 @@ pub(crate) struct RewriteBatch {
     pub(crate) bytes: Vec<u8>,
     pub(crate) first: Lsn,
     pub(crate) count: u32,
-    /// Whether there are no frames, because the records are lost and were given up.
-    pub(crate) is_void: bool,
+    /// Frames, or void.
+    pub(crate) kind: BodyKind,
     pub(crate) time_us: u64,
 }
 
@@ -50,12 +50,12 @@ impl WrittenBatch {
     /// to.
     pub(crate) fn unseal(mut self, life: &Life) -> RewriteBatch {
         let (_, frames) = self.bytes.split_at_mut(HEADER_SIZE);
-        let frame_count = if self.is_void { 0 } else { self.count };
+        let frame_count = if self.kind == BodyKind::Void { 0 } else { self.count };
         // Binding is an XOR, so binding twice undoes it.
         let size = frame::bind(frames, &life.salt, self.first, frame_count);
         // Without the zeros to the end of its block.
         self.bytes.truncate(HEADER_SIZE + size);
-        let Self { bytes, first, count, is_void, time_us, .. } = self;
-        RewriteBatch { bytes, first, count, is_void, time_us }
+        let Self { bytes, first, count, kind, time_us, .. } = self;
+        RewriteBatch { bytes, first, count, kind, time_us }
     }
 }

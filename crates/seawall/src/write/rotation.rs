@@ -10,7 +10,7 @@ use crate::base::spare_files::may_be_spare;
 use crate::write::pending::{RewriteBatch, WrittenBatch};
 use crate::write::preallocation::file::{PreallocatedFile, PreallocatedSegment, length_for};
 use crate::write::tail::TailSegment;
-use seawall_format::batch::Spec;
+use seawall_format::batch::{BodyKind, Spec};
 use seawall_format::before::SectorSums;
 use seawall_format::{
     Finished, Layout, Lsn, Manifest, Offset, Seal, SegmentHeader, SegmentId, SegmentRef,
@@ -43,7 +43,7 @@ impl RotationPlan {
     /// Size of the rewritten batches at most, in bytes.
     fn data_max(&self, layout: Layout) -> u64 {
         let size = |batch: &RewriteBatch| {
-            let lines = if batch.is_void { 1 } else { u64::from(batch.count) };
+            let lines = if batch.kind == BodyKind::Void { 1 } else { u64::from(batch.count) };
             let bytes = u64::try_from(batch.bytes.len()).expect("fits in 64 bits");
             bytes + lines * layout.record_overhead_max()
         };
@@ -274,7 +274,7 @@ impl Rotated {
             let spec = Spec {
                 first: batch.first,
                 count: batch.count,
-                is_void: batch.is_void,
+                kind: batch.kind,
                 confirmed: tail.header.base.previous(),
                 chain: tail.chain,
                 time_us: batch.time_us,
@@ -283,16 +283,8 @@ impl Rotated {
             let Finished { end, chain, text } = tail.finish(&mut bytes, spec, tail.at);
             tail.file.write_at(text.as_ref().unwrap_or(&bytes), tail.at.0)?;
             (tail.at, tail.chain) = (end, chain);
-            let RewriteBatch { first, count, is_void, time_us, .. } = *batch;
-            self.sent.push(WrittenBatch {
-                bytes,
-                first,
-                count,
-                is_void,
-                time_us,
-                end,
-                chain_before,
-            });
+            let RewriteBatch { first, count, kind, time_us, .. } = *batch;
+            self.sent.push(WrittenBatch { bytes, first, count, kind, time_us, end, chain_before });
             chain_before = tail.chain;
         }
         if tail.header.is_reused {

@@ -23,7 +23,7 @@ use crate::write::preallocation::reused::prepare;
 use crate::write::rotation::{Predecessor, Rotated, RotationPlan, next_id, rotate};
 use crate::write::tail::TailSegment;
 use crate::write::writer::seal_thread::SealThread;
-use seawall_format::batch::Spec;
+use seawall_format::batch::{BodyKind, Spec};
 use seawall_format::before::SectorSums;
 use seawall_format::{
     Closed, Finished, Lsn, Mark, Offset, SegmentHeader, SegmentId, SegmentRef, next_lsn,
@@ -180,10 +180,10 @@ impl Writer {
                 usize::try_from(tail.header.geometry.batch_max).expect("at most 64 MiB");
             bytes.resize(padded.min(batch_max).max(bytes.len()), 0);
         }
-        let (time_us, is_void) = (self.env.clock.wall_us(), false);
-        let spec = Spec { first, count, is_void, confirmed: self.last, chain, time_us };
+        let (time_us, kind) = (self.env.clock.wall_us(), BodyKind::Frames);
+        let spec = Spec { first, count, kind, confirmed: self.last, chain, time_us };
         let Finished { end, chain, text } = finish(tail, &mut bytes, spec, at);
-        let sent = WrittenBatch { bytes, first, count, is_void, time_us, end, chain_before };
+        let sent = WrittenBatch { bytes, first, count, kind, time_us, end, chain_before };
         (BatchInFlight { at, chain, sent }, text)
     }
 

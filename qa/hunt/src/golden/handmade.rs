@@ -5,7 +5,7 @@ use super::image::Files;
 use super::written::{SIZES, TIME};
 use seawall::format::{CodecId, SegmentId};
 use seawall::{Layout, Level, Lsn};
-use seawall_format::batch::{HEADER_SIZE, Life, Spec, finish};
+use seawall_format::batch::{BodyKind, HEADER_SIZE, Life, Spec, finish};
 use seawall_format::{
     Closed, Epoch, LogId, Manifest, Mark, Offset, RecordType, SegmentHeader, SegmentRef, frame,
 };
@@ -79,17 +79,17 @@ fn log(contents: &[Content<'_>]) -> Files {
     for content in contents {
         let mut bytes = vec![0; HEADER_SIZE];
         let mut zeros_behind = 0;
-        let (count, is_void) = match content {
+        let (count, kind) = match content {
             Content::Records(records, zeros) => {
                 for record in *records {
                     frame::push_unbound(&mut bytes, record.as_bytes(), false);
                 }
                 zeros_behind = *zeros;
-                (u32::try_from(records.len()).unwrap(), false)
+                (u32::try_from(records.len()).unwrap(), BodyKind::Frames)
             }
-            Content::Void(count) => (*count, true),
+            Content::Void(count) => (*count, BodyKind::Void),
         };
-        let spec = Spec { first, count, is_void, confirmed, chain, time_us: TIME + at.0 };
+        let spec = Spec { first, count, kind, confirmed, chain, time_us: TIME + at.0 };
         chain = finish(&mut bytes, spec, at, &life);
         if zeros_behind > 0 {
             chain = pad(&mut bytes, zeros_behind, at, &life);

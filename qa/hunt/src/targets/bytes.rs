@@ -3,7 +3,9 @@
 use crate::fixup;
 use crate::sample::{End, Kind, Past, Sample, Scale};
 use seawall::Layout;
-use seawall_format::batch::{BatchHeader, HEADER_SIZE as BATCH_HEADER, Life, Spec, finish};
+use seawall_format::batch::{
+    BatchHeader, BodyKind, HEADER_SIZE as BATCH_HEADER, Life, Spec, finish,
+};
 use seawall_format::before::Before;
 use seawall_format::tail::{Tail, classify};
 use seawall_format::{CodecId, Epoch, Geometry, LogId, Lsn, Offset, RecordType, SegmentId, frame};
@@ -103,7 +105,7 @@ fn check_batch(bytes: &[u8], life: &Life) {
         assert!(place + 1 > before.0 && frame.lsn.get() > before.1, "in order, and once");
         before = (place + 1, frame.lsn.get());
     }
-    if found.matches(body, AT, life) && !found.is_void {
+    if found.matches(body, AT, life) && !found.is_void() {
         rebuild(&found, body, life);
     }
 }
@@ -119,7 +121,7 @@ fn rebuild(found: &BatchHeader, body: &[u8], life: &Life) {
     assert_eq!(count, found.count, "each record has a frame");
     let (first, confirmed) = (found.first, found.confirmed());
     let (chain, time_us) = (found.chain, found.time_us);
-    let spec = Spec { first, count, is_void: false, confirmed, chain, time_us };
+    let spec = Spec { first, count, kind: BodyKind::Frames, confirmed, chain, time_us };
     finish(&mut built, spec, AT, life);
     let again = BatchHeader::decode(&built, AT, life).expect("it was just written");
     assert!(again.matches(&built[BATCH_HEADER..], AT, life));
@@ -196,8 +198,9 @@ pub(super) fn batches() -> Vec<Vec<u8>> {
             frame::push_unbound(&mut bytes, record, left > 0);
         }
         let (first, count) = (Lsn::new(9).unwrap(), u32::try_from(records.len().max(1)).unwrap());
-        let (is_void, confirmed) = (records.is_empty(), Lsn::new(confirmed));
-        let spec = Spec { first, count, is_void, confirmed, chain: 7, time_us: 1 };
+        let kind = if records.is_empty() { BodyKind::Void } else { BodyKind::Frames };
+        let confirmed = Lsn::new(confirmed);
+        let spec = Spec { first, count, kind, confirmed, chain: 7, time_us: 1 };
         finish(&mut bytes, spec, AT, &life);
         bytes
     };

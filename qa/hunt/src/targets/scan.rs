@@ -46,7 +46,7 @@ pub(super) fn walk(
                 next = batch.header.last().next();
                 let frames = Frames::new(&batch.body, batch.header.first, batch.header.count);
                 let payloads: Vec<_> = frames.map(|frame| frame.payload.to_vec()).collect();
-                assert!(batch.header.is_void || !payloads.is_empty());
+                assert!(batch.header.is_void() || !payloads.is_empty());
                 found.batches.push((batch.offset.0, batch.header.first.get(), payloads));
             }
             Step::Stopped(..) | Step::Refused(_) | Step::Finished => {

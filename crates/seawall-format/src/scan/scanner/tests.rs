@@ -1,7 +1,7 @@
 //! A walk over batches, in windows of any size and up to any limit.
 
 use super::*;
-use crate::binary::batch::{HEADER_SIZE, Spec, finish};
+use crate::binary::batch::{BodyKind, HEADER_SIZE, Spec, finish};
 use crate::binary::frame;
 use crate::binary::scan::headers;
 use crate::ids::{Epoch, LogId, SegmentId};
@@ -42,7 +42,8 @@ fn segment(counts: &[u32]) -> (Vec<u8>, Vec<u64>) {
             frame::push_unbound(&mut batch, &[number.to_le_bytes()[0]; 40], false);
         }
         let (count, confirmed) = (*count, next.previous());
-        let spec = Spec { first: next, count, is_void: false, confirmed, chain, time_us: 0 };
+        let spec =
+            Spec { first: next, count, kind: BodyKind::Frames, confirmed, chain, time_us: 0 };
         chain = finish(&mut batch, spec, end_of(&bytes), &life);
         next = next.plus(count.into());
         bytes.extend(batch);

@@ -1,7 +1,7 @@
 //! The lines of a text: what a set says, and what a walk finds in windows of any size.
 
 use super::*;
-use crate::binary::batch::Spec;
+use crate::binary::batch::{BodyKind, Spec};
 use crate::binary::frame::Frames;
 use crate::binary::step::Limit;
 use crate::files::segment::SegmentHeader;
@@ -46,7 +46,7 @@ fn written(first: u64, sets: &[&[&str]]) -> Vec<u8> {
         }
     }
     let (first, confirmed) = (lsn(first), Lsn::new(first - 1));
-    let spec = Spec { first, count, is_void: false, confirmed, chain: 0, time_us: 7 };
+    let spec = Spec { first, count, kind: BodyKind::Frames, confirmed, chain: 0, time_us: 7 };
     write(&batch, &spec, &Life::of(&header())).0
 }
 
@@ -107,7 +107,8 @@ fn record_has_the_same_line_with_and_without_a_sum() {
             frame::push_without_crc(&mut batch, &payload, record == "\"\"");
         }
         let (first, confirmed) = (lsn(9), Lsn::new(2));
-        let spec = Spec { first, count: 5, is_void: false, confirmed, chain: 0, time_us: 7 };
+        let spec =
+            Spec { first, count: 5, kind: BodyKind::Frames, confirmed, chain: 0, time_us: 7 };
         write(&batch, &spec, &Life::of(&header()))
     });
     assert_eq!(texts[0], texts[1]);
@@ -199,7 +200,7 @@ fn set_has_the_fields_of_a_batch() {
     let (scanner, Step::Batch(batch)) = first_step(&text) else { panic!() };
     let header = batch.header;
     assert_eq!((header.first, header.last(), header.confirmed()), (lsn(1), lsn(2), None));
-    assert_eq!((header.time_us, header.is_void), (10, false));
+    assert_eq!((header.time_us, header.is_void()), (10, false));
     assert_eq!(u64::from(header.body_length), to_u64(batch.body.len()));
     assert_eq!((batch.offset.0, batch.end.0), (0, to_u64(text.len())));
     assert!(frame::is_valid(&batch.body, 0, lsn(1), &life().salt));
@@ -216,7 +217,7 @@ fn set_has_the_fields_of_a_batch() {
 fn given_up_lsns_are_in_a_separate_line() {
     let text = text_of(&[(Content::Void(5), false)]);
     let (scanner, Step::Batch(batch)) = first_step(&text) else { panic!() };
-    assert!(batch.header.is_void && batch.body.is_empty());
+    assert!(batch.header.is_void() && batch.body.is_empty());
     let (count, last) = (batch.header.count, batch.header.last());
     assert_eq!((count, last, scanner.next_lsn()), (5, lsn(5), lsn(6)));
     for wrong in [
@@ -245,8 +246,14 @@ fn value_in_several_lines_is_written_in_one() {
     assert_eq!(in_one_line("[1,\n\r2]"), "[1,  2]");
     let mut batch = vec![0; HEADER_SIZE];
     frame::push_unbound(&mut batch, b"[1,\n2]", false);
-    let spec =
-        Spec { first: lsn(1), count: 1, is_void: false, confirmed: None, chain: 0, time_us: 7 };
+    let spec = Spec {
+        first: lsn(1),
+        count: 1,
+        kind: BodyKind::Frames,
+        confirmed: None,
+        chain: 0,
+        time_us: 7,
+    };
     let (text, chain) = write(&batch, &spec, &life());
     assert_eq!(text.iter().position(|byte| *byte == b'\n'), Some(text.len() - 1));
     let (scanner, Step::Batch(_)) = first_step(&text) else { panic!() };
@@ -295,8 +302,9 @@ fn line_overhead_is_within_its_bound() {
             frame::push_unbound(&mut batch, b"12345678", goes_on);
         }
         let (first, confirmed, time_us) = (lsn(first), Lsn::new(first - 1), u64::MAX);
+        let kind = if is_void { BodyKind::Void } else { BodyKind::Frames };
         let count = if is_void { 3 } else { 2 };
-        let spec = Spec { first, count, is_void, confirmed, chain: 0, time_us };
+        let spec = Spec { first, count, kind, confirmed, chain: 0, time_us };
         let (text, _) = write(&batch, &spec, &life());
         assert!(to_u64(text.len()) <= 2 * (16 + LINE_OVERHEAD_MAX), "{}", text.len());
         let longest = text.split(|byte| *byte == b'\n').map(<[u8]>::len).max().unwrap();

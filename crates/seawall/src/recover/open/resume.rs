@@ -23,7 +23,7 @@ use crate::write::pending::{RewriteBatch, WrittenBatch};
 use crate::write::rotation::{Predecessor, Rotated, RotationPlan, rotate};
 use crate::write::tail::{TailSegment, Written, release_reserved};
 use crate::write::writer::Writer;
-use seawall_format::batch::{HEADER_SIZE, Life};
+use seawall_format::batch::{BodyKind, HEADER_SIZE, Life};
 use seawall_format::{Level, Lsn, Offset, SegmentId, frame, next_lsn};
 use seawall_io::{Access, File, Lock};
 use std::iter::successors;
@@ -307,7 +307,7 @@ fn batches_in_last_block(
             bytes: scan.bytes().get(whole).expect("the scan has read it").to_vec(),
             first: batch.header.first,
             count: batch.header.count,
-            is_void: batch.header.is_void,
+            kind: batch.header.kind,
             time_us: batch.header.time_us,
             end: batch.end,
             chain_before,
@@ -343,10 +343,10 @@ fn records_after(
             frame::push_unbound(&mut bytes, record.payload, record.goes_on);
             count += 1;
         }
-        let (is_void, time_us) = (batch.header.is_void, batch.header.time_us);
-        if is_void {
+        let (kind, time_us) = (batch.header.kind, batch.header.time_us);
+        if kind == BodyKind::Void {
             count = u32::try_from(batch.last.get() - first.get() + 1).expect("a part of a batch");
         }
-        carry.push(RewriteBatch { bytes, first, count, is_void, time_us });
+        carry.push(RewriteBatch { bytes, first, count, kind, time_us });
     }
 }

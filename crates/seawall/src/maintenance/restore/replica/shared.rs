@@ -225,7 +225,7 @@ pub(crate) fn unproven(
         }
         loop {
             match scan.step()? {
-                ScanItem::Batch(batch) if batch.start.0 >= to && !batch.header.is_void => {
+                ScanItem::Batch(batch) if batch.start.0 >= to && !batch.header.is_void() => {
                     let lost = Lost { from: batch.header.first, to: Some(batch.last) };
                     lost.join(&mut found);
                 }
