@@ -1,6 +1,7 @@
 //! Records as frames in batches. format.md section 3.3.
 
 pub mod batch;
+pub(crate) mod chunk;
 pub mod frame;
 pub(crate) mod scan;
 pub(crate) mod step;

@@ -48,7 +48,7 @@ pub use layout::Finished;
 pub use refused::{DRAFT, Refused, VERSION};
 pub use sizes::SECTOR;
 pub use text::line_set as lines;
-pub use types::{CodecId, Geometry, Layout, Level, RecordType, TYPE_NAME_MAX};
+pub use types::{CodecId, Compression, Geometry, Layout, Level, RecordType, TYPE_NAME_MAX};
 
 /// Every byte table of the format, as format.md names it: for the test that compares the two.
 #[must_use]
@@ -60,6 +60,8 @@ pub fn tables() -> Vec<(&'static str, Table)> {
         ("seal", files::segment::seal::TABLE),
         ("batch", batch::TABLE),
         ("frame", frame::TABLE),
+        ("prefix", binary::chunk::prefix::TABLE),
+        ("chunk", binary::chunk::TABLE),
         ("manifest", files::manifest::TABLE),
         ("live", files::live::TABLE),
         ("before", before::TABLE),

@@ -82,7 +82,14 @@ pub struct Tail<'a> {
 /// use seawall_format::{Epoch, LogId, Lsn, Offset, Salt};
 ///
 /// let salt = Salt::new(LogId(1), Epoch(2));
-/// let life = Life { salt, epoch: Epoch(2), batch_max: 4096, block: 512, in_flight_max: 1 };
+/// let life = Life {
+///     salt,
+///     epoch: Epoch(2),
+///     batch_max: 4096,
+///     block: 512,
+///     in_flight_max: 1,
+///     may_compress: false,
+/// };
 /// let tail = Tail {
 ///     lead: &[],
 ///     bytes: &[0; 4096],
@@ -285,6 +292,7 @@ mod tests {
         batch_max: 2048,
         block: 512,
         in_flight_max: 1,
+        may_compress: false,
     };
     /// In the middle of a sector, as tails are.
     pub(super) const AT: Offset = Offset(6144 + 200);

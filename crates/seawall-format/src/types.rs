@@ -123,6 +123,34 @@ impl CodecId {
     }
 }
 
+/// How a batch is compressed. format.md section 3.6.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Compression {
+    /// Not at all.
+    #[default]
+    None,
+    /// As blocks of LZ4.
+    Lz4,
+}
+
+impl Compression {
+    pub(crate) fn number(self) -> u64 {
+        match self {
+            Self::None => 0,
+            Self::Lz4 => 1,
+        }
+    }
+
+    pub(crate) fn from_number(number: u64) -> Result<Self, Refused> {
+        match number {
+            0 => Ok(Self::None),
+            1 => Ok(Self::Lz4),
+            _ => Err(Refused::Unknown { what: format!("compression {number}") }),
+        }
+    }
+}
+
 /// The layout of a log's records in its files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

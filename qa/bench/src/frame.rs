@@ -131,7 +131,14 @@ fn lock(shared: &Mutex<Vec<u8>>) -> MutexGuard<'_, Vec<u8>> {
 fn life() -> Life {
     let Geometry { batch_max, block, .. } = Geometry::DEFAULT;
     let epoch = Epoch(7);
-    Life { salt: Salt::new(LogId(7), epoch), epoch, batch_max, block, in_flight_max: 1 }
+    Life {
+        salt: Salt::new(LogId(7), epoch),
+        epoch,
+        batch_max,
+        block,
+        in_flight_max: 1,
+        may_compress: false,
+    }
 }
 
 fn in_turns(size: u32, mut turn: impl FnMut()) -> impl FnMut(Duration) -> Result<Slice, Trouble> {

@@ -46,6 +46,8 @@ pub struct Life {
     pub block: u32,
     /// How many writes may be in flight.
     pub in_flight_max: u8,
+    /// Whether batches may be compressed.
+    pub may_compress: bool,
 }
 
 impl Life {
@@ -59,6 +61,7 @@ impl Life {
             batch_max: geometry.batch_max,
             block: geometry.block,
             in_flight_max: header.in_flight_max,
+            may_compress: header.may_compress,
         }
     }
 }
@@ -366,6 +369,7 @@ mod tests {
         batch_max: 4096,
         block: 512,
         in_flight_max: 1,
+        may_compress: false,
     };
     const AT: Offset = Offset(6144);
 

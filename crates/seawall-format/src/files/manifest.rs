@@ -5,10 +5,13 @@ use crate::checksum::Salt;
 use crate::fields::{get, get_u32, put, slice, slice_mut, table};
 use crate::files::parity::Scheme;
 use crate::files::preamble;
-use crate::files::segment::{IN_FLIGHT, NAMED_AHEAD, REUSED, features, in_flight_max, layout_of};
+use crate::files::segment::{
+    COMPRESSED, COMPRESSED_IF_READ, IN_FLIGHT, NAMED_AHEAD, REUSED, features, in_flight_max,
+    layout_of,
+};
 use crate::ids::{LogId, Lsn, Offset, SegmentRef, lsn_or_zero, to_u64};
 use crate::refused::Refused;
-use crate::types::{Geometry, Layout, Level, RecordType, RecordTypeFields};
+use crate::types::{Compression, Geometry, Layout, Level, RecordType, RecordTypeFields};
 
 const MAGIC_BYTES: [u8; 8] = *b"SEAWALLM";
 
@@ -46,7 +49,7 @@ table! {
     NAME_LENGTH = 132, 1, "type name length";
     DATA_BLOCKS = 133, 1, "data blocks";
     PARITY_BLOCKS = 134, 1, "parity blocks";
-    ZERO = 135, 1, "zero";
+    COMPRESSION = 135, 1, "compression";
     NAME = 136, 64, "type name";
     TIME = 200, 8, "time";
 }
@@ -94,6 +97,10 @@ pub struct Manifest {
     /// The most writes that may be in flight in a segment of the log, from 1 to
     /// [`IN_FLIGHT_MAX`](crate::IN_FLIGHT_MAX).
     pub in_flight_max: u8,
+    /// Whether batches of the log may be compressed.
+    pub may_compress: bool,
+    /// How the batches to come are compressed.
+    pub compression: Compression,
     /// Microseconds since 1970 when it was written; informational.
     pub time_us: u64,
 }
@@ -152,7 +159,9 @@ impl Manifest {
         }
         let parity_bit = if self.parity.is_some() { HAS_PARITY } else { 0 };
         let others = features(self.reuses, self.names_ahead, self.in_flight_max);
-        put(&mut bytes, FEATURES, parity_bit | others);
+        let compressed = if self.may_compress { COMPRESSED } else { 0 };
+        put(&mut bytes, FEATURES, parity_bit | compressed | others);
+        put(&mut bytes, COMPRESSION, self.compression.number());
         if let Some(scheme) = self.parity {
             put(&mut bytes, DATA_BLOCKS, to_u64(scheme.data()));
             put(&mut bytes, PARITY_BLOCKS, to_u64(scheme.parity()));
@@ -175,9 +184,11 @@ impl Manifest {
             return Err(Refused::Invalid);
         }
         let features = get(bytes, FEATURES);
-        let known = HAS_PARITY | REUSED | NAMED_AHEAD | IN_FLIGHT;
+        let known = HAS_PARITY | REUSED | NAMED_AHEAD | COMPRESSED_IF_READ | IN_FLIGHT;
         let layout = layout_of(features & !known, get(bytes, LAYOUT))?;
-        preamble::kept_for_later(bytes, &[ZERO])?;
+        if features & COMPRESSED == 0 {
+            preamble::kept_for_later(bytes, &[COMPRESSION])?;
+        }
         let parity = if features & HAS_PARITY == 0 {
             None
         } else {
@@ -215,6 +226,8 @@ impl Manifest {
             reuses: features & REUSED != 0,
             names_ahead: features & NAMED_AHEAD != 0,
             in_flight_max: in_flight_max(features),
+            may_compress: features & COMPRESSED != 0,
+            compression: Compression::from_number(get(bytes, COMPRESSION))?,
             time_us: get(bytes, TIME),
         };
         let sound = found.offset() == offset
@@ -223,7 +236,7 @@ impl Manifest {
             && found.sequence < 1 << 63
             && found.record_type.fits(layout)
             && (layout == Layout::Binary
-                || (!found.reuses && !found.names_ahead && found.in_flight_max == 1))
+                || (features & !HAS_PARITY) == 0)
             // One form only: what no field holds is zero.
             && found.encode() == *bytes;
         if sound { Ok(found) } else { Err(Refused::Invalid) }

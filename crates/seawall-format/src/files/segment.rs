@@ -15,6 +15,12 @@ pub(crate) const REUSED: u64 = 1 << 1;
 /// The feature bit of a segment that was named ahead, and of a log with such segments.
 pub(crate) const NAMED_AHEAD: u64 = 1 << 2;
 
+/// The feature bit of a segment with compressed batches, and of a log with such segments.
+pub(crate) const COMPRESSED: u64 = 1 << 3;
+
+/// The feature bit of compressed batches, if this build reads them: not yet.
+pub(crate) const COMPRESSED_IF_READ: u64 = 0;
+
 /// The feature bits that say how many writes may be in flight.
 pub(crate) const IN_FLIGHT: u64 = 0b11 << IN_FLIGHT_SHIFT;
 const IN_FLIGHT_SHIFT: u32 = 8;
@@ -115,6 +121,8 @@ pub struct SegmentHeader {
     /// How many writes of batches may be in flight, from 1 to [`IN_FLIGHT_MAX`]. A batch that is
     /// written before the one before it is durable begins at a block.
     pub in_flight_max: u8,
+    /// Whether batches may be compressed.
+    pub may_compress: bool,
     /// What the payloads are.
     pub record_type: RecordType,
     /// Microseconds since 1970 when it was made; informational.
@@ -142,7 +150,7 @@ impl SegmentHeader {
             (header::PRED_ID, pred.map_or(0, |pred| pred.id.get())),
             (header::PRED_EPOCH, pred.map_or(0, |pred| pred.epoch.0)),
             (header::PRED_CHAIN, in_header(self.pred_chain)),
-            (header::FEATURES, features(self.is_reused, self.named_ahead, self.in_flight_max)),
+            (header::FEATURES, self.features()),
             (header::CODEC, self.record_type.codec.number()),
             (header::LAYOUT, self.layout.number()),
             (header::NAME_LENGTH, self.record_type.name_length()),
@@ -171,7 +179,7 @@ impl SegmentHeader {
             return Err(Refused::Invalid);
         }
         let features = get(bytes, header::FEATURES);
-        let known = REUSED | NAMED_AHEAD | IN_FLIGHT;
+        let known = REUSED | NAMED_AHEAD | COMPRESSED_IF_READ | IN_FLIGHT;
         let layout = layout_of(features & !known, get(bytes, header::LAYOUT))?;
         let named_ahead = features & NAMED_AHEAD != 0;
         preamble::kept_for_later(bytes, &[header::ZERO])?;
@@ -200,6 +208,7 @@ impl SegmentHeader {
             is_reused: features & REUSED != 0,
             named_ahead,
             in_flight_max: in_flight_max(features),
+            may_compress: features & COMPRESSED != 0,
             record_type: RecordType::decode(&RecordTypeFields {
                 codec: get(bytes, header::CODEC),
                 length: get(bytes, header::NAME_LENGTH),
@@ -275,6 +284,11 @@ impl SegmentHeader {
         }
     }
 
+    fn features(&self) -> u64 {
+        let compressed = if self.may_compress { COMPRESSED } else { 0 };
+        compressed | features(self.is_reused, self.named_ahead, self.in_flight_max)
+    }
+
     fn fits_together(&self) -> bool {
         self.log.0 != 0
             && self.epoch.0 != 0
@@ -285,8 +299,7 @@ impl SegmentHeader {
                 }
                 Layout::Text => self.size == self.geometry.head_size(),
             }
-            && (self.layout == Layout::Binary
-                || (!self.is_reused && !self.named_ahead && self.in_flight_max == 1))
+            && (self.layout == Layout::Binary || self.features() == 0)
             && (!self.named_ahead || self.pred.is_some())
             && self.record_type.fits(self.layout)
             && self.size.is_multiple_of(u64::from(self.geometry.block))

@@ -115,6 +115,7 @@ mod tests {
             is_reused: false,
             named_ahead: false,
             in_flight_max: 1,
+            may_compress: false,
             record_type: RecordType::of(CodecId::Raw),
             time_us: 0,
         }

@@ -23,7 +23,9 @@ use crate::write::pending::RewriteBatch;
 use crate::write::rotation::{Predecessor, RotationPlan, rotate};
 use seawall_format::batch::{BodyKind, HEADER_SIZE};
 use seawall_format::frame::{self, Frames};
-use seawall_format::{Closed, Level, Lsn, Manifest, Offset, SegmentHeader, SegmentId, next_lsn};
+use seawall_format::{
+    Closed, Compression, Level, Lsn, Manifest, Offset, SegmentHeader, SegmentId, next_lsn,
+};
 use seawall_io::Storage;
 use std::sync::Arc;
 
@@ -366,6 +368,8 @@ fn rebuilt(catalog: &Catalog) -> Option<Manifest> {
         reuses: headers().any(|header| header.is_reused),
         names_ahead: headers().any(|header| header.named_ahead),
         in_flight_max: headers().map(|header| header.in_flight_max).max()?,
+        may_compress: headers().any(|header| header.may_compress),
+        compression: Compression::None,
         time_us: 0,
     })
 }

@@ -126,6 +126,7 @@ mod tests {
             is_reused: false,
             named_ahead: false,
             in_flight_max: 1,
+            may_compress: false,
             record_type: RecordType { codec: CodecId::Raw, name: String::new(), schema: 0 },
             time_us: 3,
         };

@@ -155,6 +155,7 @@ mod tests {
             batch_max: 1 << 20,
             block: 1024,
             in_flight_max: 2,
+            may_compress: false,
         };
         let at = Offset(5 * 1024);
         let mut blocks = Blocks::default();

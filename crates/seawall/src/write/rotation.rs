@@ -219,6 +219,7 @@ pub(crate) fn header(
         is_reused: files.life.is_some(),
         named_ahead: false,
         in_flight_max,
+        may_compress: false,
         record_type: log.record_type.clone(),
         time_us: env.clock.wall_us(),
     })

@@ -7,7 +7,8 @@ use seawall::format::{CodecId, SegmentId};
 use seawall::{Layout, Level, Lsn};
 use seawall_format::batch::{BodyKind, HEADER_SIZE, Life, Spec, finish};
 use seawall_format::{
-    Closed, Epoch, LogId, Manifest, Mark, Offset, RecordType, SegmentHeader, SegmentRef, frame,
+    Closed, Compression, Epoch, LogId, Manifest, Mark, Offset, RecordType, SegmentHeader,
+    SegmentRef, frame,
 };
 
 /// The content of a batch.
@@ -33,6 +34,7 @@ fn header() -> SegmentHeader {
         is_reused: false,
         named_ahead: false,
         in_flight_max: 1,
+        may_compress: false,
         record_type: RecordType::of(CodecId::Raw),
         time_us: TIME,
     }
@@ -58,6 +60,8 @@ fn manifest(header: &SegmentHeader, last: Option<Lsn>) -> Vec<u8> {
             reuses: false,
             names_ahead: false,
             in_flight_max: 1,
+            may_compress: false,
+            compression: Compression::None,
             time_us: TIME,
         };
         put(&mut file, slot.offset(), &slot.encode());

@@ -149,6 +149,7 @@ pub(super) fn segment_header(layout: Layout) -> SegmentHeader {
         is_reused: false,
         named_ahead: false,
         in_flight_max: 1,
+        may_compress: false,
         record_type: RecordType::of(codec),
         time_us: 0,
     }

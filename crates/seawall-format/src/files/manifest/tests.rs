@@ -27,6 +27,8 @@ fn sample() -> Manifest {
         reuses: false,
         names_ahead: false,
         in_flight_max: 1,
+        may_compress: false,
+        compression: Compression::None,
         time_us: 79,
     }
 }
@@ -107,7 +109,7 @@ fn what_is_unknown_is_refused_by_name() {
     }
     for bit in 0..8 {
         let what = "something in bytes 135 to 136, kept for later".to_owned();
-        assert_eq!(forged(&[(ZERO, 1 << bit)]), Err(Refused::Unknown { what }));
+        assert_eq!(forged(&[(COMPRESSION, 1 << bit)]), Err(Refused::Unknown { what }));
     }
     for (field, number, name) in
         [(CODEC, 4, "codec 4"), (LAYOUT, 2, "layout 2"), (LEVEL, 3, "level 3")]

@@ -22,6 +22,7 @@ fn sample() -> SegmentHeader {
         is_reused: false,
         named_ahead: false,
         in_flight_max: 1,
+        may_compress: false,
         record_type: RecordType { codec: CodecId::Json, name: "Event".to_owned(), schema: 3 },
         time_us: 79,
     }

@@ -22,6 +22,7 @@ fn header() -> SegmentHeader {
         is_reused: false,
         named_ahead: false,
         in_flight_max: 1,
+        may_compress: false,
         record_type: RecordType::of(CodecId::Raw),
         time_us: 0,
     }

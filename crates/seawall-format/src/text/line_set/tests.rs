@@ -26,6 +26,7 @@ fn header() -> SegmentHeader {
         is_reused: false,
         named_ahead: false,
         in_flight_max: 1,
+        may_compress: false,
         record_type: RecordType::of(CodecId::Json),
         time_us: 0,
     }

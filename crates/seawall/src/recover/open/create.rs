@@ -13,7 +13,8 @@ use crate::recover::report::{Recovery, TailState};
 use crate::write::rotation::{RotationPlan, rotate};
 use crate::write::writer::Writer;
 use seawall_format::{
-    CodecId, Epoch, Geometry, Level, LogId, Lsn, Manifest, RecordType, SegmentId, SegmentRef,
+    CodecId, Compression, Epoch, Geometry, Level, LogId, Lsn, Manifest, RecordType, SegmentId,
+    SegmentRef,
 };
 use seawall_io::{Access, Lock};
 
@@ -112,6 +113,8 @@ fn new_manifest(options: &Options, env: &Env, record_type: RecordType) -> Result
         reuses: false,
         names_ahead: options.next.name_ahead && layout.has_batch_headers(),
         in_flight_max: 1,
+        may_compress: false,
+        compression: Compression::None,
         time_us: 0,
     })
 }
