@@ -2,6 +2,8 @@
 
 pub mod batch;
 pub(crate) mod chunk;
+pub mod encoded;
 pub mod frame;
+mod lz4;
 pub(crate) mod scan;
 pub(crate) mod step;

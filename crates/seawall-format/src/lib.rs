@@ -9,6 +9,7 @@
 //! | [`Salt`] | CRC-32C bound to the place of the bytes | 2 |
 //! | [`Geometry`], [`SegmentHeader`], [`Mark`], [`Seal`] | a segment's first blocks | 3.1, 3.2 |
 //! | [`frame`], [`batch`] | records on disk, and what closes over them | 3.3 |
+//! | [`encoded`] | compressed batches | 3.6 |
 //! | [`before`] | what a reused file held before its segment | 3.4 |
 //! | [`Manifest`], [`Live`] | the two small files beside the segments | 4, 5 |
 //! | [`scan`] | walking the batches of a segment | 3.3, 7 |
@@ -34,7 +35,7 @@ pub mod text;
 pub mod time;
 mod types;
 
-pub use binary::{batch, frame};
+pub use binary::{batch, encoded, frame};
 pub use checksum::Salt;
 pub use content::{content_crc, nesting};
 pub use fields::{Field, Table};

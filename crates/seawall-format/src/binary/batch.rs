@@ -1,6 +1,6 @@
 //! Batches: what one device write adds to a segment. format.md section 3.3.
 
-use crate::binary::frame;
+use crate::binary::{chunk, frame};
 use crate::checksum::{Crc, Salt, crc32c};
 use crate::fields::{behind, get, get_u32, put, table};
 use crate::files::segment::SegmentHeader;
@@ -17,7 +17,13 @@ const AT_HAND: usize = 16 << 10;
 /// In the body length: the records are lost, and a repair gave them up.
 const VOID: u64 = 1 << 27;
 
-/// In the body length: what no batch of this version is. format.md section 3.3.
+/// In the body length: the body is compressed, after a prefix. format.md section 3.6.
+const ENCODED: u64 = 1 << 28 | 1 << 31;
+
+/// In the body length: what is no length.
+const FLAGS: u64 = 0x1F << 27;
+
+/// In the body length: what a batch is not, unless its segment allows it. format.md section 3.3.
 const KEPT_FOR_LATER: [(u64, &str); 4] =
     [(1 << 28, "prefix"), (1 << 29, "parity"), (1 << 30, "encrypted"), (1 << 31, "compressed")];
 
@@ -74,14 +80,26 @@ pub enum BodyKind {
     Frames,
     /// Nothing: the records are lost, and a repair gave them up.
     Void,
+    /// Frames, compressed: see [`encoded`](crate::encoded).
+    Encoded,
 }
 
 impl BodyKind {
-    /// How many frames the body of `count` records has.
+    /// The kind that these flags of the body length say, if the segment may have it.
+    fn of(flags: u64, life: &Life) -> Option<Self> {
+        match flags {
+            0 => Some(Self::Frames),
+            VOID => Some(Self::Void),
+            ENCODED if life.may_compress => Some(Self::Encoded),
+            _ => None,
+        }
+    }
+
+    /// How many frames, as such, the body of `count` records has.
     fn frames(self, count: u32) -> u32 {
         match self {
             Self::Frames => count,
-            Self::Void => 0,
+            Self::Void | Self::Encoded => 0,
         }
     }
 
@@ -90,6 +108,7 @@ impl BodyKind {
         match self {
             Self::Frames => 0,
             Self::Void => VOID,
+            Self::Encoded => ENCODED,
         }
     }
 }
@@ -133,9 +152,8 @@ impl BatchHeader {
         let length = get(bytes, BODY_LENGTH);
         let found = Self {
             header_crc,
-            // The other flags are above it: with one set the length exceeds every batch.
-            body_length: u32::try_from(length & !VOID).ok()?,
-            kind: if length & VOID == 0 { BodyKind::Frames } else { BodyKind::Void },
+            body_length: u32::try_from(length & !FLAGS).ok()?,
+            kind: BodyKind::of(length & FLAGS, life)?,
             first: Lsn::new(get(bytes, FIRST))?,
             count: get_u32(bytes, COUNT),
             behind: get_u32(bytes, BEHIND),
@@ -161,8 +179,8 @@ impl BatchHeader {
     }
 
     /// Returns what a newer version wrote, if these bytes are the header of a batch that
-    /// [`BatchHeader::decode`] rejects only for a reserved flag: checksum and epoch are valid. Such
-    /// a batch is not damage.
+    /// [`BatchHeader::decode`] rejects for a flag that the segment may not have: checksum and epoch
+    /// are valid. Such a batch is not damage.
     #[must_use]
     pub fn refused(bytes: &[u8], offset: Offset, life: &Life) -> Option<Refused> {
         let bytes = bytes.first_chunk::<HEADER_SIZE>()?;
@@ -170,6 +188,7 @@ impl BatchHeader {
         let names = KEPT_FOR_LATER.iter().filter(|(flag, _)| flags & flag != 0);
         let names: Vec<_> = names.map(|(_, name)| *name).collect();
         let is_sound = !names.is_empty()
+            && BodyKind::of(flags & FLAGS, life).is_none()
             && get(bytes, EPOCH_TAG) == life.epoch.tag()
             && life.salt.checksum(offset, behind(bytes, HEADER_CRC)) == get_u32(bytes, HEADER_CRC);
         is_sound.then(|| Refused::Unknown { what: format!("batch flags {}", names.join(", ")) })
@@ -241,12 +260,23 @@ pub(crate) struct Judged {
     checksum: Crc,
     /// So many bytes of the body.
     seen: usize,
-    filled: frame::Filled,
+    filled: Filling,
+}
+
+/// How far the parts of a body lead into it.
+#[derive(Clone, Debug)]
+enum Filling {
+    Frames(frame::Filled),
+    Chunks(chunk::Listed),
 }
 
 impl Judged {
     pub(crate) fn new(header: BatchHeader) -> Self {
-        Self { header, checksum: Crc::new(), seen: 0, filled: frame::Filled::default() }
+        let filled = match header.kind {
+            BodyKind::Frames | BodyKind::Void => Filling::Frames(frame::Filled::default()),
+            BodyKind::Encoded => Filling::Chunks(chunk::Listed::default()),
+        };
+        Self { header, checksum: Crc::new(), seen: 0, filled }
     }
 
     pub(crate) fn is_of(&self, header: &BatchHeader) -> bool {
@@ -266,7 +296,12 @@ impl Judged {
             let new = new.get(..AT_HAND).unwrap_or(new);
             self.checksum.update(new);
             self.seen += new.len();
-            self.filled.go_on(body.get(..self.seen).unwrap_or_default(), length, count);
+            let seen = body.get(..self.seen).unwrap_or_default();
+            let records = (self.header.first, self.header.count);
+            match &mut self.filled {
+                Filling::Frames(frames) => frames.go_on(seen, length, count),
+                Filling::Chunks(chunks) => chunks.go_on(seen, length, records),
+            }
         }
     }
 
@@ -276,7 +311,10 @@ impl Judged {
         self.go_on(body);
         let place = life.salt.place(offset.plus(to_u64(HEADER_SIZE)));
         self.checksum.value() ^ place == self.header.body_crc
-            && self.filled.is_all(body, self.header.frames(), life.block)
+            && match self.filled {
+                Filling::Frames(frames) => frames.is_all(body, self.header.frames(), life.block),
+                Filling::Chunks(chunks) => chunks.is_all(body, life.batch_max, life.block),
+            }
     }
 }
 

@@ -1,9 +1,19 @@
 //! Chunks: the pieces of a compressed body. format.md section 3.6.
 
-use crate::fields::table;
+use crate::binary::{frame, lz4};
+use crate::checksum::Salt;
+#[cfg(feature = "lz4")]
+use crate::fields::put;
+use crate::fields::{get, get_u32, is_zero, slice, table};
+use crate::ids::{Lsn, Offset, to_u64};
+use crate::sizes::BATCH_HEADER;
+use crate::types::Compression;
 
 /// What a compressed body begins with.
 pub(crate) mod prefix {
+    /// Bytes of a prefix.
+    pub(crate) const SIZE: usize = 8;
+
     crate::fields::table! {
         LENGTH = 0, 4, "length";
         PLAIN = 4, 4, "plain";
@@ -19,4 +29,222 @@ table! {
     METHOD = 24, 1, "method";
     ZERO = 25, 7, "zero";
     PAYLOAD = 32, 0, "payload";
+}
+
+/// Bytes of a chunk before its payload.
+pub(crate) const HEADER_SIZE: usize = PAYLOAD.at;
+
+/// The fields of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fields {
+    /// Bytes of the payload.
+    pub(crate) stored: usize,
+    /// Bytes of the frames.
+    pub(crate) plain: usize,
+    /// How many records.
+    pub(crate) count: u32,
+    /// The first of them.
+    pub(crate) first: Lsn,
+    pub(crate) method: Compression,
+}
+
+impl Fields {
+    /// The fields in these first bytes of a chunk, if each is one that the table allows.
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let bytes = bytes.first_chunk::<HEADER_SIZE>()?;
+        // First what turns away most bytes that are no chunk.
+        if !is_zero(slice(bytes, ZERO)) {
+            return None;
+        }
+        let size = |field| usize::try_from(get(bytes, field)).ok();
+        let (stored, plain, count) = (size(STORED)?, size(PLAIN)?, get_u32(bytes, COUNT));
+        let (first, method) = (Lsn::new(get(bytes, FIRST))?, get(bytes, METHOD));
+        let method = Compression::from_number(method).ok()?;
+        let is_sound = plain.is_multiple_of(8)
+            && count > 0
+            && to_u64(plain) >= to_u64(frame::HEADER_SIZE) * u64::from(count)
+            && first.get().checked_add(u64::from(count)).is_some()
+            && match method {
+                Compression::None => stored == plain,
+                Compression::Lz4 => stored < plain,
+            };
+        is_sound.then_some(Self { stored, plain, count, first, method })
+    }
+
+    /// Where the chunk ends if it begins at `position`, with the zeros after its payload.
+    fn end(&self, position: usize) -> Option<usize> {
+        let padded = self.stored.checked_next_multiple_of(8)?;
+        position.checked_add(HEADER_SIZE)?.checked_add(padded)
+    }
+
+    /// The last record.
+    pub(crate) fn last(&self) -> Lsn {
+        self.first.plus(u64::from(self.count) - 1)
+    }
+}
+
+/// A chunk that lies in the bytes it was read from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Chunk<'a> {
+    pub(crate) fields: Fields,
+    crc: u32,
+    /// What the crc covers.
+    covered: &'a [u8],
+}
+
+/// The chunk at `position` of a body and the position after it, if it lies in the body and its
+/// fields are sound. Its checksum is not verified.
+pub(crate) fn read(body: &[u8], position: usize) -> Option<(Chunk<'_>, usize)> {
+    let bytes = body.get(position..)?;
+    let fields = Fields::read(bytes)?;
+    let end = fields.end(position).filter(|end| *end <= body.len())?;
+    let covered = bytes.get(CRC.size..HEADER_SIZE + fields.stored)?;
+    Some((Chunk { fields, crc: get_u32(bytes, CRC), covered }, end))
+}
+
+impl Chunk<'_> {
+    /// Whether its crc is right at this offset of the segment.
+    pub(crate) fn is_at(&self, offset: Offset, salt: &Salt) -> bool {
+        salt.checksum(offset, self.covered) == self.crc
+    }
+
+    /// Adds its frames to `plain`. Returns whether the last of them ends its atomic set; `None`,
+    /// and nothing is added, if the chunk does not decode.
+    ///
+    /// The caller has compared the size of the frames with what there is room for.
+    pub(crate) fn decode(&self, plain: &mut Vec<u8>) -> Option<bool> {
+        let payload = self.covered.get(HEADER_SIZE - CRC.size..)?;
+        let start = plain.len();
+        let is_whole = match self.fields.method {
+            Compression::None => {
+                plain.extend_from_slice(payload);
+                true
+            }
+            Compression::Lz4 => {
+                plain.resize(start + self.fields.plain, 0);
+                lz4::decompress(payload, plain.get_mut(start..)?)
+            }
+        };
+        let frames = plain.get(start..).filter(|_| is_whole)?;
+        let ends_set = frame::fill_unbound(frames, self.fields.count);
+        if ends_set.is_none() {
+            plain.truncate(start);
+        }
+        ends_set
+    }
+}
+
+/// Adds a chunk with these frames, stored as `payload`, for `offset` of a segment.
+#[cfg(feature = "lz4")]
+pub(crate) fn push(body: &mut Vec<u8>, fields: &Fields, payload: &[u8], place: (Offset, &Salt)) {
+    let (offset, salt) = place;
+    let start = body.len();
+    body.resize(start + HEADER_SIZE, 0);
+    body.extend_from_slice(payload);
+    let chunk = body.get_mut(start..).expect("it was just added");
+    put(chunk, STORED, to_u64(fields.stored));
+    put(chunk, PLAIN, to_u64(fields.plain));
+    put(chunk, COUNT, u64::from(fields.count));
+    put(chunk, FIRST, fields.first.get());
+    put(chunk, METHOD, fields.method.number());
+    salt.put_checksum(offset, chunk, CRC);
+    body.resize(body.len().next_multiple_of(8), 0);
+}
+
+/// The bytes of all frames, as the prefix of a body says, if that is sound.
+pub(crate) fn plain_of(body: &[u8], batch_max: u32) -> Option<usize> {
+    let bytes = body.first_chunk::<{ prefix::SIZE }>()?;
+    let plain = usize::try_from(get(bytes, prefix::PLAIN)).ok()?;
+    let is_sound = get(bytes, prefix::LENGTH) == to_u64(prefix::SIZE)
+        && to_u64(BATCH_HEADER) + to_u64(plain) <= u64::from(batch_max);
+    is_sound.then_some(plain)
+}
+
+/// Adds the prefix of a body with so many bytes of frames.
+#[cfg(feature = "lz4")]
+pub(crate) fn push_prefix(body: &mut Vec<u8>, plain: usize) {
+    let mut bytes = [0; prefix::SIZE];
+    put(&mut bytes, prefix::LENGTH, to_u64(prefix::SIZE));
+    put(&mut bytes, prefix::PLAIN, to_u64(plain));
+    body.extend_from_slice(&bytes);
+}
+
+/// What chunks are still to hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Left {
+    next: Lsn,
+    records: u32,
+    plain: usize,
+}
+
+impl Left {
+    /// All records of a batch from `first` on, and so many bytes of frames.
+    pub(crate) fn new((first, count): (Lsn, u32), plain: usize) -> Self {
+        Self { next: first, records: count, plain }
+    }
+
+    pub(crate) fn has_records(&self) -> bool {
+        self.records > 0
+    }
+
+    /// Whether nothing is left, of records or bytes.
+    pub(crate) fn is_none(&self) -> bool {
+        (self.records, self.plain) == (0, 0)
+    }
+
+    /// Takes what a chunk holds, if that comes next.
+    pub(crate) fn take(&mut self, chunk: &Fields) -> bool {
+        let left = self.records.checked_sub(chunk.count).zip(self.plain.checked_sub(chunk.plain));
+        let Some((records, plain)) = left.filter(|_| chunk.first == self.next) else {
+            return false;
+        };
+        *self = Self { next: chunk.last().next(), records, plain };
+        true
+    }
+}
+
+/// How far chunks lead into a body that is seen from its beginning, more of it each time. None is
+/// decoded.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Listed {
+    /// After the last chunk.
+    position: usize,
+    /// `None` before the prefix.
+    left: Option<Left>,
+    is_broken: bool,
+}
+
+impl Listed {
+    /// Continues with the bytes that are present of a body of `length` bytes, with `count` records
+    /// from `first` on.
+    pub(crate) fn go_on(&mut self, body: &[u8], length: usize, (first, count): (Lsn, u32)) {
+        if self.left.is_none() {
+            let Some(bytes) = body.first_chunk::<{ prefix::SIZE }>() else { return };
+            let plain = usize::try_from(get(bytes, prefix::PLAIN)).unwrap_or(usize::MAX);
+            (self.position, self.left) = (prefix::SIZE, Some(Left::new((first, count), plain)));
+        }
+        let Some(left) = &mut self.left else { return };
+        while left.has_records() && !self.is_broken {
+            let head = body.get(self.position..).and_then(<[u8]>::first_chunk::<HEADER_SIZE>);
+            let Some(head) = head else { break };
+            let fields = Fields::read(head);
+            let end = fields.and_then(|fields| fields.end(self.position));
+            let end = end.filter(|end| *end <= length);
+            match fields.zip(end) {
+                Some((fields, end)) if left.take(&fields) => self.position = end,
+                _ => self.is_broken = true,
+            }
+        }
+    }
+
+    /// Whether the batch's records are there in order, and fill `body` but for less than a block of
+    /// zeros.
+    pub(crate) fn is_all(&self, body: &[u8], batch_max: u32, block: u32) -> bool {
+        let rest = body.get(self.position..).unwrap_or_default();
+        plain_of(body, batch_max).is_some()
+            && !self.is_broken
+            && self.left.is_some_and(|left| left.is_none())
+            && to_u64(rest.len()) < u64::from(block)
+            && is_zero(rest)
+    }
 }

@@ -159,6 +159,21 @@ pub fn is_valid(body: &[u8], position: usize, lsn: Lsn, salt: &Salt) -> bool {
     crc32c(frame.payload) ^ salt.frame(lsn, word) == crc
 }
 
+/// Whether `count` frames that are not bound to a place fill `bytes` and are valid. `Some` says
+/// whether the last of them ends its atomic set.
+pub(crate) fn fill_unbound(bytes: &[u8], count: u32) -> Option<bool> {
+    let (mut position, mut ends_set) = (0, false);
+    for _ in 0..count {
+        let (frame, end) = read(bytes, position, Lsn::FIRST)?;
+        let head = bytes.get(position..).and_then(<[u8]>::first_chunk::<HEADER_SIZE>);
+        if crc32c(frame.payload) != split(*head?).1 {
+            return None;
+        }
+        (position, ends_set) = (end, !frame.goes_on);
+    }
+    (position == bytes.len()).then_some(ends_set)
+}
+
 /// The frames of a body with a valid checksum.
 #[derive(Clone, Debug)]
 pub struct Frames<'a> {

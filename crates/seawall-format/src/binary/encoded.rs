@@ -1,0 +1,192 @@
+//! Compressed batches: from frames to chunks, and back. format.md section 3.6.
+//!
+//! Logs with such batches are read; the log itself writes none yet.
+
+#[cfg(feature = "lz4")]
+use crate::binary::batch::Spec;
+use crate::binary::batch::{BatchHeader, BodyKind, HEADER_SIZE, Life};
+use crate::binary::chunk::{self, Left};
+#[cfg(feature = "lz4")]
+use crate::binary::{frame, lz4::Compressor};
+use crate::ids::{Lsn, Offset, to_u64};
+#[cfg(feature = "lz4")]
+use crate::types::Compression;
+use std::ops::Range;
+
+/// How often the bytes of a damaged place are checksummed at most, on average: chunks do not
+/// overlap, but forged ones can.
+const LOOKS_MAX: usize = 16;
+
+/// How many largest batches the frames of a damaged place fill at most.
+const DECODED_BATCHES_MAX: usize = 3;
+
+/// Puts room for a header and the frames of a compressed batch into `plain`, and nothing of what
+/// was there before. The frames are not bound to a place. `body` matches `header`, but need not:
+/// nothing is allocated for more than a largest batch.
+///
+/// Returns whether every chunk decodes and the last record ends its atomic set.
+#[must_use]
+pub fn decode(header: &BatchHeader, body: &[u8], life: &Life, plain: &mut Vec<u8>) -> bool {
+    plain.clear();
+    plain.resize(HEADER_SIZE, 0);
+    let Some(size) =
+        chunk::plain_of(body, life.batch_max).filter(|_| header.kind == BodyKind::Encoded)
+    else {
+        return false;
+    };
+    plain.reserve_exact(size);
+    let (mut position, mut left) =
+        (chunk::prefix::SIZE, Left::new((header.first, header.count), size));
+    let mut ends_set = false;
+    while left.has_records() {
+        let Some((chunk, end)) = chunk::read(body, position) else { return false };
+        if !left.take(&chunk.fields) {
+            return false;
+        }
+        let Some(ends) = chunk.decode(plain) else { return false };
+        (position, ends_set) = (end, ends);
+    }
+    left.is_none() && ends_set
+}
+
+/// A chunk of a damaged place that is valid alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IntactChunk {
+    /// Where its frames are in the memory that was given for them.
+    pub frames: Range<usize>,
+    /// The first record.
+    pub first: Lsn,
+    /// How many records.
+    pub count: u32,
+}
+
+/// The chunks of a damaged `place` that are valid alone, with records from `first` to `last` in
+/// order. Adds their frames to `memory`.
+#[must_use]
+pub fn salvage(
+    place: &[u8],
+    (offset, life): (Offset, &Life),
+    (first, last): (Lsn, Lsn),
+    memory: &mut Vec<u8>,
+) -> Vec<IntactChunk> {
+    let batch_max = usize::try_from(life.batch_max).unwrap_or(usize::MAX);
+    let mut room = batch_max.saturating_mul(DECODED_BATCHES_MAX);
+    let mut looks = place.len().saturating_mul(LOOKS_MAX);
+    let (mut intact, mut position, mut next) = (vec![], 0, first);
+    while position + chunk::HEADER_SIZE <= place.len() && next <= last {
+        let found = chunk::read(place, position).filter(|(chunk, _)| {
+            let chunk::Fields { first, plain, stored, .. } = chunk.fields;
+            first >= next && chunk.fields.last() <= last && plain <= room && stored <= looks
+        });
+        position += 8;
+        let Some((chunk, end)) = found else { continue };
+        looks -= chunk.fields.stored;
+        let start = memory.len();
+        if chunk.is_at(offset.plus(to_u64(position - 8)), &life.salt)
+            && chunk.decode(memory).is_some()
+        {
+            room -= chunk.fields.plain;
+            let chunk::Fields { first, count, .. } = chunk.fields;
+            intact.push(IntactChunk { frames: start..memory.len(), first, count });
+            (position, next) = (end, chunk.fields.last().next());
+        }
+    }
+    intact
+}
+
+/// Makes compressed batches.
+#[cfg(feature = "lz4")]
+pub struct Encoder {
+    frames_min: usize,
+    chunk_max: usize,
+    compressor: Compressor,
+}
+
+#[cfg(feature = "lz4")]
+impl std::fmt::Debug for Encoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { frames_min, chunk_max, .. } = self;
+        write!(f, "Encoder {{ frames_min: {frames_min}, chunk_max: {chunk_max} }}")
+    }
+}
+
+#[cfg(feature = "lz4")]
+impl Default for Encoder {
+    /// For batches with 1 KiB of frames or more, in chunks of at most 64 KiB, but for a larger
+    /// record.
+    fn default() -> Self {
+        Self::with_sizes(1 << 10, 64 << 10)
+    }
+}
+
+#[cfg(feature = "lz4")]
+impl Encoder {
+    /// One for smaller batches or chunks, as tests have them.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_sizes(frames_min: usize, chunk_max: usize) -> Self {
+        Self { frames_min, chunk_max, compressor: Compressor::new() }
+    }
+
+    /// Compresses a batch for `offset` of a segment. `plain` is what
+    /// [`finish`](crate::batch::finish) takes, without zeros after its frames. Puts into `stored`
+    /// what [`finish`](crate::batch::finish) takes instead, with the returned numbers. `None` if
+    /// the batch is to be written as it is: it is small, or gains less than an eighth.
+    pub fn encode(
+        &mut self,
+        (plain, spec): (&[u8], Spec),
+        (offset, life): (Offset, &Life),
+        stored: &mut Vec<u8>,
+    ) -> Option<Spec> {
+        let frames = plain.get(HEADER_SIZE..)?;
+        let is_fit = life.may_compress && spec.kind == BodyKind::Frames;
+        if !is_fit || frames.len() < self.frames_min {
+            return None;
+        }
+        stored.clear();
+        stored.resize(HEADER_SIZE, 0);
+        chunk::push_prefix(stored, frames.len());
+        let size_max = HEADER_SIZE + less_an_eighth(frames.len());
+        let (mut rest, mut next, mut left) = (frames, spec.first, spec.count);
+        while left > 0 {
+            let (size, count) = self.next_chunk(rest, left)?;
+            let (frames, after) = rest.split_at_checked(size)?;
+            let block = Some(self.compressor.compress(frames));
+            let block = block.filter(|block| block.len() <= less_an_eighth(size));
+            let (payload, method) =
+                block.map_or((frames, Compression::None), |block| (block, Compression::Lz4));
+            let fields =
+                chunk::Fields { stored: payload.len(), plain: size, count, first: next, method };
+            let at = offset.plus(to_u64(stored.len()));
+            chunk::push(stored, &fields, payload, (at, &life.salt));
+            if stored.len() > size_max {
+                return None;
+            }
+            (rest, next, left) = (after, fields.last().next(), left - count);
+        }
+        rest.is_empty().then_some(Spec { kind: BodyKind::Encoded, ..spec })
+    }
+
+    /// The size of the next chunk of `frames`, and how many of the `left` ones it holds.
+    fn next_chunk(&self, frames: &[u8], left: u32) -> Option<(usize, u32)> {
+        let (mut size, mut count) = (0, 0);
+        while count < left {
+            let (_, end) = frame::read(frames, size, Lsn::FIRST)?;
+            if count > 0 && end > self.chunk_max {
+                break;
+            }
+            (size, count) = (end, count + 1);
+        }
+        Some((size, count))
+    }
+}
+
+/// What is saved is worth the time to decode it only from here on.
+#[cfg(feature = "lz4")]
+fn less_an_eighth(size: usize) -> usize {
+    size - size / 8
+}
+
+#[cfg(feature = "lz4")]
+#[cfg(test)]
+mod tests;
