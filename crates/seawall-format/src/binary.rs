@@ -4,6 +4,6 @@ pub mod batch;
 pub(crate) mod chunk;
 pub mod encoded;
 pub mod frame;
-mod lz4;
+pub(crate) mod lz4;
 pub(crate) mod scan;
 pub(crate) mod step;

@@ -1,13 +1,15 @@
 //! What follows the last valid batch of the newest segment, none of it acknowledged: the last rows
 //! of the recovery table, format.md section 7.
 
-use crate::binary::batch::{BatchHeader, HEADER_SIZE, Life};
+use crate::binary::batch::{BatchHeader, BodyKind, HEADER_SIZE, Life};
 use crate::binary::frame;
 pub use crate::fields::is_zero;
 use crate::files::before::Before;
 use crate::ids::{Lsn, Offset, to_u64};
 use crate::sizes::SECTOR;
 
+mod chunks;
+#[cfg(feature = "lz4")]
 #[cfg(test)]
 mod enumeration;
 
@@ -192,7 +194,15 @@ fn is_torn(tail: &Judged<'_>, header: &BatchHeader, life: &Life) -> bool {
     let Some(body) = bytes.get(HEADER_SIZE..size) else { return false };
     (header.first, header.chain) == (*next, *chain)
         && tail.has_untouched_sector(HEADER_SIZE, size)
-        && written_frames_are_valid(tail, header, body, life)
+        && match header.kind {
+            BodyKind::Frames | BodyKind::Void => written_frames_are_valid(tail, header, body, life),
+            BodyKind::Encoded => {
+                let place = (tail.tail.offset, life);
+                chunks::written_chunks_are_valid(header, body, place, |from, to| {
+                    tail.has_untouched_sector(from, to)
+                })
+            }
+        }
 }
 
 /// Whether every frame that lies wholly in sectors which were written is valid.
@@ -282,7 +292,7 @@ pub(crate) fn sector_start(at: Offset) -> Offset {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::binary::batch::{BodyKind, Spec, finish};
+    use crate::binary::batch::{Spec, finish};
     use crate::checksum::Salt;
     use crate::ids::{Epoch, LogId};
 

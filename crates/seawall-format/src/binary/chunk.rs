@@ -108,6 +108,12 @@ impl Chunk<'_> {
         salt.checksum(offset, self.covered) == self.crc
     }
 
+    /// Whether it is valid alone at this offset of the segment. The caller has compared the size of
+    /// its frames with what there is room for.
+    pub(crate) fn is_valid(&self, offset: Offset, salt: &Salt) -> bool {
+        self.is_at(offset, salt) && self.decode(&mut vec![]).is_some()
+    }
+
     /// Adds its frames to `plain`. Returns whether the last of them ends its atomic set; `None`,
     /// and nothing is added, if the chunk does not decode.
     ///

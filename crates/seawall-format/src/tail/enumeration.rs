@@ -2,10 +2,14 @@
 
 use super::tests::{AT, LIFE, written};
 use super::*;
+use crate::binary::batch::{Spec, finish};
+use crate::binary::chunk::{self, Fields, prefix};
+use crate::binary::encoded::decode;
 use crate::files::before::SectorSums;
+use crate::types::Compression;
 use std::sync::Arc;
 
-/// What is on the device of one sector of the batch that [`written`] makes.
+/// What is on the device of one sector of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sector {
     Written,
@@ -17,9 +21,12 @@ enum Sector {
 
 const SECTORS: [Sector; 3] = [Sector::Written, Sector::Untouched, Sector::Changed];
 
-/// Where the batch ends, and each of its four frames: a head of 8 bytes and 300 of payload, padded.
-const FRAME_SIZE: usize = 312;
-const END: usize = HEADER_SIZE + 4 * FRAME_SIZE;
+/// Where each frame of the batch of [`written`] begins, with a head of 8 bytes and 300 of payload,
+/// padded; and where the last one ends.
+const FRAMES: [usize; 5] = [48, 360, 672, 984, 1296];
+/// The same of the prefix and the chunks of a compressed batch; the last chunk alone is smaller
+/// than its frames.
+const CHUNKS: [usize; 6] = [48, 56, 400, 744, 1088, 1160];
 /// The sectors under the batch, from the one with its first byte on.
 const SECTOR_ENDS: [usize; 3] = [312, 824, 1336];
 
@@ -37,12 +44,54 @@ struct State {
     continues: bool,
     /// Whether the file held an earlier segment.
     is_reused: bool,
+    kind: BodyKind,
 }
 
 /// Number of bytes shown, and whether the file is reused. The file ends with a sector, unless it is
-/// short.
+/// short, as in the second one: within the batch.
 const LENGTHS: [(usize, bool); 5] =
-    [(40, false), (END - 8, false), (4408, false), (40, true), (4408, true)];
+    [(40, false), (1144, false), (4408, false), (40, true), (4408, true)];
+
+/// A batch of five records in four chunks at `AT`, then zeros.
+fn compressed() -> Vec<u8> {
+    let mut bytes = vec![0; HEADER_SIZE];
+    chunk::push_prefix(&mut bytes, 3 * 312 + 2 * 312);
+    let mut block = crate::binary::lz4::Compressor::new();
+    for (first, records) in [(1, 1..2), (2, 2..3), (3, 3..4), (4, 4..6_u8)] {
+        let (mut frames, count) = (vec![], u32::try_from(records.len()).expect("one or two"));
+        records.for_each(|number| frame::push_unbound(&mut frames, &[number; 300], false));
+        let payload = if count > 1 { block.compress(&frames) } else { &frames };
+        let method = if count > 1 { Compression::Lz4 } else { Compression::None };
+        let first = Lsn::new(first).expect("not 0");
+        let (stored, plain) = (payload.len(), frames.len());
+        let fields = Fields { stored, plain, count, first, method };
+        let at = AT.plus(to_u64(bytes.len()));
+        chunk::push(&mut bytes, &fields, payload, (at, &LIFE.salt));
+    }
+    let (first, kind, confirmed) = (Lsn::FIRST, BodyKind::Encoded, None);
+    let spec = Spec { first, count: 5, kind, confirmed, chain: 7, time_us: 0 };
+    finish(&mut bytes, spec, AT, &COMPRESSED);
+    bytes.resize(8192, 0);
+    bytes
+}
+
+const COMPRESSED: Life = Life { may_compress: true, ..LIFE };
+
+#[test]
+fn compressed_batch_has_its_chunks_at_the_expected_places() {
+    let bytes = compressed();
+    let header = BatchHeader::decode(&bytes, AT, &COMPRESSED).expect("it was just finished");
+    let end = usize::try_from(header.size()).expect("small");
+    let body = &bytes[HEADER_SIZE..end];
+    assert!(
+        header.matches(body, AT, &COMPRESSED) && decode(&header, body, &COMPRESSED, &mut vec![])
+    );
+    let mut starts = vec![HEADER_SIZE, HEADER_SIZE + prefix::SIZE];
+    while let Some((_, end)) = chunk::read(body, starts[starts.len() - 1] - HEADER_SIZE) {
+        starts.push(HEADER_SIZE + end);
+    }
+    assert_eq!(starts, CHUNKS);
+}
 
 /// What an earlier segment left in the file, from the sector with the first byte of the batch on.
 fn left_before() -> Vec<u8> {
@@ -55,13 +104,25 @@ fn changed_byte(sector: usize, at: usize) -> usize {
     start + at
 }
 
+const CHANGES: [(usize, BodyKind); 8] = [
+    (20, BodyKind::Frames),
+    (51, BodyKind::Frames),
+    (300, BodyKind::Frames),
+    (20, BodyKind::Encoded),
+    (51, BodyKind::Encoded),
+    (60, BodyKind::Encoded),
+    (100, BodyKind::Encoded),
+    (300, BodyKind::Encoded),
+];
+
 impl State {
     fn all() -> Vec<Self> {
         let mut all = vec![];
         for number in 0..27 {
             let sectors = [number % 3, number / 3 % 3, number / 9].map(|index| SECTORS[index]);
-            // In the header or a payload; in a head of a frame; in a payload of the next.
-            for changed_at in [20, 51, 300] {
+            // In the header or a payload; in a head of a frame, or the prefix; in the head of a
+            // chunk, two of them; in a payload of the next.
+            for (changed_at, kind) in CHANGES {
                 for other in [None, Some(1500), Some(window(&LIFE) - 1), Some(window(&LIFE))] {
                     for (length, is_reused) in LENGTHS {
                         all.extend([(false, false), (false, true), (true, true)].map(
@@ -75,6 +136,7 @@ impl State {
                                     goes_on,
                                     continues,
                                     is_reused,
+                                    kind,
                                 }
                             },
                         ));
@@ -86,7 +148,7 @@ impl State {
     }
 
     fn bytes(&self) -> Vec<u8> {
-        let mut bytes = written();
+        let mut bytes = if self.is_compressed() { compressed() } else { written() };
         let mut before = vec![0; bytes.len()];
         if self.is_reused {
             // The write before filled the first sector, a block, with zeros.
@@ -116,7 +178,29 @@ impl State {
         sums.extend(&left_before());
         let before = if self.is_reused { Before::Reused(Arc::new(sums)) } else { Before::Zeros };
         let (lead, bytes, before, next) = (&[9; 200], &*bytes, &before, Lsn::FIRST);
-        classify(&Tail { lead, bytes, goes_on, before, offset: AT, next, chain }, &LIFE)
+        classify(&Tail { lead, bytes, goes_on, before, offset: AT, next, chain }, self.life())
+    }
+
+    fn is_compressed(&self) -> bool {
+        self.kind == BodyKind::Encoded
+    }
+
+    fn life(&self) -> &'static Life {
+        if self.is_compressed() { &COMPRESSED } else { &LIFE }
+    }
+
+    /// Where the parts of the batch begin that are judged by themselves, and where the last ends.
+    fn parts(&self) -> &'static [usize] {
+        if self.is_compressed() { &CHUNKS } else { &FRAMES }
+    }
+
+    /// The first bytes of the part that begins there, without which it is not judged.
+    fn head_size(&self, start: usize) -> usize {
+        match (self.is_compressed(), start) {
+            (true, HEADER_SIZE) => prefix::SIZE,
+            (true, _) => chunk::HEADER_SIZE,
+            (false, _) => frame::HEADER_SIZE,
+        }
     }
 
     /// The sectors under bytes `from..to` of the batch.
@@ -158,17 +242,20 @@ impl State {
         if has_untouched(0, HEADER_SIZE) {
             return Row::HeaderTorn;
         }
-        let is_whole = self.continues && self.length >= END && !self.is_changed(0, HEADER_SIZE);
-        if !is_whole || !has_untouched(HEADER_SIZE, END) {
+        let end = self.parts()[self.parts().len() - 1];
+        let is_whole = self.continues && self.length >= end && !self.is_changed(0, HEADER_SIZE);
+        if !is_whole || !has_untouched(HEADER_SIZE, end) {
             return Row::Otherwise;
         }
-        for frame in 0..4 {
-            let (start, end) =
-                (HEADER_SIZE + frame * FRAME_SIZE, HEADER_SIZE + (frame + 1) * FRAME_SIZE);
-            if has_untouched(start, start + frame::HEADER_SIZE) {
+        for part in self.parts().windows(2) {
+            let (start, end) = (part[0], part[1]);
+            let head = start + self.head_size(start);
+            if has_untouched(start, head) {
                 break;
             }
-            if self.is_changed(start, end) && !has_untouched(start, end) {
+            // The changed bytes of a chunk's head say that it is none, wherever it may end.
+            let is_no_chunk = self.is_compressed() && self.is_changed(start, head);
+            if is_no_chunk || (self.is_changed(start, end) && !has_untouched(start, end)) {
                 return Row::Otherwise;
             }
         }
@@ -184,11 +271,14 @@ fn every_state_of_the_end_has_the_row_of_its_sectors() {
 }
 
 #[test]
-fn every_row_of_a_binary_tail_is_reached() {
-    let reached: Vec<_> = State::all().iter().map(State::row).collect();
+fn every_row_of_a_binary_tail_is_reached_with_frames_and_with_chunks() {
     let rows = [Row::Clean, Row::BeyondWindow, Row::HeaderTorn, Row::BodyTorn, Row::Otherwise];
-    assert!(rows.iter().all(|row| reached.contains(row)));
-    assert!(reached.iter().all(|row| rows.contains(row)));
+    for kind in [BodyKind::Frames, BodyKind::Encoded] {
+        let states = State::all().into_iter().filter(|state| state.kind == kind);
+        let reached: Vec<_> = states.map(|state| state.row()).collect();
+        assert!(rows.iter().all(|row| reached.contains(row)));
+        assert!(reached.iter().all(|row| rows.contains(row)));
+    }
 }
 
 #[test]

@@ -1,0 +1,35 @@
+//! Judges the chunks of a compressed body that did not reach the device whole. format.md sections
+//! 3.6 and 7.
+
+use crate::binary::batch::{BatchHeader, HEADER_SIZE, Life};
+use crate::binary::chunk::{self, Left, prefix};
+use crate::ids::{Offset, to_u64};
+
+/// Whether the prefix and every chunk that lies wholly in sectors which were written is valid, of a
+/// batch at `offset`. `has_untouched_sector` says so of the sectors under these bytes of it.
+pub(super) fn written_chunks_are_valid(
+    header: &BatchHeader,
+    body: &[u8],
+    (offset, life): (Offset, &Life),
+    has_untouched_sector: impl Fn(usize, usize) -> bool,
+) -> bool {
+    if has_untouched_sector(HEADER_SIZE, HEADER_SIZE + prefix::SIZE) {
+        return true;
+    }
+    let Some(plain) = chunk::plain_of(body, life.batch_max) else { return false };
+    let (mut position, mut left) = (prefix::SIZE, Left::new((header.first, header.count), plain));
+    while left.has_records() {
+        let start = HEADER_SIZE + position;
+        if has_untouched_sector(start, start + chunk::HEADER_SIZE) {
+            return true;
+        }
+        let Some((chunk, end)) = chunk::read(body, position) else { return false };
+        let at = offset.plus(to_u64(start));
+        let is_written = !has_untouched_sector(start, HEADER_SIZE + end);
+        if !left.take(&chunk.fields) || (is_written && !chunk.is_valid(at, &life.salt)) {
+            return false;
+        }
+        position = end;
+    }
+    left.is_none()
+}
