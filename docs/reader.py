@@ -18,8 +18,8 @@ from collections import namedtuple
 
 VERSION, DRAFT = 1, 0
 SECTOR = 512
-VOID, KEPT, GOES_ON = 1 << 27, 0xF << 28, 1 << 31
-PARITY, REUSED, AHEAD, IN_FLIGHT = 1, 2, 4, 3 << 8
+VOID, COMPRESSED, FLAGS, GOES_ON = 1 << 27, 1 << 28 | 1 << 31, 0x1F << 27, 1 << 31
+PARITY, REUSED, AHEAD, COMPRESSES, IN_FLIGHT = 1, 2, 4, 8, 3 << 8
 LOW32, LOW64 = (1 << 32) - 1, (1 << 64) - 1
 FINE, UNSURE, DAMAGED, NO_LOG = 0, 3, 5, 8
 
@@ -45,11 +45,13 @@ MARK = table("I crc 4s magic Q epoch Q confirmed Q sequence Q time")
 SEAL = table("I crc 4s magic Q epoch Q last Q next_id Q next_epoch Q time")
 BATCH = table("I crc I length Q first I count I behind I body_crc I tag Q chain Q time")
 FRAME = table("I word I crc")
+PREFIX = table("I length I plain")
+CHUNK = table("I crc I stored I plain I count Q first B method 7s zero")
 BEFORE = table("16s preamble I crc 4s zero Q log Q id Q epoch Q start Q size")
 MANIFEST = table("""16s preamble I crc I block I reach I batch_max Q log Q sequence Q oldest_id
     Q oldest_epoch Q oldest_base Q checkpoint Q checkpoint_before Q closed Q closed_id
     Q closed_epoch Q segment_max I features H codec B layout B level I schema B name_length
-    B data_blocks B parity_blocks 1s zero 64s name Q time""")
+    B data_blocks B parity_blocks B compression 64s name Q time""")
 
 
 class Stop(Exception):
@@ -97,6 +99,34 @@ def frame_place(log, epoch, lsn, word):
     return mix(spread(mix(key(log, epoch) ^ 0x6672616D65), lsn) ^ word) >> 32
 
 
+def lz4(block, size):
+    """The bytes of an LZ4 block, if it is one of so many; section 3.6."""
+    out, at = bytearray(), 0
+
+    def length(number):
+        nonlocal at
+        more = number == 15
+        while more:
+            number, more, at = number + block[at], block[at] == 255, at + 1
+        return number
+
+    with contextlib.suppress(IndexError):
+        while len(out) <= size:
+            token, at = block[at], at + 1
+            literals = length(token >> 4)
+            out += block[at:at + literals]
+            at += literals
+            if at >= len(block):
+                return bytes(out) if at == len(block) and len(out) == size else None
+            back, at = block[at] | block[at + 1] << 8, at + 2
+            count = length(token & 15) + 4
+            if not 0 < back <= len(out) or len(out) + count > size:
+                return None
+            for _ in range(count):
+                out.append(out[-back])
+    return None
+
+
 def check_preamble(data, magic):
     found = PREAMBLE(data)
     if found is None or found.magic != magic or found.crc != crc32c(data[:12]):
@@ -115,7 +145,6 @@ def check_options(found, features=0):
     """The fields that segment headers and manifest slots share; these features may be there."""
     if found.features & ~features or found.layout or found.codec > 3:
         raise Stop(NO_LOG, "its features, layout or codec are not known")
-    check_kept(found, "zero")
     name, rest = found.name[:found.name_length], found.name[found.name_length:]
     if not (512 <= found.block <= 65_536 and found.block & found.block - 1 == 0
             and found.block <= found.reach <= 1 << 20 and found.reach % found.block == 0
@@ -137,7 +166,8 @@ class Segment:
         head = self.head = HEADER(self.data)
         if not head or head.crc != crc32c(self.data[20:192]) ^ place(head.log, head.epoch, 0):
             raise Invalid("header")
-        check_options(head, features=REUSED | AHEAD | IN_FLIGHT)
+        check_options(head, features=REUSED | AHEAD | COMPRESSES | IN_FLIGHT)
+        check_kept(head, "zero")
         self.begin = 4 * head.block + head.reach
         if head.features & AHEAD:
             sound = head.pred_id and not (head.base or head.carried or head.pred_chain)
@@ -225,7 +255,7 @@ class Segment:
     def ending(self):
         """Where the valid batches end, and the last LSN in them."""
         at, last = self.begin, self.head.base - 1
-        for header, end, _ in self.batches():
+        for header, end, *_ in self.batches():
             at, last = end, header.first + header.count - 1
         return at, last
 
@@ -261,17 +291,22 @@ class Segment:
         found = BATCH(self.data, at)
         if not found or found.tag != self.head.epoch & LOW32:
             return None
-        end = at + BATCH.size + (found.length & ~VOID)
-        valid = (found.count >= 1 and found.behind < found.first
+        end = at + BATCH.size + (found.length & ~FLAGS)
+        valid = (self.knows(found) and found.count >= 1 and found.behind < found.first
                  and found.first + found.count <= LOW64
                  and (end - at) % 8 == 0 and end - at <= self.head.batch_max
                  and found.crc == self.crc(at + 4, at + BATCH.size, at))
         return (found, end) if valid else None
 
+    def knows(self, header):
+        """Whether a batch here may have these flags; sections 3.3 and 3.6."""
+        flags = header.length & FLAGS
+        return flags in (0, VOID) or flags == COMPRESSED and self.head.features & COMPRESSES
+
     def next_header(self, at, last, chain):
         """The same, if it continues the log. Flags that are kept for later are no damage."""
         later = BATCH(self.data, at)
-        if (later and later.length & KEPT and later.tag == self.head.epoch & LOW32
+        if (later and not self.knows(later) and later.tag == self.head.epoch & LOW32
                 and later.crc == self.crc(at + 4, at + BATCH.size, at)):
             raise Stop(NO_LOG, f"batch flags {later.length >> 28:#x} are not known")
         found = self.batch_header(at)
@@ -295,12 +330,94 @@ class Segment:
             bound = crc32c(payload) ^ frame_place(self.head.log, self.head.epoch, lsn, frame.word)
             yield lsn, at, payload if at <= end and bound == frame.crc else None, frame.word
 
+    def chunk(self, at, end):
+        """The chunk at an offset, if its fields are right, and where it ends; section 3.6."""
+        found = CHUNK(self.data, at)
+        if not found:
+            return None
+        behind = at + CHUNK.size + found.stored + -found.stored % 8
+        sound = (behind <= min(end, len(self.data)) and not any(found.zero)
+                 and found.plain % 8 == 0 and found.plain >= 8 * found.count > 0
+                 and found.first and found.first + found.count <= LOW64 and found.method <= 1
+                 and (found.stored < found.plain if found.method else found.stored == found.plain))
+        return (found, behind) if sound else None
+
+    def decoded(self, at, chunk):
+        """Each record of a chunk, and whether the last ends its set; None if it does not decode."""
+        plain = self.data[at + CHUNK.size:at + CHUNK.size + chunk.stored]
+        plain = lz4(plain, chunk.plain) if chunk.method else plain
+        records, at, word = [], 0, 0
+        while plain and len(records) < chunk.count and at + FRAME.size <= len(plain):
+            word, crc = FRAME(plain, at)
+            size = word & ~GOES_ON
+            payload = plain[at + FRAME.size:at + FRAME.size + size]
+            if crc32c(payload) != crc:
+                return None
+            records.append((chunk.first + len(records), payload))
+            at += FRAME.size + size + -size % 8
+        whole = plain and len(records) == chunk.count and at == len(plain)
+        return (records, not word & GOES_ON) if whole else None
+
+    def is_bound(self, at, chunk):
+        """Whether the crc of a chunk is right."""
+        return chunk.crc == self.crc(at + 4, at + CHUNK.size + chunk.stored, at)
+
+    def chunks(self, at, header, end):
+        """The chunks of a valid body, and where; None if they are not the batch's."""
+        prefix, found, next = PREFIX(self.data, at), [], header.first
+        last, at = header.first + header.count, at + PREFIX.size
+        while prefix and next < last and (read := self.chunk(at, end)) and read[0].first == next:
+            found.append((at, read[0]))
+            next, at = next + read[0].count, read[1]
+        sound = (prefix and prefix.length == PREFIX.size and next == last
+                 and prefix.plain == sum(chunk.plain for _, chunk in found)
+                 and prefix.plain + BATCH.size <= self.head.batch_max
+                 and end - at < self.head.block and not any(self.data[at:end]))
+        return found if sound else None
+
+    def intact(self, at, end, first, last):
+        """The records in the chunks of a damaged place."""
+        found = {}
+        while at + CHUNK.size <= end and first <= last:
+            chunk, behind = self.chunk(at, end) or (None, 0)
+            known = (chunk and first <= chunk.first <= last and self.is_bound(at, chunk)
+                     and self.decoded(at, chunk))
+            if known:
+                found.update(known[0])
+                first, at = chunk.first + chunk.count, behind
+            else:
+                at += 8
+        return found
+
+    def compressed(self, body, header, end):
+        """The records of a compressed batch, up to the first that does not decode, and whether that
+        is all; None if the batch is not valid."""
+        chunks = self.chunks(body, header, end)
+        if chunks is None:
+            return None
+        records, ends = [], False
+        for at, chunk in chunks:
+            known = self.decoded(at, chunk)
+            if not known:
+                return records, False
+            records, ends = records + known[0], known[1]
+        return records, ends
+
     def batches(self):
-        """The valid prefix: each batch's header, end and records."""
+        """The valid prefix: each batch's header, end and records, and whether these are all."""
         at, last, chain = self.begin, self.head.base - 1, self.chain
         while found := self.next_header(at, last, chain):
             header, end = found
             body = at + BATCH.size
+            if header.length & FLAGS == COMPRESSED:
+                known = (end <= min(len(self.data), self.head.size)
+                         and header.body_crc == self.crc(body, end, body)
+                         and self.compressed(body, header, end))
+                if not known:
+                    return
+                at, last, chain = end, last + header.count, header.crc | header.body_crc << 32
+                yield header, end, *known
+                continue
             frames = list(self.frames(body, header, end))
             rest = self.data[frames[-1][1] if frames else body:end]
             if not (end <= min(len(self.data), self.head.size)
@@ -311,7 +428,7 @@ class Segment:
                     and len(rest) < self.head.block and not any(rest)):
                 return
             at, last, chain = end, last + header.count, header.crc | header.body_crc << 32
-            yield header, end, [(lsn, payload) for lsn, _, payload, _ in frames]
+            yield header, end, [(lsn, payload) for lsn, _, payload, _ in frames], True
 
     def headers(self):
         """Each valid batch header in the file, and where; its epoch tag shows where to look."""
@@ -343,6 +460,8 @@ class Segment:
         header, end = self.next_header(at, last, chain) or (None, 0)
         if not header or end > len(self.data) or not untouched(start, end):
             return False
+        if header.length & FLAGS == COMPRESSED:
+            return self.is_torn_in_chunks(start, header, end, untouched)
         for _, behind, payload, _ in self.frames(start, header, end):
             if untouched(start, start + FRAME.size):
                 break
@@ -350,6 +469,28 @@ class Segment:
                 return False
             start = behind
         return True
+
+
+    def is_torn_in_chunks(self, at, header, end, untouched):
+        """The same of a compressed body; section 3.6."""
+        if untouched(at, at + PREFIX.size):
+            return True
+        prefix, next, last = PREFIX(self.data, at), header.first, header.first + header.count
+        left, at = prefix.plain, at + PREFIX.size
+        if prefix.length != PREFIX.size or left + BATCH.size > self.head.batch_max:
+            return False
+        while next < last:
+            if untouched(at, at + CHUNK.size):
+                return True
+            chunk, behind = self.chunk(at, end) or (None, 0)
+            if not chunk or chunk.first != next or chunk.first + chunk.count > last:
+                return False
+            left -= chunk.plain
+            if left < 0 or not untouched(at, behind) and not (
+                    self.is_bound(at, chunk) and self.decoded(at, chunk)):
+                return False
+            next, at = next + chunk.count, behind
+        return left == 0
 
 
 def read_manifest(folder, ids):
@@ -367,7 +508,9 @@ def read_manifest(folder, ids):
             found = MANIFEST(slot)
             if not found or found.crc != crc32c(slot[20:]) ^ place(found.log, 0, at):
                 continue
-            check_options(found, features=PARITY | REUSED | AHEAD | IN_FLIGHT)
+            check_options(found, features=PARITY | REUSED | AHEAD | COMPRESSES | IN_FLIGHT)
+            if found.compression > (1 if found.features & COMPRESSES else 0):
+                raise Stop(NO_LOG, f"compression {found.compression} is not known")
             if found.level > 2:
                 raise Stop(NO_LOG, f"level {found.level} is not known")
             if found.features & PARITY:
@@ -542,9 +685,11 @@ def show(records, limit):
 def show_intact(segment, at, last, chain, limit, promised):
     """Of damage, the records before the first lost one; section 6.1."""
     header, end = segment.next_header(at, last, chain) or (None, 0)
+    frames = []
     if header:
         until = header.first + header.count - 1
-        frames = segment.frames(at + BATCH.size, header, end)
+        if header.length & FLAGS != COMPRESSED:
+            frames = segment.frames(at + BATCH.size, header, end)
     elif segment.batch_header(at):
         return
     else:
@@ -556,9 +701,12 @@ def show_intact(segment, at, last, chain, limit, promised):
             return
         frames = segment.frames_of(at + BATCH.size, range(last + 1, until + 1), end)
     until = until if limit is None else min(until, limit)
-    frames = list(frames)
-    intact = [payload is not None for _, _, payload, _ in frames] + [False]
-    records = [(lsn, payload) for lsn, _, payload, _ in frames[:intact.index(False)]]
+    known = {lsn: payload for lsn, _, payload, _ in frames if payload is not None}
+    if segment.head.features & COMPRESSES and not (header and not header.length & COMPRESSED):
+        known.update(segment.intact(at, end, last + 1, until))
+    records = []
+    while last + 1 + len(records) in known:
+        records.append((last + 1 + len(records), known[last + 1 + len(records)]))
     if last + len(records) < until:
         show(records, until)
 
@@ -584,10 +732,12 @@ def read(folder):
         if known and head.pred_chain not in (0, known):
             raise damage("other batches came before", head.id, 0, last)
         last = head.base - 1
-        for header, end, records in segment.batches():
+        for header, end, records, is_all in segment.batches():
             if limit is not None and last >= limit:
                 break
             show(records, limit)
+            if not is_all:
+                raise damage("a compressed batch cannot be decoded", head.id, at, last)
             at, last = end, header.first + header.count - 1
             value = known = header.crc | header.body_crc << 32
             if header.length & VOID:

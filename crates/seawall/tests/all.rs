@@ -8,6 +8,8 @@ mod callbacks;
 mod common;
 #[cfg(feature = "json")]
 mod compatibility;
+#[cfg(feature = "lz4")]
+mod compressed;
 mod confirmation;
 mod copy;
 mod crash_points;

@@ -13,8 +13,8 @@ use crate::ids::{Lsn, Offset, to_u64};
 use crate::types::Compression;
 use std::ops::Range;
 
-/// How often the bytes of a damaged place are checksummed at most, on average: chunks do not
-/// overlap, but forged ones can.
+/// How often the bytes of a damaged place are looked at, on average: chunks do not overlap, but
+/// forged ones can.
 const LOOKS_MAX: usize = 16;
 
 /// How many largest batches the frames of a damaged place fill at most.
@@ -60,8 +60,8 @@ pub struct IntactChunk {
     pub count: u32,
 }
 
-/// The chunks of a damaged `place` that are valid alone, with records from `first` to `last` in
-/// order. Adds their frames to `memory`.
+/// The chunks of a damaged `place` that are valid alone and begin with a record from `first` to
+/// `last`, in order. Adds their frames to `memory`.
 #[must_use]
 pub fn salvage(
     place: &[u8],
@@ -71,16 +71,17 @@ pub fn salvage(
 ) -> Vec<IntactChunk> {
     let batch_max = usize::try_from(life.batch_max).unwrap_or(usize::MAX);
     let mut room = batch_max.saturating_mul(DECODED_BATCHES_MAX);
-    let mut looks = place.len().saturating_mul(LOOKS_MAX);
+    let mut looks = place.len().saturating_add(room).saturating_mul(LOOKS_MAX);
     let (mut intact, mut position, mut next) = (vec![], 0, first);
     while position + chunk::HEADER_SIZE <= place.len() && next <= last {
         let found = chunk::read(place, position).filter(|(chunk, _)| {
             let chunk::Fields { first, plain, stored, .. } = chunk.fields;
-            first >= next && chunk.fields.last() <= last && plain <= room && stored <= looks
+            let fits = plain <= room && plain.saturating_add(stored) <= looks;
+            (next..=last).contains(&first) && fits
         });
         position += 8;
         let Some((chunk, end)) = found else { continue };
-        looks -= chunk.fields.stored;
+        looks -= chunk.fields.stored + chunk.fields.plain;
         let start = memory.len();
         if chunk.is_at(offset.plus(to_u64(position - 8)), &life.salt)
             && chunk.decode(memory).is_some()

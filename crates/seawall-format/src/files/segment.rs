@@ -18,8 +18,8 @@ pub(crate) const NAMED_AHEAD: u64 = 1 << 2;
 /// The feature bit of a segment with compressed batches, and of a log with such segments.
 pub(crate) const COMPRESSED: u64 = 1 << 3;
 
-/// The feature bit of compressed batches, if this build reads them: not yet.
-pub(crate) const COMPRESSED_IF_READ: u64 = 0;
+/// The feature bit of compressed batches, if this build reads them.
+pub(crate) const COMPRESSED_IF_READ: u64 = if cfg!(feature = "lz4") { COMPRESSED } else { 0 };
 
 /// The feature bits that say how many writes may be in flight.
 pub(crate) const IN_FLIGHT: u64 = 0b11 << IN_FLIGHT_SHIFT;

@@ -157,7 +157,7 @@ impl Moment {
         let file = file.map_err(failed())?;
         let mut size = header.size;
         let limited = ChainedSegment { limit: Limit::At(self.last), gap: None, ..newest.clone() };
-        let mut scan = LogScanner::of_segment(&limited);
+        let mut scan = LogScanner::of_segment(&limited).without_decoding();
         loop {
             match scan.step()? {
                 // A truncation inside this batch is in progress: the copy must not contain the

@@ -181,7 +181,7 @@ fn known_end(catalog: &Catalog) -> Result<Option<Lsn>> {
     if catalog.missing_tail().is_some() || !is_there {
         return Ok(None);
     }
-    let mut scan = LogScanner::new(catalog, None).skip_io_errors(true);
+    let mut scan = LogScanner::new(catalog, None).skip_io_errors(true).without_decoding();
     let mut last = None;
     loop {
         match scan.step()? {

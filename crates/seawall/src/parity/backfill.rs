@@ -60,7 +60,8 @@ fn newest_ends(
 ) -> Result<(u64, u64)> {
     let watermark = read_watermark(&**storage)?;
     let min_end = watermark.and_then(|watermark| catalog.durable_per(&watermark.live));
-    let mut scan = LogScanner::within(catalog, link, None).with_min_end(min_end);
+    let scan = LogScanner::within(catalog, link, None).with_min_end(min_end);
+    let mut scan = scan.without_decoding();
     let (mut sure, mut is_sound) = (link.segment.header.data_start(), true);
     let mut unsure = VecDeque::new();
     let mut is_over = false;
@@ -108,7 +109,8 @@ fn records_end(storage: &Arc<dyn Storage>, link: &ChainedSegment) -> Result<u64>
         Limit::At(last) => Limit::At(last.max(header.carried)),
         Limit::Open => Limit::Open,
     };
-    let mut scan = LogScanner::of_segment(&ChainedSegment { limit, ..link.clone() });
+    let link_to = ChainedSegment { limit, ..link.clone() };
+    let mut scan = LogScanner::of_segment(&link_to).without_decoding();
     let mut end = header.data_start();
     while let ScanItem::Batch(batch) = scan.step()? {
         end = batch.end.0;

@@ -108,6 +108,7 @@ pub(crate) fn inspect(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspec
     let needed = needed.filter(|_| found.catalog.first_fault().is_none());
     let mut scan = LogScanner::new(&found.catalog, needed);
     found.sound_to = scan.last();
+    let mut undecodable = None;
     while found.end.is_none() && (until == Until::End || found.damage.is_empty()) {
         match scan.step()? {
             ScanItem::Batch(batch) => {
@@ -132,10 +133,18 @@ pub(crate) fn inspect(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspec
                     found.schema_before_lost = scan.schema();
                     kept = found.count_before_lost();
                 }
+                if damages.iter().any(|damage| damage.cause == Corruption::Encoding) {
+                    undecodable = scan.last();
+                }
                 found.damage.extend(damages);
                 found.intact_behind += to_u64(salvaged.len()) - kept;
             }
-            ScanItem::End(end) => found.end = Some(end),
+            ScanItem::End(mut end) => {
+                // A batch that does not decode is never written again, so neither is what is before
+                // it.
+                end.confirmed = end.confirmed.max(undecodable.filter(|_| end.tail.is_some()));
+                found.end = Some(end);
+            }
         }
     }
     found.damage.extend(found.end.iter().flat_map(|end| end.damage.clone()));

@@ -80,7 +80,10 @@ impl<'a> RemainingLog<'a> {
             newest: NewestSegment {
                 reference: header.reference(),
                 block: u64::from(header.geometry.block),
-                takes_batches: header.geometry == self.manifest.geometry && !is_sealed,
+                // Compressed batches are not written again as they are, and so their block is not.
+                takes_batches: header.geometry == self.manifest.geometry
+                    && !is_sealed
+                    && !header.may_compress,
                 is_as_written: self.is_as_written(header.id),
                 is_named,
             },

@@ -1,10 +1,10 @@
 //! Judges the contents of a damaged range: which records are lost, which are intact, and whether
 //! the bytes belong to another place.
 
-use crate::base::error::{Corruption, Lost, Origin};
+use crate::base::error::{Corruption, Damage, Lost, Origin};
 use crate::files::segment::Segment;
-use seawall_format::batch::{BatchHeader, HEADER_SIZE, Life};
-use seawall_format::{Lsn, Offset, Salt, frame};
+use seawall_format::batch::{BatchHeader, BodyKind, HEADER_SIZE, Life};
+use seawall_format::{Lsn, Offset, encoded, frame};
 use std::ops::Range;
 
 /// An intact record inside a damaged range.
@@ -54,16 +54,89 @@ pub(crate) struct ExpectedFrames {
     pub(crate) is_open: bool,
 }
 
+/// What a damaged range can contain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Contents {
+    Frames,
+    Chunks,
+    /// The header that says it is not readable.
+    Either,
+}
+
+impl Contents {
+    /// The contents of the damaged range `bytes` at offset `at`, where a scanner stopped at
+    /// `header`.
+    pub(crate) fn of(
+        header: Option<BatchHeader>,
+        (bytes, at): (&[u8], Offset),
+        life: &Life,
+    ) -> Self {
+        // The header belongs to the range only if it is still there.
+        let header = header.filter(|header| BatchHeader::decode(bytes, at, life) == Some(*header));
+        match header.map(|header| header.kind) {
+            _ if !life.may_compress => Self::Frames,
+            Some(BodyKind::Encoded) => Self::Chunks,
+            Some(_) => Self::Frames,
+            None => Self::Either,
+        }
+    }
+}
+
 impl ExpectedFrames {
-    /// The intact records of a range whose first bytes are a batch header.
-    pub(crate) fn salvage(&self, bytes: &[u8], salt: &Salt) -> Vec<Salvaged> {
-        let body = bytes.get(HEADER_SIZE..).unwrap_or_default();
-        let Some(last) = self.last.filter(|last| *last >= self.first) else { return vec![] };
-        let intact = frame::salvage(body, self.first, last, salt);
-        let counting = intact.into_iter().filter(|(_, frame)| Some(frame.lsn) <= self.counts_to);
-        let mut found: Vec<_> = counting.map(|(at, frame)| Salvaged::new(at, &frame)).collect();
+    /// The intact records of a range at offset `at` whose first bytes are a batch header. The
+    /// second value is the memory that they are in, if not in `bytes`.
+    pub(crate) fn salvage(
+        &self,
+        bytes: &[u8],
+        (at, life): (Offset, &Life),
+        contents: Contents,
+    ) -> (Vec<Salvaged>, Option<Vec<u8>>) {
+        let Some(last) = self.last.filter(|last| *last >= self.first) else {
+            return (vec![], None);
+        };
+        let (mut found, mut memory) = (vec![], None);
+        if contents != Contents::Chunks {
+            let body = bytes.get(HEADER_SIZE..).unwrap_or_default();
+            let intact = frame::salvage(body, self.first, last, &life.salt);
+            found.extend(intact.iter().map(|(at, frame)| Salvaged::new(HEADER_SIZE + at, frame)));
+        }
+        if contents != Contents::Frames {
+            let mut all = bytes.to_vec();
+            let intact = encoded::salvage(bytes, (at, life), (self.first, last), &mut all);
+            for chunk in &intact {
+                found.extend(Self::frames_of(chunk, &all));
+            }
+            // Of two records with one LSN the one in a chunk, whose place is later, comes first.
+            found.sort_by_key(|record| (record.lsn, std::cmp::Reverse(record.payload.start)));
+            found.dedup_by_key(|record| record.lsn);
+            memory = Some(all);
+        }
+        found.retain(|record| Some(record.lsn) <= self.counts_to);
         self.mark_sets(&mut found);
-        found
+        (found, memory)
+    }
+
+    /// The records of a chunk whose frames are in `memory`.
+    fn frames_of(chunk: &encoded::IntactChunk, memory: &[u8]) -> Vec<Salvaged> {
+        let frames = memory.get(chunk.frames.clone()).unwrap_or_default();
+        let mut at = chunk.frames.start;
+        let record = |frame: frame::Frame<'_>| {
+            let found = Salvaged::new(at, &frame);
+            at += frame::size_on_disk(frame.payload.len());
+            found
+        };
+        frame::Frames::new(frames, chunk.first, chunk.count).map(record).collect()
+    }
+
+    /// `damage` for each range of records that were not salvaged; as it is, if all were.
+    pub(crate) fn each_lost(&self, damage: &Damage, salvaged: &[Salvaged]) -> Vec<Damage> {
+        let lost = self.lost(salvaged).into_iter();
+        let mut all: Vec<_> =
+            lost.map(|lost| Damage { lost: Some(lost), ..damage.clone() }).collect();
+        if all.is_empty() {
+            all.push(damage.clone());
+        }
+        all
     }
 
     /// Marks the records of each set as whole, broken or unknown.
@@ -106,8 +179,9 @@ impl ExpectedFrames {
 }
 
 impl Salvaged {
+    /// The record whose frame begins at `position`.
     fn new(position: usize, frame: &frame::Frame<'_>) -> Self {
-        let start = HEADER_SIZE + position + frame::HEADER_SIZE;
+        let start = position + frame::HEADER_SIZE;
         let payload = start..start + frame.payload.len();
         Self { lsn: frame.lsn, payload, goes_on: frame.goes_on, set: AtomicSet::Whole }
     }

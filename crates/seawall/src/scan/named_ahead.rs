@@ -150,5 +150,5 @@ impl Content {
 /// A scan of one segment. It does not stop at blocks that the device cannot read.
 fn scan(segment: &Segment) -> LogScanner {
     let link = ChainedSegment { segment: segment.clone(), limit: Limit::Open, gap: None };
-    LogScanner::of_segment(&link).skip_io_errors(true)
+    LogScanner::of_segment(&link).skip_io_errors(true).without_decoding()
 }

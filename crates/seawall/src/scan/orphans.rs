@@ -79,7 +79,7 @@ pub(crate) fn find(
 /// The last record of a segment and the state of its tail, if no part of it is damaged.
 fn end_of(segment: &Segment) -> Result<Option<(Option<Lsn>, tail::Row)>> {
     let link = ChainedSegment { segment: segment.clone(), limit: Limit::Open, gap: None };
-    let mut scan = LogScanner::of_segment(&link);
+    let mut scan = LogScanner::of_segment(&link).without_decoding();
     loop {
         match scan.step() {
             Ok(ScanItem::Batch(_)) => {}

@@ -1,6 +1,7 @@
 //! Scans the live segments in order. After damage the scanner resynchronizes at the next valid
 //! batch. Recovery, readers and `verify` share this scanner.
 
+mod compressed;
 mod resync;
 
 use crate::base::error::{Corruption, Damage, Error, Lost, Result, missing_segment};
@@ -11,9 +12,9 @@ use crate::files::segment::Segment;
 use crate::files::segment_reader::SegmentReader;
 use crate::scan::catalog::{Catalog, ChainedSegment, MissingTail};
 use crate::scan::intact::{AtomicSet, Salvaged};
-use seawall_format::batch::{BatchHeader, HEADER_SIZE};
+use seawall_format::batch::{BatchHeader, BodyKind, HEADER_SIZE};
 use seawall_format::scan::{Body, Cause, Limit, Scanner, Start, Step, Window};
-use seawall_format::{Live, Lsn, Offset, SegmentId, next_lsn, tail};
+use seawall_format::{Layout, Live, Lsn, Offset, SegmentId, next_lsn, tail};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -110,8 +111,11 @@ pub(crate) struct LogScanner {
     segments: Vec<Segment>,
     window: Offset,
     buffer: Buffer,
-    /// The current item as a batch, if the file has it as lines.
+    /// The current item as a batch, if the file has it as lines or compressed; or its damaged place
+    /// and the frames of the chunks in it.
     synthesized_batch: Option<Vec<u8>>,
+    /// Memory for the next compressed batch; `None` if these stay as they are stored.
+    decoding_memory: Option<Vec<u8>>,
     /// The last place that was read again because it looked like damage.
     read_again: Option<(SegmentId, Offset)>,
     /// Whether the next atomic set may have begun in the damage before it.
@@ -157,6 +161,13 @@ impl LogScanner {
     /// Sets whether to continue after blocks that the device cannot read.
     pub(crate) fn skip_io_errors(mut self, skip_io_errors: bool) -> Self {
         self.skip_io_errors = skip_io_errors;
+        self
+    }
+
+    /// Leaves compressed batches as they are stored, for a caller that needs no records: the range
+    /// of such a batch holds no frames.
+    pub(crate) fn without_decoding(mut self) -> Self {
+        self.decoding_memory = None;
         self
     }
 
@@ -206,6 +217,7 @@ impl LogScanner {
             window: Offset(0),
             buffer: Buffer::default(),
             synthesized_batch: None,
+            decoding_memory: Some(vec![]),
             read_again: None,
             set_start_lost: false,
             read_size: READ_SIZE,
@@ -258,8 +270,11 @@ impl LogScanner {
                     None => continue,
                 }
             };
-            if let Some(synthesized_batch) = self.synthesized_batch.take() {
-                scanner.reuse(synthesized_batch);
+            if let Some(memory) = self.synthesized_batch.take() {
+                match &mut self.decoding_memory {
+                    Some(spare) if scanner.layout() == Layout::Binary => *spare = memory,
+                    _ => scanner.reuse(memory),
+                }
             }
             match scanner.step(Window { start: self.window, bytes: self.buffer.bytes() }) {
                 Step::Need { offset, length: least } => {
@@ -298,8 +313,10 @@ impl LogScanner {
                     };
                     (self.last, self.chain) = (Some(last), Some(header.chain_value()));
                     self.confirmed = self.confirmed.max(header.confirmed());
-                    let found = ScannedBatch { header, body, last, start, end, set };
-                    return Ok(ScanItem::Batch(found));
+                    let mut found = ScannedBatch { header, body, last, start, end, set };
+                    let is_encoded = header.kind == BodyKind::Encoded;
+                    let damage = if is_encoded { self.decode(&mut found) } else { None };
+                    return Ok(damage.unwrap_or(ScanItem::Batch(found)));
                 }
                 Step::Finished if self.links.is_empty() && self.missing_tail.is_none() => {
                     return Ok(self.end_of_chain());
@@ -363,6 +380,7 @@ impl LogScanner {
         let mut scan = Self::over(VecDeque::new(), scanner.next_lsn().previous());
         scan.segments.clone_from(&self.segments);
         (scan.skip_io_errors, scan.read_size) = (self.skip_io_errors, READ_NEAR);
+        scan.decoding_memory = self.decoding_memory.as_ref().map(|_| vec![]);
         (scan.closed, scan.manifest_lost) = (self.closed, self.manifest_lost);
         scan.end_row = self.end_row;
         (scan.chain, scan.confirmed) = (self.chain, self.confirmed);

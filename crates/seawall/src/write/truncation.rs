@@ -165,7 +165,8 @@ impl Writer {
         }
         let segment = Segment::open_known(&self.env.storage, holder)?;
         let mut scan =
-            LogScanner::of_segment(&ChainedSegment { segment, limit: Limit::At(last), gap: None });
+            LogScanner::of_segment(&ChainedSegment { segment, limit: Limit::At(last), gap: None })
+                .without_decoding();
         let mut chain = 0;
         loop {
             match scan.step()? {

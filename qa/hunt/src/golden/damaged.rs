@@ -394,6 +394,7 @@ fn newer(find: &Find<'_>) -> Vec<Case> {
         // Nor was bit 2.
         slot(closed().set("manifest", 512 + 120, &[4]))
             .case("newer-log-2", "another feature of it"),
+        // Nor was bit 3.
         slot(closed().set("manifest", 512 + 120, &[8])).case("newer-log-3", "a third one"),
         slot(closed().set("manifest", 512 + 135, &[1])).case("newer-log-byte", "a manifest's byte"),
         slot(closed().set("manifest", 512 + 127, &[3])).case("newer-level", "a level"),

@@ -105,7 +105,7 @@ fn check_batch(bytes: &[u8], life: &Life) {
         assert!(place + 1 > before.0 && frame.lsn.get() > before.1, "in order, and once");
         before = (place + 1, frame.lsn.get());
     }
-    if found.matches(body, AT, life) && !found.is_void() {
+    if found.matches(body, AT, life) && found.kind == BodyKind::Frames {
         rebuild(&found, body, life);
     }
 }

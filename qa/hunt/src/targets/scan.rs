@@ -4,6 +4,7 @@ use super::bytes::segment_header;
 use crate::fixup;
 use crate::sample::{End, Kind, Past, Sample, Scale};
 use seawall::Layout;
+use seawall_format::batch::BodyKind;
 use seawall_format::frame::Frames;
 use seawall_format::scan::{Limit, Scanner, Step, Window, headers};
 use seawall_format::{Offset, SegmentHeader};
@@ -46,7 +47,8 @@ pub(super) fn walk(
                 next = batch.header.last().next();
                 let frames = Frames::new(&batch.body, batch.header.first, batch.header.count);
                 let payloads: Vec<_> = frames.map(|frame| frame.payload.to_vec()).collect();
-                assert!(batch.header.is_void() || !payloads.is_empty());
+                let has_frames = batch.header.kind == BodyKind::Frames;
+                assert!(!has_frames || !payloads.is_empty());
                 found.batches.push((batch.offset.0, batch.header.first.get(), payloads));
             }
             Step::Stopped(..) | Step::Refused(_) | Step::Finished => {

@@ -95,6 +95,7 @@ mod tests {
         }
         for cause in [
             Corruption::Body,
+            Corruption::Encoding,
             Corruption::Header,
             Corruption::Order,
             Corruption::CutShort,

@@ -203,7 +203,8 @@ fn chunks_are_salvaged_only_where_they_belong() {
     assert_eq!(salvaged(&good, AT, FIRST + 8).len(), 9);
     assert_eq!(salvaged(&good, AT.plus(8), FIRST + 8), [], "at another offset");
     assert_eq!(salvaged(&good[8..], AT.plus(8), FIRST + 8).len(), 9, "without the first bytes");
-    assert_eq!(salvaged(&good, AT, FIRST + 7).len(), 6, "a chunk with a record too many");
+    assert_eq!(salvaged(&good, AT, FIRST + 6).len(), 9, "the caller drops what is too many");
+    assert_eq!(salvaged(&good, AT, FIRST + 5).len(), 6, "the last chunk begins later");
     assert_eq!(salvaged(&good[..good.len() - 8], AT, FIRST + 8).len(), 6, "cut off");
     let garbled: Vec<u8> = noise(3).take(80).chain(good[80..].iter().copied()).collect();
     assert_eq!(salvaged(&garbled, AT, FIRST + 8).len(), 6, "without header and prefix");

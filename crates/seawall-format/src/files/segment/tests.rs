@@ -92,6 +92,19 @@ fn only_a_binary_segment_has_several_writes_in_flight() {
 }
 
 #[test]
+fn only_a_binary_segment_has_compressed_batches() {
+    let header = SegmentHeader { may_compress: true, is_reused: true, ..sample() };
+    let expected = if cfg!(feature = "lz4") {
+        Ok(header.clone())
+    } else {
+        Err(Refused::Unknown { what: "feature bits 0x8".to_owned() })
+    };
+    assert_eq!(SegmentHeader::decode(&header.encode()), expected);
+    let text = SegmentHeader { may_compress: true, ..text() };
+    assert_ne!(SegmentHeader::decode(&text.encode()), Ok(text));
+}
+
+#[test]
 fn header_of_a_segment_named_ahead_does_not_say_where_it_begins() {
     let header = SegmentHeader { named_ahead: true, ..sample() }.begin(lsn(40), 0x7F_0000_0078);
     assert_eq!(header.chain(), 0x7F_0000_0078);
@@ -120,6 +133,9 @@ fn what_is_unknown_is_refused_by_name() {
         match bit {
             1 => assert!(feature.is_ok_and(|header| header.is_reused)),
             2 => assert_eq!(feature, Err(Refused::Invalid), "it says where it begins"),
+            3 if cfg!(feature = "lz4") => {
+                assert!(feature.is_ok_and(|header| header.may_compress));
+            }
             8 => assert!(feature.is_ok_and(|header| header.in_flight_max == 2)),
             9 => assert!(feature.is_ok_and(|header| header.in_flight_max == 3)),
             _ => assert_eq!(feature, unknown(format!("feature bits {:#x}", 1_u64 << bit))),

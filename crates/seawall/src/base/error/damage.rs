@@ -77,6 +77,8 @@ impl Lost {
 pub enum Corruption {
     /// Records fail their checksum.
     Body,
+    /// A compressed batch is as it was written, and cannot be decoded.
+    Encoding,
     /// The header of a batch is unreadable.
     Header,
     /// Two valid batches are not consecutive: one is missing or misplaced.
@@ -113,6 +115,7 @@ impl Corruption {
     pub fn name(self) -> &'static str {
         match self {
             Self::Body => "body",
+            Self::Encoding => "encoding",
             Self::Header => "header",
             Self::Order => "order",
             Self::CutShort => "cut-short",
@@ -135,6 +138,7 @@ impl fmt::Display for Corruption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Body => "records fail their checksum",
+            Self::Encoding => "a compressed batch cannot be decoded",
             Self::Header => "the header of a batch is unreadable",
             Self::Order => "batches do not continue each other",
             Self::CutShort => "the file ends before it should",

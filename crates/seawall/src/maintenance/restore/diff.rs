@@ -5,7 +5,7 @@ use crate::base::num::to_u64;
 use crate::files::overlay::{Overlay, Patch, is_manifest};
 use crate::scan::load::load_catalog;
 use crate::scan::scanner::{LogScanner, ScanItem, ScannedBatch};
-use seawall_format::batch::HEADER_SIZE as BATCH_HEADER_SIZE;
+use seawall_format::batch::{BodyKind, HEADER_SIZE as BATCH_HEADER_SIZE};
 use seawall_format::frame::{self, Frames};
 use seawall_format::{
     HEADER_SIZE, Layout, Lsn, MANIFEST_SLOT_SIZE, MarkSlot, Seal, SegmentId, Table, tables,
@@ -201,6 +201,10 @@ impl Change {
             self.place = format!("the batch of record {first}, {field}");
             return;
         };
+        if found.header.kind == BodyKind::Encoded {
+            self.place = format!("the compressed batch of records {first} to {}", found.last);
+            return;
+        }
         let body = scan.bytes().get(found.body.clone()).unwrap_or_default();
         for record in Frames::new(body, first, found.header.count) {
             let size = frame::size_on_disk(record.payload.len());

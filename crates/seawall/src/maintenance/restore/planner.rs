@@ -250,7 +250,7 @@ impl<'a> Planner<'a> {
     fn without_what_is_beyond(&self, set: Vec<Patch>) -> Result<Vec<Patch>> {
         let view = self.view(&set, &[]);
         let catalog = load_catalog(&view, None)?;
-        let mut scan = LogScanner::new(&catalog, None).skip_io_errors(true);
+        let mut scan = LogScanner::new(&catalog, None).skip_io_errors(true).without_decoding();
         let end = self.end.max(self.now.found.last_lsn);
         loop {
             match scan.step()? {

@@ -343,8 +343,11 @@ fn records_after(
             frame::push_unbound(&mut bytes, record.payload, record.goes_on);
             count += 1;
         }
-        let (kind, time_us) = (batch.header.kind, batch.header.time_us);
-        if kind == BodyKind::Void {
+        let time_us = batch.header.time_us;
+        // The scan has decoded what was compressed.
+        let is_void = batch.header.is_void();
+        let kind = if is_void { BodyKind::Void } else { BodyKind::Frames };
+        if is_void {
             count = u32::try_from(batch.last.get() - first.get() + 1).expect("a part of a batch");
         }
         carry.push(RewriteBatch { bytes, first, count, kind, time_us });

@@ -6,7 +6,7 @@ use crate::base::num::{READ_SIZE, to_u64};
 use crate::files::parity_file::knows_more;
 use crate::files::segment::Segment;
 use crate::files::segment_reader::SegmentReader;
-use crate::scan::intact::{ExpectedFrames, trace_misplaced_bytes};
+use crate::scan::intact::{Contents, ExpectedFrames, trace_misplaced_bytes};
 use crate::scan::scanner::{LogScanner, ScanEnd, ScanItem, Stop, TailFound, opened};
 use seawall_format::before::Before;
 use seawall_format::scan::{Cause, EndScan, HeaderSearch, Limit, Scanner};
@@ -165,7 +165,8 @@ impl LogScanner {
         let expected =
             ExpectedFrames { first, last: place.last, counts_to, is_limit, is_open: place.is_open };
         let bytes = self.synthesized_batch.as_deref().unwrap_or_else(|| self.buffer.bytes());
-        let salvaged = expected.salvage(bytes, &life.salt);
+        let contents = Contents::of(stop.header, (bytes, at), &life);
+        let (salvaged, memory) = expected.salvage(bytes, (at, &life), contents);
         let mut named = Damage {
             segment: Some(here.header.id),
             offset: at,
@@ -182,12 +183,10 @@ impl LogScanner {
         {
             (named.cause, named.origin) = (cause, Some(origin));
         }
-        let lost = expected.lost(&salvaged).into_iter();
-        let mut damages: Vec<_> =
-            lost.map(|lost| Damage { lost: Some(lost), ..named.clone() }).collect();
-        if damages.is_empty() {
-            damages.push(named);
+        if memory.is_some() {
+            self.synthesized_batch = memory;
         }
+        let damages = expected.each_lost(&named, &salvaged);
         self.last = self.last.max(counts_to);
         if ends_here {
             self.current = None;

@@ -219,7 +219,7 @@ pub(crate) fn unproven(
             let shared = Shared::of((log, replica), &segment.header)?;
             (to, is_not_found) = (shared.to.max(to), is_not_found && shared.is_not_found);
         }
-        let mut scan = LogScanner::of_segment(link).skip_io_errors(true);
+        let mut scan = LogScanner::of_segment(link).skip_io_errors(true).without_decoding();
         if !is_not_found {
             continue;
         }
@@ -257,7 +257,7 @@ pub(super) fn segment_of(
 
 fn walk_over(segment: &Segment) -> LogScanner {
     let link = ChainedSegment { segment: segment.clone(), limit: Limit::Open, gap: None };
-    LogScanner::of_segment(&link).skip_io_errors(true)
+    LogScanner::of_segment(&link).skip_io_errors(true).without_decoding()
 }
 
 /// Reads bytes of the data file: fewer at its end, zeros where the device cannot read.
