@@ -3,6 +3,7 @@
 //!
 //! Everything in them follows from this code: times and random bits are fixed.
 
+mod compressed;
 mod damaged;
 #[path = "../../../crates/seawall/tests/golden/event.rs"]
 mod event;
@@ -46,7 +47,7 @@ impl Case {
 /// All of them; those that others begin with come first.
 #[must_use]
 pub fn cases() -> Vec<Case> {
-    let sound: Vec<(Case, Files)> = [written::all(), handmade::all()].concat();
+    let sound: Vec<(Case, Files)> = [written::all(), handmade::all(), compressed::all()].concat();
     let damaged = damaged::all(&|name| {
         let found = sound.iter().find(|(case, _)| case.name == name);
         found.map(|(_, files)| files.clone()).unwrap()

@@ -6,20 +6,25 @@ use super::written::{SIZES, TIME};
 use seawall::format::{CodecId, SegmentId};
 use seawall::{Layout, Level, Lsn};
 use seawall_format::batch::{BodyKind, HEADER_SIZE, Life, Spec, finish};
+use seawall_format::encoded::Encoder;
 use seawall_format::{
     Closed, Compression, Epoch, LogId, Manifest, Mark, Offset, RecordType, SegmentHeader,
     SegmentRef, frame,
 };
 
 /// The content of a batch.
-enum Content<'a> {
+pub(super) enum Content<'a> {
     /// Records, and zeros after them.
     Records(&'a [&'a str], usize),
     /// So many that were given up.
     Void(u32),
+    /// Records, compressed, in chunks of at most 300 bytes; and zeros after them.
+    Compressed(&'a [&'a str], usize),
+    /// The same with another byte in its first chunk, and checksums that agree with it.
+    Undecodable(&'a [&'a str]),
 }
 
-fn header() -> SegmentHeader {
+pub(super) fn header() -> SegmentHeader {
     SegmentHeader {
         geometry: SIZES,
         log: LogId(0x5EA_3A11),
@@ -60,8 +65,8 @@ fn manifest(header: &SegmentHeader, last: Option<Lsn>) -> Vec<u8> {
             reuses: false,
             names_ahead: false,
             in_flight_max: 1,
-            may_compress: false,
-            compression: Compression::None,
+            may_compress: header.may_compress,
+            compression: if header.may_compress { Compression::Lz4 } else { Compression::None },
             time_us: TIME,
         };
         put(&mut file, slot.offset(), &slot.encode());
@@ -69,31 +74,51 @@ fn manifest(header: &SegmentHeader, last: Option<Lsn>) -> Vec<u8> {
     file
 }
 
-fn put(file: &mut [u8], at: Offset, bytes: &[u8]) {
+pub(super) fn put(file: &mut [u8], at: Offset, bytes: &[u8]) {
     let at = usize::try_from(at.0).unwrap();
     file[at..at + bytes.len()].copy_from_slice(bytes);
 }
 
 fn log(contents: &[Content<'_>]) -> Files {
-    let header = header();
-    let (mut file, life) = (vec![0; 4096], Life::of(&header));
+    log_of(&header(), contents, contents.len())
+}
+
+/// A log of which so many batches are confirmed.
+pub(super) fn log_of(header: &SegmentHeader, contents: &[Content<'_>], known: usize) -> Files {
+    let size = usize::try_from(header.size).unwrap();
+    // Also what the segment may not have, to see it refused.
+    let life = Life { may_compress: true, ..Life::of(header) };
+    let mut file = vec![0; size];
     put(&mut file, Offset(0), &header.encode());
     let (mut at, mut chain) = (Offset(header.data_start()), header.chain());
-    let (mut first, mut confirmed) = (Lsn::FIRST, None);
-    for content in contents {
+    let (mut first, mut confirmed, mut closed) = (Lsn::FIRST, None, None);
+    for (number, content) in contents.iter().enumerate() {
         let mut bytes = vec![0; HEADER_SIZE];
         let mut zeros_behind = 0;
         let (count, kind) = match content {
-            Content::Records(records, zeros) => {
+            Content::Void(count) => (*count, BodyKind::Void),
+            Content::Records(records, _)
+            | Content::Compressed(records, _)
+            | Content::Undecodable(records) => {
                 for record in *records {
                     frame::push_unbound(&mut bytes, record.as_bytes(), false);
                 }
-                zeros_behind = *zeros;
                 (u32::try_from(records.len()).unwrap(), BodyKind::Frames)
             }
-            Content::Void(count) => (*count, BodyKind::Void),
         };
+        if let Content::Records(_, zeros) = content {
+            zeros_behind = *zeros;
+        }
         let spec = Spec { first, count, kind, confirmed, chain, time_us: TIME + at.0 };
+        let spec = match content {
+            Content::Compressed(_, zeros) => compress(&mut bytes, spec, (at, &life), *zeros),
+            Content::Undecodable(_) => {
+                let spec = compress(&mut bytes, spec, (at, &life), 0);
+                change_chunk(&mut bytes, at, &life);
+                spec
+            }
+            _ => spec,
+        };
         chain = finish(&mut bytes, spec, at, &life);
         if zeros_behind > 0 {
             chain = pad(&mut bytes, zeros_behind, at, &life);
@@ -102,11 +127,32 @@ fn log(contents: &[Content<'_>]) -> Files {
         at = at.plus(u64::try_from(bytes.len()).unwrap());
         first = first.plus(u64::from(count));
         confirmed = first.previous();
+        closed = if number < known { confirmed } else { closed };
     }
+    let confirmed = closed;
     let mark = Mark { confirmed, sequence: 1, time_us: TIME };
-    put(&mut file, mark.slot().offset(SIZES), &mark.encode(&header));
-    let manifest = manifest(&header, confirmed);
+    put(&mut file, mark.slot().offset(SIZES), &mark.encode(header));
+    let manifest = manifest(header, confirmed);
     [(header.head_name(), file), ("manifest".to_owned(), manifest)].into()
+}
+
+/// Compresses a batch, and puts zeros after it.
+fn compress(bytes: &mut Vec<u8>, spec: Spec, place: (Offset, &Life), zeros: usize) -> Spec {
+    let mut stored = vec![];
+    let mut encoder = Encoder::with_sizes(0, 300);
+    let spec = encoder.encode((bytes, spec), place, &mut stored).unwrap();
+    stored.resize(stored.len() + zeros, 0);
+    *bytes = stored;
+    spec
+}
+
+/// Changes the first byte of the first chunk, which is an LZ4 block.
+fn change_chunk(bytes: &mut [u8], at: Offset, life: &Life) {
+    let chunk = &mut bytes[HEADER_SIZE + 8..];
+    let stored = usize::try_from(u32::from_le_bytes(*chunk[4..].first_chunk().unwrap())).unwrap();
+    chunk[32] ^= 0x10;
+    let crc = life.salt.checksum(at.plus(56), &chunk[4..32 + stored]);
+    chunk[..4].copy_from_slice(&crc.to_le_bytes());
 }
 
 /// Puts zeros after the records of a batch; returns the chain value for the next one.
