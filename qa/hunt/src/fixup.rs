@@ -13,6 +13,9 @@ use std::collections::BTreeMap;
 
 /// The flag of a void batch, in its body length.
 const VOID: u64 = 1 << 27;
+/// The flags of a compressed batch.
+const COMPRESSED: u64 = 1 << 28 | 1 << 31;
+const FLAGS: u64 = 0x1F << 27;
 
 /// A number of up to eight bytes; 0 where there are too few.
 #[must_use]
@@ -120,8 +123,10 @@ pub fn batches(bytes: &mut [u8], origin: usize, (salt, epoch): (&Salt, u64), mut
         }
         let place = origin + at;
         let (header, body) = rest[..BATCH_HEADER + size].split_at_mut(BATCH_HEADER);
-        if length & VOID == 0 {
-            frames(body, number(header, 8, 8), salt);
+        match length & FLAGS {
+            COMPRESSED => chunks(body, place + BATCH_HEADER, salt),
+            flags if flags & VOID == 0 => frames(body, number(header, 8, 8), salt),
+            _ => {}
         }
         let body_crc = salt.checksum(offset(place + BATCH_HEADER), body);
         put_crc(header, 24, body_crc);
@@ -158,6 +163,18 @@ pub fn parity_slot(
 
 fn offset(at: usize) -> Offset {
     Offset(u64::try_from(at).unwrap())
+}
+
+/// Each chunk of the compressed body at `place`, as far as their sizes lead.
+fn chunks(body: &mut [u8], place: usize, salt: &Salt) {
+    let mut at = 8;
+    while let Some(here) = body.get_mut(at..).filter(|here| here.len() >= 32) {
+        let stored = usize::try_from(number(here, 4, 4)).unwrap();
+        let Some(covered) = here.get(4..32 + stored) else { return };
+        let crc = salt.checksum(offset(place + at), covered);
+        put_crc(here, 0, crc);
+        at += 32 + stored.next_multiple_of(8);
+    }
 }
 
 /// Each frame of a body, as far as their lengths lead.

@@ -7,6 +7,7 @@ use seawall_format::batch::{
     BatchHeader, BodyKind, HEADER_SIZE as BATCH_HEADER, Life, Spec, finish,
 };
 use seawall_format::before::Before;
+use seawall_format::encoded::{Encoder, decode, salvage};
 use seawall_format::tail::{Tail, classify};
 use seawall_format::{CodecId, Epoch, Geometry, LogId, Lsn, Offset, RecordType, SegmentId, frame};
 use seawall_format::{HEADER_SIZE, Live, MANIFEST_SLOT_SIZE, Manifest, Mark, MarkSlot, Seal};
@@ -83,7 +84,11 @@ pub(super) fn batch(data: &[u8]) {
     let fix = |bytes: &mut [u8]| {
         fixup::batches(bytes, at, (&header.salt(), header.epoch.0), 7);
     };
-    both(data, fix, |bytes| check_batch(bytes, &Life::of(&header)));
+    both(data, fix, |bytes| {
+        for may_compress in [false, true] {
+            check_batch(bytes, &Life { may_compress, ..Life::of(&header) });
+        }
+    });
 }
 
 fn check_batch(bytes: &[u8], life: &Life) {
@@ -105,8 +110,53 @@ fn check_batch(bytes: &[u8], life: &Life) {
         assert!(place + 1 > before.0 && frame.lsn.get() > before.1, "in order, and once");
         before = (place + 1, frame.lsn.get());
     }
-    if found.matches(body, AT, life) && found.kind == BodyKind::Frames {
+    check_chunks(&found, bytes, life);
+    let is_valid = found.matches(body, AT, life);
+    if is_valid && found.kind == BodyKind::Frames {
         rebuild(&found, body, life);
+    }
+    if is_valid && found.kind == BodyKind::Encoded {
+        compress_again(&found, body, life);
+    }
+}
+
+/// Chunks that are valid alone are bounded, in order, and have the frames that they count.
+fn check_chunks(found: &BatchHeader, bytes: &[u8], life: &Life) {
+    let mut memory = vec![];
+    let mut next = found.first;
+    for chunk in salvage(bytes, (AT, life), (found.first, found.last()), &mut memory) {
+        let frames = &memory[chunk.frames.clone()];
+        let count = frame::Frames::new(frames, chunk.first, chunk.count).count();
+        assert_eq!(count, usize::try_from(chunk.count).unwrap());
+        assert!(chunk.first >= next, "in order");
+        next = chunk.first.plus(u64::from(chunk.count));
+    }
+    assert!(memory.len() <= 3 * usize::try_from(life.batch_max).unwrap());
+}
+
+/// What decodes is a batch that could have been written: compressed again it is the same.
+fn compress_again(found: &BatchHeader, body: &[u8], life: &Life) {
+    let mut plain = vec![];
+    let does_decode = decode(found, body, life, &mut plain);
+    assert!(plain.len() <= usize::try_from(life.batch_max).unwrap());
+    if !does_decode {
+        return;
+    }
+    let (first, count, kind) = (found.first, found.count, BodyKind::Frames);
+    let (confirmed, chain, time_us) = (found.confirmed(), found.chain, found.time_us);
+    let spec = Spec { first, count, kind, confirmed, chain, time_us };
+    assert_eq!(
+        frame::Frames::new(&plain[BATCH_HEADER..], first, count).count(),
+        usize::try_from(count).unwrap()
+    );
+    let (mut stored, mut again) = (vec![], vec![]);
+    let encoded = Encoder::with_sizes(0, 100).encode((&plain, spec), (AT, life), &mut stored);
+    if let Some(spec) = encoded {
+        finish(&mut stored, spec, AT, life);
+        let header = BatchHeader::decode(&stored, AT, life).expect("it was just written");
+        assert!(header.matches(&stored[BATCH_HEADER..], AT, life));
+        assert!(decode(&header, &stored[BATCH_HEADER..], life, &mut again));
+        assert!(plain[BATCH_HEADER..] == again[BATCH_HEADER..]);
     }
 }
 
@@ -205,5 +255,20 @@ pub(super) fn batches() -> Vec<Vec<u8>> {
         finish(&mut bytes, spec, AT, &life);
         bytes
     };
-    vec![some(&[b"one"], 8), some(&[b"", b"two", &[7; 300]], 3), some(&[], 0)]
+    vec![some(&[b"one"], 8), some(&[b"", b"two", &[7; 300]], 3), some(&[], 0), compressed(&life)]
+}
+
+/// Records in three chunks, of which the second is stored as it is.
+fn compressed(life: &Life) -> Vec<u8> {
+    let life = Life { may_compress: true, ..*life };
+    let (mut plain, mut stored) = (vec![0; BATCH_HEADER], vec![]);
+    for record in [&[7; 200][..], b"0123456789abcdef", &[8; 200]] {
+        frame::push_unbound(&mut plain, record, false);
+    }
+    let (first, kind, confirmed) = (Lsn::new(9).unwrap(), BodyKind::Frames, Lsn::new(8));
+    let spec = Spec { first, count: 3, kind, confirmed, chain: 7, time_us: 1 };
+    let mut encoder = Encoder::with_sizes(0, 24);
+    let spec = encoder.encode((&plain, spec), (AT, &life), &mut stored).expect("it is smaller");
+    finish(&mut stored, spec, AT, &life);
+    stored
 }
