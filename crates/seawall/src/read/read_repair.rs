@@ -67,14 +67,16 @@ impl ReadRepair {
         let mut requested = BTreeSet::new();
         for damaged in damaged {
             match damaged {
-                // Damage reported for a segment may come from one of its neighbours.
+                // Damage reported for a segment may come from one of its neighbours. Segments
+                // without a readable header are not in the chain. Once one is repaired, it makes
+                // the one before it required, and its seal those after it, so they are repaired
+                // with it.
                 Some(id) => {
-                    requested.extend(with_parity.range(..id).next_back());
-                    // Segments without a readable header are not in the chain. Once one is
-                    // repaired, its seal makes the segments after it required, so they are repaired
-                    // with it.
-                    let from_here = with_parity.range(id..);
                     let is_unseen = |side: &&SegmentId| !has_header(&**storage, **side);
+                    let before = with_parity.range(..id).rev();
+                    let unseen = before.clone().take_while(is_unseen).count();
+                    requested.extend(before.take(1 + unseen));
+                    let from_here = with_parity.range(id..);
                     let unseen = from_here.clone().skip(1).take_while(is_unseen).count();
                     requested.extend(from_here.take(2 + unseen));
                 }

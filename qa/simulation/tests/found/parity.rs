@@ -20,3 +20,15 @@ fn parity_restores_what_a_torn_end_follows() {
          power@149 page:46b3 mend 3:a27",
     );
 }
+
+/// Three headers in a row were lost. Without that of the first one, those of the others did not
+/// make a log, so none was restored.
+#[test]
+fn parity_restores_the_headers_of_neighbours_together() {
+    replay(
+        "seed ee6bc919 binary 5120 | buffered idle parity:4+1 ; a906 a814 a885 a901 ; @81p \
+         read-error:e53e ; close | buffered ahead idle ; p1 a180 a942 ; @30 stall:d59f @81 \
+         lasting-error:b6fd @132 lasting-error:2cae ; drop probe 8:b70f mend 2:18fc | buffered \
+         ahead reuse ; ; @12 stall:15c0 ; drop probe 8:110f mend 3:82ae",
+    );
+}
