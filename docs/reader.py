@@ -100,7 +100,7 @@ def frame_place(log, epoch, lsn, word):
 
 
 def lz4(block, size):
-    """The bytes of an LZ4 block, if it is one of so many; section 3.6."""
+    """The bytes of an LZ4 block, if they are exactly as many as asked for; section 3.6."""
     out, at = bytearray(), 0
 
     def length(number):

@@ -68,7 +68,7 @@ struct Made {
     batches: Vec<(usize, usize)>,
 }
 
-/// A log of batches with so many records each, all compressed but for `plain`; of its batches the
+/// A log of batches with these numbers of records, all compressed but `plain`; of its batches the
 /// first `known` are confirmed. Every third record of a batch goes on in the next one.
 fn make(counts: &[u32], plain: Option<usize>, known: usize) -> Made {
     let header = header();

@@ -123,7 +123,7 @@ fn failed_sync_loses_no_acknowledged_record() {
 }
 
 /// A write fails, and the process dies or the power while the log goes on in another segment. With
-/// `block`, the write garbles the blocks of so many bytes that it touched.
+/// `block`, the write garbles the blocks that it touched, of this size.
 fn crash_in_a_failover(block: Option<usize>) -> Tally {
     let (mut sample, mut tally) = (Sample::one_in(4), Tally::default());
     for acts in WORKLOADS {

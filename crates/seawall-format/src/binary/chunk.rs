@@ -166,7 +166,7 @@ pub(crate) fn plain_of(body: &[u8], batch_max: u32) -> Option<usize> {
     is_sound.then_some(plain)
 }
 
-/// Adds the prefix of a body with so many bytes of frames.
+/// Adds the prefix of a body with `plain` bytes of frames.
 #[cfg(feature = "lz4")]
 pub(crate) fn push_prefix(body: &mut Vec<u8>, plain: usize) {
     let mut bytes = [0; prefix::SIZE];
@@ -184,7 +184,7 @@ pub(crate) struct Left {
 }
 
 impl Left {
-    /// All records of a batch from `first` on, and so many bytes of frames.
+    /// The `count` records of a batch from `first` on, in `plain` bytes of frames.
     pub(crate) fn new((first, count): (Lsn, u32), plain: usize) -> Self {
         Self { next: first, records: count, plain }
     }

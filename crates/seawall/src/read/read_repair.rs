@@ -222,7 +222,7 @@ pub(crate) fn keeps_intact_records(storage: &Arc<dyn Storage>, patches: &[Patch]
         }
     }
     if let Some(first) = missing.first().map(|(lsn, _)| *lsn) {
-        let end = torn_end(&view, &after)?;
+        let end = torn_end(&view, &after);
         return Ok(end.is_some_and(|end| end.last < Some(first) && end.is_before(patches)));
     }
     Ok(true)
@@ -247,10 +247,11 @@ impl TornEnd {
     }
 }
 
-/// The end of a log if its tail is torn and the newest segment has no damage.
-fn torn_end(storage: &Arc<dyn Storage>, catalog: &Catalog) -> Result<Option<TornEnd>> {
-    let Some(newest) = catalog.chain.last() else { return Ok(None) };
-    let watermark = read_watermark(&**storage)?;
+/// The end of a log if its tail is torn and the newest segment has no damage. `None` also if it
+/// cannot be read.
+fn torn_end(storage: &Arc<dyn Storage>, catalog: &Catalog) -> Option<TornEnd> {
+    let newest = catalog.chain.last()?;
+    let watermark = read_watermark(&**storage).ok()?;
     let min_end = watermark.and_then(|watermark| catalog.durable_per(&watermark.live));
     let mut scan = LogScanner::within(catalog, newest, None).with_min_end(min_end);
     loop {
@@ -258,13 +259,13 @@ fn torn_end(storage: &Arc<dyn Storage>, catalog: &Catalog) -> Result<Option<Torn
             Ok(ScanItem::Batch(_)) => {}
             Ok(ScanItem::End(end)) if end.damage.is_empty() => {
                 let tail = end.tail.filter(|tail| tail.row.verdict() == tail::Verdict::Torn);
-                return Ok(tail.map(|tail| TornEnd {
+                return tail.map(|tail| TornEnd {
                     last: end.last,
                     file: tail.file,
                     offset: tail.offset,
-                }));
+                });
             }
-            Ok(ScanItem::End(_) | ScanItem::Damage(..)) | Err(_) => return Ok(None),
+            Ok(ScanItem::End(_) | ScanItem::Damage(..)) | Err(_) => return None,
         }
     }
 }

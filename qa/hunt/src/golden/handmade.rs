@@ -83,7 +83,7 @@ fn log(contents: &[Content<'_>]) -> Files {
     log_of(&header(), contents, contents.len())
 }
 
-/// A log of which so many batches are confirmed.
+/// A log of which this number of batches is confirmed.
 pub(super) fn log_of(header: &SegmentHeader, contents: &[Content<'_>], known: usize) -> Files {
     let size = usize::try_from(header.size).unwrap();
     // Also what the segment may not have, to see it refused.

@@ -11,7 +11,7 @@
 //! before LSN              records before LSN may be truncated
 //! copy, copied            a copy is about to be made; it is made
 //! appending, appended     only appends happen in between
-//! overlapped N            so many writes began while others were in flight
+//! overlapped N            N writes began while others were in flight
 //! wrong what              the workload itself saw a broken promise
 //! ```
 
