@@ -339,6 +339,13 @@ fn parity_restores_what_a_torn_end_follows() {
         let at = usize::try_from(offset).unwrap();
         let lose = |bytes: &mut Vec<u8>| bytes.get_mut(at..at + 512).unwrap().fill(0);
         left.edit(&newest(&left).id.file_name(), lose);
+        // Garbage there may have been an acknowledged record: nothing after it is hidden.
+        let garbled = left.kill();
+        let place = usize::try_from(sector * 512).unwrap();
+        let garble = |bytes: &mut Vec<u8>| bytes.get_mut(place..place + 1024).unwrap().fill(0xA5);
+        garbled.edit(&newest(&left).id.file_name(), garble);
+        assert_eq!(judge(&garbled).unwrap().verdict, Verdict::Lost);
+        assert_eq!(read(&garbled, true).unwrap().end(), Some(last + 2));
         assert_eq!(judge(&left).unwrap().verdict, Verdict::Correctable);
         assert_eq!(read(&left, false).unwrap().end(), Some(last));
         let log: Bytes = open(&options, &left).unwrap();
