@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod block_device;
 mod fd;
 mod host_info;
 mod image;
@@ -14,6 +15,7 @@ mod signal;
 mod stored;
 mod wait;
 
+pub use block_device::BlockDevice;
 pub use fd::{is_socket, open_descriptor, read_text};
 pub use host_info::mounts::Mount;
 pub use host_info::{HostInfo, Writable};

@@ -262,6 +262,9 @@ pub(crate) struct Stream {
     #[arg(long, value_delimiter = ',', default_value = "256K,1M,8M")]
     #[arg(value_name = "BYTES", value_parser = human::parse_size)]
     pub(crate) windows: Vec<u64>,
+    /// Write to new files only: nothing is removed, no file is used again
+    #[arg(long)]
+    pub(crate) fresh: bool,
     #[command(flatten)]
     pub(crate) common: Common,
 }

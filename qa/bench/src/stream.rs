@@ -2,17 +2,19 @@
 //! writes of a mebibyte.
 
 use crate::args::{self, Common};
+use crate::compared::Compared;
 use crate::driver::{Bench, Fields, Stage};
 use crate::failure::Failure;
+use crate::page;
 use seawall::{Log, Options, Raw, Retention, Ticket};
-use seawall_host::RawFile;
+use seawall_host::{BlockDevice, RawFile};
 use seawall_io::AlignedMemory;
 use seawall_measure::contest::{Entry, hold_in_slices};
 use seawall_measure::human::{bytes, to_f64, to_u64};
 use seawall_measure::machine::Stopwatch;
 use seawall_measure::pairs::Trouble;
 use seawall_measure::slice::{Slice, by_one, nanoseconds};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
@@ -32,11 +34,13 @@ const TURN: u32 = 100_000;
 const TIMED: u64 = 64;
 /// Longer slices than those of single commits: what a stream leaves to the system weighs less.
 const SLICE: Duration = Duration::from_millis(250);
+/// How long a stream runs alone to count what the device writes.
+const ALONE: Duration = Duration::from_secs(1);
 
 impl Bench for args::Stream {
     const NAME: &'static str = "stream";
     const TITLE: &'static str = "A stream of records";
-    type Found = ();
+    type Found = Vec<DeviceBytes>;
 
     fn common(&self) -> &Common {
         &self.common
@@ -52,21 +56,32 @@ impl Bench for args::Stream {
         vec![("record_bytes", json!(self.common.size(Self::NAME)))]
     }
 
+    fn also(&self) -> Fields {
+        vec![("fresh", json!(self.fresh))]
+    }
+
     fn contests(&self) -> Vec<(&'static str, String)> {
         let size = self.common.size(Self::NAME);
-        let asks =
-            format!("MB a second, records of {size} bytes by one thread, so much on its way");
+        let rate = if self.fresh { "MB/s in new files" } else { "MB a second" };
+        let asks = format!("{rate}, records of {size} bytes by one thread, so much on its way");
         vec![(Self::NAME, asks)]
     }
 
-    fn measure(&self, stage: &mut Stage<'_>) -> Result<(), Failure> {
+    fn measure(&self, stage: &mut Stage<'_>) -> Result<Vec<DeviceBytes>, Failure> {
         let plain = Plain::both(stage.folder());
         let plain = plain.map_err(|error| stage.failure(&Trouble::Plain(error)))?;
-        let kept = Retention::new().max_bytes(KEPT).without_checkpoints();
-        let log = Options::new().idle_mark(None).retention(kept).open(stage.folder().join("log"));
+        let options = Options::new().idle_mark(None);
+        let options = if self.fresh {
+            options.reuse(false)
+        } else {
+            options.retention(Retention::new().max_bytes(KEPT).without_checkpoints())
+        };
+        let log = options.open(stage.folder().join("log"));
         let log = log.map_err(|error| stage.failure(&Trouble::Ours(error)))?;
         let stream = Stream { log: &log, record: vec![0x5a; self.common.size(Self::NAME)] };
-        stream.fill().map_err(|error| stage.failure(&Trouble::Ours(error)))?;
+        if !self.fresh {
+            stream.fill().map_err(|error| stage.failure(&Trouble::Ours(error)))?;
+        }
         let mut entries: Vec<Entry<'_, Trouble>> = vec![];
         for mut plain in plain {
             let name = plain.name;
@@ -80,8 +95,77 @@ impl Bench for args::Stream {
         let standings = hold_in_slices(&mut entries, stage.time(), SLICE)
             .map_err(|trouble| stage.failure(&trouble))?;
         drop(entries);
+        stage.keep_one(self.contests(), standings)?;
+        let device = BlockDevice::below(stage.folder());
+        let written = |window: &u64| DeviceBytes::measure(&stream, *window, device.as_ref());
+        let written: seawall::Result<Vec<_>> = self.windows.iter().map(written).collect();
+        let written = written.map_err(|error| stage.failure(&Trouble::Ours(error)))?;
         log.close().map_err(|error| stage.failure(&Trouble::Ours(error)))?;
-        stage.keep_one(self.contests(), standings)
+        Ok(written)
+    }
+
+    fn remarks(&self, written: &Vec<DeviceBytes>, _: &[Compared]) -> Vec<String> {
+        [String::new()].into_iter().chain(written.iter().map(DeviceBytes::says)).collect()
+    }
+
+    fn results(&self, written: &Vec<DeviceBytes>, held: &[Compared]) -> Fields {
+        vec![
+            ("device", written.iter().map(DeviceBytes::as_json).collect()),
+            ("contests", held.iter().map(Compared::as_json).collect()),
+        ]
+    }
+
+    fn page(&self, written: &Vec<DeviceBytes>, held: &[Compared]) -> String {
+        let contests: String = held.iter().map(page::contest).collect();
+        let written =
+            written.iter().map(|written| format!("<p>{}</p>\n", page::escaped(&written.says())));
+        contests + &written.collect::<String>()
+    }
+}
+
+/// The bytes that the device wrote for a stream.
+#[derive(Debug)]
+pub(crate) struct DeviceBytes {
+    window: u64,
+    /// Bytes of batches in the log's files.
+    logged: u64,
+    /// Bytes that the device wrote; `None`: the system does not tell.
+    device: Option<u64>,
+}
+
+impl DeviceBytes {
+    fn measure(
+        stream: &Stream<'_>,
+        window: u64,
+        device: Option<&BlockDevice>,
+    ) -> seawall::Result<Self> {
+        let written = || device.and_then(BlockDevice::written);
+        let (begin, before) = (stream.log.stats().bytes, written());
+        stream.slice(window, ALONE)?;
+        let logged = stream.log.stats().bytes - begin;
+        let device = before.zip(written()).and_then(|(before, after)| after.checked_sub(before));
+        Ok(Self { window, logged, device })
+    }
+
+    fn ratio(&self) -> Option<f64> {
+        Some(to_f64(self.device?) / to_f64(self.logged.max(1)))
+    }
+
+    fn says(&self) -> String {
+        let window = bytes(self.window);
+        self.ratio().map_or_else(
+            || format!("{window}: the system does not tell what the device wrote."),
+            |ratio| format!("{window}: the device wrote {ratio:.3} bytes for each logged byte."),
+        )
+    }
+
+    fn as_json(&self) -> Value {
+        json!({
+            "window_bytes": self.window,
+            "logged_bytes": self.logged,
+            "device_bytes": self.device,
+            "ratio": self.ratio(),
+        })
     }
 }
 

@@ -234,14 +234,23 @@ fn a_stream_is_measured_beside_plain_writes() {
         assert!(row["per_s"].as_f64() > Some(0.0) && row["p50_us"].as_f64() > Some(0.0), "{row}");
     }
     assert_eq!(rows.last().unwrap()["name"], "seawall, 1.0 MiB");
+    let streams = found["device"].as_array().unwrap();
+    assert_eq!(streams.len(), 2, "{found}");
+    for stream in streams {
+        let [logged, device] = ["logged_bytes", "device_bytes"].map(|name| stream[name].as_u64());
+        assert!(logged > Some(0), "{stream}");
+        // In memory, there is no device below.
+        assert!(device.is_none() || device >= logged, "{stream}");
+    }
     assert!(page(&folder, "page.html").contains("one thread"), "a page");
     assert_eq!(folder.names("."), ["page.html"]);
     folder.write("old.json", &ran.out);
     let ran = folder.run("stream --size 200 --baseline old.json", b"");
     assert!(ran.refused(2).contains("`record_bytes` 116, and this run 200"), "{ran:?}");
     folder.run("stream --dir nowhere", b"").refused(1);
-    let ran = folder.run("stream --windows 1M --time 0.1", b"");
+    let ran = folder.run("stream --windows 1M --time 0.1 --fresh", b"");
     let text = ran.fine().text();
+    assert!(text.contains("MB/s in new files, ") && text.contains("1.0 MiB: the "), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
 

@@ -78,12 +78,15 @@ pub(super) const STREAM: &str = "\
 Examples:
   seawall-bench stream
   chrt -f 1 seawall-bench stream --windows 1M --size 4096
+  seawall-bench stream --windows 1M --fresh
   seawall-bench stream --json | jq '.contests[].rows[] | [.name, .p50_us]'
 
 One thread appends, and waits only when more than a window is not yet durable.
 Rates count the bytes that reach the file; times are from an append until it is
 durable. The reference is direct writes of 1 MiB, each durable before the next.
-Needs about 2 GiB.";
+At the end, each window runs alone for a second, and the bytes that the device
+writes meanwhile are counted, those of other programs included. Needs 2 GiB, and
+with --fresh as much as the device writes in half of the time.";
 
 pub(super) const ROLL: &str = "\
 Examples:
