@@ -6,6 +6,7 @@ use crate::base::error::{Error, Result};
 use crate::base::local_writer::LocalWriter;
 use crate::base::options::Options;
 use crate::base::retention::RetentionState;
+use crate::base::sync::{AtomicU32, Ordering};
 use crate::files::directory::open_or_create;
 use crate::files::live::LiveSource;
 use crate::read::cursor::Cursor;
@@ -63,7 +64,8 @@ pub struct Log<T: ?Sized, C = MessagePack> {
     /// The schema number of new records: the highest in the log.
     schema: u32,
     target: Target,
-    is_closed: bool,
+    /// 1 once [`close`](Log::close) was called.
+    closed: AtomicU32,
     record: PhantomData<fn(&T) -> C>,
 }
 
@@ -104,8 +106,8 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
         // close in the manifest or as the base of a new segment (R9).
         let coordinator = Arc::new(Coordinator::new(options, writer, recovery.last, level));
         let lookup = Lookup::new(coordinator.storage.clone());
-        let record = PhantomData;
-        Ok(Self { coordinator, recovery, lookup, schema, target, is_closed: false, record })
+        let (closed, record) = (AtomicU32::new(0), PhantomData);
+        Ok(Self { coordinator, recovery, lookup, schema, target, closed, record })
     }
 
     /// Appends a record and returns its LSN once the record is as durable as the log's level
@@ -255,8 +257,32 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     /// [`Error::Io`]. The iterator returns damage as an error at its place, and [`Error::Rewound`]
     /// if records that it returned are truncated meanwhile.
     pub fn read_from(&self, from: Lsn) -> Result<Records<T, C>> {
-        let cursor = Cursor::beside_writer(&self.local_writer(), from).of_log(self.storage())?;
-        Ok(Records::new(cursor, self.schema))
+        Ok(Records::new(self.cursor(from)?, self.schema))
+    }
+
+    /// Like [`read_from`](Self::read_from), but lends each record's bytes instead of decoding them.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_from`](Self::read_from).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use seawall::{Log, Lsn, Raw};
+    ///
+    /// # let folder = std::env::temp_dir().join(format!("seawall-doc-lnd-{}", std::process::id()));
+    /// let log: Log<[u8], Raw> = Log::open(&folder)?;
+    /// log.append(b"seven")?;
+    /// let mut cursor = log.cursor(Lsn::FIRST)?;
+    /// while let Some(record) = cursor.next_record()? {
+    ///     assert_eq!(record.payload, b"seven");
+    /// }
+    /// # drop(log); std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn cursor(&self, from: Lsn) -> Result<Cursor> {
+        Cursor::beside_writer(&self.local_writer(), from).of_log(self.storage())
     }
 
     /// Reads and verifies the record at `lsn`; `None` after the last durable one.
@@ -520,9 +546,24 @@ impl<T: ?Sized, C> Log<T, C> {
     /// # Errors
     ///
     /// [`Error::Poisoned`] and [`Error::Io`]; the next open then recovers as after a crash.
-    pub fn close(mut self) -> Result<()> {
-        self.is_closed = true;
-        self.coordinator.close().of_log(self.storage())
+    pub fn close(self) -> Result<()> {
+        self.close_shared()
+    }
+
+    /// Closes the log like [`close`](Log::close) for all threads that share the handle, for the C
+    /// interface. Calls that write or wait return [`Error::Closed`] from then on, also a second
+    /// close; a record is in the log if its append returned its LSN.
+    ///
+    /// # Errors
+    ///
+    /// As [`close`](Log::close), and [`Error::Closed`].
+    #[doc(hidden)]
+    pub fn close_shared(&self) -> Result<()> {
+        let closed = match self.closed.swap(1, Ordering::AcqRel) {
+            0 => self.coordinator.close(),
+            _ => Err(Error::Closed { log: None }),
+        };
+        closed.of_log(self.storage())
     }
 }
 
@@ -564,10 +605,8 @@ pub struct Stats {
 
 impl<T: ?Sized, C> Drop for Log<T, C> {
     fn drop(&mut self) {
-        if !self.is_closed {
-            // Drop cannot report an error; acknowledged records are durable already.
-            let _ = self.coordinator.close();
-        }
+        // Drop cannot report an error; acknowledged records are durable already.
+        let _ = self.close_shared();
     }
 }
 

@@ -147,7 +147,8 @@ pub(crate) struct State {
     /// Threads that wait for exclusive use of the writer. While there are any, no new leader
     /// starts.
     exclusive_waiters: u32,
-    /// Exclusive users that are writing the open batch first; no record enters it meanwhile.
+    /// Exclusive users, and a close, that write the open batch first; no record enters it
+    /// meanwhile.
     draining: u32,
     /// Callers that wait for room in the open batch.
     room_waiters: u32,

@@ -8,7 +8,7 @@ use scheduler::shuttle::future::block_on;
 use scheduler::shuttle::sync::Mutex;
 use scheduler::shuttle::thread::spawn;
 use scheduler::time;
-use seawall::{Level, Lsn, Ticket};
+use seawall::{Error, Level, Lsn, Ticket};
 use seawall_testkit::MemStorage;
 
 use crate::waiters::{Bell, poll_once};
@@ -47,6 +47,41 @@ pub(crate) fn a_close_leaves_no_ticket_waiting() {
     assert_eq!(again.recovery().confirmed.map(Lsn::get), Some(4), "the close is noted");
     join(work);
     assert_eq!(witness.check(&device), 4);
+}
+
+/// One task closes the handle that the others append with.
+pub(crate) fn a_close_beside_appends_keeps_what_they_were_told() {
+    time::flow();
+    let device = MemStorage::new();
+    let log = open(&any().level(any_level()), &device);
+    let witness = Witness::new();
+    let (inside, by) = (Arc::clone(&log), Arc::clone(&witness));
+    join(tasks(4, move |task| {
+        if task == 0 {
+            inside.close_shared().unwrap();
+            assert!(matches!(inside.close_shared(), Err(Error::Closed { .. })));
+            return;
+        }
+        for turn in 0..3 {
+            let bytes = record(task, turn);
+            by.offer(&bytes);
+            // Even a record that nothing waits for is kept, because the close wrote it.
+            let done = if coin() {
+                inside.append(&bytes)
+            } else {
+                inside.submit(&bytes).and_then(Ticket::wait)
+            };
+            match done {
+                Ok(number) => by.keep(number, &bytes),
+                Err(Error::Closed { .. }) => return,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }));
+    let again = open(&quiet(), &device);
+    assert_eq!(again.recovery().confirmed, again.durable(), "the close is noted");
+    drop((again, log));
+    witness.check(&device);
 }
 
 /// A waker that has the log's last handle.

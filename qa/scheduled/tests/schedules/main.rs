@@ -54,6 +54,7 @@ scenarios! {
     tries::records_refused_by_a_full_batch_are_taken_later_and_once,
     tries::a_close_beside_tries_keeps_the_taken_records_and_no_refused_one,
     closes::a_close_leaves_no_ticket_waiting,
+    closes::a_close_beside_appends_keeps_what_they_were_told,
     closes::a_waker_may_drop_the_log,
     closes::a_close_beside_the_preparer_leaves_no_file_behind,
     readers::a_follower_is_woken_by_each_record,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 impl Coordinator {
     /// Closes the log: writes all enqueued records, records the clean close, releases the file
-    /// lock.
+    /// lock. Other threads may append meanwhile: their records are written, or refused.
     pub(crate) fn close(self: &Arc<Self>) -> Result<()> {
         if let Err(error) = self.fork_guard.check() {
             self.release_in_child();
@@ -24,6 +24,9 @@ impl Coordinator {
         if let Some(Request { env, reuse: Some((spare, _)), .. }) = requested {
             spare.discard(&*env.storage);
         }
+        // From here on no record enters a batch: one that did would be lost although its append
+        // had returned. Threads that wait to append get the error below.
+        self.lock().draining += 1;
         let flushed = self.flush_all(WaitFor::Durable);
         let mut state = self.lock();
         // The owner of a ticket may be leading. A leader always returns the writer or panics. A
@@ -57,6 +60,7 @@ impl Coordinator {
             }
         };
         let mut state = self.lock();
+        state.draining -= 1;
         state.commit.close();
         self.wake_all(state);
         closed
