@@ -91,7 +91,10 @@ pub(super) fn unsafe_code(tree: &[Source]) -> Vec<Breach> {
             found.extend(in_file(source, lines, "give seawall-io a safe call for this"));
             continue;
         }
-        let bare = lines.into_iter().filter(|line| !is_justified(source, *line));
+        // The name of an exported function: the linker refuses two of the same.
+        let exports = source.find("#[unsafe(no_mangle)]");
+        let lines = lines.into_iter().filter(|line| !exports.contains(line));
+        let bare = lines.filter(|line| !is_justified(source, *line));
         let bare: Vec<usize> = bare.collect();
         found.extend(in_file(source, bare, "say above it, after `// SAFETY:`, why it is sound"));
     }
@@ -198,6 +201,13 @@ mod tests {
             caught(unsafe_code, IO, "// SAFETY: a,\n// b.\nlet c =\n    unsafe { d() };\n"),
             NOWHERE
         );
+    }
+
+    #[test]
+    fn exported_name_needs_no_reason_in_the_places_of_unsafe() {
+        let text = "#[unsafe(no_mangle)]\nextern fn a() {}\n";
+        assert_eq!(caught(unsafe_code, IO, text), NOWHERE);
+        assert_eq!(caught(unsafe_code, RUST, text), [1]);
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use super::{Breach, in_file};
 use crate::source::Source;
 
-/// Where `unsafe` is allowed. seawall-ffi and the disk's transports join when they exist.
-pub(super) const MAY_BE_UNSAFE: &[&str] = &["crates/seawall-io/"];
+/// Where `unsafe` is allowed. The disk's transports join when they exist.
+pub(super) const MAY_BE_UNSAFE: &[&str] = &["crates/seawall-ffi/", "crates/seawall-io/"];
 
 /// The crates of each floor. A crate depends on lower floors only.
 const FLOORS: &[&[&str]] = &[

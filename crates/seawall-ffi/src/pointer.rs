@@ -1,0 +1,244 @@
+//! Pointers that C passes: this file alone dereferences them, after checks.
+//!
+//! A value of these types comes from C, or from an `unsafe` constructor. What a check can see is
+//! an error: null, misaligned, a length that no memory has, another kind of handle. The rest is the
+//! contract of the header: a pointer leads to memory that stays valid during the call.
+
+use crate::fault::Fault;
+use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A handle: its first use in a call checks what the pointer leads to.
+pub trait Handle {
+    /// Differs between types of handles.
+    const KIND: u64;
+
+    /// The stored kind; 0 once the handle was freed.
+    fn kind(&self) -> &Kind;
+}
+
+/// An object that begins with a `T`, which C reads, in `#[repr(C)]`.
+pub trait Shows<T> {}
+
+/// Which type a handle has.
+#[derive(Debug)]
+pub struct Kind(AtomicU64);
+
+impl Kind {
+    pub(crate) fn of<T: Handle>() -> Self {
+        Self(AtomicU64::new(T::KIND))
+    }
+}
+
+/// A pointer to something that is read, or to a handle.
+#[repr(transparent)]
+#[derive(Debug)]
+pub struct In<T>(*const T);
+
+/// A pointer to a handle that only one thread may use at a time.
+#[repr(transparent)]
+#[derive(Debug)]
+pub struct InMut<T>(*mut T);
+
+/// A pointer to a place for a result; null if the caller does not want it.
+#[repr(transparent)]
+#[derive(Debug)]
+pub struct Out<T>(*mut T);
+
+/// A pointer to a handle that the caller returns; may be null.
+#[repr(transparent)]
+#[derive(Debug)]
+pub struct Freed<T>(*mut T);
+
+/// Bytes that C lends during a call.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Slice {
+    /// The first byte; may be null if `size` is 0.
+    data: *const c_void,
+    /// How many.
+    size: usize,
+}
+
+/// Something with pointers to what the same object owns; both never change.
+#[repr(transparent)]
+#[derive(Debug)]
+pub(crate) struct Shared<T>(pub(crate) T);
+
+// SAFETY: what it points to belongs to the same object, and moves to another thread with it.
+unsafe impl<T> Send for Shared<T> {}
+// SAFETY: neither it nor what it points to ever changes.
+unsafe impl<T> Sync for Shared<T> {}
+
+/// Refuses a pointer that cannot lead to a `T`.
+fn check<T>(pointer: *const T, what: &str) -> Result<(), Fault> {
+    if pointer.is_null() {
+        return Err(Fault::argument(format!("{what} is null")));
+    }
+    if !pointer.is_aligned() {
+        return Err(Fault::argument(format!("{what} is misaligned")));
+    }
+    Ok(())
+}
+
+/// Refuses memory that cannot exist.
+fn check_extent<T>(pointer: *const T, count: usize, what: &str) -> Result<(), Fault> {
+    check(pointer, what)?;
+    let size = count.checked_mul(size_of::<T>()).filter(|size| isize::try_from(*size).is_ok());
+    if size.and_then(|size| pointer.addr().checked_add(size)).is_none() {
+        return Err(Fault::argument(format!("{what}: a length of {count} is impossible")));
+    }
+    Ok(())
+}
+
+/// Returns the handle at `pointer`.
+fn handle<'a, T: Handle>(pointer: *const T, what: &str) -> Result<&'a T, Fault> {
+    check(pointer, what)?;
+    // SAFETY: the pointer is aligned and not null, and by the contract of the header leads to a
+    // live handle. Handles are changed through locks only.
+    let handle = unsafe { &*pointer };
+    if handle.kind().0.load(Ordering::Relaxed) == T::KIND {
+        Ok(handle)
+    } else {
+        Err(Fault::argument(format!("{what} is no such handle, or was freed")))
+    }
+}
+
+impl<T: Handle> In<T> {
+    /// The handle.
+    pub(crate) fn handle(&self, what: &str) -> Result<&T, Fault> {
+        handle(self.0, what)
+    }
+
+    /// The handle; `None` for null.
+    pub(crate) fn optional(&self, what: &str) -> Result<Option<&T>, Fault> {
+        if self.0.is_null() { Ok(None) } else { handle(self.0, what).map(Some) }
+    }
+}
+
+impl<T: Handle> InMut<T> {
+    /// The handle.
+    pub(crate) fn handle(&self, what: &str) -> Result<&T, Fault> {
+        handle(self.0, what)
+    }
+}
+
+impl In<c_void> {
+    /// The bytes that begin here.
+    pub(crate) fn bytes(&self, size: usize) -> Result<&[u8], Fault> {
+        Slice { data: self.0, size }.lend()
+    }
+}
+
+impl In<c_char> {
+    /// The text that begins here and ends with a zero.
+    pub(crate) fn text(&self, what: &str) -> Result<&CStr, Fault> {
+        check(self.0, what)?;
+        // SAFETY: the pointer is not null, and by the contract of the header a text ends with a
+        // zero and does not change during the call.
+        Ok(unsafe { CStr::from_ptr(self.0) })
+    }
+
+    /// The path that begins here and ends with a zero.
+    pub(crate) fn path(&self) -> Result<&Path, Fault> {
+        Ok(Path::new(OsStr::from_bytes(self.text("path")?.to_bytes())))
+    }
+}
+
+impl In<Slice> {
+    /// The slices that begin here.
+    pub(crate) fn slices(&self, count: usize) -> Result<&[Slice], Fault> {
+        if count == 0 {
+            return Ok(&[]);
+        }
+        check_extent(self.0, count, "records")?;
+        // SAFETY: the pointer is aligned and not null, the extent is possible, and by the contract
+        // of the header that memory holds slices.
+        Ok(unsafe { std::slice::from_raw_parts(self.0, count) })
+    }
+}
+
+impl Slice {
+    /// The bytes, for a call.
+    fn lend<'a>(&self) -> Result<&'a [u8], Fault> {
+        if self.size == 0 {
+            return Ok(&[]);
+        }
+        let data = self.data.cast::<u8>();
+        check_extent(data, self.size, "data")?;
+        // SAFETY: the pointer is not null, the extent is possible, and by the contract of the
+        // header that memory is initialised and does not change during the call.
+        Ok(unsafe { std::slice::from_raw_parts(data, self.size) })
+    }
+
+    /// The bytes.
+    pub(crate) fn bytes(&self) -> Result<&[u8], Fault> {
+        self.lend()
+    }
+}
+
+impl<T> Out<T> {
+    /// A place in Rust memory, for tests.
+    pub fn to(place: &mut T) -> Self {
+        Self(place)
+    }
+
+    /// No place.
+    #[must_use]
+    pub fn none() -> Self {
+        Self(std::ptr::null_mut())
+    }
+
+    /// Refuses null, for a result that the caller must take.
+    pub(crate) fn required(&self, what: &str) -> Result<(), Fault> {
+        check(self.0, what)
+    }
+
+    /// Writes the result, if the caller wants it. A misaligned place gets nothing.
+    pub(crate) fn put(&self, value: T) {
+        if !self.0.is_null() && self.0.is_aligned() {
+            // SAFETY: the pointer is aligned and not null, and by the contract of the header leads
+            // to memory for the result.
+            unsafe { self.0.write(value) };
+        }
+    }
+
+    /// Whether the caller wants the result.
+    pub(crate) fn is_wanted(&self) -> bool {
+        !self.0.is_null() && self.0.is_aligned()
+    }
+}
+
+impl<T> Freed<T> {
+    /// The same object, of which C sees only the first part, a `T`.
+    pub(crate) fn whole<Whole: Handle + Shows<T>>(self) -> Freed<Whole> {
+        Freed(self.0.cast())
+    }
+}
+
+impl<T: Handle> Freed<T> {
+    /// Takes the handle back; `None` for null.
+    pub(crate) fn take(self) -> Result<Option<Box<T>>, Fault> {
+        if self.0.is_null() {
+            return Ok(None);
+        }
+        // A second call has a good chance to see this.
+        handle(self.0, "the handle")?.kind().0.store(0, Ordering::Relaxed);
+        // SAFETY: it has the right kind, so `Box::into_raw` made it, and it was not freed.
+        Ok(Some(unsafe { Box::from_raw(self.0) }))
+    }
+}
+
+/// Returns a descriptor of its own for the file of `descriptor`.
+pub(crate) fn duplicate(descriptor: c_int) -> Result<OwnedFd, Fault> {
+    if descriptor < 0 {
+        return Err(Fault::argument(format!("{descriptor} is no file descriptor")));
+    }
+    // SAFETY: it is not -1. If it is not open, the system says so.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor) };
+    let copy = rustix::io::fcntl_dupfd_cloexec(borrowed, 0);
+    copy.map_err(|error| Fault::argument(format!("file descriptor {descriptor}: {error}")))
+}

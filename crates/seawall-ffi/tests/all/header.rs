@@ -1,0 +1,98 @@
+//! The header is made from the sources, and every function in it has the guard against panics.
+
+use crate::toolchain::{Scratch, crate_folder};
+use std::fs;
+
+/// The sources of the interface, in the order of the header.
+const SOURCES: [&str; 12] = [
+    "lib", "status", "error", "pointer", "options", "log", "append", "ticket", "read", "reader",
+    "report", "stats",
+];
+
+/// Pointers with checks, and what C calls them.
+const POINTERS: [(&str, &str); 4] =
+    [("InMut<", "*mut "), ("In<", "*const "), ("Out<", "*mut "), ("Freed<", "*mut ")];
+
+/// Writes plain pointers for those with checks, which cbindgen would give names.
+fn plain(source: &str) -> String {
+    let mut plain = source.to_owned();
+    for (checked, pointer) in POINTERS {
+        while let Some(start) = plain.find(&format!(" {checked}")).map(|space| space + 1) {
+            let end = start + plain[start..].find('>').unwrap();
+            let inner = plain[start + checked.len()..end].to_owned();
+            plain.replace_range(start..=end, &format!("{pointer}{inner}"));
+        }
+    }
+    plain
+}
+
+fn generated() -> String {
+    let scratch = Scratch::new();
+    let config = cbindgen::Config::from_file(crate_folder().join("cbindgen.toml")).unwrap();
+    let mut builder = cbindgen::Builder::new().with_config(config);
+    for name in SOURCES {
+        let source = fs::read_to_string(crate_folder().join(format!("src/{name}.rs"))).unwrap();
+        let path = scratch.join(format!("{name}.rs"));
+        // Only pointer.rs is written in terms of what it defines.
+        fs::write(&path, if name == "pointer" { source } else { plain(&source) }).unwrap();
+        builder = builder.with_src(path);
+    }
+    let mut header = vec![];
+    builder.generate().unwrap().write(&mut header);
+    String::from_utf8(header).unwrap()
+}
+
+/// `SEAWALL_BLESS=1` writes the header instead.
+#[test]
+fn header_is_what_the_sources_say() {
+    let path = crate_folder().join("include/seawall.h");
+    let generated = generated();
+    if std::env::var_os("SEAWALL_BLESS").is_some() {
+        fs::write(&path, &generated).unwrap();
+    }
+    let stored = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        stored == generated,
+        "include/seawall.h is out of date: SEAWALL_BLESS=1 cargo test -p seawall-ffi header"
+    );
+}
+
+/// The bodies of all exported functions.
+fn exported() -> Vec<(String, String)> {
+    let mut found = vec![];
+    for entry in fs::read_dir(crate_folder().join("src")).unwrap() {
+        let text = fs::read_to_string(entry.unwrap().path()).unwrap();
+        for function in text.split("#[unsafe(no_mangle)]").skip(1) {
+            let (head, body) = function.split_once(" {\n").unwrap();
+            let name = head.split(['(', ' ']).find(|word| word.starts_with("seawall_")).unwrap();
+            let body = body.split("\n}\n").next().unwrap();
+            found.push((name.to_owned(), body.to_owned()));
+        }
+    }
+    found
+}
+
+#[test]
+fn every_exported_function_catches_panics() {
+    let guards = ["guard::status(", "guard::value(", "guard::bare(", "change(&", "set(&"];
+    let functions = exported();
+    assert!(functions.len() > 60, "{}", functions.len());
+    for (name, body) in functions {
+        // Statements before the guard, which cannot panic, and constants.
+        let lines = body.lines().map(str::trim);
+        let calls = |line: &str| guards.iter().any(|guard| line.starts_with(guard));
+        let first = lines
+            .filter(|line| !line.starts_with("//") && !line.starts_with("const "))
+            .find(|line| !line.contains("AtomicPtr::new(context);"));
+        assert!(first.is_some_and(calls), "{name} has no guard: {first:?}");
+    }
+}
+
+#[test]
+fn header_declares_every_exported_function() {
+    let header = generated();
+    for (name, _) in exported() {
+        let is_hidden = name == "seawall_test_panic";
+        assert_ne!(header.contains(&format!("{name}(")), is_hidden, "{name}");
+    }
+}

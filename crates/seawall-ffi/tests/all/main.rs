@@ -1,0 +1,10 @@
+//! C and C++ programs against the built library. A compiler or tool that is missing is named on the
+//! error output as SKIPPED, and with `SEAWALL_FFI_COMPLETE=1` it is a failure.
+
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![expect(clippy::disallowed_methods, reason = "compilers read and write files, not logs")]
+
+mod header;
+mod packages;
+mod programs;
+mod toolchain;

@@ -1,0 +1,174 @@
+//! The programs in `tests/programs` and `examples`: compiled without a warning, run under
+//! sanitizers.
+
+use crate::toolchain::{Scratch, compile, crate_folder, has, run, skip};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const C: &[&str] = &["-std=gnu99"];
+/// Memory errors, leaks and undefined behaviour end the program.
+const SANITIZED: &[&str] = &["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+
+fn program(name: &str) -> PathBuf {
+    crate_folder().join("tests/programs").join(name)
+}
+
+/// Whether programs with sanitizers can be linked and run here.
+fn sanitizers(scratch: &Scratch, compiler: &str) -> &'static [&'static str] {
+    if !has(compiler) {
+        return &[];
+    }
+    let source = scratch.join("empty.c");
+    std::fs::write(&source, "int main(void) { return 0; }\n").unwrap();
+    let program = scratch.join("empty");
+    let mut link = Command::new(compiler);
+    link.args(["-x", "c"]).args(SANITIZED).arg(&source).arg("-o").arg(&program);
+    let is_built = link.output().is_ok_and(|built| built.status.success());
+    if is_built && Command::new(&program).output().is_ok_and(|ran| ran.status.success()) {
+        SANITIZED
+    } else {
+        skip("sanitizers do not work here; programs run without them");
+        &[]
+    }
+}
+
+/// Compiles a program with sanitizers and runs it on a fresh log.
+fn passes(compiler: &str, standard: &[&str], name: &str) {
+    let scratch = Scratch::new();
+    let flags = [standard, sanitizers(&scratch, compiler)].concat();
+    if let Some(built) = compile(&scratch, (compiler, &flags, &program(name))) {
+        run(Command::new(built).arg(scratch.join("log")));
+    }
+}
+
+#[test]
+fn every_function_works_from_c() {
+    passes("gcc", C, "calls.c");
+}
+
+#[test]
+fn garbage_has_a_status_and_a_panic_too() {
+    passes("gcc", C, "garbage.c");
+}
+
+#[test]
+fn threads_share_a_handle_and_one_closes_it() {
+    passes("gcc", C, "threads.c");
+}
+
+#[test]
+fn both_faces_work_from_cpp_17() {
+    passes("g++", &["-std=c++17"], "faces.cpp");
+}
+
+/// It has spans, too.
+#[test]
+fn both_faces_work_from_cpp_20() {
+    let scratch = Scratch::new();
+    let source = program("faces.cpp");
+    let Some(built) = compile(&scratch, ("g++", &["-std=c++20"], &source)) else { return };
+    run(Command::new(built).arg(scratch.join("log")));
+}
+
+#[test]
+fn headers_compile_without_a_warning_by_every_compiler_and_standard() {
+    let include = crate_folder().join("include");
+    let check = |compiler: &str, language: &str, standard: &str, extra: &[&str]| {
+        let header = if language == "c" { "seawall.h" } else { "seawall.hpp" };
+        let mut compile = Command::new(compiler);
+        compile.args([
+            "-Wall",
+            "-Wextra",
+            "-Wpedantic",
+            "-Werror",
+            "-fsyntax-only",
+            "-x",
+            language,
+        ]);
+        // As a user includes it: warnings inside it count, too.
+        compile.arg(format!("-std={standard}")).args(extra).arg("-I").arg(&include);
+        compile.arg("-include").arg(include.join(header)).arg("/dev/null");
+        run(&mut compile);
+    };
+    for compiler in ["gcc", "clang"].into_iter().filter(|compiler| has(compiler)) {
+        for standard in ["c99", "c11"] {
+            check(compiler, "c", standard, &[]);
+        }
+    }
+    for compiler in ["g++", "clang++"].into_iter().filter(|compiler| has(compiler)) {
+        for standard in ["c++17", "c++20", "c++2b"] {
+            check(compiler, "c++", standard, &[]);
+        }
+        check(compiler, "c++", "c++17", &["-fno-exceptions"]);
+    }
+}
+
+/// The example appends a record and, when it runs again, reads it.
+fn example(compiler: &str, name: &str) {
+    let scratch = Scratch::new();
+    let source = crate_folder().join("examples").join(name);
+    let Some(built) = compile(&scratch, (compiler, &[], &source)) else { return };
+    let log = scratch.join("orders.wal");
+    assert_eq!(run(Command::new(&built).arg(&log)), "logged 1\n");
+    assert_eq!(run(Command::new(&built).arg(&log)), "redo 1: order: 3 apples\nlogged 2\n");
+    let failed = Command::new(&built).arg(crate_folder().join("Cargo.toml")).output().unwrap();
+    assert_eq!(failed.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&failed.stderr).contains("Cargo.toml"));
+}
+
+#[test]
+fn examples_work() {
+    example("gcc", "orders.c");
+    example("g++", "orders.cpp");
+}
+
+/// Runs a writer until it has acknowledged `count` records, kills it, and returns the last number
+/// that it printed.
+fn kill_after(writer: &Path, log: &Path, (acknowledged, count): (u64, u64)) -> u64 {
+    let mut command = Command::new(writer);
+    command.arg(log).arg(acknowledged.to_string()).stdout(Stdio::piped());
+    let mut process = command.spawn().unwrap();
+    let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+    let mut last = acknowledged;
+    for _ in 0..count {
+        match lines.next() {
+            Some(line) => last = line.unwrap().parse().unwrap(),
+            None => panic!("the writer ended: {:?}", process.wait()),
+        }
+    }
+    process.kill().unwrap();
+    process.wait().unwrap();
+    // What was printed before the kill counts, too.
+    lines.map(|line| line.unwrap_or_default().parse().unwrap_or(last)).fold(last, u64::max)
+}
+
+/// In a small file system of memory, which only this process sees.
+#[test]
+fn full_disk_refuses_records_until_there_is_space() {
+    let scratch = Scratch::new();
+    let Some(built) = compile(&scratch, ("gcc", C, &program("full.c"))) else { return };
+    let script = "mount -t tmpfs -o size=8m none \"$1\" || exit 77; exec \"$2\" \"$1\"";
+    let mut alone = Command::new("unshare");
+    alone.args(["--mount", "--map-root-user", "bash", "-c", script, "full"]);
+    let small = scratch.join("small");
+    std::fs::create_dir(&small).unwrap();
+    let ran = alone.arg(small).arg(built).output();
+    let Some(ran) = ran.ok().filter(|ran| ![Some(1), Some(77)].contains(&ran.status.code())) else {
+        return skip("no file system of memory can be mounted: no full disk was tried");
+    };
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+}
+
+#[test]
+fn records_that_a_cpp_writer_acknowledged_survive_kills() {
+    let scratch = Scratch::new();
+    let source = program("lives.cpp");
+    let Some(writer) = compile(&scratch, ("g++", &["-std=c++17"], &source)) else { return };
+    let log = scratch.join("log");
+    let mut acknowledged = 0;
+    for life in 0..12 {
+        acknowledged = kill_after(&writer, &log, (acknowledged, 1 + life * 17 % 90));
+    }
+    assert!(acknowledged > 100, "{acknowledged}");
+}
