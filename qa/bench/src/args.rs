@@ -4,7 +4,9 @@ mod examples;
 
 use crate::failure::Failure;
 use clap::{Args, Command, CommandFactory, Parser, Subcommand, ValueEnum};
-use examples::{APPEND, CWAL, DISK, FRAME, HELIOS, PAPER, PARITY, READ, REPLAY, ROLL, STREAM};
+use examples::{
+    APPEND, CWAL, DISK, FRAME, HELIOS, OPEN, PAPER, PARITY, READ, REPLAY, ROLL, STREAM,
+};
 use seawall::Level;
 use seawall_measure::human;
 use std::path::PathBuf;
@@ -62,13 +64,22 @@ pub(crate) enum Verb {
     /// Measure how fast a log is applied to a store: one by one, in batches, by `seawall replay`
     #[command(after_help = REPLAY)]
     Replay(Replay),
+    /// Measure how long a log takes to open after its process was killed
+    #[command(after_help = OPEN)]
+    Open(Open),
     /// Measure the virtual disk: a write and its flush while armed, and the dump of a full ring
     #[command(after_help = DISK)]
     Disk(Disk),
     /// The reader whose memory `read` measures
     #[command(hide = true)]
     Reader(Reader),
+    /// The process that `open` kills
+    #[command(hide = true)]
+    Opener(Opener),
 }
+
+/// The verbs that only other verbs run.
+const HIDDEN: [&str; 2] = ["reader", "opener"];
 
 /// The options that all benches have.
 #[derive(Debug, Args)]
@@ -111,11 +122,12 @@ const fn of(time: f64, size: usize) -> Defaults {
     Defaults { time: Some(time), size: Some(size) }
 }
 
-const DEFAULTS: [(&str, Defaults); 9] = [
+const DEFAULTS: [(&str, Defaults); 10] = [
     ("append", of(3.0, 116)),
     ("cwal", of(12.0, 1000)),
     ("frame", Defaults { time: Some(3.0), size: None }),
     ("helios", of(6.0, 116)),
+    ("open", Defaults { time: None, size: Some(116) }),
     ("paper", Defaults { time: Some(1.0), size: None }),
     ("parity", of(6.0, 116)),
     ("read", Defaults { time: Some(3.0), size: None }),
@@ -155,7 +167,7 @@ pub(crate) fn command() -> Command {
     let mut command = Cli::command();
     let verbs: Vec<String> =
         command.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
-    for verb in verbs.iter().filter(|verb| *verb != "reader") {
+    for verb in verbs.iter().filter(|verb| !HIDDEN.contains(&verb.as_str())) {
         let Defaults { time, size } = Defaults::of(verb);
         let told =
             [("time", time.map(|time| time.to_string())), ("size", size.map(|s| s.to_string()))];
@@ -292,6 +304,32 @@ pub(crate) struct Roll {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Open {
+    /// Size of a segment
+    #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = human::parse_size)]
+    pub(crate) segment_size: u64,
+    /// Number of kills, for each of the two logs
+    #[arg(long, value_name = "N", default_value = "12")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) rounds: u32,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// The process that `open` kills.
+#[derive(Debug, Args)]
+pub(crate) struct Opener {
+    /// The log
+    pub(crate) log: PathBuf,
+    #[arg(long)]
+    pub(crate) segment_size: u64,
+    #[arg(long)]
+    pub(crate) record_size: usize,
+    #[arg(long)]
+    pub(crate) reuse: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Frame {
     /// Bytes in a record, one table for each
     #[arg(long, value_name = "BYTES", value_delimiter = ',', default_value = "116,4096")]
@@ -397,8 +435,8 @@ mod tests {
         command().debug_assert();
         let command = command();
         let verbs: Vec<&Command> =
-            command.get_subcommands().filter(|verb| verb.get_name() != "reader").collect();
-        assert_eq!(verbs.len(), 11);
+            command.get_subcommands().filter(|verb| !HIDDEN.contains(&verb.get_name())).collect();
+        assert_eq!(verbs.len(), 12);
         for verb in verbs {
             let help = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
             let lines = help.strip_prefix("Examples:\n").expect("examples come first");

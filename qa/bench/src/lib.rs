@@ -20,6 +20,7 @@ mod driver;
 pub mod failure;
 mod frame;
 mod helios;
+mod open;
 pub mod output;
 pub mod page;
 mod paper;
@@ -65,6 +66,8 @@ fn run(verb: Verb, stores: &'static [&'static dyn StoreKind]) -> Result<(), Fail
         Verb::Parity(args) => driver::run(&args),
         Verb::Replay(args) => driver::run(&replay::Stored { args, stores }),
         Verb::Disk(args) => driver::run(&args),
+        Verb::Open(args) => driver::run(&args),
         Verb::Reader(args) => read::alone(&args),
+        Verb::Opener(args) => open::opener(&args),
     }
 }

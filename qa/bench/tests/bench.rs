@@ -299,6 +299,22 @@ fn a_replay_is_measured_beside_their_method_and_the_stores_own_ceiling() {
 }
 
 #[test]
+fn opening_is_timed_after_each_kill_out_of_files_that_were_forgotten() {
+    let folder = Folder::new("bench-open");
+    let ran = folder.run("open --segment-size 1MiB --rounds 2 --json", b"");
+    let [answer] = &ran.fine().json()[..] else { panic!("{ran:?}") };
+    assert_eq!(answer["schema"], "seawall.bench-open/1");
+    let [new, used] = &answer["opens"].as_array().unwrap()[..] else { panic!("{answer}") };
+    for opens in [new, used] {
+        assert_eq!(opens["all_ms"].as_array().unwrap().len(), 2);
+        assert!(opens["median_ms"].as_f64() > Some(0.0), "{answer}");
+        assert_eq!(opens["segment_bytes"], 2 << 20, "the newest segment and the next");
+    }
+    assert_eq!(folder.names("."), [""; 0], "what it made is gone");
+    folder.run("open --segment-size 1", b"").refused(2);
+}
+
+#[test]
 fn the_virtual_disk_is_timed_while_it_is_armed_and_when_the_power_fails() {
     let folder = Folder::new("bench-disk");
     let ran = folder.run("disk --writes 1000 --emergencies 3 --delay 2 --json", b"");

@@ -120,6 +120,18 @@ the record as a batch stores it; a batch binds its frames to their place. A
 submitted record has its number and its place in the open batch; the device's
 time is not included.";
 
+pub(super) const OPEN: &str = "\
+Examples:
+  seawall-bench open
+  chrt -f 1 seawall-bench open --segment-size 16MiB --rounds 40
+  seawall-bench open --json | jq '.opens[] | [.next_segment, .median_ms]'
+
+A process fills a segment and is killed. Its files are dropped from the system's
+cache; a device or a host may keep them in its own. Then another process opens
+the log, fills a segment, and so on. The plain read, 256 KiB at a time, is of
+the same segments: the newest one, and the next one, which has its name already.
+Needs about 600 MiB.";
+
 pub(super) const DISK: &str = "\
 Examples:
   seawall-bench disk
