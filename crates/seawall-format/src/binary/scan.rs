@@ -1,8 +1,9 @@
 //! Finds the batches of one segment. format.md sections 3.3, 7.
 
-use crate::binary::batch::{BatchHeader, HEADER_SIZE, Judged, Life};
+use crate::binary::batch::{BatchHeader, EPOCH_TAG, HEADER_SIZE, Judged, Life};
 use crate::binary::step::{Batch, Body, Cause, Progress, Step, Window};
 use crate::ids::Offset;
+use std::ops::Range;
 
 /// Finds batch after batch.
 #[derive(Clone, Debug, Default)]
@@ -66,12 +67,31 @@ pub fn headers<'a>(
     from: Offset,
     life: &'a Life,
 ) -> impl Iterator<Item = (Offset, BatchHeader)> + 'a {
-    let end = window.end();
+    let end = window.end().0;
     let first = from.max(window.start).0.next_multiple_of(8);
-    (first..end.0).step_by(8).filter_map(move |at| {
+    let (step, size) = (usize::from(STRETCH), u64::from(STRETCH));
+    let stretches = (first..end).step_by(step).map(move |at| at..end.min(at + size));
+    let may_hold_some = move |places: &Range<u64>| {
+        let length = end.min(places.end + size_of_header()) - places.start;
+        window.range(Offset(places.start), length).is_some_and(|bytes| has_tag(bytes, life))
+    };
+    let places = stretches.filter(may_hold_some).flat_map(|places| places.step_by(8));
+    places.filter_map(move |at| {
         let bytes = window.range(Offset(at), size_of_header())?;
         Some((Offset(at), BatchHeader::decode(bytes, Offset(at), life)?))
     })
+}
+
+/// Bytes whose tags are compared together. Most of a segment has no header, and is told by that.
+const STRETCH: u16 = 4096;
+
+/// Whether the tag that each header repeats is in `bytes`, where headers begin at multiples of 8.
+fn has_tag(bytes: &[u8], life: &Life) -> bool {
+    const _: () = assert!(EPOCH_TAG.at % 8 == 4 && EPOCH_TAG.size == 4, "the end of a word");
+    let (words, _) = bytes.as_chunks::<8>();
+    let is_tag = |word: &[u8; 8]| u64::from_le_bytes(*word) >> 32 == life.epoch.tag();
+    // To look at each is faster than to stop at the first.
+    words.iter().fold(false, |found, word| found | is_tag(word))
 }
 
 fn size_of_header() -> u64 {

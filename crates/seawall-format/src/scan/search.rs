@@ -140,8 +140,7 @@ fn start_of(scanner: &Scanner, end: Offset) -> Offset {
 fn touched_to(scanner: &Scanner, at: Offset, bytes: &[u8]) -> Option<Offset> {
     let before = scanner.before();
     if let Before::Zeros = before {
-        let last = bytes.iter().rposition(|byte| *byte != 0)?;
-        return Some(at.plus(to_u64(last) + 1));
+        return Some(at.plus(to_u64(length_without_zeros(bytes)?)));
     }
     let (end, block) = (scanner.valid_end().0, u64::from(scanner.life().block));
     let places = (end, end.next_multiple_of(block));
@@ -153,6 +152,19 @@ fn touched_to(scanner: &Scanner, at: Offset, bytes: &[u8]) -> Option<Offset> {
         let is_untouched = before.is_untouched((start.0, sector), places);
         (!is_untouched).then(|| start.plus(to_u64(sector.len())))
     })
+}
+
+/// The length of `bytes` without the zeros at their end; `None` if all are zero.
+fn length_without_zeros(bytes: &[u8]) -> Option<usize> {
+    // Sector by sector, which is faster than byte by byte.
+    let (sectors, rest) = bytes.as_chunks::<SECTOR>();
+    let last = |part: &[u8]| part.iter().rposition(|byte| *byte != 0);
+    if let Some(last) = last(rest) {
+        return Some(sectors.as_flattened().len() + last + 1);
+    }
+    let number = sectors.iter().rposition(|sector| !tail::is_zero(sector))?;
+    let last = last(sectors.get(number)?)?;
+    Some(number * SECTOR + last + 1)
 }
 
 #[cfg(test)]
@@ -206,6 +218,20 @@ mod tests {
             rest.look(&scanner, at, &bytes[from..(from + size).min(4096)]);
         }
         rest
+    }
+
+    #[test]
+    fn last_byte_that_is_not_zero_is_found_wherever_it_is() {
+        for size in [0, 1, 511, 512, 513, 1500, 1536] {
+            assert_eq!(length_without_zeros(&vec![0; size]), None, "{size}");
+            for at in 0..size {
+                let mut bytes = vec![0; size];
+                bytes[..=at].fill(7);
+                assert_eq!(length_without_zeros(&bytes), Some(at + 1), "{at} of {size}");
+                bytes[..at].fill(0);
+                assert_eq!(length_without_zeros(&bytes), Some(at + 1), "{at} of {size}, alone");
+            }
+        }
     }
 
     #[test]

@@ -272,6 +272,32 @@ fn headers_are_found_at_multiples_of_eight() {
     assert_eq!(found(2563, 0), all[1..], "a window need not begin at a multiple");
 }
 
+/// Among zeros, and among bytes of which each could be that of a tag.
+#[test]
+fn header_is_found_wherever_it_begins() {
+    const SIZE: usize = 3 * 4096 + 40;
+    let life = Life::of(&header());
+    for start in [0, 8, 4000] {
+        for at in (0..SIZE - HEADER_SIZE).step_by(8) {
+            let mut batch = vec![0; HEADER_SIZE];
+            frame::push_unbound(&mut batch, b"", false);
+            let (count, confirmed, chain) = (1, None, 0);
+            let spec =
+                Spec { first: lsn(5), count, kind: BodyKind::Frames, confirmed, chain, time_us: 0 };
+            let offset = Offset(start + u64::try_from(at).unwrap());
+            finish(&mut batch, spec, offset, &life);
+            for around in [0, 9] {
+                let mut bytes = vec![around; SIZE];
+                bytes[at..][..HEADER_SIZE].copy_from_slice(&batch[..HEADER_SIZE]);
+                let window = Window { start: Offset(start), bytes: &bytes };
+                let found: Vec<_> =
+                    headers(window, Offset(0), &life).map(|found| found.0).collect();
+                assert_eq!(found, [offset], "from {start} on, {around} around");
+            }
+        }
+    }
+}
+
 #[test]
 fn window_returns_the_bytes_inside_it() {
     let window = Window { start: Offset(100), bytes: b"abcdef" };

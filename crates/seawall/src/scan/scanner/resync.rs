@@ -4,6 +4,7 @@
 use crate::base::error::{Corruption, Damage, Lost, Result};
 use crate::base::num::{READ_SIZE, to_u64};
 use crate::files::parity_file::knows_more;
+use crate::files::read_buffer::Buffer;
 use crate::files::segment::Segment;
 use crate::files::segment_reader::SegmentReader;
 use crate::scan::intact::{Contents, ExpectedFrames, trace_misplaced_bytes};
@@ -211,12 +212,15 @@ fn search(
     whole: bool,
 ) -> Result<HeaderSearch> {
     let mut rest = HeaderSearch::new(scanner, from, source.end()?);
+    let mut buffer = Buffer::default();
     while let Some(at) = rest.next_window() {
-        let bytes = source.read(at, HeaderSearch::window(scanner, READ_SIZE))?;
+        buffer.clear();
+        source.read_append((at, HeaderSearch::window(scanner, READ_SIZE)), &mut buffer)?;
+        let bytes = buffer.bytes();
         if bytes.is_empty() {
             break;
         }
-        let may_skip = rest.look(scanner, at, &bytes);
+        let may_skip = rest.look(scanner, at, bytes);
         if rest.next.is_some() && !whole {
             break;
         }
