@@ -1,11 +1,12 @@
 //! The records of a log that an open keeps: all of them, or those before the first damage.
 
 use crate::files::overlay::Patch;
-use crate::recover::decision::continuation::{NewestSegment, ResumeEvidence, TailForm};
+use crate::recover::decision::continuation::{FoundBatch, NewestSegment, ResumeEvidence, TailForm};
 use crate::recover::inspection::Inspection;
 use crate::scan::catalog::{ChainedSegment, FoundManifest};
-use crate::scan::scanner::{ScanEnd, TailFound};
+use crate::scan::scanner::{LogScanner, ScanEnd, TailFound};
 use crate::write::pending::RewriteBatch;
+use seawall_format::scan::Start;
 use seawall_format::{Lsn, Manifest, SegmentId, next_lsn};
 
 /// The part of an inspected log that is resumed.
@@ -67,6 +68,22 @@ impl<'a> RemainingLog<'a> {
 
     pub(crate) fn newest(&self) -> &'a ChainedSegment {
         self.chain.last().expect("a log has a segment")
+    }
+
+    /// Scans the newest segment, without the batches at its start that `is_needless`, as far as the
+    /// inspection tells where the others begin.
+    pub(crate) fn scan_newest(&self, is_needless: impl Fn(&FoundBatch) -> bool) -> LogScanner {
+        // With damage, they may be batches of a segment that does not remain.
+        let found = Some(&self.found.batches).filter(|_| self.found.damage.is_empty());
+        let needless = found.into_iter().flatten().take_while(|batch| is_needless(batch));
+        match needless.last() {
+            Some(batch) => {
+                let start =
+                    Start { offset: batch.end, first: batch.last.next(), chain: batch.chain };
+                LogScanner::within(&self.found.catalog, self.newest(), Some(start))
+            }
+            None => LogScanner::of_segment(self.newest()),
+        }
     }
 
     /// What decides how this log continues; `is_named` as in [`NewestSegment`], `is_sealed` if the

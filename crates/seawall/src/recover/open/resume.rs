@@ -18,7 +18,7 @@ use crate::recover::remaining::RemainingLog;
 use crate::recover::report::{Recovery, TailState};
 use crate::scan::catalog::ChainedSegment;
 use crate::scan::quarantine;
-use crate::scan::scanner::{LogScanner, ScanItem, TailFound};
+use crate::scan::scanner::{ScanItem, TailFound};
 use crate::write::pending::{RewriteBatch, WrittenBatch};
 use crate::write::rotation::{Predecessor, Rotated, RotationPlan, rotate};
 use crate::write::tail::{TailSegment, Written, release_reserved};
@@ -224,7 +224,7 @@ impl Resuming<'_> {
             written: Written::default(),
             header,
         };
-        let sent = batches_in_last_block(self.log.found.chain_before, newest, found.offset)?;
+        let sent = batches_in_last_block(self.log, found.offset)?;
         let before = self.log.chain.iter().rev().skip(1).rev();
         let skipped_segments = before.map(|link| link.segment.header.clone()).collect();
         Ok(Rotated { tail, sent, skipped_segments })
@@ -254,7 +254,7 @@ impl Resuming<'_> {
     ) -> Result<Rotated> {
         let (log, newest) = (self.log, self.log.newest());
         let carry = match new.carry {
-            Carry::UpTo(last) => records_after(newest, new.base.previous(), last)?,
+            Carry::UpTo(last) => records_after(log, new.base.previous(), last)?,
             Carry::Salvaged => log.salvaged.to_vec(),
         };
         let kept = log.chain.get(..new.segments_kept).expect("the plan knows the chain");
@@ -287,22 +287,19 @@ impl Resuming<'_> {
 }
 
 /// Reads the batches in the last block: a failed write may damage them, so they must be in memory.
-fn batches_in_last_block(
-    chain_before_segment: u64,
-    newest: &ChainedSegment,
-    at: Offset,
-) -> Result<Vec<WrittenBatch>> {
-    let block = u64::from(newest.segment.header.geometry.block);
+fn batches_in_last_block(log: &RemainingLog<'_>, at: Offset) -> Result<Vec<WrittenBatch>> {
+    let header = &log.newest().segment.header;
+    let block = u64::from(header.geometry.block);
     let start = Offset(at.0 / block * block);
     let mut sent = vec![];
-    let mut scan = LogScanner::of_segment(newest);
+    let mut scan = log.scan_newest(|batch| batch.end <= start);
     while let ScanItem::Batch(batch) = scan.step()? {
         if batch.end <= start {
             continue;
         }
         let whole = batch.body.start - HEADER_SIZE..batch.body.end;
-        let is_first = batch.header.first == newest.segment.header.base;
-        let chain_before = if is_first { chain_before_segment } else { batch.header.chain };
+        let is_first = batch.header.first == header.base;
+        let chain_before = if is_first { log.found.chain_before } else { batch.header.chain };
         sent.push(WrittenBatch {
             bytes: scan.bytes().get(whole).expect("the scan has read it").to_vec(),
             first: batch.header.first,
@@ -318,12 +315,12 @@ fn batches_in_last_block(
 
 /// The records of the newest segment after `confirmed`, batch by batch.
 fn records_after(
-    newest: &ChainedSegment,
+    log: &RemainingLog<'_>,
     confirmed: Option<Lsn>,
     last: Option<Lsn>,
 ) -> Result<Vec<RewriteBatch>> {
     let mut carry = vec![];
-    let mut scan = LogScanner::of_segment(newest);
+    let mut scan = log.scan_newest(|batch| Some(batch.last) <= confirmed);
     loop {
         let batch = match scan.step()? {
             ScanItem::Batch(batch)
