@@ -30,6 +30,7 @@ pub(crate) use disk::{
 use examples::{exit_codes, help};
 pub(crate) use parity::{Parity, Protect};
 pub(crate) use replay::{Replay, StorePlace, Target, Until};
+use seawall::Compression;
 use seawall_foreign::framing::Framing;
 use std::path::PathBuf;
 pub(crate) use tools::{Completions, Doctor, Man, Probe};
@@ -155,8 +156,30 @@ pub(crate) struct Append {
     /// blocks of eighteen [default: the log's own setting; none for a new log]
     #[arg(long, value_name = "16+2|none")]
     pub(crate) parity: Option<Parity>,
+    /// Compression of new records that are committed together; stored in the log [default: the
+    /// log's own setting; none for a new log]
+    #[arg(long, value_enum)]
+    pub(crate) compress: Option<Compress>,
     #[command(flatten)]
     pub(crate) look: Look,
+}
+
+/// How batches are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Compress {
+    /// As blocks of LZ4
+    Lz4,
+    /// Not at all
+    None,
+}
+
+impl From<Compress> for Compression {
+    fn from(compress: Compress) -> Self {
+        match compress {
+            Compress::Lz4 => Self::Lz4,
+            Compress::None => Self::None,
+        }
+    }
 }
 
 /// How a byte stream is split into records.

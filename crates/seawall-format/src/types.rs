@@ -135,6 +135,24 @@ pub enum Compression {
 }
 
 impl Compression {
+    /// Whether this build has it: LZ4 is the cargo feature `lz4`.
+    #[must_use]
+    pub fn is_built_in(self) -> bool {
+        match self {
+            Self::None => true,
+            Self::Lz4 => cfg!(feature = "lz4"),
+        }
+    }
+
+    /// Its name in options and reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Lz4 => "lz4",
+        }
+    }
+
     pub(crate) fn number(self) -> u64 {
         match self {
             Self::None => 0,

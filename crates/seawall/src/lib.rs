@@ -122,7 +122,7 @@ pub use crate::read::entries::Records;
 pub use crate::read::follower::Follower;
 pub use crate::reader::LogReader;
 pub use crate::recover::report::Recovery;
-pub use seawall_format::{Layout, Level, Lsn};
+pub use seawall_format::{Compression, Layout, Level, Lsn};
 
 /// Damage to stored bytes: where it is, what it destroyed, and what caught it.
 pub mod damage {

@@ -528,6 +528,8 @@ impl<T: ?Sized, C> Log<T, C> {
             batches: counts.batches,
             records: counts.records,
             bytes: counts.bytes,
+            compressed: counts.compressed,
+            plain_bytes: counts.plain_bytes,
             rolls: counts.rolls,
             marks: counts.marks,
             failovers: counts.failovers,
@@ -577,6 +579,10 @@ pub struct Stats {
     pub records: u64,
     /// Bytes that these records take in the files of the segments: batches, or lines of text.
     pub bytes: u64,
+    /// Batches that were compressed; see [`Options::compression`].
+    pub compressed: u64,
+    /// What `bytes` would be without compression.
+    pub plain_bytes: u64,
     /// Ordinary rotations to a new segment.
     pub rolls: u64,
     /// Marks written.

@@ -10,6 +10,8 @@ mod common;
 mod compatibility;
 #[cfg(feature = "lz4")]
 mod compressed;
+#[cfg(feature = "lz4")]
+mod compression;
 mod confirmation;
 mod copy;
 mod crash_points;

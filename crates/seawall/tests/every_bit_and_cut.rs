@@ -110,7 +110,7 @@ fn reopen(image: &Image, damaged: &MemStorage, found: &Verification, what: &dyn 
     }
 }
 
-fn every_flip(end: End, layout: Layout) {
+pub(crate) fn every_flip(end: End, layout: Layout) {
     let image = write_in(end, layout);
     let mut seen = [0; 5];
     // What a confirmation or a kill leaves otherwise than a close or a power cut.
@@ -150,7 +150,7 @@ fn tally(seen: &mut [u64; 5], found: &Verification) {
     seen[verdicts.iter().position(|verdict| *verdict == found.verdict).unwrap()] += 1;
 }
 
-fn every_cut(end: End, layout: Layout) {
+pub(crate) fn every_cut(end: End, layout: Layout) {
     let image = Image { window: NONE, ..write_in(end, layout) };
     let (mut seen, mut sample) = ([0; 5], Sample::one_in(40));
     for file in files(&image.device) {
@@ -168,7 +168,7 @@ fn every_cut(end: End, layout: Layout) {
     assert!(seen.iter().sum::<u64>() > sample.least(least), "{seen:?}");
 }
 
-fn every_file(end: End, layout: Layout) {
+pub(crate) fn every_file(end: End, layout: Layout) {
     let image = Image { window: NONE, ..write_in(end, layout) };
     let files = files(&image.device);
     for file in &files {
@@ -238,7 +238,7 @@ fn window_of(batches: &(u64, Vec<(usize, usize, u64)>), run: &Range<usize>) -> u
 }
 
 /// Every run of damage up to REACH: as [`look`], but a run may look like a torn write too.
-fn every_run(end: End, layout: Layout) {
+pub(crate) fn every_run(end: End, layout: Layout) {
     let image = write_in(end, layout);
     let reach = usize::try_from(GEOMETRY.reach).unwrap();
     let newest = if layout == Layout::Text { NEWEST_TEXT } else { NEWEST };

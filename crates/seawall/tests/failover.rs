@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
+use crate::common::maybe_compressed;
 use seawall::format::Geometry;
 use seawall::verify::Verdict;
 use seawall::{Error, Level, Log, Lsn, Maintenance, Options, Raw};
@@ -15,13 +16,14 @@ const RECORDS: u64 = 40;
 fn options(level: Level) -> Options {
     let geometry = Geometry { block: 512, reach: 1024, batch_max: 1024 };
     let clock = Arc::new(ManualClock::new());
-    Options::new()
+    let options = Options::new()
         .geometry(geometry, 6144)
         .segment_size(8192)
         .level(level)
         .idle_mark(None)
         .preallocate(false)
-        .env(clock, Arc::new(SeededEntropy::new(7)))
+        .env(clock, Arc::new(SeededEntropy::new(7)));
+    maybe_compressed(options)
 }
 
 fn payload(number: u64) -> Vec<u8> {
@@ -91,7 +93,7 @@ fn fail_one(level: Level, nth: u64, lands: bool) -> Life {
 }
 
 #[test]
-fn log_continues_without_loss_after_a_failed_sync() {
+pub(crate) fn log_continues_without_loss_after_a_failed_sync() {
     let (mut survived, mut ended) = (0, 0);
     for level in [Level::Synced, Level::Confirmed] {
         for lands in [false, true] {
@@ -116,7 +118,7 @@ fn log_continues_without_loss_after_a_failed_sync() {
 }
 
 #[test]
-fn second_failure_right_after_the_first_is_survived() {
+pub(crate) fn second_failure_right_after_the_first_is_survived() {
     let mut survived = 0;
     for nth in 6..60 {
         let storage = MemStorage::new();
@@ -146,7 +148,7 @@ fn device_that_fails_for_good_poisons_the_log_after_bounded_attempts() {
 /// What shares a block with the failed write goes with it, acknowledged records too. They are in
 /// the new segment, so a power cut after the failover takes nothing (hole 17 of the model).
 #[test]
-fn records_in_a_block_spoiled_by_a_failed_write_are_carried() {
+pub(crate) fn records_in_a_block_spoiled_by_a_failed_write_are_carried() {
     let mut spoiled = 0;
     for nth in 6..60 {
         let storage = MemStorage::new();
@@ -165,7 +167,7 @@ fn records_in_a_block_spoiled_by_a_failed_write_are_carried() {
 
 /// The same when the records in that block are of an earlier process.
 #[test]
-fn spoiled_block_of_another_process_is_carried() {
+pub(crate) fn spoiled_block_of_another_process_is_carried() {
     let mut spoiled = 0;
     for good in 1..RECORDS {
         let storage = MemStorage::new();
@@ -202,7 +204,7 @@ fn killed_before_a_sync(good: u64, sync: impl FnOnce(&MemStorage)) -> MemStorage
 /// Found by simulation. The image: the page cache shows a record that was not synced, and the sync
 /// of the next open garbles the block that it shares with acknowledged ones.
 #[test]
-fn records_in_a_block_spoiled_by_an_open_are_carried() {
+pub(crate) fn records_in_a_block_spoiled_by_an_open_are_carried() {
     let mut spoiled = 0;
     for (good, nth) in (1..RECORDS).flat_map(|good| (0..4).map(move |nth| (good, nth))) {
         let storage = killed_before_a_sync(good, |storage| storage.stop_after(storage.steps() + 1));
@@ -221,7 +223,7 @@ fn records_in_a_block_spoiled_by_an_open_are_carried() {
 /// The same where the sync of the earlier process failed, and it was killed before it could write
 /// the records to another segment: the next open notices nothing.
 #[test]
-fn records_in_a_block_spoiled_by_a_killed_process_are_carried() {
+pub(crate) fn records_in_a_block_spoiled_by_a_killed_process_are_carried() {
     let mut spoiled = 0;
     for good in 1..RECORDS {
         let storage = killed_before_a_sync(good, |storage| {

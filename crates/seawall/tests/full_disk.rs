@@ -7,7 +7,7 @@ use crate::common;
 
 use common::gate::Gated;
 use common::hooked::Hooked;
-use common::{Bytes, GEOMETRY, laid_out, tiny, within};
+use common::{Bytes, GEOMETRY, laid_out, maybe_compressed, tiny, within};
 use seawall::format::Geometry;
 use seawall::verify::Verdict;
 use seawall::{Error, Layout, Log, Lsn, Maintenance, Options, Raw};
@@ -31,7 +31,7 @@ fn open_in(storage: Arc<dyn Storage>, ahead: bool, seed: u64) -> TestLog {
         .idle_mark(None)
         .preallocate(ahead)
         .env(Arc::new(ManualClock::new()), Arc::new(SeededEntropy::new(seed)));
-    options.open_in(storage).unwrap()
+    maybe_compressed(options).open_in(storage).unwrap()
 }
 
 fn payload(number: u64) -> Vec<u8> {
@@ -61,7 +61,7 @@ fn read_all(log: &TestLog) -> u64 {
 }
 
 #[test]
-fn full_disk_freed_twenty_times_loses_nothing() {
+pub(crate) fn full_disk_freed_twenty_times_loses_nothing() {
     for ahead in [false, true] {
         let storage = MemStorage::new();
         let log = open(&storage, ahead);

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use common::sample::Sample;
 use common::watched::{Call, Watch, Watched};
-use common::{Bytes, judge, lsn, open, payload, read, read_own, within};
+use common::{Bytes, judge, lsn, maybe_compressed, open, payload, read, read_own, within};
 use seawall::format::Geometry;
 use seawall::verify::Verdict;
 use seawall::{Error, Lsn, Maintenance, OpenMode, Options};
@@ -85,17 +85,18 @@ impl Watch for Writes {
     }
 }
 
-fn options() -> Options {
+pub(crate) fn options() -> Options {
     let clock = ManualClock::new();
     clock.set_wall_us(7);
-    Options::new()
+    let options = Options::new()
         .geometry(Geometry { block: 512, reach: 512, batch_max: 2048 }, 12 * 512)
         .segment_size(40 * 512)
         .idle_mark(None)
         .preallocate(false)
         .writes_in_flight(3)
         .stream_batch(1, usize::MAX)
-        .env(Arc::new(clock), Arc::new(SeededEntropy::new(7)))
+        .env(Arc::new(clock), Arc::new(SeededEntropy::new(7)));
+    maybe_compressed(options)
 }
 
 /// A log with writes in flight, each of one record.
@@ -145,8 +146,8 @@ impl Stream {
 
     /// Appends a record on a thread of its own, and waits until its write is on its way.
     fn launch(&mut self, number: u64) {
-        let log = self.log().clone();
-        self.launch_on(move || log.append(&record(number)));
+        let (log, record) = (self.log().clone(), record(number));
+        self.launch_on(move || log.append(&record));
     }
 
     fn launch_by_ticket(&mut self, number: u64) {
@@ -261,61 +262,68 @@ fn newest(device: &MemStorage) -> SegmentHeader {
 const FAILURES: [Fate; 4] = [Fate::Lands, Fate::Fails(0), Fate::Fails(1), Fate::Fails(2)];
 const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
 
+/// Returns the number of states.
+pub(crate) fn cut_with_three_in_flight() -> u64 {
+    let stream = Stream::new(3);
+    assert_eq!(newest(&stream.device).in_flight_max, 3);
+    assert_eq!(stream.log().stats().overlapped, 2);
+    let states = stream.check_cuts(1 << 12, "three in flight");
+    assert_eq!(stream.acknowledged(), stream.before);
+    (0..3).for_each(|append| stream.returns(append, Fate::Lands));
+    states
+}
+
 #[test]
 fn crash_with_three_writes_in_flight_loses_nothing_acknowledged() {
-    within(PATIENCE, || {
-        let stream = Stream::new(3);
-        assert_eq!(newest(&stream.device).in_flight_max, 3);
-        assert_eq!(stream.log().stats().overlapped, 2);
-        let states = stream.check_cuts(1 << 12, "three in flight");
-        assert!(states >= 1 << 6, "{states} states");
-        assert_eq!(stream.acknowledged(), stream.before);
-        (0..3).for_each(|append| stream.returns(append, Fate::Lands));
-    });
+    let states = within(PATIENCE, cut_with_three_in_flight);
+    assert!(states >= 1 << 6, "{states} states");
 }
 
 #[test]
 fn writes_return_and_fail_in_any_order_and_are_acknowledged_in_theirs() {
-    within(PATIENCE, || {
-        let (mut states, mut runs, mut sample) = (0, 0, Sample::one_in(3));
-        for order in ORDERS {
-            for case in 0..64_usize {
-                if !sample.takes_next() {
-                    continue;
-                }
-                let fates =
-                    [case % 4, case / 4 % 4, case / 16].map(|fate| *FAILURES.get(fate).unwrap());
-                let what = format!("{fates:?} in order {order:?}");
-                let mut stream = Stream::new(3);
-                let before = stream.before;
-                let mut returned = [false; 3];
-                for append in order {
-                    stream.returns(append, *fates.get(append).unwrap());
-                    *returned.get_mut(append).unwrap() = true;
-                    // Records before the first that is on its way or has failed.
-                    let sound = (0..3).take_while(|append| {
-                        *returned.get(*append).unwrap() && fates.get(*append) == Some(&Fate::Lands)
-                    });
-                    let most = before + u64::try_from(sound.count()).unwrap();
-                    if returned != [true; 3] {
-                        thread::yield_now();
-                        assert!(stream.acknowledged() <= most, "{what}: {}", stream.acknowledged());
-                    }
-                    states += stream.check_cuts(16, &what);
-                }
-                for (number, (_, append)) in (before + 1..).zip(stream.appends.drain(..)) {
-                    assert_eq!(append.join().unwrap().unwrap().get(), number, "{what}");
-                }
-                let has_failed = fates.iter().any(|fate| *fate != Fate::Lands);
-                assert_eq!(stream.log().stats().failovers, u64::from(has_failed), "{what}");
-                check(&stream.device.power_cut(|_| false), before + 3, &what);
-                check(&stream.device.kill(), before + 3, &what);
-                runs += 1;
+    within(PATIENCE, || fail_in_any_order(8_000));
+}
+
+/// `least` is the number of states that all runs have at least.
+pub(crate) fn fail_in_any_order(least: u64) {
+    let (mut states, mut runs, mut sample) = (0, 0, Sample::one_in(3));
+    for order in ORDERS {
+        for case in 0..64_usize {
+            if !sample.takes_next() {
+                continue;
             }
+            let fates =
+                [case % 4, case / 4 % 4, case / 16].map(|fate| *FAILURES.get(fate).unwrap());
+            let what = format!("{fates:?} in order {order:?}");
+            let mut stream = Stream::new(3);
+            let before = stream.before;
+            let mut returned = [false; 3];
+            for append in order {
+                stream.returns(append, *fates.get(append).unwrap());
+                *returned.get_mut(append).unwrap() = true;
+                // Records before the first that is on its way or has failed.
+                let sound = (0..3).take_while(|append| {
+                    *returned.get(*append).unwrap() && fates.get(*append) == Some(&Fate::Lands)
+                });
+                let most = before + u64::try_from(sound.count()).unwrap();
+                if returned != [true; 3] {
+                    thread::yield_now();
+                    assert!(stream.acknowledged() <= most, "{what}: {}", stream.acknowledged());
+                }
+                states += stream.check_cuts(16, &what);
+            }
+            for (number, (_, append)) in (before + 1..).zip(stream.appends.drain(..)) {
+                assert_eq!(append.join().unwrap().unwrap().get(), number, "{what}");
+            }
+            let has_failed = fates.iter().any(|fate| *fate != Fate::Lands);
+            assert_eq!(stream.log().stats().failovers, u64::from(has_failed), "{what}");
+            check(&stream.device.power_cut(|_| false), before + 3, &what);
+            check(&stream.device.kill(), before + 3, &what);
+            runs += 1;
         }
-        println!("{runs} runs, {states} states");
-        assert!(states > sample.least(8_000), "{states}");
-    });
+    }
+    println!("{runs} runs, {states} states");
+    assert!(states > sample.least(least), "{states}");
 }
 
 /// A later write is on the disk, and the one before it is not. Damage before both makes the later

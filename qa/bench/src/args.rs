@@ -5,7 +5,7 @@ mod examples;
 use crate::failure::Failure;
 use clap::{Args, Command, CommandFactory, Parser, Subcommand, ValueEnum};
 use examples::{
-    APPEND, CWAL, DISK, FRAME, HELIOS, OPEN, PAPER, PARITY, READ, REPLAY, ROLL, STREAM,
+    APPEND, COMPRESS, CWAL, DISK, FRAME, HELIOS, OPEN, PAPER, PARITY, READ, REPLAY, ROLL, STREAM,
 };
 use seawall::Level;
 use seawall_measure::human;
@@ -58,6 +58,9 @@ pub(crate) enum Verb {
     /// Measure the cost of a record in memory, before it is written
     #[command(after_help = FRAME)]
     Frame(Frame),
+    /// Measure what compression saves and costs, with real records
+    #[command(after_help = COMPRESS)]
+    Compress(Compress),
     /// Measure the cost of parity for commits
     #[command(after_help = PARITY)]
     Parity(Parity),
@@ -335,6 +338,16 @@ pub(crate) struct Frame {
     #[arg(long, value_name = "BYTES", value_delimiter = ',', default_value = "116,4096")]
     #[arg(value_parser = human::parse_record_size)]
     pub(crate) sizes: Vec<usize>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Compress {
+    /// Records in a batch, one table for each
+    #[arg(long, value_name = "COUNT", value_delimiter = ',', default_value = "1,64,853")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) records: Vec<u32>,
     #[command(flatten)]
     pub(crate) common: Common,
 }

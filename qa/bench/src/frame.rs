@@ -128,7 +128,7 @@ fn lock(shared: &Mutex<Vec<u8>>) -> MutexGuard<'_, Vec<u8>> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn life() -> Life {
+pub(crate) fn life() -> Life {
     let Geometry { batch_max, block, .. } = Geometry::DEFAULT;
     let epoch = Epoch(7);
     Life {
@@ -141,7 +141,10 @@ fn life() -> Life {
     }
 }
 
-fn in_turns(size: u32, mut turn: impl FnMut()) -> impl FnMut(Duration) -> Result<Slice, Trouble> {
+pub(crate) fn in_turns(
+    size: u32,
+    mut turn: impl FnMut(),
+) -> impl FnMut(Duration) -> Result<Slice, Trouble> {
     move |time| {
         let watch = Stopwatch::start();
         let (mut times, mut now) = (vec![], Duration::ZERO);

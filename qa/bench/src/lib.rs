@@ -14,6 +14,7 @@ pub mod baseline;
 mod beside;
 pub mod chart;
 pub mod compared;
+mod compress;
 mod cwal;
 mod disk;
 mod driver;
@@ -63,6 +64,7 @@ fn run(verb: Verb, stores: &'static [&'static dyn StoreKind]) -> Result<(), Fail
         Verb::Stream(args) => driver::run(&args),
         Verb::Roll(args) => driver::run(&args),
         Verb::Frame(args) => driver::run(&args),
+        Verb::Compress(args) => driver::run(&args),
         Verb::Parity(args) => driver::run(&args),
         Verb::Replay(args) => driver::run(&replay::Stored { args, stores }),
         Verb::Disk(args) => driver::run(&args),

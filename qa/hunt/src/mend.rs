@@ -74,7 +74,7 @@ struct Case<'a> {
 
 fn options(layout: Layout, luck: u64) -> Options {
     let (end, scale, past) = (End::Closed, Scale::Tiny, Past::Plain);
-    let kind = Kind { layout, end, scale, past, seed: 1 };
+    let kind = Kind { layout, end, scale, past, compressed: false, seed: 1 };
     let least = if layout == Layout::Text { 2048 } else { 7 * u64::from(BLOCK) };
     let geometry = Geometry { block: BLOCK, reach: BLOCK, batch_max: 2048 };
     kind.options(luck).geometry(geometry, least).segment_size(40 * u64::from(BLOCK))

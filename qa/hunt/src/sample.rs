@@ -3,7 +3,7 @@
 
 use crate::random::Random;
 use seawall::format::{CodecId, Geometry};
-use seawall::{Layout, Log, Lsn, Options, Raw};
+use seawall::{Compression, Layout, Log, Lsn, Options, Raw};
 use seawall_format::batch::BatchHeader;
 use seawall_format::scan::{Limit, Scanner, Step, Window};
 use seawall_format::{
@@ -68,6 +68,8 @@ pub struct Kind {
     pub scale: Scale,
     /// What became of it before.
     pub past: Past,
+    /// Whether it is compressed.
+    pub compressed: bool,
     /// Two logs of one kind with other seeds have nothing in common.
     pub seed: u64,
 }
@@ -117,10 +119,11 @@ impl Kind {
     #[must_use]
     pub fn all(scale: Scale) -> Vec<Self> {
         let mut kinds = vec![];
-        for layout in [Layout::Binary, Layout::Text] {
+        let stored = [(Layout::Binary, false), (Layout::Text, false), (Layout::Binary, true)];
+        for (layout, compressed) in stored {
             for past in [Past::Plain, Past::Eventful] {
                 for end in [End::Closed, End::Confirmed, End::PowerCut, End::Killed] {
-                    kinds.push(Self { layout, end, scale, past, seed: 1 });
+                    kinds.push(Self { layout, end, scale, past, compressed, seed: 1 });
                 }
             }
         }
@@ -155,10 +158,13 @@ impl Kind {
             .preallocate(false)
             .name_ahead(true)
             .env(Arc::new(clock), Arc::new(SeededEntropy::new(luck)));
-        if self.layout == Layout::Text {
-            options.codec(CodecId::Json).layout(Layout::Text)
-        } else {
-            options
+        match self.layout {
+            Layout::Text => options.codec(CodecId::Json).layout(Layout::Text),
+            _ if self.compressed && self.scale == Scale::Tiny => {
+                options.compression(Compression::Lz4).encode_sizes(0, 300)
+            }
+            _ if self.compressed => options.compression(Compression::Lz4),
+            _ => options,
         }
     }
 
@@ -365,7 +371,11 @@ fn begun_header(file: &[u8]) -> SegmentHeader {
 pub(crate) fn payload(kind: Kind, lsn: u64, size: usize) -> Vec<u8> {
     let mut random = Random::new(kind.seed << 32 ^ lsn);
     let mut bytes = vec![0; size];
-    if random.once_in(4) {
+    if kind.compressed && !random.once_in(4) {
+        let mut part = [0; 24];
+        random.fill(&mut part);
+        bytes.iter_mut().zip(part.iter().cycle()).for_each(|(byte, part)| *byte = *part);
+    } else if random.once_in(4) {
         // As good as any other record, and much like what is not there.
         bytes.iter_mut().step_by(97).for_each(|byte| *byte = random.draw().to_le_bytes()[0]);
     } else {

@@ -104,7 +104,7 @@ impl World {
     fn new(layout: Layout, level: Level) -> Self {
         let (end, scale, past) = (End::Closed, Scale::Tiny, Past::Plain);
         let mut world = Self {
-            kind: Kind { layout, end, scale, past, seed: 1 },
+            kind: Kind { layout, end, scale, past, compressed: false, seed: 1 },
             level,
             device: MemStorage::new(),
             log: None,

@@ -38,6 +38,7 @@ pub fn draw(seed: u64) -> Plan {
     draw_reuse(seed, layout, &mut lives);
     draw_name_ahead(seed, layout, &mut lives);
     let segment_max = draw_in_flight(seed, layout, &mut lives).unwrap_or(segment_max);
+    draw_compression(seed, layout, &mut lives);
     Plan { seed, layout, segment_max, lives }
 }
 
@@ -168,6 +169,34 @@ fn draw_in_flight(seed: u64, layout: Layout, lives: &mut [Life]) -> Option<u64> 
         }
     }
     Some(512 * (14 + dice.below(3) * 6))
+}
+
+/// Compression, in a third of the binary logs: most lives turn it on, some off, some keep the
+/// setting. Records are larger and more come in sets, so that segments still fill. From separate
+/// dice, too.
+fn draw_compression(seed: u64, layout: Layout, lives: &mut [Life]) {
+    let mut dice = Dice::new(seed ^ 0xC093_8E55);
+    if layout == Layout::Text || !dice.one_in(3) {
+        return;
+    }
+    for life in lives {
+        life.compress = match dice.below(5) {
+            0 => None,
+            1 => Some(false),
+            _ => Some(true),
+        };
+        for act in life.tasks.iter_mut().flatten() {
+            match dice.below(6) {
+                0 => {
+                    let count = 1 + dice.below(4);
+                    let each = 900 / count - 24;
+                    *act = Act::Set((0..count).map(|_| size(dice.below(each))).collect());
+                }
+                1..3 => *act = Act::Append(500 + size(dice.below(460))),
+                _ => {}
+            }
+        }
+    }
 }
 
 /// Segments that are named ahead, in three quarters of the binary logs and most of their lives,

@@ -99,6 +99,7 @@ impl Sum {
         self.outcome.reused += outcome.reused;
         self.outcome.named_ahead += outcome.named_ahead;
         self.outcome.overlapped += outcome.overlapped;
+        self.outcome.compressed += outcome.compressed;
     }
 
     /// Steps in a second, and in a day.
@@ -111,12 +112,21 @@ impl Sum {
     fn figures(&self, time: Duration) -> String {
         let (second, day) = self.speed(time);
         let Outcome {
-            steps, records, probes, mends, faults, reused, named_ahead, overlapped, ..
+            steps,
+            records,
+            probes,
+            mends,
+            faults,
+            reused,
+            named_ahead,
+            overlapped,
+            compressed,
+            ..
         } = self.outcome;
         format!(
             "{} runs, {records} records, {faults} faults, {probes} probes, {mends} blocks mended, \
              {reused} files used again, {named_ahead} segments named ahead, \
-             {overlapped} writes beside another, {steps} steps in {} s: \
+             {overlapped} writes beside another, {compressed} batches compressed, {steps} steps in {} s: \
              {second} a second, {:.1e} a day",
             self.runs,
             time.as_secs(),
@@ -152,8 +162,8 @@ fn as_test(finding: &Finding) -> String {
 
 fn json(out: &mut impl io::Write, sum: &Sum, time: Duration) -> io::Result<()> {
     let (second, day) = sum.speed(time);
-    let Outcome { steps, records, probes, mends, faults, reused, named_ahead, overlapped, .. } =
-        sum.outcome;
+    let Outcome { steps, records, probes, mends, faults, reused, .. } = sum.outcome;
+    let Outcome { named_ahead, overlapped, compressed, .. } = sum.outcome;
     let findings: Vec<String> = sum
         .findings
         .iter()
@@ -166,6 +176,7 @@ fn json(out: &mut impl io::Write, sum: &Sum, time: Duration) -> io::Result<()> {
         "{{\"schema\":\"seawall-sim.run/1\",\"runs\":{},\"steps\":{steps},\"records\":{records},\
          \"faults\":{faults},\"probes\":{probes},\"mends\":{mends},\
          \"reused\":{reused},\"named_ahead\":{named_ahead},\"overlapped\":{overlapped},\
+         \"compressed\":{compressed},\
          \"steps_per_s\":{second},\
          \"steps_per_day\":{day},\
          \"findings\":[{}]}}",

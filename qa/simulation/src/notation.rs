@@ -33,6 +33,11 @@ impl fmt::Display for Life {
         if self.in_flight > 1 {
             write!(f, " in-flight:{}", self.in_flight)?;
         }
+        match self.compress {
+            None => {}
+            Some(true) => f.write_str(" compress")?,
+            Some(false) => f.write_str(" compress:off")?,
+        }
         if self.idle {
             f.write_str(" idle")?;
         }
@@ -188,6 +193,7 @@ impl Life {
             level,
             next: Next::default(),
             in_flight: 1,
+            compress: None,
             idle: false,
             keep: Keep::All,
             beside: Beside::AsItIs,
@@ -215,6 +221,7 @@ impl Life {
                 self.in_flight =
                     count.parse().map_err(|why| format!("in-flight:{count}: {why}"))?;
             }
+            ("compress", off) => self.compress = Some(off != "off"),
             ("idle", _) => self.idle = true,
             ("keep", bytes) => self.keep = Keep::Bytes(number(bytes)?),
             ("ring", bytes) => self.keep = Keep::Ring(number(bytes)?),

@@ -2,15 +2,34 @@
 
 use std::fmt::Write as _;
 
-use seawall::Layout;
 use seawall_testkit::Dice;
 
+/// What the records of a log consist of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stuff {
+    /// Random bytes.
+    Random,
+    /// Bytes of which a part repeats.
+    Compressible,
+    /// JSON strings.
+    Text,
+}
+
 /// The record that is handed over as the `number`th, in `size` bytes at most.
-pub(crate) fn payload(layout: Layout, number: u64, size: usize) -> Vec<u8> {
-    if layout == Layout::Text {
+pub(crate) fn payload(stuff: Stuff, number: u64, size: usize) -> Vec<u8> {
+    if stuff == Stuff::Text {
         return text(number, size);
     }
     let mut bytes = number.to_le_bytes().to_vec();
+    if stuff == Stuff::Compressible {
+        // All of it, half of it, or nothing.
+        let repeated = match number % 4 {
+            0 => 0,
+            1 => size,
+            _ => size / 2,
+        };
+        bytes.extend(b"a part that repeats, ".iter().cycle().take(repeated));
+    }
     let mut dice = Dice::new(number);
     while bytes.len() < size {
         bytes.extend(dice.any().to_le_bytes());

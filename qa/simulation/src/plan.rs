@@ -37,6 +37,8 @@ pub struct Life {
     pub next: Next,
     /// How many writes of batches, large or small, may be in flight.
     pub in_flight: u8,
+    /// Whether the log is compressed from now on; `None` keeps its setting.
+    pub compress: Option<bool>,
     /// Whether marks are written when the log idles.
     pub idle: bool,
     /// The retention.
@@ -167,6 +169,12 @@ pub enum Unit {
 }
 
 impl Plan {
+    /// Whether the log is compressed in any life.
+    #[must_use]
+    pub fn compresses(&self) -> bool {
+        self.lives.iter().any(|life| life.compress == Some(true))
+    }
+
     /// Whether crashes are the only faults of this plan.
     #[must_use]
     pub fn has_crashes_only(&self) -> bool {

@@ -12,13 +12,14 @@ use scheduler::time;
 use seawall::format::{CodecId, Geometry};
 use seawall::parity::Parity;
 use seawall::recovery::TailState;
-use seawall::{Error, Layout, Log, LogReader, Lsn, Maintenance, Options, Retention};
+use seawall::{Compression, Error, Layout, Log, LogReader, Lsn, Maintenance, Options, Retention};
 use seawall_io::{SeededEntropy, Storage};
 use seawall_testkit::{Dice, FaultDisk, Kind, MemStorage, harm};
 
 use crate::describe::describe;
 use crate::evidence::{Evidence, highest_id};
 use crate::ledger::Ledger;
+use crate::payload::Stuff;
 use crate::plan::{Beside, End, Keep, Life, Plan};
 use crate::task::Task;
 use crate::world::{BLOCK, Bytes, Next, WRONG_READS, World, disk, is_beside, is_parity, lock};
@@ -45,6 +46,8 @@ pub struct Outcome {
     pub named_ahead: u64,
     /// Number of batches launched while another one was in flight.
     pub overlapped: u64,
+    /// Number of batches that were compressed.
+    pub compressed: u64,
     /// Number of items that the last crash could have lost.
     pub pending_at_end: usize,
     /// The finding, if there is one.
@@ -129,6 +132,7 @@ fn quiet() {
 /// One log, over all its lives.
 struct Simulation {
     layout: Layout,
+    stuff: Stuff,
     segment_max: u64,
     seed: u64,
     device: MemStorage,
@@ -152,6 +156,11 @@ impl Simulation {
     fn new(plan: &Plan, shared: &Arc<Mutex<Outcome>>) -> Self {
         Self {
             layout: plan.layout,
+            stuff: match plan.layout {
+                Layout::Text => Stuff::Text,
+                _ if plan.compresses() => Stuff::Compressible,
+                _ => Stuff::Random,
+            },
             segment_max: plan.segment_max,
             seed: plan.seed,
             device: MemStorage::new(),
@@ -186,6 +195,7 @@ impl Simulation {
     fn world(&self, disk: FaultDisk) -> World {
         World {
             layout: self.layout,
+            stuff: self.stuff,
             disk,
             ledger: self.ledger.clone(),
             finding: self.finding.clone(),
@@ -210,6 +220,11 @@ impl Simulation {
             // A log that lost its manifest forgets its largest segment.
             options = options.segment_size(self.segment_max);
         }
+        options = match life.compress {
+            None => options,
+            Some(true) => options.compression(Compression::Lz4),
+            Some(false) => options.compression(Compression::None),
+        };
         options = match life.beside {
             Beside::AsItIs => options,
             Beside::Off => options.parity(None),
@@ -335,6 +350,7 @@ impl Simulation {
         self.outcome.reused += log.stats().reused;
         self.outcome.named_ahead += log.stats().named_ahead;
         self.outcome.overlapped += log.stats().overlapped;
+        self.outcome.compressed += log.stats().compressed;
         match life.end {
             End::Close => {
                 if let Err(error) = log.close() {
@@ -493,6 +509,8 @@ pub(crate) fn plain(layout: Layout, luck: u64) -> Options {
     let least = if layout == Layout::Text { 1024 } else { 7 * u64::from(BLOCK) };
     let options = Options::new()
         .geometry(geometry, least)
+        // Small batches too, in several pieces.
+        .encode_sizes(0, 300)
         .env(Arc::new(time::Clock), Arc::new(SeededEntropy::new(luck)));
     match layout {
         Layout::Text => options.codec(CodecId::Json).layout(layout),

@@ -131,7 +131,7 @@ impl Task {
     }
 
     fn payloads(&self, sizes: &[usize]) -> Vec<Vec<u8>> {
-        let one = |size: &usize| payload(self.world.layout, self.world.next_number(), *size);
+        let one = |size: &usize| payload(self.world.stuff, self.world.next_number(), *size);
         sizes.iter().map(one).collect()
     }
 

@@ -12,6 +12,7 @@ use seawall_io::Storage as _;
 use seawall_testkit::{FaultDisk, Injected, Kind, MemStorage};
 
 use crate::ledger::Ledger;
+use crate::payload::Stuff;
 
 /// A log of plain bytes.
 pub(crate) type Bytes = Log<[u8], Raw>;
@@ -23,6 +24,7 @@ pub(crate) const BLOCK: u32 = 512;
 #[derive(Clone)]
 pub(crate) struct World {
     pub(crate) layout: Layout,
+    pub(crate) stuff: Stuff,
     pub(crate) disk: FaultDisk,
     pub(crate) ledger: Arc<Mutex<Ledger>>,
     pub(crate) finding: Arc<Mutex<Option<String>>>,

@@ -1,15 +1,10 @@
 //! Compressed batches: from frames to chunks, and back. format.md section 3.6.
-//!
-//! Logs with such batches are read; the log itself writes none yet.
 
-#[cfg(feature = "lz4")]
-use crate::binary::batch::Spec;
-use crate::binary::batch::{BatchHeader, BodyKind, HEADER_SIZE, Life};
+use crate::binary::batch::{BatchHeader, BodyKind, HEADER_SIZE, Life, Spec};
 use crate::binary::chunk::{self, Left};
 #[cfg(feature = "lz4")]
 use crate::binary::{frame, lz4::Compressor};
 use crate::ids::{Lsn, Offset, to_u64};
-#[cfg(feature = "lz4")]
 use crate::types::Compression;
 use std::ops::Range;
 
@@ -95,38 +90,76 @@ pub fn salvage(
     intact
 }
 
+/// Which batches are compressed, and in how large pieces, in bytes of frames.
+#[derive(Clone, Copy, Debug)]
+pub struct EncodeSizes {
+    /// A batch with fewer is written as it is.
+    pub frames_min: usize,
+    /// A chunk has no more, but for one larger record.
+    pub chunk_max: usize,
+}
+
+impl Default for EncodeSizes {
+    fn default() -> Self {
+        Self { frames_min: 1 << 10, chunk_max: 64 << 10 }
+    }
+}
+
 /// Makes compressed batches.
 #[cfg(feature = "lz4")]
 pub struct Encoder {
-    frames_min: usize,
-    chunk_max: usize,
+    sizes: EncodeSizes,
     compressor: Compressor,
+}
+
+/// A build without the library makes none.
+#[cfg(not(feature = "lz4"))]
+#[derive(Debug)]
+pub enum Encoder {}
+
+#[cfg(not(feature = "lz4"))]
+impl Encoder {
+    /// None.
+    #[must_use]
+    pub fn of(_: Compression, _: EncodeSizes) -> Option<Self> {
+        None
+    }
+
+    /// There is no encoder that could be asked.
+    pub fn encode(
+        &mut self,
+        _: (&[u8], Spec),
+        _: (Offset, &Life),
+        _: &mut Vec<u8>,
+    ) -> Option<Spec> {
+        match *self {}
+    }
 }
 
 #[cfg(feature = "lz4")]
 impl std::fmt::Debug for Encoder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { frames_min, chunk_max, .. } = self;
-        write!(f, "Encoder {{ frames_min: {frames_min}, chunk_max: {chunk_max} }}")
-    }
-}
-
-#[cfg(feature = "lz4")]
-impl Default for Encoder {
-    /// For batches with 1 KiB of frames or more, in chunks of at most 64 KiB, but for a larger
-    /// record.
-    fn default() -> Self {
-        Self::with_sizes(1 << 10, 64 << 10)
+        write!(f, "Encoder {{ sizes: {:?} }}", self.sizes)
     }
 }
 
 #[cfg(feature = "lz4")]
 impl Encoder {
-    /// One for smaller batches or chunks, as tests have them.
+    /// One for this method; `None` if batches are not to be compressed.
+    #[must_use]
+    pub fn of(method: Compression, sizes: EncodeSizes) -> Option<Self> {
+        match method {
+            Compression::None => None,
+            Compression::Lz4 => Some(Self { sizes, compressor: Compressor::new() }),
+        }
+    }
+
+    /// One of LZ4 with these sizes, for tests.
     #[doc(hidden)]
     #[must_use]
     pub fn with_sizes(frames_min: usize, chunk_max: usize) -> Self {
-        Self { frames_min, chunk_max, compressor: Compressor::new() }
+        let sizes = EncodeSizes { frames_min, chunk_max };
+        Self { sizes, compressor: Compressor::new() }
     }
 
     /// Compresses a batch for `offset` of a segment. `plain` is what
@@ -141,7 +174,7 @@ impl Encoder {
     ) -> Option<Spec> {
         let frames = plain.get(HEADER_SIZE..)?;
         let is_fit = life.may_compress && spec.kind == BodyKind::Frames;
-        if !is_fit || frames.len() < self.frames_min {
+        if !is_fit || frames.len() < self.sizes.frames_min {
             return None;
         }
         stored.clear();
@@ -173,7 +206,7 @@ impl Encoder {
         let (mut size, mut count) = (0, 0);
         while count < left {
             let (_, end) = frame::read(frames, size, Lsn::FIRST)?;
-            if count > 0 && end > self.chunk_max {
+            if count > 0 && end > self.sizes.chunk_max {
                 break;
             }
             (size, count) = (end, count + 1);

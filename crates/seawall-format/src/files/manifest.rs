@@ -112,6 +112,12 @@ impl Manifest {
         slot_offset(self.sequence, self.geometry.block)
     }
 
+    /// Whether new batches are to be compressed.
+    #[must_use]
+    pub fn compresses(&self) -> bool {
+        self.compression != Compression::None
+    }
+
     /// The newest checkpoint: nothing before it is needed.
     #[must_use]
     pub fn newest_checkpoint(&self) -> Option<Lsn> {

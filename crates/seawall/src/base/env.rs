@@ -4,6 +4,8 @@ use crate::base::deferred_delete::DeferredDelete;
 use crate::base::options::{Options, Streaming};
 use crate::base::spare_files::SpareFiles;
 use crate::base::sync::{AtomicU64, Mutex, Ordering};
+use seawall_format::encoded::{EncodeSizes, Encoder};
+use seawall_format::{Compression, SegmentHeader};
 use seawall_io::{Clock, Entropy, Storage};
 use std::io;
 use std::sync::{Arc, PoisonError};
@@ -23,6 +25,8 @@ pub(crate) struct Env {
     pub(crate) spare_files: Arc<SpareFiles>,
     /// When several writes may be in flight.
     pub(crate) streaming: Streaming,
+    /// Which batches are compressed, in a log that wants that.
+    encode_sizes: EncodeSizes,
     /// Whether segments may get their names before they are needed.
     pub(crate) names_ahead: bool,
     /// Why a sync of the directory has failed.
@@ -48,9 +52,20 @@ impl Env {
             has_preallocator,
             spare_files,
             streaming,
+            encode_sizes: options.encode_sizes,
             names_ahead: options.next.name_ahead,
             dir_sync_failure: Arc::default(),
         }
+    }
+
+    /// What compresses the batches of the segment with this header.
+    pub(crate) fn encoder(
+        &self,
+        header: &SegmentHeader,
+        compression: Compression,
+    ) -> Option<Encoder> {
+        let encoder = || Encoder::of(compression, self.encode_sizes);
+        if header.may_compress { encoder() } else { None }
     }
 
     /// Syncs the directory. After a failure every later call fails: the device may have lost what
@@ -95,9 +110,7 @@ impl Env {
 mod tests {
     use super::*;
     use crate::base::spare_files::SpareFile;
-    use seawall_format::{
-        CodecId, Epoch, Geometry, Layout, LogId, Lsn, RecordType, SegmentHeader, SegmentId,
-    };
+    use seawall_format::{CodecId, Epoch, Geometry, Layout, LogId, Lsn, RecordType, SegmentId};
     use seawall_testkit::MemStorage;
 
     fn header() -> SegmentHeader {

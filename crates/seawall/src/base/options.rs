@@ -1,8 +1,9 @@
 //! Options for opening a log and for creating one.
 
 use crate::base::retention::Retention;
+use seawall_format::encoded::EncodeSizes;
 use seawall_format::parity::Scheme;
-use seawall_format::{CodecId, Geometry, IN_FLIGHT_MAX, Layout, Level, SegmentId};
+use seawall_format::{CodecId, Compression, Geometry, IN_FLIGHT_MAX, Layout, Level, SegmentId};
 use seawall_io::{Clock, Entropy, SystemClock, SystemEntropy};
 use std::fmt;
 use std::sync::Arc;
@@ -92,6 +93,8 @@ pub struct Options {
     pub(crate) segment_max: Option<u64>,
     pub(crate) segment_min: u64,
     pub(crate) parity: Setting,
+    pub(crate) compression: Option<Compression>,
+    pub(crate) encode_sizes: EncodeSizes,
     pub(crate) geometry: Geometry,
     pub(crate) idle_mark: Option<Duration>,
     pub(crate) buffered_delay: Duration,
@@ -120,6 +123,8 @@ impl Options {
             segment_max: None,
             segment_min: SEGMENT_MIN,
             parity: Setting::Keep,
+            compression: None,
+            encode_sizes: EncodeSizes::default(),
             geometry: Geometry::DEFAULT,
             idle_mark: Some(Duration::from_millis(100)),
             buffered_delay: Duration::from_millis(10),
@@ -218,6 +223,52 @@ impl Options {
     #[must_use]
     pub fn parity(mut self, scheme: Option<Scheme>) -> Self {
         self.parity = Setting::Set(scheme);
+        self
+    }
+
+    /// Sets whether batches are compressed from now on. The log stores the setting; without this
+    /// call it does not change, and a new log is not compressed.
+    ///
+    /// A batch of less than 1 KiB, or one that would shrink by less than an eighth, is stored as it
+    /// is: compression pays where many records are committed together. Each batch is compressed
+    /// alone, in pieces of 64 KiB, so damage costs no more than such a piece. The thread that
+    /// writes a batch compresses it first.
+    ///
+    /// The size of a compressed batch tells something about its records. Where an attacker chooses
+    /// part of them and sees sizes, compression can reveal the rest (as in the attack CRIME): leave
+    /// it off there.
+    ///
+    /// A log that was opened with compression is refused by programs that are older than this
+    /// option. [`Layout::Text`] cannot be compressed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "lz4")] {
+    /// use seawall::{Compression, Log, Options};
+    ///
+    /// # let folder = std::env::temp_dir().join(format!("seawall-doc-lz4-{}", std::process::id()));
+    /// let log: Log<String> = Options::new().compression(Compression::Lz4).open(&folder)?;
+    /// let lines: Vec<_> = (0..1000).map(|n| format!("line {n} of a log")).collect();
+    /// log.append_batch(&lines)?;
+    /// let stats = log.stats();
+    /// assert!(stats.bytes < stats.plain_bytes / 2);
+    /// # drop(log); std::fs::remove_dir_all(&folder)?;
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn compression(mut self, compression: Compression) -> Self {
+        self.compression = Some(compression);
+        self
+    }
+
+    /// Sets from how many bytes of frames on a batch is compressed, and in how large pieces, for
+    /// tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn encode_sizes(mut self, frames_min: usize, chunk_max: usize) -> Self {
+        self.encode_sizes = EncodeSizes { frames_min, chunk_max };
         self
     }
 
@@ -385,6 +436,7 @@ impl fmt::Debug for Options {
             .field("layout", &self.layout)
             .field("segment_max", &self.segment_max)
             .field("parity", &self.parity)
+            .field("compression", &self.compression)
             .field("retention", &self.retention)
             .finish_non_exhaustive()
     }

@@ -369,7 +369,8 @@ fn rebuilt(catalog: &Catalog) -> Option<Manifest> {
         names_ahead: headers().any(|header| header.named_ahead),
         in_flight_max: headers().map(|header| header.in_flight_max).max()?,
         may_compress: headers().any(|header| header.may_compress),
-        compression: Compression::None,
+        // There is one method, and a header says whether it was in use.
+        compression: if newest.may_compress { Compression::Lz4 } else { Compression::None },
         time_us: 0,
     })
 }

@@ -12,9 +12,10 @@ use crate::recover::report::TailState;
 use crate::scan::catalog::{Catalog, FoundManifest, Orphan};
 use crate::scan::intact::AtomicSet;
 use crate::scan::load::load_catalog;
-use crate::scan::scanner::{LogScanner, ScanItem};
+use crate::scan::scanner::{LogScanner, ScanItem, ScannedBatch};
+use seawall_format::batch::{BodyKind, HEADER_SIZE};
 use seawall_format::frame::Frames;
-use seawall_format::{CodecId, Layout, Level, Lsn, Manifest, Offset, SegmentId};
+use seawall_format::{CodecId, Compression, Layout, Level, Lsn, Manifest, Offset, SegmentId};
 use seawall_io::Storage;
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -103,6 +104,14 @@ pub struct Summary {
     pub bytes: u64,
     /// Total payload of the intact records in bytes.
     pub payload_bytes: u64,
+    /// How new batches are compressed; `None` if the manifest is not readable.
+    pub compression: Option<Compression>,
+    /// Number of intact batches that are compressed.
+    pub compressed_batches: u64,
+    /// What the intact batches take in the files in bytes.
+    pub stored_bytes: u64,
+    /// What they would take without compression in bytes.
+    pub plain_bytes: u64,
     /// The size in bytes up to which segments double.
     pub segment_size: u64,
     /// The newest checkpoint.
@@ -229,7 +238,7 @@ fn judge(
                 let counted = frames.take_while(|frame| frame.lsn <= batch.last);
                 let bytes = counted.map(|frame| frame.payload.len()).sum();
                 found.add((batch.header.first, batch.last), count, bytes);
-                found.summary.add_time(batch.header.time_us);
+                found.summary.add_batch(&batch);
             }
             ScanItem::Damage(damages, salvaged) => {
                 found.damage.extend(damages);
@@ -318,6 +327,10 @@ fn summary(catalog: &Catalog, in_use: bool) -> Summary {
         segments: u64::try_from(catalog.chain.len()).expect("fits in 64 bits"),
         bytes: catalog.chain.iter().map(|link| link.segment.size()).sum(),
         payload_bytes: 0,
+        compression: manifest.map(|manifest| manifest.compression),
+        compressed_batches: 0,
+        stored_bytes: 0,
+        plain_bytes: 0,
         segment_size: manifest.map_or(0, |manifest| manifest.segment_max),
         checkpoint: manifest.and_then(Manifest::newest_checkpoint),
         closed: manifest.and_then(|manifest| manifest.closed).and_then(|closed| closed.last),
@@ -327,7 +340,15 @@ fn summary(catalog: &Catalog, in_use: bool) -> Summary {
 }
 
 impl Summary {
-    fn add_time(&mut self, time_us: u64) {
+    fn add_batch(&mut self, batch: &ScannedBatch) {
+        let time_us = batch.header.time_us;
+        let stored = batch.end.0 - batch.start.0;
+        let is_compressed = batch.header.kind == BodyKind::Encoded;
+        self.compressed_batches += u64::from(is_compressed);
+        self.stored_bytes += stored;
+        // The body is decoded.
+        let plain = to_u64(HEADER_SIZE + batch.body.len());
+        self.plain_bytes += if is_compressed { plain } else { stored };
         let (first, last) = self.written_us.unwrap_or((time_us, time_us));
         self.written_us = Some((first.min(time_us), last.max(time_us)));
     }

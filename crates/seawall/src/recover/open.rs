@@ -12,7 +12,7 @@ use crate::files::directory;
 use crate::files::directory::{LOCK, MANIFEST};
 use crate::recover::decision::Decision;
 use crate::recover::inspection::{Until, inspect, inspect_repaired};
-use crate::recover::open::create::create;
+use crate::recover::open::create::{check_compression, create};
 use crate::recover::open::resume::resume;
 use crate::recover::remaining::RemainingLog;
 use crate::recover::report::Recovery;
@@ -58,7 +58,7 @@ fn holds_log(names: &[String]) -> bool {
     names.iter().any(|name| name == MANIFEST) || directory::segment_ids(names).next().is_some()
 }
 
-/// The manifest with the record type and parity that the options request.
+/// The manifest with the record type, parity and compression that the options request.
 fn changed_as_requested(
     options: &Options,
     manifest: &Manifest,
@@ -66,9 +66,12 @@ fn changed_as_requested(
 ) -> Result<Manifest> {
     record_type::check(&manifest.record_type, requested)?;
     check_options(options, manifest)?;
+    let compression = options.compression.unwrap_or(manifest.compression);
+    check_compression(compression, manifest.layout)?;
     Ok(Manifest {
         record_type: record_type::merged_with(&manifest.record_type, requested),
         parity: options.parity.or_keep(manifest.parity),
+        compression,
         ..manifest.clone()
     })
 }

@@ -97,10 +97,7 @@ impl<'a> RemainingLog<'a> {
             newest: NewestSegment {
                 reference: header.reference(),
                 block: u64::from(header.geometry.block),
-                // Compressed batches are not written again as they are, and so their block is not.
-                takes_batches: header.geometry == self.manifest.geometry
-                    && !is_sealed
-                    && !header.may_compress,
+                takes_batches: header.geometry == self.manifest.geometry && !is_sealed,
                 is_as_written: self.is_as_written(header.id),
                 is_named,
             },

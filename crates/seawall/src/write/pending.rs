@@ -1,13 +1,17 @@
 //! Batches kept in memory so that a new segment can repeat them.
 
-use seawall_format::batch::{BodyKind, HEADER_SIZE, Life};
-use seawall_format::{Lsn, Offset, frame};
+use crate::base::error::{Error, Result};
+use crate::base::num::to_u64;
+use seawall_format::batch::{BatchHeader, BodyKind, HEADER_SIZE, Life};
+use seawall_format::{Lsn, Offset, encoded, frame};
+use std::io;
 
 /// A batch that was written. Kept while it shares a block with the next batch, because a failed
 /// write may damage the whole block (R8).
 #[derive(Debug)]
 pub(crate) struct WrittenBatch {
-    /// The batch in the binary layout, also if it was written as text.
+    /// The batch in the binary layout, also if it was written as text; compressed if it was written
+    /// so.
     pub(crate) bytes: Vec<u8>,
     pub(crate) first: Lsn,
     pub(crate) count: u32,
@@ -26,6 +30,8 @@ pub(crate) struct BatchInFlight {
     pub(crate) at: Offset,
     /// Its chain value.
     pub(crate) chain: u64,
+    /// What it would take on the device without compression, in bytes.
+    pub(crate) plain_bytes: u64,
     pub(crate) sent: WrittenBatch,
 }
 
@@ -48,7 +54,14 @@ impl WrittenBatch {
 
     /// Converts the batch for another segment; `life` belongs to the segment that it was written
     /// to.
-    pub(crate) fn unseal(mut self, life: &Life) -> RewriteBatch {
+    ///
+    /// # Errors
+    ///
+    /// What was compressed does not decode: memory has changed.
+    pub(crate) fn unseal(mut self, life: &Life) -> Result<RewriteBatch> {
+        if self.kind == BodyKind::Encoded {
+            return self.decode(life);
+        }
         let (_, frames) = self.bytes.split_at_mut(HEADER_SIZE);
         let frame_count = if self.kind == BodyKind::Void { 0 } else { self.count };
         // Binding is an XOR, so binding twice undoes it.
@@ -56,6 +69,92 @@ impl WrittenBatch {
         // Without the zeros to the end of its block.
         self.bytes.truncate(HEADER_SIZE + size);
         let Self { bytes, first, count, kind, time_us, .. } = self;
-        RewriteBatch { bytes, first, count, kind, time_us }
+        Ok(RewriteBatch { bytes, first, count, kind, time_us })
+    }
+
+    fn decode(self, life: &Life) -> Result<RewriteBatch> {
+        let Self { first, count, time_us, .. } = self;
+        let at = Offset(self.end.0.saturating_sub(to_u64(self.bytes.len())));
+        let (head, body) = self.bytes.split_at(HEADER_SIZE);
+        let (mut bytes, kind) = (vec![], BodyKind::Frames);
+        let header = BatchHeader::decode(head, at, life);
+        let decodes = header.is_some_and(|header| encoded::decode(&header, body, life, &mut bytes));
+        if decodes {
+            Ok(RewriteBatch { bytes, first, count, kind, time_us })
+        } else {
+            let why = io::Error::other("it has changed in memory");
+            Err(Error::io(format!("decode the batch of record {first}"))(why))
+        }
+    }
+}
+
+#[cfg(test)]
+#[cfg(feature = "lz4")]
+mod tests {
+    use super::*;
+    use seawall_format::batch::{Spec, finish};
+    use seawall_format::encoded::{EncodeSizes, Encoder};
+    use seawall_format::{Compression, Epoch, LogId, Salt};
+
+    const LIFE: Life = Life {
+        salt: Salt::new(LogId(3), Epoch(9)),
+        epoch: Epoch(9),
+        batch_max: 4096,
+        block: 512,
+        in_flight_max: 2,
+        may_compress: true,
+    };
+
+    /// Ten records for a new segment, and the compressed batch that holds them.
+    fn written() -> (Vec<u8>, WrittenBatch) {
+        let mut plain = vec![0; HEADER_SIZE];
+        (0..10).for_each(|_| frame::push_unbound(&mut plain, &[7; 200], false));
+        let (first, count, time_us, at) = (Lsn::FIRST, 10, 5, Offset(4096));
+        let spec =
+            Spec { first, count, kind: BodyKind::Frames, confirmed: None, chain: 1, time_us };
+        let sizes = EncodeSizes { frames_min: 0, chunk_max: 500 };
+        let mut encoder = Encoder::of(Compression::Lz4, sizes).expect("the feature is on");
+        let mut bytes = vec![];
+        let spec = encoder.encode((&plain, spec), (at, &LIFE), &mut bytes).expect("it shrinks");
+        // It fills its last block.
+        bytes.resize(bytes.len().next_multiple_of(512), 0);
+        finish(&mut bytes, spec, at, &LIFE);
+        let (kind, end) = (spec.kind, at.plus(to_u64(bytes.len())));
+        (plain, WrittenBatch { bytes, first, count, kind, time_us, end, chain_before: 0 })
+    }
+
+    #[test]
+    fn compressed_batch_is_decoded_for_another_segment() {
+        let (plain, written) = written();
+        assert!(written.bytes.len() < plain.len() / 2 && written.kind == BodyKind::Encoded);
+        let RewriteBatch { mut bytes, kind, .. } = written.unseal(&LIFE).expect("it is sound");
+        // What is there is overwritten by the next header.
+        bytes[..HEADER_SIZE].fill(0);
+        assert_eq!((bytes, kind), (plain, BodyKind::Frames));
+    }
+
+    #[test]
+    fn batch_that_changed_in_memory_is_not_carried() {
+        let (_, written) = written();
+        let mut refused = 0;
+        for at in 0..written.bytes.len() {
+            let mut bytes = written.bytes.clone();
+            bytes[at] ^= 4;
+            let changed = WrittenBatch { bytes, ..written_like(&written) };
+            // Only what the chunks need is looked at, not the zeros after them.
+            match changed.unseal(&LIFE) {
+                Ok(rewrite) => assert!(rewrite.bytes[HEADER_SIZE..].len() == 10 * 208, "{at}"),
+                Err(error) => {
+                    assert!(error.to_string().contains("it has changed in memory"), "{error}");
+                    refused += 1;
+                }
+            }
+        }
+        assert!(refused > 60, "{refused}");
+    }
+
+    fn written_like(batch: &WrittenBatch) -> WrittenBatch {
+        let WrittenBatch { first, count, kind, time_us, end, chain_before, .. } = *batch;
+        WrittenBatch { bytes: vec![], first, count, kind, time_us, end, chain_before }
     }
 }

@@ -219,7 +219,7 @@ pub(crate) fn header(
         is_reused: files.life.is_some(),
         named_ahead: false,
         in_flight_max,
-        may_compress: false,
+        may_compress: log.compresses(),
         record_type: log.record_type.clone(),
         time_us: env.clock.wall_us(),
     })
@@ -239,7 +239,9 @@ fn make(
     let sums = sums.map(|sums| sums.unwrap_or_else(zeros));
     let (data, head) = (files.text.as_ref().unwrap_or(&files.head), &files.head);
     let limit = (files.reserved.unwrap_or(plan.size_min), files.reserved.is_some());
-    let tail = TailSegment::empty(header, [head.file.clone(), data.file.clone()], limit, sums);
+    let encoder = env.encoder(&header, log.compression);
+    let files_of_tail = [head.file.clone(), data.file.clone()];
+    let tail = TailSegment::empty(header, files_of_tail, limit, (sums, encoder));
     let mut rotated = Rotated { tail, sent: vec![], skipped_segments: vec![] };
     let failed = |what: &str| Error::io(format!("{what} {}", head.name));
     rotated.write(plan).map_err(failed("write")).map_err(Failure::File)?;
@@ -272,7 +274,7 @@ impl Rotated {
         let tail = &mut self.tail;
         let mut chain_before = plan.chain_before;
         for batch in &plan.carry {
-            let spec = Spec {
+            let mut spec = Spec {
                 first: batch.first,
                 count: batch.count,
                 kind: batch.kind,
@@ -280,11 +282,15 @@ impl Rotated {
                 chain: tail.chain,
                 time_us: batch.time_us,
             };
-            let mut bytes = batch.bytes.clone();
+            let mut bytes = vec![];
+            match tail.encode((&batch.bytes, spec), tail.at, &mut bytes) {
+                Some(encoded) => spec = encoded,
+                None => bytes.clone_from(&batch.bytes),
+            }
             let Finished { end, chain, text } = tail.finish(&mut bytes, spec, tail.at);
             tail.file.write_at(text.as_ref().unwrap_or(&bytes), tail.at.0)?;
             (tail.at, tail.chain) = (end, chain);
-            let RewriteBatch { first, count, kind, time_us, .. } = *batch;
+            let Spec { first, count, kind, time_us, .. } = spec;
             self.sent.push(WrittenBatch { bytes, first, count, kind, time_us, end, chain_before });
             chain_before = tail.chain;
         }

@@ -3,6 +3,7 @@
 use crate::parity::writer::Covered;
 use seawall_format::batch::{Life, Spec};
 use seawall_format::before::SectorSums;
+use seawall_format::encoded::Encoder;
 use seawall_format::{Finished, Offset, SegmentHeader};
 use seawall_io::{File, Storage};
 use std::sync::Arc;
@@ -30,11 +31,13 @@ pub(crate) struct TailSegment {
     /// The checksums of what the file holds where records go, if it may be used again and this
     /// process has written all of it.
     pub(crate) sums: Option<SectorSums>,
+    /// Compresses batches, if the log wants that and the segment allows it.
+    pub(crate) encoder: Option<Encoder>,
     /// What this process has written here.
     pub(crate) written: Written,
 }
 
-/// Batches and their bytes.
+/// Batches and their bytes, before compression.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Written {
     pub(crate) batches: u64,
@@ -48,10 +51,11 @@ impl TailSegment {
         header: SegmentHeader,
         [head, file]: [Arc<dyn File>; 2],
         (soft_limit, is_reserved): (u64, bool),
-        sums: Option<SectorSums>,
+        (sums, encoder): (Option<SectorSums>, Option<Encoder>),
     ) -> Self {
         Self {
             sums,
+            encoder,
             written: Written::default(),
             life: Life::of(&header),
             at: Offset(header.data_start()),
@@ -147,6 +151,18 @@ impl TailSegment {
         if sums.is_some_and(|sums| !written.is_some_and(|written| sums.replace_by(written))) {
             self.sums = None;
         }
+    }
+
+    /// Compresses a batch for the place `at`, as [`Encoder::encode`] does, into `stored`. `None` if
+    /// it is to be written as it is.
+    pub(crate) fn encode(
+        &mut self,
+        (plain, spec): (&[u8], Spec),
+        at: Offset,
+        stored: &mut Vec<u8>,
+    ) -> Option<Spec> {
+        let encoder = self.encoder.as_mut()?;
+        encoder.encode((plain, spec), (at, &self.life), stored)
     }
 
     /// Completes a batch for the place `at` in the segment. `bytes` (space for the header, then

@@ -106,6 +106,8 @@ pub(crate) struct Counts {
     pub(crate) batches: u64,
     pub(crate) records: u64,
     pub(crate) bytes: u64,
+    pub(crate) compressed: u64,
+    pub(crate) plain_bytes: u64,
     pub(crate) rolls: u64,
     pub(crate) marks: u64,
     pub(crate) failovers: u64,
@@ -167,12 +169,22 @@ impl Writer {
         count: u32,
         finish: impl FnOnce(&TailSegment, &mut [u8], Spec, Offset) -> Finished,
     ) -> (BatchInFlight, Option<Vec<u8>>) {
-        let tail = &self.tail;
         let newest = self.in_flight.back();
-        let at = newest.map_or(tail.at, |batch| batch.sent.end);
-        let chain = newest.map_or(tail.chain, |batch| batch.chain);
+        let at = newest.map_or(self.tail.at, |batch| batch.sent.end);
+        let chain = newest.map_or(self.tail.chain, |batch| batch.chain);
         let chain_before = newest.map_or(self.last_chain, |batch| batch.chain);
         let first = next_lsn(newest.map_or(self.last, |batch| Some(batch.sent.last())));
+        let (time_us, kind) = (self.env.clock.wall_us(), BodyKind::Frames);
+        let mut spec = Spec { first, count, kind, confirmed: self.last, chain, time_us };
+        let plain_bytes = to_u64(bytes.len());
+        if self.tail.encoder.is_some() {
+            let mut stored = self.buffers.pop().unwrap_or_default();
+            if let Some(encoded) = self.tail.encode((&bytes, spec), at, &mut stored) {
+                (stored, spec) = (std::mem::replace(&mut bytes, stored), encoded);
+            }
+            self.keep_buffer(stored);
+        }
+        let tail = &self.tail;
         if tail.pads(at) {
             let padded = bytes.len() + tail.rest_of_block(at.plus(to_u64(bytes.len())));
             // A batch after the carried ones may begin within a block, and be too large for that.
@@ -180,11 +192,11 @@ impl Writer {
                 usize::try_from(tail.header.geometry.batch_max).expect("at most 64 MiB");
             bytes.resize(padded.min(batch_max).max(bytes.len()), 0);
         }
-        let (time_us, kind) = (self.env.clock.wall_us(), BodyKind::Frames);
-        let spec = Spec { first, count, kind, confirmed: self.last, chain, time_us };
         let Finished { end, chain, text } = finish(tail, &mut bytes, spec, at);
+        let kind = spec.kind;
         let sent = WrittenBatch { bytes, first, count, kind, time_us, end, chain_before };
-        (BatchInFlight { at, chain, sent }, text)
+        let plain_bytes = plain_bytes.max(end.0 - at.0);
+        (BatchInFlight { at, chain, plain_bytes, sent }, text)
     }
 
     /// Writes and syncs a batch, with what shares its first block.
@@ -239,20 +251,23 @@ impl Writer {
 
     /// Counts a batch that is on the device as durable.
     fn take_in(&mut self, batch: BatchInFlight) {
-        let BatchInFlight { at, chain, sent } = batch;
+        self.count(&batch);
+        let BatchInFlight { chain, plain_bytes, sent, .. } = batch;
         (self.tail.at, self.last_chain) = (sent.end, chain);
         self.tail.written.batches += 1;
-        self.tail.written.bytes += sent.end.0 - at.0;
-        self.count(at, &sent);
+        self.tail.written.bytes += plain_bytes;
         self.recent.push_back(sent);
         self.forget_whole_blocks();
     }
 
     /// Counts a batch that is durable.
-    fn count(&mut self, at: Offset, sent: &WrittenBatch) {
+    fn count(&mut self, batch: &BatchInFlight) {
+        let BatchInFlight { at, plain_bytes, sent, .. } = batch;
         self.last = Some(sent.last());
         self.counts.bytes += sent.end.0 - at.0;
+        self.counts.plain_bytes += plain_bytes;
         self.counts.batches += 1;
+        self.counts.compressed += u64::from(sent.kind == BodyKind::Encoded);
         self.counts.records += u64::from(sent.count);
     }
 
@@ -267,10 +282,11 @@ impl Writer {
         let oldest = self.recent.front().or(in_flight.front().map(|batch| &batch.sent));
         let oldest = oldest.expect("the batch whose write failed");
         let (base, chain_before) = (oldest.first, oldest.chain_before);
-        let mut carry: Vec<_> = self.recent.drain(..).map(|sent| sent.unseal(&life)).collect();
-        for BatchInFlight { at, sent, .. } in in_flight {
-            self.count(at, &sent);
-            carry.push(sent.unseal(&life));
+        let unsealed = self.recent.drain(..).map(|sent| sent.unseal(&life));
+        let mut carry = unsealed.collect::<Result<Vec<_>>>()?;
+        for batch in in_flight {
+            self.count(&batch);
+            carry.push(batch.sent.unseal(&life)?);
         }
         let new = NewSegment { carry, ..self.empty_segment() };
         self.switch_segment(base, chain_before, new)?;
@@ -480,10 +496,13 @@ impl Writer {
             && full.room() < full.header.size / 8
     }
 
-    /// Starts a new segment if the tail holds records of another schema: a segment's header has the
-    /// schema of all its records.
-    pub(crate) fn enter_schema(&mut self) -> Result<()> {
-        if self.tail.header.record_type.schema == self.manifest.content.record_type.schema {
+    /// Starts a new segment if the tail cannot take what the log is to hold from now on: records of
+    /// another schema (a segment's header has the schema of all its records), or compressed
+    /// batches.
+    pub(crate) fn enter_settings(&mut self) -> Result<()> {
+        let (tail, log) = (&self.tail.header, &self.manifest.content);
+        let has_schema = tail.record_type.schema == log.record_type.schema;
+        if has_schema && (tail.may_compress || !log.compresses()) {
             return Ok(());
         }
         let empty = self.empty_segment();

@@ -1,13 +1,14 @@
 //! A small log in every way that a log can end, and ways to damage it.
 
-use super::{Random, laid_out, open, payload_in, tiny};
+use super::{Random, is_compressed, laid_out, open, payload_in, tiny};
 use seawall::Layout;
 use seawall_format::batch::BatchHeader;
 use seawall_format::scan::{Limit, Scanner, Step, Window};
 use seawall_format::{Offset, SegmentHeader};
 use seawall_testkit::MemStorage;
 
-/// A log of thirteen records in nine batches and three segments, and what is known of it.
+/// A log of thirteen records in nine batches and three segments, and what is known of it. A
+/// compressed one has them several times over.
 #[derive(Clone)]
 pub(crate) struct Image {
     pub(crate) end: End,
@@ -47,14 +48,20 @@ pub(crate) fn write_in(end: End, layout: Layout) -> Image {
     let device = MemStorage::new();
     let log = open(&laid_out(tiny(1), layout), &device).unwrap();
     let mut records: Vec<Vec<u8>> = vec![];
-    for sizes in SETS {
-        let numbered = (count(&records) + 1..).zip(sizes);
-        let set: Vec<Vec<u8>> =
-            numbered.map(|(lsn, size)| payload_in(layout, (lsn, 1), *size)).collect();
-        let lsns = log.append_batch(set.iter().map(Vec::as_slice)).unwrap();
-        records.extend(set);
-        assert_eq!(lsns.end().get(), count(&records));
+    loop {
+        for sizes in SETS {
+            let numbered = (count(&records) + 1..).zip(sizes);
+            let set: Vec<Vec<u8>> =
+                numbered.map(|(lsn, size)| payload_in(layout, (lsn, 1), *size)).collect();
+            let lsns = log.append_batch(set.iter().map(Vec::as_slice)).unwrap();
+            records.extend(set);
+            assert_eq!(lsns.end().get(), count(&records));
+        }
+        if log.stats().rolls >= 2 {
+            break;
+        }
     }
+    assert_eq!(log.stats().compressed > 10, is_compressed());
     let device = match end {
         End::Closed => {
             log.close().unwrap();

@@ -22,6 +22,7 @@ pub(crate) mod sample;
 pub(crate) mod watched;
 pub(crate) mod workloads;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::pin::pin;
@@ -33,7 +34,7 @@ use std::time::Duration;
 use seawall::damage::Lost;
 use seawall::format::{CodecId, Geometry};
 use seawall::verify::Verification;
-use seawall::{Error, Layout, Level, Log, LogReader, Lsn, Maintenance, Options, Raw};
+use seawall::{Compression, Error, Layout, Level, Log, LogReader, Lsn, Maintenance, Options, Raw};
 use seawall_io::{ManualClock, PosixStorage, SeededEntropy, Storage};
 use seawall_testkit::MemStorage;
 
@@ -54,12 +55,46 @@ pub fn tiny(seed: u64) -> Options {
 pub fn of_any_size(seed: u64) -> Options {
     let clock = ManualClock::new();
     clock.set_wall_us(seed);
-    Options::new()
+    let options = Options::new()
         .geometry(GEOMETRY, SEGMENT_MIN)
         .idle_mark(None)
         .preallocate(false)
         .name_ahead(true)
-        .env(Arc::new(clock), Arc::new(SeededEntropy::new(seed)))
+        .env(Arc::new(clock), Arc::new(SeededEntropy::new(seed)));
+    maybe_compressed(options)
+}
+
+thread_local! {
+    static IS_COMPRESSED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `test` with logs that are compressed, in small pieces, and with records that compress.
+/// Threads that it starts do not know of that.
+pub fn compressed<T>(test: impl FnOnce() -> T) -> T {
+    /// For the tests that run later on this thread, also after a panic.
+    struct End;
+    impl Drop for End {
+        fn drop(&mut self) {
+            IS_COMPRESSED.set(false);
+        }
+    }
+    IS_COMPRESSED.set(true);
+    let _end = End;
+    test()
+}
+
+/// Whether [`compressed`] runs.
+pub fn is_compressed() -> bool {
+    IS_COMPRESSED.get()
+}
+
+/// The same options for a log that is compressed, within [`compressed`].
+pub fn maybe_compressed(options: Options) -> Options {
+    if is_compressed() {
+        options.compression(Compression::Lz4).encode_sizes(0, 300)
+    } else {
+        options
+    }
 }
 
 /// The same options for another process: other random bits, another time.
@@ -83,9 +118,14 @@ pub fn open(options: &Options, device: &MemStorage) -> seawall::Result<Bytes> {
 /// The bytes of record `lsn` as life `life` of the log writes it: no zero among them, and no two
 /// records have the same.
 pub fn payload(lsn: u64, life: u64, size: usize) -> Vec<u8> {
-    let random = Random::new(lsn << 8 | life);
-    let mut bytes: Vec<u8> = random.take(size).map(|n| n.to_le_bytes()[3] | 1).collect();
     let name = format!("record {lsn} of life {life}.");
+    let random = Random::new(lsn << 8 | life);
+    if is_compressed() {
+        // A third of it does not repeat.
+        let random = random.take(size / 3).map(|n| n.to_le_bytes()[3] | 1);
+        return name.bytes().chain(random).chain(name.bytes().cycle()).take(size).collect();
+    }
+    let mut bytes: Vec<u8> = random.take(size).map(|n| n.to_le_bytes()[3] | 1).collect();
     let length = name.len().min(size);
     bytes[..length].copy_from_slice(&name.as_bytes()[..length]);
     bytes
@@ -335,6 +375,11 @@ pub const LEVELS: [Level; 2] = [Level::Synced, Level::Confirmed];
 
 /// Both layouts of a log.
 pub const LAYOUTS: [Layout; 2] = [Layout::Binary, Layout::Text];
+
+/// Those that a test is to try: a text cannot be compressed.
+pub fn layouts() -> impl Iterator<Item = Layout> {
+    LAYOUTS.into_iter().filter(|layout| *layout == Layout::Binary || !is_compressed())
+}
 
 /// A level and a layout.
 pub type Kind = (Level, Layout);

@@ -3,8 +3,8 @@
 use super::*;
 
 #[test]
-fn every_single_lost_block_is_rebuilt() {
-    for layout in LAYOUTS {
+pub(crate) fn every_single_lost_block_is_rebuilt() {
+    for layout in layouts() {
         let (sound, records) = sample(layout);
         let mut blocks = Sample::one_in(3);
         for (name, _) in data_files(&sound) {
@@ -33,8 +33,8 @@ fn every_single_lost_block_is_rebuilt() {
 }
 
 #[test]
-fn two_lost_or_unreadable_blocks_per_stripe_are_rebuilt() {
-    for layout in LAYOUTS {
+pub(crate) fn two_lost_or_unreadable_blocks_per_stripe_are_rebuilt() {
+    for layout in layouts() {
         let (sound, records) = sample(layout);
         let (seed, turns) = (seed(), if is_long() { 60 } else { 20 });
         println!("SEAWALL_SEED={seed} chooses the same blocks");
@@ -73,8 +73,8 @@ fn two_lost_or_unreadable_blocks_per_stripe_are_rebuilt() {
 }
 
 #[test]
-fn damage_beyond_parity_is_named_and_no_wrong_record_delivered() {
-    for layout in LAYOUTS {
+pub(crate) fn damage_beyond_parity_is_named_and_no_wrong_record_delivered() {
+    for layout in layouts() {
         let (sound, records) = sample(layout);
         let (name, from) = data_files(&sound)[1].clone();
         let device = sound.kill();
@@ -82,7 +82,7 @@ fn damage_beyond_parity_is_named_and_no_wrong_record_delivered() {
         let judged = judge(&device).unwrap();
         assert_eq!(judged.verdict, Verdict::Lost);
         let found = read(&device, true).unwrap();
-        assert!(found.count() < 60);
+        assert!(found.records.len() < records.len());
         for (number, payload) in &records {
             let lost = found.lost.iter().any(|lost| common::names(lost, *number));
             assert!(lost || found.records.get(number) == Some(payload), "record {number}");

@@ -9,14 +9,15 @@
 use crate::common;
 mod cuts;
 mod ends;
-mod lost;
+pub(crate) mod lost;
 mod made;
 
 use common::counted::Counted;
 use common::images::batches;
 use common::sample::{Sample, is_long, seed};
 use common::{
-    Bytes, Found, LAYOUTS, Random, again, judge, laid_out, lsn, open, payload_in, read, tiny,
+    Bytes, Found, LAYOUTS, Random, again, is_compressed, judge, laid_out, layouts, lsn, open,
+    payload_in, read, tiny,
 };
 use seawall::damage::{Corruption, Lost};
 use seawall::format::SegmentId;
@@ -57,10 +58,11 @@ fn append(log: &Bytes, layout: Layout, numbers: impl Iterator<Item = u64>) {
 fn sample(layout: Layout) -> (MemStorage, BTreeMap<u64, Vec<u8>>) {
     let device = MemStorage::new();
     let log = open(&with_parity(1, layout), &device).unwrap();
-    append(&log, layout, 1..=60);
+    let count = if is_compressed() { 400 } else { 60 };
+    append(&log, layout, 1..=count);
     log.close().unwrap();
     let found = read(&device, false).unwrap();
-    assert_eq!(found.count(), 60);
+    assert_eq!(found.count(), count);
     (device, found.records)
 }
 

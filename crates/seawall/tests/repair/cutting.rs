@@ -78,7 +78,7 @@ fn tail_truncation_never_tells_readers_to_undo_kept_records() {
 /// checkpoint at it; the segment is lost in which the first cut went on.
 #[test]
 fn truncation_before_a_gap_below_the_checkpoint_shows_no_removed_record() {
-    for layout in LAYOUTS {
+    for layout in layouts() {
         let device = MemStorage::new();
         let log = open(&laid_out(tiny(1), layout), &device).unwrap();
         for life in 1..=4 {

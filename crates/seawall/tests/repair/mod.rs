@@ -11,12 +11,12 @@
 use crate::common;
 mod cutting;
 mod salvaging;
-mod ways_out;
+pub(crate) mod ways_out;
 
 use common::images::{End, Fill, Image, NEWEST, NONE, batches, files, spoil, write, write_in};
 use common::sample::Sample;
 use common::{
-    Bytes, Found, GEOMETRY, LAYOUTS, Scratch, again, judge, laid_out, lsn, names, of_any_size,
+    Bytes, Found, GEOMETRY, Scratch, again, judge, laid_out, layouts, lsn, names, of_any_size,
     open, payload, payload_in, read, read_own, tiny,
 };
 use seawall::damage::{Corruption, Damage};

@@ -122,7 +122,7 @@ fn set_of_lines_with_damage_inside_is_not_carried_in_part() {
 /// one the batch is spoilt.
 #[test]
 fn set_shortened_by_a_truncation_is_salvaged_from_a_damaged_batch() {
-    for layout in LAYOUTS {
+    for layout in layouts() {
         let device = MemStorage::new();
         let log = open(&laid_out(tiny(1), layout), &device).unwrap();
         let set: Vec<_> = (1..=3).map(|number| payload_in(layout, (number, 1), 50)).collect();

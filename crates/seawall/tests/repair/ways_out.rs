@@ -200,11 +200,11 @@ const ENDS: [End; 4] = [End::Closed, End::Confirmed, End::PowerCut, End::Killed]
 
 /// Every way for a log to end, in both layouts.
 fn images() -> impl Iterator<Item = Image> {
-    LAYOUTS.into_iter().flat_map(|layout| ENDS.map(|end| write_in(end, layout)))
+    layouts().flat_map(|layout| ENDS.map(|end| write_in(end, layout)))
 }
 
 #[test]
-fn every_flipped_bit_can_be_repaired_in_three_ways() {
+pub(crate) fn every_flipped_bit_can_be_repaired_in_three_ways() {
     let (mut tried, mut sample) = (0, Sample::one_in(20));
     for image in images() {
         let end = (image.end, image.layout);
@@ -223,7 +223,7 @@ fn every_flipped_bit_can_be_repaired_in_three_ways() {
 }
 
 #[test]
-fn every_damaged_run_can_be_repaired_in_three_ways() {
+pub(crate) fn every_damaged_run_can_be_repaired_in_three_ways() {
     let reach = usize::try_from(GEOMETRY.reach).unwrap();
     let mut sample = Sample::one_in(20);
     for image in images() {
@@ -248,7 +248,7 @@ fn every_damaged_run_can_be_repaired_in_three_ways() {
 }
 
 #[test]
-fn every_lost_or_misplaced_file_can_be_repaired_in_three_ways() {
+pub(crate) fn every_lost_or_misplaced_file_can_be_repaired_in_three_ways() {
     for image in images() {
         let end = (image.end, image.layout);
         let files = files(&image.device);

@@ -132,6 +132,16 @@ the log, fills a segment, and so on. The plain read, 256 KiB at a time, is of
 the same segments: the newest one, and the next one, which has its name already.
 Needs about 600 MiB.";
 
+pub(super) const COMPRESS: &str = "\
+Examples:
+  seawall-bench compress
+  chrt -f 1 seawall-bench compress --records 1,16,64,256,853 --time 10
+  seawall-bench compress --json | jq '.contests[] | .asks'
+
+The reference is the making of a plain batch: a copy of its frames, which are
+then bound to their place. A batch of less than 1 KiB, or one that would gain
+less than an eighth, stays plain also with lz4.";
+
 pub(super) const DISK: &str = "\
 Examples:
   seawall-bench disk

@@ -207,8 +207,14 @@ pub(super) fn segment_header(layout: Layout) -> SegmentHeader {
 
 /// The files of logs of several kinds whose names hold `part`.
 fn files_with(part: &str) -> Vec<Vec<u8>> {
-    let kind =
-        |layout, end| Kind { layout, end, scale: Scale::Tiny, past: Past::Eventful, seed: 1 };
+    let kind = |layout, end| Kind {
+        layout,
+        end,
+        scale: Scale::Tiny,
+        past: Past::Eventful,
+        compressed: false,
+        seed: 1,
+    };
     let kinds = [
         kind(Layout::Binary, End::Closed),
         kind(Layout::Binary, End::Killed),

@@ -84,8 +84,14 @@ fn check_text(header: &SegmentHeader, data: &[u8]) {
 
 /// The lines of logs as a writer wrote them, for the life that these targets have.
 fn written() -> Vec<Vec<u8>> {
-    let kind =
-        |past| Kind { layout: Layout::Text, end: End::Closed, scale: Scale::Tiny, past, seed: 1 };
+    let kind = |past| Kind {
+        layout: Layout::Text,
+        end: End::Closed,
+        scale: Scale::Tiny,
+        past,
+        compressed: false,
+        seed: 1,
+    };
     let samples = [Past::Plain, Past::Eventful].map(|past| Sample::make(kind(past)));
     let files = samples.iter().flat_map(|sample| &sample.files);
     let salt = segment_header(Layout::Text).salt();

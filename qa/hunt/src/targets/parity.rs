@@ -34,7 +34,14 @@ struct Protected {
 static LOGS: LazyLock<Vec<Protected>> = LazyLock::new(|| {
     let ends = [End::Closed, End::PowerCut];
     let kinds = [Layout::Binary, Layout::Text].into_iter().flat_map(|layout| {
-        ends.map(|end| Kind { layout, end, scale: Scale::Tiny, past: Past::Plain, seed: 3 })
+        ends.map(|end| Kind {
+            layout,
+            end,
+            scale: Scale::Tiny,
+            past: Past::Plain,
+            compressed: false,
+            seed: 3,
+        })
     });
     kinds.map(Protected::make).collect()
 });
@@ -189,6 +196,7 @@ impl Case {
             end: End::Closed,
             scale: Scale::Tiny,
             past: Past::Plain,
+            compressed: false,
             seed: 3,
         };
         let device = self.with.kill();

@@ -84,8 +84,14 @@ fn check(header: &SegmentHeader, data: &[u8]) {
 }
 
 pub(super) fn seeds() -> Vec<Vec<u8>> {
-    let kind =
-        |end| Kind { layout: Layout::Binary, end, scale: Scale::Tiny, past: Past::Plain, seed: 1 };
+    let kind = |end| Kind {
+        layout: Layout::Binary,
+        end,
+        scale: Scale::Tiny,
+        past: Past::Plain,
+        compressed: false,
+        seed: 1,
+    };
     let samples = [Sample::make(kind(End::Closed)), Sample::make(kind(End::PowerCut))];
     let files = samples.iter().flat_map(|sample| &sample.files);
     let segments = files.filter(|(name, _)| name.contains(".seg"));

@@ -12,8 +12,8 @@ use crate::output::stdout::{Output, one_line};
 use crate::output::text::{self, count, number, span_of};
 use seawall::format::CodecId;
 use seawall::parity::Protection;
-use seawall::verify::{Verdict, Verification};
-use seawall::{Error, Layout, Level, LogReader, Lsn};
+use seawall::verify::{Summary, Verdict, Verification};
+use seawall::{Compression, Error, Layout, Level, LogReader, Lsn};
 use seawall_format::VERSION;
 use seawall_format::time::to_text;
 use serde::Serialize;
@@ -71,6 +71,10 @@ answer! {
         parity_of_bytes: Option<u64> = told.parity.map(|parity| parity.bytes),
         parity_covered: Option<u64> = told.parity.map(|parity| parity.covered),
         parity_lacking: Option<Vec<u64>> = told.parity.map(|parity| numbers(&parity.open)),
+        compression: Option<&'static str> = told.found.summary.compression.map(Compression::name),
+        compressed_batches: u64 = told.found.summary.compressed_batches,
+        stored_bytes: u64 = told.found.summary.stored_bytes,
+        plain_bytes: u64 = told.found.summary.plain_bytes,
         size_p50: Option<u64> = told.sizes.quantile(0.5),
         size_p99: Option<u64> = told.sizes.quantile(0.99),
         size_max: Option<u64> = told.sizes.quantile(1.0),
@@ -141,6 +145,9 @@ fn tell(out: &mut Output, log: &Path, told: &Told<'_>) {
     }
     row("level", summary.level.map_or("unknown", Level::name).to_owned());
     row("parity", parity.map_or_else(|| "unknown".to_owned(), in_words));
+    if summary.compressed_batches > 0 || summary.compression == Some(Compression::Lz4) {
+        row("compression", compression(summary));
+    }
     if let Some(lsn) = summary.checkpoint {
         row("checkpoint", format!("LSN {lsn}"));
     }
@@ -161,6 +168,13 @@ fn tell(out: &mut Output, log: &Path, told: &Told<'_>) {
         out.line("");
         out.line(&format!("next: seawall protect {shown}     make the parity that is missing"));
     }
+}
+
+/// The compression of the log on one line.
+fn compression(summary: &Summary) -> String {
+    let method = summary.compression.map_or("unknown", Compression::name);
+    let [plain, stored] = [summary.plain_bytes, summary.stored_bytes].map(text::bytes);
+    format!("{method}   {plain} of batches take {stored}")
 }
 
 /// The parity of the log on one line.

@@ -39,6 +39,9 @@ pub(crate) fn run(args: &Append) -> Result<Exit, Failure> {
     if let Some(parity) = args.parity {
         options = options.parity(parity.0);
     }
+    if let Some(compress) = args.compress {
+        options = options.compression(compress.into());
+    }
     let failovers = Arc::new(AtomicU64::new(0));
     let options = options.on_failover(told_of_failovers(args, &failovers));
     let open = || {

@@ -138,10 +138,15 @@ fn batch_that_gains_less_than_an_eighth_or_is_small_stays_as_it_is() {
     let (small, large) = (vec![(vec![1; 1007], false)], vec![(vec![1; 1016], false)]);
     for (records, is_compressed) in [(small, false), (large, true)] {
         let (bytes, spec) = plain(&records);
-        let found = Encoder::default().encode((&bytes, spec), (AT, &LIFE), &mut vec![]);
+        let found =
+            Encoder::with_sizes(1 << 10, 64 << 10).encode((&bytes, spec), (AT, &LIFE), &mut vec![]);
         assert_eq!(found.is_some(), is_compressed);
         let plain_life = Life { may_compress: false, ..LIFE };
-        let found = Encoder::default().encode((&bytes, spec), (AT, &plain_life), &mut vec![]);
+        let found = Encoder::with_sizes(1 << 10, 64 << 10).encode(
+            (&bytes, spec),
+            (AT, &plain_life),
+            &mut vec![],
+        );
         assert!(found.is_none(), "its segment does not allow it");
     }
 }

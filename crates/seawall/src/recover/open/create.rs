@@ -13,8 +13,8 @@ use crate::recover::report::{Recovery, TailState};
 use crate::write::rotation::{RotationPlan, rotate};
 use crate::write::writer::Writer;
 use seawall_format::{
-    CodecId, Compression, Epoch, Geometry, Level, LogId, Lsn, Manifest, RecordType, SegmentId,
-    SegmentRef,
+    CodecId, Compression, Epoch, Geometry, Layout, Level, LogId, Lsn, Manifest, RecordType,
+    SegmentId, SegmentRef,
 };
 use seawall_io::{Access, Lock};
 
@@ -95,6 +95,8 @@ fn new_manifest(options: &Options, env: &Env, record_type: RecordType) -> Result
         );
         return Err(Error::InvalidOption { log: None, why });
     }
+    let compression = options.compression.unwrap_or_default();
+    check_compression(compression, layout)?;
     let log = env.entropy.random().map_err(Error::io("draw a random log id"))?;
     Ok(Manifest {
         geometry,
@@ -113,10 +115,22 @@ fn new_manifest(options: &Options, env: &Env, record_type: RecordType) -> Result
         reuses: false,
         names_ahead: options.next.name_ahead && layout.has_batch_headers(),
         in_flight_max: 1,
-        may_compress: false,
-        compression: Compression::None,
+        may_compress: compression != Compression::None,
+        compression,
         time_us: 0,
     })
+}
+
+/// Refuses compression that this build or the layout does not have.
+pub(super) fn check_compression(compression: Compression, layout: Layout) -> Result<()> {
+    let why = if !compression.is_built_in() {
+        format!("compression requires the cargo feature `{}`", compression.name())
+    } else if compression != Compression::None && !layout.has_batch_headers() {
+        "a readable log cannot be compressed".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(Error::InvalidOption { log: None, why })
 }
 
 /// Refuses a directory with non-empty texts and nothing else: it may be the rest of a log.

@@ -18,7 +18,7 @@ use crate::recover::remaining::RemainingLog;
 use crate::recover::report::{Recovery, TailState};
 use crate::scan::catalog::ChainedSegment;
 use crate::scan::quarantine;
-use crate::scan::scanner::{ScanItem, TailFound};
+use crate::scan::scanner::{LogScanner, ScanItem, ScannedBatch, TailFound};
 use crate::write::pending::{RewriteBatch, WrittenBatch};
 use crate::write::rotation::{Predecessor, Rotated, RotationPlan, rotate};
 use crate::write::tail::{TailSegment, Written, release_reserved};
@@ -56,7 +56,7 @@ pub(crate) fn resume(
     let level = options.level.unwrap_or(manifest.content.level);
     let begin = Beginning { manifest, rotated, last: log.last, last_chain, max_id };
     let mut writer = writer(options, env, lock, begin);
-    writer.enter_schema()?;
+    writer.enter_settings()?;
     writer.tell_readers();
     delete_replaced(&writer, log, &plan);
     backfill_parity(&writer);
@@ -163,6 +163,7 @@ fn read_write(env: &Env, name: &str) -> Result<Arc<dyn File>> {
 fn write_manifest(env: &Env, manifest: &mut ManifestFile, update: ManifestUpdate) -> Result<()> {
     let content = &mut manifest.content;
     content.names_ahead |= env.names_ahead && content.layout.has_batch_headers();
+    content.may_compress |= content.compresses();
     content.oldest_base = update.oldest_base;
     content.closed = update.closed.or(content.closed);
     // The sequence number selects the slot.
@@ -221,6 +222,7 @@ impl Resuming<'_> {
             chain: found.chain,
             marks: marks.unwrap_or(0),
             sums: None,
+            encoder: self.env.encoder(&header, self.log.manifest.compression),
             written: Written::default(),
             header,
         };
@@ -297,11 +299,10 @@ fn batches_in_last_block(log: &RemainingLog<'_>, at: Offset) -> Result<Vec<Writt
         if batch.end <= start {
             continue;
         }
-        let whole = batch.body.start - HEADER_SIZE..batch.body.end;
         let is_first = batch.header.first == header.base;
         let chain_before = if is_first { log.found.chain_before } else { batch.header.chain };
         sent.push(WrittenBatch {
-            bytes: scan.bytes().get(whole).expect("the scan has read it").to_vec(),
+            bytes: as_written(&scan, &batch),
             first: batch.header.first,
             count: batch.header.count,
             kind: batch.header.kind,
@@ -311,6 +312,15 @@ fn batches_in_last_block(log: &RemainingLog<'_>, at: Offset) -> Result<Vec<Writt
         });
     }
     Ok(sent)
+}
+
+/// A batch as it is on the device; if it is text, as it would be in the binary layout.
+fn as_written(scan: &LogScanner, batch: &ScannedBatch) -> Vec<u8> {
+    if batch.header.kind == BodyKind::Encoded {
+        return scan.raw(batch).to_vec();
+    }
+    let whole = batch.body.start - HEADER_SIZE..batch.body.end;
+    scan.bytes().get(whole).expect("the scan has read it").to_vec()
 }
 
 /// The records of the newest segment after `confirmed`, batch by batch.

@@ -58,7 +58,8 @@ impl Writer {
         let zeros = || SectorSums::of_zeros(header.data_start(), header.size);
         let sums = needs_sums.then(|| next.sums.unwrap_or_else(zeros));
         let (file, limit) = (next.head.file, (header.size, true));
-        let tail = TailSegment::empty(header, [file.clone(), file], limit, sums);
+        let encoder = self.env.encoder(&header, log.compression);
+        let tail = TailSegment::empty(header, [file.clone(), file], limit, (sums, encoder));
         let before = std::mem::replace(&mut self.tail, tail);
         while let Some(whole) = self.recent.pop_front() {
             self.keep_buffer(whole.bytes);
@@ -126,10 +127,10 @@ impl Writer {
         (error, seal_failed): (&Error, bool),
     ) -> Result<()> {
         let failed = std::mem::replace(&mut self.tail, before);
-        let BatchInFlight { at, sent, .. } = batch;
-        self.count(at, &sent);
+        self.count(&batch);
+        let sent = batch.sent;
         let (base, chain_before) = (sent.first, sent.chain_before);
-        let carry = vec![sent.unseal(&failed.life)];
+        let carry = vec![sent.unseal(&failed.life)?];
         let new = NewSegment { carry, seal_failed, ..self.empty_segment() };
         self.switch_segment(base, chain_before, new)?;
         self.note_failover(error);

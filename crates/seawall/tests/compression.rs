@@ -1,0 +1,319 @@
+//! Logs that are written compressed: what holds for others holds for them, and what a reader without
+//! compression must know is there in time.
+
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+use crate::common;
+use crate::{every_bit_and_cut, failover, full_disk, in_flight, parity, repair};
+
+use common::images::{End, begun_header};
+use common::lives::Act;
+use common::sample::Sample;
+use common::workloads::{
+    Acts, each_power_cut, failed_syncs, one_crash, one_fault, run, two_crashes,
+};
+use common::{
+    Bytes, compressed, judge, laid_out, lsn, of_any_size, open, payload, read, read_own, tiny,
+    within,
+};
+use seawall::verify::Verdict;
+use seawall::{Compression, Error, Layout, Level, Maintenance, Options};
+use seawall_format::{Manifest, SegmentHeader, SegmentId};
+use seawall_io::Storage;
+use seawall_testkit::MemStorage;
+use std::sync::Arc;
+
+use Act::{Append, Confirm, Prune, Reopen, Set};
+
+/// A record of 500 bytes takes some 300. Batches that stay as they are, segments named ahead, files
+/// that are used again.
+const WORKLOADS: [Acts; 3] = [
+    &[
+        Append(960),
+        Set(&[440, 440]),
+        Append(20),
+        Set(&[100, 200, 300]),
+        Confirm,
+        Append(700),
+        Append(5),
+        Reopen,
+        Set(&[300, 300, 300]),
+        Append(960),
+    ],
+    &[Append(960); 14],
+    &[
+        Set(&[500, 20]),
+        Append(500),
+        Append(500),
+        Append(500),
+        Append(500),
+        Append(500),
+        Append(500),
+        Append(500),
+        Append(500),
+        Append(500),
+        Append(500),
+        Append(500),
+        Append(500),
+        Append(500),
+        Prune,
+        Append(500),
+        Append(500),
+        Append(500),
+        Append(500),
+        Append(500),
+        Append(500),
+        Append(500),
+        Append(500),
+        Append(500),
+        Reopen,
+        Append(500),
+        Confirm,
+    ],
+];
+
+const AFTERWARDS: [Acts; 2] =
+    [&[Append(90), Confirm], &[Append(960), Append(960), Append(960), Append(960), Append(30)]];
+
+const ENDS: [End; 4] = [End::Closed, End::Confirmed, End::PowerCut, End::Killed];
+
+/// The headers of the segments on a device.
+fn headers(device: &MemStorage) -> Vec<SegmentHeader> {
+    let names = device.names().into_iter();
+    let segments = names.filter(|name| SegmentId::from_file_name(name).is_some());
+    segments.filter_map(|name| begun_header(&device.bytes(&name)?)).collect()
+}
+
+#[test]
+fn acknowledged_records_survive_a_crash_at_every_step() {
+    let tally = compressed(|| {
+        let whole = WORKLOADS.map(|acts| run(acts, Level::Synced, u64::MAX).device);
+        let [_, ahead, reused] = whole.each_ref().map(|device| headers(device));
+        assert!(ahead.iter().any(|header| header.named_ahead), "{ahead:?}");
+        assert!(reused.iter().any(|header| header.is_reused), "{reused:?}");
+        one_crash(&WORKLOADS)
+    });
+    println!("one crash of a compressed log: {tally:?}");
+    assert!(tally.states > 1_000 && tally.torn > 40, "{tally:?}");
+}
+
+#[test]
+fn records_survive_a_second_crash() {
+    let tally = compressed(|| two_crashes(&WORKLOADS, &AFTERWARDS, &mut Sample::one_in(20)));
+    println!("two crashes of a compressed log: {tally:?}");
+    assert!(tally.states > 500, "{tally:?}");
+}
+
+#[test]
+fn failed_sync_loses_no_acknowledged_record() {
+    let tally = compressed(|| failed_syncs(&WORKLOADS, &mut Sample::one_in(6)));
+    println!("failed syncs of a compressed log: {tally:?}");
+    assert!(tally.states > 500, "{tally:?}");
+}
+
+#[test]
+fn one_damaged_run_or_lost_file_never_hides_a_confirmed_record() {
+    let faults = compressed(|| one_fault(&WORKLOADS, &mut Sample::one_in(40)));
+    println!("{faults} faults");
+    assert!(faults > 500, "{faults}");
+}
+
+#[test]
+fn flipped_bit_is_always_detected() {
+    ENDS.map(|end| compressed(|| every_bit_and_cut::every_flip(end, Layout::Binary)));
+}
+
+#[test]
+fn cut_lost_and_misplaced_files_are_always_detected() {
+    compressed(|| {
+        every_bit_and_cut::every_cut(End::PowerCut, Layout::Binary);
+        ENDS.map(|end| every_bit_and_cut::every_file(end, Layout::Binary));
+    });
+}
+
+#[test]
+fn damaged_run_hides_only_unconfirmed_records() {
+    ENDS.map(|end| compressed(|| every_bit_and_cut::every_run(end, Layout::Binary)));
+}
+
+#[test]
+fn damage_can_be_repaired_in_three_ways() {
+    compressed(repair::ways_out::every_flipped_bit_can_be_repaired_in_three_ways);
+    compressed(repair::ways_out::every_damaged_run_can_be_repaired_in_three_ways);
+    compressed(repair::ways_out::every_lost_or_misplaced_file_can_be_repaired_in_three_ways);
+}
+
+#[test]
+fn parity_restores_what_it_promises() {
+    compressed(parity::lost::every_single_lost_block_is_rebuilt);
+    compressed(parity::lost::two_lost_or_unreadable_blocks_per_stripe_are_rebuilt);
+    compressed(parity::lost::damage_beyond_parity_is_named_and_no_wrong_record_delivered);
+}
+
+#[test]
+fn batches_are_carried_out_of_a_segment_whose_write_failed() {
+    compressed(failover::log_continues_without_loss_after_a_failed_sync);
+    compressed(failover::second_failure_right_after_the_first_is_survived);
+    compressed(failover::records_in_a_block_spoiled_by_a_failed_write_are_carried);
+    compressed(failover::spoiled_block_of_another_process_is_carried);
+    compressed(failover::records_in_a_block_spoiled_by_an_open_are_carried);
+    compressed(failover::records_in_a_block_spoiled_by_a_killed_process_are_carried);
+}
+
+#[test]
+fn full_disk_loses_nothing() {
+    compressed(full_disk::full_disk_freed_twenty_times_loses_nothing);
+}
+
+#[test]
+fn writes_in_flight_fail_in_any_order() {
+    within(60, || {
+        let states = compressed(in_flight::cut_with_three_in_flight);
+        assert!(states >= 8, "{states} states");
+        compressed(|| in_flight::fail_in_any_order(1_000));
+    });
+}
+
+/// Programs that do not know of compression read the manifest first, and refuse the log by what it
+/// says.
+#[test]
+fn manifest_says_it_before_a_segment_does() {
+    let mut states = 0;
+    // The log is not compressed at first.
+    let before = common::lives::live(
+        &MemStorage::new(),
+        &[Append(100), Append(200)],
+        Level::Synced,
+        &common::lives::Life::unborn(Layout::Binary),
+    );
+    let acts = &[Append(800), Append(800), Append(960)];
+    let run = |stop| {
+        let device = before.device.kill();
+        device.stop_after(stop);
+        compressed(|| common::lives::live(&device, acts, Level::Synced, &before))
+    };
+    let whole = run(u64::MAX);
+    assert!(whole.error.is_none() && headers(&whole.device).len() > 1, "{:?}", whole.error);
+    for stop in 0..=whole.device.steps() {
+        let life = run(stop);
+        for (mask, device) in common::lives::cuts(&life.device, stop, 256) {
+            let slots = Manifest::decode_file(&device.bytes("manifest").unwrap());
+            if headers(&device).iter().any(|header| header.may_compress) {
+                let all = slots.iter().flatten().all(|slot| slot.may_compress);
+                assert!(all, "step {stop}, kept {mask:b}: {slots:?}");
+                states += 1;
+            }
+            let what = format!("step {stop}, kept {mask:b}");
+            common::lives::check(&life, &device, common::lives::Faults::None, &what);
+        }
+    }
+    assert!(states > 20, "{states}");
+    // The same for a log that is created so.
+    compressed(|| {
+        each_power_cut(&[&[Append(960)]], 256, |_, device, what| {
+            let slots = Manifest::decode_file(&device.bytes("manifest").unwrap_or_default());
+            let all = slots.iter().flatten().all(|slot| slot.may_compress);
+            assert!(all, "{what}: {slots:?}");
+        });
+    });
+}
+
+/// The options of another process, with or without a wish.
+fn with(wish: Option<Compression>) -> Options {
+    let options = of_any_size(7).encode_sizes(0, 300);
+    match wish {
+        Some(compression) => options.compression(compression),
+        None => options,
+    }
+}
+
+#[test]
+fn setting_is_kept_and_changes_at_an_open() {
+    let device = MemStorage::new();
+    let mut last = 0;
+    let wishes = [
+        (None, false, 1),
+        (Some(Compression::None), false, 1),
+        (Some(Compression::Lz4), true, 2),
+        (None, true, 2),
+        (Some(Compression::None), false, 2),
+        (None, false, 2),
+        (Some(Compression::Lz4), true, 2),
+    ];
+    for (wish, compresses, segments) in wishes {
+        let log = open(&with(wish), &device).unwrap();
+        last += 1;
+        log.append(&compressed(|| payload(last, 1, 180))).unwrap();
+        let stats = log.stats();
+        assert_eq!(stats.compressed, u64::from(compresses), "{wish:?}");
+        assert!(stats.bytes <= stats.plain_bytes, "{stats:?}");
+        assert_eq!(read_own(&log).count(), last);
+        log.close().unwrap();
+        let found = headers(&device);
+        assert_eq!(found.len(), segments, "{wish:?}");
+        let of_log = Manifest::decode_file(&device.bytes("manifest").unwrap());
+        let has_bit = found.iter().any(|header| header.may_compress);
+        assert!(of_log.iter().flatten().all(|slot| slot.may_compress == has_bit), "{of_log:?}");
+        assert_eq!(judge(&device).unwrap().verdict, Verdict::Clean);
+        for (number, payload) in read(&device, false).unwrap().records {
+            assert_eq!(payload, compressed(|| common::payload(number, 1, 180)));
+        }
+    }
+}
+
+/// What makes a stream is how much was handed over, not what it takes on the device.
+#[test]
+fn compressed_stream_has_several_writes_in_flight() {
+    compressed(|| {
+        let device = MemStorage::new();
+        let options = in_flight::options().stream_batch(600, usize::MAX);
+        let log = open(&options, &device).unwrap();
+        let mut count = 0;
+        while log.stats().rolls < 4 {
+            count += 1;
+            log.append(&payload(count, 1, 700)).unwrap();
+        }
+        assert!(log.stats().bytes < count * 600, "{:?}", log.stats());
+        let found: Vec<_> = headers(&device).iter().map(|header| header.in_flight_max).collect();
+        assert_eq!(found, [1, 3, 3, 3, 3]);
+    });
+}
+
+#[test]
+fn readable_log_cannot_be_compressed() {
+    let wish = || laid_out(with(Some(Compression::Lz4)), Layout::Text);
+    let refused = open(&wish(), &MemStorage::new()).unwrap_err();
+    let why = |error: &Error| {
+        assert!(matches!(error, Error::InvalidOption { .. }), "{error}");
+        error.to_string()
+    };
+    assert!(why(&refused).contains("a readable log cannot be compressed"), "{refused}");
+    let device = MemStorage::new();
+    open(&laid_out(tiny(1), Layout::Text), &device).unwrap().close().unwrap();
+    let before = device.bytes("manifest");
+    why(&open(&wish(), &device).unwrap_err());
+    assert_eq!(device.bytes("manifest"), before);
+}
+
+#[test]
+fn salvaged_log_stays_compressed_also_without_its_manifest() {
+    let device = MemStorage::new();
+    let log = open(&with(Some(Compression::Lz4)), &device).unwrap();
+    (1..=9).for_each(|number| {
+        log.append(&compressed(|| payload(number, 1, 400))).unwrap();
+    });
+    log.close().unwrap();
+    for loses_manifest in [false, true] {
+        let damaged = device.kill();
+        if loses_manifest {
+            damaged.remove_raw("manifest");
+        }
+        let source: Arc<dyn Storage> = Arc::new(damaged);
+        let target = MemStorage::new();
+        Maintenance::on(&source).salvage_to(Arc::new(target.clone())).unwrap();
+        assert_eq!(read(&target, false).unwrap().count(), 9);
+        let log: Bytes = open(&with(None), &target).unwrap();
+        assert_eq!(log.append(&compressed(|| payload(10, 1, 400))).unwrap(), lsn(10));
+        assert_eq!(log.stats().compressed, 1, "manifest lost: {loses_manifest}");
+    }
+}
