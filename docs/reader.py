@@ -330,6 +330,37 @@ class Segment:
             bound = crc32c(payload) ^ frame_place(self.head.log, self.head.epoch, lsn, frame.word)
             yield lsn, at, payload if at <= end and bound == frame.crc else None, frame.word
 
+    def frames_in_damage(self, start, first, last, end):
+        """The intact records of a damaged place without a readable header. After what is no frame,
+        such as the header of another batch, they continue where lengths lead exactly to the end."""
+        end = min(end, len(self.data))
+        counts, at, lsn = None, start, first
+        valid = lambda at, lsn: next(self.frames_of(at, [lsn], end), (0, 0, None))[2] is not None
+        while lsn <= last:
+            behind = next(self.frames_of(at, [lsn], end), (0, end + 1))[1]
+            if behind <= end:
+                if valid(at, lsn):
+                    yield from self.frames_of(at, [lsn], end)
+                if lsn == last or valid(behind, lsn + 1):
+                    at, lsn = behind, lsn + 1
+                    continue
+            if counts is None:
+                counts = self.frames_to(start, end)
+            numbered = ((place, last + 1 - count) for place, count in counts if place > at)
+            found = ((place, number) for place, number in numbered
+                     if number > lsn and valid(place, number))
+            at, lsn = next(found, (0, last + 1))
+
+    def frames_to(self, start, end):
+        """From where how many frames lead exactly to the end, by their lengths."""
+        counts = {end: 0}
+        for at in range(end - (end - start) % 8 - 8, start - 1, -8):
+            size = FRAME(self.data, at).word & ~GOES_ON
+            behind = at + FRAME.size + size + -size % 8
+            if behind in counts:
+                counts[at] = counts[behind] + 1
+        return sorted((at, count) for at, count in counts.items() if count)
+
     def chunk(self, at, end):
         """The chunk at an offset, if its fields are right, and where it ends; section 3.6."""
         found = CHUNK(self.data, at)
@@ -699,7 +730,7 @@ def show_intact(segment, at, last, chain, limit, promised):
         end, until = next(behind, (used + (at - used) % 8, promised))
         if end - at > 3 * segment.head.batch_max:
             return
-        frames = segment.frames_of(at + BATCH.size, range(last + 1, until + 1), end)
+        frames = segment.frames_in_damage(at + BATCH.size, last + 1, until, end)
     until = until if limit is None else min(until, limit)
     known = {lsn: payload for lsn, _, payload, _ in frames if payload is not None}
     if segment.head.features & COMPRESSES and not (header and not header.length & COMPRESSED):

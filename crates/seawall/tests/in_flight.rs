@@ -1,7 +1,7 @@
 //! Several writes in flight: whatever returns first, fails or is cut off, records are acknowledged
 //! in order, and none that was acknowledged is lost.
 
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "in a test a panic is the report")]
 
 use crate::common;
 

@@ -83,11 +83,11 @@ impl Batch {
 
     /// The batch as it is stored.
     fn compress(&self, encoder: &mut Encoder, stored: &mut Vec<u8>) {
-        let encoded = encoder.encode((&self.plain, self.spec()), (AT, &self.life), stored);
-        if encoded.is_none() {
+        let spec = encoder.encode((&self.plain, self.spec()), (AT, &self.life), stored);
+        if spec.is_none() {
             stored.clone_from(&self.plain);
         }
-        finish(stored, encoded.unwrap_or(self.spec()), AT, &self.life);
+        finish(stored, spec.unwrap_or(self.spec()), AT, &self.life);
     }
 
     fn in_words(&self) -> String {

@@ -126,8 +126,8 @@ impl Sum {
         format!(
             "{} runs, {records} records, {faults} faults, {probes} probes, {mends} blocks mended, \
              {reused} files used again, {named_ahead} segments named ahead, \
-             {overlapped} writes beside another, {compressed} batches compressed, {steps} steps in {} s: \
-             {second} a second, {:.1e} a day",
+             {overlapped} writes beside another, {compressed} batches compressed, \
+             {steps} steps in {} s: {second} a second, {:.1e} a day",
             self.runs,
             time.as_secs(),
             as_float(day)
