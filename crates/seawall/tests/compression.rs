@@ -11,8 +11,8 @@ use common::workloads::{
     Acts, each_power_cut, failed_syncs, one_crash, one_fault, run, two_crashes,
 };
 use common::{
-    Bytes, compressed, judge, laid_out, lsn, of_any_size, open, payload, read, read_own, tiny,
-    within,
+    Bytes, GEOMETRY, compressed, judge, laid_out, lsn, of_any_size, open, payload, read, read_own,
+    tiny, within,
 };
 use seawall::verify::Verdict;
 use seawall::{Compression, Error, Layout, Level, Maintenance, Options};
@@ -228,7 +228,8 @@ fn manifest_says_it_before_a_segment_does() {
 
 /// The options of another process, with or without a wish.
 fn with(wish: Option<Compression>) -> Options {
-    let options = of_any_size(7).encode_sizes(0, 300);
+    // One segment has space for all of it.
+    let options = of_any_size(7).geometry(GEOMETRY, 20 * 512).encode_sizes(0, 300);
     match wish {
         Some(compression) => options.compression(compression),
         None => options,
