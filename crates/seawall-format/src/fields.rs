@@ -1,5 +1,7 @@
 //! Byte tables: the offset of each field of a fixed-size structure, and access to it.
 
+pub(crate) mod sizes;
+
 /// One field of a byte table of format.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {

@@ -29,7 +29,6 @@ mod ids;
 mod layout;
 mod refused;
 pub mod scan;
-mod sizes;
 pub mod tail;
 pub mod text;
 pub mod time;
@@ -38,6 +37,7 @@ mod types;
 pub use binary::{batch, encoded, frame};
 pub use checksum::Salt;
 pub use content::{content_crc, nesting};
+pub use fields::sizes::SECTOR;
 pub use fields::{Field, Table};
 pub use files::before;
 pub use files::live::Live;
@@ -47,7 +47,6 @@ pub use files::segment::{HEADER_SIZE, IN_FLIGHT_MAX, Mark, MarkSlot, Seal, Segme
 pub use ids::{Epoch, LogId, Lsn, Offset, SegmentId, SegmentRef, lsn_or_zero, next_lsn};
 pub use layout::Finished;
 pub use refused::{DRAFT, Refused, VERSION};
-pub use sizes::SECTOR;
 pub use text::line_set as lines;
 pub use types::{CodecId, Compression, Geometry, Layout, Level, RecordType, TYPE_NAME_MAX};
 

@@ -4,9 +4,9 @@
 use crate::binary::batch::{BatchHeader, BodyKind, HEADER_SIZE, Life};
 use crate::binary::frame;
 pub use crate::fields::is_zero;
+use crate::fields::sizes::SECTOR;
 use crate::files::before::Before;
 use crate::ids::{Lsn, Offset, to_u64};
-use crate::sizes::SECTOR;
 
 mod chunks;
 #[cfg(feature = "lz4")]

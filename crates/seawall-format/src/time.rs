@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn timestamp_is_read_back_and_other_text_refused() {
-        let all = (1..4_000_000_000_000_000).step_by(999_999_999_999 * crate::sizes::EVERY);
+        let all = (1..4_000_000_000_000_000).step_by(999_999_999_999 * crate::fields::sizes::EVERY);
         for time_us in all.chain([253_402_300_800_000_000, u64::MAX]) {
             assert_eq!(from_text(&to_text(time_us).unwrap()), Some(time_us));
         }

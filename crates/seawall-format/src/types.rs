@@ -1,7 +1,7 @@
 //! Settings that are fixed when a log is created, and stored in its manifest and in every header.
 
+use crate::fields::sizes::{BATCH_HEADER, FRAME_HEADER, SECTOR};
 use crate::refused::Refused;
-use crate::sizes::{BATCH_HEADER, FRAME_HEADER, SECTOR};
 
 /// The longest type name, in bytes.
 pub const TYPE_NAME_MAX: usize = 64;

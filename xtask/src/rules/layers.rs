@@ -30,7 +30,7 @@ const ORDERS: &[(&str, &[&[&str]])] = &[
     (
         "crates/seawall-format/",
         &[
-            &["ids", "sizes", "time", "fields", "refused"],
+            &["ids", "time", "fields", "refused"],
             &["checksum", "types"],
             &["files"],
             &["binary"],

@@ -2,11 +2,11 @@
 
 use crate::binary::{chunk, frame};
 use crate::checksum::{Crc, Salt, crc32c};
+use crate::fields::sizes::BATCH_HEADER;
 use crate::fields::{behind, get, get_u32, put, table};
 use crate::files::segment::SegmentHeader;
 use crate::ids::{Epoch, Lsn, Offset, lsn_or_zero, to_u64};
 use crate::refused::Refused;
-use crate::sizes::BATCH_HEADER;
 
 /// Bytes of a batch before its frames.
 pub const HEADER_SIZE: usize = BATCH_HEADER;
@@ -459,7 +459,7 @@ mod tests {
     #[test]
     fn every_flipped_bit_is_noticed() {
         let good = batch();
-        for bit in (0..good.len() * 8).step_by(crate::sizes::EVERY) {
+        for bit in (0..good.len() * 8).step_by(crate::fields::sizes::EVERY) {
             let mut bytes = good.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);
             assert!(!is_valid(&bytes, AT), "bit {bit}");

@@ -4,9 +4,9 @@ use crate::binary::{frame, lz4};
 use crate::checksum::Salt;
 #[cfg(feature = "lz4")]
 use crate::fields::put;
+use crate::fields::sizes::BATCH_HEADER;
 use crate::fields::{get, get_u32, is_zero, slice, table};
 use crate::ids::{Lsn, Offset, to_u64};
-use crate::sizes::BATCH_HEADER;
 use crate::types::Compression;
 
 /// What a compressed body begins with.

@@ -5,9 +5,9 @@
 //! payload; [`bind`] ties it to its place when the batch is written.
 
 use crate::checksum::{Salt, crc32c};
+use crate::fields::sizes::FRAME_HEADER;
 use crate::fields::table;
 use crate::ids::Lsn;
-use crate::sizes::FRAME_HEADER;
 
 /// Bytes of a frame before its payload.
 pub const HEADER_SIZE: usize = FRAME_HEADER;
@@ -385,7 +385,7 @@ mod tests {
     #[test]
     fn every_flipped_bit_costs_one_frame_at_most() {
         let good = body(&[b"first record", b"second", b"third one", b"4", b"fifth record here"]);
-        for bit in (0..good.len() * 8).step_by(crate::sizes::EVERY) {
+        for bit in (0..good.len() * 8).step_by(crate::fields::sizes::EVERY) {
             let mut bytes = good.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);
             let intact = salvage(&bytes, Lsn::FIRST, last(5), &SALT);
@@ -464,8 +464,13 @@ mod tests {
     #[test]
     fn hostile_body_of_zeros_is_abandoned_quickly() {
         assert!(
-            salvage(&vec![0; (1 << 20) / crate::sizes::EVERY], Lsn::FIRST, last(1 << 17), &SALT)
-                .is_empty()
+            salvage(
+                &vec![0; (1 << 20) / crate::fields::sizes::EVERY],
+                Lsn::FIRST,
+                last(1 << 17),
+                &SALT
+            )
+            .is_empty()
         );
     }
 }

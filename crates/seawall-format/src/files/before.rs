@@ -6,11 +6,11 @@
 //! a power cut interrupted from damage.
 
 use crate::checksum::{Salt, crc32c};
+use crate::fields::sizes::SECTOR;
 use crate::fields::{get, is_zero, put, table};
 use crate::files::preamble;
 use crate::files::segment::SegmentHeader;
 use crate::ids::{Epoch, LogId, Offset, SegmentId, SegmentRef, to_u64};
-use crate::sizes::SECTOR;
 use std::sync::Arc;
 
 const MAGIC_BYTES: [u8; 8] = *b"SEAWALLB";

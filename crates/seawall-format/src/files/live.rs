@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn flipped_bits_and_truncation_of_live_are_detected() {
         let good = sample(Lsn::new(9)).encode();
-        for bit in (0..good.len() * 8).step_by(crate::sizes::EVERY) {
+        for bit in (0..good.len() * 8).step_by(crate::fields::sizes::EVERY) {
             let mut bytes = good;
             bytes[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(Live::decode(&bytes), None, "bit {bit}");

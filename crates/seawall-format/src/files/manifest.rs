@@ -269,7 +269,7 @@ fn slot_offset(sequence: u64, block: u32) -> Offset {
 
 const _: () = assert!(TIME.at + TIME.size == MANIFEST_SLOT_SIZE);
 const _: () =
-    assert!(MANIFEST_SLOT_SIZE <= crate::sizes::SECTOR, "a slot is written in one sector");
+    assert!(MANIFEST_SLOT_SIZE <= crate::fields::sizes::SECTOR, "a slot is written in one sector");
 
 #[cfg(test)]
 mod tests;

@@ -454,7 +454,7 @@ impl Seal {
 }
 
 const _: () = {
-    assert!(HEADER_SIZE <= crate::sizes::SECTOR, "a header is written in one sector");
+    assert!(HEADER_SIZE <= crate::fields::sizes::SECTOR, "a header is written in one sector");
     assert!(header::TIME.at + header::TIME.size == HEADER_SIZE);
     assert!(mark::TIME.at + mark::TIME.size == MARK_SIZE);
     assert!(seal::TIME.at + seal::TIME.size == SEAL_SIZE);

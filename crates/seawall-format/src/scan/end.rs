@@ -1,9 +1,9 @@
 //! Classifies the bytes after the last batch of the newest segment: which to show, and what they
 //! are. format.md sections 7 and 9.4.
 
+use crate::fields::sizes::SECTOR;
 use crate::ids::{Offset, to_u64};
 use crate::scan::scanner::{Cursor, Scanner};
-use crate::sizes::SECTOR;
 use crate::tail::{Row, Tail, TextTail, classify, is_zero, sector_start, window};
 use crate::text::line_set as lines;
 

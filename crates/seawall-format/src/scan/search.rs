@@ -4,10 +4,10 @@
 use crate::binary::batch::{BatchHeader, HEADER_SIZE};
 use crate::binary::scan::headers;
 use crate::binary::step::Window;
+use crate::fields::sizes::SECTOR;
 use crate::files::before::Before;
 use crate::ids::{Lsn, Offset, to_u64};
 use crate::scan::scanner::{Cursor, Scanner};
-use crate::sizes::SECTOR;
 use crate::tail;
 use crate::text::line_set as lines;
 

@@ -184,7 +184,7 @@ fn every_flipped_bit_of_a_compressed_batch_is_noticed_and_costs_one_chunk_at_mos
     let (good, records) = (stored(&example(), CHUNK).unwrap(), example());
     let header = BatchHeader::decode(&good, AT, &LIFE).unwrap();
     assert_eq!(starts_of_chunks(&good).len(), 3);
-    for bit in (0..good.len() * 8).step_by(crate::sizes::EVERY) {
+    for bit in (0..good.len() * 8).step_by(crate::fields::sizes::EVERY) {
         let mut bytes = good.clone();
         bytes[bit / 8] ^= 1 << (bit % 8);
         assert_eq!(read(&bytes), None, "bit {bit}");
@@ -344,7 +344,7 @@ fn frames_of_a_damaged_place_fill_three_largest_batches_at_most() {
 fn hostile_place_is_abandoned_quickly() {
     // At each multiple of 8 a chunk could begin, and reach to the end of the place.
     let mut place = vec![];
-    let size = (1 << 20) / crate::sizes::EVERY / 32 * 32;
+    let size = (1 << 20) / crate::fields::sizes::EVERY / 32 * 32;
     while place.len() < size {
         let left = size - place.len();
         let stored = left.saturating_sub(32);

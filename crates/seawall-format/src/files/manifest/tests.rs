@@ -106,7 +106,7 @@ fn slot_at_the_offset_of_the_other_is_invalid() {
 #[test]
 fn every_flipped_bit_of_a_slot_is_detected() {
     let good = sample().encode();
-    for bit in (0..good.len() * 8).step_by(crate::sizes::EVERY) {
+    for bit in (0..good.len() * 8).step_by(crate::fields::sizes::EVERY) {
         let mut bytes = good;
         bytes[bit / 8] ^= 1 << (bit % 8);
         assert_eq!(Manifest::decode(&bytes, Offset(0)), Err(Refused::Invalid), "bit {bit}");

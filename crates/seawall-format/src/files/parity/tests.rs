@@ -56,14 +56,14 @@ fn parity_is_read_back_and_flipped_bits_are_detected() {
     let good = said.encode(&places);
     assert_eq!(Known::decode(&good, 3, &places), Some(said));
     assert_eq!(Known::decode(&good, 2, &places), None, "the slot of another stripe");
-    for bit in (0..good.len() * 8).step_by(crate::sizes::EVERY) {
+    for bit in (0..good.len() * 8).step_by(crate::fields::sizes::EVERY) {
         let mut bytes = good.clone();
         bytes[bit / 8] ^= 1 << (bit % 8);
         assert_eq!(Known::decode(&bytes, 3, &places), None, "bit {bit}");
     }
     let good = head(2).encode();
     assert_eq!(Head::decode(&good), Ok(head(2)));
-    for bit in (0..good.len() * 8).step_by(crate::sizes::EVERY) {
+    for bit in (0..good.len() * 8).step_by(crate::fields::sizes::EVERY) {
         let mut bytes = good;
         bytes[bit / 8] ^= 1 << (bit % 8);
         assert!(Head::decode(&bytes).is_err(), "bit {bit}");

@@ -66,7 +66,7 @@ fn header_is_read_back_unchanged() {
 #[test]
 fn every_flipped_bit_of_a_header_is_detected() {
     let good = sample().encode();
-    for bit in (0..good.len() * 8).step_by(crate::sizes::EVERY) {
+    for bit in (0..good.len() * 8).step_by(crate::fields::sizes::EVERY) {
         let mut bytes = good;
         bytes[bit / 8] ^= 1 << (bit % 8);
         assert_eq!(SegmentHeader::decode(&bytes), Err(Refused::Invalid), "bit {bit}");
@@ -303,7 +303,7 @@ fn mark_with_impossible_numbers_is_invalid() {
 fn every_flipped_bit_of_a_mark_is_detected() {
     let header = sample();
     let good = mark(3).encode(&header);
-    for bit in (0..good.len() * 8).step_by(crate::sizes::EVERY) {
+    for bit in (0..good.len() * 8).step_by(crate::fields::sizes::EVERY) {
         let mut bytes = good;
         bytes[bit / 8] ^= 1 << (bit % 8);
         assert_eq!(Mark::decode(&bytes, MarkSlot::B, &header), None, "bit {bit}");
@@ -331,7 +331,7 @@ fn seal_is_read_back_and_flipped_bits_are_detected() {
         assert_eq!(Seal::decode(&seal.encode(&header), &header), Some(seal));
     }
     let good = Seal { last: Some(lsn(50)), next, time_us: 6 }.encode(&header);
-    for bit in (0..good.len() * 8).step_by(crate::sizes::EVERY) {
+    for bit in (0..good.len() * 8).step_by(crate::fields::sizes::EVERY) {
         let mut bytes = good;
         bytes[bit / 8] ^= 1 << (bit % 8);
         assert_eq!(Seal::decode(&bytes, &header), None, "bit {bit}");

@@ -129,7 +129,7 @@ fn reading_ahead_does_not_change_the_result() {
     for piece in [1, 7, 48, 100] {
         let walked = walk_ahead(&mut open(), &file, (48, Some(piece)));
         assert_eq!(walked, walk(&mut open(), &file, 8192), "pieces of {piece}");
-        for at in (2560..end).step_by(crate::sizes::EVERY) {
+        for at in (2560..end).step_by(crate::fields::sizes::EVERY) {
             changed[at] ^= 1;
             let walked = walk_ahead(&mut open(), &changed, (48, Some(piece)));
             assert_eq!(walked, walk(&mut open(), &changed, 8192), "byte {at}, pieces of {piece}");

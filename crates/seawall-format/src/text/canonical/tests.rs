@@ -158,7 +158,7 @@ fn one_pass_form_equals_the_parsed_form_for_any_text() {
         usize::try_from(state >> 33).unwrap() % end
     };
     let (mut valid, mut invalid) = (0, 0);
-    for round in 0..400_000 / crate::sizes::EVERY {
+    for round in 0..400_000 / crate::fields::sizes::EVERY {
         let mut text = match round % 3 {
             0 => String::new(),
             _ => VALUES[below(VALUES.len())].to_owned(),
@@ -181,7 +181,8 @@ fn one_pass_form_equals_the_parsed_form_for_any_text() {
         }
     }
     assert!(
-        valid > 20_000 / crate::sizes::EVERY && invalid > 20_000 / crate::sizes::EVERY,
+        valid > 20_000 / crate::fields::sizes::EVERY
+            && invalid > 20_000 / crate::fields::sizes::EVERY,
         "{valid}, {invalid}"
     );
 }

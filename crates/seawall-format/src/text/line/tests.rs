@@ -81,7 +81,7 @@ fn added_removed_renamed_and_changed_fields_are_detected() {
 #[test]
 fn every_flipped_bit_is_detected_or_harmless() {
     let good = text(&line(DATA)).into_bytes();
-    for bit in (0..(good.len() - 1) * 8).step_by(crate::sizes::EVERY) {
+    for bit in (0..(good.len() - 1) * 8).step_by(crate::fields::sizes::EVERY) {
         let mut bytes = good.clone();
         bytes[bit / 8] ^= 1 << (bit % 8);
         if let Found::Line(found) = read(&bytes, &SALT) {
@@ -100,7 +100,7 @@ fn line_of_another_epoch_or_lsn_is_invalid() {
 #[test]
 fn line_in_progress_is_unfinished() {
     let text = text(&line(DATA));
-    for length in (0..text.len() - 1).step_by(crate::sizes::EVERY) {
+    for length in (0..text.len() - 1).step_by(crate::fields::sizes::EVERY) {
         assert_eq!(read(&text.as_bytes()[..length], &SALT), Found::Unfinished, "{length}");
     }
     let Found::Line(found) = read(&text.as_bytes()[..text.len() - 1], &SALT) else {
@@ -285,10 +285,10 @@ fn invalid_line_is_refused_despite_its_checksum() {
 
 #[test]
 fn hostile_text_is_invalid_and_cheap() {
-    let deep = "[".repeat((1 << 20) / crate::sizes::EVERY);
+    let deep = "[".repeat((1 << 20) / crate::fields::sizes::EVERY);
     assert_eq!(read(deep.as_bytes(), &SALT), Found::Unfinished);
-    let deep =
-        "[".repeat((1 << 16) / crate::sizes::EVERY) + &"]".repeat((1 << 16) / crate::sizes::EVERY);
+    let deep = "[".repeat((1 << 16) / crate::fields::sizes::EVERY)
+        + &"]".repeat((1 << 16) / crate::fields::sizes::EVERY);
     assert_eq!(read(deep.as_bytes(), &SALT), Found::Invalid);
     assert_eq!(read(b"\0\0\0", &SALT), Found::Invalid);
     assert_eq!(read(b"{\"lsn\":17}", &SALT), Found::Invalid);

@@ -128,7 +128,7 @@ fn record_has_the_same_line_with_and_without_a_sum() {
 fn set_truncated_at_any_byte_is_incomplete_with_its_lines() {
     let text = example();
     let ends: Vec<_> = (0..text.len()).filter(|at| text[*at] == b'\n').collect();
-    for cut in (0..text.len()).step_by(crate::sizes::EVERY) {
+    for cut in (0..text.len()).step_by(crate::fields::sizes::EVERY) {
         let (found, scanner) = walked(&text[..cut], 512);
         let lines = ends.iter().filter(|end| **end <= cut).count();
         let sets = [0, 1, 1, 2, 3, 4];
@@ -151,7 +151,8 @@ fn line_out_of_sequence_stops_the_scan() {
 #[test]
 fn endless_line_requests_at_most_one_line() {
     let text =
-        [b"{\"lsn\":1,\"data\":[".to_vec(), b"0,".repeat((1 << 20) / crate::sizes::EVERY)].concat();
+        [b"{\"lsn\":1,\"data\":[".to_vec(), b"0,".repeat((1 << 20) / crate::fields::sizes::EVERY)]
+            .concat();
     let mut scanner = Scanner::new(&header(), 0, Limit::Open);
     let mut most = 0;
     let mut size = 0;
