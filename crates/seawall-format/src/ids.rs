@@ -1,7 +1,7 @@
 //! Where a record is in the log: its number, and its place in a file.
 
 use std::fmt;
-use std::num::NonZeroU64;
+use std::num::{NonZeroU32, NonZeroU64};
 
 /// Declares a number from 1 on; "none" is 0 on disk and `None` in memory.
 macro_rules! number_from_one {
@@ -219,6 +219,45 @@ pub struct LogId(pub u64);
 impl fmt::Display for LogId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)
+    }
+}
+
+/// The number of a log key: from 1, never used twice in one log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyNumber(NonZeroU32);
+
+impl KeyNumber {
+    /// The first one, 1.
+    pub const FIRST: Self = Self(NonZeroU32::MIN);
+
+    /// The one with this number; `None` for 0.
+    #[must_use]
+    pub const fn new(number: u32) -> Option<Self> {
+        match NonZeroU32::new(number) {
+            Some(number) => Some(Self(number)),
+            None => None,
+        }
+    }
+
+    /// The number, from 1.
+    #[must_use]
+    pub const fn get(self) -> u32 {
+        self.0.get()
+    }
+
+    /// The number after this one; `None` after the highest there is.
+    #[must_use]
+    pub const fn next(self) -> Option<Self> {
+        match self.0.checked_add(1) {
+            Some(number) => Some(Self(number)),
+            None => None,
+        }
+    }
+}
+
+impl fmt::Display for KeyNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 

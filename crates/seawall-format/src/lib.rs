@@ -10,6 +10,8 @@
 //! | [`Geometry`], [`SegmentHeader`], [`Mark`], [`Seal`] | a segment's first blocks | 3.1, 3.2 |
 //! | [`frame`], [`batch`] | records on disk, and what closes over them | 3.3 |
 //! | [`encoded`] | compressed batches | 3.6 |
+//! | [`encryption`], [`encrypted`] | keys, and encrypted batches | 3.7 |
+//! | [`keys`], [`Authenticator`] | the file `keys`, and what proves who wrote a header | 3.7 |
 //! | [`before`] | what a reused file held before its segment | 3.4 |
 //! | [`Manifest`], [`Live`] | the two small files beside the segments | 4, 5 |
 //! | [`scan`] | walking the batches of a segment | 3.3, 7 |
@@ -23,6 +25,7 @@
 mod binary;
 mod checksum;
 mod content;
+pub mod encryption;
 mod fields;
 mod files;
 mod ids;
@@ -34,17 +37,21 @@ pub mod text;
 pub mod time;
 mod types;
 
+#[cfg(feature = "encryption")]
+pub use binary::encrypted;
 pub use binary::{batch, encoded, frame};
 pub use checksum::Salt;
 pub use content::{content_crc, nesting};
 pub use fields::sizes::SECTOR;
 pub use fields::{Field, Table};
+pub use files::authenticator::{AUTHENTICATOR_AT, AUTHENTICATOR_SIZE, Authenticator, Claims};
 pub use files::before;
+pub use files::keys;
 pub use files::live::Live;
 pub use files::manifest::{Closed, MANIFEST_SLOT_SIZE, Manifest};
 pub use files::parity;
 pub use files::segment::{HEADER_SIZE, IN_FLIGHT_MAX, Mark, MarkSlot, Seal, SegmentHeader};
-pub use ids::{Epoch, LogId, Lsn, Offset, SegmentId, SegmentRef, lsn_or_zero, next_lsn};
+pub use ids::{Epoch, KeyNumber, LogId, Lsn, Offset, SegmentId, SegmentRef, lsn_or_zero, next_lsn};
 pub use layout::Finished;
 pub use refused::{DRAFT, Refused, VERSION};
 pub use text::line_set as lines;
@@ -62,6 +69,12 @@ pub fn tables() -> Vec<(&'static str, Table)> {
         ("frame", frame::TABLE),
         ("prefix", binary::chunk::prefix::TABLE),
         ("chunk", binary::chunk::TABLE),
+        ("encrypted prefix", binary::chunk::encrypted_prefix::TABLE),
+        ("encrypted chunk", binary::chunk::encrypted::TABLE),
+        ("content", binary::chunk::content::TABLE),
+        ("authenticator", files::authenticator::TABLE),
+        ("keys", keys::TABLE),
+        ("key", keys::entry::TABLE),
         ("manifest", files::manifest::TABLE),
         ("live", files::live::TABLE),
         ("before", before::TABLE),

@@ -27,6 +27,8 @@ pub enum Refused {
         /// What it is, and its number.
         what: String,
     },
+    /// Sound, and not encrypted, where everything is.
+    NotEncrypted,
 }
 
 impl fmt::Display for Refused {
@@ -41,6 +43,7 @@ impl fmt::Display for Refused {
                 "draft {draft} of a format, version {version}, that was for trial; this program \
                  reads version {VERSION}"
             ),
+            Self::NotEncrypted => f.write_str("not encrypted, in an encrypted segment"),
             Self::Unknown { what } => write!(f, "{what}, unknown to this program"),
         }
     }

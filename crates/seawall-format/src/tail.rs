@@ -91,6 +91,7 @@ pub struct Tail<'a> {
 ///     block: 512,
 ///     in_flight_max: 1,
 ///     may_compress: false,
+///     is_encrypted: false,
 /// };
 /// let tail = Tail {
 ///     lead: &[],
@@ -196,7 +197,7 @@ fn is_torn(tail: &Judged<'_>, header: &BatchHeader, life: &Life) -> bool {
         && tail.has_untouched_sector(HEADER_SIZE, size)
         && match header.kind {
             BodyKind::Frames | BodyKind::Void => written_frames_are_valid(tail, header, body, life),
-            BodyKind::Encoded => {
+            BodyKind::Encoded | BodyKind::Encrypted | BodyKind::EncryptedVoid => {
                 let place = (tail.tail.offset, life);
                 chunks::written_chunks_are_valid(header, body, place, |from, to| {
                     tail.has_untouched_sector(from, to)
@@ -303,6 +304,7 @@ mod tests {
         block: 512,
         in_flight_max: 1,
         may_compress: false,
+        is_encrypted: false,
     };
     /// In the middle of a sector, as tails are.
     pub(super) const AT: Offset = Offset(6144 + 200);

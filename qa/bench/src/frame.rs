@@ -134,6 +134,7 @@ pub(crate) fn life() -> Life {
     Life {
         salt: Salt::new(LogId(7), epoch),
         epoch,
+        is_encrypted: false,
         batch_max,
         block,
         in_flight_max: 1,

@@ -31,7 +31,7 @@ const ORDERS: &[(&str, &[&[&str]])] = &[
         "crates/seawall-format/",
         &[
             &["ids", "time", "fields", "refused"],
-            &["checksum", "types"],
+            &["checksum", "types", "encryption"],
             &["files"],
             &["binary"],
             &["text"],

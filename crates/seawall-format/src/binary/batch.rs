@@ -1,6 +1,7 @@
 //! Batches: what one device write adds to a segment. format.md section 3.3.
 
-use crate::binary::{chunk, frame};
+use crate::binary::chunk::{self, Form};
+use crate::binary::frame;
 use crate::checksum::{Crc, Salt, crc32c};
 use crate::fields::sizes::BATCH_HEADER;
 use crate::fields::{behind, get, get_u32, put, table};
@@ -19,6 +20,11 @@ const VOID: u64 = 1 << 27;
 
 /// In the body length: the body is compressed, after a prefix. format.md section 3.6.
 const ENCODED: u64 = 1 << 28 | 1 << 31;
+
+/// In the body length: the body is encrypted, after a prefix. format.md section 3.7.
+const ENCRYPTED: u64 = 1 << 28 | 1 << 30;
+
+const ENCRYPTED_VOID: u64 = ENCRYPTED | VOID;
 
 /// In the body length: what is no length.
 const FLAGS: u64 = 0x1F << 27;
@@ -54,6 +60,8 @@ pub struct Life {
     pub in_flight_max: u8,
     /// Whether batches may be compressed.
     pub may_compress: bool,
+    /// Whether all batches are encrypted.
+    pub is_encrypted: bool,
 }
 
 impl Life {
@@ -68,6 +76,7 @@ impl Life {
             block: geometry.block,
             in_flight_max: header.in_flight_max,
             may_compress: header.may_compress,
+            is_encrypted: header.log_key.is_some(),
         }
     }
 }
@@ -82,15 +91,21 @@ pub enum BodyKind {
     Void,
     /// Frames, compressed: see [`encoded`](crate::encoded).
     Encoded,
+    /// Frames, perhaps compressed, that are encrypted: see [`encrypted`](crate::encrypted).
+    Encrypted,
+    /// Nothing, and a proof that a holder of the key gave the records up.
+    EncryptedVoid,
 }
 
 impl BodyKind {
     /// The kind that these flags of the body length say, if the segment may have it.
     fn of(flags: u64, life: &Life) -> Option<Self> {
-        match flags {
-            0 => Some(Self::Frames),
-            VOID => Some(Self::Void),
-            ENCODED if life.may_compress => Some(Self::Encoded),
+        match (flags, life.is_encrypted) {
+            (0, false) => Some(Self::Frames),
+            (VOID, false) => Some(Self::Void),
+            (ENCODED, false) if life.may_compress => Some(Self::Encoded),
+            (ENCRYPTED, true) => Some(Self::Encrypted),
+            (ENCRYPTED_VOID, true) => Some(Self::EncryptedVoid),
             _ => None,
         }
     }
@@ -99,7 +114,16 @@ impl BodyKind {
     fn frames(self, count: u32) -> u32 {
         match self {
             Self::Frames => count,
-            Self::Void | Self::Encoded => 0,
+            Self::Void | Self::Encoded | Self::Encrypted | Self::EncryptedVoid => 0,
+        }
+    }
+
+    /// Which chunks such a body has, if any.
+    pub(crate) fn form(self) -> Option<Form> {
+        match self {
+            Self::Frames | Self::Void => None,
+            Self::Encoded => Some(Form::Compressed),
+            Self::Encrypted | Self::EncryptedVoid => Some(Form::Encrypted),
         }
     }
 
@@ -109,6 +133,8 @@ impl BodyKind {
             Self::Frames => 0,
             Self::Void => VOID,
             Self::Encoded => ENCODED,
+            Self::Encrypted => ENCRYPTED,
+            Self::EncryptedVoid => ENCRYPTED_VOID,
         }
     }
 }
@@ -180,18 +206,20 @@ impl BatchHeader {
 
     /// Returns what a newer version wrote, if these bytes are the header of a batch that
     /// [`BatchHeader::decode`] rejects for a flag that the segment may not have: checksum and epoch
-    /// are valid. Such a batch is not damage.
+    /// are valid. Such a batch is not damage. Nor is one that is not encrypted where all are.
     #[must_use]
     pub fn refused(bytes: &[u8], offset: Offset, life: &Life) -> Option<Refused> {
         let bytes = bytes.first_chunk::<HEADER_SIZE>()?;
         let flags = get(bytes, BODY_LENGTH);
         let names = KEPT_FOR_LATER.iter().filter(|(flag, _)| flags & flag != 0);
         let names: Vec<_> = names.map(|(_, name)| *name).collect();
-        let is_sound = !names.is_empty()
+        let is_plain = life.is_encrypted && flags & ENCRYPTED != ENCRYPTED;
+        let is_sound = (is_plain || !names.is_empty())
             && BodyKind::of(flags & FLAGS, life).is_none()
             && get(bytes, EPOCH_TAG) == life.epoch.tag()
             && life.salt.checksum(offset, behind(bytes, HEADER_CRC)) == get_u32(bytes, HEADER_CRC);
-        is_sound.then(|| Refused::Unknown { what: format!("batch flags {}", names.join(", ")) })
+        let unknown = || Refused::Unknown { what: format!("batch flags {}", names.join(", ")) };
+        is_sound.then(|| if is_plain { Refused::NotEncrypted } else { unknown() })
     }
 
     /// The offset before `end`, in the segment of `life`, for which a header was written that is
@@ -222,7 +250,15 @@ impl BatchHeader {
     /// Whether its records are lost and were given up by a repair: it holds no frames.
     #[must_use]
     pub fn is_void(&self) -> bool {
-        self.kind == BodyKind::Void
+        matches!(self.kind, BodyKind::Void | BodyKind::EncryptedVoid)
+    }
+
+    /// How many records the chunks of its body hold, if it has such.
+    pub(crate) fn records_in_chunks(&self) -> u32 {
+        match self.kind {
+            BodyKind::Frames | BodyKind::Void | BodyKind::EncryptedVoid => 0,
+            BodyKind::Encoded | BodyKind::Encrypted => self.count,
+        }
     }
 
     /// The last record.
@@ -272,9 +308,9 @@ enum Filling {
 
 impl Judged {
     pub(crate) fn new(header: BatchHeader) -> Self {
-        let filled = match header.kind {
-            BodyKind::Frames | BodyKind::Void => Filling::Frames(frame::Filled::default()),
-            BodyKind::Encoded => Filling::Chunks(chunk::Listed::default()),
+        let filled = match header.kind.form() {
+            None => Filling::Frames(frame::Filled::default()),
+            Some(form) => Filling::Chunks(chunk::Listed::new(form)),
         };
         Self { header, checksum: Crc::new(), seen: 0, filled }
     }
@@ -297,7 +333,7 @@ impl Judged {
             self.checksum.update(new);
             self.seen += new.len();
             let seen = body.get(..self.seen).unwrap_or_default();
-            let records = (self.header.first, self.header.count);
+            let records = (self.header.first, self.header.records_in_chunks());
             match &mut self.filled {
                 Filling::Frames(frames) => frames.go_on(seen, length, count),
                 Filling::Chunks(chunks) => chunks.go_on(seen, length, records),
@@ -340,6 +376,16 @@ impl Spec {
     pub(crate) fn frames(&self) -> u32 {
         self.kind.frames(self.count)
     }
+
+    /// Puts into a header what is known before the size of the body and its checksum.
+    pub(crate) fn put_numbers(&self, header: &mut [u8]) {
+        let behind_by = self.first.get() - 1 - lsn_or_zero(self.confirmed);
+        put(header, FIRST, self.first.get());
+        put(header, COUNT, u64::from(self.count));
+        put(header, BEHIND, behind_by);
+        put(header, CHAIN, self.chain);
+        put(header, TIME, self.time_us);
+    }
 }
 
 /// Finishes a batch in memory: `batch` is space for the header of [`HEADER_SIZE`] bytes, then
@@ -367,7 +413,6 @@ pub fn finish_in_pieces(
     mut copy: impl FnMut(usize, &[u8]),
 ) -> u64 {
     let (header, body) = batch.split_at_mut(HEADER_SIZE);
-    let behind_by = spec.first.get() - 1 - lsn_or_zero(spec.confirmed);
     let mut binding = frame::Binding::new(spec.first, spec.frames());
     let mut checksum = Crc::new();
     for start in (0..body.len()).step_by(AT_HAND) {
@@ -379,13 +424,9 @@ pub fn finish_in_pieces(
     }
     let body_crc = checksum.value() ^ life.salt.place(offset.plus(to_u64(HEADER_SIZE)));
     put(header, BODY_LENGTH, to_u64(body.len()) | spec.kind.flags());
-    put(header, FIRST, spec.first.get());
-    put(header, COUNT, u64::from(spec.count));
-    put(header, BEHIND, behind_by);
+    spec.put_numbers(header);
     put(header, BODY_CRC, u64::from(body_crc));
     put(header, EPOCH_TAG, life.epoch.tag());
-    put(header, CHAIN, spec.chain);
-    put(header, TIME, spec.time_us);
     let header_crc = life.salt.checksum(offset, behind(header, HEADER_CRC));
     put(header, HEADER_CRC, u64::from(header_crc));
     let written = BatchHeader::decode(header, offset, life);
@@ -408,6 +449,7 @@ mod tests {
         block: 512,
         in_flight_max: 1,
         may_compress: false,
+        is_encrypted: false,
     };
     const AT: Offset = Offset(6144);
 

@@ -1,7 +1,8 @@
-//! Chunks: the pieces of a compressed body. format.md section 3.6.
+//! Chunks: the pieces of a compressed or encrypted body. format.md sections 3.6 and 3.7.
 
 use crate::binary::{frame, lz4};
 use crate::checksum::Salt;
+use crate::encryption::TAG_SIZE;
 #[cfg(feature = "lz4")]
 use crate::fields::put;
 use crate::fields::sizes::BATCH_HEADER;
@@ -31,22 +32,119 @@ table! {
     PAYLOAD = 32, 0, "payload";
 }
 
-/// Bytes of a chunk before its payload.
+/// Bytes of a compressed chunk before its payload.
 pub(crate) const HEADER_SIZE: usize = PAYLOAD.at;
+
+/// What an encrypted body begins with.
+pub(crate) mod encrypted_prefix {
+    /// Bytes of a prefix.
+    pub(crate) const SIZE: usize = 24;
+
+    crate::fields::table! {
+        LENGTH = 0, 4, "length";
+        ZERO = 4, 4, "zero";
+        CODE = 8, 16, "code";
+    }
+}
+
+/// A chunk that is encrypted.
+pub(crate) mod encrypted {
+    /// Bytes of a chunk before its payload.
+    pub(crate) const HEADER_SIZE: usize = 40;
+
+    crate::fields::table! {
+        CRC = 0, 4, "crc";
+        STORED = 4, 4, "stored";
+        ZERO = 8, 4, "zero";
+        COUNT = 12, 4, "count";
+        FIRST = 16, 8, "first";
+        NONCE = 24, 12, "nonce";
+        ZEROS = 36, 4, "zeros";
+        PAYLOAD = 40, 0, "payload";
+    }
+}
+
+/// What the payload of an encrypted chunk becomes.
+pub(crate) mod content {
+    /// Bytes before the frames.
+    pub(crate) const HEADER_SIZE: usize = 12;
+
+    crate::fields::table! {
+        PLAIN = 0, 4, "plain";
+        USED = 4, 4, "used";
+        METHOD = 8, 1, "method";
+        ZERO = 9, 3, "zero";
+        FRAMES = 12, 0, "frames";
+    }
+}
+
+/// Which chunks a body has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Chunks that anybody can decode.
+    Compressed,
+    /// Chunks that only a holder of the key can decode.
+    Encrypted,
+}
+
+impl Form {
+    /// Bytes of the body before its chunks.
+    pub(crate) fn prefix_size(self) -> usize {
+        match self {
+            Self::Compressed => prefix::SIZE,
+            Self::Encrypted => encrypted_prefix::SIZE,
+        }
+    }
+
+    /// Bytes of a chunk before its payload.
+    pub(crate) fn header_size(self) -> usize {
+        match self {
+            Self::Compressed => HEADER_SIZE,
+            Self::Encrypted => encrypted::HEADER_SIZE,
+        }
+    }
+
+    /// The bytes of all frames, as the prefix of a body says, if that is sound. How many are
+    /// encrypted it does not say: that would be 0.
+    pub(crate) fn plain_of(self, body: &[u8], batch_max: u32) -> Option<usize> {
+        match self {
+            Self::Compressed => plain_of(body, batch_max),
+            Self::Encrypted => {
+                let bytes = body.first_chunk::<{ encrypted_prefix::SIZE }>()?;
+                let length = get(bytes, encrypted_prefix::LENGTH);
+                let is_sound = length == to_u64(encrypted_prefix::SIZE)
+                    && is_zero(slice(bytes, encrypted_prefix::ZERO));
+                is_sound.then_some(0)
+            }
+        }
+    }
+
+    /// The fields in these first bytes of a chunk, if each is one that the table allows.
+    fn read(self, bytes: &[u8]) -> Option<Fields> {
+        match self {
+            Self::Compressed => Fields::read(bytes),
+            Self::Encrypted => Fields::read_encrypted(bytes),
+        }
+    }
+}
 
 /// The fields of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fields {
     /// Bytes of the payload.
     pub(crate) stored: usize,
-    /// Bytes of the frames.
+    /// Bytes of the frames; 0 if they are encrypted.
     pub(crate) plain: usize,
     /// How many records.
     pub(crate) count: u32,
     /// The first of them.
     pub(crate) first: Lsn,
     pub(crate) method: Compression,
+    pub(crate) form: Form,
 }
+
+/// The fewest bytes of an encrypted payload: those of an empty record.
+const ENCRYPTED_MIN: usize = (content::HEADER_SIZE + 1 + TAG_SIZE).next_multiple_of(8);
 
 impl Fields {
     /// The fields in these first bytes of a chunk, if each is one that the table allows.
@@ -68,13 +166,30 @@ impl Fields {
                 Compression::None => stored == plain,
                 Compression::Lz4 => stored < plain,
             };
-        is_sound.then_some(Self { stored, plain, count, first, method })
+        is_sound.then_some(Self { stored, plain, count, first, method, form: Form::Compressed })
+    }
+
+    /// The same of an encrypted chunk. Compression and number of bytes are a secret.
+    fn read_encrypted(bytes: &[u8]) -> Option<Self> {
+        let bytes = bytes.first_chunk::<{ encrypted::HEADER_SIZE }>()?;
+        if !is_zero(slice(bytes, encrypted::ZERO)) || !is_zero(slice(bytes, encrypted::ZEROS)) {
+            return None;
+        }
+        let stored = usize::try_from(get(bytes, encrypted::STORED)).ok()?;
+        let count = get_u32(bytes, encrypted::COUNT);
+        let first = Lsn::new(get(bytes, encrypted::FIRST))?;
+        let is_sound = stored >= ENCRYPTED_MIN
+            && stored.is_multiple_of(8)
+            && count > 0
+            && first.get().checked_add(u64::from(count)).is_some();
+        let (method, form) = (Compression::None, Form::Encrypted);
+        is_sound.then_some(Self { stored, plain: 0, count, first, method, form })
     }
 
     /// Where the chunk ends if it begins at `position`, with the zeros after its payload.
     fn end(&self, position: usize) -> Option<usize> {
         let padded = self.stored.checked_next_multiple_of(8)?;
-        position.checked_add(HEADER_SIZE)?.checked_add(padded)
+        position.checked_add(self.form.header_size())?.checked_add(padded)
     }
 
     /// The last record.
@@ -89,16 +204,16 @@ pub(crate) struct Chunk<'a> {
     pub(crate) fields: Fields,
     crc: u32,
     /// What the crc covers.
-    covered: &'a [u8],
+    pub(crate) covered: &'a [u8],
 }
 
-/// The chunk at `position` of a body and the position after it, if it lies in the body and its
-/// fields are sound. Its checksum is not verified.
-pub(crate) fn read(body: &[u8], position: usize) -> Option<(Chunk<'_>, usize)> {
+/// The chunk of this form at `position` of a body and the position after it, if it lies in the body
+/// and its fields are sound. Its checksum is not verified.
+pub(crate) fn read(form: Form, body: &[u8], position: usize) -> Option<(Chunk<'_>, usize)> {
     let bytes = body.get(position..)?;
-    let fields = Fields::read(bytes)?;
+    let fields = form.read(bytes)?;
     let end = fields.end(position).filter(|end| *end <= body.len())?;
-    let covered = bytes.get(CRC.size..HEADER_SIZE + fields.stored)?;
+    let covered = bytes.get(CRC.size..form.header_size() + fields.stored)?;
     Some((Chunk { fields, crc: get_u32(bytes, CRC), covered }, end))
 }
 
@@ -108,10 +223,14 @@ impl Chunk<'_> {
         salt.checksum(offset, self.covered) == self.crc
     }
 
-    /// Whether it is valid alone at this offset of the segment. The caller has compared the size of
-    /// its frames with what there is room for.
+    /// Whether it is valid alone at this offset of the segment, as far as that can be told without
+    /// a key. The caller has compared the size of its frames with what there is room for.
     pub(crate) fn is_valid(&self, offset: Offset, salt: &Salt) -> bool {
-        self.is_at(offset, salt) && self.decode(&mut vec![]).is_some()
+        self.is_at(offset, salt)
+            && match self.fields.form {
+                Form::Compressed => self.decode(&mut vec![]).is_some(),
+                Form::Encrypted => true,
+            }
     }
 
     /// Adds its frames to `plain`. Returns whether the last of them ends its atomic set; `None`,
@@ -119,25 +238,40 @@ impl Chunk<'_> {
     ///
     /// The caller has compared the size of the frames with what there is room for.
     pub(crate) fn decode(&self, plain: &mut Vec<u8>) -> Option<bool> {
-        let payload = self.covered.get(HEADER_SIZE - CRC.size..)?;
-        let start = plain.len();
-        let is_whole = match self.fields.method {
-            Compression::None => {
-                plain.extend_from_slice(payload);
-                true
-            }
-            Compression::Lz4 => {
-                plain.resize(start + self.fields.plain, 0);
-                lz4::decompress(payload, plain.get_mut(start..)?)
-            }
-        };
-        let frames = plain.get(start..).filter(|_| is_whole)?;
-        let ends_set = frame::fill_unbound(frames, self.fields.count);
-        if ends_set.is_none() {
-            plain.truncate(start);
+        if self.fields.form == Form::Encrypted {
+            return None;
         }
-        ends_set
+        let payload = self.covered.get(HEADER_SIZE - CRC.size..)?;
+        expand((self.fields.method, payload), self.fields.plain, self.fields.count, plain)
     }
+}
+
+/// Adds `count` frames of `size` bytes to `plain`, which this method made `payload` of. Returns
+/// whether the last of them ends its atomic set; `None`, and nothing is added, if they are not so
+/// many, or not valid.
+pub(crate) fn expand(
+    (method, payload): (Compression, &[u8]),
+    size: usize,
+    count: u32,
+    plain: &mut Vec<u8>,
+) -> Option<bool> {
+    let start = plain.len();
+    let is_whole = match method {
+        Compression::None => {
+            plain.extend_from_slice(payload);
+            payload.len() == size
+        }
+        Compression::Lz4 => {
+            plain.resize(start + size, 0);
+            lz4::decompress(payload, plain.get_mut(start..)?)
+        }
+    };
+    let frames = plain.get(start..).filter(|_| is_whole);
+    let ends_set = frames.and_then(|frames| frame::fill_unbound(frames, count));
+    if ends_set.is_none() {
+        plain.truncate(start);
+    }
+    ends_set
 }
 
 /// Adds a chunk with these frames, stored as `payload`, for `offset` of a segment.
@@ -158,7 +292,7 @@ pub(crate) fn push(body: &mut Vec<u8>, fields: &Fields, payload: &[u8], place: (
 }
 
 /// The bytes of all frames, as the prefix of a body says, if that is sound.
-pub(crate) fn plain_of(body: &[u8], batch_max: u32) -> Option<usize> {
+fn plain_of(body: &[u8], batch_max: u32) -> Option<usize> {
     let bytes = body.first_chunk::<{ prefix::SIZE }>()?;
     let plain = usize::try_from(get(bytes, prefix::PLAIN)).ok()?;
     let is_sound = get(bytes, prefix::LENGTH) == to_u64(prefix::SIZE)
@@ -211,8 +345,9 @@ impl Left {
 
 /// How far chunks lead into a body that is seen from its beginning, more of it each time. None is
 /// decoded.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Listed {
+    form: Form,
     /// After the last chunk.
     position: usize,
     /// `None` before the prefix.
@@ -221,19 +356,31 @@ pub(crate) struct Listed {
 }
 
 impl Listed {
+    /// None yet, of a body with such chunks.
+    pub(crate) fn new(form: Form) -> Self {
+        Self { form, position: 0, left: None, is_broken: false }
+    }
+
     /// Continues with the bytes that are present of a body of `length` bytes, with `count` records
     /// from `first` on.
     pub(crate) fn go_on(&mut self, body: &[u8], length: usize, (first, count): (Lsn, u32)) {
         if self.left.is_none() {
-            let Some(bytes) = body.first_chunk::<{ prefix::SIZE }>() else { return };
-            let plain = usize::try_from(get(bytes, prefix::PLAIN)).unwrap_or(usize::MAX);
-            (self.position, self.left) = (prefix::SIZE, Some(Left::new((first, count), plain)));
+            let size = self.form.prefix_size();
+            let Some(bytes) = body.get(..size) else { return };
+            let plain = match self.form {
+                Form::Compressed => {
+                    usize::try_from(get(bytes, prefix::PLAIN)).unwrap_or(usize::MAX)
+                }
+                Form::Encrypted => 0,
+            };
+            (self.position, self.left) = (size, Some(Left::new((first, count), plain)));
         }
         let Some(left) = &mut self.left else { return };
         while left.has_records() && !self.is_broken {
-            let head = body.get(self.position..).and_then(<[u8]>::first_chunk::<HEADER_SIZE>);
+            let head = body.get(self.position..);
+            let head = head.and_then(|rest| rest.get(..self.form.header_size()));
             let Some(head) = head else { break };
-            let fields = Fields::read(head);
+            let fields = self.form.read(head);
             let end = fields.and_then(|fields| fields.end(self.position));
             let end = end.filter(|end| *end <= length);
             match fields.zip(end) {
@@ -247,7 +394,7 @@ impl Listed {
     /// zeros.
     pub(crate) fn is_all(&self, body: &[u8], batch_max: u32, block: u32) -> bool {
         let rest = body.get(self.position..).unwrap_or_default();
-        plain_of(body, batch_max).is_some()
+        self.form.plain_of(body, batch_max).is_some()
             && !self.is_broken
             && self.left.is_some_and(|left| left.is_none())
             && to_u64(rest.len()) < u64::from(block)

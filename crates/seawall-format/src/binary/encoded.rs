@@ -1,9 +1,11 @@
 //! Compressed batches: from frames to chunks, and back. format.md section 3.6.
 
 use crate::binary::batch::{BatchHeader, BodyKind, HEADER_SIZE, Life, Spec};
-use crate::binary::chunk::{self, Left};
+use crate::binary::chunk::{self, Chunk, Form, Left};
+#[cfg(any(feature = "lz4", feature = "encryption"))]
+use crate::binary::frame;
 #[cfg(feature = "lz4")]
-use crate::binary::{frame, lz4::Compressor};
+use crate::binary::lz4::Compressor;
 use crate::ids::{Lsn, Offset, to_u64};
 use crate::types::Compression;
 use std::ops::Range;
@@ -24,17 +26,15 @@ const DECODED_BATCHES_MAX: usize = 3;
 pub fn decode(header: &BatchHeader, body: &[u8], life: &Life, plain: &mut Vec<u8>) -> bool {
     plain.clear();
     plain.resize(HEADER_SIZE, 0);
-    let Some(size) =
-        chunk::plain_of(body, life.batch_max).filter(|_| header.kind == BodyKind::Encoded)
-    else {
-        return false;
-    };
+    let form = Form::Compressed;
+    let size = form.plain_of(body, life.batch_max).filter(|_| header.kind == BodyKind::Encoded);
+    let Some(size) = size else { return false };
     plain.reserve_exact(size);
     let (mut position, mut left) =
-        (chunk::prefix::SIZE, Left::new((header.first, header.count), size));
+        (form.prefix_size(), Left::new((header.first, header.count), size));
     let mut ends_set = false;
     while left.has_records() {
-        let Some((chunk, end)) = chunk::read(body, position) else { return false };
+        let Some((chunk, end)) = chunk::read(form, body, position) else { return false };
         if !left.take(&chunk.fields) {
             return false;
         }
@@ -61,15 +61,31 @@ pub struct IntactChunk {
 pub fn salvage(
     place: &[u8],
     (offset, life): (Offset, &Life),
-    (first, last): (Lsn, Lsn),
+    records: (Lsn, Lsn),
     memory: &mut Vec<u8>,
+) -> Vec<IntactChunk> {
+    let decode = |chunk: &Chunk<'_>, _, _, memory: &mut Vec<u8>| chunk.decode(memory).is_some();
+    salvage_with(place, (offset, life), records, (Form::Compressed, memory, decode))
+}
+
+/// The same of chunks of this form. `decode` adds the frames of a chunk at an offset to the memory,
+/// at most so many bytes of them.
+pub(crate) fn salvage_with(
+    place: &[u8],
+    (offset, life): (Offset, &Life),
+    (first, last): (Lsn, Lsn),
+    (form, memory, mut decode): (
+        Form,
+        &mut Vec<u8>,
+        impl FnMut(&Chunk<'_>, Offset, usize, &mut Vec<u8>) -> bool,
+    ),
 ) -> Vec<IntactChunk> {
     let batch_max = usize::try_from(life.batch_max).unwrap_or(usize::MAX);
     let mut room = batch_max.saturating_mul(DECODED_BATCHES_MAX);
     let mut looks = place.len().saturating_add(room).saturating_mul(LOOKS_MAX);
     let (mut intact, mut position, mut next) = (vec![], 0, first);
-    while position + chunk::HEADER_SIZE <= place.len() && next <= last {
-        let found = chunk::read(place, position).filter(|(chunk, _)| {
+    while position + form.header_size() <= place.len() && next <= last {
+        let found = chunk::read(form, place, position).filter(|(chunk, _)| {
             let chunk::Fields { first, plain, stored, .. } = chunk.fields;
             let fits = plain <= room && plain.saturating_add(stored) <= looks;
             (next..=last).contains(&first) && fits
@@ -77,11 +93,9 @@ pub fn salvage(
         position += 8;
         let Some((chunk, end)) = found else { continue };
         looks -= chunk.fields.stored + chunk.fields.plain;
-        let start = memory.len();
-        if chunk.is_at(offset.plus(to_u64(position - 8)), &life.salt)
-            && chunk.decode(memory).is_some()
-        {
-            room -= chunk.fields.plain;
+        let (start, at) = (memory.len(), offset.plus(to_u64(position - 8)));
+        if chunk.is_at(at, &life.salt) && decode(&chunk, at, room, memory) {
+            room -= memory.len() - start;
             let chunk::Fields { first, count, .. } = chunk.fields;
             intact.push(IntactChunk { frames: start..memory.len(), first, count });
             (position, next) = (end, chunk.fields.last().next());
@@ -183,14 +197,21 @@ impl Encoder {
         let size_max = HEADER_SIZE + less_an_eighth(frames.len());
         let (mut rest, mut next, mut left) = (frames, spec.first, spec.count);
         while left > 0 {
-            let (size, count) = self.next_chunk(rest, left)?;
+            let (size, count) = next_chunk(rest, left, self.sizes.chunk_max)?;
             let (frames, after) = rest.split_at_checked(size)?;
             let block = Some(self.compressor.compress(frames));
             let block = block.filter(|block| block.len() <= less_an_eighth(size));
             let (payload, method) =
                 block.map_or((frames, Compression::None), |block| (block, Compression::Lz4));
-            let fields =
-                chunk::Fields { stored: payload.len(), plain: size, count, first: next, method };
+            let (stored_size, form) = (payload.len(), Form::Compressed);
+            let fields = chunk::Fields {
+                stored: stored_size,
+                plain: size,
+                count,
+                first: next,
+                method,
+                form,
+            };
             let at = offset.plus(to_u64(stored.len()));
             chunk::push(stored, &fields, payload, (at, &life.salt));
             if stored.len() > size_max {
@@ -200,24 +221,26 @@ impl Encoder {
         }
         rest.is_empty().then_some(Spec { kind: BodyKind::Encoded, ..spec })
     }
+}
 
-    /// The size of the next chunk of `frames`, and how many of the `left` ones it holds.
-    fn next_chunk(&self, frames: &[u8], left: u32) -> Option<(usize, u32)> {
-        let (mut size, mut count) = (0, 0);
-        while count < left {
-            let (_, end) = frame::read(frames, size, Lsn::FIRST)?;
-            if count > 0 && end > self.sizes.chunk_max {
-                break;
-            }
-            (size, count) = (end, count + 1);
+/// The size of the next chunk of `frames`, of at most `chunk_max` bytes but for a larger record,
+/// and how many of the `left` ones it holds.
+#[cfg(any(feature = "lz4", feature = "encryption"))]
+pub(crate) fn next_chunk(frames: &[u8], left: u32, chunk_max: usize) -> Option<(usize, u32)> {
+    let (mut size, mut count) = (0, 0);
+    while count < left {
+        let (_, end) = frame::read(frames, size, Lsn::FIRST)?;
+        if count > 0 && end > chunk_max {
+            break;
         }
-        Some((size, count))
+        (size, count) = (end, count + 1);
     }
+    Some((size, count))
 }
 
 /// What is saved is worth the time to decode it only from here on.
 #[cfg(feature = "lz4")]
-fn less_an_eighth(size: usize) -> usize {
+pub(crate) fn less_an_eighth(size: usize) -> usize {
     size - size / 8
 }
 

@@ -6,8 +6,8 @@ use crate::fields::{get, get_u32, put, slice, slice_mut, table};
 use crate::files::parity::Scheme;
 use crate::files::preamble;
 use crate::files::segment::{
-    COMPRESSED, COMPRESSED_IF_READ, IN_FLIGHT, NAMED_AHEAD, REUSED, features, in_flight_max,
-    layout_of,
+    COMPRESSED, COMPRESSED_IF_READ, ENCRYPTED, IN_FLIGHT, NAMED_AHEAD, REUSED, features,
+    in_flight_max, layout_of,
 };
 use crate::ids::{LogId, Lsn, Offset, SegmentRef, lsn_or_zero, to_u64};
 use crate::refused::Refused;
@@ -65,11 +65,15 @@ pub struct Closed {
 
 /// One slot of the manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a feature bit of its own")]
 pub struct Manifest {
     /// The block size, reach and maximum batch size of new files.
     pub geometry: Geometry,
     /// Which log this is.
     pub log: LogId,
+    /// Whether segments are encrypted. Its [`Authenticator`](crate::Authenticator) says from which
+    /// one on.
+    pub is_encrypted: bool,
     /// Counts the writes of the manifest; the higher readable slot counts.
     pub sequence: u64,
     /// The oldest live segment.
@@ -166,7 +170,8 @@ impl Manifest {
         let parity_bit = if self.parity.is_some() { HAS_PARITY } else { 0 };
         let others = features(self.reuses, self.names_ahead, self.in_flight_max);
         let compressed = if self.may_compress { COMPRESSED } else { 0 };
-        put(&mut bytes, FEATURES, parity_bit | compressed | others);
+        let encrypted = if self.is_encrypted { ENCRYPTED } else { 0 };
+        put(&mut bytes, FEATURES, parity_bit | compressed | encrypted | others);
         put(&mut bytes, COMPRESSION, self.compression.number());
         if let Some(scheme) = self.parity {
             put(&mut bytes, DATA_BLOCKS, to_u64(scheme.data()));
@@ -181,8 +186,24 @@ impl Manifest {
     ///
     /// # Errors
     ///
-    /// [`Refused`] says why they are not one.
+    /// [`Refused`] says why they are not one. That of an encrypted log is refused by name: see
+    /// [`decode_encrypted`](Self::decode_encrypted).
     pub fn decode(bytes: &[u8], offset: Offset) -> Result<Self, Refused> {
+        Self::decode_with(bytes, offset, 0)
+    }
+
+    /// The same, also of an encrypted log. For callers that look at authenticators, or have no key
+    /// and say so.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`] says why they are not one.
+    pub fn decode_encrypted(bytes: &[u8], offset: Offset) -> Result<Self, Refused> {
+        Self::decode_with(bytes, offset, ENCRYPTED)
+    }
+
+    /// The slot, which may have these features, too.
+    fn decode_with(bytes: &[u8], offset: Offset, also: u64) -> Result<Self, Refused> {
         let bytes = bytes.first_chunk::<MANIFEST_SLOT_SIZE>().ok_or(Refused::Invalid)?;
         preamble::check(bytes, MAGIC_BYTES)?;
         let log = LogId(get(bytes, LOG_ID));
@@ -190,7 +211,7 @@ impl Manifest {
             return Err(Refused::Invalid);
         }
         let features = get(bytes, FEATURES);
-        let known = HAS_PARITY | REUSED | NAMED_AHEAD | COMPRESSED_IF_READ | IN_FLIGHT;
+        let known = HAS_PARITY | REUSED | NAMED_AHEAD | COMPRESSED_IF_READ | IN_FLIGHT | also;
         let layout = layout_of(features & !known, get(bytes, LAYOUT))?;
         if features & COMPRESSED == 0 {
             preamble::kept_for_later(bytes, &[COMPRESSION])?;
@@ -212,6 +233,7 @@ impl Manifest {
             }
             .check()?,
             log,
+            is_encrypted: features & ENCRYPTED != 0,
             sequence: get(bytes, SEQUENCE),
             oldest: SegmentRef::from_numbers(get(bytes, OLDEST_ID), get(bytes, OLDEST_EPOCH))
                 .ok_or(Refused::Invalid)?,

@@ -3,7 +3,7 @@
 use crate::checksum::Salt;
 use crate::fields::{get, get_u32, put, slice, slice_mut};
 use crate::files::preamble;
-use crate::ids::{Epoch, LogId, Lsn, Offset, SegmentId, SegmentRef, lsn_or_zero};
+use crate::ids::{Epoch, KeyNumber, LogId, Lsn, Offset, SegmentId, SegmentRef, lsn_or_zero};
 use crate::refused::Refused;
 use crate::types::{Geometry, Layout, RecordType, RecordTypeFields};
 
@@ -20,6 +20,9 @@ pub(crate) const COMPRESSED: u64 = 1 << 3;
 
 /// The feature bit of compressed batches, if this build reads them.
 pub(crate) const COMPRESSED_IF_READ: u64 = if cfg!(feature = "lz4") { COMPRESSED } else { 0 };
+
+/// The feature bit of a segment whose batches are encrypted, and of a log with such segments.
+pub(crate) const ENCRYPTED: u64 = 1 << 4;
 
 /// The feature bits that say how many writes may be in flight.
 pub(crate) const IN_FLIGHT: u64 = 0b11 << IN_FLIGHT_SHIFT;
@@ -57,7 +60,7 @@ pub(crate) mod header {
         LAYOUT = 110, 1, "layout";
         NAME_LENGTH = 111, 1, "type name length";
         SCHEMA = 112, 4, "schema";
-        ZERO = 116, 4, "zero";
+        KEY = 116, 4, "key";
         NAME = 120, 64, "type name";
         TIME = 184, 8, "time";
     }
@@ -98,6 +101,8 @@ pub struct SegmentHeader {
     pub geometry: Geometry,
     /// Which log it belongs to.
     pub log: LogId,
+    /// The log key from which those of the segment follow, if it is encrypted.
+    pub log_key: Option<KeyNumber>,
     /// Its number.
     pub id: SegmentId,
     /// The one life of this file.
@@ -155,6 +160,7 @@ impl SegmentHeader {
             (header::LAYOUT, self.layout.number()),
             (header::NAME_LENGTH, self.record_type.name_length()),
             (header::SCHEMA, u64::from(self.record_type.schema)),
+            (header::KEY, self.log_key.map_or(0, |key| key.get().into())),
             (header::TIME, self.time_us),
         ] {
             put(&mut bytes, field, number);
@@ -169,8 +175,24 @@ impl SegmentHeader {
     ///
     /// # Errors
     ///
-    /// [`Refused`] says why they are not one.
+    /// [`Refused`] says why they are not one. That of an encrypted segment is refused by name: see
+    /// [`decode_encrypted`](Self::decode_encrypted).
     pub fn decode(file: &[u8]) -> Result<Self, Refused> {
+        Self::decode_with(file, 0)
+    }
+
+    /// The same, also of an encrypted segment. For callers that look at authenticators, or have no
+    /// key and say so.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`] says why they are not one.
+    pub fn decode_encrypted(file: &[u8]) -> Result<Self, Refused> {
+        Self::decode_with(file, ENCRYPTED)
+    }
+
+    /// The header, which may have these features, too.
+    fn decode_with(file: &[u8], also: u64) -> Result<Self, Refused> {
         let bytes = file.first_chunk::<HEADER_SIZE>().ok_or(Refused::Invalid)?;
         preamble::check(bytes, MAGIC)?;
         let (log, epoch) = (LogId(get(bytes, header::LOG_ID)), Epoch(get(bytes, header::EPOCH)));
@@ -179,10 +201,15 @@ impl SegmentHeader {
             return Err(Refused::Invalid);
         }
         let features = get(bytes, header::FEATURES);
-        let known = REUSED | NAMED_AHEAD | COMPRESSED_IF_READ | IN_FLIGHT;
+        let known = REUSED | NAMED_AHEAD | COMPRESSED_IF_READ | IN_FLIGHT | also;
         let layout = layout_of(features & !known, get(bytes, header::LAYOUT))?;
         let named_ahead = features & NAMED_AHEAD != 0;
-        preamble::kept_for_later(bytes, &[header::ZERO])?;
+        let log_key = KeyNumber::new(get_u32(bytes, header::KEY));
+        if features & ENCRYPTED == 0 {
+            preamble::kept_for_later(bytes, &[header::KEY])?;
+        } else if log_key.is_none() {
+            return Err(Refused::Invalid);
+        }
         let header = Self {
             geometry: Geometry {
                 block: get_u32(bytes, header::BLOCK),
@@ -191,6 +218,7 @@ impl SegmentHeader {
             }
             .check()?,
             log,
+            log_key,
             id: SegmentId::new(get(bytes, header::ID)).ok_or(Refused::Invalid)?,
             epoch,
             base: match Lsn::new(get(bytes, header::BASE)) {
@@ -286,7 +314,8 @@ impl SegmentHeader {
 
     fn features(&self) -> u64 {
         let compressed = if self.may_compress { COMPRESSED } else { 0 };
-        compressed | features(self.is_reused, self.named_ahead, self.in_flight_max)
+        let encrypted = if self.log_key.is_some() { ENCRYPTED } else { 0 };
+        compressed | encrypted | features(self.is_reused, self.named_ahead, self.in_flight_max)
     }
 
     fn fits_together(&self) -> bool {

@@ -1,8 +1,8 @@
-//! Judges the chunks of a compressed body that did not reach the device whole. format.md sections
-//! 3.6 and 7.
+//! Judges the chunks of a compressed or encrypted body that did not reach the device whole.
+//! format.md sections 3.6, 3.7 and 7.
 
 use crate::binary::batch::{BatchHeader, HEADER_SIZE, Life};
-use crate::binary::chunk::{self, Left, prefix};
+use crate::binary::chunk::{self, Left};
 use crate::ids::{Offset, to_u64};
 
 /// Whether the prefix and every chunk that lies wholly in sectors which were written is valid, of a
@@ -13,17 +13,20 @@ pub(super) fn written_chunks_are_valid(
     (offset, life): (Offset, &Life),
     has_untouched_sector: impl Fn(usize, usize) -> bool,
 ) -> bool {
-    if has_untouched_sector(HEADER_SIZE, HEADER_SIZE + prefix::SIZE) {
+    let Some(form) = header.kind.form() else { return false };
+    let prefix = form.prefix_size();
+    if has_untouched_sector(HEADER_SIZE, HEADER_SIZE + prefix) {
         return true;
     }
-    let Some(plain) = chunk::plain_of(body, life.batch_max) else { return false };
-    let (mut position, mut left) = (prefix::SIZE, Left::new((header.first, header.count), plain));
+    let Some(plain) = form.plain_of(body, life.batch_max) else { return false };
+    let (mut position, mut left) =
+        (prefix, Left::new((header.first, header.records_in_chunks()), plain));
     while left.has_records() {
         let start = HEADER_SIZE + position;
-        if has_untouched_sector(start, start + chunk::HEADER_SIZE) {
+        if has_untouched_sector(start, start + form.header_size()) {
             return true;
         }
-        let Some((chunk, end)) = chunk::read(body, position) else { return false };
+        let Some((chunk, end)) = chunk::read(form, body, position) else { return false };
         let at = offset.plus(to_u64(start));
         let is_written = !has_untouched_sector(start, HEADER_SIZE + end);
         if !left.take(&chunk.fields) || (is_written && !chunk.is_valid(at, &life.salt)) {

@@ -3,8 +3,9 @@
 use super::tests::{AT, LIFE, written};
 use super::*;
 use crate::binary::batch::{Spec, finish};
-use crate::binary::chunk::{self, Fields, prefix};
+use crate::binary::chunk::{self, Fields, Form, encrypted, encrypted_prefix, prefix};
 use crate::binary::encoded::decode;
+use crate::fields::put;
 use crate::files::before::SectorSums;
 use crate::types::Compression;
 use std::sync::Arc;
@@ -64,7 +65,8 @@ fn compressed() -> Vec<u8> {
         let method = if count > 1 { Compression::Lz4 } else { Compression::None };
         let first = Lsn::new(first).expect("not 0");
         let (stored, plain) = (payload.len(), frames.len());
-        let fields = Fields { stored, plain, count, first, method };
+        let form = Form::Compressed;
+        let fields = Fields { stored, plain, count, first, method, form };
         let at = AT.plus(to_u64(bytes.len()));
         chunk::push(&mut bytes, &fields, payload, (at, &LIFE.salt));
     }
@@ -87,11 +89,39 @@ fn compressed_batch_has_its_chunks_at_the_expected_places() {
         header.matches(body, AT, &COMPRESSED) && decode(&header, body, &COMPRESSED, &mut vec![])
     );
     let mut starts = vec![HEADER_SIZE, HEADER_SIZE + prefix::SIZE];
-    while let Some((_, end)) = chunk::read(body, starts[starts.len() - 1] - HEADER_SIZE) {
+    while let Some((_, end)) =
+        chunk::read(Form::Compressed, body, starts[starts.len() - 1] - HEADER_SIZE)
+    {
         starts.push(HEADER_SIZE + end);
     }
     assert_eq!(starts, CHUNKS);
 }
+
+/// The same of an encrypted batch: three records, each in its chunk. Nobody here has its key, so
+/// its payloads are any bytes.
+const ENCRYPTED_CHUNKS: [usize; 5] = [48, 72, 456, 840, 1224];
+
+fn encrypted_batch() -> Vec<u8> {
+    let mut bytes = vec![0; HEADER_SIZE + encrypted_prefix::SIZE];
+    put(&mut bytes[HEADER_SIZE..], encrypted_prefix::LENGTH, to_u64(encrypted_prefix::SIZE));
+    for first in 1..=3 {
+        let start = bytes.len();
+        bytes.resize(start + encrypted::HEADER_SIZE, 0);
+        bytes.resize(start + 384, 0xC1);
+        let chunk = &mut bytes[start..];
+        put(chunk, encrypted::STORED, 344);
+        put(chunk, encrypted::COUNT, 1);
+        put(chunk, encrypted::FIRST, first);
+        LIFE.salt.put_checksum(AT.plus(to_u64(start)), chunk, encrypted::CRC);
+    }
+    let (first, kind, confirmed) = (Lsn::FIRST, BodyKind::Encrypted, None);
+    let spec = Spec { first, count: 3, kind, confirmed, chain: 7, time_us: 0 };
+    finish(&mut bytes, spec, AT, &ENCRYPTED);
+    bytes.resize(8192, 0);
+    bytes
+}
+
+const ENCRYPTED: Life = Life { is_encrypted: true, ..LIFE };
 
 /// What an earlier segment left in the file, from the sector with the first byte of the batch on.
 fn left_before() -> Vec<u8> {
@@ -104,7 +134,7 @@ fn changed_byte(sector: usize, at: usize) -> usize {
     start + at
 }
 
-const CHANGES: [(usize, BodyKind); 8] = [
+const CHANGES: [(usize, BodyKind); 13] = [
     (20, BodyKind::Frames),
     (51, BodyKind::Frames),
     (300, BodyKind::Frames),
@@ -113,6 +143,11 @@ const CHANGES: [(usize, BodyKind); 8] = [
     (60, BodyKind::Encoded),
     (100, BodyKind::Encoded),
     (300, BodyKind::Encoded),
+    (20, BodyKind::Encrypted),
+    (51, BodyKind::Encrypted),
+    (60, BodyKind::Encrypted),
+    (100, BodyKind::Encrypted),
+    (300, BodyKind::Encrypted),
 ];
 
 impl State {
@@ -121,7 +156,7 @@ impl State {
         for number in 0..27 {
             let sectors = [number % 3, number / 3 % 3, number / 9].map(|index| SECTORS[index]);
             // In the header or a payload; in a head of a frame, or the prefix; in the head of a
-            // chunk, two of them; in a payload of the next.
+            // chunk, two of them, or the code and a nonce; in a payload of the next.
             for (changed_at, kind) in CHANGES {
                 for other in [None, Some(1500), Some(window(&LIFE) - 1), Some(window(&LIFE))] {
                     for (length, is_reused) in LENGTHS {
@@ -148,7 +183,11 @@ impl State {
     }
 
     fn bytes(&self) -> Vec<u8> {
-        let mut bytes = if self.is_compressed() { compressed() } else { written() };
+        let mut bytes = match self.kind {
+            BodyKind::Encoded => compressed(),
+            BodyKind::Encrypted => encrypted_batch(),
+            _ => written(),
+        };
         let mut before = vec![0; bytes.len()];
         if self.is_reused {
             // The write before filled the first sector, a block, with zeros.
@@ -181,26 +220,49 @@ impl State {
         classify(&Tail { lead, bytes, goes_on, before, offset: AT, next, chain }, self.life())
     }
 
-    fn is_compressed(&self) -> bool {
-        self.kind == BodyKind::Encoded
-    }
-
     fn life(&self) -> &'static Life {
-        if self.is_compressed() { &COMPRESSED } else { &LIFE }
+        match self.kind {
+            BodyKind::Encoded => &COMPRESSED,
+            BodyKind::Encrypted => &ENCRYPTED,
+            _ => &LIFE,
+        }
     }
 
     /// Where the parts of the batch begin that are judged by themselves, and where the last ends.
     fn parts(&self) -> &'static [usize] {
-        if self.is_compressed() { &CHUNKS } else { &FRAMES }
+        match self.kind {
+            BodyKind::Encoded => &CHUNKS,
+            BodyKind::Encrypted => &ENCRYPTED_CHUNKS,
+            _ => &FRAMES,
+        }
     }
 
     /// The first bytes of the part that begins there, without which it is not judged.
     fn head_size(&self, start: usize) -> usize {
-        match (self.is_compressed(), start) {
-            (true, HEADER_SIZE) => prefix::SIZE,
-            (true, _) => chunk::HEADER_SIZE,
-            (false, _) => frame::HEADER_SIZE,
+        match (self.kind.form(), start) {
+            (Some(form), HEADER_SIZE) => form.prefix_size(),
+            (Some(form), _) => form.header_size(),
+            (None, _) => frame::HEADER_SIZE,
         }
+    }
+
+    /// Whether the head of the part that begins there says by itself that it was changed.
+    fn is_head_wrong(&self, start: usize) -> bool {
+        match (self.kind, start) {
+            (BodyKind::Encoded, _) => self.is_changed(start, start + self.head_size(start)),
+            (BodyKind::Encrypted, HEADER_SIZE) => self.is_changed(start, start + 8),
+            (BodyKind::Encrypted, _) => {
+                self.is_changed(start + 4, start + 24) || self.is_changed(start + 36, start + 40)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the part `start..end` is changed so that its checksum shows it, if it has one.
+    fn is_part_wrong(&self, start: usize, end: usize) -> bool {
+        // The code of a prefix is that of a key.
+        let is_code = self.kind == BodyKind::Encrypted && start == HEADER_SIZE;
+        !is_code && self.is_changed(start, end)
     }
 
     /// The sectors under bytes `from..to` of the batch.
@@ -254,8 +316,8 @@ impl State {
                 break;
             }
             // The changed bytes of a chunk's head say that it is none, wherever it may end.
-            let is_no_chunk = self.is_compressed() && self.is_changed(start, head);
-            if is_no_chunk || (self.is_changed(start, end) && !has_untouched(start, end)) {
+            let is_wrong = self.is_part_wrong(start, end) && !has_untouched(start, end);
+            if self.is_head_wrong(start) || is_wrong {
                 return Row::Otherwise;
             }
         }
@@ -273,7 +335,7 @@ fn every_state_of_the_end_has_the_row_of_its_sectors() {
 #[test]
 fn every_row_of_a_binary_tail_is_reached_with_frames_and_with_chunks() {
     let rows = [Row::Clean, Row::BeyondWindow, Row::HeaderTorn, Row::BodyTorn, Row::Otherwise];
-    for kind in [BodyKind::Frames, BodyKind::Encoded] {
+    for kind in [BodyKind::Frames, BodyKind::Encoded, BodyKind::Encrypted] {
         let states = State::all().into_iter().filter(|state| state.kind == kind);
         let reached: Vec<_> = states.map(|state| state.row()).collect();
         assert!(rows.iter().all(|row| reached.contains(row)));

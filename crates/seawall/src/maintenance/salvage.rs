@@ -352,6 +352,7 @@ fn rebuilt(catalog: &Catalog) -> Option<Manifest> {
     Some(Manifest {
         geometry: oldest.geometry,
         log: oldest.log,
+        is_encrypted: false,
         sequence: 0,
         oldest: oldest.reference(),
         oldest_base: before.map_or(oldest.base, |lost| lost.from),

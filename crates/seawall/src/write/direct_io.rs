@@ -152,6 +152,7 @@ mod tests {
         let life = Life {
             salt: Salt::new(LogId(3), Epoch(9)),
             epoch: Epoch(9),
+            is_encrypted: false,
             batch_max: 1 << 20,
             block: 1024,
             in_flight_max: 2,

@@ -208,6 +208,7 @@ pub(crate) fn header(
     Ok(SegmentHeader {
         geometry: log.geometry,
         log: log.log,
+        log_key: None,
         id,
         epoch,
         base: plan.base,

@@ -13,6 +13,7 @@ const LIFE: Life = Life {
     block: 512,
     in_flight_max: 1,
     may_compress: true,
+    is_encrypted: false,
 };
 const AT: Offset = Offset(6144 + 200);
 const FIRST: u64 = 7;
@@ -172,7 +173,7 @@ fn record_larger_than_a_chunk_is_a_chunk() {
 /// Where the chunks of a stored batch begin.
 fn starts_of_chunks(stored: &[u8]) -> Vec<usize> {
     let (mut starts, mut at) = (vec![], chunk::prefix::SIZE);
-    while let Some((_, end)) = chunk::read(&stored[HEADER_SIZE..], at) {
+    while let Some((_, end)) = chunk::read(Form::Compressed, &stored[HEADER_SIZE..], at) {
         starts.push(HEADER_SIZE + at);
         at = end;
     }
@@ -354,6 +355,7 @@ fn hostile_place_is_abandoned_quickly() {
             count: 1,
             first: lsn(FIRST),
             method: Compression::Lz4,
+            form: Form::Compressed,
         };
         chunk::push(&mut place, &fields, &[], (Offset(1), &LIFE.salt));
         let start = place.len() - 32;
@@ -401,7 +403,7 @@ fn body_is_verified_alike_in_pieces_of_any_size() {
     for zeros in [0, 8, 504, 512] {
         let padded = [body, &vec![0; zeros]].concat();
         for step in [1, 8, 31, 333, padded.len()] {
-            let mut listed = chunk::Listed::default();
+            let mut listed = chunk::Listed::new(Form::Compressed);
             for seen in (0..padded.len()).step_by(step).chain([padded.len()]) {
                 listed.go_on(&padded[..seen], padded.len(), (header.first, header.count));
             }

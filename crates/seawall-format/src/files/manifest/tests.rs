@@ -11,6 +11,7 @@ fn sample() -> Manifest {
     Manifest {
         geometry: Geometry { block: 1024, reach: 2048, batch_max: 4096 },
         log: LogId(0x0102_0304_0506_0708),
+        is_encrypted: false,
         sequence: 42,
         oldest: SegmentRef::from_numbers(5, 55).unwrap(),
         oldest_base: lsn(500),
@@ -83,6 +84,18 @@ fn manifest_says_how_batches_are_compressed() {
     assert_eq!(other, Err(Refused::Unknown { what: "compression 2".to_owned() }));
     let text = forged(&[(FEATURES, 1 | COMPRESSED), (LAYOUT, 1)]);
     assert_eq!(text.map(|_| ()), Err(Refused::Invalid), "batches are binary");
+}
+
+#[test]
+fn manifest_of_an_encrypted_log_is_refused_by_name_except_where_it_is_expected() {
+    let encrypted = Manifest { is_encrypted: true, ..sample() };
+    let bytes = encrypted.encode();
+    let what = "feature bits 0x10".to_owned();
+    assert_eq!(Manifest::decode(&bytes, Offset(0)), Err(Refused::Unknown { what }));
+    assert_eq!(Manifest::decode_encrypted(&bytes, Offset(0)), Ok(encrypted));
+    assert_eq!(Manifest::decode_encrypted(&sample().encode(), Offset(0)), Ok(sample()));
+    let text = Manifest { is_encrypted: true, layout: Layout::Text, ..sample() };
+    assert_ne!(Manifest::decode_encrypted(&text.encode(), Offset(0)), Ok(text));
 }
 
 #[test]

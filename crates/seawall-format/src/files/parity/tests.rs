@@ -9,6 +9,7 @@ fn header(block: u32) -> SegmentHeader {
     SegmentHeader {
         geometry: Geometry { block, ..Geometry::DEFAULT },
         log: LogId(7),
+        log_key: None,
         id: SegmentId::FIRST,
         epoch: Epoch(77),
         base: Lsn::FIRST,

@@ -11,6 +11,7 @@ fn sample() -> SegmentHeader {
     SegmentHeader {
         geometry,
         log: LogId(0x0102_0304_0506_0708),
+        log_key: None,
         id: SegmentId::new(9).unwrap(),
         epoch: Epoch(0x1112_1314_1516_1718),
         base: lsn(40),
@@ -105,6 +106,25 @@ fn only_a_binary_segment_has_compressed_batches() {
 }
 
 #[test]
+fn header_of_an_encrypted_segment_is_refused_by_name_except_where_it_is_expected() {
+    let encrypted = SegmentHeader { log_key: KeyNumber::new(0x0102_0304), ..sample() };
+    let bytes = encrypted.encode();
+    let what = "feature bits 0x10".to_owned();
+    assert_eq!(SegmentHeader::decode(&bytes), Err(Refused::Unknown { what }));
+    assert_eq!(SegmentHeader::decode_encrypted(&bytes), Ok(encrypted));
+    assert_eq!(SegmentHeader::decode_encrypted(&sample().encode()), Ok(sample()));
+    let text = SegmentHeader { log_key: Some(KeyNumber::FIRST), ..text() };
+    assert_eq!(SegmentHeader::decode_encrypted(&text.encode()), Err(Refused::Invalid));
+    // A number without the bit, and the bit without a number.
+    let kept = "something in bytes 116 to 120, kept for later".to_owned();
+    assert_eq!(forged(&sample(), &[(header::KEY, 1)]), Err(Refused::Unknown { what: kept }));
+    let mut bytes = SegmentHeader { log_key: Some(KeyNumber::FIRST), ..sample() }.encode();
+    put(&mut bytes, header::KEY, 0);
+    sample().salt().put_checksum(Offset(0), &mut bytes, header::CRC);
+    assert_eq!(SegmentHeader::decode_encrypted(&bytes), Err(Refused::Invalid));
+}
+
+#[test]
 fn header_of_a_segment_named_ahead_does_not_say_where_it_begins() {
     let header = SegmentHeader { named_ahead: true, ..sample() }.begin(lsn(40), 0x7F_0000_0078);
     assert_eq!(header.chain(), 0x7F_0000_0078);
@@ -140,7 +160,7 @@ fn what_is_unknown_is_refused_by_name() {
             9 => assert!(feature.is_ok_and(|header| header.in_flight_max == 3)),
             _ => assert_eq!(feature, unknown(format!("feature bits {:#x}", 1_u64 << bit))),
         }
-        let kept = forged(&sample(), &[(header::ZERO, 1 << bit)]);
+        let kept = forged(&sample(), &[(header::KEY, 1 << bit)]);
         assert_eq!(kept, unknown("something in bytes 116 to 120, kept for later".to_owned()));
     }
     for (field, number, name) in [(header::CODEC, 4, "codec 4"), (header::LAYOUT, 2, "layout 2")] {

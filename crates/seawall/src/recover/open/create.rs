@@ -101,6 +101,7 @@ fn new_manifest(options: &Options, env: &Env, record_type: RecordType) -> Result
     Ok(Manifest {
         geometry,
         log: LogId(log),
+        is_encrypted: false,
         sequence: 0,
         // Set once the first segment exists.
         oldest: SegmentRef { id: SegmentId::FIRST, epoch: Epoch(0) },

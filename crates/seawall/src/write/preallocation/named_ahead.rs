@@ -40,6 +40,7 @@ impl PreallocatedSegment {
         let header = SegmentHeader {
             geometry: log.geometry,
             log: log.log,
+            log_key: None,
             id: *id,
             epoch: self.epoch(env)?,
             base: Lsn::FIRST,

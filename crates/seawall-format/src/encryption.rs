@@ -1,0 +1,24 @@
+//! Encryption at rest: keys, and what is computed with them. format.md section 3.7.
+//!
+//! Nothing here draws random numbers, reads keys or knows a file: callers pass what they have. Keys
+//! are cleared from memory when they are dropped, and `Debug` never shows one.
+
+mod basics;
+#[cfg(feature = "encryption")]
+mod cipher;
+#[cfg(feature = "encryption")]
+mod keys;
+#[cfg(feature = "encryption")]
+mod mac;
+mod padding;
+#[cfg(feature = "encryption")]
+#[cfg(test)]
+mod tests;
+
+pub use basics::{KEY_SIZE, KeyError, NONCE_SIZE, Nonce};
+pub(crate) use basics::{MAC_SIZE, Mac, TAG_SIZE, Tag};
+#[cfg(feature = "encryption")]
+pub use keys::{KeyEncryptionKey, LogKey, SegmentKeys};
+#[cfg(feature = "encryption")]
+pub use mac::MacKey;
+pub use padding::{Padding, PaddingSize};

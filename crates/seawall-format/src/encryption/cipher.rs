@@ -1,0 +1,33 @@
+//! AES-256-GCM-SIV: the one place that calls the library.
+
+use crate::encryption::basics::{KEY_SIZE, Nonce, Tag};
+use aes_gcm_siv::aead::inout::InOutBuf;
+use aes_gcm_siv::{AeadInOut, Aes256GcmSiv, KeyInit};
+
+/// A key that is ready to encrypt. The library clears it when it is dropped.
+pub(crate) struct Cipher(Aes256GcmSiv);
+
+impl Cipher {
+    pub(crate) fn new(key: &[u8; KEY_SIZE]) -> Self {
+        Self(Aes256GcmSiv::new(key.into()))
+    }
+
+    /// Encrypts `bytes` where they are. Returns the tag of them and of `bound`.
+    pub(crate) fn seal(&self, nonce: &Nonce, bound: &[u8], bytes: &mut [u8]) -> Tag {
+        let tag = self.0.encrypt_inout_detached(nonce.into(), bound, InOutBuf::from(bytes));
+        tag.expect("no batch reaches the cipher's limit of 64 GiB").into()
+    }
+
+    /// Decrypts `bytes` where they are. Returns whether the tag is theirs and that of `bound`; if
+    /// not, `bytes` hold nothing of use.
+    #[must_use]
+    pub(crate) fn open(
+        &self,
+        nonce: &Nonce,
+        bound: &[u8],
+        (bytes, tag): (&mut [u8], &Tag),
+    ) -> bool {
+        let buffer = InOutBuf::from(bytes);
+        self.0.decrypt_inout_detached(nonce.into(), bound, buffer, tag.into()).is_ok()
+    }
+}

@@ -1,0 +1,146 @@
+//! What proves, to a holder of the key, who wrote a header, a mark, a seal or a manifest slot.
+//! format.md section 3.7.
+
+use crate::checksum::Salt;
+#[cfg(feature = "encryption")]
+use crate::encryption::{KeyError, MacKey};
+use crate::encryption::{MAC_SIZE, Mac, Padding};
+use crate::fields::{get, get_u32, put, slice, slice_mut, table};
+use crate::ids::{KeyNumber, Offset, SegmentId, to_u64};
+use crate::refused::Refused;
+
+/// Where it is, counted from where the structure begins.
+pub const AUTHENTICATOR_AT: usize = 256;
+
+/// Its size in bytes.
+pub const AUTHENTICATOR_SIZE: usize = 48;
+
+table! {
+    CRC = 0, 4, "crc";
+    MAGIC = 4, 4, "magic";
+    KEY = 8, 4, "key";
+    PADDING = 12, 4, "padding";
+    FROM = 16, 8, "from";
+    KEYS = 24, 8, "keys";
+    CODE = 32, 16, "code";
+}
+
+/// What an authenticator says itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claims {
+    /// The log key that the code was made with.
+    pub key: KeyNumber,
+    /// In the manifest: how batches to come are padded.
+    pub padding: Padding,
+    /// In the manifest: the first segment that is encrypted. All later ones are.
+    pub from: Option<SegmentId>,
+    /// In the manifest: the lowest sequence of `keys` that is not an older copy.
+    pub keys: u64,
+}
+
+impl Claims {
+    /// Those of a header, a mark or a seal.
+    #[must_use]
+    pub fn of(key: KeyNumber) -> Self {
+        Self { key, padding: Padding::Off, from: None, keys: 0 }
+    }
+}
+
+/// The authenticator of a structure, found beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Authenticator {
+    /// What it says itself.
+    pub claims: Claims,
+    code: Mac,
+}
+
+impl Authenticator {
+    /// The authenticator of a structure that begins at `offset`, of which `sector` is the first
+    /// sector.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`] says why these bytes are none: then the structure is not valid either.
+    pub fn decode(sector: &[u8], offset: Offset, salt: &Salt) -> Result<Self, Refused> {
+        let bytes = sector.get(AUTHENTICATOR_AT..).unwrap_or_default();
+        let bytes = bytes.first_chunk::<AUTHENTICATOR_SIZE>().ok_or(Refused::Invalid)?;
+        let place = place(offset);
+        if !salt.matches(place, bytes, CRC) || slice(bytes, MAGIC) != b"AUTH" {
+            return Err(Refused::Invalid);
+        }
+        let claims = Claims {
+            key: KeyNumber::new(get_u32(bytes, KEY)).ok_or(Refused::Invalid)?,
+            padding: Padding::from_number(get_u32(bytes, PADDING))?,
+            from: SegmentId::new(get(bytes, FROM)),
+            keys: get(bytes, KEYS),
+        };
+        let code = slice(bytes, CODE).try_into().expect("a field of 16 bytes");
+        Ok(Self { claims, code })
+    }
+
+    /// The bytes of the authenticator.
+    #[must_use]
+    pub fn encode(&self, offset: Offset, salt: &Salt) -> [u8; AUTHENTICATOR_SIZE] {
+        let mut bytes = self.claims.encode();
+        slice_mut(&mut bytes, CODE).copy_from_slice(&self.code);
+        salt.put_checksum(place(offset), &mut bytes, CRC);
+        bytes
+    }
+}
+
+impl Claims {
+    /// The authenticator without crc and code.
+    fn encode(&self) -> [u8; AUTHENTICATOR_SIZE] {
+        let mut bytes = [0; AUTHENTICATOR_SIZE];
+        slice_mut(&mut bytes, MAGIC).copy_from_slice(b"AUTH");
+        put(&mut bytes, KEY, self.key.get().into());
+        put(&mut bytes, PADDING, self.padding.number());
+        put(&mut bytes, FROM, self.from.map_or(0, SegmentId::get));
+        put(&mut bytes, KEYS, self.keys);
+        bytes
+    }
+}
+
+#[cfg(feature = "encryption")]
+impl Authenticator {
+    /// The authenticator of `structure`, whose bytes go to `offset`.
+    #[must_use]
+    pub fn new(structure: &[u8], offset: Offset, (claims, key): (Claims, &MacKey)) -> Self {
+        let (place, said) = (offset.0.to_le_bytes(), claims.encode());
+        Self { claims, code: key.code(covered(structure, &place, &said)) }
+    }
+
+    /// Whether a holder of the key wrote `structure` for `offset`, with these claims.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError::Forged`] if not.
+    pub fn check(&self, structure: &[u8], offset: Offset, key: &MacKey) -> Result<(), KeyError> {
+        let (place, said) = (offset.0.to_le_bytes(), self.claims.encode());
+        let is_right = key.matches(covered(structure, &place, &said), &self.code);
+        if is_right { Ok(()) } else { Err(KeyError::Forged) }
+    }
+}
+
+/// What the code covers: the structure, its offset, and what the authenticator says itself.
+#[cfg(feature = "encryption")]
+fn covered<'a>(structure: &'a [u8], place: &'a [u8; 8], said: &'a [u8]) -> [&'a [u8]; 3] {
+    [structure, place, said.get(KEY.at..CODE.at).unwrap_or_default()]
+}
+
+/// Where the authenticator of a structure at `offset` is.
+fn place(offset: Offset) -> Offset {
+    offset.plus(to_u64(AUTHENTICATOR_AT))
+}
+
+const _: () = {
+    assert!(CODE.at + MAC_SIZE == AUTHENTICATOR_SIZE);
+    assert!(
+        AUTHENTICATOR_AT + AUTHENTICATOR_SIZE <= crate::fields::sizes::SECTOR,
+        "in the same sector"
+    );
+};
+
+#[cfg(feature = "encryption")]
+#[cfg(test)]
+mod tests;
