@@ -13,7 +13,7 @@ mod mac;
 mod padding;
 #[cfg(feature = "encryption")]
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use basics::{KEY_SIZE, KeyError, NONCE_SIZE, Nonce};
 pub(crate) use basics::{MAC_SIZE, Mac, TAG_SIZE, Tag};

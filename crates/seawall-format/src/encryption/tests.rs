@@ -6,6 +6,13 @@ use crate::ids::{Epoch, LogId, SegmentId, SegmentRef};
 use hkdf::Hkdf;
 use sha2::Sha256;
 
+/// A structure that another program encoded from the text of format.md.
+pub(crate) fn encoded_from_text(structure: &str) -> Vec<u8> {
+    let mut lines = include_str!("vectors/format.txt").lines();
+    let digits = lines.find_map(|line| line.strip_prefix(structure)?.strip_prefix(' '));
+    bytes(digits.unwrap_or_else(|| panic!("format.txt has no {structure}")))
+}
+
 fn bytes(digits: &str) -> Vec<u8> {
     let digits = digits.trim_start_matches('-').as_bytes().chunks(2);
     let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();

@@ -4,6 +4,7 @@ use super::*;
 use crate::binary::batch::finish;
 use crate::checksum::Salt;
 use crate::encryption::LogKey;
+use crate::encryption::tests::encoded_from_text;
 use crate::fields::{Field, behind};
 use crate::ids::{Epoch, LogId, SegmentId, SegmentRef};
 use crate::refused::Refused;
@@ -150,6 +151,19 @@ fn encrypted_batch_is_read_back_unchanged() {
     let header = BatchHeader::decode(&bytes, AT, &LIFE).unwrap();
     assert_eq!((header.first.get(), header.count, header.confirmed()), (7, 9, Lsn::new(5)));
     assert_eq!(with_checksums(bytes.clone(), AT), bytes);
+}
+
+#[test]
+fn batch_is_the_one_that_another_program_encodes_from_format_md() {
+    let mut nonces = [[0xA1; 12], [0xA0; 12]].to_vec();
+    let draw = move || nonces.pop().ok_or_else(|| io::Error::other("too many"));
+    let mut encryptor = Encryptor::new(keys(), Padding::Off, draw).with_chunk_max(40);
+    let records = [(b"first record".to_vec(), true), (vec![], false), (vec![b'x'; 40], false)];
+    let (_, spec) = plain(&records.to_vec());
+    let spec = Spec { chain: 77, time_us: 1234, ..spec };
+    let bytes = stored_by(&mut encryptor, &records.to_vec(), Some(spec));
+    assert_eq!(bytes, encoded_from_text("batch"));
+    assert_eq!(read(&bytes), Read::Is(records.to_vec()));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Authenticators of every structure: changed, moved, exchanged, stripped.
 
 use super::*;
+use crate::encryption::tests::encoded_from_text;
 use crate::encryption::{LogKey, SegmentKeys};
 use crate::ids::{Epoch, LogId, SegmentRef};
 
@@ -46,6 +47,8 @@ fn authenticator_is_read_back_and_right() {
     let found = Authenticator::decode(&sector, Offset(4096), &salt()).unwrap();
     assert_eq!(found.claims, claims());
     assert_eq!(judged(&sector, Offset(4096), keys().head()), Some(true));
+    let bytes = &sector[AUTHENTICATOR_AT..][..AUTHENTICATOR_SIZE];
+    assert_eq!(bytes, encoded_from_text("authenticator"), "by another program");
 }
 
 #[test]

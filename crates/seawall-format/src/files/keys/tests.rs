@@ -3,6 +3,7 @@
 use super::wrapped::{COUNT, CRC, SEQUENCE, WRAP};
 use super::*;
 use crate::checksum::Salt;
+use crate::encryption::tests::encoded_from_text;
 use crate::encryption::{KeyEncryptionKey, KeyError, LogKey, Nonce};
 use crate::fields::{Field, behind, put};
 use crate::ids::{KeyNumber, LogId, Offset};
@@ -51,6 +52,11 @@ fn keys_are_read_back_unchanged() {
     let ring = found.unwrap(&user()).unwrap();
     assert_eq!((ring.sequence(), ring.newest().0.get()), (4, 3));
     assert_eq!(ring.get(number(1)).unwrap_err(), KeyError::NoSuchKey(number(1)));
+}
+
+#[test]
+fn slot_is_the_one_that_another_program_encodes_from_format_md() {
+    assert_eq!(slot().1, encoded_from_text("keys"));
 }
 
 #[test]
