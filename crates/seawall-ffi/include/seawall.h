@@ -233,6 +233,25 @@ typedef int32_t seawall_layout;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
+// How batches of records are compressed.
+enum seawall_compression
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    // Not at all. The default of a new log.
+    SEAWALL_COMPRESSION_NONE = 0,
+    // As blocks of LZ4.
+    SEAWALL_COMPRESSION_LZ4 = 1,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum seawall_compression seawall_compression;
+#else
+typedef int32_t seawall_compression;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
 // How much damage opening for append tolerates.
 enum seawall_open_mode
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -592,6 +611,11 @@ seawall_status seawall_options_set_reuse(struct seawall_options *options, int32_
 // Sets how a new log stores records: a seawall_layout; fixed at creation.
 seawall_status seawall_options_set_layout(struct seawall_options *options, int32_t layout);
 
+// Sets how the log compresses batches from now on: a seawall_compression. The log stores it. Where
+// an attacker chooses part of the records and sees sizes, compression can reveal the rest.
+seawall_status seawall_options_set_compression(struct seawall_options *options,
+                                               int32_t compression);
+
 // Sets how the records are encoded: a seawall_codec. Opening a log with another one fails.
 seawall_status seawall_options_set_codec(struct seawall_options *options, int32_t codec);
 
@@ -802,6 +826,11 @@ seawall_status seawall_options_set_reuse(struct seawall_options *options, int32_
 
 // Sets how a new log stores records: a seawall_layout; fixed at creation.
 seawall_status seawall_options_set_layout(struct seawall_options *options, int32_t layout);
+
+// Sets how the log compresses batches from now on: a seawall_compression. The log stores it. Where
+// an attacker chooses part of the records and sees sizes, compression can reveal the rest.
+seawall_status seawall_options_set_compression(struct seawall_options *options,
+                                               int32_t compression);
 
 // Sets how the records are encoded: a seawall_codec. Opening a log with another one fails.
 seawall_status seawall_options_set_codec(struct seawall_options *options, int32_t codec);

@@ -270,6 +270,9 @@ public:
     options &layout(seawall_layout layout) {
         return set("layout", seawall_options_set_layout(get(), layout));
     }
+    options &compression(seawall_compression compression) {
+        return set("compression", seawall_options_set_compression(get(), compression));
+    }
     options &codec(seawall_codec codec) {
         return set("codec", seawall_options_set_codec(get(), codec));
     }

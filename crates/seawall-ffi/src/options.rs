@@ -50,6 +50,16 @@ pub enum Layout {
     Text = 1,
 }
 
+/// How batches of records are compressed.
+#[repr(i32)]
+#[derive(Clone, Copy, Debug)]
+pub enum Compression {
+    /// Not at all. The default of a new log.
+    None = 0,
+    /// As blocks of LZ4.
+    Lz4 = 1,
+}
+
 /// How much damage opening for append tolerates.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug)]
@@ -222,6 +232,22 @@ pub extern "C" fn seawall_options_set_layout(options: InMut<Options>, layout: i3
             0 => seawall::Layout::Binary,
             1 => seawall::Layout::Text,
             other => return Err(unknown("layout", other)),
+        }))
+    })
+}
+
+/// Sets how the log compresses batches from now on: a seawall_compression. The log stores it. Where
+/// an attacker chooses part of the records and sees sizes, compression can reveal the rest.
+#[unsafe(no_mangle)]
+pub extern "C" fn seawall_options_set_compression(
+    options: InMut<Options>,
+    compression: i32,
+) -> Status {
+    set(&options, |options| {
+        Ok(options.compression(match compression {
+            0 => seawall::Compression::None,
+            1 => seawall::Compression::Lz4,
+            other => return Err(unknown("compression", other)),
         }))
     })
 }
