@@ -1,6 +1,7 @@
 //! The tests of the command line as a process, in one program.
 
 mod bench;
+mod compression;
 mod convert;
 mod copy;
 mod demo;

@@ -2,7 +2,7 @@
 
 mod session;
 
-use crate::args::{Append, Codec, Format, LogFormat};
+use crate::args::{Append, Codec, Compress, Format, LogFormat};
 use crate::commands::records::signals::Waiter;
 use crate::output::report::{Exit, Failure, say};
 use crate::output::text;
@@ -125,6 +125,10 @@ fn choose_codec(args: &Append, stored: Option<CodecId>) -> Result<CodecId, Failu
     if let Some(codec) = stored.filter(|codec| is_readable && *codec != CodecId::Json) {
         let what = format!("--log-format json: the log is binary and has codec {}", codec.name());
         return refuse(what, "omit --log-format, or give another log");
+    }
+    if is_readable && args.compress == Some(Compress::Lz4) {
+        let what = "--log-format json and --compress lz4: a readable log cannot be compressed";
+        return refuse(what.to_owned(), "omit one of them");
     }
     let asked = asked.or(is_readable.then_some(CodecId::Json));
     let holds_values = |codec: &CodecId| [CodecId::MessagePack, CodecId::Json].contains(codec);
