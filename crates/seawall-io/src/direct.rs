@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io;
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
+use crate::posix::status;
+#[cfg(any(target_os = "linux", target_os = "android"))]
 use crate::transfer::read_fully;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use rustix::io::Errno;
@@ -100,7 +102,7 @@ impl DirectWay {
 /// Returns zero, the number of bytes that follow, if the file ends at or before `offset`.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn end_at(file: &File, offset: u64) -> io::Result<usize> {
-    if file.metadata()?.len() > offset {
+    if status::length(file)?.is_some_and(|length| length > offset) {
         return Err(io::Error::other("the device returned a part of a block"));
     }
     Ok(0)

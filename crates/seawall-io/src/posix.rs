@@ -3,7 +3,7 @@
 use std::fs::{self, TryLockError};
 use std::io::{self, Seek};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +18,7 @@ mod removed;
 mod reserve;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod room;
+pub(crate) mod status;
 
 use reserve::Reserve;
 
@@ -445,29 +446,6 @@ impl PosixFile {
     }
 }
 
-/// Whether a file has a name.
-///
-/// On Linux without `fstat`, which asks for the times, too: from Linux 6.13 on, the next write then
-/// takes a new time, and its sync writes the inode as well.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-fn is_linked(file: &fs::File) -> Result<bool, Errno> {
-    use rustix::fs::{AtFlags, StatxFlags, statx};
-    match statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::NLINK) {
-        Ok(status) => Ok(status.stx_nlink > 0),
-        // Linux before 4.11, or a sandbox that does not know the call.
-        Err(Errno::NOSYS | Errno::PERM) => {
-            rustix::fs::fstat(file).map(|status| status.st_nlink > 0)
-        }
-        Err(error) => Err(error),
-    }
-}
-
-/// Whether a file has a name.
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn is_linked(file: &fs::File) -> Result<bool, Errno> {
-    rustix::fs::fstat(file).map(|status| status.st_nlink > 0)
-}
-
 impl File for PosixFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         read_fully(buffer, offset, |rest, at| self.file.read_at(rest, at))
@@ -515,17 +493,17 @@ impl File for PosixFile {
     }
 
     fn len(&self) -> io::Result<u64> {
-        let status = self.file.metadata().map_err(|error| self.explain("look at", error))?;
-        if status.file_type().is_block_device() {
-            // Nothing else uses the file position.
-            let end = (&self.file).seek(io::SeekFrom::End(0));
-            return end.map_err(|error| self.explain("look at", error));
+        let length = status::length(&self.file).map_err(|error| self.explain("look at", error))?;
+        if let Some(length) = length {
+            return Ok(length);
         }
-        Ok(status.len())
+        // A block device. Nothing else uses the file position.
+        let end = (&self.file).seek(io::SeekFrom::End(0));
+        end.map_err(|error| self.explain("look at", error))
     }
 
     fn has_name(&self) -> io::Result<bool> {
-        is_linked(&self.file).map_err(|error| self.explain("look at", error))
+        status::is_linked(&self.file).map_err(|error| self.explain("look at", error))
     }
 
     #[cfg(any(target_os = "linux", target_os = "android"))]
