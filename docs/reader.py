@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 """A second reader of Seawall logs, written from format.md and not from the code: the text suffices.
 
-    python3 docs/reader.py LOG
+    python3 docs/reader.py LOG [KEY_FILE]
 
 prints each record as `seawall cat LOG -o hex` does, for a log without a running writer: there `live` says of
 no record that it is not there (section 5), and is not looked at. It does not sync, as `cat` does where nothing
 confirms the last records (section 6.2). Nor does it look at parity: what parity could mend is damage here.
-It needs Python 3.8 or later, and nothing else.
-Exit codes: 0 a clean or torn end; 3 an end that cannot be told from damage; 5 damage; 8 no log, or
-one of another version. The sections named here are those of format.md.
+It needs Python 3.8 or later, and nothing else; for an encrypted log, with its key of 32 bytes in KEY_FILE,
+also the package `cryptography`.
+Exit codes: 0 a clean or torn end; 3 an end that cannot be told from damage; 5 damage; 7 a key is missing
+or is not that of the log; 8 no log, or one of another version. The sections named here are those of format.md.
 """
 import contextlib
+import hashlib
+import hmac
 import os
 import struct
 import sys
@@ -19,9 +22,10 @@ from collections import namedtuple
 VERSION, DRAFT = 1, 0
 SECTOR = 512
 VOID, COMPRESSED, FLAGS, GOES_ON = 1 << 27, 1 << 28 | 1 << 31, 0x1F << 27, 1 << 31
-PARITY, REUSED, AHEAD, COMPRESSES, IN_FLIGHT = 1, 2, 4, 8, 3 << 8
+ENCRYPTED = 1 << 28 | 1 << 30
+PARITY, REUSED, AHEAD, COMPRESSES, ENCRYPTS, IN_FLIGHT = 1, 2, 4, 8, 16, 3 << 8
 LOW32, LOW64 = (1 << 32) - 1, (1 << 64) - 1
-FINE, UNSURE, DAMAGED, NO_LOG = 0, 3, 5, 8
+FINE, UNSURE, DAMAGED, KEY, NO_LOG = 0, 3, 5, 7, 8
 
 
 def table(text):
@@ -40,13 +44,20 @@ def table(text):
 PREAMBLE = table("8s magic H version H draft I crc")
 HEADER = table("""16s preamble I crc I block I reach I batch_max Q log Q id Q epoch Q base Q carried
     Q size Q pred_id Q pred_epoch Q pred_chain I features H codec B layout B name_length I schema
-    4s zero 64s name Q time""")
+    4s key 64s name Q time""")
 MARK = table("I crc 4s magic Q epoch Q confirmed Q sequence Q time")
 SEAL = table("I crc 4s magic Q epoch Q last Q next_id Q next_epoch Q time")
 BATCH = table("I crc I length Q first I count I behind I body_crc I tag Q chain Q time")
 FRAME = table("I word I crc")
 PREFIX = table("I length I plain")
 CHUNK = table("I crc I stored I plain I count Q first B method 7s zero")
+ENCRYPTED_PREFIX = table("I length 4s zero 16s code")
+ENCRYPTED_CHUNK = table("I crc I stored I plain I count Q first 12s nonce 4s zero")
+CONTENT = table("I plain I used B method 3s zero")
+AUTHENTICATOR = table("I crc 4s magic I key I padding Q first Q keys 16s code")
+KEYS = table("""16s preamble I crc I count Q log Q sequence 16s key_id Q time I wrap 12s nonce
+    16s tag""")
+ENTRY = table("I number 4s zero 32s wrapped")
 BEFORE = table("16s preamble I crc 4s zero Q log Q id Q epoch Q start Q size")
 MANIFEST = table("""16s preamble I crc I block I reach I batch_max Q log Q sequence Q oldest_id
     Q oldest_epoch Q oldest_base Q checkpoint Q checkpoint_before Q closed Q closed_id
@@ -127,6 +138,101 @@ def lz4(block, size):
     return None
 
 
+# Section 3.7: keys, and what is computed with them.
+FORGED = "not written with the key of this log, or moved"
+LOG_KEYS = {}
+
+
+def numbers(*values):
+    return struct.pack(f"<{len(values)}Q", *values)
+
+
+def derived(key, place, info):
+    """HKDF-SHA-256 of a log key or a user's key, for a log, segment and epoch."""
+    secret = hmac.new(numbers(*place), key, hashlib.sha256).digest()
+    return hmac.new(secret, b"seawall 1 " + info + b"\1", hashlib.sha256).digest()
+
+
+def mac(key, data):
+    return hmac.new(key, data, hashlib.sha256).digest()[:16]
+
+
+def opened(key, nonce, bound, data):
+    """What was encrypted, if its tag is right."""
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCMSIV
+    try:
+        return AESGCMSIV(key).decrypt(nonce, data, bound)
+    except InvalidTag:
+        raise Stop(KEY, FORGED) from None
+
+
+def log_key(number):
+    if number not in LOG_KEYS:
+        raise Stop(KEY, f"log key {number} is missing")
+    return LOG_KEYS[number]
+
+
+def authenticator(data, at, size, place_of, key_of):
+    """What the authenticator of a structure says, which is `size` bytes long; None if it has none.
+    `key_of` derives its key from a log key."""
+    found = AUTHENTICATOR(data, at + 256)
+    rest = data[at + 260:at + 256 + AUTHENTICATOR.size]
+    if (not found or found.magic != b"AUTH" or not found.key
+            or found.crc != crc32c(rest) ^ place(*place_of, at + 256)):
+        return None
+    code = mac(key_of(log_key(found.key)), data[at:at + size] + numbers(at) + rest[4:28])
+    if not hmac.compare_digest(code, found.code):
+        raise Stop(KEY, FORGED)
+    return found
+
+
+def read_keys(folder, key_file):
+    """Unwraps the keys of a log. Returns the sequence of `keys`."""
+    try:
+        import cryptography.hazmat.primitives.ciphers.aead as aead
+        assert aead.AESGCMSIV
+    except (ImportError, AttributeError):
+        raise Stop(KEY, "the log is encrypted: install the package cryptography") from None
+    try:
+        with open(key_file, "rb") as file:
+            user = file.read()
+        with open(os.path.join(folder, "keys"), "rb") as file:
+            data = file.read()
+    except OSError as error:
+        raise Stop(KEY, f"no key: {error}") from None
+    slots = []
+    for at in (0, 65_536):
+        with contextlib.suppress(Invalid):
+            check_preamble(data[at:], b"SEAWALLK")
+            found = KEYS(data, at)
+            entries, end = [], at + KEYS.size
+            if not found or not 1 <= found.count <= 256:
+                continue
+            end += found.count * ENTRY.size
+            if (found.crc != crc32c(data[at + 20:end]) ^ place(found.log, 0, at) or len(data) < end
+                    or not found.sequence or at != 65_536 * (found.sequence % 2)):
+                continue
+            if found.wrap != 1:
+                raise Stop(NO_LOG, f"wrapping of keys {found.wrap} is not known")
+            entries = [ENTRY(data, at + KEYS.size + number * ENTRY.size)
+                       for number in range(found.count)]
+            for entry in entries:
+                check_kept(entry, "zero")
+            slots.append((found.sequence, found, entries, data[at:at + KEYS.size]))
+    if not slots:
+        raise Stop(DAMAGED, "no slot of keys can be read")
+    sequence, found, entries, head = max(slots, key=lambda slot: slot[0])
+    if derived(user, (found.log, 0, 0), b"key id")[:16] != found.key_id:
+        raise Stop(KEY, "the log is encrypted with another key")
+    bound = head[:16] + head[20:68] + b"".join(struct.pack("<I", entry.number) for entry in entries)
+    wrapped = b"".join(entry.wrapped for entry in entries) + found.tag
+    plain = opened(derived(user, (found.log, 0, 0), b"wrap"), found.nonce, bound, wrapped)
+    for number, entry in enumerate(entries):
+        LOG_KEYS[entry.number] = plain[32 * number:32 * number + 32]
+    return sequence
+
+
 def check_preamble(data, magic):
     found = PREAMBLE(data)
     if found is None or found.magic != magic or found.crc != crc32c(data[:12]):
@@ -166,8 +272,12 @@ class Segment:
         head = self.head = HEADER(self.data)
         if not head or head.crc != crc32c(self.data[20:192]) ^ place(head.log, head.epoch, 0):
             raise Invalid("header")
-        check_options(head, features=REUSED | AHEAD | COMPRESSES | IN_FLIGHT)
-        check_kept(head, "zero")
+        check_options(head, features=REUSED | AHEAD | COMPRESSES | ENCRYPTS | IN_FLIGHT)
+        self.is_encrypted = bool(head.features & ENCRYPTS)
+        if self.is_encrypted:
+            self.derive_keys()
+        else:
+            check_kept(head, "key")
         self.begin = 4 * head.block + head.reach
         if head.features & AHEAD:
             sound = head.pred_id and not (head.base or head.carried or head.pred_chain)
@@ -196,6 +306,23 @@ class Segment:
             self.tells_base = bool(first and not first.behind)
             if self.tells_base:
                 self.start_at(first.first, first.chain)
+
+    def derive_keys(self):
+        """The keys of an encrypted segment, whose header is checked with them; section 3.7."""
+        head = self.head
+        if not LOG_KEYS:
+            raise Stop(KEY, "the log is encrypted: give the file with its key")
+        self.place = head.log, head.id, head.epoch
+        self.chunk_key, self.batch_key = (
+            derived(log_key(int.from_bytes(head.key, "little")), self.place, info)
+            for info in (b"chunk", b"batch"))
+        if not self.is_authentic(0, HEADER.size):
+            raise Invalid("header")
+
+    def is_authentic(self, at, size):
+        """Whether a structure has an authenticator, which must be right."""
+        where = self.head.log, self.head.epoch
+        return authenticator(self.data, at, size, where, lambda key: derived(key, self.place, b"head"))
 
     def start_at(self, base, chain):
         """What the header leaves out if the segment was named ahead; section 3.5."""
@@ -284,6 +411,8 @@ class Segment:
         found = read(self.data, at)
         valid = (found and found.magic == magic and found.epoch == self.head.epoch
                  and found.crc == self.crc(at + 4, at + read.size, at))
+        if valid and self.is_encrypted and not self.is_authentic(at, read.size):
+            return None
         return found if valid else None
 
     def batch_header(self, at):
@@ -301,6 +430,8 @@ class Segment:
     def knows(self, header):
         """Whether a batch here may have these flags; sections 3.3 and 3.6."""
         flags = header.length & FLAGS
+        if self.is_encrypted:
+            return flags in (ENCRYPTED, ENCRYPTED | VOID)
         return flags in (0, VOID) or flags == COMPRESSED and self.head.features & COMPRESSES
 
     def next_header(self, at, last, chain):
@@ -308,6 +439,8 @@ class Segment:
         later = BATCH(self.data, at)
         if (later and not self.knows(later) and later.tag == self.head.epoch & LOW32
                 and later.crc == self.crc(at + 4, at + BATCH.size, at)):
+            if self.is_encrypted and later.length & ENCRYPTED != ENCRYPTED:
+                raise Stop(KEY, "a batch is not encrypted, in an encrypted segment")
             raise Stop(NO_LOG, f"batch flags {later.length >> 28:#x} are not known")
         found = self.batch_header(at)
         return found if found and (found[0].first, found[0].chain) == (last + 1, chain) else None
@@ -363,9 +496,15 @@ class Segment:
 
     def chunk(self, at, end):
         """The chunk at an offset, if its fields are right, and where it ends; section 3.6."""
-        found = CHUNK(self.data, at)
+        found = (ENCRYPTED_CHUNK if self.is_encrypted else CHUNK)(self.data, at)
         if not found:
             return None
+        if self.is_encrypted:
+            behind = at + ENCRYPTED_CHUNK.size + found.stored
+            sound = (behind <= min(end, len(self.data)) and not any(found.zero) and not found.plain
+                     and found.stored % 8 == 0 and found.stored >= 32 and found.count
+                     and found.first and found.first + found.count <= LOW64)
+            return (found, behind) if sound else None
         behind = at + CHUNK.size + found.stored + -found.stored % 8
         sound = (behind <= min(end, len(self.data)) and not any(found.zero)
                  and found.plain % 8 == 0 and found.plain >= 8 * found.count > 0
@@ -375,8 +514,11 @@ class Segment:
 
     def decoded(self, at, chunk):
         """Each record of a chunk, and whether the last ends its set; None if it does not decode."""
-        plain = self.data[at + CHUNK.size:at + CHUNK.size + chunk.stored]
-        plain = lz4(plain, chunk.plain) if chunk.method else plain
+        if self.is_encrypted:
+            plain = self.decrypted(at, chunk)
+        else:
+            plain = self.data[at + CHUNK.size:at + CHUNK.size + chunk.stored]
+            plain = lz4(plain, chunk.plain) if chunk.method else plain
         records, at, word = [], 0, 0
         while plain and len(records) < chunk.count and at + FRAME.size <= len(plain):
             word, crc = FRAME(plain, at)
@@ -389,12 +531,31 @@ class Segment:
         whole = plain and len(records) == chunk.count and at == len(plain)
         return (records, not word & GOES_ON) if whole else None
 
+    def decrypted(self, at, chunk):
+        """The frames of an encrypted chunk, or None; section 3.7."""
+        start = at + ENCRYPTED_CHUNK.size
+        bound = numbers(*self.place, at) + self.data[at + 4:at + 24]
+        data = opened(self.chunk_key, chunk.nonce, bound, self.data[start:start + chunk.stored])
+        content, payload = CONTENT(data), data[CONTENT.size:]
+        used = payload[:content.used]
+        sound = (not any(content.zero) and not any(payload[content.used:])
+                 and content.plain % 8 == 0 and content.plain >= 8 * chunk.count
+                 and content.plain + BATCH.size <= self.head.batch_max
+                 and content.used <= len(payload) and content.method <= 1)
+        if not sound or content.method == 0:
+            return used if sound and content.used == content.plain else None
+        allowed = self.head.features & COMPRESSES and content.used < content.plain
+        return lz4(used, content.plain) if allowed else None
+
     def is_bound(self, at, chunk):
         """Whether the crc of a chunk is right."""
-        return chunk.crc == self.crc(at + 4, at + CHUNK.size + chunk.stored, at)
+        size = ENCRYPTED_CHUNK.size if self.is_encrypted else CHUNK.size
+        return chunk.crc == self.crc(at + 4, at + size + chunk.stored, at)
 
     def chunks(self, at, header, end):
         """The chunks of a valid body, and where; None if they are not the batch's."""
+        if self.is_encrypted:
+            return self.encrypted_chunks(at, header, end)
         prefix, found, next = PREFIX(self.data, at), [], header.first
         last, at = header.first + header.count, at + PREFIX.size
         while prefix and next < last and (read := self.chunk(at, end)) and read[0].first == next:
@@ -406,10 +567,28 @@ class Segment:
                  and end - at < self.head.block and not any(self.data[at:end]))
         return found if sound else None
 
+    def encrypted_chunks(self, body, header, end):
+        """The same of an encrypted body, whose code must be right; section 3.7."""
+        prefix, found, next = ENCRYPTED_PREFIX(self.data, body), [], header.first
+        last = header.first + (0 if header.length & VOID else header.count)
+        at, tags = body + ENCRYPTED_PREFIX.size, b""
+        while prefix and next < last and (read := self.chunk(at, end)) and read[0].first == next:
+            found.append((at, read[0]))
+            next, at = next + read[0].count, read[1]
+            tags += self.data[at - 16:at]
+        if not (prefix and prefix.length == ENCRYPTED_PREFIX.size and not any(prefix.zero)
+                and next == last and end - at < self.head.block and not any(self.data[at:end])):
+            return None
+        start = body - BATCH.size
+        covered = self.data[start + 8:start + 24] + self.data[start + 32:start + 48]
+        if not hmac.compare_digest(mac(self.batch_key, numbers(start) + covered + tags), prefix.code):
+            raise Stop(KEY, FORGED)
+        return found
+
     def intact(self, at, end, first, last):
         """The records in the chunks of a damaged place."""
         found = {}
-        while at + CHUNK.size <= end and first <= last:
+        while at < end and first <= last:
             chunk, behind = self.chunk(at, end) or (None, 0)
             known = (chunk and first <= chunk.first <= last and self.is_bound(at, chunk)
                      and self.decoded(at, chunk))
@@ -426,7 +605,7 @@ class Segment:
         chunks = self.chunks(body, header, end)
         if chunks is None:
             return None
-        records, ends = [], False
+        records, ends = [], not chunks
         for at, chunk in chunks:
             known = self.decoded(at, chunk)
             if not known:
@@ -440,7 +619,7 @@ class Segment:
         while found := self.next_header(at, last, chain):
             header, end = found
             body = at + BATCH.size
-            if header.length & FLAGS == COMPRESSED:
+            if header.length & FLAGS == COMPRESSED or self.is_encrypted:
                 known = (end <= min(len(self.data), self.head.size)
                          and header.body_crc == self.crc(body, end, body)
                          and self.compressed(body, header, end))
@@ -491,7 +670,7 @@ class Segment:
         header, end = self.next_header(at, last, chain) or (None, 0)
         if not header or end > len(self.data) or not untouched(start, end):
             return False
-        if header.length & FLAGS == COMPRESSED:
+        if header.length & FLAGS == COMPRESSED or self.is_encrypted:
             return self.is_torn_in_chunks(start, header, end, untouched)
         for _, behind, payload, _ in self.frames(start, header, end):
             if untouched(start, start + FRAME.size):
@@ -504,21 +683,25 @@ class Segment:
 
     def is_torn_in_chunks(self, at, header, end, untouched):
         """The same of a compressed body; section 3.6."""
-        if untouched(at, at + PREFIX.size):
+        kind = ENCRYPTED_PREFIX if self.is_encrypted else PREFIX
+        size = ENCRYPTED_CHUNK.size if self.is_encrypted else CHUNK.size
+        if untouched(at, at + kind.size):
             return True
-        prefix, next, last = PREFIX(self.data, at), header.first, header.first + header.count
-        left, at = prefix.plain, at + PREFIX.size
-        if prefix.length != PREFIX.size or left + BATCH.size > self.head.batch_max:
+        prefix, next, last = kind(self.data, at), header.first, header.first + header.count
+        left, at = 0 if self.is_encrypted else prefix.plain, at + kind.size
+        if (prefix.length != kind.size or left + BATCH.size > self.head.batch_max
+                or self.is_encrypted and any(prefix.zero)):
             return False
+        last = header.first if header.length & VOID else last
         while next < last:
-            if untouched(at, at + CHUNK.size):
+            if untouched(at, at + size):
                 return True
             chunk, behind = self.chunk(at, end) or (None, 0)
             if not chunk or chunk.first != next or chunk.first + chunk.count > last:
                 return False
             left -= chunk.plain
             if left < 0 or not untouched(at, behind) and not (
-                    self.is_bound(at, chunk) and self.decoded(at, chunk)):
+                    self.is_bound(at, chunk) and (self.is_encrypted or self.decoded(at, chunk))):
                 return False
             next, at = next + chunk.count, behind
         return left == 0
@@ -539,7 +722,7 @@ def read_manifest(folder, ids):
             found = MANIFEST(slot)
             if not found or found.crc != crc32c(slot[20:]) ^ place(found.log, 0, at):
                 continue
-            check_options(found, features=PARITY | REUSED | AHEAD | COMPRESSES | IN_FLIGHT)
+            check_options(found, features=PARITY | REUSED | AHEAD | COMPRESSES | ENCRYPTS | IN_FLIGHT)
             if found.compression > (1 if found.features & COMPRESSES else 0):
                 raise Stop(NO_LOG, f"compression {found.compression} is not known")
             if found.level > 2:
@@ -553,6 +736,8 @@ def read_manifest(folder, ids):
                     and found.oldest_id and found.oldest_base
                     and found.segment_max <= 4 << 30
                     and (found.closed_id or not (found.closed or found.closed_epoch))):
+                if found.features & ENCRYPTS and not claims_of(found, data, at):
+                    continue
                 slots.append(found)
         except Invalid:
             pass
@@ -560,6 +745,29 @@ def read_manifest(folder, ids):
         ours = logs_of(folder, ids)
         slots = [slot for slot in slots if slot.log in ours] or slots
     return max(slots, key=lambda slot: slot.sequence, default=None)
+
+
+def claims_of(slot, data, at):
+    """What the authenticator of a manifest slot says; section 3.7."""
+    if not LOG_KEYS:
+        raise Stop(KEY, "the log is encrypted: give the file with its key")
+    return authenticator(data, at, MANIFEST.size, (slot.log, 0),
+                         lambda key: derived(key, (slot.log, 0, 0), b"manifest"))
+
+
+def check_encryption(folder, manifest, sound, sequence):
+    """Whether all is encrypted that is said to be, and `keys` is no older copy; section 3.7."""
+    if not (manifest and LOG_KEYS):
+        return
+    if not manifest.features & ENCRYPTS:
+        raise Stop(KEY, "there is a key, and the manifest says that nothing is encrypted")
+    with open(os.path.join(folder, "manifest"), "rb") as file:
+        claims = claims_of(manifest, file.read(), manifest.block * (manifest.sequence % 2))
+    if sequence < claims.keys:
+        raise Stop(KEY, "keys is an older copy")
+    plain = [number for number, segment in sound.items() if not segment.is_encrypted]
+    if max(plain, default=0) >= claims.first:
+        raise Stop(KEY, f"segment {max(plain)} is not encrypted")
 
 
 def begins_as_manifest(folder):
@@ -719,7 +927,7 @@ def show_intact(segment, at, last, chain, limit, promised):
     frames = []
     if header:
         until = header.first + header.count - 1
-        if header.length & FLAGS != COMPRESSED:
+        if header.length & FLAGS != COMPRESSED and not segment.is_encrypted:
             frames = segment.frames(at + BATCH.size, header, end)
     elif segment.batch_header(at):
         return
@@ -733,7 +941,9 @@ def show_intact(segment, at, last, chain, limit, promised):
         frames = segment.frames_in_damage(at + BATCH.size, last + 1, until, end)
     until = until if limit is None else min(until, limit)
     known = {lsn: payload for lsn, _, payload, _ in frames if payload is not None}
-    if segment.head.features & COMPRESSES and not (header and not header.length & COMPRESSED):
+    if segment.is_encrypted:
+        known = segment.intact(at, end, last + 1, until)
+    elif segment.head.features & COMPRESSES and not (header and not header.length & COMPRESSED):
         known.update(segment.intact(at, end, last + 1, until))
     records = []
     while last + 1 + len(records) in known:
@@ -742,8 +952,9 @@ def show_intact(segment, at, last, chain, limit, promised):
         show(records, until)
 
 
-def read(folder):
+def read(folder, key_file=None):
     """Shows what counts, and stops at damage; sections 6.1 and 7."""
+    sequence = read_keys(folder, key_file) if key_file else 0
     names = os.listdir(folder) if os.path.isdir(folder) else []
     ids = [int(name[:-4]) for name in names if name[-4:] == ".seg" and name[:-4].isdecimal()]
     ids = [number for number in ids if number and f"{number:012}.seg" in names]
@@ -751,6 +962,7 @@ def read(folder):
     if not (manifest or ids or begins_as_manifest(folder)):
         raise Stop(NO_LOG, "there is no log")
     sound, bad = read_segments(folder, manifest, ids)
+    check_encryption(folder, manifest, sound, sequence)
     if not (manifest or bad or any(segment.is_used() for segment in sound.values())):
         return
     waiting = start_ahead(manifest, sound, bad)
@@ -792,10 +1004,10 @@ def read(folder):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
+    if len(sys.argv) not in (2, 3):
         sys.exit(__doc__)
     try:
-        read(sys.argv[1])
+        read(*sys.argv[1:])
         code = FINE
     except Stop as stop:
         code, why = stop.args

@@ -7,6 +7,7 @@ mod copy;
 mod demo;
 mod disk;
 mod disk_file;
+mod encrypted;
 mod exits;
 mod kill;
 mod parity;

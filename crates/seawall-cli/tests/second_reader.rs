@@ -13,7 +13,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::sync::OnceLock;
 use tool::{Folder, Ran};
 
-const READER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reader.py");
+pub(crate) const READER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reader.py");
 /// Says where the interpreter is, which may be behind a slow script of its name.
 const PYTHON: &str =
     "python3 -c 'import sys; assert sys.version_info >= (3, 8); print(sys.executable)'";
@@ -25,7 +25,7 @@ const BATCHES: usize = 4 * BLOCK + 65_536;
 const FLIPS: usize = 50;
 
 /// The interpreter, if there is one that can run the reader.
-fn python(folder: &Folder) -> Option<&'static str> {
+pub(crate) fn python(folder: &Folder) -> Option<&'static str> {
     static PLACE: OnceLock<Option<String>> = OnceLock::new();
     let found = PLACE.get_or_init(|| {
         let ran = folder.shell(PYTHON, b"");
@@ -42,7 +42,7 @@ fn read(folder: &Folder, log: &str) -> Ran {
 }
 
 /// A folder, if there is a second reader to compare with.
-fn folder(name: &str) -> Option<Folder> {
+pub(crate) fn folder(name: &str) -> Option<Folder> {
     let folder = Folder::new(name);
     if python(&folder).is_some() {
         return Some(folder);

@@ -1,0 +1,274 @@
+//! Encrypted logs, which no program writes yet: the second reader reads them with their key and
+//! with no other, and `seawall` refuses them by name.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "in a test a panic is the report"
+)]
+
+use crate::second_reader::{READER, folder, python};
+use crate::tool::{Folder, Ran};
+use seawall_format::batch::{BodyKind, HEADER_SIZE as BATCH, Life, Spec, finish};
+use seawall_format::encrypted::Encryptor;
+use seawall_format::encryption::{KeyEncryptionKey, LogKey, MacKey, Padding, SegmentKeys};
+use seawall_format::keys::KeyRing;
+use seawall_format::{
+    AUTHENTICATOR_AT, Authenticator, Claims, Closed, CodecId, Compression, Epoch, Geometry,
+    KeyNumber, Layout, Level, LogId, Lsn, Manifest, Mark, Offset, RecordType, Salt, SegmentHeader,
+    SegmentId, frame,
+};
+use std::io::{self, Write};
+
+const GEOMETRY: Geometry = Geometry { block: 512, reach: 512, batch_max: 4096 };
+const LOG: LogId = LogId(0x5EA_3A11);
+const SEGMENT: &str = "log/000000000001.seg";
+const USER: [u8; 32] = [0xA5; 32];
+/// Where batches begin.
+const START: usize = 5 * 512;
+
+fn header() -> SegmentHeader {
+    SegmentHeader {
+        geometry: GEOMETRY,
+        log: LOG,
+        log_key: Some(KeyNumber::FIRST),
+        id: SegmentId::FIRST,
+        epoch: Epoch(0x0123_4567_89AB_CDEF),
+        base: Lsn::FIRST,
+        carried: None,
+        size: 8192,
+        pred: None,
+        pred_chain: 0,
+        layout: Layout::Binary,
+        is_reused: false,
+        named_ahead: false,
+        in_flight_max: 1,
+        may_compress: true,
+        record_type: RecordType::of(CodecId::Raw),
+        time_us: 1,
+    }
+}
+
+fn manifest(sequence: u64, last: Lsn) -> Manifest {
+    let (header, last) = (header(), Some(last));
+    Manifest {
+        geometry: GEOMETRY,
+        log: LOG,
+        is_encrypted: true,
+        sequence,
+        oldest: header.reference(),
+        oldest_base: Lsn::FIRST,
+        checkpoints: [None; 2],
+        closed: Some(Closed { last, segment: header.reference() }),
+        segment_max: 1 << 20,
+        level: Level::Synced,
+        layout: Layout::Binary,
+        record_type: header.record_type,
+        parity: None,
+        reuses: false,
+        names_ahead: false,
+        in_flight_max: 1,
+        may_compress: true,
+        compression: Compression::Lz4,
+        time_us: 1,
+    }
+}
+
+fn log_key() -> LogKey {
+    LogKey::new(&[1; 32])
+}
+
+fn segment_keys() -> SegmentKeys {
+    SegmentKeys::derive(&log_key(), LOG, header().reference())
+}
+
+fn put(file: &mut [u8], at: Offset, bytes: &[u8]) {
+    let at = usize::try_from(at.0).unwrap();
+    file[at..at + bytes.len()].copy_from_slice(bytes);
+}
+
+/// Puts a structure into a file, with its authenticator.
+fn put_proved(
+    file: &mut [u8],
+    (at, bytes): (Offset, &[u8]),
+    (claims, salt, key): (Claims, Salt, &MacKey),
+) {
+    put(file, at, bytes);
+    let proof = Authenticator::new(bytes, at, (claims, key)).encode(at, &salt);
+    put(file, at.plus(u64::try_from(AUTHENTICATOR_AT).unwrap()), &proof);
+}
+
+/// The segment with these batches, and the last record.
+fn segment(batches: &[&[&str]]) -> (Vec<u8>, Lsn) {
+    let (header, keys) = (header(), segment_keys());
+    let mut file = vec![0; usize::try_from(header.size).unwrap()];
+    let proved = || (Claims::of(KeyNumber::FIRST), header.salt(), keys.head());
+    put_proved(&mut file, (Offset(0), &header.encode()), proved());
+    let mark = Mark { confirmed: Some(Lsn::FIRST), sequence: 1, time_us: 1 };
+    let at = mark.slot().offset(GEOMETRY);
+    put_proved(&mut file, (at, &mark.encode(&header)), proved());
+    let (life, mut nonce) = (Life::of(&header), 0);
+    let draw = move || {
+        nonce += 1;
+        Ok([nonce; 12])
+    };
+    let mut encryptor =
+        Encryptor::new(segment_keys(), Padding::Padme, draw).with_compression().with_chunk_max(300);
+    let (mut at, mut chain, mut first) = (Offset(header.data_start()), header.chain(), Lsn::FIRST);
+    for records in batches {
+        let (mut plain, mut stored) = (vec![0; BATCH], vec![]);
+        records.iter().for_each(|one| frame::push_unbound(&mut plain, one.as_bytes(), false));
+        // An empty batch stands for two records that were given up.
+        let kind = if records.is_empty() { BodyKind::Void } else { BodyKind::Frames };
+        let count = if records.is_empty() { 2 } else { u32::try_from(records.len()).unwrap() };
+        let spec = Spec { first, count, kind, confirmed: first.previous(), chain, time_us: 7 };
+        let spec = encryptor.encode((&plain, spec), (at, &life), &mut stored).unwrap();
+        chain = finish(&mut stored, spec, at, &life);
+        put(&mut file, at, &stored);
+        at = at.plus(u64::try_from(stored.len()).unwrap());
+        first = first.plus(count.into());
+    }
+    (file, first.previous().unwrap())
+}
+
+/// A closed log of six records, two of which were given up.
+fn write(folder: &Folder) {
+    let long = "a record that is long and long and long and long and long".repeat(9);
+    let (file, last) = segment(&[&["one", "two", &long], &[], &["six"]]);
+    folder.make_folder("log");
+    folder.write(SEGMENT, &file);
+    let mut slots = vec![0; 1024];
+    let claims = Claims { from: Some(SegmentId::FIRST), keys: 2, ..Claims::of(KeyNumber::FIRST) };
+    for sequence in [1, 2] {
+        let slot = manifest(sequence, last);
+        let proved = (claims, Salt::of_log(LOG), &log_key().manifest(LOG));
+        put_proved(&mut slots, (slot.offset(), &slot.encode()), proved);
+    }
+    folder.write("log/manifest", &slots);
+    let ring = KeyRing::new(LOG, log_key());
+    write_keys(folder, &[ring.clone(), ring.again()]);
+    folder.write("user.key", &USER);
+    folder.write("other.key", &[0xA4; 32]);
+}
+
+fn write_keys(folder: &Folder, rings: &[KeyRing]) {
+    let mut file = vec![0; 2 * 65_536];
+    for ring in rings {
+        let (at, slot) = ring.wrap(&KeyEncryptionKey::new(&USER), &[9; 12], 1).encode();
+        put(&mut file, at, &slot);
+    }
+    folder.write("log/keys", &file);
+}
+
+fn read(folder: &Folder, key: &str) -> Ran {
+    let python = python(folder).unwrap();
+    folder.shell(&format!("'{python}' '{READER}' log {key}"), b"")
+}
+
+/// A folder with the log, if the second reader can decrypt it here.
+fn log(name: &str) -> Option<Folder> {
+    let folder = folder(name)?;
+    write(&folder);
+    let python = python(&folder)?;
+    let module = "cryptography.hazmat.primitives.ciphers.aead";
+    let has_cipher = format!("'{python}' -c 'from {module} import AESGCMSIV'");
+    if folder.shell(&has_cipher, b"").code == 0 {
+        return Some(folder);
+    }
+    let refused = read(&folder, "user.key");
+    assert_eq!(refused.code, 7);
+    assert!(refused.err.contains("install the package cryptography"), "{}", refused.err);
+    let skipped = "SKIPPED: python3 has no package cryptography with AES-GCM-SIV";
+    let _ = writeln!(io::stderr(), "{name}: {skipped}; encrypted logs were NOT read");
+    None
+}
+
+#[test]
+fn encrypted_log_is_refused_by_name() {
+    let folder = Folder::new("encrypted-refused");
+    write(&folder);
+    for verb in ["cat log", "verify log", "stat log", "append log", "repair log"] {
+        let refused = folder.run(verb, b"");
+        assert!(refused.refused(8).contains("feature bits 0x10"), "{verb}: {}", refused.err);
+    }
+}
+
+#[test]
+fn second_reader_decrypts_a_log_with_its_key() {
+    let Some(folder) = log("encrypted-read") else { return };
+    let found = read(&folder, "user.key");
+    let hex = |text: &str| text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let long = "a record that is long and long and long and long and long".repeat(9);
+    let lines = [(1, "one"), (2, "two"), (3, &*long), (6, "six")];
+    let expected: String =
+        lines.iter().map(|(lsn, text)| format!("{lsn}\t{}\n", hex(text))).collect();
+    assert_eq!((found.code, found.text()), (0, &*expected), "{}", found.err);
+    assert!(found.err.contains("LSN 4 to 5 were given up"), "{}", found.err);
+}
+
+#[track_caller]
+fn refuses(folder: &Folder, key: &str, reason: &str) {
+    let refused = read(folder, key);
+    assert_eq!(refused.code, 7, "{}", refused.err);
+    assert!(refused.err.contains(reason), "{}", refused.err);
+}
+
+const FORGED: &str = "not written with the key of this log";
+
+#[test]
+fn second_reader_refuses_other_keys_and_what_was_written_without_one() {
+    let Some(folder) = log("encrypted-forged") else { return };
+    refuses(&folder, "", "give the file with its key");
+    refuses(&folder, "other.key", "with another key");
+    refuses(&folder, "none.key", "no key");
+    // A byte of the first batch's ciphertext, of its code, and of its time, with right checksums.
+    let good = folder.read(SEGMENT);
+    for at in [BATCH + 24 + 60, BATCH + 8, 40] {
+        let mut file = good.clone();
+        file[START + at] ^= 1;
+        with_checksums(&mut file);
+        folder.write(SEGMENT, &file);
+        refuses(&folder, "user.key", FORGED);
+    }
+    // A header with another time.
+    let mut file = good.clone();
+    put(&mut file, Offset(0), &SegmentHeader { time_us: 2, ..header() }.encode());
+    folder.write(SEGMENT, &file);
+    refuses(&folder, "user.key", FORGED);
+    // A plain segment in place of an encrypted one.
+    put(&mut file, Offset(0), &SegmentHeader { log_key: None, ..header() }.encode());
+    folder.write(SEGMENT, &file);
+    refuses(&folder, "user.key", "segment 1 is not encrypted");
+    folder.write(SEGMENT, &good);
+    // A manifest that says that nothing is, and an older copy of the keys.
+    let slots = folder.read("log/manifest");
+    let mut plain = vec![0; 1024];
+    for sequence in [1, 2] {
+        let slot = Manifest { is_encrypted: false, ..manifest(sequence, Lsn::FIRST) };
+        put(&mut plain, slot.offset(), &slot.encode());
+    }
+    folder.write("log/manifest", &plain);
+    refuses(&folder, "user.key", "nothing is encrypted");
+    folder.write("log/manifest", &slots);
+    write_keys(&folder, &[KeyRing::new(LOG, log_key())]);
+    refuses(&folder, "user.key", "keys is an older copy");
+}
+
+/// Gives the first batch, and its first chunk, checksums that agree with their bytes.
+fn with_checksums(file: &mut [u8]) {
+    let number = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
+    let (body, chunk) = (START + BATCH, START + BATCH + 24);
+    let body_end = body + usize::try_from(number(START + 4) & 0x7FF_FFFF).unwrap();
+    let chunk_end = chunk + 40 + usize::try_from(number(chunk + 4)).unwrap();
+    for (at, covered) in [
+        (chunk, chunk + 4..chunk_end),
+        (START + 24, body..body_end),
+        (START, START + 4..START + BATCH),
+    ] {
+        // The checksum of a body is bound to where that begins.
+        let place = if at == START + 24 { body } else { at };
+        let place = Offset(u64::try_from(place).unwrap());
+        let crc = header().salt().checksum(place, &file[covered]);
+        file[at..at + 4].copy_from_slice(&crc.to_le_bytes());
+    }
+}
