@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
-use crate::posix::status;
+use crate::status;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use crate::transfer::read_fully;
 #[cfg(any(target_os = "linux", target_os = "android"))]

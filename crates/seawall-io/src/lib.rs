@@ -21,6 +21,7 @@ mod posix;
     expect(unsafe_code, reason = "a page that a forked child has as zeros is mapped by hand")
 )]
 mod process;
+mod status;
 mod storage;
 mod transfer;
 

@@ -18,13 +18,13 @@ mod removed;
 mod reserve;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod room;
-pub(crate) mod status;
 
 use reserve::Reserve;
 
 use crate::aligned::DIRECT_ALIGNMENT;
 use crate::direct::DirectWay;
 use crate::failure::{check_name, explain};
+use crate::status;
 use crate::storage::{Access, File, Lock, Recycled, Storage};
 use crate::transfer::{advance, read_fully, write_fully};
 

@@ -53,7 +53,10 @@ const ORDERS: &[(&str, &[&[&str]])] = &[
     (
         "crates/seawall-io/",
         &[
-            &["aligned", "clock", "entropy", "failure", "futex", "process", "storage", "transfer"],
+            &[
+                "aligned", "clock", "entropy", "failure", "futex", "process", "status", "storage",
+                "transfer",
+            ],
             &["direct"],
             &["posix"],
         ],

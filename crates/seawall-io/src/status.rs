@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use std::fs;
 
 /// Whether a file has a name.
-pub(super) fn is_linked(file: &fs::File) -> Result<bool, Errno> {
+pub(crate) fn is_linked(file: &fs::File) -> Result<bool, Errno> {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     if let Some(found) = without_times(file, StatxFlags::NLINK)? {
         return Ok(found.stx_nlink > 0);
