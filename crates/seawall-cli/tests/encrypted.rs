@@ -197,11 +197,11 @@ fn encrypted_log_is_refused_by_name() {
 fn second_reader_decrypts_a_log_with_its_key() {
     let Some(folder) = log("encrypted-read") else { return };
     let found = read(&folder, "user.key");
-    let hex = |text: &str| text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let digits = |text: &str| text.bytes().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>();
     let long = "a record that is long and long and long and long and long".repeat(9);
     let lines = [(1, "one"), (2, "two"), (3, &*long), (6, "six")];
-    let expected: String =
-        lines.iter().map(|(lsn, text)| format!("{lsn}\t{}\n", hex(text))).collect();
+    let line = |(lsn, text): (u64, &str)| format!("{lsn}\t{}\n", digits(text).concat());
+    let expected = lines.map(line).concat();
     assert_eq!((found.code, found.text()), (0, &*expected), "{}", found.err);
     assert!(found.err.contains("LSN 4 to 5 were given up"), "{}", found.err);
 }
