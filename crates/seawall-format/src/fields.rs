@@ -44,6 +44,7 @@ pub(crate) const fn assert_no_gaps(table: Table) {
 ///
 /// If the field does not lie in `bytes`, or is larger than 8 bytes: callers hold arrays of the
 /// structure's size.
+#[inline]
 pub(crate) fn get(bytes: &[u8], field: Field) -> u64 {
     let mut whole = [0; 8];
     let (number, _) = whole.split_at_mut(field.size);
@@ -56,6 +57,7 @@ pub(crate) fn get(bytes: &[u8], field: Field) -> u64 {
 /// # Panics
 ///
 /// If the number does not fit: callers hold it in the range that format.md names.
+#[inline]
 pub(crate) fn put(bytes: &mut [u8], field: Field, number: u64) {
     let whole = number.to_le_bytes();
     let (low, high) = whole.split_at(field.size);
@@ -64,21 +66,25 @@ pub(crate) fn put(bytes: &mut [u8], field: Field, number: u64) {
 }
 
 /// A 32-bit number in a field of 4 bytes.
+#[inline]
 pub(crate) fn get_u32(bytes: &[u8], field: Field) -> u32 {
     u32::try_from(get(bytes, field)).expect("a field of at most 4 bytes")
 }
 
 /// The bytes of a field.
+#[inline]
 pub(crate) fn slice(bytes: &[u8], field: Field) -> &[u8] {
     bytes.get(field.at..field.at + field.size).expect("the structure holds its fields")
 }
 
 /// The bytes of a field, to be filled.
+#[inline]
 pub(crate) fn slice_mut(bytes: &mut [u8], field: Field) -> &mut [u8] {
     bytes.get_mut(field.at..field.at + field.size).expect("the structure holds its fields")
 }
 
 /// The bytes that a checksum covers: everything after the field that contains it.
+#[inline]
 pub(crate) fn behind(bytes: &[u8], field: Field) -> &[u8] {
     bytes.get(field.at + field.size..).expect("the structure holds its fields")
 }
