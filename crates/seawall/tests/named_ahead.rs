@@ -19,8 +19,8 @@ use common::workloads::{
 use common::{Bytes, again, judge, open, read, tiny};
 use seawall::verify::Verdict;
 use seawall::{Level, Lsn, Maintenance, Options};
-use seawall_format::batch::BatchHeader;
-use seawall_format::{HEADER_SIZE, Manifest, SegmentHeader, SegmentId};
+use seawall_format::batch::{self, BatchHeader};
+use seawall_format::{HEADER_SIZE, Manifest, SegmentHeader, SegmentId, tail};
 use seawall_io::{Clock, Storage, SystemClock};
 use seawall_testkit::MemStorage;
 use std::sync::Arc;
@@ -298,6 +298,33 @@ fn damaged_first_batch_costs_no_other_record() {
             assert_eq!(delivered.records.len(), 10 - lost.len(), "{what}");
         }
     }
+}
+
+/// After a power cut, which takes `live`, only later batches say that the segment has begun. They
+/// may be further away than its first writes reach.
+#[test]
+fn damage_to_all_that_the_first_writes_reach_hides_no_later_record() {
+    let device = MemStorage::new();
+    let options = tiny(1).parity(None).segment_size(40 * 512);
+    let log: Bytes = open(&options, &device).unwrap();
+    let window = |header: &SegmentHeader| tail::window(&batch::Life::of(header));
+    let (header, last, start) = loop {
+        let last = log.append(&[7; 460]).unwrap();
+        let Some((header, true)) = named_ahead(&device).pop() else { continue };
+        let start = usize::try_from(header.data_start()).unwrap();
+        let bytes = device.bytes(&header.id.file_name()).unwrap();
+        if bytes[start + window(&header) + 1024..].iter().any(|byte| *byte != 0) {
+            break (header, last, start);
+        }
+    };
+    let left = device.power_cut(|_| false);
+    assert_eq!(judge(&left).unwrap().last_lsn, Some(last));
+    left.remove_raw("live");
+    left.edit(&header.id.file_name(), |bytes| bytes[start..start + window(&header)].fill(0));
+    let found = judge(&left).unwrap();
+    assert_eq!((found.verdict, found.last_lsn), (Verdict::Lost, Some(last)), "{found:?}");
+    assert_eq!(found.damage[0].lost.unwrap().from, header.base, "{found:?}");
+    drop(log);
 }
 
 /// Where the segment before has lost its seal, its last record says where the next one begins.
