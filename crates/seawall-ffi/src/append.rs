@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::guard;
 use crate::log::{Log, open_log};
-use crate::pointer::{In, Out, Slice};
+use crate::pointer::{In, Out, Slice, give};
 use crate::status::Status;
 use crate::ticket::Ticket;
 use std::ffi::c_void;
@@ -95,6 +95,6 @@ pub extern "C" fn seawall_log_try_submit(
 fn hand_over(submitted: seawall::Ticket, lsn: &Out<u64>, ticket: &Out<*mut Ticket>) {
     lsn.put(submitted.lsn().get());
     if ticket.is_wanted() {
-        ticket.put(Box::into_raw(Box::new(Ticket::new(submitted))));
+        ticket.put(give(Ticket::new(submitted)));
     }
 }

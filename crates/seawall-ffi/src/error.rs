@@ -1,7 +1,7 @@
 //! Error objects: what happened, where, and what to do.
 
 use crate::fault::Fault;
-use crate::pointer::{Handle, Kind, Shows};
+use crate::pointer::{Kind, Shows};
 use crate::status::{ErrorCode, Status};
 use seawall::Lsn;
 use seawall::damage::{Damage, Lost};
@@ -45,9 +45,7 @@ pub(crate) struct ErrorObject {
     log: Option<CString>,
 }
 
-impl Shows<Error> for ErrorObject {}
-
-impl Handle for ErrorObject {
+impl Shows<Error> for ErrorObject {
     const KIND: u64 = 0x7c1e_55a1_0e44_0b01;
 
     fn kind(&self) -> &Kind {
@@ -83,7 +81,7 @@ impl ErrorObject {
             first_lsn: number(place.first),
             last_lsn: number(place.last),
         };
-        Self { shown, kind: Kind::of::<Self>(), message, log }
+        Self { shown, kind: Kind::new(Self::KIND), message, log }
     }
 
     /// The part that a callback may read.

@@ -52,7 +52,7 @@ pub extern "C" fn seawall_version() -> *const c_char {
 /// Releases an error; null is allowed.
 #[unsafe(no_mangle)]
 pub extern "C" fn seawall_error_free(error: pointer::Freed<error::Error>) {
-    guard::bare(|| error.whole::<error::ErrorObject>().take().map(drop));
+    guard::bare(|| error.take_whole::<error::ErrorObject>().map(drop));
 }
 
 /// Threads may share these handles.

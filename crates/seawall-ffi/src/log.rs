@@ -4,7 +4,7 @@ use crate::error::{Error, number};
 use crate::fault::Fault;
 use crate::guard;
 use crate::options::{self, Options};
-use crate::pointer::{Freed, Handle, In, Kind, Out};
+use crate::pointer::{Freed, Handle, In, Out, give};
 use crate::report::{Recovery, RecoveryObject};
 use crate::status::Status;
 use seawall::{Lsn, Raw};
@@ -19,7 +19,6 @@ pub(crate) type Bytes = seawall::Log<[u8], Raw>;
 /// share device syncs.
 #[derive(Debug)]
 pub struct Log {
-    kind: Kind,
     bytes: Bytes,
     /// Followers see it, too.
     is_closed: Arc<AtomicBool>,
@@ -28,10 +27,6 @@ pub struct Log {
 
 impl Handle for Log {
     const KIND: u64 = 0x7c1e_55a1_0e44_0b03;
-
-    fn kind(&self) -> &Kind {
-        &self.kind
-    }
 }
 
 impl Log {
@@ -80,9 +75,7 @@ pub extern "C" fn seawall_log_open(
         let options = options::settings(&options)?.log;
         let opened: Bytes = options.open(path.path()?)?;
         let recovery = Box::new(RecoveryObject::new(opened.recovery()));
-        let (kind, is_closed) = (Kind::of::<Log>(), Arc::default());
-        let handle = Log { kind, bytes: opened, is_closed, recovery };
-        log.put(Box::into_raw(Box::new(handle)));
+        log.put(give(Log { bytes: opened, is_closed: Arc::default(), recovery }));
         Ok(Status::Ok)
     })
 }

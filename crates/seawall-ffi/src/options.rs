@@ -3,7 +3,7 @@
 use crate::error::c_text;
 use crate::fault::Fault;
 use crate::guard;
-use crate::pointer::{Freed, Handle, In, InMut, Kind};
+use crate::pointer::{Freed, Handle, In, InMut, give};
 use crate::status::Status;
 use seawall::format::CodecId;
 use seawall::parity::Parity;
@@ -76,7 +76,6 @@ pub enum OpenMode {
 /// Options for opening a log. One thread at a time may use them; opening copies them.
 #[derive(Debug)]
 pub struct Options {
-    kind: Kind,
     settings: Mutex<Settings>,
 }
 
@@ -99,10 +98,6 @@ pub type FailoverCallback =
 
 impl Handle for Options {
     const KIND: u64 = 0x7c1e_55a1_0e44_0b02;
-
-    fn kind(&self) -> &Kind {
-        &self.kind
-    }
 }
 
 impl Options {
@@ -153,7 +148,7 @@ fn unknown(what: &str, number: i32) -> Fault {
 pub extern "C" fn seawall_options_new() -> *mut Options {
     guard::value(std::ptr::null_mut(), || {
         let settings = Mutex::default();
-        Ok(Box::into_raw(Box::new(Options { kind: Kind::of::<Options>(), settings })))
+        Ok(give(Options { settings }))
     })
 }
 

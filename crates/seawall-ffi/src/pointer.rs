@@ -11,26 +11,57 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A handle: its first use in a call checks what the pointer leads to.
+/// A type of handles.
 pub trait Handle {
-    /// Differs between types of handles.
+    /// Differs between types.
     const KIND: u64;
-
-    /// The stored kind; 0 once the handle was freed.
-    fn kind(&self) -> &Kind;
 }
 
 /// An object that begins with a `T`, which C reads, in `#[repr(C)]`.
-pub trait Shows<T> {}
+pub trait Shows<T> {
+    /// Differs between types.
+    const KIND: u64;
 
-/// Which type a handle has.
+    /// The stored kind.
+    fn kind(&self) -> &Kind;
+}
+
+/// Which type an object has; 0 once it was freed.
+#[repr(transparent)]
 #[derive(Debug)]
 pub struct Kind(AtomicU64);
 
 impl Kind {
-    pub(crate) fn of<T: Handle>() -> Self {
-        Self(AtomicU64::new(T::KIND))
+    pub(crate) fn new(number: u64) -> Self {
+        Self(AtomicU64::new(number))
     }
+
+    /// Refuses an object of another kind.
+    fn check(&self, expected: u64, what: &str) -> Result<(), Fault> {
+        if self.0.load(Ordering::Relaxed) == expected {
+            Ok(())
+        } else {
+            Err(Fault::argument(format!("{what} is no such handle, or was freed")))
+        }
+    }
+
+    /// A second call that frees the object has a good chance to see this.
+    fn retire(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
+/// What a pointer of C to a `T` leads to. The kind is first, so that it can be read whatever handle
+/// it is.
+#[repr(C)]
+struct Object<T> {
+    kind: Kind,
+    value: T,
+}
+
+/// Gives a handle to C.
+pub(crate) fn give<T: Handle>(value: T) -> *mut T {
+    Box::into_raw(Box::new(Object { kind: Kind::new(T::KIND), value })).cast()
 }
 
 /// A pointer to something that is read, or to a handle.
@@ -94,17 +125,21 @@ fn check_extent<T>(pointer: *const T, count: usize, what: &str) -> Result<(), Fa
     Ok(())
 }
 
-/// Returns the handle at `pointer`.
-fn handle<'a, T: Handle>(pointer: *const T, what: &str) -> Result<&'a T, Fault> {
+/// Returns the object at `pointer`.
+fn object<'a, T: Handle>(pointer: *const T, what: &str) -> Result<&'a Object<T>, Fault> {
+    let pointer = pointer.cast::<Object<T>>();
     check(pointer, what)?;
     // SAFETY: the pointer is aligned and not null, and by the contract of the header leads to a
-    // live handle. Handles are changed through locks only.
-    let handle = unsafe { &*pointer };
-    if handle.kind().0.load(Ordering::Relaxed) == T::KIND {
-        Ok(handle)
-    } else {
-        Err(Fault::argument(format!("{what} is no such handle, or was freed")))
-    }
+    // live handle, which begins with its kind.
+    let kind = unsafe { &*pointer.cast::<Kind>() };
+    kind.check(T::KIND, what)?;
+    // SAFETY: `give` made an object of this kind. It is changed through locks only.
+    Ok(unsafe { &*pointer })
+}
+
+/// Returns the handle at `pointer`.
+fn handle<'a, T: Handle>(pointer: *const T, what: &str) -> Result<&'a T, Fault> {
+    Ok(&object(pointer, what)?.value)
 }
 
 impl<T: Handle> In<T> {
@@ -212,23 +247,34 @@ impl<T> Out<T> {
     }
 }
 
-impl<T> Freed<T> {
-    /// The same object, of which C sees only the first part, a `T`.
-    pub(crate) fn whole<Whole: Handle + Shows<T>>(self) -> Freed<Whole> {
-        Freed(self.0.cast())
-    }
-}
-
 impl<T: Handle> Freed<T> {
     /// Takes the handle back; `None` for null.
-    pub(crate) fn take(self) -> Result<Option<Box<T>>, Fault> {
+    pub(crate) fn take(self) -> Result<Option<T>, Fault> {
         if self.0.is_null() {
             return Ok(None);
         }
-        // A second call has a good chance to see this.
-        handle(self.0, "the handle")?.kind().0.store(0, Ordering::Relaxed);
-        // SAFETY: it has the right kind, so `Box::into_raw` made it, and it was not freed.
-        Ok(Some(unsafe { Box::from_raw(self.0) }))
+        object(self.0, "the handle")?.kind.retire();
+        // SAFETY: it had the right kind, so `give` made it, and it was not freed.
+        let object = unsafe { Box::from_raw(self.0.cast::<Object<T>>()) };
+        Ok(Some(object.value))
+    }
+}
+
+impl<T> Freed<T> {
+    /// Takes the whole object back, of which C saw a `T`; `None` for null.
+    pub(crate) fn take_whole<Whole: Shows<T>>(self) -> Result<Option<Box<Whole>>, Fault> {
+        if self.0.is_null() {
+            return Ok(None);
+        }
+        let pointer = self.0.cast::<Whole>();
+        check(pointer, "the object")?;
+        // SAFETY: the pointer is aligned and not null, and by the contract of the header leads to
+        // an object of the library.
+        let kind = unsafe { &*pointer }.kind();
+        kind.check(Whole::KIND, "the object")?;
+        kind.retire();
+        // SAFETY: it had the right kind, so `Box::into_raw` made it, and it was not freed.
+        Ok(Some(unsafe { Box::from_raw(pointer) }))
     }
 }
 

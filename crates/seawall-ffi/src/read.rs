@@ -5,7 +5,7 @@ use crate::fault::Fault;
 use crate::guard;
 use crate::log::Bytes;
 use crate::log::{Log, lsn, open_log};
-use crate::pointer::{Freed, Handle, In, InMut, Kind, Out};
+use crate::pointer::{Freed, Handle, In, InMut, Out, give};
 use crate::status::Status;
 use seawall::Raw;
 use std::ffi::c_void;
@@ -37,14 +37,12 @@ pub struct Record {
 /// Reads the records of a log in order, without copying them. One thread at a time may use it.
 #[derive(Debug)]
 pub struct Cursor {
-    kind: Kind,
     cursor: Mutex<seawall::Cursor>,
 }
 
 /// Reads the records of a log as they become durable. One thread at a time may use it.
 #[derive(Debug)]
 pub struct Follower {
-    kind: Kind,
     state: Mutex<Following>,
     /// Set when the handle that appends is closed; `None` if another process appends.
     is_closed: Option<Arc<AtomicBool>>,
@@ -60,32 +58,19 @@ struct Following {
 /// Bytes that the caller owns, for use again and again. One thread at a time may use it.
 #[derive(Debug)]
 pub struct Buffer {
-    kind: Kind,
     bytes: Mutex<Vec<u8>>,
 }
 
 impl Handle for Cursor {
     const KIND: u64 = 0x7c1e_55a1_0e44_0b05;
-
-    fn kind(&self) -> &Kind {
-        &self.kind
-    }
 }
 
 impl Handle for Follower {
     const KIND: u64 = 0x7c1e_55a1_0e44_0b06;
-
-    fn kind(&self) -> &Kind {
-        &self.kind
-    }
 }
 
 impl Handle for Buffer {
     const KIND: u64 = 0x7c1e_55a1_0e44_0b07;
-
-    fn kind(&self) -> &Kind {
-        &self.kind
-    }
 }
 
 /// Refuses a second thread: it would invalidate bytes that the first one has.
@@ -101,8 +86,7 @@ fn alone<'a, T>(state: &'a Mutex<T>, what: &str) -> Result<MutexGuard<'a, T>, Fa
 
 /// Gives a cursor to C.
 pub(crate) fn cursor_into_c(cursor: seawall::Cursor, place: &Out<*mut Cursor>) {
-    let cursor = Cursor { kind: Kind::of::<Cursor>(), cursor: Mutex::new(cursor) };
-    place.put(Box::into_raw(Box::new(cursor)));
+    place.put(give(Cursor { cursor: Mutex::new(cursor) }));
 }
 
 /// Gives a follower to C.
@@ -112,8 +96,7 @@ pub(crate) fn follower_into_c(
     place: &Out<*mut Follower>,
 ) {
     let state = Mutex::new(Following { follower, lent: vec![] });
-    let follower = Follower { kind: Kind::of::<Follower>(), state, is_closed };
-    place.put(Box::into_raw(Box::new(follower)));
+    place.put(give(Follower { state, is_closed }));
 }
 
 /// Stores what a lookup found in the caller's buffer.
@@ -131,10 +114,7 @@ pub(crate) fn found_into(
 /// Makes a buffer; null if that fails. Free it with seawall_buffer_free.
 #[unsafe(no_mangle)]
 pub extern "C" fn seawall_buffer_new() -> *mut Buffer {
-    guard::value(std::ptr::null_mut(), || {
-        let bytes = Mutex::default();
-        Ok(Box::into_raw(Box::new(Buffer { kind: Kind::of::<Buffer>(), bytes })))
-    })
+    guard::value(std::ptr::null_mut(), || Ok(give(Buffer { bytes: Mutex::default() })))
 }
 
 /// The bytes of a buffer, valid until it is filled again or freed; null if `buffer` is invalid.

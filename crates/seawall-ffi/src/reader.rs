@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::guard;
 use crate::log::lsn;
 use crate::options::{self, Options};
-use crate::pointer::{Freed, Handle, In, InMut, Kind, Out};
+use crate::pointer::{Freed, Handle, In, InMut, Out, give};
 use crate::read::{Buffer, Cursor, Follower, cursor_into_c, follower_into_c, found_into};
 use crate::status::Status;
 use seawall::{LogReader, Raw};
@@ -13,16 +13,11 @@ use std::ffi::c_char;
 /// A log that is open for reading. It takes no lock and changes no file. Threads may share it.
 #[derive(Debug)]
 pub struct Reader {
-    kind: Kind,
     reader: LogReader<[u8], Raw>,
 }
 
 impl Handle for Reader {
     const KIND: u64 = 0x7c1e_55a1_0e44_0b08;
-
-    fn kind(&self) -> &Kind {
-        &self.kind
-    }
 }
 
 /// Opens the log in the directory `path` for reading, also while a writer has it open.
@@ -46,8 +41,7 @@ pub extern "C" fn seawall_reader_open(
             LogReader::open_any(path)?
         };
         let opened = opened.skip_damaged(settings.skip_damaged);
-        let handle = Reader { kind: Kind::of::<Reader>(), reader: opened };
-        reader.put(Box::into_raw(Box::new(handle)));
+        reader.put(give(Reader { reader: opened }));
         Ok(Status::Ok)
     })
 }

@@ -3,7 +3,7 @@
 use crate::error::{Error, c_text, number, pointer};
 use crate::fault::Fault;
 use crate::guard;
-use crate::pointer::{Freed, Handle, In, Kind, Out, Shared, Shows};
+use crate::pointer::{Freed, In, Kind, Out, Shared, Shows};
 use crate::status::Status;
 use seawall::Maintenance;
 use seawall::format::SegmentId;
@@ -185,9 +185,7 @@ struct VerificationObject {
     owned: Owned,
 }
 
-impl Shows<Verification> for VerificationObject {}
-
-impl Handle for VerificationObject {
+impl Shows<Verification> for VerificationObject {
     const KIND: u64 = 0x7c1e_55a1_0e44_0b09;
 
     fn kind(&self) -> &Kind {
@@ -236,7 +234,7 @@ pub extern "C" fn seawall_verify(
             damage: owned.damage.as_ptr(),
             damage_count: owned.damage.len(),
         };
-        let kind = Kind::of::<VerificationObject>();
+        let kind = Kind::new(VerificationObject::KIND);
         let object = VerificationObject { shown, kind, owned };
         verification.put(Box::into_raw(Box::new(object)).cast());
         Ok::<_, Fault>(Status::Ok)
@@ -246,5 +244,5 @@ pub extern "C" fn seawall_verify(
 /// Releases a report; null is allowed.
 #[unsafe(no_mangle)]
 pub extern "C" fn seawall_verification_free(verification: Freed<Verification>) {
-    guard::bare(|| verification.whole::<VerificationObject>().take().map(drop));
+    guard::bare(|| verification.take_whole::<VerificationObject>().map(drop));
 }

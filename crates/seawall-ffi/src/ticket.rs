@@ -3,7 +3,7 @@
 use crate::error::{Error, ErrorObject};
 use crate::fault::Fault;
 use crate::guard;
-use crate::pointer::{Freed, Handle, In, Kind, Out, duplicate};
+use crate::pointer::{Freed, Handle, In, Out, duplicate};
 use crate::status::Status;
 use seawall::Lsn;
 use std::ffi::{c_int, c_void};
@@ -16,7 +16,6 @@ use std::task::{Context, Poll, Wake, Waker};
 /// A submitted record. Threads may share it.
 #[derive(Debug)]
 pub struct Ticket {
-    kind: Kind,
     ticket: seawall::Ticket,
 }
 
@@ -31,15 +30,11 @@ pub type DoneCallback =
 
 impl Handle for Ticket {
     const KIND: u64 = 0x7c1e_55a1_0e44_0b04;
-
-    fn kind(&self) -> &Kind {
-        &self.kind
-    }
 }
 
 impl Ticket {
     pub(crate) fn new(ticket: seawall::Ticket) -> Self {
-        Self { kind: Kind::of::<Self>(), ticket }
+        Self { ticket }
     }
 }
 

@@ -52,6 +52,19 @@ fn garbage_has_a_status_and_a_panic_too() {
     passes("gcc", C, "garbage.c");
 }
 
+/// Seeds: 2, or `SEAWALL_FFI_SEEDS`.
+#[test]
+fn random_calls_have_a_status() {
+    let scratch = Scratch::new();
+    let flags = [C, sanitizers(&scratch, "gcc")].concat();
+    let source = program("random.c");
+    let Some(built) = compile(&scratch, ("gcc", &flags, &source)) else { return };
+    let seeds = std::env::var("SEAWALL_FFI_SEEDS").map_or(2, |seeds| seeds.parse().unwrap());
+    for seed in 1..=seeds {
+        run(Command::new(&built).arg(scratch.join(format!("log-{seed}"))).arg(seed.to_string()));
+    }
+}
+
 #[test]
 fn threads_share_a_handle_and_one_closes_it() {
     passes("gcc", C, "threads.c");
