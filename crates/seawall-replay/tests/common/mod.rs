@@ -12,6 +12,11 @@
 #[path = "../../../seawall/tests/common/sample.rs"]
 pub(crate) mod sample;
 
+/// Whether the logs of these tests are compressed, which the sample asks: none is.
+pub(crate) fn is_compressed() -> bool {
+    false
+}
+
 use seawall::{Log, LogReader, Lsn, Options};
 use seawall_io::Storage;
 use seawall_replay::{
