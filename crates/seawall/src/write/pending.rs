@@ -103,6 +103,7 @@ mod tests {
         block: 512,
         in_flight_max: 2,
         may_compress: true,
+        is_encrypted: false,
     };
 
     /// Ten records for a new segment, and the compressed batch that holds them.
