@@ -27,8 +27,9 @@ fill "$here/packaging/seawall.pc.in" >"$root/lib/pkgconfig/seawall.pc"
 fill "$here/packaging/seawall-config.cmake.in" >"$root/lib/cmake/seawall/seawall-config.cmake"
 fill "$here/packaging/seawall-config-version.cmake.in" \
     >"$root/lib/cmake/seawall/seawall-config-version.cmake"
-# The loader looks in its cache; without root, programs need LD_LIBRARY_PATH or an rpath.
-if [ -z "${DESTDIR-}" ] && [ "$(id -u)" -eq 0 ] && command -v ldconfig >/dev/null; then
-    ldconfig
-fi
+# The loader finds libraries of these folders by its cache; for others, programs need
+# LD_LIBRARY_PATH or an rpath.
+case $root in
+/usr | /usr/local) ldconfig ;;
+esac
 echo "installed seawall $version in $root"
