@@ -98,7 +98,6 @@ mod tests {
 
     const LIFE: Life = Life {
         salt: Salt::new(LogId(3), Epoch(9)),
-        is_encrypted: false,
         epoch: Epoch(9),
         batch_max: 4096,
         block: 512,
