@@ -9,7 +9,6 @@
 
 use crate::common;
 
-use common::counted::Counted;
 use common::images::{batches, begun_header};
 use common::lives::{Act, Faults, Life, Tally, check, cuts, live};
 use common::sample::Sample;
@@ -18,7 +17,7 @@ use common::workloads::{
 };
 use common::{Bytes, again, judge, open, read, tiny};
 use seawall::verify::Verdict;
-use seawall::{Level, Lsn, Maintenance, Options};
+use seawall::{Level, Lsn, Maintenance};
 use seawall_format::batch::{self, BatchHeader};
 use seawall_format::{HEADER_SIZE, Manifest, SegmentHeader, SegmentId, tail};
 use seawall_io::{Clock, Storage, SystemClock};
@@ -435,32 +434,6 @@ fn table_of_a_segment_that_has_not_begun_goes_after_the_segment() {
         }
     }
     assert!(states > sample.least(1_000), "{states}");
-}
-
-/// The records at the end, which a new segment carries, are read twice.
-#[test]
-fn open_after_a_kill_reads_the_newest_segment_and_the_next_one_once() {
-    const SEGMENT: usize = 1 << 20;
-    let device = MemStorage::new();
-    let options = Options::new().segment_size(1 << 20).idle_mark(None).parity(None);
-    let log: Bytes = open(&options, &device).unwrap();
-    let clock = SystemClock::new();
-    let is_nearly_full = |(header, has_begun): (SegmentHeader, bool)| {
-        let Some(pred) = device.bytes(&header.pred.unwrap().id.file_name()) else { return false };
-        let is_used = |part: &[u8]| part.iter().any(|byte| *byte != 0);
-        !has_begun && is_used(&pred[SEGMENT / 4 * 3..]) && !is_used(&pred[SEGMENT / 8 * 7..])
-    };
-    while !named_ahead(&device).pop().is_some_and(is_nearly_full) {
-        let last = log.append(&vec![7; 30_000]).unwrap();
-        log.truncate_before(last).unwrap();
-        assert!(clock.now() < Duration::from_secs(60), "{:?}", device.names());
-    }
-    let (counted, counts) = Counted::new(device.kill());
-    drop(log);
-    let log: Bytes = options.open_in(Arc::new(counted)).unwrap();
-    let read = usize::try_from(counts.take().bytes).unwrap();
-    assert!((2 * SEGMENT - SEGMENT / 4..2 * SEGMENT + SEGMENT / 2).contains(&read), "{read}");
-    drop(log);
 }
 
 /// The tail before a segment that has begun is not clean: it may have held records.
