@@ -125,9 +125,10 @@ const fn of(time: f64, size: usize) -> Defaults {
     Defaults { time: Some(time), size: Some(size) }
 }
 
-const DEFAULTS: [(&str, Defaults); 10] = [
+const DEFAULTS: [(&str, Defaults); 11] = [
     ("append", of(3.0, 116)),
     ("cwal", of(12.0, 1000)),
+    ("compress", Defaults { time: Some(3.0), size: None }),
     ("frame", Defaults { time: Some(3.0), size: None }),
     ("helios", of(6.0, 116)),
     ("open", Defaults { time: None, size: Some(116) }),
