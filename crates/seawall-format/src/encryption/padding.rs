@@ -24,7 +24,7 @@ pub enum Padding {
     Multiple(PaddingSize),
 }
 
-/// A number of bytes, a multiple of 8 up to [`PADDING_MAX`].
+/// A number of bytes, a multiple of 8 up to 1 MiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PaddingSize(u32);
 
