@@ -450,7 +450,7 @@ mod tests {
         let command = command();
         let verbs: Vec<&Command> =
             command.get_subcommands().filter(|verb| !HIDDEN.contains(&verb.get_name())).collect();
-        assert_eq!(verbs.len(), 12);
+        assert_eq!(verbs.len(), 13);
         for verb in verbs {
             let help = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
             let lines = help.strip_prefix("Examples:\n").expect("examples come first");
