@@ -206,7 +206,7 @@ pub extern "C" fn seawall_options_set_parity(
         (0, 0) => Ok(options.parity(None)),
         (data, parity) => {
             let scheme = Parity::new(data, parity);
-            let wrong = || Fault::argument(format!("{data}+{parity} is no parity"));
+            let wrong = || Fault::argument(format!("{data}+{parity} is not a valid parity scheme"));
             scheme.map(|scheme| options.parity(Some(scheme))).ok_or_else(wrong)
         }
     })

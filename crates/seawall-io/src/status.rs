@@ -1,8 +1,8 @@
 //! What a file says of itself, without its times.
 //!
-//! Who asks for the times of a file, as `fstat` does, makes the next write take a new time, from
-//! Linux 6.13 on. The sync of that write then writes the inode as well, which costs commits a third
-//! of their speed. So no call that may come between two writes to a segment asks for them.
+//! From Linux 6.13 on, a call that asks for a file's times, such as `fstat`, makes the next write
+//! take a new time. The sync of that write then writes the inode as well, which costs commits a
+//! third of their speed. So no call that may come between two writes to a segment asks for them.
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use rustix::fs::{AtFlags, Statx, StatxFlags, statx};

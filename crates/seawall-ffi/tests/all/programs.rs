@@ -82,7 +82,7 @@ fn parses(compiler: &str, (language, standard): (&str, &str), source: &Path) {
     compile.args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", "-x", language]);
     compile.arg(format!("-std={standard}")).arg("-I").arg(crate_folder().join("include"));
     if standard == "c++17" {
-        // Whoever has no exceptions has the other face.
+        // Programs without exceptions use the other class.
         let mut without = Command::new(compiler);
         without.args(["-fno-exceptions", "-Werror", "-fsyntax-only", "-x", language, "-std=c++17"]);
         run(without.arg(crate_folder().join("include/seawall.hpp")));

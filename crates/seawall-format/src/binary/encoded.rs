@@ -68,8 +68,8 @@ pub fn salvage(
     salvage_with(place, (offset, life), records, (Form::Compressed, memory, decode))
 }
 
-/// The same of chunks of this form. `decode` adds the frames of a chunk at an offset to the memory,
-/// at most so many bytes of them.
+/// The same for chunks of this form. `decode` gets a chunk, its offset and a limit in bytes, and
+/// adds the chunk's frames to the memory, up to that limit.
 pub(crate) fn salvage_with(
     place: &[u8],
     (offset, life): (Offset, &Life),

@@ -83,7 +83,7 @@ impl Encryptor {
         Self { chunk_max, ..self }
     }
 
-    /// The size of a batch with so many bytes of frames, at most: with its header, without padding.
+    /// The largest size of a batch with `frames` bytes of frames: with its header, without padding.
     #[must_use]
     pub fn size_max(&self, frames: usize) -> usize {
         HEADER_SIZE + encrypted_prefix::SIZE + self.chunks_size_max(frames)
