@@ -354,16 +354,11 @@ typedef struct seawall_error {
     uint64_t last_lsn;
 } seawall_error;
 
-// A pointer to a handle that the caller returns; may be null.
-typedef struct seawall_error *Freed_Error;
-
-// Bytes that C lends during a call.
-typedef struct seawall_slice {
-    // The first byte; may be null if `size` is 0.
-    const void *data;
-    // How many.
-    size_t size;
-} seawall_slice;
+// Called after a write or sync failed and the log continued in the new segment `segment`; `cause`
+// is valid during the call. It runs on a thread that appends or on one of the log, and several
+// threads may call it at once. A call in it that would write to this log or wait for it gets
+// SEAWALL_ERROR_CODE_REENTRANT. It must not throw or longjmp.
+typedef void (*seawall_failover_callback)(void *context, const char *cause, uint64_t segment);
 
 // One place where stored bytes differ from what was written.
 typedef struct seawall_damage {
@@ -405,11 +400,24 @@ typedef struct seawall_recovery {
     size_t warning_count;
 } seawall_recovery;
 
-// Called after a write or sync failed and the log continued in the new segment `segment`; `cause`
-// is valid during the call. It runs on a thread that appends or on one of the log, and several
-// threads may call it at once. A call in it that would write to this log or wait for it gets
-// SEAWALL_ERROR_CODE_REENTRANT. It must not throw or longjmp.
-typedef void (*seawall_failover_callback)(void *context, const char *cause, uint64_t segment);
+// Bytes that C lends during a call.
+typedef struct seawall_slice {
+    // The first byte; may be null if `size` is 0.
+    const void *data;
+    // How many.
+    size_t size;
+} seawall_slice;
+
+// Called once when a record is as durable as the log's level requires (SEAWALL_STATUS_OK), or when
+// that failed: then `error`, valid during the call, says why.
+//
+// It runs on a thread that appends, on one of the log, or at once in seawall_ticket_on_done. It
+// may call any function, also with the same log; while it runs, other callbacks may wait. It must
+// not throw or longjmp.
+typedef void (*seawall_done_callback)(void *context,
+                                      seawall_status status,
+                                      uint64_t lsn,
+                                      const struct seawall_error *error);
 
 // A record. The bytes are borrowed: the function that returns them says until when they are valid.
 typedef struct seawall_record {
@@ -445,17 +453,6 @@ typedef struct seawall_verification {
     size_t damage_count;
 } seawall_verification;
 
-// Called once when a record is as durable as the log's level requires (SEAWALL_STATUS_OK), or when
-// that failed: then `error`, valid during the call, says why.
-//
-// It runs on a thread that appends, on one of the log, or at once in seawall_ticket_on_done. It
-// may call any function, also with the same log; while it runs, other callbacks may wait. It must
-// not throw or longjmp.
-typedef void (*seawall_done_callback)(void *context,
-                                      seawall_status status,
-                                      uint64_t lsn,
-                                      const struct seawall_error *error);
-
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -467,328 +464,7 @@ uint32_t seawall_abi_version(void);
 const char *seawall_version(void);
 
 // Releases an error; null is allowed.
-void seawall_error_free(Freed_Error error);
-
-// Appends a record and waits until it is as durable as the log's level requires. `lsn`, if not
-// null, gets its number.
-//
-// After SEAWALL_STATUS_RETRY and SEAWALL_STATUS_USAGE the log is unchanged. After
-// SEAWALL_STATUS_REOPEN, open the log again to learn whether this record survived.
-seawall_status seawall_log_append(const struct seawall_log *log,
-                                  const void *data,
-                                  size_t size,
-                                  uint64_t *lsn,
-                                  struct seawall_error **error);
-
-// Appends `count` records as one atomic set, of 8 MiB at most: after a crash either all of them
-// exist or none. `first` and `last`, if not null, get the first and the last number.
-seawall_status seawall_log_append_batch(const struct seawall_log *log,
-                                        const struct seawall_slice *records,
-                                        size_t count,
-                                        uint64_t *first,
-                                        uint64_t *last,
-                                        struct seawall_error **error);
-
-// Appends a record without waiting until it is durable. Blocks while 2 MiB wait to be written, and
-// during a checkpoint or truncation.
-//
-// `lsn` and `ticket` may be null. Free the ticket with seawall_ticket_free. Without a ticket,
-// seawall_log_flush waits for the record.
-seawall_status seawall_log_submit(const struct seawall_log *log,
-                                  const void *data,
-                                  size_t size,
-                                  uint64_t *lsn,
-                                  struct seawall_ticket **ticket,
-                                  struct seawall_error **error);
-
-// As seawall_log_submit, but where that would block the error has the code
-// SEAWALL_ERROR_CODE_WOULD_BLOCK and the status SEAWALL_STATUS_RETRY.
-seawall_status seawall_log_try_submit(const struct seawall_log *log,
-                                      const void *data,
-                                      size_t size,
-                                      uint64_t *lsn,
-                                      struct seawall_ticket **ticket,
-                                      struct seawall_error **error);
-
-// Opens the log in the directory `path`, or creates it. Recovers from a crash;
-// seawall_log_recovery reports what was found.
-//
-// `options` may be null, for the defaults. `*log` is the handle, or null after an error. Release
-// it with seawall_log_free.
-seawall_status seawall_log_open(const char *path,
-                                const struct seawall_options *options,
-                                struct seawall_log **log,
-                                struct seawall_error **error);
-
-// Writes everything appended, records the clean close, and lets other processes open the log.
-//
-// Later calls with this handle return SEAWALL_STATUS_REOPEN, and threads that wait in one return.
-// The handle must still be freed.
-seawall_status seawall_log_close(const struct seawall_log *log, struct seawall_error **error);
-
-// Releases the handle, and closes the log without a report if seawall_log_close was not called;
-// null is allowed. No other call may use the handle meanwhile or later. Tickets, cursors and
-// followers of it stay valid.
-void seawall_log_free(struct seawall_log *log);
-
-// What opening found. Valid until the handle is freed; null if `log` is invalid.
-const struct seawall_recovery *seawall_log_recovery(const struct seawall_log *log);
-
-// The last durable record; 0 if there is none.
-uint64_t seawall_log_durable(const struct seawall_log *log);
-
-// The first record of the log, or the next one if the log is empty; 0 if `log` is invalid.
-uint64_t seawall_log_oldest(const struct seawall_log *log);
-
-// Where replay starts: the newest checkpoint, or the oldest record without one; 0 if `log` is
-// invalid.
-uint64_t seawall_log_replay_start(const struct seawall_log *log);
-
-// Waits until every record appended so far is durable. `last`, if not null, gets the last of them,
-// or 0 if the log is empty.
-seawall_status seawall_log_flush(const struct seawall_log *log,
-                                 uint64_t *last,
-                                 struct seawall_error **error);
-
-// Waits until every record appended so far is confirmed: durable, with durable evidence in another
-// place. `last` as in seawall_log_flush.
-seawall_status seawall_log_confirm(const struct seawall_log *log,
-                                   uint64_t *last,
-                                   struct seawall_error **error);
-
-// Sets a checkpoint durably: replay needs no record before `from`, which must exist.
-seawall_status seawall_log_checkpoint(const struct seawall_log *log,
-                                      uint64_t from,
-                                      struct seawall_error **error);
-
-// Removes the segments that hold only records before `from`, durably. Whole segments are removed,
-// so some records before `from` may stay: `oldest`, if not null, gets the first one left.
-seawall_status seawall_log_truncate_before(const struct seawall_log *log,
-                                           uint64_t from,
-                                           uint64_t *oldest,
-                                           struct seawall_error **error);
-
-// Removes every record after `last`, durably; 0: all records. The next record gets the first
-// number that this frees.
-seawall_status seawall_log_truncate_after(const struct seawall_log *log,
-                                          uint64_t last,
-                                          struct seawall_error **error);
-
-// Makes options with the defaults: creates a missing log, waits for SEAWALL_LEVEL_SYNCED, segments
-// of up to 64 MiB. Null if that fails. Free them with seawall_options_free.
-//
-// Each setter returns SEAWALL_STATUS_USAGE for an invalid value, and then changes nothing.
-struct seawall_options *seawall_options_new(void);
-
-// Releases options; null is allowed.
-void seawall_options_free(struct seawall_options *options);
-
-// Sets whether to create a missing log; 0: no.
-seawall_status seawall_options_set_create(struct seawall_options *options, int32_t create);
-
-// Sets what an append waits for: a seawall_level. A new log stores it; for an existing log it
-// applies while this handle is open.
-seawall_status seawall_options_set_level(struct seawall_options *options, int32_t level);
-
-// Sets how long records, in milliseconds, and how many bytes may wait in memory at level buffered.
-seawall_status seawall_options_set_buffered(struct seawall_options *options,
-                                            uint64_t delay_ms,
-                                            size_t size_max);
-
-// Sets the size in bytes up to which segments double, at least 1 MiB; fixed at creation.
-seawall_status seawall_options_set_segment_size(struct seawall_options *options, uint64_t size);
-
-// Sets the parity that the log writes from now on: `parity` blocks for each `data` blocks, such as
-// 2 for 16; 0 and 0 turn it off. The log stores it.
-seawall_status seawall_options_set_parity(struct seawall_options *options,
-                                          uint16_t data,
-                                          uint16_t parity);
-
-// Sets whether the file of a removed segment may become that of a new one, which is faster and the
-// default; 0: no, so that removed records do not stay on the disk.
-seawall_status seawall_options_set_reuse(struct seawall_options *options, int32_t reuse);
-
-// Sets how a new log stores records: a seawall_layout; fixed at creation.
-seawall_status seawall_options_set_layout(struct seawall_options *options, int32_t layout);
-
-// Sets how the log compresses batches from now on: a seawall_compression. The log stores it. Where
-// an attacker chooses part of the records and sees sizes, compression can reveal the rest.
-seawall_status seawall_options_set_compression(struct seawall_options *options,
-                                               int32_t compression);
-
-// Sets how the records are encoded: a seawall_codec. Opening a log with another one fails.
-seawall_status seawall_options_set_codec(struct seawall_options *options, int32_t codec);
-
-// Sets the name of the record type, at most 64 bytes of UTF-8. A log with another name is refused;
-// a log without one takes it.
-seawall_status seawall_options_set_type_name(struct seawall_options *options, const char *name);
-
-// Sets the schema number of new records. A log with a higher number is refused.
-seawall_status seawall_options_set_schema(struct seawall_options *options, uint32_t schema);
-
-// Sets how much damage opening for append tolerates: a seawall_open_mode.
-seawall_status seawall_options_set_mode(struct seawall_options *options, int32_t mode);
-
-// Sets whether readers continue after damage; 0: no. Each damaged place is still an error, and
-// records after it are intact, but some are missing.
-seawall_status seawall_options_set_skip_damaged(struct seawall_options *options, int32_t skip);
-
-// Sets a function to call when a write or sync failed and the log continued; null: none. `context`
-// is passed to it.
-seawall_status seawall_options_set_on_failover(struct seawall_options *options,
-                                               seawall_failover_callback callback,
-                                               void *context);
-
-// Makes a buffer; null if that fails. Free it with seawall_buffer_free.
-struct seawall_buffer *seawall_buffer_new(void);
-
-// The bytes of a buffer, valid until it is filled again or freed; null if `buffer` is invalid.
-const void *seawall_buffer_data(const struct seawall_buffer *buffer);
-
-// How many bytes a buffer has; 0 if `buffer` is invalid.
-size_t seawall_buffer_size(const struct seawall_buffer *buffer);
-
-// Releases a buffer; null is allowed.
-void seawall_buffer_free(struct seawall_buffer *buffer);
-
-// Copies the record `lsn` to `buffer`. SEAWALL_STATUS_NONE after the last durable record.
-seawall_status seawall_log_get(const struct seawall_log *log,
-                               uint64_t lsn,
-                               struct seawall_buffer *buffer,
-                               struct seawall_error **error);
-
-// Reads the durable records from `from` on, as of now. Begin at seawall_log_replay_start. Free the
-// cursor with seawall_cursor_free.
-seawall_status seawall_log_read(const struct seawall_log *log,
-                                uint64_t from,
-                                struct seawall_cursor **cursor,
-                                struct seawall_error **error);
-
-// Follows the log: the durable records from `from` on, then new ones. Free the follower with
-// seawall_follower_free.
-seawall_status seawall_log_follow(const struct seawall_log *log,
-                                  uint64_t from,
-                                  struct seawall_follower **follower,
-                                  struct seawall_error **error);
-
-// Gets the next record; SEAWALL_STATUS_NONE at the end. The bytes are valid until the next call
-// with this cursor. After an error reading ends, unless the reader skips damage.
-seawall_status seawall_cursor_next(struct seawall_cursor *cursor,
-                                   struct seawall_record *record,
-                                   struct seawall_error **error);
-
-// As seawall_cursor_next, but copies the bytes to `buffer`: they are valid until the buffer is
-// filled again or freed.
-seawall_status seawall_cursor_next_copy(struct seawall_cursor *cursor,
-                                        struct seawall_buffer *buffer,
-                                        struct seawall_record *record,
-                                        struct seawall_error **error);
-
-// Releases a cursor; null is allowed.
-void seawall_cursor_free(struct seawall_cursor *cursor);
-
-// Waits up to `timeout_ms` milliseconds, or SEAWALL_FOREVER, for the next record;
-// SEAWALL_STATUS_NONE if there is none by then. The bytes are valid until the next call with this
-// follower. After an error a later call tries again at the same position.
-//
-// Closing the log in this process ends the wait with SEAWALL_STATUS_REOPEN. `time_us` and `schema`
-// are 0.
-seawall_status seawall_follower_next(struct seawall_follower *follower,
-                                     uint64_t timeout_ms,
-                                     struct seawall_record *record,
-                                     struct seawall_error **error);
-
-// As seawall_follower_next, but copies the bytes to `buffer`: they are valid until the buffer is
-// filled again or freed.
-seawall_status seawall_follower_next_copy(struct seawall_follower *follower,
-                                          uint64_t timeout_ms,
-                                          struct seawall_buffer *buffer,
-                                          struct seawall_record *record,
-                                          struct seawall_error **error);
-
-// The number of the record that comes next: store it to continue there. 0 if `follower` is
-// invalid or another thread waits in it.
-uint64_t seawall_follower_position(const struct seawall_follower *follower);
-
-// Releases a follower; null is allowed.
-void seawall_follower_free(struct seawall_follower *follower);
-
-// Opens the log in the directory `path` for reading, also while a writer has it open.
-//
-// `options` may be null. If it sets codec, type name or schema, a log with others is refused.
-// `*reader` is the handle, or null after an error. Release it with seawall_reader_free.
-seawall_status seawall_reader_open(const char *path,
-                                   const struct seawall_options *options,
-                                   struct seawall_reader **reader,
-                                   struct seawall_error **error);
-
-// Gets the first record of the log, or the next one if the log is empty. Reading begins there.
-seawall_status seawall_reader_oldest(const struct seawall_reader *reader,
-                                     uint64_t *oldest,
-                                     struct seawall_error **error);
-
-// Copies the record `lsn` to `buffer`. SEAWALL_STATUS_NONE after the last record that a reader may
-// see.
-seawall_status seawall_reader_get(const struct seawall_reader *reader,
-                                  uint64_t lsn,
-                                  struct seawall_buffer *buffer,
-                                  struct seawall_error **error);
-
-// Reads the records from `from` on. Free the cursor with seawall_cursor_free.
-seawall_status seawall_reader_read(const struct seawall_reader *reader,
-                                   uint64_t from,
-                                   struct seawall_cursor **cursor,
-                                   struct seawall_error **error);
-
-// Follows the log: the records from `from` on, then new ones as they become durable. Free the
-// follower with seawall_follower_free.
-seawall_status seawall_reader_follow(const struct seawall_reader *reader,
-                                     uint64_t from,
-                                     struct seawall_follower **follower,
-                                     struct seawall_error **error);
-
-// Releases the handle; null is allowed. Cursors and followers of it stay valid.
-void seawall_reader_free(struct seawall_reader *reader);
-
-// Verifies every byte of the log in the directory `path`, also while a writer has it open. Damage
-// is no error: the report lists it. Free the report with seawall_verification_free.
-seawall_status seawall_verify(const char *path,
-                              struct seawall_verification **verification,
-                              struct seawall_error **error);
-
-// Releases a report; null is allowed.
-void seawall_verification_free(struct seawall_verification *verification);
-
-// Gets the statistic `stat`, a seawall_stat. SEAWALL_STATUS_USAGE if the library has no such one.
-seawall_status seawall_log_stat(const struct seawall_log *log, int32_t stat, uint64_t *value);
-
-// The record's number; 0 if `ticket` is invalid.
-uint64_t seawall_ticket_lsn(const struct seawall_ticket *ticket);
-
-// Waits as seawall_log_append does.
-seawall_status seawall_ticket_wait(const struct seawall_ticket *ticket,
-                                   struct seawall_error **error);
-
-// Returns at once: SEAWALL_STATUS_NONE if the record is not durable yet.
-seawall_status seawall_ticket_poll(const struct seawall_ticket *ticket,
-                                   struct seawall_error **error);
-
-// Calls `callback` once when the record is durable or has failed, also if the ticket is freed
-// before. `context` is passed to it. Each call of this function adds a callback.
-seawall_status seawall_ticket_on_done(const struct seawall_ticket *ticket,
-                                      seawall_done_callback callback,
-                                      void *context,
-                                      struct seawall_error **error);
-
-// Adds 1 to the eventfd `descriptor` when the record is durable or has failed; then
-// seawall_ticket_poll tells which. The descriptor must be non-blocking. The library uses a
-// duplicate, so the caller may close it at any time.
-seawall_status seawall_ticket_signal(const struct seawall_ticket *ticket,
-                                     int descriptor,
-                                     struct seawall_error **error);
-
-// Releases a ticket; null is allowed. The record is still written, and callbacks are still called.
-void seawall_ticket_free(struct seawall_ticket *ticket);
+void seawall_error_free(struct seawall_error *error);
 
 // Makes options with the defaults: creates a missing log, waits for SEAWALL_LEVEL_SYNCED, segments
 // of up to 64 MiB. Null if that fails. Free them with seawall_options_free.
@@ -1076,6 +752,12 @@ seawall_status seawall_reader_oldest(const struct seawall_reader *reader,
                                      uint64_t *oldest,
                                      struct seawall_error **error);
 
+// Gets where replay starts: the newest checkpoint, or the oldest record without one, also if the
+// manifest is damaged.
+seawall_status seawall_reader_replay_start(const struct seawall_reader *reader,
+                                           uint64_t *from,
+                                           struct seawall_error **error);
+
 // Copies the record `lsn` to `buffer`. SEAWALL_STATUS_NONE after the last record that a reader may
 // see.
 seawall_status seawall_reader_get(const struct seawall_reader *reader,
@@ -1107,6 +789,25 @@ seawall_status seawall_verify(const char *path,
 
 // Releases a report; null is allowed.
 void seawall_verification_free(struct seawall_verification *verification);
+
+// Copies the log in the directory `path` to the new directory `target`, durably, also while a
+// writer has it open. `last`, if not null, gets the last record of the copy, or 0.
+//
+// An error leaves no `target`; a crash leaves `target.partial`, which can be removed.
+seawall_status seawall_back_up(const char *path,
+                               const char *target,
+                               uint64_t *last,
+                               struct seawall_error **error);
+
+// Repairs the log in the directory `path`, which no writer may have open, from its parity and from
+// a copy of the same log in the directory `replica`, which may be null.
+//
+// `verification`, if not null, gets what could not be repaired. Free it with
+// seawall_verification_free. The replaced bytes are kept in quarantine.
+seawall_status seawall_repair(const char *path,
+                              const char *replica,
+                              struct seawall_verification **verification,
+                              struct seawall_error **error);
 
 // Gets the statistic `stat`, a seawall_stat. SEAWALL_STATUS_USAGE if the library has no such one.
 seawall_status seawall_log_stat(const struct seawall_log *log, int32_t stat, uint64_t *value);

@@ -701,12 +701,15 @@ public:
 #endif
 
     // The first record, or the next one of an empty log.
-    gives<lsn_t> oldest() const { return Face::give(first()); }
+    gives<lsn_t> oldest() const { return Face::give(number(seawall_reader_oldest)); }
+
+    // Where replay starts: the newest checkpoint, or the oldest record without one.
+    gives<lsn_t> replay_start() const { return Face::give(number(seawall_reader_replay_start)); }
 
     // The records from `from` on; all of them without it.
     gives<records_type> records(lsn_t from = 0) const {
         if (from == 0) {
-            auto oldest = first();
+            auto oldest = number(seawall_reader_oldest);
             if (!oldest) return Face::give(result<records_type>(std::move(oldest).why()));
             from = *oldest;
         }
@@ -738,12 +741,12 @@ public:
 private:
     explicit basic_reader(detail::reader_handle reader) : reader_(std::move(reader)) {}
 
-    result<lsn_t> first() const {
-        lsn_t oldest = 0;
+    template <class Call> result<lsn_t> number(Call call) const {
+        lsn_t found = 0;
         seawall_error *error = nullptr;
-        const auto status = seawall_reader_oldest(get(), &oldest, &error);
+        const auto status = call(get(), &found, &error);
         if (status != SEAWALL_STATUS_OK) return detail::take(status, error);
-        return oldest;
+        return found;
     }
 
     static result<basic_reader> opened(const std::string &path, const options &options) {
@@ -876,6 +879,28 @@ inline result<verification> verify(const std::string &path) {
     return verification(std::move(held));
 }
 
+// Copies the log at `path` to the new directory `target`, also beside a writer; returns the last
+// record of the copy, or 0.
+inline result<lsn_t> back_up(const std::string &path, const std::string &target) {
+    lsn_t last = 0;
+    seawall_error *error = nullptr;
+    const auto status = seawall_back_up(path.c_str(), target.c_str(), &last, &error);
+    if (status != SEAWALL_STATUS_OK) return detail::take(status, error);
+    return last;
+}
+
+// Repairs the closed log at `path` from its parity, and from a copy at `replica` unless that is
+// empty. Reports what could not be repaired.
+inline result<verification> repair(const std::string &path, const std::string &replica = {}) {
+    seawall_verification *left = nullptr;
+    seawall_error *error = nullptr;
+    const char *copy = replica.empty() ? nullptr : replica.c_str();
+    const auto status = seawall_repair(path.c_str(), copy, &left, &error);
+    detail::verification_handle held(left);
+    if (status != SEAWALL_STATUS_OK) return detail::take(status, error);
+    return verification(std::move(held));
+}
+
 } // namespace nothrow
 
 #ifdef SEAWALL_HAS_EXCEPTIONS
@@ -888,6 +913,14 @@ template <class T, class Serializer> using typed_log = basic_typed_log<T, Serial
 
 // Verifies every byte of the log at `path`. Damage does not throw: the report lists it.
 inline verification verify(const std::string &path) { return nothrow::verify(path).value(); }
+
+// As those of seawall::nothrow.
+inline lsn_t back_up(const std::string &path, const std::string &target) {
+    return nothrow::back_up(path, target).value();
+}
+inline verification repair(const std::string &path, const std::string &replica = {}) {
+    return nothrow::repair(path, replica).value();
+}
 #endif
 
 // Whether the library has the ABI of this header.

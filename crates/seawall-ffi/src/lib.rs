@@ -17,6 +17,7 @@ pub mod error;
 mod fault;
 mod guard;
 pub mod log;
+pub mod maintenance;
 pub mod options;
 pub mod pointer;
 pub mod read;
@@ -26,6 +27,8 @@ pub mod stats;
 pub mod status;
 pub mod ticket;
 
+use error::{Error, ErrorObject};
+use pointer::{Freed, Out};
 use std::ffi::{CStr, c_char};
 
 /// The version of this interface. It increases if a program that was compiled for an earlier one
@@ -51,8 +54,8 @@ pub extern "C" fn seawall_version() -> *const c_char {
 
 /// Releases an error; null is allowed.
 #[unsafe(no_mangle)]
-pub extern "C" fn seawall_error_free(error: pointer::Freed<error::Error>) {
-    guard::bare(|| error.take_whole::<error::ErrorObject>().map(drop));
+pub extern "C" fn seawall_error_free(error: Freed<Error>) {
+    guard::bare(|| error.take_whole::<ErrorObject>().map(drop));
 }
 
 /// Threads may share these handles.
@@ -72,6 +75,6 @@ const _: () = {
 #[cfg(debug_assertions)]
 #[doc(hidden)]
 #[unsafe(no_mangle)]
-pub extern "C" fn seawall_test_panic(error: pointer::Out<*mut error::Error>) -> status::Status {
+pub extern "C" fn seawall_test_panic(error: Out<*mut Error>) -> status::Status {
     guard::status(error, || panic!("a panic of the test"))
 }

@@ -73,7 +73,7 @@ pub extern "C" fn seawall_log_open(
         log.required("log")?;
         log.put(std::ptr::null_mut());
         let options = options::settings(&options)?.log;
-        let opened: Bytes = options.open(path.path()?)?;
+        let opened: Bytes = options.open(path.path("path")?)?;
         let recovery = Box::new(RecoveryObject::new(opened.recovery()));
         log.put(give(Log { bytes: opened, is_closed: Arc::default(), recovery }));
         Ok(Status::Ok)

@@ -178,8 +178,13 @@ impl In<c_char> {
     }
 
     /// The path that begins here and ends with a zero.
-    pub(crate) fn path(&self) -> Result<&Path, Fault> {
-        Ok(Path::new(OsStr::from_bytes(self.text("path")?.to_bytes())))
+    pub(crate) fn path(&self, what: &str) -> Result<&Path, Fault> {
+        Ok(Path::new(OsStr::from_bytes(self.text(what)?.to_bytes())))
+    }
+
+    /// The path; `None` for null.
+    pub(crate) fn optional_path(&self, what: &str) -> Result<Option<&Path>, Fault> {
+        if self.0.is_null() { Ok(None) } else { self.path(what).map(Some) }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::status::Status;
 use seawall::Maintenance;
 use seawall::format::SegmentId;
 use seawall::recovery::TailState as LogTail;
-use seawall::verify::Verdict as LogVerdict;
+use seawall::verify::{Verdict as LogVerdict, Verification as LogVerification};
 use std::ffi::{CString, c_char};
 
 /// The state of the end of a log.
@@ -223,22 +223,26 @@ pub extern "C" fn seawall_verify(
     guard::status(error, || {
         verification.required("verification")?;
         verification.put(std::ptr::null_mut());
-        let found = Maintenance::at(path.path()?).verify()?;
-        let owned = Owned::of(&found.damage);
-        let shown = Verification {
-            verdict: verdict(found.verdict),
-            tail: tail(found.tail),
-            records: found.records,
-            first: number(found.first_lsn),
-            last: number(found.last_lsn),
-            damage: owned.damage.as_ptr(),
-            damage_count: owned.damage.len(),
-        };
-        let kind = Kind::new(VerificationObject::KIND);
-        let object = VerificationObject { shown, kind, owned };
-        verification.put(Box::into_raw(Box::new(object)).cast());
+        give_verification(&Maintenance::at(path.path("path")?).verify()?, &verification);
         Ok::<_, Fault>(Status::Ok)
     })
+}
+
+/// Gives a report to C.
+pub(crate) fn give_verification(found: &LogVerification, place: &Out<*mut Verification>) {
+    let owned = Owned::of(&found.damage);
+    let shown = Verification {
+        verdict: verdict(found.verdict),
+        tail: tail(found.tail),
+        records: found.records,
+        first: number(found.first_lsn),
+        last: number(found.last_lsn),
+        damage: owned.damage.as_ptr(),
+        damage_count: owned.damage.len(),
+    };
+    let kind = Kind::new(VerificationObject::KIND);
+    let object = VerificationObject { shown, kind, owned };
+    place.put(Box::into_raw(Box::new(object)).cast());
 }
 
 /// Releases a report; null is allowed.

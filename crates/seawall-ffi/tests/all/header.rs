@@ -4,9 +4,20 @@ use crate::toolchain::{Scratch, crate_folder};
 use std::fs;
 
 /// The sources of the interface, in the order of the header.
-const SOURCES: [&str; 12] = [
-    "lib", "status", "error", "pointer", "options", "log", "append", "ticket", "read", "reader",
-    "report", "stats",
+const SOURCES: [&str; 13] = [
+    "lib",
+    "status",
+    "error",
+    "pointer",
+    "options",
+    "log",
+    "append",
+    "ticket",
+    "read",
+    "reader",
+    "report",
+    "maintenance",
+    "stats",
 ];
 
 /// Pointers with checks, and what C calls them.
@@ -32,6 +43,9 @@ fn generated() -> String {
     let mut builder = cbindgen::Builder::new().with_config(config);
     for name in SOURCES {
         let source = fs::read_to_string(crate_folder().join(format!("src/{name}.rs"))).unwrap();
+        // cbindgen would read the modules of lib.rs a second time.
+        let is_module = |line: &&str| line.starts_with("mod ") || line.starts_with("pub mod ");
+        let source = source.lines().filter(|line| !is_module(line)).collect::<Vec<_>>().join("\n");
         let path = scratch.join(format!("{name}.rs"));
         // Only pointer.rs is written in terms of what it defines.
         fs::write(&path, if name == "pointer" { source } else { plain(&source) }).unwrap();
@@ -89,10 +103,12 @@ fn every_exported_function_catches_panics() {
 }
 
 #[test]
-fn header_declares_every_exported_function() {
+fn header_declares_every_exported_function_once() {
     let header = generated();
     for (name, _) in exported() {
         let is_hidden = name == "seawall_test_panic";
-        assert_ne!(header.contains(&format!("{name}(")), is_hidden, "{name}");
+        let times = header.matches(&format!(" {name}(")).count();
+        let times = times + header.matches(&format!("*{name}(")).count();
+        assert_eq!(times, usize::from(!is_hidden), "{name}");
     }
 }

@@ -204,6 +204,8 @@ static void read_elsewhere(const char *path, seawall_log *log) {
     OK(seawall_reader_open(path, NULL, &reader, &error));
     OK(seawall_reader_oldest(reader, &oldest, &error));
     CHECK(oldest == seawall_log_oldest(log));
+    OK(seawall_reader_replay_start(reader, &oldest, &error));
+    CHECK(oldest == seawall_log_replay_start(log) && oldest > 1);
     OK(seawall_reader_read(reader, 10, &cursor, &error));
     OK(seawall_reader_get(reader, 10, buffer, &error));
     CHECK(seawall_buffer_size(buffer) == 3);
@@ -222,6 +224,30 @@ static void read_elsewhere(const char *path, seawall_log *log) {
     CHECK(found->verdict == SEAWALL_VERDICT_CLEAN && found->last == 10);
     CHECK(found->damage_count == 0);
     seawall_verification_free(found);
+}
+
+/* A copy restores a lost segment. */
+static void repair_from_a_copy(const char *path) {
+    char copy[300], segment[300];
+    uint64_t last = 0;
+    seawall_verification *found = NULL;
+    snprintf(copy, sizeof copy, "%s-copy", path);
+    OK(seawall_back_up(path, copy, &last, &error));
+    CHECK(last == 11);
+    FAILS(seawall_back_up(path, copy, NULL, &error), SEAWALL_STATUS_USAGE, SEAWALL_ERROR_CODE_IO);
+    OK(seawall_repair(path, NULL, NULL, &error));
+    for (int id = 1; id < 9; ++id) {
+        snprintf(segment, sizeof segment, "%s/00000000000%d.seg", path, id);
+        (void)remove(segment);
+    }
+    OK(seawall_repair(path, NULL, &found, &error));
+    CHECK(found->verdict == SEAWALL_VERDICT_LOST);
+    seawall_verification_free(found);
+    OK(seawall_repair(path, copy, &found, &error));
+    CHECK(found->verdict == SEAWALL_VERDICT_CLEAN && found->last == 11);
+    seawall_verification_free(found);
+    REFUSED(seawall_back_up(path, NULL, NULL, &error));
+    REFUSED(seawall_repair(NULL, copy, &found, &error));
 }
 
 /* Each call with a closed handle has a status. */
@@ -300,5 +326,6 @@ int main(int argc, char **argv) {
     read_elsewhere(argv[1], log);
     close_and_call(log);
     open_again(argv[1]);
+    repair_from_a_copy(argv[1]);
     return 0;
 }

@@ -95,7 +95,9 @@ void throwing(const std::string &path) {
     CHECK(thrown([&log] { (void)log.append("nowhere"); }).code == SEAWALL_ERROR_CODE_ARGUMENT);
 
     seawall::reader reader(path);
-    CHECK(reader.oldest() >= 1);
+    CHECK(reader.oldest() >= 1 && reader.replay_start() == 7);
+    CHECK(seawall::back_up(path, path + "-copy") == 7);
+    CHECK(seawall::repair(path, path + "-copy")->verdict == SEAWALL_VERDICT_CLEAN);
     int count = 0;
     for (const auto &record : reader.records(7)) count += record.lsn == 7 ? 1 : 100;
     CHECK(count == 1);
@@ -128,7 +130,8 @@ void returning(const std::string &path) {
     CHECK(thrown([&closed] { (void)closed.value(); }).code == SEAWALL_ERROR_CODE_CLOSED);
     const auto nothing = reader::open(path + ".missing");
     CHECK(!nothing && nothing.why().os_error == 2);
-    CHECK(!verify(path + ".missing"));
+    CHECK(!verify(path + ".missing") && !repair(path + ".missing"));
+    CHECK(!back_up(path, path));
 }
 
 void typed(const std::string &path) {
