@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 #![expect(clippy::disallowed_methods, reason = "compilers read and write files, not logs")]
 
+mod cwal;
 mod header;
 mod packages;
 mod programs;

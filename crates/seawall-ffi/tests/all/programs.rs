@@ -10,12 +10,12 @@ const C: &[&str] = &["-std=gnu99"];
 /// Memory errors, leaks and undefined behaviour end the program.
 const SANITIZED: &[&str] = &["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
 
-fn program(name: &str) -> PathBuf {
+pub(crate) fn program(name: &str) -> PathBuf {
     crate_folder().join("tests/programs").join(name)
 }
 
 /// Whether programs with sanitizers can be linked and run here.
-fn sanitizers(scratch: &Scratch, compiler: &str) -> &'static [&'static str] {
+pub(crate) fn sanitizers(scratch: &Scratch, compiler: &str) -> &'static [&'static str] {
     if !has(compiler) {
         return &[];
     }
@@ -77,7 +77,7 @@ fn both_faces_work_from_cpp() {
 
 /// Compiles without making a program. The folder of headers is not that of a system, in which
 /// warnings would not count.
-fn parses(compiler: &str, (language, standard): (&str, &str), source: &Path) {
+pub(crate) fn parses(compiler: &str, (language, standard): (&str, &str), source: &Path) {
     let mut compile = Command::new(compiler);
     compile.args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", "-x", language]);
     compile.arg(format!("-std={standard}")).arg("-I").arg(crate_folder().join("include"));
