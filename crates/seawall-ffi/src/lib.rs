@@ -28,7 +28,7 @@ pub mod status;
 pub mod ticket;
 
 use error::{Error, ErrorObject};
-use pointer::{Freed, Out};
+use pointer::Freed;
 use std::ffi::{CStr, c_char};
 
 /// The version of this interface. It increases if a program that was compiled for an earlier one
@@ -75,6 +75,6 @@ const _: () = {
 #[cfg(debug_assertions)]
 #[doc(hidden)]
 #[unsafe(no_mangle)]
-pub extern "C" fn seawall_test_panic(error: Out<*mut Error>) -> status::Status {
+pub extern "C" fn seawall_test_panic(error: pointer::Out<*mut Error>) -> status::Status {
     guard::status(error, || panic!("a panic of the test"))
 }
