@@ -17,9 +17,11 @@ fi
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' "$here/../../Cargo.toml")
 abi=$(sed -n 's/^#define SEAWALL_ABI_VERSION \([0-9]*\)$/\1/p' "$here/include/seawall.h")
 
-mkdir -p "$root/include/seawall" "$root/lib/pkgconfig" "$root/lib/cmake/seawall"
+mkdir -p "$root/include/seawall" "$root/lib/pkgconfig" "$root/lib/cmake/seawall" \
+    "$root/share/man/man3"
 install -m 644 "$here/include/seawall.h" "$here/include/seawall.hpp" "$root/include/"
 install -m 644 "$here/include/seawall/cwal.hpp" "$root/include/seawall/"
+install -m 644 "$here/man/seawall.3" "$root/share/man/man3/"
 install -m 755 "$built/libseawall_ffi.so" "$root/lib/libseawall.so.$abi"
 ln -sf "libseawall.so.$abi" "$root/lib/libseawall.so"
 install -m 644 "$built/libseawall_ffi.a" "$root/lib/libseawall.a"

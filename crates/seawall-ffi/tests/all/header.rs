@@ -72,7 +72,7 @@ fn header_is_what_the_sources_say() {
 }
 
 /// The bodies of all exported functions.
-fn exported() -> Vec<(String, String)> {
+pub(crate) fn exported() -> Vec<(String, String)> {
     let mut found = vec![];
     for entry in fs::read_dir(crate_folder().join("src")).unwrap() {
         let text = fs::read_to_string(entry.unwrap().path()).unwrap();

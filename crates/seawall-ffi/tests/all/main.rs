@@ -6,6 +6,7 @@
 
 mod cwal;
 mod header;
+mod manual;
 mod packages;
 mod programs;
 mod toolchain;

@@ -1,4 +1,4 @@
-//! What the install script leaves: `pkg-config` and `CMake` find it.
+//! What the install script leaves: `pkg-config`, `CMake`, `man` and `dpkg` find it.
 
 use crate::toolchain::{Scratch, crate_folder, has, installed, run};
 use std::fs;
@@ -65,4 +65,38 @@ fn destdir_goes_before_the_prefix() {
     run(install.env("SEAWALL_LIBRARIES", crate::toolchain::libraries()));
     let config = scratch.join("root/opt/seawall/lib/pkgconfig/seawall.pc");
     assert!(fs::read_to_string(config).unwrap().starts_with("prefix=/opt/seawall\n"));
+}
+
+#[test]
+fn debian_package_has_what_programs_need() {
+    let scratch = Scratch::new();
+    if !["dpkg-deb", "objdump", "pkg-config", "gcc"].into_iter().all(has) {
+        return;
+    }
+    let mut build = Command::new("bash");
+    build.arg(crate_folder().join("deb.sh")).arg(scratch.join(""));
+    build.env("SEAWALL_LIBRARIES", crate::toolchain::libraries());
+    // In the place of the command line, which this test does not build.
+    build.env("SEAWALL_COMMAND", "/bin/true");
+    let package = run(&mut build).trim().to_owned();
+    let fields = run(Command::new("dpkg-deb").args(["--field", &package]));
+    assert!(fields.contains("Package: seawall\n") && fields.contains("libc6 (>= 2."), "{fields}");
+    let root = scratch.join("root");
+    run(Command::new("dpkg-deb").args(["--extract", &package]).arg(&root));
+    let usr = root.join("usr");
+    for file in ["bin/seawall", "share/man/man3/seawall.3.gz", "include/seawall/cwal.hpp"] {
+        assert!(usr.join(file).exists(), "{file}");
+    }
+    let line = format!(
+        "cc {}/examples/orders.c $(pkg-config --define-variable=prefix={} --cflags --libs seawall) \
+         -o orders",
+        crate_folder().display(),
+        usr.display()
+    );
+    let mut build = Command::new("bash");
+    build.args(["-c", &line]).current_dir(scratch.join(""));
+    run(build.env("PKG_CONFIG_PATH", usr.join("lib/pkgconfig")));
+    let mut orders = Command::new(scratch.join("orders"));
+    orders.arg(scratch.join("log")).env("LD_LIBRARY_PATH", usr.join("lib"));
+    assert_eq!(run(&mut orders), "logged 1\n");
 }
