@@ -2,8 +2,10 @@
 //! error output as SKIPPED, and with `SEAWALL_FFI_COMPLETE=1` it is a failure.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![expect(clippy::indexing_slicing, reason = "in a test a panic is the report")]
 #![expect(clippy::disallowed_methods, reason = "compilers read and write files, not logs")]
 
+mod abi;
 mod cwal;
 mod header;
 mod manual;
