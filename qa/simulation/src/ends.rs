@@ -7,6 +7,7 @@ use seawall::{Error, LogReader, Lsn, Maintenance, Raw};
 use seawall_io::Storage;
 use seawall_testkit::MemStorage;
 
+use crate::ledger::Payload;
 use crate::look::storage;
 use crate::run::{plain, read};
 use crate::world::{Bytes, World};
@@ -18,12 +19,16 @@ use crate::world::{Bytes, World};
 pub(crate) fn agree(world: &World, device: &MemStorage, may_be_gone: bool) {
     let Ok(found) = Maintenance::on(&storage(&device.kill())).verify() else { return };
     let last = found.last_lsn.map(Lsn::get);
-    let read = device.kill();
+    let copy = device.kill();
+    let (shown, end) = match read_all(&copy) {
+        Ok(records) => (records.clone(), Ok(last_of(&records))),
+        Err(error) => (vec![], Err(error)),
+    };
     let ends = [
-        ("a reader", last_read(&read)),
+        ("a reader", end),
         ("a get", last_got(&device.kill(), last)),
         ("a copy", last_copied(&device.kill())),
-        ("an open", last_opened(world, &device.kill())),
+        ("an open", opened(world, &device.kill()).map(|left| last_of(&left.records))),
     ];
     for (who, end) in ends {
         match end {
@@ -36,17 +41,30 @@ pub(crate) fn agree(world: &World, device: &MemStorage, may_be_gone: bool) {
     }
     let may_be_gone = may_be_gone || world.ledger().damaged;
     if !may_be_gone {
-        is_durable(world, &read, ("a reader", last));
+        is_durable(world, &copy, ("a reader", &shown));
     }
     fails_aloud(world, device, (last, may_be_gone));
 }
 
-/// What was shown up to that record survives a power cut.
-fn is_durable(world: &World, shown: &MemStorage, (who, last): (&str, Option<u64>)) {
-    match last_opened(world, &shown.power_cut(|_| false)) {
-        Ok(end) if end >= last => {}
-        Ok(end) => world.find(format!("{who} showed {last:?}, and a power cut left {end:?}")),
-        Err(error) => world.find(format!("{who} showed {last:?}, and a power cut left: {error:#}")),
+/// What was shown survives a power cut, unless it is pruned: a prune that failed half way is in one
+/// slot of the manifest, and which slot counts can change with the power cut.
+fn is_durable(world: &World, shown: &MemStorage, (who, records): (&str, &[Record])) {
+    let last = last_of(records);
+    let left = match opened(world, &shown.power_cut(|_| false)) {
+        Ok(left) => left,
+        Err(error) => {
+            return world.find(format!("{who} showed {last:?}, and a power cut left: {error:#}"));
+        }
+    };
+    if left.last < last {
+        let end = left.last;
+        world.find(format!("{who} showed {last:?}, and a power cut left {end:?}"));
+    }
+    let first = left.first;
+    let is_pruned = |lsn: u64| lsn < first && world.ledger().may_begin_with(first);
+    let mut kept = records.iter().filter(|(lsn, _)| !is_pruned(*lsn));
+    if let Some((lsn, _)) = kept.find(|record| !left.records.contains(record)) {
+        world.find(format!("{who} showed {lsn}, and a power cut took it; {first} is the first"));
     }
 }
 
@@ -56,22 +74,29 @@ fn fails_aloud(world: &World, device: &MemStorage, (last, may_be_gone): (Option<
         let copy = device.kill();
         copy.fail_sync(sync, |_| false);
         let Ok(entries) = read(&copy, false) else { continue };
-        let shown = entries.iter().flatten().last().map(|(lsn, _)| *lsn);
-        if shown < last && entries.iter().all(Result::is_ok) {
+        let has_error = entries.iter().any(Result::is_err);
+        let shown: Vec<Record> = entries.into_iter().flatten().collect();
+        let end = last_of(&shown);
+        if end < last && !has_error {
             let what = "a reader whose sync failed ends without a word with";
-            world.find(format!("{what} {shown:?}, a verdict with {last:?}"));
+            world.find(format!("{what} {end:?}, a verdict with {last:?}"));
         }
         if !may_be_gone {
-            is_durable(world, &copy, ("a reader whose sync failed", shown));
+            is_durable(world, &copy, ("a reader whose sync failed", &shown));
         }
     }
 }
 
 type Last = seawall::Result<Option<u64>>;
 
-fn last_read(device: &MemStorage) -> Last {
-    let entries: seawall::Result<Vec<_>> = read(device, false)?.into_iter().collect();
-    Ok(entries?.last().map(|(lsn, _)| *lsn))
+type Record = (u64, Payload);
+
+fn last_of(records: &[Record]) -> Option<u64> {
+    records.last().map(|(lsn, _)| *lsn)
+}
+
+fn read_all(device: &MemStorage) -> seawall::Result<Vec<Record>> {
+    read(device, false)?.into_iter().collect()
 }
 
 /// That record, if a look by number finds it.
@@ -85,19 +110,28 @@ fn last_copied(device: &MemStorage) -> Last {
     let copy = MemStorage::new();
     let target: Arc<dyn Storage> = Arc::new(copy.clone());
     match Maintenance::on(&storage(device)).back_up_to(&target) {
-        Ok(_) => last_read(&copy.power_cut(|_| false)),
+        Ok(_) => Ok(last_of(&read_all(&copy.power_cut(|_| false))?)),
         // There is no log to copy.
         Err(Error::NotALog { .. }) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-fn last_opened(world: &World, device: &MemStorage) -> Last {
+/// What an open finds.
+struct Left {
+    /// The first number that the log has, or will have.
+    first: u64,
+    /// The last number that was given, even if its record was pruned.
+    last: Option<u64>,
+    records: Vec<Record>,
+}
+
+fn opened(world: &World, device: &MemStorage) -> seawall::Result<Left> {
     let options = plain(world.layout, 11).preallocate(false).idle_mark(None);
     let log: Bytes = options.open_in(Arc::new(device.clone()))?;
-    let mut last = None;
-    for entry in log.read_from(log.oldest())? {
-        last = Some(entry?.0.get());
-    }
-    Ok(last)
+    let (first, last) = (log.oldest(), log.recovery().last);
+    let entries = log.read_from(first)?;
+    let records = entries.map(|entry| entry.map(|(lsn, payload)| (lsn.get(), payload)));
+    let records: seawall::Result<_> = records.collect();
+    Ok(Left { first: first.get(), last: last.map(Lsn::get), records: records? })
 }

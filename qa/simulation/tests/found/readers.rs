@@ -84,3 +84,19 @@ fn found_by_seed_131746f() {
          l a902 a191 s95 p9 o / x0 / l a257 x8 ; ; detach@3102 byte:dd1",
     );
 }
+
+/// Not the log's: a reader showed records that a prune had begun to take. One slot of the manifest
+/// had the prune, and an open was killed while it wrote that slot again; a power cut then completed
+/// the prune (`cuts/crashes.rs`).
+#[test]
+fn found_by_seed_1a13b88fd() {
+    replay(
+        "seed 1a13b88fd binary 5120 | buffered ring:3072 ; ; ; close harm lost-file/512:f34d | \
+         buffered ; ; ; close | buffered reuse name-ahead idle ring:3072 ; a811 p3 ; @28 \
+         write-error:2117 @86 write-error:d473 @20 write-error:a7fc ; close | buffered name-ahead \
+         ring:9216 ; u472 p0 u482 ; @79 write-error:e828 ; power@217 sector:bf7a | buffered reuse \
+         name-ahead ring:0 ; a861 a504 a711 ; @91 write-error:44fc @77 write-error:ca1 ; close | \
+         buffered reuse name-ahead idle ; ; @17 write-error:7cef @10 write-error:984e @35 \
+         write-error:ec63 ; kill@56",
+    );
+}
