@@ -10,8 +10,7 @@ use seawall_format::scan::{Limit, Scanner, Step, Window};
 use seawall_format::{
     Layout, Manifest, Mark, MarkSlot, Offset, Seal, SegmentHeader, SegmentId, lsn_or_zero,
 };
-use seawall_testkit::Harmed;
-use seawall_testkit::MemStorage;
+use seawall_testkit::{Harmed, Kind, MemStorage};
 
 /// Places that say that everything up to a record was durable.
 #[derive(Clone, Debug, Default)]
@@ -84,6 +83,20 @@ impl Evidence {
         }
     }
 
+    /// The evidence without what wrong reads of these files may have hidden: a flipped bit one
+    /// place, the bytes of another place all.
+    pub(crate) fn misread(mut self, reads: &[(String, Kind)]) -> Self {
+        for (file, kind) in reads {
+            let of_file = self.places.iter().enumerate().filter(|(_, (name, ..))| name == file);
+            let best = of_file.max_by_key(|(_, (.., lsn))| *lsn).map(|(index, _)| index);
+            match best {
+                Some(index) if *kind == Kind::FlippedRead => drop(self.places.swap_remove(index)),
+                _ => self.places.retain(|(name, ..)| name != file),
+            }
+        }
+        self
+    }
+
     /// Up to which record what is left still speaks, after these bytes were harmed.
     pub(crate) fn bound(&self, harmed: Option<&Harmed>) -> u64 {
         self.witness(harmed).map_or(0, |(_, _, lsn)| *lsn)
@@ -102,7 +115,8 @@ impl Evidence {
     }
 }
 
-/// The highest id of a segment that is there, or that a seal or the clean close names.
+/// The highest id of a segment that is there, or that a seal or the clean close names. An open does
+/// not go by `live`.
 pub(crate) fn highest_id(device: &MemStorage) -> Option<SegmentId> {
     let spoken_of = |name: &String| {
         let bytes = device.bytes(name)?;
@@ -116,6 +130,19 @@ pub(crate) fn highest_id(device: &MemStorage) -> Option<SegmentId> {
     let closed = slots.max_by_key(|slot| slot.sequence).and_then(|slot| slot.closed);
     let closed = closed.map(|closed| closed.segment.id);
     device.names().iter().filter_map(spoken_of).chain(closed).max()
+}
+
+/// Where the log begins: by each readable slot of the manifest, the one that counts last.
+pub(crate) fn beginnings(device: &MemStorage) -> Vec<u64> {
+    let manifest = device.bytes("manifest").unwrap_or_default();
+    let mut slots: Vec<_> = Manifest::decode_file(&manifest).into_iter().flatten().collect();
+    slots.sort_by_key(|slot| slot.sequence);
+    let headers: Vec<_> = device.names().iter().filter_map(|name| header(device, name)).collect();
+    let begins = |slot: &Manifest| {
+        let oldest = headers.iter().find(|(_, header)| header.reference() == slot.oldest);
+        oldest.map_or(slot.oldest_base, |(_, header)| header.base.min(slot.oldest_base)).get()
+    };
+    slots.iter().map(begins).collect()
 }
 
 /// The header of the segment in `file`. `None` if it was named ahead and has no batch.

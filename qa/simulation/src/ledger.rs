@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 
 use seawall_format::SegmentId;
 
+use crate::given_up::{Disk, GivenUp, Open};
 use crate::plan::Keep;
 use crate::world::to_u64;
 
@@ -24,6 +25,8 @@ pub(crate) struct Ledger {
     gone: Vec<Gone>,
     /// Those of the lives before: what a cut took stays on the disk, hidden by what was made since.
     gone_before: Vec<Gone>,
+    /// Those that opens did not find any more.
+    given_up: GivenUp,
     /// Truncations that happened in this life: when, and after which record.
     past_cuts: Vec<(Moment, u64)>,
     /// Sets with their first and last number, those of several records only.
@@ -42,8 +45,8 @@ pub(crate) struct Ledger {
     cutting: Option<u64>,
     /// The highest segment when the last cut began.
     cut_in: Option<SegmentId>,
-    /// The highest segment that the disk speaks of, when a damaged log is opened.
-    pub(crate) highest: Option<SegmentId>,
+    /// What the disk said at each open of a damaged log since one returned.
+    disks: Vec<Disk>,
     /// The log begins here at least, or further on.
     first_min: u64,
     /// And no further than here.
@@ -294,6 +297,12 @@ impl Ledger {
         Ok(Stood { from: set.turn, ..Stood::ALWAYS })
     }
 
+    /// A damaged log is opened. If that open does not return, the next one finds what it made of
+    /// what came back.
+    pub(crate) fn saw(&mut self, disk: Disk) {
+        self.disks.push(disk);
+    }
+
     /// What the log delivers after it was opened, in order, is all there is from now on.
     ///
     /// `excused` says which missing records nothing that is left speaks of.
@@ -370,14 +379,17 @@ impl Ledger {
         self.gone.iter().any(|gone| gone.is(lsn, payload))
     }
 
-    /// Whether a cut of whichever life took this record, and nothing on the disk speaks of a
-    /// segment after that: the cut made one, and what was written since went to that or later ones.
+    /// Whether a cut or an open of whichever life took this record, and nothing on the disk says
+    /// so. A cut made a segment, and what was written since went to that or later ones.
     fn is_rolled_back(&self, lsn: u64, payload: &Payload) -> bool {
         let mut gone = self.gone.iter().chain(&self.gone_before);
-        gone.any(|gone| gone.is(lsn, payload) && self.highest <= gone.segment)
+        let Some(disk) = self.disks.iter().copied().reduce(Disk::at_most) else { return false };
+        gone.any(|gone| gone.is(lsn, payload) && disk.highest <= gone.segment)
+            || self.given_up.may_return((lsn, payload), disk)
     }
 
     fn restart(&mut self, found: &[(u64, Payload)], (first, last): (u64, u64)) {
+        self.give_up((first, last));
         let sets: Vec<(u64, u64)> = self
             .flying
             .iter()
@@ -397,6 +409,21 @@ impl Ledger {
         (self.durable, self.acknowledged, self.confirmed) = (last, last, last);
         self.first_min = first;
         self.first_max = self.first_max.max(first);
+    }
+
+    /// Notes what is known or was on its way, and is not among the numbers that are left.
+    fn give_up(&mut self, (first, last): (u64, u64)) {
+        let highest = std::mem::take(&mut self.disks).last().and_then(|disk| disk.highest);
+        let open = Open { left: first..=last, highest };
+        for (lsn, known) in &self.known {
+            self.given_up.add((Some(*lsn), &known.payload), &open);
+        }
+        for set in &self.flying {
+            for (place, payload) in (0..).zip(&set.payloads) {
+                let lsn = set.first.map(|first| first + place);
+                self.given_up.add((lsn, payload), &open);
+            }
+        }
     }
 
     /// Everything up to `lsn` is confirmed.

@@ -13,6 +13,7 @@ mod draw;
 mod ends;
 mod evidence;
 mod exhaustive;
+mod given_up;
 mod ledger;
 mod look;
 mod mend;

@@ -1,6 +1,7 @@
 //! Runs a plan: life after life, and a look at what each of them leaves.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
@@ -17,7 +18,8 @@ use seawall_io::{SeededEntropy, Storage};
 use seawall_testkit::{Dice, FaultDisk, Kind, MemStorage, harm};
 
 use crate::describe::describe;
-use crate::evidence::{Evidence, highest_id};
+use crate::evidence::{Evidence, beginnings, highest_id};
+use crate::given_up::Disk;
 use crate::ledger::Ledger;
 use crate::payload::Stuff;
 use crate::plan::{Beside, End, Keep, Life, Plan};
@@ -279,9 +281,18 @@ impl Simulation {
     ) -> seawall::Result<Bytes> {
         let damaged = world.ledger().damaged;
         let asks = damaged || reads_wrong;
-        let bound = if asks { Evidence::of(&self.device).bound(None) } else { u64::MAX };
+        let evidence = asks.then(|| Evidence::of(&self.device));
+        let stored = if damaged && reads_wrong { stored(&self.device) } else { BTreeSet::new() };
         let highest = if asks { highest_id(&self.device) } else { None };
-        let log: Bytes = options.open_in(Arc::new(world.disk.clone()))?;
+        let begins = if asks { beginnings(&self.device) } else { vec![] };
+        let opened = options.open_in(Arc::new(world.disk.clone()));
+        // A wrong read may hide the slot of the manifest that counts.
+        let is_misled = world.wrong_reads() > 0;
+        let begins = if is_misled { begins.into_iter().min() } else { begins.last().copied() };
+        if asks {
+            world.ledger().saw(Disk { begins: begins.unwrap_or(0), highest });
+        }
+        let log: Bytes = opened?;
         let first = log.oldest();
         let found: seawall::Result<Vec<_>> = log
             .read_from(first)?
@@ -294,7 +305,6 @@ impl Simulation {
         let mut ledger = world.ledger();
         world.tell(|| format!("opened: {} to {last}, {:?}", first, log.recovery().tail));
         ledger.is_born = true;
-        ledger.highest = highest;
         // One wrong read hides what nothing else confirms at most: the window of guarantees.md,
         // section 2. Two of one open may take a record and what speaks for it. But then the open
         // must not say that all is well.
@@ -303,9 +313,15 @@ impl Simulation {
         let says_so = log.recovery().tail != TailState::Clean || world.reads_astray();
         let doubted = wrong_reads > 0 && says_so;
         let may_hide_all = doubted && (wrong_reads > 1 || damaged);
+        let bound = evidence.as_ref().map_or(u64::MAX, |evidence| evidence.bound(None));
         let bound = if damaged { bound } else { bound.max(ledger.confirmed) };
+        // What the device lost before has only its evidence left, which one wrong read can hide.
+        let read = evidence.filter(|_| damaged).map(|evidence| evidence.misread(&world.misread()));
+        let heard = read.map_or(u64::MAX, |evidence| evidence.bound(None));
+        let is_unheard = |lsn| wrong_reads > 0 && lsn > heard && !stored.contains(&lsn);
+        let excused = |lsn| lsn > bound || may_hide_all || is_unheard(lsn);
         ledger.damaged |= may_hide_all || (doubted && last < ledger.durable);
-        let judged = ledger.opened(&found, (range, &|lsn| lsn > bound || may_hide_all));
+        let judged = ledger.opened(&found, (range, &excused));
         let holes = ledger.has_holes();
         drop(ledger);
         world.judge(judged, "an open");
@@ -501,6 +517,12 @@ impl Simulation {
         self.outcome.steps += world.disk.steps();
         self.outcome.trace = self.outcome.trace.rotate_left(7) ^ world.disk.trace();
     }
+}
+
+/// The numbers of the records that a reader finds on a sound disk.
+fn stored(device: &MemStorage) -> BTreeSet<u64> {
+    let entries = read(&device.kill(), true).unwrap_or_default();
+    entries.into_iter().flatten().map(|(lsn, _)| lsn).collect()
 }
 
 /// Options of every log here; `luck` is the seed of its random bits.

@@ -149,9 +149,15 @@ impl World {
         self.injected().iter().any(|one| one.fault.kind.is_damage())
     }
 
-    /// Number of reads in this life that returned other bytes than the stored ones.
+    /// The files and kinds of reads in this life that returned other bytes than the stored ones.
+    pub(crate) fn misread(&self) -> Vec<(String, Kind)> {
+        let wrong = self.injected().into_iter().filter(|one| WRONG_READS.contains(&one.fault.kind));
+        wrong.map(|one| (one.file, one.fault.kind)).collect()
+    }
+
+    /// Number of such reads.
     pub(crate) fn wrong_reads(&self) -> usize {
-        self.injected().iter().filter(|one| WRONG_READS.contains(&one.fault.kind)).count()
+        self.misread().len()
     }
 
     /// Whether one of them returned the bytes of another place.

@@ -3,6 +3,8 @@
 
 use seawall_sim::{Plan, run};
 
+#[path = "found/lost_writes.rs"]
+mod lost_writes;
 #[path = "found/named_ahead.rs"]
 mod named_ahead;
 #[path = "found/parity.rs"]
