@@ -3,8 +3,10 @@
 
 use seawall_format::batch::{BatchHeader, BodyKind, HEADER_SIZE, Life, Spec, finish};
 use seawall_format::encrypted::Encryptor;
-use seawall_format::encryption::{LogKey, Padding, SegmentKeys};
-use seawall_format::{Epoch, LogId, Lsn, Offset, Salt, SegmentId, SegmentRef, frame};
+use seawall_format::encryption::{LogKey, SegmentKeys};
+use seawall_format::{
+    EncryptedSizes, Epoch, LogId, Lsn, Offset, Salt, SegmentId, SegmentRef, frame,
+};
 use std::hint::black_box;
 
 const AT: Offset = Offset(81_920);
@@ -39,7 +41,8 @@ fn main() {
         nonce[..8].copy_from_slice(&number.to_le_bytes());
         Ok(nonce)
     };
-    let (mut encryptor, mut stored) = (Encryptor::new(keys(), Padding::Off, draw), vec![]);
+    let (mut encryptor, mut stored) =
+        (Encryptor::new(keys(), EncryptedSizes::default(), draw), vec![]);
     let mut encrypt = |plain: &[u8], stored: &mut Vec<u8>| {
         let encrypted = encryptor.encode((plain, spec), (AT, &life), stored);
         finish(stored, encrypted.expect("nonces do not fail"), AT, &life);

@@ -18,7 +18,12 @@ pub(crate) mod tests;
 pub use basics::{KEY_SIZE, KeyError, NONCE_SIZE, Nonce};
 pub(crate) use basics::{MAC_SIZE, Mac, TAG_SIZE, Tag};
 #[cfg(feature = "encryption")]
-pub use keys::{KeyEncryptionKey, LogKey, SegmentKeys};
+pub use keys::{KeyBytes, KeyEncryptionKey, LogKey, SegmentKeys};
 #[cfg(feature = "encryption")]
 pub use mac::MacKey;
 pub use padding::{Padding, PaddingSize};
+
+/// The keys of one segment, of which a build without encryption has none.
+#[cfg(not(feature = "encryption"))]
+#[derive(Debug)]
+pub enum SegmentKeys {}

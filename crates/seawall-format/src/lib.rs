@@ -39,12 +39,17 @@ mod types;
 
 #[cfg(feature = "encryption")]
 pub use binary::encrypted;
+pub use binary::encrypted_sizes::EncryptedSizes;
+#[cfg(not(feature = "encryption"))]
+pub use binary::not_encrypted as encrypted;
 pub use binary::{batch, encoded, frame};
 pub use checksum::Salt;
 pub use content::{content_crc, nesting};
 pub use fields::sizes::SECTOR;
 pub use fields::{Field, Table};
-pub use files::authenticator::{AUTHENTICATOR_AT, AUTHENTICATOR_SIZE, Authenticator, Claims};
+pub use files::authenticator::{
+    AUTHENTICATOR_AT, AUTHENTICATOR_SIZE, Authenticator, Claims, STORED_MAX,
+};
 pub use files::before;
 pub use files::keys;
 pub use files::live::Live;

@@ -12,6 +12,19 @@ pub trait Entropy: Debug + Send + Sync {
     ///
     /// The operating system's error.
     fn random(&self) -> io::Result<u64>;
+
+    /// Fills `bytes` with new random bits.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's error: `bytes` hold nothing of use then.
+    fn fill(&self, bytes: &mut [u8]) -> io::Result<()> {
+        for part in bytes.chunks_mut(8) {
+            let random = self.random()?.to_le_bytes();
+            part.iter_mut().zip(random).for_each(|(byte, random)| *byte = random);
+        }
+        Ok(())
+    }
 }
 
 /// The operating system's random numbers.
@@ -28,6 +41,14 @@ impl Entropy for SystemEntropy {
                 return Ok(number);
             }
         }
+    }
+
+    fn fill(&self, mut bytes: &mut [u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let read = fill(bytes)?;
+            bytes = bytes.get_mut(read..).unwrap_or_default();
+        }
+        Ok(())
     }
 }
 

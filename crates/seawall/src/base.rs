@@ -7,7 +7,9 @@ pub(crate) mod error;
 pub(crate) mod event_count;
 #[cfg(feature = "json")]
 pub(crate) mod json;
-pub(crate) mod local_writer;
+#[cfg(feature = "encryption")]
+pub(crate) mod key_source;
+pub(crate) mod keys;
 pub(crate) mod num;
 pub(crate) mod options;
 pub(crate) mod record_type;

@@ -2,7 +2,10 @@
 
 pub(crate) mod consistent_read;
 pub(crate) mod directory;
+#[cfg(feature = "encryption")]
+pub(crate) mod keys_file;
 pub(crate) mod live;
+pub(crate) mod local_writer;
 pub(crate) mod manifest;
 pub(crate) mod overlay;
 pub(crate) mod parity_file;
@@ -10,3 +13,4 @@ pub(crate) mod read_buffer;
 pub(crate) mod segment;
 pub(crate) mod segment_reader;
 pub(crate) mod staging;
+pub(crate) mod unlock;

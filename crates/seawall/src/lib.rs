@@ -145,6 +145,13 @@ pub mod repair {
     pub use crate::maintenance::truncate_damage::TailTruncation;
 }
 
+/// Keys of encrypted logs: see [`Options::key`].
+#[cfg(feature = "encryption")]
+pub mod encryption {
+    pub use crate::base::key_source::{Key, KeyFile, KeySource};
+    pub use seawall_format::encryption::{KeyError, Padding, PaddingSize};
+}
+
 /// Results of [`Maintenance::back_up`].
 pub mod backup {
     pub use crate::maintenance::backup::BackupReport;

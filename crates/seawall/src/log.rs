@@ -1,14 +1,18 @@
 //! The public handle of a log: open, append, read, truncate, close.
 
+#[cfg(feature = "encryption")]
+mod keys;
+
 use crate::base::codec::{Codec, MessagePack, Stored};
 use crate::base::error::log_path::NamesLog;
 use crate::base::error::{Error, Result};
-use crate::base::local_writer::LocalWriter;
 use crate::base::options::Options;
 use crate::base::retention::RetentionState;
 use crate::base::sync::{AtomicU32, Ordering};
 use crate::files::directory::open_or_create;
 use crate::files::live::LiveSource;
+use crate::files::local_writer::LocalWriter;
+use crate::files::unlock::Unlocker;
 use crate::read::cursor::Cursor;
 use crate::read::entries::Records;
 use crate::read::follower::{Follower, NewRecords};
@@ -88,24 +92,25 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     fn open_with(options: &Options, storage: Arc<dyn Storage>) -> Result<Self> {
         let requested = options.record_type::<T, C>()?;
         let schema = requested.schema;
+        let unlocker = Arc::new(Unlocker::of(options)?);
         let (mut writer, mut recovery, level) =
-            crate::recover::open::open(options, storage, requested)?;
+            crate::recover::open::open(options, storage, requested, &unlocker)?;
         if recovery.damage.is_empty() {
             writer.retain()?;
         } else {
             // In a damaged log, nothing is removed automatically.
             writer.retained = RetentionState::new(None);
         }
-        let (layout, geometry) = (writer.manifest.content.layout, writer.manifest.content.geometry);
-        let batch_max = usize::try_from(geometry.batch_max).expect("at most 64 MiB");
+        let (layout, batch_max) = (writer.manifest.content.layout, writer.overhead().plain_max());
         let target = Target { layout, batch_max };
         let oldest = writer.manifest.content.oldest_base;
         recovery.first = recovery.first.map(|first| first.max(oldest));
         recovery.first = recovery.first.filter(|first| Some(*first) <= recovery.last);
         // Every record found counts as confirmed: this open wrote the evidence itself, as the clean
         // close in the manifest or as the base of a new segment (R9).
-        let coordinator = Arc::new(Coordinator::new(options, writer, recovery.last, level));
-        let lookup = Lookup::new(coordinator.storage.clone());
+        let coordinator =
+            Arc::new(Coordinator::new(options, writer, (recovery.last, level), unlocker));
+        let lookup = Lookup::new(coordinator.files.clone());
         let (closed, record) = (AtomicU32::new(0), PhantomData);
         Ok(Self { coordinator, recovery, lookup, schema, target, closed, record })
     }
@@ -376,7 +381,7 @@ impl<T: ?Sized, C> Log<T, C> {
     }
 
     fn storage(&self) -> &dyn Storage {
-        &*self.coordinator.storage
+        &*self.coordinator.files
     }
 
     fn local_writer(&self) -> Arc<dyn LocalWriter> {
@@ -618,7 +623,7 @@ impl<T: ?Sized, C> Drop for Log<T, C> {
 
 impl<T: ?Sized, C> fmt::Debug for Log<T, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (place, durable) = (self.coordinator.storage.place(), self.durable());
+        let (place, durable) = (self.coordinator.files.place(), self.durable());
         f.debug_struct("Log")
             .field("place", &place)
             .field("durable", &durable)
@@ -668,7 +673,7 @@ impl Ticket {
     pub fn wait(self) -> Result<Lsn> {
         match &self.waits_for {
             Some((coordinator, goal)) => {
-                coordinator.wait(self.place, *goal).of_log(&*coordinator.storage)
+                coordinator.wait(self.place, *goal).of_log(&*coordinator.files)
             }
             None => Ok(self.place.lsn),
         }
@@ -688,7 +693,7 @@ impl Future for Ticket {
         };
         // If the waker is still registered, it is removed with its batch.
         *number = None;
-        Poll::Ready(found.of_log(&*coordinator.storage))
+        Poll::Ready(found.of_log(&*coordinator.files))
     }
 }
 

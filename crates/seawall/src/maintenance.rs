@@ -11,9 +11,11 @@ pub(crate) mod verify;
 
 use crate::base::error::Result;
 use crate::base::error::log_path::NamesLog;
+use crate::base::options::Options;
 use crate::files::directory::open_existing;
 use crate::files::overlay::Patch;
 use crate::files::staging;
+use crate::files::unlock::{LogFiles, Unlocker};
 use crate::maintenance::backup::BackupReport;
 use crate::maintenance::exclusive::refuse_in_use;
 use crate::maintenance::progress::{Progress, ProgressReporter};
@@ -58,6 +60,8 @@ use std::sync::Arc;
 pub struct Maintenance<'a> {
     log: Place,
     replicas: Vec<Place>,
+    /// With the key of an encrypted log.
+    options: Options,
     progress: Box<dyn FnMut(Progress) + 'a>,
 }
 
@@ -96,7 +100,18 @@ impl<'a> Maintenance<'a> {
     }
 
     fn of(log: Place) -> Self {
-        Self { log, replicas: vec![], progress: Box::new(|_| {}) }
+        let (replicas, options) = (vec![], Options::new());
+        Self { log, replicas, options, progress: Box::new(|_| {}) }
+    }
+
+    /// Gives the key of an encrypted log, which [`salvage`](Self::salvage) and
+    /// [`truncate_damaged_tail`](Self::truncate_damaged_tail) need, and with which
+    /// [`verify`](Self::verify) also decrypts. The others work without.
+    #[cfg(feature = "encryption")]
+    #[must_use]
+    pub fn key(mut self, source: impl crate::base::key_source::KeySource + 'static) -> Self {
+        self.options = self.options.key(source);
+        self
     }
 
     /// Calls `report` now and then with the progress of long work, on the calling thread.
@@ -144,7 +159,7 @@ impl<'a> Maintenance<'a> {
     /// [`Error::Busy`](crate::Error::Busy) if a writer has the log open; otherwise as
     /// [`verify`](Self::verify).
     pub fn diagnose(&mut self) -> Result<Verification> {
-        self.run(|log, _| truncate_damage::diagnose(log))
+        self.run(|log, _| truncate_damage::diagnose(&log.storage))
     }
 
     /// Copies the log to the new directory `target`, durably. A running writer may go on meanwhile;
@@ -178,7 +193,7 @@ impl<'a> Maintenance<'a> {
         let source = self.log.path();
         self.run(|log, progress| {
             staging::create_dir_atomically(&source, target.as_ref(), |target| {
-                backup::back_up(log, &target, progress)
+                backup::back_up(&log.storage, &target, progress)
             })
         })
     }
@@ -189,7 +204,7 @@ impl<'a> Maintenance<'a> {
     ///
     /// As [`back_up`](Self::back_up).
     pub fn back_up_to(&mut self, target: &Arc<dyn Storage>) -> Result<BackupReport> {
-        self.run(|log, progress| backup::back_up(log, target, progress))
+        self.run(|log, progress| backup::back_up(&log.storage, target, progress))
     }
 
     /// Returns what [`repair`](Self::repair) would do, and changes nothing.
@@ -199,7 +214,7 @@ impl<'a> Maintenance<'a> {
     /// As [`repair`](Self::repair).
     pub fn plan_repair(&mut self) -> Result<RepairPlan> {
         let replicas = self.replicas.clone();
-        self.run(|log, _| restore::plan_repair(log, &open_all(&replicas)?))
+        self.run(|log, _| restore::plan_repair(&log.storage, &open_all(&replicas)?))
     }
 
     /// Repairs the log in place, from its parity and from the [`replicas`](Self::replicas). What
@@ -242,7 +257,7 @@ impl<'a> Maintenance<'a> {
     /// ```
     pub fn repair(&mut self) -> Result<RepairPlan> {
         let replicas = self.replicas.clone();
-        self.run(|log, _| restore::repair(log, &open_all(&replicas)?))
+        self.run(|log, _| restore::repair(&log.storage, &open_all(&replicas)?))
     }
 
     /// Describes the bytes that each of `patches` repairs: how they were damaged, and the field and
@@ -356,7 +371,7 @@ impl<'a> Maintenance<'a> {
     pub fn salvage(&mut self, target: impl AsRef<Path>) -> Result<SalvageReport> {
         let (source, replicas) = (self.log.path(), self.replicas.clone());
         self.run(|log, progress| {
-            let view = repaired_view(log, &replicas)?;
+            let view = log.with_storage(repaired_view(&log.storage, &replicas)?);
             staging::create_dir_atomically(&source, target.as_ref(), |target| {
                 salvage::salvage(&view, target, progress)
             })
@@ -371,7 +386,8 @@ impl<'a> Maintenance<'a> {
     pub fn salvage_to(&mut self, target: Arc<dyn Storage>) -> Result<SalvageReport> {
         let replicas = self.replicas.clone();
         self.run(|log, progress| {
-            salvage::salvage(&repaired_view(log, &replicas)?, target, progress)
+            let view = log.with_storage(repaired_view(&log.storage, &replicas)?);
+            salvage::salvage(&view, target, progress)
         })
     }
 
@@ -399,7 +415,7 @@ impl<'a> Maintenance<'a> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn protection(&mut self) -> Result<Protection> {
-        self.run(|log, _| protection::protection(log))
+        self.run(|log, _| protection::protection(&log.storage))
     }
 
     /// Builds the parity that the log lacks: for segments that were written without it, where a
@@ -435,15 +451,16 @@ impl<'a> Maintenance<'a> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn build_parity(&mut self, scheme: Scheme) -> Result<Protection> {
-        self.run(|log, _| protection::build_parity(log, scheme))
+        self.run(|log, _| protection::build_parity(&log.storage, scheme))
     }
 
     /// Opens the log for `work`, and names it in the errors.
     fn run<R>(
         &mut self,
-        work: impl FnOnce(&Arc<dyn Storage>, &mut ProgressReporter<'_>) -> Result<R>,
+        work: impl FnOnce(&LogFiles, &mut ProgressReporter<'_>) -> Result<R>,
     ) -> Result<R> {
-        let opened = self.log.open();
+        let unlocker = Unlocker::of(&self.options).map(Arc::new);
+        let opened = unlocker.and_then(|by| Ok(LogFiles::new(self.log.open()?, by)));
         let mut reporter = ProgressReporter::new(&mut self.progress);
         opened.and_then(|log| work(&log, &mut reporter)).of_log_at(&self.log.path())
     }

@@ -7,6 +7,7 @@ use crate::base::options::Options;
 use crate::base::record_type;
 use crate::files::directory::open_existing;
 use crate::files::live::LiveSource;
+use crate::files::unlock::{LogFiles, Unlocker, require_key};
 use crate::read::cursor::Cursor;
 use crate::read::entries::Records;
 use crate::read::follower::{Follower, NewRecords};
@@ -44,7 +45,7 @@ use std::sync::Arc;
 /// ```
 #[derive(Debug)]
 pub struct LogReader<T: ?Sized, C = MessagePack> {
-    storage: Arc<dyn Storage>,
+    files: LogFiles,
     record_type: RecordType,
     /// The log's id; `None` if neither the manifest nor a header is readable.
     id: Option<LogId>,
@@ -84,13 +85,15 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
 
     fn open_with(options: &Options, storage: Arc<dyn Storage>) -> Result<Self> {
         let requested = options.record_type::<T, C>()?;
-        let reader = Self::open_unchecked(storage, requested.clone())?;
+        let files = LogFiles::new(storage, Arc::new(Unlocker::of(options)?));
+        let reader = Self::open_unchecked(files, requested.clone())?;
         record_type::check(&reader.record_type, &requested)?;
         Ok(reader)
     }
 
-    fn open_unchecked(storage: Arc<dyn Storage>, requested: RecordType) -> Result<Self> {
-        let found = Snapshot::of_files(&storage, &mut ReadRepair::default())?.catalog;
+    fn open_unchecked(files: LogFiles, requested: RecordType) -> Result<Self> {
+        let found = Snapshot::of_files(&files, &mut ReadRepair::default())?.catalog;
+        require_key(&files.unlocker, found.is_encrypted())?;
         let id = log_id(&found);
         let manifest = found.manifest();
         let manifest = manifest.map(|manifest| (manifest.layout, manifest.record_type.clone()));
@@ -99,9 +102,9 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
         let schema = requested.schema;
         // With neither, there is no record to decode.
         let (layout, record_type) = manifest.or(header).unwrap_or((Layout::Binary, requested));
-        let lookup = Lookup::new(storage.clone());
+        let lookup = Lookup::new(files.clone());
         let (skip_damaged, record) = (false, PhantomData);
-        Ok(Self { storage, record_type, id, layout, schema, skip_damaged, lookup, record })
+        Ok(Self { files, record_type, id, layout, schema, skip_damaged, lookup, record })
     }
 
     /// Sets whether to continue after an error about damage or unreadable bytes. Records returned
@@ -123,8 +126,8 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     /// [`Error::Io`]: crate::Error::Io
     /// [`Error::NotALog`]: crate::Error::NotALog
     pub fn oldest(&self) -> Result<Lsn> {
-        let found = Snapshot::of_files(&self.storage, &mut ReadRepair::default());
-        let found = found.of_log(&*self.storage)?.catalog;
+        let found = Snapshot::of_files(&self.files, &mut ReadRepair::default());
+        let found = found.of_log(&*self.files)?.catalog;
         let base = found.chain.first().map(|link| link.segment.header.base);
         let stated = found.manifest().map(|manifest| manifest.oldest_base);
         Ok(stated.or(base).unwrap_or(Lsn::FIRST))
@@ -154,11 +157,11 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     ///
     /// As [`Log::get`](crate::Log::get).
     pub fn get(&self, lsn: Lsn) -> Result<Option<C::Item>> {
-        let found = self.lookup.get(lsn, LiveSource::File(&*self.storage));
+        let found = self.lookup.get(lsn, LiveSource::File(&*self.files));
         let decode = |FoundRecord { schema, payload, .. }: FoundRecord| {
             Stored { lsn, schema, payload: &payload }.decode::<T, C>(self.schema)
         };
-        found.and_then(|found| found.map(decode).transpose()).of_log(&*self.storage)
+        found.and_then(|found| found.map(decode).transpose()).of_log(&*self.files)
     }
 
     /// Follows the log: the records from `from` on, then new ones as they become durable.
@@ -172,9 +175,9 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     ///
     /// [`Error::BeyondEnd`]: crate::Error::BeyondEnd
     pub fn follow(&self, from: Lsn) -> Result<Follower<T, C>> {
-        self.check_position(from).of_log(&*self.storage)?;
+        self.check_position(from).of_log(&*self.files)?;
         let clock = Arc::new(SystemClock::new());
-        let new_records = NewRecords::Polling(self.storage.clone(), clock);
+        let new_records = NewRecords::Polling(self.files.storage.clone(), clock);
         Ok(Follower::new(new_records, self.read_from(from)?))
     }
 
@@ -194,7 +197,7 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     ///
     /// As [`read_from`](Self::read_from).
     pub fn cursor(&self, from: Lsn) -> Result<Cursor> {
-        Cursor::new(&self.storage, from, self.skip_damaged).of_log(&*self.storage)
+        Cursor::new(&self.files, from, self.skip_damaged).of_log(&*self.files)
     }
 
     /// Splits the records from `from` on among up to `count` cursors, one per thread, in order and
@@ -237,8 +240,8 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     /// # }
     /// ```
     pub fn cursors(&self, from: Lsn, count: usize) -> Result<Vec<Cursor>> {
-        let cursors = Cursor::partition(&self.storage, from, (count, self.skip_damaged));
-        cursors.of_log(&*self.storage)
+        let cursors = Cursor::partition(&self.files, from, (count, self.skip_damaged));
+        cursors.of_log(&*self.files)
     }
 }
 
@@ -258,9 +261,7 @@ impl LogReader<[u8], Raw> {
     ///
     /// As [`LogReader::open_any`].
     pub fn open_any_in(storage: Arc<dyn Storage>) -> Result<Self> {
-        let any = RecordType { schema: u32::MAX, ..RecordType::of(CodecId::Raw) };
-        let log = storage.clone();
-        Self::open_unchecked(storage, any).of_log(&*log)
+        Options::new().open_any_reader_in(storage)
     }
 }
 
@@ -275,7 +276,7 @@ impl<T: ?Sized, C> LogReader<T, C> {
     /// The log's path, or its name in another kind of storage.
     #[must_use]
     pub fn path(&self) -> PathBuf {
-        PathBuf::from(self.storage.place())
+        PathBuf::from(self.files.place())
     }
 
     /// The layout of the log's files.
@@ -291,8 +292,8 @@ impl<T: ?Sized, C> LogReader<T, C> {
     ///
     /// As [`Log::record_id`](crate::Log::record_id).
     pub fn record_id(&self, lsn: Lsn) -> Result<Option<RecordId>> {
-        let found = self.lookup.get(lsn, LiveSource::File(&*self.storage));
-        Ok(found.of_log(&*self.storage)?.map(|found| found.id(lsn, self.layout)))
+        let found = self.lookup.get(lsn, LiveSource::File(&*self.files));
+        Ok(found.of_log(&*self.files)?.map(|found| found.id(lsn, self.layout)))
     }
 
     /// The codec of the payloads.
@@ -327,6 +328,28 @@ impl Options {
         path: impl AsRef<Path>,
     ) -> Result<LogReader<T, C>> {
         self.open_reader_in(open_existing(path.as_ref())?)
+    }
+
+    /// Opens the log in the directory `path` for reading, whatever its codec, type and schema are.
+    ///
+    /// # Errors
+    ///
+    /// As [`LogReader::open_any`].
+    pub fn open_any_reader(&self, path: impl AsRef<Path>) -> Result<LogReader<[u8], Raw>> {
+        self.open_any_reader_in(open_existing(path.as_ref())?)
+    }
+
+    /// The same in a custom storage.
+    ///
+    /// # Errors
+    ///
+    /// As [`LogReader::open_any`].
+    pub fn open_any_reader_in(&self, storage: Arc<dyn Storage>) -> Result<LogReader<[u8], Raw>> {
+        let any = RecordType { schema: u32::MAX, ..RecordType::of(CodecId::Raw) };
+        let log = storage.clone();
+        let unlocker = Unlocker::of(self);
+        let files = unlocker.map(|unlocker| LogFiles::new(storage, Arc::new(unlocker)));
+        files.and_then(|files| LogReader::open_unchecked(files, any)).of_log(&*log)
     }
 
     /// Opens the log in a custom storage for reading.

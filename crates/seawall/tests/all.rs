@@ -19,6 +19,8 @@ mod cuts;
 mod cwal_lessons;
 mod diverged;
 mod emptied;
+#[cfg(feature = "encryption")]
+mod encryption;
 mod error_names_log;
 mod every_bit_and_cut;
 mod examples;

@@ -31,7 +31,7 @@ fn header() -> SegmentHeader {
     SegmentHeader {
         geometry: GEOMETRY,
         log: LogId(77),
-        log_key: None,
+        authenticator: None,
         id: SegmentId::FIRST,
         epoch: Epoch(0x0123_4567_89AB_CDEF),
         base: Lsn::FIRST,
@@ -132,7 +132,7 @@ fn manifest(header: &SegmentHeader, last: Option<Lsn>) -> Vec<u8> {
         let slot = Manifest {
             geometry: GEOMETRY,
             log: header.log,
-            is_encrypted: false,
+            authenticator: None,
             sequence,
             oldest: header.reference(),
             oldest_base: header.base,

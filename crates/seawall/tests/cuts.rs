@@ -12,7 +12,7 @@ use common::watched::Call;
 use common::{block_on, within};
 use seawall::format::Geometry;
 use seawall::verify::Verdict;
-use seawall::{Error, Log, LogReader, Lsn, Maintenance, Options, Raw, Ticket};
+use seawall::{Error, Log, LogReader, Lsn, Options, Raw, Ticket};
 use seawall_io::{ManualClock, SeededEntropy, Storage};
 use seawall_testkit::MemStorage;
 use std::sync::{Arc, mpsc};
@@ -54,7 +54,7 @@ fn lsn(number: u64) -> Lsn {
 
 fn verdict(storage: &MemStorage) -> Verdict {
     let storage: Arc<dyn Storage> = Arc::new(storage.clone());
-    Maintenance::on(&storage).verify().unwrap().verdict
+    common::maintenance(&storage).verify().unwrap().verdict
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn checkpoint_is_durable_and_lowered_by_a_truncation() {
     assert!(!opens_with_spoilt(&storage, "old 3 "), "without a checkpoint all is judged");
     log.checkpoint(lsn(50)).unwrap();
     let device: Arc<dyn Storage> = Arc::new(storage.power_cut(|_| false));
-    assert_eq!(Maintenance::on(&device).verify().unwrap().summary.checkpoint, Lsn::new(50));
+    assert_eq!(common::maintenance(&device).verify().unwrap().summary.checkpoint, Lsn::new(50));
     assert!(opens_with_spoilt(&storage, "old 3 "), "what stands before it is not judged");
     assert!(!opens_with_spoilt(&storage, "old 52 "));
     log.truncate_after(Lsn::new(20)).unwrap();

@@ -2,10 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
-use crate::common::maybe_compressed;
+use crate::common::maybe_encoded;
 use seawall::format::Geometry;
 use seawall::verify::Verdict;
-use seawall::{Error, Level, Log, Lsn, Maintenance, Options, Raw};
+use seawall::{Error, Level, Log, Lsn, Options, Raw};
 use seawall_io::{ManualClock, SeededEntropy};
 use seawall_testkit::MemStorage;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +23,7 @@ fn options(level: Level) -> Options {
         .idle_mark(None)
         .preallocate(false)
         .env(clock, Arc::new(SeededEntropy::new(7)));
-    maybe_compressed(options)
+    maybe_encoded(options)
 }
 
 fn payload(number: u64) -> Vec<u8> {
@@ -63,7 +63,7 @@ fn live(storage: &MemStorage, level: Level) -> Life {
 /// Reopens and compares everything with what was written.
 fn check(storage: MemStorage, acknowledged: u64, case: &str) {
     let as_storage: Arc<dyn seawall_io::Storage> = Arc::new(storage.clone());
-    let found = Maintenance::on(&as_storage)
+    let found = crate::common::maintenance(&as_storage)
         .verify()
         .unwrap_or_else(|error| panic!("{case}: verify {error}"));
     assert!(matches!(found.verdict, Verdict::Clean | Verdict::Torn), "{case}: {found:?}");

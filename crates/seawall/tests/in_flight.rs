@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use common::sample::Sample;
 use common::watched::{Call, Watch, Watched};
-use common::{Bytes, judge, lsn, maybe_compressed, open, payload, read, read_own, within};
+use common::{Bytes, judge, lsn, maybe_encoded, open, payload, read, read_own, within};
 use seawall::format::Geometry;
 use seawall::verify::Verdict;
-use seawall::{Error, Lsn, Maintenance, OpenMode, Options};
+use seawall::{Error, Lsn, OpenMode, Options};
 use seawall_format::{HEADER_SIZE, Manifest, SegmentHeader, SegmentId};
 use seawall_io::{ManualClock, SeededEntropy};
 use seawall_testkit::{MemStorage, Pending, What};
@@ -96,7 +96,7 @@ pub(crate) fn options() -> Options {
         .writes_in_flight(3)
         .stream_batch(1, usize::MAX)
         .env(Arc::new(clock), Arc::new(SeededEntropy::new(7)));
-    maybe_compressed(options)
+    maybe_encoded(options)
 }
 
 /// A log with writes in flight, each of one record.
@@ -239,7 +239,7 @@ impl Drop for Stream {
 
 fn check(device: &MemStorage, acknowledged: u64, what: &str) {
     let storage: Arc<dyn seawall_io::Storage> = Arc::new(device.clone());
-    let found = Maintenance::on(&storage).verify().unwrap();
+    let found = common::maintenance(&storage).verify().unwrap();
     assert!(matches!(found.verdict, Verdict::Clean | Verdict::Torn), "{what}: {found:?}");
     let log: Bytes = options().mode(OpenMode::Strict).open_in(storage).unwrap();
     let mut last = 0;
@@ -256,7 +256,7 @@ fn check(device: &MemStorage, acknowledged: u64, what: &str) {
 fn newest(device: &MemStorage) -> SegmentHeader {
     let ids = device.names().into_iter().filter_map(|name| SegmentId::from_file_name(&name));
     let bytes = device.bytes(&ids.max().unwrap().file_name()).unwrap();
-    SegmentHeader::decode(bytes.get(..HEADER_SIZE).unwrap()).unwrap()
+    SegmentHeader::decode(&bytes).unwrap()
 }
 
 const FAILURES: [Fate; 4] = [Fate::Lands, Fate::Fails(0), Fate::Fails(1), Fate::Fails(2)];

@@ -14,7 +14,7 @@ use common::{Bytes, LAYOUTS, Random, again, judge, laid_out, lsn, open, payload,
 use seawall::damage::Lost;
 use seawall::repair::{DamageKind, Patch, RepairPlan, RepairSource};
 use seawall::verify::Verdict;
-use seawall::{Error, Layout, Maintenance};
+use seawall::{Error, Layout};
 use seawall_io::Storage;
 use seawall_testkit::{CrashOutcome, MemStorage, Pending, What};
 use std::ops::{Range, RangeInclusive};
@@ -29,12 +29,12 @@ fn storage(device: &MemStorage) -> Arc<dyn Storage> {
 
 fn mend(damaged: &MemStorage, replicas: &[&MemStorage]) -> seawall::Result<RepairPlan> {
     let replicas: Vec<_> = replicas.iter().map(|device| storage(device)).collect();
-    Maintenance::on(&storage(damaged)).replicas_on(&replicas).repair()
+    common::maintenance(&storage(damaged)).replicas_on(&replicas).repair()
 }
 
 fn plan(damaged: &MemStorage, replicas: &[&MemStorage]) -> seawall::Result<RepairPlan> {
     let replicas: Vec<_> = replicas.iter().map(|device| storage(device)).collect();
-    Maintenance::on(&storage(damaged)).replicas_on(&replicas).plan_repair()
+    common::maintenance(&storage(damaged)).replicas_on(&replicas).plan_repair()
 }
 
 /// Every file of a log that says something, and its content.
@@ -210,7 +210,7 @@ fn every_kind_of_damage_is_restored_bit_for_bit() {
                 // Nothing stands behind that place of a text.
                 continue;
             }
-            let found = Maintenance::on(&storage(&damaged)).diagnose().unwrap();
+            let found = common::maintenance(&storage(&damaged)).diagnose().unwrap();
             let is_slot = name.ends_with(" slot");
             let is_named = !found.damage.is_empty() || !found.orphans.is_empty();
             assert!(is_named || is_slot, "{}", what());
@@ -617,7 +617,7 @@ fn described_bytes_name_their_record_or_those_of_their_batch() {
     let (_, all) = batches(&image.device, FIRST);
     let ((one, ..), (three, _, last)) = (all[0], all[1]);
     assert_eq!(last, 4, "a batch of one record, and one of three");
-    let maintenance = Maintenance::on(&storage(&image.device));
+    let maintenance = common::maintenance(&storage(&image.device));
     let owner = |at: usize| {
         let change = (vec![bytes[at] ^ 1], vec![bytes[at]]);
         let patch = Patch::new(FIRST, u64::try_from(at).unwrap(), change, RepairSource::Parity);
@@ -639,11 +639,11 @@ fn repair_plan_skips_unreadable_blocks() {
     let damaged = image.device.kill();
     let (file, place) = place(&image, 1);
     damaged.fail_read(&file, place);
-    assert_eq!(Maintenance::on(&storage(&damaged)).diagnose().unwrap().verdict, Verdict::Lost);
+    assert_eq!(common::maintenance(&storage(&damaged)).diagnose().unwrap().verdict, Verdict::Lost);
     let plan = plan(&damaged, &[&image.device.kill()]).unwrap();
     assert_eq!(plan.after.verdict, Verdict::Clean, "{:#?}", plan.after.damage);
     let view = plan.view(&storage(&damaged));
-    assert_eq!(Maintenance::on(&view).verify().unwrap().records, 13);
+    assert_eq!(common::maintenance(&view).verify().unwrap().records, 13);
 }
 
 /// A journal that somebody put there, of a log that went on since, undoes nothing.

@@ -16,7 +16,7 @@ use common::{
 use seawall::format::SegmentId;
 use seawall::parity::Parity;
 use seawall::verify::Verdict;
-use seawall::{Layout, Maintenance, Options};
+use seawall::{Layout, Options};
 use seawall_format::parity::{Head, Known, Places};
 use seawall_io::Storage;
 use seawall_testkit::{MemStorage, Pending, What};
@@ -184,7 +184,7 @@ fn protect_after_a_kill_covers_only_durable_records() {
             let log = open(&options, &device);
             let acknowledged = log.map_or(0, |log| append(&log, layout, 1..=12));
             let killed = device.kill();
-            if Maintenance::on(&shared(&killed)).build_parity(scheme()).is_err() {
+            if common::maintenance(&shared(&killed)).build_parity(scheme()).is_err() {
                 assert_eq!(acknowledged, 0, "{what}");
             }
             let left = killed.power_cut(|_| false);
@@ -235,7 +235,7 @@ fn slots_covered_by_a_head_survive_any_crash() {
     cut_at_every_step(&options, 50, land, |left, acknowledged, what| {
         let log = open(&later(2).parity(Some(scheme())), left);
         log.unwrap_or_else(|error| panic!("{what}: {error}")).close().unwrap();
-        let found = Maintenance::on(&shared(left)).protection().unwrap();
+        let found = common::maintenance(&shared(left)).protection().unwrap();
         assert!(found.open.is_empty() && found.covered == found.bytes, "{what}: {found:?}");
         assert!(read(left, false).unwrap().count() >= acknowledged, "{what}");
     });
@@ -264,7 +264,7 @@ fn slot_that_contradicts_the_records_is_never_overwritten() {
             let after = harmed.bytes(&side).unwrap();
             assert!(before[slot..slot + SLOT] == after[slot..slot + SLOT], "block {block}");
         }
-        let made = Maintenance::on(&shared(&harmed)).build_parity(scheme());
+        let made = common::maintenance(&shared(&harmed)).build_parity(scheme());
         assert!(made.is_err() || !made.unwrap().open.is_empty(), "block {block}");
         assert_eq!(read(&harmed, false).unwrap().records, records(Layout::Binary, 50));
     }
@@ -283,13 +283,13 @@ fn slots_without_a_head_are_rewritten() {
         drop(log);
         let side = sides(&left).pop().unwrap();
         left.edit(&side, |bytes| bytes.iter_mut().take(2 * BLOCK).for_each(|byte| *byte = 0));
-        let made = Maintenance::on(&shared(&left)).build_parity(scheme());
+        let made = common::maintenance(&shared(&left)).build_parity(scheme());
         let made = made.unwrap_or_else(|error| panic!("{count} records: {error}"));
         assert_eq!(made.covered, made.bytes - made.unsure, "{count} records");
         unsure += usize::from(made.unsure > 0);
         let log = open(&later(2), &left).unwrap();
         log.close().unwrap();
-        let made = Maintenance::on(&shared(&left)).build_parity(scheme()).unwrap();
+        let made = common::maintenance(&shared(&left)).build_parity(scheme()).unwrap();
         assert!(made.open.is_empty() && made.covered == made.bytes, "{count} records: {made:?}");
     }
     assert!(unsure > 10, "{unsure}");
@@ -390,7 +390,7 @@ fn head_of_another_segment_is_ignored() {
         let device = sound.kill();
         device.copy_raw(other, own);
         let what = format!("{other} as {own}");
-        let found = Maintenance::on(&shared(&device)).protection().unwrap();
+        let found = common::maintenance(&shared(&device)).protection().unwrap();
         let id = SegmentId::from_parity_name(own).unwrap();
         assert!(found.open == [id] && found.covered < found.bytes, "{what}: {found:?}");
         // Shortened, so that what the other knows of would lie behind the end.
@@ -400,7 +400,7 @@ fn head_of_another_segment_is_ignored() {
         let log = log.unwrap_or_else(|error| panic!("{what}: {error}"));
         assert_eq!(log.append(&payload(Layout::Binary, 43)).unwrap(), lsn(43));
         log.close().unwrap();
-        let found = Maintenance::on(&shared(&cut)).protection().unwrap();
+        let found = common::maintenance(&shared(&cut)).protection().unwrap();
         assert!(found.open.is_empty(), "{what}: {found:?}");
         garble(&cut, &name, used.start..used.start + 2 * BLOCK);
         assert_eq!(read(&cut, false).unwrap().records, records(Layout::Binary, 43), "{what}");
@@ -420,7 +420,7 @@ fn slot_of_another_stripe_is_ignored() {
             bytes[2 * BLOCK + to * SLOT..][..SLOT].copy_from_slice(&slot);
         });
         let what = format!("slot {from} as {to}");
-        let found = Maintenance::on(&shared(&device)).protection().unwrap();
+        let found = common::maintenance(&shared(&device)).protection().unwrap();
         assert!(found.covered < found.bytes, "{what}: {found:?}");
         let at = START + to * STRIPE;
         garble(&device, &name, at..at + BLOCK);
@@ -488,8 +488,9 @@ fn unreadable_blocks_after_lost_headers_are_rebuilt() {
         assert_eq!(judged.records, 43, "{what}: {judged:?}");
         assert_eq!(judged.verdict, Verdict::Correctable, "{what}: {judged:?}");
         assert_eq!(read(&device, false).unwrap().records, records(layout, 43), "{what}");
-        let view = Maintenance::on(&shared(&device)).plan_repair().unwrap().view(&shared(&device));
-        let planned = Maintenance::on(&view).verify().unwrap();
+        let view =
+            common::maintenance(&shared(&device)).plan_repair().unwrap().view(&shared(&device));
+        let planned = common::maintenance(&view).verify().unwrap();
         assert_eq!((planned.records, planned.mended.len()), (43, 0), "{what}: {planned:?}");
         let log = open(&laid_out(again(9), layout), &device);
         let log = log.unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -561,7 +562,7 @@ fn obsolete_range_is_not_damage() {
         assert!(judged.verdict < Verdict::Correctable, "{what}: {judged:?}");
         assert_eq!((&*judged.damage, &*judged.mended), (&[][..], &[][..]), "{what}");
         assert!(judged.last_lsn >= seawall::Lsn::new(last), "{what}: {judged:?}");
-        assert!(Maintenance::on(&shared(&device)).plan_repair().unwrap().is_empty(), "{what}");
+        assert!(common::maintenance(&shared(&device)).plan_repair().unwrap().is_empty(), "{what}");
         torn += u64::from(judged.verdict == Verdict::Torn);
         unsure += u64::from(judged.verdict == Verdict::Unsure);
         let log = open(&laid_out(again(2), layout), &device).unwrap();

@@ -5,9 +5,9 @@
 use crate::common;
 
 use common::{LAYOUTS, judge, laid_out, open, payload_in, tiny};
+use seawall::Layout;
 use seawall::repair::RepairSource;
 use seawall::verify::Verdict;
-use seawall::{Layout, Maintenance};
 use seawall_io::Storage;
 use seawall_testkit::MemStorage;
 use std::sync::Arc;
@@ -46,10 +46,10 @@ fn every_lost_block_is_written_back_bit_for_bit() {
                 });
                 let what = format!("{name} {start}");
                 let found = judge(&device).unwrap();
-                let plan = Maintenance::on(&shared(&device)).plan_repair().unwrap();
+                let plan = common::maintenance(&shared(&device)).plan_repair().unwrap();
                 assert!(device.bytes(name) != sound.bytes(name), "a plan changes nothing");
                 assert_eq!(plan.is_empty(), found.verdict == Verdict::Clean, "{what}: {found:?}");
-                let done = Maintenance::on(&shared(&device)).repair().unwrap();
+                let done = common::maintenance(&shared(&device)).repair().unwrap();
                 assert_eq!(done.patches, plan.patches, "{what}");
                 assert_eq!(done.end_by_replica, None, "{what}: there is no replica");
                 let after = judge(&device).unwrap();
@@ -70,10 +70,10 @@ fn salvaged_log_has_parity_from_the_start() {
         let source = sample(layout);
         let target = MemStorage::new();
         assert_eq!(
-            Maintenance::on(&shared(&source)).salvage_to(shared(&target)).unwrap().records,
+            common::maintenance(&shared(&source)).salvage_to(shared(&target)).unwrap().records,
             60
         );
-        let found = Maintenance::on(&shared(&target)).protection().unwrap();
+        let found = common::maintenance(&shared(&target)).protection().unwrap();
         assert_eq!((found.open.len(), found.covered), (0, found.bytes));
         assert_eq!(found.scheme, "4+2".parse().ok());
     }
@@ -87,7 +87,7 @@ fn salvage_uses_records_restored_by_parity() {
     });
     let before = source.bytes("000000000002.seg");
     let target = MemStorage::new();
-    let rescued = Maintenance::on(&shared(&source)).salvage_to(shared(&target)).unwrap();
+    let rescued = common::maintenance(&shared(&source)).salvage_to(shared(&target)).unwrap();
     assert_eq!((rescued.records, rescued.given_up.len()), (60, 0));
     assert!(before == source.bytes("000000000002.seg"), "it is only read");
 }

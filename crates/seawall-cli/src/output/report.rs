@@ -27,6 +27,8 @@ pub(crate) enum Exit {
     Lost,
     /// Another process writes the log.
     Busy,
+    /// A wrong or missing key, or tampering.
+    Key,
     /// Not a Seawall log, or newer.
     Format,
     /// The target exists with different content.
@@ -40,14 +42,15 @@ pub(crate) enum Exit {
 }
 
 /// Code and rank: of several results, the highest rank determines the exit code.
-pub(crate) const TABLE: [(Exit, u8, u8); 10] = [
+pub(crate) const TABLE: [(Exit, u8, u8); 11] = [
     (Exit::Fine, 0, 0),
     (Exit::Failed, 1, 1),
     (Exit::Usage, 2, 2),
-    (Exit::Unsure, 3, 7),
-    (Exit::Correctable, 4, 8),
-    (Exit::Lost, 5, 9),
+    (Exit::Unsure, 3, 8),
+    (Exit::Correctable, 4, 9),
+    (Exit::Lost, 5, 10),
     (Exit::Busy, 6, 3),
+    (Exit::Key, 7, 7),
     (Exit::Format, 8, 6),
     (Exit::Conflict, 9, 4),
     (Exit::Contract, 10, 5),
@@ -232,6 +235,7 @@ fn exit_of(error: &Error) -> Exit {
         Error::Io { source, .. } if source.kind() == io::ErrorKind::NotADirectory => Exit::Format,
         Error::Busy { .. } => Exit::Busy,
         Error::NotALog { .. } | Error::Unsupported { .. } => Exit::Format,
+        Error::Key { .. } => Exit::Key,
         Error::Mismatch { .. } | Error::InvalidOption { .. } => Exit::Usage,
         Error::Damaged { damage, .. } if damage.lost.is_none() => Exit::Correctable,
         Error::Damaged { .. } => Exit::Lost,
@@ -387,6 +391,7 @@ mod tests {
             Exit::Lost,
             Exit::Correctable,
             Exit::Unsure,
+            Exit::Key,
             Exit::Format,
             Exit::Contract,
             Exit::Conflict,
@@ -404,6 +409,6 @@ mod tests {
     #[test]
     fn exit_codes_are_the_documented_ones() {
         let codes = TABLE.map(|row| row.0.code());
-        assert_eq!(codes, [0, 1, 2, 3, 4, 5, 6, 8, 9, 10]);
+        assert_eq!(codes, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
     }
 }

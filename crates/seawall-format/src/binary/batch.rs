@@ -76,7 +76,7 @@ impl Life {
             block: geometry.block,
             in_flight_max: header.in_flight_max,
             may_compress: header.may_compress,
-            is_encrypted: header.log_key.is_some(),
+            is_encrypted: header.authenticator.is_some(),
         }
     }
 }

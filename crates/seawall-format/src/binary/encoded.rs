@@ -15,7 +15,7 @@ use std::ops::Range;
 const LOOKS_MAX: usize = 16;
 
 /// How many largest batches the frames of a damaged place fill at most.
-const DECODED_BATCHES_MAX: usize = 3;
+const DECODED_BATCHES_MAX: u32 = 3;
 
 /// Puts room for a header and the frames of a compressed batch into `plain`, and nothing of what
 /// was there before. The frames are not bound to a place. `body` matches `header`, but need not:
@@ -68,6 +68,24 @@ pub fn salvage(
     salvage_with(place, (offset, life), records, (Form::Compressed, memory, decode))
 }
 
+/// The chunks of a damaged, encrypted `place` that are valid alone, as far as that shows without a
+/// key. None of them has frames.
+#[must_use]
+pub fn salvage_locked(
+    place: &[u8],
+    (offset, life): (Offset, &Life),
+    records: (Lsn, Lsn),
+) -> Vec<IntactChunk> {
+    // A frame takes 8 bytes, and no more than these batches are decoded with a key.
+    let mut left = life.batch_max.saturating_mul(DECODED_BATCHES_MAX) / 8;
+    let decode = |chunk: &Chunk<'_>, _, _, _: &mut Vec<u8>| {
+        let rest = left.checked_sub(chunk.fields.count);
+        left = rest.unwrap_or(left);
+        rest.is_some()
+    };
+    salvage_with(place, (offset, life), records, (Form::Encrypted, &mut vec![], decode))
+}
+
 /// The same for chunks of this form. `decode` gets a chunk, its offset and a limit in bytes, and
 /// adds the chunk's frames to the memory, up to that limit.
 pub(crate) fn salvage_with(
@@ -80,8 +98,8 @@ pub(crate) fn salvage_with(
         impl FnMut(&Chunk<'_>, Offset, usize, &mut Vec<u8>) -> bool,
     ),
 ) -> Vec<IntactChunk> {
-    let batch_max = usize::try_from(life.batch_max).unwrap_or(usize::MAX);
-    let mut room = batch_max.saturating_mul(DECODED_BATCHES_MAX);
+    let room = u64::from(life.batch_max) * u64::from(DECODED_BATCHES_MAX);
+    let mut room = usize::try_from(room).unwrap_or(usize::MAX);
     let mut looks = place.len().saturating_add(room).saturating_mul(LOOKS_MAX);
     let (mut intact, mut position, mut next) = (vec![], 0, first);
     while position + form.header_size() <= place.len() && next <= last {

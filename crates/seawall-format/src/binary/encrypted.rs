@@ -9,21 +9,16 @@ use crate::binary::batch::{
 };
 use crate::binary::chunk::{self, Chunk, Form, Left, content, encrypted, encrypted_prefix};
 use crate::binary::encoded::{IntactChunk, next_chunk, salvage_with};
+use crate::binary::encrypted_sizes::EncryptedSizes;
 use crate::binary::frame;
 #[cfg(feature = "lz4")]
 use crate::binary::{encoded::less_an_eighth, lz4::Compressor};
-use crate::encryption::{KeyError, Mac, NONCE_SIZE, Nonce, Padding, SegmentKeys, TAG_SIZE, Tag};
+use crate::encryption::{KeyError, Mac, NONCE_SIZE, Nonce, SegmentKeys, TAG_SIZE, Tag};
 use crate::fields::{get, get_u32, is_zero, put, slice, slice_mut};
 use crate::ids::{Lsn, Offset, to_u64};
 use crate::types::Compression;
 use std::io;
 use zeroize::{Zeroize, Zeroizing};
-
-/// The largest chunk, in bytes of frames, but for a larger record.
-const CHUNK_MAX: usize = 64 << 10;
-
-/// Bytes that a chunk takes in addition to its frames, at most.
-const CHUNK_OVERHEAD: usize = encrypted::HEADER_SIZE + content::HEADER_SIZE + TAG_SIZE + 7;
 
 /// What the tag of a chunk covers beside its content: log id, segment id, epoch, offset, and its
 /// own bytes 4 to 24.
@@ -37,16 +32,14 @@ type DrawNonce = Box<dyn FnMut() -> io::Result<Nonce> + Send>;
 pub struct Encryptor {
     keys: SegmentKeys,
     draw: DrawNonce,
-    padding: Padding,
-    chunk_max: usize,
+    sizes: EncryptedSizes,
     #[cfg(feature = "lz4")]
     compressor: Option<Compressor>,
 }
 
 impl std::fmt::Debug for Encryptor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { padding, chunk_max, .. } = self;
-        write!(f, "Encryptor {{ padding: {padding:?}, chunk_max: {chunk_max} }}")
+        write!(f, "Encryptor {{ sizes: {:?} }}", self.sizes)
     }
 }
 
@@ -56,14 +49,13 @@ impl Encryptor {
     #[must_use]
     pub fn new(
         keys: SegmentKeys,
-        padding: Padding,
+        sizes: EncryptedSizes,
         draw: impl FnMut() -> io::Result<Nonce> + Send + 'static,
     ) -> Self {
         Self {
             keys,
             draw: Box::new(draw),
-            padding,
-            chunk_max: CHUNK_MAX,
+            sizes,
             #[cfg(feature = "lz4")]
             compressor: None,
         }
@@ -74,25 +66,6 @@ impl Encryptor {
     #[must_use]
     pub fn with_compression(self) -> Self {
         Self { compressor: Some(Compressor::new()), ..self }
-    }
-
-    /// The same for smaller chunks, as tests have them.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn with_chunk_max(self, chunk_max: usize) -> Self {
-        Self { chunk_max, ..self }
-    }
-
-    /// The largest size of a batch with `frames` bytes of frames: with its header, without padding.
-    #[must_use]
-    pub fn size_max(&self, frames: usize) -> usize {
-        HEADER_SIZE + encrypted_prefix::SIZE + self.chunks_size_max(frames)
-    }
-
-    fn chunks_size_max(&self, frames: usize) -> usize {
-        // Of two chunks in a row, the second holds a frame that did not fit in the first.
-        let chunks = if frames == 0 { 0 } else { 1 + 2 * frames / self.chunk_max.max(1) };
-        frames.saturating_add(chunks.saturating_mul(CHUNK_OVERHEAD))
     }
 
     /// Encrypts a batch for `offset` of the segment. `plain` is what
@@ -145,13 +118,14 @@ impl Encryptor {
         // The first chunk is padded together with what is before it.
         let mut unit = 0;
         while left > 0 {
-            let (size, count) = next_chunk(rest, left, self.chunk_max).expect("counted frames");
+            let (size, count) =
+                next_chunk(rest, left, self.sizes.chunk_max).expect("counted frames");
             let (frames, after) = rest.split_at_checked(size).expect("the chunk lies in them");
             let start = stored.len();
             self.push_content(frames, life, stored);
             let size = stored.len() + TAG_SIZE - unit;
-            let room = batch_max.saturating_sub(unit + self.chunks_size_max(after.len()));
-            let padded = Some(self.padding.padded(size)).filter(|padded| *padded <= room);
+            let room = batch_max.saturating_sub(unit + self.sizes.chunks_size_max(after.len()));
+            let padded = Some(self.sizes.padding.padded(size)).filter(|padded| *padded <= room);
             let padded = padded.unwrap_or(size).next_multiple_of(8);
             stored.resize(stored.len() + padded - size, 0);
             let at = offset.plus(to_u64(start));

@@ -32,17 +32,24 @@ pub(crate) type Mac = [u8; MAC_SIZE];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyError {
+    /// The log is encrypted, and no key was given.
+    NoKey,
+    /// A key was given, and the log is not encrypted.
+    NotEncrypted,
     /// The log keys are wrapped with another key-encryption key.
     WrongKey,
     /// The log key with this number is not among those of the log.
     NoSuchKey(KeyNumber),
-    /// What is stored was not written by a holder of the key, or belongs elsewhere.
+    /// What is stored was not written by a holder of the key, or belongs elsewhere; or the file
+    /// `keys` is older than the log.
     Forged,
 }
 
 impl fmt::Display for KeyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::NoKey => f.write_str("the log is encrypted, and no key was given"),
+            Self::NotEncrypted => f.write_str("a key was given, and the log is not encrypted"),
             Self::WrongKey => f.write_str("the log is encrypted with another key"),
             Self::NoSuchKey(number) => write!(f, "log key {number} is missing"),
             Self::Forged => f.write_str("not written with the key of this log, or moved"),

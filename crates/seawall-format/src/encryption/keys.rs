@@ -9,6 +9,9 @@ use sha2::Sha256;
 use std::fmt;
 use zeroize::Zeroizing;
 
+/// The bytes of a key, which are cleared when they are dropped.
+pub type KeyBytes = Zeroizing<[u8; KEY_SIZE]>;
+
 /// Declares a secret of [`KEY_SIZE`] bytes.
 macro_rules! secret {
     ($(#[$doc:meta])* $name:ident) => {

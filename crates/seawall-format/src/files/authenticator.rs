@@ -3,7 +3,8 @@
 
 use crate::checksum::Salt;
 #[cfg(feature = "encryption")]
-use crate::encryption::{KeyError, MacKey};
+use crate::encryption::MacKey;
+use crate::encryption::{KeyError, SegmentKeys};
 use crate::encryption::{MAC_SIZE, Mac, Padding};
 use crate::fields::{get, get_u32, put, slice, slice_mut, table};
 use crate::ids::{KeyNumber, Offset, SegmentId, to_u64};
@@ -14,6 +15,9 @@ pub const AUTHENTICATOR_AT: usize = 256;
 
 /// Its size in bytes.
 pub const AUTHENTICATOR_SIZE: usize = 48;
+
+/// The most bytes of a header, mark, seal or manifest slot, with its authenticator.
+pub const STORED_MAX: usize = AUTHENTICATOR_AT + AUTHENTICATOR_SIZE;
 
 table! {
     CRC = 0, 4, "crc";
@@ -62,7 +66,11 @@ impl Authenticator {
     ///
     /// [`Refused`] says why these bytes are none: then the structure is not valid either.
     pub fn decode(sector: &[u8], offset: Offset, salt: &Salt) -> Result<Self, Refused> {
-        let bytes = sector.get(AUTHENTICATOR_AT..).unwrap_or_default();
+        Self::read(sector.get(AUTHENTICATOR_AT..).unwrap_or_default(), offset, salt)
+    }
+
+    /// The authenticator that these bytes begin with, of a structure for `offset`.
+    pub(crate) fn read(bytes: &[u8], offset: Offset, salt: &Salt) -> Result<Self, Refused> {
         let bytes = bytes.first_chunk::<AUTHENTICATOR_SIZE>().ok_or(Refused::Invalid)?;
         let place = place(offset);
         if !salt.matches(place, bytes, CRC) || slice(bytes, MAGIC) != b"AUTH" {
@@ -76,6 +84,17 @@ impl Authenticator {
         };
         let code = slice(bytes, CODE).try_into().expect("a field of 16 bytes");
         Ok(Self { claims, code })
+    }
+
+    /// One without a code: what a structure is to claim once a holder of the key signs it.
+    #[must_use]
+    pub fn unsigned(claims: Claims) -> Self {
+        Self { claims, code: [0; MAC_SIZE] }
+    }
+
+    /// This authenticator, if it claims nothing else.
+    pub(crate) fn with_claims(self, claims: Claims) -> Result<Self, Refused> {
+        if self.claims == claims { Ok(self) } else { Err(Refused::Invalid) }
     }
 
     /// The bytes of the authenticator.
@@ -98,6 +117,53 @@ impl Claims {
         put(&mut bytes, FROM, self.from.map_or(0, SegmentId::get));
         put(&mut bytes, KEYS, self.keys);
         bytes
+    }
+}
+
+#[cfg(feature = "encryption")]
+impl Authenticator {
+    /// The same with the keys of a segment.
+    pub(crate) fn check_with(
+        &self,
+        structure: &[u8],
+        offset: Offset,
+        keys: &SegmentKeys,
+    ) -> Result<(), KeyError> {
+        self.check(structure, offset, keys.head())
+    }
+}
+
+#[cfg(feature = "encryption")]
+impl SegmentKeys {
+    /// The authenticator of a header, mark or seal, whose bytes go to `offset`.
+    pub(crate) fn authenticator(
+        &self,
+        structure: &[u8],
+        offset: Offset,
+        claims: Claims,
+    ) -> Authenticator {
+        Authenticator::new(structure, offset, (claims, self.head()))
+    }
+}
+
+#[cfg(not(feature = "encryption"))]
+impl Authenticator {
+    /// There are no keys that could have signed.
+    pub(crate) fn check_with(
+        &self,
+        _: &[u8],
+        _: Offset,
+        keys: &SegmentKeys,
+    ) -> Result<(), KeyError> {
+        match *keys {}
+    }
+}
+
+#[cfg(not(feature = "encryption"))]
+impl SegmentKeys {
+    /// There are no keys that could sign.
+    pub(crate) fn authenticator(&self, _: &[u8], _: Offset, _: Claims) -> Authenticator {
+        match *self {}
     }
 }
 
@@ -126,6 +192,20 @@ impl Authenticator {
 #[cfg(feature = "encryption")]
 fn covered<'a>(structure: &'a [u8], place: &'a [u8; 8], said: &'a [u8]) -> [&'a [u8]; 3] {
     [structure, place, said.get(KEY.at..CODE.at).unwrap_or_default()]
+}
+
+/// A structure as it is stored at `offset`: with its authenticator, if it has one.
+pub(crate) fn with_authenticator(
+    structure: &[u8],
+    proof: Option<&Authenticator>,
+    (offset, salt): (Offset, &Salt),
+) -> Vec<u8> {
+    let mut bytes = structure.to_vec();
+    if let Some(proof) = proof {
+        bytes.resize(AUTHENTICATOR_AT, 0);
+        bytes.extend_from_slice(&proof.encode(offset, salt));
+    }
+    bytes
 }
 
 /// Where the authenticator of a structure at `offset` is.

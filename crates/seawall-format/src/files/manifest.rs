@@ -2,7 +2,12 @@
 //! format.md section 4.
 
 use crate::checksum::Salt;
+#[cfg(feature = "encryption")]
+use crate::encryption::{KeyError, LogKey};
 use crate::fields::{get, get_u32, put, slice, slice_mut, table};
+#[cfg(feature = "encryption")]
+use crate::files::authenticator::Claims;
+use crate::files::authenticator::{Authenticator, with_authenticator};
 use crate::files::parity::Scheme;
 use crate::files::preamble;
 use crate::files::segment::{
@@ -65,15 +70,14 @@ pub struct Closed {
 
 /// One slot of the manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a feature bit of its own")]
 pub struct Manifest {
     /// The block size, reach and maximum batch size of new files.
     pub geometry: Geometry,
     /// Which log this is.
     pub log: LogId,
-    /// Whether segments are encrypted. Its [`Authenticator`](crate::Authenticator) says from which
-    /// one on.
-    pub is_encrypted: bool,
+    /// Of an encrypted log: what proves who wrote the slot, from which segment on all are
+    /// encrypted, and how.
+    pub authenticator: Option<Authenticator>,
     /// Counts the writes of the manifest; the higher readable slot counts.
     pub sequence: u64,
     /// The oldest live segment.
@@ -170,7 +174,7 @@ impl Manifest {
         let parity_bit = if self.parity.is_some() { HAS_PARITY } else { 0 };
         let others = features(self.reuses, self.names_ahead, self.in_flight_max);
         let compressed = if self.may_compress { COMPRESSED } else { 0 };
-        let encrypted = if self.is_encrypted { ENCRYPTED } else { 0 };
+        let encrypted = if self.authenticator.is_some() { ENCRYPTED } else { 0 };
         put(&mut bytes, FEATURES, parity_bit | compressed | encrypted | others);
         put(&mut bytes, COMPRESSION, self.compression.number());
         if let Some(scheme) = self.parity {
@@ -182,36 +186,51 @@ impl Manifest {
         bytes
     }
 
-    /// Decodes the slot at `offset`.
+    /// The bytes of this slot as they are stored: with its authenticator, if it has one.
+    #[must_use]
+    pub fn stored(&self) -> Vec<u8> {
+        let at = (self.offset(), &Salt::of_log(self.log));
+        with_authenticator(&self.encode(), self.authenticator.as_ref(), at)
+    }
+
+    /// The slot of an encrypted log with these claims, signed with the key that they name.
+    #[cfg(feature = "encryption")]
+    #[must_use]
+    pub fn signed(&self, claims: Claims, key: &LogKey) -> Self {
+        let authenticator = Some(Authenticator::unsigned(claims));
+        let unsigned = Self { authenticator, ..self.clone() };
+        let claims = (claims, &key.manifest(self.log));
+        let proof = Authenticator::new(&unsigned.encode(), self.offset(), claims);
+        Self { authenticator: Some(proof), ..unsigned }
+    }
+
+    /// Checks that a holder of this key, which the authenticator names, wrote the slot.
     ///
     /// # Errors
     ///
-    /// [`Refused`] says why they are not one. That of an encrypted log is refused by name: see
-    /// [`decode_encrypted`](Self::decode_encrypted).
-    pub fn decode(bytes: &[u8], offset: Offset) -> Result<Self, Refused> {
-        Self::decode_with(bytes, offset, 0)
+    /// [`KeyError::Forged`] if not.
+    #[cfg(feature = "encryption")]
+    pub fn check(&self, key: &LogKey) -> Result<(), KeyError> {
+        let proof = self.authenticator.as_ref().ok_or(KeyError::Forged)?;
+        proof.check(&self.encode(), self.offset(), &key.manifest(self.log))
     }
 
-    /// The same, also of an encrypted log. For callers that look at authenticators, or have no key
-    /// and say so.
+    /// Decodes the slot at `offset`, of which `sector` is the file from there on, with its
+    /// authenticator if the log is encrypted: up to [`STORED_MAX`](crate::STORED_MAX) bytes.
     ///
     /// # Errors
     ///
     /// [`Refused`] says why they are not one.
-    pub fn decode_encrypted(bytes: &[u8], offset: Offset) -> Result<Self, Refused> {
-        Self::decode_with(bytes, offset, ENCRYPTED)
-    }
-
-    /// The slot, which may have these features, too.
-    fn decode_with(bytes: &[u8], offset: Offset, also: u64) -> Result<Self, Refused> {
-        let bytes = bytes.first_chunk::<MANIFEST_SLOT_SIZE>().ok_or(Refused::Invalid)?;
+    pub fn decode(sector: &[u8], offset: Offset) -> Result<Self, Refused> {
+        let bytes = sector.first_chunk::<MANIFEST_SLOT_SIZE>().ok_or(Refused::Invalid)?;
         preamble::check(bytes, MAGIC_BYTES)?;
         let log = LogId(get(bytes, LOG_ID));
         if !Salt::of_log(log).matches(offset, bytes, CRC) {
             return Err(Refused::Invalid);
         }
         let features = get(bytes, FEATURES);
-        let known = HAS_PARITY | REUSED | NAMED_AHEAD | COMPRESSED_IF_READ | IN_FLIGHT | also;
+        let compressed = COMPRESSED_IF_READ;
+        let known = HAS_PARITY | REUSED | NAMED_AHEAD | compressed | ENCRYPTED | IN_FLIGHT;
         let layout = layout_of(features & !known, get(bytes, LAYOUT))?;
         if features & COMPRESSED == 0 {
             preamble::kept_for_later(bytes, &[COMPRESSION])?;
@@ -233,7 +252,11 @@ impl Manifest {
             }
             .check()?,
             log,
-            is_encrypted: features & ENCRYPTED != 0,
+            authenticator: if features & ENCRYPTED == 0 {
+                None
+            } else {
+                Some(Authenticator::decode(sector, offset, &Salt::of_log(log))?)
+            },
             sequence: get(bytes, SEQUENCE),
             oldest: SegmentRef::from_numbers(get(bytes, OLDEST_ID), get(bytes, OLDEST_EPOCH))
                 .ok_or(Refused::Invalid)?,

@@ -4,6 +4,7 @@
 
 use crate::checksum::{Salt, crc32c};
 use crate::fields::{get, put, slice, slice_mut};
+use crate::files::authenticator::{AUTHENTICATOR_SIZE, Authenticator};
 use crate::files::preamble;
 use crate::files::segment::{HEADER_SIZE, SegmentHeader};
 use crate::ids::{Epoch, LogId, Offset, to_u64};
@@ -17,6 +18,12 @@ const COVERED_END: u64 = 1 << 48;
 
 /// The size of an encoded head, in bytes.
 pub const HEAD_SIZE: usize = 280;
+
+/// Where a head has the authenticator of an encrypted segment's header.
+const AUTHENTICATOR_AT: usize = 320;
+
+/// The most bytes of a head, with that authenticator.
+const STORED_MAX: usize = AUTHENTICATOR_AT + AUTHENTICATOR_SIZE;
 
 pub(crate) mod head {
     crate::fields::table! {
@@ -331,20 +338,34 @@ impl Head {
         bytes
     }
 
+    /// The bytes of this head as they are stored: with the authenticator of the segment's header,
+    /// if that has one.
+    #[must_use]
+    pub fn stored(&self) -> Vec<u8> {
+        let mut bytes = self.encode().to_vec();
+        if let Some(proof) = &self.header.authenticator {
+            bytes.resize(AUTHENTICATOR_AT, 0);
+            bytes.extend_from_slice(&proof.encode(Offset(0), &self.header.salt()));
+        }
+        bytes
+    }
+
     /// The head that one of the two places holds.
     ///
     /// # Errors
     ///
     /// [`Refused`] says why it holds none.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Refused> {
-        let bytes = bytes.first_chunk::<HEAD_SIZE>().ok_or(Refused::Invalid)?;
+    pub fn decode(file: &[u8]) -> Result<Self, Refused> {
+        let bytes = file.first_chunk::<HEAD_SIZE>().ok_or(Refused::Invalid)?;
         preamble::check(bytes, MAGIC)?;
         let header = slice(bytes, head::HEADER);
         let header: &[u8; HEADER_SIZE] = header.try_into().map_err(|_| Refused::Invalid)?;
         Self::refuse_unknown(bytes)?;
         let part = |field| u16::try_from(get(bytes, field)).map_err(|_| Refused::Invalid);
+        let proof = file.get(AUTHENTICATOR_AT..).unwrap_or_default();
+        let proof = |salt: &Salt| Authenticator::read(proof, Offset(0), salt);
         let found = Self {
-            header: SegmentHeader::decode(header)?,
+            header: SegmentHeader::decode_with(header, proof)?,
             scheme: Scheme::new(part(head::DATA)?, part(head::PARITY)?).ok_or(Refused::Invalid)?,
             sequence: get(bytes, head::SEQUENCE),
             covered: get(bytes, head::COVERED),
@@ -400,7 +421,7 @@ impl Head {
 }
 
 /// The most bytes of a file that [`Head::decode_file`] looks at.
-pub const HEADS_MAX: usize = (64 << 10) + HEAD_SIZE;
+pub const HEADS_MAX: usize = (64 << 10) + STORED_MAX;
 
 #[cfg(test)]
 mod tests;

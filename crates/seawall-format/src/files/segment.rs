@@ -1,7 +1,9 @@
 //! The first blocks of a segment: header, two mark slots, seal. format.md sections 3.1 and 3.2.
 
 use crate::checksum::Salt;
+use crate::encryption::{KeyError, SegmentKeys};
 use crate::fields::{get, get_u32, put, slice, slice_mut};
+use crate::files::authenticator::{Authenticator, Claims, with_authenticator};
 use crate::files::preamble;
 use crate::ids::{Epoch, KeyNumber, LogId, Lsn, Offset, SegmentId, SegmentRef, lsn_or_zero};
 use crate::refused::Refused;
@@ -101,8 +103,9 @@ pub struct SegmentHeader {
     pub geometry: Geometry,
     /// Which log it belongs to.
     pub log: LogId,
-    /// The log key from which those of the segment follow, if it is encrypted.
-    pub log_key: Option<KeyNumber>,
+    /// What proves who wrote the header, if the segment is encrypted: it also names the log key
+    /// from which those of the segment follow.
+    pub authenticator: Option<Authenticator>,
     /// Its number.
     pub id: SegmentId,
     /// The one life of this file.
@@ -160,7 +163,7 @@ impl SegmentHeader {
             (header::LAYOUT, self.layout.number()),
             (header::NAME_LENGTH, self.record_type.name_length()),
             (header::SCHEMA, u64::from(self.record_type.schema)),
-            (header::KEY, self.log_key.map_or(0, |key| key.get().into())),
+            (header::KEY, self.log_key().map_or(0, |key| key.get().into())),
             (header::TIME, self.time_us),
         ] {
             put(&mut bytes, field, number);
@@ -170,29 +173,29 @@ impl SegmentHeader {
         bytes
     }
 
-    /// The header that these first bytes of a file hold. If the segment was named ahead, where it
-    /// begins is still unknown.
-    ///
-    /// # Errors
-    ///
-    /// [`Refused`] says why they are not one. That of an encrypted segment is refused by name: see
-    /// [`decode_encrypted`](Self::decode_encrypted).
-    pub fn decode(file: &[u8]) -> Result<Self, Refused> {
-        Self::decode_with(file, 0)
+    /// The bytes of this header as they are stored: with its authenticator, if it has one.
+    #[must_use]
+    pub fn stored(&self) -> Vec<u8> {
+        with_authenticator(&self.encode(), self.authenticator.as_ref(), (Offset(0), &self.salt()))
     }
 
-    /// The same, also of an encrypted segment. For callers that look at authenticators, or have no
-    /// key and say so.
+    /// The header that these first bytes of a file hold, with its authenticator if the segment is
+    /// encrypted: up to [`STORED_MAX`](crate::STORED_MAX) bytes. If the segment was named ahead,
+    /// where it begins is still unknown.
     ///
     /// # Errors
     ///
     /// [`Refused`] says why they are not one.
-    pub fn decode_encrypted(file: &[u8]) -> Result<Self, Refused> {
-        Self::decode_with(file, ENCRYPTED)
+    pub fn decode(file: &[u8]) -> Result<Self, Refused> {
+        let proof = |salt: &Salt| Authenticator::decode(file, Offset(0), salt);
+        Self::decode_with(file, proof)
     }
 
-    /// The header, which may have these features, too.
-    fn decode_with(file: &[u8], also: u64) -> Result<Self, Refused> {
+    /// The header in these bytes, and its authenticator from another place, if it has one.
+    pub(crate) fn decode_with(
+        file: &[u8],
+        proof: impl FnOnce(&Salt) -> Result<Authenticator, Refused>,
+    ) -> Result<Self, Refused> {
         let bytes = file.first_chunk::<HEADER_SIZE>().ok_or(Refused::Invalid)?;
         preamble::check(bytes, MAGIC)?;
         let (log, epoch) = (LogId(get(bytes, header::LOG_ID)), Epoch(get(bytes, header::EPOCH)));
@@ -201,15 +204,16 @@ impl SegmentHeader {
             return Err(Refused::Invalid);
         }
         let features = get(bytes, header::FEATURES);
-        let known = REUSED | NAMED_AHEAD | COMPRESSED_IF_READ | IN_FLIGHT | also;
+        let known = REUSED | NAMED_AHEAD | COMPRESSED_IF_READ | ENCRYPTED | IN_FLIGHT;
         let layout = layout_of(features & !known, get(bytes, header::LAYOUT))?;
         let named_ahead = features & NAMED_AHEAD != 0;
-        let log_key = KeyNumber::new(get_u32(bytes, header::KEY));
-        if features & ENCRYPTED == 0 {
+        let authenticator = if features & ENCRYPTED == 0 {
             preamble::kept_for_later(bytes, &[header::KEY])?;
-        } else if log_key.is_none() {
-            return Err(Refused::Invalid);
-        }
+            None
+        } else {
+            let key = KeyNumber::new(get_u32(bytes, header::KEY)).ok_or(Refused::Invalid)?;
+            Some(proof(&salt)?.with_claims(Claims::of(key))?)
+        };
         let header = Self {
             geometry: Geometry {
                 block: get_u32(bytes, header::BLOCK),
@@ -218,7 +222,7 @@ impl SegmentHeader {
             }
             .check()?,
             log,
-            log_key,
+            authenticator,
             id: SegmentId::new(get(bytes, header::ID)).ok_or(Refused::Invalid)?,
             epoch,
             base: match Lsn::new(get(bytes, header::BASE)) {
@@ -261,6 +265,49 @@ impl SegmentHeader {
     #[must_use]
     pub fn as_written(&self) -> Self {
         if self.named_ahead { self.begin(Lsn::FIRST, 0) } else { self.clone() }
+    }
+
+    /// The log key from which those of the segment follow, if it is encrypted.
+    #[must_use]
+    pub fn log_key(&self) -> Option<KeyNumber> {
+        self.authenticator.map(|proof| proof.claims.key)
+    }
+
+    /// The header of an encrypted segment, whose keys follow from this log key.
+    #[cfg(feature = "encryption")]
+    #[must_use]
+    pub fn signed(self, number: KeyNumber, keys: &SegmentKeys) -> Self {
+        let claims = Claims::of(number);
+        let unsigned = Self { authenticator: Some(Authenticator::unsigned(claims)), ..self };
+        let proof = Authenticator::new(&unsigned.encode(), Offset(0), (claims, keys.head()));
+        Self { authenticator: Some(proof), ..unsigned }
+    }
+
+    /// Checks that a holder of the segment's keys wrote the header.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError::Forged`] if not.
+    #[cfg(feature = "encryption")]
+    pub fn check(&self, keys: &SegmentKeys) -> Result<(), KeyError> {
+        let proof = self.authenticator.as_ref().ok_or(KeyError::Forged)?;
+        proof.check(&self.as_written().encode(), Offset(0), keys.head())
+    }
+
+    /// The authenticator of a mark or seal, of which `bytes` are the sector; `None` if the segment
+    /// has none. `Err` if it is missing, so that the structure is not valid.
+    fn proof_at(&self, bytes: &[u8], at: Offset) -> Result<Option<Authenticator>, Refused> {
+        let Some(key) = self.log_key() else { return Ok(None) };
+        let proof = Authenticator::decode(bytes, at, &self.salt())?;
+        proof.with_claims(Claims::of(key)).map(Some)
+    }
+
+    /// A mark or seal as it is stored at `at`: with an authenticator, if the segment is encrypted.
+    fn stored_with(&self, structure: &[u8], at: Offset, keys: Option<&SegmentKeys>) -> Vec<u8> {
+        let Some(key) = self.log_key() else { return structure.to_vec() };
+        let keys = keys.expect("an encrypted segment is written with its keys");
+        let proof = keys.authenticator(structure, at, Claims::of(key));
+        with_authenticator(structure, Some(&proof), (at, &self.salt()))
     }
 
     /// What checksums in this file are bound with.
@@ -314,7 +361,7 @@ impl SegmentHeader {
 
     fn features(&self) -> u64 {
         let compressed = if self.may_compress { COMPRESSED } else { 0 };
-        let encrypted = if self.log_key.is_some() { ENCRYPTED } else { 0 };
+        let encrypted = if self.authenticator.is_some() { ENCRYPTED } else { 0 };
         compressed | encrypted | features(self.is_reused, self.named_ahead, self.in_flight_max)
     }
 
@@ -415,11 +462,40 @@ impl Mark {
         bytes
     }
 
+    /// The bytes of this mark as they are stored: with an authenticator, if the segment is
+    /// encrypted.
+    ///
+    /// # Panics
+    ///
+    /// If it is and `keys` are missing.
+    #[must_use]
+    pub fn stored(&self, header: &SegmentHeader, keys: Option<&SegmentKeys>) -> Vec<u8> {
+        let at = self.slot().offset(header.geometry);
+        header.stored_with(&self.encode(header), at, keys)
+    }
+
+    /// Checks that a holder of the segment's keys wrote this mark, of which `bytes` are the sector.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError::Forged`] if not.
+    pub fn check(
+        &self,
+        bytes: &[u8],
+        header: &SegmentHeader,
+        keys: &SegmentKeys,
+    ) -> Result<(), KeyError> {
+        let at = self.slot().offset(header.geometry);
+        let proof = header.proof_at(bytes, at).ok().flatten().ok_or(KeyError::Forged)?;
+        proof.check_with(&self.encode(header), at, keys)
+    }
+
     /// The mark that the bytes of this slot hold, if they are valid.
     #[must_use]
     pub fn decode(bytes: &[u8], slot: MarkSlot, header: &SegmentHeader) -> Option<Self> {
-        let bytes = bytes.first_chunk::<MARK_SIZE>()?;
         let at = slot.offset(header.geometry);
+        header.proof_at(bytes, at).ok()?;
+        let bytes = bytes.first_chunk::<MARK_SIZE>()?;
         let found = Self {
             confirmed: Lsn::new(get(bytes, mark::CONFIRMED)),
             sequence: get(bytes, mark::SEQUENCE),
@@ -467,11 +543,40 @@ impl Seal {
         bytes
     }
 
+    /// The bytes of this seal as they are stored: with an authenticator, if the segment is
+    /// encrypted.
+    ///
+    /// # Panics
+    ///
+    /// If it is and `keys` are missing.
+    #[must_use]
+    pub fn stored(&self, header: &SegmentHeader, keys: Option<&SegmentKeys>) -> Vec<u8> {
+        let at = Self::offset(header.geometry);
+        header.stored_with(&self.encode(header), at, keys)
+    }
+
+    /// Checks that a holder of the segment's keys wrote this seal, of which `bytes` are the sector.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError::Forged`] if not.
+    pub fn check(
+        &self,
+        bytes: &[u8],
+        header: &SegmentHeader,
+        keys: &SegmentKeys,
+    ) -> Result<(), KeyError> {
+        let at = Self::offset(header.geometry);
+        let proof = header.proof_at(bytes, at).ok().flatten().ok_or(KeyError::Forged)?;
+        proof.check_with(&self.encode(header), at, keys)
+    }
+
     /// The seal that these bytes hold, if they are valid.
     #[must_use]
     pub fn decode(bytes: &[u8], header: &SegmentHeader) -> Option<Self> {
-        let bytes = bytes.first_chunk::<SEAL_SIZE>()?;
         let at = Self::offset(header.geometry);
+        header.proof_at(bytes, at).ok()?;
+        let bytes = bytes.first_chunk::<SEAL_SIZE>()?;
         let valid = header.salt().matches(at, bytes, seal::CRC)
             && slice(bytes, seal::MAGIC) == b"SEAL"
             && get(bytes, seal::EPOCH) == header.epoch.0;

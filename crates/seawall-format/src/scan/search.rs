@@ -181,7 +181,7 @@ mod tests {
         SegmentHeader {
             geometry: Geometry::DEFAULT,
             log: LogId(3),
-            log_key: None,
+            authenticator: None,
             id: SegmentId::FIRST,
             epoch: Epoch(9),
             base: Lsn::FIRST,

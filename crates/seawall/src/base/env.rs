@@ -1,11 +1,14 @@
 //! The environment of a log: its storage, clock and randomness.
 
 use crate::base::deferred_delete::DeferredDelete;
+use crate::base::error::{Error, Result};
+use crate::base::keys::LogKeys;
 use crate::base::options::{Options, Streaming};
 use crate::base::spare_files::SpareFiles;
 use crate::base::sync::{AtomicU64, Mutex, Ordering};
-use seawall_format::encoded::{EncodeSizes, Encoder};
-use seawall_format::{Compression, SegmentHeader};
+use seawall_format::SegmentHeader;
+use seawall_format::encoded::EncodeSizes;
+use seawall_format::encryption::{KeyError, SegmentKeys};
 use seawall_io::{Clock, Entropy, Storage};
 use std::io;
 use std::sync::{Arc, PoisonError};
@@ -25,8 +28,10 @@ pub(crate) struct Env {
     pub(crate) spare_files: Arc<SpareFiles>,
     /// When several writes may be in flight.
     pub(crate) streaming: Streaming,
-    /// Which batches are compressed, in a log that wants that.
-    encode_sizes: EncodeSizes,
+    /// Which batches are compressed, in a log that wants that, and how large chunks are.
+    pub(crate) encode_sizes: EncodeSizes,
+    /// The keys of an encrypted log.
+    keys: Arc<Mutex<Option<LogKeys>>>,
     /// Whether segments may get their names before they are needed.
     pub(crate) names_ahead: bool,
     /// Why a sync of the directory has failed.
@@ -53,19 +58,37 @@ impl Env {
             spare_files,
             streaming,
             encode_sizes: options.encode_sizes,
+            keys: Arc::default(),
             names_ahead: options.next.name_ahead,
             dir_sync_failure: Arc::default(),
         }
     }
 
-    /// What compresses the batches of the segment with this header.
-    pub(crate) fn encoder(
-        &self,
-        header: &SegmentHeader,
-        compression: Compression,
-    ) -> Option<Encoder> {
-        let encoder = || Encoder::of(compression, self.encode_sizes);
-        if header.may_compress { encoder() } else { None }
+    /// The keys of an encrypted log.
+    pub(crate) fn keys(&self) -> Option<LogKeys> {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Replaces the keys, also for other threads.
+    pub(crate) fn set_keys(&self, keys: Option<LogKeys>) {
+        *self.keys.lock().unwrap_or_else(PoisonError::into_inner) = keys;
+    }
+
+    /// The keys of the segment with this header, if it is encrypted.
+    pub(crate) fn keys_of(&self, header: &SegmentHeader) -> Result<Option<Arc<SegmentKeys>>> {
+        if header.authenticator.is_none() {
+            return Ok(None);
+        }
+        let keys = self.keys().ok_or(KeyError::NoKey);
+        keys.and_then(|keys| keys.of(header)).map(Some).map_err(Error::key(None))
+    }
+
+    /// The header of a new segment, which is encrypted if the log is.
+    pub(crate) fn sign(&self, header: SegmentHeader) -> SegmentHeader {
+        match self.keys() {
+            Some(keys) => keys.sign_header(header),
+            None => header,
+        }
     }
 
     /// Syncs the directory. After a failure every later call fails: the device may have lost what
@@ -117,7 +140,7 @@ mod tests {
         SegmentHeader {
             geometry: Geometry::DEFAULT,
             log: LogId(3),
-            log_key: None,
+            authenticator: None,
             id: SegmentId::FIRST,
             epoch: Epoch(9),
             base: Lsn::FIRST,

@@ -8,6 +8,7 @@ pub(crate) mod log_path;
 pub(crate) use damage::missing_segment;
 pub use damage::{Corruption, Damage, Lost, Origin};
 
+use seawall_format::encryption::KeyError;
 use seawall_format::{Lsn, Offset, Refused, SegmentId};
 use seawall_io::into_parts;
 use std::io;
@@ -56,6 +57,17 @@ pub enum Error {
         place: String,
         /// The unknown version or feature.
         refused: Refused,
+    },
+    /// The log is encrypted and cannot be used without its key or with this one, or stored bytes
+    /// were not written by a holder of the key: see [`KeyError`]. Nothing was changed.
+    #[non_exhaustive]
+    Key {
+        /// The log.
+        log: Option<PathBuf>,
+        /// The file, where one is the cause.
+        place: Option<String>,
+        /// What is wrong with the key, or with the bytes.
+        source: KeyError,
     },
     /// The options differ from those that the log was created with.
     #[non_exhaustive]
@@ -242,6 +254,20 @@ impl Error {
         }
     }
 
+    /// An [`Error::Key`]; `place` is the file, if one is the cause.
+    pub(crate) fn key(place: impl Into<Option<String>>) -> impl FnOnce(KeyError) -> Self {
+        let place = place.into();
+        move |source| Self::Key { log: None, place, source }
+    }
+
+    /// An [`Error::Unsupported`] file, or one of which a part is not encrypted.
+    pub(crate) fn refused(place: String) -> impl FnOnce(Refused) -> Self {
+        move |refused| match refused {
+            Refused::NotEncrypted => Self::key(place)(KeyError::Forged),
+            refused => Self::Unsupported { log: None, place, refused },
+        }
+    }
+
     /// An [`Error::Damaged`] for this place.
     #[must_use]
     pub fn damaged(damage: Damage) -> Self {
@@ -283,6 +309,7 @@ impl std::error::Error for Error {
             | Self::Unconfirmed { source, .. } => Some(source),
             Self::Encode { source, .. } | Self::Decode { source, .. } => Some(&**source),
             Self::Unsupported { refused, .. } => Some(refused),
+            Self::Key { source, .. } => Some(source),
             _ => None,
         }
     }

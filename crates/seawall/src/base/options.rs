@@ -1,7 +1,10 @@
 //! Options for opening a log and for creating one.
 
+#[cfg(feature = "encryption")]
+use crate::base::key_source::KeySource;
 use crate::base::retention::Retention;
 use seawall_format::encoded::EncodeSizes;
+use seawall_format::encryption::Padding;
 use seawall_format::parity::Scheme;
 use seawall_format::{CodecId, Compression, Geometry, IN_FLIGHT_MAX, Layout, Level, SegmentId};
 use seawall_io::{Clock, Entropy, SystemClock, SystemEntropy};
@@ -94,6 +97,10 @@ pub struct Options {
     pub(crate) segment_min: u64,
     pub(crate) parity: Setting,
     pub(crate) compression: Option<Compression>,
+    #[cfg(feature = "encryption")]
+    pub(crate) key: Option<Arc<dyn KeySource>>,
+    /// Whether a log that is not encrypted shall be, or padding shall change.
+    pub(crate) padding: Option<Padding>,
     pub(crate) encode_sizes: EncodeSizes,
     pub(crate) geometry: Geometry,
     pub(crate) idle_mark: Option<Duration>,
@@ -124,6 +131,9 @@ impl Options {
             segment_min: SEGMENT_MIN,
             parity: Setting::Keep,
             compression: None,
+            #[cfg(feature = "encryption")]
+            key: None,
+            padding: None,
             encode_sizes: EncodeSizes::default(),
             geometry: Geometry::DEFAULT,
             idle_mark: Some(Duration::from_millis(100)),
@@ -260,6 +270,58 @@ impl Options {
     #[must_use]
     pub fn compression(mut self, compression: Compression) -> Self {
         self.compression = Some(compression);
+        self
+    }
+
+    /// Gives the key of an encrypted log. A new log that is created with a key is encrypted.
+    ///
+    /// Each batch is encrypted and authenticated with AES-256-GCM-SIV, and so are the facts that
+    /// decide what recovery does. Without the key, or with another, the log cannot be opened and
+    /// nothing is changed; it can be verified, repaired and copied. What others can still see is in
+    /// guarantees.md. The key only wraps the keys of the log, which are kept in its file `keys`:
+    /// [`Log::change_key`](crate::Log::change_key) replaces it.
+    ///
+    /// A log that was not encrypted is refused with a key, so that no one can put such a log in the
+    /// place of an encrypted one: see [`encrypt`](Self::encrypt). A log that was opened with a key
+    /// is refused by programs that are older than this option. [`Layout::Text`] cannot be
+    /// encrypted.
+    ///
+    /// # Examples
+    ///
+    /// See [`KeyFile`](crate::encryption::KeyFile).
+    #[cfg(feature = "encryption")]
+    #[must_use]
+    pub fn key(mut self, source: impl KeySource + 'static) -> Self {
+        self.key = Some(Arc::new(source));
+        self
+    }
+
+    /// Encrypts the log from now on, if it is not encrypted yet, and sets to which sizes encrypted
+    /// batches grow from now on, so that those of records do not show. Requires a
+    /// [`key`](Self::key). The log stores the padding; without this call it does not change.
+    ///
+    /// Records that were appended before stay as they are, until they are truncated.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use seawall::encryption::{Key, Padding};
+    /// use seawall::{Log, Options};
+    ///
+    /// # let folder = std::env::temp_dir().join(format!("seawall-doc-enc-{}", std::process::id()));
+    /// let log: Log<u32> = Log::open(&folder)?;
+    /// log.append(&7)?; // this one stays readable
+    /// log.close()?;
+    /// let options = Options::new().key(Key::new(&[7; 32])).encrypt(Padding::Padme);
+    /// let log: Log<u32> = options.open(&folder)?;
+    /// log.append(&8)?;
+    /// # drop(log); std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "encryption")]
+    #[must_use]
+    pub fn encrypt(mut self, padding: Padding) -> Self {
+        self.padding = Some(padding);
         self
     }
 

@@ -11,10 +11,12 @@ use std::sync::{Arc, PoisonError};
 /// At most this many are kept: more would only take space.
 const SPARES_MAX: usize = 2;
 
-/// Whether the file of this segment is large enough for any segment of `log` in a plain rotation.
+/// Whether the file of this segment is large enough for any segment of `log` in a plain rotation,
+/// and as encrypted as it: what it held stays in it for a time.
 pub(crate) fn may_be_spare(header: &SegmentHeader, log: &Manifest) -> bool {
     header.fixed_length().is_some_and(|length| length >= log.segment_max)
         && header.geometry == log.geometry
+        && header.authenticator.is_some() == log.authenticator.is_some()
 }
 
 /// The file of a removed segment under a temporary name. It has no other name and no reader.

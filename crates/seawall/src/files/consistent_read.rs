@@ -148,9 +148,10 @@ impl error::Error for Moved {}
 mod tests {
     use super::*;
     use crate::base::error::{Corruption, missing_segment};
-    use crate::base::local_writer::LocalWriter;
+    use crate::files::local_writer::LocalWriter;
+    use crate::files::unlock::LogFiles;
     use seawall_format::{Epoch, Live, LogId, Lsn, SegmentId, SegmentRef};
-    use seawall_io::{Clock, Storage};
+    use seawall_io::Clock;
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::sync::{Arc, Mutex};
     use std::time::Duration;
@@ -167,7 +168,7 @@ mod tests {
             Ok(())
         }
 
-        fn storage(&self) -> &Arc<dyn Storage> {
+        fn files(&self) -> &LogFiles {
             unreachable!("a read of the test has no files")
         }
 

@@ -9,12 +9,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub(crate) const MANIFEST: &str = "manifest";
+pub(crate) const KEYS: &str = "keys";
 pub(crate) const LIVE: &str = "live";
 pub(crate) const LOCK: &str = "lock";
 pub(crate) const QUARANTINE: &str = "quarantine";
 
 /// Two slots of the largest block size.
 pub(crate) const MANIFEST_MAX: usize = 2 * 65_536;
+
+/// Two slots, each with the most keys.
+pub(crate) const KEYS_MAX: usize = 2 * 65_536;
 
 /// Opens the directory of an existing log for reading.
 pub(crate) fn open_existing(path: &Path) -> Result<Arc<dyn Storage>> {
@@ -62,7 +66,7 @@ fn not_opened(path: &Path, error: io::Error) -> Error {
 
 /// Whether a log's directory may contain this name.
 fn is_ours(name: &str) -> bool {
-    let fixed = [MANIFEST, LIVE, LOCK, QUARANTINE].contains(&name);
+    let fixed = [MANIFEST, KEYS, LIVE, LOCK, QUARANTINE].contains(&name);
     fixed || is_preallocated(name) || SegmentId::from_any_name(name).is_some()
 }
 

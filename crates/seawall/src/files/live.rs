@@ -3,8 +3,8 @@
 
 use crate::base::env::Env;
 use crate::base::error::{Error, Result};
-use crate::base::local_writer::LocalWriter;
 use crate::files::directory::{LIVE, read_small};
+use crate::files::local_writer::LocalWriter;
 use seawall_format::{Live, LogId, Lsn, SegmentRef};
 use seawall_io::{Access, File, Lock, Storage};
 use std::io;

@@ -1,8 +1,9 @@
 //! Reads and writes the file `manifest`: two slots, of which the newer valid one counts.
 
 use crate::base::error::{Error, Result};
+use crate::base::keys::LogKeys;
 use crate::files::directory::{MANIFEST, MANIFEST_MAX, file_place, not_a_log, read_small};
-use seawall_format::{HEADER_SIZE, Manifest, Refused, SegmentHeader, SegmentId};
+use seawall_format::{Manifest, Refused, STORED_MAX, SegmentHeader, SegmentId};
 use seawall_io::{File, Storage};
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ pub(crate) fn read_manifest(
             Err(Refused::Invalid) => None,
             Err(refused) => {
                 let place = file_place(storage, MANIFEST);
-                return Err(Error::Unsupported { log: None, place, refused });
+                return Err(Error::refused(place)(refused));
             }
         });
     }
@@ -50,7 +51,7 @@ fn drop_foreign_slots(
     }
     let mut ours = vec![];
     for name in segments.iter().flat_map(|id| [id.file_name(), id.head_name()]) {
-        let bytes = read_small(storage, &name, HEADER_SIZE)?.unwrap_or_default();
+        let bytes = read_small(storage, &name, STORED_MAX)?.unwrap_or_default();
         ours.extend(SegmentHeader::decode(&bytes).ok().map(|header| header.log));
     }
     if logs.iter().any(|log| ours.contains(log)) {
@@ -69,6 +70,8 @@ pub(crate) const SEQUENCE_MAX: u64 = (1 << 63) - 1;
 pub(crate) struct ManifestFile {
     pub(crate) content: Manifest,
     pub(crate) file: Arc<dyn File>,
+    /// The keys of an encrypted log.
+    pub(crate) keys: Option<LogKeys>,
 }
 
 impl ManifestFile {
@@ -83,7 +86,10 @@ impl ManifestFile {
         for _ in 0..2 {
             self.content.sequence += 1;
             self.content.time_us = time_us;
-            let written = self.file.write_at(&self.content.encode(), self.content.offset().0);
+            if let Some(keys) = &self.keys {
+                self.content = keys.sign_manifest(&self.content);
+            }
+            let written = self.file.write_at(&self.content.stored(), self.content.offset().0);
             let written = written.and_then(|()| self.file.sync());
             written.map_err(Error::io(format!("write {MANIFEST}")))?;
         }

@@ -2,17 +2,22 @@
 //! both in one file, a text segment in two. format.md sections 3 and 9.
 
 use crate::base::error::{Corruption, Error, Result, missing_segment};
+use crate::base::keys::LogKeys;
 use crate::files::directory::{file_place, read_start};
 use crate::files::read_buffer::Buffer;
 use seawall_format::batch::{self, BatchHeader};
 use seawall_format::before::{Before, SectorSums, TableOf};
+use seawall_format::encryption::{KeyError, SegmentKeys};
 use seawall_format::{
-    HEADER_SIZE, Lsn, Manifest, Mark, MarkSlot, Offset, Refused, Seal, SegmentHeader, SegmentRef,
+    Lsn, Manifest, Mark, MarkSlot, Offset, Refused, STORED_MAX, Seal, SegmentHeader, SegmentRef,
     tail,
 };
 use seawall_io::{Access, File, Storage};
 use std::io;
 use std::sync::Arc;
+
+/// The most bytes of a mark or seal without an authenticator.
+const SLOT_MAX: usize = 64;
 
 /// How many bytes of a text file are checked for content.
 const HOLDS_SCAN_SIZE: u64 = 64 << 10;
@@ -25,6 +30,8 @@ pub(crate) struct Segment {
     storage: Arc<dyn Storage>,
     /// Length of the data file when the segment was opened. A text file may grow.
     pub(crate) length: u64,
+    /// Its keys, if it is encrypted and they are known.
+    pub(crate) keys: Option<Arc<SegmentKeys>>,
 }
 
 /// Result of opening a segment file.
@@ -43,28 +50,30 @@ pub(crate) enum OpenOutcome {
     Gone,
 }
 
-/// Opens the segment file `name` and checks its header; `log` is the expected log, if known.
+/// Opens the segment file `name` and checks its header; `log` is the expected log, if known, and
+/// `keys` are its keys.
 ///
 /// # Errors
 ///
-/// `Unsupported` if another version of Seawall wrote the segment; `Io`.
+/// `Unsupported` if another version of Seawall wrote the segment; `Key` if no holder of the key
+/// did; `Io`.
 pub(crate) fn open_checked(
     storage: &Arc<dyn Storage>,
     name: &str,
-    log: Option<&Manifest>,
+    (log, keys): (Option<&Manifest>, Option<&LogKeys>),
 ) -> Result<OpenOutcome> {
     let file = match storage.open(name, Access::Read) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(OpenOutcome::Gone),
         Err(error) => return Err(Error::io(format!("open {name}"))(error)),
     };
-    let bytes = read_start(&*file, name, HEADER_SIZE)?;
+    let bytes = read_start(&*file, name, STORED_MAX)?;
     let header = match SegmentHeader::decode(&bytes) {
         Ok(header) => header,
         Err(Refused::Invalid) => return Ok(OpenOutcome::Bad(Corruption::SegmentHeader)),
         Err(refused) => {
             let place = file_place(&**storage, name);
-            return Err(Error::Unsupported { log: None, place, refused });
+            return Err(Error::refused(place)(refused));
         }
     };
     if log.is_some_and(|log| log.log != header.log) {
@@ -76,12 +85,27 @@ pub(crate) fn open_checked(
     let Some(length) = data_length(&**storage, &header, &*file)? else {
         return Ok(OpenOutcome::Bad(Corruption::TextMissing));
     };
+    let forged = |error| Error::key(file_place(&**storage, name))(error);
+    if is_stripped(&header, log) {
+        return Err(forged(KeyError::Forged));
+    }
+    let keys = match keys {
+        Some(keys) => keys.check_header(&header).map_err(forged)?,
+        None => None,
+    };
     let begun = if header.named_ahead { begun(&*file, &header) } else { Some(header.clone()) };
-    let segment = |header| Segment { header, storage: storage.clone(), length };
+    let segment = |header| Segment { header, storage: storage.clone(), length, keys };
     Ok(match begun {
         Some(header) => OpenOutcome::Sound(segment(header)),
         None => OpenOutcome::NamedAhead(segment(header)),
     })
+}
+
+/// Whether the segment is not encrypted, although all from an earlier one on are.
+fn is_stripped(header: &SegmentHeader, log: Option<&Manifest>) -> bool {
+    let proof = log.and_then(|log| log.authenticator);
+    let from = proof.and_then(|proof| proof.claims.from);
+    header.authenticator.is_none() && from.is_some_and(|from| header.id >= from)
 }
 
 /// The header of a segment that was named ahead, with what its first batch says. If that is not
@@ -101,9 +125,9 @@ fn begun(file: &dyn File, header: &SegmentHeader) -> Option<SegmentHeader> {
 }
 
 impl Segment {
-    /// Opens a segment that is known to be valid.
+    /// Opens a segment that is known to be valid, without its keys.
     pub(crate) fn open_known(storage: &Arc<dyn Storage>, header: &SegmentHeader) -> Result<Self> {
-        let cause = match open_checked(storage, &header.head_name(), None)? {
+        let cause = match open_checked(storage, &header.head_name(), (None, None))? {
             OpenOutcome::Sound(segment) => return Ok(segment),
             OpenOutcome::NamedAhead(found) if found.header == header.as_written() => {
                 return Ok(found.with_header(header.clone()));
@@ -209,18 +233,35 @@ impl Segment {
     /// Reads and decodes a slot of the head file. If the slot is neither valid nor empty, it is
     /// read a second time: a single read may fail silently, and a missing slot changes what
     /// recovery decides.
-    fn slot<T>(&self, at: Offset, decode: impl Fn(&[u8]) -> Option<T>) -> Result<Option<T>> {
-        let bytes = self.read_head(at, 64)?;
-        match decode(&bytes) {
-            None if !tail::is_zero(&bytes) => Ok(decode(&self.read_head(at, 64)?)),
-            found => Ok(found),
+    fn slot<T>(
+        &self,
+        at: Offset,
+        decode: impl Fn(&[u8]) -> Option<T>,
+    ) -> Result<Option<(T, Vec<u8>)>> {
+        let size = if self.header.authenticator.is_some() { STORED_MAX } else { SLOT_MAX };
+        let mut bytes = self.read_head(at, size)?;
+        let mut found = decode(&bytes);
+        if found.is_none() && !tail::is_zero(&bytes) {
+            bytes = self.read_head(at, size)?;
+            found = decode(&bytes);
         }
+        Ok(found.map(|found| (found, bytes)))
+    }
+
+    /// An error if a holder of the key did not write a part of the head file.
+    fn forged(&self, error: KeyError) -> Error {
+        Error::key(file_place(&*self.storage, &self.header.head_name()))(error)
     }
 
     /// The seal, if it is valid.
     pub(crate) fn seal(&self) -> Result<Option<Seal>> {
         let offset = Seal::offset(self.header.geometry);
-        self.slot(offset, |bytes| Seal::decode(bytes, &self.header))
+        let found = self.slot(offset, |bytes| Seal::decode(bytes, &self.header))?;
+        let Some((seal, bytes)) = found else { return Ok(None) };
+        if let Some(keys) = &self.keys {
+            seal.check(&bytes, &self.header, keys).map_err(|error| self.forged(error))?;
+        }
+        Ok(Some(seal))
     }
 
     /// Whether the seal block is all zeros.
@@ -233,10 +274,19 @@ impl Segment {
 
     /// The valid marks.
     pub(crate) fn marks(&self) -> Result<Vec<Mark>> {
+        Ok(self.stored_marks()?.into_iter().map(|(mark, _)| mark).collect())
+    }
+
+    /// The valid marks, and the first bytes of their sectors as they are stored.
+    pub(crate) fn stored_marks(&self) -> Result<Vec<(Mark, Vec<u8>)>> {
         let mut marks = vec![];
         for slot in [MarkSlot::A, MarkSlot::B] {
             let offset = slot.offset(self.header.geometry);
-            marks.extend(self.slot(offset, |bytes| Mark::decode(bytes, slot, &self.header))?);
+            let found = self.slot(offset, |bytes| Mark::decode(bytes, slot, &self.header))?;
+            if let (Some((mark, bytes)), Some(keys)) = (&found, &self.keys) {
+                mark.check(bytes, &self.header, keys).map_err(|error| self.forged(error))?;
+            }
+            marks.extend(found);
         }
         Ok(marks)
     }

@@ -5,7 +5,7 @@ use crate::base::num::to_u64;
 use crate::files::directory::open_if_exists;
 use crate::files::read_buffer::Buffer;
 use crate::files::segment::Segment;
-use seawall_format::{HEADER_SIZE, Offset, SegmentHeader, SegmentId};
+use seawall_format::{Offset, STORED_MAX, SegmentHeader, SegmentId};
 use seawall_io::{File, Storage};
 use std::ops::Range;
 use std::sync::Arc;
@@ -142,7 +142,7 @@ pub(crate) fn read_around(
 pub(crate) fn read_header(storage: &dyn Storage, id: SegmentId) -> Result<Option<SegmentHeader>> {
     for name in [id.file_name(), id.head_name()] {
         let Some(file) = open_if_exists(storage, &name)? else { continue };
-        let (bytes, _) = read_around(&*file, 0, to_u64(HEADER_SIZE))?;
+        let (bytes, _) = read_around(&*file, 0, to_u64(STORED_MAX))?;
         if let Some(header) = SegmentHeader::decode(&bytes).ok().filter(|header| header.id == id) {
             return Ok(Some(header));
         }

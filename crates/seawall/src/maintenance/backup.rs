@@ -5,7 +5,9 @@
 
 use crate::base::error::{Error, Result};
 use crate::files::consistent_read::{Reading, moved, read_consistent};
-use crate::files::directory::{MANIFEST, QUARANTINE, list, not_a_log};
+use crate::files::directory::{
+    KEYS, MANIFEST, MANIFEST_MAX, QUARANTINE, list, not_a_log, read_small,
+};
 use crate::files::live::{LiveSource, Watermark, read_watermark};
 use crate::files::manifest::ManifestFile;
 use crate::maintenance::progress::ProgressReporter;
@@ -73,8 +75,8 @@ fn copy_now(
 struct Moment {
     catalog: Catalog,
     manifest: Manifest,
-    /// Marks of the newest segment, read before its durable LSN.
-    marks: Vec<Mark>,
+    /// Marks of the newest segment as they are stored, read before its durable LSN.
+    marks: Vec<(Mark, Vec<u8>)>,
     last: Option<Lsn>,
 }
 
@@ -82,7 +84,7 @@ impl Moment {
     fn of(source: &Arc<dyn Storage>, meter: &mut ProgressReporter<'_>) -> Result<Self> {
         // Read the marks first, so that they confirm no record beyond the copy.
         let before = load_catalog(source, None)?;
-        let marks = before.chain.last().map(|link| link.segment.marks()).transpose()?;
+        let marks = before.chain.last().map(|link| link.segment.stored_marks()).transpose()?;
         let newest = before.chain.last().map(|link| link.segment.header.reference());
         let watermark = read_watermark(&**source)?;
         let catalog = load_catalog(source, watermark.as_ref())?;
@@ -111,6 +113,11 @@ impl Moment {
         let Some((newest, older)) = self.catalog.chain.split_last() else {
             return Err(not_a_log(&**target, "no segment"));
         };
+        if self.manifest.authenticator.is_some() {
+            // First: what the segments need is in it, and a key that they need no more is removed
+            // only after they are.
+            bytes += copy_file(source, KEYS, (&**target, &mut *meter))?;
+        }
         for link in older {
             for name in link.segment.names() {
                 bytes += copy_file(source, &name, (&**target, &mut *meter))?;
@@ -128,14 +135,7 @@ impl Moment {
             }
         }
         bytes += self.copy_newest(newest, &**target)?;
-        let file = target.create(MANIFEST).map_err(Error::io("create the manifest"))?;
-        let mut content = self.manifest;
-        content.closed =
-            Some(Closed { last: self.last, segment: newest.segment.header.reference() });
-        let end = next_lsn(self.last);
-        content.checkpoints = content.checkpoints.map(|lsn| lsn.map(|lsn| lsn.min(end)));
-        let time_us = content.time_us;
-        ManifestFile { content, file }.write_both(time_us)?;
+        self.write_manifest(newest, (source, &**target))?;
         target.sync_dir().map_err(Error::io("sync the copy's directory"))?;
         meter.end();
         let first = self.catalog.chain.first().map(|link| link.segment.header.base);
@@ -144,6 +144,34 @@ impl Moment {
             last: self.last,
             bytes,
         })
+    }
+
+    /// Writes the manifest of the copy: it was closed cleanly. That of an encrypted log can be
+    /// changed only with its key, so it stays as it is, and says so if the log was.
+    fn write_manifest(
+        &self,
+        newest: &ChainedSegment,
+        (source, target): (&dyn Storage, &dyn Storage),
+    ) -> Result<()> {
+        let failed = || Error::io("write the manifest");
+        let end = next_lsn(self.last);
+        let mut content = self.manifest.clone();
+        let file = target.create(MANIFEST).map_err(failed())?;
+        if content.authenticator.is_some() {
+            let bytes = read_small(source, MANIFEST, MANIFEST_MAX)?.unwrap_or_default();
+            let slots = Manifest::decode_file(&bytes).into_iter().flatten();
+            let newest = slots.max_by_key(|slot| slot.sequence);
+            let is_beyond = content.newest_checkpoint().is_some_and(|checkpoint| checkpoint > end);
+            if is_beyond || newest.is_none_or(|newest| newest.sequence != content.sequence) {
+                return Err(moved("find the manifest of the moment that was copied"));
+            }
+            return file.write_at(&bytes, 0).and_then(|()| file.sync()).map_err(failed());
+        }
+        content.closed =
+            Some(Closed { last: self.last, segment: newest.segment.header.reference() });
+        content.checkpoints = content.checkpoints.map(|lsn| lsn.map(|lsn| lsn.min(end)));
+        let time_us = content.time_us;
+        ManifestFile { content, file, keys: None }.write_both(time_us)
     }
 
     /// Copies the newest segment up to the durable LSN; the rest stays zero.
@@ -174,14 +202,14 @@ impl Moment {
             }
         }
         // If writing `live` failed, the marks may confirm records beyond this copy.
-        for mark in self.marks.iter().filter(|mark| mark.confirmed <= self.last) {
+        for (mark, bytes) in self.marks.iter().filter(|(mark, _)| mark.confirmed <= self.last) {
             let at = mark.slot().offset(header.geometry);
-            head.write_at(&mark.encode(header), at.0).map_err(failed())?;
+            head.write_at(bytes, at.0).map_err(failed())?;
         }
         if header.is_reused {
             size += write_table_of_zeros(header, target).map_err(failed())?;
         }
-        head.write_at(&header.encode(), 0).map_err(failed())?;
+        head.write_at(&header.stored(), 0).map_err(failed())?;
         file.sync().and_then(|()| head.sync()).map_err(failed())?;
         Ok(size)
     }
@@ -202,7 +230,7 @@ fn last_of(
     watermark: Option<&Watermark>,
     meter: &mut ProgressReporter<'_>,
 ) -> Result<Option<Lsn>> {
-    let mut scan = LogScanner::new(catalog, None);
+    let mut scan = LogScanner::new(catalog, None).allow_locked();
     let open_end = durable_end::open_end(catalog);
     let known = durable_end::known(catalog, watermark)?;
     if open_end.is_some() {
@@ -220,8 +248,9 @@ fn last_of(
     let (last, end) = match open_end {
         None => (end.last, end),
         Some(newest) => {
-            let scan =
-                scan.beyond_end().unwrap_or_else(|| LogScanner::within(catalog, newest, None));
+            let scan = scan
+                .beyond_end()
+                .unwrap_or_else(|| LogScanner::within(catalog, newest, None).allow_locked());
             let mut behind = durable_end::scan_beyond_known(catalog, scan, known)?;
             behind.make_durable(catalog, &mut None)?;
             if let Some(refusal) = behind.refusal() {

@@ -11,13 +11,14 @@ use crate::base::options::Options;
 use crate::files::directory::{MANIFEST, list, not_a_log};
 use crate::files::live::read_watermark;
 use crate::files::manifest::ManifestFile;
+use crate::files::unlock::{LogFiles, lost_keys, require_key};
 use crate::maintenance::exclusive::refuse_in_use;
 use crate::maintenance::progress::ProgressReporter;
 use crate::maintenance::protection::build_parity;
 use crate::maintenance::restore::plan_repair;
 use crate::scan::catalog::Catalog;
 use crate::scan::intact::{AtomicSet, Salvaged};
-use crate::scan::load::load_catalog;
+use crate::scan::load::load_unlocked;
 use crate::scan::scanner::{LogScanner, ScanItem, ScannedBatch};
 use crate::write::pending::RewriteBatch;
 use crate::write::rotation::{Predecessor, RotationPlan, rotate};
@@ -65,12 +66,16 @@ pub(crate) fn with_parity(log: Arc<dyn Storage>) -> Result<Arc<dyn Storage>> {
 
 /// Copies the intact records of `source` to the empty storage `target`.
 pub(crate) fn salvage(
-    source: &Arc<dyn Storage>,
+    source: &LogFiles,
     target: Arc<dyn Storage>,
     meter: &mut ProgressReporter<'_>,
 ) -> Result<SalvageReport> {
     refuse_in_use(&**source)?;
-    let catalog = load_catalog(source, None)?;
+    let catalog = load_unlocked(&source.storage, None, &source.unlocker)?;
+    require_key(&source.unlocker, catalog.is_encrypted())?;
+    if let Some(first) = catalog.keys_lost_from {
+        return Err(Error::damaged(lost_keys(first)));
+    }
     // A record that a killed writer published as durable was acknowledged, so its loss is damage
     // and not a torn write.
     let min_end =
@@ -133,13 +138,17 @@ struct Rescue {
 }
 
 impl Rescue {
-    fn new(catalog: &Catalog, target: Arc<dyn Storage>, source: &Arc<dyn Storage>) -> Result<Self> {
+    fn new(catalog: &Catalog, target: Arc<dyn Storage>, source: &LogFiles) -> Result<Self> {
         let manifest = catalog.manifest().cloned().or_else(|| rebuilt(catalog));
-        let manifest = manifest.ok_or_else(|| {
+        let mut manifest = manifest.ok_or_else(|| {
             not_a_log(&**source, "neither a manifest nor the header of a segment can be read")
         })?;
+        let env = Env::new(&Options::new(), target);
+        if catalog.is_encrypted() {
+            encrypt(&env, &mut manifest, (source, catalog))?;
+        }
         Ok(Self {
-            env: Env::new(&Options::new(), target),
+            env,
             next: manifest.oldest_base,
             manifest,
             gathered: vec![],
@@ -335,11 +344,45 @@ impl Rescue {
         content.closed = Some(Closed { last, segment: newest.header.reference() });
         let file = self.env.storage.create(MANIFEST);
         let file = file.map_err(Error::io("create the manifest"))?;
-        ManifestFile { content: self.manifest, file }.write_both(self.env.clock.wall_us())?;
+        let keys = self.env.keys();
+        let time_us = self.env.clock.wall_us();
+        ManifestFile { content: self.manifest, file, keys }.write_both(time_us)?;
         let synced = self.env.storage.sync_dir();
         synced.map_err(Error::io("sync the new log's directory"))?;
         Ok(self.rescued)
     }
+}
+
+/// Prepares an encrypted copy with the keys of the log.
+#[cfg(feature = "encryption")]
+fn encrypt(
+    env: &Env,
+    manifest: &mut Manifest,
+    (source, catalog): (&LogFiles, &Catalog),
+) -> Result<()> {
+    use crate::files::keys_file::write_keys;
+    use seawall_format::encryption::{KeyError, Padding};
+    use seawall_format::{Authenticator, Claims};
+
+    let no_key = || Error::key(None)(KeyError::NoKey);
+    let keys = source.unlocker.unlock(&**source, catalog.manifest())?.ok_or_else(no_key)?;
+    let key = source.unlocker.key().ok_or_else(no_key)?;
+    let keys = write_keys(env, keys.ring().again(), &key)?;
+    let padding = manifest.authenticator.map_or(Padding::Off, |proof| proof.claims.padding);
+    let (number, _) = keys.ring().newest();
+    let (from, sequence) = (Some(SegmentId::FIRST), keys.sequence_min());
+    let claims = Claims { padding, from, keys: sequence, ..Claims::of(number) };
+    manifest.authenticator = Some(Authenticator::unsigned(claims));
+    env.set_keys(Some(keys));
+    Ok(())
+}
+
+/// This build refuses an encrypted log before.
+#[cfg(not(feature = "encryption"))]
+fn encrypt(_: &Env, _: &mut Manifest, _: (&LogFiles, &Catalog)) -> Result<()> {
+    use seawall_format::encryption::KeyError;
+
+    Err(Error::key(None)(KeyError::NoKey))
 }
 
 /// Rebuilds a lost manifest from the segment headers.
@@ -352,7 +395,7 @@ fn rebuilt(catalog: &Catalog) -> Option<Manifest> {
     Some(Manifest {
         geometry: oldest.geometry,
         log: oldest.log,
-        is_encrypted: false,
+        authenticator: None,
         sequence: 0,
         oldest: oldest.reference(),
         oldest_base: before.map_or(oldest.base, |lost| lost.from),

@@ -4,6 +4,7 @@
 use crate::base::env::Env;
 use crate::base::error::{Damage, Error, Result};
 use crate::base::options::{Options, SEGMENT_MIN};
+use crate::files::unlock::LogFiles;
 use crate::maintenance::exclusive::{refuse_in_use, take};
 use crate::maintenance::verify::{Verification, look_around};
 use crate::recover::decision::{Action, Refusal};
@@ -38,16 +39,17 @@ pub(crate) fn diagnose(storage: &Arc<dyn Storage>) -> Result<Verification> {
 }
 
 /// Plans what [`truncate_damaged_tail`] would do.
-pub(crate) fn plan_truncation(storage: &Arc<dyn Storage>) -> Result<TailTruncation> {
-    refuse_in_use(&**storage)?;
-    let found = inspect_repaired(storage, Until::End)?;
-    describe(storage, &found, remaining(&found)?.as_ref())
+pub(crate) fn plan_truncation(log: &LogFiles) -> Result<TailTruncation> {
+    refuse_in_use(&**log)?;
+    let found = inspect_repaired(log, Until::End)?;
+    describe(&log.storage, &found, remaining(&found)?.as_ref())
 }
 
 /// Truncates the log at the first damage that prevents opening it.
-pub(crate) fn truncate_damaged_tail(storage: &Arc<dyn Storage>) -> Result<TailTruncation> {
+pub(crate) fn truncate_damaged_tail(log: &LogFiles) -> Result<TailTruncation> {
+    let (storage, unlocker) = (&log.storage, &*log.unlocker);
     let lock = take(storage)?;
-    let found = inspect_repaired(storage, Until::End)?;
+    let found = inspect_repaired(log, Until::End)?;
     let remaining = remaining(&found)?;
     let mut cut = describe(storage, &found, remaining.as_ref())?;
     // Without it, creation was interrupted; the next open completes it.
@@ -55,12 +57,13 @@ pub(crate) fn truncate_damaged_tail(storage: &Arc<dyn Storage>) -> Result<TailTr
     let segment_min = SEGMENT_MIN.min(remaining.manifest.segment_max);
     let options = Options { segment_min, ..Options::new() };
     let env = Env::new(&options, storage.clone());
+    env.set_keys(unlocker.unlock(&**storage, found.catalog.manifest())?);
     let mut gone = vec![];
     if !cut.damage.is_empty() {
         gone = segments_behind_end(&remaining);
         set_aside(&env, &files_leaving(&remaining), &mut cut)?;
     }
-    let (mut writer, recovery, _) = resume::resume(&options, env, lock, &remaining)?;
+    let (mut writer, recovery, _) = resume::resume(&options, env, (lock, unlocker), &remaining)?;
     cut.quarantine.extend(recovery.quarantine);
     writer.remove_segments(|id| gone.contains(&id), &[])?;
     writer.close()?;

@@ -6,12 +6,13 @@ use crate::files::consistent_read::{Reading, read_consistent};
 use crate::files::directory::is_in_use;
 use crate::files::live::{LiveSource, Watermark};
 use crate::files::overlay::Patch;
+use crate::files::unlock::{LogFiles, lost_keys};
 use crate::maintenance::progress::ProgressReporter;
 use crate::read::read_repair::{Repaired, read_repaired};
 use crate::recover::report::TailState;
 use crate::scan::catalog::{Catalog, FoundManifest, Orphan};
 use crate::scan::intact::AtomicSet;
-use crate::scan::load::load_catalog;
+use crate::scan::load::{load_catalog, load_unlocked};
 use crate::scan::scanner::{LogScanner, ScanItem, ScannedBatch};
 use seawall_format::batch::{BodyKind, HEADER_SIZE};
 use seawall_format::frame::Frames;
@@ -112,6 +113,12 @@ pub struct Summary {
     pub stored_bytes: u64,
     /// What they would take without compression in bytes.
     pub plain_bytes: u64,
+    /// Number of live segments that are encrypted.
+    pub encrypted_segments: u64,
+    /// Whether a new segment is encrypted; `None` if the manifest is not readable.
+    pub encrypts: Option<bool>,
+    /// Whether encrypted records were verified without the key: by checksums, and not decrypted.
+    pub is_locked: bool,
     /// The size in bytes up to which segments double.
     pub segment_size: u64,
     /// The newest checkpoint.
@@ -126,17 +133,14 @@ pub struct Summary {
 
 /// Verifies a log. While a writer is running, repeats the verification until its watermark does not
 /// change during one, or the result is clean.
-pub(crate) fn verify(
-    storage: &Arc<dyn Storage>,
-    meter: &mut ProgressReporter<'_>,
-) -> Result<Verification> {
-    read_consistent(LiveSource::File(&**storage), |watermark| {
-        let in_use = is_in_use(&**storage)?;
+pub(crate) fn verify(log: &LogFiles, meter: &mut ProgressReporter<'_>) -> Result<Verification> {
+    read_consistent(LiveSource::File(&**log), |watermark| {
+        let in_use = is_in_use(&**log)?;
         let running = watermark.filter(|watermark| watermark.is_running());
-        let found = look(storage, (in_use, running), meter)?;
+        let found = look(log, (in_use, running), meter)?;
         // Damage of a log that no process has open is believed at once: no writer can have caused
         // it, and a second pass over a large log would take as long again.
-        let is_at_rest = !in_use && running.is_none() && !is_in_use(&**storage)?;
+        let is_at_rest = !in_use && running.is_none() && !is_in_use(&**log)?;
         let is_certain = found.verdict == Verdict::Clean || is_at_rest;
         Ok(if is_certain { Reading::Certain(found) } else { Reading::Doubtful(found) })
     })
@@ -144,16 +148,16 @@ pub(crate) fn verify(
 
 /// Verifies the log once.
 fn look(
-    storage: &Arc<dyn Storage>,
+    files: &LogFiles,
     (in_use, watermark): (bool, Option<&Watermark>),
     meter: &mut ProgressReporter<'_>,
 ) -> Result<Verification> {
     let look_at = |log: &Arc<dyn Storage>| {
-        let catalog = load_catalog(log, watermark)?;
+        let catalog = load_unlocked(log, watermark, &files.unlocker)?;
         meter.begin(&catalog, 1);
-        judge(LogScanner::new(&catalog, None), (&catalog, in_use), meter)
+        judge(LogScanner::new(&catalog, None).allow_locked(), (&catalog, in_use), meter)
     };
-    let found = select(read_repaired(storage, look_at, Verification::doubtful)?)?;
+    let found = select(read_repaired(&files.storage, look_at, Verification::doubtful)?)?;
     meter.end();
     Ok(found)
 }
@@ -161,7 +165,7 @@ fn look(
 /// Verifies a log without a writer, skipping blocks that the device cannot read.
 pub(crate) fn look_around(storage: &Arc<dyn Storage>) -> Result<Verification> {
     let catalog = load_catalog(storage, None)?;
-    let scan = LogScanner::new(&catalog, None).skip_io_errors(true);
+    let scan = LogScanner::new(&catalog, None).skip_io_errors(true).allow_locked();
     judge(scan, (&catalog, false), &mut ProgressReporter::new(&mut |_| {}))
 }
 
@@ -231,6 +235,8 @@ fn judge(
                 let (from, to) = (batch.header.first, Some(batch.last));
                 Lost { from, to }.join(&mut found.given_up);
             }
+            // Nothing can decrypt it.
+            ScanItem::Batch(batch) if batch.is_locked && catalog.keys_lost_from.is_some() => {}
             ScanItem::Batch(batch) => {
                 let count = batch.last.get() - batch.header.first.get() + 1;
                 let body = scan.bytes().get(batch.body.clone()).unwrap_or_default();
@@ -256,6 +262,7 @@ fn judge(
         found.tail_at = Some((tail.segment, tail.offset));
     }
     found.damage.extend(end.damage);
+    found.damage.extend(catalog.keys_lost_from.map(lost_keys));
     found.verdict = found.judge();
     Ok(found)
 }
@@ -331,6 +338,9 @@ fn summary(catalog: &Catalog, in_use: bool) -> Summary {
         compressed_batches: 0,
         stored_bytes: 0,
         plain_bytes: 0,
+        encrypted_segments: to_u64(headers().filter(|h| h.authenticator.is_some()).count()),
+        encrypts: manifest.map(|manifest| manifest.authenticator.is_some()),
+        is_locked: catalog.is_locked(),
         segment_size: manifest.map_or(0, |manifest| manifest.segment_max),
         checkpoint: manifest.and_then(Manifest::newest_checkpoint),
         closed: manifest.and_then(|manifest| manifest.closed).and_then(|closed| closed.last),
@@ -348,7 +358,8 @@ impl Summary {
         self.stored_bytes += stored;
         // The body is decoded.
         let plain = to_u64(HEADER_SIZE + batch.body.len());
-        self.plain_bytes += if is_compressed { plain } else { stored };
+        let is_encrypted = batch.header.kind == BodyKind::Encrypted && !batch.is_locked;
+        self.plain_bytes += if is_compressed || is_encrypted { plain } else { stored };
         let (first, last) = self.written_us.unwrap_or((time_us, time_us));
         self.written_us = Some((first.min(time_us), last.max(time_us)));
     }

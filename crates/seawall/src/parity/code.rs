@@ -115,7 +115,7 @@ mod tests {
         let header = SegmentHeader {
             geometry: Geometry { block, reach: block, batch_max: 4096 },
             log: LogId(7),
-            log_key: None,
+            authenticator: None,
             id: SegmentId::FIRST,
             epoch: Epoch(77),
             base: Lsn::FIRST,

@@ -7,7 +7,7 @@ use crate::files::overlay::{Patch, RepairSource, Unknown};
 use crate::files::parity_file::{read_head, read_slot};
 use crate::parity::code::{lost_blocks, rebuild};
 use seawall_format::parity::{Known, Places};
-use seawall_format::{Mark, MarkSlot, Refused, SegmentHeader, SegmentId, tail};
+use seawall_format::{Mark, MarkSlot, Refused, STORED_MAX, SegmentHeader, SegmentId, tail};
 use seawall_io::{Access, File, Storage};
 use std::collections::BTreeSet;
 use std::io;
@@ -66,7 +66,7 @@ fn patch_segment(
         Ok(other) if other == *header => true,
         Err(Refused::Invalid) => {
             // The header is the only content of that block.
-            let mut new = header.encode().to_vec();
+            let mut new = header.stored();
             new.resize(block, 0);
             patches.push(Patch { file: name, offset: 0, old, new, by: RepairSource::Parity });
             holds_mark(&*file, header)
@@ -98,7 +98,7 @@ fn patch_segment(
 /// Whether a file has a mark of this segment.
 fn holds_mark(file: &dyn File, header: &SegmentHeader) -> bool {
     [MarkSlot::A, MarkSlot::B].into_iter().any(|slot| {
-        let mut bytes = [0; 64];
+        let mut bytes = [0; STORED_MAX];
         let read = file.read_at(&mut bytes, slot.offset(header.geometry).0);
         read.is_ok() && Mark::decode(&bytes, slot, header).is_some()
     })

@@ -312,7 +312,7 @@ impl ParityFile {
 
     fn write_head(&mut self) -> io::Result<()> {
         self.head.sequence += 1;
-        self.file.write_at(&self.head.encode(), self.head.offset().0)
+        self.file.write_at(&self.head.stored(), self.head.offset().0)
     }
 }
 
@@ -339,7 +339,7 @@ impl ParityFlush {
     pub(crate) fn run(&self) {
         let settle = || -> io::Result<()> {
             self.file.sync()?;
-            self.file.write_at(&self.head.encode(), self.head.offset().0)?;
+            self.file.write_at(&self.head.stored(), self.head.offset().0)?;
             self.file.sync()
         };
         if !self.failed.load(Ordering::Relaxed) && settle().is_err() {

@@ -6,11 +6,12 @@ mod restart;
 
 use crate::base::error::log_path::NamesLog;
 use crate::base::error::{Damage, Error, Result, is_read_error};
-use crate::base::local_writer::LocalWriter;
 use crate::files::consistent_read::{Retries, is_moved};
 use crate::files::directory::{is_not_found, list, segment_ids};
 use crate::files::live::{LiveSource, Watermark};
+use crate::files::local_writer::LocalWriter;
 use crate::files::overlay::Patch;
+use crate::files::unlock::LogFiles;
 use crate::read::read_repair::ReadRepair;
 use crate::read::snapshot::Snapshot;
 use crate::scan::catalog::Catalog;
@@ -20,7 +21,6 @@ use crate::scan::intact::{AtomicSet, Salvaged};
 use crate::scan::scanner::{LogScanner, ScanItem, ScannedBatch};
 use seawall_format::scan::Limit;
 use seawall_format::{Live, Lsn, Offset, SegmentId, frame, next_lsn};
-use seawall_io::Storage;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
@@ -176,9 +176,9 @@ enum NextRecord {
 }
 
 impl Cursor {
-    pub(crate) fn new(storage: &Arc<dyn Storage>, from: Lsn, skip_damaged: bool) -> Result<Self> {
+    pub(crate) fn new(log: &LogFiles, from: Lsn, skip_damaged: bool) -> Result<Self> {
         let mut read_repair = ReadRepair::default();
-        let snapshot = Snapshot::of_files(storage, &mut read_repair)?;
+        let snapshot = Snapshot::of_files(log, &mut read_repair)?;
         let mut found = Self::start(snapshot, read_repair, from)?;
         found.skip_damaged = skip_damaged;
         found.scan = found.scan.skip_io_errors(skip_damaged);
@@ -188,7 +188,7 @@ impl Cursor {
     pub(crate) fn beside_writer(coordinator: &Arc<dyn LocalWriter>, from: Lsn) -> Result<Self> {
         coordinator.check_process()?;
         let (source, mut read_repair) = (LiveSource::InProcess(coordinator), ReadRepair::default());
-        let snapshot = Snapshot::load(source, coordinator.storage(), &mut read_repair)?;
+        let snapshot = Snapshot::load(source, coordinator.files(), &mut read_repair)?;
         let started = Self::start(snapshot, read_repair, from)?;
         Ok(Self { writer: Some(coordinator.clone()), ..started })
     }
@@ -250,7 +250,7 @@ impl Cursor {
         if found.is_err() && !self.skip_damaged {
             self.finished = true;
         }
-        found.of_log(&**self.storage())
+        found.of_log(&**self.files())
     }
 
     fn find_next(&mut self) -> Result<Option<NextRecord>> {
@@ -413,8 +413,8 @@ impl Cursor {
     }
 
     /// The log's storage, or a view of it.
-    pub(crate) fn storage(&self) -> &Arc<dyn Storage> {
-        &self.snapshot.storage
+    pub(crate) fn files(&self) -> &LogFiles {
+        &self.snapshot.files
     }
 
     /// The LSN of the next record.
@@ -536,7 +536,7 @@ impl Cursor {
 
     /// Reads what changes when a log grows: the newest segment id and a few bytes after the end.
     fn peek_after_end(&self) -> Result<EndPeek> {
-        let newest = segment_ids(&list(&*self.snapshot.storage)?).max();
+        let newest = segment_ids(&list(&*self.snapshot.files)?).max();
         match self.scan.peek_after_end() {
             Ok(bytes_after) => Ok(EndPeek { newest, bytes_after }),
             Err(error) if is_not_found(&error) => Ok(EndPeek { newest, bytes_after: None }),

@@ -3,11 +3,10 @@
 use crate::base::codec::{Codec, MessagePack, Stored};
 use crate::base::error::Result;
 use crate::base::error::log_path::NamesLog;
+use crate::files::unlock::LogFiles;
 use crate::read::cursor::{Cursor, Record};
 use seawall_format::Lsn;
-use seawall_io::Storage;
 use std::marker::PhantomData;
-use std::sync::Arc;
 
 /// The decoded records of a log: each item is `Ok((lsn, record))`, or the error at which reading
 /// ends.
@@ -15,7 +14,7 @@ use std::sync::Arc;
 pub struct Records<T: ?Sized, C = MessagePack> {
     cursor: Cursor,
     /// Names the log in errors while a record is borrowed from the cursor.
-    storage: Arc<dyn Storage>,
+    log: LogFiles,
     /// The highest schema number that can be decoded.
     schema: u32,
     record: PhantomData<fn(&T) -> C>,
@@ -33,7 +32,7 @@ impl<T: ?Sized, C> Records<T, C> {
 
 impl<T: ?Sized, C: Codec<T>> Records<T, C> {
     pub(crate) fn new(cursor: Cursor, schema: u32) -> Self {
-        Self { storage: cursor.storage().clone(), cursor, schema, record: PhantomData }
+        Self { log: cursor.files().clone(), cursor, schema, record: PhantomData }
     }
 }
 
@@ -47,7 +46,7 @@ impl<T: ?Sized, C: Codec<T>> Records<T, C> {
         let Some(record) = self.cursor.next_record()? else { return Ok(None) };
         let Record { lsn, schema, payload, .. } = record;
         let decoded = Stored { lsn, schema, payload }.decode::<T, C>(self.schema);
-        Ok(Some((record, decoded.of_log(&*self.storage)?)))
+        Ok(Some((record, decoded.of_log(&*self.log)?)))
     }
 }
 

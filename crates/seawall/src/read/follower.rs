@@ -4,8 +4,8 @@
 use crate::base::codec::{Codec, MessagePack};
 use crate::base::error::Result;
 use crate::base::error::log_path::NamesLog;
-use crate::base::local_writer::LocalWriter;
 use crate::files::live::read_watermark;
+use crate::files::local_writer::LocalWriter;
 use crate::read::entries::Records;
 use seawall_format::Lsn;
 use seawall_io::{Clock, Storage};
@@ -103,11 +103,11 @@ impl<T: ?Sized, C: Codec<T>> Follower<T, C> {
         if std::mem::take(&mut self.has_failed) || was_truncated {
             let restarted = self.entries.cursor_mut().restart_after_error();
             self.has_failed = restarted.is_err();
-            restarted.of_log(&**self.entries.cursor().storage())?;
+            restarted.of_log(&**self.entries.cursor().files())?;
         }
         let next = self.find_within(time);
         self.has_failed = next.is_err();
-        next.of_log(&**self.entries.cursor().storage())
+        next.of_log(&**self.entries.cursor().files())
     }
 
     fn find_within(&mut self, time: Duration) -> Result<Option<(Lsn, C::Item)>> {

@@ -10,6 +10,7 @@ use crate::base::error::{Corruption, Damage, Error, Lost, Result, missing_segmen
 use crate::base::sync::{Mutex, MutexGuard};
 use crate::files::consistent_read::{Reading, moved, read_consistent};
 use crate::files::live::{LiveSource, Watermark};
+use crate::files::unlock::LogFiles;
 use crate::read::read_repair::{ReadRepair, load_repaired_catalog, to_repair};
 use crate::read::record_id::RecordId;
 use crate::scan::catalog::{Catalog, ChainedSegment};
@@ -20,7 +21,6 @@ use seawall_format::content_crc;
 use seawall_format::frame::Frames;
 use seawall_format::scan::Start;
 use seawall_format::{Layout, Live, Lsn, SegmentId, SegmentRef};
-use seawall_io::Storage;
 use std::sync::{Arc, PoisonError};
 
 /// Spacing of cached offsets in a segment, in bytes: the first batch in each range is cached.
@@ -32,7 +32,7 @@ const SEGMENTS_MAX: usize = 64;
 /// Finds records of one log; shared by any number of threads.
 #[derive(Debug)]
 pub(crate) struct Lookup {
-    storage: Arc<dyn Storage>,
+    log: LogFiles,
     /// Not held during I/O: a search copies its start from here and adds what it saw afterwards.
     known: Mutex<Known>,
     /// A lookup on the view repaired from parity, once there is one.
@@ -57,8 +57,8 @@ struct CachedCatalog {
 }
 
 impl Lookup {
-    pub(crate) fn new(storage: Arc<dyn Storage>) -> Self {
-        Self { storage, known: Mutex::default(), repaired: Mutex::default() }
+    pub(crate) fn new(log: LogFiles) -> Self {
+        Self { log, known: Mutex::default(), repaired: Mutex::default() }
     }
 
     /// Finds record `lsn`. `source` tells how far the log is durable now, if a writer runs.
@@ -86,8 +86,8 @@ impl Lookup {
         if known.is_some() {
             return Ok(known);
         }
-        let view = ReadRepair::default().view(&self.storage, doubtful)?;
-        let lookup = view.map(|view| Arc::new(Self::new(view)));
+        let view = ReadRepair::default().view(&self.log.storage, doubtful)?;
+        let lookup = view.map(|view| Arc::new(Self::new(self.log.with_storage(view))));
         self.repaired().clone_from(&lookup);
         Ok(lookup)
     }
@@ -125,7 +125,7 @@ impl Lookup {
         let kept = fits.map(|seen| seen.catalog.clone());
         drop(known);
         match kept {
-            Some(kept) if newest.is_some() || load::still_holds(&*self.storage, &kept)? => Ok(kept),
+            Some(kept) if newest.is_some() || load::still_holds(&*self.log, &kept)? => Ok(kept),
             _ => self.load_catalog(watermark),
         }
     }
@@ -140,8 +140,7 @@ impl Lookup {
     }
 
     fn load_catalog(&self, watermark: Option<&Watermark>) -> Result<Arc<Catalog>> {
-        let (catalog, _) =
-            load_repaired_catalog(&self.storage, watermark, &mut ReadRepair::default())?;
+        let (catalog, _) = load_repaired_catalog(&self.log, watermark, &mut ReadRepair::default())?;
         let catalog = Arc::new(catalog);
         let newest = newest_of(watermark);
         self.known().seen = Some(CachedCatalog { catalog: catalog.clone(), newest });

@@ -6,15 +6,16 @@ use crate::files::directory::{list, read_small};
 use crate::files::live::{Watermark, read_watermark};
 use crate::files::overlay::{Overlay, Patch};
 use crate::files::segment_reader::read_around;
+use crate::files::unlock::LogFiles;
 use crate::parity::reconstruct::{FoundPatches, patches};
 use crate::scan::catalog::{Catalog, ChainedSegment};
-use crate::scan::load::load_catalog;
+use crate::scan::load::{load_catalog, load_unlocked};
 use crate::scan::scanner::{LogScanner, ScanItem, TailFound};
 use seawall_format::batch::{HEADER_SIZE as BATCH_HEADER_SIZE, Life};
 use seawall_format::frame::Frames;
 use seawall_format::parity::Known;
 use seawall_format::scan::{Window, headers};
-use seawall_format::{HEADER_SIZE, Lsn, Offset, SegmentHeader, SegmentId, tail};
+use seawall_format::{Lsn, Offset, STORED_MAX, SegmentHeader, SegmentId, tail};
 use seawall_io::{Access, Storage};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -154,7 +155,7 @@ pub(crate) fn to_repair<T>(
 /// Whether the header of this segment can be read.
 fn has_header(storage: &dyn Storage, id: SegmentId) -> bool {
     [id.file_name(), id.head_name()].iter().any(|name| {
-        let start = read_small(storage, name, HEADER_SIZE).ok().flatten();
+        let start = read_small(storage, name, STORED_MAX).ok().flatten();
         start.is_some_and(|start| SegmentHeader::decode(&start).is_ok())
     })
 }
@@ -253,7 +254,8 @@ fn torn_end(storage: &Arc<dyn Storage>, catalog: &Catalog) -> Option<TornEnd> {
     let newest = catalog.chain.last()?;
     let watermark = read_watermark(&**storage).ok()?;
     let min_end = watermark.and_then(|watermark| catalog.durable_per(&watermark.live));
-    let mut scan = LogScanner::within(catalog, newest, None).with_min_end(min_end);
+    let scan = LogScanner::within(catalog, newest, None).with_min_end(min_end);
+    let mut scan = scan.allow_locked();
     loop {
         match scan.step() {
             Ok(ScanItem::Batch(_)) => {}
@@ -305,6 +307,9 @@ fn window(start: u64, bytes: &[u8]) -> Window<'_> {
     Window { start: Offset(start), bytes }
 }
 
+/// In place of the checksum of an encrypted payload: that of no bytes.
+const LOCKED: u32 = 0;
+
 /// The intact records of a segment: LSN and payload checksum.
 struct Intact {
     scan: Option<LogScanner>,
@@ -313,7 +318,8 @@ struct Intact {
 
 impl Intact {
     fn of(link: Option<&ChainedSegment>) -> Self {
-        let scan = link.map(|link| LogScanner::of_segment(link).skip_io_errors(true));
+        let scan =
+            link.map(|link| LogScanner::of_segment(link).skip_io_errors(true).allow_locked());
         Self { scan, found: VecDeque::new() }
     }
 }
@@ -325,6 +331,12 @@ impl Iterator for Intact {
         while self.found.is_empty() {
             let scan = self.scan.as_mut()?;
             match scan.step() {
+                // The header, which patches must not change, has the checksum of these records.
+                Ok(ScanItem::Batch(batch)) if batch.is_locked => {
+                    let count = batch.last.get() - batch.header.first.get() + 1;
+                    let lsn = |number| batch.header.first.plus(number);
+                    self.found.extend((0..count).map(|number| (lsn(number), LOCKED)));
+                }
                 Ok(ScanItem::Batch(batch)) => {
                     let body = scan.bytes().get(batch.body.clone()).unwrap_or_default();
                     let frames = Frames::new(body, batch.header.first, batch.header.count);
@@ -350,24 +362,25 @@ impl Iterator for Intact {
 /// A missing newest segment may come from a truncation; without it the truncated records would
 /// reappear. So it is restored before any record is shown.
 pub(crate) fn load_repaired_catalog(
-    storage: &Arc<dyn Storage>,
+    log: &LogFiles,
     watermark: Option<&Watermark>,
     read_repair: &mut ReadRepair,
 ) -> Result<(Catalog, Option<Arc<dyn Storage>>)> {
-    let (found, view) = match load_catalog(storage, watermark) {
+    let (storage, unlocker) = (&log.storage, &*log.unlocker);
+    let (found, view) = match load_unlocked(storage, watermark, unlocker) {
         Err(error) if is_read_error(&error) => {
             let view = read_repair.view(storage, [None])?.ok_or(error)?;
-            (load_catalog(&view, watermark)?, Some(view))
+            (load_unlocked(&view, watermark, unlocker)?, Some(view))
         }
         found => (found?, None),
     };
     let Some(missing_tail) = found.missing_tail() else { return Ok((found, view)) };
-    let log = view.as_ref().unwrap_or(storage);
-    let Some(next) = read_repair.view(log, [Some(missing_tail.segment)])? else {
+    let shown = view.as_ref().unwrap_or(storage);
+    let Some(next) = read_repair.view(shown, [Some(missing_tail.segment)])? else {
         return Ok((found, view));
     };
     // The recursion ends: parity is read once per segment.
-    match load_repaired_catalog(&next, watermark, read_repair) {
+    match load_repaired_catalog(&log.with_storage(next.clone()), watermark, read_repair) {
         // The restored segment refers to one that the device cannot read.
         Err(error) if is_read_error(&error) => Ok((found, view)),
         repaired => repaired.map(|(catalog, view)| (catalog, Some(view.unwrap_or(next)))),

@@ -3,10 +3,9 @@
 use crate::base::error::Result;
 use crate::files::consistent_read::{Reading, read_consistent};
 use crate::files::live::{LiveSource, Watermark};
+use crate::files::unlock::LogFiles;
 use crate::read::read_repair::{ReadRepair, load_repaired_catalog};
 use crate::scan::catalog::Catalog;
-use seawall_io::Storage;
-use std::sync::Arc;
 
 /// The files of a log at one moment, and the watermark by which they were chosen.
 #[derive(Debug)]
@@ -15,7 +14,7 @@ pub(crate) struct Snapshot {
     pub(crate) watermark: Option<Watermark>,
     pub(crate) catalog: Catalog,
     /// The directory, or a view of it repaired from parity.
-    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) files: LogFiles,
 }
 
 impl Snapshot {
@@ -23,13 +22,13 @@ impl Snapshot {
     /// watermark names vanishes during the load, starts over.
     pub(crate) fn load(
         source: LiveSource<'_>,
-        storage: &Arc<dyn Storage>,
+        log: &LogFiles,
         read_repair: &mut ReadRepair,
     ) -> Result<Self> {
         read_consistent(source, |watermark| {
             // An earlier attempt tried parity for a view that is no longer used.
             *read_repair = ReadRepair::default();
-            Self::load_at(watermark, storage, read_repair).map(Reading::Certain)
+            Self::load_at(watermark, log, read_repair).map(Reading::Certain)
         })
     }
 
@@ -40,19 +39,16 @@ impl Snapshot {
     /// [`moved`](crate::files::consistent_read::moved) if `watermark` is too old.
     pub(crate) fn load_at(
         watermark: Option<&Watermark>,
-        storage: &Arc<dyn Storage>,
+        log: &LogFiles,
         read_repair: &mut ReadRepair,
     ) -> Result<Self> {
-        let (catalog, view) = load_repaired_catalog(storage, watermark, read_repair)?;
-        let storage = view.unwrap_or_else(|| storage.clone());
-        Ok(Self { watermark: watermark.copied(), catalog, storage })
+        let (catalog, view) = load_repaired_catalog(log, watermark, read_repair)?;
+        let files = view.map_or_else(|| log.clone(), |view| log.with_storage(view));
+        Ok(Self { watermark: watermark.copied(), catalog, files })
     }
 
     /// Loads the snapshot of a log whose writer, if any, is in another process.
-    pub(crate) fn of_files(
-        storage: &Arc<dyn Storage>,
-        read_repair: &mut ReadRepair,
-    ) -> Result<Self> {
-        Self::load(LiveSource::File(&**storage), storage, read_repair)
+    pub(crate) fn of_files(log: &LogFiles, read_repair: &mut ReadRepair) -> Result<Self> {
+        Self::load(LiveSource::File(&**log), log, read_repair)
     }
 }

@@ -4,6 +4,7 @@ use crate::base::error::{Corruption, Damage, Error, Lost, Result, is_read_error}
 use crate::base::num::to_u64;
 use crate::base::options::OpenMode;
 use crate::files::overlay::Patch;
+use crate::files::unlock::{LogFiles, lost_keys, require_key};
 use crate::read::read_repair::{ReadRepair, hides_end};
 use crate::recover::decision::continuation::FoundBatch;
 use crate::recover::decision::{
@@ -11,13 +12,11 @@ use crate::recover::decision::{
 };
 use crate::scan::catalog::{Catalog, ChainTop, FoundManifest};
 use crate::scan::intact::{AtomicSet, Salvaged};
-use crate::scan::load::load_catalog;
+use crate::scan::load::load_unlocked;
 use crate::scan::scanner::{LogScanner, ScanEnd, ScanItem};
 use crate::write::pending::RewriteBatch;
 use seawall_format::batch::{BodyKind, HEADER_SIZE};
 use seawall_format::{Lsn, Manifest, Offset, SegmentId, frame, next_lsn, tail};
-use seawall_io::Storage;
-use std::sync::Arc;
 
 /// State of a log, found without writing.
 #[derive(Debug)]
@@ -57,10 +56,10 @@ pub(crate) enum Until {
 
 /// Inspects the log. If damage or an ambiguous end is in the way, repairs what parity can and
 /// inspects the repaired view.
-pub(crate) fn inspect_repaired(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspection> {
-    let (mut read_repair, mut view, mut first) = (ReadRepair::default(), storage.clone(), None);
+pub(crate) fn inspect_repaired(log: &LogFiles, until: Until) -> Result<Inspection> {
+    let (mut read_repair, mut view, mut first) = (ReadRepair::default(), log.storage.clone(), None);
     let found = loop {
-        let looked = inspect(&view, until);
+        let looked = inspect(&log.with_storage(view.clone()), until);
         let next = match &looked {
             Err(error) if is_read_error(error) => read_repair.view(&view, [None])?,
             Ok(found) if matches!(found.row().action(), Action::Damage | Action::Ambiguous) => {
@@ -84,8 +83,12 @@ pub(crate) fn inspect_repaired(storage: &Arc<dyn Storage>, until: Until) -> Resu
 }
 
 /// Reads the log.
-pub(crate) fn inspect(storage: &Arc<dyn Storage>, until: Until) -> Result<Inspection> {
-    let catalog = load_catalog(storage, None)?;
+pub(crate) fn inspect(log: &LogFiles, until: Until) -> Result<Inspection> {
+    let catalog = load_unlocked(&log.storage, None, &log.unlocker)?;
+    require_key(&log.unlocker, catalog.is_encrypted())?;
+    if let Some(first) = catalog.keys_lost_from {
+        return Err(Error::damaged(lost_keys(first)));
+    }
     let newest = catalog.chain.last().map(|link| link.segment.clone());
     let newest_base = newest.as_ref().map(|newest| newest.header.base);
     let mut found = Inspection {

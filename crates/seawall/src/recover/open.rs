@@ -10,14 +10,15 @@ use crate::base::options::{OpenMode, Options, SEGMENT_DEFAULT};
 use crate::base::record_type;
 use crate::files::directory;
 use crate::files::directory::{LOCK, MANIFEST};
+use crate::files::unlock::{LogFiles, Unlocker};
 use crate::recover::decision::Decision;
 use crate::recover::inspection::{Until, inspect, inspect_repaired};
-use crate::recover::open::create::{check_compression, create};
+use crate::recover::open::create::{check_compression, check_encryption, create};
 use crate::recover::open::resume::resume;
 use crate::recover::remaining::RemainingLog;
 use crate::recover::report::Recovery;
 use crate::write::writer::Writer;
-use seawall_format::{Geometry, Level, Manifest, RecordType};
+use seawall_format::{Authenticator, Claims, Geometry, Level, Manifest, RecordType};
 use seawall_io::Storage;
 use std::sync::Arc;
 
@@ -26,6 +27,7 @@ pub(crate) fn open(
     options: &Options,
     storage: Arc<dyn Storage>,
     record_type: RecordType,
+    unlocker: &Arc<Unlocker>,
 ) -> Result<(Writer, Recovery, Level)> {
     let names = directory::refuse_foreign(&*storage)?;
     if !options.create && !holds_log(&names) {
@@ -36,22 +38,24 @@ pub(crate) fn open(
     let env = Env::new(options, storage);
     // Listed again under the lock: another process may have created a log meanwhile.
     if !holds_log(&directory::list(&*env.storage)?) {
-        return create(options, env, lock, record_type);
+        return create(options, env, (lock, unlocker), record_type);
     }
+    let files = LogFiles::new(env.storage.clone(), unlocker.clone());
     let found = match options.mode {
-        OpenMode::Strict => inspect(&env.storage, Until::Damage)?,
-        OpenMode::Standard => inspect_repaired(&env.storage, Until::Damage)?,
-        OpenMode::Salvage => inspect_repaired(&env.storage, Until::End)?,
+        OpenMode::Strict => inspect(&files, Until::Damage)?,
+        OpenMode::Standard => inspect_repaired(&files, Until::Damage)?,
+        OpenMode::Salvage => inspect_repaired(&files, Until::End)?,
     };
     match found.decide(options.mode) {
-        Decision::Create => return create(options, env, lock, record_type),
+        Decision::Create => return create(options, env, (lock, unlocker), record_type),
         Decision::Refuse(refusal) => return Err(found.error(refusal)),
         Decision::Resume => {}
     }
     let manifest = found.catalog.manifest().expect("the decision has read it");
     let manifest = changed_as_requested(options, manifest, &record_type)?;
     let end = found.end.as_ref().expect("the decision has seen the end");
-    resume(options, env, lock, &RemainingLog::whole(&found, end, manifest))
+    env.set_keys(unlocker.unlock(&*env.storage, found.catalog.manifest())?);
+    resume(options, env, (lock, unlocker), &RemainingLog::whole(&found, end, manifest))
 }
 
 fn holds_log(names: &[String]) -> bool {
@@ -68,7 +72,13 @@ fn changed_as_requested(
     check_options(options, manifest)?;
     let compression = options.compression.unwrap_or(manifest.compression);
     check_compression(compression, manifest.layout)?;
+    check_encryption(options, manifest.layout)?;
+    let authenticator = manifest.authenticator.map(|proof| {
+        let padding = options.padding.unwrap_or(proof.claims.padding);
+        Authenticator::unsigned(Claims { padding, ..proof.claims })
+    });
     Ok(Manifest {
+        authenticator,
         record_type: record_type::merged_with(&manifest.record_type, requested),
         parity: options.parity.or_keep(manifest.parity),
         compression,

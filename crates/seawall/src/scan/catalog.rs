@@ -19,6 +19,9 @@ pub(crate) struct Catalog {
     /// Whether the end of the log cannot be told: the newest segment does not end cleanly, although
     /// something was written to the one named ahead.
     pub(crate) end_is_doubtful: bool,
+    /// From this record on the keys are lost: the log is encrypted, and its file `keys` cannot be
+    /// read.
+    pub(crate) keys_lost_from: Option<Lsn>,
     /// The highest id of any file, orphans excepted.
     pub(crate) max_id: Option<SegmentId>,
     pub(crate) names: Vec<String>,
@@ -26,6 +29,7 @@ pub(crate) struct Catalog {
 
 /// State of the manifest.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "a catalog has one, and it is not moved")]
 pub(crate) enum FoundManifest {
     Readable {
         manifest: Manifest,
@@ -60,6 +64,20 @@ impl Catalog {
     /// Whether the manifest is unreadable or missing although segments contain records.
     pub(crate) fn manifest_is_lost(&self) -> bool {
         matches!(self.found_manifest, FoundManifest::Lost)
+    }
+
+    /// Whether an encrypted segment was read without its keys.
+    pub(crate) fn is_locked(&self) -> bool {
+        self.chain
+            .iter()
+            .any(|link| link.segment.header.authenticator.is_some() && link.segment.keys.is_none())
+    }
+
+    /// Whether a segment is encrypted, or the next one will be.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        let mut headers = self.chain.iter().map(|link| &link.segment.header);
+        self.manifest().is_some_and(|manifest| manifest.authenticator.is_some())
+            || headers.any(|header| header.authenticator.is_some())
     }
 
     pub(crate) fn missing_tail(&self) -> Option<MissingTail> {

@@ -2,6 +2,7 @@
 //! format.md section 6.
 
 use crate::base::error::{Corruption, Damage, Lost, Origin, Result, missing_segment};
+use crate::base::keys::LogKeys;
 use crate::files::live::{Watermark, WatermarkSource};
 use crate::files::segment::{OpenOutcome, Segment, open_checked};
 use crate::scan::catalog::{ChainFault, ChainTop, ChainedSegment, MissingTail, Orphan};
@@ -38,7 +39,7 @@ impl Headers {
         &mut self,
         storage: &Arc<dyn Storage>,
         (id, name, is_beyond): (SegmentId, &str, bool),
-        log: Option<&Manifest>,
+        log: (Option<&Manifest>, Option<&LogKeys>),
     ) -> Result<()> {
         match open_checked(storage, name, log)? {
             OpenOutcome::Sound(segment) => drop(self.sound.insert(id, segment)),

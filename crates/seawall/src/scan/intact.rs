@@ -4,6 +4,7 @@
 use crate::base::error::{Corruption, Damage, Lost, Origin};
 use crate::files::segment::Segment;
 use seawall_format::batch::{BatchHeader, BodyKind, HEADER_SIZE, Life};
+use seawall_format::encryption::KeyError;
 use seawall_format::{Lsn, Offset, encoded, frame};
 use std::ops::Range;
 
@@ -74,6 +75,7 @@ impl Contents {
         // The header belongs to the range only if it is still there.
         let header = header.filter(|header| BatchHeader::decode(bytes, at, life) == Some(*header));
         match header.map(|header| header.kind) {
+            _ if life.is_encrypted => Self::Chunks,
             _ if !life.may_compress => Self::Frames,
             Some(BodyKind::Encoded) => Self::Chunks,
             Some(_) => Self::Frames,
@@ -83,16 +85,21 @@ impl Contents {
 }
 
 impl ExpectedFrames {
-    /// The intact records of a range at offset `at` whose first bytes are a batch header. The
-    /// second value is the memory that they are in, if not in `bytes`.
+    /// The intact records of a range at offset `at` of `segment` whose first bytes are a batch
+    /// header. The second value is the memory that they are in, if not in `bytes`. Records of an
+    /// encrypted segment whose keys are not known have no payload.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError::Forged`] if the checksum of a chunk is right, and no holder of the key wrote it.
     pub(crate) fn salvage(
         &self,
         bytes: &[u8],
         (at, life): (Offset, &Life),
-        contents: Contents,
-    ) -> (Vec<Salvaged>, Option<Vec<u8>>) {
+        (contents, segment): (Contents, &Segment),
+    ) -> Result<(Vec<Salvaged>, Option<Vec<u8>>), KeyError> {
         let Some(last) = self.last.filter(|last| *last >= self.first) else {
-            return (vec![], None);
+            return Ok((vec![], None));
         };
         let (mut found, mut memory) = (vec![], None);
         if contents != Contents::Chunks {
@@ -102,9 +109,28 @@ impl ExpectedFrames {
         }
         if contents != Contents::Frames {
             let mut all = bytes.to_vec();
-            let intact = encoded::salvage(bytes, (at, life), (self.first, last), &mut all);
-            for chunk in &intact {
-                found.extend(Self::frames_of(chunk, &all));
+            let records = (self.first, last);
+            match &segment.keys {
+                _ if !life.is_encrypted => {
+                    for chunk in &encoded::salvage(bytes, (at, life), records, &mut all) {
+                        found.extend(Self::frames_of(chunk, &all));
+                    }
+                }
+                Some(keys) => {
+                    for chunk in &keys.salvage(bytes, (at, life), (records, &mut all))? {
+                        found.extend(Self::frames_of(chunk, &all));
+                    }
+                }
+                None => {
+                    for chunk in encoded::salvage_locked(bytes, (at, life), records) {
+                        found.extend((0..chunk.count).map(|number| Salvaged {
+                            lsn: chunk.first.plus(number.into()),
+                            payload: 0..0,
+                            goes_on: false,
+                            set: AtomicSet::Unknown,
+                        }));
+                    }
+                }
             }
             // Of two records with one LSN the one in a chunk, whose place is later, comes first.
             found.sort_by_key(|record| (record.lsn, std::cmp::Reverse(record.payload.start)));
@@ -112,8 +138,10 @@ impl ExpectedFrames {
             memory = Some(all);
         }
         found.retain(|record| Some(record.lsn) <= self.counts_to);
-        self.mark_sets(&mut found);
-        (found, memory)
+        if !life.is_encrypted || segment.keys.is_some() {
+            self.mark_sets(&mut found);
+        }
+        Ok((found, memory))
     }
 
     /// The records of a chunk whose frames are in `memory`.

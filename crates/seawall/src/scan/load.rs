@@ -9,9 +9,11 @@ use crate::files::consistent_read::{Change, Doubt, Retries, is_moved, moved};
 use crate::files::directory::{list, segment_ids};
 use crate::files::live::Watermark;
 use crate::files::manifest::read_manifest;
-use crate::scan::catalog::{Catalog, ChainTop, FoundManifest};
+use crate::files::unlock::{Unlocker, keys_are_readable};
+use crate::scan::catalog::{Catalog, ChainTop, FoundManifest, log_id};
 use crate::scan::chain::Headers;
-use seawall_format::SegmentId;
+use seawall_format::encryption::KeyError;
+use seawall_format::{Lsn, SegmentId};
 use seawall_io::Storage;
 use std::sync::Arc;
 
@@ -30,10 +32,28 @@ pub(crate) fn load_catalog(
     storage: &Arc<dyn Storage>,
     watermark: Option<&Watermark>,
 ) -> Result<Catalog> {
+    load_unlocked(storage, watermark, &Unlocker::locked())
+}
+
+/// The same, with the keys of an encrypted log.
+///
+/// # Errors
+///
+/// Also [`Error::Key`].
+pub(crate) fn load_unlocked(
+    storage: &Arc<dyn Storage>,
+    watermark: Option<&Watermark>,
+    unlocker: &Unlocker,
+) -> Result<Catalog> {
     let (mut retries, mut before) = (Retries::default(), None);
     loop {
-        let found = load_once(storage, watermark);
+        let found = load_once(storage, watermark, unlocker);
         let doubt = match &found {
+            // A newer key than those that were known.
+            Err(Error::Key { source: KeyError::NoSuchKey(_), .. }) => {
+                unlocker.set_known(None);
+                Doubt::Damage(Change::Unknown)
+            }
             Ok(None) => return Err(superseded()),
             Ok(Some(found)) if found.first_fault().is_some() => {
                 let sequence = found.manifest().map(|manifest| manifest.sequence);
@@ -68,12 +88,17 @@ pub(crate) fn still_holds(storage: &dyn Storage, catalog: &Catalog) -> Result<bo
 }
 
 /// Loads the catalog once. `None` if the writer has pruned the segment that `watermark` names.
-fn load_once(storage: &Arc<dyn Storage>, watermark: Option<&Watermark>) -> Result<Option<Catalog>> {
+fn load_once(
+    storage: &Arc<dyn Storage>,
+    watermark: Option<&Watermark>,
+    unlocker: &Unlocker,
+) -> Result<Option<Catalog>> {
     let names = list(&**storage)?;
     let ids: Vec<_> = segment_ids(&names).collect();
     let slots = read_manifest(&**storage, &ids)?;
     let both_slots = slots.iter().all(Option::is_some);
     let manifest = slots.into_iter().flatten().max_by_key(|slot| slot.sequence);
+    let keys = unlocker.unlock(&**storage, manifest.as_ref())?;
     let oldest = manifest.as_ref().map(|manifest| manifest.oldest.id);
     let running = watermark.filter(|watermark| watermark.is_running());
     let newest = running.map(|watermark| watermark.live.segment.id);
@@ -90,7 +115,8 @@ fn load_once(storage: &Arc<dyn Storage>, watermark: Option<&Watermark>) -> Resul
             // A bad header above `last` is ignored: the seal of the newest segment may name a file
             // that an interrupted recovery left under construction.
             let is_beyond = last.is_some_and(|last| id > last);
-            headers.read(storage, (id, name, is_beyond), manifest.as_ref())?;
+            let log = (manifest.as_ref(), keys.as_ref());
+            headers.read(storage, (id, name, is_beyond), log)?;
         }
     }
     let manifest = manifest.map(|manifest| headers.with_proven_start(manifest));
@@ -105,9 +131,23 @@ fn load_once(storage: &Arc<dyn Storage>, watermark: Option<&Watermark>) -> Resul
         FoundManifest::Never => (vec![], ChainTop::Complete),
         _ => headers.build_chain((manifest.as_ref(), &names), watermark)?,
     };
-    let mut found = Catalog { found_manifest, chain, top, end_is_doubtful, max_id: None, names };
+    let (keys_lost_from, max_id) = (None, None);
+    let mut found =
+        Catalog { found_manifest, chain, top, end_is_doubtful, keys_lost_from, max_id, names };
+    found.keys_lost_from = keys_lost_from_in(&**storage, &found)?;
     let is_orphan = |id: &SegmentId| found.orphans().iter().any(|orphan| orphan.segment == *id);
     let used = found.names.iter().filter_map(|name| SegmentId::from_any_name(name));
     found.max_id = used.filter(|id| !is_orphan(id)).max();
     Ok(Some(found))
+}
+
+/// The first record that cannot be decrypted because the file `keys` cannot be read.
+fn keys_lost_from_in(storage: &dyn Storage, found: &Catalog) -> Result<Option<Lsn>> {
+    let Some(log) = log_id(found).filter(|_| found.is_encrypted()) else { return Ok(None) };
+    if keys_are_readable(storage, log)? {
+        return Ok(None);
+    }
+    let mut headers = found.chain.iter().map(|link| &link.segment.header);
+    let encrypted = headers.find(|header| header.authenticator.is_some());
+    Ok(encrypted.map(|header| header.base))
 }

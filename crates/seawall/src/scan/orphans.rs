@@ -106,7 +106,7 @@ fn judge(
     let mut found = None;
     for name in &files {
         let kind = if SegmentId::from_file_name(name).is_some() {
-            match open_checked(storage, name, Some(manifest))? {
+            match open_checked(storage, name, (Some(manifest), None))? {
                 OpenOutcome::Misplaced(Corruption::ForeignEpoch, _) => OrphanKind::Foreign,
                 OpenOutcome::Misplaced(_, other) if is_elsewhere(other) => {
                     OrphanKind::Copy(other.id)

@@ -1,7 +1,7 @@
 //! Scans the live segments in order. After damage the scanner resynchronizes at the next valid
 //! batch. Recovery, readers and `verify` share this scanner.
 
-mod compressed;
+mod decode;
 mod resync;
 
 use crate::base::error::{Corruption, Damage, Error, Lost, Result, missing_segment};
@@ -46,6 +46,8 @@ pub(crate) struct ScannedBatch {
     pub(crate) end: Offset,
     /// `Unknown` if the set may have begun in lines that are lost.
     pub(crate) set: AtomicSet,
+    /// Whether it is encrypted and its keys are not known: it holds records, and `body` none.
+    pub(crate) is_locked: bool,
 }
 
 /// How the scan ended.
@@ -91,6 +93,17 @@ pub(crate) struct TailFound {
     pub(crate) file: String,
 }
 
+/// What becomes of compressed and encrypted batches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Decoding {
+    /// They stay as they are stored.
+    AsStored,
+    /// They are decoded. Without the keys, an encrypted one is an error.
+    Always,
+    /// They are decoded, except for encrypted ones without the keys.
+    IfUnlocked,
+}
+
 /// A scan over a chain of segments.
 #[derive(Debug)]
 pub(crate) struct LogScanner {
@@ -98,6 +111,8 @@ pub(crate) struct LogScanner {
     missing_tail: Option<MissingTail>,
     closed: Option<seawall_format::Closed>,
     manifest_lost: bool,
+    /// From this record on the keys are lost.
+    keys_lost_from: Option<Lsn>,
     /// What the end is, if the files say so that the catalog was made of.
     end_row: Option<tail::Row>,
     current: Option<(ChainedSegment, Scanner)>,
@@ -114,8 +129,9 @@ pub(crate) struct LogScanner {
     /// The current item as a batch, if the file has it as lines or compressed; or its damaged place
     /// and the frames of the chunks in it.
     synthesized_batch: Option<Vec<u8>>,
-    /// Memory for the next compressed batch; `None` if these stay as they are stored.
-    decoding_memory: Option<Vec<u8>>,
+    decoding: Decoding,
+    /// Memory for the next batch to decode.
+    decoding_memory: Vec<u8>,
     /// The last place that was read again because it looked like damage.
     read_again: Option<(SegmentId, Offset)>,
     /// Whether the next atomic set may have begun in the damage before it.
@@ -145,6 +161,7 @@ impl LogScanner {
             missing_tail: catalog.missing_tail(),
             closed: catalog.manifest().and_then(|manifest| manifest.closed),
             manifest_lost: catalog.manifest_is_lost(),
+            keys_lost_from: catalog.keys_lost_from,
             end_row: catalog.end_row(),
             segments,
             ..Self::over(links, first.and_then(Lsn::previous))
@@ -164,10 +181,17 @@ impl LogScanner {
         self
     }
 
-    /// Leaves compressed batches as they are stored, for a caller that needs no records: the range
-    /// of such a batch holds no frames.
+    /// Goes on without the records of encrypted batches, if the keys of their segment are not
+    /// known.
+    pub(crate) fn allow_locked(mut self) -> Self {
+        self.decoding = Decoding::IfUnlocked;
+        self
+    }
+
+    /// Leaves batches as they are stored, for a caller that needs no records: the range of a
+    /// compressed or encrypted batch holds no frames.
     pub(crate) fn without_decoding(mut self) -> Self {
-        self.decoding_memory = None;
+        self.decoding = Decoding::AsStored;
         self
     }
 
@@ -188,6 +212,7 @@ impl LogScanner {
             scanner.begin_at(start);
         }
         let mut scan = Self::over(VecDeque::new(), scanner.next_lsn().previous());
+        scan.keys_lost_from = catalog.keys_lost_from;
         scan.segments = vec![link.segment.clone()];
         scan.schema = link.segment.header.record_type.schema;
         (scan.current, scan.read_size) = (Some((link, scanner)), READ_NEAR);
@@ -210,6 +235,7 @@ impl LogScanner {
             missing_tail: None,
             closed: None,
             manifest_lost: false,
+            keys_lost_from: None,
             end_row: None,
             current: None,
             schema: 0,
@@ -217,7 +243,8 @@ impl LogScanner {
             window: Offset(0),
             buffer: Buffer::default(),
             synthesized_batch: None,
-            decoding_memory: Some(vec![]),
+            decoding: Decoding::Always,
+            decoding_memory: vec![],
             read_again: None,
             set_start_lost: false,
             read_size: READ_SIZE,
@@ -271,10 +298,8 @@ impl LogScanner {
                 }
             };
             if let Some(memory) = self.synthesized_batch.take() {
-                match &mut self.decoding_memory {
-                    Some(spare) if scanner.layout() == Layout::Binary => *spare = memory,
-                    _ => scanner.reuse(memory),
-                }
+                let is_binary = scanner.layout() == Layout::Binary;
+                if is_binary { self.decoding_memory = memory } else { scanner.reuse(memory) }
             }
             match scanner.step(Window { start: self.window, bytes: self.buffer.bytes() }) {
                 Step::Need { offset, length: least } => {
@@ -313,9 +338,10 @@ impl LogScanner {
                     };
                     (self.last, self.chain) = (Some(last), Some(header.chain_value()));
                     self.confirmed = self.confirmed.max(header.confirmed());
-                    let mut found = ScannedBatch { header, body, last, start, end, set };
-                    let is_encoded = header.kind == BodyKind::Encoded;
-                    let damage = if is_encoded { self.decode(&mut found) } else { None };
+                    let is_locked = false;
+                    let mut found = ScannedBatch { header, body, last, start, end, set, is_locked };
+                    let is_plain = matches!(header.kind, BodyKind::Frames | BodyKind::Void);
+                    let damage = if is_plain { None } else { self.decode(&mut found)? };
                     return Ok(damage.unwrap_or(ScanItem::Batch(found)));
                 }
                 Step::Finished if self.links.is_empty() && self.missing_tail.is_none() => {
@@ -324,7 +350,7 @@ impl LogScanner {
                 Step::Finished => self.current = None,
                 Step::Refused(refused) => {
                     let place = file_place(&**link.segment.storage(), &link.segment.name());
-                    return Err(Error::Unsupported { log: None, place, refused });
+                    return Err(Error::refused(place)(refused));
                 }
                 Step::Stopped(cause, header) => {
                     if let Some(event) = self.stopped(Stop { cause, header })? {
@@ -380,9 +406,9 @@ impl LogScanner {
         let mut scan = Self::over(VecDeque::new(), scanner.next_lsn().previous());
         scan.segments.clone_from(&self.segments);
         (scan.skip_io_errors, scan.read_size) = (self.skip_io_errors, READ_NEAR);
-        scan.decoding_memory = self.decoding_memory.as_ref().map(|_| vec![]);
+        scan.decoding = self.decoding;
         (scan.closed, scan.manifest_lost) = (self.closed, self.manifest_lost);
-        scan.end_row = self.end_row;
+        (scan.end_row, scan.keys_lost_from) = (self.end_row, self.keys_lost_from);
         (scan.chain, scan.confirmed) = (self.chain, self.confirmed);
         scan.current = Some((link, scanner));
         scan.invalidate_buffer();

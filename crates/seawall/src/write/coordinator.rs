@@ -43,6 +43,7 @@ use crate::base::sync::{
     current,
 };
 use crate::files::live::NO_BOOT;
+use crate::files::unlock::{LogFiles, Unlocker};
 use crate::write::commit_delay::CommitDelay;
 use crate::write::coordinator::room_request::RoomRequest;
 use crate::write::coordinator::waiting_flushers::WaitingFlushers;
@@ -55,7 +56,7 @@ use crate::write::wakers::Wakers;
 use crate::write::writer::streaming::LaunchedWrite;
 use crate::write::writer::{Counts, Writer};
 use seawall_format::{Level, Live, Lsn, SegmentRef, lsn_or_zero};
-use seawall_io::{Clock, Storage};
+use seawall_io::Clock;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 use std::task::Waker;
@@ -74,7 +75,7 @@ const STREAM_GATHER_TIME: Duration = Duration::from_micros(100);
 
 #[derive(Debug)]
 pub(crate) struct Coordinator {
-    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) files: LogFiles,
     pub(crate) level: Level,
     /// Checked before each device access and before each wait for another thread.
     pub(crate) fork_guard: ForkGuard,
@@ -171,11 +172,10 @@ impl Coordinator {
     pub(crate) fn new(
         options: &Options,
         writer: Writer,
-        confirmed: Option<Lsn>,
-        level: Level,
+        (confirmed, level): (Option<Lsn>, Level),
+        unlocker: Arc<Unlocker>,
     ) -> Self {
-        let geometry = writer.manifest.content.geometry;
-        let batch_max = usize::try_from(geometry.batch_max).expect("at most 64 MiB");
+        let batch_max = writer.overhead().plain_max();
         let newest = (writer.tail.header.reference(), writer.manifest.content.log);
         let bounds = writer.bounds();
         let reached = [writer.last, confirmed];
@@ -186,10 +186,10 @@ impl Coordinator {
         let sizes = BatchSizes { batch_max, target_batch_bytes, stream_batch_bytes };
         let mut commit = Commit::new(writer.last, confirmed, sizes);
         commit.set_room(writer.room(), writer.padding());
-        commit.set_overhead(writer.manifest.content.layout.record_overhead_max());
+        commit.set_overhead(writer.overhead());
         let counts = writer.counts;
         Self {
-            storage: writer.env.storage.clone(),
+            files: LogFiles::new(writer.env.storage.clone(), unlocker),
             deferred_delete: writer.env.deferred_delete.clone(),
             on_failover: options.on_failover.clone(),
             level,

@@ -4,6 +4,7 @@
 use crate::base::error::{Error, Result};
 use crate::base::num::to_u64;
 use crate::write::record_set::EncodedRecords;
+use crate::write::tail::batch_encoder::Overhead;
 use seawall_format::batch::HEADER_SIZE;
 use seawall_format::{Lsn, lsn_or_zero, next_lsn};
 use std::sync::Arc;
@@ -81,8 +82,8 @@ pub(crate) struct Commit {
     next: Lsn,
     batch_seq: u64,
     sizes: BatchSizes,
-    /// Bytes that a record takes at most on the device in addition to its frame.
-    overhead: u64,
+    /// How much larger than its frames a batch can be on the device.
+    overhead: Overhead,
     /// Bytes that a batch takes at most to fill its last block.
     padding: u64,
     room: Room,
@@ -112,7 +113,7 @@ impl Commit {
             next: next_lsn(durable),
             batch_seq: 0,
             sizes,
-            overhead: 0,
+            overhead: Overhead::NONE,
             padding: 0,
             room,
             in_flight_bytes: 0,
@@ -127,8 +128,8 @@ impl Commit {
         }
     }
 
-    pub(crate) fn set_overhead(&mut self, bytes: u64) {
-        self.overhead = bytes;
+    pub(crate) fn set_overhead(&mut self, overhead: Overhead) {
+        self.overhead = overhead;
     }
 
     /// Moves an atomic set into the open batch, if it fits there and space on the device is
@@ -162,7 +163,7 @@ impl Commit {
 
     /// Size of a batch with `bytes` of frames, at most, on the device.
     fn size_on_device(&self, bytes: usize, count: u32) -> u64 {
-        to_u64(bytes) + u64::from(count) * self.overhead + self.padding
+        self.overhead.size_max(bytes, count) + self.padding
     }
 
     /// Whether the open batch, grown to this size, fits on the device together with the batch in

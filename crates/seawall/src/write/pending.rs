@@ -3,6 +3,7 @@
 use crate::base::error::{Error, Result};
 use crate::base::num::to_u64;
 use seawall_format::batch::{BatchHeader, BodyKind, HEADER_SIZE, Life};
+use seawall_format::encryption::SegmentKeys;
 use seawall_format::{Lsn, Offset, encoded, frame};
 use std::io;
 
@@ -10,8 +11,8 @@ use std::io;
 /// write may damage the whole block (R8).
 #[derive(Debug)]
 pub(crate) struct WrittenBatch {
-    /// The batch in the binary layout, also if it was written as text; compressed if it was written
-    /// so.
+    /// The batch in the binary layout, also if it was written as text; compressed or encrypted if
+    /// it was written so.
     pub(crate) bytes: Vec<u8>,
     pub(crate) first: Lsn,
     pub(crate) count: u32,
@@ -46,21 +47,56 @@ pub(crate) struct RewriteBatch {
     pub(crate) time_us: u64,
 }
 
+impl RewriteBatch {
+    /// This batch, divided between atomic sets into ones of at most `size_max` bytes, as far as
+    /// that is possible.
+    pub(crate) fn split(self, size_max: usize) -> Vec<Self> {
+        if self.bytes.len() <= size_max || self.kind == BodyKind::Void {
+            return vec![self];
+        }
+        let Self { first, time_us, .. } = self;
+        let frames = self.bytes.get(HEADER_SIZE..).unwrap_or_default();
+        let empty = |first| {
+            let (bytes, kind) = (vec![0; HEADER_SIZE], BodyKind::Frames);
+            Self { bytes, first, count: 0, kind, time_us }
+        };
+        let (mut parts, mut open, mut next) = (vec![], empty(first), first);
+        let (mut start, mut at, mut in_set) = (0, 0, 0);
+        while let Some((frame, end)) = frame::read(frames, at, next) {
+            (at, next, in_set) = (end, next.next(), in_set + 1);
+            if frame.goes_on {
+                continue;
+            }
+            if open.count > 0 && open.bytes.len() + (end - start) > size_max {
+                let first = open.first.plus(u64::from(open.count));
+                parts.push(std::mem::replace(&mut open, empty(first)));
+            }
+            open.bytes.extend_from_slice(frames.get(start..end).unwrap_or_default());
+            (open.count, in_set, start) = (open.count + in_set, 0, end);
+        }
+        parts.push(open);
+        parts
+    }
+}
+
 impl WrittenBatch {
     /// The last record.
     pub(crate) fn last(&self) -> Lsn {
         self.first.plus(u64::from(self.count) - 1)
     }
 
-    /// Converts the batch for another segment; `life` belongs to the segment that it was written
-    /// to.
+    /// Converts the batch for another segment; `life` and `keys` belong to the segment that it was
+    /// written to.
     ///
     /// # Errors
     ///
-    /// What was compressed does not decode: memory has changed.
-    pub(crate) fn unseal(mut self, life: &Life) -> Result<RewriteBatch> {
-        if self.kind == BodyKind::Encoded {
-            return self.decode(life);
+    /// What was encoded does not decode: memory has changed.
+    pub(crate) fn unseal(
+        mut self,
+        (life, keys): (&Life, Option<&SegmentKeys>),
+    ) -> Result<RewriteBatch> {
+        if !matches!(self.kind, BodyKind::Frames | BodyKind::Void) {
+            return self.decode((life, keys));
         }
         let (_, frames) = self.bytes.split_at_mut(HEADER_SIZE);
         let frame_count = if self.kind == BodyKind::Void { 0 } else { self.count };
@@ -72,19 +108,51 @@ impl WrittenBatch {
         Ok(RewriteBatch { bytes, first, count, kind, time_us })
     }
 
-    fn decode(self, life: &Life) -> Result<RewriteBatch> {
+    fn decode(self, (life, keys): (&Life, Option<&SegmentKeys>)) -> Result<RewriteBatch> {
         let Self { first, count, time_us, .. } = self;
         let at = Offset(self.end.0.saturating_sub(to_u64(self.bytes.len())));
         let (head, body) = self.bytes.split_at(HEADER_SIZE);
-        let (mut bytes, kind) = (vec![], BodyKind::Frames);
+        let mut bytes = vec![];
         let header = BatchHeader::decode(head, at, life);
-        let decodes = header.is_some_and(|header| encoded::decode(&header, body, life, &mut bytes));
-        if decodes {
-            Ok(RewriteBatch { bytes, first, count, kind, time_us })
-        } else {
+        let decoded = header.filter(|header| match keys {
+            None => encoded::decode(header, body, life, &mut bytes),
+            Some(keys) => {
+                let opened = keys.open((header, body), (at, life), &mut bytes);
+                opened.is_ok_and(|ends_set| ends_set || header.is_void())
+            }
+        });
+        let Some(header) = decoded else {
             let why = io::Error::other("it has changed in memory");
-            Err(Error::io(format!("decode the batch of record {first}"))(why))
+            return Err(Error::io(format!("decode the batch of record {first}"))(why));
+        };
+        let kind = if header.is_void() { BodyKind::Void } else { BodyKind::Frames };
+        Ok(RewriteBatch { bytes, first, count, kind, time_us })
+    }
+}
+
+#[cfg(test)]
+mod split_tests {
+    use super::*;
+
+    #[test]
+    fn batch_is_divided_between_atomic_sets() {
+        let mut bytes = vec![0; HEADER_SIZE];
+        // Sets of 1, 2, 1 and 3 records of 24 bytes each.
+        for goes_on in [false, true, false, false, true, true, false] {
+            frame::push_unbound(&mut bytes, &[7; 16], goes_on);
         }
+        let (first, kind) = (Lsn::new(5).unwrap(), BodyKind::Frames);
+        let batch = RewriteBatch { bytes, first, count: 7, kind, time_us: 3 };
+        let parts_of = |records: usize| {
+            let parts = batch.clone().split(HEADER_SIZE + 24 * records);
+            let whole: Vec<u8> = parts.iter().flat_map(|part| part.bytes[48..].to_vec()).collect();
+            assert_eq!(whole, batch.bytes[48..]);
+            parts.iter().map(|part| (part.first.get(), part.count)).collect::<Vec<_>>()
+        };
+        assert_eq!(parts_of(7), [(5, 7)]);
+        assert_eq!(parts_of(6), [(5, 4), (9, 3)]);
+        assert_eq!(parts_of(3), [(5, 3), (8, 1), (9, 3)]);
+        assert_eq!(parts_of(2), [(5, 1), (6, 2), (8, 1), (9, 3)], "a set stays whole");
     }
 }
 
@@ -128,7 +196,8 @@ mod tests {
     fn compressed_batch_is_decoded_for_another_segment() {
         let (plain, written) = written();
         assert!(written.bytes.len() < plain.len() / 2 && written.kind == BodyKind::Encoded);
-        let RewriteBatch { mut bytes, kind, .. } = written.unseal(&LIFE).expect("it is sound");
+        let RewriteBatch { mut bytes, kind, .. } =
+            written.unseal((&LIFE, None)).expect("it is sound");
         // What is there is overwritten by the next header.
         bytes[..HEADER_SIZE].fill(0);
         assert_eq!((bytes, kind), (plain, BodyKind::Frames));
@@ -143,7 +212,7 @@ mod tests {
             bytes[at] ^= 4;
             let changed = WrittenBatch { bytes, ..written_like(&written) };
             // Only what the chunks need is looked at, not the zeros after them.
-            match changed.unseal(&LIFE) {
+            match changed.unseal((&LIFE, None)) {
                 Ok(rewrite) => assert!(rewrite.bytes[HEADER_SIZE..].len() == 10 * 208, "{at}"),
                 Err(error) => {
                     assert_eq!(error.to_string(), "cannot decode the batch of record 1");

@@ -10,11 +10,11 @@ use crate::base::spare_files::may_be_spare;
 use crate::write::pending::{RewriteBatch, WrittenBatch};
 use crate::write::preallocation::file::{PreallocatedFile, PreallocatedSegment, length_for};
 use crate::write::tail::TailSegment;
+use crate::write::tail::batch_encoder::{BatchEncoder, Overhead};
 use seawall_format::batch::{BodyKind, Spec};
 use seawall_format::before::SectorSums;
 use seawall_format::{
-    Finished, Layout, Lsn, Manifest, Offset, Seal, SegmentHeader, SegmentId, SegmentRef,
-    lsn_or_zero,
+    Finished, Lsn, Manifest, Offset, Seal, SegmentHeader, SegmentId, SegmentRef, lsn_or_zero,
 };
 use seawall_io::File;
 use std::io;
@@ -41,11 +41,10 @@ pub(crate) struct RotationPlan {
 
 impl RotationPlan {
     /// Size of the rewritten batches at most, in bytes.
-    fn data_max(&self, layout: Layout) -> u64 {
+    fn data_max(&self, overhead: &Overhead) -> u64 {
         let size = |batch: &RewriteBatch| {
-            let lines = if batch.kind == BodyKind::Void { 1 } else { u64::from(batch.count) };
-            let bytes = u64::try_from(batch.bytes.len()).expect("fits in 64 bits");
-            bytes + lines * layout.record_overhead_max()
+            let lines = if batch.kind == BodyKind::Void { 1 } else { batch.count };
+            overhead.size_max(batch.bytes.len(), lines)
         };
         self.carry.iter().map(size).sum()
     }
@@ -93,6 +92,9 @@ pub(crate) fn rotate(
     max_id: &mut Option<SegmentId>,
 ) -> Result<Rotated> {
     check_batch_sizes(log, &plan)?;
+    // An encrypted batch has less space than the one that it was.
+    let size_max = Overhead::of(env, log).plain_max();
+    plan.carry = plan.carry.into_iter().flat_map(|batch| batch.split(size_max)).collect();
     let (mut attempt, mut skipped_segments) = (1, vec![]);
     loop {
         // The table of a file that is used again has taken the id.
@@ -155,8 +157,8 @@ fn try_rotate(
             Err(Error::io(format!("seal {}", pred.header.head_name()))(again))
         } else {
             let last = header.base.previous();
-            let seal = SealWrite::new(pred, last, header.reference(), env.clock.wall_us());
-            seal.write().and_then(|()| seal.sync())
+            let seal = SealWrite::new(env, pred, (last, header.reference()));
+            seal.and_then(|seal| seal.write().and_then(|()| seal.sync()))
         };
         // From here on this segment is the one to follow, whether or not sealing succeeded.
         plan.pred = Some(Predecessor::of(&rotated.tail));
@@ -182,7 +184,7 @@ fn files_for(
     plan: &mut RotationPlan,
     id: SegmentId,
 ) -> io::Result<PreallocatedSegment> {
-    let data = plan.data_max(log.layout) + plan.reserve;
+    let data = plan.data_max(&Overhead::of(env, log)) + plan.reserve;
     let (usual, size_min) = (length_for(log, data, plan.size_min), length_for(log, data, 0));
     if let Some(mut spare) = plan.spare.take() {
         let is_large = spare.reserved.is_none_or(|reserved| reserved >= size_min);
@@ -203,12 +205,12 @@ pub(crate) fn header(
 ) -> Result<SegmentHeader> {
     let epoch = files.epoch(env).map_err(Error::io("draw a random epoch"))?;
     let count: u64 = plan.carry.iter().map(|batch| u64::from(batch.count)).sum();
-    let data = plan.data_max(log.layout) + plan.reserve;
+    let data = plan.data_max(&Overhead::of(env, log)) + plan.reserve;
     let in_flight_max = files.in_flight_max(log, plan.in_flight_max, data);
-    Ok(SegmentHeader {
+    Ok(env.sign(SegmentHeader {
         geometry: log.geometry,
         log: log.log,
-        log_key: None,
+        authenticator: None,
         id,
         epoch,
         base: plan.base,
@@ -223,7 +225,7 @@ pub(crate) fn header(
         may_compress: log.compresses(),
         record_type: log.record_type.clone(),
         time_us: env.clock.wall_us(),
-    })
+    }))
 }
 
 /// Steps (a) to (c) of R6.
@@ -240,7 +242,7 @@ fn make(
     let sums = sums.map(|sums| sums.unwrap_or_else(zeros));
     let (data, head) = (files.text.as_ref().unwrap_or(&files.head), &files.head);
     let limit = (files.reserved.unwrap_or(plan.size_min), files.reserved.is_some());
-    let encoder = env.encoder(&header, log.compression);
+    let encoder = BatchEncoder::of(env, &header, log).map_err(Failure::File)?;
     let files_of_tail = [head.file.clone(), data.file.clone()];
     let tail = TailSegment::empty(header, files_of_tail, limit, (sums, encoder));
     let mut rotated = Rotated { tail, sent: vec![], skipped_segments: vec![] };
@@ -284,7 +286,7 @@ impl Rotated {
                 time_us: batch.time_us,
             };
             let mut bytes = vec![];
-            match tail.encode((&batch.bytes, spec), tail.at, &mut bytes) {
+            match tail.encode((&batch.bytes, spec), tail.at, &mut bytes)? {
                 Some(encoded) => spec = encoded,
                 None => bytes.clone_from(&batch.bytes),
             }
@@ -298,7 +300,7 @@ impl Rotated {
         if tail.header.is_reused {
             tail.file.write_at(&tail.zeros_after(tail.at), tail.at.0)?;
         }
-        tail.head.write_at(&tail.header.encode(), 0)
+        tail.head.write_at(&tail.header.stored(), 0)
     }
 }
 
@@ -318,19 +320,19 @@ pub(crate) struct SealWrite {
 }
 
 impl SealWrite {
-    /// The seal of `pred`, whose last record is `last`.
+    /// The seal of `pred`, whose last record is `last`, before the segment `next`.
     pub(crate) fn new(
+        env: &Env,
         pred: &Predecessor,
-        last: Option<Lsn>,
-        next: SegmentRef,
-        time_us: u64,
-    ) -> Self {
-        Self {
+        (last, next): (Option<Lsn>, SegmentRef),
+    ) -> Result<Self> {
+        let seal = Seal { last, next, time_us: env.clock.wall_us() };
+        Ok(Self {
             head: pred.head.clone(),
             name: pred.header.head_name(),
             at: Seal::offset(pred.header.geometry),
-            bytes: Seal { last, next, time_us }.encode(&pred.header).to_vec(),
-        }
+            bytes: seal.stored(&pred.header, env.keys_of(&pred.header)?.as_deref()),
+        })
     }
 
     pub(crate) fn write(&self) -> Result<()> {

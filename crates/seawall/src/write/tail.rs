@@ -1,11 +1,14 @@
 //! The segment that is open for append.
 
+pub(crate) mod batch_encoder;
+
 use crate::parity::writer::Covered;
+use crate::write::tail::batch_encoder::BatchEncoder;
 use seawall_format::batch::{Life, Spec};
 use seawall_format::before::SectorSums;
-use seawall_format::encoded::Encoder;
 use seawall_format::{Finished, Offset, SegmentHeader};
 use seawall_io::{File, Storage};
+use std::io;
 use std::sync::Arc;
 
 /// The last segment of the log, open for append.
@@ -31,8 +34,8 @@ pub(crate) struct TailSegment {
     /// The checksums of what the file holds where records go, if it may be used again and this
     /// process has written all of it.
     pub(crate) sums: Option<SectorSums>,
-    /// Compresses batches, if the log wants that and the segment allows it.
-    pub(crate) encoder: Option<Encoder>,
+    /// Compresses or encrypts batches, if the segment has such.
+    pub(crate) encoder: Option<BatchEncoder>,
     /// What this process has written here.
     pub(crate) written: Written,
 }
@@ -51,7 +54,7 @@ impl TailSegment {
         header: SegmentHeader,
         [head, file]: [Arc<dyn File>; 2],
         (soft_limit, is_reserved): (u64, bool),
-        (sums, encoder): (Option<SectorSums>, Option<Encoder>),
+        (sums, encoder): (Option<SectorSums>, Option<BatchEncoder>),
     ) -> Self {
         Self {
             sums,
@@ -153,15 +156,14 @@ impl TailSegment {
         }
     }
 
-    /// Compresses a batch for the place `at`, as [`Encoder::encode`] does, into `stored`. `None` if
-    /// it is to be written as it is.
+    /// Encodes a batch for the place `at` into `stored`. `None` if it is to be written as it is.
     pub(crate) fn encode(
         &mut self,
         (plain, spec): (&[u8], Spec),
         at: Offset,
         stored: &mut Vec<u8>,
-    ) -> Option<Spec> {
-        let encoder = self.encoder.as_mut()?;
+    ) -> io::Result<Option<Spec>> {
+        let Some(encoder) = &mut self.encoder else { return Ok(None) };
         encoder.encode((plain, spec), (at, &self.life), stored)
     }
 

@@ -1,6 +1,8 @@
 //! The writer of the tail segment: one write and one sync per batch. Each log has one, and the
 //! leader holds it.
 
+#[cfg(feature = "encryption")]
+mod encryption;
 mod enter;
 mod name_check;
 pub(crate) mod seal_thread;
@@ -22,6 +24,7 @@ use crate::write::preallocation::file::{PreallocatedSegment, length_for};
 use crate::write::preallocation::reused::prepare;
 use crate::write::rotation::{Predecessor, Rotated, RotationPlan, next_id, rotate};
 use crate::write::tail::TailSegment;
+use crate::write::tail::batch_encoder::Overhead;
 use crate::write::writer::seal_thread::SealThread;
 use seawall_format::batch::{BodyKind, Spec};
 use seawall_format::before::SectorSums;
@@ -143,7 +146,7 @@ impl Writer {
 
     /// Writes a batch after those of the tail.
     fn write_in_tail(&mut self, bytes: Vec<u8>, count: u32) -> Result<()> {
-        let (batch, text) = self.prepare(bytes, count, TailSegment::finish);
+        let (batch, text) = self.prepare(bytes, count, TailSegment::finish)?;
         let mut blocks = self.blocks.pop().unwrap_or_default();
         let written = self.write_synced(&batch, text.as_deref(), &mut blocks);
         self.blocks.push(blocks);
@@ -158,7 +161,12 @@ impl Writer {
 
     /// What a batch takes on the device at most, without the rest of its last block.
     fn size_max(&self, bytes: usize, count: u32) -> u64 {
-        to_u64(bytes) + u64::from(count) * self.tail.header.layout.record_overhead_max()
+        self.overhead().size_max(bytes, count)
+    }
+
+    /// How much larger than their frames batches can be on the device.
+    pub(crate) fn overhead(&self) -> Overhead {
+        Overhead::of(&self.env, &self.manifest.content)
     }
 
     /// Completes a batch in memory for the place after those in flight. Also returns its text, in
@@ -168,7 +176,7 @@ impl Writer {
         mut bytes: Vec<u8>,
         count: u32,
         finish: impl FnOnce(&TailSegment, &mut [u8], Spec, Offset) -> Finished,
-    ) -> (BatchInFlight, Option<Vec<u8>>) {
+    ) -> Result<(BatchInFlight, Option<Vec<u8>>)> {
         let newest = self.in_flight.back();
         let at = newest.map_or(self.tail.at, |batch| batch.sent.end);
         let chain = newest.map_or(self.tail.chain, |batch| batch.chain);
@@ -179,7 +187,10 @@ impl Writer {
         let plain_bytes = to_u64(bytes.len());
         if self.tail.encoder.is_some() {
             let mut stored = self.buffers.pop().unwrap_or_default();
-            if let Some(encoded) = self.tail.encode((&bytes, spec), at, &mut stored) {
+            let encoded = self.tail.encode((&bytes, spec), at, &mut stored);
+            let encoded =
+                encoded.map_err(Error::io(format!("encrypt the batch of record {first}")))?;
+            if let Some(encoded) = encoded {
                 (stored, spec) = (std::mem::replace(&mut bytes, stored), encoded);
             }
             self.keep_buffer(stored);
@@ -196,7 +207,7 @@ impl Writer {
         let kind = spec.kind;
         let sent = WrittenBatch { bytes, first, count, kind, time_us, end, chain_before };
         let plain_bytes = plain_bytes.max(end.0 - at.0);
-        (BatchInFlight { at, chain, plain_bytes, sent }, text)
+        Ok((BatchInFlight { at, chain, plain_bytes, sent }, text))
     }
 
     /// Writes and syncs a batch, with what shares its first block.
@@ -275,18 +286,19 @@ impl Writer {
     /// writes in flight touched goes into a new segment, from memory (R8). All writes must have
     /// returned.
     pub(crate) fn fail_over(&mut self, error: &Error) -> Result<()> {
-        let life = self.tail.life;
+        let (life, keys) = (self.tail.life, self.env.keys_of(&self.tail.header)?);
+        let before = (&life, keys.as_deref());
         // It is unknown what the write left.
         self.tail.sums = None;
         let in_flight = std::mem::take(&mut self.in_flight);
         let oldest = self.recent.front().or(in_flight.front().map(|batch| &batch.sent));
         let oldest = oldest.expect("the batch whose write failed");
         let (base, chain_before) = (oldest.first, oldest.chain_before);
-        let unsealed = self.recent.drain(..).map(|sent| sent.unseal(&life));
+        let unsealed = self.recent.drain(..).map(|sent| sent.unseal(before));
         let mut carry = unsealed.collect::<Result<Vec<_>>>()?;
         for batch in in_flight {
             self.count(&batch);
-            carry.push(batch.sent.unseal(&life)?);
+            carry.push(batch.sent.unseal(before)?);
         }
         let new = NewSegment { carry, ..self.empty_segment() };
         self.switch_segment(base, chain_before, new)?;
@@ -498,11 +510,12 @@ impl Writer {
 
     /// Starts a new segment if the tail cannot take what the log is to hold from now on: records of
     /// another schema (a segment's header has the schema of all its records), or compressed
-    /// batches.
+    /// or encrypted batches.
     pub(crate) fn enter_settings(&mut self) -> Result<()> {
         let (tail, log) = (&self.tail.header, &self.manifest.content);
         let has_schema = tail.record_type.schema == log.record_type.schema;
-        if has_schema && (tail.may_compress || !log.compresses()) {
+        let is_encrypted = tail.authenticator.is_some() || log.authenticator.is_none();
+        if has_schema && is_encrypted && (tail.may_compress || !log.compresses()) {
             return Ok(());
         }
         let empty = self.empty_segment();
@@ -551,7 +564,9 @@ impl Writer {
             // As for the manifest: readers reject a higher number.
             Err(io::Error::other("all sequence numbers of marks are used"))
         } else {
-            let written = self.tail.head.write_at(&mark.encode(header), offset.0);
+            let keys = self.env.keys_of(header)?;
+            let bytes = mark.stored(header, keys.as_deref());
+            let written = self.tail.head.write_at(&bytes, offset.0);
             written.and_then(|()| self.tail.head.sync())
         };
         self.counts.marks += 1;

@@ -32,6 +32,7 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use seawall::damage::Lost;
+use seawall::encryption::Key;
 use seawall::format::{CodecId, Geometry};
 use seawall::verify::Verification;
 use seawall::{Compression, Error, Layout, Level, Log, LogReader, Lsn, Maintenance, Options, Raw};
@@ -61,11 +62,51 @@ pub fn of_any_size(seed: u64) -> Options {
         .preallocate(false)
         .name_ahead(true)
         .env(Arc::new(clock), Arc::new(SeededEntropy::new(seed)));
-    maybe_compressed(options)
+    maybe_encoded(options)
 }
 
 thread_local! {
     static IS_COMPRESSED: Cell<bool> = const { Cell::new(false) };
+    static IS_ENCRYPTED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The key of the logs that are encrypted.
+pub const KEY: [u8; 32] = [7; 32];
+
+/// Runs `test` with logs that are encrypted, in small pieces, and with readers that have the key.
+/// Threads that it starts do not know of that.
+pub fn encrypted<T>(test: impl FnOnce() -> T) -> T {
+    /// For the tests that run later on this thread, also after a panic.
+    struct End;
+    impl Drop for End {
+        fn drop(&mut self) {
+            IS_ENCRYPTED.set(false);
+        }
+    }
+    IS_ENCRYPTED.set(true);
+    let _end = End;
+    test()
+}
+
+/// Whether [`encrypted`] runs.
+pub fn is_encrypted() -> bool {
+    IS_ENCRYPTED.get()
+}
+
+/// The same options with the key, within [`encrypted`].
+pub fn maybe_encrypted(options: Options) -> Options {
+    if is_encrypted() { options.key(Key::new(&KEY)).encode_sizes(0, 4096) } else { options }
+}
+
+/// A reader of the records of any log, with the key within [`encrypted`].
+pub fn reader(storage: Arc<dyn Storage>) -> seawall::Result<LogReader<[u8], Raw>> {
+    maybe_encrypted(Options::new()).open_any_reader_in(storage)
+}
+
+/// Maintenance of a log, with the key within [`encrypted`].
+pub fn maintenance<'a>(storage: &Arc<dyn Storage>) -> Maintenance<'a> {
+    let maintenance = Maintenance::on(storage);
+    if is_encrypted() { maintenance.key(Key::new(&KEY)) } else { maintenance }
 }
 
 /// Runs `test` with logs that are compressed, in small pieces, and with records that compress.
@@ -88,8 +129,10 @@ pub fn is_compressed() -> bool {
     IS_COMPRESSED.get()
 }
 
-/// The same options for a log that is compressed, within [`compressed`].
-pub fn maybe_compressed(options: Options) -> Options {
+/// The same options for a log that is compressed or encrypted, within [`compressed`] or
+/// [`encrypted`].
+pub fn maybe_encoded(options: Options) -> Options {
+    let options = maybe_encrypted(options);
     if is_compressed() {
         options.compression(Compression::Lz4).encode_sizes(0, 300)
     } else {
@@ -238,13 +281,13 @@ impl Found {
 
 /// Reads with a `LogReader`.
 pub fn read(device: &MemStorage, skip_damaged: bool) -> seawall::Result<Found> {
-    let reader = LogReader::open_any_in(Arc::new(device.clone()))?;
+    let reader = reader(Arc::new(device.clone()))?;
     Found::take(reader.skip_damaged(skip_damaged).read_from(Lsn::FIRST)?)
 }
 
 /// Reads with a `LogReader` from a record on, past damage.
 pub fn read_from(device: &MemStorage, first: Lsn) -> seawall::Result<Found> {
-    let reader = LogReader::open_any_in(Arc::new(device.clone()))?;
+    let reader = reader(Arc::new(device.clone()))?;
     Found::take(reader.skip_damaged(true).read_from(first)?)
 }
 
@@ -376,9 +419,11 @@ pub const LEVELS: [Level; 2] = [Level::Synced, Level::Confirmed];
 /// Both layouts of a log.
 pub const LAYOUTS: [Layout; 2] = [Layout::Binary, Layout::Text];
 
-/// Those that a test is to try: a text cannot be compressed.
+/// Those that a test is to try: a text cannot be compressed or encrypted.
 pub fn layouts() -> impl Iterator<Item = Layout> {
-    LAYOUTS.into_iter().filter(|layout| *layout == Layout::Binary || !is_compressed())
+    LAYOUTS
+        .into_iter()
+        .filter(|layout| *layout == Layout::Binary || !(is_compressed() || is_encrypted()))
 }
 
 /// A level and a layout.

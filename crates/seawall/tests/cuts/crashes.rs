@@ -2,7 +2,7 @@
 
 use super::{append, lsn, open, records, verdict};
 use seawall::verify::Verdict;
-use seawall::{Error, LogReader, Lsn, Maintenance, Raw};
+use seawall::{Error, LogReader, Lsn, Raw};
 use seawall_format::Manifest;
 use seawall_io::{Access, Storage};
 use seawall_testkit::{MemStorage, What};
@@ -237,7 +237,7 @@ fn old_seal_does_not_bring_back_truncated_records() {
     let unsealed = |name: &str| storage.edit(name, |bytes| bytes[3 * 512..4 * 512].fill(0));
     unsealed("000000000007.seg");
     let shown = |left: MemStorage| {
-        let reader = LogReader::open_any_in(Arc::new(left)).unwrap().skip_damaged(true);
+        let reader = crate::common::reader(Arc::new(left)).unwrap().skip_damaged(true);
         let entries = reader.read_from(lsn(1)).unwrap().flatten();
         let numbers = entries.filter(|(_, bytes)| bytes.starts_with(b"old"));
         numbers.map(|(number, _)| number.get()).collect::<Vec<_>>()
@@ -269,12 +269,13 @@ fn truncated_segment_does_not_return_when_the_newest_segment_is_lost() {
             for name in &taken[left_from..=left_to] {
                 left.copy_raw(&format!("quarantine/{name}"), name);
             }
-            let whole =
-                Maintenance::on(&(Arc::new(left.clone()) as Arc<dyn Storage>)).verify().unwrap();
+            let whole = crate::common::maintenance(&(Arc::new(left.clone()) as Arc<dyn Storage>))
+                .verify()
+                .unwrap();
             assert_eq!(whole.verdict, Verdict::Clean);
             left.remove_raw("000000000010.seg");
             for crashed in [left.kill(), left.power_cut(|_| true)] {
-                let reader = LogReader::open_any_in(Arc::new(crashed)).unwrap().skip_damaged(true);
+                let reader = crate::common::reader(Arc::new(crashed)).unwrap().skip_damaged(true);
                 let shown = reader.read_from(lsn(1)).unwrap().flatten().count();
                 assert_eq!(shown, 1, "{left_from} to {left_to} are left");
             }
@@ -314,7 +315,7 @@ fn truncated_records_do_not_return_when_a_later_segment_is_lost() {
         for lost in made.filter(|name| name.contains(".seg")) {
             let left = left.power_cut(|_| false);
             left.remove_raw(lost);
-            let reader = LogReader::open_any_in(Arc::new(left)).unwrap().skip_damaged(true);
+            let reader = crate::common::reader(Arc::new(left)).unwrap().skip_damaged(true);
             for entry in reader.read_from(lsn(1)).unwrap() {
                 let Ok((number, bytes)) = entry else { continue };
                 let is_old = bytes.starts_with(b"old");

@@ -64,7 +64,7 @@ fn truncated_records_are_not_counted_next_to_a_lost_one() {
         assert_eq!(lost, [Lost::new(lsn(1), Some(lsn(1)))], "{layout:?}: {found:?}");
         assert_eq!((found.records, found.last_lsn), (1, Some(lsn(2))), "{layout:?}: {found:?}");
         let target = MemStorage::new();
-        Maintenance::on(&shared(&device)).salvage_to(shared(&target)).unwrap();
+        common::maintenance(&shared(&device)).salvage_to(shared(&target)).unwrap();
         let rescued = read(&target, false).unwrap().records;
         assert_eq!(rescued, BTreeMap::from([(2, record)]), "{layout:?}");
     }

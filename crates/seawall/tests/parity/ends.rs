@@ -68,7 +68,7 @@ fn unreadable_block_without_parity_is_not_damage() {
         let start = from + (used - from) / BLOCK * BLOCK;
         for gives_it_then in [false, true] {
             sound.fail_read(&name, start..start + BLOCK);
-            let reader = LogReader::open_any_in(shared(&sound)).unwrap();
+            let reader = common::reader(shared(&sound)).unwrap();
             let mut cursor = reader.read_from(Lsn::FIRST).unwrap();
             assert_eq!(cursor.next().unwrap().unwrap().0, lsn(1));
             if gives_it_then {
@@ -246,7 +246,7 @@ fn end_in_an_unreadable_block_is_not_truncated() {
         let device = running.power_cut(|_| true);
         drop(log);
         // Only the first is confirmed.
-        let covered = Maintenance::on(&shared(&device)).build_parity(scheme()).unwrap().covered;
+        let covered = common::maintenance(&shared(&device)).build_parity(scheme()).unwrap().covered;
         let (name, from) = data_file(&device);
         let known = from + usize::try_from(covered).unwrap();
         let block = from + (known - from) / BLOCK * BLOCK;
@@ -261,7 +261,7 @@ fn end_in_an_unreadable_block_is_not_truncated() {
         assert!(found.damage.iter().any(is_named), "{layout:?}: {:?}", found.damage);
         let shown = read(&device, false).unwrap();
         assert_eq!((shown.records.len(), shown.errors), (1, 1), "{layout:?}");
-        let reader = LogReader::open_any_in(shared(&device)).unwrap();
+        let reader = common::reader(shared(&device)).unwrap();
         assert!(reader.get(lsn(1)).unwrap().is_some(), "{layout:?}");
         let asked = reader.get(lsn(2));
         assert!(

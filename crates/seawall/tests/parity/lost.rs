@@ -130,7 +130,7 @@ fn strict_open_refuses_damage_that_the_default_open_tolerates() {
     log.close().unwrap();
     let after = sound.bytes(&name).unwrap();
     assert_eq!(after[from..from + 512], damaged[from..from + 512], "nothing is written over it");
-    let mut cursor = LogReader::open_any_in(shared(&sound)).unwrap().cursor(Lsn::FIRST).unwrap();
+    let mut cursor = common::reader(shared(&sound)).unwrap().cursor(Lsn::FIRST).unwrap();
     while cursor.next_record().unwrap().is_some() {}
     assert_eq!(cursor.mended().len(), 1);
 }

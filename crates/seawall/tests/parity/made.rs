@@ -17,10 +17,10 @@ fn damaged_parity_is_reported_and_rebuilt_from_intact_records() {
                     "bit" => bytes[at] ^= 4,
                     _ => bytes.truncate(at),
                 });
-                let found = Maintenance::on(&shared(&device)).protection().unwrap();
+                let found = common::maintenance(&shared(&device)).protection().unwrap();
                 assert_eq!(found.open, [id.unwrap()], "{what}");
                 assert!(found.covered < found.bytes, "{what}");
-                let made = Maintenance::on(&shared(&device)).build_parity(scheme()).unwrap();
+                let made = common::maintenance(&shared(&device)).build_parity(scheme()).unwrap();
                 assert!(made.open.is_empty() && made.covered == made.bytes, "{what}: {made:?}");
                 let stem = name.trim_end_matches("parity");
                 let data = data_files(&device).into_iter();
@@ -40,18 +40,18 @@ fn parity_setting_is_stored_and_applies_to_new_records() {
     append(&log, Layout::Binary, 1..=30);
     log.close().unwrap();
     assert!(device.names().iter().all(|name| !name.ends_with("parity")));
-    assert_eq!(Maintenance::on(&shared(&device)).protection().unwrap().scheme, None);
+    assert_eq!(common::maintenance(&shared(&device)).protection().unwrap().scheme, None);
     let log = open(&with_parity(1, Layout::Binary), &device).unwrap();
     append(&log, Layout::Binary, 31..=60);
     log.close().unwrap();
     let log = open(&again(3), &device).unwrap();
     append(&log, Layout::Binary, 61..=90);
     log.close().unwrap();
-    let found = Maintenance::on(&shared(&device)).protection().unwrap();
+    let found = common::maintenance(&shared(&device)).protection().unwrap();
     assert_eq!(found.scheme, Some(scheme()));
     assert!(found.covered < found.bytes && found.open.contains(&SegmentId::FIRST), "{found:?}");
     // What an earlier life wrote is protected when that is asked for.
-    let made = Maintenance::on(&shared(&device)).build_parity(scheme()).unwrap();
+    let made = common::maintenance(&shared(&device)).build_parity(scheme()).unwrap();
     assert_eq!((made.open.len(), made.covered), (0, made.bytes));
     let records = read(&device, false).unwrap().records;
     for (name, from) in data_files(&device) {
@@ -63,7 +63,7 @@ fn parity_setting_is_stored_and_applies_to_new_records() {
     let log = open(&again(4).parity(None), &device).unwrap();
     append(&log, Layout::Binary, 91..=150);
     log.close().unwrap();
-    let found = Maintenance::on(&shared(&device)).protection().unwrap();
+    let found = common::maintenance(&shared(&device)).protection().unwrap();
     assert_eq!((found.scheme, found.open.is_empty()), (None, false));
     assert_eq!(judge(&device).unwrap().verdict, Verdict::Clean);
 }
@@ -76,7 +76,7 @@ fn log_without_records_needs_no_parity() {
         open(&laid_out(tiny(1), layout), &device).unwrap().close().unwrap();
         let names = device.names();
         for _ in 0..2 {
-            let made = Maintenance::on(&shared(&device)).build_parity(scheme()).unwrap();
+            let made = common::maintenance(&shared(&device)).build_parity(scheme()).unwrap();
             assert_eq!((made.bytes, made.covered, made.unsure), (0, 0, 0), "{made:?}");
             assert!(made.open.is_empty() && made.parity_bytes == 0, "{made:?}");
         }
@@ -166,7 +166,10 @@ fn slot_torn_by_a_crash_is_rewritten() {
         let log = open(&again(2), &device).unwrap();
         append(&log, Layout::Binary, 61..=61);
         log.close().unwrap();
-        assert!(Maintenance::on(&shared(&device)).protection().unwrap().open.is_empty(), "{name}");
+        assert!(
+            common::maintenance(&shared(&device)).protection().unwrap().open.is_empty(),
+            "{name}"
+        );
         let bytes = device.bytes(&name).unwrap();
         let used = bytes.iter().rposition(|byte| *byte != 0).unwrap();
         let last = 5 * BLOCK + (used - 5 * BLOCK) / (DATA * BLOCK) * DATA * BLOCK;
@@ -194,7 +197,7 @@ fn head_that_claims_to_cover_everything_is_harmless() {
                 let at = usize::try_from(head.offset().0).unwrap();
                 bytes[at..at + 280].copy_from_slice(&head.encode());
             });
-            Maintenance::on(&shared(&device)).protection().unwrap();
+            common::maintenance(&shared(&device)).protection().unwrap();
             let log = open(&again(2), &device).unwrap();
             append(&log, Layout::Binary, 61..=62);
             log.close().unwrap();

@@ -23,7 +23,7 @@ use seawall::damage::{Corruption, Lost};
 use seawall::format::SegmentId;
 use seawall::parity::Parity;
 use seawall::verify::Verdict;
-use seawall::{Error, Layout, LogReader, Lsn, Maintenance, OpenMode, Options, Raw};
+use seawall::{Error, Layout, LogReader, Lsn, OpenMode, Options, Raw};
 use seawall_io::Storage;
 use seawall_testkit::{CrashOutcome, MemStorage};
 use std::collections::BTreeMap;
@@ -110,7 +110,7 @@ fn assert_whole(device: &MemStorage, layout: Layout, records: &BTreeMap<u64, Vec
     assert_eq!(found.records, common::lsn_count(&records.values().cloned().collect::<Vec<_>>()));
     let delivered = read(device, false).unwrap();
     assert_eq!((&delivered.records, delivered.errors), (records, 0), "{what}");
-    let reader = LogReader::open_any_in(shared(device)).unwrap();
+    let reader = common::reader(shared(device)).unwrap();
     for (number, payload) in records {
         assert_eq!(reader.get(lsn(*number)).unwrap().as_ref(), Some(payload), "{what}: {number}");
     }
@@ -130,7 +130,7 @@ fn assert_whole(device: &MemStorage, layout: Layout, records: &BTreeMap<u64, Vec
 fn assert_protected(device: &MemStorage, what: &str) {
     let log = open(&again(2).parity(Some(scheme())), device).unwrap();
     log.close().unwrap();
-    let found = Maintenance::on(&shared(device)).protection().unwrap();
+    let found = common::maintenance(&shared(device)).protection().unwrap();
     assert!(found.open.is_empty(), "{what}: {found:?}");
     assert_eq!(found.covered, found.bytes, "{what}: {found:?}");
     let records = read(device, false).unwrap().records;
@@ -153,21 +153,21 @@ fn sides(device: &MemStorage) -> Vec<String> {
 
 /// A log that was repaired from its parity.
 fn mended(device: &MemStorage) -> MemStorage {
-    let done = Maintenance::on(&shared(device)).repair().unwrap();
+    let done = common::maintenance(&shared(device)).repair().unwrap();
     assert_eq!(done.after.verdict, Verdict::Clean);
     device.clone()
 }
 
 /// A log that was cut before its first damage: with parity there is none.
 fn cut(device: &MemStorage) -> MemStorage {
-    let done = Maintenance::on(&shared(device)).truncate_damaged_tail().unwrap();
+    let done = common::maintenance(&shared(device)).truncate_damaged_tail().unwrap();
     assert!(done.damage.is_empty(), "{done:?}");
     device.clone()
 }
 
 fn salvaged(device: &MemStorage) -> MemStorage {
     let target = MemStorage::new();
-    let rescued = Maintenance::on(&shared(device)).salvage_to(shared(&target)).unwrap();
+    let rescued = common::maintenance(&shared(device)).salvage_to(shared(&target)).unwrap();
     assert!(rescued.given_up.is_empty(), "{rescued:?}");
     target
 }

@@ -8,20 +8,20 @@ fn tail_truncation_interrupted_anywhere_loses_no_kept_record() {
     let (image, damaged) = with_a_hole();
     let whole = damaged.kill();
     let before = whole.steps();
-    let last = Maintenance::on(&storage(&whole)).truncate_damaged_tail().unwrap().last;
+    let last = common::maintenance(&storage(&whole)).truncate_damaged_tail().unwrap().last;
     let steps = whole.steps() - before;
     assert!(steps > 20, "{steps}");
     for stop in 0..=steps {
         let device = damaged.kill();
         device.stop_after(before + stop);
-        let _ = Maintenance::on(&storage(&device)).truncate_damaged_tail();
+        let _ = common::maintenance(&storage(&device)).truncate_damaged_tail();
         for left in [device.power_cut(|_| false), device.power_cut(|_| true), device.kill()] {
             let what = || format!("stopped after {stop} of {steps} steps");
             // Damaged as before, or repaired: never sound and shorter.
             if open(&again(9), &left.kill()).is_err() {
                 assert_eq!(judge(&left).unwrap().verdict, Verdict::Lost, "{}", what());
             }
-            let done = Maintenance::on(&storage(&left)).truncate_damaged_tail().unwrap();
+            let done = common::maintenance(&storage(&left)).truncate_damaged_tail().unwrap();
             assert_eq!(done.last, last, "{}", what());
             let log = open(&again(9), &left).unwrap();
             let kept = read_own(&log);
@@ -37,7 +37,7 @@ fn removed_bytes_are_kept_in_quarantine() {
     let device = damaged.kill();
     let files = ["000000000001.seg", "000000000002.seg", NEWEST];
     let before = files.map(|file| device.bytes(file));
-    let done = Maintenance::on(&storage(&device)).truncate_damaged_tail().unwrap();
+    let done = common::maintenance(&storage(&device)).truncate_damaged_tail().unwrap();
     // The first one, too: what stands behind its damage leaves with its next prune.
     let kept: Vec<_> = done.quarantine.iter().map(|file| device.bytes(file)).collect();
     assert_eq!(kept, before, "{:?}", done.quarantine);
@@ -62,13 +62,13 @@ fn tail_truncation_never_tells_readers_to_undo_kept_records() {
     let before = damaged.steps();
     let whole = damaged.kill();
     assert_eq!(
-        Maintenance::on(&storage(&whole)).truncate_damaged_tail().unwrap().last.map(Lsn::get),
+        common::maintenance(&storage(&whole)).truncate_damaged_tail().unwrap().last.map(Lsn::get),
         Some(3)
     );
     for stop in 0..=whole.steps() - before {
         let left = damaged.kill();
         left.stop_after(before + stop);
-        let _ = Maintenance::on(&storage(&left)).truncate_damaged_tail();
+        let _ = common::maintenance(&storage(&left)).truncate_damaged_tail();
         let live = left.bytes("live").and_then(|live| Live::decode(&live));
         assert!(live.is_none_or(|live| live.durable >= Lsn::new(3)), "step {stop}: {live:?}");
     }
@@ -93,7 +93,7 @@ fn truncation_before_a_gap_below_the_checkpoint_shows_no_removed_record() {
         damaged.names().iter().filter(|name| name.starts_with("000000000002")).for_each(|name| {
             damaged.remove_raw(name);
         });
-        let cut = Maintenance::on(&storage(&damaged)).truncate_damaged_tail().unwrap();
+        let cut = common::maintenance(&storage(&damaged)).truncate_damaged_tail().unwrap();
         assert_eq!((cut.last, cut.intact_behind), (None, 1));
         assert_eq!(read(&damaged, true).unwrap().count(), 0);
         assert_eq!(judge(&damaged).unwrap().verdict, Verdict::Clean);
@@ -129,8 +129,11 @@ fn appends_in_one_batch_are_judged_separately() {
         let (first, broken) = if hit == 6 { (5, 1) } else { (hit, 0) };
         let (_, rescued) = rescue(&damaged).unwrap();
         assert_eq!((rescued.records, rescued.broken_sets), (7 - broken, broken), "{}", what());
-        let kept =
-            Maintenance::on(&storage(&damaged)).truncate_damaged_tail().unwrap().last.map(Lsn::get);
+        let kept = common::maintenance(&storage(&damaged))
+            .truncate_damaged_tail()
+            .unwrap()
+            .last
+            .map(Lsn::get);
         assert_eq!(kept, Some(first - 1), "{}", what());
     }
 }
@@ -142,9 +145,9 @@ fn log_in_use_is_not_repaired() {
     log.append(b"one").unwrap();
     let target = storage(&MemStorage::new());
     let busy = |error: Option<Error>| matches!(error, Some(Error::Busy { .. }));
-    assert!(busy(Maintenance::on(&storage(&device)).salvage_to(target).err()));
-    assert!(busy(Maintenance::on(&storage(&device)).truncate_damaged_tail().err()));
-    assert!(busy(Maintenance::on(&storage(&device)).diagnose().err()));
+    assert!(busy(common::maintenance(&storage(&device)).salvage_to(target).err()));
+    assert!(busy(common::maintenance(&storage(&device)).truncate_damaged_tail().err()));
+    assert!(busy(common::maintenance(&storage(&device)).diagnose().err()));
 }
 
 /// Left: the headers of two batches side by side are spoilt, and all records are intact. Found by
@@ -166,7 +169,7 @@ fn intact_records_of_adjacent_batches_are_kept() {
             }
         });
         assert_eq!(
-            Maintenance::on(&storage(&device)).truncate_damaged_tail().unwrap().last,
+            common::maintenance(&storage(&device)).truncate_damaged_tail().unwrap().last,
             Some(lsn(3)),
             "{size}"
         );
@@ -203,7 +206,7 @@ fn oversized_batches_are_refused_or_given_up_without_a_panic() {
         let records = if fits { 6 } else { 0 };
         assert_eq!((rescued.records, rescued.given_up.is_empty()), (records, fits), "{size}");
         assert_eq!(judge(&target).unwrap().verdict, Verdict::Clean, "{size}");
-        let cut = Maintenance::on(&storage(&left.kill())).truncate_damaged_tail();
+        let cut = common::maintenance(&storage(&left.kill())).truncate_damaged_tail();
         assert!(fits == cut.is_ok(), "{size}: {cut:?}");
         let opened = Options::new().open_in::<[u8], Raw>(storage(&left));
         assert!(fits == opened.is_ok(), "{size}: {opened:?}");

@@ -37,7 +37,7 @@ fn storage(device: &MemStorage) -> Arc<dyn Storage> {
 fn rescue(damaged: &MemStorage) -> seawall::Result<(MemStorage, SalvageReport)> {
     let before = damaged.steps();
     let target = MemStorage::new();
-    let rescued = Maintenance::on(&storage(damaged)).salvage_to(storage(&target))?;
+    let rescued = common::maintenance(&storage(damaged)).salvage_to(storage(&target))?;
     assert_eq!(damaged.steps(), before, "the source is only read");
     Ok((target, rescued))
 }

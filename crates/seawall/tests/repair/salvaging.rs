@@ -11,7 +11,7 @@ fn interrupted_salvage_never_leaves_a_seemingly_whole_log() {
     for stop in 0..=steps {
         let target = MemStorage::new();
         target.stop_after(stop);
-        let done = Maintenance::on(&storage(&damaged)).salvage_to(storage(&target));
+        let done = common::maintenance(&storage(&damaged)).salvage_to(storage(&target));
         assert_eq!(done.is_ok(), stop == steps, "step {stop}");
         for left in [target.power_cut(|_| false), target.power_cut(|_| true), target.kill()] {
             let Ok(found) = judge(&left) else { continue };
@@ -141,7 +141,7 @@ fn set_shortened_by_a_truncation_is_salvaged_from_a_damaged_batch() {
         let after = judge(&target).unwrap();
         assert_eq!((after.verdict, rescued.records), (Verdict::Clean, 2), "{after:#?}");
         assert_eq!(read(&target, false).unwrap().records, before.records);
-        Maintenance::on(&storage(&damaged)).truncate_damaged_tail().unwrap();
+        common::maintenance(&storage(&damaged)).truncate_damaged_tail().unwrap();
         assert_eq!(judge(&damaged).unwrap().verdict, Verdict::Clean);
         assert_eq!(read(&damaged, false).unwrap().count(), 1);
     }

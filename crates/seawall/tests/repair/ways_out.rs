@@ -19,6 +19,12 @@ fn highest_taken(found: &Found, damage: &[Damage]) -> u64 {
 /// All three ways out of damage, tried on copies.
 pub(crate) fn try_all(image: &Image, damaged: &MemStorage, what: &dyn Fn() -> String) {
     let skipping = read(damaged, true).unwrap_or_else(|error| panic!("{}: {error}", what()));
+    if judge(damaged).unwrap().damage.iter().any(|damage| damage.cause == Corruption::Keys) {
+        // Without the keys there is one way only: a copy of them.
+        let refused = rescue(damaged).map(|_| ());
+        assert!(matches!(refused, Err(Error::Damaged { .. })), "{}: {refused:?}", what());
+        return;
+    }
     salvage_keeps_what_is_intact(image, damaged, &skipping, what);
     // A writer goes by what is on disk, as if the machine had started anew.
     let rebooted = damaged.power_cut(|_| false);
@@ -47,7 +53,7 @@ fn salvage_keeps_what_is_intact(
             same || known.lost.zip(damage.lost).is_some_and(|(known, said)| said.from <= known.from)
         })
     };
-    let known = Maintenance::on(&storage(damaged)).diagnose().unwrap().damage;
+    let known = common::maintenance(&storage(damaged)).diagnose().unwrap().damage;
     assert!(known.iter().all(says), "{}: {known:#?}, {rescued:#?}", what());
     let target = target.power_cut(|_| false);
     let found = judge(&target).unwrap();
@@ -80,8 +86,8 @@ fn salvage_keeps_what_is_intact(
 fn cut_keeps_the_beginning(image: &Image, damaged: &MemStorage, what: &dyn Fn() -> String) {
     let device = damaged.kill();
     let plain = read(damaged, false).unwrap();
-    let planned = Maintenance::on(&storage(&device)).plan_truncation().ok();
-    let done = match Maintenance::on(&storage(&device)).truncate_damaged_tail() {
+    let planned = common::maintenance(&storage(&device)).plan_truncation().ok();
+    let done = match common::maintenance(&storage(&device)).truncate_damaged_tail() {
         Ok(done) => done,
         Err(Error::Damaged { damage, .. }) => {
             let at_start = plain.records.is_empty() || damage.cause == Corruption::Manifest;
@@ -169,7 +175,7 @@ fn unreadable_block_is_not_damage_and_hides_no_end() {
                 read_around(&image, &device, &what);
                 // Behind the last record, too: nobody knows that it was the last.
                 let is_data = start >= 4 * 512 + 512;
-                let damage = Maintenance::on(&storage(&device)).diagnose().unwrap().damage;
+                let damage = common::maintenance(&storage(&device)).diagnose().unwrap().damage;
                 let is_named = !damage.is_empty();
                 assert!(is_named || file != NEWEST || !is_data, "{}", what());
             }
@@ -178,7 +184,7 @@ fn unreadable_block_is_not_damage_and_hides_no_end() {
 }
 
 fn read_around(image: &Image, device: &MemStorage, what: &dyn Fn() -> String) {
-    let found = Maintenance::on(&storage(device))
+    let found = common::maintenance(&storage(device))
         .diagnose()
         .unwrap_or_else(|error| panic!("{}: {error}", what()));
     let skipping = read(device, true).unwrap_or_else(|error| panic!("{}: {error}", what()));

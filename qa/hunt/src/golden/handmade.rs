@@ -28,7 +28,7 @@ pub(super) fn header() -> SegmentHeader {
     SegmentHeader {
         geometry: SIZES,
         log: LogId(0x5EA_3A11),
-        log_key: None,
+        authenticator: None,
         id: SegmentId::FIRST,
         epoch: Epoch(0x0123_4567_89AB_CDEF),
         base: Lsn::FIRST,
@@ -53,7 +53,7 @@ fn manifest(header: &SegmentHeader, last: Option<Lsn>) -> Vec<u8> {
         let slot = Manifest {
             geometry: SIZES,
             log: header.log,
-            is_encrypted: false,
+            authenticator: None,
             sequence,
             oldest: segment,
             oldest_base: header.base,

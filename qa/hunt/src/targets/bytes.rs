@@ -188,7 +188,7 @@ pub(super) fn segment_header(layout: Layout) -> SegmentHeader {
     SegmentHeader {
         geometry,
         log: LogId(3),
-        log_key: None,
+        authenticator: None,
         id: SegmentId::FIRST,
         epoch: Epoch(0x1_0000_0009),
         base: Lsn::FIRST,

@@ -109,6 +109,7 @@ mod tests {
             Corruption::SegmentMissing,
             Corruption::SegmentReplaced,
             Corruption::Manifest,
+            Corruption::Keys,
             Corruption::GivenUp,
         ] {
             explained(cause.name(), "cause of damage");

@@ -22,6 +22,12 @@ impl KeyRing {
         Self { log, sequence: 1, keys: vec![(KeyNumber::FIRST, key)] }
     }
 
+    /// Whose keys these are.
+    #[must_use]
+    pub fn log(&self) -> LogId {
+        self.log
+    }
+
     /// Which write of the file this is: it decides the slot.
     #[must_use]
     pub fn sequence(&self) -> u64 {

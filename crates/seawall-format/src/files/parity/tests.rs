@@ -9,7 +9,7 @@ fn header(block: u32) -> SegmentHeader {
     SegmentHeader {
         geometry: Geometry { block, ..Geometry::DEFAULT },
         log: LogId(7),
-        log_key: None,
+        authenticator: None,
         id: SegmentId::FIRST,
         epoch: Epoch(77),
         base: Lsn::FIRST,
@@ -37,6 +37,21 @@ fn known(places: &Places) -> Known {
     let blocks = places.scheme().data() + places.scheme().parity();
     let checksums = (0..blocks).map(|block| u32::try_from(block).unwrap() * 77).collect();
     Known { number: 3, covered: 5000, checksums }
+}
+
+#[cfg(feature = "encryption")]
+#[test]
+fn head_keeps_the_authenticator_of_an_encrypted_header() {
+    use crate::encryption::{LogKey, SegmentKeys};
+    use crate::ids::KeyNumber;
+
+    let key = LogKey::new(&[1; 32]);
+    let keys = SegmentKeys::derive(&key, header(4096).log, header(4096).reference());
+    let head = Head { header: header(4096).signed(KeyNumber::FIRST, &keys), ..head(2) };
+    let stored = head.stored();
+    assert_eq!((stored.len(), Head::decode(&stored)), (368, Ok(head.clone())));
+    assert_eq!(Head::decode(&head.encode()), Err(Refused::Invalid), "without it");
+    assert_eq!(self::head(2).stored(), self::head(2).encode());
 }
 
 #[test]

@@ -11,7 +11,7 @@ fn sample() -> SegmentHeader {
     SegmentHeader {
         geometry,
         log: LogId(0x0102_0304_0506_0708),
-        log_key: None,
+        authenticator: None,
         id: SegmentId::new(9).unwrap(),
         epoch: Epoch(0x1112_1314_1516_1718),
         base: lsn(40),
@@ -105,23 +105,60 @@ fn only_a_binary_segment_has_compressed_batches() {
     assert_ne!(SegmentHeader::decode(&text.encode()), Ok(text));
 }
 
+/// The keys of the segment of [`sample`].
+#[cfg(feature = "encryption")]
+fn keys() -> SegmentKeys {
+    let key = crate::encryption::LogKey::new(&[1; 32]);
+    SegmentKeys::derive(&key, sample().log, sample().reference())
+}
+
+#[cfg(feature = "encryption")]
 #[test]
-fn header_of_an_encrypted_segment_is_refused_by_name_except_where_it_is_expected() {
-    let encrypted = SegmentHeader { log_key: KeyNumber::new(0x0102_0304), ..sample() };
-    let bytes = encrypted.encode();
-    let what = "feature bits 0x10".to_owned();
-    assert_eq!(SegmentHeader::decode(&bytes), Err(Refused::Unknown { what }));
-    assert_eq!(SegmentHeader::decode_encrypted(&bytes), Ok(encrypted));
-    assert_eq!(SegmentHeader::decode_encrypted(&sample().encode()), Ok(sample()));
-    let text = SegmentHeader { log_key: Some(KeyNumber::FIRST), ..text() };
-    assert_eq!(SegmentHeader::decode_encrypted(&text.encode()), Err(Refused::Invalid));
-    // A number without the bit, and the bit without a number.
+fn structures_of_an_encrypted_segment_are_valid_only_with_an_authenticator() {
+    let (keys, key) = (keys(), KeyNumber::new(0x0102_0304).unwrap());
+    let header = sample().signed(key, &keys);
+    let stored = header.stored();
+    assert_eq!((stored.len(), header.log_key()), (crate::STORED_MAX, Some(key)));
+    assert_eq!(SegmentHeader::decode(&stored), Ok(header.clone()));
+    assert_eq!(header.check(&keys), Ok(()));
+    assert_eq!(SegmentHeader::decode(&header.encode()), Err(Refused::Invalid), "without it");
+    assert_eq!(sample().stored(), sample().encode());
+    // Signed for other content, and with another claim.
+    let other = SegmentHeader { time_us: 1, ..header.clone() };
+    assert_eq!(SegmentHeader::decode(&other.stored()), Ok(other.clone()));
+    assert_eq!(other.check(&keys), Err(KeyError::Forged));
+    let claims = Claims { keys: 1, ..Claims::of(key) };
+    let claims = Authenticator::unsigned(claims);
+    let other = SegmentHeader { authenticator: Some(claims), ..header.clone() };
+    assert_eq!(SegmentHeader::decode(&other.stored()), Err(Refused::Invalid));
+    let mark = Mark { confirmed: None, sequence: 2, time_us: 3 };
+    let seal = Seal { last: None, next: header.reference(), time_us: 3 };
+    let (marked, sealed) = (mark.stored(&header, Some(&keys)), seal.stored(&header, Some(&keys)));
+    assert_eq!(Mark::decode(&marked, mark.slot(), &header), Some(mark));
+    assert_eq!(Seal::decode(&sealed, &header), Some(seal));
+    assert_eq!(mark.check(&marked, &header, &keys), Ok(()));
+    assert_eq!(seal.check(&sealed, &header, &keys), Ok(()));
+    assert_eq!(Mark::decode(&mark.encode(&header), mark.slot(), &header), None);
+    assert_eq!(Seal::decode(&seal.encode(&header), &header), None);
+    let later = Mark { confirmed: Lsn::new(9), ..mark };
+    assert_eq!(later.check(&marked, &header, &keys), Err(KeyError::Forged));
+    let later = Seal { last: Lsn::new(9), ..seal };
+    assert_eq!(later.check(&sealed, &header, &keys), Err(KeyError::Forged));
+    assert_eq!(mark.stored(&sample(), None), mark.encode(&sample()));
+}
+
+#[cfg(feature = "encryption")]
+#[test]
+fn key_number_and_feature_bit_belong_together() {
+    let header = sample().signed(KeyNumber::FIRST, &keys());
+    let text = SegmentHeader { authenticator: header.authenticator, ..text() };
+    assert_eq!(SegmentHeader::decode(&text.stored()), Err(Refused::Invalid));
     let kept = "something in bytes 116 to 120, kept for later".to_owned();
     assert_eq!(forged(&sample(), &[(header::KEY, 1)]), Err(Refused::Unknown { what: kept }));
-    let mut bytes = SegmentHeader { log_key: Some(KeyNumber::FIRST), ..sample() }.encode();
+    let mut bytes = header.stored();
     put(&mut bytes, header::KEY, 0);
-    sample().salt().put_checksum(Offset(0), &mut bytes, header::CRC);
-    assert_eq!(SegmentHeader::decode_encrypted(&bytes), Err(Refused::Invalid));
+    sample().salt().put_checksum(Offset(0), &mut bytes[..HEADER_SIZE], header::CRC);
+    assert_eq!(SegmentHeader::decode(&bytes), Err(Refused::Invalid));
 }
 
 #[test]
@@ -156,6 +193,7 @@ fn what_is_unknown_is_refused_by_name() {
             3 if cfg!(feature = "lz4") => {
                 assert!(feature.is_ok_and(|header| header.may_compress));
             }
+            4 => assert_eq!(feature, Err(Refused::Invalid), "it has no key"),
             8 => assert!(feature.is_ok_and(|header| header.in_flight_max == 2)),
             9 => assert!(feature.is_ok_and(|header| header.in_flight_max == 3)),
             _ => assert_eq!(feature, unknown(format!("feature bits {:#x}", 1_u64 << bit))),

@@ -11,7 +11,7 @@ fn header() -> SegmentHeader {
     SegmentHeader {
         geometry: Geometry { block: 512, reach: 512, batch_max: 1024 },
         log: LogId(3),
-        log_key: None,
+        authenticator: None,
         id: SegmentId::FIRST,
         epoch: Epoch(9),
         base: lsn(5),

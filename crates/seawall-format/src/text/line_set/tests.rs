@@ -15,7 +15,7 @@ fn header() -> SegmentHeader {
     SegmentHeader {
         geometry,
         log: LogId(3),
-        log_key: None,
+        authenticator: None,
         id: SegmentId::FIRST,
         epoch: Epoch(9),
         base: Lsn::FIRST,

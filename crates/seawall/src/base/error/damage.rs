@@ -105,6 +105,8 @@ pub enum Corruption {
     SegmentReplaced,
     /// No slot of the manifest is readable.
     Manifest,
+    /// No slot of the file `keys` is readable, without which no encrypted record can be read.
+    Keys,
     /// A repair gave up lost records here. The log itself is valid again.
     GivenUp,
 }
@@ -129,6 +131,7 @@ impl Corruption {
             Self::SegmentMissing => "segment-missing",
             Self::SegmentReplaced => "segment-replaced",
             Self::Manifest => "manifest",
+            Self::Keys => "keys",
             Self::GivenUp => "given-up",
         }
     }
@@ -152,6 +155,7 @@ impl fmt::Display for Corruption {
             Self::SegmentMissing => "the segment is missing",
             Self::SegmentReplaced => "another file has replaced the segment",
             Self::Manifest => "no slot of the manifest is readable",
+            Self::Keys => "no slot of the file keys is readable",
             Self::GivenUp => "records lost here were given up by a repair",
         })
     }

@@ -43,6 +43,7 @@ impl Error {
         let text: &str = match self {
             Self::Io { what: text, .. }
             | Self::Unsupported { place: text, .. }
+            | Self::Key { place: Some(text), .. }
             | Self::InvalidOption { why: text, .. } => text,
             Self::Poisoned { cause, .. } => cause,
             _ => return false,
@@ -61,6 +62,8 @@ impl Error {
             Self::Busy { .. } => f.write_str("another writer holds this log"),
             Self::NotALog { found, .. } => write!(f, "not a Seawall log: {found}"),
             Self::Unsupported { place, .. } => write!(f, "cannot read {place}"),
+            Self::Key { place: Some(place), .. } => write!(f, "cannot trust {place}"),
+            Self::Key { .. } => f.write_str("cannot decrypt the log"),
             Self::Mismatch { what, has, requested, .. } => {
                 write!(f, "{what} mismatch: the log has {has}, but {requested} was requested")
             }

@@ -56,6 +56,7 @@ impl Error {
             }
             Self::NotALog { .. }
             | Self::Unsupported { .. }
+            | Self::Key { .. }
             | Self::Mismatch { .. }
             | Self::InvalidOption { .. }
             | Self::TooLarge { .. }

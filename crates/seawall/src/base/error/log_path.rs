@@ -46,6 +46,7 @@ macro_rules! log_of {
             | Error::Busy { log, .. }
             | Error::NotALog { log, .. }
             | Error::Unsupported { log, .. }
+            | Error::Key { log, .. }
             | Error::Mismatch { log, .. }
             | Error::InvalidOption { log, .. }
             | Error::Damaged { log, .. }

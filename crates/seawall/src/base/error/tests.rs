@@ -37,10 +37,11 @@ fn index(error: &Error) -> usize {
         Error::Closed { .. } => 18,
         Error::Reentrant { .. } => 19,
         Error::Forked { .. } => 20,
+        Error::Key { .. } => 21,
     }
 }
 
-const VARIANTS: usize = 21;
+const VARIANTS: usize = 22;
 
 /// One error of each variant, with the action that it leaves to the caller.
 fn every_variant() -> Vec<(Error, ErrorKind)> {
@@ -74,6 +75,7 @@ fn every_variant() -> Vec<(Error, ErrorKind)> {
         (Error::Closed { log: None }, Reopen),
         (Error::Reentrant { log: None }, Usage),
         (Error::Forked { log: None, opened_in: 77 }, Reopen),
+        (Error::key("orders.wal/keys".to_owned())(KeyError::Forged), Usage),
     ]
 }
 
@@ -166,8 +168,9 @@ fn every_variant_names_its_log_once_and_without_log_not_at_all() {
         assert_eq!((error.log(), error.without_log().to_string()), (None, own.clone()));
         let error = error.of_log_at(Path::new("orders.wal"));
         assert_eq!(error.log(), Some(Path::new("orders.wal")));
-        // The text of these two names a file of the log.
-        let is_named = matches!(error, Error::Io { .. } | Error::Unsupported { .. });
+        // The text of these names a file of the log.
+        let is_named =
+            matches!(error, Error::Io { .. } | Error::Unsupported { .. } | Error::Key { .. });
         let whole = if is_named { own.clone() } else { format!("log orders.wal: {own}") };
         assert_eq!((error.to_string(), error.without_log().to_string()), (whole, own));
         assert_eq!(error.to_string().matches("orders.wal").count(), 1, "{error}");

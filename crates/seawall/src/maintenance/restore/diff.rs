@@ -110,7 +110,7 @@ pub(crate) fn describe(log: &Arc<dyn Storage>, patches: &[Patch]) -> Result<Vec<
         }
         let heads = changes.iter_mut().filter(|change| change.file == header.head_name());
         heads.for_each(|change| change.look_at_head(header.geometry));
-        let mut scan = LogScanner::of_segment(link).skip_io_errors(true);
+        let mut scan = LogScanner::of_segment(link).skip_io_errors(true).allow_locked();
         loop {
             match scan.step()? {
                 ScanItem::Batch(found) => {
@@ -201,7 +201,7 @@ impl Change {
             self.place = format!("the batch of record {first}, {field}");
             return;
         };
-        if found.header.kind == BodyKind::Encoded {
+        if !matches!(found.header.kind, BodyKind::Frames | BodyKind::Void) {
             self.place = format!("the compressed batch of records {first} to {}", found.last);
             return;
         }

@@ -4,6 +4,7 @@
 
 use crate::base::error::{Corruption, Damage, Result};
 use crate::base::num::to_u64;
+use crate::files::directory::KEYS;
 use crate::files::overlay::{Overlay, Patch, part};
 use crate::files::segment_reader::read_around;
 use crate::maintenance::restore::extent::{is_whole, place_of};
@@ -335,7 +336,9 @@ impl Damaged {
         let is_over = start < patch.end() && patch.offset < end;
         // Batches that are not consecutive may meet at either end of the patch.
         let is_beside = self.is_order() && patch.offset <= start && start <= patch.end();
-        SegmentId::from_any_name(&patch.file) == self.damage.segment && (is_over || is_beside)
+        let is_file = SegmentId::from_any_name(&patch.file) == self.damage.segment
+            && (patch.file == KEYS) == (self.damage.cause == Corruption::Keys);
+        is_file && (is_over || is_beside)
     }
 }
 

@@ -6,7 +6,8 @@ use crate::base::error::log_path::NamesLog;
 use crate::base::error::{Corruption, Damage, Error, Result};
 use crate::base::num::to_u64;
 use crate::files::directory::{
-    MANIFEST, MANIFEST_MAX, list, not_a_log, open_if_exists, read_small, segment_ids,
+    KEYS, KEYS_MAX, MANIFEST, MANIFEST_MAX, list, not_a_log, open_if_exists, read_small,
+    segment_ids,
 };
 use crate::files::overlay::{Patch, RepairSource};
 use crate::files::segment::{OpenOutcome, open_checked};
@@ -17,6 +18,7 @@ use crate::maintenance::restore::{is_whole, place_of};
 use crate::maintenance::verify::{Verification, look_around};
 use crate::scan::catalog::log_id;
 use crate::scan::load::load_catalog;
+use seawall_format::keys::WrappedKeys;
 use seawall_format::{HEADER_SIZE, LogId, Lsn, Manifest, SegmentHeader, SegmentId};
 use seawall_io::{File, Storage};
 use std::ops::Range;
@@ -96,7 +98,7 @@ impl Replica {
     ) -> Result<Vec<Patch>> {
         let (mut offered, mut last) = (vec![], None);
         for damage in &found.damage {
-            let place = (damage.segment, damage.offset);
+            let place = (damage.segment, damage.offset, damage.cause == Corruption::Keys);
             if last.replace(place) != Some(place) {
                 self.offer(log, (damage, trust), &mut offered)?;
             }
@@ -111,6 +113,9 @@ impl Replica {
         (damage, trust): (&Damage, Trust),
         offered: &mut Vec<Patch>,
     ) -> Result<()> {
+        if damage.cause == Corruption::Keys {
+            return self.offer_keys(&**log, offered);
+        }
         let Some(id) = damage.segment else { return self.offer_manifest(&**log, offered) };
         let Some(header) = self.header(id)? else { return Ok(()) };
         let shared = Shared::of((&self.found, &self.storage), &header)?;
@@ -179,7 +184,7 @@ impl Replica {
         for name in names.iter().filter(|name| segment_ids(std::slice::from_ref(name)).count() > 0)
         {
             let (OpenOutcome::Sound(other) | OpenOutcome::NamedAhead(other)) =
-                open_checked(witness, name, None)?
+                open_checked(witness, name, (None, None))?
             else {
                 continue;
             };
@@ -214,6 +219,20 @@ impl Replica {
             }
         }
         Ok(false)
+    }
+
+    /// Offers the file `keys`, unless it is older than the log's manifest says.
+    fn offer_keys(&self, log: &dyn Storage, offered: &mut Vec<Patch>) -> Result<()> {
+        let ours = read_small(log, MANIFEST, MANIFEST_MAX)?.unwrap_or_default();
+        let slots = Manifest::decode_file(&ours).into_iter().flatten();
+        let newest = slots.filter(|slot| slot.log == self.log).max_by_key(|slot| slot.sequence);
+        let min = newest.and_then(|slot| slot.authenticator).map_or(0, |proof| proof.claims.keys);
+        let theirs = read_small(&*self.storage, KEYS, KEYS_MAX)?.unwrap_or_default();
+        let mut slots = WrappedKeys::decode_file(&theirs).into_iter().flatten();
+        if slots.any(|slot| slot.log == self.log && slot.sequence >= min) {
+            self.offer_part((log, KEYS), 0..u64::MAX, offered)?;
+        }
+        Ok(())
     }
 
     /// Offers the manifest, or its unreadable slot.

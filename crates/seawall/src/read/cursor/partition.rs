@@ -1,22 +1,21 @@
 //! Several cursors that share one log; each starts at a segment.
 
 use crate::base::error::Result;
+use crate::files::unlock::LogFiles;
 use crate::read::cursor::Cursor;
 use crate::read::read_repair::ReadRepair;
 use crate::read::snapshot::Snapshot;
 use seawall_format::Lsn;
-use seawall_io::Storage;
-use std::sync::Arc;
 
 impl Cursor {
     /// Up to `count` cursors that share the records from `from` on. Each starts where a segment
     /// begins, so that the bytes are distributed evenly.
     pub(crate) fn partition(
-        storage: &Arc<dyn Storage>,
+        log: &LogFiles,
         from: Lsn,
         (count, skip_damaged): (usize, bool),
     ) -> Result<Vec<Self>> {
-        let found = Snapshot::of_files(storage, &mut ReadRepair::default())?.catalog;
+        let found = Snapshot::of_files(log, &mut ReadRepair::default())?.catalog;
         let bases = found.chain.iter().map(|link| {
             let header = &link.segment.header;
             (header.base, link.segment.length.saturating_sub(header.data_start()))
@@ -24,7 +23,7 @@ impl Cursor {
         let starts = partition_starts(from, count, &bases.collect::<Vec<_>>());
         let ends = starts.iter().skip(1).copied().map(Some).chain([None]);
         let cursor = |(start, until): (&Lsn, Option<Lsn>)| {
-            let cursor = Self::new(storage, *start, skip_damaged)?;
+            let cursor = Self::new(log, *start, skip_damaged)?;
             Ok(Self { until, ..cursor })
         };
         starts.iter().zip(ends).map(cursor).collect()

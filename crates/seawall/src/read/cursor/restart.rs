@@ -27,8 +27,8 @@ impl Cursor {
     /// Starts a new scan at the current position. If the writer has pruned the segment that
     /// `watermark` names, a newer watermark is used.
     pub(super) fn start_over(&mut self, watermark: Option<Watermark>) -> Result<()> {
-        let (writer, storage) = (self.writer.clone(), self.snapshot.storage.clone());
-        let source = writer.as_ref().map_or(LiveSource::File(&*storage), LiveSource::InProcess);
+        let (writer, files) = (self.writer.clone(), self.snapshot.files.clone());
+        let source = writer.as_ref().map_or(LiveSource::File(&*files), LiveSource::InProcess);
         let mut retries = self.retries;
         let started = retries.read(source, watermark, |watermark| {
             self.start_over_once(watermark).map(Reading::Certain)
@@ -38,9 +38,9 @@ impl Cursor {
     }
 
     fn start_over_once(&mut self, watermark: Option<&Watermark>) -> Result<()> {
-        let storage = &self.snapshot.storage;
-        let snapshot = Snapshot::load_at(watermark, storage, &mut self.read_repair)?;
-        self.snapshot.storage = snapshot.storage.clone();
+        let files = &self.snapshot.files;
+        let snapshot = Snapshot::load_at(watermark, files, &mut self.read_repair)?;
+        self.snapshot.files = snapshot.files.clone();
         let (scan, bound) = known_scan(&snapshot, (self.next, self.read_in))?;
         (self.scan, self.bound) = (scan.skip_io_errors(self.skip_damaged), bound);
         self.snapshot = snapshot;
@@ -52,7 +52,7 @@ impl Cursor {
     pub(super) fn watermark_now(&self) -> Result<Option<Watermark>> {
         match &self.writer {
             Some(coordinator) => LiveSource::InProcess(coordinator).settled(),
-            None => LiveSource::File(&*self.snapshot.storage).settled(),
+            None => LiveSource::File(&*self.snapshot.files).settled(),
         }
     }
 
@@ -72,10 +72,10 @@ impl Cursor {
         &mut self,
         damaged: impl IntoIterator<Item = Option<SegmentId>>,
     ) -> Result<bool> {
-        let Some(view) = self.read_repair.view(&self.snapshot.storage, damaged)? else {
+        let Some(view) = self.read_repair.view(&self.snapshot.files.storage, damaged)? else {
             return Ok(false);
         };
-        self.snapshot.storage = view;
+        self.snapshot.files = self.snapshot.files.with_storage(view);
         self.start_over(self.snapshot.watermark)?;
         Ok(true)
     }
@@ -88,7 +88,7 @@ impl Cursor {
         let again = is_stale && self.retries.again(Doubt::Moved);
         if again {
             if let Some(unrepaired) = self.read_repair.discard_view() {
-                self.snapshot.storage = unrepaired;
+                self.snapshot.files = self.snapshot.files.with_storage(unrepaired);
             }
             self.start_over(self.snapshot.watermark)?;
         }

@@ -8,6 +8,7 @@ use crate::files::directory;
 use crate::files::directory::{MANIFEST, not_a_log, open_or_make};
 use crate::files::live::retract_beyond;
 use crate::files::manifest::ManifestFile;
+use crate::files::unlock::Unlocker;
 use crate::recover::handover::{Beginning, remove_preallocated, writer};
 use crate::recover::report::{Recovery, TailState};
 use crate::write::rotation::{RotationPlan, rotate};
@@ -22,7 +23,7 @@ use seawall_io::{Access, Lock};
 pub(super) fn create(
     options: &Options,
     env: Env,
-    lock: Box<dyn Lock>,
+    (lock, unlocker): (Box<dyn Lock>, &Unlocker),
     record_type: RecordType,
 ) -> Result<(Writer, Recovery, Level)> {
     let names = directory::list(&*env.storage)?;
@@ -31,6 +32,7 @@ pub(super) fn create(
     let warning = retract_beyond(&*env.storage, None)?;
     let mut max_id = names.iter().filter_map(|name| SegmentId::from_any_name(name)).max();
     let mut manifest = new_manifest(options, &env, record_type)?;
+    create_keys(options, (&env, unlocker), (&mut manifest, max_id))?;
     let size_min = options.segment_min;
     let (base, carry) = (Lsn::FIRST, vec![]);
     let plan = RotationPlan {
@@ -48,7 +50,7 @@ pub(super) fn create(
     let file = open_or_make(&*env.storage, MANIFEST)?;
     let sized = file.set_len(2 * u64::from(manifest.geometry.block));
     sized.map_err(Error::io("size the manifest"))?;
-    let mut manifest = ManifestFile { content: manifest, file };
+    let mut manifest = ManifestFile { content: manifest, file, keys: env.keys() };
     manifest.write_both(env.clock.wall_us())?;
     env.storage.sync_dir().map_err(Error::io("sync the new log's directory"))?;
     let level = manifest.content.level;
@@ -97,11 +99,12 @@ fn new_manifest(options: &Options, env: &Env, record_type: RecordType) -> Result
     }
     let compression = options.compression.unwrap_or_default();
     check_compression(compression, layout)?;
+    check_encryption(options, layout)?;
     let log = env.entropy.random().map_err(Error::io("draw a random log id"))?;
     Ok(Manifest {
         geometry,
         log: LogId(log),
-        is_encrypted: false,
+        authenticator: None,
         sequence: 0,
         // Set once the first segment exists.
         oldest: SegmentRef { id: SegmentId::FIRST, epoch: Epoch(0) },
@@ -132,6 +135,57 @@ pub(super) fn check_compression(compression: Compression, layout: Layout) -> Res
         return Ok(());
     };
     Err(Error::InvalidOption { log: None, why })
+}
+
+/// Refuses to encrypt a layout that cannot be.
+#[cfg(feature = "encryption")]
+pub(super) fn check_encryption(options: &Options, layout: Layout) -> Result<()> {
+    if options.key.is_none() || layout.has_batch_headers() {
+        return Ok(());
+    }
+    let why = "a readable log cannot be encrypted".to_owned();
+    Err(Error::InvalidOption { log: None, why })
+}
+
+#[cfg(not(feature = "encryption"))]
+#[expect(clippy::unnecessary_wraps, reason = "the other build can refuse")]
+pub(super) fn check_encryption(_: &Options, _: Layout) -> Result<()> {
+    Ok(())
+}
+
+/// Writes the keys of a log that is created with a key, and has its manifest say so: from the first
+/// segment on all are encrypted.
+#[cfg(feature = "encryption")]
+fn create_keys(
+    options: &Options,
+    (env, unlocker): (&Env, &Unlocker),
+    (manifest, max_id): (&mut Manifest, Option<SegmentId>),
+) -> Result<()> {
+    use crate::files::keys_file;
+    use crate::write::rotation::next_id;
+    use seawall_format::{Authenticator, Claims};
+
+    let Some(key) = unlocker.key() else { return Ok(()) };
+    let ring = keys_file::first_keys(env, manifest.log)?;
+    let keys = keys_file::create_keys(env, ring, &key)?;
+    let (number, _) = keys.ring().newest();
+    let padding = options.padding.unwrap_or_default();
+    let (from, sequence) = (Some(next_id(max_id)?), keys.sequence_min());
+    let claims = Claims { padding, from, keys: sequence, ..Claims::of(number) };
+    manifest.authenticator = Some(Authenticator::unsigned(claims));
+    unlocker.set_known(Some(keys.clone()));
+    env.set_keys(Some(keys));
+    Ok(())
+}
+
+#[cfg(not(feature = "encryption"))]
+#[expect(clippy::unnecessary_wraps, reason = "the other build writes a file")]
+fn create_keys(
+    _: &Options,
+    _: (&Env, &Unlocker),
+    _: (&mut Manifest, Option<SegmentId>),
+) -> Result<()> {
+    Ok(())
 }
 
 /// Refuses a directory with non-empty texts and nothing else: it may be the rest of a log.

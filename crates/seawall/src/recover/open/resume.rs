@@ -8,6 +8,7 @@ use crate::base::options::Options;
 use crate::files::directory::{MANIFEST, open_or_make};
 use crate::files::live::retract_beyond;
 use crate::files::manifest::ManifestFile;
+use crate::files::unlock::Unlocker;
 use crate::parity::backfill::backfill;
 use crate::recover::decision::continuation::{
     Carry, Continuation, ManifestUpdate, NewSegment, Target,
@@ -21,6 +22,7 @@ use crate::scan::quarantine;
 use crate::scan::scanner::{LogScanner, ScanItem, ScannedBatch, TailFound};
 use crate::write::pending::{RewriteBatch, WrittenBatch};
 use crate::write::rotation::{Predecessor, Rotated, RotationPlan, rotate};
+use crate::write::tail::batch_encoder::BatchEncoder;
 use crate::write::tail::{TailSegment, Written, release_reserved};
 use crate::write::writer::Writer;
 use seawall_format::batch::{BodyKind, HEADER_SIZE, Life};
@@ -34,7 +36,7 @@ use std::sync::Arc;
 pub(crate) fn resume(
     options: &Options,
     env: Env,
-    lock: Box<dyn Lock>,
+    (lock, unlocker): (Box<dyn Lock>, &Unlocker),
     log: &RemainingLog<'_>,
 ) -> Result<(Writer, Recovery, Level)> {
     let mut recovery = report(&env, log);
@@ -43,7 +45,11 @@ pub(crate) fn resume(
     let files = sync_existing(&env, log)?;
     let is_sealed = log.newest().segment.seal()?.is_some();
     let plan = log.evidence((files.newest_is_named, is_sealed)).continuation();
-    let mut manifest = ManifestFile { content: log.manifest.clone(), file: files.manifest.clone() };
+    let mut manifest = ManifestFile {
+        content: log.manifest.clone(),
+        file: files.manifest.clone(),
+        keys: env.keys(),
+    };
     write_manifest(&env, &mut manifest, plan.manifest)?;
     let mut max_id = log.found.catalog.max_id;
     let resuming = Resuming { options, env: &env, log, files };
@@ -56,6 +62,7 @@ pub(crate) fn resume(
     let level = options.level.unwrap_or(manifest.content.level);
     let begin = Beginning { manifest, rotated, last: log.last, last_chain, max_id };
     let mut writer = writer(options, env, lock, begin);
+    encrypt(&mut writer, options, unlocker)?;
     writer.enter_settings()?;
     writer.tell_readers();
     delete_replaced(&writer, log, &plan);
@@ -64,6 +71,22 @@ pub(crate) fn resume(
         writer.remove_orphan_segments(&orphans_left)?;
     }
     Ok((writer, recovery, level))
+}
+
+/// Turns encryption on, if the options ask for it and it is not.
+#[cfg(feature = "encryption")]
+fn encrypt(writer: &mut Writer, options: &Options, unlocker: &Unlocker) -> Result<()> {
+    let is_encrypted = writer.manifest.content.authenticator.is_some();
+    match options.padding.filter(|_| !is_encrypted) {
+        Some(padding) => writer.encrypt(unlocker, padding),
+        None => Ok(()),
+    }
+}
+
+#[cfg(not(feature = "encryption"))]
+#[expect(clippy::unnecessary_wraps, reason = "the other build can fail")]
+fn encrypt(_: &mut Writer, _: &Options, _: &Unlocker) -> Result<()> {
+    Ok(())
 }
 
 /// Builds the report, and moves the truncated bytes to quarantine.
@@ -222,7 +245,7 @@ impl Resuming<'_> {
             chain: found.chain,
             marks: marks.unwrap_or(0),
             sums: None,
-            encoder: self.env.encoder(&header, self.log.manifest.compression),
+            encoder: BatchEncoder::of(self.env, &header, &self.log.manifest)?,
             written: Written::default(),
             header,
         };
@@ -316,7 +339,7 @@ fn batches_in_last_block(log: &RemainingLog<'_>, at: Offset) -> Result<Vec<Writt
 
 /// A batch as it is on the device; if it is text, as it would be in the binary layout.
 fn as_written(scan: &LogScanner, batch: &ScannedBatch) -> Vec<u8> {
-    if batch.header.kind == BodyKind::Encoded {
+    if !matches!(batch.header.kind, BodyKind::Frames | BodyKind::Void) {
         return scan.raw(batch).to_vec();
     }
     let whole = batch.body.start - HEADER_SIZE..batch.body.end;

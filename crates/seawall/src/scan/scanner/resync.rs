@@ -8,7 +8,8 @@ use crate::files::read_buffer::Buffer;
 use crate::files::segment::Segment;
 use crate::files::segment_reader::SegmentReader;
 use crate::scan::intact::{Contents, ExpectedFrames, trace_misplaced_bytes};
-use crate::scan::scanner::{LogScanner, ScanEnd, ScanItem, Stop, TailFound, opened};
+use crate::scan::scanner::decode::key_error;
+use crate::scan::scanner::{Decoding, LogScanner, ScanEnd, ScanItem, Stop, TailFound, opened};
 use seawall_format::before::Before;
 use seawall_format::scan::{Cause, EndScan, HeaderSearch, Limit, Scanner};
 use seawall_format::{Lsn, Offset, next_lsn, tail};
@@ -167,7 +168,12 @@ impl LogScanner {
             ExpectedFrames { first, last: place.last, counts_to, is_limit, is_open: place.is_open };
         let bytes = self.synthesized_batch.as_deref().unwrap_or_else(|| self.buffer.bytes());
         let contents = Contents::of(stop.header, (bytes, at), &life);
-        let (salvaged, memory) = expected.salvage(bytes, (at, &life), contents);
+        let salvaged = expected.salvage(bytes, (at, &life), (contents, &here));
+        let (salvaged, memory) = salvaged.map_err(|error| key_error(&here, error))?;
+        let needs_key = !salvaged.is_empty() && life.is_encrypted && here.keys.is_none();
+        if needs_key && self.decoding == Decoding::Always {
+            return Err(self.no_keys());
+        }
         let mut named = Damage {
             segment: Some(here.header.id),
             offset: at,

@@ -47,7 +47,12 @@ impl Coordinator {
     ) -> Vec<Failover> {
         let TakenBatch { bytes, count, batch_seq } = batch;
         let size = u64::try_from(bytes.len()).expect("fits in 64 bits");
-        let mut write = writer.launch(bytes, count);
+        let mut write = match writer.launch(bytes, count) {
+            Ok(write) => write,
+            Err(error) => {
+                return self.finish_batch(writer, Outcome::Failed(error.cause()), begin);
+            }
+        };
         let in_flight_max = writer.tail.header.in_flight_max;
         let mut locked = writer.lock();
         let number = locked.state.in_flight.launch();

@@ -1,11 +1,12 @@
 //! Readers in the same process: they learn the durable end from the coordinator, not from a file.
 
 use crate::base::error::{Error, Result};
-use crate::base::local_writer::LocalWriter;
 use crate::base::sync::Ordering;
+use crate::files::local_writer::LocalWriter;
+use crate::files::unlock::LogFiles;
 use crate::write::coordinator::Coordinator;
 use seawall_format::{Live, Lsn};
-use seawall_io::{Clock, Storage};
+use seawall_io::Clock;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -14,8 +15,8 @@ impl LocalWriter for Coordinator {
         self.fork_guard.check()
     }
 
-    fn storage(&self) -> &Arc<dyn Storage> {
-        &self.storage
+    fn files(&self) -> &LogFiles {
+        &self.files
     }
 
     fn clock(&self) -> &dyn Clock {

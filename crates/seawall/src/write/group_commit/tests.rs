@@ -151,7 +151,7 @@ fn record_without_reserved_space_is_refused() {
 fn overhead_of_a_text_line_counts_against_the_limit() {
     let record = [1; 56];
     let mut commit = commit();
-    commit.set_overhead(100);
+    commit.set_overhead(Overhead { per_record: 100, ..Overhead::NONE });
     commit.set_room(Room { tail: 212 + 311, spare: 0 }, 0);
     enqueue(&mut commit, &record);
     commit.take().unwrap();

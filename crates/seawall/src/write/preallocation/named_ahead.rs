@@ -37,10 +37,10 @@ impl PreallocatedSegment {
     fn try_name_ahead(&mut self, env: &Env, next: &NextSegment) -> io::Result<()> {
         let NextSegment { log, pred, id, in_flight_max } = next;
         let batch_max = u64::from(log.geometry.batch_max);
-        let header = SegmentHeader {
+        let header = env.sign(SegmentHeader {
             geometry: log.geometry,
             log: log.log,
-            log_key: None,
+            authenticator: None,
             id: *id,
             epoch: self.epoch(env)?,
             base: Lsn::FIRST,
@@ -55,8 +55,8 @@ impl PreallocatedSegment {
             may_compress: log.compresses(),
             record_type: log.record_type.clone(),
             time_us: env.clock.wall_us(),
-        };
-        self.head.file.write_at(&header.encode(), 0)?;
+        });
+        self.head.file.write_at(&header.stored(), 0)?;
         self.head.file.sync()?;
         let name = header.data_name();
         self.named = Some(header);

@@ -8,7 +8,7 @@ use crate::base::num::to_u64;
 use crate::base::spare_files::SpareFile;
 use crate::write::preallocation::file::{PreallocatedFile, PreallocatedSegment};
 use seawall_format::before::{SectorSums, TableOf};
-use seawall_format::{Epoch, HEADER_SIZE, Manifest, SegmentHeader, SegmentId, SegmentRef};
+use seawall_format::{Epoch, Manifest, STORED_MAX, SegmentHeader, SegmentId, SegmentRef};
 use seawall_io::AlignedMemory;
 use std::io;
 
@@ -97,7 +97,7 @@ fn sums_of(
 
 /// Refuses a file that was replaced under the segment's name.
 fn check_header(spare: &SpareFile) -> io::Result<()> {
-    let mut bytes = [0; HEADER_SIZE];
+    let mut bytes = [0; STORED_MAX];
     read_whole(|room| spare.file.read_at(room, 0), &mut bytes)?;
     match SegmentHeader::decode(&bytes) {
         Ok(header) if header == spare.header.as_written() => Ok(()),

@@ -7,6 +7,7 @@ use crate::write::pending::BatchInFlight;
 use crate::write::preallocation::named_ahead::NextSegment;
 use crate::write::rotation::{Predecessor, SealWrite, next_id};
 use crate::write::tail::TailSegment;
+use crate::write::tail::batch_encoder::BatchEncoder;
 use crate::write::writer::seal_thread::{SealInFlight, SealThread};
 use crate::write::writer::{NewSegment, Writer};
 use seawall_format::before::SectorSums;
@@ -58,16 +59,16 @@ impl Writer {
         let zeros = || SectorSums::of_zeros(header.data_start(), header.size);
         let sums = needs_sums.then(|| next.sums.unwrap_or_else(zeros));
         let (file, limit) = (next.head.file, (header.size, true));
-        let encoder = self.env.encoder(&header, log.compression);
+        let encoder = BatchEncoder::of(&self.env, &header, log)?;
         let tail = TailSegment::empty(header, [file.clone(), file], limit, (sums, encoder));
         let before = std::mem::replace(&mut self.tail, tail);
         while let Some(whole) = self.recent.pop_front() {
             self.keep_buffer(whole.bytes);
         }
         let pred = Predecessor::of(&before);
-        let seal = SealWrite::new(&pred, base.previous(), named, self.env.clock.wall_us());
+        let seal = SealWrite::new(&self.env, &pred, (base.previous(), named))?;
         let seal = self.begin_seal(seal);
-        let (batch, _) = self.prepare(bytes, count, TailSegment::finish);
+        let (batch, _) = self.prepare(bytes, count, TailSegment::finish)?;
         let mut blocks = self.blocks.pop().unwrap_or_default();
         let written = self.write_synced(&batch, None, &mut blocks);
         self.blocks.push(blocks);
@@ -130,7 +131,8 @@ impl Writer {
         self.count(&batch);
         let sent = batch.sent;
         let (base, chain_before) = (sent.first, sent.chain_before);
-        let carry = vec![sent.unseal(&failed.life)?];
+        let keys = self.env.keys_of(&failed.header)?;
+        let carry = vec![sent.unseal((&failed.life, keys.as_deref()))?];
         let new = NewSegment { carry, seal_failed, ..self.empty_segment() };
         self.switch_segment(base, chain_before, new)?;
         self.note_failover(error);

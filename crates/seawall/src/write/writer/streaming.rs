@@ -64,26 +64,31 @@ impl Writer {
             && tail.is_padded()
             && bytes >= self.env.streaming.batch_min
             && tail.rest_of_block(at) == 0
-            && bytes <= tail.room_after(at)
+            && self.overhead().size_max(usize::try_from(bytes).unwrap_or(usize::MAX), 0)
+                <= tail.room_after(at)
             && !self.retained.is_due
             && self.takes_direct_writes()
     }
 
     /// Completes a batch in memory. The caller runs the write, then calls [`land`](Self::land), or
     /// [`fail_over`](Self::fail_over) if it failed.
-    pub(crate) fn launch(&mut self, bytes: Vec<u8>, count: u32) -> DirectWrite {
+    ///
+    /// # Errors
+    ///
+    /// The batch could not be encrypted, and nothing was written.
+    pub(crate) fn launch(&mut self, bytes: Vec<u8>, count: u32) -> Result<DirectWrite> {
         let mut blocks = self.blocks.pop().unwrap_or_default();
         let (mut length, mut sums) = (0, None);
         let (batch, _) = self.prepare(bytes, count, |tail, bytes, spec, at| {
             let completed = blocks.complete(bytes, (spec, at, &tail.life), tail.sums.is_some());
             (length, sums) = (completed.1, completed.2);
             completed.0
-        });
+        })?;
         let offset = batch.at.0;
         self.counts.overlapped += u64::from(!self.in_flight.is_empty());
         self.in_flight.push_back(batch);
         let (file, name) = (self.tail.file.clone(), self.tail.header.data_name());
-        DirectWrite { file, name, offset, blocks, length, sums }
+        Ok(DirectWrite { file, name, offset, blocks, length, sums })
     }
 
     /// Acknowledges the oldest batch in flight, whose write succeeded. Returns its number of

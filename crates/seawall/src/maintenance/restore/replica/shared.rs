@@ -244,11 +244,11 @@ pub(super) fn segment_of(
 ) -> Result<Option<Segment>> {
     let mut view = storage.clone();
     if read_header(&**storage, header.id)?.as_ref() != Some(&header.as_written()) {
-        let (file, new) = (header.head_name(), header.encode().to_vec());
+        let (file, new) = (header.head_name(), header.stored());
         let patch = Patch { file, offset: 0, old: vec![], new, by: RepairSource::Replica };
         view = Arc::new(Overlay::new(view, &[patch]));
     }
-    Ok(match open_checked(&view, &header.head_name(), None)? {
+    Ok(match open_checked(&view, &header.head_name(), (None, None))? {
         OpenOutcome::Sound(segment) => Some(segment),
         OpenOutcome::NamedAhead(segment) => Some(segment.with_header(header.clone())),
         _ => None,
@@ -280,7 +280,7 @@ fn successor(log: &Arc<dyn Storage>, header: &SegmentHeader) -> Result<Option<Se
 /// The epoch of a segment is random: copies with the same next segment were one log up to its base.
 fn has_same_successor(replica: &Arc<dyn Storage>, next: Option<&SegmentHeader>) -> Result<bool> {
     let Some(next) = next else { return Ok(false) };
-    let outcome = open_checked(replica, &next.head_name(), None)?;
+    let outcome = open_checked(replica, &next.head_name(), (None, None))?;
     Ok(matches!(outcome, OpenOutcome::Sound(segment) if segment.header == *next))
 }
 

@@ -1,8 +1,9 @@
 //! The writer in this process, as readers in the same process see it.
 
 use crate::base::error::Result;
+use crate::files::unlock::LogFiles;
 use seawall_format::{Live, Lsn};
-use seawall_io::{Clock, Storage};
+use seawall_io::Clock;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +13,8 @@ pub(crate) trait LocalWriter: Debug + Send + Sync {
     /// Refuses a call in a forked child.
     fn check_process(&self) -> Result<()>;
 
-    /// The log's directory.
-    fn storage(&self) -> &Arc<dyn Storage>;
+    /// The log's directory, and its keys.
+    fn files(&self) -> &LogFiles;
 
     /// The clock that deadlines of [`wait_beyond`](Self::wait_beyond) refer to.
     fn clock(&self) -> &dyn Clock;

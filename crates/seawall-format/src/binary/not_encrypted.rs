@@ -1,0 +1,57 @@
+//! What a build without encryption has instead: nothing that can be called.
+
+use crate::binary::batch::{BatchHeader, Life, Spec};
+use crate::binary::encoded::IntactChunk;
+use crate::encryption::{KeyError, SegmentKeys};
+use crate::ids::{Lsn, Offset};
+use std::io;
+
+impl SegmentKeys {
+    /// There are no keys that could decrypt.
+    ///
+    /// # Errors
+    ///
+    /// None.
+    pub fn open(
+        &self,
+        _: (&BatchHeader, &[u8]),
+        _: (Offset, &Life),
+        _: &mut Vec<u8>,
+    ) -> Result<bool, KeyError> {
+        match *self {}
+    }
+
+    /// There are no keys that could decrypt.
+    ///
+    /// # Errors
+    ///
+    /// None.
+    pub fn salvage(
+        &self,
+        _: &[u8],
+        _: (Offset, &Life),
+        _: ((Lsn, Lsn), &mut Vec<u8>),
+    ) -> Result<Vec<IntactChunk>, KeyError> {
+        match *self {}
+    }
+}
+
+/// Makes encrypted batches: there is none.
+#[derive(Debug)]
+pub enum Encryptor {}
+
+impl Encryptor {
+    /// There are no keys that could encrypt.
+    ///
+    /// # Errors
+    ///
+    /// None.
+    pub fn encode(
+        &mut self,
+        _: (&[u8], Spec),
+        _: (Offset, &Life),
+        _: &mut Vec<u8>,
+    ) -> io::Result<Spec> {
+        match *self {}
+    }
+}

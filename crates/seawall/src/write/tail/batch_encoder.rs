@@ -1,0 +1,123 @@
+//! Encodes batches on their way to the device: compresses or encrypts them. How large they become.
+
+use crate::base::env::Env;
+use crate::base::error::Result;
+use crate::base::num::to_u64;
+use seawall_format::batch::{HEADER_SIZE, Life, Spec};
+use seawall_format::encoded::Encoder;
+use seawall_format::encrypted::Encryptor;
+use seawall_format::{EncryptedSizes, Manifest, Offset, SegmentHeader};
+use std::io;
+
+/// Encodes the batches of one segment.
+#[derive(Debug)]
+pub(crate) enum BatchEncoder {
+    /// Compresses those that shrink.
+    Plain(Encoder),
+    /// Encrypts all, perhaps after it compressed them.
+    #[cfg_attr(not(feature = "encryption"), expect(dead_code, reason = "there are no keys"))]
+    Encrypting(Box<Encryptor>, EncryptedSizes),
+}
+
+impl BatchEncoder {
+    /// What encodes the batches of the segment with this header, if they are not stored as they
+    /// are.
+    pub(crate) fn of(env: &Env, header: &SegmentHeader, log: &Manifest) -> Result<Option<Self>> {
+        if header.authenticator.is_some() {
+            return Self::encrypting(env, header, log).map(Some);
+        }
+        let encoder = || Encoder::of(log.compression, env.encode_sizes).map(Self::Plain);
+        Ok(if header.may_compress { encoder() } else { None })
+    }
+
+    /// Encrypts the batches of the segment with this header.
+    #[cfg(feature = "encryption")]
+    fn encrypting(env: &Env, header: &SegmentHeader, log: &Manifest) -> Result<Self> {
+        use crate::base::error::Error;
+        use seawall_format::encryption::{KeyError, NONCE_SIZE};
+
+        let keys = env.keys().ok_or(KeyError::NoKey).and_then(|keys| keys.derive(header));
+        let keys = keys.map_err(Error::key(None))?;
+        let padding = log.authenticator.map(|proof| proof.claims.padding).unwrap_or_default();
+        let sizes = EncryptedSizes { chunk_max: env.encode_sizes.chunk_max, padding };
+        let entropy = env.entropy.clone();
+        let draw = move || {
+            let mut nonce = [0; NONCE_SIZE];
+            entropy.fill(&mut nonce).map(|()| nonce)
+        };
+        let encryptor = Encryptor::new(keys, sizes, draw);
+        #[cfg(feature = "lz4")]
+        let encryptor = if log.compresses() { encryptor.with_compression() } else { encryptor };
+        Ok(Self::Encrypting(Box::new(encryptor), sizes))
+    }
+
+    /// Without the feature there are no keys.
+    #[cfg(not(feature = "encryption"))]
+    fn encrypting(env: &Env, header: &SegmentHeader, _: &Manifest) -> Result<Self> {
+        env.keys_of(header).map(|keys| match *keys.expect("an encrypted segment") {})
+    }
+
+    /// Encodes a batch for the place `at` into `stored`, as [`Encryptor::encode`] does. `None` if
+    /// it is to be stored as it is.
+    ///
+    /// # Errors
+    ///
+    /// No random bits could be drawn, or the batch becomes larger than the segment allows.
+    pub(crate) fn encode(
+        &mut self,
+        (plain, spec): (&[u8], Spec),
+        (at, life): (Offset, &Life),
+        stored: &mut Vec<u8>,
+    ) -> io::Result<Option<Spec>> {
+        match self {
+            Self::Plain(encoder) => Ok(encoder.encode((plain, spec), (at, life), stored)),
+            Self::Encrypting(encryptor, sizes) => {
+                let size = sizes.size_max(plain.len().saturating_sub(HEADER_SIZE));
+                if to_u64(size) > u64::from(life.batch_max) {
+                    return Err(io::Error::other("a batch is too large to be encrypted"));
+                }
+                encryptor.encode((plain, spec), (at, life), stored).map(Some)
+            }
+        }
+    }
+}
+
+/// How much larger than its frames a batch can be on the device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Overhead {
+    /// Bytes that a record takes at most in addition to its frame.
+    pub(crate) per_record: u64,
+    /// How batches are encrypted, if they are.
+    pub(crate) encrypted: Option<EncryptedSizes>,
+    /// The largest batch, in bytes.
+    pub(crate) batch_max: usize,
+}
+
+impl Overhead {
+    /// That of batches of this log.
+    pub(crate) fn of(env: &Env, log: &Manifest) -> Self {
+        let encrypted = log.authenticator.map(|proof| EncryptedSizes {
+            chunk_max: env.encode_sizes.chunk_max,
+            padding: proof.claims.padding,
+        });
+        let batch_max = usize::try_from(log.geometry.batch_max).expect("at most 64 MiB");
+        Self { per_record: log.layout.record_overhead_max(), encrypted, batch_max }
+    }
+
+    /// None at all.
+    pub(crate) const NONE: Self = Self { per_record: 0, encrypted: None, batch_max: usize::MAX };
+
+    /// What a batch of `bytes` before it is encoded, with its header, takes at most.
+    pub(crate) fn size_max(&self, bytes: usize, records: u32) -> u64 {
+        let size = self.encrypted.map_or(bytes, |sizes| {
+            sizes.padded_max(bytes.saturating_sub(HEADER_SIZE), self.batch_max)
+        });
+        to_u64(size) + u64::from(records) * self.per_record
+    }
+
+    /// The largest batch before it is encoded, with its header.
+    pub(crate) fn plain_max(&self) -> usize {
+        let encrypted = |sizes: EncryptedSizes| HEADER_SIZE + sizes.frames_max(self.batch_max);
+        self.encrypted.map_or(self.batch_max, encrypted)
+    }
+}

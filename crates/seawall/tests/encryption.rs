@@ -1,0 +1,301 @@
+//! Encrypted logs: what holds for others holds for them, and nothing of them shows without the key.
+
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+use crate::common;
+use crate::{every_bit_and_cut, failover, full_disk, in_flight, parity, repair};
+
+use Act::{Append, Confirm, Prune, Reopen, Set};
+use common::images::End;
+use common::lives::Act;
+use common::sample::Sample;
+use common::workloads::{Acts, failed_syncs, one_crash, one_fault, two_crashes};
+use common::{Bytes, KEY, encrypted, judge, lsn, open, payload, read, read_own, tiny, within};
+use seawall::encryption::{Key, KeyError, Padding};
+use seawall::verify::Verdict;
+use seawall::{Error, Layout, LogReader, Maintenance, Options, Raw};
+use seawall_io::Storage;
+use seawall_testkit::MemStorage;
+use std::sync::Arc;
+
+fn key_error<T>(outcome: seawall::Result<T>) -> KeyError {
+    match outcome {
+        Err(Error::Key { source, .. }) => source,
+        Err(other) => panic!("{other:#}"),
+        Ok(_) => panic!("it worked"),
+    }
+}
+
+/// A log of `count` records.
+fn written(device: &MemStorage, count: u64) -> Bytes {
+    let log = open(&tiny(1), device).unwrap();
+    for number in 1..=count {
+        assert_eq!(log.append(&payload(number, 0, 100)).unwrap(), lsn(number));
+    }
+    log
+}
+
+fn has(device: &MemStorage, pattern: &[u8]) -> bool {
+    device.names().iter().any(|name| {
+        let bytes = device.bytes(name).unwrap_or_default();
+        bytes.windows(pattern.len()).any(|window| window == pattern)
+    })
+}
+
+#[test]
+fn records_are_read_back_with_the_key_and_not_without() {
+    encrypted(|| {
+        let device = MemStorage::new();
+        let log = written(&device, 30);
+        assert_eq!(read_own(&log).count(), 30);
+        assert_eq!(log.get(lsn(7)).unwrap(), Some(payload(7, 0, 100)));
+        assert!(log.is_encrypted());
+        log.close().unwrap();
+        let found = read(&device, false).unwrap();
+        assert!(found.is_prefix() && found.count() == 30);
+        for (number, bytes) in &found.records {
+            assert_eq!(*bytes, payload(*number, 0, 100));
+        }
+        assert!(!has(&device, b"of life 0"), "no plain record anywhere");
+        let storage: Arc<dyn Storage> = Arc::new(device.clone());
+        assert_eq!(key_error(LogReader::open_any_in(storage.clone())), KeyError::NoKey);
+        let other = Options::new().key(Key::new(&[8; 32]));
+        assert_eq!(key_error(other.open_any_reader_in(storage.clone())), KeyError::WrongKey);
+        let without = Options::new().open_in::<[u8], Raw>(storage.clone());
+        assert_eq!(key_error(without), KeyError::NoKey);
+        let verified = judge(&device).unwrap();
+        assert_eq!((verified.verdict, verified.records), (Verdict::Clean, 30));
+        assert!(verified.summary.is_locked);
+        let verified = common::maintenance(&storage).verify().unwrap();
+        assert_eq!((verified.verdict, verified.records), (Verdict::Clean, 30));
+        assert_eq!(verified.summary.payload_bytes, 3000);
+    });
+}
+
+#[test]
+fn log_is_continued_after_a_crash() {
+    encrypted(|| {
+        let device = MemStorage::new();
+        let log = written(&device, 30);
+        let cut = device.power_cut(|_| false);
+        drop(log);
+        let log = open(&common::again(2), &cut).unwrap();
+        assert_eq!(log.recovery().last, Some(lsn(30)), "{:?}", log.recovery());
+        log.append(&payload(31, 1, 100)).unwrap();
+        drop(log);
+        assert_eq!(read(&cut, false).unwrap().count(), 31);
+    });
+}
+
+#[test]
+fn plain_log_is_encrypted_from_now_on() {
+    let device = MemStorage::new();
+    written(&device, 20).close().unwrap();
+    let storage: Arc<dyn Storage> = Arc::new(device.clone());
+    let keyed = || tiny(2).key(Key::new(&KEY));
+    let refused = keyed().open_in::<[u8], Raw>(storage.clone());
+    assert_eq!(key_error(refused), KeyError::NotEncrypted);
+    let log: Bytes = keyed().encrypt(Padding::Padme).open_in(storage.clone()).unwrap();
+    log.append(b"a secret that no one else reads").unwrap();
+    log.close().unwrap();
+    assert!(!has(&device, b"secret"));
+    let log: Bytes = keyed().open_in(storage.clone()).unwrap();
+    assert_eq!(read_own(&log).count(), 21);
+    drop(log);
+    assert_eq!(key_error(tiny(3).open_in::<[u8], Raw>(storage)), KeyError::NoKey);
+}
+
+#[test]
+fn copies_are_read_with_the_key_of_the_log() {
+    encrypted(|| {
+        let device = MemStorage::new();
+        let log = written(&device, 30);
+        let storage: Arc<dyn Storage> = Arc::new(device.clone());
+        for is_open in [true, false] {
+            if !is_open {
+                log.append(b"one more").unwrap();
+            }
+            let copy = MemStorage::new();
+            let target: Arc<dyn Storage> = Arc::new(copy.clone());
+            Maintenance::on(&storage).back_up_to(&target).unwrap();
+            let count = if is_open { 30 } else { 31 };
+            assert_eq!(read(&copy, false).unwrap().count(), count);
+            let log = open(&common::again(9), &copy).unwrap();
+            assert_eq!(log.append(b"in the copy").unwrap(), lsn(count + 1));
+        }
+        drop(log);
+        let salvaged = MemStorage::new();
+        let salvage =
+            |maintenance: &mut Maintenance<'_>| maintenance.salvage_to(Arc::new(salvaged.clone()));
+        assert_eq!(key_error(salvage(&mut Maintenance::on(&storage))), KeyError::NoKey);
+        let report = salvage(&mut common::maintenance(&storage)).unwrap();
+        assert_eq!(report.records, 31);
+        assert_eq!(read(&salvaged, false).unwrap().count(), 31);
+        assert!(!has(&salvaged, b"one more"));
+    });
+}
+
+#[test]
+fn keys_are_replaced_while_the_log_is_open() {
+    encrypted(|| {
+        let device = MemStorage::new();
+        let storage: Arc<dyn Storage> = Arc::new(device.clone());
+        let log = written(&device, 5);
+        log.renew_log_key().unwrap();
+        log.append(&payload(6, 0, 100)).unwrap();
+        let new = Key::new(&[9; 32]);
+        log.change_key(&new).unwrap();
+        log.renew_log_key().unwrap();
+        log.append(&payload(7, 0, 100)).unwrap();
+        assert_eq!(read_own(&log).count(), 7);
+        log.close().unwrap();
+        assert_eq!(key_error(open(&tiny(3), &device)), KeyError::WrongKey);
+        let log: Bytes = tiny(4).key(new).open_in(storage).unwrap();
+        assert_eq!(read_own(&log).count(), 7);
+    });
+}
+
+/// Batches of a few chunks, segments named ahead, files that are used again.
+const WORKLOADS: [Acts; 3] = [
+    &[
+        Append(700),
+        Set(&[300, 340]),
+        Append(20),
+        Set(&[100, 200, 300]),
+        Confirm,
+        Append(700),
+        Append(5),
+        Reopen,
+        Set(&[200, 200, 200]),
+        Append(700),
+    ],
+    &[Append(700); 14],
+    &[
+        Set(&[500, 20]),
+        Append(500),
+        Append(500),
+        Append(500),
+        Append(500),
+        Append(500),
+        Append(500),
+        Append(500),
+        Append(500),
+        Append(500),
+        Append(500),
+        Append(500),
+        Append(500),
+        Append(500),
+        Prune,
+        Append(500),
+        Append(500),
+        Append(500),
+        Append(500),
+        Append(500),
+        Append(500),
+        Append(500),
+        Append(500),
+        Append(500),
+        Reopen,
+        Append(500),
+        Confirm,
+    ],
+];
+
+const AFTERWARDS: [Acts; 2] =
+    [&[Append(90), Confirm], &[Append(700), Append(700), Append(700), Append(700), Append(30)]];
+
+const ENDS: [End; 4] = [End::Closed, End::Confirmed, End::PowerCut, End::Killed];
+
+#[test]
+fn acknowledged_records_survive_a_crash_at_every_step() {
+    let tally = encrypted(|| one_crash(&WORKLOADS));
+    println!("one crash of an encrypted log: {tally:?}");
+    assert!(tally.states > 1_000 && tally.torn > 40, "{tally:?}");
+}
+
+#[test]
+fn records_survive_a_second_crash() {
+    let tally = encrypted(|| two_crashes(&WORKLOADS, &AFTERWARDS, &mut Sample::one_in(160)));
+    println!("two crashes of an encrypted log: {tally:?}");
+    assert!(tally.states > 60, "{tally:?}");
+}
+
+#[test]
+fn failed_sync_loses_no_acknowledged_record() {
+    let tally = encrypted(|| failed_syncs(&WORKLOADS, &mut Sample::one_in(40)));
+    println!("failed syncs of an encrypted log: {tally:?}");
+    assert!(tally.states > 60, "{tally:?}");
+}
+
+#[test]
+fn one_damaged_run_or_lost_file_never_hides_a_confirmed_record() {
+    let faults = encrypted(|| one_fault(&WORKLOADS, &mut Sample::one_in(40)));
+    println!("{faults} faults");
+    assert!(faults > 60, "{faults}");
+}
+
+#[test]
+fn flipped_bit_is_always_detected() {
+    encrypted(|| {
+        for end in ENDS {
+            every_bit_and_cut::every_flip(end, Layout::Binary);
+        }
+    });
+}
+
+#[test]
+fn cut_lost_and_misplaced_files_are_always_detected() {
+    encrypted(|| {
+        every_bit_and_cut::every_cut(End::PowerCut, Layout::Binary);
+        for end in ENDS {
+            every_bit_and_cut::every_file(end, Layout::Binary);
+        }
+    });
+}
+
+#[test]
+fn damaged_run_hides_only_unconfirmed_records() {
+    encrypted(|| {
+        for end in ENDS {
+            every_bit_and_cut::every_run(end, Layout::Binary);
+        }
+    });
+}
+
+#[test]
+fn damage_can_be_repaired_in_three_ways() {
+    encrypted(repair::ways_out::every_flipped_bit_can_be_repaired_in_three_ways);
+    encrypted(repair::ways_out::every_damaged_run_can_be_repaired_in_three_ways);
+    encrypted(repair::ways_out::every_lost_or_misplaced_file_can_be_repaired_in_three_ways);
+}
+
+#[test]
+fn parity_restores_what_it_promises() {
+    encrypted(parity::lost::every_single_lost_block_is_rebuilt);
+    encrypted(parity::lost::two_lost_or_unreadable_blocks_per_stripe_are_rebuilt);
+    encrypted(parity::lost::damage_beyond_parity_is_named_and_no_wrong_record_delivered);
+}
+
+#[test]
+fn batches_are_carried_out_of_a_segment_whose_write_failed() {
+    encrypted(failover::log_continues_without_loss_after_a_failed_sync);
+    encrypted(failover::second_failure_right_after_the_first_is_survived);
+    encrypted(failover::records_in_a_block_spoiled_by_a_failed_write_are_carried);
+    encrypted(failover::spoiled_block_of_another_process_is_carried);
+    encrypted(failover::records_in_a_block_spoiled_by_an_open_are_carried);
+    encrypted(failover::records_in_a_block_spoiled_by_a_killed_process_are_carried);
+}
+
+#[test]
+fn full_disk_loses_nothing() {
+    encrypted(full_disk::full_disk_freed_twenty_times_loses_nothing);
+}
+
+#[test]
+fn writes_in_flight_fail_in_any_order() {
+    within(60, || {
+        let states = encrypted(in_flight::cut_with_three_in_flight);
+        assert!(states >= 8, "{states} states");
+        encrypted(|| in_flight::fail_in_any_order(1_000));
+    });
+}
