@@ -37,6 +37,8 @@ mod mend;
 mod named_ahead;
 mod names;
 mod nesting;
+#[cfg(feature = "encryption")]
+mod nonces;
 mod orphans;
 mod overlay;
 mod paper;
@@ -53,4 +55,6 @@ mod reserved;
 mod retention;
 mod retired;
 mod reuse;
+#[cfg(feature = "encryption")]
+mod tampering;
 mod try_submit;

@@ -166,10 +166,9 @@ mod with_feature {
                 })
             });
             let log = manifest.map(|manifest| manifest.log);
-            let min = claims.map_or(0, |claims| claims.keys);
             let keys = match known {
                 Some(known) => Some(known),
-                None => read_keys(storage, (&key, log), min)?,
+                None => read_keys(storage, &key, log)?,
             };
             // If they are lost, the catalog says so.
             let Some(keys) = keys else { return Ok(None) };
@@ -192,11 +191,11 @@ mod with_feature {
     }
 
     /// The keys in the newest slot that this key unlocks. `None` if no slot of the file can be
-    /// read. Slots with a sequence below `min` are of an older copy.
+    /// read.
     fn read_keys(
         storage: &dyn Storage,
-        (key, log): (&KeyEncryptionKey, Option<LogId>),
-        min: u64,
+        key: &KeyEncryptionKey,
+        log: Option<LogId>,
     ) -> Result<Option<LogKeys>> {
         let bytes = read_small(storage, KEYS, KEYS_MAX)?.unwrap_or_default();
         let place = || file_place(storage, KEYS);
@@ -213,9 +212,7 @@ mod with_feature {
         // Between the two writes of a change of the user's key, either key counts.
         let mut refused = None;
         for slot in &slots {
-            let unlocked =
-                if slot.sequence < min { Err(KeyError::Forged) } else { slot.unwrap(key) };
-            match unlocked {
+            match slot.unwrap(key) {
                 Ok(ring) => return Ok(Some(LogKeys::new(ring))),
                 Err(KeyError::WrongKey) => refused = Some(KeyError::WrongKey),
                 Err(error) => refused = refused.or(Some(error)),

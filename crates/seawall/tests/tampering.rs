@@ -1,0 +1,277 @@
+//! Someone without the key changes an encrypted log, with right checksums: no one reads it as what
+//! the log said, and nothing is changed.
+
+use crate::common;
+
+use common::{KEY, encrypted, lsn, open, payload, read, tiny};
+use seawall::encryption::{Key, KeyError};
+use seawall::verify::Verdict;
+use seawall::{Error, Maintenance, Options};
+use seawall_format::batch::{BatchHeader, HEADER_SIZE as BATCH, Life};
+use seawall_format::{
+    AUTHENTICATOR_AT, Authenticator, Claims, KeyNumber, Manifest, Mark, MarkSlot, Offset, Seal,
+    SegmentHeader,
+};
+use seawall_io::Storage;
+use seawall_testkit::MemStorage;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const FIRST: &str = "000000000001.seg";
+
+/// A log of two segments and 30 records, confirmed, with parity.
+fn written(life: u64) -> MemStorage {
+    let device = MemStorage::new();
+    let options = tiny(life).parity(Some(seawall::parity::Parity::DEFAULT));
+    let log = open(&options, &device).unwrap();
+    for number in 1..=30 {
+        log.append(&payload(number, life, 100)).unwrap();
+    }
+    log.confirm().unwrap();
+    log.close().unwrap();
+    device
+}
+
+fn header(device: &MemStorage, name: &str) -> SegmentHeader {
+    SegmentHeader::decode(&device.bytes(name).unwrap()).unwrap()
+}
+
+fn contents(device: &MemStorage) -> BTreeMap<String, Vec<u8>> {
+    device.names().into_iter().map(|name| (name.clone(), device.bytes(&name).unwrap())).collect()
+}
+
+fn key_error<T>(what: &str, outcome: seawall::Result<T>) -> KeyError {
+    match outcome {
+        Err(Error::Key { source, .. }) => source,
+        Err(other) => panic!("{what}: {other:#}"),
+        Ok(_) => panic!("{what}: it worked"),
+    }
+}
+
+/// Nobody with the key takes this log for the one that was written.
+#[track_caller]
+fn is_refused(what: &str, device: &MemStorage) {
+    let before = contents(device);
+    let storage: Arc<dyn Storage> = Arc::new(device.clone());
+    let mut forged = vec![
+        key_error(what, open(&tiny(9), device)),
+        key_error(what, read(device, false).map(|_| ())),
+        key_error(what, common::maintenance(&storage).verify()),
+        key_error(what, common::maintenance(&storage).salvage_to(Arc::new(MemStorage::new()))),
+        key_error(what, common::maintenance(&storage).truncate_damaged_tail()),
+    ];
+    forged.dedup();
+    assert_eq!(forged, [KeyError::Forged], "{what}");
+    let mut after = contents(device);
+    after.retain(|name, _| name != "lock");
+    let mut before = before;
+    before.retain(|name, _| name != "lock");
+    assert!(before == after, "{what}: something was changed");
+}
+
+/// Gives the batch at `at`, and its first chunk, checksums that agree with their bytes.
+fn with_checksums(file: &mut [u8], header: &SegmentHeader, at: usize) {
+    let number = |file: &[u8], at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
+    let (body, chunk) = (at + BATCH, at + BATCH + 24);
+    let body_end = body + usize::try_from(number(file, at + 4) & 0x7FF_FFFF).unwrap();
+    let chunk_end = chunk + 40 + usize::try_from(number(file, chunk + 4)).unwrap();
+    let parts =
+        [(chunk, chunk + 4..chunk_end), (at + 24, body..body_end), (at, at + 4..at + BATCH)];
+    for (place, covered) in parts {
+        // The checksum of a body is bound to where that begins.
+        let bound_to = if place == at + 24 { body } else { place };
+        let bound_to = Offset(u64::try_from(bound_to).unwrap());
+        let crc = header.salt().checksum(bound_to, &file[covered]);
+        file[place..place + 4].copy_from_slice(&crc.to_le_bytes());
+    }
+}
+
+/// The offsets of the batches of a file.
+fn batches(device: &MemStorage, name: &str) -> Vec<usize> {
+    let (file, header) = (device.bytes(name).unwrap(), header(device, name));
+    let (life, mut at) = (Life::of(&header), usize::try_from(header.data_start()).unwrap());
+    let mut found = vec![];
+    loop {
+        let place = Offset(u64::try_from(at).unwrap());
+        let Some(batch) = file.get(at..).and_then(|file| BatchHeader::decode(file, place, &life))
+        else {
+            return found;
+        };
+        found.push(at);
+        at += usize::try_from(batch.size()).unwrap();
+    }
+}
+
+#[test]
+fn log_that_nobody_changed_is_read() {
+    encrypted(|| {
+        let device = written(1);
+        assert_eq!(read(&device, false).unwrap().count(), 30);
+        assert!(batches(&device, FIRST).len() >= 3, "{:?}", batches(&device, FIRST));
+    });
+}
+
+#[test]
+fn changed_ciphertext_code_or_numbers_are_refused() {
+    encrypted(|| {
+        let device = written(1);
+        let (header, batches) = (header(&device, FIRST), batches(&device, FIRST));
+        for at in batches {
+            // Ciphertext, tag, nonce, code, and the time.
+            for place in [BATCH + 24 + 40, BATCH + 24 + 170, BATCH + 24 + 24, BATCH + 8, 40] {
+                let changed = device.kill();
+                changed.edit(FIRST, |file| {
+                    file[at + place] ^= 1;
+                    with_checksums(file, &header, at);
+                });
+                // Chained to the next batch, which names the one before by its checksums: a batch in
+                // the middle is told by those. A change of the last one is told by the key alone.
+                let storage: Arc<dyn Storage> = Arc::new(changed.clone());
+                let without = Maintenance::on(&storage).verify().unwrap();
+                if without.verdict == Verdict::Clean {
+                    is_refused(&format!("batch at {at}, byte {place}"), &changed);
+                } else {
+                    assert!(read(&changed, false).is_err(), "batch at {at}, byte {place}");
+                }
+            }
+        }
+    });
+}
+
+/// Puts a structure with right checksums and an authenticator of another key in a file.
+fn put(device: &MemStorage, name: &str, (at, structure): (Offset, &[u8])) {
+    let header = header(device, FIRST);
+    let salt =
+        if name == "manifest" { seawall_format::Salt::of_log(header.log) } else { header.salt() };
+    device.edit(name, |file| {
+        let start = usize::try_from(at.0).unwrap();
+        let old = Authenticator::decode(&file[start..], at, &salt);
+        let claims = old.map_or(Claims::of(KeyNumber::FIRST), |old| old.claims);
+        let proof = Authenticator::unsigned(claims).encode(at, &salt);
+        file[start..start + structure.len()].copy_from_slice(structure);
+        file[start + AUTHENTICATOR_AT..][..proof.len()].copy_from_slice(&proof);
+    });
+}
+
+#[test]
+fn headers_marks_seals_and_manifests_of_others_are_refused() {
+    encrypted(|| {
+        let device = written(1);
+        let first = header(&device, FIRST);
+        let changed = device.kill();
+        put(&changed, FIRST, (Offset(0), &SegmentHeader { time_us: 7, ..first.clone() }.encode()));
+        is_refused("header", &changed);
+
+        let changed = device.kill();
+        let seal = Seal::decode(&device.bytes(FIRST).unwrap()[3 * 512..], &first).unwrap();
+        let seal = Seal { last: seal.last.and_then(|last| last.previous()), ..seal };
+        put(&changed, FIRST, (Seal::offset(first.geometry), &seal.encode(&first)));
+        let outcome = open(&tiny(9), &changed).map(|_| ());
+        assert!(outcome.is_err() || read(&changed, false).unwrap().count() == 30, "seal");
+
+        let newest = device.names().into_iter().rfind(|name| name.ends_with(".seg")).unwrap();
+        let last = header(&device, &newest);
+        let changed = device.kill();
+        let mark = Mark { confirmed: Some(lsn(1)), sequence: 2, time_us: 7 };
+        let at = MarkSlot::of(2).offset(last.geometry);
+        let structure = mark.encode(&last);
+        changed.edit(&newest, |file| {
+            let start = usize::try_from(at.0).unwrap();
+            let proof = Authenticator::unsigned(Claims::of(KeyNumber::FIRST));
+            let proof = proof.encode(at, &last.salt());
+            file[start..start + structure.len()].copy_from_slice(&structure);
+            file[start + AUTHENTICATOR_AT..][..proof.len()].copy_from_slice(&proof);
+        });
+        assert_eq!(key_error("mark", open(&tiny(9), &changed)), KeyError::Forged);
+
+        let changed = device.kill();
+        for slot in Manifest::decode_file(&device.bytes("manifest").unwrap()).into_iter().flatten()
+        {
+            let slot = Manifest { checkpoints: [Some(lsn(30)), None], ..slot };
+            put(&changed, "manifest", (slot.offset(), &slot.encode()));
+        }
+        is_refused("manifest", &changed);
+    });
+}
+
+#[test]
+fn encryption_cannot_be_stripped() {
+    encrypted(|| {
+        let device = written(1);
+        // A segment that is not encrypted, of this log.
+        let changed = device.kill();
+        let plain = SegmentHeader { authenticator: None, ..header(&device, FIRST) };
+        changed.edit(FIRST, |file| file[..192].copy_from_slice(&plain.encode()));
+        is_refused("a plain segment", &changed);
+        let storage: Arc<dyn Storage> = Arc::new(changed);
+        let without = Maintenance::on(&storage).verify();
+        assert_eq!(key_error("a plain segment", without), KeyError::Forged, "without the key, too");
+        // A manifest that says that nothing is encrypted.
+        let changed = device.kill();
+        for slot in Manifest::decode_file(&device.bytes("manifest").unwrap()).into_iter().flatten()
+        {
+            let slot = Manifest { authenticator: None, ..slot };
+            changed.edit("manifest", |file| {
+                let start = usize::try_from(slot.offset().0).unwrap();
+                file[start..start + 208].copy_from_slice(&slot.encode());
+            });
+        }
+        let opened = open(&tiny(9), &changed);
+        assert_eq!(key_error("a plain manifest", opened), KeyError::NotEncrypted);
+        assert_eq!(key_error("a plain manifest", read(&changed, false)), KeyError::NotEncrypted);
+    });
+}
+
+#[test]
+fn older_keys_and_those_of_others_are_refused() {
+    encrypted(|| {
+        let device = written(1);
+        let older = device.bytes("keys").unwrap();
+        let log = open(&tiny(2), &device).unwrap();
+        log.change_key(&Key::new(&[9; 32])).unwrap();
+        log.close().unwrap();
+        let storage: Arc<dyn Storage> = Arc::new(device.clone());
+        let with_new = || Options::new().key(Key::new(&[9; 32]));
+        assert!(with_new().open_any_reader_in(storage.clone()).is_ok());
+        // The one who knows the old key puts back the old file.
+        device.edit("keys", |file| *file = older);
+        assert_eq!(key_error("older keys", read(&device, false)), KeyError::Forged);
+        assert_eq!(key_error("older keys", open(&tiny(3), &device)), KeyError::Forged);
+        let opened = with_new().open_any_reader_in(storage);
+        assert!(matches!(key_error("older keys", opened), KeyError::Forged | KeyError::WrongKey));
+        // Keys of another log, wrapped with the same key.
+        let (device, other) = (written(1), written(77));
+        device.edit("keys", |file| *file = other.bytes("keys").unwrap());
+        let refused = open(&tiny(3), &device).map(|_| ());
+        assert!(matches!(refused, Err(Error::Damaged { .. })), "{refused:?}");
+    });
+}
+
+#[test]
+fn nothing_plain_is_in_any_file() {
+    encrypted(|| {
+        let device = written(1);
+        // A torn end goes to quarantine, a repair has a journal.
+        let newest = device.names().into_iter().rfind(|name| name.ends_with(".seg")).unwrap();
+        let at = *batches(&device, &newest).last().unwrap();
+        device.edit(&newest, |file| file[at + 100] ^= 1);
+        let storage: Arc<dyn Storage> = Arc::new(device.clone());
+        common::maintenance(&storage).repair().unwrap();
+        common::maintenance(&storage).truncate_damaged_tail().unwrap();
+        let log = open(&tiny(4), &device).unwrap();
+        log.append(&payload(31, 1, 100)).unwrap();
+        log.renew_log_key().unwrap();
+        log.append(&payload(32, 1, 100)).unwrap();
+        log.close().unwrap();
+        let all = contents(&device);
+        for part in [".parity", "-mend.done"] {
+            assert!(all.keys().any(|name| name.ends_with(part)), "{part}: {:?}", all.keys());
+        }
+        for (name, bytes) in all {
+            for pattern in [&b"of life 1"[..], &KEY] {
+                let has = bytes.windows(pattern.len()).any(|window| window == pattern);
+                assert!(!has, "{name} has {pattern:?}");
+            }
+        }
+    });
+}
