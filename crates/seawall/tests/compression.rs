@@ -156,6 +156,7 @@ fn parity_restores_what_it_promises() {
     compressed(parity::lost::every_single_lost_block_is_rebuilt);
     compressed(parity::lost::two_lost_or_unreadable_blocks_per_stripe_are_rebuilt);
     compressed(parity::lost::damage_beyond_parity_is_named_and_no_wrong_record_delivered);
+    compressed(parity::several::first_batch_is_restored_together_with_the_header_after_it);
 }
 
 #[test]

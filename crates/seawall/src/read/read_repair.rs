@@ -2,9 +2,10 @@
 
 use crate::base::error::{Damage, Error, Result, is_read_error};
 use crate::base::num::to_u64;
-use crate::files::directory::{list, read_small};
+use crate::files::directory::list;
 use crate::files::live::{Watermark, read_watermark};
 use crate::files::overlay::{Overlay, Patch};
+use crate::files::segment::{OpenOutcome, open_checked};
 use crate::files::segment_reader::read_around;
 use crate::files::unlock::LogFiles;
 use crate::parity::reconstruct::{FoundPatches, patches};
@@ -15,7 +16,7 @@ use seawall_format::batch::{HEADER_SIZE as BATCH_HEADER_SIZE, Life};
 use seawall_format::frame::Frames;
 use seawall_format::parity::Known;
 use seawall_format::scan::{Window, headers};
-use seawall_format::{Lsn, Offset, STORED_MAX, SegmentHeader, SegmentId, tail};
+use seawall_format::{Lsn, Offset, SegmentId, tail};
 use seawall_io::{Access, Storage};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -69,11 +70,11 @@ impl ReadRepair {
         for damaged in damaged {
             match damaged {
                 // Damage reported for a segment may come from one of its neighbours. Segments
-                // without a readable header are not in the chain. Once one is repaired, it makes
-                // the one before it required, and its seal those after it, so they are repaired
-                // with it.
+                // that do not say where they begin are not in the chain. Once one is repaired, it
+                // makes the one before it required, and its seal those after it, so they are
+                // repaired with it.
                 Some(id) => {
-                    let is_unseen = |side: &&SegmentId| !has_header(&**storage, **side);
+                    let is_unseen = |side: &&SegmentId| is_unseen(storage, **side);
                     let before = with_parity.range(..id).rev();
                     let unseen = before.clone().take_while(is_unseen).count();
                     requested.extend(before.take(1 + unseen));
@@ -90,7 +91,7 @@ impl ReadRepair {
         }
         let FoundPatches { patches: mut found, unknown } = patches(storage, Some(&requested))?;
         if !found.is_empty() && !keeps_intact_records(storage, &found)? {
-            found = drop_harmful_patches(storage, found)?;
+            found = drop_harmful_patches(storage, &found)?;
         }
         if found.is_empty() {
             return Ok(None);
@@ -152,12 +153,11 @@ pub(crate) fn to_repair<T>(
     }
 }
 
-/// Whether the header of this segment can be read.
-fn has_header(storage: &dyn Storage, id: SegmentId) -> bool {
-    [id.file_name(), id.head_name()].iter().any(|name| {
-        let start = read_small(storage, name, STORED_MAX).ok().flatten();
-        start.is_some_and(|start| SegmentHeader::decode(&start).is_ok())
-    })
+/// Whether neither the header of this segment nor its first batch says where it begins.
+fn is_unseen(storage: &Arc<dyn Storage>, id: SegmentId) -> bool {
+    let open = |name: &String| open_checked(storage, name, (None, None));
+    let is_sound = |name| matches!(open(name), Ok(OpenOutcome::Sound(_)));
+    ![id.file_name(), id.head_name()].iter().any(is_sound)
 }
 
 /// Up to this number of patches, harmful ones are sorted out one by one.
@@ -168,14 +168,18 @@ const CARRIED_MAX: usize = 1 << 20;
 
 /// Drops patches that remove or change an intact record: parity of a write that was never completed
 /// may describe bytes that were never stored.
-fn drop_harmful_patches(storage: &Arc<dyn Storage>, patches: Vec<Patch>) -> Result<Vec<Patch>> {
+fn drop_harmful_patches(storage: &Arc<dyn Storage>, patches: &[Patch]) -> Result<Vec<Patch>> {
     let mut kept = vec![];
     if patches.len() > DOUBTFUL_MAX {
         // This many patches are no isolated damage, so none of them is trusted.
         return Ok(kept);
     }
-    for patch in patches {
-        kept.push(patch);
+    // As the chain is built: without the segment after it, one may hide records that it shows with
+    // it.
+    let id = |patch: &Patch| SegmentId::from_any_name(&patch.file);
+    let segments = patches.chunk_by(|one, next| id(one) == id(next));
+    for patch in segments.rev().flatten() {
+        kept.push(patch.clone());
         if !keeps_intact_records(storage, &kept)? {
             kept.pop();
         }

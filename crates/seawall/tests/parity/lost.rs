@@ -198,7 +198,7 @@ fn header_of_a_segment_with_rewritten_records_is_rebuilt() {
 
 /// Parity of a log that was damaged when it was made, beside the log as it was before.
 /// A closed log of so many records of one size, whose last one is of that kind.
-fn ending_with(kind: u64, count: u64) -> (MemStorage, BTreeMap<u64, Vec<u8>>) {
+pub(crate) fn ending_with(kind: u64, count: u64) -> (MemStorage, BTreeMap<u64, Vec<u8>>) {
     let device = MemStorage::new();
     let log = open(&with_parity(1, Layout::Binary), &device).unwrap();
     for number in 1..=count {

@@ -11,6 +11,7 @@ mod cuts;
 mod ends;
 pub(crate) mod lost;
 mod made;
+pub(crate) mod several;
 
 use common::counted::Counted;
 use common::images::batches;

@@ -32,3 +32,21 @@ fn parity_restores_the_headers_of_neighbours_together() {
          ahead reuse ; ; @12 stall:15c0 ; drop probe 8:110f mend 3:82ae",
     );
 }
+
+/// A first batch that was restored without the header after it hid what is before it
+/// (`parity/several.rs`): that seal was never written.
+#[test]
+fn parity_restores_a_first_batch_with_the_header_after_it() {
+    replay(
+        "seed 1a13bfd6c binary 11264 | confirmed name-ahead compress parity:2+1 ; s539 z232 \
+         a745 e a856 a608 a589 s212+61+160 ; @124 full-copying:2017 @160 full-copying:c0d1 ; \
+         close | confirmed ahead name-ahead idle keep:4096 ; a684 a145 z12 a709 s46+9+186+118 \
+         a865 s181 a878 a537 s182+4 a824 ; @161 write-error:b85b ; detach@184 byte:7728 mend \
+         1:bf88 | confirmed name-ahead compress:off ring:9216 ; a783 a119 s47+88+21+61 c a912 \
+         a691 a909 c ; @154 full-copying:4137 @22 write-error:dd98 ; detach@95 byte:3934 | \
+         confirmed name-ahead ; a926 v a696 s104 a529 a652 c a505 a429 a663 a728 a605 a526 \
+         a236 ; @8 full-copying:ee2 @240 write-error:5eca @94 full-copying:f000 ; kill@764 \
+         mend 2:d4db | confirmed name-ahead compress ; a956 a926 a800 ; @94 write-error:2b87 \
+         @107 write-error:62a3 ; power@12 page:f529 mend 2:353",
+    );
+}
