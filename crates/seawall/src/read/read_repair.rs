@@ -16,7 +16,7 @@ use seawall_format::batch::{HEADER_SIZE as BATCH_HEADER_SIZE, Life};
 use seawall_format::frame::Frames;
 use seawall_format::parity::Known;
 use seawall_format::scan::{Window, headers};
-use seawall_format::{Lsn, Offset, SegmentId, tail};
+use seawall_format::{Lsn, Offset, SegmentHeader, SegmentId, SegmentRef, tail};
 use seawall_io::{Access, Storage};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -188,7 +188,8 @@ fn drop_harmful_patches(storage: &Arc<dyn Storage>, patches: &[Patch]) -> Result
 }
 
 /// Whether a view with these patches still shows every intact record and every valid batch header,
-/// unchanged. A header counts because it tells which records a damaged batch held.
+/// unchanged, except for truncated records. A header counts because it tells which records a
+/// damaged batch held.
 pub(crate) fn keeps_intact_records(storage: &Arc<dyn Storage>, patches: &[Patch]) -> Result<bool> {
     let view: Arc<dyn Storage> = Arc::new(Overlay::new(storage.clone(), patches));
     let (before, after) = match (load_catalog(storage, None), load_catalog(&view, None)) {
@@ -198,15 +199,22 @@ pub(crate) fn keeps_intact_records(storage: &Arc<dyn Storage>, patches: &[Patch]
     };
     let touched: BTreeSet<_> =
         patches.iter().filter_map(|patch| SegmentId::from_any_name(&patch.file)).collect();
-    let is_patched = |link: &&ChainedSegment| touched.contains(&link.segment.header.id);
     let mut missing = BTreeSet::new();
-    for link in before.chain.iter().filter(is_patched) {
-        if !keeps_headers((storage, &view), link, patches)? {
+    for link in &before.chain {
+        let segment = link.segment.header.reference();
+        let shown = linked(&after, segment);
+        let is_patched = touched.contains(&segment.id);
+        if is_patched && !keeps_headers((storage, &view), link, patches)? {
             return Ok(false);
         }
-        let same = |other: &&ChainedSegment| other.segment.header == link.segment.header;
-        let mut shown = Intact::of(after.chain.iter().find(same)).peekable();
-        for record in Intact::of(Some(link)) {
+        // The segments before one that was restored may not be in its chain.
+        if shown.is_some() && !is_patched {
+            continue;
+        }
+        let mut shown = Intact::of(shown).peekable();
+        let next = follower(&after, segment.id);
+        let is_left = |(lsn, _): &(Lsn, u32)| next.is_none_or(|next| Some(*lsn) <= next.carried);
+        for record in Intact::of(Some(link)).take_while(is_left) {
             while shown.next_if(|next| next.0 < record.0).is_some() {}
             if shown.next_if_eq(&record).is_none() {
                 missing.insert(record);
@@ -231,6 +239,21 @@ pub(crate) fn keeps_intact_records(storage: &Arc<dyn Storage>, patches: &[Patch]
         return Ok(end.is_some_and(|end| end.last < Some(first) && end.is_before(patches)));
     }
     Ok(true)
+}
+
+/// The segment in this chain. Its first batch may say more of it than in another view.
+fn linked(catalog: &Catalog, segment: SegmentRef) -> Option<&ChainedSegment> {
+    let at = catalog.chain.binary_search_by_key(&segment.id, |link| link.segment.header.id);
+    let link = at.ok().and_then(|at| catalog.chain.get(at));
+    link.filter(|link| link.segment.header.epoch == segment.epoch)
+}
+
+/// The later segment in the chain that follows this one, or an earlier one. If this one has records
+/// after those that it carries, a truncation removed them.
+fn follower(catalog: &Catalog, id: SegmentId) -> Option<&SegmentHeader> {
+    let links = catalog.chain.iter().filter(|link| link.gap.is_none());
+    let mut later = links.map(|link| &link.segment.header).filter(|next| next.id > id);
+    later.find(|next| next.pred.is_some_and(|pred| pred.id <= id))
 }
 
 /// Where a log with a torn tail ends. No record after it was acknowledged: a write in flight may

@@ -21,6 +21,68 @@ pub(crate) fn first_batch_is_restored_together_with_the_header_after_it() {
     }
 }
 
+/// What a reader shows without parity, it shows with it, and nothing wrong. Returns whether parity
+/// restores a record.
+fn hides_nothing(device: &MemStorage, records: &BTreeMap<u64, Vec<u8>>, what: &str) -> bool {
+    let without = device.kill();
+    for name in sides(&without) {
+        without.remove_raw(&name);
+    }
+    let (with, without) = (read(device, true).unwrap(), read(&without, true).unwrap());
+    let hidden = without.records.keys().find(|lsn| !with.records.contains_key(lsn));
+    assert_eq!(hidden, None, "{what}: {:?}, not {:?}", with.lost, without.lost);
+    let is_right = |(lsn, payload): (&u64, &Vec<u8>)| records.get(lsn) == Some(payload);
+    assert!(with.records.iter().all(is_right), "{what}");
+    with.count() > without.count()
+}
+
+/// The image: two headers are lost, that of the newest segment and that of another, which has no
+/// parity and which no seal names. With the newest segment, nothing before the other one is shown.
+#[test]
+fn newest_segment_is_not_restored_if_it_hides_older_ones() {
+    let (sound, records) = sample(Layout::Binary);
+    let files = data_files(&sound);
+    let (newest, _) = files.last().unwrap();
+    for two in files[..files.len() - 1].windows(2) {
+        let [(before, _), (lost, _)] = two else { unreachable!("two of them") };
+        let device = sound.kill();
+        spoil(&device, before, 3 * BLOCK..4 * BLOCK, "zeros");
+        spoil(&device, lost, 0..BLOCK, "garbage");
+        device.remove_raw(&lost.replace("seg", "parity"));
+        spoil(&device, newest, 0..BLOCK, "garbage");
+        hides_nothing(&device, &records, lost);
+    }
+}
+
+/// Whatever is lost, parity included.
+#[test]
+fn parity_hides_no_record_that_is_read_without_it() {
+    let (sound, records) = sample(Layout::Binary);
+    let (seed, turns) = (seed(), if is_long() { 20_000 } else { 200 });
+    println!("SEAWALL_SEED={seed} chooses the same losses");
+    let mut random = Random::new(seed);
+    let mut restored = 0;
+    for turn in 0..turns {
+        let device = sound.kill();
+        for (name, from) in data_files(&sound) {
+            let blocks = u64::try_from(device.bytes(&name).unwrap().len() / BLOCK).unwrap();
+            let any = usize::try_from(random.below(blocks)).unwrap() * BLOCK;
+            for start in [0, 3 * BLOCK, from, any] {
+                if random.below(4) == 0 {
+                    let how = if start == 3 * BLOCK { "zeros" } else { "garbage" };
+                    spoil(&device, &name, start..start + BLOCK, how);
+                }
+            }
+            if random.below(4) == 0 {
+                device.remove_raw(&name.replace("seg", "parity"));
+            }
+        }
+        let what = format!("turn {turn}");
+        restored += usize::from(hides_nothing(&device, &records, &what));
+    }
+    assert!(restored > turns / 4, "{restored} of {turns} in which parity restored a record");
+}
+
 /// The image: no segment has a seal, and each loses no more than parity restores.
 #[test]
 fn losses_of_several_segments_without_seals_are_rebuilt() {
@@ -81,4 +143,33 @@ fn one_harmful_block_keeps_no_other_segment_from_being_rebuilt() {
         tried += 1;
     }
     assert!(tried > 10, "{tried}");
+}
+
+/// The image: a truncation could not remove what it cut off, nor name its segment in a seal. The
+/// header of that segment is lost, and a block of a segment that does not count.
+#[test]
+fn truncated_records_do_not_come_back_with_a_lost_block_of_theirs() {
+    let (device, mut records) = sample(Layout::Binary);
+    let left = device.kill();
+    let log = open(&again(1), &device).unwrap();
+    log.truncate_after(Some(Lsn::FIRST)).unwrap();
+    append(&log, Layout::Binary, 2..=2);
+    log.close().unwrap();
+    records.retain(|number, _| *number <= 2);
+    let (newest, _) = data_files_of(&device).pop().unwrap();
+    let there = device.names();
+    for name in left.names().iter().filter(|name| !there.contains(name)) {
+        device.create(name).unwrap().write_at(&left.bytes(name).unwrap(), 0).unwrap();
+    }
+    let (oldest, from) = data_files(&device).remove(0);
+    spoil(&device, &oldest, 3 * BLOCK..4 * BLOCK, "zeros");
+    assert_whole(&device.kill(), Layout::Binary, &records, "without a seal");
+    spoil(&device, &newest, 0..BLOCK, "garbage");
+    for (name, _) in data_files(&device).into_iter().filter(|(name, _)| *name < newest) {
+        for start in [from, from + BLOCK] {
+            let harmed = device.kill();
+            spoil(&harmed, &name, start..start + BLOCK, "garbage");
+            assert_whole(&harmed, Layout::Binary, &records, &format!("{name} {start}"));
+        }
+    }
 }
