@@ -6,6 +6,7 @@ mod config;
 mod convert;
 mod disk;
 mod examples;
+mod keys;
 mod parity;
 mod replay;
 mod tools;
@@ -20,7 +21,7 @@ pub(crate) use bench::{Bench, BenchAppend, BenchVerb};
 use clap::{
     ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
 };
-pub(crate) use common::{LevelName, Look};
+pub(crate) use common::{KeyOption, LevelName, Look};
 pub(crate) use config::template;
 pub(crate) use convert::{Convert, ForeignFormat};
 use disk::DISK_ABOUT;
@@ -28,6 +29,7 @@ pub(crate) use disk::{
     Disk, DiskAsk, DiskName, DiskServe, DiskStatus, DiskVerb, Export, Metrics, Power, WaitingDump,
 };
 use examples::{exit_codes, help};
+pub(crate) use keys::{Keygen, Pad, Rekey};
 pub(crate) use parity::{Parity, Protect};
 pub(crate) use replay::{Replay, StorePlace, Target, Until};
 use seawall::Compression;
@@ -89,6 +91,12 @@ pub(crate) enum Verb {
     /// Add parity to existing records so lost blocks can be rebuilt
     #[command(after_help = help!("protect"))]
     Protect(Protect),
+    /// Make a key for encrypted logs
+    #[command(after_help = help!("keygen"))]
+    Keygen(Keygen),
+    /// Replace the keys of an encrypted log
+    #[command(after_help = help!("rekey"))]
+    Rekey(Rekey),
     /// Apply each committed transaction once to a store or a program
     #[command(after_help = help!("replay"))]
     Replay(Replay),
@@ -160,6 +168,16 @@ pub(crate) struct Append {
     /// log's own setting; none for a new log]
     #[arg(long, value_enum)]
     pub(crate) compress: Option<Compress>,
+    /// Encrypt new records, also of a log that is not encrypted yet
+    #[arg(long, requires = "key_file")]
+    pub(crate) encrypt: bool,
+    /// Sizes that encrypted records grow to, so that less of theirs shows; stored in the log: off,
+    /// block (4096), padme (by at most 12 %), or a multiple of so many bytes [default: the log's
+    /// own setting; off for a new log]
+    #[arg(long, value_name = "off|block|padme|BYTES", requires = "encrypt")]
+    pub(crate) pad: Option<Pad>,
+    #[command(flatten)]
+    pub(crate) key: KeyOption,
     #[command(flatten)]
     pub(crate) look: Look,
 }
@@ -251,6 +269,8 @@ pub(crate) struct Cat {
     #[arg(long)]
     pub(crate) skip_damaged: bool,
     #[command(flatten)]
+    pub(crate) key: KeyOption,
+    #[command(flatten)]
     pub(crate) selection: Selection,
     #[command(flatten)]
     pub(crate) patience: Patience,
@@ -277,6 +297,8 @@ pub(crate) struct Tail {
     #[arg(short = 'o', long = "output", value_enum)]
     pub(crate) shape: Option<Shape>,
     #[command(flatten)]
+    pub(crate) key: KeyOption,
+    #[command(flatten)]
     pub(crate) selection: Selection,
     #[command(flatten)]
     pub(crate) look: Look,
@@ -289,6 +311,8 @@ pub(crate) struct Copy {
     pub(crate) log: PathBuf,
     /// The copy, a directory that does not exist yet
     pub(crate) target: PathBuf,
+    #[command(flatten)]
+    pub(crate) key: KeyOption,
     #[command(flatten)]
     pub(crate) patience: Patience,
     #[command(flatten)]
@@ -315,6 +339,8 @@ pub(crate) struct Truncate {
     /// Apply the changes
     #[arg(long)]
     pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) key: KeyOption,
     #[command(flatten)]
     pub(crate) look: Look,
 }
@@ -354,6 +380,8 @@ pub(crate) struct Verify {
     #[arg(long)]
     pub(crate) strict: bool,
     #[command(flatten)]
+    pub(crate) key: KeyOption,
+    #[command(flatten)]
     pub(crate) patience: Patience,
     #[command(flatten)]
     pub(crate) look: Look,
@@ -378,6 +406,8 @@ pub(crate) struct Repair {
     #[arg(long)]
     pub(crate) yes: bool,
     #[command(flatten)]
+    pub(crate) key: KeyOption,
+    #[command(flatten)]
     pub(crate) patience: Patience,
     #[command(flatten)]
     pub(crate) look: Look,
@@ -388,6 +418,8 @@ pub(crate) struct Repair {
 pub(crate) struct Stat {
     /// The log
     pub(crate) log: PathBuf,
+    #[command(flatten)]
+    pub(crate) key: KeyOption,
     #[command(flatten)]
     pub(crate) look: Look,
 }

@@ -3,8 +3,10 @@
 mod answers;
 mod disk;
 mod help;
+mod keys;
 mod machine;
 mod maintenance;
+mod opener;
 mod records;
 mod transfer;
 
@@ -22,6 +24,8 @@ pub(crate) fn run(verb: &Verb, stores: Stores) -> Result<Exit, Failure> {
         Verb::Copy(args) => maintenance::copy::run(args),
         Verb::Tail(args) => records::tail::run(args),
         Verb::Truncate(args) => maintenance::truncate::run(args),
+        Verb::Keygen(args) => keys::keygen::run(args),
+        Verb::Rekey(args) => keys::rekey::run(args),
         Verb::Repair(args) => maintenance::repair::run(args),
         Verb::Protect(args) => maintenance::protect::run(args),
         Verb::Replay(args) => transfer::replay::run(args, stores),

@@ -9,6 +9,7 @@ mod disk;
 mod disk_file;
 mod encrypted;
 mod exits;
+mod keys;
 mod kill;
 mod parity;
 mod readable;

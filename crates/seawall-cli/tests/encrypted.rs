@@ -191,9 +191,11 @@ fn log(name: &str) -> Option<Folder> {
 fn encrypted_log_is_verified_without_its_key_and_read_only_with_it() {
     let folder = Folder::new("encrypted-refused");
     write(&folder);
-    for verb in ["verify log"] {
+    for verb in ["verify log", "stat log"] {
         let done = folder.run(verb, b"");
         assert_eq!(done.code, 0, "{verb}: {}", done.err);
+        let said = "1 of 1 segment   checked, but not decrypted";
+        assert!(done.text().contains(said), "{verb}: {}", done.text());
     }
     for verb in ["cat log", "append log"] {
         let refused = folder.run(verb, b"");
@@ -279,4 +281,74 @@ fn with_checksums(file: &mut [u8]) {
         let crc = header().salt().checksum(place, &file[covered]);
         file[at..at + 4].copy_from_slice(&crc.to_le_bytes());
     }
+}
+
+#[test]
+fn what_no_holder_of_the_key_wrote_exits_7_and_changes_nothing() {
+    let folder = Folder::new("encrypted-tampered");
+    write(&folder);
+    folder.write("log/lock", b"");
+    assert_eq!(
+        folder.run("cat log -n 2 -o raw --key-file user.key", b"").fine().text(),
+        "one\ntwo\n"
+    );
+    let good = folder.read(SEGMENT);
+    let with = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut file = good.clone();
+        change(&mut file);
+        file
+    };
+    // Of the first batch a byte of the ciphertext, of the code and of the time; the records of the
+    // first batch in place of the last one; another header; a plain header.
+    let flipped = |at: usize| {
+        with(&|file| {
+            file[START + at] ^= 1;
+            with_checksums(file);
+        })
+    };
+    let other = SegmentHeader { time_us: 2, ..header() };
+    let plain = SegmentHeader { authenticator: None, ..header() };
+    let forged = [
+        ("ciphertext", flipped(BATCH + 24 + 60)),
+        ("code", flipped(BATCH + 8)),
+        ("time", flipped(40)),
+        ("header", with(&|file| put(file, Offset(0), &other.encode()))),
+        ("stripped", with(&|file| put(file, Offset(0), &plain.encode()))),
+    ];
+    for (what, file) in forged {
+        folder.write(SEGMENT, &file);
+        let before = folder.contents("log");
+        for verb in ["cat log", "append log", "verify log", "repair log --cut-tail --yes"] {
+            let refused = folder.run(&format!("{verb} --key-file user.key"), b"x\n");
+            refused.refused(7);
+            assert_eq!(folder.contents("log"), before, "{what}: {verb}");
+        }
+        let told = folder.run("verify log --json --key-file user.key", b"").json().remove(0);
+        assert_eq!((&told["verdict"], &told["exit"]), (&"key".into(), &7.into()), "{what}");
+    }
+}
+
+#[test]
+fn damage_is_told_and_repaired_as_far_as_that_needs_no_key() {
+    let folder = Folder::new("encrypted-damaged");
+    write(&folder);
+    let mut file = folder.read(SEGMENT);
+    file[START + BATCH + 24 + 60] ^= 1;
+    folder.write(SEGMENT, &file);
+    for key in ["", "--key-file user.key"] {
+        assert_eq!(folder.run(&format!("verify log {key}"), b"").code, 5, "{key}");
+        let stat = folder.run(&format!("stat log {key}"), b"");
+        assert!(stat.fine().text().contains("encrypted"), "{stat:?}");
+        let plan = folder.run(&format!("repair log {key}"), b"");
+        let option = if key.is_empty() { "--key-file FILE" } else { key };
+        let salvage = format!("seawall repair log --salvage-to NEW {option}");
+        assert!(plan.code == 5 && plan.text().contains(&salvage), "{plan:?}");
+    }
+    let refused = folder.run("repair log --salvage-to new", b"");
+    refused.refused(7);
+    let salvaged = folder.run("repair log --salvage-to new --key-file user.key", b"");
+    assert_eq!(salvaged.code, 5, "{salvaged:?}");
+    // The other chunk of that batch is intact.
+    let left = folder.run("cat new -o json --key-file user.key", b"").fine().json();
+    assert_eq!(left.iter().map(|one| one["lsn"].clone()).collect::<Vec<_>>(), [3, 6]);
 }

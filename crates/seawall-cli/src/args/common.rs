@@ -1,9 +1,11 @@
 //! Options that several verbs have in common.
 
 use crate::output::stdout::Output;
+use crate::output::text::typed;
 use clap::{Args, ValueEnum};
 use seawall::Level;
 use serde::Serialize;
+use std::path::PathBuf;
 
 /// How to print the result.
 #[derive(Clone, Copy, Debug, Args)]
@@ -31,6 +33,25 @@ impl Look {
             out.json(answer);
         } else if !self.quiet {
             tell(out);
+        }
+    }
+}
+
+/// The key of an encrypted log.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct KeyOption {
+    /// The file with the key of an encrypted log, as keygen makes it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key_file: Option<PathBuf>,
+}
+
+impl KeyOption {
+    /// The option, to append to a command that needs the key of an encrypted log.
+    pub(crate) fn hint(&self, is_encrypted: bool) -> String {
+        match &self.key_file {
+            Some(file) => format!(" --key-file {}", typed(file)),
+            None if is_encrypted => " --key-file FILE".to_owned(),
+            None => String::new(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The options of `seawall convert`.
 
-use super::common::Look;
+use super::common::{KeyOption, Look};
 use crate::output::progress::Patience;
 use clap::{Args, ValueEnum};
 use seawall::format::CodecId;
@@ -24,6 +24,8 @@ pub(crate) struct Convert {
     /// Codec of the entries of a cwal log or of a new seawall log
     #[arg(long, value_enum)]
     pub(crate) codec: Option<EntryCodec>,
+    #[command(flatten)]
+    pub(crate) key: KeyOption,
     #[command(flatten)]
     pub(crate) patience: Patience,
     #[command(flatten)]

@@ -1,6 +1,6 @@
 //! Options for parity: `append --parity`, and `protect`.
 
-use super::common::Look;
+use super::common::{KeyOption, Look};
 use crate::output::progress::Patience;
 use clap::Args;
 use seawall::parity::NoScheme;
@@ -36,6 +36,8 @@ pub(crate) struct Protect {
     /// Show what would be added and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) key: KeyOption,
     #[command(flatten)]
     pub(crate) patience: Patience,
     #[command(flatten)]

@@ -1,6 +1,6 @@
 //! Options of `seawall replay`.
 
-use super::common::Look;
+use super::common::{KeyOption, Look};
 use super::values;
 use crate::output::progress::Patience;
 use clap::Args;
@@ -38,6 +38,8 @@ pub(crate) struct Replay {
     /// Show what would be applied, and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) key: KeyOption,
     #[command(flatten)]
     pub(crate) patience: Patience,
     #[command(flatten)]

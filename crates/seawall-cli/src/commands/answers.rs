@@ -12,6 +12,8 @@
 //! | `seawall.truncate/1` | `truncate` | `maintenance::truncate` |
 //! | `seawall.repair/1` | `repair`: a shape for each `done` | `maintenance::repair::answers` |
 //! | `seawall.protect/1` | `protect` | `maintenance::protect` |
+//! | `seawall.keygen/1` | `keygen` | `keys::keygen` |
+//! | `seawall.rekey/1` | `rekey` | `keys::rekey` |
 //! | `seawall.convert/1` | `convert` | `transfer::convert` |
 //! | `seawall.replay/1` | `replay` | `transfer::replay::answer` |
 //! | `seawall.explain/1` | `explain` | `help::explain` |
@@ -26,7 +28,7 @@
 use crate::output::report::{Exit, Failure};
 use seawall::backup::BackupReport;
 use seawall::format::SegmentId;
-use seawall::verify::{OrphanKind, Verification};
+use seawall::verify::{OrphanKind, Summary, Verification};
 use seawall::{Lsn, damage, repair, verify};
 use serde::Serialize;
 use std::path::Path;
@@ -76,7 +78,14 @@ answer! {
         tail: Option<Tail> = Some(Tail::of(found)),
         segments: Option<u64> = Some(found.summary.segments),
         bytes: Option<u64> = Some(found.summary.bytes),
+        encrypted_segments: Option<u64> = Some(found.summary.encrypted_segments),
+        decrypted: Option<bool> = decrypted(&found.summary),
     }
+}
+
+/// Whether encrypted records were decrypted; `None` if there are none.
+pub(in crate::commands) fn decrypted(summary: &Summary) -> Option<bool> {
+    (summary.encrypted_segments > 0).then_some(!summary.is_locked)
 }
 
 impl Verify {
@@ -84,7 +93,11 @@ impl Verify {
     pub(in crate::commands) fn failed(log: &Path, failure: &Failure) -> Self {
         Self {
             log: log.display().to_string(),
-            verdict: (failure.exit == Exit::Format).then_some("format"),
+            verdict: match failure.exit {
+                Exit::Key => Some("key"),
+                Exit::Format => Some("format"),
+                _ => None,
+            },
             exit: failure.exit.code(),
             error: Some(failure.what().to_owned()),
             ..Self::default()

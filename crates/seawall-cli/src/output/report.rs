@@ -2,6 +2,7 @@
 
 use crate::output::text::typed;
 use seawall::Error;
+use seawall::encryption::KeyError;
 use seawall::format::Refused;
 use seawall::verify::Verdict;
 use seawall_measure::scratch::NoFolder;
@@ -58,7 +59,7 @@ pub(crate) const TABLE: [(Exit, u8, u8); 11] = [
 
 /// What each exit code means. `--help` prints this table; `seawall explain` and
 /// docs/operations.md begin with the same words, and a test compares them.
-pub(crate) const MEANINGS: [(&str, &str); 13] = [
+pub(crate) const MEANINGS: [(&str, &str); 14] = [
     ("0", "success; a torn tail after a crash is normal"),
     ("1", "I/O or environment error; no such path"),
     ("2", "usage error"),
@@ -66,6 +67,7 @@ pub(crate) const MEANINGS: [(&str, &str); 13] = [
     ("4", "damage, but all records can be read"),
     ("5", "damage, and the named records are lost"),
     ("6", "another process has the log open for writing"),
+    ("7", "no key or a wrong one; or bytes that no holder of the key wrote"),
     ("8", "not a Seawall log, or written by a newer version"),
     ("9", "the target exists with different content"),
     ("10", "synced data can be lost here, or no sync confirms the last records"),
@@ -80,7 +82,7 @@ impl Exit {
         self.row().1
     }
 
-    /// The worse of two: 5, then 4, 3, 8, 10, 9, 6, 2, 1, 0. An error never hides lost records.
+    /// The worse of two: 5, then 4, 3, 7, 8, 10, 9, 6, 2, 1, 0. An error never hides lost records.
     pub(crate) fn worse(self, other: Self) -> Self {
         if other.row().2 > self.row().2 { other } else { self }
     }
@@ -294,6 +296,7 @@ fn next_after(error: &Error, verb: &str, log: &Path) -> String {
             Some(option) => format!("omit {option}, or give another log"),
             None => "give a log of this kind".to_owned(),
         },
+        Error::Key { source, .. } => next_after_key(*source, &shown),
         Error::InvalidOption { .. } => format!("seawall {verb} --help"),
         Error::Damaged { .. } => {
             format!("seawall repair {shown}, for a plan; or seawall cat {shown} --skip-damaged")
@@ -320,6 +323,21 @@ fn next_after(error: &Error, verb: &str, log: &Path) -> String {
             None => format!("discard what you derived from it, and set the cursor to {next}"),
         },
         _ => format!("seawall verify {shown}"),
+    }
+}
+
+fn next_after_key(error: KeyError, log: &str) -> String {
+    match error {
+        KeyError::NoKey => "give the key with --key-file".to_owned(),
+        KeyError::WrongKey => "give the key of this log with --key-file".to_owned(),
+        KeyError::NotEncrypted => format!(
+            "omit --key-file, unless the log should be encrypted: then this is not that log; \
+             seawall append {log} --encrypt encrypts new records"
+        ),
+        _ => format!(
+            "if the key is right, someone changed the log: compare it with a backup; seawall \
+             verify {log} without a key checks it for damage"
+        ),
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::output::report::{Exit, say};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
-use seawall::LogReader;
+use seawall::{Error, LogReader};
 use seawall_measure::machine::Stopwatch;
 use std::path::Path;
 
@@ -34,8 +34,11 @@ impl Notes {
         }
         let place = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         // If this fails, the verb reports the error.
-        let codec = LogReader::open_any(path).ok().map(|reader| reader.codec().name());
-        let codec = codec.map_or_else(|| "no log yet".to_owned(), |codec| format!("codec {codec}"));
+        let codec = match LogReader::open_any(path) {
+            Ok(reader) => format!("codec {}", reader.codec().name()),
+            Err(Error::Key { .. }) => "encrypted".to_owned(),
+            Err(_) => "no log yet".to_owned(),
+        };
         say(&format!("seawall: {}: {codec}", place.display()));
     }
 

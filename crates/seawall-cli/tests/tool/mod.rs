@@ -4,6 +4,7 @@
 #![allow(clippy::indexing_slicing, reason = "in a test a panic is the report")]
 
 use std::fs;
+use std::hash::{DefaultHasher, Hasher};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -91,6 +92,20 @@ impl Folder {
         let mut names: Vec<String> = entries.map(name).collect();
         names.sort();
         names
+    }
+
+    /// Every file of a folder and of the folders in it, each with a checksum.
+    pub(crate) fn contents(&self, name: &str) -> Vec<(String, u64)> {
+        let each = |inner: String| {
+            let inner = format!("{name}/{inner}");
+            if self.path(&inner).is_dir() {
+                return self.contents(&inner);
+            }
+            let mut sum = DefaultHasher::new();
+            sum.write(&self.read(&inner));
+            vec![(inner, sum.finish())]
+        };
+        self.names(name).into_iter().flat_map(each).collect()
     }
 
     /// Changes bytes of a file.

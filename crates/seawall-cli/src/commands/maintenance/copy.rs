@@ -2,6 +2,7 @@
 
 use crate::args::Copy;
 use crate::commands::answers;
+use crate::commands::opener::Opener;
 use crate::output::progress::Progress;
 use crate::output::report::{Exit, Failure};
 use crate::output::stdout::Output;
@@ -11,9 +12,11 @@ use seawall::verify::Verdict;
 
 /// Copies the log to a new directory.
 pub(crate) fn run(args: &Copy) -> Result<Exit, Failure> {
+    let opener = Opener::of(&args.key)?;
+    opener.check(&args.log).map_err(|error| failed(args, &error))?;
     let mut progress = Progress::start(args.patience, args.look.quiet)?;
     let copied =
-        seawall::Maintenance::at(&args.log).progress(|at| progress.hear(at)).back_up(&args.target);
+        opener.maintenance(&args.log).progress(|at| progress.hear(at)).back_up(&args.target);
     progress.end();
     let copied = copied.map_err(|error| failed(args, &error))?;
     let mut out = Output::new();

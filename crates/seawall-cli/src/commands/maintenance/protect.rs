@@ -3,6 +3,7 @@
 use super::mended::{beyond_parity, protection};
 use crate::args::Protect;
 use crate::commands::answers::answer;
+use crate::commands::opener::Opener;
 use crate::commands::records::cat::judge_end;
 use crate::output::progress::Progress;
 use crate::output::report::{Exit, Failure};
@@ -17,8 +18,9 @@ use std::io::ErrorKind;
 /// Verifies the log, then adds missing parity; exits according to the verdict.
 pub(crate) fn run(args: &Protect) -> Result<Exit, Failure> {
     let fail = |error: Error| Failure::of(&error, "protect", &args.log);
+    let opener = Opener::of(&args.key)?;
     let mut progress = Progress::start(args.patience, args.look.quiet)?;
-    let found = seawall::Maintenance::at(&args.log).progress(|at| progress.hear(at)).verify();
+    let found = opener.maintenance(&args.log).progress(|at| progress.hear(at)).verify();
     progress.end();
     let found = found.map_err(fail)?;
     if let Some(damage) = beyond_parity(&args.log, &found).map_err(fail)? {
@@ -27,7 +29,7 @@ pub(crate) fn run(args: &Protect) -> Result<Exit, Failure> {
     let before = protection(&args.log, &found).map_err(fail)?;
     let scheme = args.parity.or(before.scheme).unwrap_or(Parity::DEFAULT);
     if !args.dry_run {
-        seawall::Maintenance::at(&args.log).build_parity(scheme).map_err(|error| match &error {
+        opener.maintenance(&args.log).build_parity(scheme).map_err(|error| match &error {
             Error::Io { source, .. } if source.kind() == ErrorKind::InvalidData => {
                 fail(error).next("check that the records are correct, then remove that file")
             }

@@ -4,12 +4,14 @@ mod answers;
 
 use super::verify::{range, tell_damage, tell_given_up, tell_orphans, tell_tail, tell_verdict};
 use crate::args::Repair;
+use crate::commands::opener::Opener;
 use crate::output::progress::Progress;
 use crate::output::report::{Exit, Failure};
 use crate::output::stdout::Output;
 use crate::output::text::{self, count, span_of, to_u64, typed};
 use answers::{Cut, Mended, Plan, Salvaged, given_up};
 use seawall::damage::{Corruption, Damage, Lost};
+use seawall::encryption::KeyError;
 use seawall::repair::{RepairPlan, SalvageReport, TailTruncation};
 use seawall::verify::{Verdict, Verification};
 use seawall::{Error, Lsn, Maintenance};
@@ -22,17 +24,19 @@ const TOLD: usize = 8;
 /// Plans or runs a repair. Damage is restored, where possible, before anything is removed.
 pub(crate) fn run(args: &Repair) -> Result<Exit, Failure> {
     args.from_replica.iter().try_for_each(|replica| look_at_replica(args, replica))?;
+    let opener = &Opener::of(&args.key)?;
+    let fail = |error: Error| failure(args, &error);
+    opener.check(&args.log).map_err(fail)?;
     if let Some(target) = &args.salvage_to {
-        return salvage(args, target);
+        return salvage(args, opener, target);
     }
     if !args.yes {
-        return plan(args);
+        return plan(args, opener);
     }
-    let fail = |error: Error| failure(args, &error);
-    let planned = maintenance(args).plan_repair().map_err(fail)?;
+    let planned = maintenance(args, opener).plan_repair().map_err(fail)?;
     let is_asked = !args.from_replica.is_empty() || planned.unfinished.is_some();
     if is_asked || !planned.is_empty() {
-        let done = maintenance(args).repair().map_err(fail)?;
+        let done = maintenance(args, opener).repair().map_err(fail)?;
         if !args.cut_tail || done.after.damage.is_empty() {
             return Ok(mended(args, &done));
         }
@@ -40,7 +44,7 @@ pub(crate) fn run(args: &Repair) -> Result<Exit, Failure> {
         if !args.look.json {
             mended(args, &done);
         }
-        return cut_tail(args, Some(&done)).inspect_err(|_| {
+        return cut_tail(args, opener, Some(&done)).inspect_err(|_| {
             if args.look.json {
                 mended(args, &done);
             }
@@ -48,19 +52,19 @@ pub(crate) fn run(args: &Repair) -> Result<Exit, Failure> {
     }
     if !args.cut_tail {
         if planned.before.damage.is_empty() {
-            return plan(args);
+            return plan(args, opener);
         }
         let what = "--yes needs --cut-tail or --from-replica: parity cannot repair this damage";
         return Err(Failure::new(Exit::Usage, what)
             .at(args.log.display())
             .next(format!("seawall repair {}, for a plan", typed(&args.log))));
     }
-    cut_tail(args, None)
+    cut_tail(args, opener, None)
 }
 
 /// The log and the given replicas.
-fn maintenance(args: &Repair) -> Maintenance<'_> {
-    Maintenance::at(&args.log).replicas(&args.from_replica)
+fn maintenance(args: &Repair, opener: &Opener) -> Maintenance<'static> {
+    opener.maintenance(&args.log).replicas(&args.from_replica)
 }
 
 /// Refuses a replica that does not exist or is the log itself.
@@ -167,24 +171,25 @@ fn tell_mend(out: &mut Output, mend: &RepairPlan) {
     }
 }
 
-fn plan(args: &Repair) -> Result<Exit, Failure> {
+fn plan(args: &Repair, opener: &Opener) -> Result<Exit, Failure> {
     let fail = |error: Error| failure(args, &error);
-    let mut found = Maintenance::at(&args.log).diagnose().map_err(fail)?;
+    let mut found = opener.maintenance(&args.log).diagnose().map_err(fail)?;
     if found.verdict == Verdict::Lost {
         // Records that parity restores are not lost.
-        let judged = Maintenance::at(&args.log).verify().ok();
+        let judged = opener.maintenance(&args.log).verify().ok();
         let judged = judged.filter(|judged| judged.verdict == Verdict::Correctable);
         found = judged.unwrap_or(found);
     }
-    let mend = match maintenance(args).plan_repair() {
+    let mend = match maintenance(args, opener).plan_repair() {
         Ok(mend) => Some(mend),
         // Without a replica, verification is enough.
         Err(Error::NotALog { .. }) if args.from_replica.is_empty() => None,
         Err(error) => return Err(fail(error)),
     };
-    let cut = match Maintenance::at(&args.log).plan_truncation() {
+    let cut = match opener.maintenance(&args.log).plan_truncation() {
         Ok(cut) => Some(cut),
-        Err(Error::Damaged { .. }) => None,
+        // Only a holder of the key can end an encrypted log.
+        Err(Error::Damaged { .. } | Error::Key { source: KeyError::NoKey, .. }) => None,
         // The log cannot be ended at bytes that the device cannot read.
         Err(Error::Io { .. }) if !found.damage.is_empty() => None,
         Err(error) => return Err(fail(error)),
@@ -295,11 +300,12 @@ impl Told<'_> {
     fn tell_ways(&self, out: &mut Output) {
         let (log, found) = (typed(&self.args.log), self.found);
         let with = replicas(self.args);
+        let key = self.args.key.hint(found.summary.encrypted_segments > 0);
         out.line("what can be done:");
         self.tell_moving(out);
         self.tell_mending(out);
         out.line("  copy all intact records to a new log, with their LSNs; this one is only read");
-        out.line(&format!("      seawall repair {log}{with} --salvage-to NEW"));
+        out.line(&format!("      seawall repair {log}{with} --salvage-to NEW{key}"));
         let is_lost = found.verdict == Verdict::Lost;
         // Salvage keeps restored records, too.
         let found = self.mend.map_or(found, |mend| &mend.after);
@@ -314,7 +320,7 @@ impl Told<'_> {
         }
         if let Some(cut) = self.cut.filter(|cut| !cut.damage.is_empty()) {
             out.line("  remove everything from the damage on; it is kept in quarantine");
-            out.line(&format!("      seawall repair {log} --cut-tail --yes"));
+            out.line(&format!("      seawall repair {log} --cut-tail --yes{key}"));
             out.line(&format!("      {}", kept(cut.last)));
             if cut.intact_behind > 0 {
                 let intact = count(cut.intact_behind, "intact record");
@@ -323,7 +329,7 @@ impl Told<'_> {
             out.line(&format!("      needs {} of free space", text::bytes(cut.room)));
         }
         out.line("  read around the damage");
-        out.line(&format!("      seawall cat {log} --skip-damaged"));
+        out.line(&format!("      seawall cat {log} --skip-damaged{key}"));
     }
 }
 
@@ -345,10 +351,10 @@ fn kept(last: Option<Lsn>) -> String {
     }
 }
 
-fn salvage(args: &Repair, target: &Path) -> Result<Exit, Failure> {
+fn salvage(args: &Repair, opener: &Opener, target: &Path) -> Result<Exit, Failure> {
     let mut progress = Progress::start(args.patience, args.look.quiet)?;
     let tell = |at| progress.hear(at);
-    let done = maintenance(args).progress(tell).salvage(target);
+    let done = maintenance(args, opener).progress(tell).salvage(target);
     progress.end();
     let done = done.map_err(|error| Failure::of_making(&error, "repair", (&args.log, target)))?;
     let exit = exit_of(&done.damage);
@@ -386,8 +392,8 @@ fn tell_rescued(out: &mut Output, args: &Repair, target: &Path, done: &SalvageRe
 }
 
 /// Removes everything from the first damage on, and reports it together with earlier repairs.
-fn cut_tail(args: &Repair, mend: Option<&RepairPlan>) -> Result<Exit, Failure> {
-    let cut = Maintenance::at(&args.log).truncate_damaged_tail();
+fn cut_tail(args: &Repair, opener: &Opener, mend: Option<&RepairPlan>) -> Result<Exit, Failure> {
+    let cut = opener.maintenance(&args.log).truncate_damaged_tail();
     let cut = cut.map_err(|error| match &error {
         Error::Damaged { damage, .. } => {
             let failure =

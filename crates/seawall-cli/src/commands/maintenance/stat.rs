@@ -4,16 +4,17 @@ mod sizes;
 
 use super::mended::protection;
 use super::protect::numbers;
-use super::verify::headline;
+use super::verify::{encryption, headline};
 use crate::args::Stat;
-use crate::commands::answers::answer;
+use crate::commands::answers::{answer, decrypted};
+use crate::commands::opener::Opener;
 use crate::output::report::{Exit, Failure};
 use crate::output::stdout::{Output, one_line};
 use crate::output::text::{self, count, number, span_of};
 use seawall::format::CodecId;
 use seawall::parity::Protection;
 use seawall::verify::{Summary, Verdict, Verification};
-use seawall::{Compression, Error, Layout, Level, LogReader, Lsn};
+use seawall::{Compression, Error, Layout, Level, Lsn};
 use seawall_format::VERSION;
 use seawall_format::time::to_text;
 use serde::Serialize;
@@ -22,12 +23,15 @@ use std::path::Path;
 
 /// Prints what is known about the log.
 pub(crate) fn run(args: &Stat) -> Result<Exit, Failure> {
-    let found = seawall::Maintenance::at(&args.log).verify();
     let fail = |error: Error| Failure::of(&error, "stat", &args.log);
-    let found = found.map_err(fail)?;
-    let oldest = LogReader::open_any(&args.log).and_then(|reader| reader.oldest());
-    let oldest = oldest.map_err(fail)?;
-    let sizes = Sizes::measure(&args.log, found.last_lsn).map_err(fail)?;
+    let opener = Opener::of(&args.key)?;
+    let found = opener.maintenance(&args.log).verify().map_err(fail)?;
+    let reader = opener.reader_unless_locked(&args.log).map_err(fail)?;
+    let oldest = match &reader {
+        Some(reader) => Some(reader.oldest().map_err(fail)?),
+        None => first_named(&found),
+    };
+    let sizes = Sizes::measure(reader, found.last_lsn).map_err(fail)?;
     // If damage hides the end of the records, their parity is unknown.
     let parity = protection(&args.log, &found).ok().filter(|_| found.verdict != Verdict::Lost);
     let told = Told { found: &found, oldest, sizes: &sizes, parity: parity.as_ref() };
@@ -54,10 +58,10 @@ answer! {
         records: u64 = told.found.records,
         first_lsn: Option<u64> = told.found.first_lsn.map(Lsn::get),
         last_lsn: Option<u64> = told.found.last_lsn.map(Lsn::get),
-        oldest_lsn: u64 = told.oldest.get(),
+        oldest_lsn: Option<u64> = told.oldest.map(Lsn::get),
         bytes: u64 = told.found.summary.bytes,
         segments: u64 = told.found.summary.segments,
-        payload_bytes: u64 = told.found.summary.payload_bytes,
+        payload_bytes: Option<u64> = payload(told.found),
         overhead_percent: Option<f64> = overhead(told.found),
         segment_size: u64 = told.found.summary.segment_size,
         checkpoint_lsn: Option<u64> = told.found.summary.checkpoint.map(Lsn::get),
@@ -79,13 +83,28 @@ answer! {
         size_p99: Option<u64> = told.sizes.quantile(0.99),
         size_max: Option<u64> = told.sizes.quantile(1.0),
         sizes: Vec<Group> = told.sizes.groups(),
+        encrypted_segments: u64 = told.found.summary.encrypted_segments,
+        encrypts: Option<bool> = told.found.summary.encrypts,
+        decrypted: Option<bool> = decrypted(&told.found.summary),
     }
+}
+
+/// The first record that is there or named as missing.
+fn first_named(found: &Verification) -> Option<Lsn> {
+    let lost = found.damage.iter().filter_map(|damage| damage.lost);
+    let gone = lost.chain(found.given_up.iter().copied()).map(|lost| lost.from);
+    gone.chain(found.first_lsn).min()
+}
+
+/// The bytes of all payloads, unless some could not be decrypted.
+fn payload(found: &Verification) -> Option<u64> {
+    Some(found.summary.payload_bytes).filter(|_| !found.summary.is_locked)
 }
 
 /// The share of the files that is not payload, in percent, with one decimal.
 #[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
 fn overhead(found: &Verification) -> Option<f64> {
-    let (all, payload) = (found.summary.bytes, found.summary.payload_bytes);
+    let (all, payload) = (found.summary.bytes, payload(found)?);
     let share = all.saturating_sub(payload) as f64 / all as f64;
     (all > 0).then(|| (share * 1000.0).round() / 10.0)
 }
@@ -93,7 +112,8 @@ fn overhead(found: &Verification) -> Option<f64> {
 /// What is known about a log.
 struct Told<'a> {
     found: &'a Verification,
-    oldest: Lsn,
+    /// `None` if unknown.
+    oldest: Option<Lsn>,
     sizes: &'a Sizes,
     /// `None` if unknown.
     parity: Option<&'a Protection>,
@@ -125,7 +145,7 @@ fn tell(out: &mut Output, log: &Path, told: &Told<'_>) {
         _ => String::new(),
     };
     row("records", format!("{}{range}", number(found.records)));
-    if oldest > Lsn::FIRST {
+    if let Some(oldest) = oldest.filter(|oldest| *oldest > Lsn::FIRST) {
         let text = format!("LSN {oldest}; older records were truncated away");
         row("oldest", text);
     }
@@ -135,7 +155,11 @@ fn tell(out: &mut Output, log: &Path, told: &Told<'_>) {
     let free = overhead(found).map_or_else(String::new, |percent| {
         format!("   {percent} % of the files is framing and room to grow")
     });
-    row("payload", format!("{}{free}", text::bytes(summary.payload_bytes)));
+    let payload = payload(found).map_or_else(|| "unknown".to_owned(), text::bytes);
+    row("payload", format!("{payload}{free}"));
+    if let Some(text) = encryption(summary) {
+        row("encrypted", text);
+    }
     if let Some(line) = sizes.line() {
         row("record size", line);
     }

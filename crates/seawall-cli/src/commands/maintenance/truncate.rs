@@ -5,19 +5,21 @@ mod plan;
 
 use crate::args::{Last, Truncate};
 use crate::commands::answers::answer;
+use crate::commands::opener::Opener;
 use crate::output::report::{Exit, Failure, say};
 use crate::output::stdout::Output;
 use crate::output::text::{self, count, span_of, typed};
 use plan::Plan;
 use seawall::verify::{Verdict, Verification};
-use seawall::{Error, Log, LogReader, Lsn, Options, Raw};
+use seawall::{Error, Log, LogReader, Lsn, Raw};
 use serde::Serialize;
 
 /// Shows the plan, and applies it with `--yes`.
 pub(crate) fn run(args: &Truncate) -> Result<Exit, Failure> {
     let fail = |error: Error| Failure::of(&error, "truncate", &args.log);
-    let reader = LogReader::open_any(&args.log).map_err(fail)?;
-    let found = seawall::Maintenance::at(&args.log).verify().map_err(fail)?;
+    let opener = Opener::of(&args.key)?;
+    let reader = opener.reader(&args.log).map_err(fail)?;
+    let found = opener.maintenance(&args.log).verify().map_err(fail)?;
     let oldest = reader.oldest().map_err(fail)?;
     let last = found.last_lsn.or(oldest.previous());
     let plan = match (args.before.and_then(Lsn::new), args.after) {
@@ -29,7 +31,7 @@ pub(crate) fn run(args: &Truncate) -> Result<Exit, Failure> {
         (None, None) => unreachable!("clap asks for one of them"),
     };
     if args.yes {
-        carry_out(args, (&plan, &found), &reader).map_err(fail)?;
+        carry_out(args, (&plan, &found), (&opener, &reader)).map_err(fail)?;
     }
     let would = if args.yes { Exit::Fine } else { forecast(args, &found) };
     let mut out = Output::new();
@@ -53,7 +55,7 @@ pub(crate) fn run(args: &Truncate) -> Result<Exit, Failure> {
 fn carry_out(
     args: &Truncate,
     (plan, found): (&Plan, &Verification),
-    reader: &LogReader<[u8], Raw>,
+    (opener, reader): (&Opener, &LogReader<[u8], Raw>),
 ) -> Result<(), Error> {
     let log = &args.log;
     if found.summary.in_use {
@@ -64,7 +66,7 @@ fn carry_out(
         return lost(found).map_or(Ok(()), Err);
     }
     // No segment follows in this process: a removed file could only be removed, not used again.
-    let options = Options::new().create(false).reuse(false).name_ahead(false);
+    let options = opener.options().create(false).reuse(false).name_ahead(false);
     let log: Log<[u8], Raw> = options.codec(reader.codec()).schema(reader.schema()).open(log)?;
     match *plan {
         Plan { new_end: Some(Last(last)), .. } => log.truncate_after(last)?,

@@ -3,34 +3,37 @@
 use super::mended;
 use crate::args;
 use crate::commands::answers::Verify;
+use crate::commands::opener::Opener;
 use crate::output::color::Tone;
 use crate::output::progress::Progress;
 use crate::output::report::{Exit, Failure};
 use crate::output::stdout::Output;
-use crate::output::text::{self, count, span_of};
+use crate::output::text::{self, count, number, span_of};
 use seawall::damage::{Corruption, Damage, Lost};
 use seawall::format::SegmentId;
 use seawall::recovery::TailState;
-use seawall::verify::{Orphan, Verdict, Verification};
+use seawall::verify::{Orphan, Summary, Verdict, Verification};
 use seawall_measure::machine::Stopwatch;
 use std::path::Path;
 use std::time::Duration;
 
 /// Checks every log; exits with the worst code.
 pub(crate) fn run(args: &args::Verify) -> Result<Exit, Failure> {
+    let opener = Opener::of(&args.key)?;
     let mut out = Output::new();
     let mut worst = Exit::Fine;
     for log in &args.logs {
         let watch = Stopwatch::start();
         let mut progress = Progress::start(args.patience, args.look.quiet)?;
-        let found = seawall::Maintenance::at(log).progress(|at| progress.hear(at)).verify();
+        let found = opener.maintenance(log).progress(|at| progress.hear(at)).verify();
         progress.end();
         let exit = match found {
             Ok(found) => {
                 let exit = Exit::of(found.verdict, args.strict);
                 let took = watch.elapsed();
                 args.look.show(&mut out, &Verify::of(log, &found, exit), |out| {
-                    tell(out, log, &found, (exit, took));
+                    let key = args.key.hint(found.summary.encrypted_segments > 0);
+                    tell(out, log, &found, (exit, took, key));
                 });
                 exit
             }
@@ -48,7 +51,12 @@ pub(crate) fn run(args: &args::Verify) -> Result<Exit, Failure> {
     Ok(worst.worse(out.finish()))
 }
 
-fn tell(out: &mut Output, log: &Path, found: &Verification, (exit, took): (Exit, Duration)) {
+fn tell(
+    out: &mut Output,
+    log: &Path,
+    found: &Verification,
+    (exit, took, key): (Exit, Duration, String),
+) {
     tell_verdict(out, log, (found.verdict, exit));
     let (records, size) = (count(found.records, "record"), text::bytes(found.summary.bytes));
     let segments = count(found.summary.segments, "segment");
@@ -56,6 +64,9 @@ fn tell(out: &mut Output, log: &Path, found: &Verification, (exit, took): (Exit,
     out.line(&format!("  read       {records}   {size}   {segments}   {took}"));
     if let (Some(first), Some(last)) = (found.first_lsn, found.last_lsn) {
         out.line(&format!("  records    {}", span_of(first, last)));
+    }
+    if let Some(text) = encryption(&found.summary) {
+        out.line(&format!("  encrypted  {text}"));
     }
     for damage in &found.damage {
         tell_damage(out, damage);
@@ -71,8 +82,24 @@ fn tell(out: &mut Output, log: &Path, found: &Verification, (exit, took): (Exit,
     } else if !found.damage.is_empty() {
         out.line("");
         out.line(&format!("next: seawall repair {log}               a plan, changes nothing"));
-        out.line(&format!("      seawall cat {log} --skip-damaged   reads around the damage"));
+        out.line(&format!("      seawall cat {log} --skip-damaged{key}   reads around the damage"));
     }
+}
+
+/// How much of the log is encrypted, on one line; `None` if nothing is.
+pub(super) fn encryption(summary: &Summary) -> Option<String> {
+    let Summary { encrypted_segments, segments, is_locked, .. } = *summary;
+    let will = summary.encrypts == Some(true);
+    if encrypted_segments == 0 && !will {
+        return None;
+    }
+    let some = format!("{} of {}", number(encrypted_segments), count(segments, "segment"));
+    let checked = match (is_locked, encrypted_segments) {
+        (_, 0) => "new records are",
+        (true, _) => "checked, but not decrypted: that needs --key-file",
+        (false, _) => "decrypted",
+    };
+    Some(format!("{some}   {checked}"))
 }
 
 /// The line with the verdict and the exit code.

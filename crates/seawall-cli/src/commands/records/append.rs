@@ -3,9 +3,11 @@
 mod session;
 
 use crate::args::{Append, Codec, Compress, Format, LogFormat};
+use crate::commands::opener::Opener;
 use crate::commands::records::signals::Waiter;
 use crate::output::report::{Exit, Failure, say};
 use crate::output::text;
+use seawall::encryption::{KeyError, Padding};
 use seawall::format::CodecId;
 use seawall::recovery::{Failover, TailState};
 use seawall::{Error, Layout, Log, LogReader, Options, Raw};
@@ -17,10 +19,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Appends all of standard input.
 pub(crate) fn run(args: &Append) -> Result<Exit, Failure> {
     let fail = |error: Error| Failure::of(&error, "append", &args.log);
+    let options = keyed(args)?;
     // If this fails, opening the log below reports the error.
-    let stored = LogReader::open_any(&args.log).ok();
+    let stored = options.open_any_reader(&args.log).ok();
     let codec = choose_codec(args, stored.as_ref().map(LogReader::codec))?;
-    let mut options = Options::new().create(!args.no_create).codec(codec);
+    let mut options = options.create(!args.no_create).codec(codec);
     if let Some(stored) = stored {
         options = options.schema(stored.schema());
     }
@@ -76,6 +79,21 @@ pub(crate) fn run(args: &Append) -> Result<Exit, Failure> {
     Ok(ended.worse(out).worse(if tally.refused > 0 { Exit::Failed } else { Exit::Fine }))
 }
 
+/// Options with the key, and with what is encrypted from now on.
+fn keyed(args: &Append) -> Result<Options, Failure> {
+    let options = Opener::of(&args.key)?.options();
+    if let Some(pad) = args.pad {
+        return Ok(options.encrypt(pad.0));
+    }
+    // A log that is encrypted already keeps its padding.
+    let is_plain = || match options.open_any_reader(&args.log) {
+        Err(Error::Key { source, .. }) => source == KeyError::NotEncrypted,
+        _ => false,
+    };
+    let begins = args.encrypt && is_plain();
+    Ok(if begins { options.encrypt(Padding::Off) } else { options })
+}
+
 /// Whether the log is created only when the first valid value arrives, so that a wrong file given
 /// to `--format json` creates nothing.
 fn waits_for_a_value(args: &Append) -> bool {
@@ -128,6 +146,10 @@ fn choose_codec(args: &Append, stored: Option<CodecId>) -> Result<CodecId, Failu
     }
     if is_readable && args.compress == Some(Compress::Lz4) {
         let what = "--log-format json and --compress lz4: a readable log cannot be compressed";
+        return refuse(what.to_owned(), "omit one of them");
+    }
+    if is_readable && args.key.key_file.is_some() {
+        let what = "--log-format json and --key-file: a readable log cannot be encrypted";
         return refuse(what.to_owned(), "omit one of them");
     }
     let asked = asked.or(is_readable.then_some(CodecId::Json));

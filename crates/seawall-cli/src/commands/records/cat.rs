@@ -2,6 +2,7 @@
 
 use crate::args::{Cat, Shape};
 use crate::commands::maintenance::mended;
+use crate::commands::opener::Opener;
 use crate::commands::records::intact::damage_from;
 use crate::commands::records::printer::Printer;
 use crate::output::progress::Progress;
@@ -16,7 +17,8 @@ use std::path::Path;
 /// Prints the requested records.
 pub(crate) fn run(args: &Cat) -> Result<Exit, Failure> {
     let fail = |error: Error| Failure::of(&error, "cat", &args.log);
-    let reader = LogReader::open_any(&args.log).map_err(fail)?.skip_damaged(args.skip_damaged);
+    let opener = Opener::of(&args.key)?;
+    let reader = opener.reader(&args.log).map_err(fail)?.skip_damaged(args.skip_damaged);
     let (from, mut cursor) = start(args, &reader).map_err(fail)?;
     let shape = chosen_shape(args.look.json, args.shape)?;
     if let (Some(from), Some(to)) = (args.from, args.to)
@@ -43,7 +45,7 @@ pub(crate) fn run(args: &Cat) -> Result<Exit, Failure> {
             places => exit.worse(mended::warn(&args.log, places)),
         },
         Ok(Reach::End(exit)) => {
-            let found = seawall::Maintenance::at(&args.log).verify().map_err(fail)?;
+            let found = opener.maintenance(&args.log).verify().map_err(fail)?;
             tell_beyond(args, &found);
             exit.worse(judge_end(&args.log, &found, (from, exit)))
         }

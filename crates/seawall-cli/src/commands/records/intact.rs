@@ -2,15 +2,14 @@
 
 use seawall::damage::Damage;
 use seawall::verify::Verification;
-use seawall::{Error, LogReader, Lsn, Record};
-use std::path::Path;
+use seawall::{Error, LogReader, Lsn, Raw, Record};
 
 /// Passes every intact record to `visit`, oldest first, until `visit` returns that it has enough.
 pub(in crate::commands) fn visit_intact(
-    log: &Path,
+    reader: LogReader<[u8], Raw>,
     mut visit: impl FnMut(&Record<'_>) -> bool,
 ) -> Result<(), Error> {
-    let reader = LogReader::open_any(log)?.skip_damaged(true);
+    let reader = reader.skip_damaged(true);
     let mut cursor = reader.cursor(reader.oldest()?)?;
     loop {
         match cursor.next_record() {

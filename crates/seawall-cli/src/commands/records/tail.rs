@@ -2,6 +2,7 @@
 
 use super::cat::{chosen_shape, judge_end};
 use crate::args::Tail;
+use crate::commands::opener::Opener;
 use crate::commands::records::cursor_file::Bookmark;
 use crate::commands::records::intact::visit_intact;
 use crate::commands::records::printer::Printer;
@@ -10,7 +11,6 @@ use crate::select::Picker;
 use seawall::verify::Verification;
 use seawall::{Error, LogReader, Lsn, Raw, Record};
 use std::collections::VecDeque;
-use std::path::Path;
 use std::time::Duration;
 
 /// How often to look for new records, the same as in the library.
@@ -21,18 +21,18 @@ const SAVE_EVERY: u64 = 1024;
 /// Prints the last records, then follows if requested.
 pub(crate) fn run(args: &Tail) -> Result<Exit, Failure> {
     let fail = |error: Error| Failure::of(&error, "tail", &args.log);
-    let reader = LogReader::open_any(&args.log).map_err(fail)?;
+    let opener = Opener::of(&args.key)?;
+    let reader = opener.reader(&args.log).map_err(fail)?;
     let bookmark = args.cursor_file.as_deref().map(Bookmark::open).transpose()?;
-    let found = seawall::Maintenance::at(&args.log).verify().map_err(fail)?;
+    let found = opener.maintenance(&args.log).verify().map_err(fail)?;
     let oldest = reader.oldest().map_err(fail)?;
     let resumed = bookmark.as_ref().and_then(Bookmark::position);
     let chosen = &args.selection;
     let from = match resumed {
         Some(position) => resume(&found, (oldest, position)),
-        None if chosen.has_conditions() => {
-            back_by_matches(args, &reader).map(|first| first.unwrap_or(oldest).max(oldest))
-        }
-        None => last_shown(&args.log, &reader, &found)
+        None if chosen.has_conditions() => back_by_matches(args, opener.reader(&args.log))
+            .map(|first| first.unwrap_or(oldest).max(oldest)),
+        None => last_shown(|| opener.reader(&args.log), &reader, &found)
             .map(|last| back_from(last, args.count).map_or(oldest, |first| first.max(oldest))),
     };
     let from = from.map_err(fail)?;
@@ -78,13 +78,18 @@ fn back_from(last: Option<Lsn>, count: u64) -> Option<Lsn> {
 
 /// The first of the last `count` matching records. `None` if there are fewer: then printing starts
 /// at the oldest record and reports all damage.
-fn back_by_matches(args: &Tail, reader: &LogReader<[u8], Raw>) -> Result<Option<Lsn>, Error> {
+fn back_by_matches(
+    args: &Tail,
+    reader: Result<LogReader<[u8], Raw>, Error>,
+) -> Result<Option<Lsn>, Error> {
+    let reader = reader?;
+    let codec = reader.codec();
     let most = usize::try_from(args.count).unwrap_or(usize::MAX);
     let mut picker = Picker::new(args.selection.clone());
     let (mut matching, mut next) = (VecDeque::new(), Lsn::FIRST);
-    visit_intact(&args.log, |record| {
+    visit_intact(reader, |record| {
         next = record.lsn.next();
-        if picker.pick(reader.codec(), record.payload).is_some() {
+        if picker.pick(codec, record.payload).is_some() {
             matching.push_back(record.lsn);
         }
         if matching.len() > most {
@@ -101,7 +106,7 @@ fn back_by_matches(args: &Tail, reader: &LogReader<[u8], Raw>) -> Result<Option<
 /// The last record visible to readers. After a writer was killed, readers may see only the records
 /// that it had published as durable.
 fn last_shown(
-    log: &Path,
+    open: impl FnOnce() -> Result<LogReader<[u8], Raw>, Error>,
     reader: &LogReader<[u8], Raw>,
     found: &Verification,
 ) -> Result<Option<Lsn>, Error> {
@@ -110,7 +115,7 @@ fn last_shown(
         return Ok(Some(last));
     }
     let mut shown = None;
-    visit_intact(log, |record| {
+    visit_intact(open()?, |record| {
         shown = Some(record.lsn);
         true
     })?;

@@ -7,6 +7,7 @@ pub(super) mod target;
 
 use crate::args::{Convert, ForeignFormat};
 use crate::commands::answers::{Lost, answer};
+use crate::commands::opener::Opener;
 use crate::output::progress::Progress;
 use crate::output::report::{Exit, Failure, say};
 use crate::output::stdout::Output;
@@ -22,14 +23,15 @@ use target::{Made, Refusal, Target};
 
 /// Converts all intact entries of the source.
 pub(crate) fn run(args: &Convert) -> Result<Exit, Failure> {
-    let mut source = Source::open(args)?;
+    let opener = Opener::of(&args.key)?;
+    let mut source = Source::open(args, &opener)?;
     if source.is_typed && args.to == ForeignFormat::Seawall {
         let what = "the records have a type name or a schema number, which would be lost";
         let failure = Failure::new(Exit::Usage, what).at(args.source.display());
         return Err(failure.next("copy the log with seawall copy"));
     }
     let way = Way::choose(args, &source)?;
-    let mut target = Target::open(&args.target, args.to, way.target)?;
+    let mut target = Target::open(&args.target, (args.to, way.target), &opener)?;
     let progress = Progress::start(args.patience, args.look.quiet)?;
     let mut work = Work { args, way, entries: 0, bytes: 0, progress };
     let damage = work.carry(&mut source, &mut target);

@@ -15,8 +15,8 @@ use std::path::Path;
 pub(crate) struct OperationLog(LogReader<[u8], Raw>);
 
 impl OperationLog {
-    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
-        LogReader::open_any(path).map(Self)
+    pub(crate) fn new(reader: LogReader<[u8], Raw>) -> Self {
+        Self(reader)
     }
 
     /// The last record to read for a replay that ends at `until`; `None` for all.
@@ -152,7 +152,7 @@ mod tests {
         let log = Options::new().open::<Operation, C>(&path).unwrap();
         log.append_batch(&operations()).unwrap();
         log.close().unwrap();
-        let source = OperationLog::open(&path).unwrap();
+        let source = OperationLog::new(LogReader::open_any(&path).unwrap());
         source.operations(Lsn::FIRST).unwrap().map(|read| read.unwrap().1.unwrap()).collect()
     }
 

@@ -8,6 +8,7 @@ mod place;
 mod program;
 
 use crate::args::{Replay as Args, StorePlace, Target};
+use crate::commands::opener::Opener;
 use crate::commands::records::cat::judge_end;
 use crate::commands::transfer::operations::OperationLog;
 use crate::output::progress::Progress;
@@ -41,7 +42,8 @@ pub(crate) fn run(args: &Args, stores: Stores) -> Result<Exit, Failure> {
         }
         _ => None,
     };
-    let source = OperationLog::open(&args.log).map_err(fail)?;
+    let opener = Opener::of(&args.key)?;
+    let source = OperationLog::new(opener.reader(&args.log).map_err(fail)?);
     let until = source.last_until(args.until, &args.log)?;
     let progress = Progress::start(args.patience, quiet(args))?.counting("records");
     let mut job = Job { args, source, until, progress };
@@ -67,7 +69,7 @@ pub(crate) fn run(args: &Args, stores: Stores) -> Result<Exit, Failure> {
         Ended::Unheard(exit) => return Ok(exit),
     };
     let written = tell(args, &answer);
-    Ok(end(args, &answer, until)?.worse(written))
+    Ok(end(args, &opener, (&answer, until))?.worse(written))
 }
 
 fn into_store(job: &mut Job<'_>, store: &dyn Store) -> Result<Answer, Failure> {
@@ -130,11 +132,15 @@ fn tell(args: &Args, answer: &Answer) -> Exit {
 
 /// Judges the end of the replayed records; only verification tells whether that is the end of the
 /// log.
-fn end(args: &Args, answer: &Answer, until: Option<Lsn>) -> Result<Exit, Failure> {
+fn end(
+    args: &Args,
+    opener: &Opener,
+    (answer, until): (&Answer, Option<Lsn>),
+) -> Result<Exit, Failure> {
     if until.is_some() {
         return Ok(Exit::Fine);
     }
-    let found = seawall::Maintenance::at(&args.log).verify();
+    let found = opener.maintenance(&args.log).verify();
     let found = found.map_err(|error| Failure::of(&error, "replay", &args.log))?;
     Ok(judge_end(&args.log, &found, (answer.from, Exit::Fine)))
 }
@@ -150,7 +156,7 @@ mod tests {
     use crate::args::{Verb, parse_words};
     use crate::stores::StoreKind;
     use crate::stores::held::Held;
-    use seawall::Log;
+    use seawall::{Log, LogReader};
     use seawall_measure::scratch::Scratch;
     use seawall_replay::{Change, Operation, StoreError, TxId};
     use std::path::Path;
@@ -197,7 +203,7 @@ mod tests {
     }
 
     fn answer(args: &Args, store: &dyn Store) -> Answer {
-        let source = OperationLog::open(&args.log).unwrap();
+        let source = OperationLog::new(LogReader::open_any(&args.log).unwrap());
         let until = source.last_until(args.until, &args.log).unwrap();
         let progress = Progress::start(args.patience, true).unwrap();
         into_store(&mut Job { args, source, until, progress }, store).unwrap()

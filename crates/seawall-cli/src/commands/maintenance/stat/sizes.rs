@@ -3,9 +3,8 @@
 use crate::commands::records::intact::visit_intact;
 use crate::output::text::{self, to_u64};
 use hdrhistogram::Histogram;
-use seawall::{Error, Lsn};
+use seawall::{Error, LogReader, Lsn, Raw};
 use serde::Serialize;
-use std::path::Path;
 
 /// Larger than any payload; sizes above count as this one.
 const SIZE_MAX: u64 = 1 << 30;
@@ -34,10 +33,13 @@ pub(super) struct Group {
 
 impl Sizes {
     /// Counts every intact record up to `last`.
-    pub(super) fn measure(log: &Path, last: Option<Lsn>) -> Result<Self, Error> {
+    pub(super) fn measure(
+        reader: Option<LogReader<[u8], Raw>>,
+        last: Option<Lsn>,
+    ) -> Result<Self, Error> {
         let mut sizes = Self::none();
-        let Some(last) = last else { return Ok(sizes) };
-        visit_intact(log, |record| {
+        let Some((reader, last)) = reader.zip(last) else { return Ok(sizes) };
+        visit_intact(reader, |record| {
             let is_counted = record.lsn <= last;
             if is_counted {
                 sizes.add(record.payload.len());

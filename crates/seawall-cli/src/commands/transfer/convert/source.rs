@@ -2,12 +2,13 @@
 
 use super::place::{Place, unreadable};
 use crate::args::{Convert, ForeignFormat};
+use crate::commands::opener::Opener;
 use crate::commands::records::intact::damage_from;
 use crate::output::report::{Exit, Failure};
 use seawall::damage::Lost;
 use seawall::format::{CodecId, SegmentId};
 use seawall::recovery::TailState;
-use seawall::{Cursor, Error, LogReader, Lsn};
+use seawall::{Cursor, Error, Lsn};
 use seawall_foreign::{Damage, Entries, Remark, Stop, cwal, json, msgpack};
 use seawall_io::{Access, File, Storage};
 use std::io::{self, Read};
@@ -27,11 +28,11 @@ pub(super) struct Source {
 }
 
 impl Source {
-    pub(super) fn open(args: &Convert) -> Result<Self, Failure> {
+    pub(super) fn open(args: &Convert, opener: &Opener) -> Result<Self, Failure> {
         let path = &args.source;
         match args.from {
-            Some(ForeignFormat::Seawall) => Self::open_log(path),
-            None if path.is_dir() => Self::open_log(path),
+            Some(ForeignFormat::Seawall) => Self::open_log(path, opener),
+            None if path.is_dir() => Self::open_log(path, opener),
             None => Self::recognise(path),
             Some(format) => {
                 let (file, size) = open_file(path)?;
@@ -86,13 +87,14 @@ impl Source {
         }
     }
 
-    fn open_log(path: &Path) -> Result<Self, Failure> {
+    fn open_log(path: &Path, opener: &Opener) -> Result<Self, Failure> {
         let fail = |error: Error| Failure::of(&error, "convert", path);
-        let reader = LogReader::open_any(path).map_err(fail)?.skip_damaged(true);
+        let reader = opener.reader(path).map_err(fail)?.skip_damaged(true);
         let oldest = reader.oldest().map_err(fail)?;
         let cursor = reader.cursor(oldest).map_err(fail)?;
         let records = Records {
             path: path.to_owned(),
+            opener: opener.clone(),
             cursor,
             from: oldest,
             next: oldest,
@@ -135,6 +137,7 @@ impl Read for Reader {
 /// Reads the records of a log up to the first lost one.
 struct Records {
     path: PathBuf,
+    opener: Opener,
     cursor: Cursor,
     from: Lsn,
     /// The LSN expected next.
@@ -147,7 +150,7 @@ struct Records {
 impl Records {
     /// Called at the last record; only verification tells whether that is the end of the log.
     fn judge_end(&mut self) -> Result<(), Stop> {
-        let found = seawall::Maintenance::at(&self.path).verify().map_err(Stop::Log)?;
+        let found = self.opener.maintenance(&self.path).verify().map_err(Stop::Log)?;
         if let Some(damage) = damage_from(&found, self.from).next() {
             return Err(self.damaged(damage));
         }

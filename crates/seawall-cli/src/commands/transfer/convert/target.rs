@@ -3,9 +3,10 @@
 
 use super::place::{Place, unreadable};
 use crate::args::ForeignFormat;
+use crate::commands::opener::Opener;
 use crate::output::report::{Exit, Failure};
 use seawall::format::CodecId;
-use seawall::{Cursor, Error, Log, LogReader, Options, Raw};
+use seawall::{Cursor, Error, Log, Raw};
 use seawall_foreign::{cwal, json, msgpack};
 use seawall_io::{Access, File, Storage};
 use seawall_measure::scratch::Scratch;
@@ -49,14 +50,22 @@ pub(in crate::commands) enum Target {
 impl Target {
     pub(in crate::commands) fn open(
         path: &Path,
-        format: ForeignFormat,
-        codec: CodecId,
+        (format, codec): (ForeignFormat, CodecId),
+        opener: &Opener,
     ) -> Result<Self, Failure> {
-        let place = Place::find(path)?;
-        match format {
-            ForeignFormat::Seawall => Ok(Self::Log(Box::new(LogTarget::open(place, codec)?))),
-            format => FileTarget::open(place, format).map(|file| Self::File(Box::new(file))),
+        if format != ForeignFormat::Seawall {
+            return Self::open_file(path, format);
         }
+        let log = LogTarget::open(Place::find(path)?, codec, opener)?;
+        Ok(Self::Log(Box::new(log)))
+    }
+
+    /// A file in a foreign format.
+    pub(in crate::commands) fn open_file(
+        path: &Path,
+        format: ForeignFormat,
+    ) -> Result<Self, Failure> {
+        FileTarget::open(Place::find(path)?, format).map(|file| Self::File(Box::new(file)))
     }
 
     pub(in crate::commands) fn put(&mut self, content: &[u8]) -> Result<(), Refusal> {
@@ -182,20 +191,21 @@ enum State {
 }
 
 impl LogTarget {
-    fn open(place: Place, codec: CodecId) -> Result<Self, Failure> {
+    fn open(place: Place, codec: CodecId, opener: &Opener) -> Result<Self, Failure> {
         let state = if place.path.symlink_metadata().is_ok() {
-            let there = LogReader::open_any(&place.path).and_then(|reader| {
+            let there = opener.reader(&place.path).and_then(|reader| {
                 let cursor = reader.cursor(reader.oldest()?)?;
                 Ok((reader.codec(), cursor))
             });
             match there {
                 Ok((found, cursor)) if found == codec => State::Comparing(Box::new(cursor)),
+                Err(error @ Error::Key { .. }) => return Err(failed(&place, &error)),
                 _ => return Err(conflict(&place)),
             }
         } else {
             let name = temporary_name(&place);
             let folder = Scratch::around(place.parent.join(&name))?;
-            let options = Options::new().codec(codec);
+            let options = opener.options().codec(codec);
             let log = options.open(folder.path()).map_err(|error| failed(&place, &error))?;
             State::Making { log: Box::new(log), folder, name }
         };

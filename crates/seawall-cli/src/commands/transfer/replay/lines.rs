@@ -8,7 +8,7 @@ use crate::commands::transfer::operations::OperationLog;
 use crate::output::report::{Exit, Failure};
 use crate::output::stdout::Output;
 use seawall::Lsn;
-use seawall::format::{CodecId, RecordId};
+use seawall::format::RecordId;
 use seawall_measure::machine::Stopwatch;
 use seawall_replay::{Change, Error, Replay, Source, Transaction, Transactions, Watermark};
 use serde::Serialize;
@@ -34,7 +34,7 @@ pub(super) fn to_file(job: &mut Job<'_>, path: &Path) -> Result<Ended, Failure> 
     if job.args.dry_run {
         return dump(job, |_| Ok(true)).map(Ended::Told);
     }
-    let mut file = Target::open(path, ForeignFormat::Json, CodecId::Json)?;
+    let mut file = Target::open_file(path, ForeignFormat::Json)?;
     let answer = dump(job, |line| match file.put(line.as_bytes()) {
         Ok(()) => Ok(true),
         Err(Refusal::Failed(failure)) => Err(failure),

@@ -1,0 +1,4 @@
+//! The verbs that make and replace keys.
+
+pub(super) mod keygen;
+pub(super) mod rekey;

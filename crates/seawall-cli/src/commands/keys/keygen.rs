@@ -1,0 +1,39 @@
+//! `seawall keygen`: makes a key for encrypted logs.
+
+use crate::args::Keygen;
+use crate::commands::answers::answer;
+use crate::output::report::{Exit, Failure};
+use crate::output::stdout::Output;
+use crate::output::text::typed;
+use seawall::encryption::KeyFile;
+use serde::Serialize;
+use std::io::ErrorKind;
+
+/// Makes a file with a new key.
+pub(crate) fn run(args: &Keygen) -> Result<Exit, Failure> {
+    KeyFile::new(&args.file).generate().map_err(|error| {
+        if error.kind() == ErrorKind::AlreadyExists {
+            let failure = Failure::new(Exit::Conflict, "the file exists, and was not changed");
+            return failure.at(args.file.display()).next("give a name that does not exist");
+        }
+        let failure = Failure::new(Exit::Failed, format!("cannot make the key: {error}"));
+        failure.at(args.file.display()).next("give a name in a writable directory")
+    })?;
+    let mut out = Output::new();
+    args.look.show(&mut out, &Answer::of(args), |out| {
+        let file = typed(&args.file);
+        out.line(&format!("{}: a new key, readable only by its owner", args.file.display()));
+        out.line("keep a copy, apart from the logs: without the key they cannot be read");
+        out.line("");
+        out.line(&format!("next: seawall append LOG --encrypt --key-file {file}"));
+    });
+    Ok(out.finish())
+}
+
+answer! {
+    /// `seawall keygen --json`
+    #[serde(tag = "schema", rename = "seawall.keygen/1")]
+    struct Answer(args: &Keygen) {
+        file: String = args.file.display().to_string(),
+    }
+}
