@@ -299,3 +299,21 @@ fn writes_in_flight_fail_in_any_order() {
         encrypted(|| in_flight::fail_in_any_order(1_000));
     });
 }
+
+#[test]
+fn copy_of_a_log_that_was_closed_before_is_read() {
+    encrypted(|| {
+        let device = MemStorage::new();
+        written(&device, 1).close().unwrap();
+        let log = open(&common::again(2), &device).unwrap();
+        for count in 1..4 {
+            let copy = MemStorage::new();
+            let target: Arc<dyn Storage> = Arc::new(copy.clone());
+            Maintenance::on(&(Arc::new(device.clone()) as Arc<dyn Storage>))
+                .back_up_to(&target)
+                .unwrap();
+            assert_eq!(read(&copy.power_cut(|_| false), false).unwrap().count(), count);
+            log.append(b"one more").unwrap();
+        }
+    });
+}

@@ -39,6 +39,7 @@ pub fn draw(seed: u64) -> Plan {
     draw_name_ahead(seed, layout, &mut lives);
     let segment_max = draw_in_flight(seed, layout, &mut lives).unwrap_or(segment_max);
     draw_compression(seed, layout, &mut lives);
+    draw_encryption(seed, layout, &mut lives);
     Plan { seed, layout, segment_max, lives }
 }
 
@@ -169,6 +170,32 @@ fn draw_in_flight(seed: u64, layout: Layout, lives: &mut [Life]) -> Option<u64> 
         }
     }
     Some(512 * (14 + dice.below(3) * 6))
+}
+
+/// Encryption, in a third of the binary logs, whose largest batches have less space. From separate
+/// dice, too.
+fn draw_encryption(seed: u64, layout: Layout, lives: &mut [Life]) {
+    let mut dice = Dice::new(seed ^ 0x5EC2_E7ED);
+    if layout == Layout::Text || !dice.one_in(3) {
+        return;
+    }
+    for (turn, life) in lives.iter_mut().enumerate() {
+        life.encrypt = turn == 0;
+        for act in life.tasks.iter_mut().flatten() {
+            match act {
+                Act::Append(size) | Act::Submit(size) | Act::TrySubmit(size) => {
+                    *size = (*size).min(790);
+                }
+                Act::Set(sizes) => {
+                    let each = (780 / sizes.len().max(1)).saturating_sub(16);
+                    for size in sizes {
+                        *size = (*size).min(each);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
 }
 
 /// Compression, in a third of the binary logs: most lives turn it on, some off, some keep the

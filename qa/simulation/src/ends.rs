@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
-use seawall::{Error, LogReader, Lsn, Maintenance, Raw};
+use seawall::{Error, Lsn};
 use seawall_io::Storage;
 use seawall_testkit::MemStorage;
 
+use crate::keyed;
 use crate::ledger::Payload;
 use crate::look::storage;
 use crate::run::{plain, read};
@@ -17,7 +18,7 @@ use crate::world::{Bytes, World};
 /// `may_be_gone`: a barrier failed before, so what the cache shows may not be on the disk, and no
 /// later sync says so. The same after a device that lied.
 pub(crate) fn agree(world: &World, device: &MemStorage, may_be_gone: bool) {
-    let Ok(found) = Maintenance::on(&storage(&device.kill())).verify() else { return };
+    let Ok(found) = keyed::maintenance(&storage(&device.kill())).verify() else { return };
     let last = found.last_lsn.map(Lsn::get);
     let copy = device.kill();
     let (shown, end) = match read_all(&copy) {
@@ -101,7 +102,7 @@ fn read_all(device: &MemStorage) -> seawall::Result<Vec<Record>> {
 
 /// That record, if a look by number finds it.
 fn last_got(device: &MemStorage, last: Option<u64>) -> Last {
-    let reader = LogReader::<[u8], Raw>::open_any_in(storage(device))?;
+    let reader = keyed::reader(storage(device))?;
     let Some(lsn) = last.and_then(Lsn::new) else { return Ok(None) };
     Ok(reader.get(lsn)?.and(last))
 }
@@ -109,7 +110,7 @@ fn last_got(device: &MemStorage, last: Option<u64>) -> Last {
 fn last_copied(device: &MemStorage) -> Last {
     let copy = MemStorage::new();
     let target: Arc<dyn Storage> = Arc::new(copy.clone());
-    match Maintenance::on(&storage(device)).back_up_to(&target) {
+    match keyed::maintenance(&storage(device)).back_up_to(&target) {
         Ok(_) => Ok(last_of(&read_all(&copy.power_cut(|_| false))?)),
         // There is no log to copy.
         Err(Error::NotALog { .. }) => Ok(None),

@@ -100,6 +100,7 @@ impl Sum {
         self.outcome.named_ahead += outcome.named_ahead;
         self.outcome.overlapped += outcome.overlapped;
         self.outcome.compressed += outcome.compressed;
+        self.outcome.encrypted += outcome.encrypted;
     }
 
     /// Steps in a second, and in a day.
@@ -121,12 +122,13 @@ impl Sum {
             named_ahead,
             overlapped,
             compressed,
+            encrypted,
             ..
         } = self.outcome;
         format!(
             "{} runs, {records} records, {faults} faults, {probes} probes, {mends} blocks mended, \
              {reused} files used again, {named_ahead} segments named ahead, \
-             {overlapped} writes beside another, {compressed} batches compressed, \
+             {overlapped} writes beside another, {compressed} batches compressed, {encrypted} logs encrypted, \
              {steps} steps in {} s: {second} a second, {:.1e} a day",
             self.runs,
             time.as_secs(),
@@ -163,7 +165,7 @@ fn as_test(finding: &Finding) -> String {
 fn json(out: &mut impl io::Write, sum: &Sum, time: Duration) -> io::Result<()> {
     let (second, day) = sum.speed(time);
     let Outcome { steps, records, probes, mends, faults, reused, .. } = sum.outcome;
-    let Outcome { named_ahead, overlapped, compressed, .. } = sum.outcome;
+    let Outcome { named_ahead, overlapped, compressed, encrypted, .. } = sum.outcome;
     let findings: Vec<String> = sum
         .findings
         .iter()
@@ -176,7 +178,7 @@ fn json(out: &mut impl io::Write, sum: &Sum, time: Duration) -> io::Result<()> {
         "{{\"schema\":\"seawall-sim.run/1\",\"runs\":{},\"steps\":{steps},\"records\":{records},\
          \"faults\":{faults},\"probes\":{probes},\"mends\":{mends},\
          \"reused\":{reused},\"named_ahead\":{named_ahead},\"overlapped\":{overlapped},\
-         \"compressed\":{compressed},\
+         \"compressed\":{compressed},\"encrypted\":{encrypted},\
          \"steps_per_s\":{second},\
          \"steps_per_day\":{day},\
          \"findings\":[{}]}}",

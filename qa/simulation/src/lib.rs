@@ -14,6 +14,7 @@ mod ends;
 mod evidence;
 mod exhaustive;
 mod given_up;
+mod keyed;
 mod ledger;
 mod look;
 mod mend;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use seawall::verify::Verdict;
-use seawall::{Error, LogReader, Lsn, Maintenance, Raw};
+use seawall::{Error, Lsn};
 use seawall_io::Storage;
 use seawall_testkit::{Decay, Dice, Harm, Harmed, MemStorage, harm};
 
@@ -13,6 +13,7 @@ use crate::beside::{gives_back, is_parity_alone};
 use crate::describe::describe;
 use crate::ends;
 use crate::evidence::Evidence;
+use crate::keyed;
 use crate::ledger::Ledger;
 use crate::run::{Entry, plain, read};
 use crate::world::{BLOCK, Bytes, World};
@@ -27,7 +28,7 @@ pub(crate) fn storage(device: &MemStorage) -> Arc<dyn Storage> {
 /// `may_be_gone`: a barrier failed, so what the cache shows may not be on the disk.
 pub(crate) fn after(world: &World, device: &MemStorage, may_be_gone: bool) {
     let Ledger { damaged, may_be_unsure, .. } = *world.ledger();
-    let judged = Maintenance::on(&storage(device)).verify();
+    let judged = keyed::maintenance(&storage(device)).verify();
     let verdict = match judged {
         Ok(found) => found,
         Err(Error::NotALog { .. }) if world.ledger().durable == 0 => return,
@@ -98,7 +99,7 @@ pub(crate) fn is_clean(world: &World, device: &MemStorage) {
     if world.ledger().damaged {
         return;
     }
-    match Maintenance::on(&storage(device)).verify() {
+    match keyed::maintenance(&storage(device)).verify() {
         Ok(found) if found.verdict == Verdict::Clean => {}
         other => world.find(format!("a log that was closed is not clean: {other:?}")),
     }
@@ -146,7 +147,7 @@ pub(crate) fn probe(
 
 /// The first and the last record that a reader sees of a sound log.
 fn seen(device: &MemStorage) -> (u64, u64) {
-    let reader = LogReader::open_any_in(storage(device));
+    let reader = keyed::reader(storage(device));
     let oldest = reader.and_then(|reader| reader.oldest()).map_or(1, Lsn::get);
     let entries = read(device, false).unwrap_or_default();
     (oldest, entries.iter().flatten().last().map_or(0, |(lsn, _)| *lsn))
@@ -155,7 +156,7 @@ fn seen(device: &MemStorage) -> (u64, u64) {
 /// Nothing is missing in the copy that is there without the fault, for readers or a verdict.
 fn is_whole(world: &World, device: &MemStorage, copy: &MemStorage, what: &str) {
     let seen = |device: &MemStorage| -> seawall::Result<_> {
-        let found = Maintenance::on(&storage(device)).verify()?;
+        let found = keyed::maintenance(&storage(device)).verify()?;
         let read: seawall::Result<Vec<_>> = read(device, true)?.into_iter().collect();
         Ok(((found.records, found.last_lsn, found.verdict <= Verdict::Correctable), read?))
     };
@@ -196,7 +197,7 @@ fn is_there_or_named(
 ) {
     let bound = evidence.bound(Some(harmed));
     let ledger = world.ledger().clone();
-    let found = match Maintenance::on(&storage(copy)).verify() {
+    let found = match keyed::maintenance(&storage(copy)).verify() {
         Ok(found) => found,
         Err(Error::NotALog { .. }) if ledger.durable.min(bound) == 0 => return,
         Err(error) => return world.find(format!("{what}: {error:#}")),
@@ -245,7 +246,7 @@ fn is_there_or_named(
 
 /// What a walk delivered, a look by number gives: the first, the last, and one between them.
 fn is_looked_up(world: &World, copy: &MemStorage, delivered: &BTreeMap<u64, Vec<u8>>, what: &str) {
-    let reader = match LogReader::<[u8], Raw>::open_any_in(storage(copy)) {
+    let reader = match keyed::reader(storage(copy)) {
         Ok(reader) => reader,
         Err(error) => return world.find(format!("{what}, a look by number: {error:#}")),
     };
@@ -271,11 +272,11 @@ pub(crate) fn mend(world: &World, device: &MemStorage, seed: u64) -> MemStorage 
     let copy = device.kill();
     let (mended, what) = if salvage {
         let target = MemStorage::new();
-        let rescued = Maintenance::on(&storage(device)).salvage_to(storage(&target)).map(drop);
+        let rescued = keyed::maintenance(&storage(device)).salvage_to(storage(&target)).map(drop);
         (rescued.map(|()| target), "a salvage")
     } else {
         (
-            Maintenance::on(&storage(&copy)).truncate_damaged_tail().map(|_| copy),
+            keyed::maintenance(&storage(&copy)).truncate_damaged_tail().map(|_| copy),
             "a repair that cuts",
         )
     };
@@ -299,7 +300,7 @@ fn is_mended(
     (mended, before): (&MemStorage, &[Entry]),
     (salvage, what): (bool, &str),
 ) {
-    match Maintenance::on(&storage(mended)).verify() {
+    match keyed::maintenance(&storage(mended)).verify() {
         Ok(found) if matches!(found.verdict, Verdict::Clean | Verdict::Torn | Verdict::Unsure) => {}
         // Open truncates what it finds, and it does not check what is before a checkpoint.
         Ok(_) if !salvage => {}

@@ -5,12 +5,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use seawall::verify::Verdict;
-use seawall::{LogReader, Lsn, Maintenance, Options};
+use seawall::{Lsn, Options};
 use seawall_format::parity::{Head, Known, Places};
 use seawall_format::{HEADER_SIZE, Manifest, SegmentHeader, SegmentId};
 use seawall_io::Storage;
 use seawall_testkit::{Dice, MemStorage};
 
+use crate::keyed;
 use crate::look::contents;
 use crate::run::read;
 use crate::world::{Bytes, World, is_parity, to_u64, to_usize};
@@ -52,7 +53,7 @@ pub(crate) fn probe(
 ) -> u64 {
     let Some(mut strength) = strength(world, device, is_sound) else { return 0 };
     let Ok(records) = delivered(device) else { return 0 };
-    let Ok(verdict) = Maintenance::on(&storage(device)).verify() else { return 0 };
+    let Ok(verdict) = keyed::maintenance(&storage(device)).verify() else { return 0 };
     if !is_closed(device, records.last().map(|(lsn, _)| *lsn)) {
         strength.give_the_end();
     }
@@ -103,12 +104,13 @@ fn is_as_it_was(device: &MemStorage, (records, count): (&Records, u64)) -> Resul
     if found != *records {
         return Err(differ("a reader", records, &found));
     }
-    let found =
-        Maintenance::on(&storage(device)).verify().map_err(|error| format!("verify: {error:#}"))?;
+    let found = keyed::maintenance(&storage(device))
+        .verify()
+        .map_err(|error| format!("verify: {error:#}"))?;
     if found.verdict == Verdict::Lost || found.records != count {
         return Err(format!("verify, where {count} records were: {found:?}"));
     }
-    let reader = LogReader::<[u8], seawall::Raw>::open_any_in(Arc::new(device.clone()));
+    let reader = keyed::reader(Arc::new(device.clone()));
     let reader = reader.map_err(|error| format!("a reader opens: {error:#}"))?;
     for (lsn, payload) in records.iter().step_by(1 + records.len() / 4) {
         let got = reader.get(Lsn::new(*lsn).expect("it was one"));

@@ -38,6 +38,9 @@ impl fmt::Display for Life {
             Some(true) => f.write_str(" compress")?,
             Some(false) => f.write_str(" compress:off")?,
         }
+        if self.encrypt {
+            f.write_str(" encrypt")?;
+        }
         if self.idle {
             f.write_str(" idle")?;
         }
@@ -194,6 +197,7 @@ impl Life {
             next: Next::default(),
             in_flight: 1,
             compress: None,
+            encrypt: false,
             idle: false,
             keep: Keep::All,
             beside: Beside::AsItIs,
@@ -222,6 +226,7 @@ impl Life {
                     count.parse().map_err(|why| format!("in-flight:{count}: {why}"))?;
             }
             ("compress", off) => self.compress = Some(off != "off"),
+            ("encrypt", _) => self.encrypt = true,
             ("idle", _) => self.idle = true,
             ("keep", bytes) => self.keep = Keep::Bytes(number(bytes)?),
             ("ring", bytes) => self.keep = Keep::Ring(number(bytes)?),

@@ -39,6 +39,8 @@ pub struct Life {
     pub in_flight: u8,
     /// Whether the log is compressed from now on; `None` keeps its setting.
     pub compress: Option<bool>,
+    /// Whether the log is encrypted, in all lives.
+    pub encrypt: bool,
     /// Whether marks are written when the log idles.
     pub idle: bool,
     /// The retention.
@@ -173,6 +175,12 @@ impl Plan {
     #[must_use]
     pub fn compresses(&self) -> bool {
         self.lives.iter().any(|life| life.compress == Some(true))
+    }
+
+    /// Whether the log is encrypted, from its creation on.
+    #[must_use]
+    pub fn encrypts(&self) -> bool {
+        self.lives.iter().any(|life| life.encrypt)
     }
 
     /// Whether crashes are the only faults of this plan.

@@ -13,13 +13,14 @@ use scheduler::time;
 use seawall::format::{CodecId, Geometry};
 use seawall::parity::Parity;
 use seawall::recovery::TailState;
-use seawall::{Compression, Error, Layout, Log, LogReader, Lsn, Maintenance, Options, Retention};
+use seawall::{Compression, Error, Layout, Log, Lsn, Options, Retention};
 use seawall_io::{SeededEntropy, Storage};
 use seawall_testkit::{Dice, FaultDisk, Kind, MemStorage, harm};
 
 use crate::describe::describe;
 use crate::evidence::{Evidence, beginnings, highest_id};
 use crate::given_up::Disk;
+use crate::keyed;
 use crate::ledger::Ledger;
 use crate::payload::Stuff;
 use crate::plan::{Beside, End, Keep, Life, Plan};
@@ -50,6 +51,8 @@ pub struct Outcome {
     pub overlapped: u64,
     /// Number of batches that were compressed.
     pub compressed: u64,
+    /// Whether the log is encrypted; of several runs, how many.
+    pub encrypted: u64,
     /// Number of items that the last crash could have lost.
     pub pending_at_end: usize,
     /// The finding, if there is one.
@@ -83,6 +86,7 @@ fn run_telling(plan: &Plan, story: Option<Arc<Mutex<Vec<String>>>>) -> Outcome {
     PANIC.set(Some(String::new()));
     let ran = catch_unwind(AssertUnwindSafe(|| {
         runner.run(move || {
+            keyed::begin(own.encrypts());
             let mut simulation = Simulation::new(&own, &inside);
             simulation.story.clone_from(&story);
             *lock(&inside) = simulation.run(&own);
@@ -173,7 +177,7 @@ impl Simulation {
             serial: Arc::default(),
             finding: Arc::default(),
             story: None,
-            outcome: Outcome::default(),
+            outcome: Outcome { encrypted: plan.encrypts().into(), ..Outcome::default() },
             shared: shared.clone(),
         }
     }
@@ -480,7 +484,7 @@ impl Simulation {
             disk.stop_after(step);
         }
         let storage: Arc<dyn Storage> = Arc::new(disk.clone());
-        let made = Maintenance::on(&storage).build_parity(scheme);
+        let made = keyed::maintenance(&storage).build_parity(scheme);
         world.tell(|| format!("protected with {scheme}, {} steps: {made:?}", disk.steps()));
         self.outcome.steps += disk.steps();
         self.outcome.trace = self.outcome.trace.rotate_left(7) ^ disk.trace();
@@ -536,7 +540,7 @@ pub(crate) fn plain(layout: Layout, luck: u64) -> Options {
         .env(Arc::new(time::Clock), Arc::new(SeededEntropy::new(luck)));
     match layout {
         Layout::Text => options.codec(CodecId::Json).layout(layout),
-        _ => options,
+        _ => keyed::options(options),
     }
 }
 
@@ -545,7 +549,7 @@ pub(crate) type Entry = seawall::Result<(u64, Vec<u8>)>;
 
 /// Everything that a reader without the lock delivers.
 pub(crate) fn read(device: &MemStorage, skip: bool) -> seawall::Result<Vec<Entry>> {
-    let reader = LogReader::open_any_in(Arc::new(device.clone()))?.skip_damaged(skip);
+    let reader = keyed::reader(Arc::new(device.clone()))?.skip_damaged(skip);
     let oldest = reader.oldest()?;
     let entries = reader.read_from(oldest)?;
     Ok(entries.map(|entry| entry.map(|(lsn, bytes)| (lsn.get(), bytes))).collect())

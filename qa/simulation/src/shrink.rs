@@ -90,6 +90,7 @@ impl Search {
             self.simplify(at, |life| life.next.name_ahead = false);
             self.simplify(at, |life| life.in_flight = 1);
             self.simplify(at, |life| life.compress = None);
+            self.simplify(at, |life| life.encrypt = false);
             self.simplify(at, |life| life.idle = false);
             self.simplify(at, |life| life.keep = Keep::All);
             self.simplify(at, |life| life.beside = Beside::AsItIs);

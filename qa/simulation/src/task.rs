@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use scheduler::shuttle::sync::RwLock;
 use seawall::verify::Verdict;
-use seawall::{Error, Follower, Level, LogReader, Lsn, Maintenance, Raw, Ticket};
+use seawall::{Error, Follower, Level, LogReader, Lsn, Raw, Ticket};
 use seawall_io::{Clock as _, Storage};
 use seawall_testkit::MemStorage;
 
 use crate::evidence::highest_id;
+use crate::keyed;
 use crate::ledger::{Moment, Stood};
 use crate::payload::payload;
 use crate::plan::Act;
@@ -392,7 +393,7 @@ impl Task {
     fn look(&mut self) -> seawall::Result<()> {
         let (before, since) = self.begin();
         let who = self.begin_elsewhere();
-        let reader = LogReader::open_any_in(self.storage())?;
+        let reader = keyed::reader(self.storage())?;
         let oldest = reader.oldest()?;
         let last = self.take(reader.read_from(oldest)?, (oldest.get(), since), who)?;
         self.is_complete(last, before, since);
@@ -411,7 +412,7 @@ impl Task {
         let place = self.back(back);
         let reader = match self.reader.take() {
             Some(reader) => reader,
-            None => LogReader::open_any_in(self.storage())?,
+            None => keyed::reader(self.storage())?,
         };
         let (before, since) = self.begin();
         let who = self.begin_elsewhere();
@@ -466,7 +467,7 @@ impl Task {
         } else {
             let (_, since) = self.begin();
             let who = self.begin_elsewhere();
-            let reader = LogReader::open_any_in(self.storage())?;
+            let reader = keyed::reader(self.storage())?;
             Following::new(reader.follow(reader.oldest()?)?, (who, since))
         };
         self.go_on(&mut following)?;
@@ -489,7 +490,7 @@ impl Task {
     }
 
     fn verify(&mut self) -> seawall::Result<()> {
-        let found = Maintenance::on(&self.storage()).verify()?;
+        let found = keyed::maintenance(&self.storage()).verify()?;
         let sound = matches!(found.verdict, Verdict::Clean | Verdict::Torn | Verdict::Unsure);
         let calm = !self.world.ledger().damaged && self.world.injected().is_empty();
         if !sound && calm {
@@ -503,8 +504,8 @@ impl Task {
         let who = self.begin_elsewhere();
         let device = MemStorage::new();
         let target: Arc<dyn Storage> = Arc::new(device.clone());
-        Maintenance::on(&self.storage()).back_up_to(&target)?;
-        let reader = LogReader::open_any_in(Arc::new(device.power_cut(|_| false)))?;
+        keyed::maintenance(&self.storage()).back_up_to(&target)?;
+        let reader = keyed::reader(Arc::new(device.power_cut(|_| false)))?;
         let oldest = reader.oldest()?;
         let last = self.take(reader.read_from(oldest)?, (oldest.get(), since), who)?;
         self.is_complete(last, before, since);
