@@ -179,7 +179,7 @@ def authenticator(data, at, size, place_of, key_of):
     found = AUTHENTICATOR(data, at + 256)
     rest = data[at + 260:at + 256 + AUTHENTICATOR.size]
     if (not found or found.magic != b"AUTH" or not found.key
-            or found.crc != crc32c(rest) ^ place(*place_of, at + 256)):
+            or found.crc != crc32c(data[at:at + size] + rest) ^ place(*place_of, at + 256)):
         return None
     code = mac(key_of(log_key(found.key)), data[at:at + size] + numbers(at) + rest[4:28])
     if not hmac.compare_digest(code, found.code):

@@ -98,7 +98,7 @@ fn put_proved(
     (claims, salt, key): (Claims, Salt, &MacKey),
 ) {
     put(file, at, bytes);
-    let proof = Authenticator::new(bytes, at, (claims, key)).encode(at, &salt);
+    let proof = Authenticator::new(bytes, at, (claims, key)).encode(bytes, at, &salt);
     put(file, at.plus(u64::try_from(AUTHENTICATOR_AT).unwrap()), &proof);
 }
 

@@ -124,8 +124,8 @@ fn changed_ciphertext_code_or_numbers_are_refused() {
                     file[at + place] ^= 1;
                     with_checksums(file, &header, at);
                 });
-                // Chained to the next batch, which names the one before by its checksums: a batch in
-                // the middle is told by those. A change of the last one is told by the key alone.
+                // The next batch names the checksums of the one before, which tells a change
+                // without the key. A change of the last one only the key tells.
                 let storage: Arc<dyn Storage> = Arc::new(changed.clone());
                 let without = Maintenance::on(&storage).verify().unwrap();
                 if without.verdict == Verdict::Clean {
@@ -145,9 +145,9 @@ fn put(device: &MemStorage, name: &str, (at, structure): (Offset, &[u8])) {
         if name == "manifest" { seawall_format::Salt::of_log(header.log) } else { header.salt() };
     device.edit(name, |file| {
         let start = usize::try_from(at.0).unwrap();
-        let old = Authenticator::decode(&file[start..], at, &salt);
+        let old = Authenticator::decode(&file[start..], structure.len(), at, &salt);
         let claims = old.map_or(Claims::of(KeyNumber::FIRST), |old| old.claims);
-        let proof = Authenticator::unsigned(claims).encode(at, &salt);
+        let proof = Authenticator::unsigned(claims).encode(structure, at, &salt);
         file[start..start + structure.len()].copy_from_slice(structure);
         file[start + AUTHENTICATOR_AT..][..proof.len()].copy_from_slice(&proof);
     });
@@ -178,7 +178,7 @@ fn headers_marks_seals_and_manifests_of_others_are_refused() {
         changed.edit(&newest, |file| {
             let start = usize::try_from(at.0).unwrap();
             let proof = Authenticator::unsigned(Claims::of(KeyNumber::FIRST));
-            let proof = proof.encode(at, &last.salt());
+            let proof = proof.encode(&structure, at, &last.salt());
             file[start..start + structure.len()].copy_from_slice(&structure);
             file[start + AUTHENTICATOR_AT..][..proof.len()].copy_from_slice(&proof);
         });

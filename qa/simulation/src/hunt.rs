@@ -128,7 +128,8 @@ impl Sum {
         format!(
             "{} runs, {records} records, {faults} faults, {probes} probes, {mends} blocks mended, \
              {reused} files used again, {named_ahead} segments named ahead, \
-             {overlapped} writes beside another, {compressed} batches compressed, {encrypted} logs encrypted, \
+             {overlapped} writes beside another, {compressed} batches compressed, \
+             {encrypted} logs encrypted, \
              {steps} steps in {} s: {second} a second, {:.1e} a day",
             self.runs,
             time.as_secs(),

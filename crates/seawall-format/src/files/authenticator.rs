@@ -59,21 +59,32 @@ pub struct Authenticator {
 }
 
 impl Authenticator {
-    /// The authenticator of a structure that begins at `offset`, of which `sector` is the first
-    /// sector.
+    /// The authenticator of a structure of `size` bytes that begins at `offset`, of which `sector`
+    /// is the first sector.
     ///
     /// # Errors
     ///
     /// [`Refused`] says why these bytes are none: then the structure is not valid either.
-    pub fn decode(sector: &[u8], offset: Offset, salt: &Salt) -> Result<Self, Refused> {
-        Self::read(sector.get(AUTHENTICATOR_AT..).unwrap_or_default(), offset, salt)
+    pub fn decode(
+        sector: &[u8],
+        size: usize,
+        offset: Offset,
+        salt: &Salt,
+    ) -> Result<Self, Refused> {
+        let structure = sector.get(..size).ok_or(Refused::Invalid)?;
+        let bytes = sector.get(AUTHENTICATOR_AT..).unwrap_or_default();
+        Self::read(bytes, structure, (offset, salt))
     }
 
-    /// The authenticator that these bytes begin with, of a structure for `offset`.
-    pub(crate) fn read(bytes: &[u8], offset: Offset, salt: &Salt) -> Result<Self, Refused> {
+    /// The authenticator that these bytes begin with, of this structure for `offset`.
+    pub(crate) fn read(
+        bytes: &[u8],
+        structure: &[u8],
+        (offset, salt): (Offset, &Salt),
+    ) -> Result<Self, Refused> {
         let bytes = bytes.first_chunk::<AUTHENTICATOR_SIZE>().ok_or(Refused::Invalid)?;
-        let place = place(offset);
-        if !salt.matches(place, bytes, CRC) || slice(bytes, MAGIC) != b"AUTH" {
+        let crc = checksum(structure, bytes, (offset, salt));
+        if get_u32(bytes, CRC) != crc || slice(bytes, MAGIC) != b"AUTH" {
             return Err(Refused::Invalid);
         }
         let claims = Claims {
@@ -97,12 +108,18 @@ impl Authenticator {
         if self.claims == claims { Ok(self) } else { Err(Refused::Invalid) }
     }
 
-    /// The bytes of the authenticator.
+    /// The bytes of the authenticator of this structure.
     #[must_use]
-    pub fn encode(&self, offset: Offset, salt: &Salt) -> [u8; AUTHENTICATOR_SIZE] {
+    pub fn encode(
+        &self,
+        structure: &[u8],
+        offset: Offset,
+        salt: &Salt,
+    ) -> [u8; AUTHENTICATOR_SIZE] {
         let mut bytes = self.claims.encode();
         slice_mut(&mut bytes, CODE).copy_from_slice(&self.code);
-        salt.put_checksum(place(offset), &mut bytes, CRC);
+        let crc = checksum(structure, &bytes, (offset, salt));
+        put(&mut bytes, CRC, crc.into());
         bytes
     }
 }
@@ -203,9 +220,16 @@ pub(crate) fn with_authenticator(
     let mut bytes = structure.to_vec();
     if let Some(proof) = proof {
         bytes.resize(AUTHENTICATOR_AT, 0);
-        bytes.extend_from_slice(&proof.encode(offset, salt));
+        bytes.extend_from_slice(&proof.encode(structure, offset, salt));
     }
     bytes
+}
+
+/// The checksum of an authenticator and its structure: of a write that stored one of them only,
+/// neither is valid.
+fn checksum(structure: &[u8], bytes: &[u8], (offset, salt): (Offset, &Salt)) -> u32 {
+    let all = [structure, bytes.get(MAGIC.at..).unwrap_or_default()].concat();
+    salt.checksum(place(offset), &all)
 }
 
 /// Where the authenticator of a structure at `offset` is.

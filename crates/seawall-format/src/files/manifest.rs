@@ -255,7 +255,8 @@ impl Manifest {
             authenticator: if features & ENCRYPTED == 0 {
                 None
             } else {
-                Some(Authenticator::decode(sector, offset, &Salt::of_log(log))?)
+                let salt = Salt::of_log(log);
+                Some(Authenticator::decode(sector, MANIFEST_SLOT_SIZE, offset, &salt)?)
             },
             sequence: get(bytes, SEQUENCE),
             oldest: SegmentRef::from_numbers(get(bytes, OLDEST_ID), get(bytes, OLDEST_EPOCH))

@@ -345,7 +345,8 @@ impl Head {
         let mut bytes = self.encode().to_vec();
         if let Some(proof) = &self.header.authenticator {
             bytes.resize(AUTHENTICATOR_AT, 0);
-            bytes.extend_from_slice(&proof.encode(Offset(0), &self.header.salt()));
+            let header = self.header.encode();
+            bytes.extend_from_slice(&proof.encode(&header, Offset(0), &self.header.salt()));
         }
         bytes
     }
@@ -363,7 +364,7 @@ impl Head {
         Self::refuse_unknown(bytes)?;
         let part = |field| u16::try_from(get(bytes, field)).map_err(|_| Refused::Invalid);
         let proof = file.get(AUTHENTICATOR_AT..).unwrap_or_default();
-        let proof = |salt: &Salt| Authenticator::read(proof, Offset(0), salt);
+        let proof = |salt: &Salt| Authenticator::read(proof, header, (Offset(0), salt));
         let found = Self {
             header: SegmentHeader::decode_with(header, proof)?,
             scheme: Scheme::new(part(head::DATA)?, part(head::PARITY)?).ok_or(Refused::Invalid)?,

@@ -187,7 +187,7 @@ impl SegmentHeader {
     ///
     /// [`Refused`] says why they are not one.
     pub fn decode(file: &[u8]) -> Result<Self, Refused> {
-        let proof = |salt: &Salt| Authenticator::decode(file, Offset(0), salt);
+        let proof = |salt: &Salt| Authenticator::decode(file, HEADER_SIZE, Offset(0), salt);
         Self::decode_with(file, proof)
     }
 
@@ -296,9 +296,13 @@ impl SegmentHeader {
 
     /// The authenticator of a mark or seal, of which `bytes` are the sector; `None` if the segment
     /// has none. `Err` if it is missing, so that the structure is not valid.
-    fn proof_at(&self, bytes: &[u8], at: Offset) -> Result<Option<Authenticator>, Refused> {
+    fn proof_at(
+        &self,
+        (bytes, size): (&[u8], usize),
+        at: Offset,
+    ) -> Result<Option<Authenticator>, Refused> {
         let Some(key) = self.log_key() else { return Ok(None) };
-        let proof = Authenticator::decode(bytes, at, &self.salt())?;
+        let proof = Authenticator::decode(bytes, size, at, &self.salt())?;
         proof.with_claims(Claims::of(key)).map(Some)
     }
 
@@ -486,7 +490,8 @@ impl Mark {
         keys: &SegmentKeys,
     ) -> Result<(), KeyError> {
         let at = self.slot().offset(header.geometry);
-        let proof = header.proof_at(bytes, at).ok().flatten().ok_or(KeyError::Forged)?;
+        let proof =
+            header.proof_at((bytes, MARK_SIZE), at).ok().flatten().ok_or(KeyError::Forged)?;
         proof.check_with(&self.encode(header), at, keys)
     }
 
@@ -494,7 +499,7 @@ impl Mark {
     #[must_use]
     pub fn decode(bytes: &[u8], slot: MarkSlot, header: &SegmentHeader) -> Option<Self> {
         let at = slot.offset(header.geometry);
-        header.proof_at(bytes, at).ok()?;
+        header.proof_at((bytes, MARK_SIZE), at).ok()?;
         let bytes = bytes.first_chunk::<MARK_SIZE>()?;
         let found = Self {
             confirmed: Lsn::new(get(bytes, mark::CONFIRMED)),
@@ -567,7 +572,8 @@ impl Seal {
         keys: &SegmentKeys,
     ) -> Result<(), KeyError> {
         let at = Self::offset(header.geometry);
-        let proof = header.proof_at(bytes, at).ok().flatten().ok_or(KeyError::Forged)?;
+        let proof =
+            header.proof_at((bytes, SEAL_SIZE), at).ok().flatten().ok_or(KeyError::Forged)?;
         proof.check_with(&self.encode(header), at, keys)
     }
 
@@ -575,7 +581,7 @@ impl Seal {
     #[must_use]
     pub fn decode(bytes: &[u8], header: &SegmentHeader) -> Option<Self> {
         let at = Self::offset(header.geometry);
-        header.proof_at(bytes, at).ok()?;
+        header.proof_at((bytes, SEAL_SIZE), at).ok()?;
         let bytes = bytes.first_chunk::<SEAL_SIZE>()?;
         let valid = header.salt().matches(at, bytes, seal::CRC)
             && slice(bytes, seal::MAGIC) == b"SEAL"
