@@ -228,3 +228,23 @@ fn log_in_use_is_not_rekeyed() {
     drop(input);
     assert!(writer.wait().unwrap().success());
 }
+
+#[test]
+fn key_comes_from_a_pipe_a_descriptor_or_a_link() {
+    let folder = encrypted("keys-sources");
+    folder.make_link("log.key", "link.key");
+    for line in [
+        "seawall cat log -o raw --key-file link.key",
+        "seawall cat log -o raw --key-file /dev/fd/7 7<log.key",
+        "cat log.key | seawall cat log -o raw --key-file /dev/stdin",
+        "mkfifo pipe; cat log.key > pipe & seawall cat log -o raw --key-file pipe",
+    ] {
+        let read = folder.shell(line, b"");
+        assert_eq!(read.fine().out, RECORDS, "{line}");
+    }
+    // Each verb opens the log several times, and a pipe has the key only once.
+    folder.shell("echo x | seawall append log --key-file /dev/fd/7 7<log.key", b"").fine();
+    folder.shell("cat log.key | seawall tail log --key-file /dev/stdin", b"").fine();
+    folder.shell("cat log.key other.key | seawall cat log --key-file /dev/stdin", b"").refused(7);
+    folder.run("cat log --key-file .", b"").refused(7);
+}

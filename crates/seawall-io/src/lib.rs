@@ -21,6 +21,7 @@ mod posix;
     expect(unsafe_code, reason = "a page that a forked child has as zeros is mapped by hand")
 )]
 mod process;
+mod secret;
 mod status;
 mod storage;
 mod transfer;
@@ -34,4 +35,5 @@ pub use futex::{futex_wait, futex_wake};
 pub use posix::draft::Draft;
 pub use posix::{PosixFile, PosixStorage};
 pub use process::process_token;
+pub use secret::{read_secret, read_secret_file};
 pub use storage::{Access, File, Lock, Recycled, Storage};

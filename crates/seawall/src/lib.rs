@@ -148,7 +148,7 @@ pub mod repair {
 /// Keys of encrypted logs: see [`Options::key`].
 #[cfg(feature = "encryption")]
 pub mod encryption {
-    pub use crate::base::key_source::{Key, KeyFile, KeySource};
+    pub use crate::base::key_source::{Key, KeyCommand, KeyFile, KeySource};
     pub use seawall_format::encryption::{KeyError, Padding, PaddingSize};
 }
 

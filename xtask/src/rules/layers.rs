@@ -54,8 +54,8 @@ const ORDERS: &[(&str, &[&[&str]])] = &[
         "crates/seawall-io/",
         &[
             &[
-                "aligned", "clock", "entropy", "failure", "futex", "process", "status", "storage",
-                "transfer",
+                "aligned", "clock", "entropy", "failure", "futex", "process", "secret", "status",
+                "storage", "transfer",
             ],
             &["direct"],
             &["posix"],

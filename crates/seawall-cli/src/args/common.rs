@@ -40,7 +40,7 @@ impl Look {
 /// The key of an encrypted log.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct KeyOption {
-    /// The file with the key of an encrypted log, as keygen makes it
+    /// The file with the key of an encrypted log, as keygen makes it; or a pipe, or /dev/fd/N
     #[arg(long, value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
 }

@@ -54,7 +54,7 @@ impl Opener {
 /// The key in this file.
 pub(in crate::commands) fn read_key(file: &Path) -> Result<Key, Failure> {
     KeyFile::new(file).key().map_err(|error| {
-        let failure = Failure::new(Exit::Key, format!("no key could be read: {error}"));
+        let failure = Failure::new(Exit::Key, format!("no key: {error}"));
         failure.at(file.display()).next("give a file that `seawall keygen` made")
     })
 }
