@@ -58,7 +58,7 @@ pub(crate) enum Verb {
     /// Measure the cost of a record in memory, before it is written
     #[command(after_help = FRAME)]
     Frame(Frame),
-    /// Measure what compression saves and costs, with real records
+    /// Measure what compression and encryption save and cost, with real records
     #[command(after_help = COMPRESS)]
     Compress(Compress),
     /// Measure the cost of parity for commits

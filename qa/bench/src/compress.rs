@@ -1,5 +1,5 @@
-//! `seawall-bench compress`: the bytes and the time that a compressed record takes, with real
-//! records.
+//! `seawall-bench compress`: the bytes and the time that a record takes if it is compressed,
+//! encrypted, or both, with real records.
 
 use crate::args::{self, Common};
 use crate::driver::{Bench, Fields, Stage};
@@ -8,12 +8,16 @@ use crate::frame::{in_turns, life};
 use seawall::Compression;
 use seawall_format::batch::{BatchHeader, BodyKind, HEADER_SIZE, Life, Spec, finish};
 use seawall_format::encoded::{EncodeSizes, Encoder, decode};
-use seawall_format::{Lsn, Offset, frame};
+use seawall_format::encrypted::Encryptor;
+use seawall_format::encryption::{KEY_SIZE, LogKey, NONCE_SIZE, Nonce, SegmentKeys};
+use seawall_format::{EncryptedSizes, LogId, Lsn, Offset, SegmentId, SegmentRef, frame};
+use seawall_io::{Entropy, SystemEntropy};
 use seawall_measure::contest::{Contest, Entry, hold};
 use seawall_measure::human::to_f64;
 use seawall_measure::pairs::Trouble;
 use serde_json::{Value, json};
 use std::hint::black_box;
+use std::io;
 
 /// One week of earthquakes, one JSON object per line.
 const LINES: &str = include_str!("../../../crates/seawall-cli/data/earthquakes.jsonl");
@@ -23,7 +27,7 @@ const AT: Offset = Offset(80 << 10);
 
 impl Bench for args::Compress {
     const NAME: &'static str = "compress";
-    const TITLE: &'static str = "What compression costs and saves";
+    const TITLE: &'static str = "What compression and encryption cost and save";
     type Found = ();
 
     fn common(&self) -> &Common {
@@ -47,8 +51,8 @@ impl Bench for args::Compress {
 
     fn measure(&self, stage: &mut Stage<'_>) -> Result<(), Failure> {
         for ((name, asks), count) in self.contests().into_iter().zip(&self.records) {
-            let mut ways = Batch::new(*count).ways();
-            let standings = hold(&mut ways, stage.time()).map_err(|t| stage.failure(&t))?;
+            let batch = Batch::new(*count);
+            let standings = hold(&mut batch.ways(), stage.time()).map_err(|t| stage.failure(&t))?;
             stage.keep(Contest { name, asks, standings })?;
         }
         Ok(())
@@ -60,7 +64,6 @@ struct Batch {
     count: u32,
     payload: usize,
     plain: Vec<u8>,
-    life: Life,
 }
 
 impl Batch {
@@ -73,7 +76,7 @@ impl Batch {
             payload += bytes.len();
             frame::push_unbound(&mut plain, &bytes, false);
         }
-        Self { count, payload, plain, life: Life { may_compress: true, ..life() } }
+        Self { count, payload, plain }
     }
 
     fn spec(&self) -> Spec {
@@ -82,61 +85,181 @@ impl Batch {
     }
 
     /// The batch as it is stored.
-    fn compress(&self, encoder: &mut Encoder, stored: &mut Vec<u8>) {
-        let spec = encoder.encode((&self.plain, self.spec()), (AT, &self.life), stored);
+    fn store(&self, encoding: &mut Encoding, stored: &mut Vec<u8>) {
+        let (plain, life) = ((&*self.plain, self.spec()), encoding.life);
+        let spec = match &mut encoding.encoder {
+            None => None,
+            Some(Encoders::Plain(encoder)) => encoder.encode(plain, (AT, &life), stored),
+            Some(Encoders::Encrypting(encryptor)) => {
+                let spec = encryptor.encode(plain, (AT, &life), stored);
+                Some(spec.expect("the system has random numbers"))
+            }
+        };
         if spec.is_none() {
             stored.clone_from(&self.plain);
         }
-        finish(stored, spec.unwrap_or(self.spec()), AT, &self.life);
+        finish(stored, spec.unwrap_or(self.spec()), AT, &life);
     }
 
     fn in_words(&self) -> String {
-        let mut stored = vec![];
-        self.compress(&mut encoder(), &mut stored);
         let each = |bytes: usize| {
             to_f64(u64::try_from(bytes).unwrap_or(u64::MAX)) / f64::from(self.count.max(1))
         };
+        let [plain, lz4, encrypted, both] = Form::ALL.map(|form| {
+            let mut stored = vec![];
+            self.store(&mut Encoding::of(form), &mut stored);
+            each(stored.len())
+        });
         format!(
-            "{} records a batch, of {:.0} bytes each; a record takes {:.0} bytes plain and {:.0} \
-             with lz4",
+            "{} records a batch, of {:.0} bytes each; a record takes {plain:.0} bytes plain, \
+             {lz4:.0} with lz4, {encrypted:.0} encrypted and {both:.0} with both",
             self.count,
             each(self.payload),
-            each(self.plain.len()),
-            each(stored.len())
         )
     }
 
-    fn ways(self) -> Vec<Entry<'static, Trouble>> {
-        let count = self.count;
-        let mut stored = vec![];
-        self.compress(&mut encoder(), &mut stored);
-        let (plain, spec, life) = (self.plain.clone(), self.spec(), self.life);
-        let mut bytes = vec![];
-        let made_plain = move || {
-            bytes.clone_from(black_box(&plain));
-            black_box(finish(&mut bytes, spec, AT, &life));
+    fn ways(&self) -> Vec<Entry<'_, Trouble>> {
+        let made = Form::ALL.into_iter().map(|form| self.made(form));
+        made.chain(Form::ALL.into_iter().filter_map(|form| self.decoded(form))).collect()
+    }
+
+    fn made(&self, form: Form) -> Entry<'_, Trouble> {
+        let (mut encoding, mut stored) = (Encoding::of(form), vec![]);
+        let make = move || {
+            black_box(self).store(&mut encoding, &mut stored);
+            black_box(&stored);
         };
-        let header = BatchHeader::decode(&stored, AT, &life).expect("it was made here");
-        let (body, mut frames) = (stored.get(HEADER_SIZE..).unwrap_or_default().to_vec(), vec![]);
+        Entry::new(form.made(), in_turns(self.count, make))
+    }
+
+    /// What it costs to read this form beyond what a plain batch costs.
+    fn decoded(&self, form: Form) -> Option<Entry<'_, Trouble>> {
+        let (stored, mut frames) = (Stored::new(self, form), vec![]);
         let read = move || {
-            let is_compressed = header.kind == BodyKind::Encoded;
-            let is_read = decode(&header, black_box(&body), &life, &mut frames);
-            assert_eq!(is_read, is_compressed, "what was made here can be read");
+            let is_plain = stored.header.kind == BodyKind::Frames;
+            assert_ne!(stored.decode(&mut frames), is_plain, "what was made here can be read");
+            black_box(&frames);
         };
-        let (mut encoder, mut bytes) = (encoder(), vec![]);
-        let made = move || {
-            self.compress(&mut encoder, &mut bytes);
-            black_box(&bytes);
-        };
-        vec![
-            Entry::new("made plain", in_turns(count, made_plain)),
-            Entry::new("made with lz4", in_turns(count, made)),
-            Entry::new("lz4 decoded", in_turns(count, read)),
-        ]
+        Some(Entry::new(form.decoded()?, in_turns(self.count, read)))
     }
 }
 
-fn encoder() -> Encoder {
-    let encoder = Encoder::of(Compression::Lz4, EncodeSizes::default());
-    encoder.expect("this program has LZ4")
+/// How a batch is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Plain,
+    Lz4,
+    Encrypted,
+    Both,
+}
+
+impl Form {
+    const ALL: [Self; 4] = [Self::Plain, Self::Lz4, Self::Encrypted, Self::Both];
+
+    fn made(self) -> &'static str {
+        match self {
+            Self::Plain => "made plain",
+            Self::Lz4 => "made with lz4",
+            Self::Encrypted => "made encrypted",
+            Self::Both => "made lz4, encrypted",
+        }
+    }
+
+    fn decoded(self) -> Option<&'static str> {
+        match self {
+            Self::Plain => None,
+            Self::Lz4 => Some("lz4 decoded"),
+            Self::Encrypted => Some("encrypted decoded"),
+            Self::Both => Some("lz4, encrypted decoded"),
+        }
+    }
+
+    fn life(self) -> Life {
+        let is_encrypted = matches!(self, Self::Encrypted | Self::Both);
+        Life { may_compress: true, is_encrypted, ..life() }
+    }
+}
+
+/// Makes batches of one form.
+struct Encoding {
+    life: Life,
+    encoder: Option<Encoders>,
+}
+
+enum Encoders {
+    Plain(Encoder),
+    Encrypting(Box<Encryptor>),
+}
+
+impl Encoding {
+    fn of(form: Form) -> Self {
+        let encryptor = || Encryptor::new(keys(), EncryptedSizes::default(), draw);
+        let encoder = match form {
+            Form::Plain => None,
+            Form::Lz4 => {
+                let encoder = Encoder::of(Compression::Lz4, EncodeSizes::default());
+                Some(Encoders::Plain(encoder.expect("this program has LZ4")))
+            }
+            Form::Encrypted => Some(Encoders::Encrypting(encryptor().into())),
+            Form::Both => Some(Encoders::Encrypting(encryptor().with_compression().into())),
+        };
+        Self { life: form.life(), encoder }
+    }
+}
+
+/// A batch as a reader finds it.
+struct Stored {
+    header: BatchHeader,
+    body: Vec<u8>,
+    life: Life,
+    keys: SegmentKeys,
+}
+
+impl Stored {
+    fn new(batch: &Batch, form: Form) -> Self {
+        let mut stored = vec![];
+        batch.store(&mut Encoding::of(form), &mut stored);
+        let life = form.life();
+        let header = BatchHeader::decode(&stored, AT, &life).expect("it was made here");
+        let body = stored.get(HEADER_SIZE..).unwrap_or_default().to_vec();
+        Self { header, body, life, keys: keys() }
+    }
+
+    /// Puts its frames into `frames`; returns whether it is one that decodes to them.
+    fn decode(&self, frames: &mut Vec<u8>) -> bool {
+        let body = black_box(&*self.body);
+        if self.life.is_encrypted {
+            self.keys.open((&self.header, body), (AT, &self.life), frames) == Ok(true)
+        } else {
+            decode(&self.header, body, &self.life, frames)
+        }
+    }
+}
+
+/// The keys of the segment that [`life`] is of.
+fn keys() -> SegmentKeys {
+    let segment = SegmentRef { id: SegmentId::FIRST, epoch: life().epoch };
+    SegmentKeys::derive(&LogKey::new(&[7; KEY_SIZE]), LogId(7), segment)
+}
+
+/// A nonce as a log draws it.
+fn draw() -> io::Result<Nonce> {
+    let mut nonce = [0; NONCE_SIZE];
+    SystemEntropy.fill(&mut nonce).map(|()| nonce)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_decodes_to_the_plain_frames() {
+        let batch = Batch::new(64);
+        for form in [Form::Lz4, Form::Encrypted, Form::Both] {
+            let (stored, mut frames) = (Stored::new(&batch, form), vec![]);
+            assert!(stored.decode(&mut frames), "{form:?}");
+            assert_eq!(frames, batch.plain, "{form:?}");
+            assert_eq!(stored.life.is_encrypted, stored.header.kind == BodyKind::Encrypted);
+        }
+    }
 }

@@ -255,6 +255,33 @@ fn a_stream_is_measured_beside_plain_writes() {
 }
 
 #[test]
+fn real_records_are_made_and_read_in_every_form() {
+    let folder = Folder::new("bench-compress");
+    let bench = "compress --records 1,64 --time 0.1 --report page.html --json";
+    let ran = folder.run(bench, b"");
+    let [answer] = &ran.fine().json()[..] else { panic!("{ran:?}") };
+    assert_eq!(answer["schema"], "seawall.bench-compress/1");
+    let contests = answer["contests"].as_array().unwrap();
+    assert_eq!(contests.len(), 2, "{answer}");
+    for contest in contests {
+        let rows = contest["rows"].as_array().unwrap();
+        let names: Vec<_> = rows.iter().map(|row| row["name"].as_str().unwrap()).collect();
+        let made = ["made plain", "made with lz4", "made encrypted", "made lz4, encrypted"];
+        let decoded = ["lz4 decoded", "encrypted decoded", "lz4, encrypted decoded"];
+        assert_eq!(names, [&made[..], &decoded[..]].concat());
+        assert!(rows.iter().all(|row| row["per_s"].as_f64() > Some(0.0)), "{contest}");
+    }
+    let asks = contests[1]["asks"].as_str().unwrap();
+    let numbers = asks.split(' ').filter_map(|word| word.parse::<u32>().ok());
+    let [64, payload, plain, lz4, encrypted, both] = numbers.collect::<Vec<_>>()[..] else {
+        panic!("{asks}")
+    };
+    assert!(lz4 < both && both < payload && payload < plain && plain < encrypted, "{asks}");
+    assert!(page(&folder, "page.html").contains("made lz4, encrypted"), "a page");
+    assert_eq!(folder.names("."), ["page.html"]);
+}
+
+#[test]
 fn a_replay_is_measured_beside_their_method_and_the_stores_own_ceiling() {
     let folder = Folder::new("bench-replay");
     let options = "--count 1000 --rounds 2 --apply-cost 10";

@@ -139,8 +139,9 @@ Examples:
   seawall-bench compress --json | jq '.contests[] | .asks'
 
 The reference is the making of a plain batch: a copy of its frames, which are
-then bound to their place. A batch of less than 1 KiB, or one that would gain
-less than an eighth, stays plain also with lz4.";
+then bound to their place. With lz4, a batch of less than 1 KiB, or one that
+would gain less than an eighth, stays plain. Before it is encrypted, a smaller
+one is compressed, too.";
 
 pub(super) const DISK: &str = "\
 Examples:
