@@ -27,6 +27,7 @@ pub mod page;
 mod paper;
 mod parity;
 mod place;
+mod processor;
 mod read;
 mod replay;
 mod roll;

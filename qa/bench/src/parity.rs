@@ -5,14 +5,13 @@ use crate::compared::Compared;
 use crate::driver::{Bench, Fields, Stage, failure};
 use crate::failure::Failure;
 use crate::page;
+use crate::processor::{Costs, Usage};
 use seawall::{Level, Options, Retention};
 use seawall_measure::contest::{Contest, Entry, hold_in_slices};
-use seawall_measure::human::{count, rounded, to_f64, to_u64};
-use seawall_measure::machine::processor_time;
+use seawall_measure::human::{count, to_u64};
 use seawall_measure::pairs::{Ours, Plain, Trouble};
 use seawall_measure::slice::Slice;
 use serde_json::json;
-use std::cell::Cell;
 use std::path::Path;
 use std::time::Duration;
 
@@ -48,10 +47,8 @@ impl Bench for args::Parity {
     fn contests(&self) -> Vec<(&'static str, String)> {
         let size = self.common.size(Self::NAME);
         let contest = |writers: &usize| {
-            let name = NAMES.iter().find(|(count, _)| count == writers);
             let count = count(to_u64(*writers), "writer");
-            let asks = format!("{count}, records of {size} bytes, synced");
-            (name.map_or("writers", |name| name.1), asks)
+            (name_of(*writers), format!("{count}, records of {size} bytes, synced"))
         };
         self.writers.iter().map(contest).collect()
     }
@@ -66,8 +63,6 @@ impl Bench for args::Parity {
         let without = log("without", None).map_err(|error| fail(Trouble::Ours(error)))?;
         let mut costs = vec![];
         for ((name, asks), writers) in self.contests().into_iter().zip(&self.writers) {
-            with.forget();
-            without.forget();
             let by_plain = |time| plain.slice(time).map_err(Trouble::Plain);
             let mut entries: Vec<Entry<'_, Trouble>> = vec![
                 Entry::new(format!("parity {}", self.stripe), |time| with.slice(*writers, time)),
@@ -76,9 +71,9 @@ impl Bench for args::Parity {
             ];
             let standings = hold_in_slices(&mut entries, stage.time(), SLICE).map_err(fail)?;
             drop(entries);
-            let cost = Costs([with.cost_us(), without.cost_us()]);
+            let cost = Costs([without.usage.take_us(), with.usage.take_us()]);
             stage.keep(Contest { name, asks, standings })?;
-            stage.say(&[&cost.says()])?;
+            stage.say(&[says(&cost)])?;
             costs.push(cost);
         }
         with.log.close().map_err(|error| fail(Trouble::Ours(error)))?;
@@ -87,7 +82,7 @@ impl Bench for args::Parity {
     }
 
     fn results(&self, costs: &Vec<Costs>, held: &[Compared]) -> Fields {
-        let costs = costs.iter().map(|Costs([with, none])| json!({ "parity": with, "none": none }));
+        let costs = costs.iter().map(|Costs([none, with])| json!({ "parity": with, "none": none }));
         vec![
             ("commit_us", costs.collect()),
             ("contests", held.iter().map(Compared::as_json).collect()),
@@ -96,7 +91,7 @@ impl Bench for args::Parity {
 
     fn page(&self, costs: &Vec<Costs>, held: &[Compared]) -> String {
         let one = |(compared, cost): (&Compared, &Costs)| {
-            page::contest(compared) + &format!("<p>{}</p>\n", page::escaped(&cost.says()))
+            page::contest(compared) + &format!("<p>{}</p>\n", page::escaped(&says(cost)))
         };
         held.iter().zip(costs).map(one).collect()
     }
@@ -106,11 +101,20 @@ impl Bench for args::Parity {
 const NAMES: [(usize, &str); 5] =
     [(1, "1 writer"), (2, "2 writers"), (8, "8 writers"), (64, "64 writers"), (256, "256 writers")];
 
+/// What a contest with so many writers is called.
+pub(crate) fn name_of(writers: usize) -> &'static str {
+    NAMES.iter().find(|(count, _)| *count == writers).map_or("writers", |name| name.1)
+}
+
+/// What commits cost, for people.
+fn says(costs: &Costs) -> String {
+    costs.says("A commit", ["without parity", "with it"])
+}
+
 /// One of the logs, and what it cost the processor.
 struct Side {
     log: Ours,
-    commits: Cell<u64>,
-    time: Cell<Duration>,
+    usage: Usage,
 }
 
 impl Side {
@@ -122,45 +126,13 @@ impl Side {
         let kept = Retention::new().max_bytes(KEPT).without_checkpoints();
         let options = Options::new().level(Level::Synced).parity(parity).retention(kept);
         let log = Ours::new(path, &options, size)?;
-        Ok(Self { log, commits: Cell::default(), time: Cell::default() })
+        Ok(Self { log, usage: Usage::default() })
     }
 
     fn slice(&self, writers: usize, time: Duration) -> Result<Slice, Trouble> {
-        let before = processor_time();
-        let slice = self.log.slice(writers, time).map_err(Trouble::Ours)?;
-        if let (Some(before), Some(after)) = (before, processor_time()) {
-            self.time.set(self.time.get() + after.saturating_sub(before));
-            let count = u64::try_from(slice.times.len()).unwrap_or(u64::MAX);
-            self.commits.set(self.commits.get() + count);
-        }
-        Ok(slice)
-    }
-
-    fn forget(&self) {
-        self.commits.take();
-        self.time.take();
-    }
-
-    /// Processor time of a commit, in microseconds.
-    fn cost_us(&self) -> Option<f64> {
-        let commits = Some(self.commits.get()).filter(|commits| *commits > 0)?;
-        Some(self.time.get().as_secs_f64() * 1e6 / to_f64(commits))
-    }
-}
-
-/// Processor time of a commit with parity and without, in microseconds.
-#[derive(Debug)]
-pub(crate) struct Costs([Option<f64>; 2]);
-
-impl Costs {
-    fn says(&self) -> String {
-        match self.0 {
-            [Some(with), Some(without)] => format!(
-                "A commit took {} us of processor time with parity, {} without.",
-                rounded(with),
-                rounded(without)
-            ),
-            _ => "The system does not tell what a commit costs the processor.".to_owned(),
-        }
+        self.usage.add(|| {
+            let slice = self.log.slice(writers, time).map_err(Trouble::Ours)?;
+            Ok((to_u64(slice.times.len()), slice))
+        })
     }
 }
