@@ -5,7 +5,8 @@ mod examples;
 use crate::failure::Failure;
 use clap::{Args, Command, CommandFactory, Parser, Subcommand, ValueEnum};
 use examples::{
-    APPEND, COMPRESS, CWAL, DISK, FRAME, HELIOS, OPEN, PAPER, PARITY, READ, REPLAY, ROLL, STREAM,
+    APPEND, COMPRESS, CWAL, DISK, ENCRYPT, FRAME, HELIOS, OPEN, PAPER, PARITY, READ, REPLAY, ROLL,
+    STREAM,
 };
 use seawall::Level;
 use seawall_measure::human;
@@ -61,6 +62,9 @@ pub(crate) enum Verb {
     /// Measure what compression and encryption save and cost, with real records
     #[command(after_help = COMPRESS)]
     Compress(Compress),
+    /// Measure the cost of encryption for commits and for a stream
+    #[command(after_help = ENCRYPT)]
+    Encrypt(Encrypt),
     /// Measure the cost of parity for commits
     #[command(after_help = PARITY)]
     Parity(Parity),
@@ -125,10 +129,11 @@ const fn of(time: f64, size: usize) -> Defaults {
     Defaults { time: Some(time), size: Some(size) }
 }
 
-const DEFAULTS: [(&str, Defaults); 11] = [
+const DEFAULTS: [(&str, Defaults); 12] = [
     ("append", of(3.0, 116)),
     ("cwal", of(12.0, 1000)),
     ("compress", Defaults { time: Some(3.0), size: None }),
+    ("encrypt", of(9.0, 116)),
     ("frame", Defaults { time: Some(3.0), size: None }),
     ("helios", of(6.0, 116)),
     ("open", Defaults { time: None, size: Some(116) }),
@@ -281,6 +286,16 @@ pub(crate) struct Stream {
     /// Write to new files only: nothing is removed, no file is used again
     #[arg(long)]
     pub(crate) fresh: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Encrypt {
+    /// Number of threads that commit at the same time
+    #[arg(long, value_delimiter = ',', default_value = "1,8,64")]
+    #[arg(value_parser = human::parse_writers)]
+    pub(crate) writers: Vec<usize>,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -450,7 +465,7 @@ mod tests {
         let command = command();
         let verbs: Vec<&Command> =
             command.get_subcommands().filter(|verb| !HIDDEN.contains(&verb.get_name())).collect();
-        assert_eq!(verbs.len(), 13);
+        assert_eq!(verbs.len(), 14);
         for verb in verbs {
             let help = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
             let lines = help.strip_prefix("Examples:\n").expect("examples come first");

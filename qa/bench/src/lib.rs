@@ -18,6 +18,7 @@ mod compress;
 mod cwal;
 mod disk;
 mod driver;
+mod encrypt;
 pub mod failure;
 mod frame;
 mod helios;
@@ -66,6 +67,7 @@ fn run(verb: Verb, stores: &'static [&'static dyn StoreKind]) -> Result<(), Fail
         Verb::Roll(args) => driver::run(&args),
         Verb::Frame(args) => driver::run(&args),
         Verb::Compress(args) => driver::run(&args),
+        Verb::Encrypt(args) => driver::run(&args),
         Verb::Parity(args) => driver::run(&args),
         Verb::Replay(args) => driver::run(&replay::Stored { args, stores }),
         Verb::Disk(args) => driver::run(&args),

@@ -7,6 +7,7 @@ use crate::driver::{Bench, Fields, Stage};
 use crate::failure::Failure;
 use crate::page;
 use seawall::{Log, Options, Raw, Retention, Ticket};
+use seawall_format::frame::HEADER_SIZE as FRAME_HEADER;
 use seawall_host::{BlockDevice, RawFile};
 use seawall_io::AlignedMemory;
 use seawall_measure::contest::{Entry, hold_in_slices};
@@ -28,8 +29,8 @@ const PLAIN_WRITE: usize = 1 << 20;
 const PLAIN_FILE: u64 = 64 << 20;
 /// What the log keeps of what was streamed, in bytes.
 const KEPT: u64 = 512 << 20;
-/// Records between two looks at what the log has done so far.
-const TURN: u32 = 100_000;
+/// Bytes of records between two looks at what the log has done so far.
+const TURN: usize = 16 << 20;
 /// One record of this many is timed, and its ticket awaited.
 const TIMED: u64 = 64;
 /// Longer slices than those of single commits: what a stream leaves to the system weighs less.
@@ -80,7 +81,7 @@ impl Bench for args::Stream {
         let log = log.map_err(|error| stage.failure(&Trouble::Ours(error)))?;
         let stream = Stream { log: &log, record: vec![0x5a; self.common.size(Self::NAME)] };
         if !self.fresh {
-            stream.fill().map_err(|error| stage.failure(&Trouble::Ours(error)))?;
+            stream.fill(KEPT).map_err(|error| stage.failure(&Trouble::Ours(error)))?;
         }
         let mut entries: Vec<Entry<'_, Trouble>> = vec![];
         for mut plain in plain {
@@ -213,9 +214,17 @@ impl Plain {
 }
 
 /// Appends without waiting, as long as no more than a window is on its way.
-struct Stream<'a> {
-    log: &'a Log<[u8], Raw>,
-    record: Vec<u8>,
+pub(crate) struct Stream<'a> {
+    pub(crate) log: &'a Log<[u8], Raw>,
+    pub(crate) record: Vec<u8>,
+}
+
+/// What was streamed until all of it was durable.
+pub(crate) struct Streamed {
+    pub(crate) records: u64,
+    pub(crate) took: Duration,
+    /// From append to durable, of some records, in nanoseconds.
+    pub(crate) times: Vec<u32>,
 }
 
 /// A record that is timed.
@@ -229,9 +238,9 @@ struct Timed {
 impl Stream<'_> {
     /// Streams until the log uses the files of removed segments again, as a log with retention does
     /// most of its life. Where the file system does not allow that, twice what is kept.
-    fn fill(&self) -> seawall::Result<()> {
-        while self.log.stats().reused == 0 && self.log.stats().bytes < 2 * KEPT {
-            for _ in 0..TURN {
+    pub(crate) fn fill(&self, kept: u64) -> seawall::Result<()> {
+        while self.log.stats().reused == 0 && self.log.stats().bytes < 2 * kept {
+            for _ in 0..=TURN / (self.record.len() + FRAME_HEADER) {
                 drop(self.log.submit(&self.record)?);
             }
             self.log.flush()?;
@@ -241,6 +250,12 @@ impl Stream<'_> {
 
     fn slice(&self, window: u64, time: Duration) -> seawall::Result<Slice> {
         let begin = self.log.stats().bytes;
+        let Streamed { took, times, .. } = self.run(window, time)?;
+        Ok(Slice { per_second: megabytes(self.log.stats().bytes - begin, took), times })
+    }
+
+    /// Streams for this long, then waits until everything is durable.
+    pub(crate) fn run(&self, window: u64, time: Duration) -> seawall::Result<Streamed> {
         let watch = Stopwatch::start();
         let (mut times, mut on_their_way, mut count) = (vec![], VecDeque::new(), 0_u64);
         let mut now = Duration::ZERO;
@@ -268,7 +283,7 @@ impl Stream<'_> {
             times.push(nanoseconds(watch.elapsed() - timed.since));
         }
         self.log.flush()?;
-        Ok(Slice { per_second: megabytes(self.log.stats().bytes - begin, watch.elapsed()), times })
+        Ok(Streamed { records: count, took: watch.elapsed(), times })
     }
 }
 

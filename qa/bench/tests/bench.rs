@@ -282,6 +282,41 @@ fn real_records_are_made_and_read_in_every_form() {
 }
 
 #[test]
+fn an_encrypted_log_is_measured_beside_a_plain_one() {
+    let folder = Folder::new("bench-encrypt");
+    let bench = "encrypt --writers 1,2 --time 0.1 --report page.html --json";
+    let ran = folder.run(bench, b"");
+    let [answer] = &ran.fine().json()[..] else { panic!("{ran:?}") };
+    assert_eq!(answer["schema"], "seawall.bench-encrypt/1");
+    let contests = answer["contests"].as_array().unwrap();
+    let names: Vec<_> = contests.iter().map(|contest| contest["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["1 writer", "2 writers", "stream"]);
+    let costs = answer["processor_us"].as_array().unwrap();
+    assert_eq!(costs.len(), 3, "{answer}");
+    for (contest, cost) in contests.iter().zip(costs) {
+        for (place, name) in ["plain", "encrypted"].into_iter().enumerate() {
+            let row = &contest["rows"][place];
+            assert_eq!(row["name"], name, "{contest}");
+            assert!(
+                row["per_s"].as_f64() > Some(0.0) && row["ratio"].as_f64() > Some(0.0),
+                "{row}"
+            );
+            assert!(cost[name].is_null() || cost[name].as_f64() >= Some(0.0), "{cost}");
+        }
+    }
+    assert!(page(&folder, "page.html").contains("of processor time plain"), "a page");
+    assert_eq!(folder.names("."), ["page.html"]);
+    folder.write("old.json", &ran.out);
+    let ran = folder.run("encrypt --size 200 --baseline old.json", b"");
+    assert!(ran.refused(2).contains("`record_bytes` 116, and this run 200"), "{ran:?}");
+    let ran = folder.run("encrypt --writers 1 --time 0.1 --baseline old.json", b"");
+    let text = ran.fine().text();
+    assert!(text.contains("a stream with 1.0 MiB on its way, records of 116 bytes"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    folder.run("encrypt --dir nowhere", b"").refused(1);
+}
+
+#[test]
 fn a_replay_is_measured_beside_their_method_and_the_stores_own_ceiling() {
     let folder = Folder::new("bench-replay");
     let options = "--count 1000 --rounds 2 --apply-cost 10";

@@ -109,6 +109,17 @@ Two logs that differ only in parity take turns with plain writes of as many
 bytes, each with its sync. The processor time of a commit is shown, too. Needs
 about 800 MiB.";
 
+pub(super) const ENCRYPT: &str = "\
+Examples:
+  seawall-bench encrypt
+  chrt -f 1 seawall-bench encrypt --writers 1,64 --size 4096 --time 20
+  seawall-bench encrypt --json | jq '.contests[].rows[1] | [.per_s, .ratio]'
+
+Two logs that differ only in their key take turns: threads that wait for each of
+their records, then a stream of one thread, which waits only when more than
+1 MiB is not yet durable. Rates count records. The processor time of a record,
+by all threads, is shown, too. Needs about 600 MiB.";
+
 pub(super) const FRAME: &str = "\
 Examples:
   seawall-bench frame
