@@ -1,6 +1,13 @@
 //! No nonce is used twice with one key, however logs are killed, cut, continued in place, cloned
 //! and restored.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::case_sensitive_file_extension_comparisons,
+    reason = "in a test a panic is the report, and the log writes the names"
+)]
+
 use crate::common;
 
 use common::sample::is_long;

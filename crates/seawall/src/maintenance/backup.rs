@@ -154,21 +154,23 @@ impl Moment {
         (source, target): (&dyn Storage, &dyn Storage),
     ) -> Result<()> {
         let failed = || Error::io("write the manifest");
-        let end = next_lsn(self.last);
+        let (end, copied) = (next_lsn(self.last), newest.segment.header.reference());
         let mut content = self.manifest.clone();
         let file = target.create(MANIFEST).map_err(failed())?;
         if content.authenticator.is_some() {
             let bytes = read_small(source, MANIFEST, MANIFEST_MAX)?.unwrap_or_default();
             let slots = Manifest::decode_file(&bytes).into_iter().flatten();
             let newest = slots.max_by_key(|slot| slot.sequence);
-            let is_beyond = content.newest_checkpoint().is_some_and(|checkpoint| checkpoint > end);
+            // A truncation is in progress: the manifest still confirms records that it removes.
+            let closed = content.closed.filter(|closed| closed.segment == copied);
+            let is_beyond = content.newest_checkpoint().is_some_and(|checkpoint| checkpoint > end)
+                || closed.is_some_and(|closed| closed.last > self.last);
             if is_beyond || newest.is_none_or(|newest| newest.sequence != content.sequence) {
                 return Err(moved("find the manifest of the moment that was copied"));
             }
             return file.write_at(&bytes, 0).and_then(|()| file.sync()).map_err(failed());
         }
-        content.closed =
-            Some(Closed { last: self.last, segment: newest.segment.header.reference() });
+        content.closed = Some(Closed { last: self.last, segment: copied });
         content.checkpoints = content.checkpoints.map(|lsn| lsn.map(|lsn| lsn.min(end)));
         let time_us = content.time_us;
         ManifestFile { content, file, keys: None }.write_both(time_us)
