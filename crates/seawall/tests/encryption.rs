@@ -7,10 +7,13 @@ use crate::{every_bit_and_cut, failover, full_disk, in_flight, parity, repair};
 
 use Act::{Append, Confirm, Prune, Reopen, Set};
 use common::images::End;
-use common::lives::Act;
+use common::lives::{Act, cuts};
 use common::sample::Sample;
 use common::workloads::{Acts, failed_syncs, one_crash, one_fault, two_crashes};
-use common::{Bytes, KEY, encrypted, judge, lsn, open, payload, read, read_own, tiny, within};
+use common::{
+    Bytes, GEOMETRY, KEY, SEGMENT_MIN, encrypted, judge, lsn, of_any_size, open, payload, read,
+    read_own, tiny, within,
+};
 use seawall::encryption::{Key, KeyError, Padding};
 use seawall::verify::Verdict;
 use seawall::{Error, Layout, LogReader, Maintenance, Options, Raw};
@@ -315,5 +318,66 @@ fn copy_of_a_log_that_was_closed_before_is_read() {
             assert_eq!(read(&copy.power_cut(|_| false), false).unwrap().count(), count);
             log.append(b"one more").unwrap();
         }
+    });
+}
+
+/// Opens with this key; how many records there are.
+fn count_with(device: &MemStorage, key: &Key) -> Result<u64, KeyError> {
+    let options = of_any_size(9).geometry(GEOMETRY, SEGMENT_MIN).key(key.clone());
+    match options.open_in::<[u8], Raw>(Arc::new(device.kill())) {
+        Ok(log) => Ok(read_own(&log).count()),
+        Err(Error::Key { source, .. }) => Err(source),
+        Err(other) => panic!("{other:#}"),
+    }
+}
+
+#[test]
+fn crash_while_keys_are_replaced_leaves_a_log_that_one_of_them_opens() {
+    encrypted(|| {
+        let before = MemStorage::new();
+        written(&before, 5).close().unwrap();
+        let (old, new) = (Key::new(&KEY), Key::new(&[9; 32]));
+        // Replaces both keys, on a device that stops after some steps. How many records are durable
+        // then, and whether the key was replaced.
+        let run = |stop: u64| {
+            let device = before.kill();
+            device.stop_after(stop);
+            let (mut durable, mut is_replaced) = (5, false);
+            let mut replace = || -> seawall::Result<()> {
+                let log = open(&common::again(2), &device)?;
+                log.append(b"with the old keys")?;
+                durable += 1;
+                log.renew_log_key()?;
+                log.append(b"with a new log key")?;
+                durable += 1;
+                log.change_key(&new)?;
+                is_replaced = true;
+                log.append(b"with a new key of the user")?;
+                durable += 1;
+                log.close()
+            };
+            let done = replace();
+            (device, durable, is_replaced, done)
+        };
+        let (whole, _, _, done) = run(u64::MAX);
+        done.unwrap();
+        let (mut states, mut either) = (0, 0);
+        for stop in 0..=whole.steps() {
+            let (device, durable, is_replaced, _) = run(stop);
+            let mut left = cuts(&device, stop, 64);
+            left.push((0, device.kill()));
+            for (mask, left) in left {
+                let found = [&old, &new].map(|key| count_with(&left, key));
+                let what = format!("step {stop}, kept {mask:b}: {found:?}");
+                let count = found.iter().flatten().max();
+                assert!(count.is_some_and(|count| *count >= durable), "{what}, {durable}");
+                assert!(!is_replaced || found[1].is_ok(), "{what}");
+                assert!(!is_replaced || found[0].is_err(), "{what}");
+                (states, either) =
+                    (states + 1, either + u32::from(found.iter().all(Result::is_ok)));
+            }
+        }
+        println!("{states} states, {either} with both keys");
+        assert!(states > 200, "{states}");
     });
 }
