@@ -113,6 +113,8 @@ enum seawall_error_code
     SEAWALL_ERROR_CODE_ARGUMENT = 22,
     // A panic inside Seawall.
     SEAWALL_ERROR_CODE_PANIC = 23,
+    // No key or a wrong one, or bytes that no holder of the key wrote. Nothing was changed.
+    SEAWALL_ERROR_CODE_KEY = 24,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -507,6 +509,17 @@ seawall_status seawall_options_set_layout(struct seawall_options *options, int32
 // an attacker chooses part of the records and sees sizes, compression can reveal the rest.
 seawall_status seawall_options_set_compression(struct seawall_options *options,
                                                int32_t compression);
+
+// Sets the file with the key of an encrypted log: 32 bytes, as `seawall keygen` makes it. The file
+// is read at each open. A new log is encrypted with it; an existing one that is not encrypted is
+// refused, unless seawall_options_set_encryption is called, too.
+seawall_status seawall_options_set_key_file(struct seawall_options *options, const char *path);
+
+// Encrypts the log from now on, with the key of seawall_options_set_key_file. `padding` sets the
+// sizes that encrypted batches grow to, so that the sizes of records show less. 0: none; 1: up to
+// 12 % more; else multiples of this number of bytes, itself a multiple of 8 up to 1 MiB. The log
+// stores it.
+seawall_status seawall_options_set_encryption(struct seawall_options *options, uint32_t padding);
 
 // Sets how the records are encoded: a seawall_codec. Opening a log with another one fails.
 seawall_status seawall_options_set_codec(struct seawall_options *options, int32_t codec);

@@ -273,6 +273,12 @@ public:
     options &compression(seawall_compression compression) {
         return set("compression", seawall_options_set_compression(get(), compression));
     }
+    options &key_file(const std::string &path) {
+        return set("key file", seawall_options_set_key_file(get(), path.c_str()));
+    }
+    options &encryption(std::uint32_t padding) {
+        return set("encryption", seawall_options_set_encryption(get(), padding));
+    }
     options &codec(seawall_codec codec) {
         return set("codec", seawall_options_set_codec(get(), codec));
     }

@@ -5,6 +5,7 @@ use crate::fault::Fault;
 use crate::guard;
 use crate::pointer::{Freed, Handle, In, InMut, give};
 use crate::status::Status;
+use seawall::encryption::{KeyFile, Padding};
 use seawall::format::CodecId;
 use seawall::parity::Parity;
 use seawall::recovery::Failover;
@@ -244,6 +245,37 @@ pub extern "C" fn seawall_options_set_compression(
             1 => seawall::Compression::Lz4,
             other => return Err(unknown("compression", other)),
         }))
+    })
+}
+
+/// Sets the file with the key of an encrypted log: 32 bytes, as `seawall keygen` makes it. The file
+/// is read at each open. A new log is encrypted with it; an existing one that is not encrypted is
+/// refused, unless seawall_options_set_encryption is called, too.
+#[unsafe(no_mangle)]
+pub extern "C" fn seawall_options_set_key_file(
+    options: InMut<Options>,
+    path: In<c_char>,
+) -> Status {
+    change(&options, |settings| {
+        settings.log = settings.log.clone().key(KeyFile::new(path.path("path")?));
+        Ok(())
+    })
+}
+
+/// Encrypts the log from now on, with the key of seawall_options_set_key_file. `padding` sets the
+/// sizes that encrypted batches grow to, so that the sizes of records show less. 0: none; 1: up to
+/// 12 % more; else multiples of this number of bytes, itself a multiple of 8 up to 1 MiB. The log
+/// stores it.
+#[unsafe(no_mangle)]
+pub extern "C" fn seawall_options_set_encryption(options: InMut<Options>, padding: u32) -> Status {
+    set(&options, |options| {
+        let padding = match padding {
+            0 => Some(Padding::Off),
+            1 => Some(Padding::Padme),
+            size => Padding::multiple_of(size),
+        };
+        let wrong = || Fault::argument("the padding is not 0, 1 or a multiple of 8 up to 1 MiB");
+        padding.map(|padding| options.encrypt(padding)).ok_or_else(wrong)
     })
 }
 

@@ -45,7 +45,7 @@ pub extern "C" fn seawall_reader_open(
         let opened = if settings.is_typed {
             settings.log.open_reader(path)?
         } else {
-            LogReader::open_any(path)?
+            settings.log.open_any_reader(path)?
         };
         let opened = opened.skip_damaged(settings.skip_damaged);
         reader.put(give(Reader { reader: opened }));

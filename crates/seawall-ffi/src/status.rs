@@ -90,6 +90,8 @@ pub enum ErrorCode {
     Argument = 22,
     /// A panic inside Seawall.
     Panic = 23,
+    /// No key or a wrong one, or bytes that no holder of the key wrote. Nothing was changed.
+    Key = 24,
 }
 
 impl ErrorCode {
@@ -117,6 +119,7 @@ impl ErrorCode {
             Error::Closed { .. } => Self::Closed,
             Error::Reentrant { .. } => Self::Reentrant,
             Error::Forked { .. } => Self::Forked,
+            Error::Key { .. } => Self::Key,
             _ => Self::Other,
         }
     }

@@ -227,6 +227,38 @@ static void read_elsewhere(const char *path, seawall_log *log) {
 }
 
 /* A copy restores a lost segment. */
+static void encrypt(const char *path) {
+    char folder[300], key[300];
+    seawall_log *log = NULL;
+    seawall_reader *reader = NULL;
+    seawall_buffer *buffer = seawall_buffer_new();
+    seawall_options *options = seawall_options_new();
+    FILE *file = NULL;
+    snprintf(folder, sizeof folder, "%s-encrypted", path);
+    snprintf(key, sizeof key, "%s-key", path);
+    file = fopen(key, "wb");
+    CHECK(file != NULL && fwrite("0123456789abcdef0123456789abcdef", 1, 32, file) == 32);
+    CHECK(fclose(file) == 0);
+    CHECK(seawall_options_set_encryption(options, 1) == 0);
+    FAILS(seawall_log_open(folder, options, &log, &error), SEAWALL_STATUS_USAGE,
+          SEAWALL_ERROR_CODE_INVALID_OPTION);
+    CHECK(seawall_options_set_key_file(options, key) == 0);
+    OK(seawall_log_open(folder, options, &log, &error));
+    OK(seawall_log_append(log, "secret", 6, NULL, &error));
+    seawall_log_free(log);
+    FAILS(seawall_log_open(folder, NULL, &log, &error), SEAWALL_STATUS_USAGE,
+          SEAWALL_ERROR_CODE_KEY);
+    FAILS(seawall_reader_open(folder, NULL, &reader, &error), SEAWALL_STATUS_USAGE,
+          SEAWALL_ERROR_CODE_KEY);
+    OK(seawall_reader_open(folder, options, &reader, &error));
+    OK(seawall_reader_get(reader, 1, buffer, &error));
+    CHECK(seawall_buffer_size(buffer) == 6);
+    CHECK(memcmp(seawall_buffer_data(buffer), "secret", 6) == 0);
+    seawall_reader_free(reader);
+    seawall_buffer_free(buffer);
+    seawall_options_free(options);
+}
+
 static void repair_from_a_copy(const char *path) {
     char copy[300], segment[300];
     uint64_t last = 0;
@@ -327,5 +359,6 @@ int main(int argc, char **argv) {
     close_and_call(log);
     open_again(argv[1]);
     repair_from_a_copy(argv[1]);
+    encrypt(argv[1]);
     return 0;
 }

@@ -304,6 +304,7 @@ impl<'a> Program<'a> {
         use options::{
             seawall_options_set_buffered, seawall_options_set_codec,
             seawall_options_set_compression, seawall_options_set_create,
+            seawall_options_set_encryption, seawall_options_set_key_file,
             seawall_options_set_layout, seawall_options_set_level, seawall_options_set_mode,
             seawall_options_set_on_failover, seawall_options_set_parity, seawall_options_set_reuse,
             seawall_options_set_schema, seawall_options_set_segment_size,
@@ -312,7 +313,7 @@ impl<'a> Program<'a> {
         let options = self.handle(Kind::Options);
         let (small, number) = (self.small(), self.number());
         let half = |number: u64| u16::try_from(number % 65_536).expect("below 65536");
-        let status = match self.below(14) {
+        let status = match self.below(16) {
             0 => seawall_options_set_create(given(options), small),
             1 => seawall_options_set_level(given(options), small),
             2 => {
@@ -335,6 +336,12 @@ impl<'a> Program<'a> {
             }
             11 => seawall_options_set_mode(given(options), small),
             12 => seawall_options_set_skip_damaged(given(options), small),
+            // With a key that is not there, or without any, every open would be refused.
+            13 => seawall_options_set_key_file(given(options), given(null_mut::<c_void>())),
+            14 => {
+                let padding = u32::from(half(number)) | 3;
+                seawall_options_set_encryption(given(options), padding)
+            }
             _ => {
                 let callback = Some(survived as extern "C" fn(_, _, _));
                 seawall_options_set_on_failover(given(options), callback, null_mut())
