@@ -102,6 +102,14 @@ fn put_proved(
     put(file, at.plus(u64::try_from(AUTHENTICATOR_AT).unwrap()), &proof);
 }
 
+/// Puts another header into a file, with an authenticator by another key.
+fn put_forged_header(file: &mut [u8]) {
+    let other = SegmentHeader { time_us: 2, ..header() };
+    let keys = SegmentKeys::derive(&LogKey::new(&[2; 32]), LOG, other.reference());
+    let proved = (Claims::of(KeyNumber::FIRST), other.salt(), keys.head());
+    put_proved(file, (Offset(0), &other.encode()), proved);
+}
+
 /// The segment with these batches, and the last record.
 fn segment(batches: &[&[&str]]) -> (Vec<u8>, Lsn) {
     let (header, keys) = (header(), segment_keys());
@@ -242,7 +250,7 @@ fn second_reader_refuses_other_keys_and_what_was_written_without_one() {
     }
     // A header with another time.
     let mut file = good.clone();
-    put(&mut file, Offset(0), &SegmentHeader { time_us: 2, ..header() }.encode());
+    put_forged_header(&mut file);
     folder.write(SEGMENT, &file);
     refuses(&folder, "user.key", FORGED);
     // A plain segment in place of an encrypted one.
@@ -298,21 +306,20 @@ fn what_no_holder_of_the_key_wrote_exits_7_and_changes_nothing() {
         change(&mut file);
         file
     };
-    // Of the first batch a byte of the ciphertext, of the code and of the time; the records of the
-    // first batch in place of the last one; another header; a plain header.
+    // Of the first batch a byte of the ciphertext, of the code and of the time; another header; a
+    // plain header.
     let flipped = |at: usize| {
         with(&|file| {
             file[START + at] ^= 1;
             with_checksums(file);
         })
     };
-    let other = SegmentHeader { time_us: 2, ..header() };
     let plain = SegmentHeader { authenticator: None, ..header() };
     let forged = [
         ("ciphertext", flipped(BATCH + 24 + 60)),
         ("code", flipped(BATCH + 8)),
         ("time", flipped(40)),
-        ("header", with(&|file| put(file, Offset(0), &other.encode()))),
+        ("header", with(&|file| put_forged_header(file))),
         ("stripped", with(&|file| put(file, Offset(0), &plain.encode()))),
     ];
     for (what, file) in forged {
@@ -351,4 +358,8 @@ fn damage_is_told_and_repaired_as_far_as_that_needs_no_key() {
     // The other chunk of that batch is intact.
     let left = folder.run("cat new -o json --key-file user.key", b"").fine().json();
     assert_eq!(left.iter().map(|one| one["lsn"].clone()).collect::<Vec<_>>(), [3, 6]);
+    let cut = folder.run("repair log --cut-tail --yes --key-file user.key", b"");
+    assert_eq!(cut.code, 5, "{cut:?}");
+    folder.run("append log --key-file user.key", b"again\n").fine();
+    assert_eq!(folder.run("cat log -o raw --key-file user.key", b"").fine().text(), "again\n");
 }

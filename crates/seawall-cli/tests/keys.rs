@@ -52,6 +52,8 @@ fn records_of_an_encrypted_log_show_only_with_its_key() {
     assert_eq!(text(&folder, "log", "log.key").as_bytes(), RECORDS);
     let last = folder.run(&format!("tail log -n 1 -o raw {KEY}"), b"");
     assert_eq!(last.fine().text(), "another secret\n");
+    let found = folder.run(&format!("tail log -n 1 -o raw --where .=x {KEY}"), b"");
+    assert_eq!(found.fine().text(), "");
     folder.run(&format!("append log {KEY}"), b"third\n").fine();
     let json = folder.run(&format!("convert log all.json --to json {KEY}"), b"");
     assert_eq!(json.code, 0, "{json:?}");
@@ -148,6 +150,21 @@ fn checks_without_the_key_say_that_the_log_is_encrypted() {
     assert_eq!(refused.code, 7, "{refused:?}");
     let told = refused.json().remove(0);
     assert_eq!((&told["verdict"], &told["exit"]), (&"key".into(), &7.into()));
+}
+
+#[test]
+fn replica_repairs_an_encrypted_log_without_the_key() {
+    let folder = encrypted("keys-replica");
+    folder.run("copy log copy", b"").fine();
+    // The last byte of the last batch that is not zero.
+    let told = folder.run("verify log --json", b"").fine().json().remove(0);
+    let end = usize::try_from(told["tail"]["offset"].as_u64().unwrap()).unwrap();
+    let segment = "log/000000000001.seg";
+    let at = folder.read(segment)[..end].iter().rposition(|byte| *byte != 0).unwrap();
+    folder.overwrite(segment, at, &[0]);
+    assert_eq!(folder.run("verify log", b"").code, 5);
+    folder.run("repair log --from-replica copy --yes", b"").fine();
+    assert_eq!(text(&folder, "log", "log.key").as_bytes(), RECORDS);
 }
 
 #[test]
