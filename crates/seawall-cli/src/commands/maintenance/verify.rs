@@ -127,6 +127,7 @@ pub(super) fn headline(verdict: Verdict) -> &'static str {
 pub(super) fn tell_damage(out: &mut Output, damage: &Damage) {
     let (place, file) = match damage.segment {
         Some(segment) => (format!("segment {segment}"), file_of(segment, damage.cause)),
+        None if damage.cause == Corruption::Keys => ("keys".to_owned(), "keys".to_owned()),
         None => ("manifest".to_owned(), "manifest".to_owned()),
     };
     let bytes = if damage.bytes == 0 { String::new() } else { count(damage.bytes, "byte") + ": " };
