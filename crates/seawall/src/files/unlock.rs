@@ -53,6 +53,7 @@ impl Unlocker {
 
     /// Without a key.
     #[cfg(not(feature = "encryption"))]
+    #[expect(clippy::unnecessary_wraps, reason = "the other build can fail")]
     pub(crate) fn of(_: &Options) -> Result<Self> {
         Ok(Self::locked())
     }
