@@ -48,7 +48,7 @@ pub use content::{content_crc, nesting};
 pub use fields::sizes::SECTOR;
 pub use fields::{Field, Table};
 pub use files::authenticator::{
-    AUTHENTICATOR_AT, AUTHENTICATOR_SIZE, Authenticator, Claims, STORED_MAX,
+    AUTHENTICATOR_AT, AUTHENTICATOR_SIZE, Authenticator, Claims, STORED_MAX, Stored,
 };
 pub use files::before;
 pub use files::keys;

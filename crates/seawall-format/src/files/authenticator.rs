@@ -9,6 +9,7 @@ use crate::encryption::{MAC_SIZE, Mac, Padding};
 use crate::fields::{get, get_u32, put, slice, slice_mut, table};
 use crate::ids::{KeyNumber, Offset, SegmentId, to_u64};
 use crate::refused::Refused;
+use std::ops::Deref;
 
 /// Where it is, counted from where the structure begins.
 pub const AUTHENTICATOR_AT: usize = 256;
@@ -212,18 +213,38 @@ fn covered<'a>(structure: &'a [u8], place: &'a [u8; 8], said: &'a [u8]) -> [&'a 
     [structure, place, said.get(KEY.at..CODE.at).unwrap_or_default()]
 }
 
+/// A header, mark, seal or manifest slot as it is stored: with its authenticator, if it has one.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    bytes: [u8; STORED_MAX],
+    size: usize,
+}
+
+impl Deref for Stored {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.bytes.get(..self.size).unwrap_or_default()
+    }
+}
+
 /// A structure as it is stored at `offset`: with its authenticator, if it has one.
 pub(crate) fn with_authenticator(
     structure: &[u8],
     proof: Option<&Authenticator>,
     (offset, salt): (Offset, &Salt),
-) -> Vec<u8> {
-    let mut bytes = structure.to_vec();
-    if let Some(proof) = proof {
-        bytes.resize(AUTHENTICATOR_AT, 0);
-        bytes.extend_from_slice(&proof.encode(structure, offset, salt));
-    }
-    bytes
+) -> Stored {
+    let mut bytes = [0; STORED_MAX];
+    let (head, tail) = bytes.split_at_mut(AUTHENTICATOR_AT);
+    head.iter_mut().zip(structure).for_each(|(byte, of)| *byte = *of);
+    let size = match proof {
+        Some(proof) => {
+            tail.copy_from_slice(&proof.encode(structure, offset, salt));
+            STORED_MAX
+        }
+        None => structure.len(),
+    };
+    Stored { bytes, size }
 }
 
 /// The checksum of an authenticator and its structure: of a write that stored one of them only,

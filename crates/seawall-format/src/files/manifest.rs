@@ -7,7 +7,7 @@ use crate::encryption::{KeyError, LogKey};
 use crate::fields::{get, get_u32, put, slice, slice_mut, table};
 #[cfg(feature = "encryption")]
 use crate::files::authenticator::Claims;
-use crate::files::authenticator::{Authenticator, with_authenticator};
+use crate::files::authenticator::{Authenticator, Stored, with_authenticator};
 use crate::files::parity::Scheme;
 use crate::files::preamble;
 use crate::files::segment::{
@@ -188,7 +188,7 @@ impl Manifest {
 
     /// The bytes of this slot as they are stored: with its authenticator, if it has one.
     #[must_use]
-    pub fn stored(&self) -> Vec<u8> {
+    pub fn stored(&self) -> Stored {
         let at = (self.offset(), &Salt::of_log(self.log));
         with_authenticator(&self.encode(), self.authenticator.as_ref(), at)
     }

@@ -3,7 +3,7 @@
 use crate::checksum::Salt;
 use crate::encryption::{KeyError, SegmentKeys};
 use crate::fields::{get, get_u32, put, slice, slice_mut};
-use crate::files::authenticator::{Authenticator, Claims, with_authenticator};
+use crate::files::authenticator::{Authenticator, Claims, Stored, with_authenticator};
 use crate::files::preamble;
 use crate::ids::{Epoch, KeyNumber, LogId, Lsn, Offset, SegmentId, SegmentRef, lsn_or_zero};
 use crate::refused::Refused;
@@ -175,7 +175,7 @@ impl SegmentHeader {
 
     /// The bytes of this header as they are stored: with its authenticator, if it has one.
     #[must_use]
-    pub fn stored(&self) -> Vec<u8> {
+    pub fn stored(&self) -> Stored {
         with_authenticator(&self.encode(), self.authenticator.as_ref(), (Offset(0), &self.salt()))
     }
 
@@ -307,11 +307,12 @@ impl SegmentHeader {
     }
 
     /// A mark or seal as it is stored at `at`: with an authenticator, if the segment is encrypted.
-    fn stored_with(&self, structure: &[u8], at: Offset, keys: Option<&SegmentKeys>) -> Vec<u8> {
-        let Some(key) = self.log_key() else { return structure.to_vec() };
+    fn stored_with(&self, structure: &[u8], at: Offset, keys: Option<&SegmentKeys>) -> Stored {
+        let place = (at, &self.salt());
+        let Some(key) = self.log_key() else { return with_authenticator(structure, None, place) };
         let keys = keys.expect("an encrypted segment is written with its keys");
         let proof = keys.authenticator(structure, at, Claims::of(key));
-        with_authenticator(structure, Some(&proof), (at, &self.salt()))
+        with_authenticator(structure, Some(&proof), place)
     }
 
     /// What checksums in this file are bound with.
@@ -473,7 +474,7 @@ impl Mark {
     ///
     /// If it is and `keys` are missing.
     #[must_use]
-    pub fn stored(&self, header: &SegmentHeader, keys: Option<&SegmentKeys>) -> Vec<u8> {
+    pub fn stored(&self, header: &SegmentHeader, keys: Option<&SegmentKeys>) -> Stored {
         let at = self.slot().offset(header.geometry);
         header.stored_with(&self.encode(header), at, keys)
     }
@@ -555,7 +556,7 @@ impl Seal {
     ///
     /// If it is and `keys` are missing.
     #[must_use]
-    pub fn stored(&self, header: &SegmentHeader, keys: Option<&SegmentKeys>) -> Vec<u8> {
+    pub fn stored(&self, header: &SegmentHeader, keys: Option<&SegmentKeys>) -> Stored {
         let at = Self::offset(header.geometry);
         header.stored_with(&self.encode(header), at, keys)
     }

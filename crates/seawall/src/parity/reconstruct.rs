@@ -66,7 +66,7 @@ fn patch_segment(
         Ok(other) if other == *header => true,
         Err(Refused::Invalid) => {
             // The header is the only content of that block.
-            let mut new = header.stored();
+            let mut new = header.stored().to_vec();
             new.resize(block, 0);
             patches.push(Patch { file: name, offset: 0, old, new, by: RepairSource::Parity });
             holds_mark(&*file, header)

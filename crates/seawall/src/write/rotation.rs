@@ -331,7 +331,7 @@ impl SealWrite {
             head: pred.head.clone(),
             name: pred.header.head_name(),
             at: Seal::offset(pred.header.geometry),
-            bytes: seal.stored(&pred.header, env.keys_of(&pred.header)?.as_deref()),
+            bytes: seal.stored(&pred.header, env.keys_of(&pred.header)?.as_deref()).to_vec(),
         })
     }
 

@@ -101,7 +101,7 @@ fn slot_of_an_encrypted_log_is_valid_only_with_an_authenticator() {
     assert_eq!(encrypted.authenticator.map(|proof| proof.claims), Some(claims));
     assert_eq!((encrypted.check(&key), encrypted.check(&other)), (Ok(()), Err(KeyError::Forged)));
     assert_eq!(Manifest::decode(&encrypted.encode(), Offset(0)), Err(Refused::Invalid));
-    assert_eq!(sample().stored(), sample().encode());
+    assert_eq!(&*sample().stored(), sample().encode());
     let later = Manifest { time_us: 1, ..encrypted.clone() };
     assert_eq!(later.check(&key), Err(KeyError::Forged));
     let text = Manifest { layout: Layout::Text, ..encrypted };

@@ -244,7 +244,7 @@ pub(super) fn segment_of(
 ) -> Result<Option<Segment>> {
     let mut view = storage.clone();
     if read_header(&**storage, header.id)?.as_ref() != Some(&header.as_written()) {
-        let (file, new) = (header.head_name(), header.stored());
+        let (file, new) = (header.head_name(), header.stored().to_vec());
         let patch = Patch { file, offset: 0, old: vec![], new, by: RepairSource::Replica };
         view = Arc::new(Overlay::new(view, &[patch]));
     }
