@@ -80,6 +80,7 @@ impl Encryptor {
     /// # Panics
     ///
     /// If the segment is not encrypted, or `plain` is not such a batch.
+    #[inline(never)]
     pub fn encode(
         &mut self,
         (plain, spec): (&[u8], Spec),
@@ -200,6 +201,7 @@ impl SegmentKeys {
     /// # Errors
     ///
     /// [`KeyError::Forged`] if the batch is not what a holder of the key wrote in this place.
+    #[inline(never)]
     pub fn open(
         &self,
         (header, body): (&BatchHeader, &[u8]),
@@ -235,6 +237,7 @@ impl SegmentKeys {
     ///
     /// [`KeyError::Forged`] if a chunk has the right checksum and was not written by a holder of
     /// the key.
+    #[inline(never)]
     pub fn salvage(
         &self,
         place: &[u8],

@@ -1,4 +1,7 @@
 //! AES-256-GCM-SIV: the one place that calls the library.
+//!
+//! Not inlined, like all cryptography: what it takes of the stack, callers that encrypt nothing do
+//! not.
 
 use crate::encryption::basics::{KEY_SIZE, Nonce, Tag};
 use aes_gcm_siv::aead::inout::InOutBuf;
@@ -8,11 +11,13 @@ use aes_gcm_siv::{AeadInOut, Aes256GcmSiv, KeyInit};
 pub(crate) struct Cipher(Aes256GcmSiv);
 
 impl Cipher {
+    #[inline(never)]
     pub(crate) fn new(key: &[u8; KEY_SIZE]) -> Self {
         Self(Aes256GcmSiv::new(key.into()))
     }
 
     /// Encrypts `bytes` where they are. Returns the tag of them and of `bound`.
+    #[inline(never)]
     pub(crate) fn seal(&self, nonce: &Nonce, bound: &[u8], bytes: &mut [u8]) -> Tag {
         let tag = self.0.encrypt_inout_detached(nonce.into(), bound, InOutBuf::from(bytes));
         tag.expect("no batch reaches the cipher's limit of 64 GiB").into()
@@ -21,6 +26,7 @@ impl Cipher {
     /// Decrypts `bytes` where they are. Returns whether the tag is theirs and that of `bound`; if
     /// not, `bytes` hold nothing of use.
     #[must_use]
+    #[inline(never)]
     pub(crate) fn open(
         &self,
         nonce: &Nonce,

@@ -55,6 +55,7 @@ impl LogKey {
 
     /// The key for the authenticators of the manifest.
     #[must_use]
+    #[inline(never)]
     pub fn manifest(&self, log: LogId) -> MacKey {
         mac_key(&derivation(&self.0, (log, 0, 0)), b"seawall 1 manifest")
     }
@@ -69,6 +70,7 @@ pub(crate) struct WrappingKeys {
 }
 
 impl KeyEncryptionKey {
+    #[inline(never)]
     pub(crate) fn for_log(&self, log: LogId) -> WrappingKeys {
         let derived = derivation(&self.0, (log, 0, 0));
         let mut id = [0; 16];
@@ -98,6 +100,7 @@ impl fmt::Debug for SegmentKeys {
 impl SegmentKeys {
     /// What follows from the log key that the segment's header names.
     #[must_use]
+    #[inline(never)]
     pub fn derive(key: &LogKey, log: LogId, segment: SegmentRef) -> Self {
         let place = (log, segment.id.get(), segment.epoch.0);
         let derived = derivation(&key.0, place);

@@ -16,11 +16,13 @@ impl fmt::Debug for MacKey {
 }
 
 impl MacKey {
+    #[inline(never)]
     pub(crate) fn new(key: &[u8]) -> Self {
         Self(Hmac::new_from_slice(key).expect("HMAC takes keys of any length"))
     }
 
     /// The code of these parts, one after the other.
+    #[inline(never)]
     pub(crate) fn code<'a>(&self, parts: impl IntoIterator<Item = &'a [u8]>) -> Mac {
         let whole: [u8; 32] = self.of(parts).finalize().into_bytes().into();
         *whole.first_chunk().expect("a code is a part of it")
@@ -28,6 +30,7 @@ impl MacKey {
 
     /// Whether this is their code, in a time that does not depend on how much of it is right.
     #[must_use]
+    #[inline(never)]
     pub(crate) fn matches<'a>(
         &self,
         parts: impl IntoIterator<Item = &'a [u8]>,
@@ -36,6 +39,7 @@ impl MacKey {
         self.of(parts).verify_truncated_left(code).is_ok()
     }
 
+    #[inline(never)]
     fn of<'a>(&self, parts: impl IntoIterator<Item = &'a [u8]>) -> Hmac<Sha256> {
         let mut code = self.0.clone();
         parts.into_iter().for_each(|part| code.update(part));

@@ -147,6 +147,7 @@ mod with_feature {
         /// # Errors
         ///
         /// [`Error::Key`].
+        #[inline(never)]
         pub(crate) fn unlock(
             &self,
             storage: &dyn Storage,

@@ -21,6 +21,7 @@ impl LogScanner {
     ///
     /// [`Error::Key`] if the batch is encrypted, and no holder of the key wrote it or the keys are
     /// not known.
+    #[inline(never)]
     pub(super) fn decode(&mut self, found: &mut ScannedBatch) -> Result<Option<ScanItem>> {
         if self.decoding == Decoding::AsStored {
             return Ok(None);

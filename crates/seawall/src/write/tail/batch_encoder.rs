@@ -32,6 +32,7 @@ impl BatchEncoder {
 
     /// Encrypts the batches of the segment with this header.
     #[cfg(feature = "encryption")]
+    #[inline(never)]
     fn encrypting(env: &Env, header: &SegmentHeader, log: &Manifest) -> Result<Self> {
         use crate::base::error::Error;
         use seawall_format::encryption::{KeyError, NONCE_SIZE};
