@@ -172,7 +172,7 @@ pub(crate) struct Append {
     #[arg(long, requires = "key_file")]
     pub(crate) encrypt: bool,
     /// Sizes that encrypted records grow to, so that less of theirs shows; stored in the log: off,
-    /// block (4096), padme (by at most 12 %), or a multiple of so many bytes [default: the log's
+    /// block (4096), padme (by at most 12 %), or the next multiple of BYTES [default: the log's
     /// own setting; off for a new log]
     #[arg(long, value_name = "off|block|padme|BYTES", requires = "encrypt")]
     pub(crate) pad: Option<Pad>,

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Fills `secret` from the file at `path`, which must have so many bytes and no more.
+/// Fills `secret` from the file at `path`, which must be exactly as long.
 ///
 /// Symbolic links are followed, and the file may be a pipe or an inherited descriptor,
 /// `/dev/fd/N`: then the secret is there only once.

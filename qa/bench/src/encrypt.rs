@@ -118,7 +118,7 @@ fn options() -> [Options; 2] {
 /// What a log does.
 #[derive(Clone, Copy, Debug)]
 enum Load {
-    /// So many threads wait for each of their records.
+    /// This many threads append, and each waits for every one of its records.
     Commits(usize),
     /// One thread appends, and waits only when more than a window is not yet durable.
     Stream,

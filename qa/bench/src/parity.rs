@@ -101,7 +101,7 @@ impl Bench for args::Parity {
 const NAMES: [(usize, &str); 5] =
     [(1, "1 writer"), (2, "2 writers"), (8, "8 writers"), (64, "64 writers"), (256, "256 writers")];
 
-/// What a contest with so many writers is called.
+/// The name of the contest with `writers` threads.
 pub(crate) fn name_of(writers: usize) -> &'static str {
     NAMES.iter().find(|(count, _)| *count == writers).map_or("writers", |name| name.1)
 }

@@ -27,7 +27,7 @@ impl Default for EncryptedSizes {
 }
 
 impl EncryptedSizes {
-    /// The largest size of a batch with so many bytes of frames: with its header, without padding.
+    /// The largest size of a batch with this many bytes of frames, header included, padding not.
     #[must_use]
     pub fn size_max(self, frames: usize) -> usize {
         FIXED.saturating_add(self.chunks_size_max(frames))
