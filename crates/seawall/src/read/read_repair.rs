@@ -89,9 +89,20 @@ impl ReadRepair {
         if requested.is_empty() {
             return Ok(None);
         }
-        let FoundPatches { patches: mut found, unknown } = patches(storage, Some(&requested))?;
+        let FoundPatches { patches: mut found, mut unknown } = patches(storage, Some(&requested))?;
         if !found.is_empty() && !keeps_intact_records(storage, &found)? {
-            found = drop_harmful_patches(storage, &found)?;
+            // A repaired seal may name a damaged segment that was not requested, and replace an
+            // intact one by it. Only both repairs together show the records of that one.
+            let untried = with_parity.difference(&self.tried).copied();
+            requested.extend(untried);
+            let wider = patches(storage, Some(&requested))?;
+            if wider.patches.len() <= DOUBTFUL_MAX {
+                (found, unknown) = (wider.patches, wider.unknown);
+                self.tried.extend(requested);
+            }
+            if !keeps_intact_records(storage, &found)? {
+                found = drop_harmful_patches(storage, &found)?;
+            }
         }
         if found.is_empty() {
             return Ok(None);

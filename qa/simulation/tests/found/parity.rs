@@ -50,3 +50,18 @@ fn parity_restores_a_first_batch_with_the_header_after_it() {
          @107 write-error:62a3 ; power@12 page:f529 mend 2:353",
     );
 }
+
+/// A repaired seal names the segment after it, whose header is lost, too: repaired without that one
+/// it hid the segment that it replaced, so neither was repaired.
+#[test]
+fn parity_restores_a_seal_with_the_header_that_it_names() {
+    replay(
+        "seed 2245d18f3 binary 5120 | buffered reuse name-ahead ring:0 parity:4+1 ; / / a945 a10 \
+         / a855 a15 g3 a4 a765 a867 ; @1163 full-copying:d7b5 @299 full-copying:6eed @1079 \
+         full-copying:6bc ; kill@105 probe 8:45fd | confirmed ahead name-ahead idle ring:6144 ; \
+         p7 a731 a547 p1 x2 a956 a763 x0 a724 a781 p5 a894 a825 s187+91+85 / a543 a745 p6 a850 \
+         p3 / a892 a880 a787 l a945 a823 a932 a772 a626 l a545 a901 s82+1 / s53+1+2 p0 l ; @718 \
+         full-copying:6d70 @121 full-copying:ce37 ; power@115 sector:3520 protect 2+1 \
+         power@100000 sector:7959 probe 8:e44 mend 2:f4f2",
+    );
+}
