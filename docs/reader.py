@@ -141,6 +141,7 @@ def lz4(block, size):
 # Section 3.7: keys, and what is computed with them.
 FORGED = "not written with the key of this log, or moved"
 LOG_KEYS = {}
+WITHOUT_KEYS = [KEY, "the log is encrypted: give the file with its key"]
 
 
 def numbers(*values):
@@ -197,10 +198,11 @@ def read_keys(folder, key_file):
     try:
         with open(key_file, "rb") as file:
             user = file.read()
-        with open(os.path.join(folder, "keys"), "rb") as file:
-            data = file.read()
     except OSError as error:
         raise Stop(KEY, f"no key: {error}") from None
+    data = b""
+    with contextlib.suppress(OSError), open(os.path.join(folder, "keys"), "rb") as file:
+        data = file.read()
     slots = []
     for at in (0, 65_536):
         with contextlib.suppress(Invalid):
@@ -221,7 +223,8 @@ def read_keys(folder, key_file):
                 check_kept(entry, "zero")
             slots.append((found.sequence, found, entries, data[at:at + KEYS.size]))
     if not slots:
-        raise Stop(DAMAGED, "no slot of keys can be read")
+        WITHOUT_KEYS[:] = DAMAGED, "no slot of keys can be read"
+        return 0
     sequence, found, entries, head = max(slots, key=lambda slot: slot[0])
     if derived(user, (found.log, 0, 0), b"key id")[:16] != found.key_id:
         raise Stop(KEY, "the log is encrypted with another key")
@@ -311,7 +314,7 @@ class Segment:
         """The keys of an encrypted segment, whose header is checked with them; section 3.7."""
         head = self.head
         if not LOG_KEYS:
-            raise Stop(KEY, "the log is encrypted: give the file with its key")
+            raise Stop(*WITHOUT_KEYS)
         self.place = head.log, head.id, head.epoch
         self.chunk_key, self.batch_key = (
             derived(log_key(int.from_bytes(head.key, "little")), self.place, info)
@@ -750,14 +753,14 @@ def read_manifest(folder, ids):
 def claims_of(slot, data, at):
     """What the authenticator of a manifest slot says; section 3.7."""
     if not LOG_KEYS:
-        raise Stop(KEY, "the log is encrypted: give the file with its key")
+        raise Stop(*WITHOUT_KEYS)
     return authenticator(data, at, MANIFEST.size, (slot.log, 0),
                          lambda key: derived(key, (slot.log, 0, 0), b"manifest"))
 
 
 def check_encryption(folder, manifest, sound, sequence):
     """Whether all is encrypted that is said to be, and `keys` is no older copy; section 3.7."""
-    if not (manifest and LOG_KEYS):
+    if not manifest or sequence is None:
         return
     if not manifest.features & ENCRYPTS:
         raise Stop(KEY, "there is a key, and the manifest says that nothing is encrypted")
@@ -954,7 +957,7 @@ def show_intact(segment, at, last, chain, limit, promised):
 
 def read(folder, key_file=None):
     """Shows what counts, and stops at damage; sections 6.1 and 7."""
-    sequence = read_keys(folder, key_file) if key_file else 0
+    sequence = read_keys(folder, key_file) if key_file else None
     names = os.listdir(folder) if os.path.isdir(folder) else []
     ids = [int(name[:-4]) for name in names if name[-4:] == ".seg" and name[:-4].isdecimal()]
     ids = [number for number in ids if number and f"{number:012}.seg" in names]

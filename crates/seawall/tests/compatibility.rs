@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 const READER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/reader.py");
 
 /// How many there are: none is taken away.
-const CASES: usize = 90;
+const CASES: usize = 154;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/1")
@@ -70,6 +70,11 @@ fn second_reader_agrees_on_every_golden_file() {
     }
     let (scratch, mut sample) = (std::env::temp_dir(), Sample::one_in(16));
     for (name, files, expected) in cases().into_iter().filter(|_| sample.takes_next()) {
+        if !second::has_cipher_for(&files) {
+            let skipped = "SKIPPED: python3 has no package cryptography with AES-GCM-SIV";
+            let _ = writeln!(io::stderr(), "{name}: {skipped}");
+            continue;
+        }
         let folder = scratch.join(format!("seawall-golden-{}-{name}", std::process::id()));
         let (code, shown) = second::ask(&files, &folder);
         assert_eq!((code, shown.len()), expected.second_reader, "{name}");

@@ -6,7 +6,8 @@
 use seawall_format::batch::HEADER_SIZE as BATCH_HEADER;
 use seawall_format::parity::{HEAD_SIZE, Places};
 use seawall_format::text::{Content, Line};
-use seawall_format::{Epoch, LogId, Lsn, MANIFEST_SLOT_SIZE, Offset, Salt, SegmentHeader};
+use seawall_format::{AUTHENTICATOR_AT, AUTHENTICATOR_SIZE, MANIFEST_SLOT_SIZE};
+use seawall_format::{Epoch, LogId, Lsn, Offset, Salt, SegmentHeader};
 use seawall_format::{frame, time};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
@@ -15,7 +16,18 @@ use std::collections::BTreeMap;
 const VOID: u64 = 1 << 27;
 /// The flags of a compressed batch.
 const COMPRESSED: u64 = 1 << 28 | 1 << 31;
+/// Those of an encrypted one.
+const ENCRYPTED: u64 = 1 << 28 | 1 << 30;
 const FLAGS: u64 = 0x1F << 27;
+
+/// Bytes before the chunks of a body, and before the payload of a chunk.
+pub(crate) const PREFIX: [usize; 2] = [8, 24];
+pub(crate) const CHUNK: [usize; 2] = [32, 40];
+
+/// Whether a batch with this body length is encrypted, its records given up or not.
+pub(crate) fn is_encrypted(length: u64) -> bool {
+    length & FLAGS & !VOID == ENCRYPTED
+}
 
 /// A number of up to eight bytes; 0 where there are too few.
 #[must_use]
@@ -56,6 +68,20 @@ pub fn header(bytes: &mut [u8]) {
         let crc = salt.checksum(Offset(0), covered);
         put_crc(bytes, 16, crc);
     }
+    authenticator(bytes, (0, 192), &salt);
+}
+
+/// The authenticator of a structure of `size` bytes that begins here and at `at` of its file, if it
+/// has one.
+fn authenticator(bytes: &mut [u8], (at, size): (usize, usize), salt: &Salt) {
+    let Some(proof) = bytes.get(AUTHENTICATOR_AT..AUTHENTICATOR_AT + AUTHENTICATOR_SIZE) else {
+        return;
+    };
+    if proof.get(4..8) == Some(b"AUTH") {
+        let covered = [&bytes[..size], &proof[4..]].concat();
+        let crc = salt.checksum(offset(at + AUTHENTICATOR_AT), &covered);
+        put_crc(bytes, AUTHENTICATOR_AT, crc);
+    }
 }
 
 /// What checksums of the file with this header are bound with.
@@ -66,17 +92,43 @@ pub fn salt_of(header: &[u8]) -> Salt {
 
 /// Every slot of a manifest that begins as one does.
 pub fn manifest(bytes: &mut [u8]) {
-    for at in std::iter::once(0).chain((0..8).map(|shift| 512 << shift)) {
-        let Some(slot) = bytes.get_mut(at..at + MANIFEST_SLOT_SIZE) else { continue };
+    for at in manifest_slots() {
+        let Some(slot) = bytes.get_mut(at..).filter(|slot| slot.len() >= MANIFEST_SLOT_SIZE) else {
+            continue;
+        };
         if slot.starts_with(b"SEAWALLM") {
             preamble(slot);
             let salt = Salt::of_log(LogId(number(slot, 32, 8)));
-            let place = Offset(u64::try_from(at).unwrap());
-            let crc = salt.checksum(place, &slot[20..]);
+            let crc = salt.checksum(offset(at), &slot[20..MANIFEST_SLOT_SIZE]);
             put_crc(slot, 16, crc);
+            authenticator(slot, (at, MANIFEST_SLOT_SIZE), &salt);
         }
     }
 }
+
+/// Where a slot of a manifest may begin.
+pub(crate) fn manifest_slots() -> impl Iterator<Item = usize> {
+    std::iter::once(0).chain((0..8).map(|shift| 512 << shift))
+}
+
+/// Both slots of the file `keys`.
+pub fn keys(bytes: &mut [u8]) {
+    for at in [0, KEYS_B] {
+        let Some(slot) = bytes.get_mut(at..).filter(|slot| slot.starts_with(b"SEAWALLK")) else {
+            continue;
+        };
+        preamble(slot);
+        let end = KEYS_HEAD + KEY * usize::try_from(number(slot, 20, 4)).unwrap();
+        let Some(covered) = slot.get(20..end) else { continue };
+        let crc = Salt::of_log(LogId(number(slot, 24, 8))).checksum(offset(at), covered);
+        put_crc(slot, 16, crc);
+    }
+}
+
+/// Where slot B of `keys` begins, the bytes of a slot before its keys, and those of a key.
+pub(crate) const KEYS_B: usize = 65_536;
+pub(crate) const KEYS_HEAD: usize = 96;
+pub(crate) const KEY: usize = 40;
 
 /// The file `live`.
 pub fn live(bytes: &mut [u8]) {
@@ -88,11 +140,12 @@ pub fn live(bytes: &mut [u8]) {
 
 /// A mark or a seal of `size` bytes at `at`, if one begins there.
 pub fn small(bytes: &mut [u8], (at, size): (usize, usize), salt: &Salt, epoch: u64) {
-    let Some(here) = bytes.get_mut(at..at + size) else { return };
+    let Some(here) = bytes.get_mut(at..).filter(|here| here.len() >= size) else { return };
     if [&b"MARK"[..], b"SEAL"].contains(&&here[4..8]) {
         put(here, 8, 8, epoch);
-        let crc = salt.checksum(Offset(u64::try_from(at).unwrap()), &here[4..]);
+        let crc = salt.checksum(offset(at), &here[4..size]);
         put_crc(here, 0, crc);
+        authenticator(here, (at, size), salt);
     }
 }
 
@@ -124,7 +177,8 @@ pub fn batches(bytes: &mut [u8], origin: usize, (salt, epoch): (&Salt, u64), mut
         let place = origin + at;
         let (header, body) = rest[..BATCH_HEADER + size].split_at_mut(BATCH_HEADER);
         match length & FLAGS {
-            COMPRESSED => chunks(body, place + BATCH_HEADER, salt),
+            COMPRESSED => chunks(body, place + BATCH_HEADER, (salt, 0)),
+            _ if is_encrypted(length) => chunks(body, place + BATCH_HEADER, (salt, 1)),
             flags if flags & VOID == 0 => frames(body, number(header, 8, 8), salt),
             _ => {}
         }
@@ -165,15 +219,15 @@ fn offset(at: usize) -> Offset {
     Offset(u64::try_from(at).unwrap())
 }
 
-/// Each chunk of the compressed body at `place`, as far as their sizes lead.
-fn chunks(body: &mut [u8], place: usize, salt: &Salt) {
-    let mut at = 8;
-    while let Some(here) = body.get_mut(at..).filter(|here| here.len() >= 32) {
+/// Each chunk of the compressed (0) or encrypted (1) body at `place`, as far as their sizes lead.
+fn chunks(body: &mut [u8], place: usize, (salt, form): (&Salt, usize)) {
+    let (mut at, head) = (PREFIX[form], CHUNK[form]);
+    while let Some(here) = body.get_mut(at..).filter(|here| here.len() >= head) {
         let stored = usize::try_from(number(here, 4, 4)).unwrap();
-        let Some(covered) = here.get(4..32 + stored) else { return };
+        let Some(covered) = here.get(4..head + stored) else { return };
         let crc = salt.checksum(offset(place + at), covered);
         put_crc(here, 0, crc);
-        at += 32 + stored.next_multiple_of(8);
+        at += head + stored.next_multiple_of(8);
     }
 }
 

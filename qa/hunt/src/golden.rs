@@ -1,10 +1,12 @@
 //! The golden files of format 1: logs that are sound, torn, damaged, cut, checkpointed, readable,
-//! with parity, as texts. `crates/seawall/tests/golden/README.md` says what becomes of them.
+//! with parity, encrypted, as texts. `crates/seawall/tests/golden/README.md` says what becomes of
+//! them.
 //!
 //! Everything in them follows from this code: times and random bits are fixed.
 
 mod compressed;
 mod damaged;
+mod encrypted;
 #[path = "../../../crates/seawall/tests/golden/event.rs"]
 mod event;
 mod handmade;
@@ -47,11 +49,13 @@ impl Case {
 /// All of them; those that others begin with come first.
 #[must_use]
 pub fn cases() -> Vec<Case> {
-    let sound: Vec<(Case, Files)> = [written::all(), handmade::all(), compressed::all()].concat();
-    let damaged = damaged::all(&|name| {
+    let sound: Vec<(Case, Files)> =
+        [written::all(), handmade::all(), compressed::all(), encrypted::all()].concat();
+    let find = |name: &str| {
         let found = sound.iter().find(|(case, _)| case.name == name);
         found.map(|(_, files)| files.clone()).unwrap()
-    });
+    };
+    let damaged = [damaged::all(&find), encrypted::changed(&find)].concat();
     sound.into_iter().map(|(case, _)| case).chain(damaged).collect()
 }
 
@@ -60,6 +64,10 @@ pub fn cases() -> Vec<Case> {
 /// # Errors
 ///
 /// Whatever the device says; there is no Python for the second reader.
+///
+/// # Panics
+///
+/// If the second reader shows other records.
 pub fn write(folder: &Path) -> io::Result<Vec<&'static str>> {
     if !second::is_there() {
         return Err(io::Error::other("there is no python3 of 3.8 or later"));
@@ -76,6 +84,7 @@ pub fn write(folder: &Path) -> io::Result<Vec<&'static str>> {
             continue;
         }
         let files = image::load(folder, case.name);
+        assert!(second::has_cipher_for(&files), "install the package cryptography for python3");
         let seen = observe::observe(&files);
         let (code, shown) = second::ask(&files, &folder.join("second-reader"));
         assert!(seen.records.starts_with(&shown), "{}: {shown:?}", case.name);

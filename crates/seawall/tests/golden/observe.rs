@@ -2,14 +2,19 @@
 
 use super::image::Files;
 use seawall::damage::Damage;
+use seawall::encryption::{Key, KeyError};
 use seawall::format::CodecId;
 use seawall::repair::Patch;
 use seawall::verify::Verification;
 use seawall::{Error, Layout, LogReader, Lsn, Maintenance, OpenMode, Options, Raw};
+use seawall_format::Manifest;
 use seawall_io::{ManualClock, SeededEntropy, Storage};
 use seawall_testkit::MemStorage;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+
+/// The key of the logs that are encrypted.
+pub(crate) const KEY: [u8; 32] = [7; 32];
 
 /// `NAME.json`: what has to be said of `NAME.bytes` for ever.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,19 +40,24 @@ pub(crate) struct Expected {
     pub(crate) open: Vec<String>,
     /// What the second reader, docs/reader.py, answers: exit code and number of records.
     pub(crate) second_reader: (i32, usize),
+    /// Of an encrypted log: what `verify` says without the key.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) locked: Vec<String>,
 }
 
 /// All of that but what the second reader says.
 pub(crate) fn observe(files: &Files) -> Expected {
     let storage = storage(files);
-    let found = match Maintenance::on(&storage).verify() {
+    let (key, locked) = (key(files), locked(files));
+    let found = match maintenance(&storage, key.as_ref()).verify() {
         Ok(found) => found,
-        Err(error) => return refused(files, &error),
+        Err(error) => return Expected { locked, ..refused(files, &error) },
     };
-    let records = read(&storage, true).0;
-    let (shown, _) = read(&storage, false);
+    let records = read(&storage, key.as_ref(), true).0;
+    let (shown, _) = read(&storage, key.as_ref(), false);
     assert!(records.starts_with(&shown), "{shown:?} of {records:?}");
     Expected {
+        locked,
         verdict: found.verdict.name().to_owned(),
         tail: format!("{}, {} bytes", found.tail.name(), found.tail_bytes),
         log: log(&found),
@@ -61,6 +71,57 @@ pub(crate) fn observe(files: &Files) -> Expected {
     }
 }
 
+/// The key, if the manifest says that the log is encrypted.
+fn key(files: &Files) -> Option<Key> {
+    is_encrypted(files).then(|| Key::new(&KEY))
+}
+
+/// Whether the manifest says that the log is encrypted.
+pub(crate) fn is_encrypted(files: &Files) -> bool {
+    let manifest = files.get("manifest").map(|bytes| Manifest::decode_file(bytes));
+    let slots = manifest.into_iter().flat_map(|slots| slots.into_iter().flatten());
+    slots.into_iter().any(|slot| slot.authenticator.is_some())
+}
+
+fn maintenance<'a>(storage: &Arc<dyn Storage>, key: Option<&Key>) -> Maintenance<'a> {
+    let maintenance = Maintenance::on(storage);
+    key.into_iter().fold(maintenance, |maintenance, key| maintenance.key(key.clone()))
+}
+
+fn with_key(options: Options, key: Option<&Key>) -> Options {
+    key.into_iter().fold(options, |options, key| options.key(key.clone()))
+}
+
+/// What `verify` says of an encrypted log without its key. Readers and opens say that it is
+/// missing, unless what they see anyhow was not written with it.
+fn locked(files: &Files) -> Vec<String> {
+    let storage = storage(files);
+    if !is_encrypted(files) {
+        return vec![];
+    }
+    let found = Maintenance::on(&storage).verify();
+    let expected = if found.is_ok() { KeyError::NoKey } else { KeyError::Forged };
+    let reader = LogReader::<[u8], Raw>::open_any_in(storage.clone()).map(drop);
+    let opened = options(CodecId::Raw, None).open_in::<[u8], Raw>(storage.clone()).map(drop);
+    for outcome in [reader, opened] {
+        let is_it = matches!(&outcome, Err(Error::Key { source, .. }) if *source == expected);
+        assert!(is_it, "{outcome:?}");
+    }
+    is_unchanged(files, &storage);
+    let found = match found {
+        Ok(found) => found,
+        Err(error) => return vec![unsupported(&error)],
+    };
+    let said = format!(
+        "{}, {} records, tail {}, {} bytes",
+        found.verdict.name(),
+        found.records,
+        found.tail.name(),
+        found.tail_bytes
+    );
+    [said].into_iter().chain(found.damage.iter().map(damage)).collect()
+}
+
 /// A file that is no part of the log: nobody touches it.
 const UNKNOWN: &str = "000000000001.index";
 
@@ -71,9 +132,10 @@ fn modes() -> [(&'static str, OpenMode); 3] {
 /// All say the same, and nobody writes.
 fn refused(files: &Files, error: &Error) -> Expected {
     let said = unsupported(error);
-    let storage = storage(files);
+    let (storage, key) = (storage(files), key(files));
     let mut records = vec![];
-    let stopped = LogReader::<[u8], Raw>::open_any_in(storage.clone()).and_then(|reader| {
+    let reader = with_key(Options::new(), key.as_ref()).open_any_reader_in(storage.clone());
+    let stopped = reader.and_then(|reader: LogReader<[u8], Raw>| {
         for entry in reader.read_from(Lsn::FIRST)? {
             let (lsn, payload) = entry?;
             records.push(record(lsn, &payload));
@@ -82,23 +144,30 @@ fn refused(files: &Files, error: &Error) -> Expected {
     });
     assert_eq!(unsupported(&stopped.unwrap_err()), said);
     for (_, mode) in modes() {
-        let options = options(CodecId::Raw, None).mode(mode);
+        let options = with_key(options(CodecId::Raw, None).mode(mode), key.as_ref());
         let opened = options.open_in::<[u8], Raw>(storage.clone());
         assert_eq!(unsupported(&opened.unwrap_err()), said);
     }
+    is_unchanged(files, &storage);
+    Expected { refused: Some(said), shown: records.len(), records, ..Expected::default() }
+}
+
+fn is_unchanged(files: &Files, storage: &Arc<dyn Storage>) {
     for (name, bytes) in files {
         let file = storage.open(name, seawall_io::Access::Read).unwrap();
         let mut now = vec![0; bytes.len()];
         assert_eq!(file.read_at(&mut now, 0).unwrap(), bytes.len());
         assert!(now == *bytes, "{name} was changed");
     }
-    Expected { refused: Some(said), shown: records.len(), records, ..Expected::default() }
 }
 
 fn unsupported(error: &Error) -> String {
-    let Error::Unsupported { refused, .. } = error else { panic!("{error}") };
-    // In whatever words: which version, which feature.
-    let said = refused.to_string();
+    // In whatever words: which version, which feature, which key.
+    let said = match error {
+        Error::Unsupported { refused, .. } => refused.to_string(),
+        Error::Key { source, .. } => source.to_string(),
+        other => panic!("{other}"),
+    };
     said.split([',', ';']).next().unwrap().to_owned()
 }
 
@@ -152,8 +221,9 @@ fn mended(patch: &Patch) -> String {
 }
 
 /// What a reader shows, and what it named besides.
-fn read(storage: &Arc<dyn Storage>, skips: bool) -> (Vec<String>, usize) {
-    let reader = LogReader::<[u8], Raw>::open_any_in(storage.clone()).unwrap();
+fn read(storage: &Arc<dyn Storage>, key: Option<&Key>, skips: bool) -> (Vec<String>, usize) {
+    let reader = with_key(Options::new(), key).open_any_reader_in(storage.clone());
+    let reader: LogReader<[u8], Raw> = reader.unwrap();
     let (mut shown, mut named) = (vec![], 0);
     let from = reader.oldest().unwrap();
     for entry in reader.skip_damaged(skips).read_from(from).unwrap() {
@@ -197,8 +267,9 @@ fn open(
 ) -> String {
     let storage = storage(files);
     let like = &found.summary;
+    let key = key(files);
     let options = options(like.codec.unwrap_or(CodecId::Raw), like.layout);
-    let options = options.schema(like.schema).mode(mode);
+    let options = with_key(options.schema(like.schema).mode(mode), key.as_ref());
     let log = match options.open_in::<[u8], Raw>(storage.clone()) {
         Ok(log) => log,
         Err(Error::Damaged { damage: found, .. }) => {
@@ -210,7 +281,7 @@ fn open(
     let recovery = log.recovery().clone();
     let lsn = log.append(b"7").unwrap();
     log.close().unwrap();
-    let kept = read(&storage, mode == OpenMode::Salvage).0;
+    let kept = read(&storage, key.as_ref(), mode == OpenMode::Salvage).0;
     let added = record(lsn, b"7");
     let are_kept = shown.iter().all(|record| kept.contains(record));
     assert!(are_kept && kept.last() == Some(&added), "{name}: {kept:?}");

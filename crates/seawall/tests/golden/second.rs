@@ -2,7 +2,7 @@
 
 use super::READER;
 use super::image::Files;
-use super::observe::record;
+use super::observe::{KEY, is_encrypted, record};
 use seawall::Lsn;
 use seawall_io::{PosixStorage, Storage};
 use std::path::Path;
@@ -10,19 +10,31 @@ use std::process::{Command, Stdio};
 
 /// Whether there is a Python that can run it.
 pub(crate) fn is_there() -> bool {
-    let asked = "import sys; assert sys.version_info >= (3, 8)";
+    runs("import sys; assert sys.version_info >= (3, 8)")
+}
+
+/// Whether it can decrypt this log.
+pub(crate) fn has_cipher_for(files: &Files) -> bool {
+    let module = "cryptography.hazmat.primitives.ciphers.aead";
+    !is_encrypted(files) || runs(&format!("from {module} import AESGCMSIV"))
+}
+
+fn runs(asked: &str) -> bool {
     let ran = Command::new("python3").args(["-c", asked]).stderr(Stdio::null()).status();
     ran.is_ok_and(|status| status.success())
 }
 
-/// Its exit code and the records that it shows; `folder` is made and removed.
+/// Its exit code and the records that it shows, with the key; `folder` is made and removed.
 pub(crate) fn ask(files: &Files, folder: &Path) -> (i32, Vec<String>) {
     let storage = PosixStorage::create(folder).unwrap();
     for (name, bytes) in files {
         storage.create(name).unwrap().write_at(bytes, 0).unwrap();
     }
-    let ran = Command::new("python3").arg(READER).arg(folder).output().unwrap();
-    for name in files.keys() {
+    // In a file that is no part of the log.
+    storage.create("user.key").unwrap().write_at(&KEY, 0).unwrap();
+    let key = is_encrypted(files).then(|| folder.join("user.key"));
+    let ran = Command::new("python3").arg(READER).arg(folder).args(key).output().unwrap();
+    for name in files.keys().map(String::as_str).chain(["user.key"]) {
         storage.remove(name).unwrap();
     }
     assert!(Command::new("rmdir").arg(folder).status().unwrap().success());

@@ -15,7 +15,7 @@ const FIRST_TEXT: &str = "000000000001.jsonl";
 const PARITY: &str = "000000000002.parity";
 
 /// Returns the files of the case with that name.
-type Find<'a> = dyn Fn(&str) -> Files + 'a;
+pub(super) type Find<'a> = dyn Fn(&str) -> Files + 'a;
 
 pub(super) fn all(find: &Find<'_>) -> Vec<Case> {
     [torn(find), damaged(find), evidence(find), texts(find), mended(find), newer(find), moved()]
@@ -26,33 +26,33 @@ pub(super) fn all(find: &Find<'_>) -> Vec<Case> {
 }
 
 /// Files that were changed.
-struct Changed {
+pub(super) struct Changed {
     base: &'static str,
-    before: Files,
+    pub(super) before: Files,
     now: Files,
 }
 
 impl Changed {
-    fn new(find: &Find<'_>, base: &'static str) -> Self {
+    pub(super) fn new(find: &Find<'_>, base: &'static str) -> Self {
         let before = find(base);
         Self { base, now: before.clone(), before }
     }
 
-    fn file(&mut self, name: &str) -> &mut Vec<u8> {
+    pub(super) fn file(&mut self, name: &str) -> &mut Vec<u8> {
         self.now.get_mut(name).unwrap()
     }
 
-    fn flip(mut self, name: &str, at: usize) -> Self {
+    pub(super) fn flip(mut self, name: &str, at: usize) -> Self {
         self.file(name)[at] ^= 0x10;
         self
     }
 
-    fn zero(mut self, name: &str, at: usize, size: usize) -> Self {
+    pub(super) fn zero(mut self, name: &str, at: usize, size: usize) -> Self {
         self.file(name)[at..at + size].fill(0);
         self
     }
 
-    fn set(mut self, name: &str, at: usize, bytes: &[u8]) -> Self {
+    pub(super) fn set(mut self, name: &str, at: usize, bytes: &[u8]) -> Self {
         self.file(name)[at..at + bytes.len()].copy_from_slice(bytes);
         self
     }
@@ -63,7 +63,7 @@ impl Changed {
     }
 
     /// Where batch `number` of a segment begins and ends; the last one for `usize::MAX`.
-    fn batch(&self, name: &str, number: usize) -> (usize, usize) {
+    pub(super) fn batch(&self, name: &str, number: usize) -> (usize, usize) {
         let bytes = &self.before[name];
         let header = SegmentHeader::decode(bytes).unwrap();
         let first = &bytes[usize::try_from(header.data_start()).unwrap()..];
@@ -98,7 +98,7 @@ impl Changed {
         self.set(name, at + 12, &sum.to_le_bytes())
     }
 
-    fn case(self, name: &'static str, what: &'static str) -> Case {
+    pub(super) fn case(self, name: &'static str, what: &'static str) -> Case {
         let mut text = format!("from {}\n", self.base);
         for (file, bytes) in &self.before {
             match self.now.get(file) {

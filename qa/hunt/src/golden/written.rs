@@ -17,11 +17,11 @@ pub(super) const SIZES: Geometry = Geometry { block: 512, reach: 512, batch_max:
 pub(super) const TIME: u64 = 1_767_225_600_000_000;
 
 /// Thirteen records in nine sets: three segments.
-const SETS: [&[usize]; 9] =
+pub(super) const SETS: [&[usize]; 9] =
     [&[150], &[80, 0, 100], &[300], &[600], &[700], &[200, 200, 200], &[500], &[250], &[20]];
 
 /// A log on its way.
-struct Life {
+pub(super) struct Life {
     device: MemStorage,
     clock: Arc<ManualClock>,
     layout: Layout,
@@ -54,23 +54,23 @@ fn as_is(options: Options) -> Options {
 }
 
 impl Life {
-    fn begin(layout: Layout, change: impl FnOnce(Options) -> Options) -> Self {
+    pub(super) fn begin(layout: Layout, change: impl FnOnce(Options) -> Options) -> Self {
         let (device, clock) = (MemStorage::new(), clock());
         let mut life = Self { device, clock, layout, log: None, next: 1 };
         life.open(1, change);
         life
     }
 
-    fn open(&mut self, seed: u64, change: impl FnOnce(Options) -> Options) {
+    pub(super) fn open(&mut self, seed: u64, change: impl FnOnce(Options) -> Options) {
         let options = change(options(seed, &self.clock, self.layout));
         self.log = Some(options.open_in(Arc::new(self.device.clone())).unwrap());
     }
 
-    fn log(&self) -> &Bytes {
+    pub(super) fn log(&self) -> &Bytes {
         self.log.as_ref().unwrap()
     }
 
-    fn append(&mut self, sets: &[&[usize]]) {
+    pub(super) fn append(&mut self, sets: &[&[usize]]) {
         for sizes in sets {
             self.tick();
             let set: Vec<_> =
@@ -96,17 +96,17 @@ impl Life {
         }
     }
 
-    fn close(&mut self) {
+    pub(super) fn close(&mut self) {
         self.tick();
         self.log.take().unwrap().close().unwrap();
     }
 
     /// The power is cut: what was synced is there, and nothing else.
-    fn power_cut(self) -> Files {
+    pub(super) fn power_cut(self) -> Files {
         files(&self.device.power_cut(|_| false))
     }
 
-    fn closed(mut self) -> Files {
+    pub(super) fn closed(mut self) -> Files {
         self.close();
         files(&self.device.power_cut(|_| true))
     }
