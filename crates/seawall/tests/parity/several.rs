@@ -2,6 +2,8 @@
 
 use super::lost::ending_with;
 use super::*;
+use seawall::Level;
+use seawall_format::{HEADER_SIZE, Seal, SegmentHeader};
 
 /// Found by simulation. The image: a failed write left no seal, and the header of the next segment
 /// is lost. Before it, a segment that was named ahead has lost its first batch, and with it its
@@ -19,6 +21,71 @@ pub(crate) fn first_batch_is_restored_together_with_the_header_after_it() {
         spoil(&device, next, 0..BLOCK, "garbage");
         assert_whole(&device, Layout::Binary, &records, here);
     }
+}
+
+/// The logs that a crash of an open can leave while it replaces the newest segment: that one and
+/// its successor are there, and the seal before them names the successor. With the three names.
+fn with_a_replaced_segment() -> Vec<(MemStorage, [String; 3])> {
+    let mut found = vec![];
+    for count in 20..60 {
+        let device = MemStorage::new();
+        let log = open(&with_parity(1, Layout::Binary), &device).unwrap();
+        append(&log, Layout::Binary, 1..=count);
+        log.append(&payload_in(Layout::Binary, (count + 1, 1), 700)).unwrap();
+        let left = device.kill();
+        for stop in 0.. {
+            let device = left.kill();
+            device.stop_after(stop);
+            let is_opened = open(&again(2).level(Level::Confirmed), &device).is_ok();
+            let device = device.kill();
+            let files = data_files_of(&device).into_iter().map(|(name, _)| name);
+            let files: Vec<_> = files.collect();
+            if let [.., before, replaced, newest] = &files[..]
+                && next_id(&device, before) == SegmentId::from_file_name(newest)
+            {
+                let names = [before, replaced, newest].map(String::clone);
+                found.push((device, names));
+            }
+            if is_opened {
+                break;
+            }
+        }
+    }
+    found
+}
+
+/// The segment that the seal of this one names.
+fn next_id(device: &MemStorage, name: &str) -> Option<SegmentId> {
+    let bytes = device.bytes(name).unwrap();
+    let header = SegmentHeader::decode(&bytes[..HEADER_SIZE]).ok()?;
+    Some(Seal::decode(&bytes[3 * BLOCK..], &header)?.next.id)
+}
+
+/// Found by simulation. The image: the newest segment and the one that replaces it are both there,
+/// and two headers are lost, that of the segment whose seal names the new one, and that of the new
+/// one, perhaps with its first batch. Restored alone, each hides the segment that was replaced.
+#[test]
+fn seal_is_restored_together_with_the_lost_header_that_it_names() {
+    let logs = with_a_replaced_segment();
+    assert!(logs.len() > 10, "{}", logs.len());
+    let mut with_batch = 0;
+    for (number, (device, [before, replaced, newest])) in logs.into_iter().enumerate() {
+        let made = common::maintenance(&shared(&device)).build_parity(scheme()).unwrap();
+        assert!(made.open.is_empty(), "{number}: {made:?}");
+        let records = read(&device, false).unwrap().records;
+        spoil(&device, &before, 0..BLOCK, "garbage");
+        spoil(&device, &newest, 0..BLOCK, "garbage");
+        let what = format!("{number}: {before}, {replaced} replaced by {newest}");
+        assert_whole(&device, Layout::Binary, &records, &what);
+        // One block of a segment is left: it says whose parity this is.
+        let second = &device.bytes(&newest).unwrap()[6 * BLOCK..7 * BLOCK];
+        if made.unsure == 0 && second.iter().any(|byte| *byte != 0) {
+            spoil(&device, &newest, 5 * BLOCK..6 * BLOCK, "garbage");
+            assert_whole(&device, Layout::Binary, &records, &format!("{what}, and its batch lost"));
+            with_batch += 1;
+        }
+    }
+    assert!(with_batch > 5, "{with_batch}");
 }
 
 /// What a reader shows without parity, it shows with it, and nothing wrong. Returns whether parity
