@@ -63,7 +63,7 @@ struct Location {
 }
 
 impl ErrorObject {
-    pub(crate) fn new(fault: Fault) -> Self {
+    pub(crate) fn new(fault: Fault) -> Box<Self> {
         let place = location(&fault);
         let message = c_text(text(&fault));
         let log = match &fault {
@@ -73,15 +73,19 @@ impl ErrorObject {
         let shown = Error {
             status: fault.status(),
             code: fault.code(),
-            message: message.as_ptr(),
-            log: pointer(log.as_ref()),
+            message: std::ptr::null(),
+            log: std::ptr::null(),
             os_error: os_error(fault),
             segment: place.segment,
             offset: place.offset,
             first_lsn: number(place.first),
             last_lsn: number(place.last),
         };
-        Self { shown, kind: Kind::new(Self::KIND), message, log }
+        let mut object = Box::new(Self { shown, kind: Kind::new(Self::KIND), message, log });
+        // Not before: moving a `CString` ends what its pointers may be used for.
+        object.shown.message = object.message.as_ptr();
+        object.shown.log = pointer(object.log.as_ref());
+        object
     }
 
     /// The part that a callback may read.
@@ -90,8 +94,8 @@ impl ErrorObject {
     }
 
     /// Gives the object to C.
-    pub(crate) fn into_c(self) -> *mut Error {
-        Box::into_raw(Box::new(self)).cast()
+    pub(crate) fn into_c(self: Box<Self>) -> *mut Error {
+        Box::into_raw(self).cast()
     }
 }
 

@@ -293,3 +293,98 @@ pub(crate) fn duplicate(descriptor: c_int) -> Result<OwnedFd, Fault> {
     let copy = rustix::io::fcntl_dupfd_cloexec(borrowed, 0);
     copy.map_err(|error| Fault::argument(format!("file descriptor {descriptor}: {error}")))
 }
+
+#[cfg(test)]
+mod tests {
+    //! `cargo xtask long miri` interprets these: they touch no file.
+
+    use super::*;
+    use crate::error::{Error, ErrorObject};
+    use crate::options::Options;
+    use crate::read::Buffer;
+    use crate::status::Status;
+    use crate::{guard, options, read, seawall_error_free};
+
+    fn refusal<T>(result: Result<T, Fault>) -> String {
+        match result {
+            Err(Fault::Argument(why)) => why,
+            _ => "not refused".to_owned(),
+        }
+    }
+
+    /// A handle as C has it.
+    fn options() -> *mut Options {
+        options::seawall_options_new()
+    }
+
+    #[test]
+    fn handle_lives_until_it_is_freed() {
+        let handle = options();
+        In(handle.cast_const()).handle("options").unwrap();
+        assert!(In(handle.cast_const()).optional("options").is_ok_and(|found| found.is_some()));
+        assert_eq!(options::seawall_options_set_schema(InMut(handle), 3), Status::Ok);
+        assert_eq!(options::seawall_options_set_level(InMut(handle), 9), Status::Usage);
+        options::seawall_options_free(Freed(handle));
+        let buffer = read::seawall_buffer_new();
+        assert_eq!(read::seawall_buffer_size(In(buffer)), 0);
+        assert!(!read::seawall_buffer_data(In(buffer)).is_null());
+        read::seawall_buffer_free(Freed(buffer));
+    }
+
+    #[test]
+    fn other_handles_null_and_misaligned_ones_are_refused() {
+        let handle = options();
+        let other = In(handle.cast_const().cast::<Buffer>());
+        assert_eq!(refusal(other.handle("buffer")), "buffer is no such handle, or was freed");
+        assert!(Freed(handle.cast::<Buffer>()).take().is_err(), "and is not freed");
+        let null = In(std::ptr::null::<Options>());
+        assert_eq!(refusal(null.handle("options")), "options is null");
+        assert!(null.optional("options").is_ok_and(|found| found.is_none()));
+        let misaligned = In(handle.cast_const().wrapping_byte_add(1));
+        assert_eq!(refusal(misaligned.handle("options")), "options is misaligned");
+        assert!(Freed(std::ptr::null_mut::<Options>()).take().is_ok_and(|taken| taken.is_none()));
+        assert!(Freed(handle).take().is_ok_and(|taken| taken.is_some()));
+    }
+
+    #[test]
+    fn memory_of_c_is_read_where_it_is() {
+        let record = *b"a record";
+        let slices = [
+            Slice { data: record.as_ptr().cast(), size: record.len() },
+            Slice { data: std::ptr::null(), size: 0 },
+        ];
+        let lent = In(slices.as_ptr());
+        let found = lent.slices(2).unwrap();
+        let found: Vec<&[u8]> = found.iter().map(|slice| slice.bytes().unwrap()).collect();
+        assert_eq!(found, [&record[..], b""]);
+        assert!(In(std::ptr::null::<Slice>()).slices(0).is_ok_and(<[_]>::is_empty));
+        assert_eq!(refusal(In(std::ptr::null::<Slice>()).slices(1)), "records is null");
+        assert!(refusal(lent.slices(usize::MAX / 2)).ends_with("is impossible"));
+        let path = In(c"a/path".as_ptr());
+        assert_eq!(path.path("path").unwrap(), Path::new("a/path"));
+        assert!(In(std::ptr::null()).optional_path("path").is_ok_and(|path| path.is_none()));
+    }
+
+    #[test]
+    fn places_get_results_where_they_can_hold_them() {
+        let mut places = [0_u64; 2];
+        Out::to(&mut places[0]).put(7);
+        Out((&raw mut places[0]).wrapping_byte_add(1)).put(u64::MAX);
+        Out::none().put(9_u64);
+        assert_eq!(places, [7, 0]);
+    }
+
+    #[test]
+    fn error_object_lives_until_it_is_freed() {
+        let mut place = std::ptr::null_mut();
+        let fault = || Err(Fault::argument("nonsense"));
+        assert_eq!(guard::status(Out::to(&mut place), fault), Status::Usage);
+        // SAFETY: the place got an error, which is freed below.
+        let message = In(unsafe { &*place }.message);
+        let text = message.text("message").unwrap().to_bytes();
+        assert_eq!(text, b"invalid argument: nonsense");
+        seawall_error_free(Freed(place));
+        let none = Freed(std::ptr::null_mut::<Error>()).take_whole::<ErrorObject>().unwrap();
+        assert!(none.is_none());
+    }
+}

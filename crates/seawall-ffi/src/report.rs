@@ -116,10 +116,9 @@ struct Owned {
 
 impl Owned {
     fn add(&mut self, text: impl AsRef<[u8]>) -> *const c_char {
-        let text = c_text(text);
-        let place = text.as_ptr();
-        self.texts.push(text);
-        place
+        self.texts.push(c_text(text));
+        // Not before: moving a `CString` ends what its pointers may be used for.
+        pointer(self.texts.last())
     }
 
     fn of(damage: &[seawall::damage::Damage]) -> Self {
@@ -249,4 +248,23 @@ pub(crate) fn give_verification(found: &LogVerification, place: &Out<*mut Verifi
 #[unsafe(no_mangle)]
 pub extern "C" fn seawall_verification_free(verification: Freed<Verification>) {
     guard::bare(|| verification.take_whole::<VerificationObject>().map(drop));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CStr;
+
+    #[test]
+    fn texts_of_a_report_are_read_after_it_moved() {
+        let mut owned = Owned::default();
+        let texts = ["one", "two", "three"];
+        let places = texts.map(|text| owned.add(text));
+        let moved = Box::new(Shared(owned));
+        for (place, text) in places.into_iter().zip(texts) {
+            // SAFETY: the text belongs to the report, which is alive.
+            assert_eq!(unsafe { CStr::from_ptr(place) }.to_str(), Ok(text));
+        }
+        assert_eq!(moved.0.texts.len(), 3);
+    }
 }

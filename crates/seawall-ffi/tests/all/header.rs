@@ -44,7 +44,9 @@ fn generated() -> String {
     for name in SOURCES {
         let source = fs::read_to_string(crate_folder().join(format!("src/{name}.rs"))).unwrap();
         // cbindgen would read the modules of lib.rs a second time.
-        let is_module = |line: &&str| line.starts_with("mod ") || line.starts_with("pub mod ");
+        let is_module = |line: &&str| {
+            (line.starts_with("mod ") || line.starts_with("pub mod ")) && line.ends_with(';')
+        };
         let source = source.lines().filter(|line| !is_module(line)).collect::<Vec<_>>().join("\n");
         let path = scratch.join(format!("{name}.rs"));
         // Only pointer.rs is written in terms of what it defines.
