@@ -1,6 +1,7 @@
 //! `seawall/cwal.hpp`: programs of `CWal` work, and each thing that it gets wrong is right here.
 
-use crate::programs::{parses, program, sanitizers};
+use crate::programs::{parses, program};
+use crate::sanitizers::checked;
 use crate::toolchain::{Scratch, compile, crate_folder, has, run};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,8 +12,7 @@ fn built() -> Option<&'static PathBuf> {
     static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
     let built = BUILT.get_or_init(|| {
         let scratch = Scratch::new();
-        let flags = [&["-std=c++17"], sanitizers(&scratch, "g++")].concat();
-        let built = compile(&scratch, ("g++", &flags, &program("cwal.cpp")))?;
+        let built = checked(&scratch, ("g++", &["-std=c++17"], &program("cwal.cpp")))?;
         let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cwal");
         std::fs::copy(built, &kept).unwrap();
         Some(kept)

@@ -1,5 +1,6 @@
 //! C and C++ programs against the built library. A compiler or tool that is missing is named on the
-//! error output as SKIPPED, and with `SEAWALL_FFI_COMPLETE=1` it is a failure.
+//! error output as SKIPPED. It is a failure with `SEAWALL_FFI_COMPLETE=1`, and a compiler or its
+//! sanitizers with `CI`, too.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 #![expect(clippy::indexing_slicing, reason = "in a test a panic is the report")]
@@ -11,4 +12,5 @@ mod header;
 mod manual;
 mod packages;
 mod programs;
+mod sanitizers;
 mod toolchain;

@@ -1,7 +1,8 @@
 //! The manual page `seawall(3)`: it is complete, and its program works.
 
 use crate::header::exported;
-use crate::toolchain::{Scratch, compile, crate_folder, has, run};
+use crate::sanitizers::checked;
+use crate::toolchain::{Scratch, crate_folder, has, run};
 use std::fs;
 use std::process::Command;
 
@@ -44,7 +45,7 @@ fn program_of_the_manual_works() {
     let (program, _) = program.split_once(".Ed\n").unwrap();
     let source = scratch.join("manual.c");
     fs::write(&source, program.replace("\\e", "\\")).unwrap();
-    let Some(built) = compile(&scratch, ("gcc", &["-std=gnu99"], &source)) else { return };
+    let Some(built) = checked(&scratch, ("gcc", &["-std=gnu99"], &source)) else { return };
     let ran = || run(Command::new(&built).current_dir(scratch.join("")));
     assert_eq!(ran(), "new 3 apples\n");
     assert_eq!(ran(), "redo 3 apples\nnew 3 apples\n");

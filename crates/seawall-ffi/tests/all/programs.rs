@@ -1,43 +1,22 @@
 //! The programs in `tests/programs` and `examples`: compiled without a warning, run under
 //! sanitizers.
 
-use crate::toolchain::{Scratch, compile, crate_folder, has, run, skip};
+use crate::sanitizers::checked;
+use crate::toolchain::{Scratch, crate_folder, has, run, skip};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-const C: &[&str] = &["-std=gnu99"];
-/// Memory errors, leaks and undefined behaviour end the program.
-const SANITIZED: &[&str] = &["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+pub(crate) const C: &[&str] = &["-std=gnu99"];
 
 pub(crate) fn program(name: &str) -> PathBuf {
     crate_folder().join("tests/programs").join(name)
 }
 
-/// Whether programs with sanitizers can be linked and run here.
-pub(crate) fn sanitizers(scratch: &Scratch, compiler: &str) -> &'static [&'static str] {
-    if !has(compiler) {
-        return &[];
-    }
-    let source = scratch.join("empty.c");
-    std::fs::write(&source, "int main(void) { return 0; }\n").unwrap();
-    let program = scratch.join("empty");
-    let mut link = Command::new(compiler);
-    link.args(["-x", "c"]).args(SANITIZED).arg(&source).arg("-o").arg(&program);
-    let is_built = link.output().is_ok_and(|built| built.status.success());
-    if is_built && Command::new(&program).output().is_ok_and(|ran| ran.status.success()) {
-        SANITIZED
-    } else {
-        skip("sanitizers do not work here; programs run without them");
-        &[]
-    }
-}
-
-/// Compiles a program with sanitizers and runs it on a fresh log.
+/// Compiles a program and runs it on a fresh log.
 fn passes(compiler: &str, standard: &[&str], name: &str) {
     let scratch = Scratch::new();
-    let flags = [standard, sanitizers(&scratch, compiler)].concat();
-    if let Some(built) = compile(&scratch, (compiler, &flags, &program(name))) {
+    if let Some(built) = checked(&scratch, (compiler, standard, &program(name))) {
         run(Command::new(built).arg(scratch.join("log")));
     }
 }
@@ -56,9 +35,7 @@ fn garbage_has_a_status_and_a_panic_too() {
 #[test]
 fn random_calls_have_a_status() {
     let scratch = Scratch::new();
-    let flags = [C, sanitizers(&scratch, "gcc")].concat();
-    let source = program("random.c");
-    let Some(built) = compile(&scratch, ("gcc", &flags, &source)) else { return };
+    let Some(built) = checked(&scratch, ("gcc", C, &program("random.c"))) else { return };
     let seeds = std::env::var("SEAWALL_FFI_SEEDS").map_or(2, |seeds| seeds.parse().unwrap());
     for seed in 1..=seeds {
         run(Command::new(&built).arg(scratch.join(format!("log-{seed}"))).arg(seed.to_string()));
@@ -114,7 +91,7 @@ fn clang_has_no_warning_in_any_standard() {
 fn example(compiler: &str, name: &str) {
     let scratch = Scratch::new();
     let source = crate_folder().join("examples").join(name);
-    let Some(built) = compile(&scratch, (compiler, &[], &source)) else { return };
+    let Some(built) = checked(&scratch, (compiler, &[], &source)) else { return };
     let log = scratch.join("orders.wal");
     assert_eq!(run(Command::new(&built).arg(&log)), "logged 1\n");
     assert_eq!(run(Command::new(&built).arg(&log)), "redo 1: order: 3 apples\nlogged 2\n");
@@ -153,7 +130,7 @@ fn kill_after(writer: &Path, log: &Path, (acknowledged, count): (u64, u64)) -> u
 #[test]
 fn full_disk_refuses_records_until_there_is_space() {
     let scratch = Scratch::new();
-    let Some(built) = compile(&scratch, ("gcc", C, &program("full.c"))) else { return };
+    let Some(built) = checked(&scratch, ("gcc", C, &program("full.c"))) else { return };
     let script = "mount -t tmpfs -o size=8m none \"$1\" || exit 77; exec \"$2\" \"$1\"";
     let mut alone = Command::new("unshare");
     alone.args(["--mount", "--map-root-user", "bash", "-c", script, "full"]);
@@ -170,7 +147,7 @@ fn full_disk_refuses_records_until_there_is_space() {
 fn records_that_a_cpp_writer_acknowledged_survive_kills() {
     let scratch = Scratch::new();
     let source = program("lives.cpp");
-    let Some(writer) = compile(&scratch, ("g++", &["-std=c++17"], &source)) else { return };
+    let Some(writer) = checked(&scratch, ("g++", &["-std=c++17"], &source)) else { return };
     let log = scratch.join("log");
     let mut acknowledged = 0;
     for life in 0..12 {
