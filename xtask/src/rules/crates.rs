@@ -22,6 +22,7 @@ const FLOORS: &[&[&str]] = &[
         "seawall-testkit",
         "seawall-foreign",
         "seawall-measure",
+        "seawall-features",
     ],
     &[
         "seawall-cli",
