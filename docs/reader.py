@@ -7,7 +7,7 @@ prints each record as `seawall cat LOG -o hex` does, for a log without a running
 no record that it is not there (section 5), and is not looked at. It does not sync, as `cat` does where nothing
 confirms the last records (section 6.2). Nor does it look at parity: what parity could mend is damage here.
 It needs Python 3.8 or later, and nothing else; for an encrypted log, with its key of 32 bytes in KEY_FILE,
-also the package `cryptography`.
+also the package `cryptography`; for one compressed with zstd, Python 3.14 or the package `zstandard`.
 Exit codes: 0 a clean or torn end; 3 an end that cannot be told from damage; 5 damage; 7 a key is missing
 or is not that of the log; 8 no log, or one of another version. The sections named here are those of format.md.
 """
@@ -23,7 +23,8 @@ VERSION, DRAFT = 1, 0
 SECTOR = 512
 VOID, COMPRESSED, FLAGS, GOES_ON = 1 << 27, 1 << 28 | 1 << 31, 0x1F << 27, 1 << 31
 ENCRYPTED = 1 << 28 | 1 << 30
-PARITY, REUSED, AHEAD, COMPRESSES, ENCRYPTS, IN_FLIGHT = 1, 2, 4, 8, 16, 3 << 8
+PARITY, REUSED, AHEAD, COMPRESSES, ENCRYPTS, ZSTD, IN_FLIGHT = 1, 2, 4, 8, 16, 32, 3 << 8
+OF_SEGMENT = REUSED | AHEAD | COMPRESSES | ENCRYPTS | ZSTD | IN_FLIGHT
 LOW32, LOW64 = (1 << 32) - 1, (1 << 64) - 1
 FINE, UNSURE, DAMAGED, KEY, NO_LOG = 0, 3, 5, 7, 8
 
@@ -136,6 +137,41 @@ def lz4(block, size):
             for _ in range(count):
                 out.append(out[-back])
     return None
+
+
+def zstd_decoder():
+    """What decodes frames of Zstandard, and its error."""
+    with contextlib.suppress(ImportError):
+        from compression.zstd import ZstdDecompressor, ZstdError
+        return ZstdDecompressor, ZstdError
+    with contextlib.suppress(ImportError):
+        from zstandard import ZstdDecompressor, ZstdError
+        return lambda: ZstdDecompressor().decompressobj(), ZstdError
+    raise Stop(NO_LOG, "the log uses zstd compression: use Python 3.14, or install the package zstandard")
+
+
+def zstd(frame, size):
+    """The same of a Zstandard frame in the form that section 3.6 allows."""
+    if len(frame) < 6 or frame[:4] != b"\x28\xb5\x2f\xfd" or frame[4] & 0x3F != 0x20:
+        return None
+    kind = frame[4] >> 6
+    content = int.from_bytes(frame[5:5 + (1 << kind)], "little") + (256 if kind == 1 else 0)
+    if content != size:
+        return None
+    decoder, error = zstd_decoder()
+    try:
+        decoding = decoder()
+        plain = decoding.decompress(frame)
+        return plain if decoding.eof and not decoding.unused_data and len(plain) == size else None
+    except error:
+        return None
+
+
+def expanded(method, payload, size, features):
+    """The frames that a method of section 3.6 made a payload of, or None."""
+    if method == 2:
+        return zstd(payload, size) if features & ZSTD else None
+    return lz4(payload, size) if features & COMPRESSES else None
 
 
 # Section 3.7: keys, and what is computed with them.
@@ -254,6 +290,10 @@ def check_options(found, features=0):
     """The fields that segment headers and manifest slots share; these features may be there."""
     if found.features & ~features or found.layout or found.codec > 3:
         raise Stop(NO_LOG, "its features, layout or codec are not known")
+    if found.features & ZSTD:
+        if not found.features & COMPRESSES:
+            raise Stop(NO_LOG, "feature bit 5 is not known without bit 3")
+        zstd_decoder()
     name, rest = found.name[:found.name_length], found.name[found.name_length:]
     if not (512 <= found.block <= 65_536 and found.block & found.block - 1 == 0
             and found.block <= found.reach <= 1 << 20 and found.reach % found.block == 0
@@ -275,7 +315,7 @@ class Segment:
         head = self.head = HEADER(self.data)
         if not head or head.crc != crc32c(self.data[20:192]) ^ place(head.log, head.epoch, 0):
             raise Invalid("header")
-        check_options(head, features=REUSED | AHEAD | COMPRESSES | ENCRYPTS | IN_FLIGHT)
+        check_options(head, features=OF_SEGMENT)
         self.is_encrypted = bool(head.features & ENCRYPTS)
         if self.is_encrypted:
             self.derive_keys()
@@ -511,7 +551,7 @@ class Segment:
         behind = at + CHUNK.size + found.stored + -found.stored % 8
         sound = (behind <= min(end, len(self.data)) and not any(found.zero)
                  and found.plain % 8 == 0 and found.plain >= 8 * found.count > 0
-                 and found.first and found.first + found.count <= LOW64 and found.method <= 1
+                 and found.first and found.first + found.count <= LOW64 and found.method <= 2
                  and (found.stored < found.plain if found.method else found.stored == found.plain))
         return (found, behind) if sound else None
 
@@ -521,7 +561,8 @@ class Segment:
             plain = self.decrypted(at, chunk)
         else:
             plain = self.data[at + CHUNK.size:at + CHUNK.size + chunk.stored]
-            plain = lz4(plain, chunk.plain) if chunk.method else plain
+            if chunk.method:
+                plain = expanded(chunk.method, plain, chunk.plain, self.head.features)
         records, at, word = [], 0, 0
         while plain and len(records) < chunk.count and at + FRAME.size <= len(plain):
             word, crc = FRAME(plain, at)
@@ -544,11 +585,11 @@ class Segment:
         sound = (not any(content.zero) and not any(payload[content.used:])
                  and content.plain % 8 == 0 and content.plain >= 8 * chunk.count
                  and content.plain + BATCH.size <= self.head.batch_max
-                 and content.used <= len(payload) and content.method <= 1)
+                 and content.used <= len(payload) and content.method <= 2)
         if not sound or content.method == 0:
             return used if sound and content.used == content.plain else None
-        allowed = self.head.features & COMPRESSES and content.used < content.plain
-        return lz4(used, content.plain) if allowed else None
+        is_smaller = content.used < content.plain
+        return expanded(content.method, used, content.plain, self.head.features) if is_smaller else None
 
     def is_bound(self, at, chunk):
         """Whether the crc of a chunk is right."""
@@ -725,8 +766,8 @@ def read_manifest(folder, ids):
             found = MANIFEST(slot)
             if not found or found.crc != crc32c(slot[20:]) ^ place(found.log, 0, at):
                 continue
-            check_options(found, features=PARITY | REUSED | AHEAD | COMPRESSES | ENCRYPTS | IN_FLIGHT)
-            if found.compression > (1 if found.features & COMPRESSES else 0):
+            check_options(found, features=PARITY | OF_SEGMENT)
+            if found.compression > bool(found.features & COMPRESSES) + bool(found.features & ZSTD):
                 raise Stop(NO_LOG, f"compression {found.compression} is not known")
             if found.level > 2:
                 raise Stop(NO_LOG, f"level {found.level} is not known")

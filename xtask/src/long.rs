@@ -102,6 +102,12 @@ const PARTS: &[Part] = &[
         deep: &["cuts"],
     },
     Part {
+        name: "zstd",
+        about: "logs that zstd compresses, as others; 5 minutes; needs a C compiler",
+        command: &[CARGO, "test", "--locked", "-q", "-p", "seawall-tests"],
+        deep: &["--features", "zstd", "--test", "all", "compress"],
+    },
+    Part {
         name: "miri",
         about: "the format under Miri; 20 minutes; needs a nightly toolchain with miri",
         command: &[CARGO, "+nightly", "miri", "test"],

@@ -187,6 +187,8 @@ pub(crate) struct Append {
 pub(crate) enum Compress {
     /// As blocks of LZ4
     Lz4,
+    /// As frames of Zstandard: smaller, slower; of programs built with the feature `zstd`
+    Zstd,
     /// Not at all
     None,
 }
@@ -195,6 +197,7 @@ impl From<Compress> for Compression {
     fn from(compress: Compress) -> Self {
         match compress {
             Compress::Lz4 => Self::Lz4,
+            Compress::Zstd => Self::Zstd,
             Compress::None => Self::None,
         }
     }

@@ -37,3 +37,25 @@ fn readable_log_is_not_compressed() {
     // Nothing was created.
     folder.run("append log --no-create", b"").refused(1);
 }
+
+#[test]
+fn zstd_makes_a_log_smaller_or_is_refused_by_name() {
+    let folder = Folder::new("compression-zstd");
+    let append = folder.run("append log -q --compress zstd", &lines());
+    if !cfg!(feature = "zstd") {
+        let refused = append.refused(2);
+        assert!(refused.contains("built with --features zstd"), "{refused}");
+        folder.run("append log --no-create", b"").refused(1);
+        return;
+    }
+    append.fine();
+    folder.run("append other -q --compress lz4", &lines()).fine();
+    let stored = ["log", "other"].map(|log| {
+        let found = folder.run(&format!("stat {log} --json"), b"").fine().json().remove(0);
+        assert_eq!(found["compression"], if log == "log" { "zstd" } else { "lz4" });
+        found["stored_bytes"].as_u64().unwrap()
+    });
+    assert!(stored[0] < stored[1], "{stored:?}");
+    assert!(folder.run("cat log -o raw", b"").out == lines());
+    assert_eq!(folder.run("verify log", b"").code, 0);
+}

@@ -43,7 +43,7 @@ fn header() -> SegmentHeader {
         is_reused: false,
         named_ahead: false,
         in_flight_max: 1,
-        may_compress: true,
+        compression_max: Compression::Lz4,
         record_type: RecordType::of(CodecId::Raw),
         time_us: 1,
     }
@@ -72,7 +72,7 @@ fn manifest(sequence: u64, last: Lsn) -> Manifest {
         reuses: false,
         names_ahead: false,
         in_flight_max: 1,
-        may_compress: true,
+        compression_max: Compression::Lz4,
         compression: Compression::Lz4,
         time_us: 1,
     }
@@ -125,7 +125,8 @@ fn segment(batches: &[&[&str]]) -> (Vec<u8>, Lsn) {
         Ok([nonce; 12])
     };
     let sizes = EncryptedSizes { chunk_max: 300, padding: Padding::Padme };
-    let mut encryptor = Encryptor::new(segment_keys(), sizes, draw).with_compression();
+    let mut encryptor =
+        Encryptor::new(segment_keys(), sizes, draw).with_compression(Compression::Lz4);
     let (mut at, mut chain, mut first) = (Offset(header.data_start()), header.chain(), Lsn::FIRST);
     for records in batches {
         let (mut plain, mut stored) = (vec![0; BATCH], vec![]);

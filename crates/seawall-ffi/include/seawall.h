@@ -245,6 +245,8 @@ enum seawall_compression
     SEAWALL_COMPRESSION_NONE = 0,
     // As blocks of LZ4.
     SEAWALL_COMPRESSION_LZ4 = 1,
+    // As frames of Zstandard, if the library was built with the feature zstd.
+    SEAWALL_COMPRESSION_ZSTD = 2,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L

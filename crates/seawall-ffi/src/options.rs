@@ -59,6 +59,8 @@ pub enum Compression {
     None = 0,
     /// As blocks of LZ4.
     Lz4 = 1,
+    /// As frames of Zstandard, if the library was built with the feature zstd.
+    Zstd = 2,
 }
 
 /// How much damage opening for append tolerates.
@@ -243,6 +245,7 @@ pub extern "C" fn seawall_options_set_compression(
         Ok(options.compression(match compression {
             0 => seawall::Compression::None,
             1 => seawall::Compression::Lz4,
+            2 => seawall::Compression::Zstd,
             other => return Err(unknown("compression", other)),
         }))
     })

@@ -5,7 +5,7 @@ use seawall_format::batch::{BatchHeader, BodyKind, HEADER_SIZE, Life, Spec, fini
 use seawall_format::encrypted::Encryptor;
 use seawall_format::encryption::{LogKey, SegmentKeys};
 use seawall_format::{
-    EncryptedSizes, Epoch, LogId, Lsn, Offset, Salt, SegmentId, SegmentRef, frame,
+    Compression, EncryptedSizes, Epoch, LogId, Lsn, Offset, Salt, SegmentId, SegmentRef, frame,
 };
 use std::hint::black_box;
 
@@ -24,7 +24,7 @@ fn main() {
         batch_max: 8 << 20,
         block: 4096,
         in_flight_max: 1,
-        may_compress: false,
+        compression_max: Compression::None,
     };
     let mut plain = vec![0; HEADER_SIZE];
     frame::push_unbound(&mut plain, &vec![0x5a; size], false);

@@ -27,6 +27,11 @@ pub enum Refused {
         /// What it is, and its number.
         what: String,
     },
+    /// Sound, and compressed in a way that this build lacks.
+    NotBuiltIn {
+        /// The method, which is also the name of the cargo feature.
+        compression: &'static str,
+    },
     /// Sound, and not encrypted, where everything is.
     NotEncrypted,
 }
@@ -42,6 +47,11 @@ impl fmt::Display for Refused {
                 f,
                 "draft {draft} of a format, version {version}, that was for trial; this program \
                  reads version {VERSION}"
+            ),
+            Self::NotBuiltIn { compression } => write!(
+                f,
+                "the log uses {compression} compression: build this program with the cargo feature \
+                 `{compression}`"
             ),
             Self::NotEncrypted => f.write_str("not encrypted, in an encrypted segment"),
             Self::Unknown { what } => write!(f, "{what}, unknown to this program"),

@@ -81,7 +81,7 @@ pub struct Tail<'a> {
 /// use seawall_format::batch::Life;
 /// use seawall_format::before::Before;
 /// use seawall_format::tail::{Row, Tail, classify};
-/// use seawall_format::{Epoch, LogId, Lsn, Offset, Salt};
+/// use seawall_format::{Compression, Epoch, LogId, Lsn, Offset, Salt};
 ///
 /// let salt = Salt::new(LogId(1), Epoch(2));
 /// let life = Life {
@@ -90,7 +90,7 @@ pub struct Tail<'a> {
 ///     batch_max: 4096,
 ///     block: 512,
 ///     in_flight_max: 1,
-///     may_compress: false,
+///     compression_max: Compression::None,
 ///     is_encrypted: false,
 /// };
 /// let tail = Tail {
@@ -296,6 +296,7 @@ mod tests {
     use crate::binary::batch::{Spec, finish};
     use crate::checksum::Salt;
     use crate::ids::{Epoch, LogId};
+    use crate::types::Compression;
 
     pub(super) const LIFE: Life = Life {
         salt: Salt::new(LogId(3), Epoch(9)),
@@ -303,7 +304,7 @@ mod tests {
         batch_max: 2048,
         block: 512,
         in_flight_max: 1,
-        may_compress: false,
+        compression_max: Compression::None,
         is_encrypted: false,
     };
     /// In the middle of a sector, as tails are.

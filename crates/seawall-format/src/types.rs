@@ -124,7 +124,7 @@ impl CodecId {
 }
 
 /// How a batch is compressed. format.md section 3.6.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Compression {
     /// Not at all.
@@ -132,15 +132,19 @@ pub enum Compression {
     None,
     /// As blocks of LZ4.
     Lz4,
+    /// As frames of Zstandard: smaller, in more time. Programs without the feature `zstd` cannot
+    /// read the log.
+    Zstd,
 }
 
 impl Compression {
-    /// Whether this build has it: LZ4 is the cargo feature `lz4`.
+    /// Whether this build has it: LZ4 is the cargo feature `lz4`, Zstandard `zstd`.
     #[must_use]
     pub fn is_built_in(self) -> bool {
         match self {
             Self::None => true,
             Self::Lz4 => cfg!(feature = "lz4"),
+            Self::Zstd => cfg!(feature = "zstd"),
         }
     }
 
@@ -150,6 +154,7 @@ impl Compression {
         match self {
             Self::None => "none",
             Self::Lz4 => "lz4",
+            Self::Zstd => "zstd",
         }
     }
 
@@ -157,6 +162,7 @@ impl Compression {
         match self {
             Self::None => 0,
             Self::Lz4 => 1,
+            Self::Zstd => 2,
         }
     }
 
@@ -164,6 +170,7 @@ impl Compression {
         match number {
             0 => Ok(Self::None),
             1 => Ok(Self::Lz4),
+            2 => Ok(Self::Zstd),
             _ => Err(Refused::Unknown { what: format!("compression {number}") }),
         }
     }

@@ -8,15 +8,15 @@
 )]
 
 use crate::common::sample::Sample;
-use crate::common::{GEOMETRY, Random, again, judge, lsn, names, open, read, read_from};
+use crate::common::{GEOMETRY, METHOD, Random, again, judge, lsn, names, open, read, read_from};
 use seawall::damage::{Corruption, Lost};
 use seawall::format::{CodecId, SegmentId};
 use seawall::verify::Verdict;
 use seawall::{Error, Layout, Level, LogReader, Lsn, Maintenance, OpenMode, Raw};
 use seawall_format::batch::{BatchHeader, BodyKind, HEADER_SIZE, Life, Spec, finish};
-use seawall_format::encoded::Encoder;
+use seawall_format::encoded::{EncodeSizes, Encoder};
 use seawall_format::{
-    Closed, Compression, Epoch, LogId, Manifest, Mark, Offset, RecordType, SegmentHeader, frame,
+    Closed, Epoch, LogId, Manifest, Mark, Offset, RecordType, SegmentHeader, frame,
 };
 use seawall_io::Storage;
 use seawall_testkit::MemStorage;
@@ -43,7 +43,7 @@ fn header() -> SegmentHeader {
         is_reused: false,
         named_ahead: false,
         in_flight_max: 1,
-        may_compress: true,
+        compression_max: METHOD,
         record_type: RecordType::of(CodecId::Raw),
         time_us: 1,
     }
@@ -89,9 +89,10 @@ fn make(counts: &[u32], plain: Option<usize>, known: usize) -> Made {
         let (kind, confirmed) = (BodyKind::Frames, first.previous());
         let spec = Spec { first, count: *count, kind, confirmed, chain, time_us: 9 };
         let mut stored = vec![];
-        let encoded =
-            Encoder::with_sizes(0, CHUNK).encode((&bytes, spec), (at, &life), &mut stored);
-        let spec = match encoded.filter(|_| plain != Some(number)) {
+        let sizes = EncodeSizes { frames_min: 0, chunk_max: CHUNK };
+        let mut encoder = Encoder::of(METHOD, sizes).unwrap();
+        let made = encoder.encode((&bytes, spec), (at, &life), &mut stored);
+        let spec = match made.filter(|_| plain != Some(number)) {
             Some(spec) => {
                 bytes = stored;
                 spec
@@ -146,8 +147,8 @@ fn manifest(header: &SegmentHeader, last: Option<Lsn>) -> Vec<u8> {
             reuses: false,
             names_ahead: false,
             in_flight_max: 1,
-            may_compress: true,
-            compression: Compression::Lz4,
+            compression_max: METHOD,
+            compression: METHOD,
             time_us: 9,
         };
         let at = usize::try_from(slot.offset().0).unwrap();

@@ -11,12 +11,12 @@ use common::workloads::{
     Acts, each_power_cut, failed_syncs, one_crash, one_fault, run, two_crashes,
 };
 use common::{
-    Bytes, GEOMETRY, compressed, judge, laid_out, lsn, of_any_size, open, payload, read, read_own,
-    tiny, within,
+    Bytes, GEOMETRY, METHOD, compressed, judge, laid_out, lsn, of_any_size, open, payload, read,
+    read_own, tiny, within,
 };
 use seawall::verify::Verdict;
 use seawall::{Compression, Error, Layout, Level, Maintenance, Options};
-use seawall_format::{Manifest, SegmentHeader, SegmentId};
+use seawall_format::{Manifest, Refused, SegmentHeader, SegmentId};
 use seawall_io::Storage;
 use seawall_testkit::MemStorage;
 use std::sync::Arc;
@@ -207,8 +207,8 @@ fn manifest_says_it_before_a_segment_does() {
         let life = run(stop);
         for (mask, device) in common::lives::cuts(&life.device, stop, 256) {
             let slots = Manifest::decode_file(&device.bytes("manifest").unwrap());
-            if headers(&device).iter().any(|header| header.may_compress) {
-                let all = slots.iter().flatten().all(|slot| slot.may_compress);
+            if headers(&device).iter().any(|header| header.compression_max == METHOD) {
+                let all = slots.iter().flatten().all(|slot| slot.compression_max == METHOD);
                 assert!(all, "step {stop}, kept {mask:b}: {slots:?}");
                 states += 1;
             }
@@ -221,7 +221,7 @@ fn manifest_says_it_before_a_segment_does() {
     compressed(|| {
         each_power_cut(&[&[Append(960)]], 256, |_, device, what| {
             let slots = Manifest::decode_file(&device.bytes("manifest").unwrap_or_default());
-            let all = slots.iter().flatten().all(|slot| slot.may_compress);
+            let all = slots.iter().flatten().all(|slot| slot.compression_max == METHOD);
             assert!(all, "{what}: {slots:?}");
         });
     });
@@ -244,11 +244,11 @@ fn setting_is_kept_and_changes_at_an_open() {
     let wishes = [
         (None, false, 1),
         (Some(Compression::None), false, 1),
-        (Some(Compression::Lz4), true, 2),
+        (Some(METHOD), true, 2),
         (None, true, 2),
         (Some(Compression::None), false, 2),
         (None, false, 2),
-        (Some(Compression::Lz4), true, 2),
+        (Some(METHOD), true, 2),
     ];
     for (wish, compresses, segments) in wishes {
         let log = open(&with(wish), &device).unwrap();
@@ -262,8 +262,11 @@ fn setting_is_kept_and_changes_at_an_open() {
         let found = headers(&device);
         assert_eq!(found.len(), segments, "{wish:?}");
         let of_log = Manifest::decode_file(&device.bytes("manifest").unwrap());
-        let has_bit = found.iter().any(|header| header.may_compress);
-        assert!(of_log.iter().flatten().all(|slot| slot.may_compress == has_bit), "{of_log:?}");
+        let has_bit = found.iter().any(|header| header.compression_max == METHOD);
+        assert!(
+            of_log.iter().flatten().all(|slot| (slot.compression_max == METHOD) == has_bit),
+            "{of_log:?}"
+        );
         assert_eq!(judge(&device).unwrap().verdict, Verdict::Clean);
         for (number, payload) in read(&device, false).unwrap().records {
             assert_eq!(payload, compressed(|| common::payload(number, 1, 180)));
@@ -291,7 +294,7 @@ fn compressed_stream_has_several_writes_in_flight() {
 
 #[test]
 fn readable_log_cannot_be_compressed() {
-    let wish = || laid_out(with(Some(Compression::Lz4)), Layout::Text);
+    let wish = || laid_out(with(Some(METHOD)), Layout::Text);
     let refused = open(&wish(), &MemStorage::new()).unwrap_err();
     let why = |error: &Error| {
         assert!(matches!(error, Error::InvalidOption { .. }), "{error}");
@@ -308,7 +311,7 @@ fn readable_log_cannot_be_compressed() {
 #[test]
 fn salvaged_log_stays_compressed_also_without_its_manifest() {
     let device = MemStorage::new();
-    let log = open(&with(Some(Compression::Lz4)), &device).unwrap();
+    let log = open(&with(Some(METHOD)), &device).unwrap();
     (1..=9).for_each(|number| {
         log.append(&compressed(|| payload(number, 1, 400))).unwrap();
     });
@@ -326,4 +329,73 @@ fn salvaged_log_stays_compressed_also_without_its_manifest() {
         assert_eq!(log.append(&compressed(|| payload(10, 1, 400))).unwrap(), lsn(10));
         assert_eq!(log.stats().compressed, 1, "manifest lost: {loses_manifest}");
     }
+}
+
+#[test]
+fn program_without_the_method_names_it_and_changes_nothing() {
+    let device = MemStorage::new();
+    let log = open(&with(None), &device).unwrap();
+    log.append(b"one").unwrap();
+    log.close().unwrap();
+    device.edit("manifest", |bytes| {
+        for slot in Manifest::decode_file(bytes).into_iter().flatten() {
+            let [compression_max, compression] = [Compression::Zstd; 2];
+            let slot = Manifest { compression_max, compression, ..slot };
+            let at = usize::try_from(slot.offset().0).unwrap();
+            bytes[at..at + 208].copy_from_slice(&slot.encode());
+        }
+    });
+    let before = device.bytes("manifest");
+    let storage: Arc<dyn Storage> = Arc::new(device.clone());
+    let found = [
+        open(&with(None), &device).map(|_| ()),
+        read(&device, false).map(|_| ()),
+        judge(&device).map(|_| ()),
+        Maintenance::on(&storage).plan_repair().map(|_| ()),
+        Maintenance::on(&storage).salvage_to(Arc::new(MemStorage::new())).map(|_| ()),
+    ];
+    if Compression::Zstd.is_built_in() {
+        assert!(found.iter().all(Result::is_ok), "{found:?}");
+        return;
+    }
+    for found in found {
+        let error = found.unwrap_err();
+        let refused = Refused::NotBuiltIn { compression: "zstd" };
+        assert!(matches!(&error, Error::Unsupported { refused: found, .. } if *found == refused));
+        let why = format!("{error:#}");
+        let needs = "build this program with the cargo feature `zstd`";
+        assert!(why.contains("manifest") && why.contains(needs), "{why}");
+    }
+    assert_eq!(device.bytes("manifest"), before);
+    let wish = with(Some(Compression::Zstd));
+    let refused = open(&wish, &MemStorage::new()).unwrap_err().to_string();
+    assert!(refused.contains("compression requires the cargo feature `zstd`"), "{refused}");
+}
+
+/// LZ4 in a segment that allows zstd, but never the other way.
+#[cfg(feature = "zstd")]
+#[test]
+fn change_to_zstd_needs_a_new_segment_and_back_needs_none() {
+    let device = MemStorage::new();
+    let wishes = [
+        (Compression::Lz4, 2, Compression::Lz4),
+        (Compression::Zstd, 3, Compression::Zstd),
+        (Compression::Lz4, 3, Compression::Zstd),
+        (Compression::None, 3, Compression::Zstd),
+        (Compression::Zstd, 3, Compression::Zstd),
+    ];
+    open(&with(None), &device).unwrap().close().unwrap();
+    for (number, (wish, segments, max)) in (1..).zip(wishes) {
+        let log = open(&with(Some(wish)), &device).unwrap();
+        log.append(&compressed(|| payload(number, 1, 400))).unwrap();
+        assert_eq!(log.stats().compressed, u64::from(wish != Compression::None), "{wish:?}");
+        log.close().unwrap();
+        let found = headers(&device);
+        assert_eq!(found.len(), segments, "{wish:?}");
+        assert_eq!(found.last().map(|header| header.compression_max), Some(max), "{wish:?}");
+        let slots = Manifest::decode_file(&device.bytes("manifest").unwrap());
+        assert!(slots.iter().flatten().all(|slot| slot.compression_max == max), "{slots:?}");
+        assert_eq!(judge(&device).unwrap().verdict, Verdict::Clean);
+    }
+    assert_eq!(read(&device, false).unwrap().count(), 5);
 }

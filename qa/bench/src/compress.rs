@@ -105,22 +105,22 @@ impl Batch {
         let each = |bytes: usize| {
             to_f64(u64::try_from(bytes).unwrap_or(u64::MAX)) / f64::from(self.count.max(1))
         };
-        let [plain, lz4, encrypted, both] = Form::ALL.map(|form| {
+        let sizes = Form::all().map(|form| {
             let mut stored = vec![];
             self.store(&mut Encoding::of(form), &mut stored);
-            each(stored.len())
+            format!("{:.0} {}", each(stored.len()), form.in_words())
         });
         format!(
-            "{} records a batch, of {:.0} bytes each; a record takes {plain:.0} bytes plain, \
-             {lz4:.0} with lz4, {encrypted:.0} encrypted and {both:.0} with both",
+            "{} records a batch, of {:.0} bytes each; a record takes so many bytes: {}",
             self.count,
             each(self.payload),
+            sizes.collect::<Vec<_>>().join(", "),
         )
     }
 
     fn ways(&self) -> Vec<Entry<'_, Trouble>> {
-        let made = Form::ALL.into_iter().map(|form| self.made(form));
-        made.chain(Form::ALL.into_iter().filter_map(|form| self.decoded(form))).collect()
+        let made = Form::all().map(|form| self.made(form));
+        made.chain(Form::all().filter_map(|form| self.decoded(form))).collect()
     }
 
     fn made(&self, form: Form) -> Entry<'_, Trouble> {
@@ -149,17 +149,41 @@ impl Batch {
 enum Form {
     Plain,
     Lz4,
+    Zstd,
     Encrypted,
     Both,
 }
 
 impl Form {
-    const ALL: [Self; 4] = [Self::Plain, Self::Lz4, Self::Encrypted, Self::Both];
+    /// All that this build has.
+    fn all() -> impl Iterator<Item = Self> {
+        let all = [Self::Plain, Self::Lz4, Self::Zstd, Self::Encrypted, Self::Both];
+        all.into_iter().filter(|form| form.compression().is_built_in())
+    }
+
+    fn compression(self) -> Compression {
+        match self {
+            Self::Plain | Self::Encrypted => Compression::None,
+            Self::Lz4 | Self::Both => Compression::Lz4,
+            Self::Zstd => Compression::Zstd,
+        }
+    }
+
+    fn in_words(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Lz4 => "with lz4",
+            Self::Zstd => "with zstd",
+            Self::Encrypted => "encrypted",
+            Self::Both => "with lz4 and encrypted",
+        }
+    }
 
     fn made(self) -> &'static str {
         match self {
             Self::Plain => "made plain",
             Self::Lz4 => "made with lz4",
+            Self::Zstd => "made with zstd",
             Self::Encrypted => "made encrypted",
             Self::Both => "made lz4, encrypted",
         }
@@ -169,6 +193,7 @@ impl Form {
         match self {
             Self::Plain => None,
             Self::Lz4 => Some("lz4 decoded"),
+            Self::Zstd => Some("zstd decoded"),
             Self::Encrypted => Some("encrypted decoded"),
             Self::Both => Some("lz4, encrypted decoded"),
         }
@@ -176,7 +201,7 @@ impl Form {
 
     fn life(self) -> Life {
         let is_encrypted = matches!(self, Self::Encrypted | Self::Both);
-        Life { may_compress: true, is_encrypted, ..life() }
+        Life { compression_max: Compression::Zstd, is_encrypted, ..life() }
     }
 }
 
@@ -194,14 +219,16 @@ enum Encoders {
 impl Encoding {
     fn of(form: Form) -> Self {
         let encryptor = || Encryptor::new(keys(), EncryptedSizes::default(), draw);
+        let method = form.compression();
         let encoder = match form {
             Form::Plain => None,
-            Form::Lz4 => {
-                let encoder = Encoder::of(Compression::Lz4, EncodeSizes::default());
-                Some(Encoders::Plain(encoder.expect("this program has LZ4")))
+            Form::Lz4 | Form::Zstd => {
+                let encoder = Encoder::of(method, EncodeSizes::default());
+                Some(Encoders::Plain(encoder.expect("this build has the method")))
             }
-            Form::Encrypted => Some(Encoders::Encrypting(encryptor().into())),
-            Form::Both => Some(Encoders::Encrypting(encryptor().with_compression().into())),
+            Form::Encrypted | Form::Both => {
+                Some(Encoders::Encrypting(encryptor().with_compression(method).into()))
+            }
         };
         Self { life: form.life(), encoder }
     }
@@ -255,7 +282,7 @@ mod tests {
     #[test]
     fn every_form_decodes_to_the_plain_frames() {
         let batch = Batch::new(64);
-        for form in [Form::Lz4, Form::Encrypted, Form::Both] {
+        for form in Form::all().filter(|form| *form != Form::Plain) {
             let (stored, mut frames) = (Stored::new(&batch, form), vec![]);
             assert!(stored.decode(&mut frames), "{form:?}");
             assert_eq!(frames, batch.plain, "{form:?}");

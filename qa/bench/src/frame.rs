@@ -5,7 +5,7 @@ use crate::driver::{Bench, Fields, Stage};
 use crate::failure::Failure;
 use seawall::{Level, Log, Options, Raw, Retention};
 use seawall_format::batch::{BodyKind, HEADER_SIZE, Life, Spec, finish};
-use seawall_format::{Epoch, Geometry, LogId, Lsn, Offset, Salt, frame};
+use seawall_format::{Compression, Epoch, Geometry, LogId, Lsn, Offset, Salt, frame};
 use seawall_measure::contest::{Contest, Entry, hold};
 use seawall_measure::human::to_f64;
 use seawall_measure::machine::Stopwatch;
@@ -138,7 +138,7 @@ pub(crate) fn life() -> Life {
         batch_max,
         block,
         in_flight_max: 1,
-        may_compress: false,
+        compression_max: Compression::None,
     }
 }
 

@@ -291,6 +291,9 @@ fn next_after(error: &Error, verb: &str, log: &Path) -> String {
                  a new log with this one"
             )
         }
+        Error::Unsupported { refused: Refused::NotBuiltIn { compression }, .. } => {
+            format!("use a seawall that was built with --features {compression}")
+        }
         Error::Unsupported { .. } => "use the version of seawall that wrote it".to_owned(),
         Error::Mismatch { what, .. } => match option_for(what) {
             Some(option) => format!("omit {option}, or give another log"),

@@ -8,6 +8,7 @@ use crate::fields::{behind, get, get_u32, put, table};
 use crate::files::segment::SegmentHeader;
 use crate::ids::{Epoch, Lsn, Offset, lsn_or_zero, to_u64};
 use crate::refused::Refused;
+use crate::types::Compression;
 
 /// Bytes of a batch before its frames.
 pub const HEADER_SIZE: usize = BATCH_HEADER;
@@ -58,8 +59,8 @@ pub struct Life {
     pub block: u32,
     /// How many writes may be in flight.
     pub in_flight_max: u8,
-    /// Whether batches may be compressed.
-    pub may_compress: bool,
+    /// The highest method with which batches may be compressed.
+    pub compression_max: Compression,
     /// Whether all batches are encrypted.
     pub is_encrypted: bool,
 }
@@ -75,9 +76,14 @@ impl Life {
             batch_max: geometry.batch_max,
             block: geometry.block,
             in_flight_max: header.in_flight_max,
-            may_compress: header.may_compress,
+            compression_max: header.compression_max,
             is_encrypted: header.authenticator.is_some(),
         }
+    }
+
+    /// Whether a chunk may be compressed so.
+    pub(crate) fn may_have(&self, method: Compression) -> bool {
+        method <= self.compression_max
     }
 }
 
@@ -103,7 +109,7 @@ impl BodyKind {
         match (flags, life.is_encrypted) {
             (0, false) => Some(Self::Frames),
             (VOID, false) => Some(Self::Void),
-            (ENCODED, false) if life.may_compress => Some(Self::Encoded),
+            (ENCODED, false) if life.may_have(Compression::Lz4) => Some(Self::Encoded),
             (ENCRYPTED, true) => Some(Self::Encrypted),
             (ENCRYPTED_VOID, true) => Some(Self::EncryptedVoid),
             _ => None,
@@ -448,7 +454,7 @@ mod tests {
         batch_max: 4096,
         block: 512,
         in_flight_max: 1,
-        may_compress: false,
+        compression_max: Compression::None,
         is_encrypted: false,
     };
     const AT: Offset = Offset(6144);

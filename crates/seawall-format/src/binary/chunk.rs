@@ -1,6 +1,6 @@
 //! Chunks: the pieces of a compressed or encrypted body. format.md sections 3.6 and 3.7.
 
-use crate::binary::{frame, lz4};
+use crate::binary::{compressor, frame};
 use crate::checksum::Salt;
 use crate::encryption::TAG_SIZE;
 #[cfg(feature = "lz4")]
@@ -164,7 +164,7 @@ impl Fields {
             && first.get().checked_add(u64::from(count)).is_some()
             && match method {
                 Compression::None => stored == plain,
-                Compression::Lz4 => stored < plain,
+                Compression::Lz4 | Compression::Zstd => stored < plain,
             };
         is_sound.then_some(Self { stored, plain, count, first, method, form: Form::Compressed })
     }
@@ -261,9 +261,9 @@ pub(crate) fn expand(
             plain.extend_from_slice(payload);
             payload.len() == size
         }
-        Compression::Lz4 => {
+        Compression::Lz4 | Compression::Zstd => {
             plain.resize(start + size, 0);
-            lz4::decompress(payload, plain.get_mut(start..)?)
+            compressor::decompress(method, payload, plain.get_mut(start..)?)
         }
     };
     let frames = plain.get(start..).filter(|_| is_whole);

@@ -2,10 +2,10 @@
 
 use crate::binary::batch::{BatchHeader, BodyKind, HEADER_SIZE, Life, Spec};
 use crate::binary::chunk::{self, Chunk, Form, Left};
+#[cfg(feature = "lz4")]
+use crate::binary::compressor::{Compressor, less_an_eighth};
 #[cfg(any(feature = "lz4", feature = "encryption"))]
 use crate::binary::frame;
-#[cfg(feature = "lz4")]
-use crate::binary::lz4::Compressor;
 use crate::ids::{Lsn, Offset, to_u64};
 use crate::types::Compression;
 use std::ops::Range;
@@ -35,7 +35,7 @@ pub fn decode(header: &BatchHeader, body: &[u8], life: &Life, plain: &mut Vec<u8
     let mut ends_set = false;
     while left.has_records() {
         let Some((chunk, end)) = chunk::read(form, body, position) else { return false };
-        if !left.take(&chunk.fields) {
+        if !life.may_have(chunk.fields.method) || !left.take(&chunk.fields) {
             return false;
         }
         let Some(ends) = chunk.decode(plain) else { return false };
@@ -104,9 +104,9 @@ pub(crate) fn salvage_with(
     let (mut intact, mut position, mut next) = (vec![], 0, first);
     while position + form.header_size() <= place.len() && next <= last {
         let found = chunk::read(form, place, position).filter(|(chunk, _)| {
-            let chunk::Fields { first, plain, stored, .. } = chunk.fields;
+            let chunk::Fields { first, plain, stored, method, .. } = chunk.fields;
             let fits = plain <= room && plain.saturating_add(stored) <= looks;
-            (next..=last).contains(&first) && fits
+            (next..=last).contains(&first) && fits && life.may_have(method)
         });
         position += 8;
         let Some((chunk, end)) = found else { continue };
@@ -180,10 +180,7 @@ impl Encoder {
     /// One for this method; `None` if batches are not to be compressed.
     #[must_use]
     pub fn of(method: Compression, sizes: EncodeSizes) -> Option<Self> {
-        match method {
-            Compression::None => None,
-            Compression::Lz4 => Some(Self { sizes, compressor: Compressor::new() }),
-        }
+        Some(Self { sizes, compressor: Compressor::of(method)? })
     }
 
     /// One of LZ4 with these sizes, for tests.
@@ -191,7 +188,7 @@ impl Encoder {
     #[must_use]
     pub fn with_sizes(frames_min: usize, chunk_max: usize) -> Self {
         let sizes = EncodeSizes { frames_min, chunk_max };
-        Self { sizes, compressor: Compressor::new() }
+        Self::of(Compression::Lz4, sizes).expect("this build has LZ4")
     }
 
     /// Compresses a batch for `offset` of a segment. `plain` is what
@@ -205,7 +202,7 @@ impl Encoder {
         stored: &mut Vec<u8>,
     ) -> Option<Spec> {
         let frames = plain.get(HEADER_SIZE..)?;
-        let is_fit = life.may_compress && spec.kind == BodyKind::Frames;
+        let is_fit = life.may_have(self.compressor.method()) && spec.kind == BodyKind::Frames;
         if !is_fit || frames.len() < self.sizes.frames_min {
             return None;
         }
@@ -217,10 +214,7 @@ impl Encoder {
         while left > 0 {
             let (size, count) = next_chunk(rest, left, self.sizes.chunk_max)?;
             let (frames, after) = rest.split_at_checked(size)?;
-            let block = Some(self.compressor.compress(frames));
-            let block = block.filter(|block| block.len() <= less_an_eighth(size));
-            let (payload, method) =
-                block.map_or((frames, Compression::None), |block| (block, Compression::Lz4));
+            let (method, payload) = self.compressor.compress_if_smaller(frames);
             let (stored_size, form) = (payload.len(), Form::Compressed);
             let fields = chunk::Fields {
                 stored: stored_size,
@@ -254,12 +248,6 @@ pub(crate) fn next_chunk(frames: &[u8], left: u32, chunk_max: usize) -> Option<(
         (size, count) = (end, count + 1);
     }
     Some((size, count))
-}
-
-/// What is saved is worth the time to decode it only from here on.
-#[cfg(feature = "lz4")]
-pub(crate) fn less_an_eighth(size: usize) -> usize {
-    size - size / 8
 }
 
 #[cfg(feature = "lz4")]

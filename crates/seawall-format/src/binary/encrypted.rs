@@ -8,11 +8,11 @@ use crate::binary::batch::{
     BODY_CRC, BatchHeader, BodyKind, CHAIN, FIRST, HEADER_SIZE, Life, Spec,
 };
 use crate::binary::chunk::{self, Chunk, Form, Left, content, encrypted, encrypted_prefix};
+#[cfg(feature = "lz4")]
+use crate::binary::compressor::Compressor;
 use crate::binary::encoded::{IntactChunk, next_chunk, salvage_with};
 use crate::binary::encrypted_sizes::EncryptedSizes;
 use crate::binary::frame;
-#[cfg(feature = "lz4")]
-use crate::binary::{encoded::less_an_eighth, lz4::Compressor};
 use crate::encryption::{KeyError, Mac, NONCE_SIZE, Nonce, SegmentKeys, TAG_SIZE, Tag};
 use crate::fields::{get, get_u32, is_zero, put, slice, slice_mut};
 use crate::ids::{Lsn, Offset, to_u64};
@@ -61,11 +61,11 @@ impl Encryptor {
         }
     }
 
-    /// The same, which also compresses.
+    /// The same, which also compresses, if this is a method.
     #[cfg(feature = "lz4")]
     #[must_use]
-    pub fn with_compression(self) -> Self {
-        Self { compressor: Some(Compressor::new()), ..self }
+    pub fn with_compression(self, method: Compression) -> Self {
+        Self { compressor: Compressor::of(method), ..self }
     }
 
     /// Encrypts a batch for `offset` of the segment. `plain` is what
@@ -155,10 +155,9 @@ impl Encryptor {
     /// The frames as they are to be encrypted.
     #[cfg(feature = "lz4")]
     fn compressed<'a>(&'a mut self, frames: &'a [u8], life: &Life) -> (Compression, &'a [u8]) {
-        let compressor = self.compressor.as_mut().filter(|_| life.may_compress);
-        let block = compressor.map(|compressor| compressor.compress(frames));
-        let block = block.filter(|block| block.len() <= less_an_eighth(frames.len()));
-        block.map_or((Compression::None, frames), |block| (Compression::Lz4, block))
+        let compressor = self.compressor.as_mut();
+        let compressor = compressor.filter(|compressor| life.may_have(compressor.method()));
+        compressor.map_or((Compression::None, frames), |one| one.compress_if_smaller(frames))
     }
 
     #[cfg(not(feature = "lz4"))]
@@ -361,7 +360,7 @@ impl<'a> Opening<'a> {
             && to_u64(plain) >= to_u64(frame::HEADER_SIZE) * u64::from(count)
             && match method {
                 Compression::None => used == plain,
-                Compression::Lz4 => self.life.may_compress && used < plain,
+                _ => self.life.may_have(method) && used < plain,
             };
         is_sound.then_some((plain, method, payload))
     }

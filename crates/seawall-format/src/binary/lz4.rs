@@ -1,25 +1,16 @@
-//! Blocks of LZ4: the one place that calls the library, if the build has it.
+//! Blocks of LZ4: the one place that calls the library.
 
 /// Fills `plain` with what `block` holds. Returns whether that is exactly as much.
-#[cfg(feature = "lz4")]
 pub(crate) fn decompress(block: &[u8], plain: &mut [u8]) -> bool {
     lz4_flex::block::decompress_into(block, plain).is_ok_and(|size| size == plain.len())
 }
 
-/// Without the library no block decodes. A log that may have one is refused earlier.
-#[cfg(not(feature = "lz4"))]
-pub(crate) fn decompress(_block: &[u8], _plain: &mut [u8]) -> bool {
-    false
-}
-
 /// Makes blocks, in memory that it keeps.
-#[cfg(feature = "lz4")]
 pub(crate) struct Compressor {
     table: lz4_flex::block::CompressTable,
     block: Vec<u8>,
 }
 
-#[cfg(feature = "lz4")]
 impl Compressor {
     pub(crate) fn new() -> Self {
         Self { table: lz4_flex::block::CompressTable::large(), block: vec![] }

@@ -11,7 +11,7 @@ use crate::files::authenticator::{Authenticator, Stored, with_authenticator};
 use crate::files::parity::Scheme;
 use crate::files::preamble;
 use crate::files::segment::{
-    COMPRESSED, COMPRESSED_IF_READ, ENCRYPTED, IN_FLIGHT, NAMED_AHEAD, REUSED, features,
+    ENCRYPTED, IN_FLIGHT, NAMED_AHEAD, REUSED, compression_bits, compression_max, features,
     in_flight_max, layout_of,
 };
 use crate::ids::{LogId, Lsn, Offset, SegmentRef, lsn_or_zero, to_u64};
@@ -105,8 +105,8 @@ pub struct Manifest {
     /// The most writes that may be in flight in a segment of the log, from 1 to
     /// [`IN_FLIGHT_MAX`](crate::IN_FLIGHT_MAX).
     pub in_flight_max: u8,
-    /// Whether batches of the log may be compressed.
-    pub may_compress: bool,
+    /// The highest method with which batches of the log may be compressed.
+    pub compression_max: Compression,
     /// How the batches to come are compressed.
     pub compression: Compression,
     /// Microseconds since 1970 when it was written; informational.
@@ -118,12 +118,6 @@ impl Manifest {
     #[must_use]
     pub fn offset(&self) -> Offset {
         slot_offset(self.sequence, self.geometry.block)
-    }
-
-    /// Whether new batches are to be compressed.
-    #[must_use]
-    pub fn compresses(&self) -> bool {
-        self.compression != Compression::None
     }
 
     /// The newest checkpoint: nothing before it is needed.
@@ -173,7 +167,7 @@ impl Manifest {
         }
         let parity_bit = if self.parity.is_some() { HAS_PARITY } else { 0 };
         let others = features(self.reuses, self.names_ahead, self.in_flight_max);
-        let compressed = if self.may_compress { COMPRESSED } else { 0 };
+        let compressed = compression_bits(self.compression_max);
         let encrypted = if self.authenticator.is_some() { ENCRYPTED } else { 0 };
         put(&mut bytes, FEATURES, parity_bit | compressed | encrypted | others);
         put(&mut bytes, COMPRESSION, self.compression.number());
@@ -229,12 +223,9 @@ impl Manifest {
             return Err(Refused::Invalid);
         }
         let features = get(bytes, FEATURES);
-        let compressed = COMPRESSED_IF_READ;
-        let known = HAS_PARITY | REUSED | NAMED_AHEAD | compressed | ENCRYPTED | IN_FLIGHT;
-        let layout = layout_of(features & !known, get(bytes, LAYOUT))?;
-        if features & COMPRESSED == 0 {
-            preamble::kept_for_later(bytes, &[COMPRESSION])?;
-        }
+        let known = HAS_PARITY | REUSED | NAMED_AHEAD | ENCRYPTED | IN_FLIGHT;
+        let layout = layout_of((features, known), get(bytes, LAYOUT))?;
+        let compression = compression_of(bytes, compression_max(features))?;
         let parity = if features & HAS_PARITY == 0 {
             None
         } else {
@@ -278,8 +269,8 @@ impl Manifest {
             reuses: features & REUSED != 0,
             names_ahead: features & NAMED_AHEAD != 0,
             in_flight_max: in_flight_max(features),
-            may_compress: features & COMPRESSED != 0,
-            compression: Compression::from_number(get(bytes, COMPRESSION))?,
+            compression_max: compression_max(features),
+            compression,
             time_us: get(bytes, TIME),
         };
         let sound = found.offset() == offset
@@ -307,6 +298,18 @@ impl Manifest {
         let b = (0..8).find_map(slot_b).unwrap_or(Err(Refused::Invalid));
         [Self::decode(file, Offset(0)), b]
     }
+}
+
+/// How the batches to come are compressed, if the log may have such batches.
+fn compression_of(bytes: &[u8], max: Compression) -> Result<Compression, Refused> {
+    if max == Compression::None {
+        preamble::kept_for_later(bytes, &[COMPRESSION])?;
+    }
+    let number = get(bytes, COMPRESSION);
+    let found = Compression::from_number(number)?;
+    let is_allowed = found <= max;
+    let unknown = || Refused::Unknown { what: format!("compression {number}") };
+    is_allowed.then_some(found).ok_or_else(unknown)
 }
 
 fn slot_offset(sequence: u64, block: u32) -> Offset {

@@ -7,7 +7,7 @@ use crate::files::authenticator::{Authenticator, Claims, Stored, with_authentica
 use crate::files::preamble;
 use crate::ids::{Epoch, KeyNumber, LogId, Lsn, Offset, SegmentId, SegmentRef, lsn_or_zero};
 use crate::refused::Refused;
-use crate::types::{Geometry, Layout, RecordType, RecordTypeFields};
+use crate::types::{Compression, Geometry, Layout, RecordType, RecordTypeFields};
 
 const MAGIC: [u8; 8] = *b"SEAWALLS";
 
@@ -20,8 +20,8 @@ pub(crate) const NAMED_AHEAD: u64 = 1 << 2;
 /// The feature bit of a segment with compressed batches, and of a log with such segments.
 pub(crate) const COMPRESSED: u64 = 1 << 3;
 
-/// The feature bit of compressed batches, if this build reads them.
-pub(crate) const COMPRESSED_IF_READ: u64 = if cfg!(feature = "lz4") { COMPRESSED } else { 0 };
+/// The feature bit of a segment with batches that zstd compressed, and of a log with such segments.
+pub(crate) const ZSTD: u64 = 1 << 5;
 
 /// The feature bit of a segment whose batches are encrypted, and of a log with such segments.
 pub(crate) const ENCRYPTED: u64 = 1 << 4;
@@ -129,8 +129,8 @@ pub struct SegmentHeader {
     /// How many writes of batches may be in flight, from 1 to [`IN_FLIGHT_MAX`]. A batch that is
     /// written before the one before it is durable begins at a block.
     pub in_flight_max: u8,
-    /// Whether batches may be compressed.
-    pub may_compress: bool,
+    /// The highest method with which batches may be compressed.
+    pub compression_max: Compression,
     /// What the payloads are.
     pub record_type: RecordType,
     /// Microseconds since 1970 when it was made; informational.
@@ -204,8 +204,8 @@ impl SegmentHeader {
             return Err(Refused::Invalid);
         }
         let features = get(bytes, header::FEATURES);
-        let known = REUSED | NAMED_AHEAD | COMPRESSED_IF_READ | ENCRYPTED | IN_FLIGHT;
-        let layout = layout_of(features & !known, get(bytes, header::LAYOUT))?;
+        let known = REUSED | NAMED_AHEAD | ENCRYPTED | IN_FLIGHT;
+        let layout = layout_of((features, known), get(bytes, header::LAYOUT))?;
         let named_ahead = features & NAMED_AHEAD != 0;
         let authenticator = if features & ENCRYPTED == 0 {
             preamble::kept_for_later(bytes, &[header::KEY])?;
@@ -240,7 +240,7 @@ impl SegmentHeader {
             is_reused: features & REUSED != 0,
             named_ahead,
             in_flight_max: in_flight_max(features),
-            may_compress: features & COMPRESSED != 0,
+            compression_max: compression_max(features),
             record_type: RecordType::decode(&RecordTypeFields {
                 codec: get(bytes, header::CODEC),
                 length: get(bytes, header::NAME_LENGTH),
@@ -365,7 +365,7 @@ impl SegmentHeader {
     }
 
     fn features(&self) -> u64 {
-        let compressed = if self.may_compress { COMPRESSED } else { 0 };
+        let compressed = compression_bits(self.compression_max);
         let encrypted = if self.authenticator.is_some() { ENCRYPTED } else { 0 };
         compressed | encrypted | features(self.is_reused, self.named_ahead, self.in_flight_max)
     }
@@ -401,12 +401,36 @@ pub(crate) fn in_flight_max(features: u64) -> u8 {
     u8::try_from(more).expect("two bits") + 1
 }
 
-/// Features and layouts that this version does not know are refused by name.
-pub(crate) fn layout_of(features: u64, layout: u64) -> Result<Layout, Refused> {
-    match features {
-        0 => Layout::from_number(layout),
-        _ => Err(Refused::Unknown { what: format!("feature bits {features:#x}") }),
+/// The feature bits of compression with methods up to this one.
+pub(crate) fn compression_bits(max: Compression) -> u64 {
+    match max {
+        Compression::None => 0,
+        Compression::Lz4 => COMPRESSED,
+        Compression::Zstd => COMPRESSED | ZSTD,
     }
+}
+
+/// The highest method of compression that these feature bits allow.
+pub(crate) fn compression_max(features: u64) -> Compression {
+    match (features & COMPRESSED, features & ZSTD) {
+        (0, _) => Compression::None,
+        (_, 0) => Compression::Lz4,
+        _ => Compression::Zstd,
+    }
+}
+
+/// Features and layouts that this version does not know, or this build does not have, are refused
+/// by name.
+pub(crate) fn layout_of((features, known): (u64, u64), layout: u64) -> Result<Layout, Refused> {
+    let method = compression_max(features);
+    let unknown = features & !known & !compression_bits(method);
+    if unknown != 0 {
+        return Err(Refused::Unknown { what: format!("feature bits {unknown:#x}") });
+    }
+    if !method.is_built_in() {
+        return Err(Refused::NotBuiltIn { compression: method.name() });
+    }
+    Layout::from_number(layout)
 }
 
 /// One of the two places where marks go by turns.

@@ -175,7 +175,7 @@ mod tests {
     use crate::binary::step::Limit;
     use crate::files::segment::SegmentHeader;
     use crate::ids::{Epoch, LogId, SegmentId};
-    use crate::types::{CodecId, Geometry, Layout, RecordType};
+    use crate::types::{CodecId, Compression, Geometry, Layout, RecordType};
 
     fn header() -> SegmentHeader {
         SegmentHeader {
@@ -193,7 +193,7 @@ mod tests {
             is_reused: false,
             named_ahead: false,
             in_flight_max: 1,
-            may_compress: false,
+            compression_max: Compression::None,
             record_type: RecordType::of(CodecId::Raw),
             time_us: 0,
         }

@@ -77,7 +77,7 @@ fn compressed() -> Vec<u8> {
     bytes
 }
 
-const COMPRESSED: Life = Life { may_compress: true, ..LIFE };
+const COMPRESSED: Life = Life { compression_max: Compression::Lz4, ..LIFE };
 
 #[test]
 fn compressed_batch_has_its_chunks_at_the_expected_places() {

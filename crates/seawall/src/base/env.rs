@@ -133,7 +133,9 @@ impl Env {
 mod tests {
     use super::*;
     use crate::base::spare_files::SpareFile;
-    use seawall_format::{CodecId, Epoch, Geometry, Layout, LogId, Lsn, RecordType, SegmentId};
+    use seawall_format::{
+        CodecId, Compression, Epoch, Geometry, Layout, LogId, Lsn, RecordType, SegmentId,
+    };
     use seawall_testkit::MemStorage;
 
     fn header() -> SegmentHeader {
@@ -152,7 +154,7 @@ mod tests {
             is_reused: false,
             named_ahead: false,
             in_flight_max: 1,
-            may_compress: false,
+            compression_max: Compression::None,
             record_type: RecordType::of(CodecId::Raw),
             time_us: 0,
         }

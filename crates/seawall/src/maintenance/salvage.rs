@@ -24,9 +24,7 @@ use crate::write::pending::RewriteBatch;
 use crate::write::rotation::{Predecessor, RotationPlan, rotate};
 use seawall_format::batch::{BodyKind, HEADER_SIZE};
 use seawall_format::frame::{self, Frames};
-use seawall_format::{
-    Closed, Compression, Level, Lsn, Manifest, Offset, SegmentHeader, SegmentId, next_lsn,
-};
+use seawall_format::{Closed, Level, Lsn, Manifest, Offset, SegmentHeader, SegmentId, next_lsn};
 use seawall_io::Storage;
 use std::sync::Arc;
 
@@ -412,9 +410,9 @@ fn rebuilt(catalog: &Catalog) -> Option<Manifest> {
         reuses: headers().any(|header| header.is_reused),
         names_ahead: headers().any(|header| header.named_ahead),
         in_flight_max: headers().map(|header| header.in_flight_max).max()?,
-        may_compress: headers().any(|header| header.may_compress),
-        // There is one method, and a header says whether it was in use.
-        compression: if newest.may_compress { Compression::Lz4 } else { Compression::None },
+        compression_max: headers().map(|header| header.compression_max).max()?,
+        // Perhaps a lower method was in use.
+        compression: newest.compression_max,
         time_us: 0,
     })
 }

@@ -108,7 +108,8 @@ mod tests {
     use super::*;
     use seawall_format::parity::Scheme;
     use seawall_format::{
-        CodecId, Epoch, Geometry, Layout, LogId, Lsn, RecordType, SegmentHeader, SegmentId,
+        CodecId, Compression, Epoch, Geometry, Layout, LogId, Lsn, RecordType, SegmentHeader,
+        SegmentId,
     };
 
     fn places(scheme: Scheme, block: u32) -> Places {
@@ -127,7 +128,7 @@ mod tests {
             is_reused: false,
             named_ahead: false,
             in_flight_max: 1,
-            may_compress: false,
+            compression_max: Compression::None,
             record_type: RecordType { codec: CodecId::Raw, name: String::new(), schema: 0 },
             time_us: 3,
         };

@@ -5,7 +5,7 @@ use crate::base::error::{Corruption, Damage, Lost, Origin};
 use crate::files::segment::Segment;
 use seawall_format::batch::{BatchHeader, BodyKind, HEADER_SIZE, Life};
 use seawall_format::encryption::KeyError;
-use seawall_format::{Lsn, Offset, encoded, frame};
+use seawall_format::{Compression, Lsn, Offset, encoded, frame};
 use std::ops::Range;
 
 /// An intact record inside a damaged range.
@@ -76,7 +76,7 @@ impl Contents {
         let header = header.filter(|header| BatchHeader::decode(bytes, at, life) == Some(*header));
         match header.map(|header| header.kind) {
             _ if life.is_encrypted => Self::Chunks,
-            _ if !life.may_compress => Self::Frames,
+            _ if life.compression_max == Compression::None => Self::Frames,
             Some(BodyKind::Encoded) => Self::Chunks,
             Some(_) => Self::Frames,
             None => Self::Either,

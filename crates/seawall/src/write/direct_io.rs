@@ -111,7 +111,7 @@ mod tests {
     use super::*;
     use seawall_format::batch::{BodyKind, finish};
     use seawall_format::frame::push_unbound;
-    use seawall_format::{Epoch, LogId, Lsn, Salt};
+    use seawall_format::{Compression, Epoch, LogId, Lsn, Salt};
 
     fn sent(bytes: &[u8], end: u64) -> WrittenBatch {
         let bytes = bytes.to_vec();
@@ -156,7 +156,7 @@ mod tests {
             batch_max: 1 << 20,
             block: 1024,
             in_flight_max: 2,
-            may_compress: false,
+            compression_max: Compression::None,
         };
         let at = Offset(5 * 1024);
         let mut blocks = Blocks::default();

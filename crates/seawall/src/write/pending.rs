@@ -170,7 +170,7 @@ mod tests {
         batch_max: 4096,
         block: 512,
         in_flight_max: 2,
-        may_compress: true,
+        compression_max: Compression::Lz4,
         is_encrypted: false,
     };
 

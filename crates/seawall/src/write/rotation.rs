@@ -222,7 +222,7 @@ pub(crate) fn header(
         is_reused: files.life.is_some(),
         named_ahead: false,
         in_flight_max,
-        may_compress: log.compresses(),
+        compression_max: log.compression,
         record_type: log.record_type.clone(),
         time_us: env.clock.wall_us(),
     }))

@@ -515,7 +515,7 @@ impl Writer {
         let (tail, log) = (&self.tail.header, &self.manifest.content);
         let has_schema = tail.record_type.schema == log.record_type.schema;
         let is_encrypted = tail.authenticator.is_some() || log.authenticator.is_none();
-        if has_schema && is_encrypted && (tail.may_compress || !log.compresses()) {
+        if has_schema && is_encrypted && tail.compression_max >= log.compression {
             return Ok(());
         }
         let empty = self.empty_segment();

@@ -109,6 +109,13 @@ pub fn maintenance<'a>(storage: &Arc<dyn Storage>) -> Maintenance<'a> {
     if is_encrypted() { maintenance.key(Key::new(&KEY)) } else { maintenance }
 }
 
+/// How logs are compressed in tests.
+pub const METHOD: Compression =
+    if cfg!(feature = "zstd") { Compression::Zstd } else { Compression::Lz4 };
+
+/// Bytes of a chunk in tests: zstd needs more to gain an eighth.
+pub const CHUNK: usize = if cfg!(feature = "zstd") { 900 } else { 300 };
+
 /// Runs `test` with logs that are compressed, in small pieces, and with records that compress.
 /// Threads that it starts do not know of that.
 pub fn compressed<T>(test: impl FnOnce() -> T) -> T {
@@ -133,11 +140,7 @@ pub fn is_compressed() -> bool {
 /// [`encrypted`].
 pub fn maybe_encoded(options: Options) -> Options {
     let options = maybe_encrypted(options);
-    if is_compressed() {
-        options.compression(Compression::Lz4).encode_sizes(0, 300)
-    } else {
-        options
-    }
+    if is_compressed() { options.compression(METHOD).encode_sizes(0, CHUNK) } else { options }
 }
 
 /// The same options for another process: other random bits, another time.

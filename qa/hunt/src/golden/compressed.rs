@@ -4,7 +4,7 @@ use super::Case;
 use super::handmade::Content::{self, Compressed, Records, Undecodable, Void};
 use super::handmade::{header, log_of};
 use super::image::Files;
-use seawall_format::SegmentHeader;
+use seawall_format::{Compression, SegmentHeader};
 
 const FILE: &str = "000000000001.seg";
 
@@ -32,7 +32,7 @@ const NOISE: &str = "\
     e1";
 
 fn compressing() -> SegmentHeader {
-    SegmentHeader { size: 8192, may_compress: true, ..header() }
+    SegmentHeader { size: 8192, compression_max: Compression::Lz4, ..header() }
 }
 
 /// Each with its files.
@@ -62,7 +62,7 @@ pub(super) fn all() -> Vec<(Case, Files)> {
         files.get_mut(FILE).unwrap()[at + from] ^= 0x10;
         files
     };
-    let without_bit = SegmentHeader { may_compress: false, ..compressing() };
+    let without_bit = SegmentHeader { compression_max: Compression::None, ..compressing() };
     let refused = log_of(&without_bit, &[Records(&["one"], 0), Compressed(&TEXT, 0)], 2);
     let all = [
         ("compressed", "compressed batches among others", log(&sound)),

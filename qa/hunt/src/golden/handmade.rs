@@ -40,7 +40,7 @@ pub(super) fn header() -> SegmentHeader {
         is_reused: false,
         named_ahead: false,
         in_flight_max: 1,
-        may_compress: false,
+        compression_max: Compression::None,
         record_type: RecordType::of(CodecId::Raw),
         time_us: TIME,
     }
@@ -67,8 +67,8 @@ fn manifest(header: &SegmentHeader, last: Option<Lsn>) -> Vec<u8> {
             reuses: false,
             names_ahead: false,
             in_flight_max: 1,
-            may_compress: header.may_compress,
-            compression: if header.may_compress { Compression::Lz4 } else { Compression::None },
+            compression_max: header.compression_max,
+            compression: header.compression_max,
             time_us: TIME,
         };
         put(&mut file, slot.offset(), &slot.encode());
@@ -89,7 +89,7 @@ fn log(contents: &[Content<'_>]) -> Files {
 pub(super) fn log_of(header: &SegmentHeader, contents: &[Content<'_>], known: usize) -> Files {
     let size = usize::try_from(header.size).unwrap();
     // Also what the segment may not have, to see it refused.
-    let life = Life { may_compress: true, ..Life::of(header) };
+    let life = Life { compression_max: Compression::Lz4, ..Life::of(header) };
     let mut file = vec![0; size];
     put(&mut file, Offset(0), &header.encode());
     let (mut at, mut chain) = (Offset(header.data_start()), header.chain());

@@ -9,7 +9,9 @@ use seawall_format::batch::{
 use seawall_format::before::Before;
 use seawall_format::encoded::{Encoder, decode, salvage};
 use seawall_format::tail::{Tail, classify};
-use seawall_format::{CodecId, Epoch, Geometry, LogId, Lsn, Offset, RecordType, SegmentId, frame};
+use seawall_format::{
+    CodecId, Compression, Epoch, Geometry, LogId, Lsn, Offset, RecordType, SegmentId, frame,
+};
 use seawall_format::{HEADER_SIZE, Live, MANIFEST_SLOT_SIZE, Manifest, Mark, MarkSlot, Seal};
 use seawall_format::{SegmentHeader, SegmentRef};
 
@@ -85,8 +87,8 @@ pub(super) fn batch(data: &[u8]) {
         fixup::batches(bytes, at, (&header.salt(), header.epoch.0), 7);
     };
     both(data, fix, |bytes| {
-        for may_compress in [false, true] {
-            check_batch(bytes, &Life { may_compress, ..Life::of(&header) });
+        for compression_max in [Compression::None, Compression::Lz4] {
+            check_batch(bytes, &Life { compression_max, ..Life::of(&header) });
         }
     });
 }
@@ -200,7 +202,7 @@ pub(super) fn segment_header(layout: Layout) -> SegmentHeader {
         is_reused: false,
         named_ahead: false,
         in_flight_max: 1,
-        may_compress: false,
+        compression_max: Compression::None,
         record_type: RecordType::of(codec),
         time_us: 0,
     }
@@ -267,7 +269,7 @@ pub(super) fn batches() -> Vec<Vec<u8>> {
 
 /// Records in three chunks, of which the second is stored as it is.
 fn compressed(life: &Life) -> Vec<u8> {
-    let life = Life { may_compress: true, ..*life };
+    let life = Life { compression_max: Compression::Lz4, ..*life };
     let (mut plain, mut stored) = (vec![0; BATCH_HEADER], vec![]);
     for record in [&[7; 200][..], b"0123456789abcdef", &[8; 200]] {
         frame::push_unbound(&mut plain, record, false);

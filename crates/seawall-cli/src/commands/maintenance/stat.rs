@@ -169,7 +169,7 @@ fn tell(out: &mut Output, log: &Path, told: &Told<'_>) {
     }
     row("level", summary.level.map_or("unknown", Level::name).to_owned());
     row("parity", parity.map_or_else(|| "unknown".to_owned(), in_words));
-    if summary.compressed_batches > 0 || summary.compression == Some(Compression::Lz4) {
+    if summary.compressed_batches > 0 || is_on(summary.compression) {
         row("compression", compression(summary));
     }
     if let Some(lsn) = summary.checkpoint {
@@ -192,6 +192,11 @@ fn tell(out: &mut Output, log: &Path, told: &Told<'_>) {
         out.line("");
         out.line(&format!("next: seawall protect {shown}     make the parity that is missing"));
     }
+}
+
+/// Whether new batches are compressed.
+fn is_on(compression: Option<Compression>) -> bool {
+    compression.is_some_and(|method| method != Compression::None)
 }
 
 /// The compression of the log on one line.

@@ -10,7 +10,7 @@ use crate::output::text;
 use seawall::encryption::{KeyError, Padding};
 use seawall::format::CodecId;
 use seawall::recovery::{Failover, TailState};
-use seawall::{Error, Layout, Log, LogReader, Options, Raw};
+use seawall::{Compression, Error, Layout, Log, LogReader, Options, Raw};
 use session::Session;
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
@@ -144,9 +144,17 @@ fn choose_codec(args: &Append, stored: Option<CodecId>) -> Result<CodecId, Failu
         let what = format!("--log-format json: the log is binary and has codec {}", codec.name());
         return refuse(what, "omit --log-format, or give another log");
     }
-    if is_readable && args.compress == Some(Compress::Lz4) {
-        let what = "--log-format json and --compress lz4: a readable log cannot be compressed";
-        return refuse(what.to_owned(), "omit one of them");
+    if let Some(compress) = args.compress.filter(|one| is_readable && *one != Compress::None) {
+        let method = Compression::from(compress).name();
+        let what = format!(
+            "--log-format json and --compress {method}: a readable log cannot be compressed"
+        );
+        return refuse(what, "omit one of them");
+    }
+    let method = args.compress.map_or(Compression::None, Compression::from);
+    if !method.is_built_in() {
+        let what = format!("--compress {}: this seawall was built without it", method.name());
+        return refuse(what, "use a seawall that was built with --features zstd");
     }
     if is_readable && args.key.key_file.is_some() {
         let what = "--log-format json and --key-file: a readable log cannot be encrypted";

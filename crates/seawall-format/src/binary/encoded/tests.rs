@@ -12,11 +12,17 @@ const LIFE: Life = Life {
     batch_max: 1 << 20,
     block: 512,
     in_flight_max: 1,
-    may_compress: true,
+    compression_max: Compression::Zstd,
     is_encrypted: false,
 };
+/// What these tests compress with.
+const METHOD: Compression =
+    if cfg!(feature = "zstd") { Compression::Zstd } else { Compression::Lz4 };
 const AT: Offset = Offset(6144 + 200);
 const FIRST: u64 = 7;
+
+/// That of a segment whose batches are not compressed.
+const PLAIN_LIFE: Life = Life { compression_max: Compression::None, ..LIFE };
 
 type Records = Vec<(Vec<u8>, bool)>;
 
@@ -35,12 +41,15 @@ fn plain(records: &Records) -> (Vec<u8>, Spec) {
     (bytes, Spec { first, count, kind, confirmed, chain: 7, time_us: 1 })
 }
 
+fn encoder(frames_min: usize, chunk_max: usize) -> Encoder {
+    Encoder::of(METHOD, EncodeSizes { frames_min, chunk_max }).unwrap()
+}
+
 /// The batch as it is stored, if it is compressed.
 fn stored(records: &Records, chunk_max: usize) -> Option<Vec<u8>> {
     let (bytes, spec) = plain(records);
     let mut stored = vec![9; 100];
-    let spec =
-        Encoder::with_sizes(0, chunk_max).encode((&bytes, spec), (AT, &LIFE), &mut stored)?;
+    let spec = encoder(0, chunk_max).encode((&bytes, spec), (AT, &LIFE), &mut stored)?;
     assert!(stored.len() - HEADER_SIZE <= less_an_eighth(bytes.len() - HEADER_SIZE));
     finish(&mut stored, spec, AT, &LIFE);
     Some(stored)
@@ -139,15 +148,10 @@ fn batch_that_gains_less_than_an_eighth_or_is_small_stays_as_it_is() {
     let (small, large) = (vec![(vec![1; 1007], false)], vec![(vec![1; 1016], false)]);
     for (records, is_compressed) in [(small, false), (large, true)] {
         let (bytes, spec) = plain(&records);
-        let found =
-            Encoder::with_sizes(1 << 10, 64 << 10).encode((&bytes, spec), (AT, &LIFE), &mut vec![]);
+        let mut encoder = encoder(1 << 10, 64 << 10);
+        let found = encoder.encode((&bytes, spec), (AT, &LIFE), &mut vec![]);
         assert_eq!(found.is_some(), is_compressed);
-        let plain_life = Life { may_compress: false, ..LIFE };
-        let found = Encoder::with_sizes(1 << 10, 64 << 10).encode(
-            (&bytes, spec),
-            (AT, &plain_life),
-            &mut vec![],
-        );
+        let found = encoder.encode((&bytes, spec), (AT, &PLAIN_LIFE), &mut vec![]);
         assert!(found.is_none(), "its segment does not allow it");
     }
 }
@@ -354,7 +358,7 @@ fn hostile_place_is_abandoned_quickly() {
             plain: stored + 8,
             count: 1,
             first: lsn(FIRST),
-            method: Compression::Lz4,
+            method: METHOD,
             form: Form::Compressed,
         };
         chunk::push(&mut place, &fields, &[], (Offset(1), &LIFE.salt));
@@ -377,9 +381,8 @@ fn flags_are_accepted_only_together_and_where_they_may_be() {
         let refused = BatchHeader::refused(&bytes, AT, life).map(|refused| refused.to_string());
         (BatchHeader::decode(&bytes, AT, life).map(|header| header.kind), refused)
     };
-    let plain_life = Life { may_compress: false, ..LIFE };
     for flags in 0..32 {
-        for (life, encoded) in [(LIFE, Some(BodyKind::Encoded)), (plain_life, None)] {
+        for (life, encoded) in [(LIFE, Some(BodyKind::Encoded)), (PLAIN_LIFE, None)] {
             let (kind, refused) = with(flags, &life);
             let expected = match flags {
                 0 => Some(BodyKind::Frames),
@@ -392,7 +395,7 @@ fn flags_are_accepted_only_together_and_where_they_may_be() {
         }
     }
     let named = Some("batch flags prefix, compressed, unknown to this program".to_owned());
-    assert_eq!(with(0b10010, &plain_life).1, named);
+    assert_eq!(with(0b10010, &PLAIN_LIFE).1, named);
 }
 
 #[test]
@@ -414,4 +417,15 @@ fn body_is_verified_alike_in_pieces_of_any_size() {
             );
         }
     }
+}
+
+#[test]
+fn chunk_of_a_method_that_the_segment_does_not_allow_is_damage() {
+    let good = stored(&example(), CHUNK).unwrap();
+    let header = BatchHeader::decode(&good, AT, &LIFE).unwrap();
+    let below = if METHOD == Compression::Zstd { Compression::Lz4 } else { Compression::None };
+    let life = Life { compression_max: below, ..LIFE };
+    assert!(!decode(&header, &good[HEADER_SIZE..], &life, &mut vec![]));
+    let records = (lsn(FIRST), lsn(FIRST + 8));
+    assert_eq!(salvage(&good, (AT, &life), records, &mut vec![]), []);
 }

@@ -16,9 +16,13 @@ const LIFE: Life = Life {
     batch_max: 1 << 20,
     block: 512,
     in_flight_max: 1,
-    may_compress: true,
+    compression_max: Compression::Zstd,
     is_encrypted: true,
 };
+/// What these tests compress with.
+#[cfg(feature = "lz4")]
+const METHOD: Compression =
+    if cfg!(feature = "zstd") { Compression::Zstd } else { Compression::Lz4 };
 const AT: Offset = Offset(6144 + 200);
 const FIRST_LSN: u64 = 7;
 const CHUNK: usize = 300;
@@ -183,7 +187,7 @@ fn records_of_any_size_are_read_back_unchanged_and_no_larger_than_said() {
                 let mut encryptor = encryptor(padding);
                 if is_compressing {
                     #[cfg(feature = "lz4")]
-                    (encryptor = encryptor.with_compression());
+                    (encryptor = encryptor.with_compression(METHOD));
                 }
                 let bytes = stored_by(&mut encryptor, &records, None);
                 assert_eq!(read(&bytes), Read::Is(records.clone()), "{count} {padding:?}");
@@ -201,20 +205,20 @@ fn records_of_any_size_are_read_back_unchanged_and_no_larger_than_said() {
 fn compressed_batch_is_smaller_and_does_not_say_so() {
     let records = vec![(vec![1; 5000], false)];
     let large = stored(&records);
-    let small = stored_by(&mut encryptor(Padding::Off).with_compression(), &records, None);
+    let small = stored_by(&mut encryptor(Padding::Off).with_compression(METHOD), &records, None);
     assert!(small.len() < 300 && large.len() > 5000);
     assert_eq!(read(&small), Read::Is(records.clone()));
     let flags = |bytes: &[u8]| get(bytes, Field { at: 4, size: 4, name: "" }) >> 27;
     assert_eq!((flags(&small), flags(&large)), (0b1010, 0b1010));
     let hidden = Padding::multiple_of(8192).unwrap();
-    let padded = stored_by(&mut encryptor(hidden).with_compression(), &records, None);
+    let padded = stored_by(&mut encryptor(hidden).with_compression(METHOD), &records, None);
     assert_eq!(padded.len(), stored_by(&mut encryptor(hidden), &records, None).len());
     // A segment that has no compressed batches has no compressed chunks.
     let header = BatchHeader::decode(&small, AT, &LIFE).unwrap();
-    let life = Life { may_compress: false, ..LIFE };
+    let life = Life { compression_max: Compression::None, ..LIFE };
     let body = &small[HEADER_SIZE..];
     assert_eq!(keys().open((&header, body), (AT, &life), &mut vec![]), Ok(false));
-    let mut encryptor = encryptor(Padding::Off).with_compression();
+    let mut encryptor = encryptor(Padding::Off).with_compression(METHOD);
     let mut stored = vec![];
     let (bytes, spec) = plain(&records);
     encryptor.encode((&bytes, spec), (AT, &life), &mut stored).unwrap();

@@ -3,6 +3,8 @@
 use super::*;
 use crate::fields::Field;
 use crate::fields::behind;
+#[cfg(feature = "lz4")]
+use crate::files::segment::COMPRESSED;
 use crate::types::CodecId;
 
 /// A manifest in which no number is that of another field, in slot A.
@@ -28,7 +30,7 @@ fn sample() -> Manifest {
         reuses: false,
         names_ahead: false,
         in_flight_max: 1,
-        may_compress: false,
+        compression_max: Compression::None,
         compression: Compression::None,
         time_us: 79,
     }
@@ -74,14 +76,23 @@ fn manifest_is_read_back_from_either_slot() {
 }
 
 #[cfg(feature = "lz4")]
+const NOT_BUILT_IN: Result<Manifest, Refused> = Err(Refused::NotBuiltIn { compression: "zstd" });
+
+#[cfg(feature = "lz4")]
 #[test]
 fn manifest_says_how_batches_are_compressed() {
     for compression in [Compression::None, Compression::Lz4] {
-        let manifest = Manifest { may_compress: true, compression, ..sample() };
+        let manifest = Manifest { compression_max: Compression::Lz4, compression, ..sample() };
         assert_eq!(in_file(&manifest)[0], Ok(manifest.clone()));
     }
-    let other = forged(&[(FEATURES, 1 | COMPRESSED), (COMPRESSION, 2)]);
-    assert_eq!(other, Err(Refused::Unknown { what: "compression 2".to_owned() }));
+    let other = forged(&[(FEATURES, 1 | COMPRESSED), (COMPRESSION, 3)]);
+    assert_eq!(other, Err(Refused::Unknown { what: "compression 3".to_owned() }));
+    let zstd = Manifest { compression_max: Compression::Zstd, ..sample() };
+    let zstd = Manifest { compression: Compression::Zstd, ..zstd };
+    let expected = if cfg!(feature = "zstd") { Ok(zstd.clone()) } else { NOT_BUILT_IN };
+    assert_eq!(in_file(&zstd)[0], expected);
+    let unannounced = forged(&[(FEATURES, 1 | COMPRESSED), (COMPRESSION, 2)]);
+    assert!(matches!(unannounced, Err(Refused::Unknown { .. })), "{unannounced:?}");
     let text = forged(&[(FEATURES, 1 | COMPRESSED), (LAYOUT, 1)]);
     assert_eq!(text.map(|_| ()), Err(Refused::Invalid), "batches are binary");
 }
@@ -139,8 +150,7 @@ fn every_flipped_bit_of_a_slot_is_detected() {
 
 #[test]
 fn what_is_unknown_is_refused_by_name() {
-    let first = if cfg!(feature = "lz4") { 4 } else { 3 };
-    for bit in (first..8).chain(10..32).filter(|bit| *bit != 4) {
+    for bit in (5..8).chain(10..32) {
         let what = format!("feature bits {:#x}", 1_u64 << bit);
         assert_eq!(forged(&[(FEATURES, 1 | 1 << bit)]), Err(Refused::Unknown { what }));
     }

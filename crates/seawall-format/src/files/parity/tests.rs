@@ -3,7 +3,7 @@
 use super::*;
 use crate::fields::behind;
 use crate::ids::{Lsn, SegmentId};
-use crate::types::{CodecId, Geometry, Layout, RecordType};
+use crate::types::{CodecId, Compression, Geometry, Layout, RecordType};
 
 fn header(block: u32) -> SegmentHeader {
     SegmentHeader {
@@ -21,7 +21,7 @@ fn header(block: u32) -> SegmentHeader {
         is_reused: false,
         named_ahead: false,
         in_flight_max: 1,
-        may_compress: false,
+        compression_max: Compression::None,
         record_type: RecordType { codec: CodecId::Raw, name: String::new(), schema: 0 },
         time_us: 3,
     }

@@ -23,7 +23,7 @@ fn sample() -> SegmentHeader {
         is_reused: false,
         named_ahead: false,
         in_flight_max: 1,
-        may_compress: false,
+        compression_max: Compression::None,
         record_type: RecordType { codec: CodecId::Json, name: "Event".to_owned(), schema: 3 },
         time_us: 79,
     }
@@ -94,14 +94,21 @@ fn only_a_binary_segment_has_several_writes_in_flight() {
 
 #[test]
 fn only_a_binary_segment_has_compressed_batches() {
-    let header = SegmentHeader { may_compress: true, is_reused: true, ..sample() };
+    let header = SegmentHeader { compression_max: Compression::Lz4, is_reused: true, ..sample() };
     let expected = if cfg!(feature = "lz4") {
         Ok(header.clone())
     } else {
-        Err(Refused::Unknown { what: "feature bits 0x8".to_owned() })
+        Err(Refused::NotBuiltIn { compression: "lz4" })
     };
     assert_eq!(SegmentHeader::decode(&header.encode()), expected);
-    let text = SegmentHeader { may_compress: true, ..text() };
+    let header = SegmentHeader { compression_max: Compression::Zstd, ..header };
+    let expected = if cfg!(feature = "zstd") {
+        Ok(header.clone())
+    } else {
+        Err(Refused::NotBuiltIn { compression: "zstd" })
+    };
+    assert_eq!(SegmentHeader::decode(&header.encode()), expected);
+    let text = SegmentHeader { compression_max: Compression::Lz4, ..text() };
     assert_ne!(SegmentHeader::decode(&text.encode()), Ok(text));
 }
 
@@ -191,8 +198,9 @@ fn what_is_unknown_is_refused_by_name() {
             1 => assert!(feature.is_ok_and(|header| header.is_reused)),
             2 => assert_eq!(feature, Err(Refused::Invalid), "it says where it begins"),
             3 if cfg!(feature = "lz4") => {
-                assert!(feature.is_ok_and(|header| header.may_compress));
+                assert!(feature.is_ok_and(|header| header.compression_max == Compression::Lz4));
             }
+            3 => assert_eq!(feature, Err(Refused::NotBuiltIn { compression: "lz4" })),
             4 => assert_eq!(feature, Err(Refused::Invalid), "it has no key"),
             8 => assert!(feature.is_ok_and(|header| header.in_flight_max == 2)),
             9 => assert!(feature.is_ok_and(|header| header.in_flight_max == 3)),

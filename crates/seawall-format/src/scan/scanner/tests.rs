@@ -5,7 +5,7 @@ use crate::binary::batch::{BodyKind, HEADER_SIZE, Spec, finish};
 use crate::binary::frame;
 use crate::binary::scan::headers;
 use crate::ids::{Epoch, LogId, SegmentId};
-use crate::types::{CodecId, Geometry, RecordType};
+use crate::types::{CodecId, Compression, Geometry, RecordType};
 
 fn header() -> SegmentHeader {
     SegmentHeader {
@@ -23,7 +23,7 @@ fn header() -> SegmentHeader {
         is_reused: false,
         named_ahead: false,
         in_flight_max: 1,
-        may_compress: false,
+        compression_max: Compression::None,
         record_type: RecordType::of(CodecId::Raw),
         time_us: 0,
     }

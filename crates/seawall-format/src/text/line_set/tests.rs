@@ -8,7 +8,7 @@ use crate::files::segment::SegmentHeader;
 use crate::ids::{Epoch, LogId, Offset, SegmentId};
 use crate::scan::Scanner;
 use crate::text::line::Line;
-use crate::types::{CodecId, Geometry, Layout, RecordType};
+use crate::types::{CodecId, Compression, Geometry, Layout, RecordType};
 
 fn header() -> SegmentHeader {
     let geometry = Geometry { block: 512, reach: 512, batch_max: 1024 };
@@ -27,7 +27,7 @@ fn header() -> SegmentHeader {
         is_reused: false,
         named_ahead: false,
         in_flight_max: 1,
-        may_compress: false,
+        compression_max: Compression::None,
         record_type: RecordType::of(CodecId::Json),
         time_us: 0,
     }

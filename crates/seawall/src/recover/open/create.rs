@@ -119,7 +119,7 @@ fn new_manifest(options: &Options, env: &Env, record_type: RecordType) -> Result
         reuses: false,
         names_ahead: options.next.name_ahead && layout.has_batch_headers(),
         in_flight_max: 1,
-        may_compress: compression != Compression::None,
+        compression_max: compression,
         compression,
         time_us: 0,
     })

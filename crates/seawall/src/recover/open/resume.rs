@@ -186,7 +186,7 @@ fn read_write(env: &Env, name: &str) -> Result<Arc<dyn File>> {
 fn write_manifest(env: &Env, manifest: &mut ManifestFile, update: ManifestUpdate) -> Result<()> {
     let content = &mut manifest.content;
     content.names_ahead |= env.names_ahead && content.layout.has_batch_headers();
-    content.may_compress |= content.compresses();
+    content.compression_max = content.compression_max.max(content.compression);
     content.oldest_base = update.oldest_base;
     content.closed = update.closed.or(content.closed);
     // The sequence number selects the slot.

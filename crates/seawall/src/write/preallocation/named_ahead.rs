@@ -52,7 +52,7 @@ impl PreallocatedSegment {
             is_reused: self.life.is_some(),
             named_ahead: true,
             in_flight_max: self.in_flight_max(log, *in_flight_max, batch_max),
-            may_compress: log.compresses(),
+            compression_max: log.compression,
             record_type: log.record_type.clone(),
             time_us: env.clock.wall_us(),
         });

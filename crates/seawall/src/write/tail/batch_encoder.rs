@@ -27,7 +27,7 @@ impl BatchEncoder {
             return Self::encrypting(env, header, log).map(Some);
         }
         let encoder = || Encoder::of(log.compression, env.encode_sizes).map(Self::Plain);
-        Ok(if header.may_compress { encoder() } else { None })
+        Ok(if header.compression_max >= log.compression { encoder() } else { None })
     }
 
     /// Encrypts the batches of the segment with this header.
@@ -48,7 +48,7 @@ impl BatchEncoder {
         };
         let encryptor = Encryptor::new(keys, sizes, draw);
         #[cfg(feature = "lz4")]
-        let encryptor = if log.compresses() { encryptor.with_compression() } else { encryptor };
+        let encryptor = encryptor.with_compression(log.compression);
         Ok(Self::Encrypting(Box::new(encryptor), sizes))
     }
 
