@@ -4,6 +4,7 @@ mod bench;
 mod calls;
 mod config;
 mod judge;
+mod tool;
 mod tracer;
 mod witness;
 mod work;
@@ -21,9 +22,11 @@ const HELP: &str = "\
 Usage: seawall-syscalls [--all | --every N] [--only CALL]... [--workload NAME]...
                         [--dir DIR] [--jobs N]
 
-Fails the system calls of seven workloads, each call once in each way, and checks the log
-afterwards: binary-1, binary-4, readable-1, readable-4 (layout and threads), binary-1-parity and
-readable-1-parity (with parity beside the segments), binary-1-stream (several writes in flight).
+Fails the system calls of ten workloads, each call once in each way, and checks the log afterwards:
+binary-1, binary-4, readable-1, readable-4 (layout and threads), binary-1-parity and
+readable-1-parity (with parity beside the segments), binary-1-stream (several writes in flight),
+binary-1-encrypted (its keys are replaced), binary-1-encrypted-append and binary-1-encrypted-rekey
+(the verbs of the command line).
 Without --all, only every 60th call of a kind fails, others each day; SEAWALL_SEED=N fails the same
 again. The logs are made in DIR, by default the directory for temporary files.
 
@@ -32,6 +35,9 @@ Exit codes: 0 all promises hold, 1 one is broken, 2 usage, 77 tracing is not per
 
 /// Runs the command line.
 pub(super) fn main() -> ExitCode {
+    if std::env::args_os().next().is_some_and(|name| name == tool::NAME) {
+        return wait_for_tracer().map_or_else(|exit| exit, |()| seawall_cli::main_with(&[]));
+    }
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
@@ -60,18 +66,22 @@ pub(super) fn main() -> ExitCode {
     }
 }
 
-/// The workload's process: starts after a byte on standard input.
+/// The workload's process.
 fn begin(folder: &Path, name: &str) -> ExitCode {
     let Some(config) = Config::named(name) else { return ExitCode::from(2) };
+    wait_for_tracer().map_or_else(|exit| exit, |()| work::run(folder, config))
+}
+
+/// A traced process starts after a byte on standard input.
+fn wait_for_tracer() -> Result<(), ExitCode> {
     let mut word = [0];
     if io::stdin().read_exact(&mut word).is_err() {
-        return ExitCode::from(2);
+        return Err(ExitCode::from(2));
     }
-    if let Err(error) = tracer::stop_at_calls() {
+    tracer::stop_at_calls().map_err(|error| {
         say(&format!("no filter for calls: {error}"));
-        return ExitCode::from(SKIPPED);
-    }
-    work::run(folder, config)
+        ExitCode::from(SKIPPED)
+    })
 }
 
 fn plan(words: &[&str]) -> Option<Plan> {
@@ -149,7 +159,7 @@ fn print(config: Config, table: &Table) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(
         out,
-        "{:<17} {:<10} {:>6} {:>6} {:>8} {:>9} {:>8} {:>7} {:>7}",
+        "{:<25} {:<10} {:>6} {:>6} {:>8} {:>9} {:>8} {:>7} {:>7}",
         config.name(),
         "fails as",
         "runs",
@@ -163,7 +173,7 @@ fn print(config: Config, table: &Table) -> io::Result<()> {
     for ((call, fault), row) in table {
         writeln!(
             out,
-            "{call:<17} {:<10} {:>6} {:>6} {:>8} {:>9} {:>8} {:>7} {:>7}",
+            "{call:<25} {:<10} {:>6} {:>6} {:>8} {:>9} {:>8} {:>7} {:>7}",
             fault.name(),
             row.runs,
             row.struck,

@@ -24,17 +24,9 @@ const FLOORS: &[&[&str]] = &[
         "seawall-measure",
         "seawall-features",
     ],
-    &[
-        "seawall-cli",
-        "seawall-ffi",
-        "seawall-sim",
-        "seawall-syscalls",
-        "seawall-fjall",
-        "seawall-model",
-        "xtask",
-    ],
+    &["seawall-cli", "seawall-ffi", "seawall-sim", "seawall-fjall", "seawall-model", "xtask"],
     // Benches lean on what they try.
-    &["seawall-hunt", "seawall-with-stores", "seawall-bench", "seawall-tests"],
+    &["seawall-hunt", "seawall-with-stores", "seawall-bench", "seawall-tests", "seawall-syscalls"],
     &["seawall-bench-with-stores", "seawall-compare", "seawall-fuzz", "seawall-rig"],
 ];
 

@@ -3,6 +3,7 @@
 use super::calls::{self, Fault};
 use super::config::Config;
 use super::judge;
+use super::tool::{self, Verb};
 use super::tracer::{BOOT_ID, End, Injection, Run, Subject, run};
 use super::witness::Witness;
 use crate::SKIPPED;
@@ -166,10 +167,14 @@ fn trial(
     fs::create_dir_all(&folder)?;
     let said = place.join("said");
     let program = std::env::current_exe()?;
-    let arguments = ["work".to_owned(), folder.display().to_string(), config.name()];
+    let work = ["work".to_owned(), folder.display().to_string(), config.name()];
+    let arguments = config.verb().map_or_else(|| work.to_vec(), |verb| verb.arguments(&folder));
+    let before = config.verb().map(|_| tool::prepare(&folder)).transpose()?;
     let subject = Subject {
         program: &program,
+        name: if config.verb().is_some() { tool::NAME } else { "seawall-syscalls" },
         arguments: &arguments,
+        input: &config.verb().map_or_else(String::new, Verb::input),
         folder: &folder,
         said: &said,
         patience: PATIENCE,
@@ -178,12 +183,16 @@ fn trial(
     if run.end == End::Exit(i32::from(SKIPPED)) {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "no filter for its calls"));
     }
-    let text = fs::read_to_string(&said)?;
+    let mut text = fs::read_to_string(&said)?;
+    if let Some((verb, before)) = config.verb().zip(before) {
+        let complaint = fs::read_to_string(said.with_extension("err"))?;
+        text = before + &verb.testimony(run.end, (&text, &complaint));
+    }
     let witness = Witness::read(&text);
     let live = [folder.join("log/live"), PathBuf::from(BOOT_ID)];
     let lags = run.struck.as_ref().is_some_and(|struck| live.contains(&struck.path));
-    let mut broken = judge::broken(&folder, &witness, lags);
-    broken.extend(manners(&run, &witness, (&text, injection)));
+    let mut broken = judge::broken(&folder, &witness, (config.is_encrypted(), lags));
+    broken.extend(manners(&run, &witness, (&text, injection), config.verb()));
     if broken.iter().any(|broken| broken.contains("exit")) {
         let complaint = fs::read_to_string(said.with_extension("err")).unwrap_or_default();
         broken.extend(complaint.lines().take(2).map(str::to_owned));
@@ -200,8 +209,12 @@ fn trial(
 }
 
 /// What is wrong with how the process went on and ended.
-fn manners(run: &Run, witness: &Witness, said: (&str, Option<Injection>)) -> Vec<String> {
-    let (text, injection) = said;
+fn manners(
+    run: &Run,
+    witness: &Witness,
+    (text, injection): (&str, Option<Injection>),
+    verb: Option<Verb>,
+) -> Vec<String> {
     let mut broken = vec![];
     for number in &run.unknown {
         broken.push(format!("system call {number}: does it touch the log? See calls.rs"));
@@ -213,7 +226,8 @@ fn manners(run: &Run, witness: &Witness, said: (&str, Option<Injection>)) -> Vec
         End::Hung => broken.push("it hangs".to_owned()),
         End::Signal(Signal::SIGKILL) if kills => return broken,
         End::Signal(signal) => broken.push(format!("it ends by signal {signal}")),
-        End::Exit(0 | 3) if witness.done => {}
+        End::Exit(code) if verb.is_some() && tool::may_exit(code, run.struck.as_ref()) => {}
+        End::Exit(0 | 3) if verb.is_none() && witness.done => {}
         End::Exit(code) => broken.push(format!("it ends with exit code {code}")),
     }
     let first = witness.errors.first();

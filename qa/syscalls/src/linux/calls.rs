@@ -63,6 +63,7 @@ const CALLS: &[Call] = &[
     call("fstat", 5, Place::Descriptor, Kind::Look),
     call("lstat", 6, Place::Path, Kind::Look),
     call("lseek", 8, Place::Descriptor, Kind::Look),
+    call("ioctl", 16, Place::Descriptor, Kind::Look),
     call("pread64", 17, Place::Descriptor, READ),
     call("pwrite64", 18, Place::Descriptor, WRITE),
     call("access", 21, Place::Path, Kind::Look),
@@ -96,10 +97,10 @@ const CALLS: &[Call] = &[
     call("clone3", 435, Place::Machine, Kind::Thread),
 ];
 
-/// Calls of the runtime that touch no file: memory, threads, signals, clocks, the end.
+/// Calls of the runtime that touch no file: memory, threads, signals, clocks, sockets, the end.
 pub(super) const RUNTIME: &[i64] = &[
     9, 10, 11, 12, 13, 14, 15, 24, 25, 28, 35, 39, 60, 63, 131, 157, 158, 186, 202, 203, 204, 218,
-    219, 228, 229, 230, 231, 234, 273, 302, 334, 7, 271,
+    219, 228, 229, 230, 231, 234, 273, 302, 334, 7, 271, 44, 45, 53,
 ];
 
 /// The call with this number; `Err` if the table does not say whether it can touch a log.

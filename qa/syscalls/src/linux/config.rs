@@ -1,6 +1,19 @@
 //! Constants that the workload and the judge share.
 
+use super::tool::Verb;
+use seawall::encryption::Key;
 use serde_json::{Value, json};
+
+/// Whether a log is encrypted, and what runs then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Encrypted {
+    /// Not encrypted.
+    No,
+    /// The workload, in which the keys are replaced.
+    Workload,
+    /// A verb of the command line.
+    Verb(Verb),
+}
 
 /// One of the workloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,13 +26,21 @@ pub(super) struct Config {
     pub(super) parity: bool,
     /// One thread that does not wait for each record, with several writes in flight.
     pub(super) stream: bool,
+    /// With a key, which is replaced.
+    pub(super) encrypted: Encrypted,
 }
 
 impl Config {
-    const FIRST: Self = Self { readable: false, threads: 1, parity: false, stream: false };
+    const FIRST: Self = Self {
+        readable: false,
+        threads: 1,
+        parity: false,
+        stream: false,
+        encrypted: Encrypted::No,
+    };
 
     /// All that are run.
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::FIRST,
         Self { threads: 4, ..Self::FIRST },
         Self { readable: true, ..Self::FIRST },
@@ -27,6 +48,9 @@ impl Config {
         Self { parity: true, ..Self::FIRST },
         Self { readable: true, parity: true, ..Self::FIRST },
         Self { stream: true, ..Self::FIRST },
+        Self { encrypted: Encrypted::Workload, ..Self::FIRST },
+        Self { encrypted: Encrypted::Verb(Verb::Append), ..Self::FIRST },
+        Self { encrypted: Encrypted::Verb(Verb::Rekey), ..Self::FIRST },
     ];
 
     /// As one word, for the command line of the workload's process.
@@ -34,13 +58,36 @@ impl Config {
         let layout = if self.readable { "readable" } else { "binary" };
         let parity = if self.parity { "-parity" } else { "" };
         let stream = if self.stream { "-stream" } else { "" };
-        format!("{layout}-{}{parity}{stream}", self.threads)
+        let encrypted = if self.is_encrypted() { "-encrypted" } else { "" };
+        let verb = self.verb().map_or("", Verb::suffix);
+        format!("{layout}-{}{parity}{stream}{encrypted}{verb}", self.threads)
+    }
+
+    /// Whether the log has a key.
+    pub(super) fn is_encrypted(self) -> bool {
+        self.encrypted != Encrypted::No
+    }
+
+    /// The verb that runs in place of the workload.
+    pub(super) fn verb(self) -> Option<Verb> {
+        match self.encrypted {
+            Encrypted::Verb(verb) => Some(verb),
+            Encrypted::No | Encrypted::Workload => None,
+        }
     }
 
     /// The one with this name.
     pub(super) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|config| config.name() == name)
     }
+}
+
+/// The keys of an encrypted log: the first, and the one in its place.
+pub(super) const KEYS: [[u8; 32]; 2] = [[1; 32], [2; 32]];
+
+/// The same for the log.
+pub(super) fn keys() -> [Key; 2] {
+    KEYS.map(|bytes| Key::new(&bytes))
 }
 
 /// The number of a record: no two have the same, and those of one thread ascend.

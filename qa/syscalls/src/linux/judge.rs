@@ -1,8 +1,9 @@
 //! Reads the log that a workload left, and compares it with the witness.
 
-use super::config::{content, thread_of};
-use super::witness::{Known, Witness};
-use seawall::{Json, Log, LogReader, Lsn, Maintenance};
+use super::config::{content, keys, thread_of};
+use super::witness::{Keys, Known, Witness};
+use seawall::encryption::{Key, Padding};
+use seawall::{Error, Json, Log, LogReader, Lsn, Maintenance, Options};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,34 +16,77 @@ const AFTER: u64 = 999_998;
 
 /// The promises that are broken in `folder`, in words. Where `live` could not be written, what is
 /// taken beside the writer lags behind: guarantees.md, section 5.
-pub(super) fn broken(folder: &Path, witness: &Witness, lags: bool) -> Vec<String> {
+pub(super) fn broken(
+    folder: &Path,
+    witness: &Witness,
+    (is_encrypted, lags): (bool, bool),
+) -> Vec<String> {
     let mut broken: Vec<String> =
         witness.wrong.iter().map(|wrong| format!("the workload saw: {wrong}")).collect();
-    let log = folder.join("log");
+    let log = JudgedLog { path: &folder.join("log"), is_encrypted };
     let promised = !witness.known.must.is_empty();
-    if promised || log.exists() {
-        let shown = look_back(&log, &witness.known, promised, &mut broken);
-        append_after(&log, &witness.known, &shown, &mut broken);
+    if promised || log.path.exists() {
+        let shown = look_back(log, &witness.known, promised, &mut broken);
+        append_after(log, &witness.known, &shown, &mut broken);
     }
     if let Some(mut known) = witness.copied.clone() {
         if lags {
             known.must.clear();
         }
-        look_back(&folder.join("copy"), &known, true, &mut broken);
+        let copy = JudgedLog { path: &folder.join("copy"), is_encrypted };
+        look_back(copy, &known, true, &mut broken);
     }
     broken
 }
 
+/// A log that a run left.
+#[derive(Clone, Copy)]
+struct JudgedLog<'a> {
+    path: &'a Path,
+    is_encrypted: bool,
+}
+
+impl JudgedLog<'_> {
+    /// The key that opens it, if it is encrypted.
+    fn key(self, may: Keys, broken: &mut Vec<String>) -> Option<Key> {
+        if !self.is_encrypted {
+            return None;
+        }
+        let opens = keys().map(|key| {
+            let opened = Options::new().key(key).open_any_reader(self.path);
+            !matches!(opened, Err(Error::Key { .. }))
+        });
+        let is_right = match may {
+            Keys::First => opens == [true, false],
+            Keys::Either => opens != [false, false],
+            Keys::Second => opens == [false, true],
+        };
+        if !is_right {
+            broken.push(format!("the first and second key open it: {opens:?}, not {may:?}"));
+        }
+        keys().into_iter().zip(opens).find_map(|(key, opens)| opens.then_some(key))
+    }
+}
+
+fn with_key(key: Option<&Key>) -> Options {
+    key.cloned().into_iter().fold(Options::new(), Options::key)
+}
+
 /// Reads the log without opening it for append; returns what was shown.
-fn look_back(log: &Path, known: &Known, promised: bool, broken: &mut Vec<String>) -> Found {
-    match Maintenance::at(log).verify() {
+fn look_back(log: JudgedLog<'_>, known: &Known, promised: bool, broken: &mut Vec<String>) -> Found {
+    // A creation that failed may have left a log that is not encrypted yet.
+    let mut ignored = vec![];
+    let key = log.key(known.keys, if promised { broken } else { &mut ignored });
+    let maintenance = Maintenance::at(log.path);
+    match key.iter().cloned().fold(maintenance, Maintenance::key).verify() {
         Ok(found) if found.damage.is_empty() => {}
         Ok(found) => broken.push(format!("verify names damage: {:?}", found.damage)),
         // A creation that failed has promised nothing.
         Err(_) if !promised => {}
         Err(error) => broken.push(format!("verify: {error}")),
     }
-    let read = LogReader::open(log).and_then(|reader: LogReader<Value, Json>| {
+    let reader = with_key(key.as_ref()).open_reader(log.path);
+    let read = reader.and_then(|reader: LogReader<Value, Json>| {
         collect(reader.read_from(reader.oldest()?)?, broken)
     });
     match read {
@@ -59,10 +103,16 @@ fn look_back(log: &Path, known: &Known, promised: bool, broken: &mut Vec<String>
 }
 
 /// An open may find records that were under way: more than a reader was shown, never less.
-fn append_after(log: &Path, known: &Known, shown: &Found, broken: &mut Vec<String>) {
+fn append_after(log: JudgedLog<'_>, known: &Known, shown: &Found, broken: &mut Vec<String>) {
     let mut all = known.clone();
     all.must.extend(shown);
-    let appended = Log::open(log).and_then(|log: Log<Value, Json>| {
+    let mut options = Options::new();
+    if log.is_encrypted {
+        let [first, _] = keys();
+        let found = log.key(known.keys, &mut vec![]);
+        options = options.key(found.unwrap_or(first)).encrypt(Padding::Off);
+    }
+    let appended = options.open(log.path).and_then(|log: Log<Value, Json>| {
         let found = collect(log.read_from(log.oldest())?, broken)?;
         compare(&all, &found, broken);
         let lsn = log.append(&content(AFTER))?.get();

@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Sender, channel};
@@ -74,7 +75,11 @@ pub(super) struct Struck {
 #[derive(Debug)]
 pub(super) struct Subject<'a> {
     pub(super) program: &'a Path,
+    /// The name that it is told to have.
+    pub(super) name: &'a str,
     pub(super) arguments: &'a [String],
+    /// Its standard input, after the byte that it waits for.
+    pub(super) input: &'a str,
     /// All under this path is touched by the log only.
     pub(super) folder: &'a Path,
     /// What the workload says goes to this file.
@@ -93,6 +98,7 @@ pub(super) const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// Tracing is not permitted ([`io::ErrorKind::PermissionDenied`]), or the process does not start.
 pub(super) fn run(subject: &Subject<'_>, injection: Option<Injection>) -> io::Result<Run> {
     let mut child = Command::new(subject.program)
+        .arg0(subject.name)
         .args(subject.arguments)
         .stdin(Stdio::piped())
         .stdout(create(subject.said)?)
@@ -100,7 +106,7 @@ pub(super) fn run(subject: &Subject<'_>, injection: Option<Injection>) -> io::Re
         .spawn()?;
     let pid = Pid::from_raw(i32::try_from(child.id()).map_err(io::Error::other)?);
     let traced = Trace::begin(subject, pid, injection).and_then(|mut trace| {
-        release(&mut child)?;
+        release(&mut child, subject.input)?;
         let watchdog = watch(pid, subject.patience);
         let end = trace.follow();
         let hung = watchdog.send(()).is_err();
@@ -131,8 +137,13 @@ pub(super) fn stop_at_calls() -> io::Result<()> {
 }
 
 /// The workload waits for a byte before it begins: so it is caught while it has one thread.
-fn release(child: &mut Child) -> io::Result<()> {
-    child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?.write_all(b"g")
+fn release(child: &mut Child, input: &str) -> io::Result<()> {
+    let mut stdin = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
+    stdin.write_all(b"g")?;
+    let input = input.to_owned();
+    // It may read slowly, or no more.
+    std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
+    Ok(())
 }
 
 /// Kills the process unless its end is reported in time.

@@ -11,6 +11,7 @@
 //! before LSN              records before LSN may be truncated
 //! copy, copied            a copy is about to be made; it is made
 //! appending, appended     only appends happen in between
+//! rekey, rekeyed          the key is about to be replaced; it is
 //! overlapped N            N writes began while others were in flight
 //! wrong what              the workload itself saw a broken promise
 //! ```
@@ -32,8 +33,22 @@ pub(super) struct Known {
     pub(super) sets: Vec<(u64, u64)>,
     /// Records before this LSN may be missing.
     pub(super) needed_from: u64,
+    /// Which of the two keys open the log, if it is encrypted: one of these.
+    pub(super) keys: Keys,
     /// What stood after a cut that has begun and not ended.
     cutting: BTreeMap<u64, u64>,
+}
+
+/// Which of two keys open an encrypted log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Keys {
+    /// The first, and only this one.
+    #[default]
+    First,
+    /// At least one: the key was being replaced.
+    Either,
+    /// The second, and only this one.
+    Second,
 }
 
 /// What a workload said.
@@ -117,6 +132,8 @@ impl Known {
             ("after-done", [_]) => {
                 self.gone.extend(std::mem::take(&mut self.cutting).into_values());
             }
+            ("rekey", []) => self.keys = Keys::Either,
+            ("rekeyed", []) => self.keys = Keys::Second,
             ("before", [lsn]) => self.needed_from = self.needed_from.max(*lsn),
             _ => {}
         }

@@ -3,7 +3,8 @@
 //!
 //! What it says is what the witness knows: see `witness.rs` for the lines.
 
-use super::config::{Config, content, number};
+use super::config::{Config, content, keys, number};
+use seawall::encryption::{Key, Padding};
 use seawall::format::Geometry;
 use seawall::parity::Parity;
 use seawall::{Error, Json, Layout, Level, Log, LogReader, Lsn, Maintenance, Options, Ticket};
@@ -29,8 +30,11 @@ const RECORDS: u64 = 24;
 pub(super) fn run(folder: &Path, config: Config) -> ExitCode {
     let log = folder.join("log");
     let mut refused = false;
-    let lives: &[Life] =
-        if config.stream { &[stream, look] } else { &[fill, cut, buffer, reuse, look] };
+    let lives: &[Life] = match config {
+        Config { stream: true, .. } => &[stream, look],
+        _ if config.is_encrypted() => &[cut, buffer, rekey, look],
+        _ => &[fill, cut, buffer, reuse, look],
+    };
     for (life, live) in (1..).zip(lives) {
         if let Err(error) = live(&Scene { folder, log: &log, config, life }) {
             say(&format!("error life {life}: {error}"));
@@ -62,10 +66,14 @@ impl Scene<'_> {
             options = options.geometry(geometry, 2 * SEGMENT).segment_size(2 * SEGMENT);
             options = options.writes_in_flight(3).stream_batch(1, 1);
         }
-        let options = options.layout(layout).idle_mark(Some(IDLE)).on_failover(|failover| {
+        let mut options = options.layout(layout).idle_mark(Some(IDLE)).on_failover(|failover| {
             say(&format!("failover {}: {}", failover.segment, failover.cause));
         });
         let parity = self.config.parity.then_some(Parity::DEFAULT);
+        if self.config.is_encrypted() {
+            let [first, _] = keys();
+            options = options.key(first).encrypt(Padding::Off);
+        }
         let log = options.level(level).parity(parity).open(self.log)?;
         say("opened");
         Ok(log)
@@ -273,14 +281,48 @@ fn reuse(scene: &Scene<'_>) -> seawall::Result<()> {
     close(log)
 }
 
+/// Both keys are replaced: that of the user, and the log's own.
+fn rekey(scene: &Scene<'_>) -> seawall::Result<()> {
+    let log = scene.open(Level::Synced)?;
+    scene.append_one(&log, 0)?;
+    say("rekey");
+    let [_, second] = keys();
+    log.change_key(&second)?;
+    say("rekeyed");
+    scene.append_one(&log, 2)?;
+    log.renew_log_key()?;
+    scene.append_one(&log, 4)?;
+    close(log)
+}
+
 /// Readers, which change nothing.
 fn look(scene: &Scene<'_>) -> seawall::Result<()> {
-    let reader: LogReader<Value, Json> = LogReader::open(scene.log)?;
+    if !scene.config.is_encrypted() {
+        return look_with(scene, &Options::new(), Maintenance::at(scene.log));
+    }
+    let look = |key: Key| {
+        let maintenance = Maintenance::at(scene.log).key(key.clone());
+        look_with(scene, &Options::new().key(key), maintenance)
+    };
+    let [first, second] = keys();
+    match look(second) {
+        // An error may have left the first key.
+        Err(Error::Key { .. }) => look(first),
+        done => done,
+    }
+}
+
+fn look_with(
+    scene: &Scene<'_>,
+    options: &Options,
+    mut maintenance: Maintenance<'_>,
+) -> seawall::Result<()> {
+    let reader: LogReader<Value, Json> = options.open_reader(scene.log)?;
     for entry in reader.read_from(reader.oldest()?)? {
         let (lsn, value) = entry?;
         check(lsn, Some(&value));
     }
-    let found = Maintenance::at(scene.log).verify()?;
+    let found = maintenance.verify()?;
     if !found.damage.is_empty() {
         say(&format!("wrong verify names damage: {:?}", found.damage));
     }

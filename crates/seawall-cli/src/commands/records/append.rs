@@ -20,8 +20,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) fn run(args: &Append) -> Result<Exit, Failure> {
     let fail = |error: Error| Failure::of(&error, "append", &args.log);
     let options = keyed(args)?;
-    // If this fails, opening the log below reports the error.
-    let stored = options.open_any_reader(&args.log).ok();
+    let (stored, unread) = match options.open_any_reader(&args.log) {
+        Ok(stored) => (Some(stored), None),
+        Err(error) => (None, Some(error).filter(is_failure)),
+    };
     let codec = choose_codec(args, stored.as_ref().map(LogReader::codec))?;
     let mut options = options.create(!args.no_create).codec(codec);
     if let Some(stored) = stored {
@@ -48,7 +50,10 @@ pub(crate) fn run(args: &Append) -> Result<Exit, Failure> {
     let failovers = Arc::new(AtomicU64::new(0));
     let options = options.on_failover(told_of_failovers(args, &failovers));
     let open = || {
-        let log: Log<[u8], Raw> = options.open(&args.log).map_err(fail)?;
+        let opened = options.open(&args.log);
+        // What could not be read may be why the options do not fit.
+        let log: Log<[u8], Raw> = opened
+            .map_err(|error| Failure::of(unread.as_ref().unwrap_or(&error), "append", &args.log))?;
         if !args.look.quiet {
             tell_recovery(args, &log);
         }
@@ -77,6 +82,11 @@ pub(crate) fn run(args: &Append) -> Result<Exit, Failure> {
     let out = out.finish();
     let ended = fed.and_then(|ended| closed.map(|()| ended))?;
     Ok(ended.worse(out).worse(if tally.refused > 0 { Exit::Failed } else { Exit::Fine }))
+}
+
+/// Whether the device failed, rather than that there is no log.
+fn is_failure(error: &Error) -> bool {
+    matches!(error, Error::Io { source, .. } if source.kind() != io::ErrorKind::NotFound)
 }
 
 /// Options with the key, and with what is encrypted from now on.
