@@ -160,6 +160,144 @@ fn put(device: &MemStorage, name: &str, (at, structure): (Offset, &[u8])) {
     });
 }
 
+/// The file and offset of the batch that begins with this record, in the newest segment with it.
+fn place_of(device: &MemStorage, number: u64) -> (String, usize) {
+    let files = device.names().into_iter().rev().filter(|name| name.ends_with(".seg"));
+    let mut places = files.flat_map(|name| {
+        let all = batches(device, &name).into_iter();
+        all.map(|at| (name.clone(), at)).collect::<Vec<_>>()
+    });
+    let first = |(name, at): &(String, usize)| field(&device.bytes(name).unwrap(), at + 8);
+    places.find(|place| first(place) == number).expect("a batch begins with it")
+}
+
+fn field(file: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(file[at..at + 8].try_into().unwrap())
+}
+
+/// The body of that batch.
+fn body_of(device: &MemStorage, number: u64) -> Vec<u8> {
+    let ((name, at), length) = (place_of(device, number), BATCH + 24 + 40);
+    let file = device.bytes(&name).unwrap();
+    let stored = usize::try_from(field(&file, at + BATCH + 24 + 4) & 0xFFFF_FFFF).unwrap();
+    file[at + BATCH..at + length + stored].to_vec()
+}
+
+/// Puts a body in the place of that of this batch, under the header that is there, with right
+/// checksums, also of the batches after it.
+fn put_body(device: &MemStorage, number: u64, body: &[u8]) {
+    let (name, at) = place_of(device, number);
+    assert_eq!(body_of(device, number).len(), body.len(), "all records have one length");
+    let (header, places) = (header(device, &name), batches(device, &name));
+    device.edit(&name, |file| {
+        file[at + BATCH..][..body.len()].copy_from_slice(body);
+        // The chunk says which record is its first.
+        file.copy_within(at + 8..at + 16, at + BATCH + 24 + 16);
+        let mut chain = None;
+        for at in places.into_iter().filter(|place| *place >= at) {
+            if let Some(chain) = chain {
+                file[at + 32..at + 40].copy_from_slice(&u64::to_le_bytes(chain));
+            }
+            with_checksums(file, &header, at);
+            let number = |at: usize| field(file, at) & 0xFFFF_FFFF;
+            chain = Some(number(at) | number(at + 24) << 32);
+        }
+    });
+}
+
+/// The records of the newest segment.
+fn in_newest(device: &MemStorage) -> Vec<u64> {
+    let (newest, _) = place_of(device, 30);
+    (1..=30).filter(|number| place_of(device, *number).0 == newest).collect()
+}
+
+#[test]
+fn batches_moved_within_a_log_are_refused() {
+    encrypted(|| {
+        let device = written(1);
+        let newest = in_newest(&device);
+        assert!(newest.len() > 1 && newest.len() < 20, "{newest:?}");
+        for target in newest {
+            // Some are of the same segment.
+            for source in (1..=30).filter(|source| *source != target) {
+                let changed = device.kill();
+                put_body(&changed, target, &body_of(&device, source));
+                is_refused(&format!("batch {source} in the place of {target}"), &changed);
+            }
+        }
+    });
+}
+
+#[test]
+fn batches_of_an_older_copy_or_another_log_are_refused() {
+    encrypted(|| {
+        let older = written(1);
+        let device = older.kill();
+        let log = open(&tiny(2), &device).unwrap();
+        log.truncate_after(Some(lsn(10))).unwrap();
+        for number in 11..=30 {
+            log.append(&payload(number, 2, 100)).unwrap();
+        }
+        log.confirm().unwrap();
+        log.close().unwrap();
+        // The same key, and the same numbers.
+        let other = written(77);
+        for number in in_newest(&device) {
+            for (what, source) in [("an older copy", &older), ("another log", &other)] {
+                let changed = device.kill();
+                put_body(&changed, number, &body_of(source, number));
+                is_refused(&format!("batch {number} of {what}"), &changed);
+            }
+        }
+    });
+}
+
+/// With its own header a batch has the wrong place in the sequence of records: that is damage, and
+/// no reader takes it for another record.
+#[test]
+fn batches_copied_with_their_headers_hide_no_record() {
+    encrypted(|| {
+        let device = written(1);
+        for name in device.names().iter().filter(|name| name.ends_with(".parity")) {
+            // Which would restore what was there.
+            device.remove_raw(name);
+        }
+        for (source, target) in [(28, 30), (30, 28), (1, 30), (2, 29), (29, 3), (1, 2)] {
+            let changed = device.kill();
+            let ((from, start), (to, at)) = (place_of(&device, source), place_of(&device, target));
+            let whole = device.bytes(&from).unwrap()[start..].to_vec();
+            let header = header(&device, &to);
+            changed.edit(&to, |file| {
+                let length = BATCH + body_of(&device, source).len();
+                file[at..at + length].copy_from_slice(&whole[..length]);
+                file[at + 28..at + 32].copy_from_slice(&header.epoch.0.to_le_bytes()[..4]);
+                with_checksums(file, &header, at);
+            });
+            let what = format!("batch {source} in the place of {target}");
+            let before = contents(&changed);
+            let is_named = |error| matches!(error, Error::Key { .. } | Error::Damaged { .. });
+            assert!(open(&tiny(9), &changed).is_err_and(is_named), "{what}");
+            match read(&changed, false) {
+                Ok(found) => {
+                    assert_eq!(found.errors, 1, "{what}");
+                    let is_right =
+                        |(number, bytes): (&u64, &Vec<u8>)| *bytes == payload(*number, 1, 100);
+                    assert!(found.records.iter().all(is_right), "{what}");
+                }
+                Err(error) => assert!(is_named(error), "{what}"),
+            }
+            let storage: Arc<dyn Storage> = Arc::new(changed.clone());
+            match common::maintenance(&storage).verify() {
+                Ok(found) => assert_eq!(found.verdict, Verdict::Lost, "{what}"),
+                Err(error) => assert!(is_named(error), "{what}"),
+            }
+            let is_kept =
+                |name: &String| name == "lock" || before.get(name) == changed.bytes(name).as_ref();
+            assert!(changed.names().iter().all(is_kept), "{what}: something was changed");
+        }
+    });
+}
+
 #[test]
 fn headers_marks_seals_and_manifests_of_others_are_refused() {
     encrypted(|| {
