@@ -65,7 +65,9 @@ pub(crate) fn truncate_damaged_tail(log: &LogFiles) -> Result<TailTruncation> {
     }
     let (mut writer, recovery, _) = resume::resume(&options, env, (lock, unlocker), &remaining)?;
     cut.quarantine.extend(recovery.quarantine);
-    writer.remove_segments(|id| gone.contains(&id), &[])?;
+    // The new segment may have the name of one of them, and replaced it.
+    let newest = writer.tail.header.id;
+    writer.remove_segments(|id| id != newest && gone.contains(&id), &[])?;
     writer.close()?;
     cut.last = writer.last;
     Ok(cut)

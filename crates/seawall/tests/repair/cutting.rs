@@ -44,6 +44,20 @@ fn removed_bytes_are_kept_in_quarantine() {
     assert_eq!((device.bytes(files[1]), device.bytes(files[2])), (None, None));
 }
 
+/// Found by simulation. The image: damage, and a file after the newest with the bytes of another
+/// segment. The segment that the repair makes gets the name of that file, and was removed with it.
+#[test]
+fn tail_truncation_keeps_the_segment_that_it_makes() {
+    for from in ["000000000001.seg", "000000000002.seg", NEWEST] {
+        let (image, device) = with_a_hole();
+        device.copy_raw(from, "000000000004.seg");
+        let cut = common::maintenance(&storage(&device)).truncate_damaged_tail().unwrap();
+        let kept = read_own(&open(&again(9), &device).unwrap());
+        assert_eq!(kept.records.keys().max().copied(), cut.last.map(Lsn::get), "{from}");
+        are_as_written(&image, &kept, &|| from.to_owned());
+    }
+}
+
 /// A reader that lives must not be told to undo what the repair is about to write again.
 #[test]
 fn tail_truncation_never_tells_readers_to_undo_kept_records() {

@@ -14,3 +14,22 @@ fn found_by_seed_1319189() {
          detach@107 page:78c8 harm zeros/512:646d",
     );
 }
+
+/// A repair that cuts removed the segment that it had just made, which had the name of a file after
+/// the cut (`repair/cutting.rs`).
+#[test]
+fn repair_keeps_the_segment_that_it_makes() {
+    replay(
+        "seed 6fc23c85a binary 7168 | buffered name-ahead ; a10 ; @21 full:7a07 @95 full:7745 \
+         @41 full:d553 ; kill@51 harm stale-file/512:c88b | buffered in-flight:2 compress \
+         idle ; / s218+21 a683 a172 a188 a532 a433 / a718 a537 a669 / a669 s252+56+127 \
+         s59+99+150 a791 a414 s54 ; @1 full:4eb0 @6 full:ccad @39 full:733e ; power@69 \
+         sector:f433 harm bit/512:588d | synced ahead name-ahead in-flight:3 compress ; a945 \
+         s350+405 a673 a826 a1 s176+137+109 ; @55 full:b9c5 ; drop harm stale-file/512:a0e2 | \
+         confirmed name-ahead in-flight:3 compress:off ; a943 a360 c l a672 a950 / a499 / \
+         a518 a840 ; @52 full:30fc ; detach@0 page:ac88 harm stale-file/512:5566 | buffered \
+         ahead name-ahead in-flight:3 compress ring:5120 ; s174+252 s721 s131+136+63+18 / \
+         a670 a801 a671 a155 a411 / a758 s91+69+24 s140 a666 / a592 a253 a668 s164+70+197+35 \
+         a913 ; @35 full:944e @72 full:c86c ; kill@18 harm duplicated-file/512:81d9",
+    );
+}
