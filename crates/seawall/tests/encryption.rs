@@ -14,7 +14,9 @@ use common::{
     Bytes, GEOMETRY, KEY, SEGMENT_MIN, encrypted, judge, lsn, of_any_size, open, payload, read,
     read_own, tiny, within,
 };
+use seawall::damage::Corruption;
 use seawall::encryption::{Key, KeyError, Padding};
+use seawall::format::SegmentId;
 use seawall::verify::Verdict;
 use seawall::{Error, Layout, LogReader, Maintenance, Options, Raw};
 use seawall_io::Storage;
@@ -379,5 +381,22 @@ fn crash_while_keys_are_replaced_leaves_a_log_that_one_of_them_opens() {
         }
         println!("{states} states, {either} with both keys");
         assert!(states > 200, "{states}");
+    });
+}
+
+/// Found by simulation: it said that no key was given.
+#[test]
+fn salvage_says_that_the_keys_are_lost_although_no_header_is_left() {
+    encrypted(|| {
+        let device = MemStorage::new();
+        written(&device, 5).close().unwrap();
+        device.remove_raw("keys");
+        for name in device.names().iter().filter(|name| SegmentId::from_any_name(name).is_some()) {
+            device.edit(name, |bytes| bytes[..512].fill(0xA5));
+        }
+        let storage: Arc<dyn Storage> = Arc::new(device);
+        let salvaged = common::maintenance(&storage).salvage_to(Arc::new(MemStorage::new()));
+        let Err(Error::Damaged { damage, .. }) = salvaged else { panic!("{salvaged:?}") };
+        assert_eq!(damage.cause, Corruption::Keys);
     });
 }

@@ -362,9 +362,10 @@ fn encrypt(
     use seawall_format::encryption::{KeyError, Padding};
     use seawall_format::{Authenticator, Claims};
 
-    let no_key = || Error::key(None)(KeyError::NoKey);
-    let keys = source.unlocker.unlock(&**source, catalog.manifest())?.ok_or_else(no_key)?;
-    let key = source.unlocker.key().ok_or_else(no_key)?;
+    let key = source.unlocker.key().ok_or(KeyError::NoKey).map_err(Error::key(None))?;
+    let keys = source.unlocker.unlock(&**source, catalog.manifest())?;
+    // With the file `keys` lost, and no header that would show it.
+    let keys = keys.ok_or_else(|| Error::damaged(lost_keys(manifest.oldest_base)))?;
     let keys = write_keys(env, keys.ring().again(), &key)?;
     let padding = manifest.authenticator.map_or(Padding::Off, |proof| proof.claims.padding);
     let (number, _) = keys.ring().newest();

@@ -54,3 +54,18 @@ fn lost_record_is_named_only_if_its_last_evidence_is_read() {
          close | synced ; ; @7 flipped-read:a10d ; close",
     );
 }
+
+/// A salvage that had the key said that it was missing. The image: a log that was being made, whose
+/// header and file `keys` are lost (`encryption.rs`).
+#[test]
+fn salvage_with_the_key_does_not_ask_for_it() {
+    replay(
+        "seed 6fc24c916 binary 10240 | synced name-ahead in-flight:4 encrypt parity:4+1 ; \
+         a737 a10 ; @15 lost-write:63ab @35 lost-write:1f92 ; power@161 page:5fef | synced \
+         name-ahead in-flight:2 parity:4+2 ; p0 / a426 a280 / a744 a790 a384 a318 a543 a615 / \
+         a315 a515 a188 a401 ; @34 lost-write:399d @28p failed-sync:c47b ; detach@103 \
+         page:1aec mend 3:873c | synced reuse name-ahead idle ; s70+36+182 / a647 a681 a467 ; \
+         @10 lost-write:197b @17 lost-write:b21b @27 lost-write:cae3 ; kill@30 harm \
+         lost-file/512:63a4",
+    );
+}
