@@ -109,9 +109,15 @@ const PARTS: &[Part] = &[
     },
     Part {
         name: "miri",
-        about: "the format under Miri; 20 minutes; needs a nightly toolchain with miri",
-        command: &[CARGO, "+nightly", "miri", "test"],
-        deep: &["-p", "seawall-format", "--features", "json", "--lib"],
+        about: "the format, and the border to C, under Miri; 20 minutes; needs nightly with miri",
+        command: &[CARGO, "+nightly", "miri", "test", "--lib", "-p", "seawall-ffi"],
+        deep: &["-p", "seawall-format", "--features", "seawall-format/json"],
+    },
+    Part {
+        name: "sanitizers",
+        about: "C programs, and an instrumented library; 5 minutes; needs nightly with rust-src",
+        command: &["bash", "crates/seawall-ffi/tests/sanitizers.sh"],
+        deep: &[],
     },
     Part {
         name: "mutants",

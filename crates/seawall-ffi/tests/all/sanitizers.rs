@@ -59,7 +59,10 @@ fn sanitized(scratch: &Scratch, (name, flags): (&str, &[&str])) -> Option<PathBu
     if !has("gcc") || !works("gcc", flags) {
         return None;
     }
-    compile(scratch, ("gcc", &[C, flags].concat(), &program(name)))
+    // The runtime that an instrumented library needs may be newer than that of the compiler.
+    let runtime = std::env::var("SEAWALL_FFI_RUNTIME").unwrap_or_default();
+    let runtime: Vec<&str> = runtime.split_whitespace().collect();
+    compile(scratch, ("gcc", &[C, flags, &runtime].concat(), &program(name)))
 }
 
 /// A command for a program with a sanitizer.
