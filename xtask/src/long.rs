@@ -102,6 +102,12 @@ const PARTS: &[Part] = &[
         deep: &["cuts"],
     },
     Part {
+        name: "aws-lc-rs",
+        about: "both libraries encrypt alike; 3 minutes; needs a C compiler",
+        command: &[CARGO, "test", "--locked", "-q", "-p", "seawall-format", "--lib"],
+        deep: &["--features", "json,aws-lc-rs"],
+    },
+    Part {
         name: "zstd",
         about: "logs that zstd compresses, as others; 5 minutes; needs a C compiler",
         command: &[CARGO, "test", "--locked", "-q", "-p", "seawall-tests"],

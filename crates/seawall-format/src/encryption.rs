@@ -3,8 +3,11 @@
 //! Nothing here draws random numbers, reads keys or knows a file: callers pass what they have. Keys
 //! are cleared from memory when they are dropped, and `Debug` never shows one.
 
+#[cfg(feature = "aws-lc-rs")]
+mod aws_lc;
 mod basics;
 #[cfg(feature = "encryption")]
+#[cfg(any(test, not(feature = "aws-lc-rs")))]
 mod cipher;
 #[cfg(feature = "encryption")]
 mod keys;
@@ -15,8 +18,13 @@ mod padding;
 #[cfg(test)]
 pub(crate) mod tests;
 
+#[cfg(feature = "aws-lc-rs")]
+use aws_lc::Cipher;
 pub use basics::{KEY_SIZE, KeyError, NONCE_SIZE, Nonce};
 pub(crate) use basics::{MAC_SIZE, Mac, TAG_SIZE, Tag};
+#[cfg(feature = "encryption")]
+#[cfg(not(feature = "aws-lc-rs"))]
+use cipher::Cipher;
 #[cfg(feature = "encryption")]
 pub use keys::{KeyBytes, KeyEncryptionKey, LogKey, SegmentKeys};
 #[cfg(feature = "encryption")]

@@ -10,7 +10,6 @@ mod remote;
 mod server;
 mod stale;
 mod status;
-mod watched;
 use crate::tool;
 
 use client::Client;

@@ -1,7 +1,7 @@
 //! The keys of a log, and how each follows from the one above it.
 
+use crate::encryption::Cipher;
 use crate::encryption::basics::KEY_SIZE;
-use crate::encryption::cipher::Cipher;
 use crate::encryption::mac::MacKey;
 use crate::ids::{LogId, SegmentRef};
 use hkdf::Hkdf;

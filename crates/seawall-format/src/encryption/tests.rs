@@ -1,7 +1,6 @@
 //! The published vectors of the primitives, and what a second program derives from a key.
 
-use crate::encryption::cipher::Cipher;
-use crate::encryption::{KeyEncryptionKey, LogKey, Nonce, SegmentKeys};
+use crate::encryption::{Cipher, KeyEncryptionKey, LogKey, Nonce, SegmentKeys};
 use crate::ids::{Epoch, LogId, SegmentId, SegmentRef};
 use hkdf::Hkdf;
 use sha2::Sha256;
@@ -45,6 +44,39 @@ fn cipher_encrypts_as_rfc_8452_says() {
         count += 1;
     }
     assert_eq!(count, 26);
+}
+
+/// Numbers that follow from a seed.
+#[cfg(feature = "aws-lc-rs")]
+fn random(seed: u64) -> impl Iterator<Item = u8> {
+    let next = |x: &u64| Some(x ^ (x << 13)).map(|x| x ^ (x >> 7)).map(|x| x ^ (x << 17));
+    std::iter::successors(Some(seed * 2 + 1), next).map(|x| u8::try_from(x >> 56).unwrap())
+}
+
+#[cfg(feature = "aws-lc-rs")]
+#[test]
+fn both_libraries_make_the_same_bytes() {
+    use crate::encryption::cipher::Cipher as Other;
+
+    for seed in 0..500_u64 {
+        let mut some = random(seed);
+        let mut some = |size: usize| some.by_ref().take(size).collect::<Vec<u8>>();
+        let (key, nonce): ([u8; 32], Nonce) =
+            (some(32).try_into().unwrap(), some(12).try_into().unwrap());
+        let size = usize::try_from(seed * seed % 5003).unwrap();
+        let (bound, plain) = (some(size % 97), some(size));
+        let (ours, theirs) = (Other::new(&key), Cipher::new(&key));
+        let (mut sealed, mut other) = (plain.clone(), plain.clone());
+        let tag = ours.seal(&nonce, &bound, &mut sealed);
+        assert_eq!(theirs.seal(&nonce, &bound, &mut other), tag, "seed {seed}");
+        assert_eq!(sealed, other, "seed {seed}");
+        assert!(theirs.open(&nonce, &bound, (&mut sealed, &tag)));
+        assert!(ours.open(&nonce, &bound, (&mut other, &tag)));
+        assert_eq!([&sealed, &other], [&plain, &plain], "seed {seed}");
+        let mut forged = tag;
+        forged[size % 16] ^= 1;
+        assert!(!theirs.open(&nonce, &bound, (&mut sealed, &forged)), "seed {seed}");
+    }
 }
 
 #[test]
