@@ -110,16 +110,18 @@ impl Change {
         damaged
     }
 
-    /// Whether the bytes of `range` in `file` are what they were.
+    /// Whether the bytes of these ranges in `file` are what they were.
     #[must_use]
-    pub fn spares(&self, sample: &Sample, file: &str, range: &Range<usize>) -> bool {
-        self.file != file || self.bytes.get(range.clone()) == sample.files[file].get(range.clone())
+    pub fn spares(&self, sample: &Sample, file: &str, ranges: &[Range<usize>]) -> bool {
+        let now = |range: &Range<usize>| self.bytes.get(range.clone());
+        let before = |range: &Range<usize>| sample.files[file].get(range.clone());
+        self.file != file || ranges.iter().all(|range| now(range) == before(range))
     }
 }
 
 /// Segments by what is in them, the small files now and then.
 fn pick_file<'a>(random: &mut Random, sample: &'a Sample) -> &'a String {
-    let is_small = |name: &str| ["manifest", "live"].contains(&name);
+    let is_small = |name: &str| ["manifest", "live", "keys"].contains(&name);
     let wants_small = random.once_in(12);
     let names: Vec<_> = sample.files.keys().filter(|name| is_small(name) == wants_small).collect();
     let used: Vec<_> = names.iter().map(|name| 512 + used(&sample.files[*name])).collect();

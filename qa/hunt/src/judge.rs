@@ -12,7 +12,7 @@ use crate::sample::{Bytes, End, Evidence, Sample, contents, open};
 use seawall::damage::{Damage, Lost};
 use seawall::recovery::TailState;
 use seawall::verify::{Verdict, Verification};
-use seawall::{Cursor, Error, Layout, LogReader, Lsn, Maintenance, OpenMode, Raw};
+use seawall::{Cursor, Error, Layout, Lsn, Maintenance, OpenMode};
 use seawall_format::tail::is_blank;
 use seawall_format::{HEADER_SIZE, SegmentHeader};
 use seawall_io::Storage;
@@ -61,8 +61,11 @@ pub fn judge(sample: &Sample, change: &Change, random: &mut Random) -> Outcome {
     let case = Case { sample, change, damaged: change.made(sample) };
     let before = contents(&case.damaged);
     let storage: Arc<dyn Storage> = Arc::new(case.damaged.clone());
-    let found =
-        Maintenance::on(&storage).verify().unwrap_or_else(|error| panic!("verify: {error}"));
+    let found = sample.kind.maintenance(&storage).verify();
+    let found = found.unwrap_or_else(|error| panic!("verify: {error}"));
+    if sample.kind.is_encrypted() {
+        case.is_verified_without_the_key(&found);
+    }
     let plain = case.read(false);
     let skipping = case.read(true);
     assert!(contents(&case.damaged) == before, "readers change nothing");
@@ -129,7 +132,7 @@ const NEXT: &[u8] = b"7";
 impl Case<'_> {
     fn read(&self, skip: bool) -> Reading {
         let storage = Arc::new(self.damaged.clone());
-        let reader = LogReader::<[u8], Raw>::open_any_in(storage);
+        let reader = self.sample.kind.reader(storage);
         let reader = reader.unwrap_or_else(|error| panic!("a reader opens: {error}"));
         let from = Lsn::new(self.sample.first).unwrap();
         let cursor = reader.skip_damaged(skip).cursor(from);
@@ -158,7 +161,7 @@ impl Case<'_> {
     /// Several cursors side by side deliver and name the same as one.
     fn side_by_side(&self, alone: &Reading, count: usize) {
         let storage = Arc::new(self.damaged.clone());
-        let reader = LogReader::<[u8], Raw>::open_any_in(storage).expect("it opened before");
+        let reader = self.sample.kind.reader(storage).expect("it opened before");
         let from = Lsn::new(self.sample.first).unwrap();
         let cursors = reader.skip_damaged(true).cursors(from, count);
         let cursors = cursors.unwrap_or_else(|error| panic!("readers begin: {error}"));
@@ -168,6 +171,15 @@ impl Case<'_> {
         }
         assert_eq!(together.delivered, alone.delivered, "{count} side by side");
         assert_eq!(together.lost, alone.lost, "{count} side by side");
+    }
+
+    /// The same is damaged for `verify` without the key.
+    fn is_verified_without_the_key(&self, found: &Verification) {
+        let storage: Arc<dyn Storage> = Arc::new(self.damaged.clone());
+        let without = Maintenance::on(&storage).verify();
+        let without = without.unwrap_or_else(|error| panic!("verify without the key: {error}"));
+        let said = |found: &Verification| (found.verdict, found.damage.clone(), found.records);
+        assert_eq!(said(&without), said(found), "without the key");
     }
 
     /// That three ways to look say the same.
@@ -227,7 +239,7 @@ impl Case<'_> {
         let (sample, change) = (self.sample, self.change);
         let is_text = sample.kind.layout == Layout::Text;
         if ![sample.newest.as_str(), &sample.newest_head].contains(&change.file.as_str())
-            || !change.spares(sample, &sample.newest_head, &(0..HEADER_SIZE))
+            || !change.spares(sample, &sample.newest_head, &sample.kind.stored(0, HEADER_SIZE))
         {
             return u64::MAX;
         }
@@ -263,7 +275,7 @@ impl Case<'_> {
     /// Records by their number are those that a walk delivers.
     fn look_up(&self, skipping: &Reading, random: &mut Random) {
         let storage = Arc::new(self.damaged.clone());
-        let reader = LogReader::<[u8], Raw>::open_any_in(storage).unwrap();
+        let reader = self.sample.kind.reader(storage).unwrap();
         for _ in 0..3 {
             let index = random.below(self.sample.records.len());
             let lsn = self.sample.first + u64::try_from(index).unwrap();
@@ -321,7 +333,8 @@ impl Case<'_> {
         let next = log.append(NEXT).unwrap_or_else(|error| panic!("append: {error}"));
         assert!(next.get() > last, "{next} was used again");
         log.close().unwrap_or_else(|error| panic!("it closes: {error}"));
-        let after = Maintenance::on(&(Arc::new(device) as Arc<dyn Storage>)).verify().unwrap();
+        let after =
+            self.sample.kind.maintenance(&(Arc::new(device) as Arc<dyn Storage>)).verify().unwrap();
         assert!(after.verdict == Verdict::Clean || !found.damage.is_empty(), "{after:?}");
         assert!(after.records > found.records, "an open lost records: {after:?}");
         true
@@ -331,12 +344,15 @@ impl Case<'_> {
     fn salvages(&self, skipping: &Reading) {
         let source: Arc<dyn Storage> = Arc::new(self.damaged.kill());
         let target: Arc<dyn Storage> = Arc::new(MemStorage::new());
-        let rescued = match Maintenance::on(&source).salvage_to(target.clone()) {
+        let rescued = match self.sample.kind.maintenance(&source).salvage_to(target.clone()) {
             Ok(rescued) => rescued,
             Err(Error::NotALog { .. }) => return,
             Err(error) => panic!("salvage: {error}"),
         };
-        let found = Maintenance::on(&target)
+        let found = self
+            .sample
+            .kind
+            .maintenance(&target)
             .verify()
             .unwrap_or_else(|error| panic!("the rescued: {error}"));
         assert_eq!(found.verdict, Verdict::Clean, "the rescued log: {found:?}");
@@ -344,7 +360,7 @@ impl Case<'_> {
         let seen = u64::try_from(skipping.delivered.len()).unwrap();
         let kept = rescued.records + rescued.broken_sets;
         assert!(kept >= seen, "{kept} of {seen} were rescued");
-        let reader = LogReader::<[u8], Raw>::open_any_in(target).unwrap();
+        let reader = self.sample.kind.reader(target).unwrap();
         let mut reading = Reading::default();
         let mut cursor = reader.cursor(reader.oldest().unwrap()).unwrap();
         while let Some(record) = cursor.next_record().expect("it is clean") {
@@ -356,12 +372,15 @@ impl Case<'_> {
     fn cuts(&self) {
         let device = self.damaged.kill();
         let storage: Arc<dyn Storage> = Arc::new(device.clone());
-        match Maintenance::on(&storage).truncate_damaged_tail() {
+        match self.sample.kind.maintenance(&storage).truncate_damaged_tail() {
             Ok(_) => {}
             Err(Error::Damaged { .. }) => return,
             Err(error) => panic!("cut: {error}"),
         }
-        let found = Maintenance::on(&storage)
+        let found = self
+            .sample
+            .kind
+            .maintenance(&storage)
             .verify()
             .unwrap_or_else(|error| panic!("after a cut: {error}"));
         let before = lost(&found.damage)

@@ -88,7 +88,7 @@ fn main() -> ExitCode {
         say(&bench.describe(number));
         let (sample, change) = bench.draw(number);
         let storage: Arc<dyn Storage> = Arc::new(change.made(sample));
-        match seawall::Maintenance::on(&storage).verify() {
+        match sample.kind.maintenance(&storage).verify() {
             Ok(found) => {
                 say(&format!("{:?}, tail {:?}", found.verdict, found.tail));
                 found.damage.iter().for_each(|damage| say(&damage.to_string()));

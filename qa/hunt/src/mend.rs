@@ -2,12 +2,12 @@
 //! for every reader; beyond, all that is lost is named. format.md section 10.
 
 use crate::random::Random;
-use crate::sample::{Bytes, End, Kind, Past, Scale, contents, open};
+use crate::sample::{Bytes, Encoding, End, Kind, Past, Scale, contents, open};
 use seawall::damage::{Damage, Lost};
 use seawall::format::Geometry;
 use seawall::parity::Parity;
 use seawall::verify::Verdict;
-use seawall::{Error, Layout, LogReader, Lsn, Maintenance, Options, Raw};
+use seawall::{Error, Layout, Lsn, Options};
 use seawall_format::parity::{Head, Known, Places};
 use seawall_format::{HEADER_SIZE, SegmentId};
 use seawall_io::Storage;
@@ -26,7 +26,7 @@ const BLOCK: u32 = 1024;
 /// A closed log with parity, and what is known of it.
 #[derive(Debug)]
 struct Protected {
-    layout: Layout,
+    kind: Kind,
     scheme: Parity,
     device: MemStorage,
     records: Vec<Vec<u8>>,
@@ -72,24 +72,41 @@ struct Case<'a> {
     what: Vec<String>,
 }
 
-fn options(layout: Layout, luck: u64) -> Options {
+/// The kinds of logs that are damaged.
+fn kinds() -> impl Iterator<Item = Kind> {
+    let stored = [
+        (Layout::Binary, Encoding::Plain),
+        (Layout::Text, Encoding::Plain),
+        (Layout::Binary, Encoding::Encrypted),
+        (Layout::Binary, Encoding::Both),
+    ];
     let (end, scale, past) = (End::Closed, Scale::Tiny, Past::Plain);
-    let kind = Kind { layout, end, scale, past, compressed: false, seed: 1 };
-    let least = if layout == Layout::Text { 2048 } else { 7 * u64::from(BLOCK) };
+    stored.into_iter().map(move |(layout, encoding)| Kind {
+        layout,
+        end,
+        scale,
+        past,
+        encoding,
+        seed: 1,
+    })
+}
+
+fn options(kind: Kind, luck: u64) -> Options {
+    let least = if kind.layout == Layout::Text { 2048 } else { 7 * u64::from(BLOCK) };
     let geometry = Geometry { block: BLOCK, reach: BLOCK, batch_max: 2048 };
     kind.options(luck).geometry(geometry, least).segment_size(40 * u64::from(BLOCK))
 }
 
 impl Protected {
-    fn make(layout: Layout, scheme: Parity) -> Self {
+    fn make(kind: Kind, scheme: Parity) -> Self {
         let device = MemStorage::new();
-        let log = open(&options(layout, 1).parity(Some(scheme)), &device).unwrap();
+        let log = open(&options(kind, 1).parity(Some(scheme)), &device).unwrap();
         let mut random = Random::new(u64::try_from(scheme.data()).unwrap());
         let mut records = vec![];
         for _ in 0..120 {
             let mut bytes = vec![0; random.size(1000)];
             random.fill(&mut bytes);
-            if layout == Layout::Text {
+            if kind.layout == Layout::Text {
                 let digits = bytes.iter().map(|byte| char::from(b'a' + byte % 26));
                 bytes = format!("\"{}\"", digits.collect::<String>()).into_bytes();
             }
@@ -101,7 +118,7 @@ impl Protected {
         let device = device.power_cut(|_| true);
         let segments = segments(&device);
         assert!(segments.len() > 2, "several segments");
-        Self { layout, scheme, device, records, segments }
+        Self { kind, scheme, device, records, segments }
     }
 }
 
@@ -137,9 +154,8 @@ impl Bench {
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let schemes = SCHEMES.map(|said| said.parse().unwrap());
-        let both = [Layout::Binary, Layout::Text];
-        let logs = both.into_iter().flat_map(|layout| schemes.map(|scheme| (layout, scheme)));
-        let logs = logs.map(|(layout, scheme)| Protected::make(layout, scheme)).collect();
+        let logs = kinds().flat_map(|kind| schemes.map(|scheme| Protected::make(kind, scheme)));
+        let logs = logs.collect();
         Self { seed, logs }
     }
 
@@ -220,7 +236,7 @@ impl Case<'_> {
     fn describe(&self) -> String {
         let Self { log, what, .. } = self;
         let strength = if self.is_beyond { "beyond" } else { "within" };
-        format!("{:?} {}, {strength}: {}", log.layout, log.scheme, what.join(", "))
+        format!("{:?} {}, {strength}: {}", log.kind, log.scheme, what.join(", "))
     }
 
     /// One to as many blocks of its stripes as there is parity for, and the header now and then.
@@ -291,7 +307,7 @@ impl Case<'_> {
 
     /// What a reader says is lost; what it does not deliver goes into `missing`.
     fn read(&self, missing: &mut BTreeSet<u64>) -> Vec<Lost> {
-        let reader = LogReader::<[u8], Raw>::open_any_in(self.storage()).expect("a reader opens");
+        let reader = self.log.kind.reader(self.storage()).expect("a reader opens");
         let cursor = reader.skip_damaged(true).cursor(Lsn::FIRST);
         let mut cursor = cursor.unwrap_or_else(|error| panic!("a reader begins: {error}"));
         let (mut named, mut errors) = (vec![], 0);
@@ -322,7 +338,7 @@ impl Case<'_> {
     }
 
     fn get(&self, random: &mut Random, missing: &BTreeSet<u64>) {
-        let reader = LogReader::<[u8], Raw>::open_any_in(self.storage()).expect("a reader opens");
+        let reader = self.log.kind.reader(self.storage()).expect("a reader opens");
         for _ in 0..3 {
             let lsn = 1 + u64::try_from(random.below(self.log.records.len())).unwrap();
             match reader.get(Lsn::new(lsn).unwrap()) {
@@ -336,7 +352,7 @@ impl Case<'_> {
     }
 
     fn verify(&self, missing: &BTreeSet<u64>) {
-        let found = match Maintenance::on(&self.storage()).verify() {
+        let found = match self.log.kind.maintenance(&self.storage()).verify() {
             Ok(found) => found,
             // What cannot be read has no verdict.
             Err(Error::Io { .. }) if self.is_refused => return,
@@ -356,7 +372,7 @@ impl Case<'_> {
 
     fn open(&self, missing: &BTreeSet<u64>) {
         let device = self.damaged.kill();
-        let log: Bytes = match open(&options(self.log.layout, 7), &device) {
+        let log: Bytes = match open(&options(self.log.kind, 7), &device) {
             Ok(log) => log,
             Err(Error::Damaged { .. }) if self.is_beyond => return,
             Err(Error::Io { .. }) if self.is_refused => return,

@@ -2,12 +2,14 @@
 //! which.
 
 use crate::random::Random;
+use seawall::encryption::{Key, Padding};
 use seawall::format::{CodecId, Geometry};
-use seawall::{Compression, Layout, Log, Lsn, Options, Raw};
+use seawall::{Compression, Layout, Log, LogReader, Lsn, Maintenance, Options, Raw};
 use seawall_format::batch::BatchHeader;
 use seawall_format::scan::{Limit, Scanner, Step, Window};
 use seawall_format::{
-    HEADER_SIZE, MANIFEST_SLOT_SIZE, Manifest, Mark, MarkSlot, Offset, SegmentHeader, SegmentId,
+    AUTHENTICATOR_AT, AUTHENTICATOR_SIZE, HEADER_SIZE, MANIFEST_SLOT_SIZE, Manifest, Mark,
+    MarkSlot, Offset, SegmentHeader, SegmentId,
 };
 use seawall_io::{ManualClock, SeededEntropy, Storage};
 use seawall_testkit::MemStorage;
@@ -57,6 +59,22 @@ pub enum Past {
     Eventful,
 }
 
+/// How the batches of a log are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// As they are.
+    Plain,
+    /// Compressed.
+    Compressed,
+    /// Encrypted.
+    Encrypted,
+    /// Compressed, encrypted and padded.
+    Both,
+}
+
+/// The key of the logs that are encrypted.
+pub const KEY: [u8; 32] = [7; 32];
+
 /// Which log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
@@ -68,8 +86,8 @@ pub struct Kind {
     pub scale: Scale,
     /// What became of it before.
     pub past: Past,
-    /// Whether it is compressed.
-    pub compressed: bool,
+    /// How its batches are stored.
+    pub encoding: Encoding,
     /// Two logs of one kind with other seeds have nothing in common.
     pub seed: u64,
 }
@@ -107,7 +125,7 @@ pub struct Evidence {
     /// In this file.
     pub file: String,
     /// There.
-    pub bytes: Range<usize>,
+    pub bytes: Vec<Range<usize>>,
     /// Up to this record.
     pub confirmed: u64,
     /// If this is there, the evidence after it in the list is not asked.
@@ -119,11 +137,17 @@ impl Kind {
     #[must_use]
     pub fn all(scale: Scale) -> Vec<Self> {
         let mut kinds = vec![];
-        let stored = [(Layout::Binary, false), (Layout::Text, false), (Layout::Binary, true)];
-        for (layout, compressed) in stored {
+        let stored = [
+            (Layout::Binary, Encoding::Plain),
+            (Layout::Text, Encoding::Plain),
+            (Layout::Binary, Encoding::Compressed),
+            (Layout::Binary, Encoding::Encrypted),
+            (Layout::Binary, Encoding::Both),
+        ];
+        for (layout, encoding) in stored {
             for past in [Past::Plain, Past::Eventful] {
                 for end in [End::Closed, End::Confirmed, End::PowerCut, End::Killed] {
-                    kinds.push(Self { layout, end, scale, past, compressed, seed: 1 });
+                    kinds.push(Self { layout, end, scale, past, encoding, seed: 1 });
                 }
             }
         }
@@ -158,14 +182,59 @@ impl Kind {
             .preallocate(false)
             .name_ahead(true)
             .env(Arc::new(clock), Arc::new(SeededEntropy::new(luck)));
-        match self.layout {
-            Layout::Text => options.codec(CodecId::Json).layout(Layout::Text),
-            _ if self.compressed && self.scale == Scale::Tiny => {
-                options.compression(Compression::Lz4).encode_sizes(0, 300)
-            }
-            _ if self.compressed => options.compression(Compression::Lz4),
-            _ => options,
+        if self.layout == Layout::Text {
+            return options.codec(CodecId::Json).layout(Layout::Text);
         }
+        let (options, chunk_max) = match self.encoding {
+            Encoding::Plain => return options,
+            Encoding::Compressed => (options.compression(Compression::Lz4), 300),
+            Encoding::Encrypted => (self.with_key(options), 400),
+            Encoding::Both => {
+                let options = self.with_key(options).compression(Compression::Lz4);
+                (options.encrypt(Padding::Padme), 400)
+            }
+        };
+        if self.scale == Scale::Tiny { options.encode_sizes(0, chunk_max) } else { options }
+    }
+
+    /// Whether it is encrypted.
+    #[must_use]
+    pub fn is_encrypted(self) -> bool {
+        matches!(self.encoding, Encoding::Encrypted | Encoding::Both)
+    }
+
+    fn is_compressed(self) -> bool {
+        matches!(self.encoding, Encoding::Compressed | Encoding::Both)
+    }
+
+    /// These options with the key, if the log is encrypted.
+    #[must_use]
+    pub fn with_key(self, options: Options) -> Options {
+        if self.is_encrypted() { options.key(Key::new(&KEY)) } else { options }
+    }
+
+    /// Opens a reader of the log's records, with the key.
+    ///
+    /// # Errors
+    ///
+    /// As [`LogReader::open_any_in`].
+    pub fn reader(self, storage: Arc<dyn Storage>) -> seawall::Result<LogReader<[u8], Raw>> {
+        self.with_key(Options::new()).open_any_reader_in(storage)
+    }
+
+    /// Maintenance of the log, with the key.
+    #[must_use]
+    pub fn maintenance<'a>(self, storage: &Arc<dyn Storage>) -> Maintenance<'a> {
+        let maintenance = Maintenance::on(storage);
+        if self.is_encrypted() { maintenance.key(Key::new(&KEY)) } else { maintenance }
+    }
+
+    /// The bytes that count of a structure of this size at `at`: its own, and its authenticator.
+    #[must_use]
+    pub fn stored(self, at: usize, size: usize) -> Vec<Range<usize>> {
+        let proof = at + AUTHENTICATOR_AT..at + AUTHENTICATOR_AT + AUTHENTICATOR_SIZE;
+        let proof = self.is_encrypted().then_some(proof);
+        std::iter::once(at..at + size).chain(proof).collect()
     }
 
     /// How many sets of records it gets, and the size of the largest.
@@ -311,6 +380,8 @@ impl Writing {
             self.records.truncate(usize::try_from(kept).unwrap());
             // What comes now has numbers that others had.
             self.kind.seed += 1000;
+        } else if turn == sets * 9 / 16 && self.kind.is_encrypted() {
+            self.log().renew_log_key().unwrap();
         } else if turn == sets * 5 / 8 {
             self.checkpoint = self.next() - 1;
             self.log().checkpoint(lsn(self.checkpoint)).unwrap();
@@ -371,7 +442,7 @@ fn begun_header(file: &[u8]) -> SegmentHeader {
 pub(crate) fn payload(kind: Kind, lsn: u64, size: usize) -> Vec<u8> {
     let mut random = Random::new(kind.seed << 32 ^ lsn);
     let mut bytes = vec![0; size];
-    if kind.compressed && !random.once_in(4) {
+    if kind.is_compressed() && !random.once_in(4) {
         let mut part = [0; 24];
         random.fill(&mut part);
         bytes.iter_mut().zip(part.iter().cycle()).for_each(|(byte, part)| *byte = *part);
@@ -403,16 +474,17 @@ impl Sample {
     fn find_evidence(&mut self, header: &SegmentHeader) {
         let number = |lsn: Option<Lsn>| lsn.map_or(0, Lsn::get);
         let mut found = vec![];
-        let mut add = |file: &str, bytes: Range<usize>, confirmed: u64| {
+        let mut add = |file: &str, bytes: Vec<Range<usize>>, confirmed: u64| {
             found.push(Evidence { file: file.to_owned(), bytes, confirmed, is_final: false });
         };
+        let kind = self.kind;
         let carried = number(header.carried).max(header.base.get() - 1);
-        add(&self.newest_head, 0..HEADER_SIZE, carried);
+        add(&self.newest_head, kind.stored(0, HEADER_SIZE), carried);
         let head = &self.files[&self.newest_head];
         for slot in [MarkSlot::A, MarkSlot::B] {
             let at = usize::try_from(slot.offset(header.geometry).0).unwrap();
             if let Some(mark) = Mark::decode(&head[at..], slot, header) {
-                add(&self.newest_head, at..at + 40, number(mark.confirmed));
+                add(&self.newest_head, kind.stored(at, 40), number(mark.confirmed));
             }
         }
         let data = &self.files[&self.newest];
@@ -426,10 +498,11 @@ impl Sample {
                 // A line is found where one begins, and it takes all of it.
                 for line in data[at..end].split_inclusive(|byte| *byte == b'\n') {
                     let at = line.as_ptr().addr() - data.as_ptr().addr();
-                    add(&self.newest, at.saturating_sub(1)..at + line.len() - 1, confirmed);
+                    let line = at.saturating_sub(1)..at + line.len() - 1;
+                    add(&self.newest, std::iter::once(line).collect(), confirmed);
                 }
             } else {
-                add(&self.newest, at..at + 48, confirmed);
+                add(&self.newest, std::iter::once(at..at + 48).collect(), confirmed);
             }
             self.ends.push((batch.header.last().get(), end));
         }
@@ -442,7 +515,7 @@ impl Sample {
             let at = usize::try_from(slot.offset().0).unwrap();
             found.push(Evidence {
                 file: "manifest".to_owned(),
-                bytes: at..at + MANIFEST_SLOT_SIZE,
+                bytes: kind.stored(at, MANIFEST_SLOT_SIZE),
                 confirmed: closed.map_or(0, |closed| number(closed.last)),
                 is_final: true,
             });

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use seawall::recovery::TailState;
 use seawall::verify::Verdict;
 use seawall::{Error, Follower, Layout, Level, LogReader, Lsn, Maintenance, Raw};
-use seawall_hunt::sample::{Bytes, End, Kind, Past, Scale, open};
+use seawall_hunt::sample::{Bytes, Encoding, End, Kind, Past, Scale, open};
 use seawall_io::Storage;
 use seawall_testkit::MemStorage;
 use std::sync::Arc;
@@ -104,7 +104,7 @@ impl World {
     fn new(layout: Layout, level: Level) -> Self {
         let (end, scale, past) = (End::Closed, Scale::Tiny, Past::Plain);
         let mut world = Self {
-            kind: Kind { layout, end, scale, past, compressed: false, seed: 1 },
+            kind: Kind { layout, end, scale, past, encoding: Encoding::Plain, seed: 1 },
             level,
             device: MemStorage::new(),
             log: None,

@@ -5,11 +5,11 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
+use seawall::Error;
 use seawall::recovery::TailState;
-use seawall::{Error, LogReader, Maintenance, Raw};
 use seawall_hunt::change::Change;
 use seawall_hunt::random::Random;
-use seawall_hunt::sample::{End, Kind, Sample, Scale, files};
+use seawall_hunt::sample::{End, KEY, Kind, Sample, Scale, files};
 use seawall_io::{PosixStorage, Storage};
 use seawall_testkit::MemStorage;
 use std::fmt::Write as _;
@@ -20,17 +20,20 @@ use std::sync::Arc;
 
 const READER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reader.py");
 
-/// Reads every folder that standard input names, as the program itself would.
+/// Reads every folder that standard input names, with the key file after it, as the program itself
+/// would.
 const DRIVER: &str = "
 import contextlib, importlib.util, io, sys
 spec = importlib.util.spec_from_file_location('reader', sys.argv[1])
 reader = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(reader)
-for folder in sys.stdin:
+for line in sys.stdin:
     out, code = io.StringIO(), 0
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
+        reader.LOG_KEYS.clear()
+        reader.WITHOUT_KEYS[:] = reader.KEY, 'no key'
         try:
-            reader.read(folder.rstrip('\\n'))
+            reader.read(*line.rstrip('\\n').split('\\t'))
         except reader.Stop as stop:
             code = stop.args[0]
     print(out.getvalue() + '= %d' % code)
@@ -50,13 +53,25 @@ impl Drop for Scratch {
 }
 
 fn has_python() -> bool {
-    let asked = "import sys; assert sys.version_info >= (3, 8)";
+    runs("import sys; assert sys.version_info >= (3, 8)")
+}
+
+/// Whether it can decrypt.
+fn has_cipher() -> bool {
+    runs("from cryptography.hazmat.primitives.ciphers.aead import AESGCMSIV")
+}
+
+fn runs(asked: &str) -> bool {
     let ran = Command::new("python3").args(["-c", asked]).stderr(Stdio::null()).status();
     ran.is_ok_and(|status| status.success())
 }
 
+/// The name of a file that is no part of a log.
+const KEY_FILE: &str = "user.key";
+
 fn write(device: &MemStorage, folder: &Path) {
     let storage = PosixStorage::create(folder).unwrap();
+    storage.create(KEY_FILE).unwrap().write_at(&KEY, 0).unwrap();
     for (name, bytes) in files(device) {
         // What a killed writer told its readers is of another boot.
         if name != "live" {
@@ -66,12 +81,12 @@ fn write(device: &MemStorage, folder: &Path) {
 }
 
 /// What our reader says, in the second one's words.
-fn ours(folder: &Path) -> String {
+fn ours(folder: &Path, kind: Kind) -> String {
     let storage: Arc<dyn Storage> = Arc::new(PosixStorage::open(folder).unwrap());
     let mut said = String::new();
-    let code = match read(&storage, &mut said) {
+    let code = match read(&storage, kind, &mut said) {
         Ok(()) => {
-            let found = Maintenance::on(&storage).verify().unwrap();
+            let found = kind.maintenance(&storage).verify().unwrap();
             match found.tail {
                 _ if !found.damage.is_empty() => 5,
                 TailState::Ambiguous => 3,
@@ -86,8 +101,8 @@ fn ours(folder: &Path) -> String {
     said
 }
 
-fn read(storage: &Arc<dyn Storage>, said: &mut String) -> seawall::Result<()> {
-    let reader = LogReader::<[u8], Raw>::open_any_in(storage.clone())?;
+fn read(storage: &Arc<dyn Storage>, kind: Kind, said: &mut String) -> seawall::Result<()> {
+    let reader = kind.reader(storage.clone())?;
     let mut cursor = reader.cursor(reader.oldest()?)?;
     while let Some(record) = cursor.next_record()? {
         write!(said, "{}\t", record.lsn).unwrap();
@@ -108,7 +123,15 @@ fn both_readers_say_the_same_of_damaged_logs() {
     let root = std::env::temp_dir().join(format!("seawall-hunt-readers-{}", std::process::id()));
     let scratch = Scratch(root);
     drop(PosixStorage::create(&scratch.0).unwrap());
-    let is_asked = |kind: &Kind| kind.layout == seawall::Layout::Binary && kind.end != End::Killed;
+    let has_cipher = has_cipher();
+    if !has_cipher {
+        let skipped = "SKIPPED: python3 has no package cryptography with AES-GCM-SIV";
+        let _ = writeln!(io::stderr(), "{skipped}; encrypted logs were NOT compared");
+    }
+    let is_asked = |kind: &Kind| {
+        let is_binary = kind.layout == seawall::Layout::Binary;
+        is_binary && kind.end != End::Killed && (has_cipher || !kind.is_encrypted())
+    };
     let samples: Vec<_> = Kind::all(Scale::Tiny)
         .into_iter()
         .filter(is_asked)
@@ -127,8 +150,10 @@ fn both_readers_say_the_same_of_damaged_logs() {
             "{number}: {:?}: {:?}, {} {:?}",
             sample.kind, change.act, change.file, change.range
         );
-        expected.push((what, ours(&folder)));
-        writeln!(asked, "{}", folder.display()).unwrap();
+        expected.push((what, ours(&folder, sample.kind)));
+        let key = sample.kind.is_encrypted().then(|| folder.join(KEY_FILE));
+        let key = key.map_or_else(String::new, |key| format!("\t{}", key.display()));
+        writeln!(asked, "{}{key}", folder.display()).unwrap();
     }
     let mut python = Command::new("python3")
         .args(["-c", DRIVER, READER])

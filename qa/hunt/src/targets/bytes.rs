@@ -1,7 +1,7 @@
 //! Fuzz target for structures of fixed size: accepted bytes are exactly those that a writer writes.
 
 use crate::fixup;
-use crate::sample::{End, Kind, Past, Sample, Scale};
+use crate::sample::{Encoding, End, Kind, Past, Sample, Scale};
 use seawall::Layout;
 use seawall_format::batch::{
     BatchHeader, BodyKind, HEADER_SIZE as BATCH_HEADER, Life, Spec, finish,
@@ -215,7 +215,7 @@ fn files_with(part: &str) -> Vec<Vec<u8>> {
         end,
         scale: Scale::Tiny,
         past: Past::Eventful,
-        compressed: false,
+        encoding: Encoding::Plain,
         seed: 1,
     };
     let kinds = [

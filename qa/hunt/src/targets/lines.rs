@@ -3,7 +3,7 @@
 use super::bytes::segment_header;
 use super::scan::walk;
 use crate::fixup;
-use crate::sample::{End, Kind, Past, Sample, Scale};
+use crate::sample::{Encoding, End, Kind, Past, Sample, Scale};
 use seawall::Layout;
 use seawall_format::SegmentHeader;
 use seawall_format::batch::Life;
@@ -89,7 +89,7 @@ fn written() -> Vec<Vec<u8>> {
         end: End::Closed,
         scale: Scale::Tiny,
         past,
-        compressed: false,
+        encoding: Encoding::Plain,
         seed: 1,
     };
     let samples = [Past::Plain, Past::Eventful].map(|past| Sample::make(kind(past)));

@@ -4,7 +4,7 @@
 use super::folder::{read, verify};
 use crate::fixup;
 use crate::random::Random;
-use crate::sample::{End, Kind, Past, Scale, contents, open, payload};
+use crate::sample::{Encoding, End, Kind, Past, Scale, contents, open, payload};
 use arbitrary::{Result, Unstructured};
 use seawall::verify::Verdict;
 use seawall::{Error, Layout, Maintenance};
@@ -39,7 +39,7 @@ static LOGS: LazyLock<Vec<Protected>> = LazyLock::new(|| {
             end,
             scale: Scale::Tiny,
             past: Past::Plain,
-            compressed: false,
+            encoding: Encoding::Plain,
             seed: 3,
         })
     });
@@ -196,7 +196,7 @@ impl Case {
             end: End::Closed,
             scale: Scale::Tiny,
             past: Past::Plain,
-            compressed: false,
+            encoding: Encoding::Plain,
             seed: 3,
         };
         let device = self.with.kill();

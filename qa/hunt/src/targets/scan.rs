@@ -2,7 +2,7 @@
 
 use super::bytes::segment_header;
 use crate::fixup;
-use crate::sample::{End, Kind, Past, Sample, Scale};
+use crate::sample::{Encoding, End, Kind, Past, Sample, Scale};
 use seawall::Layout;
 use seawall_format::batch::BodyKind;
 use seawall_format::frame::Frames;
@@ -89,7 +89,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         end,
         scale: Scale::Tiny,
         past: Past::Plain,
-        compressed: false,
+        encoding: Encoding::Plain,
         seed: 1,
     };
     let samples = [Sample::make(kind(End::Closed)), Sample::make(kind(End::PowerCut))];
