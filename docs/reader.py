@@ -224,7 +224,19 @@ def authenticator(data, at, size, place_of, key_of):
     return found
 
 
-def read_keys(folder, key_file):
+def written_logs(folder, ids):
+    """The logs that segment headers name, with whatever code."""
+    for number in ids:
+        path = os.path.join(folder, f"{number:012}.seg")
+        with contextlib.suppress(OSError, Invalid, Stop), open(path, "rb") as file:
+            data = file.read(HEADER.size)
+            check_preamble(data, b"SEAWALLS")
+            head = HEADER(data)
+            if head and head.crc == crc32c(data[20:]) ^ place(head.log, head.epoch, 0):
+                yield head.log
+
+
+def read_keys(folder, key_file, ids):
     """Unwraps the keys of a log. Returns the sequence of `keys`."""
     try:
         import cryptography.hazmat.primitives.ciphers.aead as aead
@@ -261,6 +273,8 @@ def read_keys(folder, key_file):
     if not slots:
         WITHOUT_KEYS[:] = DAMAGED, "no slot of keys can be read"
         return 0
+    ours = set(written_logs(folder, ids))
+    slots = [slot for slot in slots if slot[1].log in ours] or slots
     sequence, found, entries, head = max(slots, key=lambda slot: slot[0])
     if derived(user, (found.log, 0, 0), b"key id")[:16] != found.key_id:
         raise Stop(KEY, "the log is encrypted with another key")
@@ -998,10 +1012,10 @@ def show_intact(segment, at, last, chain, limit, promised):
 
 def read(folder, key_file=None):
     """Shows what counts, and stops at damage; sections 6.1 and 7."""
-    sequence = read_keys(folder, key_file) if key_file else None
     names = os.listdir(folder) if os.path.isdir(folder) else []
     ids = [int(name[:-4]) for name in names if name[-4:] == ".seg" and name[:-4].isdecimal()]
     ids = [number for number in ids if number and f"{number:012}.seg" in names]
+    sequence = read_keys(folder, key_file, ids) if key_file else None
     manifest = read_manifest(folder, ids)
     if not (manifest or ids or begins_as_manifest(folder)):
         raise Stop(NO_LOG, "there is no log")

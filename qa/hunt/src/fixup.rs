@@ -3,7 +3,8 @@
 //! A disk does not do this. A forger does, and so does a fuzzer that is to see more
 //! than the first check.
 
-use seawall_format::batch::HEADER_SIZE as BATCH_HEADER;
+use crate::forge::SegmentKeys;
+pub(crate) use seawall_format::batch::HEADER_SIZE as BATCH;
 use seawall_format::parity::{HEAD_SIZE, Places};
 use seawall_format::text::{Content, Line};
 use seawall_format::{AUTHENTICATOR_AT, AUTHENTICATOR_SIZE, MANIFEST_SLOT_SIZE};
@@ -43,7 +44,7 @@ pub fn put(bytes: &mut [u8], at: usize, size: usize, number: u64) {
     }
 }
 
-fn put_crc(bytes: &mut [u8], at: usize, crc: u32) {
+pub(crate) fn put_crc(bytes: &mut [u8], at: usize, crc: u32) {
     put(bytes, at, 4, u64::from(crc));
 }
 
@@ -151,45 +152,68 @@ pub fn small(bytes: &mut [u8], (at, size): (usize, usize), salt: &Salt, epoch: u
 
 /// A whole segment of the binary layout, or the head of one of the readable.
 pub fn segment(bytes: &mut [u8]) {
+    segment_with(bytes, None);
+}
+
+/// The same with the tags and codes of its batches, if there are keys.
+pub(crate) fn segment_with(bytes: &mut [u8], keys: Option<&SegmentKeys>) {
     header(bytes);
     let (salt, epoch) = (salt_of(bytes), number(bytes, 48, 8));
     let [block, reach] = [20, 24].map(|at| usize::try_from(number(bytes, at, 4)).unwrap());
     for (slot, size) in [(1, 40), (2, 40), (3, 48)] {
         small(bytes, (slot * block, size), &salt, epoch);
     }
-    let chain = number(bytes, 16, 4) | (epoch & 0xFFFF_FFFF) << 32;
     let at = 4 * block + reach;
+    // The first batch of a segment that was named ahead says itself what it follows.
+    let chain = if number(bytes, 104, 4) & 1 << 2 == 0 {
+        number(bytes, 16, 4) | (epoch & 0xFFFF_FFFF) << 32
+    } else {
+        number(bytes, at + 32, 8)
+    };
     if let Some(batches) = bytes.get_mut(at..) {
-        self::batches(batches, at, (&salt, epoch), chain);
+        batches_with(batches, at, (&salt, epoch, keys), chain);
     }
 }
 
 /// Consecutive batches from `origin` of their file on: bound to their places,
 /// each to the one before.
-pub fn batches(bytes: &mut [u8], origin: usize, (salt, epoch): (&Salt, u64), mut chain: u64) {
+pub fn batches(bytes: &mut [u8], origin: usize, (salt, epoch): (&Salt, u64), chain: u64) {
+    batches_with(bytes, origin, (salt, epoch, None), chain);
+}
+
+/// The same with the tags and codes of encrypted ones, if there are keys.
+pub(crate) fn batches_with(
+    bytes: &mut [u8],
+    origin: usize,
+    (salt, epoch, keys): (&Salt, u64, Option<&SegmentKeys>),
+    mut chain: u64,
+) {
     let mut at = 0;
-    while let Some(rest) = bytes.get_mut(at..).filter(|rest| rest.len() >= BATCH_HEADER) {
+    while let Some(rest) = bytes.get_mut(at..).filter(|rest| rest.len() >= BATCH) {
         let length = number(rest, 4, 4);
         let size = usize::try_from(length & (VOID - 1)).unwrap();
-        if number(rest, 16, 4) == 0 || rest.len() < BATCH_HEADER + size {
+        if number(rest, 16, 4) == 0 || rest.len() < BATCH + size {
             return;
         }
         let place = origin + at;
-        let (header, body) = rest[..BATCH_HEADER + size].split_at_mut(BATCH_HEADER);
+        let (header, body) = rest[..BATCH + size].split_at_mut(BATCH);
+        put(header, 28, 4, epoch & 0xFFFF_FFFF);
+        put(header, 32, 8, chain);
         match length & FLAGS {
-            COMPRESSED => chunks(body, place + BATCH_HEADER, (salt, 0)),
-            _ if is_encrypted(length) => chunks(body, place + BATCH_HEADER, (salt, 1)),
+            COMPRESSED => chunks(body, place + BATCH, (salt, 0)),
+            _ if is_encrypted(length) => match keys {
+                Some(keys) => keys.seal(header, body, (place + BATCH, salt)),
+                None => chunks(body, place + BATCH, (salt, 1)),
+            },
             flags if flags & VOID == 0 => frames(body, number(header, 8, 8), salt),
             _ => {}
         }
-        let body_crc = salt.checksum(offset(place + BATCH_HEADER), body);
+        let body_crc = salt.checksum(offset(place + BATCH), body);
         put_crc(header, 24, body_crc);
-        put(header, 28, 4, epoch & 0xFFFF_FFFF);
-        put(header, 32, 8, chain);
         let header_crc = salt.checksum(offset(place), &header[4..]);
         put_crc(header, 0, header_crc);
         chain = u64::from(header_crc) | u64::from(body_crc) << 32;
-        at += BATCH_HEADER + size;
+        at += BATCH + size;
     }
 }
 
@@ -215,7 +239,7 @@ pub fn parity_slot(
     }
 }
 
-fn offset(at: usize) -> Offset {
+pub(crate) fn offset(at: usize) -> Offset {
     Offset(u64::try_from(at).unwrap())
 }
 
@@ -224,7 +248,8 @@ fn chunks(body: &mut [u8], place: usize, (salt, form): (&Salt, usize)) {
     let (mut at, head) = (PREFIX[form], CHUNK[form]);
     while let Some(here) = body.get_mut(at..).filter(|here| here.len() >= head) {
         let stored = usize::try_from(number(here, 4, 4)).unwrap();
-        let Some(covered) = here.get(4..head + stored) else { return };
+        // Zeros may follow the last chunk.
+        let Some(covered) = here.get(4..head + stored).filter(|_| stored > 0) else { return };
         let crc = salt.checksum(offset(place + at), covered);
         put_crc(here, 0, crc);
         at += head + stored.next_multiple_of(8);

@@ -11,6 +11,7 @@
 //! | [`targets`] | what fuzzers throw bytes at, with what is to hold whatever they are |
 //! | [`golden`] | the golden files of format 1, made again |
 //! | [`fixup`] | checksums corrected after a change, to reach the code after their check |
+//! | [`forge`] | the same with the tags and codes of encrypted logs |
 //!
 //! `cargo run --release -p seawall-hunt -- corrupt` is the long way; the tests of this crate go the
 //! short one. A broken promise is a panic here.
@@ -26,6 +27,7 @@ pub mod change;
 pub mod corrupt;
 pub mod damage;
 pub mod fixup;
+pub mod forge;
 pub mod golden;
 pub mod judge;
 pub mod mend;

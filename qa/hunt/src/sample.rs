@@ -380,7 +380,7 @@ impl Writing {
             self.records.truncate(usize::try_from(kept).unwrap());
             // What comes now has numbers that others had.
             self.kind.seed += 1000;
-        } else if turn == sets * 9 / 16 && self.kind.is_encrypted() {
+        } else if turn == sets * 3 / 4 && self.kind.is_encrypted() {
             self.log().renew_log_key().unwrap();
         } else if turn == sets * 5 / 8 {
             self.checkpoint = self.next() - 1;

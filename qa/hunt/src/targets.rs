@@ -6,6 +6,7 @@
 
 mod bytes;
 mod codecs;
+mod encrypted;
 mod folder;
 mod importers;
 mod lines;
@@ -35,6 +36,9 @@ pub const TARGETS: &[Target] = &[
     Target { name: "scan", run: scan::run, seeds: scan::seeds },
     Target { name: "line", run: lines::line, seeds: lines::some_lines },
     Target { name: "text", run: lines::text, seeds: lines::texts },
+    Target { name: "encrypted", run: encrypted::batches, seeds: encrypted::some_batches },
+    Target { name: "keys", run: encrypted::keys, seeds: encrypted::some_keys },
+    Target { name: "sealed", run: folder::sealed, seeds: folder::sealed_seeds },
     Target { name: "folder", run: folder::run, seeds: folder::seeds },
     Target { name: "parity", run: parity::run, seeds: parity::seeds },
     Target { name: "cwal", run: importers::cwal, seeds: importers::cwals },

@@ -44,6 +44,7 @@ fn replay(target: &Target) {
     }
     let usual = match target.name {
         "folder" => 3000,
+        "sealed" => 1500,
         "parity" => 2000,
         _ => 5000,
     };
@@ -69,6 +70,17 @@ fn no_segment_and_no_text_breaks_a_target() {
 fn no_foreign_log_breaks_a_target() {
     let names = ["cwal", "cwal_text", "msgpack", "json"];
     TARGETS.iter().filter(|target| names.contains(&target.name)).for_each(replay);
+}
+
+#[test]
+fn no_batch_and_no_key_that_makes_no_sense_is_taken() {
+    let names = ["encrypted", "keys"];
+    TARGETS.iter().filter(|target| names.contains(&target.name)).for_each(replay);
+}
+
+#[test]
+fn nothing_that_is_authentic_breaks_recovery_and_nothing_else_is_delivered() {
+    TARGETS.iter().filter(|target| target.name == "sealed").for_each(replay);
 }
 
 #[test]

@@ -2,11 +2,12 @@
 //! may be made right again, so that the rules behind them are reached.
 
 use crate::fixup;
-use crate::sample::{Kind, Sample, Scale, contents, files, open};
+use crate::forge::{self, LogKeys};
+use crate::sample::{Encoding, End, Kind, Past, Sample, Scale, contents, files, open};
 use arbitrary::{Result, Unstructured};
 use seawall::recovery::TailState;
 use seawall::verify::{Verdict, Verification};
-use seawall::{Error, Level, LogReader, Lsn, Maintenance, OpenMode, Raw};
+use seawall::{Error, Layout, Level, Lsn, Maintenance, OpenMode};
 use seawall_format::tables;
 use seawall_io::Storage;
 use seawall_testkit::MemStorage;
@@ -19,6 +20,16 @@ const ROOM: u64 = 8 << 20;
 /// The longest file.
 const LENGTH_MAX: usize = 32 << 10;
 const EDITS_MAX: usize = 6;
+
+/// The plainest kind of a log.
+pub(super) const PLAIN: Kind = Kind {
+    layout: Layout::Binary,
+    end: End::Closed,
+    scale: Scale::Tiny,
+    past: Past::Plain,
+    encoding: Encoding::Plain,
+    seed: 1,
+};
 
 type Files = BTreeMap<String, Vec<u8>>;
 
@@ -63,16 +74,84 @@ const NUMBERS: [u64; 12] = [
 pub(super) fn run(data: &[u8]) {
     let mut script = Unstructured::new(data);
     // What a script that ends early leaves undone is no harm.
-    let Ok(device) = build(&mut script) else { return };
-    look(&device, &mut script);
+    let Ok((device, kind)) = build(&mut script) else { return };
+    look(&device, kind, &mut script);
 }
 
-fn build(script: &mut Unstructured<'_>) -> Result<MemStorage> {
+/// A log that is encrypted, its files opened, and its keys.
+struct Encrypted {
+    sample: Sample,
+    opened: Files,
+    keys: LogKeys,
+}
+
+static ENCRYPTED: LazyLock<Vec<Encrypted>> = LazyLock::new(|| {
+    let kinds = Kind::all(Scale::Tiny).into_iter().filter(|kind| kind.is_encrypted());
+    let open = |sample: Sample| {
+        let (mut opened, keys) = (files(&sample.device), LogKeys::of(&sample.files["keys"]));
+        for (name, bytes) in &mut opened {
+            match name.as_str() {
+                "keys" => forge::open_keys(bytes),
+                _ if is_a(name, "seg") => keys.open_segment(bytes),
+                _ => {}
+            }
+        }
+        Encrypted { sample, opened, keys }
+    };
+    kinds.map(Sample::make).map(open).collect()
+});
+
+/// The same for encrypted logs. What is changed is opened, and authentic afterwards, whatever it
+/// says; or it is as it is stored, and nobody with the key wrote what it says then.
+pub(super) fn sealed(data: &[u8]) {
+    let mut script = Unstructured::new(data);
+    let Ok((device, log, is_authentic)) = build_sealed(&mut script) else { return };
+    let kind = log.sample.kind;
+    if !is_authentic {
+        for skip in [false, true] {
+            let delivered = read(&device, kind, skip).into_iter().flat_map(|found| found.records);
+            for (lsn, payload) in delivered {
+                let written = log.sample.record(lsn);
+                assert!(written == Some(&payload), "record {lsn} is not what was written");
+            }
+        }
+    }
+    look(&device, kind, &mut script);
+}
+
+fn build_sealed(script: &mut Unstructured<'_>) -> Result<(MemStorage, &'static Encrypted, bool)> {
+    let log = script.choose(&ENCRYPTED)?;
+    let is_authentic: bool = script.arbitrary()?;
+    let mut now = if is_authentic { log.opened.clone() } else { files(&log.sample.device) };
+    for _ in 0..script.int_in_range(0..=EDITS_MAX)? {
+        edit(&mut now, script)?;
+    }
+    fix(&mut now);
+    for (name, bytes) in now.iter_mut().filter(|_| is_authentic) {
+        match name.as_str() {
+            "keys" => forge::seal_keys(bytes),
+            "manifest" => log.keys.seal_manifest(bytes),
+            _ if is_a(name, "seg") => log.keys.seal_segment(bytes),
+            _ => {}
+        }
+    }
+    Ok((device_of(&log.sample, now), log, is_authentic))
+}
+
+fn build(script: &mut Unstructured<'_>) -> Result<(MemStorage, Kind)> {
     let sample = script.choose(&LOGS)?;
     let mut now = files(&sample.device);
     for _ in 0..script.int_in_range(0..=EDITS_MAX)? {
         edit(&mut now, script)?;
+        if script.ratio(3_u8, 4_u8)? {
+            fix(&mut now);
+        }
     }
+    Ok((device_of(sample, now), sample.kind))
+}
+
+/// A device with these files instead of those of the log.
+fn device_of(sample: &Sample, now: Files) -> MemStorage {
     let device = sample.device.kill();
     for name in device.names() {
         if name != "lock" && !now.contains_key(&name) {
@@ -87,7 +166,7 @@ fn build(script: &mut Unstructured<'_>) -> Result<MemStorage> {
         device.edit(&name, |there| *there = bytes);
     }
     device.limit(ROOM);
-    Ok(device)
+    device
 }
 
 fn edit(files: &mut Files, script: &mut Unstructured<'_>) -> Result<()> {
@@ -124,9 +203,6 @@ fn edit(files: &mut Files, script: &mut Unstructured<'_>) -> Result<()> {
         }
         _ => set_field(bytes, &name, script)?,
     }
-    if script.ratio(3_u8, 4_u8)? {
-        fix(files);
-    }
     Ok(())
 }
 
@@ -134,9 +210,20 @@ fn edit(files: &mut Files, script: &mut Unstructured<'_>) -> Result<()> {
 fn set_field(bytes: &mut [u8], name: &str, script: &mut Unstructured<'_>) -> Result<()> {
     let table = |name: &str| tables().into_iter().find(|(found, _)| *found == name);
     let (kind, places) = match name {
+        "manifest" if bytes.len() >= 1024 && bytes[260..264] == *b"AUTH" => {
+            match script.int_in_range(0..=2_u8)? {
+                0 => ("authenticator", vec![256, 768]),
+                _ => ("manifest", vec![0, 512]),
+            }
+        }
         "manifest" => ("manifest", vec![0, 512]),
+        "keys" => match script.int_in_range(0..=2_u8)? {
+            0 => ("key", vec![96, 136, fixup::KEYS_B + 96, fixup::KEYS_B + 136]),
+            _ => ("keys", vec![0, fixup::KEYS_B]),
+        },
         "live" => ("live", vec![0]),
         _ if is_a(name, "jsonl") => return set_digit(bytes, script),
+        _ if is_encrypted(bytes) => encrypted_field(bytes, script)?,
         _ => match script.int_in_range(0..=7_u8)? {
             0 | 1 => ("header", vec![0]),
             2 => ("mark", vec![512, 1024]),
@@ -160,6 +247,32 @@ fn set_field(bytes: &mut [u8], name: &str, script: &mut Unstructured<'_>) -> Res
     };
     fixup::put(bytes, at, field.size.min(8), number);
     Ok(())
+}
+
+/// Whether the header of a segment says that it is encrypted.
+fn is_encrypted(bytes: &[u8]) -> bool {
+    fixup::number(bytes, 104, 4) & 1 << 4 != 0
+}
+
+/// A structure of an encrypted segment, and where it may be.
+fn encrypted_field(
+    bytes: &[u8],
+    script: &mut Unstructured<'_>,
+) -> Result<(&'static str, Vec<usize>)> {
+    let batches = batches(bytes);
+    let from = |at: usize| batches.iter().map(|batch| batch + at).collect();
+    let chunk = fixup::BATCH + fixup::PREFIX[1];
+    Ok(match script.int_in_range(0..=11_u8)? {
+        0 => ("header", vec![0]),
+        1 => ("mark", vec![512, 1024]),
+        2 => ("seal", vec![1536]),
+        3 => ("authenticator", [0, 512, 1024, 1536].map(|at| at + 256).to_vec()),
+        4 | 5 => ("batch", from(0)),
+        6 => ("encrypted prefix", from(fixup::BATCH)),
+        7 | 8 => ("encrypted chunk", from(chunk)),
+        9 | 10 => ("content", from(chunk + fixup::CHUNK[1])),
+        _ => ("frame", from(chunk + fixup::CHUNK[1] + 12)),
+    })
 }
 
 /// Changes a digit of a text.
@@ -192,6 +305,7 @@ fn fix(files: &mut Files) {
         match name.as_str() {
             "manifest" => fixup::manifest(bytes),
             "live" => fixup::live(bytes),
+            "keys" => fixup::keys(bytes),
             _ if is_a(name, "seg") => fixup::segment(bytes),
             _ if is_a(name, "head") => {
                 fixup::segment(bytes);
@@ -214,9 +328,10 @@ pub(super) struct Reading {
 }
 
 /// Reads all there is; `None`: a reader does not even begin.
-pub(super) fn read(device: &MemStorage, skip: bool) -> Option<Reading> {
-    let reader = LogReader::<[u8], Raw>::open_any_in(Arc::new(device.clone())).ok()?;
-    let mut cursor = reader.skip_damaged(skip).cursor(reader_start(device)?).ok()?;
+pub(super) fn read(device: &MemStorage, kind: Kind, skip: bool) -> Option<Reading> {
+    let reader = kind.reader(Arc::new(device.clone())).ok()?;
+    let from = reader.oldest().ok()?;
+    let mut cursor = reader.skip_damaged(skip).cursor(from).ok()?;
     let mut reading = Reading { records: vec![], errors: 0 };
     loop {
         match cursor.next_record() {
@@ -232,38 +347,38 @@ pub(super) fn read(device: &MemStorage, skip: bool) -> Option<Reading> {
     }
 }
 
-fn reader_start(device: &MemStorage) -> Option<Lsn> {
-    LogReader::<[u8], Raw>::open_any_in(Arc::new(device.clone())).ok()?.oldest().ok()
+pub(super) fn verify(device: &MemStorage, kind: Kind) -> seawall::Result<Verification> {
+    kind.maintenance(&(Arc::new(device.clone()) as Arc<dyn Storage>)).verify()
 }
 
-pub(super) fn verify(device: &MemStorage) -> seawall::Result<Verification> {
-    Maintenance::on(&(Arc::new(device.clone()) as Arc<dyn Storage>)).verify()
-}
-
-fn look(device: &MemStorage, script: &mut Unstructured<'_>) {
+fn look(device: &MemStorage, kind: Kind, script: &mut Unstructured<'_>) {
     let before = contents(device);
-    let found = verify(device);
-    let plain = read(device, false);
-    let skipping = read(device, true);
+    let found = verify(device, kind);
+    if kind.is_encrypted() {
+        // Without the key, too, there is an answer.
+        let _ = Maintenance::on(&(Arc::new(device.clone()) as Arc<dyn Storage>)).verify();
+    }
+    let plain = read(device, kind, false);
+    let skipping = read(device, kind, true);
     if let (Some(plain), Some(skipping)) = (&plain, &skipping) {
         assert!(skipping.records.starts_with(&plain.records), "damage is where reading stops");
-        look_up(device, plain);
+        look_up(device, kind, plain);
     }
     assert!(contents(device) == before, "readers change nothing");
     let mode = *script
         .choose(&[OpenMode::Standard, OpenMode::Strict, OpenMode::Salvage])
         .unwrap_or(&OpenMode::Standard);
-    let kind = LOGS[0].kind;
-    for layout in [seawall::Layout::Binary, seawall::Layout::Text] {
-        goes_on(&device.kill(), &found, (Kind { layout, ..kind }, mode));
+    let opened = if kind.is_encrypted() { kind } else { LOGS[0].kind };
+    for layout in [Layout::Binary, Layout::Text] {
+        goes_on(&device.kill(), &found, (Kind { layout, ..opened }, mode));
     }
-    is_rescued(device, skipping.as_ref());
-    is_cut(&device.kill());
+    is_rescued(device, kind, skipping.as_ref());
+    is_cut(&device.kill(), kind);
 }
 
 /// What a walk delivered, a look by number gives.
-fn look_up(device: &MemStorage, plain: &Reading) {
-    let reader = LogReader::<[u8], Raw>::open_any_in(Arc::new(device.clone())).unwrap();
+fn look_up(device: &MemStorage, kind: Kind, plain: &Reading) {
+    let reader = kind.reader(Arc::new(device.clone())).unwrap();
     let some = [plain.records.first(), plain.records.get(plain.records.len() / 2)];
     for (lsn, payload) in some.into_iter().flatten().chain(plain.records.last()) {
         let got = reader.get(Lsn::new(*lsn).unwrap()).unwrap_or_else(|error| panic!("{error}"));
@@ -296,12 +411,17 @@ fn goes_on(
     if log.level() == Level::Buffered && log.flush().is_err() {
         return;
     }
-    let Ok(Some(payload)) = log.get(lsn) else { panic!("what was appended is there") };
-    assert_eq!(payload, b"7");
+    let got = log.get(lsn);
+    assert!(matches!(&got, Ok(Some(payload)) if payload == b"7"), "what was appended: {got:?}");
     if log.close().is_err() {
         return;
     }
-    let after = verify(device).unwrap_or_else(|error| panic!("it is a log: {error}"));
+    let after = match (verify(device, kind), found) {
+        (Ok(after), _) => after,
+        // An open does not read what is before the checkpoint.
+        (Err(Error::Key { .. }), Err(Error::Key { .. })) => return,
+        (Err(error), _) => panic!("it is a log: {error}"),
+    };
     let was_damaged = found.as_ref().is_ok_and(|found| !found.damage.is_empty());
     assert!(after.verdict == Verdict::Clean || was_damaged, "{found:?}, then {after:?}");
     assert_eq!(after.tail, TailState::Clean);
@@ -309,16 +429,16 @@ fn goes_on(
 }
 
 /// What is salvaged is sound, and was there.
-fn is_rescued(device: &MemStorage, skipping: Option<&Reading>) {
+fn is_rescued(device: &MemStorage, kind: Kind, skipping: Option<&Reading>) {
     let target = MemStorage::new();
     target.limit(ROOM);
     let source: Arc<dyn Storage> = Arc::new(device.kill());
-    if Maintenance::on(&source).salvage_to(Arc::new(target.clone())).is_err() {
+    if kind.maintenance(&source).salvage_to(Arc::new(target.clone())).is_err() {
         return;
     }
-    let found = verify(&target).unwrap_or_else(|error| panic!("the rescued: {error}"));
+    let found = verify(&target, kind).unwrap_or_else(|error| panic!("the rescued: {error}"));
     assert_eq!(found.verdict, Verdict::Clean, "{found:?}");
-    let Some(rescued) = read(&target, false) else { return };
+    let Some(rescued) = read(&target, kind, false) else { return };
     let Some(skipping) = skipping else { return };
     let there: BTreeMap<_, _> = skipping.records.iter().map(|(lsn, bytes)| (lsn, bytes)).collect();
     for (lsn, payload) in &rescued.records {
@@ -327,23 +447,34 @@ fn is_rescued(device: &MemStorage, skipping: Option<&Reading>) {
     }
 }
 
-fn is_cut(device: &MemStorage) {
+fn is_cut(device: &MemStorage, kind: Kind) {
     let before = contents(device);
     let storage: Arc<dyn Storage> = Arc::new(device.clone());
-    let planned = Maintenance::on(&storage).plan_truncation();
+    let is_forged = matches!(verify(device, kind), Err(Error::Key { .. }));
+    let planned = kind.maintenance(&storage).plan_truncation();
     assert!(contents(device) == before, "a plan changes nothing");
-    let Ok(cut) = Maintenance::on(&storage).truncate_damaged_tail() else { return };
+    let Ok(cut) = kind.maintenance(&storage).truncate_damaged_tail() else { return };
     let planned = planned.unwrap_or_else(|error| panic!("done, and not planned: {error}"));
     assert_eq!((cut.last, cut.intact_behind), (planned.last, planned.intact_behind));
-    match verify(device) {
+    match verify(device, kind) {
         Ok(found) => assert_eq!(found.tail, TailState::Clean, "{found:?}"),
+        // As an open, this does not read what is before the checkpoint.
+        Err(Error::Key { .. }) if is_forged => {}
         Err(error) => assert!(matches!(error, Error::NotALog { .. }), "{error}"),
     }
 }
 
 /// Scripts: a few that a fuzzer would take long to find the form of.
 pub(super) fn seeds() -> Vec<Vec<u8>> {
-    let mut random = crate::random::Random::new(5);
+    scripts(5)
+}
+
+pub(super) fn sealed_seeds() -> Vec<Vec<u8>> {
+    scripts(6)
+}
+
+fn scripts(seed: u64) -> Vec<Vec<u8>> {
+    let mut random = crate::random::Random::new(seed);
     let script = |random: &mut crate::random::Random| {
         let mut bytes = vec![0; 24 + random.below(100)];
         random.fill(&mut bytes);

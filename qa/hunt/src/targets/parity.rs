@@ -1,7 +1,7 @@
 //! A file of parity, whatever it holds: as head and slot, and beside a log that is sound or lost a
 //! block. It may restore what was lost, and nothing else changes.
 
-use super::folder::{read, verify};
+use super::folder::{PLAIN, read, verify};
 use crate::fixup;
 use crate::random::Random;
 use crate::sample::{Encoding, End, Kind, Past, Scale, contents, open, payload};
@@ -152,10 +152,10 @@ impl Case {
     }
 
     fn look(&self) {
-        let plain = read(&self.without, true);
+        let plain = read(&self.without, PLAIN, true);
         let before = contents(&self.with);
-        let found = verify(&self.with);
-        let shown = read(&self.with, true);
+        let found = verify(&self.with, PLAIN);
+        let shown = read(&self.with, PLAIN, true);
         let protection = Maintenance::on(&storage(&self.with)).protection();
         assert!(contents(&self.with) == before, "a reader changes nothing");
         if self.is_sound {
@@ -249,7 +249,7 @@ fn len(records: &BTreeMap<u64, Vec<u8>>) -> u64 {
 }
 
 fn records(device: &MemStorage) -> BTreeMap<u64, Vec<u8>> {
-    read(device, true).into_iter().flat_map(|found| found.records).collect()
+    read(device, PLAIN, true).into_iter().flat_map(|found| found.records).collect()
 }
 
 /// Whether all that the file says is what the sound one says, as far as it says something: a
