@@ -8,6 +8,7 @@ mod disk;
 mod examples;
 mod keys;
 mod parity;
+mod power;
 mod replay;
 mod tools;
 mod values;
@@ -26,11 +27,12 @@ pub(crate) use config::template;
 pub(crate) use convert::{Convert, ForeignFormat};
 use disk::DISK_ABOUT;
 pub(crate) use disk::{
-    Disk, DiskAsk, DiskName, DiskServe, DiskStatus, DiskVerb, Export, Metrics, Power, WaitingDump,
+    Disk, DiskAsk, DiskName, DiskServe, DiskStatus, DiskVerb, Export, Metrics, WaitingDump,
 };
 use examples::{exit_codes, help};
 pub(crate) use keys::{Keygen, Pad, Rekey};
 pub(crate) use parity::{Parity, Protect};
+pub(crate) use power::{Monitor, Power};
 pub(crate) use replay::{Replay, StorePlace, Target, Until};
 use seawall::Compression;
 use seawall_foreign::framing::Framing;

@@ -22,18 +22,26 @@ use rustix::io::Errno;
 /// named pipe without a reader, [`io::ErrorKind::Unsupported`] for a socket; otherwise the system's
 /// error.
 pub fn open_descriptor(number: u32) -> io::Result<File> {
-    let name = format!("/dev/fd/{number}");
-    if std::fs::metadata(&name)?.file_type().is_socket() {
-        return Err(io::Error::new(io::ErrorKind::Unsupported, "it is a socket"));
-    }
+    let name = descriptor(number)?;
     // Without NONBLOCK, opening a named pipe would wait for its reader.
-    let flags = OFlags::NOCTTY | OFlags::NONBLOCK;
-    let flags = i32::try_from(flags.bits()).expect("a flag of the system fits in its type");
-    let opened = OpenOptions::new().append(true).custom_flags(flags).open(name);
+    let opened = OpenOptions::new().append(true).custom_flags(flags()).open(name);
     opened.map_err(|error| match Errno::from_io_error(&error) {
         Some(Errno::NXIO) => io::ErrorKind::BrokenPipe.into(),
         _ => error,
     })
+}
+
+/// Opens a pipe for reading by its descriptor. A read of an empty pipe fails with
+/// [`io::ErrorKind::WouldBlock`].
+///
+/// # Errors
+///
+/// [`io::ErrorKind::NotFound`] if this process has no such descriptor;
+/// [`io::ErrorKind::Unsupported`] if it is a socket; otherwise the system's error.
+pub fn read_descriptor(number: u32) -> io::Result<File> {
+    let name = descriptor(number)?;
+    // Without NONBLOCK, opening a named pipe would wait for its writer.
+    OpenOptions::new().read(true).custom_flags(flags()).open(name)
 }
 
 /// Reads a small UTF-8 file, such as a configuration file, of at most `size_max` bytes.
@@ -61,6 +69,20 @@ pub fn is_socket(path: &Path) -> io::Result<bool> {
     Ok(std::fs::symlink_metadata(path)?.file_type().is_socket())
 }
 
+/// The name of a descriptor that is no socket.
+fn descriptor(number: u32) -> io::Result<String> {
+    let name = format!("/dev/fd/{number}");
+    if std::fs::metadata(&name)?.file_type().is_socket() {
+        return Err(io::Error::new(io::ErrorKind::Unsupported, "it is a socket"));
+    }
+    Ok(name)
+}
+
+fn flags() -> i32 {
+    let flags = OFlags::NOCTTY | OFlags::NONBLOCK;
+    i32::try_from(flags.bits()).expect("a flag of the system fits in its type")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,7 +98,11 @@ mod tests {
         let mut heard = [0];
         reader.read_exact(&mut heard).unwrap();
         assert_eq!(&heard, b"7");
-        drop(reader);
+        let number_of_reader = u32::try_from(reader.as_raw_fd()).unwrap();
+        let mut opened = read_descriptor(number_of_reader).unwrap();
+        let empty = opened.read(&mut heard).unwrap_err();
+        assert_eq!(empty.kind(), io::ErrorKind::WouldBlock);
+        drop((reader, opened));
         let deaf = open_descriptor(number).unwrap().write_all(b"7").unwrap_err();
         assert_eq!(deaf.kind(), io::ErrorKind::BrokenPipe);
         let (socket, _other) = UnixStream::pair().unwrap();

@@ -16,7 +16,7 @@ mod stored;
 mod wait;
 
 pub use block_device::BlockDevice;
-pub use fd::{is_socket, open_descriptor, read_text};
+pub use fd::{is_socket, open_descriptor, read_descriptor, read_text};
 pub use host_info::mounts::Mount;
 pub use host_info::{HostInfo, Writable};
 pub use image::{Image, ImageDraft, ImageKind};

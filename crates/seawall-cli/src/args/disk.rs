@@ -2,6 +2,7 @@
 
 use super::common::Look;
 use super::examples::help;
+use super::power::{self, Power};
 use super::values;
 use crate::output::text;
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -30,7 +31,7 @@ pub(crate) struct Disk {
 pub(crate) enum DiskVerb {
     /// Serve a disk image as a virtual disk until stopped
     #[command(after_help = help!("disk-serve"))]
-    Serve(DiskServe),
+    Serve(Box<DiskServe>),
     /// Print a configuration file for serve --config, with all defaults
     #[command(after_help = help!("disk-config"))]
     Config,
@@ -43,6 +44,15 @@ pub(crate) enum DiskVerb {
     /// Wait until everything is on the device, armed or not
     #[command(after_help = help!("disk-drain"))]
     Drain(DiskAsk),
+    /// Let flushes return early again, if the power source and the device allow it
+    #[command(after_help = help!("disk-arm"))]
+    Arm(DiskAsk),
+    /// Let every flush wait for the device until the disk is armed by hand
+    #[command(after_help = help!("disk-disarm"))]
+    Disarm(DiskAsk),
+    /// Disconnect clients, write everything to the device, and end the server
+    #[command(after_help = help!("disk-stop"))]
+    Stop(DiskAsk),
     /// Dump unsaved data now, as on power failure (read-only afterwards)
     #[command(after_help = help!("disk-emergency"))]
     EmergencyFlush(DiskAsk),
@@ -88,8 +98,12 @@ pub(crate) struct DiskServe {
     /// How long it takes to notify this program of a power failure
     #[arg(long, value_name = "MS", default_value = "1", value_parser = parse_millis)]
     pub(crate) detection: Duration,
-    /// State of the power source; with ok, flushes may return before the device has the data
-    #[arg(long, value_enum, default_value_t = Power::Unknown)]
+    /// The power source: unknown, ok, or where it is watched. While it is healthy, flushes may
+    /// return before the device has the data
+    #[arg(long, value_name = "SOURCE", default_value = "unknown", value_parser = power::parse)]
+    #[arg(help = "The power source: unknown; ok; or watched by nut:UPS@HOST[:PORT], \
+                  apcupsd:HOST[:PORT], command:CMD or fd:NUMBER. While it is healthy, flushes may \
+                  return before the device has the data")]
     pub(crate) power: Power,
     /// Read options from this file; `seawall disk config` prints a template
     #[arg(long, value_name = "FILE")]
@@ -106,16 +120,6 @@ pub(crate) struct DiskServe {
     pub(crate) run: Option<String>,
     #[command(flatten)]
     pub(crate) look: Look,
-}
-
-/// The state of the power source, as given when the server starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Power {
-    /// It is healthy, and a monitor sends SIGPWR when it fails
-    #[value(help = "It is healthy, and a monitor sends SIGPWR when it fails")]
-    Ok,
-    /// Not known: every flush waits for the device
-    Unknown,
 }
 
 /// What to do with a dump of another image, or of this image before it changed.
@@ -174,7 +178,7 @@ pub(crate) struct DiskStatus {
     pub(crate) look: Look,
 }
 
-/// `seawall disk flush`, `drain` and `emergency-flush`
+/// `seawall disk flush`, `drain`, `arm`, `disarm`, `stop` and `emergency-flush`
 #[derive(Debug, Args)]
 pub(crate) struct DiskAsk {
     #[command(flatten)]

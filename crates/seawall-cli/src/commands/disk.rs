@@ -10,7 +10,7 @@ mod image;
 mod metrics;
 mod notify;
 mod place;
-mod request;
+mod power;
 mod serve;
 mod service;
 mod settings;
@@ -19,7 +19,7 @@ mod status;
 use crate::args::{DiskVerb, template};
 use crate::output::report::{Exit, Failure};
 use crate::output::stdout::Output;
-use request::Request;
+use control::request::Request;
 
 /// Runs a verb of `seawall disk`.
 pub(crate) fn run(verb: &DiskVerb) -> Result<Exit, Failure> {
@@ -33,6 +33,9 @@ pub(crate) fn run(verb: &DiskVerb) -> Result<Exit, Failure> {
         DiskVerb::Status(args) => status::run(args),
         DiskVerb::Flush(args) => ask::run(args, Request::Flush),
         DiskVerb::Drain(args) => ask::run(args, Request::Drain),
+        DiskVerb::Arm(args) => ask::run(args, Request::Arm),
+        DiskVerb::Disarm(args) => ask::run(args, Request::Disarm),
+        DiskVerb::Stop(args) => ask::run(args, Request::Stop),
         DiskVerb::EmergencyFlush(args) => ask::run(args, Request::EmergencyFlush),
     }
 }

@@ -79,7 +79,7 @@ fn systemd_is_notified_of_start_and_stop() {
     ];
     for (socket, name) in sockets {
         let ready = "READY=1\nSTATUS=write-through: every flush waits for the device: the power \
-                     source is not known to be well (start with --power ok to arm)";
+                     source is not known to be well (start with --power to arm)";
         let expected = [ready, "STOPPING=1\nSTATUS=draining", "WATCHDOG=1"];
         assert_eq!(told(&folder, &socket, &name), expected);
     }

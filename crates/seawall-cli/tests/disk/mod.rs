@@ -10,6 +10,7 @@ mod remote;
 mod server;
 mod stale;
 mod status;
+mod watched;
 use crate::tool;
 
 use client::Client;

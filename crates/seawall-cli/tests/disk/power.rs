@@ -33,7 +33,7 @@ fn flushed_data_without_a_power_source_is_on_the_device() {
     let ran = folder.run("disk status vd", b"");
     assert!(ran.fine().text().starts_with("vd   write-through  "), "{ran:?}");
     assert!(ran.text().contains("0 early, 1 waited, 1 with nothing to do"), "{ran:?}");
-    assert!(ran.text().contains("(start with --power ok to arm)"), "{ran:?}");
+    assert!(ran.text().contains("(start with --power to arm)"), "{ran:?}");
     server.signal("-KILL");
     assert!(!server.ended().0.success());
     // What it left, its sockets too, is in nobody's way.
@@ -82,6 +82,14 @@ fn flush_drain_disarm_and_arm_are_answered() {
     let says = server.ask(&json!({ "do": "status" }))["says"].clone();
     assert!(says.as_str().unwrap().contains("by hand"), "{says}");
     assert_eq!(server.ask(&json!({ "do": "arm" }))["state"], "armed");
+    let ran = folder.run("disk disarm vd --json", b"");
+    let answer = &ran.fine().json()[0];
+    assert_eq!(
+        (&answer["schema"], &answer["state"]),
+        (&"seawall.disk.disarm/1".into(), &"write-through".into())
+    );
+    let ran = folder.run("disk arm vd", b"");
+    assert!(ran.fine().text().starts_with("vd: arm in "), "{ran:?}");
     for wrong in [json!({ "do": "dance" }), json!([]), json!("status")] {
         let answer = server.ask(&wrong);
         assert!(answer["error"].as_str().unwrap().contains("emergency-flush"), "{answer}");
@@ -244,4 +252,18 @@ fn server_stops_cleanly_after_an_emergency_dump() {
     assert_eq!(status.code(), Some(0), "{said}");
     let _server = Server::start(&folder, UNKNOWN);
     assert_eq!(folder.read("vd")[..4], *b"kept");
+}
+
+#[test]
+fn stop_returns_once_everything_is_on_the_device() {
+    let folder = made("disk-stop");
+    let server = Server::start(&folder, ARMED);
+    Client::connect(&folder.path("s")).write(0, b"kept");
+    assert_eq!(folder.run("disk stop vd", b"").fine().text(), "vd: stop\n");
+    assert_eq!(folder.read("vd")[..4], *b"kept");
+    assert_eq!(server.ended().0.code(), Some(0));
+    folder.run("disk stop vd", b"").refused(1);
+    let _server = Server::start(&folder, UNKNOWN);
+    let ran = folder.run("disk arm vd", b"");
+    assert!(ran.refused(1).contains("is not armed"), "{ran:?}");
 }

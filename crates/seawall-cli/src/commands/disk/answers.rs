@@ -24,9 +24,10 @@ answer! {
 }
 
 answer! {
-    /// The power source, as configured.
-    pub(super) struct Power(supply: &Supply) {
+    /// The power source, as configured, and what its monitor says, if it has one.
+    pub(super) struct Power(supply: &Supply, monitor: Option<String>) {
         healthy: bool = supply.is_healthy,
+        monitor: Option<String> = monitor,
         hold_up_ms: f64 = millis(supply.hold_up),
         detection_ms: f64 = millis(supply.detection),
     }

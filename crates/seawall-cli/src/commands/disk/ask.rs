@@ -1,9 +1,9 @@
-//! `seawall disk flush`, `drain`, `emergency-flush`: requests over the server's control socket.
+//! `seawall disk flush`, `drain` and other verbs: requests over the server's control socket.
 
+use super::control::request::Request;
 use super::control::{read_line, say};
 use super::image;
 use super::place::CONTROL;
-use super::request::Request;
 use crate::args::{DiskAsk, DiskName};
 use crate::output::report::{Exit, Failure};
 use crate::output::stdout::Output;
@@ -42,9 +42,15 @@ pub(super) fn run(args: &DiskAsk, request: Request) -> Result<Exit, Failure> {
         let dumped = answer.get("bytes").and_then(Value::as_u64);
         let dumped = dumped.map(|dumped| format!(", {} dumped", bytes(dumped)));
         let disk = shown(&args.name);
-        out.line(&format!("{disk}: {name} in {took:.3} ms{}", dumped.unwrap_or_default()));
+        let time = answer.get("ms").map_or(String::new(), |_| format!(" in {took:.3} ms"));
+        out.line(&format!("{disk}: {name}{time}{}", dumped.unwrap_or_default()));
     }
     let exit = out.finish();
+    if request == Request::Arm && answer.get("state").and_then(Value::as_str) != Some("armed") {
+        let next = format!("seawall disk status {}", typed_name(&args.name));
+        let what = "the disk is not armed: every flush waits for the device";
+        return Err(Failure::new(Exit::Failed, what).at(shown(&args.name)).next(next));
+    }
     if is_late {
         let what = format!("the {name} took {took:.3} ms, longer than its deadline");
         return Err(missed(&args.name, &what));

@@ -1,8 +1,10 @@
 //! The control socket: one request and one answer per connection, each a line of JSON.
 
+pub(super) mod request;
+
 use super::answers::Outcome;
-use super::request::Request;
 use super::service::{Service, spawn};
+use request::Request;
 use seawall_io::{Clock, SystemClock};
 use serde::Serialize;
 use std::io::{self, Read, Write};

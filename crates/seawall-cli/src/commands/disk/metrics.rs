@@ -1,6 +1,6 @@
 //! The state of a disk as Prometheus metrics, for `status --prometheus` and over HTTP.
 
-use super::request::Request;
+use super::control::request::Request;
 use super::service::{Service, spawn};
 use crate::args::Metrics;
 use crate::output::report::{Exit, Failure};

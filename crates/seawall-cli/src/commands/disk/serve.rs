@@ -8,6 +8,7 @@ use super::image::{self, Device};
 use super::metrics;
 use super::notify::{self, Notifier};
 use super::place::{self, CONTROL, Place};
+use super::power::{DETECTION, PowerWatch};
 use super::service::{Arming, Residence, Service, lock, spawn};
 use crate::args::{DiskServe, Power};
 use crate::commands::answers::answer;
@@ -41,8 +42,10 @@ const SIGPWR: Option<i32> =
 /// Serves until a signal, a request to stop, or the end of the program of `--run`.
 pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
     let clock = Arc::new(SystemClock::new());
-    let is_healthy = args.power == Power::Ok;
-    let supply = Supply { hold_up: args.hold_up, detection: args.detection, is_healthy };
+    let watch = PowerWatch::start(&args.power, args.hold_up, &args.image)?;
+    let is_healthy = watch.as_ref().map_or(args.power == Power::Ok, PowerWatch::is_healthy);
+    let detection = args.detection.max(watch.as_ref().map_or(Duration::ZERO, |_| DETECTION));
+    let supply = Supply { hold_up: args.hold_up, detection, is_healthy };
     let (claimed, disk, recovered) = open(args, supply, clock.clone())?;
     let place = &claimed.place;
     tell_recovered(args, recovered.as_ref());
@@ -64,6 +67,7 @@ pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
         residence,
         transport: Mutex::new(Some(transport)),
         arming: Mutex::new(Arming::default()),
+        power: Mutex::new(watch.as_ref().map(PowerWatch::says)),
         emergency: Mutex::new(None),
         disk,
         recovered,
@@ -75,6 +79,8 @@ pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
     }
     let (stops, stopped) = mpsc::channel();
     start(place, (&service, &stops), signals)?;
+    let watches = watch.map_or(Ok(()), |watch| watch.go_on(&service));
+    watches.map_err(|error| failed(&args.image, "watch the power source", &error))?;
     if let Some(place) = &args.metrics {
         metrics::serve(place, &service)?;
     }

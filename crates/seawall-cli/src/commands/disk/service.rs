@@ -1,11 +1,11 @@
 //! A served disk: its requests and answers.
 
 use super::answers::{Answer, Home, Measured, Outcome, Power, Work};
+use super::control::request::Request;
 use super::export::{Place, Transport};
-use super::request::Request;
 use crate::commands::answers::answer;
 use crate::output::text::{bytes, to_u64};
-use seawall_disk::{Disarmed, Disk, Emergency, Recovered, Status};
+use seawall_disk::{Disarmed, Disk, Emergency, Recovered, Status, Supply};
 use seawall_io::{Clock, SystemClock};
 use serde::Serialize;
 use serde_json::Value;
@@ -30,6 +30,8 @@ pub(super) struct Service {
     pub(super) room: u64,
     pub(super) transport: Mutex<Option<Transport>>,
     pub(super) arming: Mutex<Arming>,
+    /// What the monitor of the power source says, if it has one.
+    pub(super) power: Mutex<Option<String>>,
     /// The result of the emergency dump, if there was one.
     pub(super) emergency: Mutex<Option<Result<Emergency, String>>>,
 }
@@ -106,6 +108,19 @@ impl Service {
         if is_wanted { self.calibrate() } else { Ok(()) }
     }
 
+    /// What the monitor of the power source says.
+    fn power_says(&self) -> Option<String> {
+        lock(&self.power).clone()
+    }
+
+    /// Notes another state of the power source. If it is not healthy, returns once everything is on
+    /// the device.
+    pub(super) fn power_changed(&self, is_healthy: bool, says: &str) -> io::Result<()> {
+        *lock(&self.power) = Some(says.to_owned());
+        self.disk.supplied(Supply { is_healthy, ..self.disk.status().supply });
+        if is_healthy { self.keep_armed() } else { self.disk.drain() }
+    }
+
     fn arm_by_hand(&self) -> io::Result<()> {
         let mut arming = lock(&self.arming);
         arming.is_by_hand = false;
@@ -144,11 +159,12 @@ impl Service {
                 )
             }
             Err(why) => {
-                let remedy = match why {
-                    Disarmed::PowerSource => " (start with --power ok to arm)",
-                    _ => "",
+                let why = match (why, self.power_says()) {
+                    (Disarmed::PowerSource, Some(says)) => says,
+                    (Disarmed::PowerSource, None) => format!("{why} (start with --power to arm)"),
+                    _ => why.to_string(),
                 };
-                ("write-through", format!("every flush waits for the device: {why}{remedy}"))
+                ("write-through", format!("every flush waits for the device: {why}"))
             }
         }
     }
@@ -198,7 +214,7 @@ answer! {
         read_only: bool = status.is_read_only,
         failure: Option<String> = status.failure.clone(),
         counts: Work = Work::of(&status.counts),
-        supply: Power = Power::of(&status.supply),
+        supply: Power = Power::of(&status.supply, service.power_says()),
         calibration: Option<Measured> =
             status.calibration.as_ref().map(|found| Measured::of(&status.supply, found)),
         memory_locked: bool = service.residence.locked.is_ok(),

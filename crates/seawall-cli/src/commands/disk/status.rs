@@ -1,8 +1,8 @@
 //! `seawall disk status`: the state of a running disk.
 
 use super::ask::ask;
+use super::control::request::Request;
 use super::metrics::render;
-use super::request::Request;
 use crate::args::DiskStatus;
 use crate::output::color::Tone;
 use crate::output::report::{Exit, Failure};
@@ -70,6 +70,9 @@ fn tell(out: &mut Output, answer: &Value, exit: Exit) {
     out.line(&line("device", device));
     if let Some(power) = power(answer) {
         out.line(&line("power", power));
+    }
+    if let Some(monitor) = answer.pointer("/supply/monitor").and_then(Value::as_str) {
+        out.line(&line("source", monitor.to_owned()));
     }
     out.line(&line("memory", memory(answer)));
     if let Some(lost) = answer.pointer("/recovered/lost").and_then(Value::as_u64) {

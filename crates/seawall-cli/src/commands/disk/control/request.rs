@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Request {
+pub(in super::super) enum Request {
     Status,
     Flush,
     Drain,
@@ -25,12 +25,12 @@ const REQUESTS: [(Request, &str); 7] = [
 ];
 
 impl Request {
-    pub(super) fn name(self) -> &'static str {
+    pub(in super::super) fn name(self) -> &'static str {
         let row = REQUESTS.iter().find(|row| row.0 == self);
         row.map(|row| row.1).expect("every request has a row")
     }
 
-    pub(super) fn read(line: &[u8]) -> Result<Self, String> {
+    pub(in super::super) fn read(line: &[u8]) -> Result<Self, String> {
         let value: Value = serde_json::from_slice(line).map_err(|error| error.to_string())?;
         let asked = value.get("do").and_then(Value::as_str).unwrap_or_default();
         let row = REQUESTS.iter().find(|row| row.1 == asked);

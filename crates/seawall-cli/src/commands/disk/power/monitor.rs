@@ -1,0 +1,308 @@
+//! Asks a monitor for the state of the power source: Network UPS Tools, apcupsd, a command, a pipe.
+
+use super::super::service::spawn;
+use crate::args::Monitor;
+use seawall_io::{Clock, SystemClock};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// The largest answer that is read, in bytes.
+const ANSWER_MAX: usize = 16 << 10;
+/// How often to look whether a command has ended, or a pipe has a line.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// What a monitor answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reading {
+    Online,
+    OnBattery,
+}
+
+/// What is asked.
+#[derive(Debug)]
+pub(super) enum Source {
+    Nut { ups: String, at: Vec<SocketAddr> },
+    Apcupsd { at: Vec<SocketAddr> },
+    Command(String),
+    Pipe(Arc<Pipe>),
+}
+
+/// The newest line of a pipe, and when it came.
+#[derive(Debug)]
+pub(super) struct Pipe {
+    newest: Mutex<(Result<Reading, String>, Duration)>,
+    clock: SystemClock,
+}
+
+impl Pipe {
+    fn note(&self, said: Result<Reading, String>) {
+        let line = (said, self.clock.now());
+        *self.newest.lock().unwrap_or_else(PoisonError::into_inner) = line;
+    }
+
+    fn read(&self, limit: Duration) -> Result<Reading, String> {
+        let line = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        let age = self.clock.now().saturating_sub(line.1);
+        if age > limit && line.0.is_ok() {
+            return Err(format!("no line for {} ms", age.as_millis()));
+        }
+        line.0.clone()
+    }
+}
+
+impl Source {
+    /// Finds the addresses: later, a name server that does not answer would take too long.
+    pub(super) fn open(monitor: &Monitor) -> io::Result<Self> {
+        Ok(match monitor {
+            Monitor::Nut { ups, address } => {
+                Self::Nut { ups: ups.clone(), at: address.to_socket_addrs()?.collect() }
+            }
+            Monitor::Apcupsd { address } => {
+                Self::Apcupsd { at: address.to_socket_addrs()?.collect() }
+            }
+            Monitor::Command(command) => Self::Command(command.clone()),
+            Monitor::Descriptor(number) => Self::Pipe(listen(*number)?),
+        })
+    }
+
+    /// Asks once. Returns within about `limit`.
+    ///
+    /// # Errors
+    ///
+    /// Why the state of the power source is not known.
+    pub(super) fn read(&mut self, limit: Duration) -> Result<Reading, String> {
+        let said = |error: io::Error| match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                format!("no answer within {} ms", limit.as_millis())
+            }
+            _ => error.to_string(),
+        };
+        match self {
+            Self::Nut { ups, at } => {
+                let request = format!("GET VAR {ups} ups.status\n");
+                let answer = exchange(at, request.as_bytes(), is_line, limit).map_err(said)?;
+                nut_status(&String::from_utf8_lossy(&answer))
+            }
+            Self::Apcupsd { at } => {
+                let request = b"\0\x06status";
+                let answer = exchange(at, request, ends_with_empty_record, limit);
+                apcupsd_status(&answer.map_err(said)?)
+            }
+            Self::Command(command) => run(command, limit),
+            Self::Pipe(pipe) => pipe.read(limit),
+        }
+    }
+}
+
+/// Sends a request and reads until the answer is whole.
+fn exchange(
+    at: &[SocketAddr],
+    request: &[u8],
+    is_whole: fn(&[u8]) -> bool,
+    limit: Duration,
+) -> io::Result<Vec<u8>> {
+    let clock = SystemClock::new();
+    let end = clock.now() + limit;
+    let left = || {
+        let left = end.saturating_sub(clock.now());
+        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+    };
+    let mut found = Err(io::Error::other("the name has no address"));
+    for address in at {
+        found = left().and_then(|left| TcpStream::connect_timeout(address, left));
+        if found.is_ok() {
+            break;
+        }
+    }
+    let mut stream = found?;
+    stream.set_write_timeout(Some(left()?))?;
+    stream.write_all(request)?;
+    let (mut answer, mut piece) = (vec![], [0; 512]);
+    while !is_whole(&answer) {
+        stream.set_read_timeout(Some(left()?))?;
+        let size = stream.read(&mut piece)?;
+        if size == 0 || answer.len() + size > ANSWER_MAX {
+            return Err(io::Error::other("the answer is not whole, or too long"));
+        }
+        answer.extend_from_slice(piece.get(..size).unwrap_or_default());
+    }
+    Ok(answer)
+}
+
+fn is_line(answer: &[u8]) -> bool {
+    answer.ends_with(b"\n")
+}
+
+/// The state in an answer such as `VAR myups ups.status "OL CHRG"`.
+fn nut_status(answer: &str) -> Result<Reading, String> {
+    let unclear = || format!("upsd answers: {}", answer.trim_end().escape_debug());
+    let status = answer.strip_prefix("VAR ").and_then(|rest| rest.split('"').nth(1));
+    reading(status.ok_or_else(unclear)?, "OL", &["OB", "LB", "FSD"]).ok_or_else(unclear)
+}
+
+/// The state that these words tell: healthy with the word `online`, and none of the others.
+fn reading(status: &str, online: &str, on_battery: &[&str]) -> Option<Reading> {
+    let has = |word: &str| status.split_whitespace().any(|other| other == word);
+    match () {
+        () if on_battery.iter().any(|word| has(word)) => Some(Reading::OnBattery),
+        () if has(online) => Some(Reading::Online),
+        () => None,
+    }
+}
+
+/// The records of an answer of apcupsd: each has its length before it, in two bytes.
+fn records(mut answer: &[u8]) -> Option<Vec<&[u8]>> {
+    let mut records = vec![];
+    loop {
+        let ([high, low], rest) = answer.split_first_chunk::<2>()?;
+        let length = usize::from(*high) << 8 | usize::from(*low);
+        let (record, rest) = rest.split_at_checked(length)?;
+        if record.is_empty() {
+            return Some(records);
+        }
+        records.push(record);
+        answer = rest;
+    }
+}
+
+fn ends_with_empty_record(answer: &[u8]) -> bool {
+    records(answer).is_some()
+}
+
+/// The state in an answer of apcupsd, in a record such as `STATUS   : ONLINE`.
+fn apcupsd_status(answer: &[u8]) -> Result<Reading, String> {
+    let lines = records(answer).unwrap_or_default();
+    let lines = lines.into_iter().map(|line| String::from_utf8_lossy(line).into_owned());
+    let mut fields = lines.filter_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        (name.trim() == "STATUS").then(|| value.trim().to_owned())
+    });
+    let status = fields.next().ok_or("apcupsd does not tell a status")?;
+    let unclear = || format!("apcupsd answers: {}", status.escape_debug());
+    if status.contains("COMMLOST") {
+        return Err(unclear());
+    }
+    reading(&status, "ONLINE", &["ONBATT", "LOWBATT", "SHUTTING"]).ok_or_else(unclear)
+}
+
+/// Runs a command: exit code 0 is mains, 1 is battery.
+fn run(command: &str, limit: Duration) -> Result<Reading, String> {
+    let said = |error: io::Error| error.to_string();
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(command).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = shell.spawn().map_err(said)?;
+    let clock = SystemClock::new();
+    let end = clock.now() + limit;
+    loop {
+        match child.try_wait().map_err(said)?.map(|status| status.code()) {
+            Some(Some(0)) => return Ok(Reading::Online),
+            Some(Some(1)) => return Ok(Reading::OnBattery),
+            Some(Some(code)) => return Err(format!("the command exits with {code}")),
+            Some(None) => return Err("a signal ended the command".to_owned()),
+            None if clock.now() > end => {
+                // It may have ended by now.
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(format!("the command runs longer than {} ms", limit.as_millis()));
+            }
+            None => clock.sleep(LOOK_EVERY),
+        }
+    }
+}
+
+/// Reads lines from a pipe on a thread of its own.
+fn listen(number: u32) -> io::Result<Arc<Pipe>> {
+    let file = seawall_host::read_descriptor(number)?;
+    let first = (Err("no line yet".to_owned()), Duration::ZERO);
+    let pipe = Arc::new(Pipe { newest: Mutex::new(first), clock: SystemClock::new() });
+    let its = pipe.clone();
+    spawn("pipe", move || its.note(Err(read_lines(file, &its))))?;
+    Ok(pipe)
+}
+
+/// Notes each line. Returns why there are no more.
+fn read_lines(mut file: impl Read, pipe: &Pipe) -> String {
+    let (mut line, mut byte) = (vec![], [0]);
+    loop {
+        match file.read(&mut byte) {
+            Ok(0) => return "the pipe was closed".to_owned(),
+            Ok(_) if byte == *b"\n" => {
+                pipe.note(match line.trim_ascii() {
+                    b"online" => Ok(Reading::Online),
+                    b"battery" => Ok(Reading::OnBattery),
+                    other => Err(format!("the pipe says: {}", other.escape_ascii())),
+                });
+                line.clear();
+            }
+            Ok(_) if line.len() < 100 => line.extend_from_slice(&byte),
+            Ok(_) => return "the pipe has a line of more than 100 bytes".to_owned(),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => pipe.clock.sleep(LOOK_EVERY),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return error.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Reading::{OnBattery, Online};
+
+    #[test]
+    fn answers_of_nut_are_understood() {
+        let says = |status: &str| nut_status(&format!("VAR ups ups.status \"{status}\"\n"));
+        assert_eq!([says("OL"), says("OL CHRG"), says("OL BOOST")], [const { Ok(Online) }; 3]);
+        assert_eq!(
+            [says("OB"), says("OB DISCHRG LB"), says("OL FSD")],
+            [const { Ok(OnBattery) }; 3]
+        );
+        for unclear in [says(""), says("OFF"), says("BYPASS"), says("OLD")] {
+            assert!(unclear.is_err(), "{unclear:?}");
+        }
+        let stale = nut_status("ERR DATA-STALE\n");
+        assert_eq!(stale, Err("upsd answers: ERR DATA-STALE".to_owned()));
+        nut_status("VAR ups ups.status OL\n").unwrap_err();
+    }
+
+    fn apcupsd(lines: &[&str]) -> Vec<u8> {
+        let record = |line: &&str| {
+            let length = u8::try_from(line.len()).unwrap();
+            [&[0, length], line.as_bytes()].concat()
+        };
+        let mut answer: Vec<u8> = lines.iter().flat_map(record).collect();
+        answer.extend([0, 0]);
+        answer
+    }
+
+    #[test]
+    fn answers_of_apcupsd_are_understood_and_read_whole() {
+        let says = |status: &str| {
+            let status = format!("STATUS   : {status} \n");
+            apcupsd_status(&apcupsd(&["APC      : 001,034,0836\n", &status, "LINEV : 230\n"]))
+        };
+        assert_eq!([says("ONLINE"), says("ONLINE REPLACEBATT")], [const { Ok(Online) }; 2]);
+        assert_eq!([says("ONBATT"), says("ONBATT LOWBATT")], [const { Ok(OnBattery) }; 2]);
+        for unclear in [says("COMMLOST"), says("ONLINE COMMLOST"), says(""), says("SELFTEST")] {
+            assert!(unclear.is_err(), "{unclear:?}");
+        }
+        apcupsd_status(&apcupsd(&["LINEV : 230\n"])).unwrap_err();
+        let whole = apcupsd(&["STATUS : ONLINE\n"]);
+        for size in 0..whole.len() {
+            assert!(!ends_with_empty_record(&whole[..size]), "{size}");
+        }
+        assert!(ends_with_empty_record(&whole));
+    }
+
+    #[test]
+    fn exit_code_of_a_command_tells_the_state() {
+        let limit = Duration::from_secs(20);
+        assert_eq!((run("exit 0", limit), run("exit 1", limit)), (Ok(Online), Ok(OnBattery)));
+        assert_eq!(run("exit 7", limit), Err("the command exits with 7".to_owned()));
+        assert_eq!(run("kill -9 $$", limit), Err("a signal ended the command".to_owned()));
+        let slow = run("exec sleep 100", Duration::from_millis(30));
+        assert_eq!(slow, Err("the command runs longer than 30 ms".to_owned()));
+    }
+}
