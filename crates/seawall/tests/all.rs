@@ -19,6 +19,7 @@ mod cuts;
 mod cwal_lessons;
 mod diverged;
 mod emptied;
+mod encoded;
 #[cfg(feature = "encryption")]
 mod encryption;
 mod error_names_log;

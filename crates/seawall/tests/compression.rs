@@ -1,187 +1,23 @@
-//! Logs that are written compressed: what holds for others holds for them, and a reader without
-//! compression is told in time.
+//! Logs that are written compressed: a reader without compression is told in time, and the setting
+//! is kept. What holds for other logs holds for them: `encoded.rs`.
 
-use crate::common;
-use crate::{every_bit_and_cut, failover, full_disk, in_flight, parity, repair};
+use crate::{common, in_flight};
 
-use common::images::{End, begun_header};
+use common::images::headers;
 use common::lives::Act;
-use common::sample::Sample;
-use common::workloads::{
-    Acts, each_power_cut, failed_syncs, one_crash, one_fault, run, two_crashes,
-};
+use common::workloads::each_power_cut;
 use common::{
     Bytes, GEOMETRY, METHOD, compressed, judge, laid_out, lsn, of_any_size, open, payload, read,
-    read_own, tiny, within,
+    read_own, tiny,
 };
 use seawall::verify::Verdict;
 use seawall::{Compression, Error, Layout, Level, Maintenance, Options};
-use seawall_format::{Manifest, Refused, SegmentHeader, SegmentId};
+use seawall_format::{Manifest, Refused};
 use seawall_io::Storage;
 use seawall_testkit::MemStorage;
 use std::sync::Arc;
 
-use Act::{Append, Confirm, Prune, Reopen, Set};
-
-/// A record of 500 bytes takes some 300. Batches that stay as they are, segments named ahead, files
-/// that are used again.
-const WORKLOADS: [Acts; 3] = [
-    &[
-        Append(960),
-        Set(&[440, 440]),
-        Append(20),
-        Set(&[100, 200, 300]),
-        Confirm,
-        Append(700),
-        Append(5),
-        Reopen,
-        Set(&[300, 300, 300]),
-        Append(960),
-    ],
-    &[Append(960); 14],
-    &[
-        Set(&[500, 20]),
-        Append(500),
-        Append(500),
-        Append(500),
-        Append(500),
-        Append(500),
-        Append(500),
-        Append(500),
-        Append(500),
-        Append(500),
-        Append(500),
-        Append(500),
-        Append(500),
-        Append(500),
-        Prune,
-        Append(500),
-        Append(500),
-        Append(500),
-        Append(500),
-        Append(500),
-        Append(500),
-        Append(500),
-        Append(500),
-        Append(500),
-        Reopen,
-        Append(500),
-        Confirm,
-    ],
-];
-
-const AFTERWARDS: [Acts; 2] =
-    [&[Append(90), Confirm], &[Append(960), Append(960), Append(960), Append(960), Append(30)]];
-
-const ENDS: [End; 4] = [End::Closed, End::Confirmed, End::PowerCut, End::Killed];
-
-/// The headers of the segments on a device.
-fn headers(device: &MemStorage) -> Vec<SegmentHeader> {
-    let names = device.names().into_iter();
-    let segments = names.filter(|name| SegmentId::from_file_name(name).is_some());
-    segments.filter_map(|name| begun_header(&device.bytes(&name)?)).collect()
-}
-
-#[test]
-fn acknowledged_records_survive_a_crash_at_every_step() {
-    let tally = compressed(|| {
-        let whole = WORKLOADS.map(|acts| run(acts, Level::Synced, u64::MAX).device);
-        let [_, ahead, reused] = whole.each_ref().map(headers);
-        assert!(ahead.iter().any(|header| header.named_ahead), "{ahead:?}");
-        assert!(reused.iter().any(|header| header.is_reused), "{reused:?}");
-        one_crash(&WORKLOADS)
-    });
-    println!("one crash of a compressed log: {tally:?}");
-    assert!(tally.states > 1_000 && tally.torn > 40, "{tally:?}");
-}
-
-#[test]
-fn records_survive_a_second_crash() {
-    let tally = compressed(|| two_crashes(&WORKLOADS, &AFTERWARDS, &mut Sample::one_in(20)));
-    println!("two crashes of a compressed log: {tally:?}");
-    assert!(tally.states > 500, "{tally:?}");
-}
-
-#[test]
-fn failed_sync_loses_no_acknowledged_record() {
-    let tally = compressed(|| failed_syncs(&WORKLOADS, &mut Sample::one_in(6)));
-    println!("failed syncs of a compressed log: {tally:?}");
-    assert!(tally.states > 500, "{tally:?}");
-}
-
-#[test]
-fn one_damaged_run_or_lost_file_never_hides_a_confirmed_record() {
-    let faults = compressed(|| one_fault(&WORKLOADS, &mut Sample::one_in(40)));
-    println!("{faults} faults");
-    assert!(faults > 500, "{faults}");
-}
-
-#[test]
-fn flipped_bit_is_always_detected() {
-    compressed(|| {
-        for end in ENDS {
-            every_bit_and_cut::every_flip(end, Layout::Binary);
-        }
-    });
-}
-
-#[test]
-fn cut_lost_and_misplaced_files_are_always_detected() {
-    compressed(|| {
-        every_bit_and_cut::every_cut(End::PowerCut, Layout::Binary);
-        for end in ENDS {
-            every_bit_and_cut::every_file(end, Layout::Binary);
-        }
-    });
-}
-
-#[test]
-fn damaged_run_hides_only_unconfirmed_records() {
-    compressed(|| {
-        for end in ENDS {
-            every_bit_and_cut::every_run(end, Layout::Binary);
-        }
-    });
-}
-
-#[test]
-fn damage_can_be_repaired_in_three_ways() {
-    compressed(repair::ways_out::every_flipped_bit_can_be_repaired_in_three_ways);
-    compressed(repair::ways_out::every_damaged_run_can_be_repaired_in_three_ways);
-    compressed(repair::ways_out::every_lost_or_misplaced_file_can_be_repaired_in_three_ways);
-}
-
-#[test]
-fn parity_restores_what_it_promises() {
-    compressed(parity::lost::every_single_lost_block_is_rebuilt);
-    compressed(parity::lost::two_lost_or_unreadable_blocks_per_stripe_are_rebuilt);
-    compressed(parity::lost::damage_beyond_parity_is_named_and_no_wrong_record_delivered);
-    compressed(parity::several::first_batch_is_restored_together_with_the_header_after_it);
-}
-
-#[test]
-fn batches_are_carried_out_of_a_segment_whose_write_failed() {
-    compressed(failover::log_continues_without_loss_after_a_failed_sync);
-    compressed(failover::second_failure_right_after_the_first_is_survived);
-    compressed(failover::records_in_a_block_spoiled_by_a_failed_write_are_carried);
-    compressed(failover::spoiled_block_of_another_process_is_carried);
-    compressed(failover::records_in_a_block_spoiled_by_an_open_are_carried);
-    compressed(failover::records_in_a_block_spoiled_by_a_killed_process_are_carried);
-}
-
-#[test]
-fn full_disk_loses_nothing() {
-    compressed(full_disk::full_disk_freed_twenty_times_loses_nothing);
-}
-
-#[test]
-fn writes_in_flight_fail_in_any_order() {
-    within(60, || {
-        let states = compressed(in_flight::cut_with_three_in_flight);
-        assert!(states >= 8, "{states} states");
-        compressed(|| in_flight::fail_in_any_order(1_000));
-    });
-}
+use Act::Append;
 
 /// Programs that do not know of compression read the manifest first, and refuse the log by what it
 /// says.

@@ -1,24 +1,20 @@
-//! Encrypted logs: what holds for others holds for them, and nothing of them shows without the key.
+//! Encrypted logs: nothing of them shows without the key, and keys are replaced. What holds for
+//! other logs holds for them: `encoded.rs`.
 
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use crate::common;
-use crate::{every_bit_and_cut, failover, full_disk, in_flight, parity, repair};
 
-use Act::{Append, Confirm, Prune, Reopen, Set};
-use common::images::End;
-use common::lives::{Act, cuts};
-use common::sample::Sample;
-use common::workloads::{Acts, failed_syncs, one_crash, one_fault, two_crashes};
+use common::lives::cuts;
 use common::{
     Bytes, GEOMETRY, KEY, SEGMENT_MIN, encrypted, judge, lsn, of_any_size, open, payload, read,
-    read_own, tiny, within,
+    read_own, tiny,
 };
 use seawall::damage::Corruption;
 use seawall::encryption::{Key, KeyError, Padding};
 use seawall::format::SegmentId;
 use seawall::verify::Verdict;
-use seawall::{Error, Layout, LogReader, Maintenance, Options, Raw};
+use seawall::{Error, LogReader, Maintenance, Options, Raw};
 use seawall_io::Storage;
 use seawall_testkit::MemStorage;
 use std::sync::Arc;
@@ -157,151 +153,6 @@ fn keys_are_replaced_while_the_log_is_open() {
         assert_eq!(key_error(open(&tiny(3), &device)), KeyError::WrongKey);
         let log: Bytes = tiny(4).key(new).open_in(storage).unwrap();
         assert_eq!(read_own(&log).count(), 7);
-    });
-}
-
-/// Batches of a few chunks, segments named ahead, files that are used again.
-const WORKLOADS: [Acts; 3] = [
-    &[
-        Append(700),
-        Set(&[300, 340]),
-        Append(20),
-        Set(&[100, 200, 300]),
-        Confirm,
-        Append(700),
-        Append(5),
-        Reopen,
-        Set(&[200, 200, 200]),
-        Append(700),
-    ],
-    &[Append(700); 14],
-    &[
-        Set(&[500, 20]),
-        Append(500),
-        Append(500),
-        Append(500),
-        Append(500),
-        Append(500),
-        Append(500),
-        Append(500),
-        Append(500),
-        Append(500),
-        Append(500),
-        Append(500),
-        Append(500),
-        Append(500),
-        Prune,
-        Append(500),
-        Append(500),
-        Append(500),
-        Append(500),
-        Append(500),
-        Append(500),
-        Append(500),
-        Append(500),
-        Append(500),
-        Reopen,
-        Append(500),
-        Confirm,
-    ],
-];
-
-const AFTERWARDS: [Acts; 2] =
-    [&[Append(90), Confirm], &[Append(700), Append(700), Append(700), Append(700), Append(30)]];
-
-const ENDS: [End; 4] = [End::Closed, End::Confirmed, End::PowerCut, End::Killed];
-
-#[test]
-fn acknowledged_records_survive_a_crash_at_every_step() {
-    let tally = encrypted(|| one_crash(&WORKLOADS));
-    println!("one crash of an encrypted log: {tally:?}");
-    assert!(tally.states > 1_000 && tally.torn > 40, "{tally:?}");
-}
-
-#[test]
-fn records_survive_a_second_crash() {
-    let tally = encrypted(|| two_crashes(&WORKLOADS, &AFTERWARDS, &mut Sample::one_in(160)));
-    println!("two crashes of an encrypted log: {tally:?}");
-    assert!(tally.states > 60, "{tally:?}");
-}
-
-#[test]
-fn failed_sync_loses_no_acknowledged_record() {
-    let tally = encrypted(|| failed_syncs(&WORKLOADS, &mut Sample::one_in(40)));
-    println!("failed syncs of an encrypted log: {tally:?}");
-    assert!(tally.states > 60, "{tally:?}");
-}
-
-#[test]
-fn one_damaged_run_or_lost_file_never_hides_a_confirmed_record() {
-    let faults = encrypted(|| one_fault(&WORKLOADS, &mut Sample::one_in(40)));
-    println!("{faults} faults");
-    assert!(faults > 60, "{faults}");
-}
-
-#[test]
-fn flipped_bit_is_always_detected() {
-    encrypted(|| {
-        for end in ENDS {
-            every_bit_and_cut::every_flip(end, Layout::Binary);
-        }
-    });
-}
-
-#[test]
-fn cut_lost_and_misplaced_files_are_always_detected() {
-    encrypted(|| {
-        every_bit_and_cut::every_cut(End::PowerCut, Layout::Binary);
-        for end in ENDS {
-            every_bit_and_cut::every_file(end, Layout::Binary);
-        }
-    });
-}
-
-#[test]
-fn damaged_run_hides_only_unconfirmed_records() {
-    encrypted(|| {
-        for end in ENDS {
-            every_bit_and_cut::every_run(end, Layout::Binary);
-        }
-    });
-}
-
-#[test]
-fn damage_can_be_repaired_in_three_ways() {
-    encrypted(repair::ways_out::every_flipped_bit_can_be_repaired_in_three_ways);
-    encrypted(repair::ways_out::every_damaged_run_can_be_repaired_in_three_ways);
-    encrypted(repair::ways_out::every_lost_or_misplaced_file_can_be_repaired_in_three_ways);
-}
-
-#[test]
-fn parity_restores_what_it_promises() {
-    encrypted(parity::lost::every_single_lost_block_is_rebuilt);
-    encrypted(parity::lost::two_lost_or_unreadable_blocks_per_stripe_are_rebuilt);
-    encrypted(parity::lost::damage_beyond_parity_is_named_and_no_wrong_record_delivered);
-}
-
-#[test]
-fn batches_are_carried_out_of_a_segment_whose_write_failed() {
-    encrypted(failover::log_continues_without_loss_after_a_failed_sync);
-    encrypted(failover::second_failure_right_after_the_first_is_survived);
-    encrypted(failover::records_in_a_block_spoiled_by_a_failed_write_are_carried);
-    encrypted(failover::spoiled_block_of_another_process_is_carried);
-    encrypted(failover::records_in_a_block_spoiled_by_an_open_are_carried);
-    encrypted(failover::records_in_a_block_spoiled_by_a_killed_process_are_carried);
-}
-
-#[test]
-fn full_disk_loses_nothing() {
-    encrypted(full_disk::full_disk_freed_twenty_times_loses_nothing);
-}
-
-#[test]
-fn writes_in_flight_fail_in_any_order() {
-    within(60, || {
-        let states = encrypted(in_flight::cut_with_three_in_flight);
-        assert!(states >= 8, "{states} states");
-        encrypted(|| in_flight::fail_in_any_order(1_000));
     });
 }
 

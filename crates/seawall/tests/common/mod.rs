@@ -32,7 +32,7 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use seawall::damage::Lost;
-use seawall::encryption::Key;
+use seawall::encryption::{Key, Padding};
 use seawall::format::{CodecId, Geometry};
 use seawall::verify::Verification;
 use seawall::{Compression, Error, Layout, Level, Log, LogReader, Lsn, Maintenance, Options, Raw};
@@ -137,10 +137,25 @@ pub fn is_compressed() -> bool {
 }
 
 /// The same options for a log that is compressed or encrypted, within [`compressed`] or
-/// [`encrypted`].
+/// [`encrypted`]; padded within both, and with chunks that leave enough space for records.
 pub fn maybe_encoded(options: Options) -> Options {
     let options = maybe_encrypted(options);
-    if is_compressed() { options.compression(METHOD).encode_sizes(0, CHUNK) } else { options }
+    match (is_compressed(), is_encrypted()) {
+        (false, _) => options,
+        (true, false) => options.compression(METHOD).encode_sizes(0, CHUNK),
+        (true, true) => options.compression(METHOD).encrypt(Padding::Padme),
+    }
+}
+
+/// Runs `test`, on whatever thread, with logs that are encoded as those of this thread.
+pub fn with_same_encoding<T>(test: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    let (is_compressed, is_encrypted) = (is_compressed(), is_encrypted());
+    move || match (is_compressed, is_encrypted) {
+        (false, false) => test(),
+        (true, false) => compressed(test),
+        (false, true) => encrypted(test),
+        (true, true) => encrypted(|| compressed(test)),
+    }
 }
 
 /// The same options for another process: other random bits, another time.
