@@ -12,9 +12,9 @@
 #[path = "../../../seawall/tests/common/sample.rs"]
 pub(crate) mod sample;
 
-/// Whether the logs of these tests are compressed, which the sample asks: none is.
-pub(crate) fn is_compressed() -> bool {
-    false
+/// How the batches of these logs are encoded, which the sample asks: in no way.
+pub(crate) fn encodings() -> u32 {
+    0
 }
 
 use seawall::{Log, LogReader, Lsn, Options};

@@ -93,6 +93,11 @@ pub fn is_encrypted() -> bool {
     IS_ENCRYPTED.get()
 }
 
+/// In how many ways the batches of the log are encoded.
+pub fn encodings() -> u32 {
+    u32::from(is_compressed()) + u32::from(is_encrypted())
+}
+
 /// The same options with the key, within [`encrypted`].
 pub fn maybe_encrypted(options: Options) -> Options {
     if is_encrypted() { options.key(Key::new(&KEY)).encode_sizes(0, 4096) } else { options }
