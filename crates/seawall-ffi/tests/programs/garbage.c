@@ -25,7 +25,7 @@ static void options_are_checked(const char *path) {
     CHECK(seawall_options_set_level(options, 3) == SEAWALL_STATUS_USAGE);
     CHECK(seawall_options_set_level(options, -1) == SEAWALL_STATUS_USAGE);
     CHECK(seawall_options_set_layout(options, 7) == SEAWALL_STATUS_USAGE);
-    CHECK(seawall_options_set_compression(options, 2) == SEAWALL_STATUS_USAGE);
+    CHECK(seawall_options_set_compression(options, 3) == SEAWALL_STATUS_USAGE);
     CHECK(seawall_options_set_key_file(options, NULL) == SEAWALL_STATUS_USAGE);
     CHECK(seawall_options_set_encryption(options, 9) == SEAWALL_STATUS_USAGE);
     CHECK(seawall_options_set_codec(options, 7) == SEAWALL_STATUS_USAGE);

@@ -161,10 +161,14 @@ impl Moment {
             let bytes = read_small(source, MANIFEST, MANIFEST_MAX)?.unwrap_or_default();
             let slots = Manifest::decode_file(&bytes).into_iter().flatten();
             let newest = slots.max_by_key(|slot| slot.sequence);
-            // A truncation is in progress: the manifest still confirms records that it removes.
-            let closed = content.closed.filter(|closed| closed.segment == copied);
+            // A truncation is in progress: the manifest still confirms records, or a segment, that
+            // it removes.
+            let is_removed = |closed: Closed| {
+                let is_later = closed.segment.id > copied.id;
+                is_later || (closed.segment == copied && closed.last > self.last)
+            };
             let is_beyond = content.newest_checkpoint().is_some_and(|checkpoint| checkpoint > end)
-                || closed.is_some_and(|closed| closed.last > self.last);
+                || content.closed.is_some_and(is_removed);
             if is_beyond || newest.is_none_or(|newest| newest.sequence != content.sequence) {
                 return Err(moved("find the manifest of the moment that was copied"));
             }

@@ -100,3 +100,15 @@ fn found_by_seed_1a13b88fd() {
          write-error:ec63 ; kill@56",
     );
 }
+
+/// A copy beside a truncation of an encrypted log kept a manifest that says that the log was closed
+/// in a segment which the copy does not have (`copy.rs`).
+#[test]
+fn copy_of_an_encrypted_log_claims_no_truncated_segment() {
+    replay(
+        "seed 6fc244d34 binary 8192 | synced ahead encrypt parity:4+2 ; a152 a10 a7 a331 ; ; \
+         close probe 8:f758 mend 2:ce70 | synced ; x10 x0 e a315 k0 z32 x1 / x4 a20 l x0 a16 \
+         y z137 y / y a344 a0 e k0 z268 z100 a790 s40+38+179+60 a20 a790 / y a790 a790 e k0 y \
+         z131 ; ; kill@1710 probe 8:95db mend 2:20d1",
+    );
+}
