@@ -75,7 +75,7 @@ pub(super) struct Struck {
 #[derive(Debug)]
 pub(super) struct Subject<'a> {
     pub(super) program: &'a Path,
-    /// The name that it is told to have.
+    /// The name that it takes.
     pub(super) name: &'a str,
     pub(super) arguments: &'a [String],
     /// Its standard input, after the byte that it waits for.

@@ -114,11 +114,11 @@ impl Service {
     }
 
     /// Notes another state of the power source. If it is not healthy, returns once everything is on
-    /// the device.
+    /// the device. If it is, does not measure the device: the monitor would not be asked meanwhile.
     pub(super) fn power_changed(&self, is_healthy: bool, says: &str) -> io::Result<()> {
         *lock(&self.power) = Some(says.to_owned());
         self.disk.supplied(Supply { is_healthy, ..self.disk.status().supply });
-        if is_healthy { self.keep_armed() } else { self.disk.drain() }
+        if is_healthy { Ok(()) } else { self.disk.drain() }
     }
 
     fn arm_by_hand(&self) -> io::Result<()> {

@@ -17,7 +17,7 @@ fn frame(plain: &[u8]) -> Vec<u8> {
     Compressor::new().compress(plain).to_vec()
 }
 
-/// What the frame holds, if it is one of so many bytes.
+/// What the frame holds, if it has this number of bytes.
 fn read(frame: &[u8], size: usize) -> Option<Vec<u8>> {
     let mut plain = vec![0; size];
     decompress(frame, &mut plain).then_some(plain)
