@@ -7,6 +7,7 @@
 
 mod block_device;
 mod fd;
+mod group;
 mod host_info;
 mod image;
 mod memory_lock;
@@ -17,6 +18,7 @@ mod wait;
 
 pub use block_device::BlockDevice;
 pub use fd::{is_socket, open_descriptor, read_descriptor, read_text};
+pub use group::kill_group;
 pub use host_info::mounts::Mount;
 pub use host_info::{HostInfo, Writable};
 pub use image::{Image, ImageDraft, ImageKind};

@@ -5,6 +5,7 @@ use crate::args::Monitor;
 use seawall_io::{Clock, SystemClock};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -192,6 +193,8 @@ fn apcupsd_status(answer: &[u8]) -> Result<Reading, String> {
 fn run(command: &str, limit: Duration) -> Result<Reading, String> {
     let said = |error: io::Error| error.to_string();
     let mut shell = Command::new("sh");
+    // What it starts is killed together with it.
+    shell.process_group(0);
     shell.arg("-c").arg(command).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = shell.spawn().map_err(said)?;
     let clock = SystemClock::new();
@@ -204,7 +207,7 @@ fn run(command: &str, limit: Duration) -> Result<Reading, String> {
             Some(None) => return Err("a signal ended the command".to_owned()),
             None if clock.now() > end => {
                 // It may have ended by now.
-                let _ = child.kill();
+                let _ = seawall_host::kill_group(child.id());
                 let _ = child.wait();
                 return Err(format!("the command runs longer than {} ms", limit.as_millis()));
             }
@@ -304,5 +307,15 @@ mod tests {
         assert_eq!(run("kill -9 $$", limit), Err("a signal ended the command".to_owned()));
         let slow = run("exec sleep 100", Duration::from_millis(30));
         assert_eq!(slow, Err("the command runs longer than 30 ms".to_owned()));
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_command_that_takes_too_long() {
+        // The inner shell would live on without the outer one.
+        let marker = format!("sleep 98.{}", std::process::id());
+        let slow = run(&format!("({marker}; true); true"), Duration::from_millis(200));
+        slow.unwrap_err();
+        let left = Command::new("pgrep").args(["-f", &format!("^{marker}")]).output();
+        assert!(left.is_err() || left.is_ok_and(|left| left.stdout.is_empty()));
     }
 }
