@@ -64,6 +64,12 @@ const PARTS: &[Part] = &[
         deep: &["random", "600", "7"],
     },
     Part {
+        name: "model-disk",
+        about: "the virtual disk's rules, in every state of larger workloads; 5 minutes",
+        command: MODEL,
+        deep: &["disk", "long"],
+    },
+    Part {
         name: "model-planted",
         about: "whether the model notices each dropped rule; 10 minutes, fails for some",
         command: MODEL,

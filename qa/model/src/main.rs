@@ -10,7 +10,7 @@
 //! the checker must fail.
 //!
 //! Run: `cargo run --release -p seawall-model -- check [DEPTH] | faults [1 IN N] | planted [RULE]
-//! | parity | random SECONDS [SEED]`;
+//! | parity | disk [RULE | long] | random SECONDS [SEED]`;
 //! `--features wide` makes sectors larger than batches; WITHOUT=rule drops a rule in any mode,
 //! LAYOUT=Dense|Padded|Text keeps to one layout, ONLY=text to configurations whose name contains
 //! it, WORKLOAD=text likewise. Exit code 1: a promise was broken where the rules
@@ -23,6 +23,7 @@
 )]
 
 mod disk;
+mod disk_model;
 mod faults;
 mod format;
 mod inspect;
@@ -235,6 +236,7 @@ fn usage() -> ExitCode {
          faults [N]             the same, then one fault in every N-th state\n\
          planted [RULE]         drops each rule, or one; fails if no promise breaks\n\
          parity                 crashes and lost blocks with parity\n\
+         disk [RULE | long]     the virtual disk: all rules, then each dropped; or one; or more\n\
          random SECONDS [SEED]  random workloads, crashes and faults\n\
          seed LIFE              one random workload\n\n\
          Environment: LAYOUT=Dense|Padded|Text checks one layout, ONLY=TEXT the configurations\n\
@@ -245,6 +247,7 @@ fn usage() -> ExitCode {
     for (name, about) in Rules::NAMES {
         eprintln!("  {name}: {about}");
     }
+    disk_model::usage();
     ExitCode::from(2)
 }
 
@@ -306,6 +309,12 @@ fn main() -> ExitCode {
                 return usage();
             }
             return ExitCode::from(u8::from(planted(only) > 0));
+        }
+        Some("disk") => {
+            return match disk_model::check(args.get(2)) {
+                Some(wrong) => ExitCode::from(u8::from(wrong > 0)),
+                None => usage(),
+            }
         }
         Some("parity") => return ExitCode::from(u8::from(parity::check() > 0)),
         Some("random") => {

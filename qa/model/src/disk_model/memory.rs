@@ -1,0 +1,144 @@
+//! The kept memory: entries that name the runs in its buffers, and the staging buffer.
+
+use super::device::{with_half, Sector, SECTORS, SLOTS};
+
+/// Sectors of a buffer.
+pub const BUFFER: usize = SECTORS;
+/// The entry of an overwrite that is not finished; the others are those of the slots.
+pub const PENDING: usize = SLOTS;
+
+pub type Buffer = [Sector; BUFFER];
+
+/// Consecutive sectors of the home. Of two runs that hold a sector, the higher number is right.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Run {
+    pub number: u8,
+    pub offset: u8,
+    pub size: u8,
+}
+
+impl Run {
+    pub fn end(&self) -> u8 {
+        self.offset + self.size
+    }
+
+    pub fn holds(&self, sector: u8) -> bool {
+        self.offset <= sector && sector < self.end()
+    }
+
+    pub fn meets(&self, other: &Run) -> bool {
+        self.offset < other.end() && other.offset < self.end()
+    }
+}
+
+/// What a copy of an entry says: nothing, while it is torn; no run; or a run.
+type Copy = Option<Option<Run>>;
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Entry {
+    copies: [Copy; 2],
+    /// The copy that was written last.
+    newest: u8,
+}
+
+impl Entry {
+    const EMPTY: Entry = Entry { copies: [Some(None), None], newest: 0 };
+
+    fn target(&self, two_copies: bool) -> usize {
+        usize::from(if two_copies { 1 - self.newest } else { self.newest })
+    }
+
+    fn tear(&mut self, two_copies: bool) {
+        self.copies[self.target(two_copies)] = None;
+    }
+
+    /// The copy before is not read again, so it is not kept: fewer states.
+    fn publish(&mut self, run: Option<Run>, two_copies: bool) {
+        let target = self.target(two_copies);
+        self.copies = [None; 2];
+        self.copies[target] = Some(run);
+        self.newest = target as u8;
+    }
+
+    fn read(&self) -> Option<Run> {
+        let newest = usize::from(self.newest);
+        self.copies[newest].or(self.copies[1 - newest]).flatten()
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Memory {
+    /// The number of the start of its server.
+    pub serve: u8,
+    entries: [Entry; SLOTS + 1],
+    pub buffers: [Buffer; SLOTS],
+    pub staging: Buffer,
+}
+
+impl Memory {
+    pub fn new(serve: u8) -> Self {
+        Self {
+            serve,
+            entries: [Entry::EMPTY; SLOTS + 1],
+            buffers: [[0; BUFFER]; SLOTS],
+            staging: [0; BUFFER],
+        }
+    }
+
+    /// Its runs, by slot.
+    pub fn runs(&self) -> Vec<(Run, Buffer)> {
+        let named = self.entries[..SLOTS].iter().zip(self.buffers);
+        named.filter_map(|(entry, bytes)| Some((entry.read()?, bytes))).collect()
+    }
+
+    /// Repeats an overwrite that was not finished, if its run is there.
+    pub fn redo(&mut self) {
+        let Some(pending) = self.entries[PENDING].read() else { return };
+        let slots = self.entries[..SLOTS].iter();
+        let slot =
+            slots.map(Entry::read).position(|r| r.is_some_and(|r| r.number == pending.number));
+        let Some(slot) = slot else { return };
+        let run = self.entries[slot].read().unwrap();
+        for n in 0..pending.size {
+            let at = usize::from(pending.offset - run.offset + n);
+            self.buffers[slot][at] = self.staging[usize::from(n)];
+        }
+    }
+
+    /// A step of a server: a store to the memory.
+    pub fn store(&mut self, store: Store, two_copies: bool) {
+        match store {
+            Store::Copy { slot, at, half, sector } => {
+                let old = &mut self.buffers[usize::from(slot)][usize::from(at)];
+                *old = with_half(*old, sector, half);
+            }
+            Store::Stage { at, half, sector } => {
+                let old = &mut self.staging[usize::from(at)];
+                *old = with_half(*old, sector, half);
+            }
+            Store::Unstage { slot, at, from, half } => {
+                let sector = self.staging[usize::from(from)];
+                let old = &mut self.buffers[usize::from(slot)][usize::from(at)];
+                *old = with_half(*old, sector, half);
+            }
+            Store::Tear { entry } => self.entries[usize::from(entry)].tear(two_copies),
+            Store::Publish { entry, run } => {
+                self.entries[usize::from(entry)].publish(run, two_copies);
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Store {
+    /// Half of a sector to a buffer.
+    Copy { slot: u8, at: u8, half: u8, sector: Sector },
+    /// Half of a sector to the staging buffer.
+    Stage { at: u8, half: u8, sector: Sector },
+    /// Half of a sector from there to a buffer.
+    Unstage { slot: u8, at: u8, from: u8, half: u8 },
+    /// An entry is being written.
+    Tear { entry: u8 },
+    /// It was written.
+    Publish { entry: u8, run: Option<Run> },
+}
