@@ -1,10 +1,13 @@
 //! The arguments of the rig.
 
 mod device;
+mod power;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use device::{DEVICE, DRILL};
 pub(crate) use device::{Device, Drill, Drilled, Share};
+use power::POWER;
+pub(crate) use power::Power;
 use std::path::PathBuf;
 
 /// Measure PostgreSQL with its log on a Seawall disk, and test what survives a power cut
@@ -32,6 +35,10 @@ pub(crate) enum What {
     /// Cut the power of a simulated device under a workload, and read back every promised block
     #[command(after_help = DRILL)]
     Drill(Drill),
+    /// Cut the power of a simulated device after a real upsd has told it, or has fallen silent, and
+    /// read back every promised block; exits with 77 where that is not possible
+    #[command(after_help = POWER)]
+    Power(Power),
     /// Run one short round of bench and one cycle of each kind of crash; exits with 77 where that
     /// is not possible
     Smoke(Place),

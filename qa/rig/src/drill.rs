@@ -1,14 +1,16 @@
 //! `seawall-rig drill`: cuts the power of a simulated device under a workload, again and again,
 //! and reads back every block that a flush has promised.
 
+mod nut;
 mod pair;
+pub(crate) mod power;
 mod process;
 mod work;
 
 use crate::args::{self, Drilled, Share};
 use crate::need;
 use crate::process::Failure;
-use pair::{Cut, Pair};
+use pair::{Cut, Pair, Setup};
 use process::Process;
 use seawall_bench::output::say;
 use seawall_disk::nbd;
@@ -59,7 +61,9 @@ pub(crate) fn run(args: &args::Drill) -> Result<u8, Failure> {
     for signal in [SIGINT, SIGTERM] {
         flag::register(signal, stopped.clone())?;
     }
-    let pair = Pair::start(args, program)?;
+    let (delay, hold_up) = (args.delay, args.hold_up);
+    let setup = Setup { program, delay, hold_up, power: "ok".to_owned() };
+    let pair = Pair::start(setup, args.seed)?;
     let mut drill = Drill { args, kind, pair, promised: Promised::new(), stopped };
     let mut cycles = Vec::new();
     for number in 1..=u64::from(args.cycles) {

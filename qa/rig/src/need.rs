@@ -11,6 +11,11 @@ const USER: &str = "postgres";
 const TOOLS: &[&str] = &["losetup", "mkfs.ext4", "mount", "umount"];
 const PROGRAMS: &[&str] = &["initdb", "postgres", "psql", "pgbench"];
 
+/// The server of Network UPS Tools.
+pub(crate) const UPSD: &str = "/lib/nut/upsd";
+/// Its driver without a UPS.
+pub(crate) const DUMMY_UPS: &str = "/lib/nut/dummy-ups";
+
 /// What a run works with.
 #[derive(Clone, Debug)]
 pub(crate) struct Ground {
@@ -112,6 +117,20 @@ pub(crate) fn look_for_guest(place: &Place, root: &Path) -> Result<Ground, Strin
         find(MAKER).ok_or_else(|| format!("{}: apt-get install {MAKER}", why()))?;
     }
     Ok(ground)
+}
+
+/// What it takes to ask a real upsd, whose driver pretends to have a UPS.
+///
+/// # Errors
+///
+/// As [`look`].
+pub(crate) fn look_for_upsd() -> Result<(), String> {
+    for program in [UPSD, DUMMY_UPS] {
+        if !Path::new(program).is_file() {
+            return Err(format!("{program} is not there: apt-get install nut-server"));
+        }
+    }
+    Ok(())
 }
 
 fn beside() -> Option<PathBuf> {

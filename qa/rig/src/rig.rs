@@ -1,7 +1,7 @@
 //! Runs a subcommand and turns its result into an exit code.
 
-use crate::args::{Arguments, Bench, Crash, Detach, Guest, Kind, Place, What};
-use crate::need::{Ground, folder, look, look_for_detach, look_for_guest};
+use crate::args::{Arguments, Bench, Crash, Detach, Guest, Kind, Place, Power, What};
+use crate::need::{Ground, folder, look, look_for_detach, look_for_guest, look_for_upsd, seawall};
 use crate::process::Failure;
 use crate::{SKIPPED, bench, clean, crash, detach, device, drill, guest, report};
 use clap::Parser;
@@ -31,6 +31,7 @@ pub(crate) fn main() -> ExitCode {
         What::Detach(args) => take_away(args),
         What::Device(args) => device::run(args),
         What::Drill(args) => drill::run(args),
+        What::Power(args) => power(args),
         What::Smoke(place) => with(look(place), |ground| smoke(place, ground)),
     };
     match done {
@@ -77,6 +78,19 @@ fn take_away(args: &Detach) -> Result<u8, Failure> {
         detach::Came::Kept => 0,
         detach::Came::Broken => CONTRACT,
     })
+}
+
+fn power(args: &Power) -> Result<u8, Failure> {
+    let program = match look_for_upsd().and_then(|()| seawall(args.seawall.clone())) {
+        Ok(program) => program,
+        Err(why) => return Ok(skip(&why)),
+    };
+    let out = PosixStorage::open(&args.out).or_else(|_| PosixStorage::create(&args.out))?;
+    let (summary, is_fine) = drill::power::run(args, program)?;
+    let text = format!("{summary:#}\n");
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    replace(&out, "power.json", text.as_bytes())?;
+    Ok(if is_fine { 0 } else { CONTRACT })
 }
 
 fn measure(args: &Bench, ground: &Ground) -> Result<u8, Failure> {

@@ -201,6 +201,27 @@ fn a_drill_of_a_disk_that_does_not_arm_says_so() {
 }
 
 #[test]
+fn a_disk_whose_upsd_says_on_battery_loses_nothing_and_a_second_run_continues() {
+    build_seawall();
+    let folder = Folder::new("drill-power");
+    let mut rows = vec![];
+    for cycles in 1..3 {
+        let ran = folder.run(&format!("power --out o --cycles {cycles} --hold-up 2000"), b"");
+        if ran.code == 77 {
+            // Without nut-server.
+            return;
+        }
+        let answer: Value = serde_json::from_slice(&ran.out).unwrap_or_else(|_| panic!("{ran:?}"));
+        assert_eq!((ran.code, &answer["verdict"]), (0, &"kept".into()), "{answer}");
+        assert_eq!(answer["on_battery"]["fine"], cycles, "{answer}");
+        rows.push(folder.read("o/power.jsonl"));
+    }
+    assert!(rows[1].starts_with(&rows[0]) && rows[1].len() > rows[0].len());
+    let other = folder.run("power --out o --cycles 2 --hold-up 1000", b"");
+    assert!(other.code == 1 && other.err.contains("other options"), "{other:?}");
+}
+
+#[test]
 fn a_drill_that_is_interrupted_leaves_nothing_behind() {
     let folder = Folder::new("drill-interrupted");
     folder.make_folder("tmp");

@@ -140,7 +140,7 @@ impl From<DrilledKind> for Drilled {
 }
 
 /// A delay of at most a minute, with parts of a millisecond after a point.
-fn parse_delay(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_delay(text: &str) -> Result<Duration, String> {
     let millis = text.parse::<f64>().ok().filter(|millis| (0.0..=60_000.0).contains(millis));
     let none = || format!("`{text}` is not a number of milliseconds from 0 to 60000, as 8.3");
     millis.map(|millis| Duration::from_secs_f64(millis / 1000.0)).ok_or_else(none)
@@ -161,7 +161,7 @@ fn parse_disk_size(text: &str) -> Result<u64, String> {
     Ok(size)
 }
 
-fn parse_millis(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_millis(text: &str) -> Result<Duration, String> {
     let millis = text.parse().ok().filter(|millis| (1..=60_000).contains(millis));
     let none = || format!("`{text}` is not a number of milliseconds from 1 to 60000");
     millis.map(Duration::from_millis).ok_or_else(none)

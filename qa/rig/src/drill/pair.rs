@@ -2,7 +2,6 @@
 
 use super::process::{PATIENCE, Process, start, start_device, words};
 use super::work::SIZE;
-use crate::args;
 use crate::device::HOME;
 use crate::disk::ask;
 use crate::process::Failure;
@@ -12,7 +11,7 @@ use seawall_io::{Clock, SystemClock};
 use seawall_measure::scratch::Folder;
 use serde_json::Value;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How often it is asked whether the dump is written.
@@ -32,32 +31,45 @@ pub(super) struct Cut {
     pub(super) sectors_lost: Option<u64>,
 }
 
+/// How both are started.
+#[derive(Clone, Debug)]
+pub(super) struct Setup {
+    /// The seawall that serves.
+    pub(super) program: PathBuf,
+    pub(super) delay: Duration,
+    pub(super) hold_up: Duration,
+    /// The server's option --power.
+    pub(super) power: String,
+}
+
 /// Device and server, and the folder of their files.
 #[derive(Debug)]
 pub(super) struct Pair {
-    program: PathBuf,
+    setup: Setup,
     scratch: Folder,
-    delay: Duration,
-    hold_up: Duration,
     device: Process,
     server: Process,
 }
 
 impl Pair {
-    /// Starts both; `program` is the seawall that serves.
-    pub(super) fn start(args: &args::Drill, program: PathBuf) -> Result<Self, Failure> {
+    /// Starts both.
+    pub(super) fn start(setup: Setup, seed: u64) -> Result<Self, Failure> {
         let scratch = Folder::new(&std::env::temp_dir(), "seawall-drill")?;
-        let (delay, hold_up) = (args.delay, args.hold_up);
-        let device = start_device(scratch.path(), SIZE, (delay, args.seed))?;
-        let server = start_server(&program, &scratch, hold_up)?;
-        Ok(Self { program, scratch, delay, hold_up, device, server })
+        let device = start_device(scratch.path(), SIZE, (setup.delay, seed))?;
+        let server = start_server(&setup, &scratch)?;
+        Ok(Self { setup, scratch, device, server })
     }
 
     /// Starts both again, after a cut.
     pub(super) fn start_again(&mut self, seed: u64) -> Result<(), Failure> {
-        self.device = start_device(self.scratch.path(), SIZE, (self.delay, seed))?;
-        self.server = start_server(&self.program, &self.scratch, self.hold_up)?;
+        self.device = start_device(self.scratch.path(), SIZE, (self.setup.delay, seed))?;
+        self.server = start_server(&self.setup, &self.scratch)?;
         Ok(())
+    }
+
+    /// From the next start on the server has this option --power.
+    pub(super) fn set_power(&mut self, power: String) {
+        self.setup.power = power;
     }
 
     /// Where clients find the disk.
@@ -79,7 +91,7 @@ impl Pair {
         let clock = SystemClock::new();
         self.server.signal(Notice::Power)?;
         let mut cut = Cut::default();
-        while clock.now() < self.hold_up {
+        while clock.now() < self.setup.hold_up {
             let answer = self.status()?;
             let emergency = answer.get("emergency");
             let number = |name| emergency?.get(name)?.as_f64();
@@ -91,14 +103,19 @@ impl Pair {
             }
             clock.sleep(LOOK_EVERY);
         }
-        clock.sleep(self.hold_up.saturating_sub(clock.now()));
+        clock.sleep(self.setup.hold_up.saturating_sub(clock.now()));
         self.kill_server()?;
+        cut.sectors_lost = self.cut_device()?;
+        Ok(cut)
+    }
+
+    /// The device loses its power. Returns how many of its sectors did not survive.
+    pub(super) fn cut_device(&mut self) -> Result<Option<u64>, Failure> {
         self.device.signal(Notice::User)?;
         let answer = self.device.answer("the device does not say what it lost")?;
         let lost = answer.get("sectors").and_then(|sectors| sectors.get("lost"));
-        cut.sectors_lost = lost.and_then(Value::as_u64);
         self.device.wait()?;
-        Ok(cut)
+        Ok(lost.and_then(Value::as_u64))
     }
 
     /// The power fails without a warning.
@@ -114,7 +131,7 @@ impl Pair {
         Ok(self.status()?.get("dirty").and_then(Value::as_u64).unwrap_or_default())
     }
 
-    fn kill_server(&mut self) -> Result<(), Failure> {
+    pub(super) fn kill_server(&mut self) -> Result<(), Failure> {
         if !self.server.is_running() {
             return Err(self.server.failure("the server ended by itself"));
         }
@@ -122,14 +139,16 @@ impl Pair {
     }
 }
 
-fn start_server(program: &Path, scratch: &Folder, hold_up: Duration) -> Result<Process, Failure> {
+fn start_server(setup: &Setup, scratch: &Folder) -> Result<Process, Failure> {
     let path = |name| scratch.path().join(name);
-    let mut arguments = words("disk serve --json --quiet --power ok --hold-up");
-    arguments.extend([hold_up.as_millis().to_string().into(), "--name".into(), NAME.into()]);
+    let mut arguments = words("disk serve --json --quiet --power");
+    arguments.extend([setup.power.clone().into(), "--hold-up".into()]);
+    let hold_up = setup.hold_up.as_millis().to_string();
+    arguments.extend([hold_up.into(), "--name".into(), NAME.into()]);
     arguments.extend(["--state".into(), path("state").into_os_string(), "--export".into()]);
     arguments.push(joined("nbd:unix:", path("s")));
     arguments.push(Uri::new(HOME, &path("d")).to_string().into());
-    start("the server", program, &arguments)
+    start("the server", &setup.program, &arguments)
 }
 
 fn joined(prefix: &str, path: PathBuf) -> OsString {

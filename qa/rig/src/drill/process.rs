@@ -1,6 +1,7 @@
 //! The processes of a drill: devices and clients, which are this program, and servers.
 
-use crate::process::Failure;
+use crate::process::{Failure, signal};
+use rustix::process::Signal;
 use seawall_host::{Notice, send_signal};
 use serde_json::Value;
 use std::ffi::OsString;
@@ -28,7 +29,12 @@ pub(crate) struct Process {
 impl Process {
     pub(super) fn start(program: &Path, arguments: &[OsString]) -> io::Result<Self> {
         let mut command = Command::new(program);
-        command.args(arguments).stdin(Stdio::null());
+        command.args(arguments);
+        Self::of(command)
+    }
+
+    pub(super) fn of(mut command: Command) -> io::Result<Self> {
+        command.stdin(Stdio::null());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let (sender, lines) = mpsc::channel();
         let said = Arc::new(Mutex::new(String::new()));
@@ -69,6 +75,11 @@ impl Process {
     pub(super) fn signal(&self, notice: Notice) -> Result<(), Failure> {
         let sent = send_signal(&self.child, notice);
         sent.map_err(|error| self.failure(&format!("cannot send it a signal: {error}")))
+    }
+
+    /// SIGSTOP, or SIGCONT.
+    pub(super) fn pause(&self, is_paused: bool) -> Result<(), Failure> {
+        signal(&self.child, if is_paused { Signal::STOP } else { Signal::CONT })
     }
 
     /// Why there is no answer.
