@@ -946,25 +946,39 @@ def find_chain(manifest, sound, bad, waiting):
             orphans = closes_it and all(is_orphan(number) for number in bad if number > newest)
             if not (orphans and segment.ends_with(manifest.closed)):
                 above = hole(max(bad))
+    def under(head):
+        """The segment that the link of this head leads to, where that ends, and what is lost."""
+        below = sound.get(head.pred_id)
+        if manifest and head.id == manifest.oldest_id:
+            fits = head.epoch == manifest.oldest_epoch and head.base <= manifest.oldest_base
+            return None, None, None if fits else hole(head.id)
+        if below and below.head.epoch == head.pred_epoch or not (manifest or head.pred_id):
+            return below, head.base - 1, None
+        older = [one for one in downwards if one.head.id < head.id and one.seal
+                 and one.seal.next_id < head.id and one.seal.last < head.base]
+        below = next((one for one in older if one.next == (head.pred_id, head.pred_epoch)), None)
+        if not below:
+            below = max((one for one in older if one.seal.next_id not in sound),
+                        key=lambda one: one.seal.next_id, default=None)
+            if below and any(below.seal.next_id < id < head.id for id in sound):
+                below = None
+        gap = hole(head.pred_id) if manifest or below else None
+        return below, below and below.seal.last, gap
+
     chain = []
     while segment:
-        head, gap, below, below_limit = segment.head, None, None, segment.head.base - 1
-        if manifest and head.id == manifest.oldest_id:
-            gap = None if head.epoch == manifest.oldest_epoch else hole(head.id)
-        elif manifest or head.pred_id:
-            below = pred_of(segment, sound)
-            if not below:
-                older = [one for one in downwards if one.head.id < head.id and one.seal
-                         and one.seal.next_id < head.id and one.seal.last < head.base]
-                below = next((one for one in older if one.next == segment.pred), None)
-                if not below:
-                    below = max((one for one in older if one.seal.next_id not in sound),
-                                key=lambda one: one.seal.next_id, default=None)
-                    if below and any(below.seal.next_id < id < head.id for id in sound):
-                        below = None
-                below_limit = below and below.seal.last
-                gap = hole(head.pred_id) if manifest or below else None
+        below, below_limit, gap = under(segment.head)
         chain.insert(0, (segment, limit, gap))
+        while below:
+            wrong = below.head
+            base = next((one.head.base for one, _, _ in chain if one.head.base < wrong.base
+                         and next(one.batches(), None)), None)
+            if not base:
+                break
+            below, below_limit, other = under(wrong._replace(base=base))
+            contradicted = wrong.id, "its base is beyond that of a later segment"
+            gap = other or (contradicted if manifest or below else None)
+        chain[0] = segment, limit, gap
         segment, limit = below, below_limit
     return chain, above
 

@@ -7,6 +7,7 @@ use crate::files::live::{Watermark, WatermarkSource};
 use crate::files::segment::{OpenOutcome, Segment, open_checked};
 use crate::scan::catalog::{ChainFault, ChainTop, ChainedSegment, MissingTail, Orphan};
 use crate::scan::orphans;
+use crate::scan::scanner::{LogScanner, ScanItem};
 use seawall_format::scan::Limit;
 use seawall_format::{Lsn, Manifest, Offset, Seal, SegmentHeader, SegmentId, SegmentRef, next_lsn};
 use seawall_io::Storage;
@@ -110,24 +111,48 @@ impl Headers {
             // The segment in the watermark is missing; the older ones are still readable.
             None => self.newest((manifest, files), watermark)?,
         };
-        let Some((mut segment, mut limit)) = newest else {
+        let Some(newest) = newest else {
             let id = running.map(|watermark| watermark.live.segment.id);
             let id = id.or(self.bad.keys().next_back().copied());
             let id = id.or(manifest.map(|manifest| manifest.oldest.id));
             let id = id.unwrap_or(SegmentId::FIRST);
             return Ok((vec![], ChainTop::Missing(self.missing(id, ChainFault::OldestMissing))));
         };
+        Ok((self.links_down_from(newest, manifest)?, top))
+    }
+
+    /// The segments from the oldest to `newest`, without those whose base is wrong.
+    fn links_down_from(
+        &self,
+        (mut segment, mut limit): (Segment, Limit),
+        manifest: Option<&Manifest>,
+    ) -> Result<Vec<ChainedSegment>> {
         let mut chain = vec![];
+        let mut lowest = segment.header.base;
         loop {
-            let (below, gap) = self.below(&segment.header, manifest)?;
-            chain.push(ChainedSegment { segment, limit, gap });
-            match below {
-                Some(below) => (segment, limit) = below,
-                None => break,
+            let (mut below, mut gap) = self.below(&segment.header, manifest)?;
+            chain.push(ChainedSegment { segment, limit, gap: None });
+            while let Some((wrong, _)) =
+                below.as_ref().filter(|(next, _)| next.header.base > lowest)
+                && let Some(base) = proven_base(&chain, wrong.header.base)?
+            {
+                // The link of a segment with a wrong base still leads on.
+                let header = SegmentHeader { base, ..wrong.header.clone() };
+                let (next, other) = self.below(&header, manifest)?;
+                let lost = lost_before(base, start_of(manifest)).filter(|_| next.is_none());
+                let damage = missing_segment(header.id, Corruption::Order, lost);
+                gap = Some(other.unwrap_or((ChainFault::ChainBroken, damage)));
+                below = next;
             }
+            if let Some(above) = chain.last_mut() {
+                above.gap = gap;
+            }
+            let Some(next) = below else { break };
+            (segment, limit) = next;
+            lowest = lowest.min(segment.header.base);
         }
         chain.reverse();
-        Ok((chain, top))
+        Ok(chain)
     }
 
     /// The newest segment according to a running writer.
@@ -261,23 +286,22 @@ impl Headers {
     /// The segment before `header`, and the gap between them if the direct predecessor is missing.
     fn below(&self, header: &SegmentHeader, manifest: Option<&Manifest>) -> Result<PreviousLink> {
         let oldest = manifest.map(|manifest| manifest.oldest);
-        if oldest.is_some_and(|oldest| oldest.id == header.id) {
-            let replaced = oldest.is_some_and(|oldest| oldest.epoch != header.epoch);
-            let gap = replaced.then(|| {
-                let lost = Some(Lost { from: header.base, to: None });
-                (
-                    ChainFault::OldestMissing,
-                    missing_segment(header.id, Corruption::SegmentReplaced, lost),
-                )
-            });
-            return Ok((None, gap));
+        if let Some(manifest) = manifest.filter(|manifest| manifest.oldest.id == header.id) {
+            let (cause, lost) = if manifest.oldest.epoch != header.epoch {
+                (Corruption::SegmentReplaced, Some(Lost { from: header.base, to: None }))
+            } else if header.base > manifest.oldest_base {
+                (Corruption::Order, lost_before(header.base, manifest.oldest_base))
+            } else {
+                return Ok((None, None));
+            };
+            let damage = missing_segment(header.id, cause, lost);
+            return Ok((None, Some((ChainFault::OldestMissing, damage))));
         }
         let Some(pred) = header.pred else {
             // This is the first segment ever created, yet the manifest names an older one as the
             // start.
             let gap = manifest.map(|manifest| {
-                let lost = header.base.previous().filter(|last| *last >= manifest.oldest_base);
-                let lost = lost.map(|last| Lost { from: manifest.oldest_base, to: Some(last) });
+                let lost = lost_before(header.base, manifest.oldest_base);
                 let missing = self.missing(manifest.oldest.id, ChainFault::OldestMissing);
                 (missing.fault, missing_segment(missing.segment, missing.cause, lost))
             });
@@ -293,10 +317,9 @@ impl Headers {
         let older = self.sealed_before(header)?;
         let first = match &older {
             Some((_, last)) => next_lsn(*last),
-            None => manifest.map_or(Lsn::FIRST, |manifest| manifest.oldest_base),
+            None => start_of(manifest),
         };
-        let lost = header.base.previous().filter(|last| *last >= first);
-        let lost = lost.map(|last| Lost { from: first, to: Some(last) });
+        let lost = lost_before(header.base, first);
         let gap = (missing.fault, missing_segment(missing.segment, missing.cause, lost));
         Ok((older.map(|(segment, last)| (segment, Limit::At(last))), Some(gap)))
     }
@@ -346,4 +369,27 @@ impl Headers {
         let origin = origin.map(|named| Origin { segment: named.id, offset: Offset(0) });
         MissingTail { fault, segment, cause, origin }
     }
+}
+
+/// The first LSN of the log, as far as is known.
+fn start_of(manifest: Option<&Manifest>) -> Lsn {
+    manifest.map_or(Lsn::FIRST, |manifest| manifest.oldest_base)
+}
+
+/// The records from `first` up to the one before `base`.
+fn lost_before(base: Lsn, first: Lsn) -> Option<Lost> {
+    let last = base.previous().filter(|last| *last >= first)?;
+    Some(Lost { from: first, to: Some(last) })
+}
+
+/// The base of a later segment that contradicts `base`: it is lower, and the first batch of that
+/// segment is valid.
+fn proven_base(above: &[ChainedSegment], base: Lsn) -> Result<Option<Lsn>> {
+    for link in above.iter().rev().filter(|link| link.segment.header.base < base) {
+        let mut scan = LogScanner::of_segment(link).skip_io_errors(true).without_decoding();
+        if matches!(scan.step()?, ScanItem::Batch(_)) {
+            return Ok(Some(link.segment.header.base));
+        }
+    }
+    Ok(None)
 }

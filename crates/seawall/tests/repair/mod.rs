@@ -13,7 +13,9 @@ mod cutting;
 mod salvaging;
 pub(crate) mod ways_out;
 
-use common::images::{End, Fill, Image, NEWEST, NONE, batches, files, spoil, write, write_in};
+use common::images::{
+    self, End, Fill, Image, NEWEST, NONE, batches, files, headers, spoil, write, write_in,
+};
 use common::sample::Sample;
 use common::{
     Bytes, Found, GEOMETRY, Scratch, again, judge, laid_out, layouts, lsn, names, of_any_size,
@@ -23,7 +25,7 @@ use seawall::damage::{Corruption, Damage};
 use seawall::repair::SalvageReport;
 use seawall::verify::Verdict;
 use seawall::{Error, Layout, LogReader, Lsn, Maintenance, OpenMode, Options, Raw};
-use seawall_format::{Geometry, HEADER_SIZE, Live, Manifest, SegmentHeader};
+use seawall_format::{Geometry, HEADER_SIZE, Live, Manifest, Offset, SegmentHeader};
 use seawall_io::Storage;
 use seawall_testkit::MemStorage;
 use std::collections::BTreeSet;

@@ -276,3 +276,69 @@ pub(crate) fn every_lost_or_misplaced_file_can_be_repaired_in_three_ways() {
         }
     }
 }
+
+/// The image: the header of a segment, or the first batch if that says where the segment begins,
+/// names a first record further on, even beyond the next segment. Its checksum is right.
+#[test]
+fn base_that_is_too_high_takes_no_record_of_another_segment_with_it() {
+    for image in images() {
+        for pair in headers(&image.device).windows(2) {
+            let (first, next) = (pair[0].base, pair[1].base);
+            let forged = [next.previous().unwrap(), next.next(), lsn(4_412_901_075_595_854_108)];
+            // A batch that says another number within the segment is another record.
+            let counts = |base: &Lsn| *base > first && (*base > next || !pair[0].named_ahead);
+            for base in forged.into_iter().filter(counts) {
+                let what = || format!("{:?}, {:?}, {first} as {base}", image.end, image.layout);
+                let device = image.device.kill();
+                forge_base(&device, &pair[0], base);
+                let (damage, shown) =
+                    (judge(&device).unwrap().damage, read(&device, true).unwrap());
+                let is_lost =
+                    |lsn| damage.iter().any(|d| d.lost.is_some_and(|lost| names(&lost, lsn)));
+                for number in 1..=images::count(&image.records) {
+                    let is_here = (first..next).contains(&lsn(number));
+                    assert!(is_here || !is_lost(number), "{}: {number}: {damage:#?}", what());
+                    let is_shown = shown.records.contains_key(&number);
+                    assert!(is_shown != is_lost(number), "{}: {number}: {damage:#?}", what());
+                }
+                try_all(&image, &device, &what);
+                finds_what_is_not_lost(&image, &device, &is_lost, &what);
+            }
+        }
+    }
+}
+
+/// Gives a segment another first record, with right checksums.
+fn forge_base(device: &MemStorage, header: &SegmentHeader, base: Lsn) {
+    device.edit(&header.head_name(), |bytes| {
+        if header.named_ahead {
+            let at = usize::try_from(header.data_start()).unwrap();
+            bytes[at + 8..at + 16].copy_from_slice(&base.get().to_le_bytes());
+            let crc = header.salt().checksum(Offset(header.data_start()), &bytes[at + 4..at + 48]);
+            bytes[at..at + 4].copy_from_slice(&crc.to_le_bytes());
+        } else {
+            let forged = SegmentHeader { base, carried: base.previous(), ..header.clone() };
+            bytes[..HEADER_SIZE].copy_from_slice(&forged.encode());
+        }
+    });
+}
+
+/// The log goes on, and finds the new record and each of its old ones that is not lost.
+fn finds_what_is_not_lost(
+    image: &Image,
+    device: &MemStorage,
+    is_lost: &dyn Fn(u64) -> bool,
+    what: &dyn Fn() -> String,
+) {
+    let options = laid_out(again(5), image.layout).mode(OpenMode::Salvage);
+    let log = open(&options, &device.power_cut(|_| false)).unwrap();
+    let new = log.append(b"\"after\"").unwrap();
+    assert_eq!(new.get(), images::count(&image.records) + 1, "{}", what());
+    for number in 1..=new.get() {
+        match log.get(lsn(number)) {
+            Ok(found) => assert!(found.is_some() && !is_lost(number), "{}: {number}", what()),
+            Err(Error::Damaged { .. }) => assert!(is_lost(number), "{}: {number}", what()),
+            Err(error) => panic!("{}: record {number}: {error}", what()),
+        }
+    }
+}
