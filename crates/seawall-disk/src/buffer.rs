@@ -1,36 +1,40 @@
-//! The memory of one buffer, allocated and touched once, so that no write has to wait for a page
-//! fault.
+//! The memory of one buffer of the ring.
 
-use crate::layout::BLOCK_SIZE;
+use crate::layout::{BLOCK_SIZE, to_u64, to_usize};
+use seawall_io::MemoryPart;
 
 /// Bytes of the device from some offset on, placed so that whole blocks of the device are whole
 /// blocks of memory.
 #[derive(Debug)]
 pub(crate) struct Buffer {
-    bytes: Vec<u8>,
-    /// The position of the first block in memory.
-    base: usize,
+    /// Begins at a multiple of a block.
+    part: MemoryPart,
 }
 
 impl Buffer {
-    /// Allocates space for `size` bytes that may start anywhere in a block.
-    pub(crate) fn new(size: usize) -> Self {
-        // Write to each page now, so that none is allocated later.
-        let mut bytes = vec![0; size + 2 * BLOCK_SIZE];
-        bytes.iter_mut().step_by(BLOCK_SIZE).for_each(|byte| *byte = std::hint::black_box(0));
-        let base = bytes.as_ptr().align_offset(BLOCK_SIZE);
-        Self { bytes, base }
+    /// The memory for a run of `size` bytes that may start anywhere in a block.
+    pub(crate) fn room(size: usize) -> usize {
+        (size + BLOCK_SIZE).next_multiple_of(BLOCK_SIZE)
+    }
+
+    /// A buffer in memory of this [`room`](Buffer::room).
+    pub(crate) fn new(part: MemoryPart) -> Self {
+        Self { part }
     }
 
     /// `size` bytes that start `at` bytes after the beginning of a block.
     pub(crate) fn get(&self, at: usize, size: usize) -> &[u8] {
-        let from = self.base + at;
-        self.bytes.get(from..from + size).expect("runs are no longer than buffers")
+        self.part.bytes().get(at..at + size).expect("runs are no longer than buffers")
     }
 
-    /// Like [`Buffer::get`], for writing.
-    pub(crate) fn get_mut(&mut self, at: usize, size: usize) -> &mut [u8] {
-        let from = self.base + at;
-        self.bytes.get_mut(from..from + size).expect("runs are no longer than buffers")
+    /// Stores bytes at such a position.
+    pub(crate) fn put(&mut self, at: usize, bytes: &[u8]) {
+        self.part.store(at, bytes);
     }
+}
+
+/// The position, in the buffer of a run that begins at `first`, of the byte at `offset`.
+pub(crate) fn place(first: u64, offset: u64) -> usize {
+    let in_block = first % to_u64(BLOCK_SIZE);
+    to_usize(in_block + (offset - first))
 }

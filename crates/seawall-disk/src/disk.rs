@@ -5,13 +5,14 @@
 //! when the device has the bytes.
 
 use crate::budget::{Budget, Calibration, Disarmed, Supply};
-use crate::dump::{Label, area_size, compose};
+use crate::dump::{Label, Stamp, area_size, compose};
 use crate::files::{Files, Recovered, bring_home, read_label};
+use crate::kept::{Identity, kept_size};
 use crate::layout::{BLOCK_SIZE, ZEROS, to_u64, to_usize};
 use crate::options::Options;
 use crate::ring::{Flight, Ring};
 use crate::sync::{Builder, Condvar, JoinHandle, Mutex, MutexGuard};
-use seawall_io::{AlignedMemory, Clock};
+use seawall_io::{AlignedMemory, Clock, Memory};
 use std::io;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -142,11 +143,30 @@ impl Disk {
     ///
     /// [`io::ErrorKind::InvalidData`] if the area is not one, belongs to a home of another size, or
     /// is too small for this ring. Otherwise the device's error.
-    /// small for this ring. Whatever the device says.
     pub fn open(
         files: Files,
         options: &Options,
         clock: Arc<dyn Clock>,
+    ) -> io::Result<(Self, Option<Recovered>)> {
+        let memory = Memory::private(kept_size(options.buffers, options.buffer_size));
+        Self::open_in(files, options, clock, (memory, Identity::default()))
+    }
+
+    /// Opens a disk whose ring is in this memory, of [`kept_size`]. If the process is killed while
+    /// another one holds the memory, [`Files::dump_kept`] saves what the ring holds.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Disk::open).
+    ///
+    /// # Panics
+    ///
+    /// If the memory is smaller.
+    pub fn open_in(
+        files: Files,
+        options: &Options,
+        clock: Arc<dyn Clock>,
+        (memory, identity): (Memory, Identity),
     ) -> io::Result<(Self, Option<Recovered>)> {
         let size = files.home.len()?;
         let mut label = read_label(&files, size)?;
@@ -157,12 +177,15 @@ impl Disk {
             return Err(io::Error::new(io::ErrorKind::InvalidData, why));
         }
         let recovered = bring_home(&files, &mut label, &mut || Ok(()))?;
-        let mut memory = AlignedMemory::default();
+        let mut dump = AlignedMemory::default();
         // Touch the memory now: an emergency is no time to wait for pages.
-        memory.first(to_usize(label.area_size)).fill(1);
-        let area = Mutex::new(Area { label, memory, generation: label.used, dumped: None });
+        dump.first(to_usize(label.area_size)).fill(1);
+        let area = Area { label, memory: dump, generation: label.used, dumped: None };
+        let area = Mutex::new(area);
+        let mut ring = Ring::in_memory(memory, &identity, (options.buffers, options.buffer_size));
+        ring.set_active(clock.wall_us());
         let state = State {
-            ring: Ring::new(options.buffers, options.buffer_size),
+            ring,
             budget: Budget::new(options.supply),
             waiting: 0,
             failures: 0,
@@ -363,8 +386,8 @@ impl Disk {
         let memory = memory.first(room);
         // All later writes to the home are in the dump. So a change of the home that is clearly
         // newer than this time was not made by this disk.
-        let stamp = (*generation, clock.wall_us());
-        let Some(bytes) = compose(label, stamp, &state.ring, memory) else {
+        let stamp = Stamp { generation: *generation, time_us: clock.wall_us(), lost: 0 };
+        let Some(bytes) = compose(label, &stamp, state.ring.runs_by_age(), memory) else {
             return Err(io::Error::other("the area is too small for the ring"));
         };
         // Runs that land from here on are in the dump, too.
@@ -569,17 +592,22 @@ impl Shared {
     /// which would otherwise have to wait for a new flush of the device.
     fn write_home(&self, flights: &[Flight]) -> io::Result<bool> {
         let home = &self.files.home;
-        let has_failed = || self.state().budget.is_emergency();
-        if let [alone] = flights {
-            return home.write_synced(alone.bytes(), alone.offset()).map(|()| true);
-        }
+        // Noted before each write: a later change of the home was not made by this disk.
+        let may_write = || {
+            let mut state = self.state();
+            state.ring.set_active(self.clock.wall_us());
+            !state.budget.is_emergency()
+        };
         for flight in flights {
-            if has_failed() {
+            if !may_write() {
                 return Ok(false);
+            }
+            if flights.len() == 1 {
+                return home.write_synced(flight.bytes(), flight.offset()).map(|()| true);
             }
             home.write_at(flight.bytes(), flight.offset())?;
         }
-        if has_failed() { Ok(false) } else { home.sync().map(|()| true) }
+        if may_write() { home.sync().map(|()| true) } else { Ok(false) }
     }
 }
 

@@ -23,7 +23,8 @@
 //!   32     4  count        runs in this dump
 //!   36     4  index        which of them this is, from 0
 //!   40     4  checksum     of the run's bytes, bound to where they begin
-//!   44     8  time         microseconds since 1970 when the dump began
+//!   44     8  time         microseconds since 1970 when the dump began, or when the home
+//!                          was last written if memory was kept
 //!   52     4  checksum     of bytes 0..52
 //!   56     n  the bytes, then zeros up to a multiple of 512
 //! ```
@@ -36,7 +37,6 @@
 //! bytes 0..44, and its bytes begin at 48.
 
 use crate::layout::{BLOCK_SIZE, SECTOR_SIZE};
-use crate::ring::Ring;
 use seawall_format::{Epoch, LogId, Offset, Salt};
 use std::fmt;
 use std::ops::Range;
@@ -134,21 +134,22 @@ impl Label {
     }
 }
 
-/// Builds the dump of everything in the ring in `memory`: whole sectors, to be written at byte 4096
-/// of the area. `generation` numbers the dump, and `time_us` is in microseconds since 1970. Returns
-/// the number of bytes.
+/// Builds a dump of `runs` in `memory`: whole sectors, to be written at byte 4096 of the area. The
+/// runs are those of [`Ring::runs_by_age`](crate::Ring::runs_by_age) or
+/// [`Kept::runs`](crate::Kept::runs). Returns the number of bytes.
 ///
 /// Allocates nothing. Returns `None` if the memory is too small: [`area_size`] is enough.
-pub fn compose(
+pub fn compose<'a>(
     label: &Label,
-    (generation, time_us): (u64, u64),
-    ring: &Ring,
+    stamp: &Stamp,
+    runs: impl Iterator<Item = (u64, u64, &'a [u8])> + Clone,
     memory: &mut [u8],
 ) -> Option<usize> {
+    let Stamp { generation, time_us, lost } = *stamp;
     let salt = label.salt(generation);
-    let count = u32::try_from(ring.runs_by_age().count()).ok()?;
+    let count = u32::try_from(runs.clone().count()).ok()?.saturating_add(lost);
     let mut at = 0;
-    for (index, (number, offset, bytes)) in (0u32..).zip(ring.runs_by_age()) {
+    for (index, (number, offset, bytes)) in (0u32..).zip(runs) {
         let size = (HEAD_SIZE + bytes.len()).next_multiple_of(SECTOR_SIZE);
         let place = u64::try_from(BLOCK_SIZE + at).ok()?;
         let target = memory.get_mut(at..at + size)?;
@@ -174,6 +175,17 @@ pub fn compose(
         at += size;
     }
     Some(at)
+}
+
+/// What a dump says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// Numbers the dump.
+    pub generation: u64,
+    /// When its bytes were last complete in memory, in microseconds since 1970.
+    pub time_us: u64,
+    /// The number of runs that could not be put into it.
+    pub lost: u32,
 }
 
 const HEAD_BYTES: u64 = 56;
@@ -289,17 +301,18 @@ fn split(bytes: &[u8], size: usize) -> Option<(&[u8], u32)> {
     Some((head, short(checksum, 0)?))
 }
 
-fn short(bytes: &[u8], at: usize) -> Option<u32> {
+pub(crate) fn short(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-fn long(bytes: &[u8], at: usize) -> Option<u64> {
+pub(crate) fn long(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ring::Ring;
     use seawall_testkit::each_seed;
     use std::time::Duration;
 
@@ -308,6 +321,10 @@ mod tests {
         Label { disk: 0x1234_5678, home_size: 1 << 20, area_size: AREA as u64, used: 3 };
 
     const TIME_US: u64 = 1_795_574_700_123_456;
+
+    fn stamp(generation: u64) -> Stamp {
+        Stamp { generation, time_us: TIME_US, lost: 0 }
+    }
 
     fn ring(seed: u8) -> Ring {
         let mut ring = Ring::new(4, 8192);
@@ -327,7 +344,7 @@ mod tests {
     }
 
     fn dumped(generation: u64, ring: &Ring, area: &mut [u8]) -> usize {
-        compose(&LABEL, (generation, TIME_US), ring, &mut area[BLOCK_SIZE..]).unwrap()
+        compose(&LABEL, &stamp(generation), ring.runs_by_age(), &mut area[BLOCK_SIZE..]).unwrap()
     }
 
     /// The home after every valid run was written to it.
@@ -351,7 +368,7 @@ mod tests {
         assert_eq!(BLOCK_SIZE + dumped(4, &ring, &mut area), AREA);
         assert_eq!(find(&LABEL, &area).unwrap().extents.len(), 4);
         let short = &mut vec![0; AREA - BLOCK_SIZE - 1];
-        assert_eq!(compose(&LABEL, (4, TIME_US), &ring, short), None);
+        assert_eq!(compose(&LABEL, &stamp(4), ring.runs_by_age(), short), None);
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! The two files of a disk: preparing an area, inspecting it, and writing its dump home.
 
-use crate::dump::{Dump, Label, find};
-use crate::layout::{SECTOR_SIZE, ZEROS, to_u64, to_usize};
+use crate::dump::{Dump, Label, Stamp, compose, find};
+use crate::kept::Kept;
+use crate::layout::{BLOCK_SIZE, SECTOR_SIZE, ZEROS, to_u64, to_usize};
 use crate::options::Options;
-use seawall_io::File;
+use seawall_io::{AlignedMemory, File};
 use std::io;
 use std::sync::Arc;
 
@@ -50,6 +51,36 @@ impl Files {
         let label = Label { disk, home_size: self.home.len()?, area_size: size, used: 0 };
         self.area.write_at(&label.encode(), 0)?;
         self.area.sync()
+    }
+
+    /// Makes the runs of a killed process's memory a dump, durably. Returns whether there are any.
+    ///
+    /// A complete dump that is there already was made from the same memory and stays. The caller
+    /// must know that no other process has used the disk since.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::InvalidData`] if the area or the memory belongs to a home of another size.
+    /// Otherwise the device's error; the next call starts over.
+    pub fn dump_kept(&self, kept: &Kept) -> io::Result<bool> {
+        let invalid = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why);
+        let label = read_label(self, self.home.len()?)?;
+        if kept.identity.home_size != label.home_size {
+            return Err(invalid("the memory is that of a disk of another size"));
+        }
+        let dump = find(&label, &read_area(&*self.area, &label)?);
+        if kept.dirty() == 0 || dump.as_ref().is_some_and(|dump| dump.lost == 0) {
+            return Ok(!kept.is_empty());
+        }
+        let newest = dump.map_or(label.used, |dump| dump.generation);
+        let stamp = Stamp { generation: newest + 1, time_us: kept.active_us, lost: kept.lost };
+        let mut memory = AlignedMemory::default();
+        let memory = memory.first(to_usize(label.area_size).saturating_sub(BLOCK_SIZE));
+        let bytes = compose(&label, &stamp, kept.runs(), memory);
+        let bytes = bytes.ok_or_else(|| invalid("the area is too small for the memory"))?;
+        let whole = bytes.next_multiple_of(BLOCK_SIZE).min(memory.len());
+        self.area.write_synced(memory.get(..whole).unwrap_or_default(), to_u64(BLOCK_SIZE))?;
+        Ok(true)
     }
 
     /// Writes the dump home, durably; `None` if there is none.

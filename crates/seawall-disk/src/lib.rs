@@ -21,6 +21,9 @@ mod dump;
 mod files;
 #[cfg(all(feature = "fuse", target_os = "linux"))]
 pub mod fuse;
+#[cfg(target_os = "linux")]
+pub mod keeper;
+mod kept;
 mod layout;
 mod locked_path;
 pub mod nbd;
@@ -30,8 +33,9 @@ mod sync;
 
 pub use budget::{Budget, Calibration, Disarmed, Supply};
 pub use disk::{Counts, Disk, Emergency, Status};
-pub use dump::{Dump, Extent, Label, LabelError, area_size, compose, find};
+pub use dump::{Dump, Extent, Label, LabelError, Stamp, area_size, compose, find};
 pub use files::{Files, Inspected, Recovered, inspect};
+pub use kept::{Identity, Kept, KeptError, kept_size};
 pub use layout::{BLOCK_SIZE, SECTOR_SIZE};
 pub use options::Options;
 pub use ring::{Flight, Full, Ring};

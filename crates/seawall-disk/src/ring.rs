@@ -9,8 +9,10 @@
 //! After [`Ring::new`] nothing is allocated, and no call panics: a write that does not fit is
 //! [refused](Full) before anything changes.
 
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, place};
+use crate::kept::{Entry, Identity, Index, kept_size};
 use crate::layout::{BLOCK_SIZE, to_u64, to_usize};
+use seawall_io::Memory;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,6 +44,7 @@ const WAIT_MAX: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Ring {
     slots: Vec<Slot>,
+    index: Index,
     buffer_size: usize,
     /// The number of the newest run.
     newest: u64,
@@ -89,8 +92,11 @@ impl Run {
 
     /// The position in the buffer of the byte at `offset`.
     fn place(&self, offset: u64) -> usize {
-        let in_block = self.offset % to_u64(BLOCK_SIZE);
-        to_usize(in_block + (offset - self.offset))
+        place(self.offset, offset)
+    }
+
+    fn entry(&self) -> Entry {
+        Entry { number: self.number, offset: self.offset, size: self.size }
     }
 }
 
@@ -121,10 +127,33 @@ impl Ring {
     /// Allocates and touches `buffers` buffers of `buffer_size` bytes, at least a block.
     #[must_use]
     pub fn new(buffers: usize, buffer_size: usize) -> Self {
-        let buffer_size = buffer_size.max(BLOCK_SIZE);
-        let slot = |_| Slot { buffer: Arc::new(Buffer::new(buffer_size)), run: None };
-        let slots = (0..buffers.max(1)).map(slot).collect();
-        Self { slots, buffer_size, newest: 0, landings: 0 }
+        let (buffers, buffer_size) = (buffers.max(1), buffer_size.max(BLOCK_SIZE));
+        let memory = Memory::private(kept_size(buffers, buffer_size));
+        Self::in_memory(memory, &Identity::default(), (buffers, buffer_size))
+    }
+
+    /// A ring in memory of [`kept_size`]. If this process is killed, another one that maps the
+    /// memory can [read](crate::Kept) what the ring holds.
+    ///
+    /// # Panics
+    ///
+    /// If the memory is smaller.
+    #[must_use]
+    pub fn in_memory(
+        memory: Memory,
+        identity: &Identity,
+        (buffers, buffer_size): (usize, usize),
+    ) -> Self {
+        let (index, buffers) = Index::format(memory, identity, (buffers, buffer_size));
+        let slot = |buffer| Slot { buffer: Arc::new(buffer), run: None };
+        let slots = buffers.into_iter().map(slot).collect();
+        Self { slots, index, buffer_size, newest: 0, landings: 0 }
+    }
+
+    /// Notes in the memory when the home is written, in microseconds since 1970. Call it before the
+    /// write.
+    pub fn set_active(&mut self, time_us: u64) {
+        self.index.set_active(time_us);
     }
 
     /// The longest single write in bytes; split longer ones.
@@ -188,11 +217,8 @@ impl Ring {
             let (home, size) = self.home(at, rest.len());
             let (here, behind) = rest.split_at(size);
             match home {
-                Home::In(slot) => self.put(slot, at, here),
-                Home::Behind(slot) => {
-                    self.extend(slot, size);
-                    self.put(slot, at, here);
-                }
+                Home::In(slot) => self.overwrite(slot, at, here),
+                Home::Behind(slot) => self.extend(slot, at, here),
                 Home::New => self.begin(at, here, now),
             }
             at = at.saturating_add(to_u64(size));
@@ -281,6 +307,7 @@ impl Ring {
         // The slot owns its buffer again.
         drop(flight);
         self.landings += 1;
+        self.index.set(slot, &Entry::default());
         if let Some(slot) = self.slots.get_mut(slot) {
             slot.run = None;
         }
@@ -297,7 +324,7 @@ impl Ring {
 
     /// Everything that is not on the device as (number, offset, bytes), oldest first. Written in
     /// this order it restores all acknowledged bytes.
-    pub fn runs_by_age(&self) -> impl Iterator<Item = (u64, u64, &[u8])> {
+    pub fn runs_by_age(&self) -> impl Iterator<Item = (u64, u64, &[u8])> + Clone {
         let mut done = 0;
         std::iter::from_fn(move || {
             let (slot, run) = self.next_run(done)?;
@@ -343,29 +370,40 @@ impl Ring {
         }
     }
 
-    fn put(&mut self, slot: usize, at: u64, bytes: &[u8]) {
-        let Some(Slot { buffer, run: Some(run) }) = self.slots.get_mut(slot) else { return };
-        // There is no other reference because the run is not in flight.
-        if let Some(buffer) = Arc::get_mut(buffer) {
-            buffer.get_mut(run.place(at), bytes.len()).copy_from_slice(bytes);
-        }
+    /// Replaces bytes of a run.
+    fn overwrite(&mut self, slot: usize, at: u64, bytes: &[u8]) {
+        let run = self.slots.get(slot).and_then(|slot| slot.run);
+        self.index.begin_overwrite(run.map_or(0, |run| run.number), at, bytes);
+        self.put(slot, at, bytes);
+        self.index.end_overwrite();
     }
 
-    fn extend(&mut self, slot: usize, size: usize) {
+    /// Adds bytes to the end of a run.
+    fn extend(&mut self, slot: usize, at: u64, bytes: &[u8]) {
+        self.put(slot, at, bytes);
         if let Some(run) = self.slots.get_mut(slot).and_then(|slot| slot.run.as_mut()) {
-            run.size += size;
+            run.size += bytes.len();
+            self.index.set(slot, &run.entry());
         }
     }
 
     fn begin(&mut self, offset: u64, bytes: &[u8], now: Duration) {
+        let Some(slot) = self.slots.iter().position(|slot| slot.run.is_none()) else { return };
         self.newest += 1;
         let number = self.newest;
         let run = Run { offset, size: bytes.len(), number, since: now, is_flying: false };
-        if let Some(slot) = self.slots.iter().position(|slot| slot.run.is_none()) {
-            if let Some(slot) = self.slots.get_mut(slot) {
-                slot.run = Some(run);
-            }
-            self.put(slot, offset, bytes);
+        if let Some(slot) = self.slots.get_mut(slot) {
+            slot.run = Some(run);
+        }
+        self.put(slot, offset, bytes);
+        self.index.set(slot, &run.entry());
+    }
+
+    fn put(&mut self, slot: usize, at: u64, bytes: &[u8]) {
+        let Some(Slot { buffer, run: Some(run) }) = self.slots.get_mut(slot) else { return };
+        // There is no other reference because the run is not in flight.
+        if let Some(buffer) = Arc::get_mut(buffer) {
+            buffer.put(run.place(at), bytes);
         }
     }
 }

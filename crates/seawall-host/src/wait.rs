@@ -4,6 +4,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::retry_on_intr;
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 /// The event that ended a wait. If there were several, the last of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,4 +65,21 @@ pub fn wait_for_input(
             return Ok(Woken::Input);
         }
     }
+}
+
+/// Waits until any of `inputs` can be read, has ended, or has an error. Returns for each whether it
+/// has; for none after `time`.
+///
+/// # Errors
+///
+/// The system's error.
+pub fn wait_for_any(inputs: &[BorrowedFd<'_>], time: Duration) -> io::Result<Vec<bool>> {
+    let inputs = inputs.iter().map(|input| PollFd::from_borrowed_fd(*input, PollFlags::IN));
+    let mut polled: Vec<_> = inputs.collect();
+    let time = time.try_into().map_err(|_| io::ErrorKind::InvalidInput)?;
+    match poll(&mut polled, Some(&time)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(polled.iter().map(|one| !one.revents().is_empty()).collect())
 }

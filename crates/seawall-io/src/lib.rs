@@ -15,6 +15,8 @@ mod entropy;
 mod failure;
 #[cfg(target_os = "linux")]
 mod futex;
+#[expect(unsafe_code, reason = "shared memory is mapped and split by hand")]
+mod memory;
 mod posix;
 #[cfg_attr(
     target_os = "linux",
@@ -32,6 +34,7 @@ pub use entropy::{Entropy, SeededEntropy, SystemEntropy};
 pub use failure::{check_name, explain, into_parts};
 #[cfg(target_os = "linux")]
 pub use futex::{futex_wait, futex_wake};
+pub use memory::{Memory, MemoryPart};
 pub use posix::draft::Draft;
 pub use posix::{PosixFile, PosixStorage};
 pub use process::process_token;

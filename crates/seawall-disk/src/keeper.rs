@@ -1,0 +1,194 @@
+//! A small process that holds the memory of a ring, so that the memory outlives its server.
+//!
+//! It never looks into the memory. Clients connect to a unix socket and send one byte per request:
+//!
+//! ```text
+//! request         answer
+//! p + descriptor  k       keep this memory, in place of an earlier one
+//! g               m + descriptor, or n if there is none
+//! d               k       drop the memory
+//! q               k       drop the memory, and end
+//! ```
+//!
+//! The end of a connection changes nothing. Only one server at a time uses a state directory.
+
+use seawall_host::{receive_descriptor, send_descriptor, wait_for_any};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::time::Duration;
+
+/// The maximum number of connections; the oldest is closed for another one.
+const CLIENTS_MAX: usize = 8;
+/// How often the keeper checks whether it can still be reached.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// How long a client waits for an answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Holds memory until a client asks for the end, or `is_reachable` returns `false`, which is asked
+/// every five seconds.
+///
+/// # Errors
+///
+/// The system's error when waiting or accepting.
+pub fn keep(listener: &UnixListener, is_reachable: impl Fn() -> bool) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    let mut clients: Vec<UnixStream> = Vec::new();
+    let mut held = None;
+    while is_reachable() {
+        let mut inputs: Vec<BorrowedFd<'_>> = vec![listener.as_fd()];
+        inputs.extend(clients.iter().map(AsFd::as_fd));
+        let is_ready = wait_for_any(&inputs, LOOK_EVERY)?;
+        let (is_new, is_ready) = is_ready.split_first().unwrap_or((&false, &[]));
+        let asked = std::mem::take(&mut clients).into_iter().zip(is_ready);
+        for (client, is_ready) in asked {
+            match is_ready.then(|| answer(&client, &mut held)) {
+                None | Some(Ok(Next::Stay)) => clients.push(client),
+                Some(Ok(Next::End)) => return Ok(()),
+                Some(Ok(Next::Close) | Err(_)) => {}
+            }
+        }
+        if *is_new && let Ok((client, _)) = listener.accept() {
+            client.set_nonblocking(true)?;
+            if clients.len() >= CLIENTS_MAX {
+                clients.remove(0);
+            }
+            clients.push(client);
+        }
+    }
+    Ok(())
+}
+
+/// What happens to a connection.
+enum Next {
+    Stay,
+    Close,
+    End,
+}
+
+fn answer(client: &UnixStream, held: &mut Option<OwnedFd>) -> io::Result<Next> {
+    let Some((request, descriptor)) = receive_descriptor(client)? else { return Ok(Next::Close) };
+    match (request, descriptor) {
+        (b'p', Some(descriptor)) => *held = Some(descriptor),
+        (b'g', None) => {
+            let answer = if held.is_some() { b'm' } else { b'n' };
+            send_descriptor(client, answer, held.as_ref().map(AsFd::as_fd))?;
+            return Ok(Next::Stay);
+        }
+        (b'd' | b'q', None) => *held = None,
+        _ => return Ok(Next::Close),
+    }
+    send_descriptor(client, b'k', None)?;
+    Ok(if request == b'q' { Next::End } else { Next::Stay })
+}
+
+/// A connection to a keeper.
+///
+/// # Examples
+///
+/// ```
+/// use seawall_disk::keeper::{Keeper, keep};
+/// use std::os::fd::AsFd;
+/// use std::os::unix::net::UnixListener;
+///
+/// let path = std::env::temp_dir().join(format!("seawall-doc-keeper-{}", std::process::id()));
+/// let listener = UnixListener::bind(&path)?;
+/// let keeps = std::thread::spawn(move || keep(&listener, || true));
+/// let mut keeper = Keeper::connect(&path)?;
+/// assert!(keeper.get()?.is_none());
+/// keeper.put(std::io::stdin().as_fd())?;
+/// drop(keeper);
+/// assert!(Keeper::connect(&path)?.get()?.is_some());
+/// Keeper::connect(&path)?.quit()?;
+/// keeps.join().expect("it does not panic")?;
+/// # std::fs::remove_file(path)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Keeper {
+    stream: UnixStream,
+}
+
+impl Keeper {
+    /// Connects to the keeper at this socket.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::NotFound`] or [`io::ErrorKind::ConnectionRefused`] if none runs; otherwise
+    /// the system's error.
+    pub fn connect(path: &Path) -> io::Result<Self> {
+        let stream = UnixStream::connect(path)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(Self { stream })
+    }
+
+    /// The memory that it holds.
+    ///
+    /// # Errors
+    ///
+    /// The keeper has ended, does not answer, or is none.
+    pub fn get(&mut self) -> io::Result<Option<OwnedFd>> {
+        match self.ask(b'g', None)? {
+            (b'm', Some(descriptor)) => Ok(Some(descriptor)),
+            (b'n', None) => Ok(None),
+            _ => Err(no_keeper()),
+        }
+    }
+
+    /// Gives it memory to hold, in place of an earlier one.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Keeper::get).
+    pub fn put(&mut self, memory: BorrowedFd<'_>) -> io::Result<()> {
+        self.tell(b'p', Some(memory))
+    }
+
+    /// Makes it drop the memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Keeper::get).
+    pub fn drop_memory(&mut self) -> io::Result<()> {
+        self.tell(b'd', None)
+    }
+
+    /// Makes it drop the memory, and end.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Keeper::get).
+    pub fn quit(mut self) -> io::Result<()> {
+        self.tell(b'q', None)
+    }
+
+    /// Waits until the keeper ends, or for `time`. Returns whether it has ended.
+    #[must_use]
+    pub fn has_ended(&self, time: Duration) -> bool {
+        // It sends nothing on its own.
+        !matches!(wait_for_any(&[self.stream.as_fd()], time).as_deref(), Ok([false]))
+    }
+
+    fn tell(&mut self, request: u8, memory: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        match self.ask(request, memory)? {
+            (b'k', None) => Ok(()),
+            _ => Err(no_keeper()),
+        }
+    }
+
+    fn ask(
+        &mut self,
+        request: u8,
+        memory: Option<BorrowedFd<'_>>,
+    ) -> io::Result<(u8, Option<OwnedFd>)> {
+        send_descriptor(&self.stream, request, memory)?;
+        let answer = receive_descriptor(&self.stream)?;
+        answer.ok_or_else(|| io::Error::new(io::ErrorKind::UnexpectedEof, "the keeper has ended"))
+    }
+}
+
+fn no_keeper() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "no keeper of a virtual disk answers there")
+}
