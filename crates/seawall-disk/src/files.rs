@@ -155,23 +155,29 @@ fn read_area(area: &dyn File, label: &Label) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Writes the dump home and records that in the label.
+/// Writes the dump home and records that in the label. Without a dump, makes durable what an
+/// earlier process may have written but not synced before it was killed: bytes of the home that a
+/// flush would find there, and a label that says that its dump was used.
 pub(crate) fn bring_home(
     files: &Files,
     label: &mut Label,
     before: &mut dyn FnMut() -> io::Result<()>,
 ) -> io::Result<Option<Recovered>> {
     let area = read_area(&*files.area, label)?;
-    let Some(dump) = find(label, &area) else { return Ok(None) };
-    for extent in &dump.extents {
+    let dump = find(label, &area);
+    for extent in dump.iter().flat_map(|dump| &dump.extents) {
         before()?;
         let bytes = area.get(extent.bytes.clone()).unwrap_or_default();
         files.home.write_at(bytes, extent.offset)?;
     }
     files.home.sync()?;
-    label.used = dump.generation;
+    label.used = dump.as_ref().map_or(label.used, |dump| dump.generation);
+    // Written even if it has not changed: a sync that failed may have left it in memory only.
     files.area.write_at(&label.encode(), 0)?;
     files.area.sync()?;
-    let (generation, runs, lost) = (dump.generation, dump.extents.len(), dump.lost);
-    Ok(Some(Recovered { generation, runs, lost }))
+    let recovered = dump.map(|dump| {
+        let (generation, runs, lost) = (dump.generation, dump.extents.len(), dump.lost);
+        Recovered { generation, runs, lost }
+    });
+    Ok(recovered)
 }
