@@ -27,7 +27,8 @@ pub(crate) use config::template;
 pub(crate) use convert::{Convert, ForeignFormat};
 use disk::DISK_ABOUT;
 pub(crate) use disk::{
-    Disk, DiskAsk, DiskName, DiskServe, DiskStatus, DiskVerb, Export, Metrics, WaitingDump,
+    Disk, DiskAsk, DiskKeep, DiskName, DiskServe, DiskStatus, DiskVerb, Export, Metrics,
+    WaitingDump,
 };
 use examples::{exit_codes, help};
 pub(crate) use keys::{Keygen, Pad, Rekey};

@@ -27,12 +27,15 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Holds memory until a client asks for the end, or `is_reachable` returns `false`, which is asked
-/// every five seconds.
+/// every five seconds. Returns the connection of that client, which waits until it is closed.
 ///
 /// # Errors
 ///
 /// The system's error when waiting or accepting.
-pub fn keep(listener: &UnixListener, is_reachable: impl Fn() -> bool) -> io::Result<()> {
+pub fn keep(
+    listener: &UnixListener,
+    is_reachable: impl Fn() -> bool,
+) -> io::Result<Option<UnixStream>> {
     listener.set_nonblocking(true)?;
     let mut clients: Vec<UnixStream> = Vec::new();
     let mut held = None;
@@ -45,7 +48,7 @@ pub fn keep(listener: &UnixListener, is_reachable: impl Fn() -> bool) -> io::Res
         for (client, is_ready) in asked {
             match is_ready.then(|| answer(&client, &mut held)) {
                 None | Some(Ok(Next::Stay)) => clients.push(client),
-                Some(Ok(Next::End)) => return Ok(()),
+                Some(Ok(Next::End)) => return Ok(Some(client)),
                 Some(Ok(Next::Close) | Err(_)) => {}
             }
         }
@@ -57,7 +60,7 @@ pub fn keep(listener: &UnixListener, is_reachable: impl Fn() -> bool) -> io::Res
             clients.push(client);
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 /// What happens to a connection.
@@ -155,13 +158,14 @@ impl Keeper {
         self.tell(b'd', None)
     }
 
-    /// Makes it drop the memory, and end.
+    /// Makes it drop the memory, and end. Waits for that.
     ///
     /// # Errors
     ///
     /// As [`get`](Keeper::get).
     pub fn quit(mut self) -> io::Result<()> {
-        self.tell(b'q', None)
+        self.tell(b'q', None)?;
+        if self.has_ended(PATIENCE) { Ok(()) } else { Err(io::ErrorKind::TimedOut.into()) }
     }
 
     /// Waits until the keeper ends, or for `time`. Returns whether it has ended.

@@ -32,6 +32,9 @@ pub(crate) enum DiskVerb {
     /// Serve a disk image as a virtual disk until stopped
     #[command(after_help = help!("disk-serve"))]
     Serve(Box<DiskServe>),
+    /// Hold the memory of a virtual disk, so that a crash of its server loses nothing
+    #[command(after_help = help!("disk-keep"))]
+    Keep(DiskKeep),
     /// Print a configuration file for serve --config, with all defaults
     #[command(after_help = help!("disk-config"))]
     Config,
@@ -105,6 +108,9 @@ pub(crate) struct DiskServe {
                   apcupsd:HOST[:PORT], command:CMD or fd:NUMBER. While it is healthy, flushes may \
                   return before the device has the data")]
     pub(crate) power: Power,
+    /// Do not let another process hold the memory: a crash of the server loses what is in it
+    #[arg(long)]
+    pub(crate) no_keeper: bool,
     /// Read options from this file; `seawall disk config` prints a template
     #[arg(long, value_name = "FILE")]
     #[arg(help = "Read options from this file; seawall disk config prints a template")]
@@ -120,6 +126,17 @@ pub(crate) struct DiskServe {
     pub(crate) run: Option<String>,
     #[command(flatten)]
     pub(crate) look: Look,
+}
+
+/// `seawall disk keep`
+#[derive(Debug, Args)]
+pub(crate) struct DiskKeep {
+    /// The state directory of the disk: IMG.seawall, or that of --state
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// End when the server has ended and everything is on the device
+    #[arg(long)]
+    pub(crate) once: bool,
 }
 
 /// What to do with a dump of another image, or of this image before it changed.

@@ -4,9 +4,13 @@ mod answers;
 mod ask;
 mod claim;
 mod control;
-mod evidence;
 mod export;
 mod image;
+#[cfg(target_os = "linux")]
+mod keeper;
+#[cfg(not(target_os = "linux"))]
+#[path = "disk/keeper/absent.rs"]
+mod keeper;
 mod metrics;
 mod notify;
 mod place;
@@ -30,6 +34,7 @@ pub(crate) fn run(verb: &DiskVerb) -> Result<Exit, Failure> {
             out.lines(&template().lines().collect::<Vec<_>>());
             Ok(out.finish())
         }
+        DiskVerb::Keep(args) => keeper::run(args),
         DiskVerb::Status(args) => status::run(args),
         DiskVerb::Flush(args) => ask::run(args, Request::Flush),
         DiskVerb::Drain(args) => ask::run(args, Request::Drain),

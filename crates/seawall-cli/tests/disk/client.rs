@@ -24,6 +24,18 @@ impl Client {
         self.reply();
     }
 
+    /// Writes and flushes, unless the server has ended.
+    pub(super) fn try_write(&mut self, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
+        let mut reply = [0; 16];
+        for (command, size, bytes) in [(1, bytes.len(), bytes), (3, 0, &[][..])] {
+            let request = Self::message(command, (offset, size), bytes);
+            self.stream.write_all(&request)?;
+            self.stream.read_exact(&mut reply)?;
+            assert_eq!(reply[4..8], [0; 4], "no error");
+        }
+        Ok(())
+    }
+
     pub(super) fn flush(&mut self) {
         self.request(3, (0, 0), &[]);
         self.reply();
@@ -36,9 +48,14 @@ impl Client {
     }
 
     pub(super) fn request(&mut self, command: u8, (offset, size): (u64, usize), bytes: &[u8]) {
+        self.send(&[&Self::message(command, (offset, size), bytes)]);
+    }
+
+    fn message(command: u8, (offset, size): (u64, usize), bytes: &[u8]) -> Vec<u8> {
         let head = [0x25, 0x60, 0x95, 0x13, 0, 0, 0, command, 0, 0, 0, 0, 0, 0, 0, 7];
+        let offset = if command == 3 { 0 } else { offset };
         let size = u32::try_from(size).unwrap().swap_bytes().to_le_bytes();
-        self.send(&[&head, &offset.swap_bytes().to_le_bytes(), &size, bytes]);
+        [&head[..], &offset.swap_bytes().to_le_bytes(), &size, bytes].concat()
     }
 
     pub(super) fn reply(&mut self) {

@@ -18,7 +18,7 @@ fn image_is_created_once_and_accessible_only_to_its_owner() {
         (4096_usize + 2 * (8192 + 512)).next_multiple_of(4096)
     );
     assert_eq!(folder.names("."), ["s.lock", "vd", "vd.seawall"]);
-    assert_eq!(folder.names("vd.seawall"), ["area", "disk.json", "lock"]);
+    assert_eq!(folder.names("vd.seawall"), ["area", "disk.json", "keeper.lock", "lock"]);
     assert_eq!((folder.mode("vd.seawall"), folder.mode("vd")), (0o700, 0o600));
     // It is served again with or without its size, and with another ring.
     folder.write("vd", &vec![7; 65536]);

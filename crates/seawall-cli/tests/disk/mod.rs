@@ -5,6 +5,8 @@
 mod client;
 mod ends;
 mod images;
+#[cfg(target_os = "linux")]
+mod kept;
 mod power;
 mod remote;
 mod server;

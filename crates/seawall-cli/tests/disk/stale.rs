@@ -6,7 +6,7 @@ use super::*;
 use seawall_io::{Clock, SystemClock};
 
 /// Longer than the time after a dump in which a change of the image can be the server's own.
-fn wait_until_changes_are_foreign() {
+pub(super) fn wait_until_changes_are_foreign() {
     SystemClock::new().sleep(Duration::from_millis(2200));
 }
 
@@ -25,7 +25,7 @@ fn write_newer(folder: &Folder, arguments: &str) {
     assert_eq!(needle_of(folder), b"newer!");
 }
 
-fn copy(folder: &Folder, from: &str, to: &str) {
+pub(super) fn copy(folder: &Folder, from: &str, to: &str) {
     let ran = folder.shell(&format!("rm -rf {to} && cp -a {from} {to}"), b"");
     assert_eq!(ran.code, 0, "{ran:?}");
 }
@@ -122,7 +122,7 @@ fn missing_state_directory_is_reported() {
 #[test]
 fn directory_without_a_dump_releases_its_image() {
     let folder = made("disk-nothing-waits");
-    let server = Server::start(&folder, ARMED);
+    let server = Server::start(&folder, &format!("{ARMED} --no-keeper"));
     Client::connect(&folder.path("s")).write(32768, b"needle");
     server.signal("-KILL");
     server.ended();

@@ -38,12 +38,12 @@ fn status_reports_the_memory_lock_of_the_system() {
     let score: i64 = proc_file(&folder, pid, "oom_score_adj").trim().parse().unwrap();
     assert_eq!(status["oom_score_adj"], score);
     let said = folder.run("disk status vd", b"").text().to_owned();
-    let shown = if kib > 0 { "locked; " } else { "NOT locked: " };
+    let shown = if kib > 0 { "locked, " } else { "NOT locked: " };
     assert!(said.contains(&format!("  memory      {shown}")), "{said}");
     // What is run beside is not spared because the server is.
     let mine: i64 = proc_file(&folder, std::process::id(), "oom_score_adj").trim().parse().unwrap();
     let children = proc_file(&folder, pid, &format!("task/{pid}/children"));
-    let child = children.split_whitespace().next().unwrap().parse().unwrap();
+    let child = children.split_whitespace().last().unwrap().parse().unwrap();
     assert_eq!(proc_file(&folder, child, "oom_score_adj").trim(), mine.max(score).to_string());
 }
 

@@ -6,14 +6,17 @@
 //! it is served. So a dump is never written to another image or over newer data, as far as the
 //! evidence in `evidence.rs` can tell.
 
-use super::evidence::{Doubt, Evidence};
+mod evidence;
+
 use super::image::Device;
+use super::keeper;
 use super::place::{self, Place, failed};
 use super::settings::{Homing, Mark, Settings};
 use crate::args::{DiskServe, WaitingDump};
 use crate::output::report::{Exit, Failure};
 use crate::output::text::typed;
-use seawall_disk::{Dump, Files, Inspected, Options, Recovered};
+use evidence::{Doubt, Evidence};
+use seawall_disk::{Dump, Files, Identity, Inspected, Options, Recovered, inspect};
 use seawall_host::Image;
 use seawall_io::{Clock, Entropy, SystemClock, SystemEntropy};
 use std::io;
@@ -63,6 +66,15 @@ fn mark(device: &Device) -> io::Result<Option<Mark>> {
     text.map(|text| Mark::decode(&text).ok_or_else(invalid)).transpose()
 }
 
+/// What a disk is opened with.
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub(super) files: Files,
+    pub(super) recovered: Option<Recovered>,
+    /// Of this start.
+    pub(super) identity: Identity,
+}
+
 /// An image and its state directory.
 #[derive(Debug)]
 pub(super) struct Claim<'a> {
@@ -86,19 +98,22 @@ impl<'a> Claim<'a> {
     }
 
     /// Prepares the dump area for this image and ring, after writing a waiting dump to the image.
-    pub(super) fn take(mut self, options: &Options) -> Result<(Files, Option<Recovered>), Failure> {
+    pub(super) fn take(mut self, options: &Options) -> Result<Taken, Failure> {
         let path = self.place.path();
         let cannot = |error| failed(path, &error);
         let area = self.place.area(self.device).map_err(cannot)?;
-        if area.is_none() && self.settings.is_some() {
+        if area.is_none() && (self.settings.is_some() || !keeper::is_surely_empty(path)) {
             return Err(no_area(path));
         }
         check_mark(self.args, self.mark.as_ref(), self.settings.as_ref())?;
         let size = self.device.home.len().map_err(cannot)?;
         let mut recovered = None;
         let mut fit = None;
-        if let Some((area, Inspected { label, dump })) = area {
+        if let Some((area, _)) = area {
             let files = Files { home: self.device.home.clone(), area };
+            keeper::save(self.args, self.place, &files, self.settings.as_ref())?;
+            let found = inspect(&*files.area).map_err(cannot)?;
+            let Some(Inspected { label, dump }) = found else { return Err(no_area(path)) };
             let is_discarded = dump.is_some() && self.args.dump == Some(WaitingDump::Discard);
             match &dump {
                 None => {}
@@ -119,7 +134,10 @@ impl<'a> Claim<'a> {
             None => self.place.prepare(self.device, options).map_err(cannot)?,
         };
         self.note(None).map_err(cannot)?;
-        Ok((files, recovered))
+        let noted = self.settings.unwrap_or_default();
+        let state = noted.state.unwrap_or_default();
+        let identity = Identity { state, serve: noted.serve, home_size: size };
+        Ok(Taken { files, recovered, identity })
     }
 
     fn is_noted(&self) -> bool {

@@ -2,6 +2,7 @@
 //! at a time can hold.
 
 use super::image::Device;
+use super::keeper;
 use super::settings::{Mark, Settings};
 use crate::output::report::{Exit, Failure};
 use crate::output::text::typed;
@@ -9,6 +10,7 @@ use seawall_disk::{Dump, Files, Inspected, Options, inspect};
 use seawall_host::{open_if_any, read_start, replace_file};
 use seawall_io::{Access, Entropy, File, Lock, PosixStorage, Storage, SystemEntropy};
 use std::io;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,6 +20,9 @@ const AREA: &str = "area";
 const SETTINGS: &str = "disk.json";
 /// The socket of the server.
 pub(super) const CONTROL: &str = "control";
+/// The socket of the keeper.
+pub(super) const KEEPER: &str = "keeper";
+const KEEPER_LOCK: &str = "keeper.lock";
 const LOCK: &str = "lock";
 /// The maximum size of the settings in bytes.
 const SETTINGS_MAX: u64 = 4096;
@@ -33,13 +38,7 @@ pub(super) struct Place {
 impl Place {
     /// Opens the directory, or creates it.
     pub(super) fn open(path: &Path) -> Result<Self, Failure> {
-        let storage = match PosixStorage::open(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => PosixStorage::create(path),
-            other => other,
-        };
-        let storage = storage.map_err(|error| failed(path, &error))?;
-        // Nothing is created in a directory that contains other files.
-        require(path, &storage)?;
+        let storage = open(path)?;
         let busy = || {
             let next = format!("seawall disk status --state {}; or stop that process", typed(path));
             Failure::new(Exit::Busy, "another process serves this disk")
@@ -48,6 +47,24 @@ impl Place {
         };
         let lock = storage.lock(LOCK).map_err(|error| failed(path, &error))?;
         Ok(Self { path: path.to_owned(), storage, _lock: lock.ok_or_else(busy)? })
+    }
+
+    /// Opens or creates the directory for a keeper, whose lock this is.
+    pub(super) fn open_for_keeper(path: &Path) -> Result<(PosixStorage, Box<dyn Lock>), Failure> {
+        let storage = open(path)?;
+        let busy = || {
+            let failure = Failure::new(Exit::Busy, "another keeper uses this directory");
+            failure.at(path.display()).next("use that one; it serves one disk after the other")
+        };
+        let lock = storage.lock_file(KEEPER_LOCK).map_err(|error| failed(path, &error))?;
+        let lock = lock.ok_or_else(busy)?;
+        // The lock is worth nothing if its file was removed.
+        if UnixStream::connect(path.join(KEEPER)).is_ok() {
+            return Err(busy());
+        }
+        // A keeper that has ended may have left its socket.
+        let _ = storage.remove(KEEPER);
+        Ok((storage, lock))
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -100,6 +117,15 @@ impl Place {
         self.storage.sync_dir()
     }
 
+    /// Keeps a copy of memory that is not used.
+    pub(super) fn keep_memory(&self, memory: &[u8]) -> io::Result<()> {
+        let names = self.storage.list()?;
+        let unused = |n: &u32| !names.contains(&format!("memory.discarded-{n}"));
+        let number = (1..).find(unused).unwrap_or_default();
+        replace_file(&self.storage, &format!("memory.discarded-{number}"), memory)?;
+        self.storage.sync_dir()
+    }
+
     /// Removes the socket of a server that has ended.
     pub(super) fn remove_control(&self) {
         // Usually there is none, and if removal fails, listening fails too.
@@ -116,7 +142,8 @@ pub(super) fn is_surely_empty(mark: &Mark) -> bool {
             |settings: Settings| settings.state == Some(mark.state) && settings.serve >= mark.serve;
         let area = open_if_any(&storage, AREA, Access::Read)?;
         let found = area.map_or(Ok(None), |area| inspect(&*area))?;
-        Ok(settings.is_some_and(is_it) && found.is_some_and(|found| found.dump.is_none()))
+        let is_empty = found.is_some_and(|found| found.dump.is_none());
+        Ok(settings.is_some_and(is_it) && is_empty && keeper::is_surely_empty(&mark.dir))
     };
     look().unwrap_or_default()
 }
@@ -130,13 +157,26 @@ fn settings(storage: &PosixStorage) -> io::Result<Option<Settings>> {
     Settings::decode(&read_start(&*file, SETTINGS_MAX)?).map(Some).ok_or_else(invalid)
 }
 
+/// Opens the directory, or creates it.
+fn open(path: &Path) -> Result<PosixStorage, Failure> {
+    let storage = match PosixStorage::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => PosixStorage::create(path),
+        other => other,
+    };
+    let storage = storage.map_err(|error| failed(path, &error))?;
+    // Nothing is created in a directory that contains other files.
+    require(path, &storage)?;
+    Ok(storage)
+}
+
 /// Refuses a directory with other content.
 fn require(path: &Path, storage: &PosixStorage) -> Result<(), Failure> {
     let cannot = |error| failed(path, &error);
-    let ours = [AREA, SETTINGS, LOCK, &new(AREA), &new(SETTINGS)].map(str::to_owned);
+    let ours = [AREA, SETTINGS, LOCK, KEEPER_LOCK, &new(AREA), &new(SETTINGS)].map(str::to_owned);
     let names = storage.list().map_err(cannot)?;
     let others = storage.list_others().map_err(cannot)?;
-    let is_foreign = |name: &&String| *name != CONTROL && !ours.contains(name);
+    let is_foreign =
+        |name: &&String| ![CONTROL, KEEPER].contains(&name.as_str()) && !ours.contains(name);
     if names.iter().any(|name| name == SETTINGS) {
         return Ok(());
     }

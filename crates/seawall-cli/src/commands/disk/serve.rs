@@ -1,10 +1,11 @@
 //! `seawall disk serve`: from the files to a server, and to a clean end.
 
 use super::answers::{Home, Stopped};
-use super::claim::{self, Claim};
+use super::claim::{self, Claim, Taken};
 use super::control::{self, Stop};
 use super::export::{self, Transport};
 use super::image::{self, Device};
+use super::keeper::Keeping;
 use super::metrics;
 use super::notify::{self, Notifier};
 use super::place::{self, CONTROL, Place};
@@ -41,12 +42,14 @@ const SIGPWR: Option<i32> =
 
 /// Serves until a signal, a request to stop, or the end of the program of `--run`.
 pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
+    end_on_panic();
     let clock = Arc::new(SystemClock::new());
     let watch = PowerWatch::start(&args.power, args.hold_up, &args.image)?;
     let is_healthy = watch.as_ref().map_or(args.power == Power::Ok, PowerWatch::is_healthy);
     let detection = args.detection.max(watch.as_ref().map_or(Duration::ZERO, |_| DETECTION));
     let supply = Supply { hold_up: args.hold_up, detection, is_healthy };
     let (claimed, disk, recovered) = open(args, supply, clock.clone())?;
+    let keeping = claimed.keeping.clone();
     let place = &claimed.place;
     tell_recovered(args, recovered.as_ref());
     let disk = Arc::new(disk);
@@ -54,6 +57,12 @@ pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
     let residence = Residence::ask();
     if let (Err(why), false) = (&residence.locked, args.look.quiet) {
         say(&format!("seawall: memory is NOT locked, and an emergency may have to wait: {why}"));
+    }
+
+    if let (Some(why), false) = (keeping.as_ref().and_then(|its| its.failure()), args.look.quiet) {
+        say(&format!(
+            "seawall: no keeper has the memory, and a crash of this process loses it: {why}"
+        ));
     }
 
     // From here on, signals are handled instead of ending the process.
@@ -65,6 +74,7 @@ pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
         dir: place.path().display().to_string(),
         at,
         residence,
+        keeping,
         transport: Mutex::new(Some(transport)),
         arming: Mutex::new(Arming::default()),
         power: Mutex::new(watch.as_ref().map(PowerWatch::says)),
@@ -99,10 +109,20 @@ pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
     exit
 }
 
+/// Has a panic end the process, so that it is started again: the keeper has the memory.
+fn end_on_panic() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        report(panic);
+        std::process::abort();
+    }));
+}
+
 /// What this process holds exclusively while it serves.
 struct Claimed {
     place: Place,
     device: Device,
+    keeping: Option<Arc<Keeping>>,
 }
 
 /// Reports what was restored from a dump, and with emphasis what was lost.
@@ -135,14 +155,16 @@ fn open(
     // Both are bounded by the parser of the command line.
     let buffer_size = usize::try_from(args.buffer_size).unwrap_or(usize::MAX);
     let options = Options { buffers: usize::from(args.buffers), buffer_size, supply };
-    let (files, recovered) = Claim::new(args, &place, &device)?.take(&options)?;
+    let Taken { files, recovered, identity } = Claim::new(args, &place, &device)?.take(&options)?;
     let is_new = device.finish(&args.image)?;
-    let opened = Disk::open(files, &options, clock);
+    let kept = Keeping::start(args, &place, &options);
+    let (memory, keeping) = kept.map_err(|error| place::failed(place.path(), &error))?;
+    let opened = Disk::open_in(files, &options, clock, (memory, identity));
     let (disk, _) = opened.map_err(|error| place::failed(place.path(), &error))?;
     if is_new && !args.look.quiet {
         say(&format!("seawall: created an image of {}, durable", bytes(disk.size())));
     }
-    Ok((Claimed { place, device }, disk, recovered))
+    Ok((Claimed { place, device, keeping }, disk, recovered))
 }
 
 /// Starts the threads for the control socket and for signals.
@@ -189,10 +211,12 @@ fn tell_emergency(service: &Service) {
 fn ready(args: &DiskServe, service: &Service) {
     let (state, says) = service.state(&service.disk.status());
     if !args.look.quiet {
-        let more = if state == "armed" {
-            "; a crash of this process or of the kernel loses what they covered"
-        } else {
-            ""
+        let more = match (state, service.kept()) {
+            ("armed", Ok(())) => "; a crash of the kernel loses what they covered",
+            ("armed", Err(_)) => {
+                "; a crash of this process or of the kernel loses what they covered"
+            }
+            _ => "",
         };
         say(&format!("seawall: {state}: {says}{more}"));
     }
@@ -276,6 +300,10 @@ fn end(
     let transport = lock(&service.transport).take();
     let drained = transport.map_or(Ok(()), Transport::stop);
     let ended = drained.or_else(|error| settle(args, service, &error));
+    // Otherwise the keeper still has what is not on the device.
+    if let (Ok(()), Some(keeping)) = (&ended, &claimed.keeping) {
+        keeping.release();
+    }
     // A stale mark on the image is harmless: it makes another directory check this one first.
     let _ = claim::leave(&claimed.place, &claimed.device);
     match stop {

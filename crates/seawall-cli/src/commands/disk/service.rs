@@ -3,6 +3,7 @@
 use super::answers::{Answer, Home, Measured, Outcome, Power, Work};
 use super::control::request::Request;
 use super::export::{Place, Transport};
+use super::keeper::Keeping;
 use crate::commands::answers::answer;
 use crate::output::text::{bytes, to_u64};
 use seawall_disk::{Disarmed, Disk, Emergency, Recovered, Status, Supply};
@@ -14,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 /// The kernel never kills the process for lack of memory.
-const OOM_SCORE: i32 = -1000;
+pub(super) const OOM_SCORE: i32 = -1000;
 
 /// State shared by all threads of a server.
 #[derive(Debug)]
@@ -24,6 +25,8 @@ pub(super) struct Service {
     pub(super) dir: String,
     pub(super) at: Place,
     pub(super) residence: Residence,
+    /// The memory of the ring, unless it is kept by this process alone.
+    pub(super) keeping: Option<Arc<Keeping>>,
     pub(super) recovered: Option<Recovered>,
     pub(super) clock: Arc<SystemClock>,
     /// The total size of all buffers.
@@ -106,6 +109,16 @@ impl Service {
         let arming = lock(&self.arming);
         let is_wanted = !arming.is_by_hand && self.disk.wants_calibration();
         if is_wanted { self.calibrate() } else { Ok(()) }
+    }
+
+    /// Whether a keeper has the memory, or why it does not.
+    pub(super) fn kept(&self) -> Result<(), String> {
+        let failure = self.keeping.as_ref().map(|keeping| keeping.failure());
+        match failure {
+            Some(None) => Ok(()),
+            Some(Some(why)) => Err(why),
+            None => Err("there is no keeper".to_owned()),
+        }
     }
 
     /// What the monitor of the power source says.
@@ -220,6 +233,8 @@ answer! {
         memory_locked: bool = service.residence.locked.is_ok(),
         memory_why: Option<String> = service.residence.locked.clone().err(),
         oom_score_adj: Option<i32> = service.residence.oom_score,
+        kept: bool = service.kept().is_ok(),
+        kept_why: Option<String> = service.kept().err(),
         recovered: Option<Home> = service.recovered.as_ref().map(Home::of),
         emergency: Option<Outcome> = service.dumped().as_ref().map(Outcome::of_emergency),
     }

@@ -92,9 +92,13 @@ fn memory(answer: &Value) -> String {
         Some(why) => format!("NOT locked: {why}"),
         None => "locked".to_owned(),
     };
+    let kept = match answer.get("kept_why").and_then(Value::as_str) {
+        Some(why) => format!("NOT kept: {why}"),
+        None => "kept".to_owned(),
+    };
     match answer.get("oom_score_adj").and_then(Value::as_i64) {
-        Some(score) => format!("{locked}; oom_score_adj {score}"),
-        None => locked,
+        Some(score) => format!("{locked}, {kept}; oom_score_adj {score}"),
+        None => format!("{locked}, {kept}"),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Decides whether a waiting dump may be written to the image: only if nothing newer was written.
 
-use super::settings::{Mark, Settings};
+use super::super::settings::{Mark, Settings};
 use crate::output::text::utc;
 use std::path::PathBuf;
 
@@ -119,7 +119,7 @@ impl std::fmt::Display for Doubt {
 
 #[cfg(test)]
 mod tests {
-    use super::super::settings::Homing;
+    use super::super::super::settings::Homing;
     use super::*;
 
     const DUMPED: u64 = 1_000_000_000;

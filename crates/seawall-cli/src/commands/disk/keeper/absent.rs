@@ -1,0 +1,48 @@
+//! Without shared memory there is no keeper: a crash of the server loses what was in its memory.
+
+use super::place::Place;
+use super::settings::Settings;
+use crate::args::{DiskKeep, DiskServe};
+use crate::output::report::{Exit, Failure};
+use seawall_disk::{Files, Options, kept_size};
+use seawall_io::Memory;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+pub(super) fn is_surely_empty(_: &Path) -> bool {
+    true
+}
+
+pub(super) fn save(
+    _: &DiskServe,
+    _: &Place,
+    _: &Files,
+    _: Option<&Settings>,
+) -> Result<(), Failure> {
+    Ok(())
+}
+
+pub(super) fn run(args: &DiskKeep) -> Result<Exit, Failure> {
+    let failure = Failure::new(Exit::Usage, "memory can be kept on Linux only");
+    Err(failure.at(args.dir.display()).next("serve the disk without a keeper"))
+}
+
+#[derive(Debug)]
+pub(super) struct Keeping;
+
+impl Keeping {
+    pub(super) fn start(
+        _: &DiskServe,
+        _: &Place,
+        options: &Options,
+    ) -> io::Result<(Memory, Option<Arc<Self>>)> {
+        Ok((Memory::private(kept_size(options.buffers, options.buffer_size)), None))
+    }
+
+    pub(super) fn failure(&self) -> Option<String> {
+        None
+    }
+
+    pub(super) fn release(&self) {}
+}

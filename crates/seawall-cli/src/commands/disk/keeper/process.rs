@@ -1,0 +1,41 @@
+//! `seawall disk keep`: the process that holds the memory of a server, and does nothing else.
+
+use super::super::control::listen;
+use super::super::place::{KEEPER, Place};
+use super::super::service::OOM_SCORE;
+use crate::args::DiskKeep;
+use crate::output::report::{Exit, Failure};
+use crate::output::stdout::Output;
+use seawall_disk::keeper::keep;
+use seawall_io::Storage;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+
+/// Holds memory until the process is killed; with `--once`, until the server has drained.
+pub(crate) fn run(args: &DiskKeep) -> Result<Exit, Failure> {
+    let (storage, _lock) = Place::open_for_keeper(&args.dir)?;
+    let path = args.dir.join(KEEPER);
+    let cannot = |error: io::Error| {
+        let next = "check the directory and its permissions; its path must be short";
+        Failure::new(Exit::Failed, format!("cannot listen: {error}")).at(path.display()).next(next)
+    };
+    let listener = listen(&path).map_err(cannot)?;
+    // Without the permission for it, the kernel may choose this process when memory is short.
+    let _ = seawall_host::set_oom_score(None, OOM_SCORE);
+    let number = || std::fs::symlink_metadata(&path).map(|socket| socket.ino());
+    let own = number().map_err(cannot)?;
+    let mut out = Output::new();
+    out.line(&format!("ready keeper {}", path.display()));
+    out.finish();
+    loop {
+        // Without its socket nothing can reach it any more.
+        let is_reachable = || number().is_ok_and(|number| number == own);
+        let Some(client) = keep(&listener, is_reachable).map_err(cannot)? else { break };
+        if args.once {
+            storage.remove(KEEPER).map_err(cannot)?;
+            break;
+        }
+        drop(client);
+    }
+    Ok(Exit::Fine)
+}

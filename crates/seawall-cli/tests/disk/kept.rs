@@ -1,0 +1,212 @@
+//! A server is killed, and its keeper still has what was in its memory.
+
+use super::stale::{copy, wait_until_changes_are_foreign};
+use super::*;
+use seawall_io::{Clock, SystemClock};
+use std::path::PathBuf;
+
+/// The processes that keep the memory of this disk.
+fn keepers(folder: &Folder) -> Vec<String> {
+    let dir = folder.path("vd.seawall");
+    let is_it = |process: &PathBuf| {
+        let line = std::fs::read_to_string(process.join("cmdline")).unwrap_or_default();
+        let place = std::fs::read_link(process.join("cwd")).unwrap_or_default();
+        line.contains("keep") && (place == dir || line.contains(dir.to_str().unwrap()))
+    };
+    let all = std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
+    let found = all.filter(|process| process.join("cmdline").exists() && is_it(process));
+    found.map(|process| process.file_name().unwrap().to_str().unwrap().to_owned()).collect()
+}
+
+fn kill(process: &str) {
+    assert!(Command::new("kill").args(["-KILL", process]).status().unwrap().success());
+}
+
+fn wait_until(is_so: impl Fn() -> bool) {
+    let begin = SystemClock::new();
+    while !is_so() {
+        assert!(begin.now() < PATIENCE, "it does not happen");
+        begin.sleep(Duration::from_millis(5));
+    }
+}
+
+/// An armed server that has acknowledged a flush of bytes that are in its memory alone, killed.
+fn killed(folder: &Folder) {
+    let server = Server::start(folder, ARMED);
+    let mut client = Client::connect(&folder.path("s"));
+    client.write(32768, b"needle");
+    client.flush();
+    assert_eq!(folder.read("vd")[32768..32774], *b"\0\0\0\0\0\0");
+    server.signal("-KILL");
+    server.ended();
+}
+
+fn needle(folder: &Folder) -> Vec<u8> {
+    folder.read("vd")[32768..32774].to_vec()
+}
+
+#[test]
+fn killed_server_loses_nothing_that_it_acknowledged() {
+    let folder = made("kept-once");
+    killed(&folder);
+    let [keeper] = &keepers(&folder)[..] else { panic!("one keeper") };
+    let server = Server::start(&folder, ARMED);
+    assert_eq!(needle(&folder), b"needle");
+    let status = server.ask(&json!({ "do": "status" }));
+    assert_eq!((&status["kept"], &status["recovered"]["runs"]), (&true.into(), &1.into()));
+    assert_eq!(&keepers(&folder), &[keeper.clone()], "the same one");
+    server.signal("-TERM");
+    let (status, said) = server.ended();
+    assert!(status.success() && said.contains("its keeper has 6 bytes"), "{said}");
+    wait_until(|| keepers(&folder).is_empty());
+}
+
+#[test]
+fn killed_keeper_is_replaced() {
+    let folder = made("kept-keeper");
+    let server = Server::start(&folder, ARMED);
+    let mut client = Client::connect(&folder.path("s"));
+    for byte in 1..4 {
+        let before = keepers(&folder);
+        kill(&before[0]);
+        client.write(32768, &[byte; 6]);
+        client.flush();
+        wait_until(|| keepers(&folder).iter().any(|keeper| !before.contains(keeper)));
+    }
+    wait_until(|| server.ask(&json!({ "do": "status" }))["kept"] == true);
+    client.write(32768, b"needle");
+    client.flush();
+    server.signal("-KILL");
+    server.ended();
+    assert_eq!(serve_once(&folder, "vd").code, 0);
+    assert_eq!(needle(&folder), b"needle");
+}
+
+#[test]
+fn server_without_a_keeper_says_so() {
+    let folder = made("kept-not");
+    let server = Server::start(&folder, &format!("{ARMED} --no-keeper"));
+    assert_eq!(server.ask(&json!({ "do": "status" }))["kept_why"], "there is no keeper");
+    assert!(folder.run("disk status vd", b"").text().contains("NOT kept: there is no keeper"));
+    assert_eq!(keepers(&folder).len(), 0);
+    server.signal("-TERM");
+    assert!(server.ended().1.contains("a crash of this process or of the kernel"));
+}
+
+#[test]
+fn memory_is_never_written_over_newer_data() {
+    let folder = made("kept-foreign");
+    killed(&folder);
+    wait_until_changes_are_foreign();
+    folder.overwrite("vd", 32768, b"newer!");
+    assert!(serve_once(&folder, "vd").refused(9).contains("was changed at 20"));
+    assert_eq!(needle(&folder), b"newer!");
+    let ran = serve_once(&folder, "vd --dump discard");
+    assert_eq!((ran.code, needle(&folder)), (0, b"newer!".to_vec()), "{ran:?}");
+    let names = folder.names("vd.seawall");
+    assert!(names.iter().any(|name| name.starts_with("area.discarded")), "{names:?}");
+
+    // Applied, if that is wanted.
+    folder.overwrite("vd", 32768, &[0; 6]);
+    killed(&folder);
+    wait_until_changes_are_foreign();
+    folder.overwrite("vd", 32768, b"newer!");
+    let ran = serve_once(&folder, "vd --dump apply");
+    assert_eq!((ran.code, needle(&folder)), (0, b"needle".to_vec()), "{ran:?}");
+}
+
+#[test]
+fn memory_of_an_earlier_start_is_refused() {
+    let folder = made("kept-earlier");
+    assert_eq!(serve_once(&folder, "vd").code, 0);
+    copy(&folder, "vd.seawall/disk.json", "older.json");
+    killed(&folder);
+    copy(&folder, "older.json", "vd.seawall/disk.json");
+    assert!(serve_once(&folder, "vd").refused(9).contains("an earlier start"));
+    assert!(serve_once(&folder, "vd --dump apply").refused(9).contains("--dump discard"));
+    let ran = serve_once(&folder, "vd --dump discard");
+    assert_eq!((ran.code, needle(&folder)), (0, vec![0; 6]), "{ran:?}");
+    let copy = folder.read("vd.seawall/memory.discarded-1");
+    assert!(copy.windows(6).any(|window| window == b"needle"));
+}
+
+#[test]
+fn memory_of_another_directory_is_found_by_the_mark() {
+    let folder = made("kept-elsewhere");
+    killed(&folder);
+    assert!(serve_once(&folder, "vd --state other").refused(9).contains("vd.seawall"));
+    assert_eq!(serve_once(&folder, "vd").code, 0);
+    assert_eq!(needle(&folder), b"needle");
+    assert_eq!(serve_once(&folder, "vd --state other").code, 0);
+}
+
+#[test]
+fn keeper_of_its_own_serves_one_server_after_the_other() {
+    let folder = made("kept-unit");
+    let mut keeper = folder.command("disk keep vd.seawall").spawn().unwrap();
+    let mut ready = String::new();
+    BufReader::new(keeper.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+    assert_eq!(ready, "ready keeper vd.seawall/keeper\n");
+    let ran = folder.run("disk keep vd.seawall", b"");
+    assert!(ran.refused(6).contains("another keeper"), "{ran:?}");
+    for _ in 0..2 {
+        killed(&folder);
+        assert_eq!(serve_once(&folder, "vd").code, 0);
+        assert_eq!(needle(&folder), b"needle");
+        folder.overwrite("vd", 32768, &[0; 6]);
+    }
+    assert!(keeper.try_wait().unwrap().is_none(), "it stays");
+    // Without its name nothing can reach it.
+    std::fs::remove_file(folder.path("vd.seawall/keeper")).unwrap();
+    assert!(keeper.wait().unwrap().success());
+}
+
+/// A client writes a growing number to a few places and reconnects whenever its server is killed.
+/// All that was flushed, and no other version, is there at each start.
+#[test]
+fn killed_at_any_moment_under_load_nothing_is_lost() {
+    let folder = made("kept-load");
+    let kills = std::env::var("SEAWALL_KILLS").map_or(8, |kills| kills.parse().unwrap());
+    let mut newest = [0; 16];
+    for round in 0..kills {
+        let server = Server::start(&folder, ARMED);
+        let mut client = Client::connect(&folder.path("s"));
+        for (newest, at) in newest.iter_mut().zip((0..).step_by(4096)) {
+            let found = client.read(at, 512);
+            let number = u64::from_le_bytes(found[..8].try_into().unwrap());
+            assert!(found == number.to_le_bytes().repeat(64), "round {round}: torn");
+            // A write that was not acknowledged may have arrived.
+            assert!([*newest, *newest + 1].contains(&number), "{round}: {number}, not {newest}");
+            *newest = number;
+        }
+        std::thread::scope(|scope| {
+            scope.spawn(|| kill_later(&folder, round, server.child.id()));
+            write_until_killed(&mut client, &mut newest);
+        });
+        server.ended();
+    }
+}
+
+fn kill_later(folder: &Folder, round: u64, server: u32) {
+    SystemClock::new().sleep(Duration::from_micros(200 + 977 * round % 20_000));
+    if round % 4 == 3 {
+        // The keeper first. The server gives its memory to another one.
+        let old = keepers(folder);
+        kill(&old[0]);
+        wait_until(|| keepers(folder).iter().any(|keeper| !old.contains(keeper)));
+        let status = || folder.run("disk status vd --json", b"").json()[0]["kept"] == true;
+        wait_until(status);
+    }
+    kill(&server.to_string());
+}
+
+fn write_until_killed(client: &mut Client, newest: &mut [u64]) {
+    for place in (0..newest.len()).cycle() {
+        let number = newest[place] + 1;
+        let bytes = number.to_le_bytes().repeat(64);
+        if client.try_write(4096 * u64::try_from(place).unwrap(), &bytes).is_err() {
+            return;
+        }
+        newest[place] = number;
+    }
+}
