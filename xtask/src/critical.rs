@@ -5,9 +5,10 @@ use crate::rules::Finding;
 use crate::source::Source;
 
 /// The parts; `docs/adr/0009-the-virtual-log-disk.md` says what each decides.
-const PARTS: [&str; 8] = [
+const PARTS: [&str; 9] = [
     "ring.rs",
-    "buffer.rs",
+    "ring/buffer.rs",
+    "ring/kept.rs",
     "budget.rs",
     "disk.rs",
     "files.rs",
@@ -18,9 +19,10 @@ const PARTS: [&str; 8] = [
 const FOLDER: &str = "crates/seawall-disk/src/";
 /// Lines of the virtual disk `RapiLog` (`EuroSys` 2013), which runs on a verified kernel.
 const RAPILOG: usize = 1619;
-/// Four fifths of `RapiLog`'s, with room for whole blocks past the cache: what one person can read
-/// in an afternoon. A change that needs more says here why, or removes something.
-const LIMIT: usize = 1300;
+/// As many, without the keeper. It was 1,300 before the ring was laid out for one.
+const LIMIT: usize = RAPILOG;
+/// Counted beside them: it keeps the memory of a server that was killed.
+const KEEPER: &str = "keeper.rs";
 
 /// Counts the lines and describes the result; adds a finding above the limit.
 pub(crate) fn count(tree: &[Source]) -> (String, Vec<Finding>) {
@@ -48,7 +50,13 @@ pub(crate) fn count(tree: &[Source]) -> (String, Vec<Finding>) {
         findings.push(found(1, format!("{advice}: take some out, or say why in xtask")));
     }
     let parts = parts.join(", ");
-    (format!("critical: {total} of {LIMIT} lines ({parts}); RapiLog has {RAPILOG}"), findings)
+    let keeper = tree.iter().find(|source| source.path.strip_prefix(FOLDER) == Some(KEEPER));
+    let keeper = keeper.map_or(0, code_lines);
+    let summary = format!(
+        "critical: {total} of {LIMIT} lines, as many as RapiLog has ({parts}), and {keeper} of the \
+         keeper"
+    );
+    (summary, findings)
 }
 
 /// Lines of code, without tests, comments and blank ones.

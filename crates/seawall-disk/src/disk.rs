@@ -7,9 +7,9 @@
 use crate::budget::{Budget, Calibration, Disarmed, Supply};
 use crate::dump::{Label, Stamp, area_size, compose};
 use crate::files::{Files, Recovered, bring_home, read_label};
-use crate::kept::{Identity, kept_size};
 use crate::layout::{BLOCK_SIZE, ZEROS, to_u64, to_usize};
 use crate::options::Options;
+use crate::ring::kept::{Identity, kept_size};
 use crate::ring::{Flight, Ring};
 use crate::sync::{Builder, Condvar, JoinHandle, Mutex, MutexGuard};
 use seawall_io::{AlignedMemory, Clock, Memory};

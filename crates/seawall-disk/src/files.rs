@@ -1,9 +1,9 @@
 //! The two files of a disk: preparing an area, inspecting it, and writing its dump home.
 
 use crate::dump::{Dump, Label, Stamp, compose, find};
-use crate::kept::Kept;
 use crate::layout::{BLOCK_SIZE, SECTOR_SIZE, ZEROS, to_u64, to_usize};
 use crate::options::Options;
+use crate::ring::kept::Kept;
 use seawall_io::{AlignedMemory, File};
 use std::io;
 use std::sync::Arc;

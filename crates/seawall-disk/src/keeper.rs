@@ -97,7 +97,7 @@ fn answer(client: &UnixStream, held: &mut Option<OwnedFd>) -> io::Result<Next> {
 ///
 /// let path = std::env::temp_dir().join(format!("seawall-doc-keeper-{}", std::process::id()));
 /// let listener = UnixListener::bind(&path)?;
-/// let keeps = std::thread::spawn(move || keep(&listener, || true));
+/// let keeps = std::thread::spawn(move || keep(&listener, || true).map(drop));
 /// let mut keeper = Keeper::connect(&path)?;
 /// assert!(keeper.get()?.is_none());
 /// keeper.put(std::io::stdin().as_fd())?;

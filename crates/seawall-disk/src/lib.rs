@@ -14,7 +14,6 @@
 #![forbid(unsafe_code)]
 
 mod budget;
-mod buffer;
 pub mod device;
 mod disk;
 mod dump;
@@ -23,7 +22,6 @@ mod files;
 pub mod fuse;
 #[cfg(target_os = "linux")]
 pub mod keeper;
-mod kept;
 mod layout;
 mod locked_path;
 pub mod nbd;
@@ -35,7 +33,7 @@ pub use budget::{Budget, Calibration, Disarmed, Supply};
 pub use disk::{Counts, Disk, Emergency, Status};
 pub use dump::{Dump, Extent, Label, LabelError, Stamp, area_size, compose, find};
 pub use files::{Files, Inspected, Recovered, inspect};
-pub use kept::{Identity, Kept, KeptError, kept_size};
 pub use layout::{BLOCK_SIZE, SECTOR_SIZE};
 pub use options::Options;
+pub use ring::kept::{Identity, Kept, KeptError, kept_size};
 pub use ring::{Flight, Full, Ring};

@@ -9,9 +9,12 @@
 //! After [`Ring::new`] nothing is allocated, and no call panics: a write that does not fit is
 //! [refused](Full) before anything changes.
 
-use crate::buffer::{Buffer, place};
-use crate::kept::{Entry, Identity, Index, kept_size};
+mod buffer;
+pub(crate) mod kept;
+
 use crate::layout::{BLOCK_SIZE, to_u64, to_usize};
+use buffer::{Buffer, place};
+use kept::{Entry, Identity, Index, kept_size};
 use seawall_io::Memory;
 use std::sync::Arc;
 use std::time::Duration;

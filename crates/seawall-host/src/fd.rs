@@ -3,7 +3,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use rustix::fs::OFlags;
@@ -67,6 +67,15 @@ pub fn read_text(path: &Path, size_max: u64) -> io::Result<String> {
 /// [`io::ErrorKind::NotFound`]; otherwise the system's error.
 pub fn is_socket(path: &Path) -> io::Result<bool> {
     Ok(std::fs::symlink_metadata(path)?.file_type().is_socket())
+}
+
+/// The number of the file at `path` itself, which another file of that name does not have.
+///
+/// # Errors
+///
+/// [`io::ErrorKind::NotFound`]; otherwise the system's error.
+pub fn file_number(path: &Path) -> io::Result<u64> {
+    Ok(std::fs::symlink_metadata(path)?.ino())
 }
 
 /// The name of a descriptor that is no socket.

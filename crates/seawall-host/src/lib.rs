@@ -18,7 +18,7 @@ mod stored;
 mod wait;
 
 pub use block_device::BlockDevice;
-pub use fd::{is_socket, open_descriptor, read_descriptor, read_text};
+pub use fd::{file_number, is_socket, open_descriptor, read_descriptor, read_text};
 pub use group::kill_group;
 pub use host_info::mounts::Mount;
 pub use host_info::{HostInfo, Writable};

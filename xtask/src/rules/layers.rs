@@ -57,7 +57,7 @@ const ORDERS: &[(&str, &[&[&str]])] = &[
                 "aligned", "clock", "entropy", "failure", "futex", "process", "secret", "status",
                 "storage", "transfer",
             ],
-            &["direct"],
+            &["direct", "memory"],
             &["posix"],
         ],
     ),

@@ -3,19 +3,13 @@
 use super::stale::{copy, wait_until_changes_are_foreign};
 use super::*;
 use seawall_io::{Clock, SystemClock};
-use std::path::PathBuf;
 
 /// The processes that keep the memory of this disk.
 fn keepers(folder: &Folder) -> Vec<String> {
-    let dir = folder.path("vd.seawall");
-    let is_it = |process: &PathBuf| {
-        let line = std::fs::read_to_string(process.join("cmdline")).unwrap_or_default();
-        let place = std::fs::read_link(process.join("cwd")).unwrap_or_default();
-        line.contains("keep") && (place == dir || line.contains(dir.to_str().unwrap()))
-    };
-    let all = std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
-    let found = all.filter(|process| process.join("cmdline").exists() && is_it(process));
-    found.map(|process| process.file_name().unwrap().to_str().unwrap().to_owned()).collect()
+    let line = "for process in /proc/[0-9]*; do \
+                [ \"$(readlink $process/cwd)\" != \"$PWD/vd.seawall\" ] || echo ${process#/proc/}; \
+                done";
+    folder.shell(line, b"").text().lines().map(str::to_owned).collect()
 }
 
 fn kill(process: &str) {
@@ -54,7 +48,7 @@ fn killed_server_loses_nothing_that_it_acknowledged() {
     assert_eq!(needle(&folder), b"needle");
     let status = server.ask(&json!({ "do": "status" }));
     assert_eq!((&status["kept"], &status["recovered"]["runs"]), (&true.into(), &1.into()));
-    assert_eq!(&keepers(&folder), &[keeper.clone()], "the same one");
+    assert!(keepers(&folder).iter().eq([keeper]), "the same one");
     server.signal("-TERM");
     let (status, said) = server.ended();
     assert!(status.success() && said.contains("its keeper has 6 bytes"), "{said}");
@@ -157,7 +151,7 @@ fn keeper_of_its_own_serves_one_server_after_the_other() {
     }
     assert!(keeper.try_wait().unwrap().is_none(), "it stays");
     // Without its name nothing can reach it.
-    std::fs::remove_file(folder.path("vd.seawall/keeper")).unwrap();
+    folder.remove("vd.seawall/keeper");
     assert!(keeper.wait().unwrap().success());
 }
 

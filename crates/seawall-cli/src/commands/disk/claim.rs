@@ -40,7 +40,7 @@ fn check_mark(
 ) -> Result<(), Failure> {
     let is_its = |mark: &&Mark| settings.is_some_and(|noted| noted.state == Some(mark.state));
     let Some(mark) = mark.filter(|mark| mark.is_open && !is_its(mark)) else { return Ok(()) };
-    if args.dump == Some(WaitingDump::Discard) || place::is_surely_empty(mark) {
+    if args.dump == Some(WaitingDump::Discard) || is_surely_empty(mark) {
         return Ok(());
     }
     let dir = typed(&mark.dir);
@@ -54,6 +54,10 @@ fn check_mark(
         typed(&args.image)
     );
     Err(Failure::new(Exit::Conflict, what).at(args.image.display()).next(next))
+}
+
+fn is_surely_empty(mark: &Mark) -> bool {
+    place::is_surely_empty(mark) && keeper::is_surely_empty(&mark.dir)
 }
 
 /// The mark on the image.

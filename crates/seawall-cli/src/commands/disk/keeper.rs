@@ -111,7 +111,7 @@ pub(super) struct Keeping {
     dir: PathBuf,
     descriptor: OwnedFd,
     /// Or why nothing keeps it.
-    state: Mutex<Result<(), String>>,
+    pub(super) state: Arc<Mutex<Result<(), String>>>,
     is_released: AtomicBool,
 }
 
@@ -128,11 +128,15 @@ impl Keeping {
         }
         let (memory, descriptor) = Memory::shared("seawall-ring", size)?;
         let dir = place.path().to_owned();
-        let state = Mutex::new(Err("not started".to_owned()));
+        let state = Arc::new(Mutex::new(Err("not started".to_owned())));
         let is_released = AtomicBool::new(false);
         let keeping = Arc::new(Self { dir, descriptor, state, is_released });
         let (its, mut first) = (keeping.clone(), Some(keeping.hand_over()));
-        keeping.note(first.as_ref().and_then(|first| first.as_ref().err()));
+        let failure = first.as_ref().and_then(|first| first.as_ref().err());
+        if let (Some(why), false) = (failure, args.look.quiet) {
+            say(&format!("seawall: no keeper: a crash of this process loses its memory: {why}"));
+        }
+        keeping.note(failure);
         spawn("keeper", move || {
             loop {
                 let kept = first.take().unwrap_or_else(|| its.hand_over());
@@ -151,11 +155,6 @@ impl Keeping {
             }
         })?;
         Ok((memory, Some(keeping)))
-    }
-
-    /// Why nothing keeps the memory; `None` if it is kept.
-    pub(super) fn failure(&self) -> Option<String> {
-        lock(&self.state).clone().err()
     }
 
     /// Tells the keeper that everything is on the device.

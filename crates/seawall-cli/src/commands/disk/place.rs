@@ -2,7 +2,6 @@
 //! at a time can hold.
 
 use super::image::Device;
-use super::keeper;
 use super::settings::{Mark, Settings};
 use crate::output::report::{Exit, Failure};
 use crate::output::text::typed;
@@ -121,7 +120,7 @@ impl Place {
     pub(super) fn keep_memory(&self, memory: &[u8]) -> io::Result<()> {
         let names = self.storage.list()?;
         let unused = |n: &u32| !names.contains(&format!("memory.discarded-{n}"));
-        let number = (1..).find(unused).unwrap_or_default();
+        let number = (1..=u32::MAX).find(unused).unwrap_or_default();
         replace_file(&self.storage, &format!("memory.discarded-{number}"), memory)?;
         self.storage.sync_dir()
     }
@@ -143,7 +142,7 @@ pub(super) fn is_surely_empty(mark: &Mark) -> bool {
         let area = open_if_any(&storage, AREA, Access::Read)?;
         let found = area.map_or(Ok(None), |area| inspect(&*area))?;
         let is_empty = found.is_some_and(|found| found.dump.is_none());
-        Ok(settings.is_some_and(is_it) && is_empty && keeper::is_surely_empty(&mark.dir))
+        Ok(settings.is_some_and(is_it) && is_empty)
     };
     look().unwrap_or_default()
 }

@@ -49,7 +49,8 @@ pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
     let detection = args.detection.max(watch.as_ref().map_or(Duration::ZERO, |_| DETECTION));
     let supply = Supply { hold_up: args.hold_up, detection, is_healthy };
     let (claimed, disk, recovered) = open(args, supply, clock.clone())?;
-    let keeping = claimed.keeping.clone();
+    let no_keeper = || Arc::new(Mutex::new(Err("there is no keeper".to_owned())));
+    let kept = claimed.keeping.as_ref().map_or_else(no_keeper, |keeping| keeping.state.clone());
     let place = &claimed.place;
     tell_recovered(args, recovered.as_ref());
     let disk = Arc::new(disk);
@@ -57,12 +58,6 @@ pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
     let residence = Residence::ask();
     if let (Err(why), false) = (&residence.locked, args.look.quiet) {
         say(&format!("seawall: memory is NOT locked, and an emergency may have to wait: {why}"));
-    }
-
-    if let (Some(why), false) = (keeping.as_ref().and_then(|its| its.failure()), args.look.quiet) {
-        say(&format!(
-            "seawall: no keeper has the memory, and a crash of this process loses it: {why}"
-        ));
     }
 
     // From here on, signals are handled instead of ending the process.
@@ -74,7 +69,7 @@ pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
         dir: place.path().display().to_string(),
         at,
         residence,
-        keeping,
+        kept,
         transport: Mutex::new(Some(transport)),
         arming: Mutex::new(Arming::default()),
         power: Mutex::new(watch.as_ref().map(PowerWatch::says)),

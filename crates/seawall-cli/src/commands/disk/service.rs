@@ -3,7 +3,6 @@
 use super::answers::{Answer, Home, Measured, Outcome, Power, Work};
 use super::control::request::Request;
 use super::export::{Place, Transport};
-use super::keeper::Keeping;
 use crate::commands::answers::answer;
 use crate::output::text::{bytes, to_u64};
 use seawall_disk::{Disarmed, Disk, Emergency, Recovered, Status, Supply};
@@ -25,8 +24,8 @@ pub(super) struct Service {
     pub(super) dir: String,
     pub(super) at: Place,
     pub(super) residence: Residence,
-    /// The memory of the ring, unless it is kept by this process alone.
-    pub(super) keeping: Option<Arc<Keeping>>,
+    /// Whether a keeper has the memory, or why it does not.
+    pub(super) kept: Arc<Mutex<Result<(), String>>>,
     pub(super) recovered: Option<Recovered>,
     pub(super) clock: Arc<SystemClock>,
     /// The total size of all buffers.
@@ -113,12 +112,7 @@ impl Service {
 
     /// Whether a keeper has the memory, or why it does not.
     pub(super) fn kept(&self) -> Result<(), String> {
-        let failure = self.keeping.as_ref().map(|keeping| keeping.failure());
-        match failure {
-            Some(None) => Ok(()),
-            Some(Some(why)) => Err(why),
-            None => Err("there is no keeper".to_owned()),
-        }
+        lock(&self.kept).clone()
     }
 
     /// What the monitor of the power source says.

@@ -8,7 +8,7 @@ use seawall_disk::{Files, Options, kept_size};
 use seawall_io::Memory;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 pub(super) fn is_surely_empty(_: &Path) -> bool {
     true
@@ -29,7 +29,9 @@ pub(super) fn run(args: &DiskKeep) -> Result<Exit, Failure> {
 }
 
 #[derive(Debug)]
-pub(super) struct Keeping;
+pub(super) struct Keeping {
+    pub(super) state: Arc<Mutex<Result<(), String>>>,
+}
 
 impl Keeping {
     pub(super) fn start(
@@ -38,10 +40,6 @@ impl Keeping {
         options: &Options,
     ) -> io::Result<(Memory, Option<Arc<Self>>)> {
         Ok((Memory::private(kept_size(options.buffers, options.buffer_size)), None))
-    }
-
-    pub(super) fn failure(&self) -> Option<String> {
-        None
     }
 
     pub(super) fn release(&self) {}

@@ -9,7 +9,6 @@ use crate::output::stdout::Output;
 use seawall_disk::keeper::keep;
 use seawall_io::Storage;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 
 /// Holds memory until the process is killed; with `--once`, until the server has drained.
 pub(crate) fn run(args: &DiskKeep) -> Result<Exit, Failure> {
@@ -22,7 +21,7 @@ pub(crate) fn run(args: &DiskKeep) -> Result<Exit, Failure> {
     let listener = listen(&path).map_err(cannot)?;
     // Without the permission for it, the kernel may choose this process when memory is short.
     let _ = seawall_host::set_oom_score(None, OOM_SCORE);
-    let number = || std::fs::symlink_metadata(&path).map(|socket| socket.ino());
+    let number = || seawall_host::file_number(&path);
     let own = number().map_err(cannot)?;
     let mut out = Output::new();
     out.line(&format!("ready keeper {}", path.display()));

@@ -31,7 +31,7 @@
 //! is set, and then they are copied. A reader finds that entry and copies again, so no sector is
 //! half new.
 
-use crate::buffer::{Buffer, place};
+use super::buffer::{Buffer, place};
 use crate::dump::{long, short};
 use crate::layout::{BLOCK_SIZE, to_u64, to_usize};
 use seawall_format::{Epoch, LogId, Offset, Salt};
