@@ -6,6 +6,7 @@ mod config;
 mod convert;
 mod disk;
 mod examples;
+mod holdup;
 mod keys;
 mod parity;
 mod power;
@@ -31,6 +32,7 @@ pub(crate) use disk::{
     WaitingDump,
 };
 use examples::{exit_codes, help};
+pub(crate) use holdup::DiskHoldUp;
 pub(crate) use keys::{Keygen, Pad, Rekey};
 pub(crate) use parity::{Parity, Protect};
 pub(crate) use power::{Monitor, Power};

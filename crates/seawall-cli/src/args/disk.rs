@@ -2,6 +2,7 @@
 
 use super::common::Look;
 use super::examples::help;
+use super::holdup::DiskHoldUp;
 use super::power::{self, Power};
 use super::values;
 use crate::output::text;
@@ -59,6 +60,9 @@ pub(crate) enum DiskVerb {
     /// Dump unsaved data now, as on power failure (read-only afterwards)
     #[command(after_help = help!("disk-emergency"))]
     EmergencyFlush(DiskAsk),
+    /// Measure how long this machine runs on after a power failure, with another as witness
+    #[command(name = "measure-holdup", after_help = help!("disk-measure-holdup"))]
+    MeasureHoldUp(DiskHoldUp),
 }
 
 /// `seawall disk serve`

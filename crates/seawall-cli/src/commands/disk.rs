@@ -42,5 +42,6 @@ pub(crate) fn run(verb: &DiskVerb) -> Result<Exit, Failure> {
         DiskVerb::Disarm(args) => ask::run(args, Request::Disarm),
         DiskVerb::Stop(args) => ask::run(args, Request::Stop),
         DiskVerb::EmergencyFlush(args) => ask::run(args, Request::EmergencyFlush),
+        DiskVerb::MeasureHoldUp(args) => power::holdup::run(args),
     }
 }

@@ -4,6 +4,7 @@
 
 mod client;
 mod ends;
+mod holdup;
 mod images;
 #[cfg(target_os = "linux")]
 mod kept;

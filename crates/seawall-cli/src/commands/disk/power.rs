@@ -3,6 +3,7 @@
 //! A monitor is asked several times a second. On battery, or without an answer, every flush waits
 //! for the device at once, and what was acknowledged early is written to it.
 
+pub(super) mod holdup;
 mod monitor;
 
 use super::service::{Service, spawn};
