@@ -232,8 +232,15 @@ fn start(w: &mut World, c: &Config) -> Result<(), String> {
         Step::Use { generation } => device.used.write(generation),
         Step::SyncUsed => device.used.sync(),
         Step::Put => {
-            w.keeper = Keeper::Holds(Box::new(Memory::new(device.serve.visible)));
+            let mut memory = Memory::new(device.serve.visible);
+            memory.is_laid_out = c.rules.laid_out_before_kept;
+            w.keeper = Keeper::Holds(Box::new(memory));
             w.truth.may_refuse = false;
+        }
+        Step::LayOut => {
+            if let Keeper::Holds(memory) = &mut w.keeper {
+                memory.is_laid_out = true;
+            }
         }
         Step::Open => {
             w.open()?;

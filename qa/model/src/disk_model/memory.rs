@@ -70,6 +70,7 @@ impl Entry {
 pub struct Memory {
     /// The number of the start of its server.
     pub serve: u8,
+    pub is_laid_out: bool,
     entries: [Entry; SLOTS + 1],
     pub buffers: [Buffer; SLOTS],
     pub staging: Buffer,
@@ -79,6 +80,7 @@ impl Memory {
     pub fn new(serve: u8) -> Self {
         Self {
             serve,
+            is_laid_out: true,
             entries: [Entry::EMPTY; SLOTS + 1],
             buffers: [[0; BUFFER]; SLOTS],
             staging: [0; BUFFER],

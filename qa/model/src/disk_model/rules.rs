@@ -39,6 +39,7 @@ rules! {
     home_synced: "a start syncs the home also if nothing is restored",
     mark_synced: "a start syncs the mark of the used dump also if nothing is restored",
     mark_rewritten: "and writes it again: after a failed sync it may be visible only",
+    laid_out_before_kept: "memory is laid out before the keeper gets it",
     kept_before_write: "the keeper has the memory before the first write is accepted",
     budget: "bytes acknowledged early never exceed what an emergency can dump",
     late_writes_end: "no write of a killed server reaches the home after the next start began",

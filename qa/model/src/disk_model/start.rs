@@ -53,10 +53,10 @@ pub fn steps(world: &World, has_keeper: bool, r: &Rules) -> Result<Vec<Step>, St
         _ => None,
     };
     let counts = |memory: &Memory| memory.serve == device.serve.visible || !r.own_serve;
-    let is_refused =
-        memory.as_ref().is_some_and(|memory| !counts(memory) && !memory.runs().is_empty());
+    let is_wrong = |memory: &Memory| !counts(memory) && !memory.runs().is_empty();
+    let is_refused = memory.as_ref().is_some_and(|memory| !memory.is_laid_out || is_wrong(memory));
     if is_refused && !world.truth.may_refuse {
-        return Err("the start refuses memory that it should use".to_owned());
+        return Err("the start refuses memory needlessly".to_owned());
     }
     // After a refusal, the operator discards the memory.
     let runs = memory.filter(counts).map_or(vec![], |memory| usable(memory, r));
@@ -102,7 +102,10 @@ pub fn steps(world: &World, has_keeper: bool, r: &Rules) -> Result<Vec<Step>, St
         out.extend(used);
         out.extend(sync);
     }
-    out.extend((has_keeper && r.kept_before_write).then_some(Step::Put));
+    if has_keeper && r.kept_before_write {
+        out.push(Step::Put);
+        out.extend((!r.laid_out_before_kept).then_some(Step::LayOut));
+    }
     out.push(Step::Open);
     out.reverse();
     Ok(out)

@@ -113,6 +113,7 @@ fn step(steps: Option<&Vec<Step>>, w: &World) -> String {
         Step::Use { generation } => format!("it marks dump {generation} as used"),
         Step::SyncUsed => "durably".to_owned(),
         Step::Put => "it gives new memory to the keeper".to_owned(),
+        Step::LayOut => "it lays the memory out".to_owned(),
         Step::Open => "it accepts clients".to_owned(),
     }
 }

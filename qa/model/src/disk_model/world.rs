@@ -62,6 +62,7 @@ pub enum Step {
     },
     SyncUsed,
     Put,
+    LayOut,
     Open,
 }
 
