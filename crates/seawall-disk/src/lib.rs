@@ -28,6 +28,7 @@ pub mod nbd;
 mod options;
 mod ring;
 mod sync;
+mod volume;
 
 pub use budget::{Budget, Calibration, Disarmed, Supply};
 pub use disk::{Counts, Disk, Emergency, Status};
@@ -37,3 +38,4 @@ pub use layout::{BLOCK_SIZE, SECTOR_SIZE};
 pub use options::Options;
 pub use ring::kept::{Identity, Kept, KeptError, kept_size};
 pub use ring::{Flight, Full, Ring};
+pub use volume::Volume;
