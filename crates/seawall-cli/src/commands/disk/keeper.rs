@@ -105,6 +105,16 @@ fn refuse(place: &Place, why: &str) -> Failure {
     Failure::new(Exit::Conflict, what).at(place.path().display()).next(next)
 }
 
+/// Memory for the ring, and its descriptor if a keeper is wanted.
+pub(super) fn make(args: &DiskServe, options: &Options) -> io::Result<(Memory, Option<OwnedFd>)> {
+    let size = kept_size(options.buffers, options.buffer_size);
+    if args.no_keeper {
+        return Ok((Memory::private(size), None));
+    }
+    let (memory, descriptor) = Memory::shared("seawall-ring", size)?;
+    Ok((memory, Some(descriptor)))
+}
+
 /// The memory of this server, and who keeps it.
 #[derive(Debug)]
 pub(super) struct Keeping {
@@ -116,17 +126,12 @@ pub(super) struct Keeping {
 }
 
 impl Keeping {
-    /// Makes memory for the ring, and gives it to a keeper, which is started if none runs.
+    /// Gives the memory, which is laid out by now, to a keeper, which is started if none runs.
     pub(super) fn start(
         args: &DiskServe,
         place: &Place,
-        options: &Options,
-    ) -> io::Result<(Memory, Option<Arc<Self>>)> {
-        let size = kept_size(options.buffers, options.buffer_size);
-        if args.no_keeper {
-            return Ok((Memory::private(size), None));
-        }
-        let (memory, descriptor) = Memory::shared("seawall-ring", size)?;
+        descriptor: OwnedFd,
+    ) -> io::Result<Arc<Self>> {
         let dir = place.path().to_owned();
         let state = Arc::new(Mutex::new(Err("not started".to_owned())));
         let is_released = AtomicBool::new(false);
@@ -154,7 +159,7 @@ impl Keeping {
                 }
             }
         })?;
-        Ok((memory, Some(keeping)))
+        Ok(keeping)
     }
 
     /// Tells the keeper that everything is on the device.

@@ -18,6 +18,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// SIGPWR, where its number is known: Linux's signal for a power failure.
+pub(super) const SIGPWR: Option<i32> =
+    if cfg!(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))) {
+        Some(30)
+    } else {
+        None
+    };
 /// The pause between two questions.
 const PAUSE: Duration = Duration::from_millis(200);
 /// How long an answer may take.

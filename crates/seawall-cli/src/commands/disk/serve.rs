@@ -5,11 +5,11 @@ use super::claim::{self, Claim, Taken};
 use super::control::{self, Stop};
 use super::export::{self, Transport};
 use super::image::{self, Device};
-use super::keeper::Keeping;
+use super::keeper::{self, Keeping};
 use super::metrics;
 use super::notify::{self, Notifier};
 use super::place::{self, CONTROL, Place};
-use super::power::{DETECTION, PowerWatch};
+use super::power::{DETECTION, PowerWatch, SIGPWR};
 use super::service::{Arming, Residence, Service, lock, spawn};
 use crate::args::{DiskServe, Power};
 use crate::commands::answers::answer;
@@ -32,14 +32,6 @@ use std::time::Duration;
 /// How often to check whether the device must be measured again.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// SIGPWR, where its number is known: Linux's signal for a power failure.
-const SIGPWR: Option<i32> =
-    if cfg!(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))) {
-        Some(30)
-    } else {
-        None
-    };
-
 /// Serves until a signal, a request to stop, or the end of the program of `--run`.
 pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
     end_on_panic();
@@ -48,6 +40,9 @@ pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
     let is_healthy = watch.as_ref().map_or(args.power == Power::Ok, PowerWatch::is_healthy);
     let detection = args.detection.max(watch.as_ref().map_or(Duration::ZERO, |_| DETECTION));
     let supply = Supply { hold_up: args.hold_up, detection, is_healthy };
+    // A power failure must not end a start that saves the memory of the last server.
+    let signals = Signals::new(SIGPWR);
+    let signals = signals.map_err(|error| failed(&args.image, "wait for signals", &error))?;
     let (claimed, disk, recovered) = open(args, supply, clock.clone())?;
     let no_keeper = || Arc::new(Mutex::new(Err("there is no keeper".to_owned())));
     let kept = claimed.keeping.as_ref().map_or_else(no_keeper, |keeping| keeping.state.clone());
@@ -61,8 +56,8 @@ pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
     }
 
     // From here on, signals are handled instead of ending the process.
-    let signals = Signals::new([SIGTERM, SIGINT].into_iter().chain(SIGPWR));
-    let signals = signals.map_err(|error| failed(&args.image, "wait for signals", &error))?;
+    let added = [SIGTERM, SIGINT].into_iter().try_for_each(|signal| signals.add_signal(signal));
+    added.map_err(|error| failed(&args.image, "wait for signals", &error))?;
     let (transport, at) = Transport::start(args, disk.clone())?;
     let service = Arc::new(Service {
         image: args.image.display().to_string(),
@@ -152,10 +147,13 @@ fn open(
     let options = Options { buffers: usize::from(args.buffers), buffer_size, supply };
     let Taken { files, recovered, identity } = Claim::new(args, &place, &device)?.take(&options)?;
     let is_new = device.finish(&args.image)?;
-    let kept = Keeping::start(args, &place, &options);
-    let (memory, keeping) = kept.map_err(|error| place::failed(place.path(), &error))?;
+    let failed = |error: io::Error| place::failed(place.path(), &error);
+    let (memory, descriptor) = keeper::make(args, &options).map_err(failed)?;
     let opened = Disk::open_in(files, &options, clock, (memory, identity));
-    let (disk, _) = opened.map_err(|error| place::failed(place.path(), &error))?;
+    let (disk, _) = opened.map_err(failed)?;
+    // Before the first write is accepted.
+    let keeping = descriptor.map(|descriptor| Keeping::start(args, &place, descriptor));
+    let keeping = keeping.transpose().map_err(failed)?;
     if is_new && !args.look.quiet {
         say(&format!("seawall: created an image of {}, durable", bytes(disk.size())));
     }

@@ -7,6 +7,7 @@ use crate::output::report::{Exit, Failure};
 use seawall_disk::{Files, Options, kept_size};
 use seawall_io::Memory;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -28,18 +29,18 @@ pub(super) fn run(args: &DiskKeep) -> Result<Exit, Failure> {
     Err(failure.at(args.dir.display()).next("serve the disk without a keeper"))
 }
 
+pub(super) fn make(_: &DiskServe, options: &Options) -> io::Result<(Memory, Option<OwnedFd>)> {
+    Ok((Memory::private(kept_size(options.buffers, options.buffer_size)), None))
+}
+
 #[derive(Debug)]
 pub(super) struct Keeping {
     pub(super) state: Arc<Mutex<Result<(), String>>>,
 }
 
 impl Keeping {
-    pub(super) fn start(
-        _: &DiskServe,
-        _: &Place,
-        options: &Options,
-    ) -> io::Result<(Memory, Option<Arc<Self>>)> {
-        Ok((Memory::private(kept_size(options.buffers, options.buffer_size)), None))
+    pub(super) fn start(_: &DiskServe, _: &Place, _: OwnedFd) -> io::Result<Arc<Self>> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     pub(super) fn release(&self) {}

@@ -1,7 +1,7 @@
 //! The machine that fails: it sends a count each millisecond until it is off.
 
 use super::super::monitor::{Reading, Source};
-use super::super::{PATIENCE, PAUSE};
+use super::super::{PATIENCE, PAUSE, SIGPWR};
 use super::count::{ANSWER_SIZE, Count};
 use crate::args::{DiskHoldUp, Monitor, Power};
 use crate::commands::disk::service::spawn;
@@ -15,13 +15,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// SIGPWR, where its number is known.
-const SIGPWR: Option<i32> =
-    if cfg!(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))) {
-        Some(30)
-    } else {
-        None
-    };
 /// The pause between two counts.
 const STEP: Duration = Duration::from_millis(1);
 /// How long the witness may take to answer the first counts.
