@@ -77,6 +77,31 @@ fn killed_keeper_is_replaced() {
 }
 
 #[test]
+fn memory_that_is_gone_is_reported() {
+    let folder = made("kept-gone");
+    killed(&folder);
+    kill(&keepers(&folder)[0]);
+    let mut server = Server::start(&folder, ARMED);
+    let ran = folder.run("disk status vd", b"");
+    assert_eq!(ran.code, 10, "{ran:?}");
+    assert!(ran.text().contains("flushed data of the last server may be LOST"), "{ran:?}");
+    assert!(error_of(&mut server.child).contains("its memory is gone"));
+    drop(server);
+    // Nothing is said after an end with a drain, or of a server that was never armed.
+    kill(&keepers(&folder)[0]);
+    serve_once(&folder, "vd --no-keeper");
+    for _ in 0..2 {
+        let server = Server::start(&folder, &format!("{UNKNOWN} --no-keeper"));
+        assert_eq!(server.ask(&json!({ "do": "status" }))["broken"], false);
+        server.signal("-KILL");
+        server.ended();
+    }
+    for arguments in ["vd --power ok --hold-up 60000", "vd"] {
+        assert!(!serve_once(&folder, arguments).err.contains("LOST"), "{arguments}");
+    }
+}
+
+#[test]
 fn server_without_a_keeper_says_so() {
     let folder = made("kept-not");
     let server = Server::start(&folder, &format!("{ARMED} --no-keeper"));

@@ -12,7 +12,7 @@ use super::image::Device;
 use super::keeper;
 use super::place::{self, Place, failed};
 use super::settings::{Homing, Mark, Settings};
-use crate::args::{DiskServe, WaitingDump};
+use crate::args::{DiskServe, Power, WaitingDump};
 use crate::output::report::{Exit, Failure};
 use crate::output::text::typed;
 use evidence::{Doubt, Evidence};
@@ -77,6 +77,8 @@ pub(super) struct Taken {
     pub(super) recovered: Option<Recovered>,
     /// Of this start.
     pub(super) identity: Identity,
+    /// A server that may have acknowledged flushes early has ended, and its memory is gone.
+    pub(super) has_lost: bool,
 }
 
 /// An image and its state directory.
@@ -111,13 +113,14 @@ impl<'a> Claim<'a> {
         }
         check_mark(self.args, self.mark.as_ref(), self.settings.as_ref())?;
         let size = self.device.home.len().map_err(cannot)?;
-        let mut recovered = None;
-        let mut fit = None;
+        let (mut recovered, mut fit, mut has_lost) = (None, None, false);
         if let Some((area, _)) = area {
             let files = Files { home: self.device.home.clone(), area };
-            keeper::save(self.args, self.place, &files, self.settings.as_ref())?;
+            let is_kept = keeper::save(self.args, self.place, &files, self.settings.as_ref())?;
             let found = inspect(&*files.area).map_err(cannot)?;
             let Some(Inspected { label, dump }) = found else { return Err(no_area(path)) };
+            let was_armed = self.settings.as_ref().is_some_and(|noted| noted.is_armed);
+            has_lost = was_armed && !is_kept && dump.is_none();
             let is_discarded = dump.is_some() && self.args.dump == Some(WaitingDump::Discard);
             match &dump {
                 None => {}
@@ -141,7 +144,7 @@ impl<'a> Claim<'a> {
         let noted = self.settings.unwrap_or_default();
         let state = noted.state.unwrap_or_default();
         let identity = Identity { state, serve: noted.serve, home_size: size };
-        Ok(Taken { files, recovered, identity })
+        Ok(Taken { files, recovered, identity, has_lost })
     }
 
     fn is_noted(&self) -> bool {
@@ -204,6 +207,7 @@ impl<'a> Claim<'a> {
             is_marked: old.is_marked,
             since_us: self.device.settled_us()?,
             homing,
+            is_armed: self.args.power != Power::Unknown,
         };
         self.place.note(&settings)?;
         let dir = absolute(self.place.path());
@@ -232,13 +236,17 @@ impl<'a> Claim<'a> {
     }
 }
 
-/// Records on the image that no dump is waiting for it, if that is true.
+/// Records, after a drain, that no dump is waiting for the image, if that is true.
 pub(super) fn leave(place: &Place, device: &Device) -> io::Result<()> {
     let Some((_, Inspected { dump: None, .. })) = place.area(device)? else { return Ok(()) };
-    if let (Some(settings), Some(mark)) = (place.settings()?, mark(device)?)
+    let Some(settings) = place.settings()? else { return Ok(()) };
+    if let Some(mark) = mark(device)?
         && settings.state == Some(mark.state)
     {
         device.set_mark(&Mark { is_open: false, ..mark })?;
+    }
+    if settings.is_armed {
+        place.note(&Settings { is_armed: false, ..settings })?;
     }
     Ok(())
 }

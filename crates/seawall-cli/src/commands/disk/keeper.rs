@@ -56,16 +56,17 @@ pub(super) fn is_surely_empty(dir: &Path) -> bool {
     look().unwrap_or_default()
 }
 
-/// Makes a dump of the memory of a server that did not end by itself, if a keeper holds any.
+/// Makes a dump of the memory of a server that did not end by itself. Returns whether a keeper has
+/// such memory.
 pub(super) fn save(
     args: &DiskServe,
     place: &Place,
     files: &Files,
     settings: Option<&Settings>,
-) -> Result<(), Failure> {
+) -> Result<bool, Failure> {
     let cannot = |error: io::Error| place::failed(&place.path().join(KEEPER), &error);
     let Some((mut keeper, descriptor)) = held(place.path()).map_err(cannot)? else {
-        return Ok(());
+        return Ok(false);
     };
     let attach = || Memory::attach(&descriptor, MEMORY_MAX).map_err(cannot);
     let kept = Kept::read(attach()?);
@@ -83,7 +84,7 @@ pub(super) fn save(
         Ok(_) => return Err(refuse(place, "belongs to an earlier start of the server")),
         Err(error) => return Err(refuse(place, &format!("cannot be used: {error}"))),
     }
-    keeper.drop_memory().map_err(cannot)
+    keeper.drop_memory().map(|()| true).map_err(cannot)
 }
 
 fn tell(args: &DiskServe, kept: &Kept) {

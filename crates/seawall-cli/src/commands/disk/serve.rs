@@ -43,11 +43,14 @@ pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
     // A power failure must not end a start that saves the memory of the last server.
     let signals = Signals::new(SIGPWR);
     let signals = signals.map_err(|error| failed(&args.image, "wait for signals", &error))?;
-    let (claimed, disk, recovered) = open(args, supply, clock.clone())?;
+    let (claimed, disk, recovered, has_lost) = open(args, supply, clock.clone())?;
     let no_keeper = || Arc::new(Mutex::new(Err("there is no keeper".to_owned())));
     let kept = claimed.keeping.as_ref().map_or_else(no_keeper, |keeping| keeping.state.clone());
     let place = &claimed.place;
     tell_recovered(args, recovered.as_ref());
+    if has_lost {
+        tell_lost(args);
+    }
     let disk = Arc::new(disk);
     let oom_score = seawall_host::oom_score().ok();
     let residence = Residence::ask();
@@ -71,6 +74,7 @@ pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
         emergency: Mutex::new(None),
         disk,
         recovered,
+        has_lost,
         clock,
         room: u64::from(args.buffers).saturating_mul(args.buffer_size),
     });
@@ -129,12 +133,20 @@ fn tell_recovered(args: &DiskServe, recovered: Option<&Recovered>) {
     }
 }
 
+/// Reports that flushed data may be lost, with emphasis.
+fn tell_lost(args: &DiskServe) {
+    let what = "the last server may have acknowledged flushes early. It did not drain, and its \
+                memory is gone: what it acknowledged last may be LOST";
+    let failure = Failure::new(Exit::Contract, what).at(args.image.display());
+    failure.next("check the content of the disk").tell();
+}
+
 /// Opens the disk and its state directory. A dump found there is written to the image.
 fn open(
     args: &DiskServe,
     supply: Supply,
     clock: Arc<SystemClock>,
-) -> Result<(Claimed, Disk, Option<Recovered>), Failure> {
+) -> Result<(Claimed, Disk, Option<Recovered>, bool), Failure> {
     export::check(args)?;
     let folder = image::state_of(&args.image, args.state.as_deref())?;
     let mut device = image::open(args, image::look(args)?)?;
@@ -145,7 +157,8 @@ fn open(
     // Both are bounded by the parser of the command line.
     let buffer_size = usize::try_from(args.buffer_size).unwrap_or(usize::MAX);
     let options = Options { buffers: usize::from(args.buffers), buffer_size, supply };
-    let Taken { files, recovered, identity } = Claim::new(args, &place, &device)?.take(&options)?;
+    let Taken { files, recovered, identity, has_lost } =
+        Claim::new(args, &place, &device)?.take(&options)?;
     let is_new = device.finish(&args.image)?;
     let failed = |error: io::Error| place::failed(place.path(), &error);
     let (memory, descriptor) = keeper::make(args, &options).map_err(failed)?;
@@ -157,7 +170,7 @@ fn open(
     if is_new && !args.look.quiet {
         say(&format!("seawall: created an image of {}, durable", bytes(disk.size())));
     }
-    Ok((Claimed { place, device, keeping }, disk, recovered))
+    Ok((Claimed { place, device, keeping }, disk, recovered, has_lost))
 }
 
 /// Starts the threads for the control socket and for signals.
@@ -297,8 +310,10 @@ fn end(
     if let (Ok(()), Some(keeping)) = (&ended, &claimed.keeping) {
         keeping.release();
     }
-    // A stale mark on the image is harmless: it makes another directory check this one first.
-    let _ = claim::leave(&claimed.place, &claimed.device);
+    if ended.is_ok() {
+        // A stale mark on the image is harmless: it makes another directory check this one first.
+        let _ = claim::leave(&claimed.place, &claimed.device);
+    }
     match stop {
         Stop::Asked(mut stream) => {
             let error = ended.as_ref().err().map(Failure::what);

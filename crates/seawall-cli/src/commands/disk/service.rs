@@ -27,6 +27,8 @@ pub(super) struct Service {
     /// Whether a keeper has the memory, or why it does not.
     pub(super) kept: Arc<Mutex<Result<(), String>>>,
     pub(super) recovered: Option<Recovered>,
+    /// Flushed data of an earlier server may be lost.
+    pub(super) has_lost: bool,
     pub(super) clock: Arc<SystemClock>,
     /// The total size of all buffers.
     pub(super) room: u64,
@@ -191,7 +193,7 @@ impl Service {
     fn is_broken(&self, status: &Status) -> bool {
         let is_torn = self.recovered.as_ref().is_some_and(|recovered| recovered.lost > 0);
         let is_undumped = matches!(self.dumped(), Some(Err(_)));
-        status.is_read_only || is_torn || is_undumped || status.uncovered > 0
+        status.is_read_only || is_torn || self.has_lost || is_undumped || status.uncovered > 0
     }
 
     /// How many clients are connected; nothing once it ends.
@@ -229,6 +231,7 @@ answer! {
         oom_score_adj: Option<i32> = service.residence.oom_score,
         kept: bool = service.kept().is_ok(),
         kept_why: Option<String> = service.kept().err(),
+        lost: bool = service.has_lost,
         recovered: Option<Home> = service.recovered.as_ref().map(Home::of),
         emergency: Option<Outcome> = service.dumped().as_ref().map(Outcome::of_emergency),
     }

@@ -28,6 +28,9 @@ pub(super) struct Settings {
     pub(super) since_us: Option<u64>,
     /// The dump that is being written to the image.
     pub(super) homing: Option<Homing>,
+    /// A server may have acknowledged flushes early, and has not drained since.
+    #[serde(rename = "armed")]
+    pub(super) is_armed: bool,
 }
 
 /// A dump that is being written to the image.
@@ -101,6 +104,7 @@ mod tests {
             is_marked: true,
             since_us: Some(5),
             homing: Some(Homing { generation: 4, time_us: 9 }),
+            is_armed: true,
         };
         assert_eq!(Settings::decode(&settings.encode()), Some(settings));
         let mark = Mark { state: 1 << 63, serve: 3, is_open: true, dir: "/a b".into() };

@@ -75,6 +75,9 @@ fn tell(out: &mut Output, answer: &Value, exit: Exit) {
         out.line(&line("source", monitor.to_owned()));
     }
     out.line(&line("memory", memory(answer)));
+    if answer.get("lost") == Some(&Value::Bool(true)) {
+        out.line(&line("opened", "flushed data of the last server may be LOST".to_owned()));
+    }
     if let Some(lost) = answer.pointer("/recovered/lost").and_then(Value::as_u64) {
         let runs = answer.pointer("/recovered/runs").and_then(Value::as_u64).unwrap_or_default();
         let found = format!("a dump was found: {} restored, {lost} LOST", count(runs, "run"));

@@ -137,6 +137,7 @@ mod tests {
             is_marked: true,
             since_us: Some(DUMPED - 500),
             homing: None,
+            is_armed: true,
         };
         Evidence {
             settings: Some(settings),

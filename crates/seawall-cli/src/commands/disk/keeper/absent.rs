@@ -20,8 +20,8 @@ pub(super) fn save(
     _: &Place,
     _: &Files,
     _: Option<&Settings>,
-) -> Result<(), Failure> {
-    Ok(())
+) -> Result<bool, Failure> {
+    Ok(false)
 }
 
 pub(super) fn run(args: &DiskKeep) -> Result<Exit, Failure> {
