@@ -110,14 +110,15 @@ impl Memory {
     /// [`io::ErrorKind::InvalidData`] if it was not made by [`Memory::shared`], is empty or too
     /// large; otherwise the system's error.
     #[cfg(target_os = "linux")]
-    pub fn attach(descriptor: impl AsFd, size_max: usize) -> io::Result<Self> {
+    pub fn attach(descriptor: impl AsFd, size_max: u64) -> io::Result<Self> {
         let found = rustix::fs::fcntl_get_seals(&descriptor).unwrap_or(SealFlags::empty());
         let size = u64::try_from(rustix::fs::fstat(&descriptor)?.st_size).unwrap_or(0);
-        let size = usize::try_from(size).unwrap_or(usize::MAX);
-        if !found.contains(seals()) || size == 0 || size > size_max {
+        let is_fit = found.contains(seals()) && (1..=size_max).contains(&size);
+        let invalid = || {
             let why = format!("it is no shared memory of 1 to {size_max} bytes");
-            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
-        }
+            io::Error::new(io::ErrorKind::InvalidData, why)
+        };
+        let size = usize::try_from(size).ok().filter(|_| is_fit).ok_or_else(invalid)?;
         Self::map(&descriptor, size)
     }
 

@@ -217,8 +217,9 @@ impl Kept {
         let bytes = memory.bytes();
         let (identity, buffers, buffer_size) = decode_header(bytes)?;
         let active_us = long(bytes, ACTIVE_AT).ok_or(KeptError::NotKept)?;
+        let buffers_size = buffer_size.checked_mul(buffers);
         let is_fit = (1..=BUFFERS_MAX).contains(&buffers)
-            && buffer_size <= bytes.len()
+            && buffers_size.is_some_and(|size| size <= bytes.len())
             && kept_size(buffers, buffer_size) == bytes.len();
         let entries = bytes.get(BLOCK_SIZE..).filter(|_| is_fit).ok_or(KeptError::Damaged)?;
         let found = |at| read_entry(entries, at, &identity, buffer_size);
@@ -303,4 +304,91 @@ fn read_entry(entries: &[u8], at: usize, identity: &Identity, buffer_size: usize
     let (_, entry) = copies.max_by_key(|(sequence, _)| *sequence)?;
     let end = entry.offset.checked_add(to_u64(entry.size))?;
     (entry.size <= buffer_size && end <= identity.home_size).then_some(entry)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::ring::Ring;
+    use seawall_testkit::{Dice, each_seed};
+    use std::time::Duration;
+
+    const SIZES: (usize, usize) = (2, 8192);
+    const IDENTITY: Identity = Identity { state: 7, serve: 3, home_size: 1 << 20 };
+
+    /// The memory of a ring with two runs.
+    fn used() -> Vec<u8> {
+        let size = kept_size(SIZES.0, SIZES.1);
+        let mut ring = Ring::in_memory(Memory::private(size), &IDENTITY, SIZES);
+        ring.write(5000, &[1; 600], Duration::ZERO).unwrap();
+        ring.write(90_000, &[2; 600], Duration::ZERO).unwrap();
+        ring.write(5100, &[3; 50], Duration::ZERO).unwrap();
+        let Index { header, entries, staging, .. } = &ring.index;
+        let slots = ring.slots.iter().map(|slot| &*slot.buffer);
+        let buffers = slots.chain([staging]).map(|buffer| buffer.get(0, Buffer::room(SIZES.1)));
+        let parts = [header.bytes(), entries.bytes()].into_iter().chain(buffers);
+        parts.flatten().copied().collect()
+    }
+
+    fn read(bytes: &[u8]) -> Result<Kept, KeptError> {
+        let (memory, descriptor) = Memory::shared("seawall-test", bytes.len()).unwrap();
+        memory.split(&[bytes.len()]).remove(0).store(0, bytes);
+        Kept::read(Memory::attach(descriptor, 1 << 20).unwrap())
+    }
+
+    fn runs(kept: &Kept) -> Vec<(u64, u64, Vec<u8>)> {
+        kept.runs().map(|(number, offset, bytes)| (number, offset, bytes.to_vec())).collect()
+    }
+
+    #[test]
+    fn what_a_ring_holds_is_read_back() {
+        let kept = read(&used()).unwrap();
+        assert_eq!((kept.identity, kept.lost, kept.dirty()), (IDENTITY, 0, 1200));
+        let mut first = vec![1; 600];
+        first[100..150].fill(3);
+        assert_eq!(runs(&kept), [(1, 5000, first), (2, 90_000, vec![2; 600])]);
+    }
+
+    #[test]
+    fn changed_header_is_refused_and_a_changed_entry_is_counted() {
+        let sound = used();
+        for at in 0..HEADER_SIZE + 4 {
+            let mut changed = sound.clone();
+            changed[at] ^= 0x10;
+            let error = read(&changed).unwrap_err();
+            assert_eq!(error == KeptError::NotKept, at < 8, "byte {at}: {error}");
+        }
+        for at in [0, 8, 16, 24, 32].map(|field| BLOCK_SIZE + field) {
+            // Both copies of the first entry.
+            let mut changed = sound.clone();
+            changed[at] ^= 0x10;
+            changed[at + COPY_SIZE] ^= 0x10;
+            let kept = read(&changed).unwrap();
+            assert_eq!((kept.lost, kept.runs().count()), (1, 1), "byte {at}");
+        }
+        for size in [1, HEADER_SIZE, BLOCK_SIZE, sound.len() - 1] {
+            assert!(read(&sound[..size]).is_err(), "{size} bytes");
+        }
+    }
+
+    #[test]
+    fn arbitrary_memory_does_not_panic() {
+        let sound = used();
+        each_seed(300, |dice: &mut Dice| {
+            let mut changed = sound.clone();
+            for _ in 0..1 + dice.index(20) {
+                let at = if dice.one_in(2) { dice.index(BLOCK_SIZE + 600) } else { dice.index(64) };
+                changed[at] = dice.byte();
+            }
+            let buffers = u32::try_from(dice.below(80)).unwrap();
+            if dice.one_in(2) {
+                let header =
+                    encode_header(&IDENTITY, buffers, u32::try_from(dice.below(1 << 32)).unwrap());
+                changed[..header.len()].copy_from_slice(&header);
+            }
+            if let Ok(kept) = read(&changed) {
+                assert!(kept.dirty() <= 2 * SIZES.1);
+            }
+        });
+    }
 }
