@@ -217,9 +217,9 @@ impl Kept {
         let bytes = memory.bytes();
         let (identity, buffers, buffer_size) = decode_header(bytes)?;
         let active_us = long(bytes, ACTIVE_AT).ok_or(KeptError::NotKept)?;
-        let buffers_size = buffer_size.checked_mul(buffers);
+        let all_buffers = buffer_size.checked_mul(buffers);
         let is_fit = (1..=BUFFERS_MAX).contains(&buffers)
-            && buffers_size.is_some_and(|size| size <= bytes.len())
+            && all_buffers.is_some_and(|size| size <= bytes.len())
             && kept_size(buffers, buffer_size) == bytes.len();
         let entries = bytes.get(BLOCK_SIZE..).filter(|_| is_fit).ok_or(KeptError::Damaged)?;
         let found = |at| read_entry(entries, at, &identity, buffer_size);
