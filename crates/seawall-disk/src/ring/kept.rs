@@ -306,7 +306,8 @@ fn read_entry(entries: &[u8], at: usize, identity: &Identity, buffer_size: usize
     (entry.size <= buffer_size && end <= identity.home_size).then_some(entry)
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use super::*;
     use crate::ring::Ring;
