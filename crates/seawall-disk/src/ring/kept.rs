@@ -377,7 +377,7 @@ mod tests {
         let sound = used();
         each_seed(300, |dice: &mut Dice| {
             let mut changed = sound.clone();
-            for _ in 0..1 + dice.index(20) {
+            for _ in 0..=dice.index(20) {
                 let at = if dice.one_in(2) { dice.index(BLOCK_SIZE + 600) } else { dice.index(64) };
                 changed[at] = dice.byte();
             }
