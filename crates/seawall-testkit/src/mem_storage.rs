@@ -60,6 +60,8 @@ struct Device {
 #[derive(Default)]
 struct Run {
     steps: u64,
+    /// The number of steps at each sync, with it.
+    syncs: Vec<u64>,
     stop: Option<u64>,
     failures: Vec<PlannedSync>,
     /// The locked directories, as name prefixes.
@@ -127,6 +129,13 @@ impl MemStorage {
     #[must_use]
     pub fn steps(&self) -> u64 {
         self.device().run.steps
+    }
+
+    /// Returns for each sync so far, also a refused one, how many [`steps`](Self::steps) there were
+    /// with it: one number for each fault that [`MemStorage::fail_sync`] could plan.
+    #[must_use]
+    pub fn syncs(&self) -> Vec<u64> {
+        self.device().run.syncs.clone()
     }
 
     /// Makes all operations fail with "the power is off" after `steps` operations.
@@ -398,6 +407,7 @@ impl Device {
 impl Run {
     /// Counts a sync and returns its planned fault.
     fn planned_failure(&mut self) -> Option<Fate> {
+        self.syncs.push(self.steps);
         let due = self.failures.iter().position(|failure| failure.left == 0);
         let failure = due.map(|index| self.failures.swap_remove(index));
         for failure in &mut self.failures {

@@ -47,6 +47,13 @@ fn steps(acts: &[Act], kind: Kind) -> u64 {
     whole.device.steps()
 }
 
+/// The number of syncs that a workload takes.
+fn syncs(acts: &[Act], kind: Kind) -> u64 {
+    let whole = run(acts, kind, u64::MAX);
+    assert!(whole.error.is_none(), "{:?}", whole.error);
+    u64::try_from(whole.device.syncs().len()).unwrap()
+}
+
 /// Every state after a crash of a workload at any step, with the life that led there.
 fn each_crash(acts: &[Act], kind: Kind, mut visit: impl FnMut(&Life, &MemStorage, &str)) {
     for stop in 0..=steps(acts, kind) {
@@ -145,14 +152,14 @@ fn failed_syncs(level: Level) {
     let (mut binary, mut text) = (Sample::one_in(80), Sample::one_in(480));
     for (layout, acts) in LAYOUTS.into_iter().flat_map(|l| WORKLOADS.map(|acts| (l, acts))) {
         let kind = (level, layout);
-        for (nth, keep) in (0..).flat_map(|nth| (0..3).map(move |keep| (nth, keep))) {
+        let syncs = 0..syncs(acts, kind);
+        for (nth, keep) in syncs.flat_map(|nth| (0..3).map(move |keep| (nth, keep))) {
             let what = format!("{acts:?} {kind:?}, sync {nth} fails and keeps {keep}");
             let device = MemStorage::new();
             fail_sync(&device, nth, keep);
             let life = live(&device, acts, level, &Life::unborn(layout));
             match &life.error {
-                // All syncs succeeded, or the failure was one that may be overlooked.
-                None if nth > steps(acts, kind) => break,
+                // The failure was one that may be overlooked.
                 None | Some(Error::Poisoned { .. }) => {}
                 Some(Error::Io { .. }) => assert!(!life.appending, "{what}"),
                 Some(other) => panic!("{what}: {other}"),
@@ -169,7 +176,7 @@ fn failed_syncs(level: Level) {
         }
     }
     println!("failed syncs, {level:?}: {tally:?}");
-    assert!(tally.states > once.least(20_000), "{tally:?}");
+    assert!(tally.states > once.least(5_000), "{tally:?}");
 }
 
 /// The image: no new segment can be made, and the process dies. The next one finds in the page
@@ -179,14 +186,11 @@ fn page_cache_of_a_device_that_fails_for_good_is_not_trusted() {
     let (mut tally, mut sample) = (Tally::default(), Sample::one_in(30));
     for (kind, acts) in KINDS.into_iter().flat_map(|kind| WORKLOADS.map(|acts| (kind, acts))) {
         let (level, layout) = kind;
-        for nth in creation(layout) + 1..steps(acts, kind) {
+        for nth in creation(layout) + 1..syncs(acts, kind) {
             let device = MemStorage::new();
             (nth..nth + 8).for_each(|later| fail_sync(&device, later, 0));
             let life = live(&device, acts, level, &Life::unborn(layout));
-            if life.error.is_none() {
-                break;
-            }
-            if !sample.takes_next() {
+            if life.error.is_none() || !sample.takes_next() {
                 continue;
             }
             let what = format!("{acts:?} {kind:?}, syncs from {nth} on fail");
@@ -267,7 +271,7 @@ fn one_damaged_run_or_lost_file_never_hides_a_confirmed_record() {
 fn one_fault_after_a_failed_sync_never_hides_a_confirmed_record() {
     let (mut faults, mut sample) = (0, Sample::one_in(10));
     for (layout, acts) in LAYOUTS.into_iter().flat_map(|l| WORKLOADS.map(|acts| (l, acts))) {
-        for nth in 0..steps(acts, (Level::Confirmed, layout)) {
+        for nth in 0..syncs(acts, (Level::Confirmed, layout)) {
             let device = MemStorage::new();
             fail_sync(&device, nth, 0);
             let life = live(&device, acts, Level::Confirmed, &Life::unborn(layout));
@@ -286,7 +290,7 @@ fn one_fault_after_a_failed_sync_never_hides_a_confirmed_record() {
 fn evidence_from_the_page_cache_is_rewritten_before_it_confirms() {
     let (mut faults, mut sample) = (0, Sample::one_in(10));
     for (layout, acts) in LAYOUTS.into_iter().flat_map(|l| WORKLOADS.map(|acts| (l, acts))) {
-        for nth in 0..steps(acts, (Level::Synced, layout)) {
+        for nth in 0..syncs(acts, (Level::Synced, layout)) {
             let device = MemStorage::new();
             fail_sync(&device, nth, 0);
             let life = live(&device, acts, Level::Synced, &Life::unborn(layout));

@@ -372,7 +372,7 @@ fn failures_of_parity_files_lose_no_record() {
             look(&device, &format!("sync {nth}"));
         }
         nth += 1;
-        if nth > 120 {
+        if device.syncs().len() as u64 <= nth {
             break;
         }
     }

@@ -12,7 +12,8 @@ use crate::common;
 use common::lives::{Act, Life, live};
 use common::sample::Sample;
 use common::workloads::{
-    Acts, each_power_cut, fail_sync, failed_syncs, one_crash, one_fault, run, steps, two_crashes,
+    Acts, each_power_cut, fail_sync, failed_syncs, one_crash, one_fault, run, steps, syncs,
+    two_crashes,
 };
 use common::{Bytes, again, judge, open, tiny};
 use seawall::verify::Verdict;
@@ -150,7 +151,7 @@ fn file_in_which_a_sync_failed_makes_no_later_end_unclean() {
     let second: &[Act] = &[Prune, Append(960), Append(960), Append(960), Append(40)];
     let (mut states, mut used_again) = (0, 0);
     for (nth, keep) in
-        (5..steps(first, Level::Synced)).flat_map(|nth| (0..3).map(move |k| (nth, k)))
+        syncs(first, Level::Synced, 5).flat_map(|(nth, _)| (0..3).map(move |k| (nth, k)))
     {
         for is_same_process in [true, false] {
             let device = MemStorage::new();

@@ -194,8 +194,10 @@ fn two_planned_failures_fail_two_syncs() {
     let (device, file) = device_with(b"");
     device.fail_sync(0, |_| true);
     device.fail_sync(2, |_| true);
+    let before = (device.steps(), device.syncs().len());
     let results = [(); 4].map(|()| file.sync().is_ok());
     assert_eq!(results, [false, true, false, true]);
+    assert_eq!(device.syncs()[before.1..], [1, 2, 3, 4].map(|count| before.0 + count));
 }
 
 #[test]

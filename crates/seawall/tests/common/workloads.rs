@@ -25,6 +25,13 @@ pub fn steps(acts: Acts, level: Level) -> u64 {
     whole.device.steps()
 }
 
+/// The syncs of the device that `acts` take, from number `first` on, and the steps with each.
+pub fn syncs(acts: Acts, level: Level, first: usize) -> impl Iterator<Item = (u64, u64)> {
+    let whole = run(acts, level, u64::MAX);
+    assert!(whole.error.is_none(), "{:?}", whole.error);
+    (0..).zip(whole.device.syncs()).skip(first)
+}
+
 /// The process dies, or the power, at every step.
 pub fn one_crash(workloads: &[Acts]) -> Tally {
     let mut tally = Tally::default();
@@ -72,7 +79,8 @@ pub fn failed_syncs(workloads: &[Acts], sample: &mut Sample) -> Tally {
     let mut tally = Tally::default();
     for (level, acts) in with_levels(workloads) {
         // The first syncs create the log.
-        for (nth, keep) in (5..steps(acts, level)).flat_map(|nth| (0..3).map(move |k| (nth, k))) {
+        let syncs = syncs(acts, level, 5).map(|(nth, _)| nth);
+        for (nth, keep) in syncs.flat_map(|nth| (0..3).map(move |k| (nth, k))) {
             let what = format!("{acts:?} {level:?}, sync {nth} fails and keeps {keep}");
             let device = MemStorage::new();
             fail_sync(&device, nth, keep);
