@@ -118,11 +118,6 @@ fn workloads_name_segments_ahead_and_use_files_again() {
     assert!(all.clone().all(|header| (header.compression_max == METHOD) == is_compressed()));
 }
 
-/// A state is encrypted more slowly than it is compressed.
-fn sample(usual: u64) -> Sample {
-    Sample::one_in(if is_encrypted() { usual * 2 } else { usual })
-}
-
 fn acknowledged_records_survive_a_crash_at_every_step() {
     let tally = one_crash(&WORKLOADS);
     println!("one crash: {tally:?}");
@@ -130,13 +125,13 @@ fn acknowledged_records_survive_a_crash_at_every_step() {
 }
 
 fn records_survive_a_second_crash() {
-    let tally = two_crashes(&WORKLOADS, &AFTERWARDS, &mut sample(20));
+    let tally = two_crashes(&WORKLOADS, &AFTERWARDS, &mut Sample::one_in(20));
     println!("two crashes: {tally:?}");
     assert!(tally.states > 60, "{tally:?}");
 }
 
 fn failed_sync_loses_no_acknowledged_record() {
-    let tally = failed_syncs(&WORKLOADS, &mut sample(6));
+    let tally = failed_syncs(&WORKLOADS, &mut Sample::one_in(6));
     println!("failed syncs: {tally:?}");
     assert!(tally.states > 60, "{tally:?}");
 }

@@ -12,9 +12,9 @@
 #[path = "../../../seawall/tests/common/sample.rs"]
 pub(crate) mod sample;
 
-/// How the batches of these logs are encoded, which the sample asks: in no way.
-pub(crate) fn encodings() -> u32 {
-    0
+/// What the sample asks: these logs are not encoded.
+pub(crate) fn sample_divisor() -> u64 {
+    1
 }
 
 use seawall::{Log, LogReader, Lsn, Options};

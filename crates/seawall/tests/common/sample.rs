@@ -18,7 +18,7 @@ impl Sample {
     /// One state in `usual`, or all of them with `SEAWALL_LONG` in the environment. A test that is
     /// repeated with compression or encryption looks at fewer.
     pub fn one_in(usual: u64) -> Self {
-        let usual = usual * 4_u64.pow(super::encodings());
+        let usual = usual * super::sample_divisor();
         let (seed, one_in) = (seed(), if is_long() { 1 } else { usual });
         println!(
             "one state in {one_in}: SEAWALL_SEED={seed} looks at the same, SEAWALL_LONG=1 at all"

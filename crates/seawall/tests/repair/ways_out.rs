@@ -255,12 +255,13 @@ pub(crate) fn every_damaged_run_can_be_repaired_in_three_ways() {
 
 #[test]
 pub(crate) fn every_lost_or_misplaced_file_can_be_repaired_in_three_ways() {
+    let mut sample = Sample::one_in(1);
     for image in images() {
         let end = (image.end, image.layout);
         let files = files(&image.device);
         for file in &files {
             let length = image.device.bytes(file).unwrap().len();
-            for length in (0..length).step_by(96) {
+            for length in (0..length).step_by(96).filter(|_| sample.takes_next()) {
                 let damaged = image.device.kill();
                 damaged.edit(file, |bytes| bytes.truncate(length));
                 try_all(&image, &damaged, &|| format!("{end:?}, {file} cut to {length}"));
