@@ -1,8 +1,8 @@
-//! Serves a [`Disk`](crate::Disk) as one file through FUSE, for programs that need a file or a
-//! block device and do not use NBD.
+//! Serves a [`Disk`](crate::Disk) as one file or as a folder through FUSE, for programs that do not
+//! use NBD.
 //!
-//! [`Server`] mounts a file system over one empty file, which then has all bytes of the disk. A
-//! loop device makes it a block device: `losetup --direct-io=on --find --show FILE`.
+//! [`Server::start`] mounts a file system over one empty file, which then has all bytes of the
+//! disk. A loop device makes it a block device: `losetup --direct-io=on --find --show FILE`.
 //!
 //! - The file bypasses the page cache: written bytes are in the disk's ring, and `fsync` and writes
 //!   with `O_DSYNC` return when the disk has [flushed](crate::Disk::flush).
@@ -10,7 +10,14 @@
 //! - Punching a hole and zeroing a range write zeros.
 //! - Only its owner may open it, and mounting requires root.
 //! - Memory is bounded: a fixed number of threads, and 1 MiB for each request.
+//!
+//! [`Server::start_folder`] mounts the files of a [`Volume`](crate::Volume), for a program that can
+//! have its log there. They bypass the page cache, too, so they cannot be mapped for sharing. The
+//! owners and modes of the files decide who may open them. Of several names of a file the newest
+//! one alone survives the server.
 
+mod folder;
+mod gate;
 mod mount;
 mod requests;
 mod server;

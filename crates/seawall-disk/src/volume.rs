@@ -6,8 +6,11 @@
 
 mod file;
 mod folder;
+mod links;
 mod shared;
 mod table;
+#[cfg(all(feature = "fuse", target_os = "linux"))]
+mod tree;
 
 use crate::disk::Disk;
 use crate::layout::{SECTOR_SIZE, to_usize};
@@ -16,7 +19,11 @@ use seawall_io::{Entropy, Storage, SystemEntropy};
 use shared::Shared;
 use std::io;
 use std::sync::Arc;
+#[cfg(all(feature = "fuse", target_os = "linux"))]
+pub(crate) use table::Attributes;
 use table::{TABLE_SIZE, Table, is_unused, place_of, superblock};
+#[cfg(all(feature = "fuse", target_os = "linux"))]
+pub(crate) use tree::{Change, Entry, ROOT, Tree};
 
 /// Folders and files on a [`Disk`].
 ///
@@ -76,6 +83,12 @@ impl Volume {
     #[must_use]
     pub fn root(&self) -> Arc<dyn Storage> {
         Arc::new(Folder { shared: self.shared.clone(), path: String::new() })
+    }
+
+    /// The files as a file system sees them.
+    #[cfg(all(feature = "fuse", target_os = "linux"))]
+    pub(crate) fn tree(&self) -> Tree {
+        Tree { shared: self.shared.clone() }
     }
 
     /// The disk. [Drain](Disk::drain) it before the process ends.

@@ -271,6 +271,30 @@ fn file_has_its_own_bytes_whatever_reached_the_disk() {
     }
 }
 
+/// A file is renamed in place of another one, and the power fails at each step of that.
+#[test]
+fn power_cut_during_a_rename_leaves_the_old_or_the_new_file() {
+    for (steps, keeps_first) in (0..12).flat_map(|steps| [(steps, false), (steps, true)]) {
+        let device = made(2 << 20);
+        let opened = volume(&device);
+        let root = opened.root();
+        for (name, byte) in [("first", 1), ("second", 2)] {
+            root.create(name).unwrap().write_at(&[byte; 100], 0).unwrap();
+        }
+        opened.disk().drain().unwrap();
+        device.stop_after(device.steps() + steps);
+        // From some step on each of them fails.
+        let _ = root.rename("second", "first");
+        let _ = root.sync_dir();
+        let is_first = |what| matches!(what, What::Sector(8));
+        let left = device.power_cut(|item| is_first(item.what) == keeps_first);
+        let found = contents(&*volume(&left).root());
+        let found: Vec<_> = found.iter().map(|(name, bytes)| (name.as_str(), bytes[0])).collect();
+        let may_be = [vec![("first", 1), ("second", 2)], vec![("first", 2)]];
+        assert!(may_be.contains(&found), "{found:?} after {steps} steps, {keeps_first}");
+    }
+}
+
 #[test]
 fn names_are_durable_after_a_sync_of_the_directory() {
     let device = made(SIZE);

@@ -1,4 +1,4 @@
-//! The mount over an empty file at which a disk appears, and its removal.
+//! The mount over an empty file or folder at which a disk appears, and its removal.
 
 use crate::locked_path::{LockedPath, split};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
@@ -14,59 +14,134 @@ const KIND: &str = "fuse.seawall";
 /// The most dead mounts over one another that are removed; each was left by a killed server.
 const DEAD_MAX: usize = 64;
 
-/// A path on which nothing is mounted yet: absolute, without symbolic links, and with an empty file
-/// that is locked.
-#[derive(Debug)]
-pub(super) struct Place(LockedPath);
+/// The name of the locked file in an empty folder, below the mount.
+const LOCK: &str = "seawall-mount";
 
-/// A mount on such a path. Dropping it unmounts and removes the empty file.
+/// The object at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    File,
+    Folder,
+}
+
+/// A path on which nothing is mounted yet: absolute, without symbolic links, and with an empty file
+/// that is locked, or an empty folder with a locked file.
+#[derive(Debug)]
+pub(super) struct Place {
+    path: PathBuf,
+    locked: LockedPath,
+    shape: Shape,
+}
+
+/// A mount on such a path. Dropping it unmounts and removes the empty file or folder.
 #[derive(Debug)]
 pub(super) struct Mount {
-    place: LockedPath,
+    place: Place,
     is_there: bool,
 }
 
 impl Place {
-    /// Creates an empty file there, or takes over the one that an earlier server left with its dead
-    /// mount.
-    pub(super) fn take(path: &Path) -> io::Result<Self> {
+    /// Creates an empty file or folder there, or takes over the one that an earlier server left
+    /// with its dead mount.
+    pub(super) fn take(path: &Path, shape: Shape) -> io::Result<Self> {
         let (folder, name) = split(path)?;
         let path = folder.canonicalize()?.join(name);
         clean_up(&path)?;
         match path.symlink_metadata() {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => shape.make(&path)?,
             Err(error) => return Err(error),
             // Mounting over it would hide its bytes, and stopping would remove it.
-            Ok(found) if found.is_file() && found.len() == 0 => {}
+            Ok(_) if shape.is_empty_at(&path) => {}
             Ok(_) => {
                 let why = format!(
-                    "{} exists and is not an empty file; give a path that does not exist",
-                    path.display()
+                    "{} exists and is not an empty {}; give a path that does not exist",
+                    path.display(),
+                    shape.name()
                 );
                 return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
             }
         }
-        LockedPath::take(&path, "")?.map(Self).ok_or_else(|| in_use(&path))
+        let locked = LockedPath::take(&shape.locked(&path), "")?;
+        let locked = locked.ok_or_else(|| in_use(&path))?;
+        Ok(Self { path, locked, shape })
     }
 
     /// Mounts, and returns the channel for requests. Until they are answered, any access to the
     /// path blocks.
     pub(super) fn mount(self) -> io::Result<(OwnedFd, Mount)> {
-        let mut place = Mount { place: self.0, is_there: false };
+        let mut mounted = Mount { place: self, is_there: false };
         let device = open_device()?;
         let owner = rustix::process::geteuid().as_raw();
         let group = rustix::process::getegid().as_raw();
         let number = device.as_raw_fd();
-        // The object at the path is a regular file, so the root of the mount must be one.
-        let data = format!(
-            "fd={number},rootmode=100600,user_id={owner},group_id={group},default_permissions"
-        );
+        // The root of the mount must be of the same kind as the object at the path.
+        let (mode, others) = match mounted.place.shape {
+            Shape::File => ("100600", ""),
+            Shape::Folder => ("40755", ",allow_other"),
+        };
+        let ids = format!("fd={number},rootmode={mode},user_id={owner},group_id={group}");
+        let data = format!("{ids},default_permissions{others}");
         let data = CString::new(data).map_err(io::Error::other)?;
         let flags = MountFlags::NODEV | MountFlags::NOSUID | MountFlags::NOEXEC;
-        let mounted = mount("seawall", place.path(), KIND, flags, Some(&*data));
-        mounted.map_err(|error| cannot_mount(place.path(), error))?;
-        place.is_there = true;
-        Ok((device, place))
+        let done = mount("seawall", mounted.path(), KIND, flags, Some(&*data));
+        done.map_err(|error| cannot_mount(mounted.path(), error))?;
+        mounted.is_there = true;
+        Ok((device, mounted))
+    }
+
+    /// Removes the empty file or folder.
+    fn remove(&self) {
+        if self.shape.is_empty_at(&self.path) && self.locked.remove().is_ok() {
+            self.shape.remove(&self.path);
+        }
+    }
+}
+
+impl Shape {
+    fn name(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Folder => "folder",
+        }
+    }
+
+    /// Locking makes an empty file.
+    fn make(self, path: &Path) -> io::Result<()> {
+        match self {
+            Self::File => Ok(()),
+            Self::Folder => std::fs::create_dir(path),
+        }
+    }
+
+    fn locked(self, path: &Path) -> PathBuf {
+        match self {
+            Self::File => path.to_owned(),
+            Self::Folder => path.join(LOCK),
+        }
+    }
+
+    /// Returns whether the path is an empty file or folder.
+    fn is_empty_at(self, path: &Path) -> bool {
+        match self {
+            Self::File => {
+                path.symlink_metadata().is_ok_and(|found| found.is_file() && found.len() == 0)
+            }
+            Self::Folder => {
+                let is_lock = |name: &io::Result<std::fs::DirEntry>| {
+                    name.as_ref().is_ok_and(|name| name.file_name() == LOCK)
+                };
+                path.symlink_metadata().is_ok_and(|found| found.is_dir())
+                    && path.read_dir().is_ok_and(|mut names| names.all(|name| is_lock(&name)))
+            }
+        }
+    }
+
+    /// Removes the folder; a file is gone with its lock.
+    fn remove(self, path: &Path) {
+        if self == Self::Folder {
+            // If this fails, the next server finds an empty folder.
+            let _ = std::fs::remove_dir(path);
+        }
     }
 }
 
@@ -104,8 +179,8 @@ impl Mount {
 impl Drop for Mount {
     fn drop(&mut self) {
         // If this fails, the next server finds it as the mount of a dead server.
-        if self.hang_up().is_ok() && is_empty_file(&self.place.path) {
-            let _ = self.place.remove();
+        if self.hang_up().is_ok() {
+            self.place.remove();
         }
     }
 }
@@ -117,11 +192,6 @@ pub(super) fn open_device() -> io::Result<OwnedFd> {
         let why = format!("/dev/fuse cannot be opened: {error}");
         io::Error::new(error.kind(), why)
     })
-}
-
-/// Returns whether the path still is an empty file.
-fn is_empty_file(path: &Path) -> bool {
-    path.symlink_metadata().is_ok_and(|found| found.is_file() && found.len() == 0)
 }
 
 /// Removes the mounts of killed servers.
@@ -204,20 +274,24 @@ mod tests {
     /// Needs root: the remains of a killed server, and the next one.
     #[test]
     fn dead_mount_is_removed() {
-        let path = std::env::temp_dir().join(format!("seawall-dead-{}", std::process::id()));
-        for _ in 0..2 {
-            let mounted = Place::take(&path).unwrap().mount();
-            let Ok((device, mut mount)) = mounted else {
-                eprintln!("SKIPPED: dead_mount_is_removed: {}", mounted.unwrap_err());
-                return;
-            };
-            drop(device);
-            assert_eq!(path.metadata().unwrap_err().kind(), io::ErrorKind::NotConnected);
-            // Simulates a killed server: the system has the mount, this process has forgotten it.
-            mount.is_there = false;
+        for shape in [Shape::File, Shape::Folder] {
+            let name = format!("seawall-dead-{}-{}", shape.name(), std::process::id());
+            let path = std::env::temp_dir().join(name);
+            for _ in 0..2 {
+                let mounted = Place::take(&path, shape).unwrap().mount();
+                let Ok((device, mut mount)) = mounted else {
+                    eprintln!("SKIPPED: dead_mount_is_removed: {}", mounted.unwrap_err());
+                    return;
+                };
+                drop(device);
+                assert_eq!(path.metadata().unwrap_err().kind(), io::ErrorKind::NotConnected);
+                // Simulates a killed server: the system has the mount, this process has forgotten
+                // it.
+                mount.is_there = false;
+            }
+            drop(Place::take(&path, shape).unwrap().mount().unwrap());
+            path.symlink_metadata().unwrap_err();
         }
-        drop(Place::take(&path).unwrap().mount().unwrap());
-        path.symlink_metadata().unwrap_err();
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Requests of the kernel for the file, answered by the disk.
 
+use super::gate::{Gate, done, errno};
 use crate::disk::Disk;
 use fuser::{
     BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, INodeNo,
@@ -7,26 +8,25 @@ use fuser::{
     ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 /// The most bytes of one request.
-const REQUEST_MAX: u32 = 1 << 20;
+pub(super) const REQUEST_MAX: u32 = 1 << 20;
 /// The most zeros written before checking again that the disk is not closed.
 const ZEROS_MAX: u64 = 1 << 20;
 /// Requests that the kernel may have in flight without waiting for any.
-const AHEAD_MAX: u16 = 64;
+pub(super) const AHEAD_MAX: u16 = 64;
 /// How long the kernel may cache attributes: not at all, so that a dead server shows.
-const BELIEVED: Duration = Duration::ZERO;
-const BLOCK: u32 = 4096;
+pub(super) const BELIEVED: Duration = Duration::ZERO;
+pub(super) const BLOCK: u32 = 4096;
 
 /// `O_DSYNC`, which also represents `RWF_DSYNC` and is part of `O_SYNC`.
-const SYNCED: i32 = 0o10_000;
+pub(super) const SYNCED: i32 = 0o10_000;
 /// Modes of fallocate(2).
-const KEEP_SIZE: i32 = 1;
-const PUNCH_HOLE: i32 = 2;
-const ZERO_RANGE: i32 = 16;
+pub(super) const KEEP_SIZE: i32 = 1;
+pub(super) const PUNCH_HOLE: i32 = 2;
+pub(super) const ZERO_RANGE: i32 = 16;
 
 /// The file system with a single file: its root.
 #[derive(Debug)]
@@ -34,30 +34,6 @@ pub(super) struct OneFile {
     disk: Arc<Disk>,
     gate: Arc<Gate>,
     owner: (u32, u32),
-}
-
-/// Lets requests through until it is closed.
-#[derive(Debug, Default)]
-pub(super) struct Gate {
-    is_closed: RwLock<bool>,
-    /// How often the file is open.
-    opened: AtomicUsize,
-}
-
-impl Gate {
-    /// Returns when no request is in progress; later ones are refused.
-    pub(super) fn close(&self) {
-        *self.is_closed.write().unwrap_or_else(PoisonError::into_inner) = true;
-    }
-
-    pub(super) fn opened(&self) -> usize {
-        self.opened.load(Ordering::SeqCst)
-    }
-
-    fn pass<T>(&self, work: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
-        let is_closed = self.is_closed.read().unwrap_or_else(PoisonError::into_inner);
-        if *is_closed { Err(Errno::ESHUTDOWN) } else { work() }
-    }
 }
 
 impl OneFile {
@@ -148,32 +124,19 @@ impl OneFile {
     }
 }
 
-/// The error number for a program, from an error of the disk.
-#[allow(clippy::needless_pass_by_value, reason = "map_err passes it by value")]
-fn errno(error: io::Error) -> Errno {
-    match error.kind() {
-        io::ErrorKind::InvalidInput => Errno::EINVAL,
-        io::ErrorKind::ReadOnlyFilesystem => Errno::EROFS,
-        io::ErrorKind::StorageFull => Errno::ENOSPC,
-        _ => Errno::EIO,
-    }
-}
-
-fn done(result: Result<(), Errno>, reply: ReplyEmpty) {
-    match result {
-        Ok(()) => reply.ok(),
-        Err(error) => reply.error(error),
-    }
+/// Negotiates the sizes of requests.
+pub(super) fn configure(config: &mut KernelConfig) -> io::Result<()> {
+    // Each capability is optional.
+    let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
+    let _ = config.set_max_background(AHEAD_MAX);
+    let set = config.set_max_write(REQUEST_MAX);
+    set.map(drop).map_err(|_| io::Error::other("the kernel does not support requests of 1 MiB"))
 }
 
 /// `fuser` answers all other requests with "not implemented".
 impl Filesystem for OneFile {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // Each capability is optional.
-        let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
-        let _ = config.set_max_background(AHEAD_MAX);
-        let set = config.set_max_write(REQUEST_MAX);
-        set.map(drop).map_err(|_| io::Error::other("the kernel does not support requests of 1 MiB"))
+        configure(config)
     }
 
     fn getattr(&self, _: &Request, _: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
@@ -207,7 +170,7 @@ impl Filesystem for OneFile {
     }
 
     fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        self.gate.opened.fetch_add(1, Ordering::SeqCst);
+        self.gate.file_opened();
         // The size is fixed, so writes need not wait for each other.
         let flags = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
         reply.opened(FileHandle(0), flags);
@@ -223,7 +186,7 @@ impl Filesystem for OneFile {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        self.gate.opened.fetch_sub(1, Ordering::SeqCst);
+        self.gate.file_closed();
         reply.ok();
     }
 

@@ -1,9 +1,12 @@
 //! The server: a mount, and the threads that answer its requests.
 
-use super::mount::{Mount, Place, open_device};
-use super::requests::{Gate, OneFile};
+use super::folder::Folder;
+use super::gate::Gate;
+use super::mount::{Mount, Place, Shape, open_device};
+use super::requests::OneFile;
 use crate::disk::Disk;
-use fuser::{BackgroundSession, Config, Session, SessionACL};
+use crate::volume::Volume;
+use fuser::{BackgroundSession, Config, Filesystem, Session, SessionACL};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -77,18 +80,39 @@ impl Server {
     /// [`io::ErrorKind::AlreadyExists`] if something else exists there;
     /// [`io::ErrorKind::PermissionDenied`] without the right to mount.
     pub fn start(disk: Arc<Disk>, path: &Path) -> io::Result<Self> {
-        let (device, mount) = Place::take(path)?.mount()?;
         let gate = Arc::new(Gate::default());
         let file = OneFile::new(disk.clone(), gate.clone());
+        Self::serve(file, (disk, gate), Place::take(path, Shape::File)?)
+    }
+
+    /// Shows the disk's [volume](Volume) as the folder `path`, which must not exist, be an empty
+    /// folder, or be left by a killed server.
+    ///
+    /// # Errors
+    ///
+    /// As [`Server::start`] and [`Volume::open`].
+    pub fn start_folder(disk: Arc<Disk>, path: &Path) -> io::Result<Self> {
+        let tree = Volume::open(disk.clone())?.tree();
+        let gate = Arc::new(Gate::default());
+        let folder = Folder::new(tree, gate.clone());
+        Self::serve(folder, (disk, gate), Place::take(path, Shape::Folder)?)
+    }
+
+    fn serve(
+        files: impl Filesystem,
+        (disk, gate): (Arc<Disk>, Arc<Gate>),
+        place: Place,
+    ) -> io::Result<Self> {
+        let (device, mount) = place.mount()?;
         let mut config = Config::default();
         config.n_threads = Some(THREADS);
-        // The kernel decides by the file's mode who may open it. Later requests may come from any
+        // The kernel decides by a file's mode who may open it. Later requests may come from any
         // kernel thread in the name of any user.
-        let session = Session::from_fd(file, device, SessionACL::All, config)?;
+        let session = Session::from_fd(files, device, SessionACL::All, config)?;
         Ok(Self { disk, gate, session: Some(session.spawn()?), mount })
     }
 
-    /// The absolute path of the file.
+    /// The absolute path of the file or folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.mount.path()
@@ -100,7 +124,7 @@ impl Server {
         self.session.as_ref().is_some_and(|session| !session.guard.is_finished())
     }
 
-    /// How often the file is open.
+    /// How often files are open.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.gate.opened()

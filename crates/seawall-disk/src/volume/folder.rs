@@ -48,7 +48,7 @@ impl Folder {
     }
 
     fn rename_from(&self, from: &str, to: &str, replaces: bool) -> io::Result<()> {
-        let (_, to) = (self.path_of(from)?, self.path_of(to)?);
+        let (path, to) = (self.path_of(from)?, self.path_of(to)?);
         let mut state = self.shared.write();
         let table = &mut state.table;
         let id = self.file(table, from, io::ErrorKind::InvalidInput)?;
@@ -58,7 +58,10 @@ impl Folder {
         if Self::is_taken(table, &to) && !replaces {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
-        if table.find(&to) == Some(id) { Ok(()) } else { self.shared.rename(table, id, to) }
+        if table.find(&to) == Some(id) {
+            return Ok(());
+        }
+        self.shared.move_name(table, id, (&path, to))
     }
 }
 
@@ -90,11 +93,11 @@ impl Storage for Folder {
     fn remove(&self, name: &str) -> io::Result<()> {
         let mut state = self.shared.write();
         let id = self.file(&state.table, name, io::ErrorKind::IsADirectory)?;
-        self.shared.unlink(&mut state.table, id)
+        self.shared.remove_name(&mut state.table, id, &self.path_of(name)?)
     }
 
     fn recycle(&self, name: &str, spare: &str) -> io::Result<Recycled> {
-        let (_, to) = (self.path_of(name)?, self.path_of(spare)?);
+        let (path, to) = (self.path_of(name)?, self.path_of(spare)?);
         let mut state = self.shared.write();
         let table = &mut state.table;
         let id = self.file(table, name, io::ErrorKind::InvalidInput)?;
@@ -102,10 +105,10 @@ impl Storage for Folder {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         if table.node(id)?.handles > 0 {
-            self.shared.unlink(table, id)?;
+            self.shared.remove_name(table, id, &path)?;
             return Ok(Recycled::Removed(None));
         }
-        self.shared.rename(table, id, to)?;
+        self.shared.move_name(table, id, (&path, to))?;
         Ok(Recycled::Renamed(self.handle(table, id, Access::ReadWrite)))
     }
 

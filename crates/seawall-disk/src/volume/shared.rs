@@ -61,17 +61,13 @@ impl Shared {
         Ok(())
     }
 
-    /// Moves a node to another name, in place of what has that.
-    pub(super) fn rename(&self, table: &mut Table, id: u64, to: String) -> io::Result<()> {
-        let replaced = table.find(&to).filter(|other| *other != id);
-        let sequence = table.next_sequence();
-        let node = Node { name: Some(to), sequence, ..table.node(id)?.clone() };
-        self.put(table, Some(id), node)?;
-        replaced.map_or(Ok(()), |other| self.unlink(table, other))
-    }
-
     /// Writes zeros to a range of a file whose chunks exist.
-    fn fill(&self, table: &Table, node: &Node, (from, to): (u64, u64)) -> io::Result<()> {
+    pub(super) fn fill(
+        &self,
+        table: &Table,
+        node: &Node,
+        (from, to): (u64, u64),
+    ) -> io::Result<()> {
         let mut at = from;
         while at < to {
             let (place, size) = locate(table, node, at, to - at);

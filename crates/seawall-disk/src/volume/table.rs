@@ -15,15 +15,21 @@
 //!    8     8  length       of the file, in bytes
 //!   16     2  name size    bytes
 //!   18     2  chunks       their number
-//!   20   120  name         a path with "/" between its parts; that of a folder ends with "/"
+//!   20   100  name         a path with "/" between its parts; that of a folder ends with "/"
+//!  120     2  mode         permission bits
+//!  122     2  zero
+//!  124     4  user         number of the owner
+//!  128     4  group        number of the owner's group
+//!  132     8  changed      microseconds since 1970
 //!  140   4*n  chunks       numbers from 1 on; 0: a hole, which reads as zeros
 //!  508     4  checksum     of bytes 0..508
 //!
 //! chunks, from the first multiple of their size after the entries on
 //! ```
 //!
-//! A sector is written whole or not at all, so an entry is old or new. A chunk gets another owner
-//! only after a flush, so no two entries ever name it.
+//! The entry "/" has the attributes of the root. A sector is written whole or not at all, so an
+//! entry is old or new. A chunk gets another owner only after a flush, so no two entries ever name
+//! it.
 
 use crate::dump::{long, short};
 use crate::layout::{BLOCK_SIZE, SECTOR_SIZE, to_u64, to_usize};
@@ -34,8 +40,10 @@ use std::io;
 const MAGIC: &[u8; 8] = b"SWVOLM01";
 const SUPERBLOCK_SIZE: usize = 24;
 const NAME_AT: usize = 20;
-const NAME_MAX: usize = 120;
-const CHUNKS_AT: usize = NAME_AT + NAME_MAX;
+/// The longest path in bytes.
+pub(super) const NAME_MAX: usize = 100;
+const ATTRIBUTES_AT: usize = NAME_AT + NAME_MAX;
+const CHUNKS_AT: usize = ATTRIBUTES_AT + 20;
 const CHECKSUM_AT: usize = SECTOR_SIZE - 4;
 const CHUNKS_MAX: usize = (CHECKSUM_AT - CHUNKS_AT) / 4;
 /// The number of files and folders in a volume.
@@ -46,6 +54,17 @@ pub(super) const TABLE_SIZE: usize = BLOCK_SIZE + ENTRIES * SECTOR_SIZE;
 const CHUNK_SIZES: (u64, u64) = (64 * 1024, 1024 * 1024);
 const _: () = assert!(CHUNKS_MAX * 1024 * 1024 > 64 << 20, "a segment of a log fits");
 
+/// What a file system shows of a file besides its length.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Attributes {
+    /// The permission bits.
+    pub(crate) mode: u16,
+    pub(crate) user: u32,
+    pub(crate) group: u32,
+    /// Microseconds since 1970.
+    pub(crate) changed_us: u64,
+}
+
 /// One file or folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Node {
@@ -54,6 +73,9 @@ pub(super) struct Node {
     pub(super) sequence: u64,
     /// `None` once its name was removed.
     pub(super) name: Option<String>,
+    /// Further names, which are not on the disk.
+    pub(super) links: Vec<String>,
+    pub(super) attributes: Attributes,
     pub(super) length: u64,
     pub(super) chunks: Vec<u32>,
     /// Open handles.
@@ -69,7 +91,7 @@ pub(super) struct Table {
     free: Vec<bool>,
     entries: Vec<bool>,
     nodes: HashMap<u64, Node>,
-    names: BTreeMap<String, u64>,
+    pub(super) names: BTreeMap<String, u64>,
     newest: u64,
     next_node: u64,
 }
@@ -196,7 +218,11 @@ impl Table {
         let mut bytes = [node.sequence, node.length].map(u64::to_le_bytes).as_flattened().to_vec();
         bytes.extend([sizes.0, sizes.1].map(u16::to_le_bytes).as_flattened());
         bytes.extend(name);
-        bytes.resize(CHUNKS_AT, 0);
+        bytes.resize(ATTRIBUTES_AT, 0);
+        let Attributes { mode, user, group, changed_us } = node.attributes;
+        bytes.extend([mode, 0].map(u16::to_le_bytes).as_flattened());
+        bytes.extend([user, group].map(u32::to_le_bytes).as_flattened());
+        bytes.extend(changed_us.to_le_bytes());
         bytes.extend(node.chunks.iter().flat_map(|chunk| chunk.to_le_bytes()));
         bytes.resize(CHECKSUM_AT, 0);
         bytes.extend(self.salt.checksum(Offset(place), &bytes).to_le_bytes());
@@ -220,6 +246,13 @@ impl Table {
             entry,
             sequence: long(covered, 0)?,
             name: Some(String::from_utf8(name.to_vec()).ok()?),
+            links: Vec::new(),
+            attributes: Attributes {
+                mode: two(ATTRIBUTES_AT)?,
+                user: short(covered, ATTRIBUTES_AT + 4)?,
+                group: short(covered, ATTRIBUTES_AT + 8)?,
+                changed_us: long(covered, ATTRIBUTES_AT + 12)?,
+            },
             length: long(covered, 8)?,
             chunks: chunks.collect::<Option<_>>()?,
             handles: 0,
@@ -232,7 +265,10 @@ impl Table {
             let why = format!("the volume has no room for more than {ENTRIES} files");
             io::Error::new(io::ErrorKind::StorageFull, why)
         })?;
-        Ok(Node { entry, sequence: self.next_sequence(), name: Some(name), ..Node::default() })
+        let mode = if name.ends_with('/') { 0o700 } else { 0o600 };
+        let attributes = Attributes { mode, ..Attributes::default() };
+        let sequence = self.next_sequence();
+        Ok(Node { entry, sequence, name: Some(name), attributes, ..Node::default() })
     }
 
     pub(super) fn next_sequence(&mut self) -> u64 {
@@ -312,6 +348,18 @@ impl Table {
                 *free = true;
             }
         }
+    }
+
+    /// The number of free chunks, and of all.
+    #[cfg(all(feature = "fuse", target_os = "linux"))]
+    pub(super) fn space(&self) -> [usize; 2] {
+        [self.free.iter().filter(|free| **free).count(), self.free.len()]
+    }
+
+    /// The number of free entries, and of all.
+    #[cfg(all(feature = "fuse", target_os = "linux"))]
+    pub(super) fn entries(&self) -> [usize; 2] {
+        [self.entries.iter().filter(|taken| !**taken).count(), ENTRIES]
     }
 
     pub(super) fn chunk_size(&self) -> u64 {
