@@ -74,10 +74,12 @@ pub(crate) struct DiskServe {
                   (nbd+unix:///NAME?socket=PATH)")]
     #[arg(value_name = "IMG")]
     pub(crate) image: PathBuf,
-    /// Where the disk appears: `nbd:unix:PATH`, `nbd:tcp:PORT` of 127.0.0.1, `fuse:FILE`
+    /// Where the disk appears: `nbd:unix:PATH`, `nbd:tcp:PORT` of 127.0.0.1, `fuse:FILE`,
+    /// `fuse-dir:DIR`
     #[arg(long, value_name = "EXPORT", value_parser = export_parser())]
     #[arg(help = "Where the disk appears: nbd:unix:PATH, nbd:tcp:PORT of 127.0.0.1 (0: any \
-                  free port; every user of this machine can then write to the disk), fuse:FILE")]
+                  free port; every user of this machine can then write to the disk), fuse:FILE, \
+                  or fuse-dir:DIR, a directory with files")]
     pub(crate) export: Export,
     /// Create the image with this size if it does not exist, a multiple of 4KiB
     #[arg(long, value_name = "SIZE", value_parser = blocks(DISK_SIZE_MAX))]
@@ -161,6 +163,8 @@ pub(crate) enum Export {
     NbdTcp(u16),
     /// As a file.
     Fuse(PathBuf),
+    /// As a folder with the files of a volume.
+    FuseFolder(PathBuf),
 }
 
 /// Where metrics are served.
@@ -244,9 +248,11 @@ fn parse_export(text: &OsStr) -> Result<Export, String> {
     let found = path_behind(bytes, "nbd:unix:")
         .map(Export::NbdUnix)
         .or_else(|| path_behind(bytes, "fuse:").map(Export::Fuse))
+        .or_else(|| path_behind(bytes, "fuse-dir:").map(Export::FuseFolder))
         .or_else(|| port_behind(bytes, "nbd:tcp:").map(Export::NbdTcp));
     found.ok_or_else(|| {
-        "give nbd:unix:PATH, nbd:tcp:PORT with a number up to 65535, or fuse:FILE".to_owned()
+        "give nbd:unix:PATH, nbd:tcp:PORT with a number up to 65535, fuse:FILE, or fuse-dir:DIR"
+            .to_owned()
     })
 }
 

@@ -96,6 +96,7 @@ fn invalid_sizes_and_options_exit_2_and_create_nothing() {
         "serve vd --size 64KiB --buffer-size 100 --export nbd:unix:s",
         "serve vd --size 64KiB --export s",
         "serve vd --size 64KiB --export nbd:unix:",
+        "serve vd --size 64KiB --export fuse-dir:",
         "serve vd --size 64KiB --export nbd:tcp:65536",
         "serve vd --size 64KiB --export nbd:tcp:0.0.0.0:1",
         "serve vd --size 64KiB --export nbd:unix:s --export nbd:tcp:1",
@@ -107,8 +108,10 @@ fn invalid_sizes_and_options_exit_2_and_create_nothing() {
         assert_eq!(folder.run(&format!("disk {wrong}"), b"").code, 2, "{wrong}");
     }
     if !cfg!(all(feature = "fuse", target_os = "linux")) {
-        let ran = folder.run("disk serve vd --size 64KiB --export fuse:file", b"");
-        assert_eq!(ran.code, 2, "{ran:?}");
+        for export in ["fuse:file", "fuse-dir:folder"] {
+            let ran = folder.run(&format!("disk serve vd --size 64KiB --export {export}"), b"");
+            assert_eq!(ran.code, 2, "{ran:?}");
+        }
     }
     assert_eq!(folder.names("."), [""; 0]);
 }

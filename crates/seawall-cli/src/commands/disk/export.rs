@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub(super) enum Transport {
     Nbd(Server),
     #[cfg(all(feature = "fuse", target_os = "linux"))]
-    Fuse(fuse::Server),
+    Fuse(Box<fuse::Server>),
 }
 
 /// Where clients find it.
@@ -37,7 +37,7 @@ impl Transport {
         let listen = match &args.export {
             Export::NbdUnix(path) => Listen::Unix(path.clone()),
             Export::NbdTcp(port) => Listen::Loopback(*port),
-            Export::Fuse(file) => return as_a_file(args, file, disk),
+            Export::Fuse(path) | Export::FuseFolder(path) => return mounted(args, path, disk),
         };
         let server = Server::start(disk, &listen, &args.name, Limits::default());
         let server = server.map_err(|error| {
@@ -69,7 +69,7 @@ impl Transport {
             #[cfg(all(feature = "fuse", target_os = "linux"))]
             Self::Fuse(server) => {
                 if server.stop()? == fuse::Parting::HungUp {
-                    say("seawall: the file was in use: programs that have it open now get errors");
+                    say("seawall: it was in use: programs that have files open now get errors");
                 }
                 Ok(())
             }
@@ -78,20 +78,20 @@ impl Transport {
 }
 
 #[cfg(all(feature = "fuse", target_os = "linux"))]
-fn as_a_file(
-    args: &DiskServe,
-    file: &Path,
-    disk: Arc<Disk>,
-) -> Result<(Transport, Place), Failure> {
-    let server = fuse::Server::start(disk, file).map_err(|error| no_file(args, &error))?;
-    let ready = format!("fuse {}", file.display());
+fn mounted(args: &DiskServe, path: &Path, disk: Arc<Disk>) -> Result<(Transport, Place), Failure> {
+    let (server, kind) = match &args.export {
+        Export::FuseFolder(_) => (fuse::Server::start_folder(disk, path), "fuse-dir"),
+        _ => (fuse::Server::start(disk, path), "fuse"),
+    };
+    let server = server.map_err(|error| no_mount(args, &error))?;
+    let ready = format!("{kind} {}", path.display());
     let uri = server.path().display().to_string();
-    Ok((Transport::Fuse(server), Place { ready, uri }))
+    Ok((Transport::Fuse(Box::new(server)), Place { ready, uri }))
 }
 
 #[cfg(not(all(feature = "fuse", target_os = "linux")))]
-fn as_a_file(_: &DiskServe, file: &Path, _: Arc<Disk>) -> Result<(Transport, Place), Failure> {
-    Err(no_fuse(file))
+fn mounted(_: &DiskServe, path: &Path, _: Arc<Disk>) -> Result<(Transport, Place), Failure> {
+    Err(no_fuse(path))
 }
 
 impl fmt::Display for Export {
@@ -100,19 +100,21 @@ impl fmt::Display for Export {
             Self::NbdUnix(path) => write!(f, "nbd:unix:{}", path.display()),
             Self::NbdTcp(port) => write!(f, "nbd:tcp:{port}"),
             Self::Fuse(file) => write!(f, "fuse:{}", file.display()),
+            Self::FuseFolder(folder) => write!(f, "fuse-dir:{}", folder.display()),
         }
     }
 }
 
 #[cfg(all(feature = "fuse", target_os = "linux"))]
-fn no_file(args: &DiskServe, error: &io::Error) -> Failure {
+fn no_mount(args: &DiskServe, error: &io::Error) -> Failure {
     let next = match error.kind() {
         io::ErrorKind::AddrInUse | io::ErrorKind::AlreadyExists => {
-            "give a path that does not exist, or an empty file"
+            "give a path that does not exist, or an empty file or directory as the export needs it"
         }
+        io::ErrorKind::InvalidData => "give another image for this export",
         _ => "run this as root where /dev/fuse exists; or give --export nbd:unix:PATH",
     };
-    let failure = Failure::new(Exit::Failed, format!("cannot appear as a file: {error}"));
+    let failure = Failure::new(Exit::Failed, format!("cannot mount the disk: {error}"));
     failure.at(&args.export).next(next)
 }
 
@@ -120,18 +122,20 @@ fn no_file(args: &DiskServe, error: &io::Error) -> Failure {
 pub(super) fn check(args: &DiskServe) -> Result<(), Failure> {
     match &args.export {
         #[cfg(all(feature = "fuse", target_os = "linux"))]
-        Export::Fuse(_) => fuse::Server::check().map_err(|error| no_file(args, &error)),
+        Export::Fuse(_) | Export::FuseFolder(_) => {
+            fuse::Server::check().map_err(|error| no_mount(args, &error))
+        }
         #[cfg(not(all(feature = "fuse", target_os = "linux")))]
-        Export::Fuse(file) => Err(no_fuse(file)),
+        Export::Fuse(path) | Export::FuseFolder(path) => Err(no_fuse(path)),
         Export::NbdUnix(_) | Export::NbdTcp(_) => Ok(()),
     }
 }
 
 #[cfg(not(all(feature = "fuse", target_os = "linux")))]
-fn no_fuse(file: &Path) -> Failure {
+fn no_fuse(path: &Path) -> Failure {
     let failure = Failure::new(Exit::Usage, "this program has no FUSE built in");
     failure
-        .at(file.display())
+        .at(path.display())
         .next("give --export nbd:unix:PATH or nbd:tcp:PORT; or build it with --features fuse")
 }
 
