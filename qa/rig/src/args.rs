@@ -85,6 +85,9 @@ pub(crate) struct Bench {
     /// Value of the disk's option --hold-up, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 150)]
     pub(crate) hold_up: u32,
+    /// How the disk appears to PostgreSQL
+    #[arg(long, value_enum, default_value_t = Transport::Dir)]
+    pub(crate) transport: Transport,
     /// The folder for bench.json, bench.html and bench.svg; created if missing
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
@@ -104,6 +107,9 @@ pub(crate) struct Crash {
     /// The kind of crash
     #[arg(long, value_enum)]
     pub(crate) kind: Kind,
+    /// How the disk appears to PostgreSQL
+    #[arg(long, value_enum, default_value_t = Transport::Dir)]
+    pub(crate) transport: Transport,
     /// Time from the warning to the loss of power, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 150)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -149,6 +155,24 @@ pub(crate) struct Detach {
     pub(crate) cycles: u32,
     #[command(flatten)]
     pub(crate) place: Place,
+}
+
+/// How a disk appears.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Transport {
+    /// A directory: fuse-dir
+    Dir,
+    /// A file by FUSE, with a loop device and ext4 on it
+    Loop,
+}
+
+impl Transport {
+    pub(crate) fn about(self) -> &'static str {
+        match self {
+            Self::Dir => "a directory by FUSE",
+            Self::Loop => "by FUSE, a loop device past the cache, and ext4",
+        }
+    }
 }
 
 /// What happens to PostgreSQL, its disk and its device.

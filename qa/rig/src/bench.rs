@@ -128,7 +128,12 @@ impl Setting {
         let mut disks = Vec::new();
         for (number, delay) in args.delays.iter().enumerate() {
             say(&format!("making a disk whose device takes {delay} ms more"));
-            let settings = Settings { delay: *delay, is_cut: false, hold_up: args.hold_up };
+            let settings = Settings {
+                delay: *delay,
+                is_cut: false,
+                hold_up: args.hold_up,
+                transport: args.transport,
+            };
             let disk = Disk::make(ground, &format!("disk-{number}"), settings)?;
             let cluster = Cluster::make(ground, &format!("cluster-{number}"), &disk.mounted())?;
             disks.push((*delay, started(args, cluster)?, disk));

@@ -67,7 +67,12 @@ impl Outcome {
 ///
 /// The rig does not work: that says nothing of the disk.
 pub(crate) fn run(args: &Crash, ground: &Ground) -> Result<Vec<Outcome>, Failure> {
-    let settings = Settings { delay: args.delay, is_cut: true, hold_up: args.hold_up };
+    let settings = Settings {
+        delay: args.delay,
+        is_cut: true,
+        hold_up: args.hold_up,
+        transport: args.transport,
+    };
     let mut outcomes = Vec::new();
     let mut rig = None;
     for cycle in 1..=args.cycles {
@@ -168,6 +173,7 @@ pub(crate) fn summary(args: &Crash, outcomes: &[Outcome]) -> (Value, bool) {
     let summary = json!({
         "schema": "seawall.rig.crash/1",
         "kind": args.kind.name(),
+        "transport": args.transport.about(),
         "delay_ms": args.delay,
         "hold_up_ms": args.hold_up,
         "cycles": outcomes.len(),

@@ -1,5 +1,6 @@
-//! A Seawall disk with a file system on it: device, server, loop device, mount.
+//! A Seawall disk as a directory, or with a file system on it: device, server, loop device, mount.
 
+use crate::args::Transport;
 use crate::clean::FILE;
 use crate::need::Ground;
 use crate::process::{Failure, kill_all, run, signal, start, wait_for};
@@ -32,6 +33,7 @@ pub(crate) struct Settings {
     pub(crate) is_cut: bool,
     /// Milliseconds that the power is said to last.
     pub(crate) hold_up: u32,
+    pub(crate) transport: Transport,
 }
 
 /// A disk; what it has started ends with it.
@@ -48,9 +50,12 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// Makes a disk with a file system on it, mounted.
+    /// Makes a disk with files on it, mounted.
     pub(crate) fn make(ground: &Ground, name: &str, settings: Settings) -> Result<Self, Failure> {
         let mut disk = Self::make_file(ground, name, settings)?;
+        if settings.transport == Transport::Dir {
+            return Ok(disk);
+        }
         disk.attach()?;
         // Everything is written now, not behind a measurement's back.
         let now = "-Enodiscard,lazy_itable_init=0,lazy_journal_init=0";
@@ -59,7 +64,7 @@ impl Disk {
         Ok(disk)
     }
 
-    /// Makes a disk that is a file alone, without a loop device and a file system.
+    /// Makes a disk that is a file or a directory alone, without a loop device and a file system.
     pub(crate) fn make_file(
         ground: &Ground,
         name: &str,
@@ -94,6 +99,9 @@ impl Disk {
     /// Everything again, after a cut.
     pub(crate) fn up(&mut self) -> Result<(), Failure> {
         self.serve()?;
+        if self.settings.transport == Transport::Dir {
+            return Ok(());
+        }
         self.attach()?;
         self.mount()
     }
@@ -114,10 +122,13 @@ impl Disk {
             home = format!("nbd+unix:///home?socket={}", socket.display());
             size.clear();
         }
-        let file = self.file();
+        let export = match self.settings.transport {
+            Transport::Dir => format!("fuse-dir:{}", self.mounted().display()),
+            Transport::Loop => format!("fuse:{}", self.file().display()),
+        };
         let mut server = seawall();
         server.args(["disk", "serve", &home]).args(size).arg("--state").arg(self.state());
-        server.arg("--export").arg(format!("fuse:{}", file.display()));
+        server.arg("--export").arg(export);
         server.args(["--power", "ok", "--hold-up", &self.settings.hold_up.to_string()]);
         self.server = Some(self.start(&mut server, "server")?);
         Ok(())
@@ -219,7 +230,10 @@ impl Disk {
 
     /// Takes away what lies on a disk that is gone.
     pub(crate) fn forget(&mut self) -> Result<(), Failure> {
-        let _ = unmount(self.mounted(), UnmountFlags::DETACH);
+        // A running server does that for its directory.
+        if self.server.is_none() || self.settings.transport == Transport::Loop {
+            let _ = unmount(self.mounted(), UnmountFlags::DETACH);
+        }
         if let Some(block) = self.block.take() {
             run(&["losetup", "--detach", &block])?;
             let is_free = || {

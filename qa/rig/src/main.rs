@@ -1,9 +1,9 @@
 //! PostgreSQL, unmodified, with its log on a Seawall disk: how fast it is, and what survives of its
 //! acknowledged inserts when the power is cut.
 //!
-//! The disk is a file of a FUSE mount. A loop device with direct I/O makes it a block device with
-//! ext4, where `initdb --waldir` puts the log. The data directory stays on the machine's file
-//! system. All files are below one folder, and `clean` removes them.
+//! The disk is a directory by FUSE, where `initdb --waldir` puts the log; or a file by FUSE, which
+//! a loop device with direct I/O makes a block device with ext4. The data directory stays on the
+//! machine's file system. All files are below one folder, and `clean` removes them.
 //!
 //! Without PostgreSQL: a disk on a simulated device whose power is cut during a workload, and a log
 //! on a device that goes away and comes back while the machine keeps running.

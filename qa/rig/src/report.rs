@@ -15,10 +15,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 const ABOUT: &str = "pgbench's TPC-B against PostgreSQL as Debian has it, with its log on the file \
-    system of the machine (native), and on a Seawall disk: by FUSE, a loop device past the cache, \
-    and ext4. The data directory is on the file system of the machine in every cell. Each round \
-    measured every cell once, in an order that was turned; a checkpoint of every cluster stood \
-    before each round, and none within one.";
+    system of the machine (native), and on a Seawall disk. The data directory is on the file \
+    system of the machine in every cell. Each round measured every cell once, in an order that \
+    was turned; a checkpoint of every cluster stood before each round, and none within one.";
 
 const TITLE: &str = "PostgreSQL with its log on a Seawall disk";
 const SERIES: [(Way, &str); 4] = [
@@ -131,6 +130,7 @@ impl<'a> Report<'a> {
             "about": ABOUT,
             "postgres": self.version,
             "settings": settings(),
+            "transport": self.args.transport.about(),
             "rounds": self.args.rounds,
             "seconds": self.args.seconds,
             "scale": self.args.scale,
@@ -166,10 +166,11 @@ impl<'a> Report<'a> {
     pub(crate) fn html(&self) -> String {
         let Bench { rounds, seconds, scale, hold_up, .. } = self.args;
         let note = format!(
-            "{}; scale {scale}, {rounds} rounds of {seconds} s for each cell, a hold-up of \
-             {hold_up} ms. Medians of rates; medians of the ratios within a round. Beside the \
-             defaults: {}. Armed, a crash of the disk's server or of the kernel loses what was \
-             acknowledged early; asynchronous, a crash of PostgreSQL does, too.",
+            "The disk is {}. {}; scale {scale}, {rounds} rounds of {seconds} s for each cell, a \
+             hold-up of {hold_up} ms. Medians of rates; medians of the ratios within a round. \
+             Beside the defaults: {}. Armed, a crash of the disk's server or of the kernel loses \
+             what was acknowledged early; asynchronous, a crash of PostgreSQL does, too.",
+            self.args.transport.about(),
             self.version,
             settings()
         );

@@ -1,6 +1,6 @@
 //! Runs a subcommand and turns its result into an exit code.
 
-use crate::args::{Arguments, Bench, Crash, Detach, Guest, Kind, Place, Power, What};
+use crate::args::{Arguments, Bench, Crash, Detach, Guest, Kind, Place, Power, Transport, What};
 use crate::need::{Ground, folder, look, look_for_detach, look_for_guest, look_for_upsd, seawall};
 use crate::process::Failure;
 use crate::{SKIPPED, bench, clean, crash, detach, device, drill, guest, report};
@@ -153,19 +153,32 @@ fn smoke(place: &Place, ground: &Ground) -> Result<u8, Failure> {
         clients: vec![1, 4],
         scale: 1,
         hold_up: 150,
+        transport: Transport::Dir,
         out,
         place: place.clone(),
     };
     let mut worst = measure(&short, ground)?;
-    for kind in [Kind::Killed, Kind::Announced, Kind::Unannounced] {
-        say(&format!("crash, {}:", kind.name()));
-        let dir = ground.dir.join(kind.name());
+    for (name, kind, transport) in [
+        ("killed", Kind::Killed, Transport::Dir),
+        ("announced", Kind::Announced, Transport::Dir),
+        ("announced-loop", Kind::Announced, Transport::Loop),
+        ("unannounced", Kind::Unannounced, Transport::Dir),
+    ] {
+        say(&format!("crash, {name}:"));
+        let dir = ground.dir.join(name);
         std::fs::create_dir(&dir)?;
         let ground = Ground { dir, ..ground.clone() };
-        let args =
-            Crash { cycles: 1, delay: 8.3, kind, hold_up: 150, out: None, place: place.clone() };
+        let args = Crash {
+            cycles: 1,
+            delay: 8.3,
+            kind,
+            transport,
+            hold_up: 150,
+            out: None,
+            place: place.clone(),
+        };
         worst = worst.max(break_it(&args, &ground)?);
     }
-    say(if worst == 0 { "smoke: 4 passed, 0 failed" } else { "smoke: FAILED, see above" });
+    say(if worst == 0 { "smoke: 5 passed, 0 failed" } else { "smoke: FAILED, see above" });
     Ok(worst)
 }
