@@ -141,7 +141,8 @@ impl Pair {
 
 fn start_server(setup: &Setup, scratch: &Folder) -> Result<Process, Failure> {
     let path = |name| scratch.path().join(name);
-    let mut arguments = words("disk serve --json --quiet --power");
+    // A keeper would lose its memory in the same cut.
+    let mut arguments = words("disk serve --json --quiet --no-keeper --power");
     arguments.extend([setup.power.clone().into(), "--hold-up".into()]);
     let hold_up = setup.hold_up.as_millis().to_string();
     arguments.extend([hold_up.into(), "--name".into(), NAME.into()]);
