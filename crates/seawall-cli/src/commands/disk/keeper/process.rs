@@ -27,8 +27,11 @@ pub(crate) fn run(args: &DiskKeep) -> Result<Exit, Failure> {
     out.line(&format!("ready keeper {}", path.display()));
     out.finish();
     loop {
-        // Without its socket nothing can reach it any more.
-        let is_reachable = || number().is_ok_and(|number| number == own);
+        // Without its socket nothing can reach it any more. An error does not say that it is gone.
+        let is_reachable = || match number() {
+            Ok(number) => number == own,
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        };
         let Some(client) = keep(&listener, is_reachable).map_err(cannot)? else { break };
         if args.once {
             storage.remove(KEEPER).map_err(cannot)?;
