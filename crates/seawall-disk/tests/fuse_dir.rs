@@ -164,6 +164,29 @@ fn random_operations_have_the_effect_that_they_have_in_a_directory() {
     });
 }
 
+/// The kernel sends no sync, so a program's sync counts on this.
+#[test]
+fn each_change_survives_a_power_cut_once_its_call_returns() {
+    if !can_mount("each_change_survives_a_power_cut_once_its_call_returns") {
+        return;
+    }
+    let folder = Folder::new("fuse-dir-cuts");
+    each_seed(4, |dice| {
+        let device = made();
+        let disk = opened(&device, false);
+        let server = Server::start_folder(disk, &folder.0.join("log")).unwrap();
+        for step in 0..40 {
+            let outcome = act(server.path(), dice, step);
+            let cut = opened(&device.power_cut(|_| false), false);
+            let again = Server::start_folder(cut, &folder.0.join("again")).unwrap();
+            let is_kept = contents(again.path()) == contents(server.path());
+            again.stop().unwrap();
+            assert!(is_kept, "step {step}: {outcome}");
+        }
+        server.stop().unwrap();
+    });
+}
+
 fn copy(from: &Path, to: &Path) {
     fs::create_dir(to).unwrap();
     for (name, bytes) in contents(from) {
@@ -382,7 +405,6 @@ fn stopped_server_drains_while_a_file_is_open() {
         assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 0);
         if let Some(file) = kept {
             file.write_at(b"gone", 0).unwrap_err();
-            file.sync_data().unwrap_err();
         }
         let server = served(&device.power_cut(|_| false), &folder);
         assert_eq!(fs::read(server.path().join("file")).unwrap(), b"home");

@@ -164,6 +164,9 @@ pub(crate) enum Transport {
     Dir,
     /// A file by FUSE, with a loop device and ext4 on it
     Loop,
+    /// The same, but by nbdfuse: the device without a Seawall disk
+    #[value(skip)]
+    Bare,
 }
 
 impl Transport {
@@ -171,6 +174,7 @@ impl Transport {
         match self {
             Self::Dir => "a directory by FUSE",
             Self::Loop => "by FUSE, a loop device past the cache, and ext4",
+            Self::Bare => "absent: nbdfuse, a loop device past the cache, and ext4",
         }
     }
 }

@@ -1,11 +1,11 @@
 //! pgbench's TPC-B in cells that alternate: each round measures every cell once, in an order that
 //! is turned.
 
-use crate::args::Bench;
+use crate::args::{Bench, Transport};
 use crate::cluster::{Cluster, Measured};
-use crate::disk::{Disk, Settings};
+use crate::disk::{BARE, Disk, Settings};
 use crate::need::Ground;
-use crate::process::Failure;
+use crate::process::{Failure, find};
 use crate::rig::say;
 use seawall_measure::load::{Others, Watch};
 
@@ -19,6 +19,8 @@ pub(crate) enum Way {
     Native,
     /// There, with `synchronous_commit=off`: PostgreSQL acknowledges what a crash of its own loses.
     NativeAsync,
+    /// On the device of a disk alone; its delay in milliseconds.
+    Bare(f64),
     /// On the disk, not armed; the delay of its device in milliseconds.
     PassThrough(f64),
     /// On the disk, armed.
@@ -29,18 +31,23 @@ impl Way {
     /// As a report calls it.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Native => "native",
+            Self::Native | Self::Bare(_) => "native",
             Self::NativeAsync => "native, asynchronous",
             Self::PassThrough(_) => "disk, pass-through",
             Self::Armed(_) => "disk, armed",
         }
     }
 
+    /// The native way to compare a device of this delay with.
+    pub(crate) fn native(delay: f64) -> Self {
+        if delay > 0.0 { Self::Bare(delay) } else { Self::Native }
+    }
+
     /// Of its device.
     pub(crate) fn delay(self) -> Option<f64> {
         match self {
             Self::Native | Self::NativeAsync => None,
-            Self::PassThrough(delay) | Self::Armed(delay) => Some(delay),
+            Self::Bare(delay) | Self::PassThrough(delay) | Self::Armed(delay) => Some(delay),
         }
     }
 }
@@ -70,11 +77,11 @@ pub(crate) struct Window {
 /// The rig does not work, or the disk could not be armed or stayed armed.
 pub(crate) fn run(args: &Bench, ground: &Ground) -> Result<Vec<Cell>, Failure> {
     let setting = Setting::make(args, ground)?;
-    let mut cells = cells(args);
+    let mut cells = cells(args, !setting.bare.is_empty());
     for round in 0..args.rounds {
         let turned = usize::try_from(round).unwrap_or_default() % cells.len();
-        for place in [&setting.native].into_iter().chain(setting.disks.iter().map(|at| &at.1)) {
-            place.sql("CHECKPOINT")?;
+        for cluster in setting.clusters() {
+            cluster.sql("CHECKPOINT")?;
         }
         for step in 0..cells.len() {
             let count = cells.len();
@@ -102,8 +109,11 @@ fn line(round: u32, cell: &Cell, window: &Window) -> String {
     )
 }
 
-fn cells(args: &Bench) -> Vec<Cell> {
-    let disks = args.delays.iter().flat_map(|delay| [Way::PassThrough(*delay), Way::Armed(*delay)]);
+fn cells(args: &Bench, has_bare: bool) -> Vec<Cell> {
+    let bare = |delay| Some(Way::native(delay)).filter(|way| has_bare && *way != Way::Native);
+    let disks = args.delays.iter().flat_map(|delay| {
+        bare(*delay).into_iter().chain([Way::PassThrough(*delay), Way::Armed(*delay)])
+    });
     let ways: Vec<Way> = [Way::Native, Way::NativeAsync].into_iter().chain(disks).collect();
     let of = |clients: &u32| {
         let clients = *clients;
@@ -112,12 +122,36 @@ fn cells(args: &Bench) -> Vec<Cell> {
     args.clients.iter().flat_map(of).collect()
 }
 
-/// One cluster with its log on the file system, and one for each device; all of them run, and one
-/// at a time has load.
+/// One cluster with its log on the file system, and two for each device: with its log on a disk,
+/// and on the device alone. All of them run, and one at a time has load.
 #[derive(Debug)]
 struct Setting {
     native: Cluster,
-    disks: Vec<(f64, Cluster, Disk)>,
+    disks: Vec<OnDisk>,
+    bare: Vec<OnDisk>,
+}
+
+/// A cluster, its disk and the delay of the disk's device.
+#[derive(Debug)]
+struct OnDisk {
+    delay: f64,
+    cluster: Cluster,
+    disk: Disk,
+}
+
+impl OnDisk {
+    fn make(
+        (args, ground): (&Bench, &Ground),
+        delay: f64,
+        transport: Transport,
+    ) -> Result<Self, Failure> {
+        say(&format!("making a disk whose device takes {delay} ms more: {}", transport.about()));
+        let settings = Settings { delay, is_cut: false, hold_up: args.hold_up, transport };
+        let kind = if transport == Transport::Bare { "bare" } else { "disk" };
+        let disk = Disk::make(ground, &format!("{kind}-{delay}"), settings)?;
+        let cluster = Cluster::make(ground, &format!("{kind}-{delay}-data"), &disk.mounted())?;
+        Ok(Self { delay, cluster: started(args, cluster)?, disk })
+    }
 }
 
 impl Setting {
@@ -125,20 +159,23 @@ impl Setting {
         let log = ground.dir.join("native-log");
         std::fs::create_dir(&log)?;
         let native = started(args, Cluster::make(ground, "native", &log)?)?;
-        let mut disks = Vec::new();
-        for (number, delay) in args.delays.iter().enumerate() {
-            say(&format!("making a disk whose device takes {delay} ms more"));
-            let settings = Settings {
-                delay: *delay,
-                is_cut: false,
-                hold_up: args.hold_up,
-                transport: args.transport,
-            };
-            let disk = Disk::make(ground, &format!("disk-{number}"), settings)?;
-            let cluster = Cluster::make(ground, &format!("cluster-{number}"), &disk.mounted())?;
-            disks.push((*delay, started(args, cluster)?, disk));
+        let make = |delay: &f64, transport| OnDisk::make((args, ground), *delay, transport);
+        let disks = args.delays.iter().map(|delay| make(delay, args.transport));
+        let disks = disks.collect::<Result<_, _>>()?;
+        let mut slow = args.delays.iter().filter(|delay| **delay > 0.0).peekable();
+        if slow.peek().is_some() && find(BARE).is_none() {
+            say(&format!(
+                "SKIPPED: {BARE} is not installed; native was NOT measured on slow devices"
+            ));
+            return Ok(Self { native, disks, bare: Vec::new() });
         }
-        Ok(Self { native, disks })
+        let bare = slow.map(|delay| make(delay, Transport::Bare)).collect::<Result<_, _>>()?;
+        Ok(Self { native, disks, bare })
+    }
+
+    fn clusters(&self) -> impl Iterator<Item = &Cluster> {
+        let on_disks = self.disks.iter().chain(&self.bare).map(|on| &on.cluster);
+        [&self.native].into_iter().chain(on_disks)
     }
 
     fn measure(&self, args: &Bench, way: Way, clients: u32) -> Result<Window, Failure> {
@@ -158,16 +195,17 @@ impl Setting {
 
     fn of(&self, way: Way) -> Option<(&Cluster, Option<&Disk>)> {
         let Some(delay) = way.delay() else { return Some((&self.native, None)) };
-        let is_it = |at: &&(f64, Cluster, Disk)| at.0.total_cmp(&delay).is_eq();
-        let (_, cluster, disk) = self.disks.iter().find(is_it)?;
-        Some((cluster, Some(disk)))
+        let is_bare = matches!(way, Way::Bare(_));
+        let all = if is_bare { &self.bare } else { &self.disks };
+        let on = all.iter().find(|on| on.delay.total_cmp(&delay).is_eq())?;
+        Some((&on.cluster, (!is_bare).then_some(&on.disk)))
     }
 
     fn end(mut self) -> Result<(), Failure> {
         self.native.stop()?;
-        for (_, mut cluster, disk) in self.disks {
-            cluster.stop()?;
-            drop(disk);
+        for mut on in self.disks.into_iter().chain(self.bare) {
+            on.cluster.stop()?;
+            drop(on.disk);
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! Removes everything that a run made, even if it was killed, by the name of its folder alone.
 
+use crate::disk::BARE;
 use crate::process::{Failure, command_line, kill_all, processes, run, wait_for};
 use crate::uml::KERNEL;
 use rustix::mount::{UnmountFlags, unmount};
@@ -106,7 +107,7 @@ fn runs(number: u32, dir: &Path) -> bool {
 }
 
 /// What a rig starts; nothing else is killed, an editor for instance.
-const KNOWN: &[&str] = &["seawall", "postgres", "psql", "pgbench", "initdb", KERNEL];
+const KNOWN: &[&str] = &["seawall", BARE, "postgres", "psql", "pgbench", "initdb", KERNEL];
 
 /// Mounts below a folder, in the order of their making.
 fn mounts(dir: &Path) -> Result<Vec<PathBuf>, Failure> {

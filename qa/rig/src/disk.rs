@@ -1,4 +1,5 @@
 //! A Seawall disk as a directory, or with a file system on it: device, server, loop device, mount.
+//! Or the device alone with a file system, to compare.
 
 use crate::args::Transport;
 use crate::clean::FILE;
@@ -20,6 +21,8 @@ const SIZE: &str = "1GiB";
 const READY: Duration = Duration::from_secs(120);
 /// How often a device is measured: beside other work one flush may take too long for the hold-up.
 const ARM_MAX: u32 = 10;
+/// Shows an NBD device as a file; of Debian's package of that name.
+pub(crate) const BARE: &str = "nbdfuse";
 /// Until it has ended: it drains.
 const ENDED: Duration = Duration::from_secs(30);
 
@@ -118,19 +121,31 @@ impl Disk {
             device.arg(&socket).arg("--delay").arg(self.settings.delay.to_string());
             self.lives += 1;
             device.arg("--seed").arg(self.lives.to_string());
-            self.device = Some(self.start(&mut device, "device")?);
+            self.device = Some(self.start(&mut device, "device", is_ready)?);
             home = format!("nbd+unix:///home?socket={}", socket.display());
             size.clear();
         }
         let export = match self.settings.transport {
             Transport::Dir => format!("fuse-dir:{}", self.mounted().display()),
             Transport::Loop => format!("fuse:{}", self.file().display()),
+            Transport::Bare => return self.serve_bare(&home),
         };
         let mut server = seawall();
         server.args(["disk", "serve", &home]).args(size).arg("--state").arg(self.state());
         server.arg("--export").arg(export);
         server.args(["--power", "ok", "--hold-up", &self.settings.hold_up.to_string()]);
-        self.server = Some(self.start(&mut server, "server")?);
+        self.server = Some(self.start(&mut server, "server", is_ready)?);
+        Ok(())
+    }
+
+    /// Shows the device as a file, with nothing between.
+    fn serve_bare(&mut self, device: &str) -> Result<(), Failure> {
+        // A file is mounted over, which stays after the first start.
+        fs::OpenOptions::new().write(true).create(true).truncate(false).open(self.file())?;
+        let mut server = Command::new(BARE);
+        // It says nothing when it is ready, but writes its number.
+        server.args(["--pidfile", "/dev/stdout"]).arg(self.file()).arg(device);
+        self.server = Some(self.start(&mut server, "server", |said| !said.is_empty())?);
         Ok(())
     }
 
@@ -141,21 +156,25 @@ impl Disk {
         Ok(())
     }
 
-    /// Starts a server, and returns when it says that it is ready.
-    fn start(&self, command: &mut Command, name: &str) -> Result<Child, Failure> {
+    /// Starts a server, and returns when it has written that it is ready.
+    fn start(
+        &self,
+        command: &mut Command,
+        name: &str,
+        is_ready: impl Fn(&str) -> bool,
+    ) -> Result<Child, Failure> {
         let said = self.folder.join(format!("{name}.out"));
         let log = self.folder.join(format!("{name}.log"));
         let file = fs::OpenOptions::new().write(true).create(true).truncate(true).open(&said)?;
         command.stdout(file).current_dir(&self.folder);
         let mut child = start(command, &log)?;
-        let is_ready = || {
-            let text = fs::read_to_string(&said).unwrap_or_default();
-            if text.lines().any(|line| line.starts_with("ready")) {
+        let state = || {
+            if is_ready(&fs::read_to_string(&said).unwrap_or_default()) {
                 return Some(true);
             }
             child.try_wait().ok().flatten().map(|_| false)
         };
-        if wait_for(READY, is_ready) == Some(true) {
+        if wait_for(READY, state) == Some(true) {
             return Ok(child);
         }
         kill_all(child.id());
@@ -231,7 +250,7 @@ impl Disk {
     /// Takes away what lies on a disk that is gone.
     pub(crate) fn forget(&mut self) -> Result<(), Failure> {
         // A running server does that for its directory.
-        if self.server.is_none() || self.settings.transport == Transport::Loop {
+        if self.server.is_none() || self.settings.transport != Transport::Dir {
             let _ = unmount(self.mounted(), UnmountFlags::DETACH);
         }
         if let Some(block) = self.block.take() {
@@ -289,6 +308,11 @@ pub(crate) fn ask(state: &Path, what: &str, limit: Duration) -> Result<Value, Fa
         Some(error) => Err(format!("the disk's {what}: {error}").into()),
         None => Ok(answer),
     }
+}
+
+/// Whether a server has written that it is ready.
+fn is_ready(said: &str) -> bool {
+    said.lines().any(|line| line.starts_with("ready"))
 }
 
 /// The last lines of a file.

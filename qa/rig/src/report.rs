@@ -15,7 +15,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 const ABOUT: &str = "pgbench's TPC-B against PostgreSQL as Debian has it, with its log on the file \
-    system of the machine (native), and on a Seawall disk. The data directory is on the file \
+    system of the machine or, for a slow device, on that device by nbdfuse and ext4 (native), and \
+    on a Seawall disk. Asynchronous: on the file system of the machine. The data directory is on the file \
     system of the machine in every cell. Each round measured every cell once, in an order that \
     was turned; a checkpoint of every cluster stood before each round, and none within one.";
 
@@ -74,9 +75,10 @@ impl<'a> Report<'a> {
         ]);
         let row = |(delay, clients): (f64, u32)| {
             let (pass, armed) = (Way::PassThrough(delay), Way::Armed(delay));
-            let ways = [Way::Native, Way::NativeAsync, pass, armed];
+            let native = Way::native(delay);
+            let ways = [native, Way::NativeAsync, pass, armed];
             let rate = |way| self.cell(way, clients).map(|cell| rounded(tps(cell)));
-            let beside = [pass, Way::Native, Way::NativeAsync];
+            let beside = [pass, native, Way::NativeAsync];
             let ratio = |other| self.ratio((armed, other), clients).map(times);
             let cells = ways.into_iter().map(rate).chain(beside.into_iter().map(ratio));
             let name = format!("{clients} clients, +{delay} ms");
@@ -116,13 +118,14 @@ impl<'a> Report<'a> {
             let armed = Way::Armed(delay);
             let pass = Way::PassThrough(delay);
             let by = |other| self.ratio((armed, other), clients);
+            let native = Way::native(delay);
             json!({
                 "delay_ms": delay,
                 "clients": clients,
                 "armed_by_pass_through": by(pass),
-                "armed_by_native": by(Way::Native),
+                "armed_by_native": by(native),
                 "armed_by_async": by(Way::NativeAsync),
-                "pass_through_by_native": self.ratio((pass, Way::Native), clients),
+                "pass_through_by_native": self.ratio((pass, native), clients),
             })
         });
         json!({
@@ -143,9 +146,10 @@ impl<'a> Report<'a> {
 
     pub(crate) fn svg(&self) -> String {
         let at = |way: Way, delay: f64| match way {
+            Way::Native | Way::Bare(_) => Way::native(delay),
             Way::PassThrough(_) => Way::PassThrough(delay),
             Way::Armed(_) => Way::Armed(delay),
-            other => other,
+            Way::NativeAsync => Way::NativeAsync,
         };
         let group = |(delay, clients): (f64, u32)| {
             let rate = |(way, _): &(Way, &str)| {

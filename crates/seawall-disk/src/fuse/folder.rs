@@ -1,9 +1,10 @@
 //! Requests of the kernel for a folder, answered by a volume.
+//!
+//! Each change is flushed before it is answered. While the disk is armed that costs nothing, and
+//! the kernel need not send the program's sync: a commit is one request instead of two.
 
 use super::gate::{Gate, done, errno};
-use super::requests::{
-    BELIEVED, BLOCK, KEEP_SIZE, PUNCH_HOLE, REQUEST_MAX, SYNCED, ZERO_RANGE, configure,
-};
+use super::requests::{BELIEVED, BLOCK, KEEP_SIZE, PUNCH_HOLE, REQUEST_MAX, ZERO_RANGE, configure};
 use crate::volume::{Attributes, Change, Entry, ROOT, Tree};
 use fuser::{
     BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
@@ -51,6 +52,15 @@ impl Folder {
         self.gate.pass(|| work(&self.tree).map_err(errno))
     }
 
+    /// Runs a change and flushes it: the kernel sends no sync.
+    fn commit<T>(&self, work: impl FnOnce(&Tree) -> io::Result<T>) -> Result<T, Errno> {
+        self.pass(|tree| {
+            let done = work(tree)?;
+            tree.sync()?;
+            Ok(done)
+        })
+    }
+
     fn file(&self, handle: FileHandle) -> Result<Arc<dyn File>, Errno> {
         let files = self.files.read().unwrap_or_else(PoisonError::into_inner);
         files.get(&handle.0).cloned().ok_or(Errno::EBADF)
@@ -71,17 +81,9 @@ impl Folder {
         Ok(bytes)
     }
 
-    fn write_some(
-        &self,
-        handle: FileHandle,
-        (offset, data): (u64, &[u8]),
-        flags: OpenFlags,
-    ) -> Result<u32, Errno> {
+    fn write_some(&self, handle: FileHandle, offset: u64, data: &[u8]) -> Result<u32, Errno> {
         let file = self.file(handle)?;
-        self.pass(|tree| {
-            file.write_at(data, offset)?;
-            if flags.0 & SYNCED == 0 { Ok(()) } else { tree.sync() }
-        })?;
+        self.commit(|_| file.write_at(data, offset))?;
         u32::try_from(data.len()).map_err(|_| Errno::EINVAL)
     }
 
@@ -93,7 +95,7 @@ impl Folder {
         flags: i32,
     ) -> Result<(Entry, FileHandle), Errno> {
         let (parent, name) = (id_of(parent)?, text(name)?);
-        let (entry, file) = self.pass(|tree| {
+        let (entry, file) = self.commit(|tree| {
             let made = tree.make_file(parent, name, attributes);
             let is_taken = |error: &io::Error| error.kind() == io::ErrorKind::AlreadyExists;
             let is_shared = flags & EXCLUSIVE == 0;
@@ -116,7 +118,7 @@ impl Folder {
     }
 
     fn change(&self, id: u64, size: Option<u64>, change: &Change) -> Result<Entry, Errno> {
-        self.pass(|tree| {
+        self.commit(|tree| {
             if let Some(size) = size {
                 tree.open(id)?.set_len(size)?;
             }
@@ -139,7 +141,7 @@ impl Folder {
     fn allocate(&self, id: u64, (offset, length): (u64, u64), mode: i32) -> Result<(), Errno> {
         let end = offset.checked_add(length).ok_or(Errno::EFBIG)?;
         let keeps_size = mode & KEEP_SIZE != 0;
-        self.pass(|tree| {
+        self.commit(|tree| {
             let length = if keeps_size { 0 } else { end };
             match mode & !KEEP_SIZE {
                 0 => tree.extend(id, (offset, end), length),
@@ -273,19 +275,19 @@ impl Filesystem for Folder {
     ) {
         let attributes = self.new_attributes(request, mode);
         let names = id_of(parent).and_then(|id| Ok((id, text(name)?)));
-        let make = |(id, name)| self.pass(|tree| tree.make_folder(id, name, attributes));
+        let make = |(id, name)| self.commit(|tree| tree.make_folder(id, name, attributes));
         tell(names.and_then(make), reply);
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let names = id_of(parent).and_then(|id| Ok((id, text(name)?)));
-        let remove = |(id, name)| self.pass(|tree| tree.remove_file(id, name));
+        let remove = |(id, name)| self.commit(|tree| tree.remove_file(id, name));
         done(names.and_then(remove), reply);
     }
 
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let names = id_of(parent).and_then(|id| Ok((id, text(name)?)));
-        let remove = |(id, name)| self.pass(|tree| tree.remove_folder(id, name));
+        let remove = |(id, name)| self.commit(|tree| tree.remove_folder(id, name));
         done(names.and_then(remove), reply);
     }
 
@@ -302,9 +304,9 @@ impl Filesystem for Folder {
         let names = || Ok(((id_of(parent)?, text(name)?), (id_of(new_parent)?, text(new_name)?)));
         let renamed = names().and_then(|(from, to)| {
             if flags.is_empty() {
-                self.pass(|tree| tree.rename(from, to))
+                self.commit(|tree| tree.rename(from, to))
             } else if flags == RenameFlags::RENAME_NOREPLACE {
-                self.pass(|tree| tree.rename_new(from, to))
+                self.commit(|tree| tree.rename_new(from, to))
             } else {
                 Err(Errno::EINVAL)
             }
@@ -314,7 +316,7 @@ impl Filesystem for Folder {
 
     fn link(&self, _: &Request, number: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let names = || Ok((id_of(number)?, id_of(parent)?, text(name)?));
-        let link = |(id, parent, name)| self.pass(|tree| tree.link(id, parent, name));
+        let link = |(id, parent, name)| self.commit(|tree| tree.link(id, parent, name));
         tell(names().and_then(link), reply);
     }
 
@@ -388,11 +390,11 @@ impl Filesystem for Folder {
         offset: u64,
         data: &[u8],
         _: WriteFlags,
-        flags: OpenFlags,
+        _: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        match self.write_some(handle, (offset, data), flags) {
+        match self.write_some(handle, offset, data) {
             Ok(size) => reply.written(size),
             Err(error) => reply.error(error),
         }
@@ -403,12 +405,14 @@ impl Filesystem for Folder {
         reply.ok();
     }
 
+    /// This answer means success, and that the kernel need not send such requests.
     fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        done(self.pass(Tree::sync), reply);
+        reply.error(Errno::ENOSYS);
     }
 
+    /// As [`fsync`](Self::fsync).
     fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        done(self.pass(Tree::sync), reply);
+        reply.error(Errno::ENOSYS);
     }
 
     fn readdir(
