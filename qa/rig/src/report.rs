@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 const ABOUT: &str = "pgbench's TPC-B against PostgreSQL as Debian has it, with its log on the file \
-    system of the machine or, for a slow device, on that device by nbdfuse and ext4 (native), and \
+    system of the machine or, for a slow device, on it by nbdfuse and ext4 (native), and \
     on a Seawall disk. Asynchronous: on the file system of the machine. The data directory is on the file \
     system of the machine in every cell. Each round measured every cell once, in an order that \
     was turned; a checkpoint of every cluster stood before each round, and none within one.";
