@@ -16,9 +16,9 @@ use std::process::Command;
 
 const ABOUT: &str = "pgbench's TPC-B against PostgreSQL as Debian has it, with its log on the file \
     system of the machine or, for a slow device, on it by nbdfuse and ext4 (native), and \
-    on a Seawall disk. Asynchronous: on the file system of the machine. The data directory is on the file \
-    system of the machine in every cell. Each round measured every cell once, in an order that \
-    was turned; a checkpoint of every cluster stood before each round, and none within one.";
+    on a Seawall disk. Asynchronous, and the data directory in every cell: on the file system of \
+    the machine. Each round measured every cell once, in an order that rotated. Every cluster made \
+    a checkpoint before each round.";
 
 const TITLE: &str = "PostgreSQL with its log on a Seawall disk";
 const SERIES: [(Way, &str); 4] = [
