@@ -159,6 +159,47 @@ fn full_volume_refuses_more_and_takes_more_once_files_are_removed() {
     assert_eq!(kind(too_long), Some(io::ErrorKind::FileTooLarge));
 }
 
+#[test]
+fn file_may_have_most_of_the_volume_and_holes_and_be_scattered() {
+    let device = made(256 << 20);
+    let opened = volume(&device);
+    let root = opened.root();
+    let mib = |count: u64| count << 20;
+    for number in 0..254 {
+        root.create(&number.to_string()).unwrap().write_at(&[1], 0).unwrap();
+    }
+    for number in (0..254).step_by(2) {
+        root.remove(&number.to_string()).unwrap();
+    }
+    let file = root.create("scattered").unwrap();
+    let refused = file.fill_with_zeros(mib(120)).unwrap_err();
+    assert_eq!(refused.kind(), io::ErrorKind::StorageFull, "{refused}");
+    assert_eq!(file.len().unwrap(), 0);
+    file.fill_with_zeros(mib(90)).unwrap();
+    file.write_at(&[9; 9], mib(90) - 9).unwrap();
+    // A hole in the middle, and one run after all.
+    let holes = root.create("holes").unwrap();
+    holes.write_at(&[2; 9], mib(3)).unwrap();
+    holes.write_at(&[3; 9], mib(200) - 9).unwrap();
+    for number in (1..254).step_by(2) {
+        root.remove(&number.to_string()).unwrap();
+    }
+    let large = root.create("large").unwrap();
+    large.fill_with_zeros(mib(120)).unwrap();
+    large.write_at(&[4; 9], mib(120) - 9).unwrap();
+    root.sync_dir().unwrap();
+    let again = volume(&device.power_cut(|_| false)).root();
+    for (name, byte, length) in [("scattered", 9, 90), ("holes", 3, 200), ("large", 4, 120)] {
+        let file = again.open(name, Access::Read).unwrap();
+        let mut bytes = [5; 20];
+        assert_eq!(file.read_at(&mut bytes, mib(length) - 11).unwrap(), 11, "{name}");
+        assert_eq!(bytes[..11], [[0, 0].as_slice(), &[byte; 9]].concat(), "{name}");
+    }
+    let holes = again.open("holes", Access::Read).unwrap();
+    assert_eq!(holes.next_written(0).unwrap(), Some(mib(3)));
+    assert_eq!(holes.next_written(mib(4)).unwrap(), Some(mib(199)));
+}
+
 /// What must be there after a power cut.
 #[derive(Default)]
 struct Promised {

@@ -94,7 +94,9 @@ impl Shared {
         node.chunks.resize(chunks.max(node.chunks.len()), 0);
         let is_hole = |n: &usize| node.chunks.get(*n) == Some(&0);
         let holes: Vec<usize> = (first..end).filter(is_hole).collect();
-        let new = table.allocate(holes.len())?;
+        let before = holes.first().and_then(|hole| node.chunks.get(hole.checked_sub(1)?));
+        let before = before.copied().filter(|chunk| *chunk != 0);
+        let new = table.allocate(holes.len(), before)?;
         for (hole, chunk) in holes.into_iter().zip(&new) {
             if let Some(slot) = node.chunks.get_mut(hole) {
                 *slot = *chunk;

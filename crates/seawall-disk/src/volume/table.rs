@@ -14,18 +14,21 @@
 //!    0     8  sequence     of two entries with one name the higher one counts
 //!    8     8  length       of the file, in bytes
 //!   16     2  name size    bytes
-//!   18     2  chunks       their number
+//!   18     2  slots        their number
 //!   20   100  name         a path with "/" between its parts; that of a folder ends with "/"
 //!  120     2  mode         permission bits
 //!  122     2  zero
 //!  124     4  user         number of the owner
 //!  128     4  group        number of the owner's group
 //!  132     8  changed      microseconds since 1970
-//!  140   4*n  chunks       numbers from 1 on; 0: a hole, which reads as zeros
+//!  140   4*n  slots        where the file's bytes are, see below
 //!  508     4  checksum     of bytes 0..508
 //!
 //! chunks, from the first multiple of their size after the entries on
 //! ```
+//!
+//! A slot is the number of a chunk, from 1 on, or 0: a hole, which reads as zeros. With the top bit
+//! it is how many more follow: the chunks after the one of the slot before, or holes.
 //!
 //! The entry "/" has the attributes of the root. A sector is written whole or not at all, so an
 //! entry is old or new. A chunk gets another owner only after a flush, so no two entries ever name
@@ -36,6 +39,7 @@ use crate::layout::{BLOCK_SIZE, SECTOR_SIZE, to_u64, to_usize};
 use seawall_format::{LogId, Offset, Salt};
 use std::collections::{BTreeMap, HashMap};
 use std::io;
+use std::ops::Range;
 
 const MAGIC: &[u8; 8] = b"SWVOLM01";
 const SUPERBLOCK_SIZE: usize = 24;
@@ -43,16 +47,18 @@ const NAME_AT: usize = 20;
 /// The longest path in bytes.
 pub(super) const NAME_MAX: usize = 100;
 const ATTRIBUTES_AT: usize = NAME_AT + NAME_MAX;
-const CHUNKS_AT: usize = ATTRIBUTES_AT + 20;
+const SLOTS_AT: usize = ATTRIBUTES_AT + 20;
 const CHECKSUM_AT: usize = SECTOR_SIZE - 4;
-const CHUNKS_MAX: usize = (CHECKSUM_AT - CHUNKS_AT) / 4;
+const SLOTS_MAX: usize = (CHECKSUM_AT - SLOTS_AT) / 4;
+/// The bit of a slot that counts chunks.
+const MORE: u32 = 1 << 31;
 /// The number of files and folders in a volume.
 const ENTRIES: usize = 1024;
 /// The size of superblock and entries in bytes.
 pub(super) const TABLE_SIZE: usize = BLOCK_SIZE + ENTRIES * SECTOR_SIZE;
 /// The smallest and the largest size of a chunk.
 const CHUNK_SIZES: (u64, u64) = (64 * 1024, 1024 * 1024);
-const _: () = assert!(CHUNKS_MAX * 1024 * 1024 > 64 << 20, "a segment of a log fits");
+const _: () = assert!(SLOTS_MAX * 1024 * 1024 > 64 << 20, "a segment fits, however scattered");
 
 /// What a file system shows of a file besides its length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -157,7 +163,7 @@ impl Table {
             let least = (before + 1) * chunk_size;
             return Err(invalid(format!("a volume needs a disk of at least {least} bytes")));
         }
-        let chunks = to_usize(chunks.min(u64::from(u32::MAX)));
+        let chunks = to_usize(chunks.min(u64::from(MORE - 1)));
         Ok(Self {
             salt,
             chunk_size,
@@ -207,13 +213,15 @@ impl Table {
         let place = place_of(node.entry);
         let mut sector = [0; SECTOR_SIZE];
         let name = node.name.as_deref().unwrap_or_default().as_bytes();
-        let sizes = u16::try_from(name.len()).ok().zip(u16::try_from(node.chunks.len()).ok());
+        let slots = slots_of(&node.chunks);
+        let sizes = u16::try_from(name.len()).ok().zip(u16::try_from(slots.len()).ok());
         let (Some(sizes), true) = (sizes, name.len() <= NAME_MAX) else {
             let why = format!("a name of {} bytes exceeds the maximum of {NAME_MAX}", name.len());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         };
-        if node.chunks.len() > CHUNKS_MAX {
-            return Err(self.too_long());
+        if slots.len() > SLOTS_MAX {
+            let why = "the free space of the volume is too scattered for this file";
+            return Err(io::Error::new(io::ErrorKind::StorageFull, why));
         }
         let mut bytes = [node.sequence, node.length].map(u64::to_le_bytes).as_flattened().to_vec();
         bytes.extend([sizes.0, sizes.1].map(u16::to_le_bytes).as_flattened());
@@ -223,7 +231,7 @@ impl Table {
         bytes.extend([mode, 0].map(u16::to_le_bytes).as_flattened());
         bytes.extend([user, group].map(u32::to_le_bytes).as_flattened());
         bytes.extend(changed_us.to_le_bytes());
-        bytes.extend(node.chunks.iter().flat_map(|chunk| chunk.to_le_bytes()));
+        bytes.extend(slots.iter().flat_map(|slot| slot.to_le_bytes()));
         bytes.resize(CHECKSUM_AT, 0);
         bytes.extend(self.salt.checksum(Offset(place), &bytes).to_le_bytes());
         sector.copy_from_slice(&bytes);
@@ -236,12 +244,12 @@ impl Table {
             return None;
         }
         let two = |at: usize| covered.get(at..at + 2)?.try_into().ok().map(u16::from_le_bytes);
-        let (name_size, chunks) = (usize::from(two(16)?), usize::from(two(18)?));
-        if name_size > NAME_MAX || chunks > CHUNKS_MAX {
+        let (name_size, slots) = (usize::from(two(16)?), usize::from(two(18)?));
+        if name_size > NAME_MAX || slots > SLOTS_MAX {
             return None;
         }
         let name = covered.get(NAME_AT..NAME_AT + name_size)?;
-        let chunks = (0..chunks).map(|n| short(covered, CHUNKS_AT + 4 * n));
+        let slots = (0..slots).map(|n| short(covered, SLOTS_AT + 4 * n));
         Some(Node {
             entry,
             sequence: long(covered, 0)?,
@@ -254,7 +262,7 @@ impl Table {
                 changed_us: long(covered, ATTRIBUTES_AT + 12)?,
             },
             length: long(covered, 8)?,
-            chunks: chunks.collect::<Option<_>>()?,
+            chunks: chunks_in(&slots.collect::<Option<Vec<_>>>()?, self.free.len())?,
             handles: 0,
         })
     }
@@ -324,21 +332,40 @@ impl Table {
         inside.filter(|name| !name.is_empty() && !name.contains('/')).map(str::to_owned).collect()
     }
 
-    /// Takes free chunks; all of them or none.
-    pub(super) fn allocate(&mut self, count: usize) -> io::Result<Vec<u32>> {
-        let free = self.free.iter().zip(1..).filter(|(free, _)| **free);
-        let chunks: Vec<u32> = free.map(|(_, number)| number).take(count).collect();
-        if chunks.len() < count {
-            let missing = to_u64(count - chunks.len()).saturating_mul(self.chunk_size);
+    /// Takes free chunks, all of them or none: in few runs, and after the chunk `before` if those
+    /// are free.
+    pub(super) fn allocate(&mut self, count: usize, before: Option<u32>) -> io::Result<Vec<u32>> {
+        let mut runs = self.free_runs();
+        let free: usize = runs.iter().map(Range::len).sum();
+        if free < count {
+            let missing = to_u64(count - free).saturating_mul(self.chunk_size);
             let why = format!("the volume lacks {missing} bytes");
             return Err(io::Error::new(io::ErrorKind::StorageFull, why));
         }
+        // The shortest that is long enough, or else the longest.
+        let fit = |size| if size < count { usize::MAX - size } else { size };
+        let next = before.map(|before| index_of(before) + 1);
+        runs.sort_by_key(|run| (Some(run.start) != next, fit(run.len())));
+        let chunks: Vec<u32> =
+            runs.into_iter().flatten().take(count).filter_map(chunk_at).collect();
         for chunk in &chunks {
             if let Some(free) = self.free.get_mut(index_of(*chunk)) {
                 *free = false;
             }
         }
         Ok(chunks)
+    }
+
+    /// The free chunks, as indexes of runs of them.
+    fn free_runs(&self) -> Vec<Range<usize>> {
+        let mut runs: Vec<Range<usize>> = Vec::new();
+        for (index, _) in self.free.iter().enumerate().filter(|(_, is_free)| **is_free) {
+            match runs.last_mut() {
+                Some(run) if run.end == index => run.end += 1,
+                _ => runs.push(index..index + 1),
+            }
+        }
+        runs
     }
 
     /// Makes chunks free.
@@ -369,13 +396,12 @@ impl Table {
     /// The number of chunks of a file of this length.
     pub(super) fn chunks_of(&self, length: u64) -> io::Result<usize> {
         let chunks = to_usize(length.div_ceil(self.chunk_size));
-        if chunks > CHUNKS_MAX { Err(self.too_long()) } else { Ok(chunks) }
-    }
-
-    fn too_long(&self) -> io::Error {
-        let most = to_u64(CHUNKS_MAX) * self.chunk_size;
+        if chunks <= self.free.len() {
+            return Ok(chunks);
+        }
+        let most = to_u64(self.free.len()) * self.chunk_size;
         let why = format!("a file of this volume has at most {most} bytes");
-        io::Error::new(io::ErrorKind::FileTooLarge, why)
+        Err(io::Error::new(io::ErrorKind::FileTooLarge, why))
     }
 
     /// Where on the disk a chunk begins.
@@ -394,6 +420,85 @@ fn index_of(chunk: u32) -> usize {
     to_usize(u64::from(chunk)).wrapping_sub(1)
 }
 
+fn chunk_at(index: usize) -> Option<u32> {
+    u32::try_from(index + 1).ok()
+}
+
+/// The slots of an entry for these chunks.
+fn slots_of(chunks: &[u32]) -> Vec<u32> {
+    let mut slots: Vec<u32> = Vec::new();
+    let mut before = None;
+    for chunk in chunks {
+        let continues = before.is_some_and(|before| *chunk == after(before, 1));
+        match slots.last_mut() {
+            Some(slot) if continues && *slot & MORE != 0 => *slot += 1,
+            _ if continues => slots.push(MORE | 1),
+            _ => slots.push(*chunk),
+        }
+        before = Some(*chunk);
+    }
+    slots
+}
+
+/// The chunks of an entry with these slots; `None` if they are more than `most`.
+fn chunks_in(slots: &[u32], most: usize) -> Option<Vec<u32>> {
+    let mut chunks: Vec<u32> = Vec::new();
+    for slot in slots {
+        if slot & MORE == 0 {
+            chunks.push(*slot);
+        } else {
+            let before = *chunks.last()?;
+            let more = slot & !MORE;
+            if to_usize(u64::from(more)) > most.saturating_sub(chunks.len()) {
+                return None;
+            }
+            chunks.extend((1..=more).map(|number| after(before, number)));
+        }
+    }
+    (chunks.len() <= most).then_some(chunks)
+}
+
+/// The chunk `number` after this one; all after a hole are holes.
+fn after(chunk: u32, number: u32) -> u32 {
+    if chunk == 0 { 0 } else { chunk.saturating_add(number) }
+}
+
 fn invalid(why: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seawall_testkit::each_seed;
+
+    #[test]
+    fn slots_say_which_chunks() {
+        let all = |chunks: &[u32]| chunks_in(&slots_of(chunks), chunks.len());
+        for (chunks, slots) in [
+            (vec![], vec![]),
+            (vec![5, 6, 7, 9], vec![5, MORE | 2, 9]),
+            (vec![0, 0, 0, 1, 0], vec![0, MORE | 2, 1, 0]),
+            (vec![3, 2, 1], vec![3, 2, 1]),
+        ] {
+            assert_eq!(slots_of(&chunks), slots);
+            assert_eq!(all(&chunks), Some(chunks));
+        }
+        each_seed(200, |dice| {
+            let count = dice.index(40);
+            let chunks: Vec<u32> =
+                (0..count).map(|_| u32::try_from(dice.index(4)).unwrap_or_default()).collect();
+            assert_eq!(all(&chunks), Some(chunks));
+        });
+    }
+
+    #[test]
+    fn forged_slots_are_refused() {
+        for slots in [vec![MORE | 1], vec![1, MORE | 9], vec![0, u32::MAX], vec![1, u32::MAX]] {
+            assert_eq!(chunks_in(&slots, 9), None, "{slots:?}");
+        }
+        assert_eq!(chunks_in(&[1; 10], 9), None);
+        // Outside the volume: refused when owners are looked for.
+        assert_eq!(chunks_in(&[MORE - 1, MORE | 2], 9).map(|chunks| chunks.len()), Some(3));
+    }
 }
