@@ -23,7 +23,6 @@ pub mod fuse;
 #[cfg(target_os = "linux")]
 pub mod keeper;
 mod layout;
-mod locked_path;
 pub mod nbd;
 mod options;
 mod ring;

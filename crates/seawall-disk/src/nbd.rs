@@ -19,10 +19,11 @@
 
 mod client;
 mod handshake;
+pub(crate) mod locked_path;
 mod protocol;
 mod server;
 mod session;
-mod socket;
+pub(crate) mod socket;
 pub(crate) mod target;
 mod transmission;
 mod uri;

@@ -1,6 +1,6 @@
 //! The mount over an empty file or folder at which a disk appears, and its removal.
 
-use crate::locked_path::{LockedPath, split};
+use crate::nbd::locked_path::{LockedPath, split};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use std::ffi::CString;
 use std::fs::{OpenOptions, read_to_string};

@@ -1,6 +1,6 @@
 //! The sockets of a server: a Unix socket, or TCP on the loopback address only.
 
-use crate::locked_path::LockedPath;
+use super::locked_path::LockedPath;
 use std::fmt;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -118,7 +118,7 @@ impl Drop for Listener {
 }
 
 /// Frees a path for a socket, unless a running server or another file is there.
-fn take(path: &Path) -> io::Result<LockedPath> {
+pub(crate) fn take(path: &Path) -> io::Result<LockedPath> {
     let in_use = || {
         let why = format!("another server already listens at {}", path.display());
         io::Error::new(io::ErrorKind::AddrInUse, why)
