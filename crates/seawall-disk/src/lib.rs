@@ -27,6 +27,8 @@ pub mod nbd;
 mod options;
 mod ring;
 mod sync;
+#[cfg(all(feature = "vhost-user", target_os = "linux"))]
+pub mod vhost_user;
 mod volume;
 
 pub use budget::{Budget, Calibration, Disarmed, Supply};
