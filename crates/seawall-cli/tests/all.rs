@@ -7,6 +7,7 @@ mod copy;
 mod demo;
 mod disk;
 mod disk_file;
+mod disk_guest;
 mod encrypted;
 mod exits;
 mod keys;

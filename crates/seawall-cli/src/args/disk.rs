@@ -14,10 +14,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// The description of `seawall disk` in a build with these features.
-pub(super) const DISK_ABOUT: &str = if cfg!(feature = "fuse") {
-    "A virtual disk for the log of another program, served over NBD or FUSE"
-} else {
-    "A virtual disk for the log of another program, served over NBD"
+pub(super) const DISK_ABOUT: &str = match (cfg!(feature = "fuse"), cfg!(feature = "vhost-user")) {
+    (false, false) => "A virtual disk for the log of another program, served over NBD",
+    (true, false) => "A virtual disk for the log of another program, served over NBD or FUSE",
+    (false, true) => "A virtual disk for the log of another program, served over NBD or vhost-user",
+    (true, true) => {
+        "A virtual disk for the log of another program, served over NBD, FUSE or vhost-user"
+    }
 };
 
 /// `seawall disk`
@@ -75,11 +78,11 @@ pub(crate) struct DiskServe {
     #[arg(value_name = "IMG")]
     pub(crate) image: PathBuf,
     /// Where the disk appears: `nbd:unix:PATH`, `nbd:tcp:PORT` of 127.0.0.1, `fuse:FILE`,
-    /// `fuse-dir:DIR`
+    /// `fuse-dir:DIR`, `vhost-user:SOCK`
     #[arg(long, value_name = "EXPORT", value_parser = export_parser())]
     #[arg(help = "Where the disk appears: nbd:unix:PATH, nbd:tcp:PORT of 127.0.0.1 (0: any \
                   free port; every user of this machine can then write to the disk), fuse:FILE, \
-                  or fuse-dir:DIR, a directory with files")]
+                  fuse-dir:DIR, a directory with files, or vhost-user:SOCK, for a guest of QEMU")]
     pub(crate) export: Export,
     /// Create the image with this size if it does not exist, a multiple of 4KiB
     #[arg(long, value_name = "SIZE", value_parser = blocks(DISK_SIZE_MAX))]
@@ -90,7 +93,7 @@ pub(crate) struct DiskServe {
     /// What to do with a pending dump when the image may hold newer data
     #[arg(long, value_enum)]
     pub(crate) dump: Option<WaitingDump>,
-    /// The name of the NBD export
+    /// The name of the NBD export; to a guest, the disk's serial number
     #[arg(long, value_name = "NAME", default_value = "log")]
     pub(crate) name: String,
     /// Number of memory buffers for data that is not on the device yet
@@ -165,6 +168,8 @@ pub(crate) enum Export {
     Fuse(PathBuf),
     /// As a folder with the files of a volume.
     FuseFolder(PathBuf),
+    /// To a virtual machine, at a unix socket of this path.
+    VhostUser(PathBuf),
 }
 
 /// Where metrics are served.
@@ -249,9 +254,11 @@ fn parse_export(text: &OsStr) -> Result<Export, String> {
         .map(Export::NbdUnix)
         .or_else(|| path_behind(bytes, "fuse:").map(Export::Fuse))
         .or_else(|| path_behind(bytes, "fuse-dir:").map(Export::FuseFolder))
+        .or_else(|| path_behind(bytes, "vhost-user:").map(Export::VhostUser))
         .or_else(|| port_behind(bytes, "nbd:tcp:").map(Export::NbdTcp));
     found.ok_or_else(|| {
-        "give nbd:unix:PATH, nbd:tcp:PORT with a number up to 65535, fuse:FILE, or fuse-dir:DIR"
+        "give nbd:unix:PATH, nbd:tcp:PORT with a number up to 65535, fuse:FILE, fuse-dir:DIR, or \
+         vhost-user:SOCK"
             .to_owned()
     })
 }

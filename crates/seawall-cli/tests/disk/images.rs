@@ -97,6 +97,7 @@ fn invalid_sizes_and_options_exit_2_and_create_nothing() {
         "serve vd --size 64KiB --export s",
         "serve vd --size 64KiB --export nbd:unix:",
         "serve vd --size 64KiB --export fuse-dir:",
+        "serve vd --size 64KiB --export vhost-user:",
         "serve vd --size 64KiB --export nbd:tcp:65536",
         "serve vd --size 64KiB --export nbd:tcp:0.0.0.0:1",
         "serve vd --size 64KiB --export nbd:unix:s --export nbd:tcp:1",
@@ -112,6 +113,10 @@ fn invalid_sizes_and_options_exit_2_and_create_nothing() {
             let ran = folder.run(&format!("disk serve vd --size 64KiB --export {export}"), b"");
             assert_eq!(ran.code, 2, "{ran:?}");
         }
+    }
+    if !cfg!(all(feature = "vhost-user", target_os = "linux")) {
+        let ran = folder.run("disk serve vd --size 64KiB --export vhost-user:s", b"");
+        assert!(ran.refused(2).contains("--features vhost-user"));
     }
     assert_eq!(folder.names("."), [""; 0]);
 }

@@ -1,4 +1,4 @@
-//! Where clients find a virtual disk: NBD or FUSE.
+//! Where clients find a virtual disk: NBD, FUSE or vhost-user.
 
 use crate::args::{DiskServe, Export};
 #[cfg(all(feature = "fuse", target_os = "linux"))]
@@ -8,6 +8,8 @@ use seawall_disk::Disk;
 #[cfg(all(feature = "fuse", target_os = "linux"))]
 use seawall_disk::fuse;
 use seawall_disk::nbd::{Address, Limits, Listen, Server};
+#[cfg(all(feature = "vhost-user", target_os = "linux"))]
+use seawall_disk::vhost_user;
 use std::fmt::{self, Write};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -20,6 +22,8 @@ pub(super) enum Transport {
     Nbd(Server),
     #[cfg(all(feature = "fuse", target_os = "linux"))]
     Fuse(Box<fuse::Server>),
+    #[cfg(all(feature = "vhost-user", target_os = "linux"))]
+    VhostUser(vhost_user::Server),
 }
 
 /// Where clients find it.
@@ -38,13 +42,10 @@ impl Transport {
             Export::NbdUnix(path) => Listen::Unix(path.clone()),
             Export::NbdTcp(port) => Listen::Loopback(*port),
             Export::Fuse(path) | Export::FuseFolder(path) => return mounted(args, path, disk),
+            Export::VhostUser(path) => return for_guests(args, path, disk),
         };
         let server = Server::start(disk, &listen, &args.name, Limits::default());
-        let server = server.map_err(|error| {
-            let next = "give a free path or port, or stop the program that listens there";
-            let failure = Failure::new(Exit::Failed, format!("cannot listen: {error}"));
-            failure.at(&args.export).next(next)
-        })?;
+        let server = server.map_err(|error| cannot_listen(args, &error))?;
         let ready = match server.address() {
             Address::Unix(path) => format!("nbd unix:{}", path.display()),
             Address::Tcp(address) => format!("nbd tcp:{}", address.port()),
@@ -59,6 +60,8 @@ impl Transport {
             Self::Nbd(server) => server.connections(),
             #[cfg(all(feature = "fuse", target_os = "linux"))]
             Self::Fuse(server) => server.connections(),
+            #[cfg(all(feature = "vhost-user", target_os = "linux"))]
+            Self::VhostUser(server) => server.connections(),
         }
     }
 
@@ -73,8 +76,35 @@ impl Transport {
                 }
                 Ok(())
             }
+            #[cfg(all(feature = "vhost-user", target_os = "linux"))]
+            Self::VhostUser(server) => server.stop(),
         }
     }
+}
+
+fn cannot_listen(args: &DiskServe, error: &io::Error) -> Failure {
+    let next = "give a free path or port, or stop the program that listens there";
+    let failure = Failure::new(Exit::Failed, format!("cannot listen: {error}"));
+    failure.at(&args.export).next(next)
+}
+
+#[cfg(all(feature = "vhost-user", target_os = "linux"))]
+fn for_guests(
+    args: &DiskServe,
+    path: &Path,
+    disk: Arc<Disk>,
+) -> Result<(Transport, Place), Failure> {
+    let server = vhost_user::Server::start(disk, path, &args.name);
+    let server = server.map_err(|error| cannot_listen(args, &error))?;
+    let ready = format!("vhost-user {}", path.display());
+    // The virtual machine may be started in another directory.
+    let uri = std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string();
+    Ok((Transport::VhostUser(server), Place { ready, uri }))
+}
+
+#[cfg(not(all(feature = "vhost-user", target_os = "linux")))]
+fn for_guests(_: &DiskServe, path: &Path, _: Arc<Disk>) -> Result<(Transport, Place), Failure> {
+    Err(no_vhost_user(path))
 }
 
 #[cfg(all(feature = "fuse", target_os = "linux"))]
@@ -101,6 +131,7 @@ impl fmt::Display for Export {
             Self::NbdTcp(port) => write!(f, "nbd:tcp:{port}"),
             Self::Fuse(file) => write!(f, "fuse:{}", file.display()),
             Self::FuseFolder(folder) => write!(f, "fuse-dir:{}", folder.display()),
+            Self::VhostUser(path) => write!(f, "vhost-user:{}", path.display()),
         }
     }
 }
@@ -127,7 +158,9 @@ pub(super) fn check(args: &DiskServe) -> Result<(), Failure> {
         }
         #[cfg(not(all(feature = "fuse", target_os = "linux")))]
         Export::Fuse(path) | Export::FuseFolder(path) => Err(no_fuse(path)),
-        Export::NbdUnix(_) | Export::NbdTcp(_) => Ok(()),
+        #[cfg(not(all(feature = "vhost-user", target_os = "linux")))]
+        Export::VhostUser(path) => Err(no_vhost_user(path)),
+        _ => Ok(()),
     }
 }
 
@@ -137,6 +170,15 @@ fn no_fuse(path: &Path) -> Failure {
     failure
         .at(path.display())
         .next("give --export nbd:unix:PATH or nbd:tcp:PORT; or build it with --features fuse")
+}
+
+#[cfg(not(all(feature = "vhost-user", target_os = "linux")))]
+fn no_vhost_user(path: &Path) -> Failure {
+    let failure = Failure::new(Exit::Usage, "this program has no vhost-user built in");
+    failure.at(path.display()).next(
+        "give --export nbd:unix:PATH, which QEMU reads, too; or build it with cargo build \
+         --release -p seawall-cli --features vhost-user, on Linux",
+    )
 }
 
 /// The URI of the disk.
