@@ -270,6 +270,19 @@ mod tests {
         assert!(budget.covers(3_500_000, ms(0)) && !budget.covers(3_500_001, ms(0)));
     }
 
+    /// In an emergency each disk ends its flush, writes its dump and flushes, one after the other.
+    #[test]
+    fn disks_with_a_share_of_the_hold_up_each_are_dumped_within_it() {
+        for (count, flush_worst, bandwidth) in [(2, 1, 50_000_000), (3, 7, 1_000_000_000)] {
+            let hold_up = ms(150);
+            let mut budget = Budget::new(Supply { hold_up: hold_up / count, ..SUPPLY });
+            budget.calibrated(Calibration { flush_worst: ms(flush_worst), bandwidth, at: ms(0) });
+            let dump = budget.capacity(ms(0)).unwrap() * 2 * 1_000_000_000 / bandwidth;
+            let each = ms(2 * flush_worst) + Duration::from_nanos(dump);
+            assert!(SUPPLY.detection + each * count <= hold_up, "{count} disks");
+        }
+    }
+
     #[test]
     fn unknown_or_failed_power_disarms() {
         let mut budget = armed();

@@ -25,6 +25,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 const IDLE: Duration = Duration::from_millis(250);
 /// Writes and flushes in one calibration.
 const PROBES: u32 = 8;
+/// The smallest write whose time is measured.
+const PROBE_MIN: usize = 16 * BLOCK_SIZE;
 
 /// A virtual disk.
 #[derive(Debug)]
@@ -320,21 +322,19 @@ impl Disk {
         // A dump would have to wait for the area, so nothing may be acknowledged early now.
         self.shared.state().budget.forget_calibration();
         self.drain()?;
-        let clock = &*self.shared.clock;
         let (mut worst, mut written) = (Duration::ZERO, Duration::MAX);
-        let mut size = 0;
+        let mut size = self.shared.probe_size()?;
         for _ in 0..PROBES {
-            let began = clock.now();
-            size = self.shared.probe(usize::MAX)?;
-            written = written.min(clock.now().saturating_sub(began));
-            let began = clock.now();
-            self.shared.probe(BLOCK_SIZE)?;
-            worst = worst.max(clock.now().saturating_sub(began));
+            let (probed, took) = self.shared.probe(size)?;
+            size = probed;
+            written = written.min(took);
+            worst = worst.max(self.shared.probe(BLOCK_SIZE)?.1);
         }
         let nanos = written.as_nanos().max(1);
         let bandwidth = u128::from(to_u64(size)) * 1_000_000_000 / nanos;
         let bandwidth = u64::try_from(bandwidth).unwrap_or(u64::MAX);
-        let calibration = Calibration { flush_worst: worst, bandwidth, at: clock.now() };
+        let at = self.shared.clock.now();
+        let calibration = Calibration { flush_worst: worst, bandwidth, at };
         self.shared.state().budget.calibrated(calibration);
         self.shared.changed.notify_all();
         Ok(calibration)
@@ -488,16 +488,31 @@ impl Shared {
         self.area.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes up to `size` arbitrary bytes to the area, durably.
-    fn probe(&self, size: usize) -> io::Result<usize> {
+    /// The bytes of one write whose time is measured: all of the area, if that takes no more than
+    /// half of the hold-up time. Another disk on the device may have a dump to write meanwhile.
+    fn probe_size(&self) -> io::Result<usize> {
+        let limit = self.state().budget.supply().hold_up / 4;
+        let mut size = PROBE_MIN;
+        loop {
+            let (probed, took) = self.probe(size)?;
+            if took > limit || probed < size {
+                return Ok(probed);
+            }
+            size *= 2;
+        }
+    }
+
+    /// Writes up to `size` arbitrary bytes to the area, durably; how many, and how long it took.
+    fn probe(&self, size: usize) -> io::Result<(usize, Duration)> {
         let mut area = self.area();
         if area.generation > area.label.used {
             let why = "the power fails, and the area holds what it is for";
             return Err(io::Error::new(io::ErrorKind::ReadOnlyFilesystem, why));
         }
         let size = size.min(area.label.room() / BLOCK_SIZE * BLOCK_SIZE);
+        let began = self.clock.now();
         self.files.area.write_synced(area.memory.first(size), to_u64(BLOCK_SIZE))?;
-        Ok(size)
+        Ok((size, self.clock.now().saturating_sub(began)))
     }
 
     fn check(&self, offset: u64, size: usize) -> io::Result<()> {

@@ -9,7 +9,7 @@ mod common;
 
 use common::{Call, guarded, slow};
 use seawall_disk::{Disarmed, Disk, Files, Inspected, Options, Supply, inspect};
-use seawall_io::{Access, Clock, Storage, SystemClock};
+use seawall_io::{Access, Clock, ManualClock, Storage, SystemClock};
 use seawall_testkit::Dice;
 use seawall_testkit::MemStorage;
 use std::collections::BTreeMap;
@@ -337,6 +337,33 @@ fn data_beyond_a_reduced_budget_is_reported_and_written_first() {
     let mut read = [0; 100];
     assert_eq!(files(&device).home.read_at(&mut read, 100_000).unwrap(), 100);
     assert_eq!(read, [7; 100]);
+}
+
+/// Another disk on the device may have to write its dump during a measurement.
+#[test]
+fn measurement_keeps_a_slow_device_busy_for_half_of_the_hold_up_at_most() {
+    let supply = Supply { hold_up: Duration::from_millis(10), ..SMALL.supply };
+    let options = Options { buffers: 6, buffer_size: 512 * 1024, supply };
+    let longest = |bytes_per_us: usize| {
+        let device = common::made(SIZE, &options);
+        let clock = Arc::new(ManualClock::new());
+        let (own, longest) = (clock.clone(), Arc::new(AtomicUsize::new(0)));
+        let seen = longest.clone();
+        let Files { home, area } = files(&device);
+        let area = guarded(area, move |call| {
+            if let Call::Write(bytes) = call {
+                seen.fetch_max(bytes, Ordering::SeqCst);
+                own.advance(Duration::from_micros((bytes / bytes_per_us) as u64));
+            }
+        });
+        let (disk, _) = Disk::open(Files { home, area }, &options, clock).unwrap();
+        disk.calibrate().unwrap();
+        let all = device.bytes("area").unwrap().len() - 4096;
+        (longest.load(Ordering::SeqCst), all)
+    };
+    let (fast, all) = longest(1000);
+    assert_eq!(fast, all);
+    assert_eq!([100, 10].map(longest).map(|(bytes, _)| bytes), [256 * 1024, 64 * 1024]);
 }
 
 #[test]

@@ -26,7 +26,8 @@ pub(crate) fn made(size: u64, options: &Options) -> MemStorage {
 /// What changes a file, or makes it durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Call {
-    Write,
+    /// Of so many bytes.
+    Write(usize),
     Sync,
 }
 
@@ -69,7 +70,7 @@ impl<F: Fn(Call) + Send + Sync> File for Guarded<F> {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        (self.before)(Call::Write);
+        (self.before)(Call::Write(bytes.len()));
         self.file.write_at(bytes, offset)
     }
 
