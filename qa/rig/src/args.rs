@@ -2,12 +2,15 @@
 
 mod device;
 mod power;
+mod qemu;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use device::{DEVICE, DRILL};
 pub(crate) use device::{Device, Drill, Drilled, Share};
 use power::POWER;
 pub(crate) use power::Power;
+use qemu::QEMU;
+pub(crate) use qemu::{Qemu, QemuCut};
 use std::path::PathBuf;
 
 /// Measure PostgreSQL with its log on a Seawall disk, and test what survives a power cut
@@ -39,6 +42,10 @@ pub(crate) enum What {
     /// read back every promised block; exits with 77 where that is not possible
     #[command(after_help = POWER)]
     Power(Power),
+    /// Kill the server or QEMU under a guest, or cut the power, and read back every promised block;
+    /// exits with 77 where that is not possible
+    #[command(after_help = QEMU)]
+    Qemu(Qemu),
     /// Run one short round of bench and one cycle of each kind of crash; exits with 77 where that
     /// is not possible
     Smoke(Place),

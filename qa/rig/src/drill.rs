@@ -5,6 +5,7 @@ mod nut;
 mod pair;
 pub(crate) mod power;
 mod process;
+pub(crate) mod qemu;
 mod work;
 
 use crate::args::{self, Drilled, Share};
@@ -14,12 +15,13 @@ use pair::{Cut, Pair, Setup};
 use process::Process;
 use seawall_bench::output::say;
 use seawall_disk::nbd;
-use seawall_io::{Clock, SystemClock};
+use seawall_io::{Clock, File, PosixFile, SystemClock};
 use seawall_measure::human::{self, bytes, count, to_u64};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use std::ffi::OsString;
+use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -227,10 +229,16 @@ impl Drill<'_> {
 
 /// Works until it is killed, and says what it was promised, a line for each flush.
 fn be_a_client(share: &Share, seed: u64) -> Result<u8, Failure> {
-    let disk = share.uri.parse().and_then(|uri| nbd::Client::connect(&uri))?;
+    let disk: Arc<dyn File> = if share.uri.starts_with("/dev/") {
+        // In a guest.
+        let device = OpenOptions::new().read(true).write(true).open(&share.uri)?;
+        Arc::new(PosixFile::new(device, share.uri.clone()))
+    } else {
+        Arc::new(nbd::Client::connect(&share.uri.parse()?)?)
+    };
     let client = Client { number: share.number, above: share.above, seed };
     let mut out = io::stdout();
-    let worked = client.work(&disk, &AtomicBool::new(false), |flushed| {
+    let worked = client.work(&*disk, &AtomicBool::new(false), |flushed| {
         let blocks: Vec<[u64; 2]> = flushed.iter().map(|(at, version)| [*at, *version]).collect();
         // One call, one whole line.
         out.write_all(format!("{}\n", json!(blocks)).as_bytes())?;

@@ -1,6 +1,7 @@
 //! Checks the requirements of a run: the right to mount, the tools, PostgreSQL and its user.
 
 use crate::args::Place;
+use crate::drill::qemu::look_for_machine;
 use crate::process::find;
 use crate::uml::{KERNEL, MAKER};
 use std::fs;
@@ -117,6 +118,16 @@ pub(crate) fn look_for_guest(place: &Place, root: &Path) -> Result<Ground, Strin
         find(MAKER).ok_or_else(|| format!("{}: apt-get install {MAKER}", why()))?;
     }
     Ok(ground)
+}
+
+/// What it takes to boot a guest of QEMU: the folder of the run, and the seawall.
+///
+/// # Errors
+///
+/// As [`look`].
+pub(crate) fn look_for_qemu(place: &Place, kernel: &Path) -> Result<(PathBuf, PathBuf), String> {
+    look_for_machine(kernel)?;
+    Ok((folder(place), program(place, " --features seawall-cli/vhost-user")?))
 }
 
 /// What it takes to ask a real upsd, whose driver pretends to have a UPS.

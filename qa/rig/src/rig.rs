@@ -1,7 +1,11 @@
 //! Runs a subcommand and turns its result into an exit code.
 
-use crate::args::{Arguments, Bench, Crash, Detach, Guest, Kind, Place, Power, Transport, What};
-use crate::need::{Ground, folder, look, look_for_detach, look_for_guest, look_for_upsd, seawall};
+use crate::args::{
+    Arguments, Bench, Crash, Detach, Guest, Kind, Place, Power, Qemu, Transport, What,
+};
+use crate::need::{
+    Ground, folder, look, look_for_detach, look_for_guest, look_for_qemu, look_for_upsd, seawall,
+};
 use crate::process::Failure;
 use crate::{SKIPPED, bench, clean, crash, detach, device, drill, guest, report};
 use clap::Parser;
@@ -32,6 +36,7 @@ pub(crate) fn main() -> ExitCode {
         What::Device(args) => device::run(args),
         What::Drill(args) => drill::run(args),
         What::Power(args) => power(args),
+        What::Qemu(args) => boot(args),
         What::Smoke(place) => with(look(place), |ground| smoke(place, ground)),
     };
     match done {
@@ -91,6 +96,15 @@ fn power(args: &Power) -> Result<u8, Failure> {
     let _ = std::io::stdout().write_all(text.as_bytes());
     replace(&out, "power.json", text.as_bytes())?;
     Ok(if is_fine { 0 } else { CONTRACT })
+}
+
+fn boot(args: &Qemu) -> Result<u8, Failure> {
+    let (dir, seawall) = match look_for_qemu(&args.place, &args.kernel) {
+        Ok(found) => found,
+        Err(why) => return Ok(skip(&why)),
+    };
+    let _kept = clean::begin(&dir)?;
+    told(drill::qemu::run(args, (&dir, seawall))?, args.out.as_deref())
 }
 
 fn measure(args: &Bench, ground: &Ground) -> Result<u8, Failure> {

@@ -222,6 +222,15 @@ fn a_disk_whose_upsd_says_on_battery_loses_nothing_and_a_second_run_continues() 
 }
 
 #[test]
+fn a_guest_without_a_kernel_is_skipped_by_name() {
+    let folder = Folder::new("drill-guest");
+    let ran = folder.run("qemu --kernel nowhere --dir rig", b"");
+    assert_eq!(ran.code, 77, "{ran:?}");
+    assert!(ran.err.contains("SKIPPED") && ran.err.contains("linux-image"), "{ran:?}");
+    assert_eq!(folder.names("."), [""; 0]);
+}
+
+#[test]
 fn a_drill_that_is_interrupted_leaves_nothing_behind() {
     let folder = Folder::new("drill-interrupted");
     folder.make_folder("tmp");

@@ -1,0 +1,172 @@
+//! `seawall-rig qemu`: a guest of QEMU with its disk by vhost-user writes numbered blocks; server,
+//! QEMU or power are cut, and every acknowledged block is looked for.
+
+mod machine;
+mod server;
+
+use super::VERSIONS;
+use super::work::{Found, Promised, look};
+use crate::args::{self, QemuCut};
+use crate::process::{Failure, pause};
+use crate::rig::say;
+use machine::Machine;
+pub(crate) use machine::look_for_machine;
+use seawall_io::{Entropy, SeededEntropy};
+use serde_json::{Value, json};
+use server::{Served, Setup};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What one cycle was.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cycle {
+    acknowledged: u64,
+    found: Found,
+    /// Kills of the server; and those of them when it had bytes in memory alone.
+    kills: u32,
+    kills_with_bytes: u32,
+    /// Whether a dump was made in time.
+    is_dumped: bool,
+}
+
+/// Does all cycles; a summary, and whether all is well.
+///
+/// # Errors
+///
+/// The rig does not work: that says nothing of the disk.
+pub(crate) fn run(
+    args: &args::Qemu,
+    (dir, program): (&Path, PathBuf),
+) -> Result<(Value, bool), Failure> {
+    let machine = Machine::make(&args.kernel, dir)?;
+    let mut rig = Rig { args, dir, program, machine, chance: SeededEntropy::new(args.seed) };
+    let mut rows = Vec::new();
+    for kind in &args.kinds {
+        for number in 1..=args.cycles {
+            let cycle = rig.cycle(*kind, number)?;
+            say(&cycle.line(*kind, number));
+            rows.push((*kind, cycle));
+        }
+    }
+    Ok(summary(args, &rows))
+}
+
+/// State that outlives a cycle.
+struct Rig<'a> {
+    args: &'a args::Qemu,
+    dir: &'a Path,
+    program: PathBuf,
+    machine: Machine,
+    chance: SeededEntropy,
+}
+
+impl Rig<'_> {
+    fn cycle(&mut self, kind: QemuCut, number: u32) -> Result<Cycle, Failure> {
+        let is_cut = matches!(kind, QemuCut::Announced | QemuCut::Unannounced);
+        let (delay, hold_up) = (self.args.delay, self.args.hold_up);
+        let setup = Setup { program: self.program.clone(), delay, hold_up, is_cut };
+        let folder = self.dir.join(format!("{}-{number}", kind.name()));
+        let seed = self.args.seed + u64::from(number);
+        let mut served = Served::start(setup, folder.clone(), seed)?;
+        served.wait_until_armed()?;
+        let told = (self.args.clients, u64::from(number) * VERSIONS, seed);
+        let mut guest = self.machine.boot(&served.socket(), told)?;
+        let (mut promised, mut cycle) = (Promised::new(), Cycle::default());
+        guest.wait_for_more(&mut promised)?;
+        let kills = if kind == QemuCut::Server { self.args.kills } else { 0 };
+        for kill in 0..kills {
+            self.pause(20, 400)?;
+            let mut in_memory = served.wait_until_armed()?;
+            if kill % 2 == 1 {
+                // Not at any moment, but at one when there is something to lose.
+                in_memory = served.wait_for_bytes()?;
+            }
+            served.kill()?;
+            cycle.kills += 1;
+            cycle.kills_with_bytes += u32::from(in_memory > 0);
+            guest.listen(&mut promised)?;
+            self.pause(0, 100)?;
+            served.start_again(seed)?;
+            guest.wait_for_more(&mut promised)?;
+        }
+        self.pause(500, 1500)?;
+        served.wait_until_armed()?;
+        if is_cut {
+            cycle.is_dumped = served.cut(kind == QemuCut::Announced)?;
+        }
+        guest.kill(&mut promised)?;
+        if is_cut {
+            served.start_again(seed)?;
+        }
+        served.stop()?;
+        cycle.acknowledged = u64::try_from(promised.len())?;
+        cycle.found = look(&*served.image()?, &mut promised)?;
+        drop(served);
+        std::fs::remove_dir_all(&folder)?;
+        Ok(cycle)
+    }
+
+    /// A time by chance.
+    fn pause(&self, least: u64, most: u64) -> Result<(), Failure> {
+        let chance = self.chance.random()?;
+        pause(Duration::from_millis(least + chance % (most - least)));
+        Ok(())
+    }
+}
+
+impl Cycle {
+    fn line(&self, kind: QemuCut, number: u32) -> String {
+        let Found { lost, damaged, .. } = self.found;
+        let kills = match kind {
+            QemuCut::Server => {
+                format!(", {} kills, {} of them with bytes", self.kills, self.kills_with_bytes)
+            }
+            QemuCut::Announced if !self.is_dumped => ", NO dump in time".to_owned(),
+            _ => String::new(),
+        };
+        let (name, blocks) = (kind.name(), self.acknowledged);
+        format!(
+            "{name:>12} {number:>4}   acknowledged {blocks:>6} blocks   lost {lost}, damaged \
+             {damaged}{kills}"
+        )
+    }
+}
+
+/// What all cycles come to.
+fn summary(args: &args::Qemu, rows: &[(QemuCut, Cycle)]) -> (Value, bool) {
+    let mut kinds = serde_json::Map::new();
+    let mut all_fine = !rows.is_empty();
+    for kind in &args.kinds {
+        let its = || rows.iter().filter(|(its, _)| its == kind).map(|(_, cycle)| cycle);
+        let sum = |of: fn(&Cycle) -> u64| its().map(of).sum::<u64>();
+        let lost = sum(|cycle| cycle.found.lost + cycle.found.damaged);
+        let losing = its().filter(|cycle| cycle.found.lost > 0).count();
+        let cycles = its().count();
+        let is_fine = match kind {
+            // The control: if it keeps all, the other kinds prove nothing.
+            QemuCut::Unannounced => losing * 2 > cycles,
+            QemuCut::Announced => lost == 0 && its().all(|cycle| cycle.is_dumped),
+            _ => lost == 0,
+        };
+        all_fine &= is_fine && sum(|cycle| cycle.acknowledged) > 0;
+        let row = json!({
+            "cycles": cycles,
+            "acknowledged": sum(|cycle| cycle.acknowledged),
+            "lost": lost,
+            "cycles_that_lost": losing,
+            "kills": sum(|cycle| u64::from(cycle.kills)),
+            "kills_with_bytes_in_memory": sum(|cycle| u64::from(cycle.kills_with_bytes)),
+            "as_it_should_be": is_fine,
+        });
+        kinds.insert(kind.name().to_owned(), row);
+    }
+    let summary = json!({
+        "schema": "seawall.rig.qemu/1",
+        "seed": args.seed,
+        "clients": args.clients,
+        "hold_up_ms": args.hold_up.as_secs_f64() * 1000.0,
+        "kinds": kinds,
+        "as_it_should_be": all_fine,
+    });
+    (summary, all_fine)
+}

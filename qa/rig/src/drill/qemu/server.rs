@@ -1,0 +1,171 @@
+//! The server of a guest's disk, on a file or on a simulated device.
+
+use super::super::process::{PATIENCE, Process, start, start_device, words};
+use super::super::work::SIZE;
+use crate::device::HOME;
+use crate::disk::ask;
+use crate::process::{Failure, wait_for};
+use seawall_disk::nbd::{Client, Uri};
+use seawall_host::Notice;
+use seawall_io::{Access, Clock, File, PosixStorage, Storage, SystemClock};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a server may take to be armed: it measures the device.
+const ARMED: Duration = Duration::from_secs(30);
+/// How long to wait for bytes in memory.
+const BYTES: Duration = Duration::from_secs(1);
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+/// How a server is started.
+#[derive(Clone, Debug)]
+pub(super) struct Setup {
+    /// The seawall that serves.
+    pub(super) program: PathBuf,
+    pub(super) delay: Duration,
+    pub(super) hold_up: Duration,
+    /// Whether the image is on a simulated device whose power can be cut. The server has no keeper
+    /// then, which would lose its memory in the same cut.
+    pub(super) is_cut: bool,
+}
+
+/// A server, and its device if that is simulated.
+#[derive(Debug)]
+pub(super) struct Served {
+    setup: Setup,
+    folder: PathBuf,
+    server: Process,
+    device: Option<Process>,
+}
+
+impl Served {
+    /// Starts both, in a folder of their own.
+    pub(super) fn start(setup: Setup, folder: PathBuf, seed: u64) -> Result<Self, Failure> {
+        std::fs::create_dir(&folder)?;
+        let device = setup.device(&folder, seed)?;
+        let server = setup.serve(&folder)?;
+        Ok(Self { setup, folder, server, device })
+    }
+
+    /// Starts what was killed again; the device with another seed.
+    pub(super) fn start_again(&mut self, seed: u64) -> Result<(), Failure> {
+        if self.device.is_none() {
+            self.device = self.setup.device(&self.folder, seed)?;
+        }
+        self.server = self.setup.serve(&self.folder)?;
+        Ok(())
+    }
+
+    pub(super) fn socket(&self) -> PathBuf {
+        self.folder.join("s")
+    }
+
+    pub(super) fn ask(&self, what: &str) -> Result<Value, Failure> {
+        ask(&self.folder.join("state"), what, PATIENCE)
+    }
+
+    /// What does not return early cannot lose. Returns the bytes that are in memory alone.
+    pub(super) fn wait_until_armed(&self) -> Result<u64, Failure> {
+        let mut last = Value::Null;
+        let armed = wait_for(ARMED, || {
+            last = self.ask("status").unwrap_or_default();
+            if last.get("state") == Some(&json!("armed")) {
+                return last.get("dirty").and_then(Value::as_u64);
+            }
+            // A device that was slow for a while is measured again.
+            let _ = self.ask("arm");
+            None
+        });
+        armed.ok_or_else(|| {
+            let says = last.get("says").and_then(Value::as_str).unwrap_or_default();
+            format!("the server is not armed: {says}; increase --hold-up").into()
+        })
+    }
+
+    /// Waits a second at most until there are bytes in memory alone; how many.
+    pub(super) fn wait_for_bytes(&self) -> Result<u64, Failure> {
+        let mut failure = None;
+        let found = wait_for(BYTES, || match self.ask("status") {
+            Ok(status) => status.get("dirty").and_then(Value::as_u64).filter(|dirty| *dirty > 0),
+            Err(why) => {
+                failure = Some(why);
+                Some(0)
+            }
+        });
+        failure.map_or(Ok(found.unwrap_or_default()), Err)
+    }
+
+    /// SIGKILL for the server.
+    pub(super) fn kill(&mut self) -> Result<(), Failure> {
+        if !self.server.is_running() {
+            return Err(self.server.failure("the server ended by itself"));
+        }
+        self.server.kill()
+    }
+
+    /// The power fails: SIGPWR, if it is announced, and when the hold-up is over the cut. Returns
+    /// whether a dump was made in time.
+    pub(super) fn cut(&mut self, is_announced: bool) -> Result<bool, Failure> {
+        let mut is_dumped = false;
+        if is_announced {
+            let clock = SystemClock::new();
+            self.server.signal(Notice::Power)?;
+            while clock.now() < self.setup.hold_up && !is_dumped {
+                let status = self.ask("status")?;
+                is_dumped = status.pointer("/emergency/ms").is_some_and(Value::is_number);
+                clock.sleep(LOOK_EVERY);
+            }
+            clock.sleep(self.setup.hold_up.saturating_sub(clock.now()));
+        }
+        self.kill()?;
+        if let Some(mut device) = self.device.take() {
+            // Of what was not flushed each sector survives or not.
+            device.signal(Notice::User)?;
+            device.wait()?;
+        }
+        Ok(is_dumped)
+    }
+
+    /// Writes everything to the device, and ends the server.
+    pub(super) fn stop(&mut self) -> Result<(), Failure> {
+        self.ask("stop")?;
+        self.server.wait()
+    }
+
+    /// The image itself.
+    pub(super) fn image(&self) -> Result<Arc<dyn File>, Failure> {
+        if self.device.is_some() {
+            return Ok(Arc::new(Client::connect(&home(&self.folder))?));
+        }
+        Ok(PosixStorage::open(&self.folder)?.open("img", Access::Read)?)
+    }
+}
+
+impl Setup {
+    fn device(&self, folder: &Path, seed: u64) -> Result<Option<Process>, Failure> {
+        let device = self.is_cut.then(|| start_device(folder, SIZE, (self.delay, seed)));
+        device.transpose()
+    }
+
+    fn serve(&self, folder: &Path) -> Result<Process, Failure> {
+        let mut arguments = words("disk serve --json --quiet --power ok --hold-up");
+        arguments.push(self.hold_up.as_millis().to_string().into());
+        arguments.push("--export".into());
+        arguments.push(format!("vhost-user:{}", folder.join("s").display()).into());
+        arguments.extend(["--state".into(), folder.join("state").into_os_string()]);
+        if self.is_cut {
+            arguments.extend(["--no-keeper".into(), home(folder).to_string().into()]);
+        } else {
+            arguments.extend(["--size".into(), SIZE.to_string().into()]);
+            arguments.push(folder.join("img").into_os_string());
+        }
+        start("the server", &self.program, &arguments)
+    }
+}
+
+/// The disk of the simulated device.
+fn home(folder: &Path) -> Uri {
+    Uri::new(HOME, &folder.join("d"))
+}
