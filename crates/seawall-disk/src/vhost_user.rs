@@ -18,6 +18,9 @@
 //! again executes the others, which may execute one twice; its bytes are still those in the memory
 //! of the guest. The region for requests in flight, of protocol feature `INFLIGHT_SHMFD`, serves
 //! devices that complete out of order.
+//!
+//! QEMU 7.2 connects again each second with `reconnect=1`, and names the same index. Before 9.1 it
+//! gives up, and the guest hangs, if a server dies in the milliseconds after QEMU has connected.
 
 mod backend;
 mod chain;

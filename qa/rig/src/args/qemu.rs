@@ -14,9 +14,9 @@ pub(crate) struct Qemu {
     pub(crate) cycles: u32,
     /// What is cut
     #[arg(long, value_enum, value_name = "KIND,...", value_delimiter = ',')]
-    #[arg(default_value = "server,machine,announced,unannounced")]
+    #[arg(default_value = "server,waiting,machine,announced,unannounced")]
     pub(crate) kinds: Vec<QemuCut>,
-    /// How often the server is killed in a cycle of kind server
+    /// How often the server is killed in a cycle of the kinds server and waiting
     #[arg(long, value_name = "N", default_value_t = 20)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) kills: u32,
@@ -48,6 +48,8 @@ pub(crate) struct Qemu {
 pub(crate) enum QemuCut {
     /// SIGKILL for the server while it is armed, repeatedly; its keeper lives, the guest goes on
     Server,
+    /// The same, write-through on a slow device: nearly each kill meets a flush in progress
+    Waiting,
     /// SIGKILL for QEMU; the server lives
     Machine,
     /// SIGPWR; after the hold-up time server, device and guest are gone
@@ -60,6 +62,7 @@ impl QemuCut {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Server => "server",
+            Self::Waiting => "waiting",
             Self::Machine => "machine",
             Self::Announced => "announced",
             Self::Unannounced => "unannounced",

@@ -64,7 +64,10 @@ impl Rig<'_> {
     fn cycle(&mut self, kind: QemuCut, number: u32) -> Result<Cycle, Failure> {
         let is_cut = matches!(kind, QemuCut::Announced | QemuCut::Unannounced);
         let (delay, hold_up) = (self.args.delay, self.args.hold_up);
-        let setup = Setup { program: self.program.clone(), delay, hold_up, is_cut };
+        let is_armed = kind != QemuCut::Waiting;
+        let (is_simulated, is_kept) = (is_cut || !is_armed, !is_cut);
+        let program = self.program.clone();
+        let setup = Setup { program, delay, hold_up, is_simulated, is_armed, is_kept };
         let folder = self.dir.join(format!("{}-{number}", kind.name()));
         let seed = self.args.seed + u64::from(number);
         let mut served = Served::start(setup, folder.clone(), seed)?;
@@ -73,20 +76,25 @@ impl Rig<'_> {
         let mut guest = self.machine.boot(&served.socket(), told)?;
         let (mut promised, mut cycle) = (Promised::new(), Cycle::default());
         guest.wait_for_more(&mut promised)?;
-        let kills = if kind == QemuCut::Server { self.args.kills } else { 0 };
+        let is_killed = matches!(kind, QemuCut::Server | QemuCut::Waiting);
+        let kills = if is_killed { self.args.kills } else { 0 };
         for kill in 0..kills {
             self.pause(20, 400)?;
             let mut in_memory = served.wait_until_armed()?;
-            if kill % 2 == 1 {
-                // Not at any moment, but at one when there is something to lose.
+            if kill % 2 == 1 || !is_armed {
+                // Not at any moment, but at one when there is something to lose, or to wait for.
                 in_memory = served.wait_for_bytes()?;
             }
             served.kill()?;
             cycle.kills += 1;
             cycle.kills_with_bytes += u32::from(in_memory > 0);
             guest.listen(&mut promised)?;
-            self.pause(0, 100)?;
+            // The device may be at a request of the killed server: it ends it before the next one.
+            self.pause(100, 200)?;
             served.start_again(seed)?;
+            // What it says from here on comes from the new server.
+            served.wait_until_connected()?;
+            guest.listen(&mut promised)?;
             guest.wait_for_more(&mut promised)?;
         }
         self.pause(500, 1500)?;
@@ -118,7 +126,7 @@ impl Cycle {
     fn line(&self, kind: QemuCut, number: u32) -> String {
         let Found { lost, damaged, .. } = self.found;
         let kills = match kind {
-            QemuCut::Server => {
+            QemuCut::Server | QemuCut::Waiting => {
                 format!(", {} kills, {} of them with bytes", self.kills, self.kills_with_bytes)
             }
             QemuCut::Announced if !self.is_dumped => ", NO dump in time".to_owned(),

@@ -26,9 +26,12 @@ pub(super) struct Setup {
     pub(super) program: PathBuf,
     pub(super) delay: Duration,
     pub(super) hold_up: Duration,
-    /// Whether the image is on a simulated device whose power can be cut. The server has no keeper
-    /// then, which would lose its memory in the same cut.
-    pub(super) is_cut: bool,
+    /// Whether the image is on a simulated device, which is slow, and whose power can be cut.
+    pub(super) is_simulated: bool,
+    /// Whether the server is armed.
+    pub(super) is_armed: bool,
+    /// Whether a keeper has the memory: it would lose it in the same cut.
+    pub(super) is_kept: bool,
 }
 
 /// A server, and its device if that is simulated.
@@ -68,6 +71,9 @@ impl Served {
 
     /// What does not return early cannot lose. Returns the bytes that are in memory alone.
     pub(super) fn wait_until_armed(&self) -> Result<u64, Failure> {
+        if !self.setup.is_armed {
+            return Ok(0);
+        }
         let mut last = Value::Null;
         let armed = wait_for(ARMED, || {
             last = self.ask("status").unwrap_or_default();
@@ -82,6 +88,16 @@ impl Served {
             let says = last.get("says").and_then(Value::as_str).unwrap_or_default();
             format!("the server is not armed: {says}; increase --hold-up").into()
         })
+    }
+
+    /// Waits until QEMU has connected, which it tries each second. One before 9.1 gives up for good
+    /// if a server dies that it has just connected to.
+    pub(super) fn wait_until_connected(&self) -> Result<(), Failure> {
+        let is_there = || {
+            let status = self.ask("status").ok()?;
+            (status.get("connections") == Some(&json!(1))).then_some(())
+        };
+        wait_for(ARMED, is_there).ok_or_else(|| "QEMU does not connect again".into())
     }
 
     /// Waits a second at most until there are bytes in memory alone; how many.
@@ -145,18 +161,21 @@ impl Served {
 
 impl Setup {
     fn device(&self, folder: &Path, seed: u64) -> Result<Option<Process>, Failure> {
-        let device = self.is_cut.then(|| start_device(folder, SIZE, (self.delay, seed)));
+        let device = self.is_simulated.then(|| start_device(folder, SIZE, (self.delay, seed)));
         device.transpose()
     }
 
     fn serve(&self, folder: &Path) -> Result<Process, Failure> {
-        let mut arguments = words("disk serve --json --quiet --power ok --hold-up");
+        let mut arguments = words("disk serve --json --quiet --power");
+        arguments
+            .extend([if self.is_armed { "ok" } else { "unknown" }, "--hold-up"].map(Into::into));
         arguments.push(self.hold_up.as_millis().to_string().into());
         arguments.push("--export".into());
         arguments.push(format!("vhost-user:{}", folder.join("s").display()).into());
         arguments.extend(["--state".into(), folder.join("state").into_os_string()]);
-        if self.is_cut {
-            arguments.extend(["--no-keeper".into(), home(folder).to_string().into()]);
+        arguments.extend((!self.is_kept).then(|| "--no-keeper".into()));
+        if self.is_simulated {
+            arguments.push(home(folder).to_string().into());
         } else {
             arguments.extend(["--size".into(), SIZE.to_string().into()]);
             arguments.push(folder.join("img").into_os_string());
