@@ -14,6 +14,7 @@ use guest::*;
 use seawall_disk::nbd::Target;
 use seawall_disk::vhost_user::Server;
 use seawall_io::PosixStorage;
+use seawall_testkit::{Dice, each_seed};
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex};
@@ -315,6 +316,41 @@ fn endless_chain_ends() {
     }
     assert_eq!(disk.calls(), []);
     assert_eq!(guest.write(0, &[1; 512]), 0);
+}
+
+/// A descriptor as a guest may put it that knows what it wants, or has gone mad.
+fn any_descriptor(dice: &mut Dice) -> (Segment, u16) {
+    // None in the rings, which a read could change.
+    let places = [HEADER, STATUS, DATA, INDIRECT, MEMORY - 8, MEMORY, u64::MAX - 8];
+    let sizes = [0, 1, 16, 20, 64, 512, 4096, 1 << 20, u32::MAX];
+    let flags = [0, NEXT, NEXT, NEXT | WRITABLE, WRITABLE, TABLE, NEXT | TABLE, 0xffff];
+    let place = *dice.pick(&places).unwrap() + u64::from(dice.one_in(4)) * 3;
+    let segment = (place, *dice.pick(&sizes).unwrap(), *dice.pick(&flags).unwrap());
+    (segment, u16::try_from(dice.below(10)).unwrap())
+}
+
+#[test]
+fn random_requests_all_end_and_the_next_one_works() {
+    let (folder, disk) = (Folder::new("guest-random"), Memory::new());
+    let _server = folder.serve(&disk);
+    each_seed(64, |dice| {
+        let mut machine = Machine::new(&folder.0);
+        let mut guest = machine.connect(&folder.socket(), dice.below(2) * EVENT_INDEX);
+        for _ in 0..32 {
+            let kind = *dice.pick(&[READ, WRITE, FLUSH, SERIAL, ZERO, 11]).unwrap();
+            let sector = *dice.pick(&[0, 1, u64::from(SECTORS) - 1, u64::MAX]).unwrap();
+            guest.put_header(kind, sector);
+            for index in 0..16 {
+                let (segment, next) = any_descriptor(dice);
+                let table = if index < 8 { 0x1000 } else { INDIRECT };
+                guest.put_descriptor((table, index % 8), segment, next);
+            }
+            guest.submit_head(u16::try_from(dice.below(8)).unwrap());
+            guest.complete();
+        }
+        assert_eq!(guest.write(3, &[5; 512]), 0);
+        assert_eq!(guest.read(3, 512), [5; 512]);
+    });
 }
 
 #[test]
