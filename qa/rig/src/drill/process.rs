@@ -82,6 +82,15 @@ impl Process {
         signal(&self.child, if is_paused { Signal::STOP } else { Signal::CONT })
     }
 
+    /// How it has ended, if it has.
+    pub(super) fn ending(&mut self) -> String {
+        match self.child.try_wait() {
+            Ok(None) => "it is running".to_owned(),
+            Ok(Some(status)) => format!("it has ended: {status}"),
+            Err(error) => error.to_string(),
+        }
+    }
+
     /// Why there is no answer.
     pub(super) fn failure(&self, what: &str) -> Failure {
         let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);

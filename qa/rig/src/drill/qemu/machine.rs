@@ -160,8 +160,9 @@ impl Guest {
         found.unwrap_or_else(|| Err(self.failure("the guest does not go on")))
     }
 
-    fn failure(&self, what: &str) -> Failure {
-        self.process.failure(&format!("{what}:\n{}", self.said))
+    fn failure(&mut self, what: &str) -> Failure {
+        let ending = self.process.ending();
+        self.process.failure(&format!("{what}; of QEMU, {ending}:\n{}", self.said))
     }
 
     /// SIGKILL; what it had acknowledged until then.

@@ -70,23 +70,31 @@ impl Served {
     }
 
     /// What does not return early cannot lose. Returns the bytes that are in memory alone.
-    pub(super) fn wait_until_armed(&self) -> Result<u64, Failure> {
+    pub(super) fn wait_until_armed(&mut self) -> Result<u64, Failure> {
         if !self.setup.is_armed {
             return Ok(0);
         }
-        let mut last = Value::Null;
+        let mut says = String::new();
         let armed = wait_for(ARMED, || {
-            last = self.ask("status").unwrap_or_default();
-            if last.get("state") == Some(&json!("armed")) {
-                return last.get("dirty").and_then(Value::as_u64);
+            let status = match self.ask("status") {
+                Ok(status) => status,
+                Err(failure) => {
+                    says = failure.to_string();
+                    return None;
+                }
+            };
+            if status.get("state") == Some(&json!("armed")) {
+                return status.get("dirty").and_then(Value::as_u64);
             }
+            says = status.get("says").map(ToString::to_string).unwrap_or_default();
             // A device that was slow for a while is measured again.
             let _ = self.ask("arm");
             None
         });
         armed.ok_or_else(|| {
-            let says = last.get("says").and_then(Value::as_str).unwrap_or_default();
-            format!("the server is not armed: {says}; increase --hold-up").into()
+            let ending = self.server.ending();
+            let what = format!("the server is not armed: {says}; increase --hold-up; {ending}");
+            self.server.failure(&what)
         })
     }
 
