@@ -28,8 +28,8 @@ pub(crate) use config::template;
 pub(crate) use convert::{Convert, ForeignFormat};
 use disk::DISK_ABOUT;
 pub(crate) use disk::{
-    Disk, DiskAsk, DiskKeep, DiskName, DiskServe, DiskStatus, DiskVerb, Export, Metrics,
-    WaitingDump,
+    Disk, DiskAsk, DiskConfined, DiskKeep, DiskName, DiskServe, DiskStatus, DiskVerb, Export,
+    Metrics, Sandbox, WaitingDump,
 };
 use examples::{exit_codes, help};
 pub(crate) use holdup::DiskHoldUp;

@@ -8,11 +8,12 @@
 //! g               m + descriptor, or n if there is none
 //! d               k       drop the memory
 //! q               k       drop the memory, and end
+//! c               a byte  what confines the keeper
 //! ```
 //!
 //! The end of a connection changes nothing. Only one server at a time uses a state directory.
 
-use seawall_host::{receive_descriptor, send_descriptor, wait_for_any};
+use seawall_host::{peer, receive_descriptor, send_descriptor, wait_for_any};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -27,13 +28,15 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Holds memory until a client asks for the end, or `is_reachable` returns `false`, which is asked
-/// every five seconds. Returns the connection of that client, which waits until it is closed.
+/// every five seconds. Returns the connection of that client, which waits until it is closed. Each
+/// client may ask for `confined`, a byte of the caller.
 ///
 /// # Errors
 ///
 /// The system's error when waiting or accepting.
 pub fn keep(
     listener: &UnixListener,
+    confined: u8,
     is_reachable: impl Fn() -> bool,
 ) -> io::Result<Option<UnixStream>> {
     listener.set_nonblocking(true)?;
@@ -46,7 +49,7 @@ pub fn keep(
         let (is_new, is_ready) = is_ready.split_first().unwrap_or((&false, &[]));
         let asked = std::mem::take(&mut clients).into_iter().zip(is_ready);
         for (client, is_ready) in asked {
-            match is_ready.then(|| answer(&client, &mut held)) {
+            match is_ready.then(|| answer(&client, confined, &mut held)) {
                 None | Some(Ok(Next::Stay)) => clients.push(client),
                 Some(Ok(Next::End)) => return Ok(Some(client)),
                 Some(Ok(Next::Close) | Err(_)) => {}
@@ -70,13 +73,17 @@ enum Next {
     End,
 }
 
-fn answer(client: &UnixStream, held: &mut Option<OwnedFd>) -> io::Result<Next> {
+fn answer(client: &UnixStream, confined: u8, held: &mut Option<OwnedFd>) -> io::Result<Next> {
     let Some((request, descriptor)) = receive_descriptor(client)? else { return Ok(Next::Close) };
     match (request, descriptor) {
         (b'p', Some(descriptor)) => *held = Some(descriptor),
         (b'g', None) => {
             let answer = if held.is_some() { b'm' } else { b'n' };
             send_descriptor(client, answer, held.as_ref().map(AsFd::as_fd))?;
+            return Ok(Next::Stay);
+        }
+        (b'c', None) => {
+            send_descriptor(client, confined, None)?;
             return Ok(Next::Stay);
         }
         (b'd' | b'q', None) => *held = None,
@@ -97,12 +104,13 @@ fn answer(client: &UnixStream, held: &mut Option<OwnedFd>) -> io::Result<Next> {
 ///
 /// let path = std::env::temp_dir().join(format!("seawall-doc-keeper-{}", std::process::id()));
 /// let listener = UnixListener::bind(&path)?;
-/// let keeps = std::thread::spawn(move || keep(&listener, || true).map(drop));
+/// let keeps = std::thread::spawn(move || keep(&listener, 7, || true).map(drop));
 /// let mut keeper = Keeper::connect(&path)?;
 /// assert!(keeper.get()?.is_none());
 /// keeper.put(std::io::stdin().as_fd())?;
 /// drop(keeper);
 /// assert!(Keeper::connect(&path)?.get()?.is_some());
+/// assert_eq!(Keeper::connect(&path)?.confined()?, 7);
 /// Keeper::connect(&path)?.quit()?;
 /// keeps.join().expect("it does not panic")?;
 /// # std::fs::remove_file(path)?;
@@ -138,6 +146,27 @@ impl Keeper {
             (b'n', None) => Ok(None),
             _ => Err(no_keeper()),
         }
+    }
+
+    /// The byte that its process said of itself.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Keeper::get). A keeper of an earlier version closes the connection.
+    pub fn confined(&mut self) -> io::Result<u8> {
+        match self.ask(b'c', None)? {
+            (confined, None) => Ok(confined),
+            _ => Err(no_keeper()),
+        }
+    }
+
+    /// The number of its process, and of its user.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Keeper::get).
+    pub fn process(&self) -> io::Result<(u32, u32)> {
+        peer(&self.stream)
     }
 
     /// Gives it memory to hold, in place of an earlier one.

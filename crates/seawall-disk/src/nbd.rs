@@ -31,7 +31,7 @@ mod wire;
 
 pub use client::Client;
 pub use protocol::{EXPORTS_MAX, Export, Job, NEED_MAX, REPLY_MAX, Step};
-pub use server::{Limits, Server};
+pub use server::{Bound, Limits, Server};
 pub use session::Session;
 pub use socket::{Address, Listen};
 pub use target::Target;

@@ -18,17 +18,9 @@ use std::io;
 #[cfg(target_os = "linux")]
 pub fn lock_memory() -> io::Result<()> {
     use rustix::mm::{MlockAllFlags, mlockall};
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     use rustix::thread::{CapabilitySet, capabilities};
 
-    // A privileged process may lift the limit, others only up to the hard limit.
-    let hard = getrlimit(Resource::Memlock).maximum;
-    for maximum in [None, hard] {
-        if setrlimit(Resource::Memlock, Rlimit { current: maximum, maximum }).is_ok() {
-            break;
-        }
-    }
-    let is_unlimited = getrlimit(Resource::Memlock).current.is_none();
+    let is_unlimited = lift_memory_limit();
     let may_lock =
         || capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::IPC_LOCK));
     if !is_unlimited && !may_lock() {
@@ -38,6 +30,28 @@ pub fn lock_memory() -> io::Result<()> {
     }
     mlockall(MlockAllFlags::CURRENT)?;
     Ok(mlockall(MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT)?)
+}
+
+/// Lifts the limit on locked memory as far as this process may: a privileged one has none then,
+/// also as another user; others reach the hard limit. Returns whether there is none.
+#[cfg(target_os = "linux")]
+#[must_use]
+pub fn lift_memory_limit() -> bool {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let hard = getrlimit(Resource::Memlock).maximum;
+    for maximum in [None, hard] {
+        if setrlimit(Resource::Memlock, Rlimit { current: maximum, maximum }).is_ok() {
+            break;
+        }
+    }
+    getrlimit(Resource::Memlock).current.is_none()
+}
+
+/// This system has no such limit.
+#[cfg(not(target_os = "linux"))]
+#[must_use]
+pub fn lift_memory_limit() -> bool {
+    false
 }
 
 /// This system has no such call.

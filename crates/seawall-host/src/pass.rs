@@ -1,4 +1,4 @@
-//! Messages of one byte between processes, with a descriptor.
+//! Messages of one byte between processes, with a descriptor, and who is at the other end.
 
 use rustix::cmsg_space;
 use rustix::io::retry_on_intr;
@@ -68,4 +68,22 @@ pub fn receive_descriptor(stream: &UnixStream) -> io::Result<Option<(u8, Option<
         }
     }
     Ok((received.bytes > 0).then_some((bytes[0], descriptor)))
+}
+
+/// The numbers of the process at the other end, when it connected or listened, and of its user.
+///
+/// # Errors
+///
+/// [`io::ErrorKind::Unsupported`] where the system does not tell; otherwise its error.
+#[cfg(target_os = "linux")]
+pub fn peer(stream: &UnixStream) -> io::Result<(u32, u32)> {
+    let found = rustix::net::sockopt::socket_peercred(stream)?;
+    let process = u32::try_from(found.pid.as_raw_nonzero().get()).map_err(io::Error::other)?;
+    Ok((process, found.uid.as_raw()))
+}
+
+/// This system does not tell.
+#[cfg(not(target_os = "linux"))]
+pub fn peer(_: &UnixStream) -> io::Result<(u32, u32)> {
+    Err(io::ErrorKind::Unsupported.into())
 }

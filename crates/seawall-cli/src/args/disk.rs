@@ -120,6 +120,8 @@ pub(crate) struct DiskServe {
     /// Do not let another process hold the memory: a crash of the server loses what is in it
     #[arg(long)]
     pub(crate) no_keeper: bool,
+    #[command(flatten)]
+    pub(crate) confined: DiskConfined,
     /// Read options from this file; `seawall disk config` prints a template
     #[arg(long, value_name = "FILE")]
     #[arg(help = "Read options from this file; seawall disk config prints a template")]
@@ -146,6 +148,26 @@ pub(crate) struct DiskKeep {
     /// End when the server has ended and everything is on the device
     #[arg(long)]
     pub(crate) once: bool,
+    #[command(flatten)]
+    pub(crate) confined: DiskConfined,
+}
+
+/// What a process of a disk gives up.
+#[derive(Debug, Args)]
+pub(crate) struct DiskConfined {
+    /// Started as root, become this user before anything else; names or numbers
+    #[arg(long, value_name = "USER[:GROUP]")]
+    pub(crate) user: Option<String>,
+    /// Give up all files and system calls that are not needed, where the kernel can refuse them
+    #[arg(long, value_enum, default_value_t = Sandbox::On)]
+    pub(crate) sandbox: Sandbox,
+}
+
+/// Whether a process is confined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Sandbox {
+    On,
+    Off,
 }
 
 /// What to do with a dump of another image, or of this image before it changed.

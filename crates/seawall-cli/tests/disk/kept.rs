@@ -5,18 +5,18 @@ use super::*;
 use seawall_io::{Clock, SystemClock};
 
 /// The processes that keep the memory of this disk.
-fn keepers(folder: &Folder) -> Vec<String> {
+pub(super) fn keepers(folder: &Folder) -> Vec<String> {
     let line = "for process in /proc/[0-9]*; do \
                 [ \"$(readlink $process/cwd)\" != \"$PWD/vd.seawall\" ] || echo ${process#/proc/}; \
                 done";
     folder.shell(line, b"").text().lines().map(str::to_owned).collect()
 }
 
-fn kill(process: &str) {
+pub(super) fn kill(process: &str) {
     assert!(Command::new("kill").args(["-KILL", process]).status().unwrap().success());
 }
 
-fn wait_until(is_so: impl Fn() -> bool) {
+pub(super) fn wait_until(is_so: impl Fn() -> bool) {
     let begin = SystemClock::new();
     while !is_so() {
         assert!(begin.now() < PATIENCE, "it does not happen");

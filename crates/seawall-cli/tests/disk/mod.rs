@@ -3,6 +3,8 @@
 #![allow(clippy::indexing_slicing, clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod client;
+#[cfg(target_os = "linux")]
+mod confined;
 mod ends;
 mod holdup;
 mod images;

@@ -75,6 +75,24 @@ pub struct Server {
     acceptor: Option<JoinHandle<()>>,
 }
 
+/// A socket that listens. Clients that connect wait until a [`Server`] accepts them.
+#[derive(Debug)]
+pub struct Bound {
+    listener: Listener,
+}
+
+impl Bound {
+    /// Listens.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::AddrInUse`] if a server listens there; [`io::ErrorKind::AlreadyExists`] if
+    /// the path exists and is not a socket; otherwise the system's error.
+    pub fn new(listen: &Listen) -> io::Result<Self> {
+        Listener::bind(listen).map(|listener| Self { listener })
+    }
+}
+
 #[derive(Debug)]
 struct Shared {
     /// One for each export.
@@ -86,6 +104,11 @@ struct Shared {
     peers: Mutex<Peers>,
     /// Signalled when a client has disconnected.
     left: Condvar,
+}
+
+fn exports(disks: &[(&str, Arc<dyn Target>)]) -> io::Result<Arc<[Export]>> {
+    let exports = disks.iter().map(|(name, disk)| Export::new(name, disk.size()));
+    Ok(exports.collect::<io::Result<Vec<Export>>>()?.into())
 }
 
 #[derive(Debug, Default)]
@@ -130,10 +153,32 @@ impl Server {
             let why = format!("a server has 1 to {EXPORTS_MAX} exports, not {}", disks.len());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
-        let exports = disks.iter().map(|(name, disk)| Export::new(name, disk.size()));
-        let exports = exports.collect::<io::Result<Vec<Export>>>()?.into();
+        // A wrong name is found before anything is at the path.
+        let exports = exports(disks)?;
+        Self::serve(disks, exports, (Bound::new(listen)?, limits))
+    }
+
+    /// Like [`start`](Server::start), at a socket that is bound already.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::InvalidInput`] for a name that NBD cannot carry.
+    pub fn start_at(
+        bound: Bound,
+        disk: Arc<impl Target + 'static>,
+        name: &str,
+        limits: Limits,
+    ) -> io::Result<Self> {
+        let disks: [(&str, Arc<dyn Target>); 1] = [(name, disk)];
+        Self::serve(&disks, exports(&disks)?, (bound, limits))
+    }
+
+    fn serve(
+        disks: &[(&str, Arc<dyn Target>)],
+        exports: Arc<[Export]>,
+        (Bound { listener }, limits): (Bound, Limits),
+    ) -> io::Result<Self> {
         let targets = disks.iter().map(|(_, disk)| disk.clone()).collect();
-        let listener = Listener::bind(listen)?;
         let (address, handle) = (listener.address()?, listener.handle()?);
         let shared = Arc::new(Shared {
             targets,

@@ -7,7 +7,7 @@ use crate::output::report::{Exit, Failure};
 use seawall_disk::Disk;
 #[cfg(all(feature = "fuse", target_os = "linux"))]
 use seawall_disk::fuse;
-use seawall_disk::nbd::{Address, Limits, Listen, Server};
+use seawall_disk::nbd::{Address, Bound, Limits, Listen, Server};
 #[cfg(all(feature = "vhost-user", target_os = "linux"))]
 use seawall_disk::vhost_user;
 use std::fmt::{self, Write};
@@ -35,17 +35,37 @@ pub(super) struct Place {
     pub(super) uri: String,
 }
 
+/// Listens where the disk is exported by NBD; clients wait.
+pub(super) fn bind(args: &DiskServe) -> Result<Option<Bound>, Failure> {
+    let listen = match &args.export {
+        Export::NbdUnix(path) => Listen::Unix(path.clone()),
+        Export::NbdTcp(port) => Listen::Loopback(*port),
+        Export::Fuse(_) | Export::FuseFolder(_) | Export::VhostUser(_) => return Ok(None),
+    };
+    Bound::new(&listen).map(Some).map_err(|error| cannot_listen(args, &error))
+}
+
+fn cannot_listen(args: &DiskServe, error: &io::Error) -> Failure {
+    let next = "give a free path or port, or stop the program that listens there";
+    let failure = Failure::new(Exit::Failed, format!("cannot listen: {error}"));
+    failure.at(&args.export).next(next)
+}
+
 impl Transport {
     /// Starts serving.
-    pub(super) fn start(args: &DiskServe, disk: Arc<Disk>) -> Result<(Self, Place), Failure> {
-        let listen = match &args.export {
-            Export::NbdUnix(path) => Listen::Unix(path.clone()),
-            Export::NbdTcp(port) => Listen::Loopback(*port),
-            Export::Fuse(path) | Export::FuseFolder(path) => return mounted(args, path, disk),
-            Export::VhostUser(path) => return for_guests(args, path, disk),
+    pub(super) fn start(
+        args: &DiskServe,
+        bound: Option<Bound>,
+        disk: Arc<Disk>,
+    ) -> Result<(Self, Place), Failure> {
+        let bound = match (&args.export, bound) {
+            (Export::Fuse(path) | Export::FuseFolder(path), _) => return mounted(args, path, disk),
+            (Export::VhostUser(path), _) => return for_guests(args, path, disk),
+            (_, bound) => bound.ok_or(io::ErrorKind::NotConnected.into()),
         };
-        let server = Server::start(disk, &listen, &args.name, Limits::default());
-        let server = server.map_err(|error| cannot_listen(args, &error))?;
+        let server = bound
+            .and_then(|bound| Server::start_at(bound, disk, &args.name, Limits::default()))
+            .map_err(|error| cannot_listen(args, &error))?;
         let ready = match server.address() {
             Address::Unix(path) => format!("nbd unix:{}", path.display()),
             Address::Tcp(address) => format!("nbd tcp:{}", address.port()),
@@ -80,12 +100,6 @@ impl Transport {
             Self::VhostUser(server) => server.stop(),
         }
     }
-}
-
-fn cannot_listen(args: &DiskServe, error: &io::Error) -> Failure {
-    let next = "give a free path or port, or stop the program that listens there";
-    let failure = Failure::new(Exit::Failed, format!("cannot listen: {error}"));
-    failure.at(&args.export).next(next)
 }
 
 #[cfg(all(feature = "vhost-user", target_os = "linux"))]

@@ -6,13 +6,15 @@
 mod process;
 
 use super::place::{self, KEEPER, Place};
+use super::serve::sandbox::Standing;
 use super::service::{lock, spawn};
 use super::settings::Settings;
-use crate::args::{DiskServe, WaitingDump};
+use crate::args::{DiskServe, Sandbox, WaitingDump};
 use crate::output::report::{Exit, Failure, say};
 use crate::output::text::{bytes, to_u64};
 use seawall_disk::keeper::Keeper;
 use seawall_disk::{Files, Kept, Options, kept_size};
+use seawall_host::sandbox::Confined;
 use seawall_io::{Clock, Memory, SystemClock};
 use std::io::{self, BufRead, BufReader};
 use std::os::fd::{AsFd, OwnedFd};
@@ -121,8 +123,10 @@ pub(super) fn make(args: &DiskServe, options: &Options) -> io::Result<(Memory, O
 pub(super) struct Keeping {
     dir: PathBuf,
     descriptor: OwnedFd,
-    /// Or why nothing keeps it.
-    pub(super) state: Arc<Mutex<Result<(), String>>>,
+    /// What confines its keeper, if that says so; or why nothing keeps it.
+    pub(super) state: Arc<Mutex<Result<Option<Standing>, String>>>,
+    server: Standing,
+    sandbox: Sandbox,
     is_released: AtomicBool,
 }
 
@@ -130,26 +134,32 @@ impl Keeping {
     /// Gives the memory, which is laid out by now, to a keeper, which is started if none runs.
     pub(super) fn start(
         args: &DiskServe,
-        place: &Place,
+        (place, server): (&Place, &Standing),
         descriptor: OwnedFd,
     ) -> io::Result<Arc<Self>> {
-        let dir = place.path().to_owned();
-        let state = Arc::new(Mutex::new(Err("not started".to_owned())));
-        let is_released = AtomicBool::new(false);
-        let keeping = Arc::new(Self { dir, descriptor, state, is_released });
+        let keeping = Arc::new(Self {
+            dir: place.path().to_owned(),
+            descriptor,
+            state: Arc::new(Mutex::new(Err("not started".to_owned()))),
+            server: server.clone(),
+            sandbox: args.confined.sandbox,
+            is_released: AtomicBool::new(false),
+        });
         let (its, mut first) = (keeping.clone(), Some(keeping.hand_over()));
-        let failure = first.as_ref().and_then(|first| first.as_ref().err());
-        if let (Some(why), false) = (failure, args.look.quiet) {
+        let found = first.as_ref().map(|first| first.as_ref().map(Holder::standing));
+        if let (Some(Err(why)), false) = (&found, args.look.quiet) {
             say(&format!("seawall: no keeper: a crash of this process loses its memory: {why}"));
         }
-        keeping.note(failure);
+        if let Some(found) = found {
+            keeping.note(found);
+        }
         spawn("keeper", move || {
             loop {
                 let kept = first.take().unwrap_or_else(|| its.hand_over());
-                its.note(kept.as_ref().err());
+                its.note(kept.as_ref().map(Holder::standing));
                 if let Ok(mut kept) = kept {
                     while !kept.keeper.has_ended(LOOK_EVERY) {}
-                    its.note(Some(&io::Error::other("the keeper has ended")));
+                    its.note(Err(&io::Error::other("the keeper has ended")));
                     kept.reap();
                     if its.is_released.load(Ordering::SeqCst) {
                         return;
@@ -171,21 +181,26 @@ impl Keeping {
         let _ = Keeper::connect(&self.dir.join(KEEPER)).and_then(Keeper::quit);
     }
 
-    fn note(&self, error: Option<&io::Error>) {
-        *lock(&self.state) = error.map_or(Ok(()), |error| Err(error.to_string()));
+    fn note(&self, found: Result<Option<Standing>, &io::Error>) {
+        *lock(&self.state) = found.map_err(ToString::to_string);
     }
 
     fn hand_over(&self) -> io::Result<Holder> {
         let path = self.dir.join(KEEPER);
         let (mut keeper, child) = match Keeper::connect(&path) {
             Err(error) if is_none(&error) => {
-                let child = launch(&self.dir)?;
+                let child = launch(&self.dir, self.sandbox)?;
                 (Keeper::connect(&path)?, Some(child))
             }
             other => (other?, None),
         };
         keeper.put(self.descriptor.as_fd())?;
-        Ok(Holder { keeper, child })
+        // A keeper of an earlier version closes this connection.
+        let standing = Keeper::connect(&path).and_then(|mut asked| {
+            let confined = Confined::decode(asked.confined()?);
+            Ok(self.server.other(asked.process()?, confined))
+        });
+        Ok(Holder { keeper, child, standing: standing.ok() })
     }
 }
 
@@ -193,9 +208,14 @@ impl Keeping {
 struct Holder {
     keeper: Keeper,
     child: Option<Child>,
+    standing: Option<Standing>,
 }
 
 impl Holder {
+    fn standing(&self) -> Option<Standing> {
+        self.standing.clone()
+    }
+
     fn reap(&mut self) {
         if let Some(child) = &mut self.child {
             // It has closed its socket, so it is ending.
@@ -205,9 +225,12 @@ impl Holder {
 }
 
 /// Starts a keeper that outlives this process, and waits until it listens.
-fn launch(dir: &Path) -> io::Result<Child> {
+fn launch(dir: &Path, sandbox: Sandbox) -> io::Result<Child> {
     let mut command = Command::new("/proc/self/exe");
     command.arg0("seawall").args(["disk", "keep", "--once", "."]).current_dir(dir);
+    if sandbox == Sandbox::Off {
+        command.args(["--sandbox", "off"]);
+    }
     for name in super::notify::VARIABLES {
         command.env_remove(name);
     }

@@ -55,15 +55,20 @@ fn label(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
+/// Where it listens.
 #[derive(Debug)]
-enum Listener {
+pub(super) enum Listener {
     Unix(UnixListener),
     Tcp(TcpListener),
 }
 
-/// Answers HTTP requests until the process ends.
-pub(super) fn serve(place: &Metrics, service: &Arc<Service>) -> Result<(), Failure> {
-    let cannot = |error: io::Error| {
+/// Listens; clients wait.
+pub(super) fn listen(place: &Metrics) -> Result<Listener, Failure> {
+    let listener = match place {
+        Metrics::Unix(path) => bind(path).map(Listener::Unix),
+        Metrics::Tcp(port) => TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).map(Listener::Tcp),
+    };
+    listener.map_err(|error: io::Error| {
         let failure = Failure::new(Exit::Failed, format!("cannot listen: {error}"));
         let next = "give --metrics a path or a port that is free";
         match place {
@@ -71,14 +76,13 @@ pub(super) fn serve(place: &Metrics, service: &Arc<Service>) -> Result<(), Failu
             Metrics::Tcp(port) => failure.at(format!("127.0.0.1:{port}")),
         }
         .next(next)
-    };
-    let listener = match place {
-        Metrics::Unix(path) => bind(path).map(Listener::Unix),
-        Metrics::Tcp(port) => TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).map(Listener::Tcp),
-    };
-    let listener = listener.map_err(cannot)?;
+    })
+}
+
+/// Answers HTTP requests until the process ends.
+pub(super) fn serve(listener: Listener, service: &Arc<Service>) -> io::Result<()> {
     let service = service.clone();
-    spawn("metrics", move || answer_all(&listener, &service)).map_err(cannot)
+    spawn("metrics", move || answer_all(&listener, &service))
 }
 
 /// Listens on a Unix socket. Replaces the socket of a dead server, but no other file.

@@ -136,9 +136,15 @@ impl PowerWatch {
         format!("{}: {}", self.name, self.watch.condition)
     }
 
+    /// The TCP ports of its monitor.
+    pub(super) fn ports(&self) -> Vec<u16> {
+        self.source.ports()
+    }
+
     /// Asks on, on a thread of its own, until the process ends.
     pub(super) fn go_on(mut self, service: &Arc<Service>) -> io::Result<()> {
         let service = service.clone();
+        self.source.begin()?;
         spawn("power", move || {
             let clock = SystemClock::new();
             loop {

@@ -1,5 +1,7 @@
 //! `seawall disk serve`: from the files to a server, and to a clean end.
 
+pub(super) mod sandbox;
+
 use super::answers::{Home, Stopped};
 use super::claim::{self, Claim, Taken};
 use super::control::{self, Stop};
@@ -16,6 +18,8 @@ use crate::commands::answers::answer;
 use crate::output::report::{Exit, Failure, say};
 use crate::output::stdout::Output;
 use crate::output::text::{bytes, count, to_u64};
+use sandbox::Standing;
+use seawall_disk::nbd::Bound;
 use seawall_disk::{Disk, Options, Recovered, Supply};
 use seawall_host::ImageKind;
 use seawall_io::SystemClock;
@@ -35,25 +39,27 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// Serves until a signal, a request to stop, or the end of the program of `--run`.
 pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
     end_on_panic();
+    export::check(args)?;
+    sandbox::check(args)?;
+    let oom_score = seawall_host::oom_score().ok();
+    sandbox::assume_user(&args.confined, &args.image)?;
+    let lowered = seawall_host::oom_score().ok();
+    let notifier = Arc::new(Notifier::from_environment());
     let clock = Arc::new(SystemClock::new());
     let watch = PowerWatch::start(&args.power, args.hold_up, &args.image)?;
-    let is_healthy = watch.as_ref().map_or(args.power == Power::Ok, PowerWatch::is_healthy);
-    let detection = args.detection.max(watch.as_ref().map_or(Duration::ZERO, |_| DETECTION));
-    let supply = Supply { hold_up: args.hold_up, detection, is_healthy };
     // A power failure must not end a start that saves the memory of the last server.
     let signals = Signals::new(SIGPWR);
     let signals = signals.map_err(|error| failed(&args.image, "wait for signals", &error))?;
-    let (claimed, disk, recovered, has_lost) = open(args, supply, clock.clone())?;
+    let Opened { claimed, disk, recovered, has_lost, front } =
+        open(args, watch.as_ref(), clock.clone())?;
     let no_keeper = || Arc::new(Mutex::new(Err("there is no keeper".to_owned())));
     let kept = claimed.keeping.as_ref().map_or_else(no_keeper, |keeping| keeping.state.clone());
-    let place = &claimed.place;
     tell_recovered(args, recovered.as_ref());
     if has_lost {
         tell_lost(args);
     }
     let disk = Arc::new(disk);
-    let oom_score = seawall_host::oom_score().ok();
-    let residence = Residence::ask();
+    let residence = Residence::ask(lowered);
     if let (Err(why), false) = (&residence.locked, args.look.quiet) {
         say(&format!("seawall: memory is NOT locked, and an emergency may have to wait: {why}"));
     }
@@ -61,13 +67,14 @@ pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
     // From here on, signals are handled instead of ending the process.
     let added = [SIGTERM, SIGINT].into_iter().try_for_each(|signal| signals.add_signal(signal));
     added.map_err(|error| failed(&args.image, "wait for signals", &error))?;
-    let (transport, at) = Transport::start(args, disk.clone())?;
+    let (transport, at) = Transport::start(args, front.bound, disk.clone())?;
     let service = Arc::new(Service {
         image: args.image.display().to_string(),
-        dir: place.path().display().to_string(),
+        dir: claimed.place.path().display().to_string(),
         at,
         residence,
         kept,
+        standing: front.standing,
         transport: Mutex::new(Some(transport)),
         arming: Mutex::new(Arming::default()),
         power: Mutex::new(watch.as_ref().map(PowerWatch::says)),
@@ -82,15 +89,13 @@ pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
         say(&format!("seawall: the device could not be measured, and flushes wait: {error}"));
     }
     let (stops, stopped) = mpsc::channel();
-    start(place, (&service, &stops), signals)?;
+    start(&claimed.place, (&service, &stops), signals)?;
+    let cannot = |act| move |error: io::Error| failed(&args.image, act, &error);
     let watches = watch.map_or(Ok(()), |watch| watch.go_on(&service));
-    watches.map_err(|error| failed(&args.image, "watch the power source", &error))?;
-    if let Some(place) = &args.metrics {
-        metrics::serve(place, &service)?;
-    }
-    let notifier = Arc::new(Notifier::from_environment());
-    let keeps = notifier.keep_alive(&service);
-    keeps.map_err(|error| failed(&args.image, "feed the watchdog", &error))?;
+    watches.map_err(cannot("watch the power source"))?;
+    let serves = front.metrics.map_or(Ok(()), |listener| metrics::serve(listener, &service));
+    serves.map_err(cannot("serve metrics"))?;
+    notifier.keep_alive(&service).map_err(cannot("feed the watchdog"))?;
     ready(args, &service);
     notifier.ready(&standing(&service));
     if let Some(command) = &args.run {
@@ -99,7 +104,7 @@ pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
     let stop = wait(&service, &notifier, &stopped);
     notifier.stopping();
     let exit = end(args, &claimed, &service, stop);
-    place.remove_control();
+    claimed.place.remove_control();
     exit
 }
 
@@ -141,13 +146,51 @@ fn tell_lost(args: &DiskServe) {
     failure.next("check the content of the disk").tell();
 }
 
+/// An open disk, and what was found when it was opened.
+struct Opened {
+    claimed: Claimed,
+    disk: Disk,
+    recovered: Option<Recovered>,
+    has_lost: bool,
+    front: Front,
+}
+
+/// Where clients come in. Nothing is accepted yet.
+struct Front {
+    bound: Option<Bound>,
+    metrics: Option<metrics::Listener>,
+    /// What confines this process from here on.
+    standing: Standing,
+}
+
+impl Front {
+    /// Listens, and then confines the process.
+    fn open(
+        args: &DiskServe,
+        claimed: (&Place, &Device),
+        watch: Option<&PowerWatch>,
+    ) -> Result<Self, Failure> {
+        let bound = export::bind(args)?;
+        let metrics = args.metrics.as_ref().map(metrics::listen).transpose()?;
+        let ports = watch.map_or_else(Vec::new, PowerWatch::ports);
+        let standing = sandbox::of_server(args, claimed, &ports)?;
+        Ok(Self { bound, metrics, standing })
+    }
+}
+
+/// What the power holds for.
+fn supply(args: &DiskServe, watch: Option<&PowerWatch>) -> Supply {
+    let is_healthy = watch.map_or(args.power == Power::Ok, PowerWatch::is_healthy);
+    let detection = args.detection.max(watch.map_or(Duration::ZERO, |_| DETECTION));
+    Supply { hold_up: args.hold_up, detection, is_healthy }
+}
+
 /// Opens the disk and its state directory. A dump found there is written to the image.
 fn open(
     args: &DiskServe,
-    supply: Supply,
+    watch: Option<&PowerWatch>,
     clock: Arc<SystemClock>,
-) -> Result<(Claimed, Disk, Option<Recovered>, bool), Failure> {
-    export::check(args)?;
+) -> Result<Opened, Failure> {
     let folder = image::state_of(&args.image, args.state.as_deref())?;
     let mut device = image::open(args, image::look(args)?)?;
     if ImageKind::of(&folder).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
@@ -156,21 +199,25 @@ fn open(
     let place = Place::open(&folder)?;
     // Both are bounded by the parser of the command line.
     let buffer_size = usize::try_from(args.buffer_size).unwrap_or(usize::MAX);
-    let options = Options { buffers: usize::from(args.buffers), buffer_size, supply };
+    let (buffers, supply) = (usize::from(args.buffers), supply(args, watch));
+    let options = Options { buffers, buffer_size, supply };
     let Taken { files, recovered, identity, has_lost } =
         Claim::new(args, &place, &device)?.take(&options)?;
     let is_new = device.finish(&args.image)?;
+    // The disk has threads of its own.
+    let front = Front::open(args, (&place, &device), watch)?;
     let failed = |error: io::Error| place::failed(place.path(), &error);
     let (memory, descriptor) = keeper::make(args, &options).map_err(failed)?;
     let opened = Disk::open_in(files, &options, clock, (memory, identity));
     let (disk, _) = opened.map_err(failed)?;
     // Before the first write is accepted.
-    let keeping = descriptor.map(|descriptor| Keeping::start(args, &place, descriptor));
-    let keeping = keeping.transpose().map_err(failed)?;
+    let held = descriptor.map(|memory| Keeping::start(args, (&place, &front.standing), memory));
+    let keeping = held.transpose().map_err(failed)?;
     if is_new && !args.look.quiet {
         say(&format!("seawall: created an image of {}, durable", bytes(disk.size())));
     }
-    Ok((Claimed { place, device, keeping }, disk, recovered, has_lost))
+    let claimed = Claimed { place, device, keeping };
+    Ok(Opened { claimed, disk, recovered, has_lost, front })
 }
 
 /// Starts the threads for the control socket and for signals.
@@ -218,7 +265,7 @@ fn ready(args: &DiskServe, service: &Service) {
     let (state, says) = service.state(&service.disk.status());
     if !args.look.quiet {
         let more = match (state, service.kept()) {
-            ("armed", Ok(())) => "; a crash of the kernel loses what they covered",
+            ("armed", Ok(_)) => "; a crash of the kernel loses what they covered",
             ("armed", Err(_)) => {
                 "; a crash of this process or of the kernel loses what they covered"
             }

@@ -3,6 +3,7 @@
 use super::answers::{Answer, Home, Measured, Outcome, Power, Work};
 use super::control::request::Request;
 use super::export::{Place, Transport};
+use super::serve::sandbox::Standing;
 use crate::commands::answers::answer;
 use crate::output::text::{bytes, to_u64};
 use seawall_disk::{Disarmed, Disk, Emergency, Recovered, Status, Supply};
@@ -13,9 +14,6 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// The kernel never kills the process for lack of memory.
-pub(super) const OOM_SCORE: i32 = -1000;
-
 /// State shared by all threads of a server.
 #[derive(Debug)]
 pub(super) struct Service {
@@ -25,7 +23,9 @@ pub(super) struct Service {
     pub(super) at: Place,
     pub(super) residence: Residence,
     /// Whether a keeper has the memory, or why it does not.
-    pub(super) kept: Arc<Mutex<Result<(), String>>>,
+    pub(super) kept: Arc<Mutex<Result<Option<Standing>, String>>>,
+    /// What confines this process.
+    pub(super) standing: Standing,
     pub(super) recovered: Option<Recovered>,
     /// Flushed data of an earlier server may be lost.
     pub(super) has_lost: bool,
@@ -56,10 +56,9 @@ pub(super) struct Residence {
 }
 
 impl Residence {
-    /// Requests the best protection available; serving works without it.
-    pub(super) fn ask() -> Self {
+    /// Locks the memory, if that is possible; serving works without it.
+    pub(super) fn ask(oom_score: Option<i32>) -> Self {
         let locked = seawall_host::lock_memory().map_err(|error| error.to_string());
-        let oom_score = seawall_host::set_oom_score(None, OOM_SCORE).ok();
         Self { locked, oom_score }
     }
 }
@@ -112,8 +111,8 @@ impl Service {
         if is_wanted { self.calibrate() } else { Ok(()) }
     }
 
-    /// Whether a keeper has the memory, or why it does not.
-    pub(super) fn kept(&self) -> Result<(), String> {
+    /// What confines the keeper that has the memory, or why none has it.
+    pub(super) fn kept(&self) -> Result<Option<Standing>, String> {
         lock(&self.kept).clone()
     }
 
@@ -234,6 +233,8 @@ answer! {
         lost: bool = service.has_lost,
         recovered: Option<Home> = service.recovered.as_ref().map(Home::of),
         emergency: Option<Outcome> = service.dumped().as_ref().map(Outcome::of_emergency),
+        server: Standing = service.standing.clone(),
+        keeper: Option<Standing> = service.kept().ok().flatten(),
     }
 }
 

@@ -75,6 +75,11 @@ fn tell(out: &mut Output, answer: &Value, exit: Exit) {
         out.line(&line("source", monitor.to_owned()));
     }
     out.line(&line("memory", memory(answer)));
+    for name in ["server", "keeper"] {
+        if let Some(confined) = confined(answer, name) {
+            out.line(&line(name, confined));
+        }
+    }
     if answer.get("lost") == Some(&Value::Bool(true)) {
         out.line(&line("opened", "flushed data of the last server may be LOST".to_owned()));
     }
@@ -84,6 +89,13 @@ fn tell(out: &mut Output, answer: &Value, exit: Exit) {
         let found = if lost == 0 { found.replace(", 0 LOST", "") } else { found };
         out.line(&line("opened", found));
     }
+}
+
+/// What confines a process.
+fn confined(answer: &Value, process: &str) -> Option<String> {
+    let text = |name| answer.pointer(&format!("/{process}/{name}")).and_then(Value::as_str);
+    let (user, landlock, seccomp) = (text("user")?, text("landlock")?, text("seccomp")?);
+    Some(format!("user {user}, landlock {landlock}, seccomp {seccomp}"))
 }
 
 fn failures(number: u64) -> String {

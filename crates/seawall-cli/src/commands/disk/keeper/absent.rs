@@ -1,6 +1,7 @@
 //! Without shared memory there is no keeper: a crash of the server loses what was in its memory.
 
 use super::place::Place;
+use super::serve::sandbox::Standing;
 use super::settings::Settings;
 use crate::args::{DiskKeep, DiskServe};
 use crate::output::report::{Exit, Failure};
@@ -35,11 +36,15 @@ pub(super) fn make(_: &DiskServe, options: &Options) -> io::Result<(Memory, Opti
 
 #[derive(Debug)]
 pub(super) struct Keeping {
-    pub(super) state: Arc<Mutex<Result<(), String>>>,
+    pub(super) state: Arc<Mutex<Result<Option<Standing>, String>>>,
 }
 
 impl Keeping {
-    pub(super) fn start(_: &DiskServe, _: &Place, _: OwnedFd) -> io::Result<Arc<Self>> {
+    pub(super) fn start(
+        _: &DiskServe,
+        _: (&Place, &Standing),
+        _: OwnedFd,
+    ) -> io::Result<Arc<Self>> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

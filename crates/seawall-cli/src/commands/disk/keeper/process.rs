@@ -2,7 +2,7 @@
 
 use super::super::control::listen;
 use super::super::place::{KEEPER, Place};
-use super::super::service::OOM_SCORE;
+use super::super::serve::sandbox;
 use crate::args::DiskKeep;
 use crate::output::report::{Exit, Failure};
 use crate::output::stdout::Output;
@@ -12,6 +12,7 @@ use std::io;
 
 /// Holds memory until the process is killed; with `--once`, until the server has drained.
 pub(crate) fn run(args: &DiskKeep) -> Result<Exit, Failure> {
+    sandbox::assume_user(&args.confined, &args.dir)?;
     let (storage, _lock) = Place::open_for_keeper(&args.dir)?;
     let path = args.dir.join(KEEPER);
     let cannot = |error: io::Error| {
@@ -19,10 +20,9 @@ pub(crate) fn run(args: &DiskKeep) -> Result<Exit, Failure> {
         Failure::new(Exit::Failed, format!("cannot listen: {error}")).at(path.display()).next(next)
     };
     let listener = listen(&path).map_err(cannot)?;
-    // Without the permission for it, the kernel may choose this process when memory is short.
-    let _ = seawall_host::set_oom_score(None, OOM_SCORE);
     let number = || seawall_host::file_number(&path);
     let own = number().map_err(cannot)?;
+    let confined = sandbox::of_keeper(&args.confined, &args.dir)?.encode();
     let mut out = Output::new();
     out.line(&format!("ready keeper {}", path.display()));
     out.finish();
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &DiskKeep) -> Result<Exit, Failure> {
             Ok(number) => number == own,
             Err(error) => error.kind() != io::ErrorKind::NotFound,
         };
-        let Some(client) = keep(&listener, is_reachable).map_err(cannot)? else { break };
+        let Some(client) = keep(&listener, confined, is_reachable).map_err(cannot)? else { break };
         if args.once {
             storage.remove(KEEPER).map_err(cannot)?;
             break;

@@ -3,8 +3,9 @@
 use super::super::service::spawn;
 use crate::args::Monitor;
 use seawall_io::{Clock, SystemClock};
-use std::io::{self, Read, Write};
+use std::io::{self, PipeReader, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,7 +29,7 @@ pub(super) enum Source {
     Nut { ups: String, at: Vec<SocketAddr> },
     Apcupsd { at: Vec<SocketAddr> },
     Command(String),
-    Pipe(Arc<Pipe>),
+    Pipe(Arc<Pipe>, Option<PipeReader>),
 }
 
 /// The newest line of a pipe, and when it came.
@@ -36,6 +37,13 @@ pub(super) enum Source {
 pub(super) struct Pipe {
     newest: Mutex<(Result<Reading, String>, Duration)>,
     clock: SystemClock,
+}
+
+impl Default for Pipe {
+    fn default() -> Self {
+        let first = (Err("no line yet".to_owned()), Duration::ZERO);
+        Self { newest: Mutex::new(first), clock: SystemClock::new() }
+    }
 }
 
 impl Pipe {
@@ -65,8 +73,29 @@ impl Source {
                 Self::Apcupsd { at: address.to_socket_addrs()?.collect() }
             }
             Monitor::Command(command) => Self::Command(command.clone()),
-            Monitor::Descriptor(number) => Self::Pipe(listen(*number)?),
+            Monitor::Descriptor(number) => Self::Pipe(
+                Arc::default(),
+                Some(OwnedFd::from(seawall_host::read_descriptor(*number)?).into()),
+            ),
         })
+    }
+
+    /// Starts to read lines, on a thread of its own, if it is a pipe.
+    pub(super) fn begin(&mut self) -> io::Result<()> {
+        let Self::Pipe(pipe, file) = self else { return Ok(()) };
+        let Some(file) = file.take() else { return Ok(()) };
+        let its = pipe.clone();
+        spawn("pipe", move || its.note(Err(read_lines(file, &its))))
+    }
+
+    /// The TCP ports that are asked.
+    pub(super) fn ports(&self) -> Vec<u16> {
+        match self {
+            Self::Nut { at, .. } | Self::Apcupsd { at } => {
+                at.iter().map(SocketAddr::port).collect()
+            }
+            Self::Command(_) | Self::Pipe(..) => vec![],
+        }
     }
 
     /// Asks once. Returns within about `limit`.
@@ -93,7 +122,7 @@ impl Source {
                 apcupsd_status(&answer.map_err(said)?)
             }
             Self::Command(command) => run(command, limit),
-            Self::Pipe(pipe) => pipe.read(limit),
+            Self::Pipe(pipe, _) => pipe.read(limit),
         }
     }
 }
@@ -214,16 +243,6 @@ fn run(command: &str, limit: Duration) -> Result<Reading, String> {
             None => clock.sleep(LOOK_EVERY),
         }
     }
-}
-
-/// Reads lines from a pipe on a thread of its own.
-fn listen(number: u32) -> io::Result<Arc<Pipe>> {
-    let file = seawall_host::read_descriptor(number)?;
-    let first = (Err("no line yet".to_owned()), Duration::ZERO);
-    let pipe = Arc::new(Pipe { newest: Mutex::new(first), clock: SystemClock::new() });
-    let its = pipe.clone();
-    spawn("pipe", move || its.note(Err(read_lines(file, &its))))?;
-    Ok(pipe)
 }
 
 /// Notes each line. Returns why there are no more.

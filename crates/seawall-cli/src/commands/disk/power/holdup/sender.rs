@@ -91,7 +91,8 @@ fn watch(monitor: &Monitor, is_failing: &Arc<AtomicBool>) -> Result<(), Failure>
         let failure = Failure::new(Exit::Failed, format!("cannot watch {monitor}: {why}"));
         failure.at("--power").next("check the value of --power")
     };
-    let mut source = Source::open(monitor).map_err(|error| cannot(error.to_string()))?;
+    let source = Source::open(monitor).and_then(|mut source| source.begin().map(|()| source));
+    let mut source = source.map_err(|error| cannot(error.to_string()))?;
     match source.read(PATIENCE) {
         Ok(Reading::Online) => {}
         Ok(Reading::OnBattery) => return Err(cannot("it is on battery already".to_owned())),

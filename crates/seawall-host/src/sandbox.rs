@@ -1,0 +1,51 @@
+//! Takes from a process what it does not need: files (Landlock), system calls (seccomp), and the
+//! rights of root.
+//!
+//! What the kernel does not have is left out, and said. What it has and refuses is an error.
+
+#[cfg(target_os = "linux")]
+mod calls;
+#[cfg(target_os = "linux")]
+mod files;
+mod needs;
+#[cfg(target_os = "linux")]
+mod threads;
+mod user;
+
+pub use needs::{Confined, Guard, Needs};
+pub use user::{User, effective_user, user_name};
+
+use std::io;
+
+impl Needs {
+    /// Confines this process for the rest of its life, and all that it starts.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::ResourceBusy`] if it has several threads, of which only one would be
+    /// confined; otherwise the system's error, after which the process may be confined in part.
+    #[cfg(target_os = "linux")]
+    pub fn confine(&self) -> io::Result<Confined> {
+        threads::check_single()?;
+        self.confine_thread()
+    }
+
+    #[cfg(target_os = "linux")]
+    fn confine_thread(&self) -> io::Result<Confined> {
+        let landlock = if self.may_mount { Guard::Off } else { files::confine(self)? };
+        Ok(Confined { landlock, seccomp: calls::confine(self)? })
+    }
+
+    /// This system has nothing for it.
+    ///
+    /// # Errors
+    ///
+    /// None.
+    #[cfg(not(target_os = "linux"))]
+    pub fn confine(&self) -> io::Result<Confined> {
+        Ok(Confined { landlock: Guard::Absent, seccomp: Guard::Absent })
+    }
+}
+
+#[cfg(test)]
+mod tests;

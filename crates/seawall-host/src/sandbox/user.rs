@@ -1,0 +1,161 @@
+//! The user of a process, and the way from root to another one.
+
+use std::io;
+use std::path::Path;
+
+/// A user and its group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    name: String,
+    number: u32,
+    group: u32,
+}
+
+const USERS: &str = "/etc/passwd";
+const GROUPS: &str = "/etc/group";
+/// Larger tables are refused.
+const TABLE_MAX: u64 = 16 << 20;
+
+impl User {
+    /// Finds `USER` or `USER:GROUP`, names or numbers, in `/etc/passwd` and `/etc/group`.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::NotFound`] if one is not there; otherwise the system's error.
+    pub fn find(text: &str) -> io::Result<Self> {
+        let read = |path: &str| crate::fd::read_text(Path::new(path), TABLE_MAX);
+        find_in(text, &read(USERS)?, &read(GROUPS)?)
+    }
+
+    /// As it was found.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Makes this process, which has one thread, a process of this user for good. It loses the
+    /// rights of root and its other groups. A process that is of this user and group already stays
+    /// as it is.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::PermissionDenied`] if this process is neither of root nor of this user;
+    /// [`io::ErrorKind::InvalidInput`] if this user is root; otherwise the system's error, after
+    /// which the process must end.
+    #[cfg(target_os = "linux")]
+    pub fn assume(&self) -> io::Result<()> {
+        use rustix::process::{Gid, Uid, getegid, geteuid, getgid, getgroups, getuid};
+        use rustix::thread::{
+            capabilities, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
+        };
+        let failed = |kind, why: String| Err(io::Error::new(kind, why));
+        let (user, group) = (Uid::from_raw(self.number), Gid::from_raw(self.group));
+        if user.is_root() {
+            return failed(io::ErrorKind::InvalidInput, "root has all rights".to_owned());
+        }
+        let is_it = || {
+            let users = [getuid(), geteuid()].iter().all(|own| *own == user);
+            users && [getgid(), getegid()].iter().all(|own| *own == group)
+        };
+        if !geteuid().is_root() {
+            let why = format!("only root can become {}", self.name);
+            return if is_it() { Ok(()) } else { failed(io::ErrorKind::PermissionDenied, why) };
+        }
+        super::threads::check_single()?;
+        set_thread_groups(&[])?;
+        set_thread_res_gid(group, group, group)?;
+        set_thread_res_uid(user, user, user)?;
+        // The system has done it, and there is no way back.
+        let sets = capabilities(None)?;
+        let is_back = set_thread_res_uid(Uid::ROOT, Uid::ROOT, Uid::ROOT).is_ok();
+        let has_rights = !(sets.effective | sets.permitted | sets.inheritable).is_empty();
+        if is_back || has_rights || !is_it() || !getgroups()?.is_empty() {
+            return failed(io::ErrorKind::Other, "rights of root are left".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Not on this system.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::Unsupported`].
+    #[cfg(not(target_os = "linux"))]
+    pub fn assume(&self) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// The number of the user whose rights this process has.
+#[must_use]
+pub fn effective_user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// The name of the user with this number, or the number.
+#[must_use]
+pub fn user_name(number: u32) -> String {
+    let users = crate::fd::read_text(Path::new(USERS), TABLE_MAX).unwrap_or_default();
+    let row = rows(&users).find(|row| row.number == number);
+    row.map_or_else(|| number.to_string(), |row| row.name.to_owned())
+}
+
+/// A row of either table: `NAME:PASSWORD:NUMBER:...`, and in that of users `GROUP:` next.
+struct Row<'a> {
+    name: &'a str,
+    number: u32,
+    group: Option<u32>,
+}
+
+fn rows(table: &str) -> impl Iterator<Item = Row<'_>> {
+    table.lines().filter_map(|line| {
+        let mut fields = line.split(':');
+        let (name, number) = (fields.next()?, fields.nth(1)?.parse().ok()?);
+        Some(Row { name, number, group: fields.next().and_then(|group| group.parse().ok()) })
+    })
+}
+
+fn find_in(text: &str, users: &str, groups: &str) -> io::Result<User> {
+    let none = |what: String| io::Error::new(io::ErrorKind::NotFound, what);
+    let number = |text: &str| text.parse::<u32>().ok().filter(|number| *number != u32::MAX);
+    let (name, group) = text.split_once(':').map_or((text, None), |(name, g)| (name, Some(g)));
+    let row = rows(users).find(|row| row.name == name || Some(row.number) == number(name));
+    let user = row.as_ref().map(|row| row.number).or_else(|| number(name));
+    let user = user.ok_or_else(|| none(format!("{USERS} has no user {name}")))?;
+    let group = match group {
+        Some(group) => {
+            let row = rows(groups).find(|row| row.name == group);
+            let found = row.map(|row| row.number).or_else(|| number(group));
+            found.ok_or_else(|| none(format!("{GROUPS} has no group {group}")))?
+        }
+        None => row.and_then(|row| row.group).ok_or_else(|| {
+            none(format!("{USERS} has no user {name}, whose group would be taken"))
+        })?,
+    };
+    Ok(User { name: text.to_owned(), number: user, group })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_are_found_by_name_and_by_number() {
+        let users = "root:x:0:0:root:/root:/bin/sh\nsea:x:7:8::/:/bin/false\nbroken\n7:x:9:9:\n";
+        let groups = "root:x:0:\ndisk:x:6:sea,root\n";
+        let found = |text| {
+            let user = find_in(text, users, groups).ok()?;
+            assert_eq!(user.name, text);
+            Some((user.number, user.group))
+        };
+        assert_eq!(found("sea"), Some((7, 8)));
+        assert_eq!(found("sea:disk"), Some((7, 6)));
+        assert_eq!(found("7"), Some((7, 8)));
+        assert_eq!(found("55:66"), Some((55, 66)));
+        for none in ["", "nobody", "55", "sea:", "sea:wheel", ":", "sea:4294967295", "-1:1"] {
+            assert_eq!(found(none), None, "{none}");
+        }
+        assert_eq!(user_name(0), "root");
+        assert_eq!(user_name(u32::MAX), u32::MAX.to_string());
+    }
+}
