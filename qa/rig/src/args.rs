@@ -25,7 +25,8 @@ pub(crate) struct Arguments {
 pub(crate) enum What {
     /// Measure pgbench with the log on the file system, on the disk write-through, and armed
     Bench(Bench),
-    /// Cut the power while a client inserts, repeatedly, and look for every acknowledged insert
+    /// Kill a database or its disk, or cut the power, while a client inserts, repeatedly, and look
+    /// for every acknowledged insert
     Crash(Crash),
     /// Let the kernel of a guest panic, repeatedly, and look for every acknowledged insert
     Guest(Guest),
@@ -114,7 +115,10 @@ pub(crate) struct Crash {
     /// The kind of crash
     #[arg(long, value_enum)]
     pub(crate) kind: Kind,
-    /// How the disk appears to PostgreSQL
+    /// The database, as Debian has it
+    #[arg(long, value_enum, default_value_t = Engine::Postgres)]
+    pub(crate) database: Engine,
+    /// How the disk appears to the database
     #[arg(long, value_enum, default_value_t = Transport::Dir)]
     pub(crate) transport: Transport,
     /// Time from the warning to the loss of power, in milliseconds
@@ -186,12 +190,35 @@ impl Transport {
     }
 }
 
-/// What happens to PostgreSQL, its disk and its device.
+/// A database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Engine {
+    /// PostgreSQL 15
+    Postgres,
+    /// `MariaDB` with its engine `InnoDB`
+    Mariadb,
+    /// `SQLite` in its WAL mode
+    Sqlite,
+}
+
+impl Engine {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Postgres => "PostgreSQL",
+            Self::Mariadb => "MariaDB",
+            Self::Sqlite => "SQLite",
+        }
+    }
+}
+
+/// What happens to the database, its disk and its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Kind {
-    /// SIGKILL for all of PostgreSQL; the disk keeps running
+    /// SIGKILL for all of the database; the disk keeps running
     Killed,
-    /// SIGPWR; after the hold-up time the device, the disk and PostgreSQL are gone
+    /// SIGKILL for the disk's server, whose keeper holds its memory; then for the database
+    Server,
+    /// SIGPWR; after the hold-up time the device, the disk and the database are gone
     Announced,
     /// Like announced, without SIGPWR: the control, which must lose records
     Unannounced,
@@ -201,6 +228,7 @@ impl Kind {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Killed => "killed",
+            Self::Server => "server",
             Self::Announced => "announced",
             Self::Unannounced => "unannounced",
         }

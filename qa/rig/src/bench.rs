@@ -2,7 +2,7 @@
 //! is turned.
 
 use crate::args::{Bench, Transport};
-use crate::cluster::{Cluster, Measured};
+use crate::database::{Cluster, Database, Measured};
 use crate::disk::{BARE, Disk, Settings};
 use crate::need::Ground;
 use crate::process::{Failure, find};

@@ -107,8 +107,19 @@ fn runs(number: u32, dir: &Path) -> bool {
 }
 
 /// What a rig starts; nothing else is killed, an editor for instance.
-const KNOWN: &[&str] =
-    &["seawall", BARE, "postgres", "psql", "pgbench", "initdb", "qemu-system-x86", KERNEL];
+const KNOWN: &[&str] = &[
+    "seawall",
+    BARE,
+    "postgres",
+    "psql",
+    "pgbench",
+    "initdb",
+    "mariadbd",
+    "mariadb",
+    "sqlite3",
+    "qemu-system-x86",
+    KERNEL,
+];
 
 /// Mounts below a folder, in the order of their making.
 fn mounts(dir: &Path) -> Result<Vec<PathBuf>, Failure> {

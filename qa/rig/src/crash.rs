@@ -1,8 +1,7 @@
 //! Repeated crashes, and a comparison of the inserts that survive with those acknowledged.
 
 use crate::args::{Crash, Kind};
-use crate::client::Client;
-use crate::cluster::Cluster;
+use crate::database::{self, Client, Database, number};
 use crate::disk::{Disk, Settings};
 use crate::need::Ground;
 use crate::process::{Failure, pause, wait_for};
@@ -21,11 +20,11 @@ pub(crate) struct Outcome {
     pub(crate) cycle: u32,
     /// The last key that the client was told is durable.
     pub(crate) acknowledged: u64,
-    /// Keys up to that one that are there; nothing if PostgreSQL did not come back.
+    /// Keys up to that one that are there; nothing if the database did not come back.
     pub(crate) found: Option<u64>,
     /// The highest key, if it is told.
     pub(crate) max: u64,
-    /// From the crash until PostgreSQL answers.
+    /// From the crash until the database answers.
     pub(crate) back_ms: u64,
     /// Why it did not come back.
     pub(crate) why: Option<String>,
@@ -76,41 +75,45 @@ pub(crate) fn run(args: &Crash, ground: &Ground) -> Result<Vec<Outcome>, Failure
     let mut outcomes = Vec::new();
     let mut rig = None;
     for cycle in 1..=args.cycles {
-        let (mut disk, mut cluster) = match rig.take() {
+        let (mut disk, mut database) = match rig.take() {
             Some(kept) => kept,
-            None => made(ground, cycle, settings)?,
+            None => made(args, ground, (cycle, settings))?,
         };
-        let outcome = crash(args, cycle, (&mut disk, &mut cluster))?;
+        let outcome = crash(args, cycle, (&mut disk, &mut *database))?;
         say(&outcome.line());
         // One that does not come back is of no more use.
-        rig = outcome.found.is_some().then_some((disk, cluster));
+        rig = outcome.found.is_some().then_some((disk, database));
         outcomes.push(outcome);
     }
-    if let Some((disk, mut cluster)) = rig {
-        cluster.stop()?;
+    if let Some((disk, mut database)) = rig {
+        database.stop()?;
         drop(disk);
     }
     Ok(outcomes)
 }
 
-fn made(ground: &Ground, cycle: u32, settings: Settings) -> Result<(Disk, Cluster), Failure> {
+fn made(
+    args: &Crash,
+    ground: &Ground,
+    (cycle, settings): (u32, Settings),
+) -> Result<(Disk, Box<dyn Database>), Failure> {
     let disk = Disk::make(ground, &format!("disk-{cycle}"), settings)?;
-    let mut cluster = Cluster::make(ground, &format!("cluster-{cycle}"), &disk.mounted())?;
-    cluster.start()?;
-    Ok((disk, cluster))
+    let name = format!("database-{cycle}");
+    let mut database = database::make(args.database, ground, (&name, &disk.mounted()))?;
+    database.start()?;
+    Ok((disk, database))
 }
 
 fn crash(
     args: &Crash,
     cycle: u32,
-    (disk, cluster): (&mut Disk, &mut Cluster),
+    (disk, database): (&mut Disk, &mut dyn Database),
 ) -> Result<Outcome, Failure> {
     let table = format!("counted_{cycle}");
-    cluster.sql(&format!("CREATE TABLE {table} (key bigint PRIMARY KEY)"))?;
-    cluster.sql("CHECKPOINT")?;
+    database.make_table(&table)?;
     disk.set_armed(true)?;
     // Its notes lie beside the disk, on the file system of the machine, which keeps its power.
-    let client = Client::start(cluster, &table, disk.folder())?;
+    let client = Client::start(database, &table, disk.folder())?;
     wait_for(ENOUGH_WITHIN, || (client.acknowledged() >= ENOUGH).then_some(()))
         .ok_or("the client was told next to nothing")?;
     // Not always at the same place; the same for the same cycle.
@@ -118,7 +121,8 @@ fn crash(
 
     let clock = SystemClock::new();
     match args.kind {
-        Kind::Killed => cluster.kill(),
+        Kind::Killed => database.kill(),
+        Kind::Server => disk.kill_server()?,
         Kind::Announced => {
             disk.warn()?;
             pause(Duration::from_millis(u64::from(args.hold_up)));
@@ -126,10 +130,10 @@ fn crash(
         }
         Kind::Unannounced => disk.cut()?,
     }
-    cluster.kill();
+    database.kill();
     let acknowledged = client.end();
     let mut outcome = Outcome { cycle, acknowledged, found: None, max: 0, back_ms: 0, why: None };
-    match back(args, &table, (disk, cluster), acknowledged) {
+    match back(args, &table, (disk, database), acknowledged) {
         Ok((found, max)) => (outcome.found, outcome.max) = (Some(found), max),
         Err(why) => outcome.why = Some(format!("{why}\n{}", disk.said())),
     }
@@ -141,7 +145,7 @@ fn crash(
 fn back(
     args: &Crash,
     table: &str,
-    (disk, cluster): (&mut Disk, &mut Cluster),
+    (disk, database): (&mut Disk, &mut dyn Database),
     acknowledged: u64,
 ) -> Result<(u64, u64), Failure> {
     if args.kind != Kind::Killed {
@@ -149,14 +153,12 @@ fn back(
         disk.forget()?;
         disk.up()?;
     }
-    cluster.start()?;
-    let query = format!(
-        "SELECT count(*) FILTER (WHERE key <= {acknowledged}), coalesce(max(key), 0) FROM {table}"
-    );
-    let row = cluster.sql(&query)?;
-    let numbers =
-        row.split_once('|').and_then(|(found, max)| found.parse().ok().zip(max.parse().ok()));
-    numbers.ok_or_else(|| format!("PostgreSQL answers `{row}`").into())
+    database.start()?;
+    let count = format!("SELECT count(*) FROM {table} WHERE k <= {acknowledged}");
+    let found = number(database, &count)?;
+    let max = number(database, &format!("SELECT coalesce(max(k), 0) FROM {table}"))?;
+    database.check(table)?;
+    Ok((found, max))
 }
 
 /// What a run came to, as JSON; and whether it is as it should be.
@@ -168,10 +170,11 @@ pub(crate) fn summary(args: &Crash, outcomes: &[Outcome]) -> (Value, bool) {
     let is_fine = match args.kind {
         // The control: without a warning it has to lose, or the others prove nothing.
         Kind::Unannounced => losing * 2 > outcomes.len(),
-        Kind::Killed | Kind::Announced => losing == 0 && !outcomes.is_empty(),
+        Kind::Killed | Kind::Server | Kind::Announced => losing == 0 && !outcomes.is_empty(),
     };
     let summary = json!({
         "schema": "seawall.rig.crash/1",
+        "database": args.database.name(),
         "kind": args.kind.name(),
         "transport": args.transport.about(),
         "delay_ms": args.delay,
@@ -181,8 +184,8 @@ pub(crate) fn summary(args: &Crash, outcomes: &[Outcome]) -> (Value, bool) {
         "lost": lost,
         "cycles_that_lost": losing,
         "as_it_should_be": is_fine,
-        "about": "The log alone is on the disk that is cut; data directory and acknowledged keys \
-                  are on the file system of the machine, whose power stays.",
+        "about": "The log alone (of SQLite all files) is on the disk that is cut; data directory \
+                  and acknowledged keys are on the file system of the machine, whose power stays.",
         "outcomes": outcomes.iter().map(Outcome::as_json).collect::<Vec<_>>(),
     });
     (summary, is_fine)

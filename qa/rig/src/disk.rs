@@ -110,18 +110,14 @@ impl Disk {
     }
 
     fn serve(&mut self) -> Result<(), Failure> {
-        let seawall = || Command::new(&self.ground.seawall);
         let image = self.folder.join("image");
         let mut home = image.display().to_string();
         let mut size = vec!["--size", SIZE];
         if self.settings.is_cut || self.settings.delay > 0.0 {
             let socket = self.folder.join("device.sock");
-            let mut device = Command::new(std::env::current_exe()?);
-            device.arg("device").arg(&image).args(["--size", SIZE, "--unix"]);
-            device.arg(&socket).arg("--delay").arg(self.settings.delay.to_string());
-            self.lives += 1;
-            device.arg("--seed").arg(self.lives.to_string());
-            self.device = Some(self.start(&mut device, "device", is_ready)?);
+            if self.device.is_none() {
+                self.start_device(&image, &socket)?;
+            }
             home = format!("nbd+unix:///home?socket={}", socket.display());
             size.clear();
         }
@@ -130,11 +126,21 @@ impl Disk {
             Transport::Loop => format!("fuse:{}", self.file().display()),
             Transport::Bare => return self.serve_bare(&home),
         };
-        let mut server = seawall();
+        let mut server = Command::new(&self.ground.seawall);
         server.args(["disk", "serve", &home]).args(size).arg("--state").arg(self.state());
         server.arg("--export").arg(export);
         server.args(["--power", "ok", "--hold-up", &self.settings.hold_up.to_string()]);
         self.server = Some(self.start(&mut server, "server", is_ready)?);
+        Ok(())
+    }
+
+    fn start_device(&mut self, image: &Path, socket: &Path) -> Result<(), Failure> {
+        let mut device = Command::new(std::env::current_exe()?);
+        device.arg("device").arg(image).args(["--size", SIZE, "--unix"]).arg(socket);
+        device.arg("--delay").arg(self.settings.delay.to_string());
+        self.lives += 1;
+        device.arg("--seed").arg(self.lives.to_string());
+        self.device = Some(self.start(&mut device, "device", is_ready)?);
         Ok(())
     }
 
@@ -228,6 +234,14 @@ impl Disk {
     /// Tells the server that the power fails.
     pub(crate) fn warn(&self) -> Result<(), Failure> {
         signal(self.server.as_ref().ok_or("there is no server")?, Signal::POWER)
+    }
+
+    /// SIGKILL for the server; its keeper holds the memory.
+    pub(crate) fn kill_server(&mut self) -> Result<(), Failure> {
+        let mut server = self.server.take().ok_or("there is no server to kill")?;
+        server.kill()?;
+        server.wait()?;
+        Ok(())
     }
 
     /// Cuts the power: the device loses what it has not flushed, and the server its memory.

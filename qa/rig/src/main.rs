@@ -1,5 +1,5 @@
-//! PostgreSQL, unmodified, with its log on a Seawall disk: how fast it is, and what survives of its
-//! acknowledged inserts when the power is cut.
+//! PostgreSQL, unmodified, with its log on a Seawall disk: how fast it is. And what survives of the
+//! acknowledged inserts of PostgreSQL, `MariaDB` and `SQLite` when the power is cut.
 //!
 //! The disk is a directory by FUSE, where `initdb --waldir` puts the log; or a file by FUSE, which
 //! a loop device with direct I/O makes a block device with ext4. The data directory stays on the
@@ -17,11 +17,9 @@ mod bench;
 #[cfg(target_os = "linux")]
 mod clean;
 #[cfg(target_os = "linux")]
-mod client;
-#[cfg(target_os = "linux")]
-mod cluster;
-#[cfg(target_os = "linux")]
 mod crash;
+#[cfg(target_os = "linux")]
+mod database;
 #[cfg(target_os = "linux")]
 mod detach;
 #[cfg(target_os = "linux")]

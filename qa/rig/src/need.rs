@@ -1,14 +1,12 @@
 //! Checks the requirements of a run: the right to mount, the tools, PostgreSQL and its user.
 
-use crate::args::Place;
+use crate::args::{Engine, Place};
 use crate::drill::qemu::look_for_machine;
 use crate::process::find;
 use crate::uml::{KERNEL, MAKER};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The user that PostgreSQL runs as: it refuses root.
-const USER: &str = "postgres";
 const TOOLS: &[&str] = &["losetup", "mkfs.ext4", "mount", "umount"];
 const PROGRAMS: &[&str] = &["initdb", "postgres", "psql", "pgbench"];
 
@@ -26,7 +24,7 @@ pub(crate) struct Ground {
     pub(crate) seawall: PathBuf,
     /// The folder of PostgreSQL's programs.
     pub(crate) programs: PathBuf,
-    /// Number and group of PostgreSQL's user.
+    /// Number and group of the database's user: most refuse root.
     pub(crate) user: (u32, u32),
 }
 
@@ -42,7 +40,36 @@ pub(crate) fn folder(place: &Place) -> PathBuf {
 ///
 /// What is missing, and how to get it.
 pub(crate) fn look(place: &Place) -> Result<Ground, String> {
+    look_for(Engine::Postgres, place)
+}
+
+/// The same for another database.
+///
+/// # Errors
+///
+/// As [`look`].
+pub(crate) fn look_for(engine: Engine, place: &Place) -> Result<Ground, String> {
     look_for_mounts(&["/dev/fuse", "/dev/loop-control"])?;
+    let user = match engine {
+        Engine::Postgres => {
+            look_for_postgres(place)?;
+            "postgres"
+        }
+        Engine::Mariadb => {
+            look_for_programs(&["mariadbd", "mariadb-install-db", "mariadb"], "mariadb-server")?;
+            "mysql"
+        }
+        Engine::Sqlite => {
+            look_for_programs(&["sqlite3"], "sqlite3")?;
+            "nobody"
+        }
+    };
+    let user = number_of(user).ok_or_else(|| format!("there is no user {user}"))?;
+    let seawall = program(place, " --features seawall-cli/fuse")?;
+    Ok(Ground { dir: folder(place), seawall, programs: place.postgres.clone(), user })
+}
+
+fn look_for_postgres(place: &Place) -> Result<(), String> {
     for program in PROGRAMS {
         let path = place.postgres.join(program);
         if !path.is_file() {
@@ -50,9 +77,13 @@ pub(crate) fn look(place: &Place) -> Result<Ground, String> {
             return Err(format!("{} is not there: {next}", path.display()));
         }
     }
-    let user = user().ok_or_else(|| format!("there is no user {USER}"))?;
-    let seawall = program(place, " --features seawall-cli/fuse")?;
-    Ok(Ground { dir: folder(place), seawall, programs: place.postgres.clone(), user })
+    Ok(())
+}
+
+fn look_for_programs(programs: &[&str], package: &str) -> Result<(), String> {
+    let missing = programs.iter().find(|program| find(program).is_none());
+    missing
+        .map_or(Ok(()), |program| Err(format!("{program} is not there: apt-get install {package}")))
 }
 
 /// What it takes to mount a file: root, devices, tools.
@@ -148,9 +179,10 @@ fn beside() -> Option<PathBuf> {
     Some(std::env::current_exe().ok()?.parent()?.join("seawall"))
 }
 
-fn user() -> Option<(u32, u32)> {
+/// The numbers of a user and its group.
+fn number_of(user: &str) -> Option<(u32, u32)> {
     let text = fs::read_to_string("/etc/passwd").ok()?;
-    let line = text.lines().find(|line| line.split(':').next() == Some(USER))?;
+    let line = text.lines().find(|line| line.split(':').next() == Some(user))?;
     let mut fields = line.split(':').skip(2);
     Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
 }
@@ -161,7 +193,7 @@ impl Ground {
         self.programs.join(name)
     }
 
-    /// A folder below that of the run, which PostgreSQL's user has.
+    /// A folder below that of the run, which the database's user has.
     ///
     /// # Errors
     ///
@@ -173,7 +205,7 @@ impl Ground {
         Ok(path)
     }
 
-    /// Gives a file to PostgreSQL's user.
+    /// Gives a file to the database's user.
     ///
     /// # Errors
     ///

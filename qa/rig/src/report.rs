@@ -2,7 +2,7 @@
 
 use crate::args::Bench;
 use crate::bench::{Cell, Way};
-use crate::cluster::settings;
+use crate::database::settings;
 use crate::need::Ground;
 use crate::process::output;
 use seawall_bench::chart::{Names, bars};

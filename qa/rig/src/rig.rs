@@ -1,10 +1,11 @@
 //! Runs a subcommand and turns its result into an exit code.
 
 use crate::args::{
-    Arguments, Bench, Crash, Detach, Guest, Kind, Place, Power, Qemu, Transport, What,
+    Arguments, Bench, Crash, Detach, Engine, Guest, Kind, Place, Power, Qemu, Transport, What,
 };
 use crate::need::{
-    Ground, folder, look, look_for_detach, look_for_guest, look_for_qemu, look_for_upsd, seawall,
+    Ground, folder, look, look_for, look_for_detach, look_for_guest, look_for_qemu, look_for_upsd,
+    seawall,
 };
 use crate::process::Failure;
 use crate::{SKIPPED, bench, clean, crash, detach, device, drill, guest, report};
@@ -27,7 +28,9 @@ pub(crate) fn main() -> ExitCode {
     let done = match &arguments.what {
         What::Clean(place) => clean::clean(&folder(place)).map(|()| 0),
         What::Bench(args) => with(look(&args.place), |ground| measure(args, ground)),
-        What::Crash(args) => with(look(&args.place), |ground| break_it(args, ground)),
+        What::Crash(args) => {
+            with(look_for(args.database, &args.place), |ground| break_it(args, ground))
+        }
         What::Guest(args) => {
             let ground = look_for_guest(&args.place, &args.root);
             with(ground, |ground| panic_it(args, ground))
@@ -174,6 +177,7 @@ fn smoke(place: &Place, ground: &Ground) -> Result<u8, Failure> {
     let mut worst = measure(&short, ground)?;
     for (name, kind, transport) in [
         ("killed", Kind::Killed, Transport::Dir),
+        ("server", Kind::Server, Transport::Dir),
         ("announced", Kind::Announced, Transport::Dir),
         ("announced-loop", Kind::Announced, Transport::Loop),
         ("unannounced", Kind::Unannounced, Transport::Dir),
@@ -186,6 +190,7 @@ fn smoke(place: &Place, ground: &Ground) -> Result<u8, Failure> {
             cycles: 1,
             delay: 8.3,
             kind,
+            database: Engine::Postgres,
             transport,
             hold_up: 150,
             out: None,
@@ -193,6 +198,6 @@ fn smoke(place: &Place, ground: &Ground) -> Result<u8, Failure> {
         };
         worst = worst.max(break_it(&args, &ground)?);
     }
-    say(if worst == 0 { "smoke: 5 passed, 0 failed" } else { "smoke: FAILED, see above" });
+    say(if worst == 0 { "smoke: 6 passed, 0 failed" } else { "smoke: FAILED, see above" });
     Ok(worst)
 }

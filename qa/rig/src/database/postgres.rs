@@ -1,5 +1,6 @@
 //! A PostgreSQL cluster of Debian's packages: created, started, measured, killed.
 
+use super::Database;
 use crate::disk::tail;
 use crate::need::Ground;
 use crate::process::{Failure, kill_all, output, signal, start, wait_for};
@@ -76,44 +77,6 @@ impl Cluster {
         self.folder.join("data")
     }
 
-    /// Starts it, and returns when it has recovered and answers.
-    ///
-    /// # Errors
-    ///
-    /// It does not: what it said last.
-    pub(crate) fn start(&mut self) -> Result<(), Failure> {
-        let log = self.folder.join("postgres.log");
-        let mut postgres = self.command("postgres");
-        postgres.arg("-D").arg(self.data()).arg("-k").arg(&self.folder);
-        for setting in SETTINGS {
-            postgres.args(["-c", setting]);
-        }
-        let mut child = start(postgres.stdout(std::process::Stdio::null()), &log)?;
-        let is_up = || match child.try_wait() {
-            Ok(None) => self.sql("SELECT 1").ok().map(|_| true),
-            Ok(Some(_)) | Err(_) => Some(false),
-        };
-        let is_up = wait_for(READY, is_up) == Some(true);
-        self.child = Some(child);
-        if is_up {
-            return Ok(());
-        }
-        self.kill();
-        Err(format!("PostgreSQL does not start:\n{}", tail(&log)).into())
-    }
-
-    /// What a query answers.
-    pub(crate) fn sql(&self, text: &str) -> Result<String, Failure> {
-        output(self.psql().args(["-A", "-t", "-c", text]))
-    }
-
-    /// A psql that stops at the first error.
-    pub(crate) fn psql(&self) -> Command {
-        let mut psql = self.command("psql");
-        psql.args(["-X", "-v", "ON_ERROR_STOP=1", "postgres"]);
-        psql
-    }
-
     /// Makes the tables of pgbench.
     pub(crate) fn fill(&self, scale: u32) -> Result<(), Failure> {
         let scale = scale.to_string();
@@ -141,17 +104,60 @@ impl Cluster {
         let (tps, latency_ms) = found.ok_or_else(|| format!("pgbench says no rate: {said}"))?;
         Ok(Measured { tps, latency_ms })
     }
+}
 
-    /// SIGKILL for all of its processes.
-    pub(crate) fn kill(&mut self) {
+impl Database for Cluster {
+    fn start(&mut self) -> Result<(), Failure> {
+        let log = self.folder.join("postgres.log");
+        let mut postgres = self.command("postgres");
+        postgres.arg("-D").arg(self.data()).arg("-k").arg(&self.folder);
+        for setting in SETTINGS {
+            postgres.args(["-c", setting]);
+        }
+        let mut child = start(postgres.stdout(std::process::Stdio::null()), &log)?;
+        let is_up = || match child.try_wait() {
+            Ok(None) => self.sql("SELECT 1").ok().map(|_| true),
+            Ok(Some(_)) | Err(_) => Some(false),
+        };
+        let is_up = wait_for(READY, is_up) == Some(true);
+        self.child = Some(child);
+        if is_up {
+            return Ok(());
+        }
+        self.kill();
+        Err(format!("PostgreSQL does not start:\n{}", tail(&log)).into())
+    }
+
+    fn sql(&self, text: &str) -> Result<String, Failure> {
+        output(self.client().args(["-c", text]))
+    }
+
+    fn make_table(&self, name: &str) -> Result<(), Failure> {
+        self.sql(&format!("CREATE TABLE {name} (k bigint PRIMARY KEY)"))?;
+        self.sql("CHECKPOINT").map(drop)
+    }
+
+    fn client(&self) -> Command {
+        let mut psql = self.command("psql");
+        psql.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "postgres"]);
+        psql
+    }
+
+    fn check(&self, table: &str) -> Result<(), Failure> {
+        self.sql("CREATE EXTENSION IF NOT EXISTS amcheck")?;
+        self.sql(&format!("SELECT bt_index_check('{table}_pkey', true)"))?;
+        let said = self.sql(&format!("SELECT * FROM verify_heapam('{table}')"))?;
+        if said.is_empty() { Ok(()) } else { Err(said.into()) }
+    }
+
+    fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             kill_all(child.id());
             let _ = child.wait();
         }
     }
 
-    /// Shuts it down, with a checkpoint.
-    pub(crate) fn stop(&mut self) -> Result<(), Failure> {
+    fn stop(&mut self) -> Result<(), Failure> {
         let Some(child) = &mut self.child else { return Ok(()) };
         signal(child, Signal::INT)?;
         let ended = wait_for(ENDED, || child.try_wait().ok().flatten());

@@ -1,6 +1,6 @@
-//! A client that inserts 1, 2, 3, ... and notes the acknowledged numbers outside PostgreSQL's data.
+//! A client that inserts 1, 2, 3, ... and notes the acknowledged numbers outside the database.
 
-use crate::cluster::Cluster;
+use super::Database;
 use crate::process::{Failure, kill_all};
 use seawall_io::{File, PosixStorage, Storage};
 use std::io::{BufRead, BufReader, Write};
@@ -10,41 +10,43 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
-/// What psql says to an insert that is durable, as PostgreSQL has it.
-const ACKNOWLEDGED: &str = "INSERT 0 1";
-
 /// A client at work, until its server is gone.
 #[derive(Debug)]
 pub(crate) struct Client {
-    psql: Child,
+    process: Child,
     acknowledged: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Client {
     /// Begins to count in this table; the acknowledged keys go to a file in that folder.
-    pub(crate) fn start(cluster: &Cluster, table: &str, folder: &Path) -> Result<Self, Failure> {
+    pub(crate) fn start(
+        database: &dyn Database,
+        table: &str,
+        folder: &Path,
+    ) -> Result<Self, Failure> {
         let notes = PosixStorage::open(folder)?.create(&format!("{table}.acknowledged"))?;
-        let mut command = cluster.psql();
+        let mut command = database.client();
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut psql = command.spawn()?;
+        let mut process = command.spawn()?;
         let (mut input, answers) =
-            psql.stdin.take().zip(psql.stdout.take()).ok_or("psql without pipes")?;
+            process.stdin.take().zip(process.stdout.take()).ok_or("a client without pipes")?;
         let acknowledged = Arc::new(AtomicU64::new(0));
         let (its, table) = (acknowledged.clone(), table.to_owned());
         let count = move || {
             let mut answers = BufReader::new(answers).lines();
             for key in 1.. {
-                let asked = writeln!(input, "INSERT INTO {table} VALUES ({key});");
+                // The client runs the second statement once the first is acknowledged.
+                let asked = writeln!(input, "INSERT INTO {table} VALUES ({key}); SELECT {key};");
                 let answer = asked.ok().and_then(|()| answers.next()?.ok());
-                if answer.as_deref() != Some(ACKNOWLEDGED) || note(&*notes, key).is_none() {
+                if answer != Some(key.to_string()) || note(&*notes, key).is_none() {
                     return;
                 }
                 its.store(key, Ordering::SeqCst);
             }
         };
         let thread = Some(thread::Builder::new().name("client".to_owned()).spawn(count)?);
-        Ok(Self { psql, acknowledged, thread })
+        Ok(Self { process, acknowledged, thread })
     }
 
     /// The last key that was acknowledged so far.
@@ -59,9 +61,9 @@ impl Client {
     }
 
     fn hang_up(&mut self) {
-        // What psql has read it has said: it reads a line and answers before the next.
-        kill_all(self.psql.id());
-        let _ = self.psql.wait();
+        // It answers each line before it reads the next.
+        kill_all(self.process.id());
+        let _ = self.process.wait();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

@@ -1,0 +1,63 @@
+//! `SQLite`, whose log and data lie beside each other: all of a database is on a disk.
+//!
+//! Its client is the database; there is no server to start.
+
+use super::Database;
+use crate::need::Ground;
+use crate::process::{Failure, output};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A log as of other databases, synced at each commit. One process has the database for itself, so
+/// it needs no shared memory.
+const SETTINGS: &str =
+    "PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;";
+
+/// A database in a file.
+#[derive(Debug)]
+pub(super) struct Sqlite {
+    ground: Ground,
+    folder: PathBuf,
+}
+
+impl Sqlite {
+    pub(super) fn make(ground: &Ground, log: &Path) -> Result<Self, Failure> {
+        let folder = log.join("sqlite");
+        std::fs::create_dir(&folder)?;
+        ground.give(&folder)?;
+        Ok(Self { ground: ground.clone(), folder })
+    }
+}
+
+impl Database for Sqlite {
+    fn start(&mut self) -> Result<(), Failure> {
+        self.sql("SELECT 1").map(drop)
+    }
+
+    fn sql(&self, text: &str) -> Result<String, Failure> {
+        output(self.client().arg(text))
+    }
+
+    fn client(&self) -> Command {
+        let (user, group) = self.ground.user;
+        let mut client = Command::new("sqlite3");
+        client.uid(user).gid(group).current_dir("/").args(["-batch", "-bail"]);
+        // Its answers to the settings are not those to the statements.
+        client.args(["-cmd", ".output /dev/null", "-cmd", SETTINGS, "-cmd", ".output stdout"]);
+        client.arg(self.folder.join("data.db"));
+        client
+    }
+
+    fn check(&self, _: &str) -> Result<(), Failure> {
+        let said = self.sql("PRAGMA integrity_check")?;
+        if said == "ok" { Ok(()) } else { Err(said.into()) }
+    }
+
+    /// Its client was killed.
+    fn kill(&mut self) {}
+
+    fn stop(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
+}
