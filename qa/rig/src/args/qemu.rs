@@ -16,7 +16,8 @@ pub(crate) struct Qemu {
     #[arg(long, value_enum, value_name = "KIND,...", value_delimiter = ',')]
     #[arg(default_value = "server,waiting,machine,announced,unannounced")]
     pub(crate) kinds: Vec<QemuCut>,
-    /// How often the server is killed in a cycle of the kinds server and waiting
+    /// How often the server is killed in a cycle of the kinds server and waiting; each tenth time
+    /// it is stopped instead
     #[arg(long, value_name = "N", default_value_t = 20)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) kills: u32,

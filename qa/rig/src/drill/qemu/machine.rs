@@ -23,7 +23,7 @@ const MODULES: [&str; 6] = [
     "virtio_blk",
 ];
 /// Until the guest has written something, and until it does so again after a kill of the server.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The files that a guest is booted from.
 #[derive(Debug)]

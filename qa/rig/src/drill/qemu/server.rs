@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a server may take to be armed: it measures the device.
-const ARMED: Duration = Duration::from_secs(30);
+/// How long a server may take to be armed: it measures the device. And a guest, to come back.
+const ARMED: Duration = Duration::from_secs(120);
 /// How long to wait for bytes in memory.
 const BYTES: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
@@ -98,14 +98,18 @@ impl Served {
         })
     }
 
-    /// Waits until QEMU has connected, which it tries each second. One before 9.1 gives up for good
-    /// if a server dies that it has just connected to.
-    pub(super) fn wait_until_connected(&self) -> Result<(), Failure> {
-        let is_there = || {
-            let status = self.ask("status").ok()?;
-            (status.get("connections") == Some(&json!(1))).then_some(())
+    /// Waits until the guest has written through this server. QEMU tries to connect each second;
+    /// one before 9.1 gives up for good if a server dies that it has just connected to.
+    pub(super) fn wait_until_used(&mut self) -> Result<(), Failure> {
+        let has_written = || {
+            let writes = self.ask("status").ok()?.pointer("/counts/writes")?.as_u64()?;
+            (writes > 0).then_some(())
         };
-        wait_for(ARMED, is_there).ok_or_else(|| "QEMU does not connect again".into())
+        if wait_for(ARMED, has_written).is_some() {
+            return Ok(());
+        }
+        let ending = self.server.ending();
+        Err(self.server.failure(&format!("the guest does not come back to the server; {ending}")))
     }
 
     /// Waits a second at most until there are bytes in memory alone; how many.
