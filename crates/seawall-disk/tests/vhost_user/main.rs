@@ -414,6 +414,23 @@ fn flush_ends_when_the_disk_has_flushed() {
 }
 
 #[test]
+fn waiting_flush_delays_no_other_queue() {
+    let (folder, disk) = (Folder::new("guest-queues"), Memory::new());
+    let _server = folder.serve(&disk);
+    let mut machine = Machine::new(&folder.0);
+    let mut guest = machine.connect(&folder.socket(), 0);
+    disk.hold(true);
+    guest.submit_flush();
+    disk.wait_for(Call::Flush);
+    guest.put_header(READ, 0);
+    let read = [(HEADER, 16, 0), (DATA, 512, WRITABLE), (STATUS + 1, 1, WRITABLE)];
+    guest.complete_in_second_queue(&read);
+    assert_eq!(guest.used(), 0);
+    disk.hold(false);
+    assert_eq!(guest.complete(), 0);
+}
+
+#[test]
 fn next_server_executes_what_is_not_complete_and_nothing_else() {
     let (folder, disk) = (Folder::new("guest-next"), Memory::new());
     let _server = folder.serve(&disk);
