@@ -56,9 +56,10 @@ impl Memory {
         Arc::new(Self { state: Mutex::new(state), changed: Condvar::new() })
     }
 
-    fn hold(&self, is_held: bool) {
-        self.state.lock().unwrap().is_held = is_held;
-        self.changed.notify_all();
+    /// Lets flushes wait until what is returned is dropped, also by a test that fails.
+    fn hold(&self) -> Held<'_> {
+        self.state.lock().unwrap().is_held = true;
+        Held(self)
     }
 
     fn calls(&self) -> Vec<Call> {
@@ -71,6 +72,15 @@ impl Memory {
 
     fn wait_for(&self, call: Call) {
         wait_until(|| self.state.lock().unwrap().calls.contains(&call));
+    }
+}
+
+struct Held<'a>(&'a Memory);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().unwrap().is_held = false;
+        self.0.changed.notify_all();
     }
 }
 
@@ -382,12 +392,12 @@ fn write_of_a_guest_without_flushes_waits_for_one() {
     let _server = folder.serve(&disk);
     let mut machine = Machine::new(&folder.0);
     let mut guest = machine.connect(&folder.socket(), KNOWS_FLUSH);
-    disk.hold(true);
+    let held = disk.hold();
     guest.submit_write(0, &[1; 512]);
     disk.wait_for(Call::Flush);
     pause(QUIET);
     assert_eq!(guest.used(), 0);
-    disk.hold(false);
+    drop(held);
     assert_eq!(guest.complete(), 0);
     assert_eq!(disk.calls(), [Call::Write(0, 512), Call::Flush]);
     guest.put_header(ZERO, 0);
@@ -403,13 +413,13 @@ fn flush_ends_when_the_disk_has_flushed() {
     let _server = folder.serve(&disk);
     let mut machine = Machine::new(&folder.0);
     let mut guest = machine.connect(&folder.socket(), 0);
-    disk.hold(true);
+    let held = disk.hold();
     assert_eq!(guest.write(0, &[1; 512]), 0);
     guest.submit_flush();
     disk.wait_for(Call::Flush);
     pause(QUIET);
     assert_eq!((guest.used(), guest.status()), (1, 0xEE));
-    disk.hold(false);
+    drop(held);
     assert_eq!(guest.complete(), 0);
 }
 
@@ -419,14 +429,14 @@ fn waiting_flush_delays_no_other_queue() {
     let _server = folder.serve(&disk);
     let mut machine = Machine::new(&folder.0);
     let mut guest = machine.connect(&folder.socket(), 0);
-    disk.hold(true);
+    let held = disk.hold();
     guest.submit_flush();
     disk.wait_for(Call::Flush);
     guest.put_header(READ, 0);
     let read = [(HEADER, 16, 0), (DATA, 512, WRITABLE), (STATUS + 1, 1, WRITABLE)];
     guest.complete_in_second_queue(&read);
     assert_eq!(guest.used(), 0);
-    disk.hold(false);
+    drop(held);
     assert_eq!(guest.complete(), 0);
 }
 
@@ -488,7 +498,7 @@ fn stopped_server_ends_what_has_begun_and_leaves_the_rest_to_the_next() {
     let server = folder.serve(&disk);
     let mut machine = Machine::new(&folder.0);
     let mut guest = machine.connect(&folder.socket(), 0);
-    disk.hold(true);
+    let held = disk.hold();
     guest.submit_flush();
     disk.wait_for(Call::Flush);
     guest.put_chain(8, &[(HEADER, 16, 0), (STATUS, 1, WRITABLE)]);
@@ -496,7 +506,7 @@ fn stopped_server_ends_what_has_begun_and_leaves_the_rest_to_the_next() {
     let stopped = thread::spawn(move || server.stop());
     pause(QUIET);
     assert!(!stopped.is_finished());
-    disk.hold(false);
+    drop(held);
     stopped.join().unwrap().unwrap();
     assert_eq!((guest.used(), disk.calls().len()), (1, 1));
     drop(guest);
