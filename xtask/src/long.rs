@@ -180,6 +180,12 @@ const PARTS: &[Part] = &[
         deep: &[],
     },
     Part {
+        name: "units",
+        about: "systemd starts, kills and boots keeper, server and database; root, 20 seconds",
+        command: &["bash", "proof/life/units.sh"],
+        deep: &[],
+    },
+    Part {
         name: "full",
         about: "a disk that is filled and freed; 10 seconds",
         command: &["bash", "proof/life/full.sh"],

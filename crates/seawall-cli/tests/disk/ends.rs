@@ -103,3 +103,42 @@ fn watchdog_is_notified_in_time_but_not_by_the_command() {
         signs += usize::from(&bytes[..size] == b"WATCHDOG=1");
     }
 }
+
+#[test]
+fn keeper_notifies_systemd_when_it_listens() {
+    let folder = made("disk-keeper-notify");
+    let path = folder.path("notify");
+    let socket = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut command = folder.command("disk keep vd.seawall");
+    let mut keeper = command.env("NOTIFY_SOCKET", &path).spawn().unwrap();
+    let mut bytes = [0; 100];
+    let size = socket.recv(&mut bytes).unwrap();
+    assert_eq!(bytes[..size], *b"READY=1\nSTATUS=it can be given memory");
+    UnixStream::connect(folder.path("vd.seawall/keeper")).unwrap();
+    keeper.kill().unwrap();
+    keeper.wait().unwrap();
+}
+
+/// `proof/life/units.sh` runs them.
+#[test]
+fn units_for_systemd_are_valid_and_tight() {
+    let folder = made("disk-units");
+    if folder.shell("systemd-analyze --version", b"").code != 0 {
+        eprintln!("SKIPPED: units_for_systemd_are_valid_and_tight: no systemd-analyze");
+        return;
+    }
+    let units = concat!(env!("CARGO_MANIFEST_DIR"), "/systemd");
+    let program = env!("CARGO_BIN_EXE_seawall");
+    for unit in ["seawall-keeper.service", "seawall-disk.service"] {
+        let line = format!("sed 's,/usr/local/bin/seawall,{program},' '{units}/{unit}' > {unit}");
+        folder.shell(&line, b"").fine();
+    }
+    let verify = "SYSTEMD_UNIT_PATH=$PWD: systemd-analyze verify --man=no $PWD/*.service";
+    let ran = folder.shell(verify, b"");
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
+    // A number of systemd's: tenths of 0, nothing to find fault with, to 10.
+    let security = "systemd-analyze security --offline=yes --threshold=20 $PWD/*.service";
+    let ran = folder.shell(security, b"");
+    assert_eq!(ran.code, 0, "{}", ran.text());
+}

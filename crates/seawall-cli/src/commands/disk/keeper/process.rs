@@ -1,6 +1,7 @@
 //! `seawall disk keep`: the process that holds the memory of a server, and does nothing else.
 
 use super::super::control::listen;
+use super::super::notify::Notifier;
 use super::super::place::{KEEPER, Place};
 use super::super::serve::sandbox;
 use crate::args::DiskKeep;
@@ -22,10 +23,12 @@ pub(crate) fn run(args: &DiskKeep) -> Result<Exit, Failure> {
     let listener = listen(&path).map_err(cannot)?;
     let number = || seawall_host::file_number(&path);
     let own = number().map_err(cannot)?;
+    let notifier = Notifier::from_environment();
     let confined = sandbox::of_keeper(&args.confined, &args.dir)?.encode();
     let mut out = Output::new();
     out.line(&format!("ready keeper {}", path.display()));
     out.finish();
+    notifier.ready("it can be given memory");
     loop {
         // Without its socket nothing can reach it any more. An error does not say that it is gone.
         let is_reachable = || match number() {
