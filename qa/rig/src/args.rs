@@ -4,6 +4,7 @@ mod device;
 mod power;
 mod qemu;
 
+use crate::workload::Workload;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use device::{DEVICE, DRILL};
 pub(crate) use device::{Device, Drill, Drilled, Share};
@@ -23,7 +24,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum What {
-    /// Measure pgbench with the log on the file system, on the disk write-through, and armed
+    /// Measure a database with its log on the file system, on the disk write-through, and armed
     Bench(Bench),
     /// Kill a database or its disk, or cut the power, while a client inserts, repeatedly, and look
     /// for every acknowledged insert
@@ -82,7 +83,17 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "MS,...", value_delimiter = ',', default_value = "0,1,8.3")]
     #[arg(value_parser = parse_delay)]
     pub(crate) delays: Vec<f64>,
-    /// Number of pgbench clients
+    /// The database, as Debian has it: postgres or mariadb
+    #[arg(long, value_enum, default_value_t = Engine::Postgres)]
+    pub(crate) database: Engine,
+    /// The workload
+    #[arg(long, value_enum, default_value_t = Load::Pgbench)]
+    pub(crate) load: Load,
+    /// Number of warehouses of TPC-C
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) warehouses: u32,
+    /// Number of clients
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,4,8")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) clients: Vec<u32>,
@@ -93,7 +104,7 @@ pub(crate) struct Bench {
     /// Value of the disk's option --hold-up, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 150)]
     pub(crate) hold_up: u32,
-    /// How the disk appears to PostgreSQL
+    /// How the disk appears to the database
     #[arg(long, value_enum, default_value_t = Transport::Dir)]
     pub(crate) transport: Transport,
     /// The folder for bench.json, bench.html and bench.svg; created if missing
@@ -101,6 +112,25 @@ pub(crate) struct Bench {
     pub(crate) out: PathBuf,
     #[command(flatten)]
     pub(crate) place: Place,
+}
+
+impl Bench {
+    pub(crate) fn workload(&self) -> Workload {
+        let size = match self.load {
+            Load::Pgbench => self.scale,
+            Load::Tpcc => self.warehouses,
+        };
+        Workload { load: self.load, size }
+    }
+}
+
+/// What clients do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Load {
+    /// pgbench's TPC-B
+    Pgbench,
+    /// TPC-C by go-tpc, without think time
+    Tpcc,
 }
 
 #[derive(Clone, Debug, Args)]

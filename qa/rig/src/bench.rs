@@ -1,12 +1,13 @@
-//! pgbench's TPC-B in cells that alternate: each round measures every cell once, in an order that
-//! is turned.
+//! A workload in cells that alternate: each round measures every cell once, in an order that is
+//! turned.
 
-use crate::args::{Bench, Transport};
-use crate::database::{Cluster, Database, Measured};
+use crate::args::{Bench, Load, Transport};
+use crate::database::{self, Database};
 use crate::disk::{BARE, Disk, Settings};
 use crate::need::Ground;
-use crate::process::{Failure, find};
+use crate::process::{Failure, find, free_port};
 use crate::rig::say;
+use crate::workload::{Measured, Workload};
 use seawall_measure::load::{Others, Watch};
 
 /// Seconds of a run before the first round, which leaves files of the log to be used again.
@@ -17,7 +18,7 @@ const WARM_UP: u32 = 2;
 pub(crate) enum Way {
     /// On the file system of the machine.
     Native,
-    /// There, with `synchronous_commit=off`: PostgreSQL acknowledges what a crash of its own loses.
+    /// There, but commits do not wait: the database acknowledges what a crash of its own loses.
     NativeAsync,
     /// On the device of a disk alone; its delay in milliseconds.
     Bare(f64),
@@ -80,30 +81,31 @@ pub(crate) fn run(args: &Bench, ground: &Ground) -> Result<Vec<Cell>, Failure> {
     let mut cells = cells(args, !setting.bare.is_empty());
     for round in 0..args.rounds {
         let turned = usize::try_from(round).unwrap_or_default() % cells.len();
-        for cluster in setting.clusters() {
-            cluster.sql("CHECKPOINT")?;
+        for database in setting.databases() {
+            database.checkpoint()?;
         }
         for step in 0..cells.len() {
             let count = cells.len();
             let Some(cell) = cells.get_mut((step + turned) % count) else { continue };
             let window = setting.measure(args, cell.way, cell.clients)?;
-            say(&line(round + 1, cell, &window));
+            say(&line(args, round + 1, (cell, &window)));
             cell.windows.push(window);
         }
     }
-    setting.end()?;
+    setting.end(args.workload())?;
     Ok(cells)
 }
 
-fn line(round: u32, cell: &Cell, window: &Window) -> String {
+fn line(args: &Bench, round: u32, (cell, window): (&Cell, &Window)) -> String {
     let delay = cell.way.delay().map(|delay| format!(" +{delay} ms")).unwrap_or_default();
     let name = format!("{}{delay}", cell.way.name());
-    let Measured { tps, latency_ms } = window.measured;
+    let Measured { rate, latency_ms } = window.measured;
+    let unit = args.workload().unit();
     let flushes = window
         .flushes
         .map(|[early, waited]| format!("  flushes: {early} at once, {waited} waited"));
     format!(
-        "round {round}  {:>2} clients  {name:<28} {tps:>9.1} a second {latency_ms:>9.3} ms{}",
+        "round {round}  {:>2} clients  {name:<28} {rate:>9.1} {unit} {latency_ms:>9.3} ms{}",
         cell.clients,
         flushes.unwrap_or_default()
     )
@@ -122,70 +124,92 @@ fn cells(args: &Bench, has_bare: bool) -> Vec<Cell> {
     args.clients.iter().flat_map(of).collect()
 }
 
-/// One cluster with its log on the file system, and two for each device: with its log on a disk,
+/// One database with its log on the file system, and two for each device: with its log on a disk,
 /// and on the device alone. All of them run, and one at a time has load.
 #[derive(Debug)]
 struct Setting {
-    native: Cluster,
+    native: Box<dyn Database>,
     disks: Vec<OnDisk>,
     bare: Vec<OnDisk>,
 }
 
-/// A cluster, its disk and the delay of the disk's device.
+/// A database, its disk and the delay of the disk's device.
 #[derive(Debug)]
 struct OnDisk {
     delay: f64,
-    cluster: Cluster,
+    database: Box<dyn Database>,
     disk: Disk,
 }
 
 impl OnDisk {
+    /// Makes them, with the tables of another database, which is stopped.
     fn make(
         (args, ground): (&Bench, &Ground),
-        delay: f64,
-        transport: Transport,
+        (delay, transport): (f64, Transport),
+        filled: &dyn Database,
     ) -> Result<Self, Failure> {
         say(&format!("making a disk whose device takes {delay} ms more: {}", transport.about()));
         let settings = Settings { delay, is_cut: false, hold_up: args.hold_up, transport };
         let kind = if transport == Transport::Bare { "bare" } else { "disk" };
         let disk = Disk::make(ground, &format!("{kind}-{delay}"), settings)?;
-        let cluster = Cluster::make(ground, &format!("{kind}-{delay}-data"), &disk.mounted())?;
-        Ok(Self { delay, cluster: started(args, cluster)?, disk })
+        let name = format!("{kind}-{delay}-data");
+        let mut database = database::make(args.database, ground, (&name, &disk.mounted()))?;
+        database::copy(filled, &*database)?;
+        start(args, &mut *database)?;
+        args.workload().run(&*database, 1, WARM_UP)?;
+        Ok(Self { delay, database, disk })
     }
+}
+
+fn start(args: &Bench, database: &mut dyn Database) -> Result<(), Failure> {
+    if args.load == Load::Tpcc {
+        database.listen(free_port()?);
+    }
+    database.start()
 }
 
 impl Setting {
     fn make(args: &Bench, ground: &Ground) -> Result<Self, Failure> {
         let log = ground.dir.join("native-log");
         std::fs::create_dir(&log)?;
-        let native = started(args, Cluster::make(ground, "native", &log)?)?;
-        let make = |delay: &f64, transport| OnDisk::make((args, ground), *delay, transport);
+        let mut native = database::make(args.database, ground, ("native", &log))?;
+        start(args, &mut *native)?;
+        say(&format!("filling the tables: {}", args.workload().about()));
+        args.workload().fill(&*native)?;
+        native.stop()?;
+        let make =
+            |delay: &f64, transport| OnDisk::make((args, ground), (*delay, transport), &*native);
         let disks = args.delays.iter().map(|delay| make(delay, args.transport));
         let disks = disks.collect::<Result<_, _>>()?;
-        let mut slow = args.delays.iter().filter(|delay| **delay > 0.0).peekable();
-        if slow.peek().is_some() && find(BARE).is_none() {
+        let mut slow: Vec<&f64> = args.delays.iter().filter(|delay| **delay > 0.0).collect();
+        if !slow.is_empty() && find(BARE).is_none() {
             say(&format!(
                 "SKIPPED: {BARE} is not installed; native was NOT measured on slow devices"
             ));
-            return Ok(Self { native, disks, bare: Vec::new() });
+            slow.clear();
         }
-        let bare = slow.map(|delay| make(delay, Transport::Bare)).collect::<Result<_, _>>()?;
+        let bare = slow.into_iter().map(|delay| make(delay, Transport::Bare));
+        let bare = bare.collect::<Result<_, _>>()?;
+        start(args, &mut *native)?;
+        args.workload().run(&*native, 1, WARM_UP)?;
         Ok(Self { native, disks, bare })
     }
 
-    fn clusters(&self) -> impl Iterator<Item = &Cluster> {
-        let on_disks = self.disks.iter().chain(&self.bare).map(|on| &on.cluster);
-        [&self.native].into_iter().chain(on_disks)
+    fn databases(&self) -> impl Iterator<Item = &dyn Database> {
+        let on_disks = self.disks.iter().chain(&self.bare).map(|on| &*on.database);
+        [&*self.native].into_iter().chain(on_disks)
     }
 
     fn measure(&self, args: &Bench, way: Way, clients: u32) -> Result<Window, Failure> {
-        let Some((cluster, disk)) = self.of(way) else { return Err("no such device".into()) };
+        let Some((database, disk)) = self.of(way) else { return Err("no such device".into()) };
         if let Some(disk) = disk {
             disk.set_armed(matches!(way, Way::Armed(_)))?;
         }
         let counted = || disk.map(Disk::flushes).transpose();
         let (before, watch) = (counted()?, Watch::start());
-        let measured = cluster.load(clients, args.seconds, way == Way::NativeAsync)?;
+        let is_async = way == Way::NativeAsync;
+        database.set_async(is_async)?;
+        let measured = args.workload().run(database, clients, args.seconds)?;
         let (after, others) = (counted()?, watch.others());
         let flushes = before.zip(after).map(|([early, waited], [early_now, waited_now])| {
             [early_now.saturating_sub(early), waited_now.saturating_sub(waited)]
@@ -193,28 +217,24 @@ impl Setting {
         Ok(Window { measured, flushes, others })
     }
 
-    fn of(&self, way: Way) -> Option<(&Cluster, Option<&Disk>)> {
-        let Some(delay) = way.delay() else { return Some((&self.native, None)) };
+    fn of(&self, way: Way) -> Option<(&dyn Database, Option<&Disk>)> {
+        let Some(delay) = way.delay() else { return Some((&*self.native, None)) };
         let is_bare = matches!(way, Way::Bare(_));
         let all = if is_bare { &self.bare } else { &self.disks };
         let on = all.iter().find(|on| on.delay.total_cmp(&delay).is_eq())?;
-        Some((&on.cluster, (!is_bare).then_some(&on.disk)))
+        Some((&*on.database, (!is_bare).then_some(&on.disk)))
     }
 
-    fn end(mut self) -> Result<(), Failure> {
+    /// Checks the tables and shuts down.
+    fn end(mut self, workload: Workload) -> Result<(), Failure> {
+        for database in self.databases() {
+            workload.check(database)?;
+        }
         self.native.stop()?;
         for mut on in self.disks.into_iter().chain(self.bare) {
-            on.cluster.stop()?;
+            on.database.stop()?;
             drop(on.disk);
         }
         Ok(())
     }
-}
-
-/// A cluster with its tables.
-fn started(args: &Bench, mut cluster: Cluster) -> Result<Cluster, Failure> {
-    cluster.start()?;
-    cluster.fill(args.scale)?;
-    cluster.load(1, WARM_UP, false)?;
-    Ok(cluster)
 }

@@ -7,16 +7,21 @@ mod sqlite;
 
 use crate::args::Engine;
 use crate::need::Ground;
-use crate::process::Failure;
+use crate::process::{Failure, output, run};
 pub(crate) use client::Client;
 use mariadb::MariaDb;
-pub(crate) use postgres::{Cluster, Measured, settings};
+use postgres::Cluster;
 use sqlite::Sqlite;
-use std::path::Path;
+use std::fmt::Debug;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A database with its log on a disk.
-pub(crate) trait Database {
+pub(crate) trait Database: Debug {
+    /// Lets clients of this machine reach it by this port of TCP, from the next start on.
+    fn listen(&mut self, port: u16);
+
     /// Starts it, and returns when it has recovered and answers.
     ///
     /// # Errors
@@ -35,6 +40,33 @@ pub(crate) trait Database {
     /// A client that reads statements from its input, prints only rows, and stops at the first
     /// error.
     fn client(&self) -> Command;
+
+    /// The arguments of go-tpc that say how to reach the database.
+    fn driver(&self) -> Result<Vec<String>, Failure> {
+        Err("go-tpc has no driver for this database".into())
+    }
+
+    /// Runs pgbench, and returns what it said.
+    fn pgbench(&self, _: &[&str]) -> Result<String, Failure> {
+        Err("pgbench measures PostgreSQL: try --load tpcc".into())
+    }
+
+    /// From now on a commit waits for the log, or not.
+    fn set_async(&self, is_async: bool) -> Result<(), Failure>;
+
+    /// Does the work that it would otherwise do in the background some time after tables were
+    /// filled.
+    fn settle(&self) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// Makes a checkpoint.
+    fn checkpoint(&self) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// The folders of its data and of its log.
+    fn folders(&self) -> [PathBuf; 2];
 
     /// Lets the database check a table.
     ///
@@ -65,6 +97,37 @@ pub(crate) fn make(
         Engine::Mariadb => Box::new(MariaDb::make(ground, name, log)?),
         Engine::Sqlite => Box::new(Sqlite::make(ground, log)?),
     })
+}
+
+/// The version of a database, and what differs from its defaults.
+pub(crate) fn about(engine: Engine, ground: &Ground) -> [String; 2] {
+    let (program, settings) = match engine {
+        Engine::Postgres => (ground.program("postgres"), postgres::SETTINGS),
+        Engine::Mariadb => (PathBuf::from("mariadbd"), mariadb::SETTINGS),
+        Engine::Sqlite => (PathBuf::from("sqlite3"), [].as_slice()),
+    };
+    let version = output(Command::new(program).arg("--version"));
+    [version.unwrap_or_default(), settings.join(", ")]
+}
+
+/// Replaces the files of a stopped database by those of another one.
+///
+/// # Errors
+///
+/// The system's; the database is of no more use.
+pub(crate) fn copy(from: &dyn Database, to: &dyn Database) -> Result<(), Failure> {
+    let ([data, log], [data_to, log_to]) = (from.folders(), to.folders());
+    fs::remove_dir_all(&data_to)?;
+    let text = |path: &Path| path.display().to_string();
+    run(&["find", &text(&log_to), "-mindepth", "1", "-delete"])?;
+    for (from, to) in [(data, &data_to), (log.join("."), &log_to)] {
+        run(&["cp", "-a", &text(&from), &text(to)])?;
+    }
+    let link = data_to.join("pg_wal");
+    if link.is_symlink() {
+        run(&["ln", "-sfn", &text(&log_to), &text(&link)])?;
+    }
+    Ok(())
 }
 
 /// The number that a query answers.

@@ -1,9 +1,10 @@
 //! Checks the requirements of a run: the right to mount, the tools, PostgreSQL and its user.
 
-use crate::args::{Engine, Place};
+use crate::args::{Bench, Engine, Load, Place};
 use crate::drill::qemu::look_for_machine;
 use crate::process::find;
 use crate::uml::{KERNEL, MAKER};
+use crate::workload::TPCC;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -67,6 +68,19 @@ pub(crate) fn look_for(engine: Engine, place: &Place) -> Result<Ground, String> 
     let user = number_of(user).ok_or_else(|| format!("there is no user {user}"))?;
     let seawall = program(place, " --features seawall-cli/fuse")?;
     Ok(Ground { dir: folder(place), seawall, programs: place.postgres.clone(), user })
+}
+
+/// What a bench takes.
+///
+/// # Errors
+///
+/// As [`look`].
+pub(crate) fn look_for_bench(args: &Bench) -> Result<Ground, String> {
+    if args.load == Load::Tpcc && find(TPCC).is_none() {
+        let how = "go install github.com/pingcap/go-tpc/cmd/go-tpc@v1.0.12";
+        return Err(format!("{TPCC} is not there: {how}"));
+    }
+    look_for(args.database, &args.place)
 }
 
 fn look_for_postgres(place: &Place) -> Result<(), String> {

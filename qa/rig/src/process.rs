@@ -53,6 +53,15 @@ pub(crate) fn start(command: &mut Command, log: &Path) -> Result<Child, Failure>
     started.map_err(|error| format!("{shown}: {error}").into())
 }
 
+/// A port of TCP that no program of this machine uses now.
+///
+/// # Errors
+///
+/// The system's.
+pub(crate) fn free_port() -> Result<u16, Failure> {
+    Ok(std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}
+
 pub(crate) fn pause(time: Duration) {
     SystemClock::new().sleep(time);
 }

@@ -2,9 +2,8 @@
 
 use crate::args::Bench;
 use crate::bench::{Cell, Way};
-use crate::database::settings;
+use crate::database;
 use crate::need::Ground;
-use crate::process::output;
 use seawall_bench::chart::{Names, bars};
 use seawall_bench::page;
 use seawall_measure::human::{rounded, times};
@@ -12,15 +11,14 @@ use seawall_measure::machine::Conditions;
 use seawall_measure::slice::median;
 use serde_json::{Value, json};
 use std::path::PathBuf;
-use std::process::Command;
 
-const ABOUT: &str = "pgbench's TPC-B against PostgreSQL as Debian has it, with its log on the file \
-    system of the machine or, for a slow device, on it by nbdfuse and ext4 (native), and \
-    on a Seawall disk. Asynchronous, and the data directory in every cell: on the file system of \
-    the machine. Each round measured every cell once, in an order that rotated. Every cluster made \
-    a checkpoint before each round.";
+const ABOUT: &str = "An unchanged database as Debian has it, with its log on the file system of \
+    the machine or, for a slow device, on it by nbdfuse and ext4 (native), and on a Seawall disk. \
+    Asynchronous, and the data directory in every cell: on the file system of the machine. Each \
+    round measured every cell once, in an order that rotated. Every PostgreSQL made a checkpoint \
+    before each round.";
 
-const TITLE: &str = "PostgreSQL with its log on a Seawall disk";
+const TITLE: &str = "A database with its log on a Seawall disk";
 const SERIES: [(Way, &str); 4] = [
     (Way::Native, "#7f8c8d"),
     (Way::NativeAsync, "#bdc3c7"),
@@ -34,18 +32,19 @@ pub(crate) struct Report<'a> {
     args: &'a Bench,
     folder: PathBuf,
     version: String,
+    settings: String,
     cells: &'a [Cell],
     conditions: Conditions,
 }
 
 impl<'a> Report<'a> {
     pub(crate) fn of(args: &'a Bench, ground: &Ground, cells: &'a [Cell]) -> Self {
-        let version = output(Command::new(ground.program("postgres")).arg("--version"));
+        let [version, settings] = database::about(args.database, ground);
         let windows = cells.iter().flat_map(|cell| &cell.windows);
-        // pgbench and PostgreSQL are others, too: how busy the machine is besides is not known.
+        // Clients and database are others, too: how busy the machine is besides is not known.
         let conditions = Conditions::of(windows.map(|window| window.others));
         let folder = ground.dir.parent().map_or_else(|| ground.dir.clone(), PathBuf::from);
-        Self { args, folder, version: version.unwrap_or_default(), cells, conditions }
+        Self { args, folder, version, settings, cells, conditions }
     }
 
     fn cell(&self, way: Way, clients: u32) -> Option<&Cell> {
@@ -57,7 +56,7 @@ impl<'a> Report<'a> {
         let (one, other) = (self.cell(way, clients)?, self.cell(beside, clients)?);
         let pairs = one.windows.iter().zip(&other.windows);
         let mut ratios: Vec<f64> =
-            pairs.map(|(one, other)| one.measured.tps / other.measured.tps.max(1e-9)).collect();
+            pairs.map(|(one, other)| one.measured.rate / other.measured.rate.max(1e-9)).collect();
         (!ratios.is_empty()).then(|| median(&mut ratios))
     }
 
@@ -77,10 +76,10 @@ impl<'a> Report<'a> {
             let (pass, armed) = (Way::PassThrough(delay), Way::Armed(delay));
             let native = Way::native(delay);
             let ways = [native, Way::NativeAsync, pass, armed];
-            let rate = |way| self.cell(way, clients).map(|cell| rounded(tps(cell)));
+            let shown = |way| self.cell(way, clients).map(|cell| rounded(rate(cell)));
             let beside = [pass, native, Way::NativeAsync];
             let ratio = |other| self.ratio((armed, other), clients).map(times);
-            let cells = ways.into_iter().map(rate).chain(beside.into_iter().map(ratio));
+            let cells = ways.into_iter().map(shown).chain(beside.into_iter().map(ratio));
             let name = format!("{clients} clients, +{delay} ms");
             [name].into_iter().chain(cells.map(Option::unwrap_or_default)).collect()
         };
@@ -100,7 +99,7 @@ impl<'a> Report<'a> {
         let cell = |cell: &Cell| {
             let each = |window: &crate::bench::Window| {
                 json!({
-                    "tps": window.measured.tps,
+                    "rate": window.measured.rate,
                     "latency_ms": window.measured.latency_ms,
                     "flushes_at_once": window.flushes.map(|[early, _]| early),
                     "flushes_waited": window.flushes.map(|[_, waited]| waited),
@@ -110,7 +109,7 @@ impl<'a> Report<'a> {
                 "way": cell.way.name(),
                 "delay_ms": cell.way.delay(),
                 "clients": cell.clients,
-                "tps_median": tps(cell),
+                "rate_median": rate(cell),
                 "windows": cell.windows.iter().map(each).collect::<Vec<_>>(),
             })
         };
@@ -129,14 +128,15 @@ impl<'a> Report<'a> {
             })
         });
         json!({
-            "schema": "seawall.rig.bench/1",
+            "schema": "seawall.rig.bench/2",
             "about": ABOUT,
-            "postgres": self.version,
-            "settings": settings(),
+            "database": self.version,
+            "settings": self.settings,
+            "workload": self.args.workload().about(),
+            "unit": self.args.workload().unit(),
             "transport": self.args.transport.about(),
             "rounds": self.args.rounds,
             "seconds": self.args.seconds,
-            "scale": self.args.scale,
             "hold_up_ms": self.args.hold_up,
             "processors_used_share_by_all": self.conditions.others().share(),
             "ratios": ratios.collect::<Vec<_>>(),
@@ -152,31 +152,36 @@ impl<'a> Report<'a> {
             Way::NativeAsync => Way::NativeAsync,
         };
         let group = |(delay, clients): (f64, u32)| {
-            let rate = |(way, _): &(Way, &str)| {
-                self.cell(at(*way, delay), clients).map(tps).unwrap_or_default()
+            let shown = |(way, _): &(Way, &str)| {
+                self.cell(at(*way, delay), clients).map(rate).unwrap_or_default()
             };
-            (format!("{clients}, +{delay}"), SERIES.iter().map(rate).collect())
+            (format!("{clients}, +{delay}"), SERIES.iter().map(shown).collect())
         };
         let groups: Vec<(String, Vec<f64>)> = self.ways().map(group).collect();
         let series = SERIES.map(|(way, color)| (way.name(), color));
         let names = Names {
-            title: "pgbench, by clients and by what a flush of the log's device takes more",
+            title: &format!(
+                "{}, by clients and by what a flush of the log's device takes more",
+                self.args.workload().about()
+            ),
             x: "clients, and milliseconds that a flush takes more",
-            y: "transactions a second, median",
+            y: &format!("{}, median", self.args.workload().unit()),
         };
         bars(&names, &series, &groups)
     }
 
     pub(crate) fn html(&self) -> String {
-        let Bench { rounds, seconds, scale, hold_up, .. } = self.args;
+        let Bench { rounds, seconds, hold_up, .. } = self.args;
         let note = format!(
-            "The disk is {}. {}; scale {scale}, {rounds} rounds of {seconds} s for each cell, a \
-             hold-up of {hold_up} ms. Medians of rates; medians of the ratios within a round. \
-             Beside the defaults: {}. Armed, a crash of the disk's server or of the kernel loses \
-             what was acknowledged early; asynchronous, a crash of PostgreSQL does, too.",
+            "The disk is {}. {}; {}, {rounds} rounds of {seconds} s for each cell, a hold-up of \
+             {hold_up} ms. Medians of rates ({}); medians of the ratios within a round. Beside the \
+             defaults: {}. Armed, a crash of the kernel loses what was acknowledged early; \
+             asynchronous, a crash of the database does, too.",
             self.args.transport.about(),
             self.version,
-            settings()
+            self.args.workload().about(),
+            self.args.workload().unit(),
+            self.settings
         );
         let about = format!(
             "<h1>{}</h1>\n<p>{} Measured in <code>{}</code></p>\n",
@@ -195,6 +200,6 @@ impl<'a> Report<'a> {
 }
 
 /// The median.
-fn tps(cell: &Cell) -> f64 {
-    median(&mut cell.windows.iter().map(|window| window.measured.tps).collect::<Vec<_>>())
+fn rate(cell: &Cell) -> f64 {
+    median(&mut cell.windows.iter().map(|window| window.measured.rate).collect::<Vec<_>>())
 }

@@ -1,11 +1,11 @@
 //! Runs a subcommand and turns its result into an exit code.
 
 use crate::args::{
-    Arguments, Bench, Crash, Detach, Engine, Guest, Kind, Place, Power, Qemu, Transport, What,
+    Arguments, Bench, Crash, Detach, Engine, Guest, Kind, Load, Place, Power, Qemu, Transport, What,
 };
 use crate::need::{
-    Ground, folder, look, look_for, look_for_detach, look_for_guest, look_for_qemu, look_for_upsd,
-    seawall,
+    Ground, folder, look, look_for, look_for_bench, look_for_detach, look_for_guest, look_for_qemu,
+    look_for_upsd, seawall,
 };
 use crate::process::Failure;
 use crate::{SKIPPED, bench, clean, crash, detach, device, drill, guest, report};
@@ -27,7 +27,7 @@ pub(crate) fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = match &arguments.what {
         What::Clean(place) => clean::clean(&folder(place)).map(|()| 0),
-        What::Bench(args) => with(look(&args.place), |ground| measure(args, ground)),
+        What::Bench(args) => with(look_for_bench(args), |ground| measure(args, ground)),
         What::Crash(args) => {
             with(look_for(args.database, &args.place), |ground| break_it(args, ground))
         }
@@ -171,6 +171,9 @@ fn smoke(place: &Place, ground: &Ground) -> Result<u8, Failure> {
         scale: 1,
         hold_up: 150,
         transport: Transport::Dir,
+        database: Engine::Postgres,
+        load: Load::Pgbench,
+        warehouses: 1,
         out,
         place: place.clone(),
     };

@@ -15,6 +15,9 @@ const READY: Duration = Duration::from_secs(60);
 /// Until it has shut down.
 const ENDED: Duration = Duration::from_secs(60);
 
+/// Its data is in memory, as that of PostgreSQL.
+pub(super) const SETTINGS: &[&str] = &["--innodb-buffer-pool-size=512M"];
+
 /// A server and its data; killed when this is dropped.
 #[derive(Debug)]
 pub(super) struct MariaDb {
@@ -22,6 +25,7 @@ pub(super) struct MariaDb {
     /// With data and socket.
     folder: PathBuf,
     log: PathBuf,
+    port: Option<u16>,
     child: Option<Child>,
 }
 
@@ -31,10 +35,10 @@ impl MariaDb {
         let log = log.join("redo");
         std::fs::create_dir(&log)?;
         ground.give(&log)?;
-        let database = Self { ground: ground.clone(), folder, log, child: None };
+        let database = Self { ground: ground.clone(), folder, log, port: None, child: None };
         let mut install = database.command("mariadb-install-db");
         database.place(&mut install);
-        output(install.args(["--auth-root-authentication-method=normal", "--skip-test-db"]))?;
+        output(install.arg("--auth-root-authentication-method=normal"))?;
         Ok(database)
     }
 
@@ -48,9 +52,12 @@ impl MariaDb {
 
     /// Says where data and log are. What decides about durability is as it comes.
     fn place(&self, command: &mut Command) {
-        let data = self.folder.join("data");
-        command.arg(format!("--datadir={}", data.display()));
+        command.arg(format!("--datadir={}", self.data().display()));
         command.arg(format!("--innodb-log-group-home-dir={}", self.log.display()));
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.join("data")
     }
 
     fn socket(&self) -> String {
@@ -59,11 +66,19 @@ impl MariaDb {
 }
 
 impl Database for MariaDb {
+    fn listen(&mut self, port: u16) {
+        self.port = Some(port);
+    }
+
     fn start(&mut self) -> Result<(), Failure> {
         let log = self.folder.join("mariadb.log");
         let mut server = self.command("mariadbd");
         self.place(&mut server);
-        server.arg(self.socket()).arg("--skip-networking").stdout(Stdio::null());
+        server.arg(self.socket()).args(SETTINGS).stdout(Stdio::null());
+        match self.port {
+            Some(port) => server.args(["--bind-address=127.0.0.1", &format!("--port={port}")]),
+            None => server.arg("--skip-networking"),
+        };
         let mut child = start(&mut server, &log)?;
         let is_up = || match child.try_wait() {
             Ok(None) => self.sql("SELECT 1").ok().map(|_| true),
@@ -85,8 +100,23 @@ impl Database for MariaDb {
     fn client(&self) -> Command {
         let mut client = self.command("mariadb");
         client.arg(self.socket());
-        client.args(["--user=root", "--batch", "--skip-column-names", "--unbuffered", "mysql"]);
+        client.args(["--user=root", "--batch", "--skip-column-names", "--unbuffered", "test"]);
         client
+    }
+
+    fn driver(&self) -> Result<Vec<String>, Failure> {
+        let port = self.port.ok_or("the server does not listen")?.to_string();
+        let words = ["-d", "mysql", "-U", "root", "-D", "test", "-P", &port];
+        Ok(words.map(str::to_owned).to_vec())
+    }
+
+    fn set_async(&self, is_async: bool) -> Result<(), Failure> {
+        let value = u8::from(!is_async);
+        self.sql(&format!("SET GLOBAL innodb_flush_log_at_trx_commit = {value}")).map(drop)
+    }
+
+    fn folders(&self) -> [PathBuf; 2] {
+        [self.data(), self.log.clone()]
     }
 
     fn check(&self, table: &str) -> Result<(), Failure> {

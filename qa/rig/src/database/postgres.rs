@@ -15,10 +15,12 @@ const READY: Duration = Duration::from_secs(60);
 /// Until it has shut down.
 const ENDED: Duration = Duration::from_secs(60);
 
+/// The port of TCP that also names the socket, as it comes.
+const PORT: u16 = 5432;
+
 /// What differs from PostgreSQL's defaults, so that no checkpoint and no vacuum falls into a
 /// measurement; what decides about durability is as it comes.
-const SETTINGS: &[&str] = &[
-    "listen_addresses=",
+pub(super) const SETTINGS: &[&str] = &[
     "checkpoint_timeout=1d",
     "max_wal_size=700MB",
     "min_wal_size=512MB",
@@ -27,27 +29,15 @@ const SETTINGS: &[&str] = &[
     "logging_collector=off",
 ];
 
-/// Those settings, to be told of.
-pub(crate) fn settings() -> String {
-    SETTINGS.join(", ")
-}
-
 /// A cluster; killed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     ground: Ground,
     /// With data and socket.
     folder: PathBuf,
+    log: PathBuf,
+    port: Option<u16>,
     child: Option<Child>,
-}
-
-/// What pgbench has measured.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Measured {
-    /// Transactions a second.
-    pub(crate) tps: f64,
-    /// Milliseconds of one, on average.
-    pub(crate) latency_ms: f64,
 }
 
 impl Cluster {
@@ -57,9 +47,9 @@ impl Cluster {
         let log = log.join("wal");
         std::fs::create_dir(&log)?;
         ground.give(&log)?;
-        let cluster = Self { ground: ground.clone(), folder, child: None };
+        let cluster = Self { ground: ground.clone(), folder, log, port: None, child: None };
         let mut initdb = cluster.command("initdb");
-        initdb.arg("-D").arg(cluster.data()).arg("--waldir").arg(log);
+        initdb.arg("-D").arg(cluster.data()).arg("--waldir").arg(&cluster.log);
         output(initdb.args(["-A", "trust", "-E", "UTF8", "--locale", "C"]))?;
         Ok(cluster)
     }
@@ -70,48 +60,27 @@ impl Cluster {
         let mut command = Command::new(self.ground.program(program));
         command.uid(user).gid(group).current_dir(&self.folder).env_clear();
         command.env("PGHOST", &self.folder).env("PGUSER", "postgres").env("LC_ALL", "C");
+        command.env("PGPORT", self.port.unwrap_or(PORT).to_string());
         command
     }
 
     fn data(&self) -> PathBuf {
         self.folder.join("data")
     }
-
-    /// Makes the tables of pgbench.
-    pub(crate) fn fill(&self, scale: u32) -> Result<(), Failure> {
-        let scale = scale.to_string();
-        let mut pgbench = self.command("pgbench");
-        output(pgbench.args(["-i", "-q", "-s", &scale, "postgres"])).map(drop)
-    }
-
-    /// Runs pgbench's TPC-B for `seconds`.
-    pub(crate) fn load(
-        &self,
-        clients: u32,
-        seconds: u32,
-        is_async: bool,
-    ) -> Result<Measured, Failure> {
-        let mut pgbench = self.command("pgbench");
-        if is_async {
-            pgbench.env("PGOPTIONS", "-c synchronous_commit=off");
-        }
-        let threads = clients.min(2).to_string();
-        let (clients, seconds) = (clients.to_string(), seconds.to_string());
-        pgbench.args(["-c", &clients, "-j", &threads, "-T", &seconds, "postgres"]);
-        let said = output(&mut pgbench)?;
-        let number = |name| number_behind(&said, name);
-        let found = number("tps = ").zip(number("latency average = "));
-        let (tps, latency_ms) = found.ok_or_else(|| format!("pgbench says no rate: {said}"))?;
-        Ok(Measured { tps, latency_ms })
-    }
 }
 
 impl Database for Cluster {
+    fn listen(&mut self, port: u16) {
+        self.port = Some(port);
+    }
+
     fn start(&mut self) -> Result<(), Failure> {
         let log = self.folder.join("postgres.log");
         let mut postgres = self.command("postgres");
         postgres.arg("-D").arg(self.data()).arg("-k").arg(&self.folder);
-        for setting in SETTINGS {
+        let (port, host) = self.port.map_or((PORT, ""), |port| (port, "127.0.0.1"));
+        let own = [format!("port={port}"), format!("listen_addresses={host}")];
+        for setting in SETTINGS.iter().copied().chain(own.iter().map(String::as_str)) {
             postgres.args(["-c", setting]);
         }
         let mut child = start(postgres.stdout(std::process::Stdio::null()), &log)?;
@@ -134,13 +103,45 @@ impl Database for Cluster {
 
     fn make_table(&self, name: &str) -> Result<(), Failure> {
         self.sql(&format!("CREATE TABLE {name} (k bigint PRIMARY KEY)"))?;
-        self.sql("CHECKPOINT").map(drop)
+        self.checkpoint()
     }
 
     fn client(&self) -> Command {
         let mut psql = self.command("psql");
         psql.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "postgres"]);
         psql
+    }
+
+    fn driver(&self) -> Result<Vec<String>, Failure> {
+        let port = self.port.ok_or("the cluster does not listen")?.to_string();
+        let words = ["-d", "postgres", "-U", "postgres", "-D", "postgres", "-P", &port];
+        Ok([words.as_slice(), &["--conn-params", "sslmode=disable"]]
+            .concat()
+            .iter()
+            .map(|word| (*word).to_owned())
+            .collect())
+    }
+
+    fn pgbench(&self, arguments: &[&str]) -> Result<String, Failure> {
+        output(self.command("pgbench").args(arguments).arg("postgres"))
+    }
+
+    fn set_async(&self, is_async: bool) -> Result<(), Failure> {
+        let value = if is_async { "off" } else { "on" };
+        self.sql(&format!("ALTER SYSTEM SET synchronous_commit = {value}"))?;
+        self.sql("SELECT pg_reload_conf()").map(drop)
+    }
+
+    fn settle(&self) -> Result<(), Failure> {
+        self.sql("VACUUM ANALYZE").map(drop)
+    }
+
+    fn checkpoint(&self) -> Result<(), Failure> {
+        self.sql("CHECKPOINT").map(drop)
+    }
+
+    fn folders(&self) -> [PathBuf; 2] {
+        [self.data(), self.log.clone()]
     }
 
     fn check(&self, table: &str) -> Result<(), Failure> {
@@ -169,26 +170,5 @@ impl Database for Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         self.kill();
-    }
-}
-
-/// The number that follows a name.
-fn number_behind(text: &str, name: &str) -> Option<f64> {
-    let (_, behind) = text.split_once(name)?;
-    behind.split([' ', '\n']).next()?.parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_pgbench_says_is_read() {
-        let said = "latency average = 1.234 ms\ninitial connection time = 3 ms\n\
-                    tps = 810.5 (without initial connection time)\n";
-        assert_eq!(number_behind(said, "tps = "), Some(810.5));
-        assert_eq!(number_behind(said, "latency average = "), Some(1.234));
-        assert_eq!(number_behind(said, "rate"), None);
-        assert_eq!(number_behind("tps = many", "tps = "), None);
     }
 }

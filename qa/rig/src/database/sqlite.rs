@@ -31,6 +31,8 @@ impl Sqlite {
 }
 
 impl Database for Sqlite {
+    fn listen(&mut self, _: u16) {}
+
     fn start(&mut self) -> Result<(), Failure> {
         self.sql("SELECT 1").map(drop)
     }
@@ -47,6 +49,14 @@ impl Database for Sqlite {
         client.args(["-cmd", ".output /dev/null", "-cmd", SETTINGS, "-cmd", ".output stdout"]);
         client.arg(self.folder.join("data.db"));
         client
+    }
+
+    fn set_async(&self, _: bool) -> Result<(), Failure> {
+        Err("a client of SQLite decides that".into())
+    }
+
+    fn folders(&self) -> [PathBuf; 2] {
+        [self.folder.clone(), self.folder.clone()]
     }
 
     fn check(&self, _: &str) -> Result<(), Failure> {

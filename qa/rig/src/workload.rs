@@ -1,0 +1,153 @@
+//! What a bench runs against a database: pgbench's TPC-B, or TPC-C by go-tpc.
+
+use crate::args::Load;
+use crate::database::Database;
+use crate::process::{Failure, output};
+use serde_json::Value;
+use std::process::Command;
+
+/// The program that runs TPC-C: `go install github.com/pingcap/go-tpc/cmd/go-tpc@v1.0.12`.
+pub(crate) const TPCC: &str = "go-tpc";
+/// Threads that fill the tables.
+const FILLERS: &str = "2";
+
+/// A workload and its size: pgbench's scale, or the number of warehouses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Workload {
+    pub(crate) load: Load,
+    pub(crate) size: u32,
+}
+
+/// What was measured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Measured {
+    /// Transactions a second, or orders a minute.
+    pub(crate) rate: f64,
+    /// Milliseconds of one, on average.
+    pub(crate) latency_ms: f64,
+}
+
+impl Workload {
+    /// The unit of its rate.
+    pub(crate) fn unit(self) -> &'static str {
+        match self.load {
+            Load::Pgbench => "transactions a second",
+            Load::Tpcc => "new orders a minute",
+        }
+    }
+
+    pub(crate) fn about(self) -> String {
+        match self.load {
+            Load::Pgbench => format!("pgbench's TPC-B, scale {}", self.size),
+            Load::Tpcc => format!("TPC-C by go-tpc, {} warehouses, no think time", self.size),
+        }
+    }
+
+    /// Makes the tables.
+    pub(crate) fn fill(self, database: &dyn Database) -> Result<(), Failure> {
+        match self.load {
+            Load::Pgbench => database.pgbench(&["-i", "-q", "-s", &self.size.to_string()])?,
+            Load::Tpcc => self.tpcc(database, "prepare", &["-T", FILLERS])?,
+        };
+        database.settle()
+    }
+
+    /// Runs it for some seconds.
+    pub(crate) fn run(
+        self,
+        database: &dyn Database,
+        clients: u32,
+        seconds: u32,
+    ) -> Result<Measured, Failure> {
+        let (count, seconds) = (clients.to_string(), seconds.to_string());
+        match self.load {
+            Load::Pgbench => {
+                let threads = clients.min(2).to_string();
+                let said = database.pgbench(&["-c", &count, "-j", &threads, "-T", &seconds])?;
+                measured_by_pgbench(&said)
+            }
+            Load::Tpcc => {
+                let time = format!("{seconds}s");
+                let arguments = ["-T", &count, "--time", &time, "--interval", "24h"];
+                measured_by_tpcc(&self.tpcc(database, "run", &arguments)?)
+            }
+        }
+    }
+
+    /// Checks what the workload promises of its tables: the consistency conditions of TPC-C.
+    pub(crate) fn check(self, database: &dyn Database) -> Result<(), Failure> {
+        if self.load == Load::Pgbench {
+            return Ok(());
+        }
+        // Without this index it would read the whole table for each customer.
+        database
+            .sql("CREATE INDEX IF NOT EXISTS checked ON history (h_c_w_id, h_c_d_id, h_c_id)")?;
+        self.tpcc(database, "check", &["-T", FILLERS]).map(drop)
+    }
+
+    fn tpcc(
+        self,
+        database: &dyn Database,
+        what: &str,
+        arguments: &[&str],
+    ) -> Result<String, Failure> {
+        let mut command = Command::new(TPCC);
+        command.args(["tpcc", what, "--output", "json", "--warehouses", &self.size.to_string()]);
+        output(command.args(["--host", "127.0.0.1"]).args(database.driver()?).args(arguments))
+    }
+}
+
+fn measured_by_pgbench(said: &str) -> Result<Measured, Failure> {
+    let number = |name| number_after(said, name);
+    let found = number("tps = ").zip(number("latency average = "));
+    let (rate, latency_ms) = found.ok_or_else(|| format!("pgbench says no rate: {said}"))?;
+    Ok(Measured { rate, latency_ms })
+}
+
+/// From the lines of JSON that go-tpc prints at the end.
+fn measured_by_tpcc(said: &str) -> Result<Measured, Failure> {
+    let rows: Vec<Value> = said
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Vec<Value>>(line).ok())
+        .flatten()
+        .collect();
+    let text = |row: &Value, name: &str| row.get(name).and_then(Value::as_str).map(str::to_owned);
+    let number = |row: &Value, name: &str| text(row, name).and_then(|text| text.parse().ok());
+    let is_order = |row: &&Value| text(row, "Operation").as_deref() == Some("NEW_ORDER");
+    let rate = rows.iter().find_map(|row| number(row, "tpmC"));
+    let latency = rows.iter().rfind(is_order).and_then(|row| number(row, "Avg(ms)"));
+    let found = rate.zip(latency).map(|(rate, latency_ms)| Measured { rate, latency_ms });
+    found.ok_or_else(|| format!("go-tpc says no rate: {said}").into())
+}
+
+/// The number that follows a name.
+fn number_after(text: &str, name: &str) -> Option<f64> {
+    let (_, after) = text.split_once(name)?;
+    after.split([' ', '\n']).next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn result_of_pgbench_is_read() {
+        let said = "latency average = 1.234 ms\ninitial connection time = 3 ms\n\
+                    tps = 810.5 (without initial connection time)\n";
+        let Measured { rate, latency_ms } = measured_by_pgbench(said).unwrap();
+        assert_eq!([rate, latency_ms].map(f64::to_bits), [810.5, 1.234].map(f64::to_bits));
+        assert_eq!(number_after(said, "rate"), None);
+        measured_by_pgbench("latency average = 1 ms\ntps = many").unwrap_err();
+    }
+
+    #[test]
+    fn result_of_tpcc_is_read() {
+        let said = r#"Finished
+[{"Avg(ms)":"26.6","Operation":"DELIVERY"},{"Avg(ms)":"17.2","Operation":"NEW_ORDER"}]
+[{"efficiency":"58816.9%","tpmC":"7563.8","tpmTotal":"17163.3"}]
+"#;
+        let Measured { rate, latency_ms } = measured_by_tpcc(said).unwrap();
+        assert_eq!([rate, latency_ms].map(f64::to_bits), [7563.8, 17.2].map(f64::to_bits));
+        measured_by_tpcc("Finished\n[]\n[{\"tpmC\":\"1\"}]").unwrap_err();
+    }
+}
