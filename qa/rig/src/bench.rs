@@ -8,6 +8,7 @@ use crate::need::Ground;
 use crate::process::{Failure, find, free_port};
 use crate::rig::say;
 use crate::workload::{Measured, Workload};
+use seawall_io::{Clock, SystemClock};
 use seawall_measure::load::{Others, Watch};
 
 /// Seconds of a run before the first round, which leaves files of the log to be used again.
@@ -67,6 +68,8 @@ pub(crate) struct Window {
     pub(crate) measured: Measured,
     /// Flushes of the disk that returned at once, and that waited; nothing where there is no disk.
     pub(crate) flushes: Option<[u64; 2]>,
+    /// The share of one processor that the disk's server used; nothing where there is no disk.
+    pub(crate) server_share: Option<f64>,
     /// What others used of the processors.
     pub(crate) others: Others,
 }
@@ -206,15 +209,21 @@ impl Setting {
             disk.set_armed(matches!(way, Way::Armed(_)))?;
         }
         let counted = || disk.map(Disk::flushes).transpose();
+        let used = || disk.map(Disk::processor_time).transpose();
         let (before, watch) = (counted()?, Watch::start());
+        let (used_before, clock) = (used()?, SystemClock::new());
         let is_async = way == Way::NativeAsync;
         database.set_async(is_async)?;
         let measured = args.workload().run(database, clients, args.seconds)?;
+        let took = clock.now();
+        let server_share = used_before.zip(used()?).map(|(before, after)| {
+            after.saturating_sub(before).as_secs_f64() / took.as_secs_f64().max(1e-9)
+        });
         let (after, others) = (counted()?, watch.others());
         let flushes = before.zip(after).map(|([early, waited], [early_now, waited_now])| {
             [early_now.saturating_sub(early), waited_now.saturating_sub(waited)]
         });
-        Ok(Window { measured, flushes, others })
+        Ok(Window { measured, flushes, server_share, others })
     }
 
     fn of(&self, way: Way) -> Option<(&dyn Database, Option<&Disk>)> {

@@ -4,7 +4,7 @@
 use crate::args::Transport;
 use crate::clean::FILE;
 use crate::need::Ground;
-use crate::process::{Failure, kill_all, run, signal, start, wait_for};
+use crate::process::{Failure, kill_all, processor_time, run, signal, start, wait_for};
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -229,6 +229,12 @@ impl Disk {
         let at_once = counted("flushes_early").zip(counted("flushes_idle"));
         let found = at_once.map(|(early, idle)| early + idle).zip(counted("flushes_waited"));
         found.map(<[u64; 2]>::from).ok_or_else(|| "a status without counts".into())
+    }
+
+    /// The time that the server has used processors.
+    pub(crate) fn processor_time(&self) -> Result<Duration, Failure> {
+        let server = self.server.as_ref().ok_or("there is no server")?;
+        processor_time(server.id()).ok_or_else(|| "the server is gone".into())
     }
 
     /// Tells the server that the power fails.

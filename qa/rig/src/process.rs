@@ -131,12 +131,26 @@ pub(crate) fn command_line(number: u32) -> Vec<u8> {
     line
 }
 
+/// The time that all threads of a process have used processors, to ten milliseconds.
+pub(crate) fn processor_time(number: u32) -> Option<Duration> {
+    // Linux counts in hundredths of a second for programs, whatever it does itself.
+    const TICK: Duration = Duration::from_millis(10);
+    let fields = stat_fields(number)?;
+    let ticks = |at: usize| fields.get(at)?.parse::<u32>().ok();
+    Some(TICK * ticks(11)?.checked_add(ticks(12)?)?)
+}
+
 /// State and parent, as /proc says.
 fn stat(number: u32) -> Option<(char, u32)> {
+    let fields = stat_fields(number)?;
+    Some((fields.first()?.chars().next()?, fields.get(1)?.parse().ok()?))
+}
+
+/// What /proc says of a process after its name.
+fn stat_fields(number: u32) -> Option<Vec<String>> {
     let text = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
-    let (_, behind) = text.rsplit_once(") ")?;
-    let mut fields = behind.split(' ');
-    Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
+    let (_, after) = text.rsplit_once(") ")?;
+    Some(after.split(' ').map(str::to_owned).collect())
 }
 
 /// The first program of this name that is to be found.

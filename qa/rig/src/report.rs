@@ -71,6 +71,7 @@ impl<'a> Report<'a> {
             "armed by pass-through",
             "armed by native",
             "armed by async",
+            "server's processor",
         ]);
         let row = |(delay, clients): (f64, u32)| {
             let (pass, armed) = (Way::PassThrough(delay), Way::Armed(delay));
@@ -79,7 +80,10 @@ impl<'a> Report<'a> {
             let shown = |way| self.cell(way, clients).map(|cell| rounded(rate(cell)));
             let beside = [pass, native, Way::NativeAsync];
             let ratio = |other| self.ratio((armed, other), clients).map(times);
-            let cells = ways.into_iter().map(shown).chain(beside.into_iter().map(ratio));
+            let server = self.cell(armed, clients).and_then(server_share);
+            let server = server.map(|share| format!("{:.0} %", share * 100.0));
+            let ratios = beside.into_iter().map(ratio);
+            let cells = ways.into_iter().map(shown).chain(ratios).chain([server]);
             let name = format!("{clients} clients, +{delay} ms");
             [name].into_iter().chain(cells.map(Option::unwrap_or_default)).collect()
         };
@@ -101,6 +105,7 @@ impl<'a> Report<'a> {
                 json!({
                     "rate": window.measured.rate,
                     "latency_ms": window.measured.latency_ms,
+                    "server_share_of_a_processor": window.server_share,
                     "flushes_at_once": window.flushes.map(|[early, _]| early),
                     "flushes_waited": window.flushes.map(|[_, waited]| waited),
                 })
@@ -110,6 +115,7 @@ impl<'a> Report<'a> {
                 "delay_ms": cell.way.delay(),
                 "clients": cell.clients,
                 "rate_median": rate(cell),
+                "server_share_of_a_processor_median": server_share(cell),
                 "windows": cell.windows.iter().map(each).collect::<Vec<_>>(),
             })
         };
@@ -202,4 +208,10 @@ impl<'a> Report<'a> {
 /// The median.
 fn rate(cell: &Cell) -> f64 {
     median(&mut cell.windows.iter().map(|window| window.measured.rate).collect::<Vec<_>>())
+}
+
+/// The median of what the disk's server used of one processor.
+fn server_share(cell: &Cell) -> Option<f64> {
+    let shares: Option<Vec<f64>> = cell.windows.iter().map(|window| window.server_share).collect();
+    shares.map(|mut shares| median(&mut shares))
 }
