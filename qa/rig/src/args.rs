@@ -48,8 +48,10 @@ pub(crate) enum What {
     /// exits with 77 where that is not possible
     #[command(after_help = QEMU)]
     Qemu(Qemu),
-    /// Run one short round of bench and one cycle of each kind of crash; exits with 77 where that
-    /// is not possible
+    /// Move PostgreSQL's log to a disk and back, as docs/disk.md says
+    Walk(Place),
+    /// Run one short round of bench, one cycle of each kind of crash, and the walk; exits with 77
+    /// where that is not possible
     Smoke(Place),
     /// Remove the mounts, loop devices, processes and files of a run that was killed
     Clean(Place),

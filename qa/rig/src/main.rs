@@ -46,6 +46,8 @@ mod uml;
 #[cfg(target_os = "linux")]
 mod volume;
 #[cfg(target_os = "linux")]
+mod walk;
+#[cfg(target_os = "linux")]
 mod workload;
 #[cfg(target_os = "linux")]
 mod writer;

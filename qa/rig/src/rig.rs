@@ -8,7 +8,7 @@ use crate::need::{
     look_for_upsd, seawall,
 };
 use crate::process::Failure;
-use crate::{SKIPPED, bench, clean, crash, detach, device, drill, guest, report};
+use crate::{SKIPPED, bench, clean, crash, detach, device, drill, guest, report, walk};
 use clap::Parser;
 use seawall_io::{PosixStorage, Storage};
 use serde_json::Value;
@@ -40,6 +40,7 @@ pub(crate) fn main() -> ExitCode {
         What::Drill(args) => drill::run(args),
         What::Power(args) => power(args),
         What::Qemu(args) => boot(args),
+        What::Walk(place) => with(look(place), |ground| walk::run(ground).map(|()| 0)),
         What::Smoke(place) => with(look(place), |ground| smoke(place, ground)),
     };
     match done {
@@ -201,6 +202,8 @@ fn smoke(place: &Place, ground: &Ground) -> Result<u8, Failure> {
         };
         worst = worst.max(break_it(&args, &ground)?);
     }
-    say(if worst == 0 { "smoke: 6 passed, 0 failed" } else { "smoke: FAILED, see above" });
+    say("walk: the log moves to a disk, and back");
+    walk::run(ground)?;
+    say(if worst == 0 { "smoke: 7 passed, 0 failed" } else { "smoke: FAILED, see above" });
     Ok(worst)
 }
