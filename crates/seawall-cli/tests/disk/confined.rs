@@ -16,7 +16,7 @@ fn field(folder: &Folder, pid: u32, name: &str) -> Vec<String> {
 
 /// Whether the kernel has these parts of a sandbox; says which tests are left out if not.
 fn has(standing: &Value, parts: &[&str]) -> bool {
-    let has = |part: &&str| standing[*part] != "not in this kernel";
+    let has = |part: &&str| standing[*part] != "not available";
     let has = parts.iter().all(has);
     if !has {
         eprintln!("SKIPPED: not in this kernel: {standing}");

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub enum Guard {
     /// It was not wanted.
     Off,
-    /// This kernel does not have it.
+    /// This kernel does not have it, or an outer sandbox hides it.
     Absent,
     /// It is in force, in this version.
     On(u8),
@@ -71,7 +71,7 @@ impl fmt::Display for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Off => f.write_str("off"),
-            Self::Absent => f.write_str("not in this kernel"),
+            Self::Absent => f.write_str("not available"),
             Self::On(version) => write!(f, "version {version}"),
         }
     }

@@ -22,6 +22,7 @@ mod confined {
     use super::*;
     use rustix::io::Errno;
     use rustix::net::{AddressFamily, SocketType, socket};
+    use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
     use std::fs::OpenOptions;
     use std::io::Write;
     use std::net::{TcpListener, TcpStream};
@@ -164,6 +165,23 @@ mod confined {
         if let Some(answers) = expected(in_this_kernel(), answers) {
             let test = "a_confined_process_reaches_what_it_needs_and_nothing_else";
             assert_eq!(child(test), answers);
+        }
+    }
+
+    #[test]
+    fn a_sandbox_that_the_kernel_refuses_is_an_error() {
+        if own_folder().is_some() {
+            let target = std::env::consts::ARCH.try_into().unwrap();
+            let denied = SeccompAction::Errno(libc::EPERM.unsigned_abs());
+            let rules = [(libc::SYS_seccomp, vec![])].into();
+            let filter = SeccompFilter::new(rules, SeccompAction::Allow, denied, target).unwrap();
+            apply_filter(&BpfProgram::try_from(filter).unwrap()).unwrap();
+            say("confined", Needs::default().removal("/proc").confine_thread().map(drop));
+            return;
+        }
+        let answers = "# confined: Operation not permitted";
+        if let Some(answers) = expected(in_this_kernel(), answers) {
+            assert_eq!(child("a_sandbox_that_the_kernel_refuses_is_an_error"), answers);
         }
     }
 

@@ -58,7 +58,7 @@ fn shown(what: &str, guard: Guard, why_not: Option<&str>) -> String {
     match (guard, why_not) {
         (Guard::On(version), _) if what.ends_with(' ') => format!("{what}{version}"),
         (Guard::On(_), _) => what.to_owned(),
-        (Guard::Absent, _) => "not in this kernel".to_owned(),
+        (Guard::Absent, _) => "not available".to_owned(),
         (Guard::Off, None) => "off".to_owned(),
         (Guard::Off, Some(why)) => format!("off: {why}"),
     }
