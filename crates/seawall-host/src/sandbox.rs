@@ -3,7 +3,7 @@
 //!
 //! What the kernel does not have is left out, and said. What it has and refuses is an error.
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod calls;
 #[cfg(target_os = "linux")]
 mod files;
@@ -33,7 +33,11 @@ impl Needs {
     #[cfg(target_os = "linux")]
     fn confine_thread(&self) -> io::Result<Confined> {
         let landlock = if self.may_mount { Guard::Off } else { files::confine(self)? };
-        Ok(Confined { landlock, seccomp: calls::confine(self)? })
+        #[cfg(target_arch = "x86_64")]
+        let seccomp = calls::confine(self)?;
+        #[cfg(not(target_arch = "x86_64"))]
+        let seccomp = Guard::Absent;
+        Ok(Confined { landlock, seccomp })
     }
 
     /// This system has nothing for it.

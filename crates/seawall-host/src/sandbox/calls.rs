@@ -1,4 +1,4 @@
-//! seccomp: the system calls that a process can make.
+//! seccomp: the system calls that a process can make, on x86-64, where the list was tried.
 //!
 //! A call that is not in the list fails as in a kernel that does not have it: libraries have
 //! another way then, or report an error. No call kills the process, which has data to write.
@@ -38,11 +38,13 @@ const COMMON: &[c_long] = &[
     libc::SYS_getsockopt,
     libc::SYS_gettid,
     libc::SYS_getuid,
+    libc::SYS_lstat,
     libc::SYS_madvise,
     libc::SYS_mremap,
     libc::SYS_munmap,
     libc::SYS_nanosleep,
     libc::SYS_newfstatat,
+    libc::SYS_poll,
     libc::SYS_ppoll,
     libc::SYS_read,
     libc::SYS_readv,
@@ -60,28 +62,27 @@ const COMMON: &[c_long] = &[
     libc::SYS_setsockopt,
     libc::SYS_shutdown,
     libc::SYS_sigaltstack,
+    libc::SYS_stat,
     libc::SYS_statx,
+    libc::SYS_unlink,
     libc::SYS_unlinkat,
     libc::SYS_write,
     libc::SYS_writev,
 ];
 
-/// Where the processor has a call of its own for these.
-#[cfg(target_arch = "x86_64")]
-const COMMON_OLD: &[c_long] = &[libc::SYS_lstat, libc::SYS_poll, libc::SYS_stat, libc::SYS_unlink];
-#[cfg(not(target_arch = "x86_64"))]
-const COMMON_OLD: &[c_long] = &[];
-
 /// What the server does beside that: files by their names, disks, threads, locked memory.
 const SERVER: &[c_long] = &[
+    libc::SYS_access,
     libc::SYS_bind,
     libc::SYS_capget,
     libc::SYS_chdir,
+    libc::SYS_chmod,
     libc::SYS_connect,
     libc::SYS_dup,
     libc::SYS_epoll_create1,
     libc::SYS_epoll_ctl,
     libc::SYS_epoll_pwait,
+    libc::SYS_epoll_wait,
     libc::SYS_eventfd2,
     libc::SYS_faccessat,
     libc::SYS_faccessat2,
@@ -100,6 +101,7 @@ const SERVER: &[c_long] = &[
     libc::SYS_lseek,
     libc::SYS_memfd_create,
     libc::SYS_mlockall,
+    libc::SYS_open,
     libc::SYS_openat,
     libc::SYS_pread64,
     libc::SYS_preadv,
@@ -108,30 +110,19 @@ const SERVER: &[c_long] = &[
     libc::SYS_pwrite64,
     libc::SYS_pwritev,
     libc::SYS_pwritev2,
+    libc::SYS_readlink,
     libc::SYS_readlinkat,
+    libc::SYS_rename,
+    libc::SYS_renameat,
     libc::SYS_renameat2,
     libc::SYS_set_robust_list,
-    libc::SYS_sync_file_range,
     libc::SYS_umask,
 ];
 
-#[cfg(target_arch = "x86_64")]
-const SERVER_OLD: &[c_long] = &[
-    libc::SYS_access,
-    libc::SYS_chmod,
-    libc::SYS_epoll_wait,
-    libc::SYS_open,
-    libc::SYS_readlink,
-    libc::SYS_rename,
-    libc::SYS_renameat,
-];
-#[cfg(target_arch = "aarch64")]
-const SERVER_OLD: &[c_long] = &[libc::SYS_renameat];
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-const SERVER_OLD: &[c_long] = &[];
-
 /// Another process of the same program, and its own sandbox.
 const STARTS: &[c_long] = &[
+    libc::SYS_arch_prctl,
+    libc::SYS_dup2,
     libc::SYS_dup3,
     libc::SYS_execve,
     libc::SYS_landlock_add_rule,
@@ -147,17 +138,8 @@ const STARTS: &[c_long] = &[
     libc::SYS_waitid,
 ];
 
-#[cfg(target_arch = "x86_64")]
-const STARTS_OLD: &[c_long] = &[libc::SYS_arch_prctl, libc::SYS_dup2];
-#[cfg(not(target_arch = "x86_64"))]
-const STARTS_OLD: &[c_long] = &[];
-
-const MOUNTS: &[c_long] = &[libc::SYS_mkdirat, libc::SYS_mount, libc::SYS_umount2];
-
-#[cfg(target_arch = "x86_64")]
-const MOUNTS_OLD: &[c_long] = &[libc::SYS_mkdir, libc::SYS_rmdir];
-#[cfg(not(target_arch = "x86_64"))]
-const MOUNTS_OLD: &[c_long] = &[];
+const MOUNTS: &[c_long] =
+    &[libc::SYS_mkdir, libc::SYS_mkdirat, libc::SYS_mount, libc::SYS_rmdir, libc::SYS_umount2];
 
 /// Kinds of sockets: the rest of the kernel's network code is not within reach.
 const FAMILIES: &[i32] = &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6];
@@ -191,13 +173,10 @@ const IOCTLS: &[u32] = &[
 ];
 
 pub(super) fn confine(needs: &Needs) -> io::Result<Guard> {
-    let Ok(target) = TargetArch::try_from(std::env::consts::ARCH) else {
-        return Ok(Guard::Absent);
-    };
     if rustix::thread::secure_computing_mode() == Err(rustix::io::Errno::INVAL) {
         return Ok(Guard::Absent);
     }
-    let program = compile(needs, target).map_err(io::Error::other)?;
+    let program = compile(needs).map_err(io::Error::other)?;
     match apply_filter(&program) {
         Ok(()) => Ok(Guard::On(1)),
         Err(Error::Prctl(error) | Error::Seccomp(error)) => Err(error),
@@ -206,22 +185,22 @@ pub(super) fn confine(needs: &Needs) -> io::Result<Guard> {
 }
 
 /// The filter, as the kernel wants it.
-fn compile(needs: &Needs, target: TargetArch) -> Result<BpfProgram, BackendError> {
-    let mut lists = vec![COMMON, COMMON_OLD];
+fn compile(needs: &Needs) -> Result<BpfProgram, BackendError> {
+    let mut lists = vec![COMMON];
     let mut rules = BTreeMap::new();
     if !needs.folders.is_empty() || needs.may_mount {
-        lists.extend([SERVER, SERVER_OLD]);
+        lists.push(SERVER);
         rules.insert(libc::SYS_clone, vec![no_bit(0, NAMESPACES)?]);
     }
     if needs.may_start_itself {
-        lists.extend([STARTS, STARTS_OLD]);
+        lists.push(STARTS);
     } else {
         // No memory becomes code. The loader of another program would need that.
         rules.insert(libc::SYS_mmap, vec![no_bit(2, libc::PROT_EXEC)?]);
         rules.insert(libc::SYS_mprotect, vec![no_bit(2, libc::PROT_EXEC)?]);
     }
     if needs.may_mount {
-        lists.extend([MOUNTS, MOUNTS_OLD]);
+        lists.push(MOUNTS);
     }
     rules.insert(libc::SYS_socket, any_of(0, FAMILIES)?);
     rules.insert(libc::SYS_socketpair, any_of(0, &[libc::AF_UNIX])?);
@@ -235,7 +214,7 @@ fn compile(needs: &Needs, target: TargetArch) -> Result<BpfProgram, BackendError
     }
     let missing = libc::ENOSYS.unsigned_abs();
     let (other, listed) = (SeccompAction::Errno(missing), SeccompAction::Allow);
-    SeccompFilter::new(rules, other, listed, target)?.try_into()
+    SeccompFilter::new(rules, other, listed, TargetArch::x86_64)?.try_into()
 }
 
 fn when(argument: u8, how: SeccompCmpOp, value: u64) -> Result<SeccompRule, BackendError> {

@@ -17,7 +17,7 @@ fn a_byte_holds_what_confines_a_process() {
 
 /// In processes of their own, because there is no way out. Of those only the thread of the test is
 /// confined, and what it starts.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod confined {
     use super::*;
     use rustix::io::Errno;
