@@ -12,7 +12,7 @@ use seawall_io::{Clock, SystemClock};
 use seawall_measure::load::{Others, Watch};
 
 /// Seconds of a run before the first round, which leaves files of the log to be used again.
-const WARM_UP: u32 = 2;
+const WARM_UP: u32 = 5;
 
 /// Where the log is, and what an acknowledgement waits for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -159,7 +159,7 @@ impl OnDisk {
         let mut database = database::make(args.database, ground, (&name, &disk.mounted()))?;
         database::copy(filled, &*database)?;
         start(args, &mut *database)?;
-        args.workload().run(&*database, 1, WARM_UP)?;
+        args.workload().warm_up(&*database, WARM_UP)?;
         Ok(Self { delay, database, disk })
     }
 }
@@ -194,7 +194,7 @@ impl Setting {
         let bare = slow.into_iter().map(|delay| make(delay, Transport::Bare));
         let bare = bare.collect::<Result<_, _>>()?;
         start(args, &mut *native)?;
-        args.workload().run(&*native, 1, WARM_UP)?;
+        args.workload().warm_up(&*native, WARM_UP)?;
         Ok(Self { native, disks, bare })
     }
 

@@ -52,6 +52,16 @@ impl Workload {
         database.settle()
     }
 
+    /// Runs it for some seconds without a result: it may end before the first order.
+    pub(crate) fn warm_up(self, database: &dyn Database, seconds: u32) -> Result<(), Failure> {
+        let time = seconds.to_string();
+        match self.load {
+            Load::Pgbench => database.pgbench(&["-T", &time])?,
+            Load::Tpcc => self.tpcc(database, "run", &["--time", &format!("{time}s")])?,
+        };
+        Ok(())
+    }
+
     /// Runs it for some seconds.
     pub(crate) fn run(
         self,
