@@ -47,7 +47,7 @@ impl Workload {
     pub(crate) fn fill(self, database: &dyn Database) -> Result<(), Failure> {
         match self.load {
             Load::Pgbench => database.pgbench(&["-i", "-q", "-s", &self.size.to_string()])?,
-            Load::Tpcc => self.tpcc(database, "prepare", &["-T", FILLERS])?,
+            Load::Tpcc => self.tpcc(database, "prepare", &["-T", FILLERS, "--no-check"])?,
         };
         database.settle()
     }
