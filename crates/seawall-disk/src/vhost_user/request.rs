@@ -7,7 +7,7 @@ use crate::nbd::target::Target;
 use std::io;
 use vm_memory::{Bytes, GuestMemoryMmap};
 
-/// The most bytes that are copied at a time. A write of up to so many is accepted as a whole, a
+/// The most bytes that are copied at a time. A write of up to this size is accepted as a whole, a
 /// longer one in pieces that end at block boundaries.
 const PIECE: usize = 1 << 20;
 

@@ -26,7 +26,7 @@ pub(crate) fn made(size: u64, options: &Options) -> MemStorage {
 /// What changes a file, or makes it durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Call {
-    /// Of so many bytes.
+    /// The number of bytes.
     Write(usize),
     Sync,
 }

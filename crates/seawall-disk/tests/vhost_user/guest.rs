@@ -130,7 +130,7 @@ impl Machine {
         self.put(AVAILABLE + 2, &index.to_le_bytes());
     }
 
-    /// As a server has left it that has completed so many.
+    /// As a server has left it that has completed this number.
     pub(crate) fn set_used(&self, index: u16) {
         self.put(USED + 2, &index.to_le_bytes());
     }
@@ -156,7 +156,7 @@ impl Machine {
         self.connect_at(path, without, 0)
     }
 
-    /// Connects, and says that so many requests are complete.
+    /// Connects, and says how many requests are complete.
     pub(crate) fn connect_at(&mut self, path: &Path, without: u64, base: u16) -> Guest<'_> {
         let mut frontend = Frontend::connect(path, 16).unwrap();
         frontend.set_owner().unwrap();
@@ -219,7 +219,7 @@ impl Guest<'_> {
         self.kick.write(1).unwrap();
     }
 
-    /// Waits until so many requests are complete.
+    /// Waits until this number of requests is complete.
     pub(crate) fn wait_for(&self, used: u16) {
         wait_until(|| self.used() == used);
     }
