@@ -3,6 +3,7 @@
 mod client;
 mod mariadb;
 mod postgres;
+mod server;
 mod sqlite;
 
 use crate::args::Engine;

@@ -1,19 +1,13 @@
 //! `MariaDB` of Debian's packages, with the redo log of its engine `InnoDB` on a disk.
 
 use super::Database;
-use crate::disk::tail;
+use super::server::Server;
 use crate::need::Ground;
-use crate::process::{Failure, kill_all, output, signal, start, wait_for};
+use crate::process::{Failure, output};
 use rustix::process::Signal;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
-
-/// Until it answers: it may have to recover.
-const READY: Duration = Duration::from_secs(60);
-/// Until it has shut down.
-const ENDED: Duration = Duration::from_secs(60);
+use std::process::Command;
 
 /// Its data is in memory, as that of PostgreSQL.
 pub(super) const SETTINGS: &[&str] = &["--innodb-buffer-pool-size=512M"];
@@ -26,7 +20,7 @@ pub(super) struct MariaDb {
     folder: PathBuf,
     log: PathBuf,
     port: Option<u16>,
-    child: Option<Child>,
+    server: Server,
 }
 
 impl MariaDb {
@@ -35,7 +29,8 @@ impl MariaDb {
         let log = log.join("redo");
         std::fs::create_dir(&log)?;
         ground.give(&log)?;
-        let database = Self { ground: ground.clone(), folder, log, port: None, child: None };
+        let database =
+            Self { ground: ground.clone(), folder, log, port: None, server: Server::default() };
         let mut install = database.command("mariadb-install-db");
         database.place(&mut install);
         output(install.arg("--auth-root-authentication-method=normal"))?;
@@ -74,23 +69,15 @@ impl Database for MariaDb {
         let log = self.folder.join("mariadb.log");
         let mut server = self.command("mariadbd");
         self.place(&mut server);
-        server.arg(self.socket()).args(SETTINGS).stdout(Stdio::null());
+        server.arg(self.socket()).args(SETTINGS);
         match self.port {
             Some(port) => server.args(["--bind-address=127.0.0.1", &format!("--port={port}")]),
             None => server.arg("--skip-networking"),
         };
-        let mut child = start(&mut server, &log)?;
-        let is_up = || match child.try_wait() {
-            Ok(None) => self.sql("SELECT 1").ok().map(|_| true),
-            Ok(Some(_)) | Err(_) => Some(false),
-        };
-        let is_up = wait_for(READY, is_up) == Some(true);
-        self.child = Some(child);
-        if is_up {
-            return Ok(());
-        }
-        self.kill();
-        Err(format!("MariaDB does not start:\n{}", tail(&log)).into())
+        let mut process = std::mem::take(&mut self.server);
+        process.start(&mut server, &log, || self.sql("SELECT 1").is_ok())?;
+        self.server = process;
+        Ok(())
     }
 
     fn sql(&self, text: &str) -> Result<String, Failure> {
@@ -125,23 +112,10 @@ impl Database for MariaDb {
     }
 
     fn kill(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            kill_all(child.id());
-            let _ = child.wait();
-        }
+        self.server.kill();
     }
 
     fn stop(&mut self) -> Result<(), Failure> {
-        let Some(child) = &mut self.child else { return Ok(()) };
-        signal(child, Signal::TERM)?;
-        let ended = wait_for(ENDED, || child.try_wait().ok().flatten());
-        self.kill();
-        ended.map(drop).ok_or_else(|| "MariaDB does not shut down".into())
-    }
-}
-
-impl Drop for MariaDb {
-    fn drop(&mut self) {
-        self.kill();
+        self.server.stop(Signal::TERM)
     }
 }

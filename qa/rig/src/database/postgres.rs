@@ -1,19 +1,13 @@
 //! A PostgreSQL cluster of Debian's packages: created, started, measured, killed.
 
 use super::Database;
-use crate::disk::tail;
+use super::server::Server;
 use crate::need::Ground;
-use crate::process::{Failure, kill_all, output, signal, start, wait_for};
+use crate::process::{Failure, output};
 use rustix::process::Signal;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
-use std::time::Duration;
-
-/// Until a cluster answers: it may have to recover.
-const READY: Duration = Duration::from_secs(60);
-/// Until it has shut down.
-const ENDED: Duration = Duration::from_secs(60);
+use std::process::Command;
 
 /// The port of TCP that also names the socket, as it comes.
 const PORT: u16 = 5432;
@@ -37,7 +31,7 @@ pub(crate) struct Cluster {
     folder: PathBuf,
     log: PathBuf,
     port: Option<u16>,
-    child: Option<Child>,
+    server: Server,
 }
 
 impl Cluster {
@@ -47,7 +41,8 @@ impl Cluster {
         let log = log.join("wal");
         std::fs::create_dir(&log)?;
         ground.give(&log)?;
-        let cluster = Self { ground: ground.clone(), folder, log, port: None, child: None };
+        let cluster =
+            Self { ground: ground.clone(), folder, log, port: None, server: Server::default() };
         let mut initdb = cluster.command("initdb");
         initdb.arg("-D").arg(cluster.data()).arg("--waldir").arg(&cluster.log);
         output(initdb.args(["-A", "trust", "-E", "UTF8", "--locale", "C"]))?;
@@ -83,18 +78,10 @@ impl Database for Cluster {
         for setting in SETTINGS.iter().copied().chain(own.iter().map(String::as_str)) {
             postgres.args(["-c", setting]);
         }
-        let mut child = start(postgres.stdout(std::process::Stdio::null()), &log)?;
-        let is_up = || match child.try_wait() {
-            Ok(None) => self.sql("SELECT 1").ok().map(|_| true),
-            Ok(Some(_)) | Err(_) => Some(false),
-        };
-        let is_up = wait_for(READY, is_up) == Some(true);
-        self.child = Some(child);
-        if is_up {
-            return Ok(());
-        }
-        self.kill();
-        Err(format!("PostgreSQL does not start:\n{}", tail(&log)).into())
+        let mut process = std::mem::take(&mut self.server);
+        process.start(&mut postgres, &log, || self.sql("SELECT 1").is_ok())?;
+        self.server = process;
+        Ok(())
     }
 
     fn sql(&self, text: &str) -> Result<String, Failure> {
@@ -152,23 +139,10 @@ impl Database for Cluster {
     }
 
     fn kill(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            kill_all(child.id());
-            let _ = child.wait();
-        }
+        self.server.kill();
     }
 
     fn stop(&mut self) -> Result<(), Failure> {
-        let Some(child) = &mut self.child else { return Ok(()) };
-        signal(child, Signal::INT)?;
-        let ended = wait_for(ENDED, || child.try_wait().ok().flatten());
-        self.kill();
-        ended.map(drop).ok_or_else(|| "PostgreSQL does not shut down".into())
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        self.kill();
+        self.server.stop(Signal::INT)
     }
 }
