@@ -48,7 +48,7 @@ fn unknown(stores: Stores, name: &str) -> Failure {
     let failure = Failure::new(Exit::Usage, format!("no store `{name}`: {built_in}"));
     failure.next(
         "write json:- or cmd:PROGRAM; or `cargo install --path stores/cli` (in the repository) \
-         gives one with fjall",
+         gives one with fjall, redb and SQLite",
     )
 }
 

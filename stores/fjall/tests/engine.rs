@@ -1,15 +1,12 @@
 //! The example prints what it promises.
 
-#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
-
-mod common;
 
 #[allow(dead_code, unreachable_pub, missing_docs, reason = "the example is included as it is")]
 #[path = "../examples/engine.rs"]
 mod example;
 
-use common::Folder;
 use seawall_fjall::FjallStore;
+use seawall_store_tests::Folder;
 
 #[test]
 fn engine_recovers_from_what_fjall_kept() {

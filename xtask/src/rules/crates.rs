@@ -24,7 +24,8 @@ const FLOORS: &[&[&str]] = &[
         "seawall-measure",
         "seawall-features",
     ],
-    &["seawall-cli", "seawall-ffi", "seawall-sim", "seawall-fjall", "seawall-model", "xtask"],
+    &["seawall-cli", "seawall-ffi", "seawall-sim", "seawall-tables", "seawall-model", "xtask"],
+    &["seawall-fjall", "seawall-redb", "seawall-rocksdb", "seawall-sqlite", "seawall-store-tests"],
     // Benches lean on what they try.
     &["seawall-hunt", "seawall-with-stores", "seawall-bench", "seawall-tests", "seawall-syscalls"],
     &["seawall-bench-with-stores", "seawall-compare", "seawall-fuzz", "seawall-rig"],

@@ -4,11 +4,17 @@ use std::path::PathBuf;
 
 /// A folder that is removed at the end of the test, unless it failed.
 #[derive(Debug)]
-pub(crate) struct Folder(pub(crate) PathBuf);
+pub struct Folder(pub PathBuf);
 
 impl Folder {
-    pub(crate) fn new(name: &str) -> Self {
-        let name = format!("seawall-fjall-{name}-{}", std::process::id());
+    /// Creates an empty folder with this name and the number of the process.
+    ///
+    /// # Panics
+    ///
+    /// If the folder cannot be created.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        let name = format!("seawall-store-{name}-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).unwrap();

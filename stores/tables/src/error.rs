@@ -10,31 +10,31 @@ use std::path::{Path, PathBuf};
 pub enum OpenError {
     /// Another process or another handle of this one has it open: close that first.
     Locked {
-        /// The folder of the store.
+        /// The store.
         path: PathBuf,
     },
-    /// The database exists, but is not a store of this release: use another folder or another
+    /// Something exists there, but is not a store of this release: use another path or another
     /// release of this crate.
     Foreign {
-        /// The folder of the store.
+        /// The store.
         path: PathBuf,
         /// The mismatch.
         why: String,
     },
     /// The device or the file system failed. Try again.
     Io {
-        /// The folder of the store.
+        /// The store.
         path: PathBuf,
         /// The error of the operating system.
         source: io::Error,
     },
-    /// fjall's files are damaged or of an unsupported version. The store can be rebuilt from a log
-    /// that is complete from its first record on.
-    Fjall {
-        /// The folder of the store.
+    /// The database's files are damaged or of an unsupported version. The store can be rebuilt from
+    /// a log that is complete from its first record on.
+    Database {
+        /// The store.
         path: PathBuf,
-        /// The error of fjall.
-        source: fjall::Error,
+        /// The error of the database.
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
@@ -42,14 +42,19 @@ pub enum OpenError {
 pub type Result<T, E = OpenError> = std::result::Result<T, E>;
 
 impl OpenError {
-    /// Converts an error of fjall for the store in `path`.
-    pub(crate) fn of(path: &Path) -> impl Fn(fjall::Error) -> Self + use<> {
+    /// Converts an error of the operating system for the store at `path`.
+    pub fn io(path: &Path) -> impl Fn(io::Error) -> Self + use<> {
         let path = path.to_owned();
-        move |source| match source {
-            fjall::Error::Locked => Self::Locked { path: path.clone() },
-            fjall::Error::Io(source) => Self::Io { path: path.clone(), source },
-            source => Self::Fjall { path: path.clone(), source },
-        }
+        move |source| Self::Io { path: path.clone(), source }
+    }
+
+    /// Converts an error of the database for the store at `path`.
+    pub fn database<E>(path: &Path) -> impl Fn(E) -> Self + use<E>
+    where
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let path = path.to_owned();
+        move |source| Self::Database { path: path.clone(), source: source.into() }
     }
 }
 
@@ -57,11 +62,8 @@ impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Locked { path } => {
-                write!(
-                    f,
-                    "{}: the store is already open in this or another process",
-                    path.display()
-                )
+                let why = "the store is already open in this or another process";
+                write!(f, "{}: {why}", path.display())
             }
             Self::Foreign { path, why } => {
                 write!(f, "{}: not a store of this release: {why}", path.display())
@@ -69,7 +71,7 @@ impl fmt::Display for OpenError {
             Self::Io { path, source } => {
                 write!(f, "{}: the store cannot be opened: {source}", path.display())
             }
-            Self::Fjall { path, source } => {
+            Self::Database { path, source } => {
                 write!(f, "{}: the store cannot be opened: {source}", path.display())
             }
         }
@@ -80,7 +82,7 @@ impl std::error::Error for OpenError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Io { source, .. } => Some(source),
-            Self::Fjall { source, .. } => Some(source),
+            Self::Database { source, .. } => Some(&**source),
             Self::Locked { .. } | Self::Foreign { .. } => None,
         }
     }

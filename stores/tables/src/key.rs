@@ -1,5 +1,6 @@
 //! The encoding of keys and values, as described in the crate documentation.
 
+use crate::engine::Range;
 use std::ops::Bound;
 
 /// The version of the layout.
@@ -12,14 +13,14 @@ pub(crate) const WATERMARKS: [u8; 1] = [3];
 pub(crate) const GARBAGE: [u8; 1] = [4];
 const ROWS: u8 = 1;
 
-/// The maximum key length of fjall, which panics for a longer one.
-const KEY_MAX: usize = 65_535;
 /// The size of the prefix before a row's key.
 pub(crate) const ROW_PREFIX: usize = 9;
+/// The longest key, which is fjall's: a log that fits one store fits all.
+const KEY_MAX: usize = 65_535;
 pub(crate) const ROW_KEY_MAX: usize = KEY_MAX - ROW_PREFIX;
 pub(crate) const NAME_MAX: usize = KEY_MAX - CATALOG.len();
-/// The maximum value length of fjall, minus the table id before a definition.
-pub(crate) const VALUE_MAX: usize = 0xffff_ffff - 8;
+/// The size of the table id before a definition.
+pub(crate) const ID_SIZE: usize = 8;
 
 /// The id of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,7 +41,7 @@ impl TableId {
         bytes
     }
 
-    /// Replaces `bytes` with the key of a row. fjall copies keys, so the buffer can be reused.
+    /// Replaces `bytes` with the key of a row. The buffer is reused for all rows of a batch.
     pub(crate) fn write_row(self, key: &[u8], bytes: &mut Vec<u8>) {
         bytes.clear();
         bytes.push(ROWS);
@@ -72,7 +73,7 @@ pub(crate) fn watermark(partition: u32) -> Vec<u8> {
 }
 
 /// The range of keys with this prefix, after `last` if given.
-pub(crate) fn behind(last: Option<Vec<u8>>, prefix: Vec<u8>) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+pub(crate) fn behind(last: Option<Vec<u8>>, prefix: Vec<u8>) -> Range {
     let mut end = prefix.clone();
     // The first byte of every kind is small, so a next prefix of the same length exists.
     while end.last() == Some(&0xff) {

@@ -1,6 +1,7 @@
 //! The tables of a store, and the effect of a batch, computed before anything is changed.
 
-use crate::key::{NAME_MAX, ROW_KEY_MAX, TableId, VALUE_MAX};
+use crate::engine::Engine;
+use crate::key::{ID_SIZE, NAME_MAX, ROW_KEY_MAX, TableId};
 use seawall_replay::{Batch, Edit, StoreError, Write};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +18,7 @@ pub(crate) struct Table {
     pub(crate) definition: Vec<u8>,
 }
 
-/// The effect of a batch: one write for each key of fjall.
+/// The effect of a batch: one write for each key of the database.
 #[derive(Debug, Default)]
 pub(crate) struct Prepared<'a> {
     /// One entry per table and key; `None` means deleted.
@@ -43,10 +44,13 @@ impl Catalog {
     }
 
     /// Computes the effect of `batch`, or the reason why it is invalid.
-    pub(crate) fn prepare<'a>(&self, batch: &'a Batch) -> Result<Prepared<'a>, StoreError> {
+    pub(crate) fn prepare<'a, E: Engine>(
+        &self,
+        batch: &'a Batch,
+    ) -> Result<Prepared<'a>, StoreError> {
         let mut prepared = Prepared::default();
         for write in &batch.writes {
-            check_sizes(write)?;
+            check_sizes::<E>(write)?;
             let id = match prepared.tables.get(write.table.as_str()) {
                 Some(table) => table.as_ref().map(|table| table.id),
                 None => self.id(&write.table),
@@ -119,20 +123,22 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// fjall panics for longer keys and values.
-fn check_sizes(write: &Write) -> Result<(), StoreError> {
+/// Some databases panic for longer keys and values.
+fn check_sizes<E: Engine>(write: &Write) -> Result<(), StoreError> {
     let too_long = |what: &str, size: usize, max: usize| {
-        let why = || format!("{what} has {size} bytes, and fjall takes {max}");
+        let why = || format!("{what} has {size} bytes, and {} takes {max}", E::NAME);
         if size > max { Err(StoreError::refused(write, why())) } else { Ok(()) }
     };
     too_long("the table's name", write.table.len(), NAME_MAX)?;
     match &write.edit {
         Edit::Put { key, value } => {
             too_long("the key", key.len(), ROW_KEY_MAX)?;
-            too_long("the value", value.len(), VALUE_MAX)
+            too_long("the value", value.len(), E::VALUE_MAX - ID_SIZE)
         }
         Edit::Delete { key } => too_long("the key", key.len(), ROW_KEY_MAX),
-        Edit::Create { definition } => too_long("the definition", definition.len(), VALUE_MAX),
+        Edit::Create { definition } => {
+            too_long("the definition", definition.len(), E::VALUE_MAX - ID_SIZE)
+        }
         Edit::Drop => Ok(()),
     }
 }

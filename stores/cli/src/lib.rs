@@ -1,0 +1,44 @@
+//! The stores of this workspace, for programs that find them by name: `fjall:DIR`, `redb:FILE`,
+//! `sqlite:FILE`, and with the feature `rocksdb` also `rocksdb:DIR`.
+
+#![forbid(unsafe_code)]
+
+use seawall_cli::StoreKind;
+use seawall_replay::{Store, StoreError};
+use seawall_tables::{Engine, Tables};
+use std::fmt;
+use std::marker::PhantomData;
+use std::path::Path;
+
+/// All stores.
+pub const STORES: &[&dyn StoreKind] = &[
+    &Kind::<seawall_fjall::Fjall>::NEW,
+    &Kind::<seawall_redb::Redb>::NEW,
+    &Kind::<seawall_sqlite::Sqlite>::NEW,
+    #[cfg(feature = "rocksdb")]
+    &Kind::<seawall_rocksdb::Rocks>::NEW,
+];
+
+/// Tables in a database.
+struct Kind<E>(PhantomData<fn() -> E>);
+
+impl<E> Kind<E> {
+    const NEW: Self = Self(PhantomData);
+}
+
+impl<E: Engine + 'static> StoreKind for Kind<E> {
+    fn name(&self) -> &'static str {
+        E::NAME
+    }
+
+    fn open(&self, place: &Path) -> Result<Box<dyn Store>, StoreError> {
+        let store = Tables::<E>::open(place).map_err(StoreError::failed)?;
+        Ok(Box::new(store))
+    }
+}
+
+impl<E: Engine> fmt::Debug for Kind<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(E::NAME)
+    }
+}

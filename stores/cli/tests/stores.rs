@@ -1,0 +1,66 @@
+//! The command line replays a log into each store exactly once.
+
+#![allow(clippy::unwrap_used, reason = "a panic is the report of a test")]
+
+use seawall_with_stores::STORES;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+const OPERATIONS: &str = r#"{"atomic":[{"create_table":{"table":"account"}}]}
+{"begin":1}
+{"change":[1,{"merge":{"table":"account","key":"ada","operator":"append","operand":"x"}}]}
+{"begin":2}
+{"change":[2,{"put":{"table":"account","key":"bob","value":"9"}}]}
+{"commit":1}
+"#;
+
+fn seawall(folder: &Path, arguments: &str, input: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_seawall"));
+    command.args(arguments.split(' ')).current_dir(folder).stdin(Stdio::piped());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn log_is_replayed_into_a_database_once_and_can_continue() {
+    let folder = std::env::temp_dir().join(format!("seawall-with-stores-{}", std::process::id()));
+    for kind in STORES {
+        std::fs::create_dir(&folder).unwrap();
+        let replay = format!("replay ops.wal --into {}:store", kind.name());
+        assert!(seawall(&folder, "append ops.wal --format json", OPERATIONS).status.success());
+        for _ in 0..3 {
+            let replayed = seawall(&folder, &format!("{replay} --json"), "");
+            assert!(replayed.status.success(), "{replayed:?}");
+        }
+        let more = "{\"commit\":2}\n";
+        assert!(seawall(&folder, "append ops.wal --format json", more).status.success());
+        assert!(seawall(&folder, &replay, "").status.success());
+        let store = kind.open(&folder.join("store")).unwrap();
+        let value = |key: &str| store.get("account", key.as_bytes()).unwrap();
+        assert_eq!((value("ada"), value("bob")), (Some(b"x".to_vec()), Some(b"9".to_vec())));
+        drop(store);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}
+
+#[test]
+fn database_with_truncated_records_exits_with_9() {
+    let folder = std::env::temp_dir().join(format!("seawall-stores-cut-{}", std::process::id()));
+    let one = "{\"atomic\":[{\"put\":{\"table\":\"\",\"key\":\"k\",\"value\":\"v\"}}]}\n";
+    let run = |arguments: &str, input: &str| seawall(&folder, arguments, input);
+    for kind in STORES {
+        std::fs::create_dir(&folder).unwrap();
+        let replay = format!("replay ops.wal --into {}:store", kind.name());
+        assert!(run("append ops.wal --format json", &one.repeat(10)).status.success());
+        assert!(run(&replay, "").status.success());
+        assert!(run("truncate ops.wal --after 5 --yes", "").status.success());
+        assert!(run("append ops.wal --format json", &one.repeat(7)).status.success());
+        let refused = run(&replay, "");
+        assert_eq!(refused.status.code(), Some(9), "{refused:?}");
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(said.contains("has applied LSN 10, but the log has another record"), "{said}");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,139 @@
+//! fjall as a database of sorted keys.
+
+use fjall::{Database, Guard, Iter, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch};
+use fjall::{PersistMode, Readable};
+use seawall_replay::StoreError;
+use seawall_tables::{Edits, Engine, OpenError, Place, Range, Result, Row};
+use std::fmt;
+use std::path::Path;
+
+const KEYSPACE: &str = "seawall";
+
+/// A fjall database in a locked folder.
+pub struct Fjall {
+    database: Database,
+    keyspace: Keyspace,
+    /// Released last, after the database is closed.
+    _place: Place,
+}
+
+impl Fjall {
+    /// The database, for its statistics and for other keyspaces.
+    ///
+    /// Writes to other keyspaces are not atomic with a batch. Do not change the keyspace `seawall`.
+    #[must_use]
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+}
+
+impl Engine for Fjall {
+    const NAME: &'static str = "fjall";
+    // fjall panics for a longer one.
+    const VALUE_MAX: usize = 0xffff_ffff;
+
+    type Rows<'a> = Rows;
+
+    fn open(path: &Path) -> Result<Self> {
+        let place = Place::folder(path, Self::NAME)?;
+        // fjall writes its version file last, and cannot open a database without one.
+        place.create(|partial| {
+            let make = || {
+                let database = Database::builder(partial).open()?;
+                keyspace_of(&database)?;
+                database.persist(PersistMode::SyncAll)
+            };
+            make().map_err(failed(path))
+        })?;
+        let database = Database::builder(place.database()).open().map_err(failed(path))?;
+        let keyspace = keyspace_of(&database).map_err(failed(path))?;
+        Ok(Self { database, keyspace, _place: place })
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        let value = self.database.snapshot().get(&self.keyspace, key);
+        Ok(value.map_err(StoreError::failed)?.map(|value| value.to_vec()))
+    }
+
+    fn scan(&self, range: Range) -> Result<Rows, StoreError> {
+        // A snapshot, because the keyspace itself may show parts of a batch.
+        Ok(Rows(self.database.snapshot().range(&self.keyspace, range)))
+    }
+
+    fn write(
+        &self,
+        fill: impl FnOnce(&mut dyn Edits) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut batch = Batch { batch: self.database.batch(), keyspace: &self.keyspace };
+        fill(&mut batch)?;
+        batch.batch.commit().map_err(StoreError::failed)
+    }
+
+    fn flush(&self) -> Result<(), StoreError> {
+        self.database.persist(PersistMode::SyncAll).map_err(StoreError::failed)
+    }
+}
+
+impl fmt::Debug for Fjall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fjall").finish_non_exhaustive()
+    }
+}
+
+struct Batch<'a> {
+    batch: OwnedWriteBatch,
+    keyspace: &'a Keyspace,
+}
+
+impl Edits for Batch<'_> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+        self.batch.insert(self.keyspace, key, value);
+        Ok(())
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Result<(), StoreError> {
+        self.batch.remove(self.keyspace, key);
+        Ok(())
+    }
+}
+
+/// A snapshot of a range of keys. While it exists, fjall keeps the remaining rows.
+pub struct Rows(Iter);
+
+impl Iterator for Rows {
+    type Item = Result<Row, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next().map(row)
+    }
+}
+
+impl DoubleEndedIterator for Rows {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.0.next_back().map(row)
+    }
+}
+
+fn row(entry: Guard) -> Result<Row, StoreError> {
+    let (key, value) = entry.into_inner().map_err(StoreError::failed)?;
+    Ok((key.to_vec(), value.to_vec()))
+}
+
+impl fmt::Debug for Rows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rows").finish_non_exhaustive()
+    }
+}
+
+fn keyspace_of(database: &Database) -> fjall::Result<Keyspace> {
+    database.keyspace(KEYSPACE, KeyspaceCreateOptions::default)
+}
+
+fn failed(path: &Path) -> impl Fn(fjall::Error) -> OpenError + use<> {
+    let (path, database) = (path.to_owned(), OpenError::database(path));
+    move |source| match source {
+        fjall::Error::Locked => OpenError::Locked { path: path.clone() },
+        fjall::Error::Io(source) => OpenError::Io { path: path.clone(), source },
+        source => database(source),
+    }
+}

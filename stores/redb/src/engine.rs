@@ -1,0 +1,166 @@
+//! redb as a database of sorted keys.
+
+use redb::{Database, DatabaseError, Durability, ReadableDatabase, StorageError, Table};
+use redb::{TableDefinition, WriteTransaction};
+use seawall_replay::StoreError;
+use seawall_tables::{Edits, Engine, OpenError, Place, Range, Result, Row};
+use std::fmt;
+use std::ops::Bound;
+use std::path::Path;
+
+const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("seawall");
+
+/// A redb database in a locked file.
+///
+/// Each batch is synced: redb keeps others only in the memory of the process.
+pub struct Redb {
+    database: Database,
+    /// Released last, after the database is closed.
+    _place: Place,
+}
+
+impl Redb {
+    /// The database, for its statistics and for other tables.
+    ///
+    /// Writes to other tables are not atomic with a batch. Do not change the table `seawall`.
+    #[must_use]
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+}
+
+impl Engine for Redb {
+    const NAME: &'static str = "redb";
+    const VALUE_MAX: usize = 1 << 31;
+
+    type Rows<'a> = Rows;
+
+    fn open(path: &Path) -> Result<Self> {
+        let place = Place::file(path)?;
+        // redb writes its magic number last, and cannot open a file without one.
+        place.create(|partial| {
+            let database = Database::create(partial).map_err(failed(path))?;
+            let make = || -> Result<(), redb::Error> {
+                let transaction = database.begin_write()?;
+                transaction.open_table(TABLE)?;
+                Ok(transaction.commit()?)
+            };
+            make().map_err(OpenError::database(path))
+        })?;
+        let database = Database::open(place.database()).map_err(failed(path))?;
+        let has_table = || -> Result<bool, redb::Error> {
+            match database.begin_read()?.open_table(TABLE) {
+                Ok(_) => Ok(true),
+                Err(redb::TableError::TableDoesNotExist(_)) => Ok(false),
+                Err(error) => Err(error.into()),
+            }
+        };
+        if !has_table().map_err(OpenError::database(path))? {
+            let why = "the database has no table `seawall`".to_owned();
+            return Err(OpenError::Foreign { path: path.to_owned(), why });
+        }
+        Ok(Self { database, _place: place })
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        let get = || -> Result<_, redb::Error> {
+            // The table holds the snapshot, which has to outlive the value.
+            let table = self.database.begin_read()?.open_table(TABLE)?;
+            let value = table.get(key)?;
+            Ok(value.map(|value| value.value().to_vec()))
+        };
+        get().map_err(StoreError::failed)
+    }
+
+    fn scan(&self, (from, to): Range) -> Result<Rows, StoreError> {
+        fn bytes(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
+            bound.as_ref().map(Vec::as_slice)
+        }
+        let range = || -> Result<_, redb::Error> {
+            let table = self.database.begin_read()?.open_table(TABLE)?;
+            Ok(table.range::<&[u8]>((bytes(&from), bytes(&to)))?)
+        };
+        Ok(Rows(range().map_err(StoreError::failed)?))
+    }
+
+    fn write(
+        &self,
+        fill: impl FnOnce(&mut dyn Edits) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut transaction = self.database.begin_write().map_err(StoreError::failed)?;
+        transaction.set_durability(Durability::Immediate).map_err(StoreError::failed)?;
+        fill_table(&transaction, fill)?;
+        transaction.commit().map_err(StoreError::failed)
+    }
+
+    /// Each batch is durable already.
+    fn flush(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+fn fill_table(
+    transaction: &WriteTransaction,
+    fill: impl FnOnce(&mut dyn Edits) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    fill(&mut Batch(transaction.open_table(TABLE).map_err(StoreError::failed)?))
+}
+
+impl fmt::Debug for Redb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Redb").finish_non_exhaustive()
+    }
+}
+
+struct Batch<'a>(Table<'a, &'static [u8], &'static [u8]>);
+
+impl Edits for Batch<'_> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+        self.0.insert(key, value).map(drop).map_err(StoreError::failed)
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Result<(), StoreError> {
+        self.0.remove(key).map(drop).map_err(StoreError::failed)
+    }
+}
+
+/// A snapshot of a range of keys. While it exists, redb keeps the remaining rows.
+pub struct Rows(redb::Range<'static, &'static [u8], &'static [u8]>);
+
+type Entry<'a> = (redb::AccessGuard<'a, &'static [u8]>, redb::AccessGuard<'a, &'static [u8]>);
+
+impl Iterator for Rows {
+    type Item = Result<Row, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next().map(row)
+    }
+}
+
+impl DoubleEndedIterator for Rows {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.0.next_back().map(row)
+    }
+}
+
+fn row(entry: Result<Entry<'_>, StorageError>) -> Result<Row, StoreError> {
+    let (key, value) = entry.map_err(StoreError::failed)?;
+    Ok((key.value().to_vec(), value.value().to_vec()))
+}
+
+impl fmt::Debug for Rows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rows").finish_non_exhaustive()
+    }
+}
+
+fn failed(path: &Path) -> impl Fn(DatabaseError) -> OpenError + use<> {
+    let (path, database) = (path.to_owned(), OpenError::database(path));
+    move |source| match source {
+        DatabaseError::DatabaseAlreadyOpen => OpenError::Locked { path: path.clone() },
+        DatabaseError::Storage(StorageError::Io(source)) => {
+            OpenError::Io { path: path.clone(), source }
+        }
+        source => database(source),
+    }
+}

@@ -1,0 +1,5 @@
+//! Replays into this store are killed midway.
+
+use seawall_rocksdb::Rocks;
+
+seawall_store_tests::kill_tests!(Rocks);

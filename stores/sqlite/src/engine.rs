@@ -1,0 +1,196 @@
+//! SQLite as a database of sorted keys.
+
+use rusqlite::{CachedStatement, Connection, ErrorCode, OptionalExtension, TransactionBehavior};
+use seawall_replay::StoreError;
+use seawall_tables::{Edits, Engine, OpenError, Range, Result, Row, sync_name};
+use std::fmt;
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// In exclusive mode the file stays locked from the first write on: two replays at once would both
+/// apply the same transactions. With `NORMAL`, commits are not synced, but survive in order.
+const START: &str = "PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = NORMAL";
+const MAKE: &str = r#"
+CREATE TABLE IF NOT EXISTS seawall(key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+CREATE VIEW IF NOT EXISTS seawall_rows("table", key, value) AS
+SELECT '', substr(key, 10), value FROM seawall
+    WHERE key >= x'010000000000000000' AND key < x'010000000000000001'
+UNION ALL
+SELECT CAST(substr(t.key, 2) AS TEXT), substr(r.key, 10), r.value FROM seawall t, seawall r
+    WHERE t.key >= x'02' AND t.key < x'03'
+    AND r.key >= x'01' || substr(t.value, 1, 8) AND r.key < x'02'
+    AND substr(r.key, 2, 8) = substr(t.value, 1, 8)
+"#;
+const FOREIGN: &str =
+    "SELECT name FROM sqlite_schema WHERE name NOT IN ('seawall', 'seawall_rows')";
+const GET: &str = "SELECT value FROM seawall WHERE key = ?1";
+const PUT: &str = "INSERT OR REPLACE INTO seawall(key, value) VALUES (?1, ?2)";
+const REMOVE: &str = "DELETE FROM seawall WHERE key = ?1";
+const PAGE: &str = "SELECT key, value FROM seawall WHERE key > ?1 ORDER BY key LIMIT 256";
+const FIRST: &str = "SELECT key, value FROM seawall WHERE key >= ?1 ORDER BY key LIMIT 1";
+/// Syncs everything, and moves it from the write-ahead log into the database.
+const SYNC: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
+
+/// A SQLite database in a locked file.
+pub struct Sqlite(Mutex<Connection>);
+
+impl Sqlite {
+    fn connection(&self) -> MutexGuard<'_, Connection> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Engine for Sqlite {
+    const NAME: &'static str = "sqlite";
+    // SQLITE_MAX_LENGTH, for the key and the value of a row together.
+    const VALUE_MAX: usize = 999_900_000;
+
+    type Rows<'a> = Rows<'a>;
+
+    fn open(path: &Path) -> Result<Self> {
+        let connection = Connection::open(path).map_err(failed(path))?;
+        let start = || {
+            connection.execute_batch(START)?;
+            connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
+            connection.query_row(FOREIGN, [], |row| row.get::<_, String>(0)).optional()
+        };
+        if let Some(name) = start().map_err(failed(path))? {
+            let why = format!("the database has other content: `{name}`");
+            return Err(OpenError::Foreign { path: path.to_owned(), why });
+        }
+        let make = format!("BEGIN EXCLUSIVE; {MAKE}; COMMIT");
+        connection.execute_batch(&make).map_err(failed(path))?;
+        sync_name(path).map_err(OpenError::io(path))?;
+        Ok(Self(Mutex::new(connection)))
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        let connection = self.connection();
+        let mut get = connection.prepare_cached(GET).map_err(StoreError::failed)?;
+        get.query_row([key], |row| row.get(0)).optional().map_err(StoreError::failed)
+    }
+
+    fn scan(&self, (from, to): Range) -> Result<Rows<'_>, StoreError> {
+        Ok(Rows { engine: self, from, to, page: vec![].into_iter(), has_ended: false })
+    }
+
+    fn write(
+        &self,
+        fill: impl FnOnce(&mut dyn Edits) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut connection = self.connection();
+        let transaction = connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(StoreError::failed)?;
+        let statement = |sql| transaction.prepare_cached(sql).map_err(StoreError::failed);
+        let mut batch = Batch { put: statement(PUT)?, remove: statement(REMOVE)? };
+        // If this fails, the transaction is rolled back.
+        fill(&mut batch)?;
+        drop(batch);
+        transaction.commit().map_err(StoreError::failed)
+    }
+
+    fn flush(&self) -> Result<(), StoreError> {
+        let busy = self.connection().query_row(SYNC, [], |row| row.get::<_, i64>(0));
+        match busy.map_err(StoreError::failed)? {
+            0 => Ok(()),
+            _ => Err(StoreError::failed("another program reads the database: close it, and retry")),
+        }
+    }
+}
+
+impl fmt::Debug for Sqlite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sqlite").finish_non_exhaustive()
+    }
+}
+
+struct Batch<'a> {
+    put: CachedStatement<'a>,
+    remove: CachedStatement<'a>,
+}
+
+impl Edits for Batch<'_> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+        self.put.execute([key, value]).map(drop).map_err(StoreError::failed)
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Result<(), StoreError> {
+        self.remove.execute([key]).map(drop).map_err(StoreError::failed)
+    }
+}
+
+/// The rows of a range of keys, read a page at a time: each page shows complete batches, and later
+/// pages may show later ones.
+pub struct Rows<'a> {
+    engine: &'a Sqlite,
+    from: Bound<Vec<u8>>,
+    to: Bound<Vec<u8>>,
+    page: std::vec::IntoIter<Row>,
+    has_ended: bool,
+}
+
+impl Rows<'_> {
+    fn read(&mut self) -> rusqlite::Result<()> {
+        let (sql, from) = match &self.from {
+            Bound::Excluded(last) => (PAGE, last.as_slice()),
+            Bound::Included(first) => (FIRST, first.as_slice()),
+            Bound::Unbounded => (FIRST, &[][..]),
+        };
+        let connection = self.engine.connection();
+        let mut rows = connection.prepare_cached(sql)?;
+        let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        let page = rows.query_map([from], row)?.collect::<rusqlite::Result<Vec<Row>>>()?;
+        match page.last() {
+            Some((key, _)) => self.from = Bound::Excluded(key.clone()),
+            None => self.has_ended = true,
+        }
+        self.page = page.into_iter();
+        Ok(())
+    }
+}
+
+impl Iterator for Rows<'_> {
+    type Item = Result<Row, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.has_ended {
+            return None;
+        }
+        if self.page.as_slice().is_empty()
+            && let Err(error) = self.read()
+        {
+            self.has_ended = true;
+            return Some(Err(StoreError::failed(error)));
+        }
+        let row = self.page.next()?;
+        let is_within = match &self.to {
+            Bound::Included(last) => row.0 <= *last,
+            Bound::Excluded(end) => row.0 < *end,
+            Bound::Unbounded => true,
+        };
+        self.has_ended = !is_within;
+        is_within.then_some(Ok(row))
+    }
+}
+
+impl fmt::Debug for Rows<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rows").finish_non_exhaustive()
+    }
+}
+
+fn failed(path: &Path) -> impl Fn(rusqlite::Error) -> OpenError + use<> {
+    let path = path.to_owned();
+    move |source| match source.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            OpenError::Locked { path: path.clone() }
+        }
+        Some(ErrorCode::NotADatabase) => {
+            let why = "the file is not a SQLite database".to_owned();
+            OpenError::Foreign { path: path.clone(), why }
+        }
+        _ => OpenError::database(&path)(source),
+    }
+}

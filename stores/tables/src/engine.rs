@@ -1,0 +1,85 @@
+//! What a database has to offer: sorted keys and atomic batches.
+
+use crate::OpenError;
+use seawall_replay::StoreError;
+use std::ops::Bound;
+use std::path::Path;
+
+/// A key and its value.
+pub type Row = (Vec<u8>, Vec<u8>);
+
+/// A range of keys.
+pub type Range = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+/// A database of sorted keys, to be wrapped by [`Tables`](crate::Tables).
+///
+/// A crash may lose the newest batches, never one before a batch that survives.
+pub trait Engine: Sized + Send + Sync {
+    /// The name of the database, as it is used in messages and in `--into NAME:PLACE`.
+    const NAME: &'static str;
+    /// The longest value that the database takes, in bytes.
+    const VALUE_MAX: usize;
+    /// The number of threads that can usefully call [`write`](Engine::write) at the same time.
+    const PARTITIONS_MAX: usize = 1;
+
+    /// The rows of a range, sorted by key.
+    type Rows<'a>: Iterator<Item = Result<Row, StoreError>>
+    where
+        Self: 'a;
+
+    /// Opens the database at `path`, or creates an empty one, even if an earlier creation was
+    /// interrupted. No other handle can open it meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`].
+    fn open(path: &Path) -> Result<Self, OpenError>;
+
+    /// Returns the value of a key, which has at most 65,535 bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Failed`].
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
+
+    /// Reads a range of keys.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Failed`].
+    fn scan(&self, range: Range) -> Result<Self::Rows<'_>, StoreError>;
+
+    /// Applies atomically what `fill` puts and removes; nothing if `fill` fails.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Failed`], or the error of `fill`.
+    fn write(
+        &self,
+        fill: impl FnOnce(&mut dyn Edits) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError>;
+
+    /// Returns when all batches survive a power cut.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Failed`].
+    fn flush(&self) -> Result<(), StoreError>;
+}
+
+/// The batch that [`Engine::write`] fills. No key occurs twice.
+pub trait Edits {
+    /// Sets the value of a key.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Failed`].
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError>;
+
+    /// Removes a key, if it exists.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Failed`].
+    fn remove(&mut self, key: &[u8]) -> Result<(), StoreError>;
+}

@@ -1,0 +1,194 @@
+//! The store: tables in a database, with its catalog in memory.
+
+use crate::catalog::{Catalog, Prepared, Table, has_tables};
+use crate::engine::Engine;
+use crate::garbage::sweep;
+use crate::key::{self, CATALOG, FORMAT, FORMAT_KEY, GARBAGE, TableId, WATERMARKS, behind};
+use crate::{OpenError, Result, Rows};
+use seawall_replay::{Batch, Store, StoreError, Watermark};
+use std::fmt;
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// Tables in a database.
+///
+/// Reading is possible at any time and from any thread; a reader sees complete batches. While a
+/// replay with several partitions is running, a transaction may be visible in part.
+///
+/// A batch survives the end of the process as soon as it is written, and a power failure after the
+/// next [`flush`](Store::flush).
+pub struct Tables<E> {
+    engine: E,
+    catalog: RwLock<Catalog>,
+    /// Held while rows of dropped tables are removed.
+    sweeping: Mutex<()>,
+}
+
+impl<E: Engine> Tables<E> {
+    /// Opens the store at this path, or creates one.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`] if it is open elsewhere, if it is not a store of this release, or if the
+    /// database fails.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let engine = E::open(path)?;
+        check_format(&engine, path)?;
+        let catalog = RwLock::new(read_catalog(&engine, path)?);
+        Ok(Self { engine, catalog, sweeping: Mutex::new(()) })
+    }
+
+    /// The tables by name, each with its definition, without the table that has no name.
+    #[must_use]
+    pub fn tables(&self) -> Vec<(String, Vec<u8>)> {
+        let catalog = self.catalog();
+        let entry = |(name, table): (&String, &Table)| (name.clone(), table.definition.clone());
+        catalog.tables.iter().map(entry).collect()
+    }
+
+    /// The rows of a table, sorted by key; empty if the table does not exist.
+    #[must_use]
+    pub fn rows(&self, table: &str) -> Rows<E::Rows<'_>> {
+        let catalog = self.catalog();
+        let id = catalog.id(table);
+        Rows::new(id.map(|id| self.engine.scan(behind(None, id.prefix()))))
+    }
+
+    /// The underlying database.
+    #[must_use]
+    pub fn engine(&self) -> &E {
+        &self.engine
+    }
+
+    fn catalog(&self) -> RwLockReadGuard<'_, Catalog> {
+        self.catalog.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn catalog_to_change(&self) -> RwLockWriteGuard<'_, Catalog> {
+        self.catalog.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn commit(&self, prepared: &Prepared<'_>, batch: &Batch) -> Result<(), StoreError> {
+        self.engine.write(|edits| {
+            let mut row = Vec::new();
+            for ((id, key), value) in &prepared.rows {
+                id.write_row(key, &mut row);
+                match value {
+                    Some(value) => edits.put(&row, value)?,
+                    None => edits.remove(&row)?,
+                }
+            }
+            for (name, table) in &prepared.tables {
+                match table {
+                    Some(Table { id, definition }) => {
+                        let entry = key::catalog_entry(*id, definition);
+                        edits.put(&key::catalog(name), &entry)?;
+                    }
+                    None => edits.remove(&key::catalog(name))?,
+                }
+            }
+            for id in &prepared.garbage {
+                edits.put(&id.garbage(), &[])?;
+            }
+            for (partition, mark) in &batch.watermarks {
+                edits.put(&key::watermark(*partition), &mark.to_bytes())?;
+            }
+            Ok(())
+        })
+    }
+}
+
+impl<E: Engine> Store for Tables<E> {
+    fn watermarks(&self) -> Result<Vec<Watermark>, StoreError> {
+        let marks = self.engine.scan(behind(None, WATERMARKS.to_vec()))?;
+        marks.map(|mark| Watermark::from_bytes(&mark?.1)).collect()
+    }
+
+    fn get(&self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        let catalog = self.catalog();
+        // No longer key exists, and fjall panics for one.
+        let Some(id) = catalog.id(table).filter(|_| key.len() <= key::ROW_KEY_MAX) else {
+            return Ok(None);
+        };
+        self.engine.get(&id.row(key))
+    }
+
+    fn write(&self, batch: &Batch) -> Result<(), StoreError> {
+        // Keep the catalog locked until the batch is written, so that no table is dropped
+        // meanwhile.
+        if !has_tables(batch) {
+            let catalog = self.catalog();
+            return self.commit(&catalog.prepare::<E>(batch)?, batch);
+        }
+        let mut catalog = self.catalog_to_change();
+        let prepared = catalog.prepare::<E>(batch)?;
+        self.commit(&prepared, batch)?;
+        catalog.apply(prepared);
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<(), StoreError> {
+        let sweeping = self.sweeping.lock().unwrap_or_else(PoisonError::into_inner);
+        let garbage: Vec<TableId> = self.catalog().garbage.iter().copied().collect();
+        for id in garbage {
+            sweep(&self.engine, id)?;
+            self.catalog_to_change().garbage.remove(&id);
+        }
+        drop(sweeping);
+        self.engine.flush()
+    }
+
+    fn partitions_max(&self) -> usize {
+        E::PARTITIONS_MAX
+    }
+}
+
+impl<E> fmt::Debug for Tables<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tables").field("catalog", &self.catalog).finish_non_exhaustive()
+    }
+}
+
+/// Checks the format, and writes it into an empty database.
+fn check_format<E: Engine>(engine: &E, path: &Path) -> Result<()> {
+    let failed = OpenError::database(path);
+    let foreign = |why| Err(OpenError::Foreign { path: path.to_owned(), why });
+    match engine.get(&FORMAT_KEY).map_err(&failed)? {
+        Some(format) if format == FORMAT => Ok(()),
+        Some(format) => foreign(format!("the format is {format:?}, not {FORMAT:?}")),
+        None if engine.scan(ALL).map_err(&failed)?.next().is_some() => {
+            foreign("the database has other content".to_owned())
+        }
+        None => engine.write(|edits| edits.put(&FORMAT_KEY, &FORMAT)).map_err(failed),
+    }
+}
+
+const ALL: (Bound<Vec<u8>>, Bound<Vec<u8>>) = (Bound::Unbounded, Bound::Unbounded);
+
+fn read_catalog<E: Engine>(engine: &E, path: &Path) -> Result<Catalog> {
+    let failed = OpenError::database(path);
+    let mut catalog = Catalog::default();
+    for entry in engine.scan(behind(None, CATALOG.to_vec())).map_err(&failed)? {
+        let (key, value) = entry.map_err(&failed)?;
+        let name = key.strip_prefix(&CATALOG).and_then(|name| str::from_utf8(name).ok());
+        let (Some(name), Some((id, definition))) = (name, TableId::from_bytes(&value)) else {
+            return Err(garbled(path, &key));
+        };
+        let table = Table { id, definition: definition.to_vec() };
+        catalog.tables.insert(name.to_owned(), table);
+    }
+    for entry in engine.scan(behind(None, GARBAGE.to_vec())).map_err(&failed)? {
+        let (key, _) = entry.map_err(&failed)?;
+        let id = key.strip_prefix(&GARBAGE).and_then(TableId::from_bytes);
+        let (id, _) = id.filter(|(_, rest)| rest.is_empty()).ok_or_else(|| garbled(path, &key))?;
+        catalog.garbage.insert(id);
+    }
+    Ok(catalog)
+}
+
+fn garbled(path: &Path, key: &[u8]) -> OpenError {
+    let why = format!("the entry `{}` of its catalog cannot be read", key.escape_ascii());
+    OpenError::Foreign { path: path.to_owned(), why }
+}
