@@ -10,7 +10,7 @@ use crate::files::{Files, Recovered, bring_home, read_label};
 use crate::layout::{BLOCK_SIZE, ZEROS, to_u64, to_usize};
 use crate::options::Options;
 use crate::ring::kept::{Identity, kept_size};
-use crate::ring::{Flight, Ring};
+use crate::ring::{Flight, Haste, Ring};
 use crate::sync::{Builder, Condvar, JoinHandle, Mutex, MutexGuard};
 use seawall_io::{AlignedMemory, Clock, Memory};
 use std::io;
@@ -75,6 +75,8 @@ struct State {
     dirty_max: usize,
     /// The newest run whose flush was acknowledged before it was on the device; 0 for none.
     owed: u64,
+    /// When the drainer wakes up by itself; zero while it is awake.
+    drains_at: Duration,
     is_closing: bool,
 }
 
@@ -195,6 +197,7 @@ impl Disk {
             counts: Counts::default(),
             dirty_max: 0,
             owed: 0,
+            drains_at: Duration::ZERO,
             is_closing: false,
         };
         let (changed, wanted) = (Condvar::new(), Condvar::new());
@@ -461,6 +464,23 @@ impl State {
         Ok(())
     }
 
+    /// Which runs the drainer should write now.
+    fn haste(&self, now: Duration) -> Haste {
+        let is_half_used = |capacity| to_u64(self.ring.dirty()) > capacity / 2;
+        if self.waiting > 0 || self.uncovered(now) > 0 {
+            Haste::All
+        } else if self.budget.capacity(now).is_ok_and(is_half_used) {
+            Haste::Blocks
+        } else {
+            Haste::Calm
+        }
+    }
+
+    /// When the drainer has something to do; `None` while there is nothing.
+    fn due(&self, now: Duration) -> Option<Duration> {
+        self.ring.due(self.haste(now))
+    }
+
     /// Returns whether a flush was acknowledged for bytes that are not on the device.
     fn is_owing(&self) -> bool {
         !self.ring.is_home(self.owed)
@@ -547,9 +567,8 @@ impl Shared {
             if is_covered && state.ring.write(offset, piece, now).is_ok() {
                 state.counts.bytes += to_u64(piece.len());
                 state.counts.deferred += u64::from(has_waited);
-                let dirty = state.ring.dirty();
-                state.dirty_max = state.dirty_max.max(dirty);
-                if dirty >= BLOCK_SIZE {
+                state.dirty_max = state.dirty_max.max(state.ring.dirty());
+                if state.due(now).is_some_and(|due| due < state.drains_at) {
                     self.wanted.notify_one();
                 }
                 return Ok(state);
@@ -573,16 +592,18 @@ impl Shared {
         let mut state = self.state();
         while !state.is_closing {
             let now = self.clock.now();
-            let is_urgent = state.waiting > 0 || state.uncovered(now) > 0;
+            let haste = state.haste(now);
             let mut flights = Vec::new();
             if !state.budget.is_emergency() {
-                flights.extend(std::iter::from_fn(|| state.ring.take(now, is_urgent)));
+                flights.extend(std::iter::from_fn(|| state.ring.take(now, haste)));
             }
             if flights.is_empty() {
-                let due = state.ring.due().map_or(IDLE, |due| due.saturating_sub(now));
+                let due = state.due(now).map_or(IDLE, |due| due.saturating_sub(now));
                 let pause = due.clamp(Duration::from_millis(1), IDLE);
+                state.drains_at = now.saturating_add(pause);
                 let waited = self.wanted.wait_timeout(state, pause);
                 (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+                state.drains_at = Duration::ZERO;
                 continue;
             }
             state.budget.flush_begins(now);

@@ -312,7 +312,7 @@ pub(crate) fn long(bytes: &[u8], at: usize) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ring::Ring;
+    use crate::ring::{Haste, Ring};
     use seawall_testkit::each_seed;
     use std::time::Duration;
 
@@ -337,7 +337,7 @@ mod tests {
             .unwrap();
         }
         // One run is in flight and partly overwritten: two runs hold the same bytes.
-        let flight = ring.take(Duration::ZERO, false).unwrap();
+        let flight = ring.take(Duration::ZERO, Haste::Blocks).unwrap();
         ring.write(flight.offset() + 10, &[seed; 50], Duration::ZERO).unwrap();
         ring.failed(flight);
         ring

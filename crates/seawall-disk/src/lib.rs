@@ -38,5 +38,5 @@ pub use files::{Files, Inspected, Recovered, inspect};
 pub use layout::{BLOCK_SIZE, SECTOR_SIZE};
 pub use options::Options;
 pub use ring::kept::{Identity, Kept, KeptError, kept_size};
-pub use ring::{Flight, Full, Ring};
+pub use ring::{Flight, Full, Haste, Ring};
 pub use volume::Volume;

@@ -21,13 +21,16 @@ use std::time::Duration;
 
 /// The longest time a byte waits before it is written to the device.
 const WAIT_MAX: Duration = Duration::from_secs(1);
+/// How long a run of at least a block waits for more bytes. A log writes its last block again and
+/// again, and each write to the device costs as much processor time as serving many requests.
+const LINGER: Duration = Duration::from_millis(5);
 
 /// The bounded buffer of a virtual disk.
 ///
 /// # Examples
 ///
 /// ```
-/// use seawall_disk::Ring;
+/// use seawall_disk::{Haste, Ring};
 /// use std::time::Duration;
 ///
 /// let mut ring = Ring::new(6, 512 * 1024);
@@ -38,7 +41,7 @@ const WAIT_MAX: Duration = Duration::from_secs(1);
 /// ring.read(4096, &mut block);
 /// assert_eq!((block[4095], block[4096]), (0, 7));
 ///
-/// let flight = ring.take(now, false).expect("a whole block does not wait");
+/// let flight = ring.take(now, Haste::Blocks).expect("a whole block");
 /// assert_eq!((flight.offset(), flight.bytes().len()), (8192, 4096));
 /// ring.landed(flight); // written, and flushed
 /// assert_eq!(ring.dirty(), 0);
@@ -52,6 +55,17 @@ pub struct Ring {
     /// The number of the newest run.
     newest: u64,
     landings: u64,
+}
+
+/// Which runs are written to the device now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Haste {
+    /// Those that have waited for more bytes long enough, and those that cannot grow.
+    Calm,
+    /// Also every run of at least a block.
+    Blocks,
+    /// All.
+    All,
 }
 
 /// There is no space: the writer must wait until a run has landed.
@@ -190,10 +204,29 @@ impl Ring {
         self.runs().all(|run| run.number > number)
     }
 
-    /// When the first run becomes overdue; `None` if every run is being written.
+    /// When the first run should be written; `None` if every run is being written.
     #[must_use]
-    pub fn due(&self) -> Option<Duration> {
-        self.runs().filter(|run| !run.is_flying).map(|run| run.since + WAIT_MAX).min()
+    pub fn due(&self, haste: Haste) -> Option<Duration> {
+        let haste = haste.max(self.haste());
+        self.runs().filter(|run| !run.is_flying).map(|run| self.run_due(&run, haste)).min()
+    }
+
+    fn run_due(&self, run: &Run, haste: Haste) -> Duration {
+        let is_block = run.size >= BLOCK_SIZE;
+        let wait = match haste {
+            Haste::All => Duration::ZERO,
+            Haste::Blocks if is_block => Duration::ZERO,
+            Haste::Calm if run.size >= self.buffer_size => Duration::ZERO,
+            Haste::Calm if is_block => LINGER,
+            Haste::Calm | Haste::Blocks => WAIT_MAX,
+        };
+        run.since.saturating_add(wait)
+    }
+
+    /// A writer must not have to wait for a run that lingers.
+    fn haste(&self) -> Haste {
+        let used = self.runs().count();
+        if used * 2 > self.slots.len() { Haste::Blocks } else { Haste::Calm }
     }
 
     /// The number of runs that have landed. A reader that read the device meanwhile must start
@@ -280,15 +313,17 @@ impl Ring {
     }
 
     /// The next run to write, if any should be written: the oldest that has waited a second,
-    /// otherwise the largest of at least a block, or of any size if `is_urgent`.
+    /// otherwise the largest of those that are [due](Ring::due). While more than half of the
+    /// buffers are in use, every run of at least a block is.
     ///
     /// A run waits for every older run that holds some of the same bytes.
-    pub fn take(&mut self, now: Duration, is_urgent: bool) -> Option<Flight> {
+    pub fn take(&mut self, now: Duration, haste: Haste) -> Option<Flight> {
+        let haste = haste.max(self.haste());
         let is_overdue = |run: &Run| now.saturating_sub(run.since) >= WAIT_MAX;
         let may_fly = |run: &Run| {
             let blocks =
                 |older: Run| older.number < run.number && older.meets(run.offset, run.end());
-            let is_due = is_urgent || run.size >= BLOCK_SIZE || is_overdue(run);
+            let is_due = self.run_due(run, haste) <= now;
             !run.is_flying && is_due && !self.runs().any(blocks)
         };
         let numbered = self.slots.iter().enumerate();
@@ -433,7 +468,7 @@ mod tests {
     #[derive(Clone, Debug)]
     enum Act {
         Write { at: usize, size: usize, with: u8 },
-        Take { is_urgent: bool },
+        Take { haste: Haste },
         Land(usize),
         Fail(usize),
         Cut { kept: Vec<bool> },
@@ -450,7 +485,7 @@ mod tests {
                 let (at, size) = (dice.index(40) * 512, 1 + dice.index(1199));
                 Act::Write { at, size, with: dice.byte() }
             }
-            9..12 => Act::Take { is_urgent: dice.one_in(2) },
+            9..12 => Act::Take { haste: if dice.one_in(2) { Haste::All } else { Haste::Blocks } },
             12..14 => Act::Land(dice.index(usize::MAX)),
             14 => Act::Fail(dice.index(usize::MAX)),
             _ => Act::Cut { kept: dice.many(64, |dice| dice.one_in(2)) },
@@ -485,7 +520,7 @@ mod tests {
                         truth[at..at + size].copy_from_slice(&bytes);
                     }
                 }
-                Act::Take { is_urgent } => flights.extend(ring.take(NOW, is_urgent)),
+                Act::Take { haste } => flights.extend(ring.take(NOW, haste)),
                 Act::Land(which) if !flights.is_empty() => {
                     let flight = flights.swap_remove(which % flights.len());
                     land_some(&mut device, &flight, &[true]);
@@ -518,7 +553,7 @@ mod tests {
         for flight in flights {
             ring.failed(flight);
         }
-        while let Some(flight) = ring.take(NOW, true) {
+        while let Some(flight) = ring.take(NOW, Haste::All) {
             land_some(&mut device, &flight, &[true]);
             ring.landed(flight);
         }
@@ -539,10 +574,11 @@ mod tests {
     #[test]
     fn bytes_written_twice_keep_the_last_write() {
         let write = |at, size, with| Act::Write { at, size, with };
-        let take = |is_urgent| Act::Take { is_urgent };
+        let take = |haste| Act::Take { haste };
         let first = [(10_201, 1), (9827, 1), (0, 1), (123, 1209), (0, 1), (0, 1), (0, 1)];
         let mut acts = first.map(|(at, size)| write(at, size, 0)).to_vec();
-        acts.extend([take(true), take(true), take(false), write(0, 1, 1), write(0, 1, 1)]);
+        let takes = [Haste::All, Haste::All, Haste::Blocks].map(take);
+        acts.extend(takes.into_iter().chain([write(0, 1, 1), write(0, 1, 1)]));
         nothing_is_lost(acts, (5, 1));
     }
 
@@ -554,9 +590,9 @@ mod tests {
             // The last page is written again, as databases do.
             ring.write(n * 8192, &[2; 8192], NOW).unwrap();
         }
-        let flight = ring.take(NOW, false).unwrap();
+        let flight = ring.take(NOW, Haste::Blocks).unwrap();
         assert_eq!((flight.offset(), flight.bytes().len()), (0, 512 * 1024));
-        assert!(ring.take(NOW, true).is_none());
+        assert!(ring.take(NOW, Haste::All).is_none());
     }
 
     #[test]
@@ -565,7 +601,8 @@ mod tests {
         ring.write(0, &[1; 100], NOW).unwrap();
         ring.write(100_000, &[1; 5000], NOW).unwrap();
         ring.write(200_000, &[1; 9000], NOW).unwrap();
-        let take = |ring: &mut Ring, now| ring.take(now, false).map(|flight| flight.offset());
+        let take =
+            |ring: &mut Ring, now| ring.take(now, Haste::Blocks).map(|flight| flight.offset());
         assert_eq!(take(&mut ring, NOW), Some(200_000));
         assert_eq!(take(&mut ring, NOW), Some(100_000));
         assert_eq!(take(&mut ring, Duration::from_millis(999)), None);
@@ -573,12 +610,29 @@ mod tests {
     }
 
     #[test]
+    fn runs_of_a_block_linger_until_a_buffer_is_full_or_half_of_them_are_used() {
+        let mut ring = Ring::new(4, 64 * 1024);
+        let linger = LINGER;
+        ring.write(0, &[1; 8192], NOW).unwrap();
+        assert!(ring.take(NOW, Haste::Calm).is_none());
+        assert_eq!(ring.due(Haste::Calm), Some(linger));
+        assert_eq!(ring.due(Haste::Blocks), Some(NOW));
+        assert_eq!(ring.take(linger, Haste::Calm).map(|flight| flight.offset()), Some(0));
+
+        ring.write(1 << 20, &vec![1; 64 * 1024], NOW).unwrap();
+        assert_eq!(ring.take(NOW, Haste::Calm).map(|flight| flight.offset()), Some(1 << 20));
+
+        ring.write(2 << 20, &[1; 4096], NOW).unwrap();
+        assert_eq!(ring.take(NOW, Haste::Calm).map(|flight| flight.offset()), Some(2 << 20));
+    }
+
+    #[test]
     fn newer_bytes_stay_newer_after_a_failed_run() {
         let mut ring = Ring::new(6, 64 * 1024);
         ring.write(0, &[1; 4096], NOW).unwrap();
-        let first = ring.take(NOW, false).unwrap();
+        let first = ring.take(NOW, Haste::Blocks).unwrap();
         ring.write(4096, &[2; 4096], NOW).unwrap();
-        let second = ring.take(NOW, false).unwrap();
+        let second = ring.take(NOW, Haste::Blocks).unwrap();
         ring.failed(first);
         // The first run ends here and could be extended, but these bytes are in flight in a newer
         // one.
@@ -596,7 +650,7 @@ mod tests {
         let mut ring = Ring::new(6, 64 * 1024);
         ring.write(0, &[1; 100], NOW).unwrap();
         ring.write(100_000, &[1; 10_000], Duration::from_millis(900)).unwrap();
-        let flight = ring.take(Duration::from_secs(1), false).unwrap();
+        let flight = ring.take(Duration::from_secs(1), Haste::Calm).unwrap();
         assert_eq!(flight.offset(), 0);
     }
 
@@ -617,7 +671,7 @@ mod tests {
     fn device_blocks_are_memory_blocks() {
         let mut ring = Ring::new(1, 64 * 1024);
         ring.write(4096 * 5 + 100, &[1; 9000], NOW).unwrap();
-        let flight = ring.take(NOW, false).unwrap();
+        let flight = ring.take(NOW, Haste::Blocks).unwrap();
         assert_eq!(flight.bytes().as_ptr().addr() % BLOCK_SIZE, 100);
     }
 }

@@ -313,6 +313,8 @@ fn data_beyond_a_reduced_budget_is_reported_and_written_first() {
     disk.calibrate().unwrap();
     disk.flush().unwrap();
     disk.write(0, &[7; 8192]).unwrap();
+    // Until then it could have grown.
+    *hands.0.lock().unwrap() = Duration::from_millis(10);
     wait_until(|| counts.writes.load(Ordering::SeqCst) == 1);
     disk.write(100_000, &[7; 100]).unwrap();
     disk.flush().unwrap();

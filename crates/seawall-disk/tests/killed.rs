@@ -4,7 +4,7 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
 
-use seawall_disk::{Flight, Identity, Kept, Ring, kept_size};
+use seawall_disk::{Flight, Haste, Identity, Kept, Ring, kept_size};
 use seawall_host::{receive_descriptor, send_descriptor};
 use seawall_io::{Clock, Memory, MemoryPart, SystemClock};
 use seawall_testkit::Dice;
@@ -58,12 +58,13 @@ fn child() {
         let (first, count) = write(seed, number);
         let (offset, bytes) = ((first * SECTOR) as u64, bytes(number, count));
         while ring.write(offset, &bytes, Duration::ZERO).is_err() {
-            flights.extend(ring.take(Duration::ZERO, true));
+            flights.extend(ring.take(Duration::ZERO, Haste::All));
             land(&mut ring, &mut home, flights.remove(0));
         }
         done.store(0, &number.to_le_bytes());
         if dice.one_in(4) {
-            flights.extend(ring.take(Duration::ZERO, dice.one_in(2)));
+            let haste = if dice.one_in(2) { Haste::All } else { Haste::Blocks };
+            flights.extend(ring.take(Duration::ZERO, haste));
         }
         if dice.one_in(6) && !flights.is_empty() {
             let flight = flights.remove(dice.index(flights.len()));

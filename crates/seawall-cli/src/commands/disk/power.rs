@@ -26,15 +26,19 @@ pub(super) const SIGPWR: Option<i32> =
         None
     };
 /// The pause between two questions.
-const PAUSE: Duration = Duration::from_millis(200);
+const PAUSE: Duration = Duration::from_millis(150);
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// How late a thread may run.
+const LATENESS: Duration = Duration::from_millis(50);
 /// How long a failure of the power source, or of its monitor, goes unnoticed at most.
 pub(super) const DETECTION: Duration = Duration::from_millis(700);
 /// This many answers in a row that all is well arm the disk again.
 const GOOD_ANSWERS: u32 = 2;
 
-const _: () = assert!(DETECTION.as_millis() >= PAUSE.as_millis() + PATIENCE.as_millis());
+const _: () = assert!(
+    DETECTION.as_millis() >= PAUSE.as_millis() + PATIENCE.as_millis() + LATENESS.as_millis()
+);
 
 /// The state of the power source.
 #[derive(Clone, Debug, PartialEq, Eq)]
