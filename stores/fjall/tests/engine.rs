@@ -1,6 +1,5 @@
 //! The example prints what it promises.
 
-
 #[allow(dead_code, unreachable_pub, missing_docs, reason = "the example is included as it is")]
 #[path = "../examples/engine.rs"]
 mod example;
