@@ -44,7 +44,7 @@ impl Measured {
     }
 }
 
-/// Records in a set, by the paper's names.
+/// Records in a set, by the paper's names for its configurations.
 pub(super) const SIZES: [(&str, usize); 3] = [("A", 1), ("B", 2), ("C", 4)];
 
 /// Everything that was measured of one format and one size of sets: one entry a run.
@@ -59,11 +59,6 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// The median over the runs.
-    fn of(runs: &[Measured], value: impl Fn(Measured) -> f64) -> f64 {
-        median(&mut runs.iter().map(|run| value(*run)).collect::<Vec<_>>())
-    }
-
     /// How many times as many records a second; the median over the runs, each with itself.
     fn ratio(ours: &[Measured], theirs: &[Measured]) -> f64 {
         let pairs = ours.iter().zip(theirs);
@@ -98,14 +93,15 @@ impl Bench for args::Paper {
     }
 
     fn measure(&self, stage: &mut Stage<'_>) -> Result<Self::Found, Failure> {
-        let records = records::records();
+        let records = SIZES.map(|(_, size)| records::records(size));
         let mut tables = [Format::MessagePack, Format::Json]
             .map(|format| Table { format, cells: Default::default() });
         let watch = Watch::start();
         for run in 0..self.runs {
             for table in &mut tables {
-                for ((_, size), cell) in SIZES.into_iter().zip(&mut table.cells) {
-                    let what = (records.as_slice(), size, self.records);
+                let sizes = SIZES.into_iter().zip(&records);
+                for (((_, size), sets), cell) in sizes.zip(&mut table.cells) {
+                    let what = (sets.as_slice(), size, self.records);
                     let format = table.format;
                     let turn = Turn { stage, dir: &self.common.dir, format, what };
                     // The first one changes, so that drift favours none.
@@ -151,7 +147,7 @@ impl Turn<'_> {
         let (format, what) = (self.format, self.what);
         self.within(|folder| {
             cell.unsynced.push(theirs::write(folder, (format, Sync::Never), what)?);
-            cell.read.push(theirs::read(folder, format)?);
+            cell.read.push(theirs::read(folder, format, what.1)?);
             Ok(())
         })?;
         let each = Sync::EachSet(self.stage.time());
@@ -166,7 +162,7 @@ impl Turn<'_> {
         self.within(|folder| {
             let written = ours::write(folder, (format, Wait::AtTheEnd), what)?;
             cell.ours.push(written);
-            cell.ours_read.push(ours::read(folder, format, written.bytes)?);
+            cell.ours_read.push(ours::read(folder, format, (what.1, written.bytes))?);
             Ok(())
         })?;
         let each = Wait::EachSet(self.stage.time());

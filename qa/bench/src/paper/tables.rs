@@ -1,20 +1,16 @@
 //! The results as the paper's tables, with Seawall's rows below: as text, JSON and page.
 
+mod published;
+
 use super::{Cell, Format, Measured, SIZES, Table};
 use crate::args;
 use crate::chart::{Names, Series, log_log};
 use crate::driver::Fields;
 use crate::page::{escaped, table};
+use published::{RECORDS, Results};
 use seawall_measure::human::{count, folded, number, rounded, to_f64};
+use seawall_measure::slice::median;
 use serde_json::{Value, json};
-
-/// Tables I and II: seconds for 2,000,000 records, in A, B, C.
-struct Published {
-    write: [f64; 3],
-    read: [f64; 3],
-}
-
-const PUBLISHED_RECORDS: f64 = 2_000_000.0;
 
 impl Format {
     fn name(self) -> &'static str {
@@ -30,83 +26,146 @@ impl Format {
             Self::Json => "json",
         }
     }
+}
 
-    fn published(self) -> Published {
+/// How the runs become one figure: the paper has means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Statistic {
+    Mean,
+    Median,
+}
+
+impl Statistic {
+    fn of(self, runs: &[Measured], value: impl Fn(Measured) -> f64) -> f64 {
+        let mut values: Vec<f64> = runs.iter().map(|run| value(*run)).collect();
         match self {
-            Self::MessagePack => {
-                Published { write: [7.179, 3.858, 2.171], read: [0.709, 0.561, 0.526] }
-            }
-            Self::Json => Published { write: [8.461, 4.982, 3.154], read: [5.938, 5.714, 5.423] },
+            Self::Mean => values.iter().sum::<f64>() / to_f64(super::to_u64(values.len().max(1))),
+            Self::Median => median(&mut values),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Mean => "means",
+            Self::Median => "medians",
         }
     }
 }
 
-/// A line of a table: what it is of, and a figure for each size of sets.
-struct Line {
+/// A row of a table: its three metrics, each in the configurations A, B and C.
+struct Row {
     name: &'static str,
     key: &'static str,
-    values: [f64; 3],
-    is_ratio: bool,
+    results: Results,
 }
 
-impl Line {
-    fn shown(&self) -> [String; 3] {
-        self.values.map(|value| match value {
-            _ if !self.is_ratio => rounded(value),
-            large if large >= 100.0 => format!("{}x", rounded(large)),
-            small => format!("{small:.1}x"),
-        })
+impl Row {
+    fn of(
+        (name, key): (&'static str, &'static str),
+        table: &Table,
+        (statistic, pick): (Statistic, Pick),
+    ) -> Self {
+        let cells = table.cells.each_ref();
+        let metric = |value: fn(Measured) -> f64| cells.map(|cell| statistic.of(pick(cell), value));
+        let results = Results {
+            seconds: metric(|run| RECORDS / run.per_second().max(1e-9)),
+            megabytes: metric(|run| to_f64(run.bytes) / 1e6 / run.time.as_secs_f64().max(1e-9)),
+            records: metric(Measured::per_second),
+        };
+        Self { name, key, results }
+    }
+
+    fn published(results: Results) -> Self {
+        Self { name: "published", key: "published", results }
+    }
+
+    /// Nine figures: seconds, megabytes a second, and thousands of records a second.
+    fn shown(&self) -> impl Iterator<Item = String> {
+        let Results { seconds, megabytes, records } = self.results;
+        let figures = [seconds, megabytes, records.map(|rate| rate / 1e3)];
+        figures.into_iter().flatten().map(three_digits)
+    }
+}
+
+fn three_digits(value: f64) -> String {
+    match value {
+        large if large >= 99.95 => rounded(large),
+        tens if tens >= 9.995 => format!("{tens:.1}"),
+        small => format!("{small:.2}"),
     }
 }
 
 type Pick = fn(&Cell) -> &[Measured];
 
-/// Records a second, and how ours compare with theirs.
-fn lines(table: &Table) -> (Vec<Line>, Vec<Line>) {
-    let Published { write, read } = table.format.published();
-    let rates = |name, key, pick: Pick| {
-        let rate = |cell: &Cell| Cell::of(pick(cell), Measured::per_second);
-        Line { name, key, values: table.cells.each_ref().map(rate), is_ratio: false }
-    };
-    let ratios = |name, key, ours: Pick, theirs: Pick| {
-        let ratio = |cell: &Cell| Cell::ratio(ours(cell), theirs(cell));
-        Line { name, key, values: table.cells.each_ref().map(ratio), is_ratio: true }
-    };
-    let published = |seconds: [f64; 3]| Line {
-        name: "published",
-        key: "published",
-        values: seconds.map(|seconds| PUBLISHED_RECORDS / seconds),
-        is_ratio: false,
-    };
-    let written = vec![
-        published(write),
-        rates("its method, never synced", "unsynced", |cell| &cell.unsynced),
-        rates("its method, each set synced", "synced", |cell| &cell.synced),
-        rates("seawall, each set synced", "ours_each", |cell| &cell.ours_each),
-        rates("seawall, all durable at the end", "ours", |cell| &cell.ours),
-        ratios("  beside its method, never synced", "to_unsynced", ours, |c| &c.unsynced),
-        ratios("  beside its method, synced", "to_synced", ours, |c| &c.synced),
-        ratios("each set synced, beside its", "each_to_synced", |c| &c.ours_each, |c| &c.synced),
-    ];
-    let read = vec![
-        published(read),
-        rates("its method", "theirs", |cell| &cell.read),
-        rates("seawall, verified and decoded", "ours", |cell| &cell.ours_read),
-        ratios("  beside its method", "to_theirs", |c| &c.ours_read, |c| &c.read),
-    ];
-    (written, read)
+const WRITTEN: [(&str, &str, Pick); 4] = [
+    ("method, unsynced", "unsynced", |cell| &cell.unsynced),
+    ("method, synced", "synced", |cell| &cell.synced),
+    ("Seawall, synced", "ours_each", |cell| &cell.ours_each),
+    ("Seawall, at the end", "ours", |cell| &cell.ours),
+];
+const READ: [(&str, &str, Pick); 2] =
+    [("method", "theirs", |cell| &cell.read), ("Seawall", "ours", |cell| &cell.ours_read)];
+
+/// Which table of the paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Which {
+    Written,
+    Read,
 }
 
-fn ours(cell: &Cell) -> &[Measured] {
-    &cell.ours
+impl Which {
+    const BOTH: [Self; 2] = [Self::Written, Self::Read];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Written => "written",
+            Self::Read => "read",
+        }
+    }
+
+    fn rows(self, table: &Table, statistic: Statistic) -> Vec<Row> {
+        let (published, ways): (_, &[_]) = match self {
+            Self::Written => (table.format.published_write(), &WRITTEN),
+            Self::Read => (table.format.published_read(), &READ),
+        };
+        let row = |(name, key, pick): &(&'static str, &'static str, Pick)| {
+            Row::of((name, key), table, (statistic, *pick))
+        };
+        [Row::published(published)].into_iter().chain(ways.iter().map(row)).collect()
+    }
+}
+
+/// How many times as many records a second, in A, B and C.
+struct Ratio {
+    name: &'static str,
+    key: &'static str,
+    values: [f64; 3],
+}
+
+fn ratios(table: &Table, which: Which) -> Vec<Ratio> {
+    let ratio = |name, key, (ours, theirs): (Pick, Pick)| {
+        let ratio = |cell: &Cell| Cell::ratio(ours(cell), theirs(cell));
+        Ratio { name, key, values: table.cells.each_ref().map(ratio) }
+    };
+    let ours: Pick = |cell| &cell.ours;
+    match which {
+        Which::Written => vec![
+            ratio("at the end / method, unsynced", "to_unsynced", (ours, |c| &c.unsynced)),
+            ratio("at the end / method, synced", "to_synced", (ours, |c| &c.synced)),
+            ratio("synced / method, synced", "each_to_synced", (|c| &c.ours_each, |c| &c.synced)),
+        ],
+        Which::Read => {
+            vec![ratio("Seawall / method", "to_theirs", (|c| &c.ours_read, |c| &c.read))]
+        }
+    }
 }
 
 /// Microseconds of a published write, and of one sync here.
 fn of_a_write(tables: &[Table]) -> (f64, f64) {
-    let published = Format::MessagePack.published().write[0] * 1e6 / PUBLISHED_RECORDS;
+    let [published, ..] = Format::MessagePack.published_write().seconds;
     let here = tables.first().and_then(|table| table.cells.first());
-    let here = here.map_or(0.0, |cell| 1e6 / Cell::of(&cell.synced, Measured::per_second));
-    (published, here)
+    let median = |cell: &Cell| Statistic::Median.of(&cell.synced, Measured::per_second);
+    (published * 1e6 / RECORDS, here.map_or(0.0, |cell| 1e6 / median(cell)))
 }
 
 fn verdict(tables: &[Table]) -> String {
@@ -114,145 +173,164 @@ fn verdict(tables: &[Table]) -> String {
     format!(
         "A published write of one record took {published:.1} us, and no flush of a device is in \
          that: one write with its sync takes {here:.0} us here. So it is compared with the method \
-         that does not sync; ours are durable when the clock stops."
+         that does not sync; \"at the end\", all records are durable when the clock stops."
     )
 }
 
-pub(super) fn head(args: &args::Paper) -> String {
-    format!("{} records, medians of {}", number(args.records), count(args.runs.into(), "run"))
+/// How many times as fast as JSON `MessagePack` is read in A.
+fn of_the_formats(tables: &[Table]) -> Option<String> {
+    let [packed, json] = tables else { return None };
+    let rates = |table| {
+        let rows = Which::Read.rows(table, Statistic::Mean);
+        rows.into_iter().map(|row| row.results.records[0])
+    };
+    let ratios = rates(packed).zip(rates(json)).map(|(packed, json)| packed / json.max(1e-9));
+    let names = ["published", "its method", "Seawall"];
+    let shown = names.iter().zip(ratios).map(|(name, ratio)| format!("{name} {ratio:.1}"));
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    Some(format!("Read in A, MessagePack / JSON: {shown}."))
 }
 
-/// For people.
+pub(super) fn head(args: &args::Paper) -> String {
+    format!("{} records, {}", number(args.records), count(args.runs.into(), "run"))
+}
+
+/// For people: both tables with the means, then with the medians.
 pub(super) fn lines_of(args: &args::Paper, tables: &[Table]) -> Vec<String> {
-    let place = format!("{}; in {}", head(args), args.common.dir.display());
-    let mut shown = vec![place, "records a second, in sets of".to_owned()];
-    for table in tables {
-        let (written, read) = lines(table);
-        for (what, lines) in [("written", written), ("read", read)] {
-            let sizes = SIZES.map(|(name, size)| format!("{name}: {size}"));
-            shown.push(String::new());
-            shown.push(row(&format!("{}, {what}", table.format.name()), &sizes));
-            let lines = lines.iter().map(|line| row(&format!("  {}", line.name), &line.shown()));
-            shown.extend(lines);
+    let mut shown = vec![format!("{}; in {}", head(args), args.common.dir.display())];
+    for statistic in [Statistic::Mean, Statistic::Median] {
+        let metrics = ["seconds for 2,000,000", "MB/s", "thousand records/s"];
+        let [seconds, megabytes, records] = metrics;
+        shown.push(String::new());
+        shown.push(format!("{:<20}{seconds:>21}{megabytes:>19}{records:>20}", statistic.name()));
+        for (table, which) in each(tables) {
+            let title = format!("{}, {}", table.format.name(), which.name());
+            let sizes = SIZES.map(|(name, _)| name.to_owned());
+            shown.push(line(&title, (0..3).flat_map(|_| sizes.clone())));
+            let rows = which.rows(table, statistic);
+            shown.extend(rows.iter().map(|row| line(&format!("  {}", row.name), row.shown())));
         }
     }
-    shown.extend([String::new(), folded(&verdict(tables), 0)]);
+    shown.extend([String::new(), "times as many records a second, medians".to_owned()]);
+    for (table, which) in each(tables) {
+        for Ratio { name, values, .. } in ratios(table, which) {
+            let title = format!("{}, {}: {name}", table.format.name(), which.name());
+            let [a, b, c] = values.map(three_digits);
+            shown.push(format!("{title:<52}{a:>8}{b:>8}{c:>8}"));
+        }
+    }
+    shown.push(String::new());
+    shown.extend(of_the_formats(tables));
+    shown.push(folded(&verdict(tables), 0));
     shown
 }
 
-fn row(name: &str, cells: &[String; 3]) -> String {
-    let [a, b, c] = cells;
-    format!("{name:<38}{a:>14}{b:>14}{c:>14}")
+fn each(tables: &[Table]) -> impl Iterator<Item = (&Table, Which)> {
+    Which::BOTH.into_iter().flat_map(|which| tables.iter().map(move |table| (table, which)))
+}
+
+fn line(name: &str, figures: impl Iterator<Item = String>) -> String {
+    let gap = |number: usize| if number > 0 && number.is_multiple_of(3) { 8 } else { 6 };
+    let cells = figures.enumerate().map(|(number, cell)| format!("{cell:>0$}", gap(number)));
+    format!("{name:<22}{}", cells.collect::<String>())
 }
 
 /// For programs.
 pub(super) fn as_json(tables: &[Table]) -> Fields {
-    let table = |table: &Table| {
-        let (written, read) = lines(table);
-        let object = |lines: &[Line]| -> Value {
-            lines.iter().map(|line| (line.key.to_owned(), json!(line.values))).collect()
-        };
-        let runs = |runs: &[Measured]| -> Value {
-            let run = |run: &Measured| {
-                json!({
-                    "seconds": run.time.as_secs_f64(),
-                    "records": run.records,
-                    "bytes": run.bytes,
-                })
-            };
-            runs.iter().map(run).collect()
-        };
-        let cells = SIZES.iter().zip(&table.cells).map(|((name, size), cell)| {
-            json!({
-                "name": name,
-                "set": size,
-                "unsynced": runs(&cell.unsynced),
-                "synced": runs(&cell.synced),
-                "ours": runs(&cell.ours),
-                "ours_each": runs(&cell.ours_each),
-                "read": runs(&cell.read),
-                "ours_read": runs(&cell.ours_read),
-            })
-        });
-        json!({
-            "format": table.format.key(),
-            "written_per_s": object(&written),
-            "read_per_s": object(&read),
-            "runs": cells.collect::<Vec<_>>(),
-        })
-    };
     let (published_us, sync_us) = of_a_write(tables);
     vec![
         ("published_us_a_write", json!(published_us)),
         ("sync_us", json!(sync_us)),
-        ("tables", tables.iter().map(table).collect()),
+        ("tables", tables.iter().map(table_as_json).collect()),
     ]
 }
 
-/// As a page: the paper's metrics, all three, and a chart of each table.
+fn table_as_json(table: &Table) -> Value {
+    let metrics = |results: &Results| {
+        let Results { seconds, megabytes, records } = results;
+        json!({ "seconds": seconds, "mb_per_s": megabytes, "records_per_s": records })
+    };
+    let of = |which: Which, statistic| -> Value {
+        let rows = which.rows(table, statistic);
+        rows.iter().map(|row| (row.key.to_owned(), metrics(&row.results))).collect()
+    };
+    let both = |which: Which| {
+        let ratios = ratios(table, which).into_iter();
+        let ratios = ratios.map(|ratio| (ratio.key.to_owned(), json!(ratio.values)));
+        json!({
+            "means": of(which, Statistic::Mean),
+            "medians": of(which, Statistic::Median),
+            "ratios": ratios.collect::<Value>(),
+        })
+    };
+    let cells = SIZES.iter().zip(&table.cells).map(|((name, size), cell)| {
+        json!({
+            "name": name,
+            "set": size,
+            "unsynced": runs(&cell.unsynced),
+            "synced": runs(&cell.synced),
+            "ours": runs(&cell.ours),
+            "ours_each": runs(&cell.ours_each),
+            "read": runs(&cell.read),
+            "ours_read": runs(&cell.ours_read),
+        })
+    });
+    json!({
+        "format": table.format.key(),
+        "written": both(Which::Written),
+        "read": both(Which::Read),
+        "runs": cells.collect::<Vec<_>>(),
+    })
+}
+
+fn runs(runs: &[Measured]) -> Value {
+    let run = |run: &Measured| {
+        json!({
+            "seconds": run.time.as_secs_f64(),
+            "records": run.records,
+            "bytes": run.bytes,
+        })
+    };
+    runs.iter().map(run).collect()
+}
+
+/// As a page: both tables of each format, with a chart.
 pub(super) fn page(tables: &[Table]) -> String {
     let mut body = format!(
         "<p>{}</p>\n<p>Its method is rebuilt as <em>Design and Reliability of a User Space \
          Write-Ahead Log in Rust</em> describes it; each figure of both is of this run.</p>\n",
         escaped(&verdict(tables)),
     );
-    for one in tables {
-        let (written, read) = lines(one);
-        for (what, lines) in [("written", &written), ("read", &read)] {
-            let title = format!("{}, {what}", one.format.name());
-            body.extend(["<h2>", &title, "</h2>\n", &chart(lines)]);
-            let head = SIZES.map(|(name, size)| format!("{name}: sets of {size}"));
-            let mut rows = vec![cells("records a second", head)];
-            rows.extend(lines.iter().map(|line| cells(line.name, line.shown())));
-            body += &table(&rows);
+    for (one, which) in each(tables) {
+        let title = format!("{}, {}", one.format.name(), which.name());
+        body.extend(["<h2>", &title, "</h2>\n", &chart(&which.rows(one, Statistic::Median))]);
+        for statistic in [Statistic::Mean, Statistic::Median] {
+            let head = ["s", "MB/s", "thousand records/s"];
+            let head =
+                head.iter().flat_map(|unit| SIZES.map(|(name, _)| format!("{name}, {unit}")));
+            let first = [statistic.name().to_owned()].into_iter().chain(head).collect();
+            let row = |row: &Row| [row.name.to_owned()].into_iter().chain(row.shown()).collect();
+            let rows = which.rows(one, statistic);
+            body += &table(&[first].into_iter().chain(rows.iter().map(row)).collect::<Vec<_>>());
         }
-        body += &table(&metrics(one));
     }
     body
 }
 
-fn cells(name: &str, values: [String; 3]) -> Vec<String> {
-    std::iter::once(name.to_owned()).chain(values).collect()
-}
-
-/// Seconds for all records, and megabytes a second.
-fn metrics(one: &Table) -> Vec<Vec<String>> {
-    let picks: [(&str, Pick); 4] = [
-        ("its method, written, never synced", |cell| &cell.unsynced),
-        ("seawall, written, durable", ours),
-        ("its method, read", |cell| &cell.read),
-        ("seawall, read", |cell| &cell.ours_read),
-    ];
-    let mut rows = vec![cells("", SIZES.map(|(name, _)| name.to_owned()))];
-    for (name, pick) in picks {
-        let of = |value: fn(Measured) -> f64, digits: usize| {
-            let value = |cell: &Cell| format!("{:.digits$}", Cell::of(pick(cell), value));
-            one.cells.each_ref().map(value)
-        };
-        let seconds = of(|run| run.time.as_secs_f64(), 3);
-        let megabytes = of(|run| to_f64(run.bytes) / 1e6 / run.time.as_secs_f64().max(1e-9), 1);
-        rows.push(cells(&format!("{name}, s"), seconds));
-        rows.push(cells(&format!("{name}, MB/s"), megabytes));
-    }
-    rows
-}
-
-fn chart(lines: &[Line]) -> String {
+fn chart(rows: &[Row]) -> String {
     let names = Names { title: "", x: "records in a set", y: "records a second" };
-    let color = |line: &Line| match line.key {
+    let color = |row: &Row| match row.key {
         "published" => "#8a94a0",
         "synced" => "#d9a05b",
         "ours_each" => "#5fa8d3",
         "ours" => "#0b6e4f",
         _ => "#b3541e",
     };
-    let rates = lines.iter().filter(|line| !line.is_ratio);
-    let series: Vec<Series<'_>> = rates
-        .map(|line| {
-            let sizes = SIZES.map(|(_, size)| to_f64(super::to_u64(size)));
-            let points = sizes.into_iter().zip(line.values).collect();
-            Series { name: line.name, color: color(line), points }
-        })
-        .collect();
+    let series = |row: &'_ Row| -> Series<'static> {
+        let sizes = SIZES.map(|(_, size)| to_f64(super::to_u64(size)));
+        let points = sizes.into_iter().zip(row.results.records).collect();
+        Series { name: row.name, color: color(row), points }
+    };
+    let series: Vec<_> = rows.iter().map(series).collect();
     format!("<figure>{}</figure>\n", log_log(&names, &series))
 }

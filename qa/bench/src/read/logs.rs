@@ -37,7 +37,7 @@ impl Sample {
         made.map_err(Trouble::Plain)?;
         let folder = folder.join(name);
         let what = (Format::MessagePack, Wait::AtTheEnd);
-        let written = ours::write(&folder, what, (&records(), 1, count))?;
+        let written = ours::write(&folder, what, (&records(1), 1, count))?;
         let path = folder.join("log");
         let (records, bytes, open_us) = (count, written.bytes, 0.0);
         let mut sample = Self { records, path, bytes, open_us, peak_memory: None };
@@ -90,7 +90,7 @@ impl Sample {
     pub(super) fn write_theirs(&self) -> Result<&Path, Trouble> {
         let folder = self.path.parent().expect("it is in a folder of its own");
         let what = (Format::MessagePack, Sync::Never);
-        let written = theirs::write(folder, what, (&records(), 1, self.records))?;
+        let written = theirs::write(folder, what, (&records(1), 1, self.records))?;
         assert_eq!(written.records, self.records, "sets of one record come out even");
         Ok(folder)
     }
