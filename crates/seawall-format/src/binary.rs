@@ -1,6 +1,7 @@
 //! Records as frames in batches. format.md section 3.3.
 
 pub mod batch;
+pub(crate) mod changed;
 pub(crate) mod chunk;
 pub(crate) mod compressor;
 pub mod encoded;

@@ -37,6 +37,7 @@ pub mod text;
 pub mod time;
 mod types;
 
+pub use binary::changed::{ChangedPart, changed_part};
 #[cfg(feature = "encryption")]
 pub use binary::encrypted;
 pub use binary::encrypted_sizes::EncryptedSizes;

@@ -71,7 +71,8 @@
 //! # Features
 //!
 //! `json` (on by default): the codec [`Json`], and logs that people can read, as lines of JSON
-//! ([`Layout::Text`]). Without it the crate does not depend on `serde_json`.
+//! ([`Layout::Text`]). Without it the crate does not depend on `serde_json`. `cbor`, `ron`: the
+//! codecs `Cbor` and `Ron`.
 //!
 //! # More
 //!
@@ -107,6 +108,10 @@ mod recover;
 mod scan;
 mod write;
 
+#[cfg(feature = "cbor")]
+pub use crate::base::codec::cbor::Cbor;
+#[cfg(feature = "ron")]
+pub use crate::base::codec::ron::Ron;
 pub use crate::base::codec::{Codec, MessagePack, Positional, Raw};
 pub use crate::base::error::kind::ErrorKind;
 pub use crate::base::error::{CodecError, Error, Result};
@@ -128,6 +133,7 @@ pub use seawall_format::{Compression, Layout, Level, Lsn};
 pub mod damage {
     pub use crate::base::error::{Corruption, Damage, Lost, Origin};
     pub use crate::scan::intact::AtomicSet;
+    pub use seawall_format::ChangedPart;
 }
 
 /// Results of [`Maintenance::verify`].

@@ -123,7 +123,18 @@ impl<T, C: Codec<T>> Logger<T, C> {
         self.write(record)
     }
 
-    /// Reads the records in the order in which they were written, each verified. At a corrupted
+    /// Sets a checkpoint durably: [`retrieve_since_checkpoint`](Self::retrieve_since_checkpoint)
+    /// begins at the record `lsn`. First make the dump of your state durable that replaces the
+    /// records before it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Log::checkpoint`], and as [`Log::open`] until that has succeeded.
+    pub fn checkpoint(&self, lsn: Lsn) -> Result<()> {
+        self.log()?.checkpoint(lsn)
+    }
+
+    /// Reads all records in the order in which they were written, each verified. At a corrupted
     /// record the iterator returns an error that names it, and ends.
     ///
     /// A damaged log can be read up to its damage, although nothing can be written to it.
@@ -132,13 +143,48 @@ impl<T, C: Codec<T>> Logger<T, C> {
     ///
     /// As [`Log::open`], and as [`LogReader::read_from`].
     pub fn retrieve(&self) -> Result<Retrieved<T, C>> {
+        self.retrieve_from(LogReader::oldest)
+    }
+
+    /// Reads the records from the newest checkpoint on, as the paper's recovery does; without a
+    /// checkpoint, all of them.
+    ///
+    /// # Errors
+    ///
+    /// As [`retrieve`](Self::retrieve).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use seawall::paper::BinLogger;
+    ///
+    /// # let name = format!("seawall-doc-since-{}", std::process::id());
+    /// # let folder = std::env::temp_dir().join(name);
+    /// let logger: BinLogger<u32> = BinLogger::new(&folder);
+    /// let last = logger.write(&1)?;
+    /// // Here the program makes a dump of its state durable, record 1 included.
+    /// logger.checkpoint(last.next())?;
+    /// logger.write(&2)?;
+    /// let records: Vec<u32> = logger.retrieve_since_checkpoint()?.collect::<Result<_, _>>()?;
+    /// assert_eq!(records, [2]);
+    /// # drop(logger); std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn retrieve_since_checkpoint(&self) -> Result<Retrieved<T, C>> {
+        self.retrieve_from(LogReader::replay_start)
+    }
+
+    fn retrieve_from(
+        &self,
+        start: impl FnOnce(&LogReader<T, C>) -> Result<Lsn>,
+    ) -> Result<Retrieved<T, C>> {
         match self.log() {
             Ok(_) | Err(Error::Damaged { .. } | Error::Ambiguous { .. } | Error::Busy { .. }) => {}
             Err(error) => return Err(error),
         }
         let reader = LogReader::<T, C>::open(&self.path)?;
-        let oldest = reader.oldest()?;
-        Ok(Retrieved { entries: reader.read_from(oldest)? })
+        let entries = reader.read_from(start(&reader)?)?;
+        Ok(Retrieved { entries })
     }
 
     /// The paper's listing calls [`retrieve`](Self::retrieve) this way.

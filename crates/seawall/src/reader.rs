@@ -16,7 +16,8 @@ use crate::read::read_repair::ReadRepair;
 use crate::read::record_id::RecordId;
 use crate::read::snapshot::Snapshot;
 use crate::scan::catalog::log_id;
-use seawall_format::{CodecId, Layout, LogId, Lsn, RecordType};
+
+use seawall_format::{CodecId, Layout, LogId, Lsn, Manifest, RecordType};
 use seawall_io::{Storage, SystemClock};
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
@@ -126,11 +127,28 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     /// [`Error::Io`]: crate::Error::Io
     /// [`Error::NotALog`]: crate::Error::NotALog
     pub fn oldest(&self) -> Result<Lsn> {
+        self.starts().map(|(oldest, _)| oldest)
+    }
+
+    /// The LSN at which replay starts, as [`Log::replay_start`](crate::Log::replay_start): the
+    /// newest checkpoint, or the oldest record without one.
+    ///
+    /// # Errors
+    ///
+    /// As [`oldest`](Self::oldest).
+    pub fn replay_start(&self) -> Result<Lsn> {
+        self.starts().map(|(oldest, checkpoint)| checkpoint.map_or(oldest, |lsn| lsn.max(oldest)))
+    }
+
+    /// The oldest record and the newest checkpoint.
+    fn starts(&self) -> Result<(Lsn, Option<Lsn>)> {
         let found = Snapshot::of_files(&self.files, &mut ReadRepair::default());
         let found = found.of_log(&*self.files)?.catalog;
         let base = found.chain.first().map(|link| link.segment.header.base);
-        let stated = found.manifest().map(|manifest| manifest.oldest_base);
-        Ok(stated.or(base).unwrap_or(Lsn::FIRST))
+        let manifest = found.manifest();
+        let stated = manifest.map(|manifest| manifest.oldest_base);
+        let checkpoint = manifest.and_then(Manifest::newest_checkpoint);
+        Ok((stated.or(base).unwrap_or(Lsn::FIRST), checkpoint))
     }
 
     /// Reads the records from `from` on.

@@ -50,6 +50,17 @@ fn listing_of_the_paper_restores_what_it_wrote() {
 }
 
 #[test]
+fn own_codec_keeps_its_records_as_lines_of_csv() {
+    let folder = Scratch::new("example-codec");
+    let path = folder.path.to_str().unwrap();
+    assert_eq!(run("own_codec", &[path]), (true, "1: roof -3.25\n".to_owned()));
+    assert_eq!(run("own_codec", &[path]), (true, "1: roof -3.25\n2: roof -3.25\n".to_owned()));
+    let text = seawall::LogReader::open_any(&folder.path).unwrap().get(common::lsn(2)).unwrap();
+    assert_eq!(text.as_deref(), Some(&b"roof,-3.25"[..]));
+    assert!(!run("typed_events", &[path]).0, "other records have no business there");
+}
+
+#[test]
 fn the_store_keeps_its_map_across_starts_and_compaction() {
     let folder = Scratch::new("example-store");
     let path = folder.path.to_str().unwrap();

@@ -11,6 +11,7 @@ use crate::common;
 
 use common::sample::Sample;
 use common::{Scratch, lsn};
+use seawall::damage::ChangedPart::{self, Checksum, Length, Members, NotJson, Payload, Value};
 use seawall::paper::{BinLogger, JSONLogger, Logger};
 use seawall::verify::Verdict;
 use seawall::{Codec, Error, Maintenance, MessagePack};
@@ -96,8 +97,9 @@ fn is_read_in_full<C: Codec<Record, Item = Record>>(folder: &Scratch, what: &str
     assert_eq!(logger.write(&record(COUNT + 1)).unwrap().get(), u64::from(COUNT + 1), "{what}");
 }
 
-/// Recovery delivers what stands before the corrupted record, names it, and ends.
-fn is_caught<C: Codec<Record, Item = Record>>(folder: &Scratch, what: &str) {
+/// Recovery delivers what stands before the corrupted record, names it and the part that has
+/// changed, and ends.
+fn is_caught<C: Codec<Record, Item = Record>>(folder: &Scratch, part: ChangedPart, what: &str) {
     let logger: Logger<Record, C> = Logger::new(&folder.path);
     let refused = logger.write(&record(9)).unwrap_err();
     assert!(matches!(refused, Error::Damaged { .. }), "{what}: {refused}");
@@ -109,12 +111,15 @@ fn is_caught<C: Codec<Record, Item = Record>>(folder: &Scratch, what: &str) {
         Some(Err(Error::Damaged { damage, .. })) => {
             let lost = damage.lost.unwrap();
             assert_eq!(lost.from, lsn(u64::from(HIT)), "{what}: {damage}");
+            assert_eq!(damage.changed, Some(part), "{what}: {damage}");
+            assert!(damage.to_string().contains(&part.to_string()), "{damage}");
         }
         other => panic!("{what}: {other:?}"),
     }
     assert!(found.next().is_none(), "{what}");
     let judged = Maintenance::at(&folder.path).verify().unwrap();
     assert_eq!((judged.verdict, judged.records), (Verdict::Lost, u64::from(COUNT - 1)), "{what}");
+    assert_eq!(judged.damage[0].changed, Some(part), "{what}");
 }
 
 /// The paper's listing, with its own names.
@@ -175,6 +180,34 @@ fn log_of_a_running_writer_can_be_retrieved() {
     assert_eq!(second.write(&record(2)).unwrap(), lsn(2));
 }
 
+/// Also of a log that another logger has open.
+fn is_retrieved_since_the_checkpoint<C: Codec<Record, Item = Record>>(name: &str) {
+    let folder = written::<C>(name);
+    let logger: Logger<Record, C> = Logger::new(&folder.path);
+    let ids = |logger: &Logger<Record, C>| -> Vec<u32> {
+        let found = logger.retrieve_since_checkpoint().unwrap();
+        found.map(|record| record.unwrap().id).collect()
+    };
+    assert_eq!(ids(&logger), [1, 2, 3, 4, 5], "without a checkpoint, from the first record on");
+    logger.checkpoint(lsn(4)).unwrap();
+    assert_eq!(ids(&logger), [4, 5]);
+    assert_eq!(ids(&Logger::new(&folder.path)), [4, 5]);
+    assert_eq!(logger.retrieve().unwrap().count(), 5, "all records are still there");
+    logger.checkpoint(lsn(6)).unwrap();
+    assert_eq!(ids(&logger), [] as [u32; 0]);
+    logger.write(&record(6)).unwrap();
+    drop(logger);
+    assert_eq!(ids(&Logger::new(&folder.path)), [6]);
+    let refused = Logger::<Record, C>::new(&folder.path).checkpoint(lsn(8)).unwrap_err();
+    assert!(matches!(refused, Error::InvalidOption { .. }), "{refused}");
+}
+
+#[test]
+fn records_since_the_last_checkpoint_are_retrieved() {
+    is_retrieved_since_the_checkpoint::<seawall::Json>("paper-since-json");
+    is_retrieved_since_the_checkpoint::<MessagePack>("paper-since-binary");
+}
+
 // JSON: the six corruptions of section V.A.
 
 /// Paper: no effect. Here: none.
@@ -212,15 +245,27 @@ fn json_2_loose_structural_symbols_are_caught() {
             // The record ends as before, and a symbol stands behind it.
             is_caught_between(&folder);
         } else {
-            is_caught::<seawall::Json>(&folder, &format!("{symbol} at {at}"));
+            let part = part_of(line, &add(line));
+            is_caught::<seawall::Json>(&folder, part, &format!("{symbol} at {at}"));
         }
     }
     for at in 0..length {
         if "{}[]".contains(&line[at..=at]) {
             let less = |line: &str| format!("{}{}", &line[..at], &line[at + 1..]);
             put(&folder, TEXT, &changed(&text, less));
-            is_caught::<seawall::Json>(&folder, &format!("byte {at} removed"));
+            is_caught::<seawall::Json>(&folder, NotJson, &format!("byte {at} removed"));
         }
+    }
+}
+
+/// Which part of a line an edit changed: within a string, a symbol leaves it JSON.
+fn part_of(line: &str, edited: &str) -> ChangedPart {
+    let read = |text| serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text);
+    let (before, Ok(after)) = (read(line).unwrap(), read(edited)) else { return NotJson };
+    match () {
+        () if !before.keys().eq(after.keys()) => Members,
+        () if before["crc"] != after["crc"] => Checksum,
+        () => Value,
     }
 }
 
@@ -249,7 +294,7 @@ fn json_3_added_removed_and_renamed_fields_are_caught() {
     ] {
         let folder = written::<seawall::Json>("paper-fields");
         edit_line(&folder, |line| replaced(line, what, by));
-        is_caught::<seawall::Json>(&folder, by);
+        is_caught::<seawall::Json>(&folder, Value, by);
     }
 }
 
@@ -276,10 +321,10 @@ fn json_5_an_empty_object_is_caught() {
         let at = line.find("\"data\":").unwrap() + 7;
         format!("{}{{}}}}", &line[..at])
     });
-    is_caught::<seawall::Json>(&folder, "as the record");
+    is_caught::<seawall::Json>(&folder, Value, "as the record");
     let folder = written::<seawall::Json>("paper-empty-line");
     edit_line(&folder, |_| "{}".to_owned());
-    is_caught::<seawall::Json>(&folder, "as the line");
+    is_caught::<seawall::Json>(&folder, Members, "as the line");
 }
 
 /// Paper: **not caught** if the value is of the same type. Here: caught, of any type.
@@ -295,8 +340,29 @@ fn json_6_changed_values_are_caught() {
     ] {
         let folder = written::<seawall::Json>("paper-value");
         edit_line(&folder, |line| replaced(line, what, by));
-        is_caught::<seawall::Json>(&folder, by);
+        is_caught::<seawall::Json>(&folder, Value, by);
     }
+}
+
+/// The paper's readable log has no checksum. Here it can be what has changed.
+#[test]
+fn json_changed_checksum_is_told_from_a_changed_record() {
+    let crc = |line: &str| line.find("\"crc\":\"").unwrap() + 7;
+    let digit = |line: &str| {
+        let (before, after) = line.split_at(crc(line));
+        let other = if after.starts_with('0') { "1" } else { "0" };
+        [before, other, &after[1..]].concat()
+    };
+    let cut = |line: &str| [&line[..crc(line)], &line[crc(line) + 1..]].concat();
+    let name = |line: &str| replaced(line, "\"crc\"", "\"sum\"");
+    let caught = |change: &dyn Fn(&str) -> String, part, what| {
+        let folder = written::<seawall::Json>(&format!("paper-crc-{what}"));
+        edit_line(&folder, change);
+        is_caught::<seawall::Json>(&folder, part, what);
+    };
+    caught(&digit, Checksum, "digit");
+    caught(&cut, Checksum, "cut");
+    caught(&name, Members, "name");
 }
 
 // MessagePack: the five corruptions of section V.A. Paper: all caught. Here: all caught, and named.
@@ -310,7 +376,11 @@ fn payload(bytes: &[u8]) -> (usize, usize) {
 }
 
 /// Every bit of `part`, its place and length, of the record that is hit, one after the other.
-fn each_bit_is_caught(name: &str, part: impl Fn(usize, usize) -> (usize, usize)) {
+fn each_bit_is_caught(
+    name: &str,
+    changed: ChangedPart,
+    part: impl Fn(usize, usize) -> (usize, usize),
+) {
     let folder = written::<MessagePack>(&format!("paper-{name}"));
     let whole = content(&folder, SEGMENT);
     let (at, length) = payload(&whole);
@@ -321,34 +391,34 @@ fn each_bit_is_caught(name: &str, part: impl Fn(usize, usize) -> (usize, usize))
         let mut bytes = whole.clone();
         bytes[bit.0] ^= 1 << bit.1;
         put(&folder, SEGMENT, &bytes);
-        is_caught::<MessagePack>(&folder, &format!("{name}, {bit:?}"));
+        is_caught::<MessagePack>(&folder, changed, &format!("{name}, {bit:?}"));
     }
 }
 
 #[test]
 fn binary_1_a_changed_identifier_of_an_object_is_caught() {
-    each_bit_is_caught("object-identifier", |at, _| (at, 1));
+    each_bit_is_caught("object-identifier", Payload, |at, _| (at, 1));
 }
 
 #[test]
 fn binary_2_a_changed_identifier_of_a_field_is_caught() {
     // A length of one byte, then `id`.
-    each_bit_is_caught("field-identifier", |at, _| (at + 1, 3));
+    each_bit_is_caught("field-identifier", Payload, |at, _| (at + 1, 3));
 }
 
 #[test]
 fn binary_3_a_changed_value_of_a_field_is_caught() {
-    each_bit_is_caught("field-value", |at, length| (at + 4, length - 4));
+    each_bit_is_caught("field-value", Payload, |at, length| (at + 4, length - 4));
 }
 
 /// What tells the paper's checksum from a record is an identifier before it; here it is the first
 /// word of the frame's header.
 #[test]
 fn binary_4_a_changed_identifier_of_the_checksum_is_caught() {
-    each_bit_is_caught("checksum-identifier", |at, _| (at - 8, 4));
+    each_bit_is_caught("checksum-identifier", Length, |at, _| (at - 8, 4));
 }
 
 #[test]
 fn binary_5_a_changed_checksum_is_caught() {
-    each_bit_is_caught("checksum-value", |at, _| (at - 4, 4));
+    each_bit_is_caught("checksum-value", Checksum, |at, _| (at - 4, 4));
 }

@@ -27,6 +27,7 @@
 
 use crate::output::report::{Exit, Failure};
 use seawall::backup::BackupReport;
+use seawall::damage::ChangedPart;
 use seawall::format::SegmentId;
 use seawall::verify::{OrphanKind, Summary, Verification};
 use seawall::{Lsn, damage, repair, verify};
@@ -124,6 +125,7 @@ answer! {
         lost_from: Option<u64> = damage.lost.map(|lost| lost.from.get()),
         lost_to: Option<u64> = damage.lost.and_then(|lost| lost.to).map(Lsn::get),
         cause: &'static str = damage.cause.name(),
+        changed: Option<&'static str> = damage.changed.map(ChangedPart::name),
         origin: Option<Origin> = damage.origin.as_ref().map(Origin::of),
     }
 }

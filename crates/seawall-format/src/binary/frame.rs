@@ -12,7 +12,7 @@ use crate::ids::Lsn;
 /// Bytes of a frame before its payload.
 pub const HEADER_SIZE: usize = FRAME_HEADER;
 
-const GOES_ON: u32 = 1 << 31;
+pub(crate) const GOES_ON: u32 = 1 << 31;
 
 /// More than any frame needs.
 const PADDING: [u8; 8] = [0; 8];
@@ -74,11 +74,11 @@ pub fn push_without_crc(body: &mut Vec<u8>, payload: &[u8], goes_on: bool) {
 fn push(body: &mut Vec<u8>, payload: &[u8], (goes_on, crc): (bool, u32)) {
     let length = u32::try_from(payload.len()).ok().filter(|length| *length < GOES_ON);
     let word = length.expect("checked at admission") | if goes_on { GOES_ON } else { 0 };
-    let head = u64::from(word) | u64::from(crc) << 32;
+    let head = head_of(word, crc);
     let size = size_on_disk(payload.len());
     let end = body.len() + size;
     body.reserve(size + PADDING.len());
-    body.extend_from_slice(&head.to_le_bytes());
+    body.extend_from_slice(&head);
     body.extend_from_slice(payload);
     // All of it and then less: a length that is known takes no call.
     body.extend_from_slice(&PADDING);
@@ -306,8 +306,15 @@ impl Damaged<'_> {
     }
 }
 
+/// The head of a frame with these first four bytes and this checksum.
 #[inline]
-fn split(head: [u8; HEADER_SIZE]) -> (u32, u32) {
+pub(crate) fn head_of(word: u32, crc: u32) -> [u8; HEADER_SIZE] {
+    (u64::from(word) | u64::from(crc) << 32).to_le_bytes()
+}
+
+/// The first four bytes of a frame, and its checksum.
+#[inline]
+pub(crate) fn split(head: [u8; HEADER_SIZE]) -> (u32, u32) {
     let both = u64::from_le_bytes(head);
     let half = |bits: u64| u32::try_from(bits & 0xFFFF_FFFF).expect("32 bits are left");
     (half(both), half(both >> 32))

@@ -259,7 +259,7 @@ impl Said<'_> {
 }
 
 /// Eight lower-case hexadecimal digits.
-fn hex(crc: u32) -> [u8; 8] {
+pub(crate) fn hex(crc: u32) -> [u8; 8] {
     let digit = |at: usize| {
         let digit = u8::try_from(crc >> (28 - 4 * at) & 15).expect("four bits");
         if digit < 10 { b'0' + digit } else { b'a' - 10 + digit }
@@ -363,6 +363,9 @@ fn ends_at(bytes: &[u8], error: &serde_json::Error) -> bool {
     error.is_eof() || before + error.column() >= bytes.len()
 }
 
+/// The members that a line can have besides its checksum.
+pub(crate) const MEMBERS: [&str; 6] = ["lsn", "confirmed", "time", "goes_on", "data", "void"];
+
 /// The line that this object is, if it is a valid one.
 fn judge<'a>(object: &'a str, salt: &Salt) -> Option<(Line<'a>, u32)> {
     let mut members = canonical::members(object)?;
@@ -382,20 +385,19 @@ fn judge<'a>(object: &'a str, salt: &Salt) -> Option<(Line<'a>, u32)> {
         (None, Some(count)) => Content::Void(parsed(count).filter(|count| *count > 0)?),
         _ => return None,
     };
-    let known = ["lsn", "confirmed", "time", "goes_on", "data", "void"];
-    if members.keys().any(|name| !known.contains(&name.as_ref())) {
+    if members.keys().any(|name| !MEMBERS.contains(&name.as_ref())) {
         return None;
     }
     let time_us = time.and_then(|time| time::from_text(&time)).unwrap_or(0);
     Some((Line { lsn, confirmed: Lsn::new(confirmed), time_us, goes_on, content }, crc))
 }
 
-fn parsed<'a, T: serde::Deserialize<'a>>(value: &'a RawValue) -> Option<T> {
+pub(crate) fn parsed<'a, T: serde::Deserialize<'a>>(value: &'a RawValue) -> Option<T> {
     serde_json::from_str(value.get()).ok()
 }
 
 /// The checksum of an envelope without its own member, bound to the life and the record.
-fn checksum(members: &Members<'_>, lsn: Lsn, salt: &Salt) -> Option<u32> {
+pub(crate) fn checksum(members: &Members<'_>, lsn: Lsn, salt: &Salt) -> Option<u32> {
     Form::with_empty(|form| {
         form.mark(b'{');
         for (name, value) in members {

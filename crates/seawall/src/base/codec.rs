@@ -1,5 +1,10 @@
 //! Encodes records as bytes and decodes them.
 
+#[cfg(feature = "cbor")]
+pub(crate) mod cbor;
+#[cfg(feature = "ron")]
+pub(crate) mod ron;
+
 use crate::base::error::{CodecError, Error};
 use seawall_format::{CodecId, Lsn, nesting};
 use serde::Serialize;

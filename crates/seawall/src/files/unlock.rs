@@ -5,7 +5,7 @@ use crate::base::options::Options;
 use crate::files::directory::{KEYS, KEYS_MAX, read_small};
 use seawall_format::encryption::KeyError;
 use seawall_format::keys::WrappedKeys;
-use seawall_format::{LogId, Lsn, Offset, Refused};
+use seawall_format::{LogId, Lsn, Refused};
 use seawall_io::Storage;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -72,8 +72,7 @@ pub(crate) fn keys_are_readable(storage: &dyn Storage, log: LogId) -> Result<boo
 /// The damage of a log whose file `keys` cannot be read: no record from `first` on can be.
 pub(crate) fn lost_keys(first: Lsn) -> Damage {
     let lost = Some(Lost { from: first, to: None });
-    let (segment, offset, bytes, origin) = (None, Offset(0), 0, None);
-    Damage { segment, offset, bytes, lost, cause: Corruption::Keys, origin }
+    Damage { lost, ..Damage::new(Corruption::Keys) }
 }
 
 /// Refuses an encrypted log if its key is needed and was not given.

@@ -24,7 +24,7 @@ use crate::write::pending::RewriteBatch;
 use crate::write::rotation::{Predecessor, RotationPlan, rotate};
 use seawall_format::batch::{BodyKind, HEADER_SIZE};
 use seawall_format::frame::{self, Frames};
-use seawall_format::{Closed, Level, Lsn, Manifest, Offset, SegmentHeader, SegmentId, next_lsn};
+use seawall_format::{Closed, Level, Lsn, Manifest, SegmentHeader, SegmentId, next_lsn};
 use seawall_io::Storage;
 use std::sync::Arc;
 
@@ -259,9 +259,7 @@ impl Rescue {
     fn give_up_to(&mut self, last: Lsn, time_us: u64) -> Result<()> {
         if last.get().saturating_sub(self.next.get()) > GIVEN_UP_MAX {
             let range = Some(Lost { from: self.next, to: Some(last) });
-            let (segment, offset, bytes, origin) = (None, Offset(0), 0, None);
-            let cause = Corruption::Order;
-            let damage = Damage { segment, offset, bytes, lost: range, cause, origin };
+            let damage = Damage { lost: range, ..Damage::new(Corruption::Order) };
             return Err(Error::damaged(damage));
         }
         while self.next <= last {

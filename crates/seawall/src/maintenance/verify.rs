@@ -200,7 +200,7 @@ fn select(repaired: Repaired<Verification>) -> Result<Verification> {
 fn damage_at(patch: &Patch) -> Damage {
     let segment = SegmentId::from_any_name(&patch.file);
     let (offset, bytes) = (Offset(patch.offset), to_u64(patch.new.len()));
-    Damage { segment, offset, bytes, lost: None, cause: Corruption::Body, origin: None }
+    Damage { segment, offset, bytes, ..Damage::new(Corruption::Body) }
 }
 
 fn judge(

@@ -408,7 +408,7 @@ impl Search {
     fn given_up(&self, found: &ScannedBatch) -> Damage {
         let lost = Some(Lost { from: found.header.first, to: Some(found.last) });
         let (segment, offset) = (self.scan.segment(), found.start);
-        Damage { segment, offset, bytes: 0, lost, cause: Corruption::GivenUp, origin: None }
+        Damage { segment, offset, lost, ..Damage::new(Corruption::GivenUp) }
     }
 
     fn visit(&mut self, start: Start) {

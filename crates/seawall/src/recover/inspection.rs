@@ -16,7 +16,7 @@ use crate::scan::load::load_unlocked;
 use crate::scan::scanner::{LogScanner, ScanEnd, ScanItem};
 use crate::write::pending::RewriteBatch;
 use seawall_format::batch::{BodyKind, HEADER_SIZE};
-use seawall_format::{Lsn, Manifest, Offset, SegmentId, frame, next_lsn, tail};
+use seawall_format::{Lsn, Manifest, SegmentId, frame, next_lsn, tail};
 
 /// State of a log, found without writing.
 #[derive(Debug)]
@@ -221,8 +221,7 @@ impl Inspection {
         let gap = self.catalog.chain.iter().find_map(|link| link.gap.as_ref()).map(|gap| &gap.1);
         match (self.row(), gap.or(self.damage.first())) {
             (RecoveryCase::ManifestUnreadable, _) | (_, None) => {
-                let (cause, origin) = (Corruption::Manifest, None);
-                Damage { segment: None, offset: Offset(0), bytes: 0, lost, cause, origin }
+                Damage { lost, ..Damage::new(Corruption::Manifest) }
             }
             (_, Some(damage)) => self.joined_at_offset(damage),
         }

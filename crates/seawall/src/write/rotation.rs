@@ -131,8 +131,7 @@ fn check_batch_sizes(log: &Manifest, plan: &RotationPlan) -> Result<()> {
     };
     let lost = Some(Lost { from: batch.first, to: None });
     let segment = plan.pred.as_ref().map(|pred| pred.header.id);
-    let (offset, bytes, cause, origin) = (Offset(0), 0, Corruption::Order, None);
-    Err(Error::damaged(Damage { segment, offset, bytes, lost, cause, origin }))
+    Err(Error::damaged(Damage { segment, lost, ..Damage::new(Corruption::Order) }))
 }
 
 fn try_rotate(

@@ -72,7 +72,7 @@ fn names(wanted: impl Fn(&str) -> bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seawall::damage::Corruption;
+    use seawall::damage::{ChangedPart, Corruption};
     use seawall::verify::Verdict;
     use seawall_foreign as foreign;
 
@@ -113,6 +113,16 @@ mod tests {
             Corruption::GivenUp,
         ] {
             explained(cause.name(), "cause of damage");
+        }
+        for part in [
+            ChangedPart::Length,
+            ChangedPart::Payload,
+            ChangedPart::Checksum,
+            ChangedPart::NotJson,
+            ChangedPart::Members,
+            ChangedPart::Value,
+        ] {
+            explained(part.name(), "cause of damage");
         }
     }
 

@@ -1,6 +1,6 @@
 //! Damage to stored bytes: where it is, what it destroyed, and which check found it.
 
-use seawall_format::{Lsn, Offset, SegmentId};
+use seawall_format::{ChangedPart, Lsn, Offset, SegmentId};
 use std::fmt;
 
 /// One place where stored bytes differ from what was written.
@@ -18,6 +18,8 @@ pub struct Damage {
     pub lost: Option<Lost>,
     /// Which check failed.
     pub cause: Corruption,
+    /// Which part of the lost record has changed; `None` if the bytes do not tell.
+    pub changed: Option<ChangedPart>,
     /// Where the bytes found there belong, if they come from this log.
     pub origin: Option<Origin>,
 }
@@ -26,7 +28,17 @@ impl Damage {
     /// Damage at the start of the manifest that lost nothing: set the other fields as needed.
     #[must_use]
     pub fn new(cause: Corruption) -> Self {
-        Self { segment: None, offset: Offset(0), bytes: 0, lost: None, cause, origin: None }
+        let (segment, offset) = (None, Offset(0));
+        Self { segment, offset, bytes: 0, lost: None, cause, changed: None, origin: None }
+    }
+
+    /// For people: which part has changed, or else which check failed.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        match self.changed {
+            Some(part) => part.to_string(),
+            None => self.cause.to_string(),
+        }
     }
 }
 
@@ -166,7 +178,7 @@ impl fmt::Display for Damage {
         if let Some(segment) = self.segment {
             write!(f, "segment {segment}, offset {}: ", self.offset)?;
         }
-        self.cause.fmt(f)?;
+        f.write_str(&self.reason())?;
         if let Some(Origin { segment, offset }) = self.origin {
             write!(f, " (segment {segment}, offset {offset})")?;
         }
@@ -190,5 +202,5 @@ impl fmt::Display for Lost {
 /// Damage for a whole segment that is missing or unreadable.
 pub(crate) fn missing_segment(segment: SegmentId, cause: Corruption, lost: Option<Lost>) -> Damage {
     let (segment, offset) = (Some(segment), Offset(0));
-    Damage { segment, offset, bytes: 0, lost, cause, origin: None }
+    Damage { segment, offset, lost, ..Damage::new(cause) }
 }

@@ -58,9 +58,7 @@ impl LogScanner {
             segment: Some(segment.header.id),
             offset: found.start,
             bytes: to_u64(place.len()),
-            lost: None,
-            cause: Corruption::Encoding,
-            origin: None,
+            ..Damage::new(Corruption::Encoding)
         };
         self.synthesized_batch = memory;
         Ok(Some(ScanItem::Damage(expected.each_lost(&named, &salvaged), salvaged)))

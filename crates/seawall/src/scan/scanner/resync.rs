@@ -10,9 +10,10 @@ use crate::files::segment_reader::SegmentReader;
 use crate::scan::intact::{Contents, ExpectedFrames, trace_misplaced_bytes};
 use crate::scan::scanner::decode::key_error;
 use crate::scan::scanner::{Decoding, LogScanner, ScanEnd, ScanItem, Stop, TailFound, opened};
+use seawall_format::batch::{BatchHeader, HEADER_SIZE, Life};
 use seawall_format::before::Before;
 use seawall_format::scan::{Cause, EndScan, HeaderSearch, Limit, Scanner};
-use seawall_format::{Lsn, Offset, next_lsn, tail};
+use seawall_format::{ChangedPart, Lsn, Offset, changed_part, next_lsn, tail, text};
 
 /// A damaged range longer than this many maximum batches is not searched for frames: it must span
 /// many batches, of which only the first could be salvaged.
@@ -113,14 +114,12 @@ impl LogScanner {
             offset: Offset(newest.length),
             bytes,
             lost: (!all_there).then(|| Lost { from: next_lsn(self.last), to: None }),
-            cause: Corruption::CutShort,
-            origin: None,
+            ..Damage::new(Corruption::CutShort)
         })
     }
 
     pub(super) fn lost_manifest(&self, lost: Option<Lost>) -> Option<Damage> {
-        let (cause, origin) = (Corruption::Manifest, None);
-        let damage = Damage { segment: None, offset: Offset(0), bytes: 0, lost, cause, origin };
+        let damage = Damage { lost, ..Damage::new(Corruption::Manifest) };
         self.manifest_lost.then_some(damage)
     }
 
@@ -178,9 +177,7 @@ impl LogScanner {
             segment: Some(here.header.id),
             offset: at,
             bytes: place.size,
-            lost: None,
-            cause: stop.corruption(),
-            origin: None,
+            ..Damage::new(stop.corruption())
         };
         let passed = at.0..at.0 + place.size.max(1);
         if source.had_io_error(&passed) || source.is_unknown(&passed) {
@@ -189,6 +186,12 @@ impl LogScanner {
             && let Some((cause, origin)) = trace_misplaced_bytes(&here, &self.segments, at, bytes)
         {
             (named.cause, named.origin) = (cause, Some(origin));
+        }
+        if let [Lost { from, to }] = expected.lost(&salvaged).as_slice()
+            && Some(*from) == *to
+        {
+            let place = (bytes, at, place.size);
+            named.changed = changed_at(source, (named.cause, stop.header), place, &life)?;
         }
         if memory.is_some() {
             self.synthesized_batch = memory;
@@ -200,6 +203,23 @@ impl LogScanner {
         }
         Ok(ScanItem::Damage(damages, salvaged))
     }
+}
+
+/// The part of the one damaged record in a range that has changed: of a batch whose `header` is
+/// intact, or of a line.
+fn changed_at(
+    source: &mut SegmentReader,
+    (cause, header): (Corruption, Option<BatchHeader>),
+    (batch, at, size): (&[u8], Offset, u64),
+    life: &Life,
+) -> Result<Option<ChangedPart>> {
+    Ok(match (cause, header, batch.get(HEADER_SIZE..)) {
+        (Corruption::Body, Some(header), Some(body)) => changed_part(body, (&header, at), life),
+        (Corruption::Line, ..) if size <= text::CHANGED_LINE_MAX => {
+            text::changed_part(&source.read(at, size)?, &life.salt)
+        }
+        _ => None,
+    })
 }
 
 /// The last record of the damage that is within `limit`.
