@@ -71,7 +71,7 @@ fn records_of_an_encrypted_log_show_only_with_its_key() {
     assert_eq!(text(&folder, "log", "log.key"), "the first secret\n");
     folder.run(&format!("protect log {KEY}"), b"").fine();
     folder.run("protect log", b"").fine();
-    let operations = br#"{"atomic":[{"put":{"table":"t","key":"k","value":"v"}}]}"#;
+    let operations = br#"{"atomic":[{"put":{"table":"","key":"k","value":"v"}}]}"#;
     folder.run(&format!("append operations --encrypt {KEY}"), operations).fine();
     let replayed = folder.run(&format!("replay operations --into json:- -q {KEY}"), b"");
     assert_eq!(replayed.fine().json().len(), 1);

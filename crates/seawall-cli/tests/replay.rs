@@ -31,14 +31,14 @@ const SAYS: &str = r#"read -r b; b="${b#*\"place\":}"; printf "{\"place\":%s}}\n
 
 /// Three transactions: the first is committed, the second aborted, the third unfinished.
 const BANK: &str = r#"{"begin":1}
-{"change":[1,{"put":{"table":"account","key":"ada","value":"300"}}]}
+{"change":[1,{"put":{"table":"","key":"ada","value":"300"}}]}
 {"begin":2}
-{"change":[2,{"put":{"table":"account","key":"bob","value":"900"}}]}
+{"change":[2,{"put":{"table":"","key":"bob","value":"900"}}]}
 {"begin":3}
-{"change":[1,{"put":{"table":"account","key":"cyd","value":"50"}}]}
+{"change":[1,{"put":{"table":"","key":"cyd","value":"50"}}]}
 {"commit":1}
 {"abort":2}
-{"change":[3,{"delete":{"table":"account","key":"ada"}}]}
+{"change":[3,{"delete":{"table":"","key":"ada"}}]}
 "#;
 
 /// A folder with a keeper and the log of `records`, lines of JSON.
@@ -87,8 +87,8 @@ fn committed_transactions_are_printed_in_commit_order() {
     let folder = bank("replay-json", BANK);
     let ran = folder.run("replay log --into json:-", b"");
     let expected = json!({"lsn": 7, "changes": [
-        {"lsn": 2, "put": {"table": "account", "key": "ada", "value": "300"}},
-        {"lsn": 6, "put": {"table": "account", "key": "cyd", "value": "50"}},
+        {"lsn": 2, "put": {"table": "", "key": "ada", "value": "300"}},
+        {"lsn": 6, "put": {"table": "", "key": "cyd", "value": "50"}},
     ]});
     assert_eq!(ran.fine().json(), vec![expected.clone()]);
     assert!(ran.err.contains("1 transaction written") && ran.err.contains("transaction 3, since"));
@@ -96,7 +96,7 @@ fn committed_transactions_are_printed_in_commit_order() {
     let ran = folder.run("replay log --into json:- -q", b"");
     assert_eq!((ran.fine().json().len(), ran.err.as_str()), (2, ""));
     let last = json!({"lsn": 10, "changes": [
-        {"lsn": 9, "delete": {"table": "account", "key": "ada"}},
+        {"lsn": 9, "delete": {"table": "", "key": "ada"}},
     ]});
     // It began before.
     assert_eq!(folder.run("replay log --into json:- --from 8 -q", b"").json(), [last]);
@@ -243,6 +243,65 @@ fn invalid_operation_and_missing_begin_are_reported() {
     folder.run("replay nowhere --into json:-", b"").refused(1);
     folder.write("file", b"");
     folder.run("replay file --into json:-", b"").refused(8);
+}
+
+/// One change of table `t`, as a transaction.
+fn of_table(change: &str) -> String {
+    let row = match change {
+        "put" => r#","key":"k","value":"v""#,
+        "delete" => r#","key":"k""#,
+        "merge" => r#","key":"k","operator":"append","operand":"x""#,
+        _ => "",
+    };
+    format!(r#"{{"atomic":[{{"{change}":{{"table":"t"{row}}}}}]}}"#) + "\n"
+}
+
+#[test]
+fn rows_of_a_table_that_was_never_created_are_refused() {
+    let cases: [(&[&str], &str); 7] = [
+        (&["put"], "LSN 1: put into table `t`, key `k`: no such table"),
+        (&["delete"], "LSN 1: delete from table `t`, key `k`: no such table"),
+        (&["merge"], "LSN 1: merge into table `t`, key `k`: no such table"),
+        (&["drop_table"], "LSN 1: drop table `t`: no such table"),
+        (&["create_table", "put", "drop_table", "put"], "LSN 4: put into table `t`, key `k`: no"),
+        (&["create_table", "create_table"], "LSN 2: create table `t`: the table already exists"),
+        (&["create_table", "put", "drop_table", "create_table", "merge", "delete"], ""),
+    ];
+    for (changes, expected) in cases {
+        let folder =
+            bank("replay-tables", &changes.iter().map(|it| of_table(it)).collect::<String>());
+        let into_json = folder.run("replay log --into json:-", b"");
+        let into_file = folder.run("replay log --into json:out", b"");
+        let into_program = keep(&folder, ("", ""), "--batch 1");
+        for ran in [into_json, into_file, into_program] {
+            if expected.is_empty() {
+                ran.fine();
+                continue;
+            }
+            let said = ran.refused(1);
+            assert!(said.contains(expected) && said.contains("a row needs an existing"), "{said}");
+        }
+        let count = if expected.is_empty() { changes.len() } else { changes.len() - 1 };
+        assert_eq!(kept(&folder).len(), count, "what was before it is kept: {changes:?}");
+        assert_eq!(folder.names(".").contains(&"out".to_owned()), expected.is_empty());
+    }
+}
+
+/// The tables are those that the transactions before it created, as far as the log has them.
+#[test]
+fn replay_that_continues_knows_the_tables_from_before() {
+    let folder = bank("replay-tables-later", &(of_table("create_table") + &of_table("put")));
+    keep(&folder, ("", ""), "-q").fine();
+    folder.run("append log --format json -q", of_table("put").as_bytes()).fine();
+    keep(&folder, ("", ""), "-q").fine();
+    assert_eq!(kept(&folder), [1, 2, 3]);
+    assert_eq!(folder.run("replay log --into json:- --from 3 -q", b"").fine().json().len(), 1);
+    folder.run("append log --format json -q", of_table("drop_table").as_bytes()).fine();
+    keep(&folder, ("", ""), "-q").fine();
+    folder.run("append log --format json -q", of_table("put").as_bytes()).fine();
+    assert!(keep(&folder, ("", ""), "").refused(1).contains("LSN 5: put into table `t`"));
+    let ran = folder.run("replay log --into json:- --from 5", b"");
+    assert!(ran.refused(1).contains("LSN 5: put into table `t`"), "{ran:?}");
 }
 
 #[test]

@@ -2,11 +2,14 @@
 
 use crate::apply::batch_size::{BatchSize, Bounds};
 use crate::apply::fold::Tools;
-use crate::apply::partitions::{Ran, Run};
+use crate::apply::held::Held;
+use crate::apply::partition::number;
+use crate::apply::partitions::{Chunk, Ran, Run};
 use crate::apply::standing::{PARTITIONS_MAX, Standing};
 use crate::error::{Error, Result};
 use crate::merge::Operators;
 use crate::progress::{Phase, Progress};
+use crate::record_summary::RecordSummary;
 use crate::source::{Decoded, Source};
 use crate::store::watermark::Watermark;
 use crate::store::{Batch, Store};
@@ -219,7 +222,10 @@ impl Replay {
             keep(store, &standing.partitions)?;
         }
         let began = self.clock.now();
-        let plan = Arc::new(self.planned(source, &standing, &mut hear)?);
+        let (floor, until) = self.floor(source, &standing)?;
+        let held = Held::read(source, (floor.from, until))?;
+        let plan = self.planned_after((floor, until, &standing), (source, &held), &mut hear)?;
+        let plan = Arc::new(plan);
         let planned = self.clock.now();
 
         let mut told = |at, records| {
@@ -239,7 +245,10 @@ impl Replay {
         // Transactions outside the plan may have been logged since, and are not applied.
         if plan.last.is_some() {
             let run = self.one((source, log), store, (partitions, plan.last));
-            runs.push(self.apply(&run, &plan, &mut told)?);
+            runs.push(match held.all() {
+                Some(records) => self.apply_here(&run, &plan, (records, &mut told))?,
+                None => self.apply(&run, &plan, &mut told)?,
+            });
         }
         store.flush().map_err(Error::store("flush"))?;
         let now = Standing::of(store)?;
@@ -288,9 +297,25 @@ impl Replay {
         hear: &mut dyn FnMut(Progress),
     ) -> Result<Plan> {
         let (floor, until) = self.floor(source, standing)?;
+        let records = (source, &Held::none(floor.from));
+        self.planned_after((floor, until, standing), records, hear)
+    }
+
+    /// Plans from records that are decoded already, and those after them.
+    fn planned_after(
+        &self,
+        (floor, until, standing): (Floor, Option<Lsn>, &Standing),
+        (source, held): (&dyn Source, &Held),
+        hear: &mut dyn FnMut(Progress),
+    ) -> Result<Plan> {
         let open_max = self.memory / OPEN_SIZE;
         let mut planner = Planner::new(floor, open_max, self.folder.clone());
-        for (records, entry) in (1..).zip(source.summaries(floor.from)?) {
+        for (record, operation) in &held.records {
+            planner.see(record.lsn, operation.as_ref().map(RecordSummary::from))?;
+        }
+        let before = number(held.records.len());
+        let rest = held.next.map(|next| source.summaries(next)).transpose()?;
+        for (records, entry) in (before + 1..).zip(rest.into_iter().flatten()) {
             let (lsn, outline) = entry?;
             if until.is_some_and(|until| lsn > until) {
                 break;
@@ -358,6 +383,18 @@ impl Replay {
         hear: &mut dyn FnMut(Lsn, u64),
     ) -> Result<Ran> {
         run.run(TransactionAssembler::new(plan.clone(), self.memory, self.folder.clone()), hear)
+    }
+
+    /// The same from records that are decoded already.
+    fn apply_here(
+        &self,
+        run: &Run<'_>,
+        plan: &Arc<Plan>,
+        (mut held, hear): (Chunk, &mut dyn FnMut(Lsn, u64)),
+    ) -> Result<Ran> {
+        held.retain(|(record, _)| record.lsn >= run.from);
+        let gather = TransactionAssembler::new(plan.clone(), self.memory, self.folder.clone());
+        run.run_here(gather, held, hear)
     }
 }
 

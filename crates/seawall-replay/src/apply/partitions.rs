@@ -58,6 +58,33 @@ pub(crate) struct Ran {
 }
 
 impl Run<'_> {
+    /// Applies the transactions that `gather` assembles, from records that are already decoded, on
+    /// this thread. A few thousand records take less time than starting threads for them.
+    pub(crate) fn run_here(
+        &self,
+        gather: TransactionAssembler,
+        records: Chunk,
+        hear: &mut dyn FnMut(Lsn, u64),
+    ) -> Result<Ran> {
+        let sizes = self.sizes();
+        let hand = |((number, &written), size)| {
+            Hand::new(Server::Here(Box::new(self.partition(number, written)), None), size, written)
+        };
+        let hands = (0..).zip(&self.partitions).zip(&sizes).map(hand).collect();
+        let mut deal = Deal::new(self, hands);
+        let dealt = deal.all(gather, [records].into_iter(), hear);
+        let (transactions, done) = (deal.transactions, deal.done);
+        let ends = deal.hands.into_iter().filter_map(|hand| hand.server.end()).collect();
+        let (done, batch_changes) = first_error(ends).map(|partitions| sum(done, &partitions))?;
+        dealt?;
+        Ok(Ran { transactions, done, batch_changes })
+    }
+
+    /// The batch size of each partition, published to the dealing thread.
+    fn sizes(&self) -> Vec<AtomicUsize> {
+        self.partitions.iter().map(|_| AtomicUsize::new(self.size.changes())).collect()
+    }
+
     /// Applies the transactions that `gather` assembles. Calls `hear` with the last record read and
     /// the number of records so far.
     pub(crate) fn run(
@@ -65,9 +92,7 @@ impl Run<'_> {
         gather: TransactionAssembler,
         hear: &mut dyn FnMut(Lsn, u64),
     ) -> Result<Ran> {
-        // The batch size of each partition, published to the dealing thread.
-        let size = |_| AtomicUsize::new(self.size.changes());
-        let sizes: Vec<AtomicUsize> = self.partitions.iter().map(size).collect();
+        let sizes = self.sizes();
         thread::scope(|scope| {
             let (chunks, decoded) = sync_channel(CHUNKS_AHEAD);
             let (spends, spent) = sync_channel(SPENT_MAX);
@@ -75,14 +100,14 @@ impl Run<'_> {
             let (mut hands, mut threads) = (Vec::new(), Vec::new());
             for ((number, &written), size) in (0..).zip(&self.partitions).zip(&sizes) {
                 let (sender, orders) = sync_channel(BATCHES_AHEAD);
-                hands.push(Hand { sender, size, changes: vec![], weight: 0, sent: written });
+                hands.push(Hand::new(Server::Thread(sender), size, written));
                 let partition = self.partition(number, written);
                 let spends = spends.clone();
                 threads.push(scope.spawn(move || serve(partition, size, (&orders, &spends))));
             }
             drop(spends);
             let mut deal = Deal::new(self, hands);
-            let dealt = deal.all(gather, &decoded, hear);
+            let dealt = deal.all(gather, decoded.iter(), hear);
             // Stops the reading thread; the partitions finish what they have.
             drop(decoded);
             let (transactions, done) = (deal.transactions, deal.done);
@@ -156,7 +181,7 @@ fn serve(
 /// A partition's totals, and its last batch size.
 type PartitionEnd = Result<(Done, usize)>;
 
-fn weight_of(operation: &Operation) -> usize {
+pub(crate) fn weight_of(operation: &Operation) -> usize {
     match operation {
         Operation::Change(_, change) => change.weight(),
         Operation::Atomic(changes) => changes.iter().map(Change::weight).sum(),
@@ -164,10 +189,14 @@ fn weight_of(operation: &Operation) -> usize {
     }
 }
 
-/// Joins all partitions. Of several errors, returns the one with the lowest LSN.
+/// Joins all partitions.
 fn join(threads: Vec<ScopedJoinHandle<'_, PartitionEnd>>) -> Result<Vec<(Done, usize)>> {
     let end = |thread: ScopedJoinHandle<'_, _>| thread.join().expect("partitions return errors");
-    let ends: Vec<PartitionEnd> = threads.into_iter().map(end).collect();
+    first_error(threads.into_iter().map(end).collect())
+}
+
+/// How all partitions ended. Of several errors, returns the one with the lowest LSN.
+fn first_error(ends: Vec<PartitionEnd>) -> Result<Vec<(Done, usize)>> {
     let (good, bad): (Vec<_>, Vec<_>) = ends.into_iter().partition(PartitionEnd::is_ok);
     let first = bad.into_iter().filter_map(PartitionEnd::err);
     match first.min_by_key(|error| error.lsn().map_or(u64::MAX, Lsn::get)) {
@@ -193,9 +222,44 @@ enum Order {
     Meet(SyncSender<()>),
 }
 
+/// What applies the batches of a partition.
+enum Server<'a> {
+    /// A thread of its own.
+    Thread(SyncSender<Order>),
+    /// The dealing thread; the error ended the partition.
+    Here(Box<Partition<'a>>, Option<Error>),
+}
+
+impl Server<'_> {
+    fn apply(&mut self, portion: Portion, size: &AtomicUsize) -> Result<(), Gone> {
+        match self {
+            Self::Thread(orders) => orders.send(Order::Apply(portion)).map_err(|_| Gone),
+            Self::Here(partition, failed) => match partition.write(portion) {
+                Ok(_) => {
+                    size.store(partition.size.changes(), Ordering::Relaxed);
+                    Ok(())
+                }
+                Err(error) => {
+                    *failed = Some(error);
+                    Err(Gone)
+                }
+            },
+        }
+    }
+
+    /// How a partition without a thread ended.
+    fn end(self) -> Option<PartitionEnd> {
+        match self {
+            Self::Thread(_) => None,
+            Self::Here(_, Some(error)) => Some(Err(error)),
+            Self::Here(partition, None) => Some(Ok((partition.done, partition.size.changes()))),
+        }
+    }
+}
+
 /// Changes collected for a partition and not sent yet.
 struct Hand<'a> {
-    sender: SyncSender<Order>,
+    server: Server<'a>,
     /// The partition's current batch size, in changes.
     size: &'a AtomicUsize,
     changes: Vec<(Lsn, Change)>,
@@ -204,7 +268,11 @@ struct Hand<'a> {
     sent: Watermark,
 }
 
-impl Hand<'_> {
+impl<'a> Hand<'a> {
+    fn new(server: Server<'a>, size: &'a AtomicUsize, sent: Watermark) -> Self {
+        Self { server, size, changes: vec![], weight: 0, sent }
+    }
+
     /// Sends the collected changes with the watermark `reached`.
     fn send(&mut self, reached: Watermark, tools: Tools<'_>) -> Result<(), Gone> {
         if reached.applied_lsn() <= self.sent.applied_lsn() {
@@ -215,7 +283,7 @@ impl Hand<'_> {
         let changes = rows.len();
         let portion = Portion { rows: Folding::of(rows, tools), changes, reached };
         (self.weight, self.sent) = (0, reached);
-        self.sender.send(Order::Apply(portion)).map_err(|_| Gone)
+        self.server.apply(portion, self.size)
     }
 }
 
@@ -242,7 +310,7 @@ impl<'a> Deal<'a> {
     fn all(
         &mut self,
         mut gather: TransactionAssembler,
-        decoded: &Receiver<Chunk>,
+        decoded: impl Iterator<Item = Chunk>,
         hear: &mut dyn FnMut(Lsn, u64),
     ) -> Result<()> {
         let mut records = 0;
@@ -331,12 +399,16 @@ impl<'a> Deal<'a> {
     /// Waits until every partition has written everything sent to it.
     fn meet(&self) -> Result<(), Gone> {
         let (met, all_met) = sync_channel(self.hands.len());
+        let mut count = 0;
         for hand in &self.hands {
-            hand.sender.send(Order::Meet(met.clone())).map_err(|_| Gone)?;
+            // A partition without a thread has written everything.
+            if let Server::Thread(orders) = &hand.server {
+                orders.send(Order::Meet(met.clone())).map_err(|_| Gone)?;
+                count += 1;
+            }
         }
         drop(met);
-        let heard = all_met.iter().count();
-        if heard == self.hands.len() { Ok(()) } else { Err(Gone) }
+        if all_met.iter().count() == count { Ok(()) } else { Err(Gone) }
     }
 }
 

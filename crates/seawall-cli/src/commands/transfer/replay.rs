@@ -6,6 +6,7 @@ mod job;
 mod lines;
 mod place;
 mod program;
+mod tables;
 
 use crate::args::{Replay as Args, StorePlace, Target};
 use crate::commands::opener::Opener;

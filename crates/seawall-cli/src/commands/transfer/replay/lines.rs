@@ -2,6 +2,7 @@
 
 use super::answer::{Answer, Done};
 use super::job::{Ended, Job};
+use super::tables::Tables;
 use crate::args::{ForeignFormat, Replay as Args};
 use crate::commands::transfer::convert::target::{Made, Refusal, Target};
 use crate::commands::transfer::operations::OperationLog;
@@ -56,9 +57,10 @@ fn dump(
         return Ok(answer);
     }
     let (from, last) = (walk.plan().from.get(), walk.plan().last.map_or(0, Lsn::get));
-    let (mut changes, mut applied) = (0, None);
+    let (mut changes, mut applied, mut tables) = (0, None, Tables::new(job, None)?);
     for transaction in &mut walk {
         let transaction = transaction.map_err(|error| super::failure::of(&error, job.args))?;
+        tables.check(job, &transaction)?;
         let lsn = transaction.lsn;
         changes += u64::try_from(transaction.changes.len()).unwrap_or(u64::MAX);
         applied = Some(lsn);

@@ -9,6 +9,7 @@ use super::answer::{Answer, Done, Fed};
 use super::job::Job;
 use super::lines::line;
 use super::place;
+use super::tables::Tables;
 use crate::output::report::{Exit, Failure};
 use crate::output::stdout::one_line;
 use seawall::Lsn;
@@ -44,6 +45,7 @@ pub(super) fn run(job: &mut Job<'_>, command: &str) -> Result<Answer, Failure> {
         reached: began,
         fed: Fed { writes: 0, batches: 0, partitions: 1, needed_from: plan.from },
     };
+    let mut tables = Tables::new(job, began.and_then(|mark| mark.applied_lsn()))?;
     if began != mark {
         // The operator vouched for it: store a place that can be checked from now on.
         feed.adopt()?;
@@ -51,6 +53,7 @@ pub(super) fn run(job: &mut Job<'_>, command: &str) -> Result<Answer, Failure> {
     let total = plan.last.map(|last| last.get().saturating_sub(plan.from.get()) + 1);
     for transaction in walk {
         let transaction = transaction.map_err(|error| super::failure::of(&error, job.args))?;
+        tables.check(job, &transaction)?;
         feed.take(&transaction)?;
         let read = (transaction.lsn.get() + 1).saturating_sub(plan.from.get());
         job.progress.tell(read, total);

@@ -1,0 +1,101 @@
+//! Which tables exist where the target does not keep them: json and programs get no row of a table
+//! that was never created, as a store would refuse it.
+
+use super::job::Job;
+use crate::output::report::Failure;
+use seawall::Lsn;
+use seawall_replay::{Change, Error, Replay, Source, Transaction};
+use std::collections::HashMap;
+
+/// The tables that transactions created and dropped.
+#[derive(Debug, Default)]
+pub(super) struct Tables {
+    exists: HashMap<String, bool>,
+    /// What the target had before: where its tables can still be found.
+    before: Before,
+}
+
+/// What the target had before the first transaction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Before {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// The transactions up to this one, which are not read yet.
+    Unread(Lsn),
+    /// Records that the log no longer has may have created any table.
+    Unknown,
+}
+
+impl Tables {
+    /// For a target that had the transactions up to `applied`.
+    pub(super) fn new(job: &Job<'_>, applied: Option<Lsn>) -> Result<Self, Failure> {
+        let oldest = job.source.oldest().map_err(|error| job.failure(&error.into()))?;
+        // With `--from`, the state before it was loaded.
+        let loaded = || job.args.from.and_then(Lsn::new).and_then(Lsn::previous);
+        let before = match applied.or_else(loaded) {
+            _ if oldest > Lsn::FIRST => Before::Unknown,
+            Some(applied) => Before::Unread(applied),
+            None => Before::Nothing,
+        };
+        Ok(Self { before, exists: HashMap::new() })
+    }
+
+    /// Refuses a transaction with a change of a table that does not exist, or that creates one that
+    /// does.
+    pub(super) fn check(
+        &mut self,
+        job: &Job<'_>,
+        transaction: &Transaction,
+    ) -> Result<(), Failure> {
+        let unknown = |(_, change): &(Lsn, Change)| !self.exists.contains_key(change.table());
+        if let Before::Unread(applied) = self.before
+            && transaction.changes.iter().any(unknown)
+        {
+            self.read(job, applied)?;
+        }
+        for (lsn, change) in &transaction.changes {
+            self.see(change).map_err(|why| {
+                let (lsn, change, why) = (*lsn, change.to_string(), why.to_owned());
+                job.failure(&Error::Apply { lsn, change, why })
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Finds the tables that the transactions up to `applied` left.
+    fn read(&mut self, job: &Job<'_>, applied: Lsn) -> Result<(), Failure> {
+        let (replay, later) = (Replay::new().until(applied), std::mem::take(&mut self.exists));
+        let fail = |error: Error| job.failure(&error);
+        for transaction in replay.transactions(&job.source, None).map_err(fail)? {
+            for (_, change) in &transaction.map_err(fail)?.changes {
+                // The target has it, whatever it is.
+                let _ = self.see(change);
+            }
+        }
+        self.exists.extend(later);
+        self.before = Before::Nothing;
+        Ok(())
+    }
+
+    fn see(&mut self, change: &Change) -> Result<(), &'static str> {
+        let (name, before) = (change.table(), self.before);
+        let found = self.exists.get(name).copied();
+        let is_there = if name.is_empty() { Some(true) } else { found };
+        let exists = match (change, is_there) {
+            (Change::CreateTable { .. }, Some(true)) => return Err("the table already exists"),
+            (Change::CreateTable { .. }, _) => true,
+            (Change::DropTable { .. }, _) if name.is_empty() => {
+                return Err("the table with the empty name always exists");
+            }
+            (_, Some(false)) => return Err("no such table"),
+            (_, None) if before == Before::Nothing => return Err("no such table"),
+            (Change::DropTable { .. }, _) => false,
+            _ => true,
+        };
+        if found != Some(exists) && !name.is_empty() {
+            self.exists.insert(name.to_owned(), exists);
+        }
+        Ok(())
+    }
+}
