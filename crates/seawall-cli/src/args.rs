@@ -165,6 +165,11 @@ pub(crate) struct Append {
     /// When a record is acknowledged; stored in a new log [default: synced]
     #[arg(long, value_enum)]
     pub(crate) level: Option<LevelName>,
+    /// Level buffered, with a sync at every N-th record: a crash loses fewer than N that were
+    /// acknowledged. A new log stores only the level
+    #[arg(long, value_name = "N", conflicts_with = "level")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) sync_every: Option<u64>,
     /// Parity for new records, e.g. 16+2 or none; stored in the log. 16+2 can rebuild any two lost
     /// blocks of eighteen [default: the log's own setting; none for a new log]
     #[arg(long, value_name = "16+2|none")]

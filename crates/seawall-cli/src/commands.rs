@@ -2,6 +2,7 @@
 
 mod answers;
 mod disk;
+mod foreign;
 mod help;
 mod keys;
 mod machine;

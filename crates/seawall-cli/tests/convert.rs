@@ -194,6 +194,38 @@ fn damaged_source_gives_its_intact_prefix_and_exits_5() {
 }
 
 #[test]
+fn verbs_that_read_name_a_foreign_format_and_how_to_convert_it() {
+    let folder = Folder::new("convert-at-sight");
+    let values = b"{\"n\":1}\n{\"n\":2}\n";
+    folder.run("append log --format json -q", values).fine();
+    for (format, expected) in [
+        ("cwal", "a file of CWal"),
+        ("cwal-text", "a file of CWal in its text form"),
+        ("msgpack", "a file of MessagePack records with CRC-32"),
+        ("json", "a file of JSON values"),
+    ] {
+        folder.run(&format!("convert log f.{format} --from seawall --to {format}"), b"").fine();
+        for verb in ["cat", "verify", "stat"] {
+            let said = folder.run(&format!("{verb} f.{format}"), b"").refused(8).to_owned();
+            assert!(said.contains(&format!("not a Seawall log, but {expected}\n")), "{said}");
+            let (_, next) = said.split_once("next: ").unwrap();
+            assert!(next.contains(&format!("then seawall {verb} f.seawall")), "{said}");
+            let line = next.lines().next().and_then(|line| line.split_once(';')).unwrap().0;
+            folder.shell(line, b"").fine();
+            assert_eq!(folder.run("cat f.seawall -o json", b"").fine().json().len(), 2);
+            folder.shell("rm -r f.seawall", b"").fine();
+        }
+        let told = &folder.run(&format!("verify f.{format} --json"), b"").json()[0];
+        assert_eq!((&told["verdict"], &told["exit"]), (&"format".into(), &8.into()), "{told}");
+    }
+    for (name, content) in [("text", &b"42 is a number\n"[..]), ("empty", b""), ("any", b"\x01x")] {
+        folder.write(name, content);
+        let said = folder.run(&format!("verify {name}"), b"").refused(8).to_owned();
+        assert!(said.contains("not a Seawall log: a file; a log is a directory"), "{said}");
+    }
+}
+
+#[test]
 fn damaged_log_gives_the_records_before_the_damage() {
     let folder = Folder::new("convert-damaged-log");
     for record in ["one", "two", "three"] {

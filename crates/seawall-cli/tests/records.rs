@@ -246,3 +246,16 @@ fn log_of_a_later_schema_can_be_appended_to_and_truncated() {
     );
     assert_eq!(stat[0]["format"], "1");
 }
+
+#[test]
+fn sync_every_excludes_a_level_and_acknowledges_all() {
+    let folder = Folder::new("sync-every");
+    let ran = folder.run("append log --sync-every 2 --ack", b"one\ntwo\nthree\n");
+    assert_eq!(ran.fine().text(), "1\n2\n3\n");
+    let told = &folder.run("stat log --json", b"").fine().json()[0];
+    assert_eq!((&told["level"], &told["records"]), (&"buffered".into(), &3.into()), "{told}");
+    for options in ["--sync-every 0", "--sync-every two", "--sync-every 2 --level synced"] {
+        assert_eq!(folder.run(&format!("append log {options}"), b"four\n").code, 2, "{options}");
+    }
+    assert_eq!(folder.run("cat log", b"").fine().text().lines().count(), 3);
+}

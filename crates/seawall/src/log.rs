@@ -251,7 +251,8 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     }
 
     fn ticket(&self, place: Position) -> Ticket {
-        let waits_for = self.coordinator.goal().map(|goal| (self.coordinator.clone(), goal));
+        let goal = self.coordinator.goal_at(place);
+        let waits_for = goal.map(|goal| (self.coordinator.clone(), goal));
         Ticket { place, waits_for, number: None }
     }
 
@@ -354,7 +355,7 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     }
 
     fn wait_for_level(&self, place: Position) -> Result<Lsn> {
-        match self.coordinator.goal() {
+        match self.coordinator.goal_at(place) {
             Some(goal) => self.coordinator.wait_until(place, goal).of_log(self.storage()),
             None => Ok(place.lsn),
         }

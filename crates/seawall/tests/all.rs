@@ -57,5 +57,6 @@ mod retention;
 mod retired;
 mod reuse;
 #[cfg(feature = "encryption")]
+mod sync_every;
 mod tampering;
 mod try_submit;

@@ -413,6 +413,17 @@ pub(crate) struct Cwal {
     #[arg(long, value_name = "N", default_value = "1000")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) logs: u64,
+    /// `RFLUSH`: also flush each append of the runs that sync
+    #[arg(long)]
+    pub(crate) flush: bool,
+    /// `SYNC_PERIOD` of the runs with `SYNC`
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1,10")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) sync_period: Vec<u64>,
+    /// `BATCH_SIZE` [default: the square root and the cube root of --logs]
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub(crate) batch: Vec<u64>,
     #[command(flatten)]
     pub(crate) common: Common,
 }

@@ -11,7 +11,7 @@ use crate::page;
 use seawall::{Level, Log, Options, Raw, Retention};
 use seawall_io::{Clock, SystemClock};
 use seawall_measure::contest::{Entry, Row, hold};
-use seawall_measure::human::{folded, number};
+use seawall_measure::human::{folded, number, to_f64};
 use seawall_measure::pairs::Trouble;
 use seawall_measure::slice::{Slice, nanoseconds, rate};
 use serde_json::{Value, json};
@@ -19,28 +19,25 @@ use std::path::Path;
 use std::time::Duration;
 use theirs::{Method, Writer};
 
-/// Its six runs: what it calls them, how they are made, and its time for an append, in what its
-/// source measures: microseconds, though its output says ms.
-const THEIRS: [(&str, Method, f64); 6] = [
-    ("cwal, synced each", Method::Regular { flush: false, sync: Some(1) }, 107.60),
-    ("cwal, synced each 10", Method::Regular { flush: false, sync: Some(10) }, 63.92),
-    ("cwal, batches of 31", Method::Batched(31), 98.27),
-    ("cwal, batches of 10", Method::Batched(10), 101.75),
-    ("cwal, flushed", Method::Regular { flush: true, sync: None }, 3.56),
-    ("cwal, in its buffer", Method::Regular { flush: false, sync: None }, 2.93),
-];
+/// Entries and bytes of its published runs.
+const PUBLISHED: (u64, usize) = (1000, 1000);
+/// Different entries, which are appended in turn.
+const DIFFERENT: usize = 16;
 
-const OURS: [(&str, Level, usize); 4] = [
-    ("seawall, synced each", Level::Synced, 1),
-    ("seawall, sets of 10", Level::Synced, 10),
-    ("seawall, sets of 31", Level::Synced, 31),
-    ("seawall, buffered", Level::Buffered, 1),
-];
+/// How this log appends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ours {
+    Buffered,
+    /// Synced at every n-th append.
+    Every(u64),
+    /// Atomic sets of n, each durable.
+    Sets(u64),
+}
 
 const WARNING: &str = "A sync of cwal's does not write the buffer of its stream first: up to 8 \
                        KiB of what was appended before is not in the file then. None of its rows \
-                       is durable; of ours all but the last are when an append returns, and that \
-                       one within 10 ms.";
+                       is durable. Of ours, each append and each set of those called synced is \
+                       when it returns, and all others within 10 ms.";
 
 impl Bench for args::Cwal {
     const NAME: &'static str = "cwal";
@@ -56,7 +53,14 @@ impl Bench for args::Cwal {
     }
 
     fn settings(&self) -> Fields {
-        vec![("logs", json!(self.logs)), ("log_bytes", json!(self.common.size(Self::NAME)))]
+        let size = self.common.size(Self::NAME);
+        vec![
+            ("logs", json!(self.logs)),
+            ("log_bytes", json!(size)),
+            ("flush", json!(self.flush)),
+            ("sync_periods", json!(self.sync_period)),
+            ("batches", json!(self.batches())),
+        ]
     }
 
     fn contests(&self) -> Vec<(&'static str, String)> {
@@ -66,24 +70,24 @@ impl Bench for args::Cwal {
 
     fn measure(&self, stage: &mut Stage<'_>) -> Result<(), Failure> {
         let fail = |trouble: Trouble| failure(&self.common.dir, &trouble);
-        let data = vec![0x5a; self.common.size(Self::NAME)];
+        let data = entries_of(self.common.size(Self::NAME));
         let mut ours = vec![];
-        for (name, level, set) in OURS {
-            let log = open(&stage.folder().join(name), level);
-            ours.push((name, log.map_err(|error| fail(Trouble::Ours(error)))?, set));
+        for (name, way) in self.ours() {
+            let log = open(&stage.folder().join(&name), way);
+            ours.push((name, log.map_err(|error| fail(Trouble::Ours(error)))?, way));
         }
         let mut entries = vec![];
-        for (name, method, _) in THEIRS {
+        for (name, method) in self.theirs() {
             let writer = Writer::new(stage.folder(), method);
-            let writer = writer.map_err(|error| fail(Trouble::Plain(error)))?;
-            let mut round = Round { writer, data: &data, count: self.logs };
-            entries.push(Entry::new(name, move |time| round.slice(time)));
-        }
-        for (name, log, set) in &ours {
-            let clock = SystemClock::new();
+            let mut writer = writer.map_err(|error| fail(Trouble::Plain(error)))?;
             let data = &data;
-            let act = move |time| our_slice(log, (data, *set), (&clock, time));
-            entries.push(Entry::new(*name, act));
+            let run = move |times: &mut Times| their_run(&mut writer, (data, self.logs), times);
+            entries.push(whole_runs(name, run));
+        }
+        for (name, log, way) in &ours {
+            let data = &data;
+            let run = move |times: &mut Times| our_run(log, (data, self.logs), *way, times);
+            entries.push(whole_runs(name.clone(), run));
         }
         let standings = hold(&mut entries, stage.time()).map_err(fail)?;
         drop(entries);
@@ -94,101 +98,234 @@ impl Bench for args::Cwal {
     }
 
     fn remarks(&self, (): &(), held: &[Compared]) -> Vec<String> {
-        let line =
-            |[name, published, here]: [&str; 3]| format!("{name:<25}{published:>16}{here:>16}");
-        let mut lines = vec![String::new(), line(TIMES)];
-        for [name, published, here] in times(held) {
-            lines.push(line([&format!("  {name}"), &published, &here]));
+        let line = |[name, published, total, here, sum]: [&str; 5]| {
+            format!("{name:<25}{published:>12}{total:>14}{here:>12}{sum:>14}")
+        };
+        let heads = [["", "published", "", "here", ""], TIMES];
+        let mut lines = vec![String::new()];
+        lines.extend(heads.map(line));
+        for [name, published, total, here, sum] in self.times(held) {
+            lines.push(line([&format!("  {name}"), &published, &total, &here, &sum]));
         }
         lines.extend([String::new(), folded(WARNING, 0)]);
         lines
     }
 
     fn results(&self, (): &(), held: &[Compared]) -> Fields {
-        let published: Value =
-            THEIRS.iter().map(|(name, _, time)| ((*name).to_owned(), json!(time))).collect();
+        let published: Value = self
+            .theirs()
+            .into_iter()
+            .filter_map(|(name, method)| Some((name, json!(self.published(method)?))))
+            .collect();
+        let rows = held.iter().flat_map(|compared| &compared.contest.standings.rows);
+        let runs: Value = rows.map(|row| (row.name.to_string(), json!(self.run_ms(row)))).collect();
         let contest = held.first().map(Compared::as_json);
-        vec![("published_us", published), ("contest", json!(contest))]
+        vec![("published_us", published), ("run_ms", runs), ("contest", json!(contest))]
     }
 
     /// Both tables.
     fn page(&self, (): &(), held: &[Compared]) -> String {
         let contests: String = held.iter().map(page::contest).collect();
-        let first = vec![TIMES.map(str::to_owned).into()];
-        let times = times(held).into_iter().map(Into::into);
+        let heads = ["", "published, us", "published, run ms", "here, us", "here, run ms"];
+        let first = vec![heads.map(str::to_owned).into()];
+        let times = self.times(held).into_iter().map(Into::into);
         let published = page::table(&first.into_iter().chain(times).collect::<Vec<_>>());
         contests + &published + &format!("<p>{}</p>\n", page::escaped(WARNING))
     }
 }
 
-fn open(path: &Path, level: Level) -> seawall::Result<Log<[u8], Raw>> {
+impl args::Cwal {
+    /// `BATCH_SIZE`: by default, as in its text, the square root and the cube root of the entries.
+    fn batches(&self) -> Vec<u64> {
+        if self.batch.is_empty() {
+            return [2, 3].map(|degree| root(self.logs, degree)).into();
+        }
+        self.batch.clone()
+    }
+
+    /// Its runs: those that sync, in batches, and without a sync.
+    fn theirs(&self) -> Vec<(String, Method)> {
+        let synced = self.sync_period.iter().map(|period| {
+            let flushed = if self.flush { "flushed and " } else { "" };
+            let method = Method::Regular { flush: self.flush, sync: Some(*period) };
+            (format!("cwal, {flushed}{}", synced(*period)), method)
+        });
+        let batches = self.batches().into_iter();
+        let batches =
+            batches.map(|size| (format!("cwal, batches of {size}"), Method::Batched(size)));
+        let plain = [("cwal, flushed", true), ("cwal, in its buffer", false)];
+        let plain =
+            plain.map(|(name, flush)| (name.to_owned(), Method::Regular { flush, sync: None }));
+        synced.chain(batches).chain(plain).collect()
+    }
+
+    fn ours(&self) -> Vec<(String, Ours)> {
+        let synced = self
+            .sync_period
+            .iter()
+            .map(|period| (format!("seawall, {}", synced(*period)), Ours::Every(*period)));
+        let sets = self.batches().into_iter();
+        let sets = sets.map(|size| (format!("seawall, sets of {size}"), Ours::Sets(size)));
+        synced.chain(sets).chain([("seawall, buffered".to_owned(), Ours::Buffered)]).collect()
+    }
+
+    /// Its time for an append, in what its source measures: microseconds, though its output says
+    /// ms.
+    fn published(&self, method: Method) -> Option<f64> {
+        if (self.logs, self.common.size(Self::NAME)) != PUBLISHED {
+            return None;
+        }
+        match method {
+            Method::Regular { flush: false, sync: None } => Some(2.93),
+            Method::Regular { flush: true, sync: None } => Some(3.56),
+            Method::Regular { flush: false, sync: Some(1) } => Some(107.60),
+            Method::Regular { flush: false, sync: Some(10) } => Some(63.92),
+            Method::Batched(31) => Some(98.27),
+            Method::Batched(10) => Some(101.75),
+            _ => None,
+        }
+    }
+
+    /// Milliseconds of a whole run.
+    fn run_ms(&self, row: &Row) -> f64 {
+        to_f64(self.logs) * 1e3 / row.per_second.median.max(1e-9)
+    }
+
+    /// For each row: its name, then microseconds an append and milliseconds a run, published and
+    /// here.
+    fn times(&self, held: &[Compared]) -> Vec<[String; 5]> {
+        let theirs = self.theirs();
+        let row = |row: &Row| {
+            let method =
+                theirs.iter().find(|(name, _)| *name == row.name).map(|(_, method)| *method);
+            let published = method.and_then(|method| self.published(method));
+            let shown =
+                |time: Option<f64>| time.map_or("-".to_owned(), |time| format!("{time:.2}"));
+            let run = published.map(|time| time * to_f64(self.logs) / 1e3);
+            let here = Some(1e6 / row.per_second.median.max(1e-9));
+            let name = row.name.to_string();
+            [name, shown(published), shown(run), shown(here), shown(Some(self.run_ms(row)))]
+        };
+        held.iter().flat_map(|compared| &compared.contest.standings.rows).map(row).collect()
+    }
+}
+
+fn synced(period: u64) -> String {
+    if period == 1 { "synced each".to_owned() } else { format!("synced each {period}") }
+}
+
+/// The largest number whose power of this degree is not above `count`.
+fn root(count: u64, degree: u32) -> u64 {
+    let is_below = |root: &u64| root.checked_pow(degree).is_some_and(|power| power <= count);
+    (1..=count).take_while(is_below).last().unwrap_or(1)
+}
+
+/// Entries of random letters and digits, as its benchmark has them.
+fn entries_of(size: usize) -> Vec<Vec<u8>> {
+    const SYMBOLS: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    let mut state = 1_u64;
+    let mut symbol = || {
+        // The minimal standard generator of Park and Miller.
+        state = state * 48_271 % 2_147_483_647;
+        let at = usize::try_from(state).unwrap_or_default() % SYMBOLS.len();
+        SYMBOLS.get(at).copied().unwrap_or(b'0')
+    };
+    (0..DIFFERENT).map(|_| (0..size).map(|_| symbol()).collect()).collect()
+}
+
+fn open(path: &Path, way: Ours) -> seawall::Result<Log<[u8], Raw>> {
     // CWal starts its file again; Seawall's past is bounded, too.
     let retention = Retention::new().max_bytes(64 << 20).without_checkpoints();
-    Options::new().level(level).retention(retention).idle_mark(None).open(path)
+    let options = Options::new().retention(retention).idle_mark(None);
+    match way {
+        Ours::Buffered => options.level(Level::Buffered),
+        Ours::Every(1) | Ours::Sets(_) => options.level(Level::Synced),
+        Ours::Every(period) => options.sync_every(period),
+    }
+    .open(path)
 }
 
-/// Appends of the other log, repeated.
-struct Round<'a> {
-    writer: Writer,
-    data: &'a [u8],
-    count: u64,
-}
+/// Nanoseconds of each append.
+type Times = Vec<u32>;
 
-impl Round<'_> {
-    fn slice(&mut self, time: Duration) -> Result<Slice, Trouble> {
-        let clock = SystemClock::new();
-        let mut times = vec![];
-        let mut spent = Duration::ZERO;
+/// A way that makes whole runs until the time is over. A run gives the time that it took.
+fn whole_runs<'a>(
+    name: String,
+    mut run: impl FnMut(&mut Times) -> Result<Duration, Trouble> + 'a,
+) -> Entry<'a, Trouble> {
+    Entry::new(name, move |time| {
+        let (mut times, mut spent) = (vec![], Duration::ZERO);
         while spent < time {
-            self.writer.begin().map_err(Trouble::Plain)?;
-            let begin = clock.now();
-            let mut now = begin;
-            for number in 0..self.count {
-                self.writer.append(number, self.data).map_err(Trouble::Plain)?;
-                let then = std::mem::replace(&mut now, clock.now());
-                times.push(nanoseconds(now - then));
-                if spent + (now - begin) >= time {
-                    break;
-                }
-            }
-            spent += now - begin;
+            spent += run(&mut times)?;
         }
         Ok(Slice { per_second: rate(times.len(), spent), times })
-    }
+    })
 }
 
-/// Appends in sets; each record of a set took its part of the time.
-fn our_slice(
-    log: &Log<[u8], Raw>,
-    (data, set): (&[u8], usize),
-    (clock, time): (&SystemClock, Duration),
-) -> Result<Slice, Trouble> {
+fn their_run(
+    writer: &mut Writer,
+    (data, count): (&[Vec<u8>], u64),
+    times: &mut Times,
+) -> Result<Duration, Trouble> {
+    let clock = SystemClock::new();
+    writer.begin().map_err(Trouble::Plain)?;
     let begin = clock.now();
-    let (mut times, mut now) = (vec![], begin);
-    let part = u32::try_from(set).expect("a few");
-    while now - begin < time {
-        let done = match set {
-            1 => log.append(data).map(drop),
-            _ => log.append_batch(std::iter::repeat_n(data, set)).map(drop),
-        };
-        done.map_err(Trouble::Ours)?;
+    let mut now = begin;
+    for (number, entry) in (0..count).zip(data.iter().cycle()) {
+        writer.append(number, entry).map_err(Trouble::Plain)?;
         let then = std::mem::replace(&mut now, clock.now());
-        times.extend(std::iter::repeat_n(nanoseconds((now - then) / part), set));
+        times.push(nanoseconds(now - then));
     }
-    Ok(Slice { per_second: rate(times.len(), now - begin), times })
+    Ok(now - begin)
 }
 
-/// Its published times and ours, in microseconds an append: name, published, here.
-fn times(held: &[Compared]) -> Vec<[String; 3]> {
-    let row = |row: &Row| {
-        let published = published(&row.name).map_or("-".to_owned(), |time| format!("{time:.2}"));
-        [row.name.to_string(), published, format!("{:.2}", 1e6 / row.per_second.median.max(1e-9))]
-    };
-    held.iter().flat_map(|compared| &compared.contest.standings.rows).map(row).collect()
+/// Each record of a set took its part of the time.
+fn our_run(
+    log: &Log<[u8], Raw>,
+    (data, count): (&[Vec<u8>], u64),
+    way: Ours,
+    times: &mut Times,
+) -> Result<Duration, Trouble> {
+    let clock = SystemClock::new();
+    let begin = clock.now();
+    let (mut now, mut left, mut entries) = (begin, count, data.iter().map(Vec::as_slice).cycle());
+    let set = if let Ours::Sets(size) = way { size } else { 1 };
+    while left > 0 {
+        let size = set.min(left);
+        let part = usize::try_from(size).unwrap_or(usize::MAX);
+        let set: Vec<&[u8]> = entries.by_ref().take(part).collect();
+        match set.as_slice() {
+            [entry] => log.append(entry).map(drop),
+            _ => log.append_batch(set.iter().copied()).map(drop),
+        }
+        .map_err(Trouble::Ours)?;
+        left -= size;
+        let then = std::mem::replace(&mut now, clock.now());
+        let each = u32::try_from(size).map_or(Duration::ZERO, |size| (now - then) / size);
+        times.extend(std::iter::repeat_n(nanoseconds(each), part));
+    }
+    Ok(now - begin)
 }
 
-const TIMES: [&str; 3] = ["microseconds an append", "published", "here"];
+/// Heads of the columns below `published` and `here`.
+const TIMES: [&str; 5] = ["", "us an append", "ms a run", "us an append", "ms a run"];
 
-fn published(name: &str) -> Option<f64> {
-    THEIRS.iter().find(|entry| entry.0 == name).map(|entry| entry.2)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_are_the_roots_of_the_entries() {
+        assert_eq!([1, 2, 999, 1000, 10_000].map(|count| root(count, 2)), [1, 1, 31, 31, 100]);
+        assert_eq!([1, 7, 999, 1000, 10_000].map(|count| root(count, 3)), [1, 1, 9, 10, 21]);
+    }
+
+    #[test]
+    fn entries_are_random_letters_and_digits() {
+        let entries = entries_of(1000);
+        assert!(entries.iter().all(|entry| entry.len() == 1000));
+        assert!(entries.iter().flatten().all(u8::is_ascii_alphanumeric));
+        let different: std::collections::BTreeSet<_> = entries.iter().flatten().collect();
+        assert_eq!((different.len(), entries_of(9).len()), (62, DIFFERENT));
+    }
 }

@@ -106,6 +106,7 @@ pub struct Options {
     pub(crate) idle_mark: Option<Duration>,
     pub(crate) buffered_delay: Duration,
     pub(crate) buffered_bytes: usize,
+    pub(crate) sync_every: Option<u64>,
     pub(crate) next: NextFiles,
     pub(crate) streaming: Streaming,
     pub(crate) retention: Option<Retention>,
@@ -139,6 +140,7 @@ impl Options {
             idle_mark: Some(Duration::from_millis(100)),
             buffered_delay: Duration::from_millis(10),
             buffered_bytes: 1 << 20,
+            sync_every: None,
             next: NextFiles { preallocate: true, reuse: true, name_ahead: true },
             streaming: Streaming::default(),
             retention: None,
@@ -350,6 +352,33 @@ impl Options {
     #[must_use]
     pub fn buffered(mut self, delay: Duration, bytes: usize) -> Self {
         (self.buffered_delay, self.buffered_bytes) = (delay, bytes);
+        self
+    }
+
+    /// Sets [`Level::Buffered`], and lets every `records`-th append wait until all records are
+    /// durable, while this handle is open. A crash loses fewer than `records` acknowledged records,
+    /// and only within the bounds of [`buffered`](Self::buffered).
+    ///
+    /// 1 makes every append wait.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let name = format!("seawall-doc-every-{}", std::process::id());
+    /// # let folder = std::env::temp_dir().join(name);
+    /// use seawall::{Log, Options};
+    ///
+    /// let log: Log<u32> = Options::new().sync_every(10).open(&folder)?;
+    /// for number in 0..10 {
+    ///     log.append(&number)?;
+    /// }
+    /// assert_eq!(log.durable().map(|lsn| lsn.get()), Some(10));
+    /// # drop(log); std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn sync_every(mut self, records: u64) -> Self {
+        (self.level, self.sync_every) = (Some(Level::Buffered), Some(records.max(1)));
         self
     }
 

@@ -83,6 +83,8 @@ pub(crate) struct Coordinator {
     pub(crate) idle_mark: Option<Duration>,
     pub(crate) buffered_delay: Duration,
     pub(crate) buffered_bytes: usize,
+    /// At level `Buffered`: how many records that are not durable make an append wait.
+    sync_every: Option<u64>,
     /// The same bound where several writes may be in flight: the device works while a stream fills
     /// the next batch.
     stream_bytes: usize,
@@ -198,6 +200,7 @@ impl Coordinator {
             idle_mark: options.idle_mark,
             buffered_delay: options.buffered_delay,
             buffered_bytes: options.buffered_bytes,
+            sync_every: options.sync_every,
             stream_bytes: options.streaming.flush_bytes,
             state: Mutex::new(State {
                 commit,
@@ -247,6 +250,15 @@ impl Coordinator {
             Level::Synced => Some(WaitFor::Durable),
             Level::Confirmed => Some(WaitFor::Confirmed),
         }
+    }
+
+    /// What `append` waits for with its last record at `position`, after it was put into a batch.
+    pub(crate) fn goal_at(&self, position: Position) -> Option<WaitFor> {
+        self.goal().or_else(|| {
+            let [durable, _] = &self.reached;
+            let open = position.lsn.get().saturating_sub(durable.load(Ordering::Acquire));
+            self.sync_every.filter(|records| open >= *records).map(|_| WaitFor::Durable)
+        })
     }
 
     pub(crate) fn durable(&self) -> Option<Lsn> {

@@ -70,8 +70,10 @@ impl Writer {
         self.stream.write_all(&length.to_le_bytes())?;
         self.stream.write_all(data)?;
         self.stream.write_all(&(!checksum).to_le_bytes())?;
+        if let Method::Regular { flush: true, .. } = self.method {
+            self.stream.flush()?;
+        }
         match self.method {
-            Method::Regular { flush: true, .. } => self.stream.flush(),
             Method::Regular { sync: Some(period), .. } if number.is_multiple_of(period) => {
                 self.sync()
             }

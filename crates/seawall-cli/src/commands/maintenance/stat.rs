@@ -7,6 +7,7 @@ use super::protect::numbers;
 use super::verify::{encryption, headline};
 use crate::args::Stat;
 use crate::commands::answers::{answer, decrypted};
+use crate::commands::foreign;
 use crate::commands::opener::Opener;
 use crate::output::report::{Exit, Failure};
 use crate::output::stdout::{Output, one_line};
@@ -23,7 +24,7 @@ use std::path::Path;
 
 /// Prints what is known about the log.
 pub(crate) fn run(args: &Stat) -> Result<Exit, Failure> {
-    let fail = |error: Error| Failure::of(&error, "stat", &args.log);
+    let fail = |error: Error| foreign::failure(&error, "stat", &args.log);
     let opener = Opener::of(&args.key)?;
     let found = opener.maintenance(&args.log).verify().map_err(fail)?;
     let reader = opener.reader_unless_locked(&args.log).map_err(fail)?;

@@ -3,6 +3,7 @@
 use super::mended;
 use crate::args;
 use crate::commands::answers::Verify;
+use crate::commands::foreign;
 use crate::commands::opener::Opener;
 use crate::output::color::Tone;
 use crate::output::progress::Progress;
@@ -38,7 +39,7 @@ pub(crate) fn run(args: &args::Verify) -> Result<Exit, Failure> {
                 exit
             }
             Err(error) => {
-                let failure = Failure::of(&error, "verify", log);
+                let failure = foreign::failure(&error, "verify", log);
                 if args.look.json {
                     out.json(&Verify::failed(log, &failure));
                 }
@@ -135,7 +136,7 @@ pub(super) fn tell_damage(out: &mut Output, damage: &Damage) {
         format!(" (segment {}, offset {})", origin.segment, origin.offset)
     });
     out.line(&format!("  {place:<9}  {file}, offset {}", damage.offset));
-    out.line(&format!("             {bytes}{}{origin}", damage.cause));
+    out.line(&format!("             {bytes}{}{origin}", damage.reason()));
     let Some(lost) = damage.lost else {
         out.line("             no record is lost");
         return;

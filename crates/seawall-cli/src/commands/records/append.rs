@@ -38,6 +38,9 @@ pub(crate) fn run(args: &Append) -> Result<Exit, Failure> {
     if let Some(level) = args.level {
         options = options.level(level.into());
     }
+    if let Some(records) = args.sync_every {
+        options = options.sync_every(records);
+    }
     if let Some(size) = args.segment_size {
         options = options.segment_size(size);
     }

@@ -1,6 +1,7 @@
 //! `seawall cat`: prints records after verifying them; stops at damage.
 
 use crate::args::{Cat, Shape};
+use crate::commands::foreign;
 use crate::commands::maintenance::mended;
 use crate::commands::opener::Opener;
 use crate::commands::records::intact::damage_from;
@@ -16,7 +17,7 @@ use std::path::Path;
 
 /// Prints the requested records.
 pub(crate) fn run(args: &Cat) -> Result<Exit, Failure> {
-    let fail = |error: Error| Failure::of(&error, "cat", &args.log);
+    let fail = |error: Error| foreign::failure(&error, "cat", &args.log);
     let opener = Opener::of(&args.key)?;
     let reader = opener.reader(&args.log).map_err(fail)?.skip_damaged(args.skip_damaged);
     let (from, mut cursor) = start(args, &reader).map_err(fail)?;

@@ -2,6 +2,7 @@
 
 use super::place::{Place, unreadable};
 use crate::args::{Convert, ForeignFormat};
+use crate::commands::foreign::{entries, recognised};
 use crate::commands::opener::Opener;
 use crate::commands::records::intact::damage_from;
 use crate::output::report::{Exit, Failure};
@@ -9,9 +10,8 @@ use seawall::damage::Lost;
 use seawall::format::{CodecId, SegmentId};
 use seawall::recovery::TailState;
 use seawall::{Cursor, Error, Lsn};
-use seawall_foreign::{Damage, Entries, Remark, Stop, cwal, json, msgpack};
+use seawall_foreign::{Damage, Entries, Remark, Stop};
 use seawall_io::{Access, File, Storage};
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -48,17 +48,9 @@ impl Source {
             let failure = Failure::new(Exit::Format, "this file is empty").at(path.display());
             return Err(failure.next("give its format with --from, if it should be empty"));
         }
-        for format in [
-            ForeignFormat::Cwal,
-            ForeignFormat::CwalText,
-            ForeignFormat::Msgpack,
-            ForeignFormat::Json,
-        ] {
-            match Self::of(format, &file, size).entries.next() {
-                Ok(Some(_)) => return Ok(Self::of(format, &file, size)),
-                Err(Stop::Io(error)) => return Err(unreadable(path, error)),
-                Ok(None) | Err(_) => {}
-            }
+        let found = recognised(&file).map_err(|error| unreadable(path, error))?;
+        if let Some(format) = found {
+            return Ok(Self::of(format, &file, size));
         }
         let what = "the first entry is not cwal, cwal-text, msgpack or json";
         let failure = Failure::new(Exit::Format, what).at(path.display());
@@ -66,16 +58,12 @@ impl Source {
     }
 
     fn of(format: ForeignFormat, file: &Arc<dyn File>, size: u64) -> Self {
-        let input = Reader { file: file.clone(), at: 0 };
-        let (codec, entries): (_, Box<dyn Entries>) = match format {
-            ForeignFormat::Cwal => (None, Box::new(cwal::Binary::new(input))),
-            ForeignFormat::CwalText => (None, Box::new(cwal::Text::new(input))),
-            ForeignFormat::Json => (Some(CodecId::Json), Box::new(json::Values::new(input))),
-            ForeignFormat::Msgpack => {
-                (Some(CodecId::MessagePack), Box::new(msgpack::Pairs::new(input)))
-            }
-            ForeignFormat::Seawall => unreachable!("a log is a directory"),
+        let codec = match format {
+            ForeignFormat::Json => Some(CodecId::Json),
+            ForeignFormat::Msgpack => Some(CodecId::MessagePack),
+            _ => None,
         };
+        let entries = entries(format, file);
         Self { format, codec, is_typed: false, entries, size: Some(size) }
     }
 
@@ -118,20 +106,6 @@ fn open_file(path: &Path) -> Result<(Arc<dyn File>, u64), Failure> {
     let file = file.map_err(|error| unreadable(path, error))?;
     let size = file.len().map_err(|error| unreadable(path, error))?;
     Ok((file, size))
-}
-
-/// Reads a file from start to end.
-struct Reader {
-    file: Arc<dyn File>,
-    at: u64,
-}
-
-impl Read for Reader {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.file.read_at(buffer, self.at)?;
-        self.at += u64::try_from(read).expect("a buffer is in memory");
-        Ok(read)
-    }
 }
 
 /// Reads the records of a log up to the first lost one.

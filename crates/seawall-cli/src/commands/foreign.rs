@@ -1,0 +1,89 @@
+//! Files in foreign formats: read, and recognised by their first entry.
+
+use crate::args::ForeignFormat;
+use crate::output::report::{Exit, Failure};
+use crate::output::text::typed;
+use seawall::Error;
+use seawall_foreign::{Entries, Stop, cwal, json, msgpack};
+use seawall_host::folder_and_name;
+use seawall_io::{Access, File, PosixStorage, Storage};
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Formats with checksums are tried first.
+const FORMATS: [ForeignFormat; 4] =
+    [ForeignFormat::Cwal, ForeignFormat::CwalText, ForeignFormat::Msgpack, ForeignFormat::Json];
+
+/// The entries of a file.
+pub(super) fn entries(format: ForeignFormat, file: &Arc<dyn File>) -> Box<dyn Entries> {
+    let input = Reader { file: file.clone(), at: 0 };
+    match format {
+        ForeignFormat::Cwal => Box::new(cwal::Binary::new(input)),
+        ForeignFormat::CwalText => Box::new(cwal::Text::new(input)),
+        ForeignFormat::Json => Box::new(json::Values::new(input)),
+        ForeignFormat::Msgpack => Box::new(msgpack::Pairs::new(input)),
+        ForeignFormat::Seawall => unreachable!("a log is a directory"),
+    }
+}
+
+/// The format of a file by its first entry.
+pub(super) fn recognised(file: &Arc<dyn File>) -> io::Result<Option<ForeignFormat>> {
+    for format in FORMATS {
+        match entries(format, file).next() {
+            Ok(Some(_)) => return Ok(Some(format)),
+            Err(Stop::Io(error)) => return Err(error),
+            Ok(None) | Err(_) => {}
+        }
+    }
+    Ok(None)
+}
+
+/// The error of a verb that reads a log. Of a file in a foreign format, it names the format and how
+/// to convert it.
+pub(super) fn failure(error: &Error, verb: &str, path: &Path) -> Failure {
+    let format = match error {
+        Error::NotALog { .. } if path.is_file() => found_at(path).ok().flatten(),
+        _ => None,
+    };
+    let (name, what) = match format {
+        Some(ForeignFormat::Cwal) => ("cwal", "a file of CWal"),
+        Some(ForeignFormat::CwalText) => ("cwal-text", "a file of CWal in its text form"),
+        Some(ForeignFormat::Msgpack) => ("msgpack", "a file of MessagePack records with CRC-32"),
+        Some(ForeignFormat::Json) => ("json", "a file of JSON values"),
+        Some(ForeignFormat::Seawall) | None => return Failure::of(error, verb, path),
+    };
+    let (source, target) = (typed(path), typed(&path.with_extension("seawall")));
+    let failure = Failure::new(Exit::Format, format!("not a Seawall log, but {what}"));
+    failure.at(path.display()).next(format!(
+        "seawall convert {source} {target} --from {name} --to seawall; then seawall {verb} {target}"
+    ))
+}
+
+fn found_at(path: &Path) -> io::Result<Option<ForeignFormat>> {
+    let path = path.canonicalize()?;
+    let (folder, name) = folder_and_name(&path).ok_or(io::ErrorKind::InvalidFilename)?;
+    let file = PosixStorage::open(folder)?.open(name, Access::Read)?;
+    let found = recognised(&file)?;
+    if found != Some(ForeignFormat::Json) {
+        return Ok(found);
+    }
+    // Any text that begins with a number would pass for JSON.
+    let first = entries(ForeignFormat::Json, &file).next().ok().flatten().map(<[u8]>::to_vec);
+    let is_container = |value: &Vec<u8>| matches!(value.first(), Some(b'{' | b'['));
+    Ok(found.filter(|_| first.as_ref().is_some_and(is_container)))
+}
+
+/// Reads a file from start to end.
+struct Reader {
+    file: Arc<dyn File>,
+    at: u64,
+}
+
+impl Read for Reader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(buffer, self.at)?;
+        self.at += u64::try_from(read).expect("a buffer is in memory");
+        Ok(read)
+    }
+}
