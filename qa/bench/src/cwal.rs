@@ -36,8 +36,8 @@ enum Ours {
 
 const WARNING: &str = "A sync of cwal's does not write the buffer of its stream first: up to 8 \
                        KiB of what was appended before is not in the file then. None of its rows \
-                       is durable. Of ours, each append and each set of those called synced is \
-                       when it returns, and all others within 10 ms.";
+                       is durable. Of ours, the n-th append and each set are when they return, and \
+                       all others within 10 ms.";
 
 impl Bench for args::Cwal {
     const NAME: &'static str = "cwal";
@@ -99,7 +99,7 @@ impl Bench for args::Cwal {
 
     fn remarks(&self, (): &(), held: &[Compared]) -> Vec<String> {
         let line = |[name, published, total, here, sum]: [&str; 5]| {
-            format!("{name:<25}{published:>12}{total:>14}{here:>12}{sum:>14}")
+            format!("{name:<25}{published:>14}{total:>10}{here:>15}{sum:>10}")
         };
         let heads = [["", "published", "", "here", ""], TIMES];
         let mut lines = vec![String::new()];
