@@ -3,6 +3,7 @@
 mod device;
 mod power;
 mod qemu;
+mod suite;
 
 use crate::workload::Workload;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -13,6 +14,8 @@ pub(crate) use power::Power;
 use qemu::QEMU;
 pub(crate) use qemu::{Qemu, QemuCut};
 use std::path::PathBuf;
+use suite::SUITE;
+pub(crate) use suite::{Suite, SuiteOf};
 
 /// Measure PostgreSQL with its log on a Seawall disk, and test what survives a power cut
 #[derive(Debug, Parser)]
@@ -48,6 +51,10 @@ pub(crate) enum What {
     /// exits with 77 where that is not possible
     #[command(after_help = QEMU)]
     Qemu(Qemu),
+    /// Run a database's own tests with its log on an armed disk whose power is cut, repeatedly;
+    /// exits with 77 where that is not possible
+    #[command(after_help = SUITE)]
+    Suite(Suite),
     /// Move PostgreSQL's log to a disk and back, as docs/disk.md says
     Walk(Place),
     /// Run one short round of bench, one cycle of each kind of crash, and the walk; exits with 77

@@ -42,6 +42,8 @@ mod rig;
 #[expect(unsafe_code, reason = "one ioctl, for which rustix has no safe call")]
 mod shutdown;
 #[cfg(target_os = "linux")]
+mod suite;
+#[cfg(target_os = "linux")]
 mod uml;
 #[cfg(target_os = "linux")]
 mod volume;

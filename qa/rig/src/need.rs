@@ -1,8 +1,9 @@
 //! Checks the requirements of a run: the right to mount, the tools, PostgreSQL and its user.
 
-use crate::args::{Bench, Engine, Load, Place};
+use crate::args::{Bench, Engine, Load, Place, Suite, SuiteOf};
 use crate::drill::qemu::look_for_machine;
 use crate::process::find;
+use crate::suite::{look_for_mtr, look_for_regress};
 use crate::uml::{KERNEL, MAKER};
 use crate::workload::TPCC;
 use std::fs;
@@ -81,6 +82,20 @@ pub(crate) fn look_for_bench(args: &Bench) -> Result<Ground, String> {
         return Err(format!("{TPCC} is not there: {how}"));
     }
     look_for(args.database, &args.place)
+}
+
+/// What a database's own tests take.
+///
+/// # Errors
+///
+/// As [`look`].
+pub(crate) fn look_for_suite(args: &Suite) -> Result<Ground, String> {
+    let ground = look_for(args.database.engine(), &args.place)?;
+    match args.database {
+        SuiteOf::Postgres => look_for_regress(&ground, &args.regress)?,
+        SuiteOf::Mariadb => look_for_mtr()?,
+    }
+    Ok(ground)
 }
 
 fn look_for_postgres(place: &Place) -> Result<(), String> {

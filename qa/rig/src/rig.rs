@@ -1,14 +1,15 @@
 //! Runs a subcommand and turns its result into an exit code.
 
 use crate::args::{
-    Arguments, Bench, Crash, Detach, Engine, Guest, Kind, Load, Place, Power, Qemu, Transport, What,
+    Arguments, Bench, Crash, Detach, Engine, Guest, Kind, Load, Place, Power, Qemu, Suite,
+    Transport, What,
 };
 use crate::need::{
     Ground, folder, look, look_for, look_for_bench, look_for_detach, look_for_guest, look_for_qemu,
-    look_for_upsd, seawall,
+    look_for_suite, look_for_upsd, seawall,
 };
 use crate::process::Failure;
-use crate::{SKIPPED, bench, clean, crash, detach, device, drill, guest, report, walk};
+use crate::{SKIPPED, bench, clean, crash, detach, device, drill, guest, report, suite, walk};
 use clap::Parser;
 use seawall_io::{PosixStorage, Storage};
 use serde_json::Value;
@@ -40,6 +41,7 @@ pub(crate) fn main() -> ExitCode {
         What::Drill(args) => drill::run(args),
         What::Power(args) => power(args),
         What::Qemu(args) => boot(args),
+        What::Suite(args) => with(look_for_suite(args), |ground| try_suite(args, ground)),
         What::Walk(place) => with(look(place), |ground| walk::run(ground).map(|()| 0)),
         What::Smoke(place) => with(look(place), |ground| smoke(place, ground)),
     };
@@ -134,6 +136,10 @@ fn break_it(args: &Crash, ground: &Ground) -> Result<u8, Failure> {
 fn panic_it(args: &Guest, ground: &Ground) -> Result<u8, Failure> {
     let panics = guest::run(args, ground)?;
     told(guest::summary(args, &panics), args.out.as_deref())
+}
+
+fn try_suite(args: &Suite, ground: &Ground) -> Result<u8, Failure> {
+    told(suite::run(args, ground)?, args.out.as_deref())
 }
 
 /// Says a summary, and what it comes to as an exit code.

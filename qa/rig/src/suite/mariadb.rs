@@ -1,0 +1,272 @@
+//! `MariaDB`'s tests with all files of their servers on a disk, with cuts inside tests.
+//!
+//! mysql-test-run makes the data directories of its servers itself, so the disk has an ext4 with
+//! its whole folder. A server beside it, with only its redo log on the disk, takes the counted
+//! rows.
+
+use super::cut::{Cut, Witness, count_flushes, cut_power, found, keep_armed, power_on};
+use super::mtr::{Mtr, Tests};
+use super::{Ran, Results, say_skipped};
+use crate::args::{Engine, Suite, Transport};
+use crate::database::{self, Database};
+use crate::disk::{Disk, Settings, tail};
+use crate::need::Ground;
+use crate::process::{Failure, kill_all, output, pause, start, wait_for};
+use crate::rig::say;
+use seawall_io::{Entropy, SeededEntropy};
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// Between two looks at the results.
+const LOOK: Duration = Duration::from_millis(200);
+/// Results after which progress is printed.
+const PROGRESS: usize = 20;
+/// A cut comes at most so long after the test before it.
+const DELAY_MS_MAX: u64 = 1500;
+/// Until a server has recovered.
+const READY: Duration = Duration::from_secs(120);
+
+/// The statements that check all tables of the tests' transactional engine.
+const CHECKS: &str = r"SELECT CONCAT('CHECK TABLE `', REPLACE(table_schema, '`', '``'), '`.`',
+REPLACE(table_name, '`', '``'), '` EXTENDED;') FROM information_schema.tables
+WHERE engine = 'InnoDB' AND table_type = 'BASE TABLE'";
+
+pub(super) fn run(args: &Suite, ground: &Ground) -> Result<Ran, Failure> {
+    let mut ran = Ran::default();
+    let var = ground.folder_of_user("native")?;
+    for (index, tests) in Tests::of(&args.tests)?.iter().enumerate() {
+        let mut mtr = Mtr::start(ground, (&format!("native-{index}.said"), &var), tests)?;
+        let before = ran.native.finished();
+        let results = wait_until(&mut mtr, "native", |count| (before + count, false))?;
+        ran.native.extend(results);
+    }
+    fs::remove_dir_all(&var)?;
+    say_skipped(&ran.native);
+    if ran.native.passed.is_empty() {
+        return Err("no test passes without a disk: look at --tests".into());
+    }
+    let rig = Rig::make(args, ground, &ran.native)?;
+    rig.run(&mut ran)?;
+    Ok(ran)
+}
+
+/// Lets the suite run until it ends or `is_due`, which takes the number of its results and returns
+/// that of all.
+fn wait_until(
+    mtr: &mut Mtr,
+    name: &str,
+    is_due: impl Fn(usize) -> (usize, bool),
+) -> Result<Results, Failure> {
+    let mut printed = 0;
+    loop {
+        let has_ended = mtr.has_ended()?;
+        let results = mtr.results()?;
+        let (count, is_due) = is_due(results.finished());
+        if count >= printed + PROGRESS || (has_ended && count > printed) {
+            say(&format!("{name}: {count} done"));
+            printed = count;
+        }
+        if has_ended || is_due {
+            return Ok(results);
+        }
+        pause(LOOK);
+    }
+}
+
+/// The suite on a disk.
+#[derive(Debug)]
+struct Rig<'a> {
+    args: &'a Suite,
+    ground: &'a Ground,
+    disk: Disk,
+    witness: Box<dyn Database>,
+    /// Numbers of results after which the cuts come, the last one first; and the time after them.
+    moments: Vec<(usize, Duration)>,
+}
+
+impl<'a> Rig<'a> {
+    fn make(args: &'a Suite, ground: &'a Ground, native: &Results) -> Result<Self, Failure> {
+        let (delay, hold_up, transport) = (args.delay, args.hold_up, Transport::Loop);
+        let settings = Settings { delay, is_cut: true, hold_up, transport };
+        let disk = Disk::make(ground, "disk", settings)?;
+        disk.set_armed(true)?;
+        let mut witness = database::make(Engine::Mariadb, ground, ("witness", &disk.mounted()))?;
+        witness.start()?;
+        let moments = moments(args, native.passed.len())?;
+        Ok(Self { args, ground, disk, witness, moments })
+    }
+
+    /// Runs what has no result yet, after each cut again.
+    fn run(mut self, ran: &mut Ran) -> Result<(), Failure> {
+        for leg in 1.. {
+            let missing: BTreeSet<&String> = ran.missing().into_iter().collect();
+            let tests = Tests::named(&missing);
+            if tests.is_empty() {
+                break;
+            }
+            let before = ran.disk.finished();
+            let var = self.make_folder()?;
+            let name = format!("disk-{leg}.said");
+            let mut mtr = Mtr::start(self.ground, (&name, &var), &tests)?;
+            let next = self.moments.last().copied();
+            // In each leg a test ends before the cut, so that every leg makes progress.
+            let is_due = |count: usize| {
+                let all = before + count;
+                (all, count > 0 && next.is_some_and(|(at, _)| all >= at))
+            };
+            let mut results = wait_until(&mut mtr, "on the disk", is_due)?;
+            count_flushes(&mut ran.flushes, &self.disk)?;
+            let is_over = mtr.has_ended()?;
+            if is_over {
+                results = mtr.results()?;
+            } else if let Some((_, delay)) = self.moments.pop() {
+                let cut = self.cut((&mut mtr, &mut results), ran.cuts.len() + 1, delay)?;
+                cut.report();
+                ran.cuts.push(cut);
+            }
+            if is_over && results.finished() == 0 {
+                return Err(format!("the suite runs no test:\n{}", mtr.said()).into());
+            }
+            ran.disk.extend(results);
+            if !ran.cuts.iter().all(Cut::is_fine) {
+                // The rest would prove nothing.
+                return Ok(());
+            }
+        }
+        if !self.moments.is_empty() {
+            return Err("the suite ended before the last cut: try another --seed".into());
+        }
+        self.witness.stop()
+    }
+
+    /// The suite's folder, empty.
+    fn make_folder(&self) -> Result<PathBuf, Failure> {
+        let var = self.disk.mounted().join("var");
+        if var.exists() {
+            fs::remove_dir_all(&var)?;
+        }
+        fs::create_dir(&var)?;
+        self.ground.give(&var)?;
+        Ok(var)
+    }
+
+    /// Cuts the power under the suite, and lets its servers recover. The results are those before
+    /// the cut: from then on tests fail.
+    fn cut(
+        &mut self,
+        (mtr, results): (&mut Mtr, &mut Results),
+        number: usize,
+        delay: Duration,
+    ) -> Result<Cut, Failure> {
+        keep_armed(&self.disk)?;
+        let witness = Witness::start(&*self.witness, number, self.disk.folder())?;
+        pause(delay);
+        *results = mtr.results()?;
+        let servers = mtr.servers();
+        cut_power(self.args, &mut self.disk)?;
+        mtr.kill();
+        self.witness.kill();
+        let (table, acknowledged) = witness.end();
+        let during = format!("{} results of its start", results.finished());
+        let mut cut = Cut { number, during, acknowledged, ..Cut::default() };
+        match self.recover(&table, &servers, &mut cut) {
+            Ok(found) => cut.found = Some(found),
+            Err(why) => cut.why = Some(format!("{why}\n{}", self.disk.said())),
+        }
+        Ok(cut)
+    }
+
+    fn recover(
+        &mut self,
+        table: &str,
+        servers: &[Vec<String>],
+        cut: &mut Cut,
+    ) -> Result<u64, Failure> {
+        power_on(&mut self.disk)?;
+        self.witness.start()?;
+        let found = found(&*self.witness, table, cut.acknowledged)?;
+        cut.recovered = 1;
+        for words in servers {
+            cut.checked += Recovered::start(self.ground, words)?.check()?;
+            cut.recovered += 1;
+        }
+        Ok(found)
+    }
+}
+
+/// When the cuts come: in the order of the run, the last one first.
+fn moments(args: &Suite, tests: usize) -> Result<Vec<(usize, Duration)>, Failure> {
+    let chance = SeededEntropy::new(args.seed);
+    // Not after the last results: two tests run at the same time.
+    let tests = u64::try_from(tests)?.saturating_sub(3).max(1);
+    let mut moments = Vec::new();
+    for _ in 0..args.cuts {
+        let at = usize::try_from(chance.random()? % tests)?;
+        moments.push((at, Duration::from_millis(chance.random()? % DELAY_MS_MAX)));
+    }
+    moments.sort_by(|one, other| other.cmp(one));
+    Ok(moments)
+}
+
+/// A server of the suite that was started again after a cut; killed when this is dropped.
+#[derive(Debug)]
+struct Recovered {
+    child: Child,
+    socket: String,
+    log: PathBuf,
+}
+
+impl Recovered {
+    /// Starts it with its own options; returns when it has recovered.
+    fn start(ground: &Ground, words: &[String]) -> Result<Self, Failure> {
+        let [program, options @ ..] = words else { return Err("a server without a name".into()) };
+        let folder = ground.dir.join("witness");
+        let (socket, log) = (folder.join("recovered.socket"), folder.join("recovered.log"));
+        let (user, group) = ground.user;
+        let mut command = Command::new(program);
+        command.uid(user).gid(group).current_dir(&folder).args(options);
+        // A test may have changed the users' rights.
+        command.args(["--skip-networking", "--skip-grant-tables"]);
+        command.arg(format!("--log-error={}", log.display()));
+        let socket = format!("--socket={}", socket.display());
+        command.arg(&socket).stdout(Stdio::null());
+        let child = start(&mut command, &log)?;
+        let mut server = Self { child, socket, log };
+        let is_up = || match server.child.try_wait() {
+            Ok(None) => server.sql("SELECT 1").is_ok().then_some(true),
+            Ok(Some(_)) | Err(_) => Some(false),
+        };
+        if wait_for(READY, is_up) == Some(true) {
+            return Ok(server);
+        }
+        Err(format!("a server does not recover: {words:?}\n{}", tail(&server.log)).into())
+    }
+
+    fn sql(&self, text: &str) -> Result<String, Failure> {
+        let mut client = Command::new("mariadb");
+        client.args(["--no-defaults", &self.socket, "--user=root", "--batch", "--raw"]);
+        output(client.args(["--skip-column-names", "-e", text]))
+    }
+
+    /// Checks all tables; their number.
+    fn check(&self) -> Result<usize, Failure> {
+        let checks = self.sql(CHECKS)?;
+        let said = if checks.is_empty() { checks.clone() } else { self.sql(&checks)? };
+        let is_bad = |line: &&str| !line.ends_with("\tOK") && !line.contains("\tnote\t");
+        match said.lines().find(is_bad) {
+            Some(bad) => Err(format!("a table of the tests is bad: {bad}\n{said}").into()),
+            None => Ok(checks.lines().count()),
+        }
+    }
+}
+
+impl Drop for Recovered {
+    fn drop(&mut self) {
+        kill_all(self.child.id());
+        let _ = self.child.wait();
+    }
+}
