@@ -1,14 +1,20 @@
 //! The arguments of the rig.
 
+mod bench;
 mod device;
+mod figures;
 mod power;
 mod qemu;
 mod suite;
 
 use crate::workload::Workload;
+use bench::BENCH;
+pub(crate) use bench::{Bench, Buffers, Kinds, Load};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use device::{DEVICE, DRILL};
 pub(crate) use device::{Device, Drill, Drilled, Share};
+use figures::FIGURES;
+pub(crate) use figures::Figures;
 use power::POWER;
 pub(crate) use power::Power;
 use qemu::QEMU;
@@ -28,7 +34,15 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum What {
     /// Measure a database with its log on the file system, on the disk write-through, and armed
+    #[command(after_help = BENCH)]
     Bench(Bench),
+    /// Measure what the figures of `RapiLog`'s paper show, and write a page with tables and charts
+    #[command(
+        about = "Measure what the figures of RapiLog's paper show, and write a page with tables \
+                       and charts"
+    )]
+    #[command(after_help = FIGURES)]
+    Figures(Figures),
     /// Kill a database or its disk, or cut the power, while a client inserts, repeatedly, and look
     /// for every acknowledged insert
     Crash(Crash),
@@ -79,70 +93,6 @@ pub(crate) struct Place {
 }
 
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Bench {
-    /// Rounds; each measures every cell once
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub(crate) rounds: u32,
-    /// Seconds for each cell
-    #[arg(long, value_name = "S", default_value_t = 5)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=3600))]
-    pub(crate) seconds: u32,
-    /// Time that a flush of the log's device takes, in milliseconds; 0 adds no delay
-    #[arg(long, value_name = "MS,...", value_delimiter = ',', default_value = "0,1,8.3")]
-    #[arg(value_parser = parse_delay)]
-    pub(crate) delays: Vec<f64>,
-    /// The database, as Debian has it: postgres or mariadb
-    #[arg(long, value_enum, default_value_t = Engine::Postgres)]
-    pub(crate) database: Engine,
-    /// The workload
-    #[arg(long, value_enum, default_value_t = Load::Pgbench)]
-    pub(crate) load: Load,
-    /// Number of warehouses of TPC-C
-    #[arg(long, value_name = "N", default_value_t = 10)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub(crate) warehouses: u32,
-    /// Number of clients
-    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,4,8")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub(crate) clients: Vec<u32>,
-    /// pgbench's scale
-    #[arg(long, value_name = "N", default_value_t = 10)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub(crate) scale: u32,
-    /// Value of the disk's option --hold-up, in milliseconds
-    #[arg(long, value_name = "MS", default_value_t = 150)]
-    pub(crate) hold_up: u32,
-    /// How the disk appears to the database
-    #[arg(long, value_enum, default_value_t = Transport::Dir)]
-    pub(crate) transport: Transport,
-    /// The folder for bench.json, bench.html and bench.svg; created if missing
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: PathBuf,
-    #[command(flatten)]
-    pub(crate) place: Place,
-}
-
-impl Bench {
-    pub(crate) fn workload(&self) -> Workload {
-        let size = match self.load {
-            Load::Pgbench => self.scale,
-            Load::Tpcc => self.warehouses,
-        };
-        Workload { load: self.load, size }
-    }
-}
-
-/// What clients do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Load {
-    /// pgbench's TPC-B
-    Pgbench,
-    /// TPC-C by go-tpc, without think time
-    Tpcc,
-}
-
-#[derive(Clone, Debug, Args)]
 pub(crate) struct Crash {
     /// Number of cycles
     #[arg(long, value_name = "N", default_value_t = 20)]
@@ -164,11 +114,25 @@ pub(crate) struct Crash {
     #[arg(long, value_name = "MS", default_value_t = 150)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) hold_up: u32,
+    /// Also run TPC-C with 4 clients, and check its conditions of consistency after each crash
+    #[arg(long)]
+    pub(crate) tpcc: bool,
+    /// Number of warehouses of TPC-C
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) warehouses: u32,
     /// Also write the result to this file, as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) place: Place,
+}
+
+impl Crash {
+    /// What runs beside the client that counts.
+    pub(crate) fn workload(&self) -> Option<Workload> {
+        self.tpcc.then_some(Workload { load: Load::Tpcc, size: self.warehouses })
+    }
 }
 
 #[derive(Clone, Debug, Args)]

@@ -1,8 +1,8 @@
 //! A workload in cells that alternate: each round measures every cell once, in an order that is
 //! turned.
 
-use crate::args::{Bench, Load, Transport};
-use crate::database::{self, Database};
+use crate::args::{Bench, Buffers, Kinds, Load, Transport};
+use crate::database::{self, Database, Kept};
 use crate::disk::{BARE, Disk, Settings};
 use crate::need::Ground;
 use crate::process::{Failure, find, free_port};
@@ -14,42 +14,61 @@ use seawall_measure::load::{Others, Watch};
 /// Seconds of a run before the first round, which leaves files of the log to be used again.
 const WARM_UP: u32 = 5;
 
-/// Where the log is, and what an acknowledgement waits for.
+/// Where the log is, and what a commit waits for.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Way {
+pub(crate) struct Way {
+    pub(crate) log: Log,
+    /// Milliseconds of a flush of the log's device.
+    pub(crate) delay: f64,
+    /// Commits do not wait: the database acknowledges what a crash of its own loses.
+    pub(crate) is_async: bool,
+}
+
+/// Where the log is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Log {
     /// On the file system of the machine.
-    Native,
-    /// There, but commits do not wait: the database acknowledges what a crash of its own loses.
-    NativeAsync,
-    /// On the device of a disk alone; its delay in milliseconds.
-    Bare(f64),
-    /// On the disk, not armed; the delay of its device in milliseconds.
-    PassThrough(f64),
+    Machine,
+    /// On the device of a disk alone.
+    Device,
+    /// On that device, whose flushes cost nothing: its cache loses data with the power.
+    Cached,
+    /// On the disk, not armed.
+    PassThrough(Buffers),
     /// On the disk, armed.
-    Armed(f64),
+    Armed(Buffers),
 }
 
 impl Way {
     /// As a report calls it.
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Native | Self::Bare(_) => "native",
-            Self::NativeAsync => "native, asynchronous",
-            Self::PassThrough(_) => "disk, pass-through",
-            Self::Armed(_) => "disk, armed",
+        match (self.log, self.is_async) {
+            (Log::Machine | Log::Device, false) => "native",
+            (Log::Machine | Log::Device, true) => "native, asynchronous",
+            (Log::Cached, false) => "native, write cache on",
+            (Log::Cached, true) => "native, write cache on, asynchronous",
+            (Log::PassThrough(_), _) => "disk, pass-through",
+            (Log::Armed(_), _) => "disk, armed",
         }
     }
 
-    /// The native way to compare a device of this delay with.
-    pub(crate) fn native(delay: f64) -> Self {
-        if delay > 0.0 { Self::Bare(delay) } else { Self::Native }
+    /// The way of this kind on a device of this delay.
+    pub(crate) fn of(kind: Kinds, delay: f64, buffers: Buffers) -> Self {
+        let native = if delay > 0.0 { Log::Device } else { Log::Machine };
+        let log = match kind {
+            Kinds::Native | Kinds::Async => native,
+            Kinds::Cached | Kinds::CachedAsync => Log::Cached,
+            Kinds::PassThrough => Log::PassThrough(buffers),
+            Kinds::Armed => Log::Armed(buffers),
+        };
+        Self { log, delay, is_async: matches!(kind, Kinds::Async | Kinds::CachedAsync) }
     }
 
-    /// Of its device.
-    pub(crate) fn delay(self) -> Option<f64> {
-        match self {
-            Self::Native | Self::NativeAsync => None,
-            Self::Bare(delay) | Self::PassThrough(delay) | Self::Armed(delay) => Some(delay),
+    /// The disk's buffers, where there is a disk.
+    pub(crate) fn buffers(self) -> Option<Buffers> {
+        match self.log {
+            Log::PassThrough(buffers) | Log::Armed(buffers) => Some(buffers),
+            Log::Machine | Log::Device | Log::Cached => None,
         }
     }
 }
@@ -58,8 +77,18 @@ impl Way {
 #[derive(Clone, Debug)]
 pub(crate) struct Cell {
     pub(crate) way: Way,
+    /// PostgreSQL's option of this name, in microseconds.
+    pub(crate) commit_delay: u32,
     pub(crate) clients: u32,
     pub(crate) windows: Vec<Window>,
+}
+
+impl Cell {
+    /// Whether both are one cell.
+    fn is_same(&self, other: &Self) -> bool {
+        let key = |cell: &Self| (cell.way, cell.commit_delay, cell.clients);
+        key(self) == key(other)
+    }
 }
 
 /// A cell in one round.
@@ -80,8 +109,8 @@ pub(crate) struct Window {
 ///
 /// The rig does not work, or the disk could not be armed or stayed armed.
 pub(crate) fn run(args: &Bench, ground: &Ground) -> Result<Vec<Cell>, Failure> {
-    let setting = Setting::make(args, ground)?;
-    let mut cells = cells(args, !setting.bare.is_empty());
+    let mut cells = cells(args);
+    let setting = Setting::make(args, ground, &cells)?;
     for round in 0..args.rounds {
         let turned = usize::try_from(round).unwrap_or_default() % cells.len();
         for database in setting.databases() {
@@ -90,7 +119,7 @@ pub(crate) fn run(args: &Bench, ground: &Ground) -> Result<Vec<Cell>, Failure> {
         for step in 0..cells.len() {
             let count = cells.len();
             let Some(cell) = cells.get_mut((step + turned) % count) else { continue };
-            let window = setting.measure(args, cell.way, cell.clients)?;
+            let window = setting.measure(args, cell)?;
             say(&line(args, round + 1, (cell, &window)));
             cell.windows.push(window);
         }
@@ -100,8 +129,14 @@ pub(crate) fn run(args: &Bench, ground: &Ground) -> Result<Vec<Cell>, Failure> {
 }
 
 fn line(args: &Bench, round: u32, (cell, window): (&Cell, &Window)) -> String {
-    let delay = cell.way.delay().map(|delay| format!(" +{delay} ms")).unwrap_or_default();
-    let name = format!("{}{delay}", cell.way.name());
+    let delay = format!(" +{} ms", cell.way.delay);
+    let buffers = cell.way.buffers().filter(|buffers| *buffers != Buffers::USUAL);
+    let buffers = buffers.map(|buffers| format!(", {buffers}")).unwrap_or_default();
+    let commit = match cell.commit_delay {
+        0 => String::new(),
+        delay => format!(", commit_delay {delay}"),
+    };
+    let name = format!("{}{delay}{buffers}{commit}", cell.way.name());
     let Measured { rate, latency_ms } = window.measured;
     let unit = args.workload().unit();
     let flushes = window
@@ -114,53 +149,71 @@ fn line(args: &Bench, round: u32, (cell, window): (&Cell, &Window)) -> String {
     )
 }
 
-fn cells(args: &Bench, has_bare: bool) -> Vec<Cell> {
-    let bare = |delay| Some(Way::native(delay)).filter(|way| has_bare && *way != Way::Native);
-    let disks = args.delays.iter().flat_map(|delay| {
-        bare(*delay).into_iter().chain([Way::PassThrough(*delay), Way::Armed(*delay)])
-    });
-    let ways: Vec<Way> = [Way::Native, Way::NativeAsync].into_iter().chain(disks).collect();
-    let of = |clients: &u32| {
-        let clients = *clients;
-        ways.iter().map(move |way| Cell { way: *way, clients, windows: Vec::new() })
-    };
-    args.clients.iter().flat_map(of).collect()
+/// Each combination once.
+fn cells(args: &Bench) -> Vec<Cell> {
+    let kinds = kinds(args);
+    let mut cells: Vec<Cell> = Vec::new();
+    for &clients in &args.clients {
+        for &delay in &args.delays {
+            for way in ways(args, &kinds, delay) {
+                for &commit_delay in &args.commit_delays {
+                    let cell = Cell { way, commit_delay, clients, windows: Vec::new() };
+                    if !cells.iter().any(|other| other.is_same(&cell)) {
+                        cells.push(cell);
+                    }
+                }
+            }
+        }
+    }
+    cells
 }
 
-/// One database with its log on the file system, and two for each device: with its log on a disk,
-/// and on the device alone. All of them run, and one at a time has load.
+/// The ways on a device of this delay; some of them once for each kind of buffers.
+fn ways(args: &Bench, kinds: &[Kinds], delay: f64) -> Vec<Way> {
+    let of = |kind: &Kinds| {
+        let kind = *kind;
+        args.buffers.iter().map(move |buffers| Way::of(kind, delay, *buffers))
+    };
+    let ways = kinds.iter().flat_map(of);
+    ways.filter(|way| way.log != Log::Device || find(BARE).is_some()).collect()
+}
+
+/// Those that can be measured here.
+fn kinds(args: &Bench) -> Vec<Kinds> {
+    let is_cached = |kind: &Kinds| matches!(kind, Kinds::Cached | Kinds::CachedAsync);
+    let mut kinds = args.ways.clone();
+    let is_slow = args.delays.iter().any(|delay| *delay > 0.0);
+    if find(BARE).is_none() && (is_slow || kinds.iter().any(is_cached)) {
+        say(&format!("SKIPPED: {BARE} is not installed; native was NOT measured on slow devices"));
+        kinds.retain(|kind| !is_cached(kind));
+    }
+    kinds
+}
+
+/// One database for each place of the log. All of them run, and one at a time has load.
 #[derive(Debug)]
 struct Setting {
-    native: Box<dyn Database>,
-    disks: Vec<OnDisk>,
-    bare: Vec<OnDisk>,
+    places: Vec<(Place, Box<dyn Database>, Option<Disk>)>,
 }
 
-/// A database, its disk and the delay of the disk's device.
-#[derive(Debug)]
-struct OnDisk {
-    delay: f64,
-    database: Box<dyn Database>,
-    disk: Disk,
+/// What has a database of its own: the machine's file system, or a device or disk of this delay
+/// and with these buffers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Place {
+    Machine,
+    Device(f64),
+    Disk(f64, Buffers),
 }
 
-impl OnDisk {
-    /// Makes them, with the tables of another database, which is stopped.
-    fn make(
-        (args, ground): (&Bench, &Ground),
-        (delay, transport): (f64, Transport),
-        filled: &dyn Database,
-    ) -> Result<Self, Failure> {
-        say(&format!("making a disk whose device takes {delay} ms more: {}", transport.about()));
-        let settings = Settings { delay, is_cut: false, hold_up: args.hold_up, transport };
-        let kind = if transport == Transport::Bare { "bare" } else { "disk" };
-        let disk = Disk::make(ground, &format!("{kind}-{delay}"), settings)?;
-        let name = format!("{kind}-{delay}-data");
-        let mut database = database::make(args.database, ground, (&name, &disk.mounted()))?;
-        database::copy(filled, &*database)?;
-        start(args, &mut *database)?;
-        args.workload().warm_up(&*database, WARM_UP)?;
-        Ok(Self { delay, database, disk })
+impl Place {
+    fn of(way: Way) -> Self {
+        match way.log {
+            Log::Machine => Self::Machine,
+            Log::Device => Self::Device(way.delay),
+            // Its delay is in the flushes that it does not wait for.
+            Log::Cached => Self::Device(0.0),
+            Log::PassThrough(buffers) | Log::Armed(buffers) => Self::Disk(way.delay, buffers),
+        }
     }
 }
 
@@ -172,49 +225,73 @@ fn start(args: &Bench, database: &mut dyn Database) -> Result<(), Failure> {
 }
 
 impl Setting {
-    fn make(args: &Bench, ground: &Ground) -> Result<Self, Failure> {
-        let log = ground.dir.join("native-log");
-        std::fs::create_dir(&log)?;
-        let mut native = database::make(args.database, ground, ("native", &log))?;
-        start(args, &mut *native)?;
-        say(&format!("filling the tables: {}", args.workload().about()));
-        args.workload().fill(&*native)?;
-        native.stop()?;
-        let make =
-            |delay: &f64, transport| OnDisk::make((args, ground), (*delay, transport), &*native);
-        let disks = args.delays.iter().map(|delay| make(delay, args.transport));
-        let disks = disks.collect::<Result<_, _>>()?;
-        let mut slow: Vec<&f64> = args.delays.iter().filter(|delay| **delay > 0.0).collect();
-        if !slow.is_empty() && find(BARE).is_none() {
-            say(&format!(
-                "SKIPPED: {BARE} is not installed; native was NOT measured on slow devices"
-            ));
-            slow.clear();
+    fn make(args: &Bench, ground: &Ground, cells: &[Cell]) -> Result<Self, Failure> {
+        let tables = filled(args, ground)?;
+        let mut setting = Self { places: Vec::new() };
+        for cell in cells {
+            let place = Place::of(cell.way);
+            if setting.places.iter().all(|(other, _, _)| *other != place) {
+                setting.add(args, ground, (place, &tables))?;
+            }
         }
-        let bare = slow.into_iter().map(|delay| make(delay, Transport::Bare));
-        let bare = bare.collect::<Result<_, _>>()?;
-        start(args, &mut *native)?;
-        args.workload().warm_up(&*native, WARM_UP)?;
-        Ok(Self { native, disks, bare })
+        Ok(setting)
+    }
+
+    /// Adds a database with these tables, and its disk.
+    fn add(
+        &mut self,
+        args: &Bench,
+        ground: &Ground,
+        (place, tables): (Place, &Kept),
+    ) -> Result<(), Failure> {
+        let name = format!("place-{}", self.places.len());
+        let (delay, transport, buffers) = match place {
+            Place::Machine => (0.0, None, Buffers::USUAL),
+            Place::Device(delay) => (delay, Some(Transport::Bare), Buffers::USUAL),
+            Place::Disk(delay, buffers) => (delay, Some(args.transport), buffers),
+        };
+        let make = |transport: Transport| {
+            let about = transport.about();
+            say(&format!("making a disk whose device takes {delay} ms more: {about}; {buffers}"));
+            let hold_up = args.hold_up;
+            let settings = Settings { delay, is_cut: false, hold_up, transport, buffers };
+            Disk::make(ground, &name, settings)
+        };
+        let disk = transport.map(make).transpose()?;
+        let log = disk.as_ref().map_or_else(|| ground.dir.join(&name), Disk::mounted);
+        if disk.is_none() {
+            std::fs::create_dir(&log)?;
+        }
+        let name = format!("{name}-data");
+        let mut database = database::make(args.database, ground, (&name, &log))?;
+        tables.give(&*database)?;
+        start(args, &mut *database)?;
+        args.workload().warm_up(&*database, WARM_UP)?;
+        self.places.push((place, database, disk));
+        Ok(())
     }
 
     fn databases(&self) -> impl Iterator<Item = &dyn Database> {
-        let on_disks = self.disks.iter().chain(&self.bare).map(|on| &*on.database);
-        [&*self.native].into_iter().chain(on_disks)
+        self.places.iter().map(|(_, database, _)| &**database)
     }
 
-    fn measure(&self, args: &Bench, way: Way, clients: u32) -> Result<Window, Failure> {
-        let Some((database, disk)) = self.of(way) else { return Err("no such device".into()) };
+    fn measure(&self, args: &Bench, cell: &Cell) -> Result<Window, Failure> {
+        let place = Place::of(cell.way);
+        let found = self.places.iter().find(|(other, _, _)| *other == place);
+        let (_, database, disk) = found.ok_or("no such device")?;
+        let disk = disk.as_ref().filter(|_| cell.way.buffers().is_some());
         if let Some(disk) = disk {
-            disk.set_armed(matches!(way, Way::Armed(_)))?;
+            disk.set_armed(matches!(cell.way.log, Log::Armed(_)))?;
+        }
+        database.set_async(cell.way.is_async)?;
+        if args.commit_delays.iter().any(|delay| *delay > 0) {
+            database.set_commit_delay(cell.commit_delay)?;
         }
         let counted = || disk.map(Disk::flushes).transpose();
         let used = || disk.map(Disk::processor_time).transpose();
         let (before, watch) = (counted()?, Watch::start());
         let (used_before, clock) = (used()?, SystemClock::new());
-        let is_async = way == Way::NativeAsync;
-        database.set_async(is_async)?;
-        let measured = args.workload().run(database, clients, args.seconds)?;
+        let measured = args.workload().run(&**database, cell.clients, args.seconds)?;
         let took = clock.now();
         let server_share = used_before.zip(used()?).map(|(before, after)| {
             after.saturating_sub(before).as_secs_f64() / took.as_secs_f64().max(1e-9)
@@ -226,24 +303,38 @@ impl Setting {
         Ok(Window { measured, flushes, server_share, others })
     }
 
-    fn of(&self, way: Way) -> Option<(&dyn Database, Option<&Disk>)> {
-        let Some(delay) = way.delay() else { return Some((&*self.native, None)) };
-        let is_bare = matches!(way, Way::Bare(_));
-        let all = if is_bare { &self.bare } else { &self.disks };
-        let on = all.iter().find(|on| on.delay.total_cmp(&delay).is_eq())?;
-        Some((&*on.database, (!is_bare).then_some(&on.disk)))
-    }
-
     /// Checks the tables and shuts down.
-    fn end(mut self, workload: Workload) -> Result<(), Failure> {
+    fn end(self, workload: Workload) -> Result<(), Failure> {
         for database in self.databases() {
             workload.check(database)?;
         }
-        self.native.stop()?;
-        for mut on in self.disks.into_iter().chain(self.bare) {
-            on.database.stop()?;
-            drop(on.disk);
+        for (_, mut database, disk) in self.places {
+            database.stop()?;
+            drop(disk);
         }
         Ok(())
     }
+}
+
+/// The files of a database with filled tables: those kept by an earlier run, or new ones.
+fn filled(args: &Bench, ground: &Ground) -> Result<Kept, Failure> {
+    let engine = args.database.name().to_lowercase();
+    let Workload { load, size } = args.workload();
+    let name = format!("{engine}-{load:?}-{size}").to_lowercase();
+    let kept = Kept::new(args.tables.as_ref().unwrap_or(&ground.dir), &name);
+    if kept.is_whole() {
+        return Ok(kept);
+    }
+    let log = ground.dir.join("filled-log");
+    std::fs::create_dir(&log)?;
+    let mut database = database::make(args.database, ground, ("filled", &log))?;
+    start(args, &mut *database)?;
+    say(&format!("filling the tables: {}", args.workload().about()));
+    // A kept set of files counts from its last file on, so nothing has to be durable yet.
+    database.set_async(true)?;
+    args.workload().fill(&*database)?;
+    database.set_async(false)?;
+    database.stop()?;
+    kept.take(&*database)?;
+    Ok(kept)
 }

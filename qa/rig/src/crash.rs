@@ -1,11 +1,12 @@
 //! Repeated crashes, and a comparison of the inserts that survive with those acknowledged.
 
-use crate::args::{Crash, Kind};
+use crate::args::{Buffers, Crash, Kind};
 use crate::database::{self, Client, Database, number};
 use crate::disk::{Disk, Settings};
 use crate::need::Ground;
-use crate::process::{Failure, pause, wait_for};
+use crate::process::{Failure, free_port, kill_all, pause, wait_for};
 use crate::rig::say;
+use crate::workload::Workload;
 use seawall_io::{Clock, SystemClock};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -13,6 +14,8 @@ use std::time::Duration;
 /// What a client has to have been told before the crash.
 const ENOUGH: u64 = 20;
 const ENOUGH_WITHIN: Duration = Duration::from_secs(30);
+/// Clients of TPC-C.
+const CLIENTS: u32 = 4;
 
 /// What became of one crash.
 #[derive(Clone, Debug)]
@@ -71,6 +74,7 @@ pub(crate) fn run(args: &Crash, ground: &Ground) -> Result<Vec<Outcome>, Failure
         is_cut: true,
         hold_up: args.hold_up,
         transport: args.transport,
+        buffers: Buffers::USUAL,
     };
     let mut outcomes = Vec::new();
     let mut rig = None;
@@ -100,7 +104,15 @@ fn made(
     let disk = Disk::make(ground, &format!("disk-{cycle}"), settings)?;
     let name = format!("database-{cycle}");
     let mut database = database::make(args.database, ground, (&name, &disk.mounted()))?;
-    database.start()?;
+    if let Some(workload) = args.workload() {
+        database.listen(free_port()?);
+        database.start()?;
+        say(&format!("filling the tables: {}", workload.about()));
+        disk.set_armed(true)?;
+        workload.fill(&*database)?;
+    } else {
+        database.start()?;
+    }
     Ok((disk, database))
 }
 
@@ -114,6 +126,9 @@ fn crash(
     disk.set_armed(true)?;
     // Its notes lie beside the disk, on the file system of the machine, which keeps its power.
     let client = Client::start(database, &table, disk.folder())?;
+    let log = disk.folder().join("load.log");
+    let load = args.workload().map(|workload| workload.start(database, (CLIENTS, &log)));
+    let load = load.transpose()?;
     wait_for(ENOUGH_WITHIN, || (client.acknowledged() >= ENOUGH).then_some(()))
         .ok_or("the client was told next to nothing")?;
     // Not always at the same place; the same for the same cycle.
@@ -132,6 +147,10 @@ fn crash(
     }
     database.kill();
     let acknowledged = client.end();
+    if let Some(mut load) = load {
+        kill_all(load.id());
+        load.wait()?;
+    }
     let mut outcome = Outcome { cycle, acknowledged, found: None, max: 0, back_ms: 0, why: None };
     match back(args, &table, (disk, database), acknowledged) {
         Ok((found, max)) => (outcome.found, outcome.max) = (Some(found), max),
@@ -158,6 +177,9 @@ fn back(
     let found = number(database, &count)?;
     let max = number(database, &format!("SELECT coalesce(max(k), 0) FROM {table}"))?;
     database.check(table)?;
+    if let Some(workload) = args.workload() {
+        workload.check(database)?;
+    }
     Ok((found, max))
 }
 
@@ -177,6 +199,7 @@ pub(crate) fn summary(args: &Crash, outcomes: &[Outcome]) -> (Value, bool) {
         "database": args.database.name(),
         "kind": args.kind.name(),
         "transport": args.transport.about(),
+        "workload_beside": args.workload().map(Workload::about),
         "delay_ms": args.delay,
         "hold_up_ms": args.hold_up,
         "cycles": outcomes.len(),

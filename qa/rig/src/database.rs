@@ -42,6 +42,11 @@ pub(crate) trait Database: Debug {
     /// error.
     fn client(&self) -> Command;
 
+    /// Whether one process has it for itself: the clients of TPC-C take turns there.
+    fn has_one_client(&self) -> bool {
+        false
+    }
+
     /// The arguments of go-tpc that say how to reach the database.
     fn driver(&self) -> Result<Vec<String>, Failure> {
         Err("go-tpc has no driver for this database".into())
@@ -54,6 +59,11 @@ pub(crate) trait Database: Debug {
 
     /// From now on a commit waits for the log, or not.
     fn set_async(&self, is_async: bool) -> Result<(), Failure>;
+
+    /// PostgreSQL's option `commit_delay`, in microseconds.
+    fn set_commit_delay(&self, _: u32) -> Result<(), Failure> {
+        Err("commit_delay is an option of PostgreSQL".into())
+    }
 
     /// Does the work that it would otherwise do in the background some time after tables were
     /// filled.
@@ -111,24 +121,72 @@ pub(crate) fn about(engine: Engine, ground: &Ground) -> [String; 2] {
     [version.unwrap_or_default(), settings.join(", ")]
 }
 
-/// Replaces the files of a stopped database by those of another one.
-///
-/// # Errors
-///
-/// The system's; the database is of no more use.
-pub(crate) fn copy(from: &dyn Database, to: &dyn Database) -> Result<(), Failure> {
-    let ([data, log], [data_to, log_to]) = (from.folders(), to.folders());
-    fs::remove_dir_all(&data_to)?;
-    let text = |path: &Path| path.display().to_string();
-    run(&["find", &text(&log_to), "-mindepth", "1", "-delete"])?;
-    for (from, to) in [(data, &data_to), (log.join("."), &log_to)] {
-        run(&["cp", "-a", &text(&from), &text(to)])?;
+/// The files of a database that was filled and stopped.
+#[derive(Debug)]
+pub(crate) struct Kept(PathBuf);
+
+impl Kept {
+    pub(crate) fn new(folder: &Path, name: &str) -> Self {
+        Self(folder.join(name))
     }
-    let link = data_to.join("pg_wal");
-    if link.is_symlink() {
-        run(&["ln", "-sfn", &text(&log_to), &text(&link)])?;
+
+    fn folders(&self) -> [PathBuf; 2] {
+        [self.0.join("data"), self.0.join("log")]
     }
-    Ok(())
+
+    fn mark(&self) -> PathBuf {
+        self.0.join("whole")
+    }
+
+    /// Whether all of them are there.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.mark().is_dir()
+    }
+
+    /// Copies those of a stopped database.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub(crate) fn take(&self, database: &dyn Database) -> Result<(), Failure> {
+        if self.0.exists() {
+            fs::remove_dir_all(&self.0)?;
+        }
+        fs::create_dir_all(&self.0)?;
+        let [data, log] = database.folders();
+        let [data_to, log_to] = self.folders();
+        run(&["cp", "-a", &text(&data), &text(&data_to)])?;
+        if log != data {
+            run(&["cp", "-a", &text(&log), &text(&log_to)])?;
+        }
+        run(&["sync", "-f", &text(&self.0)])?;
+        Ok(fs::create_dir(self.mark())?)
+    }
+
+    /// Replaces the files of a stopped database by these.
+    ///
+    /// # Errors
+    ///
+    /// The system's; the database is of no more use.
+    pub(crate) fn give(&self, database: &dyn Database) -> Result<(), Failure> {
+        let ([data, log], [data_to, log_to]) = (self.folders(), database.folders());
+        let empty = |folder: &Path| run(&["find", &text(folder), "-mindepth", "1", "-delete"]);
+        for (from, to) in [(data, &data_to), (log, &log_to)] {
+            if from.exists() {
+                empty(to)?;
+                run(&["cp", "-a", &text(&from.join(".")), &text(to)])?;
+            }
+        }
+        let link = data_to.join("pg_wal");
+        if link.is_symlink() {
+            run(&["ln", "-sfn", &text(&log_to), &text(&link)])?;
+        }
+        Ok(())
+    }
+}
+
+fn text(path: &Path) -> String {
+    path.display().to_string()
 }
 
 /// The number that a query answers.

@@ -1,7 +1,7 @@
 //! A Seawall disk as a directory, or with a file system on it: device, server, loop device, mount.
 //! Or the device alone with a file system, to compare.
 
-use crate::args::Transport;
+use crate::args::{Buffers, Transport};
 use crate::clean::FILE;
 use crate::need::Ground;
 use crate::process::{Failure, kill_all, processor_time, run, signal, start, wait_for};
@@ -37,6 +37,7 @@ pub(crate) struct Settings {
     /// Milliseconds that the power is said to last.
     pub(crate) hold_up: u32,
     pub(crate) transport: Transport,
+    pub(crate) buffers: Buffers,
 }
 
 /// A disk; what it has started ends with it.
@@ -113,7 +114,8 @@ impl Disk {
         let image = self.folder.join("image");
         let mut home = image.display().to_string();
         let mut size = vec!["--size", SIZE];
-        if self.settings.is_cut || self.settings.delay > 0.0 {
+        let is_bare = self.settings.transport == Transport::Bare;
+        if self.settings.is_cut || self.settings.delay > 0.0 || is_bare {
             let socket = self.folder.join("device.sock");
             if self.device.is_none() {
                 self.start_device(&image, &socket)?;
@@ -130,6 +132,8 @@ impl Disk {
         server.args(["disk", "serve", &home]).args(size).arg("--state").arg(self.state());
         server.arg("--export").arg(export);
         server.args(["--power", "ok", "--hold-up", &self.settings.hold_up.to_string()]);
+        let Buffers { count, size } = self.settings.buffers;
+        server.args(["--buffers", &count.to_string(), "--buffer-size", &size.to_string()]);
         self.server = Some(self.start(&mut server, "server", is_ready)?);
         Ok(())
     }

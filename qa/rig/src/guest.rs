@@ -1,7 +1,7 @@
 //! Repeated kernel panics of a guest, and a comparison of the inserts that survive with those
 //! acknowledged.
 
-use crate::args::{Guest as Args, Transport};
+use crate::args::{Buffers, Guest as Args, Transport};
 use crate::crash::Outcome;
 use crate::disk::{Disk, Settings};
 use crate::need::Ground;
@@ -58,7 +58,8 @@ pub(crate) fn run(args: &Args, ground: &Ground) -> Result<Vec<Panic>, Failure> {
 
 fn made(args: &Args, ground: &Ground, cycle: u32) -> Result<Rig, Failure> {
     let transport = Transport::Loop;
-    let settings = Settings { delay: args.delay, is_cut: true, hold_up: args.hold_up, transport };
+    let (delay, hold_up, buffers) = (args.delay, args.hold_up, Buffers::USUAL);
+    let settings = Settings { delay, is_cut: true, hold_up, transport, buffers };
     let disk = Disk::make_file(ground, &format!("disk-{cycle}"), settings)?;
     let now = "-Enodiscard,lazy_itable_init=0,lazy_journal_init=0";
     run_tool(&["mkfs.ext4", "-q", "-F", now, &disk.file().display().to_string()])?;

@@ -29,6 +29,8 @@ mod disk;
 #[cfg(target_os = "linux")]
 mod drill;
 #[cfg(target_os = "linux")]
+mod figures;
+#[cfg(target_os = "linux")]
 mod guest;
 #[cfg(target_os = "linux")]
 mod need;
@@ -43,6 +45,8 @@ mod rig;
 mod shutdown;
 #[cfg(target_os = "linux")]
 mod suite;
+#[cfg(target_os = "linux")]
+mod tpcc;
 #[cfg(target_os = "linux")]
 mod uml;
 #[cfg(target_os = "linux")]

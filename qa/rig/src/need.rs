@@ -1,6 +1,6 @@
 //! Checks the requirements of a run: the right to mount, the tools, PostgreSQL and its user.
 
-use crate::args::{Bench, Engine, Load, Place, Suite, SuiteOf};
+use crate::args::{Bench, Crash, Engine, Figures, Load, Place, Suite, SuiteOf};
 use crate::drill::qemu::look_for_machine;
 use crate::process::find;
 use crate::suite::{look_for_mtr, look_for_regress};
@@ -77,9 +77,8 @@ pub(crate) fn look_for(engine: Engine, place: &Place) -> Result<Ground, String> 
 ///
 /// As [`look`].
 pub(crate) fn look_for_bench(args: &Bench) -> Result<Ground, String> {
-    if args.load == Load::Tpcc && find(TPCC).is_none() {
-        let how = "go install github.com/pingcap/go-tpc/cmd/go-tpc@v1.0.12";
-        return Err(format!("{TPCC} is not there: {how}"));
+    if args.load == Load::Tpcc {
+        look_for_tpcc()?;
     }
     look_for(args.database, &args.place)
 }
@@ -96,6 +95,34 @@ pub(crate) fn look_for_suite(args: &Suite) -> Result<Ground, String> {
         SuiteOf::Mariadb => look_for_mtr()?,
     }
     Ok(ground)
+}
+
+/// What crashes take.
+///
+/// # Errors
+///
+/// As [`look`].
+pub(crate) fn look_for_crash(args: &Crash) -> Result<Ground, String> {
+    if args.tpcc {
+        look_for_tpcc()?;
+    }
+    look_for(args.database, &args.place)
+}
+
+/// What each database of the figures takes.
+///
+/// # Errors
+///
+/// As [`look`].
+pub(crate) fn look_for_figures(args: &Figures) -> Result<Vec<(Engine, Ground)>, String> {
+    look_for_tpcc()?;
+    let each = args.databases.iter();
+    each.map(|engine| Ok((*engine, look_for(*engine, &args.place)?))).collect()
+}
+
+fn look_for_tpcc() -> Result<(), String> {
+    let how = "go install github.com/pingcap/go-tpc/cmd/go-tpc@v1.0.12";
+    find(TPCC).map(drop).ok_or_else(|| format!("{TPCC} is not there: {how}"))
 }
 
 fn look_for_postgres(place: &Place) -> Result<(), String> {

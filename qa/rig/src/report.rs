@@ -1,6 +1,6 @@
 //! The results of a bench: lines, JSON, a chart, a page.
 
-use crate::args::Bench;
+use crate::args::{Bench, Buffers, Kinds};
 use crate::bench::{Cell, Way};
 use crate::database;
 use crate::need::Ground;
@@ -19,12 +19,33 @@ const ABOUT: &str = "An unchanged database as Debian has it, with its log on the
     before each round.";
 
 const TITLE: &str = "A database with its log on a Seawall disk";
-const SERIES: [(Way, &str); 4] = [
-    (Way::Native, "#7f8c8d"),
-    (Way::NativeAsync, "#bdc3c7"),
-    (Way::PassThrough(0.0), "#2980b9"),
-    (Way::Armed(0.0), "#c0392b"),
+const SERIES: [(Kinds, &str); 6] = [
+    (Kinds::Native, "#7f8c8d"),
+    (Kinds::Async, "#bdc3c7"),
+    (Kinds::Cached, "#8e6b3f"),
+    (Kinds::CachedAsync, "#d7bf9b"),
+    (Kinds::PassThrough, "#2980b9"),
+    (Kinds::Armed, "#c0392b"),
 ];
+
+/// What cells that are compared have in common.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    delay: f64,
+    buffers: Buffers,
+    commit_delay: u32,
+    clients: u32,
+}
+
+impl Row {
+    fn name(self, args: &Bench) -> String {
+        let buffers = (args.buffers.len() > 1).then(|| format!(", {}", self.buffers));
+        let delay = || format!(", commit_delay {}", self.commit_delay);
+        let delay = (args.commit_delays.len() > 1).then(delay);
+        let more = buffers.into_iter().chain(delay).collect::<String>();
+        format!("{} clients, +{} ms{more}", self.clients, self.delay)
+    }
+}
 
 /// What there is to say.
 #[derive(Debug)]
@@ -47,47 +68,65 @@ impl<'a> Report<'a> {
         Self { args, folder, version, settings, cells, conditions }
     }
 
-    fn cell(&self, way: Way, clients: u32) -> Option<&Cell> {
-        self.cells.iter().find(|cell| cell.way == way && cell.clients == clients)
+    fn cell(&self, kind: Kinds, row: Row) -> Option<&Cell> {
+        let way = Way::of(kind, row.delay, row.buffers);
+        self.cells.iter().find(|cell| {
+            cell.way == way && cell.clients == row.clients && cell.commit_delay == row.commit_delay
+        })
     }
 
     /// The median of what one cell has by what another has, round by round.
-    fn ratio(&self, (way, beside): (Way, Way), clients: u32) -> Option<f64> {
-        let (one, other) = (self.cell(way, clients)?, self.cell(beside, clients)?);
+    fn ratio(&self, (kind, beside): (Kinds, Kinds), row: Row) -> Option<f64> {
+        let (one, other) = (self.cell(kind, row)?, self.cell(beside, row)?);
         let pairs = one.windows.iter().zip(&other.windows);
         let mut ratios: Vec<f64> =
             pairs.map(|(one, other)| one.measured.rate / other.measured.rate.max(1e-9)).collect();
         (!ratios.is_empty()).then(|| median(&mut ratios))
     }
 
-    fn ways(&self) -> impl Iterator<Item = (f64, u32)> {
-        let clients = self.args.clients.iter();
-        clients.flat_map(|count| self.args.delays.iter().map(|delay| (*delay, *count)))
+    fn rows(&self) -> Vec<Row> {
+        let Bench { clients, delays, buffers, commit_delays, .. } = self.args;
+        let mut rows = Vec::new();
+        for &clients in clients {
+            for &delay in delays {
+                for &buffers in buffers {
+                    rows.extend(commit_delays.iter().map(|&commit_delay| Row {
+                        delay,
+                        buffers,
+                        commit_delay,
+                        clients,
+                    }));
+                }
+            }
+        }
+        rows
+    }
+
+    /// The kinds that were measured, with their colours.
+    fn series(&self) -> Vec<(Kinds, &'static str)> {
+        SERIES.into_iter().filter(|(kind, _)| self.args.ways.contains(kind)).collect()
     }
 
     /// A table of the medians, with a head.
     fn table(&self) -> Vec<Vec<String>> {
-        let head = ["", "native", "async", "pass-through", "armed"].into_iter().chain([
-            "armed by pass-through",
-            "armed by native",
-            "armed by async",
-            "server's processor",
-        ]);
-        let row = |(delay, clients): (f64, u32)| {
-            let (pass, armed) = (Way::PassThrough(delay), Way::Armed(delay));
-            let native = Way::native(delay);
-            let ways = [native, Way::NativeAsync, pass, armed];
-            let shown = |way| self.cell(way, clients).map(|cell| rounded(rate(cell)));
-            let beside = [pass, native, Way::NativeAsync];
-            let ratio = |other| self.ratio((armed, other), clients).map(times);
-            let server = self.cell(armed, clients).and_then(server_share);
+        let series = self.series();
+        let name = |kind| Way::of(kind, 0.0, Buffers::USUAL).name().to_owned();
+        let beside: Vec<Kinds> =
+            series.iter().map(|(kind, _)| *kind).filter(|kind| *kind != Kinds::Armed).collect();
+        let mut head = vec![String::new()];
+        head.extend(series.iter().map(|(kind, _)| name(*kind)));
+        head.extend(beside.iter().map(|kind| format!("armed by {}", name(*kind))));
+        head.push("server's processor".to_owned());
+        let row = |row: Row| {
+            let shown = |kind| self.cell(kind, row).map(|cell| rounded(rate(cell)));
+            let ratio = |kind: &Kinds| self.ratio((Kinds::Armed, *kind), row).map(times);
+            let server = self.cell(Kinds::Armed, row).and_then(server_share);
             let server = server.map(|share| format!("{:.0} %", share * 100.0));
-            let ratios = beside.into_iter().map(ratio);
-            let cells = ways.into_iter().map(shown).chain(ratios).chain([server]);
-            let name = format!("{clients} clients, +{delay} ms");
-            [name].into_iter().chain(cells.map(Option::unwrap_or_default)).collect()
+            let cells = series.iter().map(|(kind, _)| shown(*kind));
+            let cells = cells.chain(beside.iter().map(ratio)).chain([server]);
+            [row.name(self.args)].into_iter().chain(cells.map(Option::unwrap_or_default)).collect()
         };
-        [head.map(str::to_owned).collect()].into_iter().chain(self.ways().map(row)).collect()
+        [head].into_iter().chain(self.rows().into_iter().map(row)).collect()
     }
 
     /// For a terminal.
@@ -112,29 +151,30 @@ impl<'a> Report<'a> {
             };
             json!({
                 "way": cell.way.name(),
-                "delay_ms": cell.way.delay(),
+                "delay_ms": cell.way.delay,
+                "buffers": cell.way.buffers().map(|buffers| buffers.to_string()),
+                "commit_delay_us": cell.commit_delay,
                 "clients": cell.clients,
                 "rate_median": rate(cell),
                 "server_share_of_a_processor_median": server_share(cell),
                 "windows": cell.windows.iter().map(each).collect::<Vec<_>>(),
             })
         };
-        let ratios = self.ways().map(|(delay, clients)| {
-            let armed = Way::Armed(delay);
-            let pass = Way::PassThrough(delay);
-            let by = |other| self.ratio((armed, other), clients);
-            let native = Way::native(delay);
+        let ratios = self.rows().into_iter().map(|row| {
+            let by = |other| self.ratio((Kinds::Armed, other), row);
             json!({
-                "delay_ms": delay,
-                "clients": clients,
-                "armed_by_pass_through": by(pass),
-                "armed_by_native": by(native),
-                "armed_by_async": by(Way::NativeAsync),
-                "pass_through_by_native": self.ratio((pass, native), clients),
+                "delay_ms": row.delay,
+                "buffers": row.buffers.to_string(),
+                "commit_delay_us": row.commit_delay,
+                "clients": row.clients,
+                "armed_by_pass_through": by(Kinds::PassThrough),
+                "armed_by_native": by(Kinds::Native),
+                "armed_by_async": by(Kinds::Async),
+                "pass_through_by_native": self.ratio((Kinds::PassThrough, Kinds::Native), row),
             })
         });
         json!({
-            "schema": "seawall.rig.bench/2",
+            "schema": "seawall.rig.bench/3",
             "about": ABOUT,
             "database": self.version,
             "settings": self.settings,
@@ -151,20 +191,17 @@ impl<'a> Report<'a> {
     }
 
     pub(crate) fn svg(&self) -> String {
-        let at = |way: Way, delay: f64| match way {
-            Way::Native | Way::Bare(_) => Way::native(delay),
-            Way::PassThrough(_) => Way::PassThrough(delay),
-            Way::Armed(_) => Way::Armed(delay),
-            Way::NativeAsync => Way::NativeAsync,
+        let series = self.series();
+        let group = |row: Row| {
+            let shown =
+                |(kind, _): &(Kinds, &str)| self.cell(*kind, row).map(rate).unwrap_or_default();
+            (row.name(self.args), series.iter().map(shown).collect())
         };
-        let group = |(delay, clients): (f64, u32)| {
-            let shown = |(way, _): &(Way, &str)| {
-                self.cell(at(*way, delay), clients).map(rate).unwrap_or_default()
-            };
-            (format!("{clients}, +{delay}"), SERIES.iter().map(shown).collect())
-        };
-        let groups: Vec<(String, Vec<f64>)> = self.ways().map(group).collect();
-        let series = SERIES.map(|(way, color)| (way.name(), color));
+        let groups: Vec<(String, Vec<f64>)> = self.rows().into_iter().map(group).collect();
+        let series: Vec<(&str, &str)> = series
+            .iter()
+            .map(|(kind, color)| (Way::of(*kind, 0.0, Buffers::USUAL).name(), *color))
+            .collect();
         let names = Names {
             title: &format!(
                 "{}, by clients and by what a flush of the log's device takes more",

@@ -1,15 +1,17 @@
 //! Runs a subcommand and turns its result into an exit code.
 
 use crate::args::{
-    Arguments, Bench, Crash, Detach, Engine, Guest, Kind, Load, Place, Power, Qemu, Suite,
-    Transport, What,
+    Arguments, Bench, Buffers, Crash, Detach, Engine, Figures, Guest, Kind, Kinds, Load, Place,
+    Power, Qemu, Suite, Transport, What,
 };
 use crate::need::{
-    Ground, folder, look, look_for, look_for_bench, look_for_detach, look_for_guest, look_for_qemu,
-    look_for_suite, look_for_upsd, seawall,
+    Ground, folder, look, look_for_bench, look_for_crash, look_for_detach, look_for_figures,
+    look_for_guest, look_for_qemu, look_for_suite, look_for_upsd, seawall,
 };
 use crate::process::Failure;
-use crate::{SKIPPED, bench, clean, crash, detach, device, drill, guest, report, suite, walk};
+use crate::{
+    SKIPPED, bench, clean, crash, detach, device, drill, figures, guest, report, suite, walk,
+};
 use clap::Parser;
 use seawall_io::{PosixStorage, Storage};
 use serde_json::Value;
@@ -29,9 +31,8 @@ pub(crate) fn main() -> ExitCode {
     let done = match &arguments.what {
         What::Clean(place) => clean::clean(&folder(place)).map(|()| 0),
         What::Bench(args) => with(look_for_bench(args), |ground| measure(args, ground)),
-        What::Crash(args) => {
-            with(look_for(args.database, &args.place), |ground| break_it(args, ground))
-        }
+        What::Figures(args) => figure(args),
+        What::Crash(args) => with(look_for_crash(args), |ground| break_it(args, ground)),
         What::Guest(args) => {
             let ground = look_for_guest(&args.place, &args.root);
             with(ground, |ground| panic_it(args, ground))
@@ -128,6 +129,13 @@ fn measure(args: &Bench, ground: &Ground) -> Result<u8, Failure> {
     Ok(0)
 }
 
+fn figure(args: &Figures) -> Result<u8, Failure> {
+    match look_for_figures(args) {
+        Ok(grounds) => figures::run(args, &grounds).map(|()| 0),
+        Err(why) => Ok(skip(&why)),
+    }
+}
+
 fn break_it(args: &Crash, ground: &Ground) -> Result<u8, Failure> {
     let outcomes = crash::run(args, ground)?;
     told(crash::summary(args, &outcomes), args.out.as_deref())
@@ -156,7 +164,7 @@ fn told((summary, is_fine): (Value, bool), out: Option<&Path>) -> Result<u8, Fai
 }
 
 /// Writes a file, in place of one of that name.
-fn replace(storage: &PosixStorage, name: &str, bytes: &[u8]) -> Result<(), Failure> {
+pub(crate) fn replace(storage: &PosixStorage, name: &str, bytes: &[u8]) -> Result<(), Failure> {
     let draft = format!("{name}.partial");
     // What an attempt before this one left.
     let _ = storage.remove(&draft);
@@ -174,6 +182,10 @@ fn smoke(place: &Place, ground: &Ground) -> Result<u8, Failure> {
         rounds: 1,
         seconds: 1,
         delays: vec![0.0, SMOKE_DELAY],
+        ways: Kinds::USUAL.to_vec(),
+        buffers: vec![Buffers::USUAL],
+        commit_delays: vec![0],
+        tables: None,
         clients: vec![1, 4],
         scale: 1,
         hold_up: 150,
@@ -203,6 +215,8 @@ fn smoke(place: &Place, ground: &Ground) -> Result<u8, Failure> {
             database: Engine::Postgres,
             transport,
             hold_up: 150,
+            tpcc: false,
+            warehouses: 1,
             out: None,
             place: place.clone(),
         };

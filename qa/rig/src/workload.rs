@@ -2,9 +2,11 @@
 
 use crate::args::Load;
 use crate::database::Database;
-use crate::process::{Failure, output};
+use crate::process::{Failure, output, start};
+use crate::tpcc;
 use serde_json::Value;
-use std::process::Command;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 
 /// The program that runs TPC-C: `go install github.com/pingcap/go-tpc/cmd/go-tpc@v1.0.12`.
 pub(crate) const TPCC: &str = "go-tpc";
@@ -47,6 +49,9 @@ impl Workload {
     pub(crate) fn fill(self, database: &dyn Database) -> Result<(), Failure> {
         match self.load {
             Load::Pgbench => database.pgbench(&["-i", "-q", "-s", &self.size.to_string()])?,
+            Load::Tpcc if database.has_one_client() => {
+                return tpcc::fill(database, self.size);
+            }
             Load::Tpcc => self.tpcc(database, "prepare", &["-T", FILLERS, "--no-check"])?,
         };
         database.settle()
@@ -57,6 +62,9 @@ impl Workload {
         let time = seconds.to_string();
         match self.load {
             Load::Pgbench => database.pgbench(&["-T", &time])?,
+            Load::Tpcc if database.has_one_client() => {
+                return tpcc::run(database, self.size, (1, seconds)).map(drop);
+            }
             Load::Tpcc => self.tpcc(database, "run", &["--time", &format!("{time}s")])?,
         };
         Ok(())
@@ -69,12 +77,16 @@ impl Workload {
         clients: u32,
         seconds: u32,
     ) -> Result<Measured, Failure> {
+        let seconds_each = seconds;
         let (count, seconds) = (clients.to_string(), seconds.to_string());
         match self.load {
             Load::Pgbench => {
                 let threads = clients.min(2).to_string();
                 let said = database.pgbench(&["-c", &count, "-j", &threads, "-T", &seconds])?;
                 measured_by_pgbench(&said)
+            }
+            Load::Tpcc if database.has_one_client() => {
+                tpcc::run(database, self.size, (clients, seconds_each))
             }
             Load::Tpcc => {
                 let time = format!("{seconds}s");
@@ -84,10 +96,27 @@ impl Workload {
         }
     }
 
+    /// Starts it without an end; it ends when its database is gone.
+    pub(crate) fn start(
+        self,
+        database: &dyn Database,
+        (clients, log): (u32, &Path),
+    ) -> Result<Child, Failure> {
+        if database.has_one_client() {
+            return Err("no other client can use this database beside the one that counts".into());
+        }
+        let clients = clients.to_string();
+        let mut command = self.tpcc_command(database, "run", &["-T", &clients])?;
+        start(command.stdout(Stdio::null()), log)
+    }
+
     /// Checks what the workload promises of its tables: the consistency conditions of TPC-C.
     pub(crate) fn check(self, database: &dyn Database) -> Result<(), Failure> {
         if self.load == Load::Pgbench {
             return Ok(());
+        }
+        if database.has_one_client() {
+            return tpcc::check(database);
         }
         // Without this index it would read the whole table for each customer.
         database
@@ -101,9 +130,19 @@ impl Workload {
         what: &str,
         arguments: &[&str],
     ) -> Result<String, Failure> {
+        output(&mut self.tpcc_command(database, what, arguments)?)
+    }
+
+    fn tpcc_command(
+        self,
+        database: &dyn Database,
+        what: &str,
+        arguments: &[&str],
+    ) -> Result<Command, Failure> {
         let mut command = Command::new(TPCC);
         command.args(["tpcc", what, "--output", "json", "--warehouses", &self.size.to_string()]);
-        output(command.args(["--host", "127.0.0.1"]).args(database.driver()?).args(arguments))
+        command.args(["--host", "127.0.0.1"]).args(database.driver()?).args(arguments);
+        Ok(command)
     }
 }
 

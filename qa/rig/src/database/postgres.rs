@@ -119,6 +119,11 @@ impl Database for Cluster {
         self.sql("SELECT pg_reload_conf()").map(drop)
     }
 
+    fn set_commit_delay(&self, us: u32) -> Result<(), Failure> {
+        self.sql(&format!("ALTER SYSTEM SET commit_delay = {us}"))?;
+        self.sql("SELECT pg_reload_conf()").map(drop)
+    }
+
     fn settle(&self) -> Result<(), Failure> {
         self.sql("VACUUM ANALYZE").map(drop)
     }

@@ -8,17 +8,18 @@ use crate::process::{Failure, output};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A log as of other databases, synced at each commit. One process has the database for itself, so
 /// it needs no shared memory.
-const SETTINGS: &str =
-    "PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;";
+const SETTINGS: &str = "PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL;";
 
 /// A database in a file.
 #[derive(Debug)]
 pub(super) struct Sqlite {
     ground: Ground,
     folder: PathBuf,
+    is_async: AtomicBool,
 }
 
 impl Sqlite {
@@ -26,7 +27,7 @@ impl Sqlite {
         let folder = log.join("sqlite");
         std::fs::create_dir(&folder)?;
         ground.give(&folder)?;
-        Ok(Self { ground: ground.clone(), folder })
+        Ok(Self { ground: ground.clone(), folder, is_async: AtomicBool::new(false) })
     }
 }
 
@@ -46,13 +47,20 @@ impl Database for Sqlite {
         let mut client = Command::new("sqlite3");
         client.uid(user).gid(group).current_dir("/").args(["-batch", "-bail"]);
         // Its answers to the settings are not those to the statements.
-        client.args(["-cmd", ".output /dev/null", "-cmd", SETTINGS, "-cmd", ".output stdout"]);
+        let level = if self.is_async.load(Ordering::SeqCst) { "NORMAL" } else { "FULL" };
+        let settings = format!("{SETTINGS} PRAGMA synchronous={level};");
+        client.args(["-cmd", ".output /dev/null", "-cmd", &settings, "-cmd", ".output stdout"]);
         client.arg(self.folder.join("data.db"));
         client
     }
 
-    fn set_async(&self, _: bool) -> Result<(), Failure> {
-        Err("a client of SQLite decides that".into())
+    fn has_one_client(&self) -> bool {
+        true
+    }
+
+    fn set_async(&self, is_async: bool) -> Result<(), Failure> {
+        self.is_async.store(is_async, Ordering::SeqCst);
+        Ok(())
     }
 
     fn folders(&self) -> [PathBuf; 2] {

@@ -7,7 +7,7 @@
 use super::cut::{Cut, Witness, count_flushes, cut_power, found, keep_armed, power_on};
 use super::mtr::{Mtr, Tests};
 use super::{Ran, Results, say_skipped};
-use crate::args::{Engine, Suite, Transport};
+use crate::args::{Buffers, Engine, Suite, Transport};
 use crate::database::{self, Database};
 use crate::disk::{Disk, Settings, tail};
 use crate::need::Ground;
@@ -91,7 +91,8 @@ struct Rig<'a> {
 impl<'a> Rig<'a> {
     fn make(args: &'a Suite, ground: &'a Ground, native: &Results) -> Result<Self, Failure> {
         let (delay, hold_up, transport) = (args.delay, args.hold_up, Transport::Loop);
-        let settings = Settings { delay, is_cut: true, hold_up, transport };
+        let settings =
+            Settings { delay, is_cut: true, hold_up, transport, buffers: Buffers::USUAL };
         let disk = Disk::make(ground, "disk", settings)?;
         disk.set_armed(true)?;
         let mut witness = database::make(Engine::Mariadb, ground, ("witness", &disk.mounted()))?;

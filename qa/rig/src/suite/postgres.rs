@@ -3,7 +3,7 @@
 use super::cut::{Cut, Witness, count_flushes, cut_power, found, keep_armed, power_on};
 use super::regress::{REGRESSION, Regress, groups};
 use super::{Ran, Results, say_skipped};
-use crate::args::{Engine, Suite, Transport};
+use crate::args::{Buffers, Engine, Suite, Transport};
 use crate::database::{self, Database};
 use crate::disk::{Disk, Settings};
 use crate::need::Ground;
@@ -93,7 +93,7 @@ fn on_disk(
     (timed, ran): (&[Timed], &mut Ran),
 ) -> Result<(), Failure> {
     let (delay, hold_up, transport) = (args.delay, args.hold_up, Transport::Dir);
-    let settings = Settings { delay, is_cut: true, hold_up, transport };
+    let settings = Settings { delay, is_cut: true, hold_up, transport, buffers: Buffers::USUAL };
     let mut disk = Disk::make(ground, "disk", settings)?;
     disk.set_armed(true)?;
     let mut cluster = Cluster::make(args, ground, ("database", &disk.mounted()))?;
