@@ -9,15 +9,16 @@ use super::mtr::{Mtr, Tests};
 use super::{Ran, Results, say_skipped};
 use crate::args::{Buffers, Engine, Suite, Transport};
 use crate::database::{self, Database};
-use crate::disk::{Disk, Settings, tail};
+use crate::disk::{Disk, Settings};
 use crate::need::Ground;
 use crate::process::{Failure, kill_all, output, pause, start, wait_for};
 use crate::rig::say;
+use rustix::fs::{Mode, OFlags, open, syncfs};
 use seawall_io::{Entropy, SeededEntropy};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -164,15 +165,20 @@ impl<'a> Rig<'a> {
         delay: Duration,
     ) -> Result<Cut, Failure> {
         keep_armed(&self.disk)?;
+        // The suite copies data directories without a sync: a server whose copy is newer than this
+        // sync need not recover.
+        let mut servers = mtr.servers();
+        sync(&self.disk.mounted())?;
         let witness = Witness::start(&*self.witness, number, self.disk.folder())?;
         pause(delay);
         *results = mtr.results()?;
-        let servers = mtr.servers();
+        let running = mtr.servers();
+        servers.retain(|number, _| running.contains_key(number));
         cut_power(self.args, &mut self.disk)?;
         mtr.kill();
         self.witness.kill();
         let (table, acknowledged) = witness.end();
-        let during = format!("{} results of its start", results.finished());
+        let during = format!("start {number}, after {} results", results.finished());
         let mut cut = Cut { number, during, acknowledged, ..Cut::default() };
         match self.recover(&table, &servers, &mut cut) {
             Ok(found) => cut.found = Some(found),
@@ -184,14 +190,14 @@ impl<'a> Rig<'a> {
     fn recover(
         &mut self,
         table: &str,
-        servers: &[Vec<String>],
+        servers: &BTreeMap<u32, Vec<String>>,
         cut: &mut Cut,
     ) -> Result<u64, Failure> {
         power_on(&mut self.disk)?;
         self.witness.start()?;
         let found = found(&*self.witness, table, cut.acknowledged)?;
         cut.recovered = 1;
-        for words in servers {
+        for words in servers.values() {
             cut.checked += Recovered::start(self.ground, words)?.check()?;
             cut.recovered += 1;
         }
@@ -211,6 +217,11 @@ fn moments(args: &Suite, tests: usize) -> Result<Vec<(usize, Duration)>, Failure
     }
     moments.sort_by(|one, other| other.cmp(one));
     Ok(moments)
+}
+
+/// Writes a whole file system to its device.
+fn sync(mounted: &Path) -> Result<(), Failure> {
+    Ok(syncfs(open(mounted, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?)?)
 }
 
 /// A server of the suite that was started again after a cut; killed when this is dropped.
@@ -244,7 +255,9 @@ impl Recovered {
         if wait_for(READY, is_up) == Some(true) {
             return Ok(server);
         }
-        Err(format!("a server does not recover: {words:?}\n{}", tail(&server.log)).into())
+        let said = fs::read_to_string(&server.log).unwrap_or_default();
+        let errors: Vec<_> = said.lines().filter(|line| line.contains("[ERROR]")).collect();
+        Err(format!("a server does not recover: {words:?}\n{}", errors.join("\n")).into())
     }
 
     fn sql(&self, text: &str) -> Result<String, Failure> {

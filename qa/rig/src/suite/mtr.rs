@@ -3,7 +3,7 @@
 use super::{Results, create};
 use crate::need::Ground;
 use crate::process::{Failure, command_line, find, kill_all, processes, start};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -125,10 +125,10 @@ impl Mtr {
         Ok(self.child.try_wait()?.is_some())
     }
 
-    /// Command lines of the servers that run now.
-    pub(super) fn servers(&self) -> Vec<Vec<String>> {
-        let lines = self.processes().into_iter().map(words);
-        lines.filter(|words| is_server(words)).collect()
+    /// Processes and command lines of the servers that run now.
+    pub(super) fn servers(&self) -> BTreeMap<u32, Vec<String>> {
+        let lines = self.processes().into_iter().map(|number| (number, words(number)));
+        lines.filter(|(_, words)| is_server(words)).collect()
     }
 
     /// SIGKILL for the suite, its servers, and what else it started.
