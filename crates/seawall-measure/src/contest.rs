@@ -7,7 +7,7 @@
 mod shown;
 
 use crate::load::{Others, Watch};
-use crate::slice::{Slice, median, per_mille};
+use crate::slice::{Slice, mean_us, median, per_mille};
 use seawall_io::{Entropy, SystemEntropy};
 use std::borrow::Cow;
 use std::fmt::{self, Debug, Formatter};
@@ -54,7 +54,9 @@ pub struct Row {
     pub name: Cow<'static, str>,
     /// Operations per second, over all slices.
     pub per_second: Spread,
-    /// The median latency over all slices, in microseconds.
+    /// The mean latency over all slices, in microseconds.
+    pub mean_us: f64,
+    /// The median latency.
     pub p50_us: f64,
     /// The 99th percentile.
     pub p99_us: f64,
@@ -287,6 +289,7 @@ fn judge(
         Row {
             name,
             per_second: spread(&done.rates),
+            mean_us: mean_us(&done.times),
             p50_us: per_mille(&mut done.times, 500),
             p99_us: per_mille(&mut done.times, 990),
             p999_us: is_enough.then(|| per_mille(&mut done.times, 999)),

@@ -1,5 +1,6 @@
 //! A slice: the operations of one or more threads during a short time, with their latencies.
 
+use crate::human::{to_f64, to_u64};
 use crate::tour::Tour;
 use seawall_io::{Clock, SystemClock};
 use std::pin::Pin;
@@ -179,6 +180,12 @@ struct Part {
 pub fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or_default()
+}
+
+/// Returns the mean of latencies, in microseconds; the times are in nanoseconds.
+pub fn mean_us(times: &[u32]) -> f64 {
+    let sum: u64 = times.iter().copied().map(u64::from).sum();
+    to_f64(sum) / to_f64(to_u64(times.len().max(1))) / 1e3
 }
 
 /// Returns the latency at `place` per mille, in microseconds with one digit; sorts the times, which

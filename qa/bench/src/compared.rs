@@ -84,6 +84,7 @@ mod tests {
         let row = |((name, ratio), verdict): ((&'static str, f64), Verdict)| Row {
             name: name.into(),
             per_second: spread(100.0 * ratio),
+            mean_us: 1.0,
             p50_us: 1.0,
             p99_us: 1.0,
             p999_us: None,

@@ -11,10 +11,10 @@ use crate::page;
 use seawall::{Level, Options};
 use seawall_io::{File, PosixStorage, Storage};
 use seawall_measure::contest::{Contest, Entry, Row, hold};
-use seawall_measure::human::{to_f64, to_u64};
+use seawall_measure::human::{count, rounded, to_f64, to_u64};
 use seawall_measure::pairs::{Ours, Trouble};
 use seawall_measure::slice::{Slice, by_threads};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
@@ -27,6 +27,12 @@ use std::time::Duration;
 const COLORS: [&str; 5] = ["#b3541e", "#d9a05b", "#8a94a0", "#0b6e4f", "#5fa8d3"];
 /// The window of its group commit.
 const WINDOW: Duration = Duration::from_millis(10);
+/// Its published modes: transactions a second, and microseconds, the mean and the 99th percentile.
+const PUBLISHED: [(&str, [&str; 3]); 3] = [
+    ("10 ms window", ["10,000-50,000", "20-100", "10,000"]),
+    ("sync", ["1,000", "1,000", "2,000"]),
+    ("async, NOT durable", ["100,000", "10", "50"]),
+];
 /// As large as a log's segments.
 const FILE_SIZE: u64 = 64 << 20;
 
@@ -94,11 +100,40 @@ impl Bench for args::Helios {
         Ok(())
     }
 
+    fn remarks(&self, (): &(), held: &[Compared]) -> Vec<String> {
+        let line = |name: &str, [rate, mean, p99]: [&str; 3], [here, ours, ours_p99]: [&str; 3]| {
+            format!("{name:<21}{rate:>14}{mean:>9}{p99:>9}{here:>11}{ours:>8}{ours_p99:>8}")
+        };
+        let mut lines = vec![];
+        for (writers, compared) in self.writers.iter().zip(held) {
+            let here = count(to_u64(*writers), "thread");
+            lines.push(String::new());
+            lines.push(format!("{:<21}{:>32}{here:>27}", "", "published"));
+            let heads = ["a second", "mean us", "p99 us"];
+            lines.push(line("", heads, heads));
+            for row in &compared.contest.standings.rows {
+                let published = PUBLISHED.iter().find(|(name, _)| *name == row.name);
+                let published = published.map_or(["-"; 3], |(_, figures)| *figures);
+                let here = [row.per_second.median, row.mean_us, row.p99_us].map(rounded);
+                let here = here.each_ref().map(String::as_str);
+                lines.push(line(&format!("  {}", row.name), published, here));
+            }
+        }
+        lines
+    }
+
     fn results(&self, (): &(), held: &[Compared]) -> Fields {
+        let published: Value = PUBLISHED
+            .iter()
+            .map(|(name, [rate, mean, p99])| {
+                let figures = json!({ "per_s": rate, "mean_us": mean, "p99_us": p99 });
+                ((*name).to_owned(), figures)
+            })
+            .collect();
         let results = self.writers.iter().zip(held).map(
             |(writers, compared)| json!({ "writers": writers, "contest": compared.as_json() }),
         );
-        vec![("results", results.collect())]
+        vec![("published", published), ("results", results.collect())]
     }
 
     /// A line for each way over the number of writers, and all tables.

@@ -185,6 +185,7 @@ fn a_fixed_window_is_measured_beside_seawall() {
             names,
             ["10 ms window", "sync", "async, NOT durable", "seawall, synced", "seawall, buffered"]
         );
+        assert!(rows.iter().all(|row| row["mean_us"].as_f64() > Some(0.0)), "{result}");
         // Each thread there commits at most once in a window.
         let window = rows[0]["per_s"].as_f64().unwrap();
         assert!(window <= 120.0 * result["writers"].as_f64().unwrap(), "{result}");
@@ -193,6 +194,10 @@ fn a_fixed_window_is_measured_beside_seawall() {
     assert!(page.contains("<svg") && page.contains("by 4 threads"), "{page}");
     assert_eq!(folder.names("."), ["page.html"]);
     folder.write("old.json", &ran.out);
+    let text = folder.run("helios --writers 1 --time 0.5", b"").fine().text().to_owned();
+    let published = "  10 ms window        10,000-50,000   20-100   10,000 ";
+    assert!(text.contains(published) && text.contains("  sync   "), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     let ran = folder.run("helios --writers 8 --baseline old.json", b"");
     assert!(ran.refused(2).contains("by 8 threads"), "{ran:?}");
 }

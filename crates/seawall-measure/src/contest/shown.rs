@@ -66,6 +66,7 @@ impl Row {
             "per_s": per_second.median,
             "per_s_lowest": per_second.lowest,
             "per_s_highest": per_second.highest,
+            "mean_us": self.mean_us,
             "p50_us": self.p50_us,
             "p99_us": self.p99_us,
             "p999_us": self.p999_us,

@@ -67,6 +67,7 @@ fn streams(ratios: [[f64; 3]; 3]) -> Streams {
     let row = |way: &Way, ratio: f64, verdict| Row {
         name: way.to_string().into(),
         per_second: spread(ratio * 12_346.0),
+        mean_us: 12_345.0,
         p50_us: 12_345.0,
         p99_us: 123_456.0,
         p999_us: None,

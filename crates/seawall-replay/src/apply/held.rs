@@ -28,7 +28,7 @@ impl Held {
         let (mut records, mut weight): (Chunk, usize) = (vec![], 0);
         for entry in source.operations(from)? {
             let next = Some(records.last().map_or(from, |(record, _)| record.lsn.next()));
-            // The pass that applies reports an error after it has applied what is before.
+            // Planning goes on there and reports damage; what only it can skip, the second pass.
             let Ok((record, operation)) = entry else { return Ok(Self { records, next }) };
             if until.is_some_and(|until| record.lsn > until) {
                 break;
@@ -48,5 +48,96 @@ impl Held {
     /// The records, if these are all.
     pub(crate) fn all(self) -> Option<Chunk> {
         self.next.is_none().then_some(self.records)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operation::{Change, Operation};
+    use crate::source::{Operations, RecordSummaries};
+    use crate::store::memory::MemoryStore;
+    use crate::{Error, RecordSummary, Replay};
+    use seawall::format::{LogId, RecordId};
+
+    fn lsn(number: u64) -> Lsn {
+        Lsn::new(number).unwrap()
+    }
+
+    /// A log of changes of which number `broken` cannot be read.
+    struct Log {
+        count: u64,
+        broken: u64,
+        /// Whether the first pass need not decode it.
+        has_summary: bool,
+    }
+
+    impl Source for Log {
+        fn log_id(&self) -> seawall::Result<LogId> {
+            Ok(LogId(1))
+        }
+
+        fn record_id(&self, lsn: Lsn) -> seawall::Result<Option<RecordId>> {
+            Ok(Some(RecordId { lsn, time_us: 0, crc: 0 }))
+        }
+
+        fn oldest(&self) -> seawall::Result<Lsn> {
+            Ok(Lsn::FIRST)
+        }
+
+        fn operations(&self, from: Lsn) -> seawall::Result<Operations<'_>> {
+            let read = |number: u64| {
+                if number == self.broken {
+                    let source = std::io::ErrorKind::Other.into();
+                    return Err(seawall::Error::Io { log: None, what: "read".to_owned(), source });
+                }
+                let change = Change::put("", number.to_le_bytes(), "value");
+                let record = RecordId { lsn: lsn(number), time_us: 0, crc: 0 };
+                Ok((record, Some(Operation::from(change))))
+            };
+            Ok(Box::new((from.get()..=self.count).map(read)))
+        }
+
+        fn summaries(&self, from: Lsn) -> seawall::Result<RecordSummaries<'_>> {
+            let broken = if self.has_summary { 0 } else { self.broken };
+            let read = move |number: u64| {
+                if number == broken {
+                    self.operations(lsn(number))?.next().unwrap()?;
+                }
+                Ok((lsn(number), Some(RecordSummary::Atomic(1))))
+            };
+            Ok(Box::new((from.get()..=self.count).map(read)))
+        }
+    }
+
+    #[test]
+    fn unreadable_record_ends_a_small_replay_with_its_error() {
+        for has_summary in [false, true] {
+            let (log, store) = (Log { count: 9, broken: 4, has_summary }, MemoryStore::new());
+            let error = Replay::new().run(&log, &store).unwrap_err();
+            assert!(matches!(error, Error::Log(_)), "{error}");
+            assert!(store.rows("").is_empty());
+        }
+    }
+
+    #[test]
+    fn small_and_large_logs_are_applied_whole() {
+        let edge = u64::try_from(RECORDS_MAX).unwrap();
+        for count in [0, 1, 3, edge, edge + 1, edge + 700] {
+            let (log, store) = (Log { count, broken: 0, has_summary: true }, MemoryStore::new());
+            let held = Held::read(&log, (Lsn::FIRST, None)).unwrap();
+            assert_eq!(held.next, (count > edge).then(|| lsn(edge + 1)));
+            let report = Replay::new().run(&log, &store).unwrap();
+            assert_eq!((report.applied, report.last), (count, Lsn::new(count)));
+            let rows = u64::try_from(store.rows("").len()).unwrap();
+            assert_eq!(rows, count);
+        }
+    }
+
+    #[test]
+    fn replay_until_a_record_keeps_no_later_one() {
+        let (log, store) = (Log { count: 9, broken: 7, has_summary: false }, MemoryStore::new());
+        let report = Replay::new().until(lsn(6)).run(&log, &store).unwrap();
+        assert_eq!((report.applied, store.rows("").len()), (6, 6));
     }
 }

@@ -135,6 +135,7 @@ mod tests {
         Row {
             name: name.into(),
             per_second: flat(per_second),
+            mean_us: 0.0,
             p50_us: time,
             p99_us: time,
             p999_us: None,
