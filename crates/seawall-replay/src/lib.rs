@@ -39,7 +39,7 @@
 //! Data flow: [`Source`] yields operations, `transactions` finds the outcome of each transaction
 //! and assembles the committed ones, and `apply` distributes their changes by key to partitions.
 //! Each partition folds its changes into a batch of adaptive size, and the [`Store`] writes the
-//! batch.
+//! batch. Instead, `bulk` sorts all of them, for a store that lacks many and can ingest them.
 
 #![forbid(unsafe_code)]
 
@@ -49,6 +49,7 @@
 struct Guide;
 
 mod apply;
+mod bulk;
 mod dump;
 mod error;
 mod merge;
@@ -75,6 +76,6 @@ pub use crate::store::error::StoreError;
 pub use crate::store::memory::MemoryStore;
 pub use crate::store::watermark::Watermark;
 pub use crate::store::write::{Edit, Write};
-pub use crate::store::{Batch, Store};
+pub use crate::store::{Batch, Ingest, Store};
 pub use crate::transactions::plan::{Plan, Unfinished};
 pub use crate::transactions::transaction_assembler::Transaction;

@@ -6,6 +6,9 @@ use crate::apply::held::Held;
 use crate::apply::partition::number;
 use crate::apply::partitions::{Chunk, Ran, Run};
 use crate::apply::standing::{PARTITIONS_MAX, Standing};
+use crate::bulk::collect::Collected;
+use crate::bulk::drive::Bulk;
+use crate::bulk::way::{Facts, Way, choose};
 use crate::error::{Error, Result};
 use crate::merge::Operators;
 use crate::progress::{Phase, Progress};
@@ -27,6 +30,9 @@ use std::time::Duration;
 const MEMORY: usize = 256 << 20;
 /// The approximate size of an open transaction in the first pass.
 const OPEN_SIZE: usize = 64;
+/// The default number of missing changes from which they are ingested. Fewer take a moment in
+/// batches, too.
+const BULK_FROM: u64 = 100_000;
 /// The number of records between two progress reports while planning.
 const TELL: u64 = 4096;
 
@@ -44,6 +50,7 @@ pub struct Replay {
     partitions: u32,
     bounds: Bounds,
     memory: usize,
+    bulk_from: u64,
     folder: Folder,
     operators: Operators,
     clock: Arc<dyn Clock>,
@@ -73,7 +80,9 @@ pub struct Report {
     pub changes: u64,
     /// The number of writes to the store: one for each key of a batch.
     pub writes: u64,
-    /// The number of batches written.
+    /// The number of writes that the store [ingested](Store::ingestion).
+    pub ingested: u64,
+    /// The number of batches written, with ingestions.
     pub batches: u64,
     /// The last batch size, in changes.
     pub batch_changes: usize,
@@ -101,6 +110,7 @@ impl Replay {
             partitions: 1,
             bounds: Bounds::default(),
             memory: MEMORY,
+            bulk_from: BULK_FROM,
             folder: Folder(std::env::temp_dir()),
             operators: Operators::new(),
             clock: Arc::new(SystemClock::new()),
@@ -153,7 +163,20 @@ impl Replay {
         self
     }
 
-    /// Sets the memory for changes of open transactions, in bytes. The default is 256 MiB.
+    /// Sets the number of changes from which a store that lacks them and has an
+    /// [ingestion](Store::ingestion) gets them sorted and at once. The default is 100,000;
+    /// [`u64::MAX`] turns it off, and so do equal bounds of batches.
+    ///
+    /// A replay that is killed then begins again where the last ingestion ended: at the creation or
+    /// drop of a table, or after 64 times [`memory`](Replay::memory).
+    #[must_use]
+    pub fn bulk_from(mut self, changes: u64) -> Self {
+        self.bulk_from = changes;
+        self
+    }
+
+    /// Sets the memory for changes of open transactions, in bytes, and as much again for changes to
+    /// ingest. The default is 256 MiB.
     #[must_use]
     pub fn memory(mut self, bytes: usize) -> Self {
         self.memory = bytes;
@@ -245,10 +268,17 @@ impl Replay {
         // Transactions outside the plan may have been logged since, and are not applied.
         if plan.last.is_some() {
             let run = self.one((source, log), store, (partitions, plan.last));
-            runs.push(match held.all() {
-                Some(records) => self.apply_here(&run, &plan, (records, &mut told))?,
-                None => self.apply(&run, &plan, &mut told)?,
-            });
+            let bulk = self.apply_in_bulk(&run, &plan, &mut told)?;
+            let is_done = matches!(bulk, Some((_, true)));
+            runs.extend(bulk.map(|(ran, _)| ran));
+            if !is_done {
+                let partitions = Standing::of(store)?.partitions;
+                let run = self.one((source, log), store, (partitions, plan.last));
+                runs.push(match held.all() {
+                    Some(records) => self.apply_here(&run, &plan, (records, &mut told))?,
+                    None => self.apply(&run, &plan, &mut told)?,
+                });
+            }
         }
         store.flush().map_err(Error::store("flush"))?;
         let now = Standing::of(store)?;
@@ -269,7 +299,7 @@ impl Replay {
         let standing = Standing { partitions: applied.into_iter().collect() };
         let (log, standing) = self.standing(source, standing)?;
         let plan = Arc::new(self.planned(source, &standing, &mut |_| ())?);
-        let gather = TransactionAssembler::new(plan.clone(), self.memory, self.folder.clone());
+        let gather = self.assembler(&plan);
         let operations = source.operations(plan.from)?;
         let began = standing.partitions.first().copied();
         Ok(Transactions { plan, gather, operations, log, began, read: None, has_ended: false })
@@ -376,13 +406,49 @@ impl Replay {
         }
     }
 
+    /// Applies transactions by ingestion, if that is the way for them, and returns whether all
+    /// were.
+    fn apply_in_bulk(
+        &self,
+        run: &Run<'_>,
+        plan: &Arc<Plan>,
+        hear: &mut dyn FnMut(Lsn, u64),
+    ) -> Result<Option<(Ran, bool)>> {
+        let mut marks = run.partitions.iter().map(Watermark::applied_lsn);
+        let first = marks.next();
+        let ingestion = run.tools.store.ingestion();
+        let facts = Facts {
+            can_ingest: ingestion.is_some(),
+            is_size_fixed: self.bounds.changes_min >= self.bounds.changes_max,
+            is_level: marks.all(|mark| Some(mark) == first),
+            missing: plan.changes,
+            bulk_from: self.bulk_from,
+        };
+        let Some(ingestion) = ingestion.filter(|_| choose(facts) == Way::Bulk) else {
+            return Ok(None);
+        };
+        let collected = Collected::new(self.memory, self.folder.clone());
+        let bulk = Bulk::new(run, (ingestion, self.bulk_from), collected);
+        match bulk.run(self.assembler(plan), hear) {
+            (ran, Ok(())) => Ok(Some((ran, true))),
+            // Batches apply all before a change that is refused, and name it; and they need less
+            // space.
+            (ran, Err(Error::Apply { .. } | Error::Spill(_))) => Ok(Some((ran, false))),
+            (_, Err(error)) => Err(error),
+        }
+    }
+
+    fn assembler(&self, plan: &Arc<Plan>) -> TransactionAssembler {
+        TransactionAssembler::new(plan.clone(), self.memory, self.folder.clone())
+    }
+
     fn apply(
         &self,
         run: &Run<'_>,
         plan: &Arc<Plan>,
         hear: &mut dyn FnMut(Lsn, u64),
     ) -> Result<Ran> {
-        run.run(TransactionAssembler::new(plan.clone(), self.memory, self.folder.clone()), hear)
+        run.run(self.assembler(plan), hear)
     }
 
     /// The same from records that are decoded already.
@@ -393,8 +459,7 @@ impl Replay {
         (mut held, hear): (Chunk, &mut dyn FnMut(Lsn, u64)),
     ) -> Result<Ran> {
         held.retain(|(record, _)| record.lsn >= run.from);
-        let gather = TransactionAssembler::new(plan.clone(), self.memory, self.folder.clone());
-        run.run_here(gather, held, hear)
+        run.run_here(self.assembler(plan), held, hear)
     }
 }
 
@@ -441,6 +506,7 @@ fn report(plan: &Plan, runs: &[Ran], (now, times): (&Standing, (Duration, Durati
         oldest_unfinished: plan.oldest_unfinished,
         changes: sum(|ran| ran.done.changes),
         writes: sum(|ran| ran.done.writes),
+        ingested: sum(|ran| ran.ingested),
         batches: sum(|ran| ran.done.batches),
         batch_changes: runs.last().map_or(0, |ran| ran.batch_changes),
         applied_lsn: now.lowest(),

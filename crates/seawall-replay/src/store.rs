@@ -58,6 +58,33 @@ pub trait Store: Send + Sync {
     fn partitions_max(&self) -> usize {
         1
     }
+
+    /// Returns the bulk ingestion of the store, if it has one. Replay uses it for a store that
+    /// lacks many changes.
+    fn ingestion(&self) -> Option<&dyn Ingest> {
+        None
+    }
+}
+
+/// Bulk ingestion: a store takes any number of sorted rows at once, faster than in batches.
+pub trait Ingest {
+    /// Sorts tables into the order in which [`ingest`](Ingest::ingest) takes their rows.
+    fn sort_tables(&self, tables: &mut [String]);
+
+    /// Applies `writes` and `watermarks` atomically, even in a crash, and only if no write is an
+    /// error. There can be more writes than fit in memory.
+    ///
+    /// The writes put and delete rows: each key once, one table after the other, sorted by key. A
+    /// batch that was written before is never lost unless the ingestion is too.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::write`], and the first error among `writes`.
+    fn ingest(
+        &self,
+        writes: &mut dyn Iterator<Item = Result<Write, StoreError>>,
+        watermarks: &[(u32, Watermark)],
+    ) -> Result<(), StoreError>;
 }
 
 /// A batch of writes, applied atomically.

@@ -1,5 +1,6 @@
 //! All integration tests of the crate, in one program.
 
+mod bulk;
 mod common;
 mod engine;
 mod exactly_once;

@@ -1,10 +1,10 @@
 //! RocksDB as a database of sorted keys.
 
-use rocksdb::{
-    DB, DBIterator, Direction, ErrorKind, IteratorMode, Options, ReadOptions, WriteBatch,
-};
+use crate::sorted_files::SortedFiles;
+use rocksdb::{DB, DBIterator, Direction, ErrorKind, IngestExternalFileOptions};
+use rocksdb::{IteratorMode, Options, ReadOptions, WriteBatch};
 use seawall_replay::StoreError;
-use seawall_tables::{Edits, Engine, OpenError, Place, Range, Result, Row};
+use seawall_tables::{Edits, Engine, NewRow, OpenError, Place, Range, Result, Row};
 use std::fmt;
 use std::ops::Bound;
 use std::path::Path;
@@ -15,8 +15,9 @@ const MEMTABLE: usize = 128 << 20;
 /// A RocksDB database in a locked folder.
 pub struct Rocks {
     database: DB,
+    options: Options,
     /// Released last, after the database is closed.
-    _place: Place,
+    place: Place,
 }
 
 impl Rocks {
@@ -31,6 +32,7 @@ impl Engine for Rocks {
     const NAME: &'static str = "rocksdb";
     const VALUE_MAX: usize = 3 << 30;
     const PARTITIONS_MAX: usize = 16;
+    const INGESTS: bool = true;
 
     type Rows<'a> = Rows<'a>;
 
@@ -45,7 +47,7 @@ impl Engine for Rocks {
         if is_new {
             place.sync_names().map_err(OpenError::io(path))?;
         }
-        Ok(Self { database, _place: place })
+        Ok(Self { database, options, place })
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
@@ -79,6 +81,20 @@ impl Engine for Rocks {
 
     fn flush(&self) -> Result<(), StoreError> {
         self.database.flush_wal(true).map_err(StoreError::failed)
+    }
+
+    /// Into sorted files, which one change of the manifest adds.
+    fn ingest(&self, rows: &mut dyn Iterator<Item = NewRow>) -> Result<(), StoreError> {
+        let files =
+            SortedFiles::new(&self.options, self.place.path()).map_err(StoreError::failed)?;
+        let names = files.write(rows)?;
+        if names.is_empty() {
+            return Ok(());
+        }
+        let mut options = IngestExternalFileOptions::default();
+        options.set_move_files(true);
+        let ingested = self.database.ingest_external_file_opts(&options, names);
+        ingested.map_err(StoreError::failed)
     }
 }
 

@@ -26,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 mod engine;
+mod sorted_files;
 
 pub use engine::{Rocks, Rows};
 pub use rocksdb;

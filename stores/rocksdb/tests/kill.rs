@@ -3,3 +3,4 @@
 use seawall_rocksdb::Rocks;
 
 seawall_store_tests::kill_tests!(Rocks);
+seawall_store_tests::ingestion_kill_tests!(Rocks);

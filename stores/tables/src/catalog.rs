@@ -124,7 +124,7 @@ impl<'a> Prepared<'a> {
 }
 
 /// Some databases panic for longer keys and values.
-fn check_sizes<E: Engine>(write: &Write) -> Result<(), StoreError> {
+pub(crate) fn check_sizes<E: Engine>(write: &Write) -> Result<(), StoreError> {
     let too_long = |what: &str, size: usize, max: usize| {
         let why = || format!("{what} has {size} bytes, and {} takes {max}", E::NAME);
         if size > max { Err(StoreError::refused(write, why())) } else { Ok(()) }

@@ -21,6 +21,8 @@ pub trait Engine: Sized + Send + Sync {
     const VALUE_MAX: usize;
     /// The number of threads that can usefully call [`write`](Engine::write) at the same time.
     const PARTITIONS_MAX: usize = 1;
+    /// Whether [`ingest`](Engine::ingest) is implemented.
+    const INGESTS: bool = false;
 
     /// The rows of a range, sorted by key.
     type Rows<'a>: Iterator<Item = Result<Row, StoreError>>
@@ -65,7 +67,21 @@ pub trait Engine: Sized + Send + Sync {
     ///
     /// [`StoreError::Failed`].
     fn flush(&self) -> Result<(), StoreError>;
+
+    /// Puts and removes (`None`) any number of rows, sorted by key, atomically even in a crash;
+    /// none if one is an error. Only called if [`INGESTS`](Engine::INGESTS).
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Failed`], and the first error among `rows`.
+    fn ingest(&self, rows: &mut dyn Iterator<Item = NewRow>) -> Result<(), StoreError> {
+        let why = format!("{} has no ingestion, but {} rows to take", Self::NAME, rows.count());
+        Err(StoreError::failed(why))
+    }
 }
+
+/// A key and its new value, or none.
+pub type NewRow = Result<(Vec<u8>, Option<Vec<u8>>), StoreError>;
 
 /// The batch that [`Engine::write`] fills. No key occurs twice.
 pub trait Edits {

@@ -5,7 +5,7 @@ use crate::engine::Engine;
 use crate::garbage::sweep;
 use crate::key::{self, CATALOG, FORMAT, FORMAT_KEY, GARBAGE, TableId, WATERMARKS, behind};
 use crate::{OpenError, Result, Rows};
-use seawall_replay::{Batch, Store, StoreError, Watermark};
+use seawall_replay::{Batch, Ingest, Store, StoreError, Watermark};
 use std::fmt;
 use std::ops::Bound;
 use std::path::Path;
@@ -62,7 +62,7 @@ impl<E: Engine> Tables<E> {
         &self.engine
     }
 
-    fn catalog(&self) -> RwLockReadGuard<'_, Catalog> {
+    pub(crate) fn catalog(&self) -> RwLockReadGuard<'_, Catalog> {
         self.catalog.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -142,6 +142,10 @@ impl<E: Engine> Store for Tables<E> {
 
     fn partitions_max(&self) -> usize {
         E::PARTITIONS_MAX
+    }
+
+    fn ingestion(&self) -> Option<&dyn Ingest> {
+        if E::INGESTS { Some(self) } else { None }
     }
 }
 

@@ -33,6 +33,16 @@ macro_rules! kill_tests {
     };
 }
 
+/// The same for an engine with an ingestion: [`kill_tests`] has its `child`.
+#[macro_export]
+macro_rules! ingestion_kill_tests {
+    ($engine:ty) => {
+        $crate::tests_of!($engine, kill,
+            every_change_is_ingested_once_despite_kills
+            watermark_written_after_the_ingestion_is_caught);
+    };
+}
+
 /// Makes the functions of [`store`] tests of an engine.
 #[macro_export]
 macro_rules! store_tests {

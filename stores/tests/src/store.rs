@@ -6,7 +6,8 @@ use proptest::test_runner::TestRunner;
 use seawall::format::{LogId, RecordId};
 use seawall::{Log, LogReader, Lsn};
 use seawall_replay::{
-    Batch, Change, Edit, Error, MemoryStore, Operation, Replay, Store, StoreError, Watermark, Write,
+    Batch, Change, Edit, Error, Ingest, MemoryStore, Operation, Replay, Store, StoreError,
+    Watermark, Write,
 };
 use seawall_tables::{Engine, OpenError, Tables};
 use std::collections::BTreeMap;
@@ -19,6 +20,8 @@ const TABLES: [&str; 3] = ["", "t", "u"];
 #[derive(Clone, Debug)]
 enum Step {
     Write(Batch),
+    /// The rows of a batch, sorted, if the store has an ingestion.
+    Ingest(Batch),
     Flush,
     Reopen,
 }
@@ -58,7 +61,12 @@ fn batch() -> impl Strategy<Value = Batch> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![8 => batch().prop_map(Step::Write), 1 => Just(Step::Flush), 1 => Just(Step::Reopen)]
+    prop_oneof![
+        8 => batch().prop_map(Step::Write),
+        2 => batch().prop_map(Step::Ingest),
+        1 => Just(Step::Flush),
+        1 => Just(Step::Reopen),
+    ]
 }
 
 fn rows<E: Engine>(store: &Tables<E>, table: &str) -> BTreeMap<Vec<u8>, Vec<u8>> {
@@ -105,6 +113,12 @@ fn compare<E: Engine>(steps: Vec<Step>) {
                 let words = |done: Result<(), StoreError>| done.map_err(|error| error.to_string());
                 assert_eq!(words(done), words(expected));
             }
+            Step::Ingest(batch) => {
+                let Some(ingestion) = store.ingestion() else { continue };
+                let Batch { writes, watermarks } = sorted(batch, ingestion);
+                let done = ingestion.ingest(&mut writes.clone().into_iter().map(Ok), &watermarks);
+                assert_eq!(done.is_ok(), model.write(&Batch { writes, watermarks }).is_ok());
+            }
             Step::Flush => store.flush().unwrap(),
             Step::Reopen => {
                 drop(store);
@@ -115,6 +129,19 @@ fn compare<E: Engine>(steps: Vec<Step>) {
     }
     drop(store);
     assert_same(&Tables::<E>::open(&path).unwrap(), &model);
+}
+
+/// The rows of a batch as an ingestion takes them.
+fn sorted(batch: Batch, ingestion: &dyn Ingest) -> Batch {
+    let mut rows: BTreeMap<String, BTreeMap<Vec<u8>, Write>> = BTreeMap::new();
+    for write in batch.writes {
+        let (Edit::Put { key, .. } | Edit::Delete { key }) = &write.edit else { continue };
+        rows.entry(write.table.clone()).or_default().insert(key.clone(), write);
+    }
+    let mut tables: Vec<String> = rows.keys().cloned().collect();
+    ingestion.sort_tables(&mut tables);
+    let rows = |table: String| rows.remove(&table).unwrap().into_values();
+    Batch { writes: tables.into_iter().flat_map(rows).collect(), watermarks: batch.watermarks }
 }
 
 fn write(lsn: u64, table: &str, edit: Edit) -> Write {

@@ -47,6 +47,7 @@ const ORDERS: &[(&str, &[&[&str]])] = &[
             &["error", "source"],
             &["transactions"],
             &["apply"],
+            &["bulk"],
             &["replay"],
         ],
     ),

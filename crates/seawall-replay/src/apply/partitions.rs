@@ -55,6 +55,8 @@ pub(crate) struct Ran {
     pub(crate) transactions: u64,
     pub(crate) done: Done,
     pub(crate) batch_changes: usize,
+    /// The writes that were ingested.
+    pub(crate) ingested: u64,
 }
 
 impl Run<'_> {
@@ -77,7 +79,7 @@ impl Run<'_> {
         let ends = deal.hands.into_iter().filter_map(|hand| hand.server.end()).collect();
         let (done, batch_changes) = first_error(ends).map(|partitions| sum(done, &partitions))?;
         dealt?;
-        Ok(Ran { transactions, done, batch_changes })
+        Ok(Ran { transactions, done, batch_changes, ingested: 0 })
     }
 
     /// The batch size of each partition, published to the dealing thread.
@@ -117,7 +119,7 @@ impl Run<'_> {
             // If a partition's failure ended reading or dealing, its own error is the cause.
             let (done, batch_changes) = partitions.map(|partitions| sum(done, &partitions))?;
             dealt.and(read)?;
-            Ok(Ran { transactions, done, batch_changes })
+            Ok(Ran { transactions, done, batch_changes, ingested: 0 })
         })
     }
 
@@ -155,6 +157,21 @@ impl Run<'_> {
         let _ = chunks.send(chunk);
         Ok(())
     }
+}
+
+/// Calls `take` with the decoded operations of a run, which another thread reads ahead.
+pub(crate) fn read_ahead(
+    run: &Run<'_>,
+    take: impl FnOnce(Receiver<Chunk>) -> Result<()>,
+) -> Result<()> {
+    thread::scope(|scope| {
+        let (chunks, decoded) = sync_channel(CHUNKS_AHEAD);
+        let (_, spent) = sync_channel(SPENT_MAX);
+        let reader = scope.spawn(move || run.read(&chunks, &spent));
+        let taken = take(decoded);
+        let read = reader.join().expect("the reader returns errors");
+        taken.and(read)
+    })
 }
 
 /// Applies the orders of a partition until the sender is gone.

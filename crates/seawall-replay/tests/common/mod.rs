@@ -20,9 +20,11 @@ pub(crate) fn sample_divisor() -> u64 {
 use seawall::{Log, LogReader, Lsn, Options};
 use seawall_io::Storage;
 use seawall_replay::{
-    Batch, Change, Logged, MemoryStore, Operation, Store, StoreError, TxId, Watermark,
+    Batch, Change, Edit, Ingest, Logged, MemoryStore, Operation, Store, StoreError, TxId,
+    Watermark, Write,
 };
 use seawall_testkit::{Dice, MemStorage};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -282,5 +284,37 @@ impl Store for DyingStore {
 
     fn partitions_max(&self) -> usize {
         4
+    }
+
+    fn ingestion(&self) -> Option<&dyn Ingest> {
+        Some(self)
+    }
+}
+
+/// Rows are ingested as they are written: atomically, or apart from their watermarks.
+impl Ingest for DyingStore {
+    /// Backwards: the order of tables is the store's affair.
+    fn sort_tables(&self, tables: &mut [String]) {
+        tables.sort_by(|one, other| other.cmp(one));
+    }
+
+    fn ingest(
+        &self,
+        writes: &mut dyn Iterator<Item = Result<Write, StoreError>>,
+        watermarks: &[(u32, Watermark)],
+    ) -> Result<(), StoreError> {
+        let writes = writes.map(|write| {
+            self.step()?;
+            write
+        });
+        let writes = writes.collect::<Result<Vec<_>, _>>()?;
+        let row = |write: &Write| match &write.edit {
+            Edit::Put { key, .. } | Edit::Delete { key } => {
+                (Reverse(write.table.clone()), key.clone())
+            }
+            other => panic!("{other:?} is no row"),
+        };
+        assert!(writes.iter().map(row).is_sorted_by(|one, other| one < other), "{writes:?}");
+        self.write(&Batch { writes, watermarks: watermarks.to_vec() })
     }
 }

@@ -38,7 +38,7 @@ pub(super) fn of_helios<'a>(hall: &'a Hall<'_>, count: u64) -> Result<Ways<'a>, 
         whole(hall, "each, logged again", (count, theirs(Some(again), 1))),
         whole(hall, "each", (count, theirs(None, 1))),
         whole(hall, "batches of 100", (count, theirs(None, BATCH))),
-        ours(hall, "seawall replay", (count, &source, 1)),
+        ours(hall, "seawall replay", (count, &source, Replay::new())),
     ])
 }
 
@@ -47,8 +47,9 @@ pub(super) fn of_many<'a>(hall: &'a Hall<'_>, keys: Keys) -> Result<Ways<'a>, Fa
     let (name, count) = (format!("{keys:?}"), hall.args.count);
     let source = Rc::new(workload::log(&hall.folder.join(name), keys, count)?);
     let New { store, _folder: folder } = hall.fresh.make()?;
-    let partitions_max = store.partitions_max();
-    let tried = Replay::new().run(&*source, &*store).map_err(|error| of_replay(hall, &error))?;
+    let (partitions_max, ingests) = (store.partitions_max(), store.ingestion().is_some());
+    let in_our_batches = Replay::new().bulk_from(u64::MAX);
+    let tried = in_our_batches.run(&*source, &*store).map_err(|error| of_replay(hall, &error))?;
     // It takes as much memory as what follows.
     drop((store, folder));
     let sorted = sorted(&source, tried.batch_changes).map_err(|error| of_log(hall, &error))?;
@@ -66,10 +67,14 @@ pub(super) fn of_many<'a>(hall: &'a Hall<'_>, keys: Keys) -> Result<Ways<'a>, Fa
         whole(hall, "one by one", (count, in_batches(1))),
         whole(hall, "batches of 100", (count, in_batches(BATCH))),
         whole(hall, "as large, not sorted", (count, in_batches(tried.batch_changes))),
-        ours(hall, "seawall replay", (count, &source, 1)),
+        ours(hall, "seawall replay", (count, &source, Replay::new())),
     ];
+    if ingests {
+        ways.push(ours(hall, "the same, in batches", (count, &source, in_our_batches.clone())));
+    }
     if partitions_max >= 2 {
-        ways.push(ours(hall, "the same, 2 threads", (count, &source, 2)));
+        let replay = in_our_batches.partitions(2);
+        ways.push(ours(hall, "in batches, 2 threads", (count, &source, replay)));
     }
     let ceiling = move |store: &dyn Store| {
         sorted.iter().try_for_each(|batch| store.write(batch)).map_err(Trouble::from)
@@ -129,14 +134,13 @@ pub(super) fn whole<'a>(
     })
 }
 
-/// Seawall's replay, with this many threads.
+/// Seawall's replay, with these options.
 fn ours<'a>(
     hall: &'a Hall<'_>,
     name: &'static str,
-    (count, source, threads): (u64, &Rc<OperationLog>, u32),
+    (count, source, replay): (u64, &Rc<OperationLog>, Replay),
 ) -> Entry<'a, Failure> {
     let source = source.clone();
-    let replay = Replay::new().partitions(threads);
     let act = move |store: &dyn Store| Ok(replay.run(&*source, store).map(drop)?);
     whole(hall, name, (count, act))
 }

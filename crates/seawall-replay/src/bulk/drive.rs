@@ -1,0 +1,130 @@
+//! Drives a bulk recovery: reads, assembles and collects transactions, and ingests them.
+
+use crate::apply::fold::fold;
+use crate::apply::partition::{Done, number};
+use crate::apply::partitions::{Ran, Run, read_ahead};
+use crate::bulk::collect::Collected;
+use crate::error::{Error, Result};
+use crate::store::watermark::Watermark;
+use crate::store::{Batch, Ingest};
+use crate::transactions::transaction_assembler::{TransactionAssembler, Whole};
+use seawall::Lsn;
+
+/// The parts of a bulk recovery.
+pub(crate) struct Bulk<'a> {
+    pub(crate) run: &'a Run<'a>,
+    pub(crate) ingest: &'a dyn Ingest,
+    /// Fewer changes are written as a batch.
+    pub(crate) ingest_from: u64,
+    pub(crate) collected: Collected,
+    /// The watermark of the last transaction that was collected and not written.
+    reached: Option<Watermark>,
+    ran: Ran,
+}
+
+impl<'a> Bulk<'a> {
+    /// Prepares a run, whose partitions are all at the same commit.
+    pub(crate) fn new(
+        run: &'a Run<'a>,
+        (ingest, ingest_from): (&'a dyn Ingest, u64),
+        collected: Collected,
+    ) -> Self {
+        let ran = Ran { transactions: 0, done: Done::default(), batch_changes: 0, ingested: 0 };
+        Self { run, ingest, ingest_from, collected, reached: None, ran }
+    }
+
+    /// Applies the transactions that `gather` assembles. Calls `hear` as [`Run::run`] does. Returns
+    /// what was applied, also before an error.
+    pub(crate) fn run(
+        mut self,
+        gather: TransactionAssembler,
+        hear: &mut dyn FnMut(Lsn, u64),
+    ) -> (Ran, Result<()>) {
+        let mut done = self.collect(gather, hear);
+        // What precedes damage of the log is applied, as in batches.
+        if matches!(done, Ok(()) | Err(Error::Log(_))) {
+            done = self.write().and(done);
+        }
+        (self.ran, done)
+    }
+
+    /// Collects all transactions, and writes them where they end or fill their space.
+    fn collect(
+        &mut self,
+        mut gather: TransactionAssembler,
+        hear: &mut dyn FnMut(Lsn, u64),
+    ) -> Result<()> {
+        read_ahead(self.run, |decoded| {
+            let mut records = 0;
+            for chunk in decoded {
+                records += number(chunk.len());
+                let last = chunk.last().map(|(record, _)| record.lsn);
+                for (record, operation) in chunk {
+                    let Some(operation) = operation else { continue };
+                    if let Some(transaction) = gather.take(record, operation)? {
+                        self.transaction(transaction)?;
+                    }
+                }
+                if let Some(last) = last {
+                    hear(last, records);
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn transaction(&mut self, transaction: Whole) -> Result<()> {
+        let (run, commit) = (self.run, transaction.commit);
+        let applied = |mark: &Watermark| mark.applied_lsn() >= Some(commit.lsn);
+        if run.partitions.iter().all(applied) {
+            return Ok(());
+        }
+        self.ran.transactions += 1;
+        let partitions = u32::try_from(run.partitions.len()).unwrap_or(u32::MAX);
+        let mark = Watermark::new(run.log, Some(commit), transaction.restart);
+        let mark = Watermark { partitions, ..mark };
+        if transaction.has_tables() {
+            self.write()?;
+            return self.with_tables(transaction, mark);
+        }
+        self.collected.add(transaction.into_changes(), run.tools)?;
+        self.reached = Some(mark);
+        if self.collected.is_full() { self.write() } else { Ok(()) }
+    }
+
+    /// Applies a transaction that creates or drops tables, after everything before it was written.
+    fn with_tables(&mut self, transaction: Whole, mark: Watermark) -> Result<()> {
+        let changes: Vec<_> = transaction.into_changes().collect();
+        self.ran.done.changes += number(changes.len());
+        let writes = fold(changes, self.run.tools)?;
+        self.write_batch(&Batch { writes, watermarks: watermarks(mark) })
+    }
+
+    /// Writes what was collected, with its watermark: a little as a batch, much by ingestion.
+    fn write(&mut self) -> Result<()> {
+        let Some(mark) = self.reached.take() else { return Ok(()) };
+        self.ran.done.changes += self.collected.count();
+        if let Some(writes) = self.collected.batch(self.ingest_from, self.run.tools)? {
+            return self.write_batch(&Batch { writes, watermarks: watermarks(mark) });
+        }
+        let mut writes = self.collected.writes(self.run.tools, self.ingest);
+        let ingested = self.ingest.ingest(&mut writes, &watermarks(mark));
+        ingested.map_err(Error::store("ingest rows"))?;
+        self.ran.done.batches += 1;
+        self.ran.done.writes += writes.count;
+        self.ran.ingested += writes.count;
+        Ok(())
+    }
+
+    fn write_batch(&mut self, batch: &Batch) -> Result<()> {
+        self.run.tools.store.write(batch).map_err(Error::store("write a batch"))?;
+        self.ran.done.batches += 1;
+        self.ran.done.writes += number(batch.writes.len());
+        Ok(())
+    }
+}
+
+/// The watermark in all partitions at once: each must skip the transactions later.
+fn watermarks(mark: Watermark) -> Vec<(u32, Watermark)> {
+    (0..mark.partitions).map(|partition| (partition, mark)).collect()
+}

@@ -1,0 +1,152 @@
+//! Bulk recovery applies each committed transaction exactly once, wherever the process crashes, and
+//! gives the same store as batches do.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a panic reports a failure")]
+
+use crate::common;
+
+use common::{DyingStore, Manner, expected, log_of, operations, wrong_keys};
+use seawall::Lsn;
+use seawall_replay::{Bounds, Change, Error, Operation, Replay, Store, Watermark};
+use seawall_testkit::{Dice, each_seed};
+
+/// The memory is small enough that most ingestions merge runs of a scratch file.
+fn bulk(bulk_from: u64) -> Replay {
+    let bounds = Bounds { changes_min: 1, changes_max: 5, ..Bounds::default() };
+    Replay::new().bulk_from(bulk_from).batches(bounds).memory(2_000)
+}
+
+/// Replays into one store with several crashes, which may lose unflushed writes, then once to the
+/// end. Returns an error that describes any difference.
+fn lives(manner: Manner, dice: &mut Dice) -> Result<(), String> {
+    let operations = operations(dice.any(), 400);
+    let reader = log_of(&operations);
+    let mut store = DyingStore::new(manner, dice.below(40));
+    for _ in 0..8 {
+        let partitions = 1 + u32::try_from(dice.below(3)).unwrap();
+        // Sometimes in batches, which can leave the partitions at different commits.
+        let bulk_from = *dice.pick(&[1, 1, 15, u64::MAX]).unwrap();
+        match bulk(bulk_from).partitions(partitions).run(&reader, &store) {
+            Ok(_) => break,
+            Err(Error::Store { .. }) => {}
+            Err(error) => return Err(error.to_string()),
+        }
+        // An ingestion has a step for each row, a batch only one.
+        let steps = *dice.pick(&[40, 400]).unwrap();
+        let dies_at = dice.below(steps);
+        let mut newest = |count: usize| count - dice.index(count.min(5) + 1);
+        store = store.reopened(dies_at, &mut newest);
+    }
+    let store = store.reopened(u64::MAX, |count| count);
+    bulk(1).partitions(2).run(&reader, &store).map_err(|error| error.to_string())?;
+    match wrong_keys(&store.rows(), &expected(&operations, None)) {
+        0 => Ok(()),
+        wrong => Err(format!("{wrong} wrong keys")),
+    }
+}
+
+#[test]
+fn each_transaction_is_ingested_once_despite_crashes() {
+    each_seed(40, |dice| assert_eq!(lives(Manner::Together, dice), Ok(())));
+}
+
+#[test]
+fn watermark_ingested_after_the_rows_is_detected() {
+    let caught = (0..30).filter(|seed| lives(Manner::Apart, &mut Dice::new(*seed)).is_err());
+    assert!(caught.count() > 0, "the control was not detected");
+}
+
+#[test]
+fn crash_at_every_step_of_an_ingestion_is_survived() {
+    let operations = operations(7, 150);
+    let (reader, expected) = (log_of(&operations), expected(&operations, None));
+    for dies_at in 0.. {
+        let store = DyingStore::new(Manner::Together, dies_at);
+        let is_through = bulk(1).run(&reader, &store).is_ok();
+        let store = store.reopened(u64::MAX, |count| count);
+        let report = bulk(1).run(&reader, &store).unwrap();
+        assert_eq!(wrong_keys(&store.rows(), &expected), 0, "died at step {dies_at}");
+        if is_through {
+            assert!(dies_at > 60 && report.applied == 0, "{dies_at}, {report:?}");
+            break;
+        }
+    }
+}
+
+#[test]
+fn partitions_at_different_commits_are_not_ingested() {
+    let operations = operations(7, 300);
+    let (reader, expected) = (log_of(&operations), expected(&operations, None));
+    let mut uneven = 0;
+    for dies_at in 0..60 {
+        let store = DyingStore::new(Manner::Together, dies_at);
+        bulk(u64::MAX).partitions(3).run(&reader, &store).unwrap_err();
+        let store = store.reopened(u64::MAX, |count| count);
+        let marks = store.watermarks().unwrap();
+        uneven += usize::from(marks.windows(2).any(|pair| pair[0].applied != pair[1].applied));
+        bulk(1).partitions(3).run(&reader, &store).unwrap();
+        assert_eq!(wrong_keys(&store.rows(), &expected), 0, "{marks:?}");
+    }
+    assert!(uneven > 10, "{uneven}");
+}
+
+#[test]
+fn ingested_changes_equal_changes_applied_in_batches() {
+    each_seed(20, |dice| {
+        let operations = operations(dice.any(), 1_000);
+        let reader = log_of(&operations);
+        let run = |replay: Replay| {
+            let store = DyingStore::new(Manner::Together, u64::MAX);
+            let report = replay.run(&reader, &store).unwrap();
+            (store.rows(), store.watermarks().unwrap(), report)
+        };
+        let (rows, marks, in_batches) = run(bulk(u64::MAX).memory(1 << 20));
+        // In the scratch file, and all in memory.
+        for memory in [2_000, 1 << 20] {
+            let (ingested, marks_of_it, report) = run(bulk(1).memory(memory));
+            assert_eq!((wrong_keys(&ingested, &rows), &marks_of_it), (0, &marks));
+            assert_eq!(
+                (report.applied, report.changes, report.applied_lsn),
+                (in_batches.applied, in_batches.changes, in_batches.applied_lsn)
+            );
+            assert!(report.ingested > 0 && in_batches.ingested == 0, "{report:?}");
+        }
+    });
+}
+
+#[test]
+fn refused_change_is_named_and_everything_before_it_is_applied() {
+    let add = |table: &str, operand: &[u8]| Change::merge(table, "k", ("add", operand));
+    let one = 1u64.to_le_bytes();
+    for (wrong, why) in [
+        (
+            Change::put("missing", "k", "v"),
+            "LSN 21: put into table `missing`, key `k`: no such table",
+        ),
+        (add("", b"short"), "LSN 21: merge into table ``, key `k`: 5 bytes, not 8"),
+    ] {
+        let good = || (0..20).map(|_| Operation::from(add("", &one)));
+        // Later changes of the same key do not hide it.
+        let after = [Change::put("", "k", "replaced").into()];
+        let log: Vec<_> = good().chain([wrong.into()]).chain(after).chain(good()).collect();
+        for memory in [2_000, 1 << 20] {
+            let store = DyingStore::new(Manner::Together, u64::MAX);
+            let error = bulk(1).memory(memory).run(&log_of(&log), &store).unwrap_err();
+            assert_eq!(error.to_string(), why);
+            let marks = store.watermarks().unwrap();
+            assert_eq!(marks.first().and_then(Watermark::applied_lsn), Lsn::new(20));
+        }
+    }
+}
+
+#[test]
+fn store_that_lacks_little_is_not_ingested() {
+    let operations = operations(3, 400);
+    let reader = log_of(&operations);
+    let store = DyingStore::new(Manner::Together, u64::MAX);
+    let report = Replay::new().until(Lsn::new(300).unwrap()).run(&reader, &store).unwrap();
+    assert_eq!(report.ingested, 0, "fewer than the default");
+    let report = bulk(50).run(&reader, &store).unwrap();
+    assert_eq!(wrong_keys(&store.rows(), &expected(&operations, None)), 0);
+    assert!(report.applied > 0, "{report:?}");
+}
