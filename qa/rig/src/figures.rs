@@ -60,7 +60,8 @@ impl Experiment {
             clients: vec![1, 2, 4, 8, 16],
             scale: 1,
             hold_up: 150,
-            transport: Transport::Dir,
+            // SQLite makes dozens of small writes for each commit, and none shall be a request.
+            transport: if engine == Engine::Sqlite { Transport::Loop } else { Transport::Dir },
             tables: Some(args.out.join("tables")),
             out: args.out.clone(),
             place: args.place.clone(),

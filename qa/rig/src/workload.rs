@@ -41,7 +41,7 @@ impl Workload {
     pub(crate) fn about(self) -> String {
         match self.load {
             Load::Pgbench => format!("pgbench's TPC-B, scale {}", self.size),
-            Load::Tpcc => format!("TPC-C by go-tpc, {} warehouses, no think time", self.size),
+            Load::Tpcc => format!("TPC-C without think time, warehouses: {}", self.size),
         }
     }
 

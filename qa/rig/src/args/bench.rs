@@ -3,7 +3,7 @@
 use super::{Engine, Place, Transport, parse_delay};
 use crate::workload::Workload;
 use clap::{Args, ValueEnum};
-use seawall_measure::human::{self, bytes};
+use seawall_measure::human;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -123,7 +123,10 @@ impl Buffers {
 
 impl fmt::Display for Buffers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} x {}", self.count, bytes(self.size))
+        match self.size {
+            size if size % 1024 == 0 => write!(f, "{}x{}KiB", self.count, size / 1024),
+            size => write!(f, "{}x{size}", self.count),
+        }
     }
 }
 

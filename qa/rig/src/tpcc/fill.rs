@@ -89,3 +89,46 @@ ANALYZE;
 pub(super) fn tables(warehouses: u32) -> String {
     format!("{TABLES}INSERT INTO w SELECT i FROM n WHERE i <= {warehouses};{ROWS}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    /// For each condition, a change that breaks it and no other, and the way back.
+    const CHANGES: [(&str, &str); 4] = [
+        (
+            "UPDATE district SET d_ytd = d_ytd + 1 WHERE d_id = 3",
+            "UPDATE district SET d_ytd = d_ytd - 1 WHERE d_id = 3",
+        ),
+        (
+            "UPDATE district SET d_next_o_id = 3002 WHERE d_id = 3",
+            "UPDATE district SET d_next_o_id = 3001 WHERE d_id = 3",
+        ),
+        (
+            "DELETE FROM new_order WHERE no_d_id = 3 AND no_o_id = 2500",
+            "INSERT INTO new_order VALUES (1, 3, 2500)",
+        ),
+        (
+            "UPDATE orders SET o_ol_cnt = o_ol_cnt + 1 WHERE o_d_id = 3 AND o_id = 7",
+            "UPDATE orders SET o_ol_cnt = o_ol_cnt - 1 WHERE o_d_id = 3 AND o_id = 7",
+        ),
+    ];
+
+    #[test]
+    fn filled_tables_are_consistent_and_each_condition_notices_one_wrong_row() {
+        let conditions = CONDITIONS.map(|(_, query)| format!("{query};")).concat();
+        let change = |(change, back): (&str, &str)| format!("{change};{conditions}{back};");
+        let changes = CHANGES.map(change).concat();
+        let script = format!("{}SELECT 'filled';{conditions}{changes}{conditions}", tables(1));
+        let done = Command::new("sqlite3").args(["-batch", "-bail", ":memory:", &script]).output();
+        // Without the program there is nothing to ask.
+        let Ok(done) = done else { return };
+        let said = String::from_utf8_lossy(&done.stdout);
+        let (_, counts) = said.split_once("filled").expect(&said);
+        let counts: Vec<bool> = counts.split_whitespace().map(|count| count != "0").collect();
+        let rows: Vec<&[bool]> = counts.chunks(4).collect();
+        let broken = |only: usize| -> Vec<bool> { (0..4).map(|n| n == only).collect() };
+        assert_eq!(rows, [9, 0, 1, 2, 3, 9].map(broken));
+    }
+}
