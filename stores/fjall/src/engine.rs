@@ -3,7 +3,7 @@
 use fjall::{Database, Guard, Iter, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch};
 use fjall::{PersistMode, Readable};
 use seawall_replay::StoreError;
-use seawall_tables::{Edits, Engine, NewRow, OpenError, Place, Range, Result, Row};
+use seawall_tables::{Edits, Engine, OpenError, Place, Range, Result, Row};
 use std::fmt;
 use std::path::Path;
 
@@ -31,7 +31,6 @@ impl Engine for Fjall {
     const NAME: &'static str = "fjall";
     // fjall panics for a longer one.
     const VALUE_MAX: usize = 0xffff_ffff;
-    const INGESTS: bool = true;
 
     type Rows<'a> = Rows;
 
@@ -72,21 +71,6 @@ impl Engine for Fjall {
 
     fn flush(&self) -> Result<(), StoreError> {
         self.database.persist(PersistMode::SyncAll).map_err(StoreError::failed)
-    }
-
-    /// Into new tables of fjall, which one version of the keyspace adds. The next open removes the
-    /// tables of an ingestion that was interrupted.
-    fn ingest(&self, rows: &mut dyn Iterator<Item = NewRow>) -> Result<(), StoreError> {
-        let mut ingestion = self.keyspace.start_ingestion().map_err(StoreError::failed)?;
-        for row in rows {
-            let (key, value) = row?;
-            let written = match value {
-                Some(value) => ingestion.write(key, value),
-                None => ingestion.write_tombstone(key),
-            };
-            written.map_err(StoreError::failed)?;
-        }
-        ingestion.finish().map_err(StoreError::failed)
     }
 }
 

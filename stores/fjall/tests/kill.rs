@@ -3,4 +3,3 @@
 use seawall_fjall::Fjall;
 
 seawall_store_tests::kill_tests!(Fjall);
-seawall_store_tests::ingestion_kill_tests!(Fjall);
