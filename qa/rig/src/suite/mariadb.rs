@@ -84,8 +84,9 @@ fn wait_until(
 struct Rig<'a> {
     args: &'a Suite,
     ground: &'a Ground,
-    disk: Disk,
+    /// Dropped before the disk, whose files it has open.
     witness: Box<dyn Database>,
+    disk: Disk,
     /// Numbers of results after which the cuts come, the last one first; and the time after them.
     moments: Vec<(usize, Duration)>,
 }
