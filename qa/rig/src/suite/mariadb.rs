@@ -101,7 +101,7 @@ impl<'a> Rig<'a> {
         let mut witness = database::make(Engine::Mariadb, ground, ("witness", &disk.mounted()))?;
         witness.start()?;
         let moments = moments(args, native.passed.len())?;
-        Ok(Self { args, ground, disk, witness, moments })
+        Ok(Self { args, ground, witness, disk, moments })
     }
 
     /// Runs what has no result yet, after each cut again.
