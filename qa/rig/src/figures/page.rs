@@ -2,7 +2,7 @@
 
 use super::{Experiment, Measured};
 use crate::args::{Engine, Figures};
-use seawall_bench::chart::{Names, Series, log_log};
+use seawall_bench::chart::{Names, bars};
 use seawall_measure::human::rounded;
 use seawall_measure::slice::median;
 use serde_json::Value;
@@ -104,6 +104,12 @@ impl Cell<'_> {
         [fold(f64::min).unwrap_or(middle), middle, fold(f64::max).unwrap_or(middle)]
     }
 
+    /// The middle of what its windows have by this name.
+    fn middle(&self, name: &str) -> f64 {
+        let [_, middle, _] = self.spread(name);
+        middle
+    }
+
     /// What differs between the rows of a table.
     fn row(&self, figure: &Figure) -> String {
         let clients = self.text("clients");
@@ -194,7 +200,7 @@ fn cells(result: &Value) -> impl Iterator<Item = Cell<'_>> {
 fn shares(result: &Value) -> Vec<(String, String)> {
     let armed = cells(result).filter(|cell| cell.text("way") == ARMED.0);
     let share = |cell: Cell<'_>| {
-        let [_, share, _] = cell.spread("server_share_of_a_processor");
+        let share = cell.middle("server_share_of_a_processor");
         (cell.text("clients"), format!("{:.0} %", share * 100.0))
     };
     armed.map(share).collect()
@@ -220,7 +226,7 @@ fn table(figure: &Figure, result: &Value) -> String {
                 cells(result).find(|cell| cell.text("way") == **name && cell.row(figure) == row);
             found.map_or_else(String::new, |cell| {
                 let [low, rate, high] = cell.spread("rate").map(rounded);
-                let [_, latency, _] = cell.spread("latency_ms");
+                let latency = cell.middle("latency_ms");
                 format!("{rate} ({latency:.1}), {low}-{high}")
             })
         };
@@ -240,20 +246,23 @@ fn chart_name(figure: &Figure, engine: Engine) -> String {
     format!("figure-{number}-{}.svg", engine.name().to_lowercase())
 }
 
+/// Bars for each number of clients.
 fn chart(figure: &Figure, measured: &Measured) -> String {
-    let of = |(name, color): &(&'static str, &'static str)| {
-        let points = cells(&measured.result).filter(|cell| cell.text("way") == *name);
-        let point = |cell: Cell<'_>| {
-            let [_, rate, _] = cell.spread("rate");
-            Some((cell.text("clients").parse().ok()?, rate))
-        };
-        Series { name, color, points: points.filter_map(point).collect() }
-    };
-    let series: Vec<Series<'_>> = figure.ways.iter().map(of).collect();
+    let mut groups: Vec<(String, Vec<f64>)> = Vec::new();
+    for cell in cells(&measured.result) {
+        let clients = cell.text("clients");
+        if !groups.iter().any(|(name, _)| *name == clients) {
+            let rate = |(way, _): &(&str, &str)| {
+                let is_it = |it: &Cell<'_>| it.text("way") == *way && it.text("clients") == clients;
+                cells(&measured.result).find(is_it).map_or(0.0, |it| it.middle("rate"))
+            };
+            groups.push((clients.clone(), figure.ways.iter().map(rate).collect()));
+        }
+    }
     let names = Names {
         title: &format!("{}: {}", measured.engine.name(), figure.title),
         x: "clients",
         y: "new orders a minute",
     };
-    log_log(&names, &series)
+    bars(&names, figure.ways, &groups)
 }
