@@ -203,10 +203,7 @@ impl<'a> Report<'a> {
             .map(|(kind, color)| (Way::of(*kind, 0.0, Buffers::USUAL).name(), *color))
             .collect();
         let names = Names {
-            title: &format!(
-                "{}, by clients and by what a flush of the log's device takes more",
-                self.args.workload().about()
-            ),
+            title: &self.args.workload().about(),
             x: "clients, and milliseconds that a flush takes more",
             y: &format!("{}, median", self.args.workload().unit()),
         };
