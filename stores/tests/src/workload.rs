@@ -12,7 +12,7 @@ pub(crate) fn operations(dice: &mut Dice) -> Vec<Operation> {
     let mut operations = vec![
         Change::create_table("sum", "numbers").into(),
         Change::create_table("mixed", "").into(),
-        Change::create_table("anew", "").into(),
+        Change::create_table("remade", "").into(),
     ];
     let mut open: Vec<(TxId, u64)> = Vec::new();
     let mut begun = 0;
@@ -62,10 +62,11 @@ fn dice_number(number: u64) -> [u8; 8] {
 
 /// Drops and recreates a table twice in one record, so that two tables get ids of the same record.
 fn table_anew(dice: &mut Dice) -> Vec<Change> {
-    let row = |key: u64| Change::merge("anew", dice_number(key), ("add", 1u64.to_le_bytes()));
-    let anew = [Change::drop_table("anew"), Change::create_table("anew", dice_number(dice.any()))];
+    let row = |key: u64| Change::merge("remade", dice_number(key), ("add", 1u64.to_le_bytes()));
+    let remade =
+        [Change::drop_table("remade"), Change::create_table("remade", dice_number(dice.any()))];
     let rows = [row(dice.any()), row(dice.any())];
-    [&anew[..], &rows[..1], &anew[..], &rows[1..]].concat()
+    [&remade[..], &rows[..1], &remade[..], &rows[1..]].concat()
 }
 
 pub(crate) type Content = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
