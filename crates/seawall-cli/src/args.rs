@@ -29,7 +29,7 @@ pub(crate) use convert::{Convert, ForeignFormat};
 use disk::DISK_ABOUT;
 pub(crate) use disk::{
     Disk, DiskAsk, DiskConfined, DiskKeep, DiskName, DiskServe, DiskStatus, DiskVerb, Export,
-    Metrics, Sandbox, WaitingDump,
+    Metrics, ROOM_MAX, Sandbox, WaitingDump,
 };
 use examples::{exit_codes, help};
 pub(crate) use holdup::DiskHoldUp;

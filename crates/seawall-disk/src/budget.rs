@@ -8,6 +8,10 @@ use std::time::Duration;
 const FRESH: Duration = Duration::from_secs(3600);
 /// How long to wait before a device that was too slow is measured again.
 const AGAIN: Duration = Duration::from_secs(10);
+/// How many runs share the first flush.
+const RUNS_FIRST: usize = 8;
+/// How many runs share a flush of a device that does not seek.
+const RUNS_MAX: usize = 1024;
 
 /// The power source of the machine, as its monitor describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +101,10 @@ impl fmt::Display for Disarmed {
 pub struct Budget {
     supply: Supply,
     calibration: Option<Calibration>,
+    /// The longest flush of the calibration itself.
+    flush_alone: Duration,
+    /// The most runs to write before a flush.
+    runs_max: usize,
     /// When the flush in progress started.
     flushing_since: Option<Duration>,
     /// Which reasons apply until they are withdrawn. Each is recorded on its own, so that one does
@@ -109,7 +117,8 @@ impl Budget {
     #[must_use]
     pub fn new(supply: Supply) -> Self {
         let held = [false; REASONS.len()];
-        Self { supply, calibration: None, flushing_since: None, held }
+        let (calibration, flushing_since, flush_alone) = (None, None, Duration::ZERO);
+        Self { supply, calibration, flush_alone, runs_max: RUNS_FIRST, flushing_since, held }
     }
 
     /// The number of bytes that may be dirty and acknowledged: (hold-up - detection - 2 x the worst
@@ -192,6 +201,7 @@ impl Budget {
 
     /// Records a measurement of the device.
     pub fn calibrated(&mut self, calibration: Calibration) {
+        self.flush_alone = calibration.flush_worst;
         self.calibration = Some(calibration);
     }
 
@@ -205,10 +215,30 @@ impl Budget {
         self.flushing_since = None;
     }
 
-    /// Records how long a flush took; it raises the worst flush if it was longer.
-    pub fn flushed(&mut self, time: Duration) {
+    /// Records how long it took to write and flush this number of runs. It raises the worst flush
+    /// if it was longer.
+    pub fn flushed(&mut self, time: Duration, runs: usize) {
         if let Some(calibration) = &mut self.calibration {
             calibration.flush_worst = calibration.flush_worst.max(time);
+        }
+        let long = (self.supply.hold_up / 4).max(self.flush_alone * 2);
+        if time > long {
+            self.runs_max = (runs / 2).max(1);
+        } else if runs >= self.runs_max && time < long * 3 / 4 {
+            self.runs_max = (self.runs_max * 2).min(RUNS_MAX);
+        }
+    }
+
+    /// The most runs to write before a flush. A device that seeks takes time for each run, and a
+    /// long flush leaves less of the hold-up time; so it is halved after a flush of more than a
+    /// quarter of the hold-up time and two flushes of the calibration, and doubled after shorter
+    /// ones. No run in an emergency, and any number while nothing may be acknowledged early.
+    #[must_use]
+    pub fn runs_max(&self, now: Duration) -> usize {
+        match self.capacity(now) {
+            Ok(_) => self.runs_max,
+            Err(Disarmed::Emergency) => 0,
+            Err(_) => usize::MAX,
         }
     }
 
@@ -291,7 +321,7 @@ mod tests {
         assert_eq!(budget.capacity(ms(0)), Err(Disarmed::PowerSource));
         assert!(!budget.covers(0, ms(0)));
         budget.supplied(SUPPLY);
-        budget.flushed(ms(5));
+        budget.flushed(ms(5), 1);
         assert_eq!(budget.capacity(ms(0)), Err(Disarmed::HoldUp));
     }
 
@@ -302,7 +332,7 @@ mod tests {
         budget.calibrated(MEASURED);
         assert!(!budget.wants_calibration(FRESH / 2 - ms(1)));
         assert!(budget.wants_calibration(FRESH / 2));
-        budget.flushed(ms(50));
+        budget.flushed(ms(50), 1);
         assert_eq!(budget.capacity(ms(1)), Err(Disarmed::HoldUp));
         assert!(!budget.wants_calibration(AGAIN - ms(1)) && budget.wants_calibration(AGAIN));
         budget.supplied(Supply { is_healthy: false, ..SUPPLY });
@@ -315,9 +345,31 @@ mod tests {
     #[test]
     fn slow_flush_reduces_the_budget_afterwards() {
         let mut budget = armed();
-        budget.flushed(ms(3));
-        budget.flushed(ms(1));
+        budget.flushed(ms(3), 1);
+        budget.flushed(ms(1), 1);
         assert_eq!(budget.capacity(ms(0)), Ok(1_500_000));
+    }
+
+    /// Each seek takes 5 ms, and a flush 8 ms.
+    #[test]
+    fn device_that_seeks_gets_fewer_runs_before_a_flush() {
+        let mut budget = Budget::new(Supply { hold_up: ms(150), ..SUPPLY });
+        budget.calibrated(Calibration { flush_worst: ms(8), ..MEASURED });
+        for flush in 0..100 {
+            let runs = budget.runs_max(ms(0)).min(256);
+            assert!(runs <= 16 && (flush < 8 || runs <= 8), "{runs} runs in flush {flush}");
+            budget.flushed(ms(8 + 5 * u64::try_from(runs).unwrap()), runs);
+            budget.capacity(ms(0)).unwrap();
+        }
+        for _ in 0..100 {
+            let runs = budget.runs_max(ms(0)).min(256);
+            budget.flushed(ms(9), runs);
+        }
+        assert!(budget.runs_max(ms(0)) >= 256, "a device that does not seek");
+        budget.disarm(Disarmed::ByHand);
+        assert_eq!(budget.runs_max(ms(0)), usize::MAX);
+        budget.disarm(Disarmed::Emergency);
+        assert_eq!(budget.runs_max(ms(0)), 0);
     }
 
     #[test]

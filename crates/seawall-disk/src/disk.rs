@@ -9,6 +9,7 @@ use crate::dump::{Label, Stamp, area_size, compose};
 use crate::files::{Files, Recovered, bring_home, read_label};
 use crate::layout::{BLOCK_SIZE, ZEROS, to_u64, to_usize};
 use crate::options::Options;
+use crate::ring::flights::{adjacent, join};
 use crate::ring::kept::{Identity, kept_size};
 use crate::ring::{Flight, Haste, Ring};
 use crate::sync::{Builder, Condvar, JoinHandle, Mutex, MutexGuard};
@@ -184,8 +185,7 @@ impl Disk {
         let mut dump = AlignedMemory::default();
         // Touch the memory now: an emergency is no time to wait for pages.
         dump.first(to_usize(label.area_size)).fill(1);
-        let area = Area { label, memory: dump, generation: label.used, dumped: None };
-        let area = Mutex::new(area);
+        let area = Mutex::new(Area { generation: label.used, label, memory: dump, dumped: None });
         let mut ring = Ring::in_memory(memory, &identity, (options.buffers, options.buffer_size));
         ring.set_active(clock.wall_us());
         let state = State {
@@ -398,8 +398,7 @@ impl Disk {
         if bytes > 0 {
             // Whole blocks, for direct writes.
             let whole = bytes.next_multiple_of(BLOCK_SIZE).min(room);
-            let (_, rest) = memory.split_at_mut(bytes);
-            rest.iter_mut().take(whole - bytes).for_each(|byte| *byte = 0);
+            memory.iter_mut().take(whole).skip(bytes).for_each(|byte| *byte = 0);
             let written = memory.get(..whole).unwrap_or_default();
             files.area.write_synced(written, to_u64(BLOCK_SIZE))?;
         }
@@ -589,17 +588,19 @@ impl Shared {
     }
 
     fn drain_until_closed(&self) {
+        let mut joined = AlignedMemory::default();
         let mut state = self.state();
         while !state.is_closing {
             let now = self.clock.now();
             let haste = state.haste(now);
-            let mut flights = Vec::new();
-            if !state.budget.is_emergency() {
-                flights.extend(std::iter::from_fn(|| state.ring.take(now, haste)));
-            }
+            let runs_max = state.budget.runs_max(now);
+            let due = std::iter::from_fn(|| state.ring.take(now, haste));
+            let mut flights: Vec<_> = due.take(runs_max).collect();
+            flights.sort_by_key(Flight::offset);
             if flights.is_empty() {
-                let due = state.due(now).map_or(IDLE, |due| due.saturating_sub(now));
-                let pause = due.clamp(Duration::from_millis(1), IDLE);
+                let due = state.due(now).filter(|_| runs_max > 0);
+                let pause = due.map_or(IDLE, |due| due.saturating_sub(now));
+                let pause = pause.clamp(Duration::from_millis(1), IDLE);
                 state.drains_at = now.saturating_add(pause);
                 let waited = self.wanted.wait_timeout(state, pause);
                 (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
@@ -608,16 +609,14 @@ impl Shared {
             }
             state.budget.flush_begins(now);
             drop(state);
-            let done = self.write_home(&flights);
+            let done = self.write_home(&flights, &mut joined);
             let took = self.clock.now().saturating_sub(now);
             state = self.state();
-            let has_failed = done.is_err();
             state.arrived(flights, done, took);
             self.changed.notify_all();
-            if has_failed {
-                let (again, _) =
-                    self.wanted.wait_timeout(state, PAUSE).unwrap_or_else(PoisonError::into_inner);
-                state = again;
+            if state.failures > 0 {
+                let waited = self.wanted.wait_timeout(state, PAUSE);
+                state = waited.unwrap_or_else(PoisonError::into_inner).0;
             }
         }
     }
@@ -626,7 +625,7 @@ impl Shared {
     ///
     /// Returns `false` without that if the power fails meanwhile: all of them are in the dump,
     /// which would otherwise have to wait for a new flush of the device.
-    fn write_home(&self, flights: &[Flight]) -> io::Result<bool> {
+    fn write_home(&self, flights: &[Flight], joined: &mut AlignedMemory) -> io::Result<bool> {
         let home = &self.files.home;
         // Noted before each write: a later change of the home was not made by this disk.
         let may_write = || {
@@ -634,14 +633,18 @@ impl Shared {
             state.ring.set_active(self.clock.wall_us());
             !state.budget.is_emergency()
         };
-        for flight in flights {
+        let mut rest = flights;
+        while let Some(first) = rest.first() {
             if !may_write() {
                 return Ok(false);
             }
-            if flights.len() == 1 {
-                return home.write_synced(flight.bytes(), flight.offset()).map(|()| true);
+            let (span, later) = rest.split_at(adjacent(rest));
+            let bytes = join(span, joined);
+            if span.len() == flights.len() {
+                return home.write_synced(bytes, first.offset()).map(|()| true);
             }
-            home.write_at(flight.bytes(), flight.offset())?;
+            home.write_at(bytes, first.offset())?;
+            rest = later;
         }
         if may_write() { home.sync().map(|()| true) } else { Ok(false) }
     }
@@ -655,7 +658,7 @@ impl State {
                 self.failures = 0;
                 self.failure = None;
                 self.counts.device_flushes += 1;
-                self.budget.flushed(took);
+                self.budget.flushed(took, flights.len());
                 self.budget.rearm(Disarmed::Device);
                 for flight in flights {
                     self.counts.drained_runs += 1;

@@ -37,6 +37,6 @@ pub use dump::{Dump, Extent, Label, LabelError, Stamp, area_size, compose, find}
 pub use files::{Files, Inspected, Recovered, inspect};
 pub use layout::{BLOCK_SIZE, SECTOR_SIZE};
 pub use options::Options;
-pub use ring::kept::{Identity, Kept, KeptError, kept_size};
+pub use ring::kept::{BUFFERS_MAX, Identity, Kept, KeptError, kept_size};
 pub use ring::{Flight, Full, Haste, Ring};
 pub use volume::Volume;

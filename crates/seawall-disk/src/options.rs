@@ -8,9 +8,9 @@ use std::time::Duration;
 /// Options of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The number of buffers in the ring. `RapiLog` has six.
+    /// The number of buffers in the ring, and so of places on the device that share a flush.
     pub buffers: usize,
-    /// The size of each buffer in bytes. `RapiLog` uses 512 KiB.
+    /// The size of each buffer in bytes.
     pub buffer_size: usize,
     /// The power source.
     pub supply: Supply,
@@ -25,11 +25,11 @@ impl Options {
 }
 
 impl Default for Options {
-    /// As in `RapiLog`: 6 x 512 KiB. 10 ms of hold-up time, and no monitor that reports the source
-    /// as healthy.
+    /// 240 x 16 KiB, whose dump fits into 4 MiB; `RapiLog` has 6 x 512 KiB. 10 ms of hold-up time,
+    /// and no monitor that reports the source as healthy.
     fn default() -> Self {
         let hold_up = Duration::from_millis(10);
         let supply = Supply { hold_up, detection: Duration::from_millis(1), is_healthy: false };
-        Self { buffers: 6, buffer_size: 512 * 1024, supply }
+        Self { buffers: 240, buffer_size: 16 * 1024, supply }
     }
 }

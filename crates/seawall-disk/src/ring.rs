@@ -1,5 +1,4 @@
-//! The bytes that are not on the device yet: a few buffers of a fixed size, each with one
-//! sequential run.
+//! The bytes that are not on the device yet: buffers of a fixed size, each with one sequential run.
 //!
 //! A write extends a run or begins a new one. Bytes that a run already holds are overwritten in
 //! place, unless the run is being written to the device. Then the newer bytes begin another run,
@@ -10,6 +9,7 @@
 //! [refused](Full) before anything changes.
 
 mod buffer;
+pub(crate) mod flights;
 pub(crate) mod kept;
 
 use crate::layout::{BLOCK_SIZE, to_u64, to_usize};
@@ -21,8 +21,9 @@ use std::time::Duration;
 
 /// The longest time a byte waits before it is written to the device.
 const WAIT_MAX: Duration = Duration::from_secs(1);
-/// How long a run of at least a block waits for more bytes. A log writes its last block again and
-/// again, and each write to the device costs as much processor time as serving many requests.
+/// How long a run of at least a block waits for more bytes, and for other runs: all that are due
+/// share one flush. A log writes its last block again and again, and each write to the device costs
+/// as much processor time as serving many requests.
 const LINGER: Duration = Duration::from_millis(5);
 
 /// The bounded buffer of a virtual disk.
@@ -50,6 +51,12 @@ const LINGER: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub struct Ring {
     slots: Vec<Slot>,
+    /// The slots with a run, by the run's number.
+    by_age: Vec<usize>,
+    /// The same slots, by the run's offset and then its number.
+    by_offset: Vec<usize>,
+    /// The bytes in all runs.
+    dirty: usize,
     index: Index,
     buffer_size: usize,
     /// The number of the newest run.
@@ -60,7 +67,7 @@ pub struct Ring {
 /// Which runs are written to the device now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Haste {
-    /// Those that have waited for more bytes long enough, and those that cannot grow.
+    /// Those that have waited long enough.
     Calm,
     /// Also every run of at least a block.
     Blocks,
@@ -133,6 +140,12 @@ impl Flight {
         self.run.offset
     }
 
+    /// Where it ends on the device.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.run.end()
+    }
+
     /// Its bytes. Where `offset` is a multiple of [`BLOCK_SIZE`], so is their address.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
@@ -163,8 +176,10 @@ impl Ring {
     ) -> Self {
         let (index, buffers) = Index::format(memory, identity, (buffers, buffer_size));
         let slot = |buffer| Slot { buffer: Arc::new(buffer), run: None };
-        let slots = buffers.into_iter().map(slot).collect();
-        Self { slots, index, buffer_size, newest: 0, landings: 0 }
+        let slots: Vec<_> = buffers.into_iter().map(slot).collect();
+        let order = || Vec::with_capacity(slots.len());
+        let (by_age, by_offset) = (order(), order());
+        Self { slots, by_age, by_offset, dirty: 0, index, buffer_size, newest: 0, landings: 0 }
     }
 
     /// Notes in the memory when the home is written, in microseconds since 1970. Call it before the
@@ -182,7 +197,7 @@ impl Ring {
     /// The number of bytes that are not on the device, including those being written.
     #[must_use]
     pub fn dirty(&self) -> usize {
-        self.runs().map(|run| run.size).sum()
+        self.dirty
     }
 
     /// An upper bound of [`dirty`](Ring::dirty) after a write of `size` bytes.
@@ -201,32 +216,19 @@ impl Ring {
     /// Returns whether everything in runs up to this number is on the device.
     #[must_use]
     pub fn is_home(&self, number: u64) -> bool {
-        self.runs().all(|run| run.number > number)
+        self.runs().next().is_none_or(|oldest| oldest.number > number)
     }
 
     /// When the first run should be written; `None` if every run is being written.
     #[must_use]
     pub fn due(&self, haste: Haste) -> Option<Duration> {
         let haste = haste.max(self.haste());
-        self.runs().filter(|run| !run.is_flying).map(|run| self.run_due(&run, haste)).min()
-    }
-
-    fn run_due(&self, run: &Run, haste: Haste) -> Duration {
-        let is_block = run.size >= BLOCK_SIZE;
-        let wait = match haste {
-            Haste::All => Duration::ZERO,
-            Haste::Blocks if is_block => Duration::ZERO,
-            Haste::Calm if run.size >= self.buffer_size => Duration::ZERO,
-            Haste::Calm if is_block => LINGER,
-            Haste::Calm | Haste::Blocks => WAIT_MAX,
-        };
-        run.since.saturating_add(wait)
+        self.runs().filter(|run| !run.is_flying).map(|run| run_due(&run, haste)).min()
     }
 
     /// A writer must not have to wait for a run that lingers.
     fn haste(&self) -> Haste {
-        let used = self.runs().count();
-        if used * 2 > self.slots.len() { Haste::Blocks } else { Haste::Calm }
+        if self.by_age.len() * 2 > self.slots.len() { Haste::Blocks } else { Haste::Calm }
     }
 
     /// The number of runs that have landed. A reader that read the device meanwhile must start
@@ -266,7 +268,7 @@ impl Ring {
     /// Returns whether a write of `size` bytes at `offset` fits now.
     #[must_use]
     pub fn has_room(&self, offset: u64, size: usize) -> bool {
-        let free = self.slots.iter().filter(|slot| slot.run.is_none()).count();
+        let free = self.slots.len() - self.by_age.len();
         let (mut at, mut left, mut needed) = (offset, size, 0);
         // The bytes in the last buffer that would be begun.
         let mut in_new = 0;
@@ -297,42 +299,33 @@ impl Ring {
         let end = offset.saturating_add(to_u64(bytes.len()));
         let mut done = 0;
         // In the order of their numbers, without memory for a sorted list.
-        while let Some((slot, run)) = self.next_run(done) {
+        let after = |done| {
+            let met = self.near(offset, end).filter(|(_, run)| run.meets(offset, end));
+            met.filter(move |(_, run)| run.number > done).min_by_key(|(_, run)| run.number)
+        };
+        while let Some((slot, run)) = after(done) {
             done = run.number;
             let (from, to) = (run.offset.max(offset), run.end().min(end));
-            if from >= to {
-                continue;
-            }
-            let size = to_usize(to - from);
-            let source = slot.buffer.get(run.place(from), size);
-            let target = bytes.get_mut(to_usize(from - offset)..).and_then(|t| t.get_mut(..size));
-            if let Some(target) = target {
-                target.copy_from_slice(source);
+            let target = bytes.get_mut(to_usize(from - offset)..to_usize(to - offset));
+            if let (Some(slot), Some(target)) = (self.slots.get(slot), target) {
+                target.copy_from_slice(slot.buffer.get(run.place(from), target.len()));
             }
         }
     }
 
-    /// The next run to write, if any should be written: the oldest that has waited a second,
-    /// otherwise the largest of those that are [due](Ring::due). While more than half of the
-    /// buffers are in use, every run of at least a block is.
+    /// The next run to write: the oldest of those that are [due](Ring::due). While more than half
+    /// of the buffers are in use, every run of at least a block is.
     ///
     /// A run waits for every older run that holds some of the same bytes.
     pub fn take(&mut self, now: Duration, haste: Haste) -> Option<Flight> {
         let haste = haste.max(self.haste());
-        let is_overdue = |run: &Run| now.saturating_sub(run.since) >= WAIT_MAX;
-        let may_fly = |run: &Run| {
-            let blocks =
-                |older: Run| older.number < run.number && older.meets(run.offset, run.end());
-            let is_due = self.run_due(run, haste) <= now;
-            !run.is_flying && is_due && !self.runs().any(blocks)
+        let is_blocked = |run: &Run| {
+            let mut near = self.near(run.offset, run.end());
+            near.any(|(_, older)| older.number < run.number && older.meets(run.offset, run.end()))
         };
-        let numbered = self.slots.iter().enumerate();
-        let ready = numbered.filter_map(|(slot, s)| Some((slot, s.run.filter(may_fly)?)));
-        // The oldest of the overdue runs, then the largest.
-        let by_age = |run: &Run| (1, u64::MAX - run.number);
-        let by_size = |run: &Run| (0, to_u64(run.size));
-        let rank = |run: &Run| if is_overdue(run) { by_age(run) } else { by_size(run) };
-        let (slot, _) = ready.max_by_key(|(_, run)| rank(run))?;
+        let may_fly = |run: &Run| !run.is_flying && run_due(run, haste) <= now && !is_blocked(run);
+        let mut slots = self.by_age.iter().copied();
+        let slot = slots.find(|slot| self.run(*slot).as_ref().is_some_and(may_fly))?;
         let found = self.slots.get_mut(slot)?;
         let run = found.run.as_mut()?;
         run.is_flying = true;
@@ -346,6 +339,10 @@ impl Ring {
         drop(flight);
         self.landings += 1;
         self.index.set(slot, &Entry::default());
+        let Some(run) = self.run(slot) else { return };
+        self.by_age.retain(|used| *used != slot);
+        self.by_offset.retain(|used| *used != slot);
+        self.dirty -= run.size;
         if let Some(slot) = self.slots.get_mut(slot) {
             slot.run = None;
         }
@@ -363,32 +360,41 @@ impl Ring {
     /// Everything that is not on the device as (number, offset, bytes), oldest first. Written in
     /// this order it restores all acknowledged bytes.
     pub fn runs_by_age(&self) -> impl Iterator<Item = (u64, u64, &[u8])> + Clone {
-        let mut done = 0;
-        std::iter::from_fn(move || {
-            let (slot, run) = self.next_run(done)?;
-            done = run.number;
-            Some((run.number, run.offset, slot.buffer.get(run.place(run.offset), run.size)))
+        self.by_age.iter().filter_map(|slot| {
+            let run = self.run(*slot)?;
+            let bytes = self.slots.get(*slot)?.buffer.get(run.place(run.offset), run.size);
+            Some((run.number, run.offset, bytes))
         })
     }
 
-    fn runs(&self) -> impl Iterator<Item = Run> {
-        self.slots.iter().filter_map(|slot| slot.run)
+    fn run(&self, slot: usize) -> Option<Run> {
+        self.slots.get(slot)?.run
     }
 
-    /// The run with the lowest number above `number`.
-    fn next_run(&self, number: u64) -> Option<(&Slot, Run)> {
-        let runs = self.slots.iter().filter_map(|slot| Some((slot, slot.run?)));
-        runs.filter(|(_, run)| run.number > number).min_by_key(|(_, run)| run.number)
+    /// All runs by their numbers.
+    fn runs(&self) -> impl Iterator<Item = Run> {
+        self.by_age.iter().filter_map(|slot| self.run(*slot))
+    }
+
+    /// The runs that hold bytes of this range or end where it begins, by their offsets.
+    fn near(&self, from: u64, end: u64) -> impl Iterator<Item = (usize, Run)> + Clone {
+        // No run is longer than a buffer.
+        let reach = to_u64(self.buffer_size);
+        let is_before = |run: Run| run.offset.saturating_add(reach) < from;
+        let first = self.by_offset.partition_point(|slot| self.run(*slot).is_some_and(is_before));
+        let slots = self.by_offset.iter().skip(first);
+        let runs = slots.filter_map(|slot| Some((*slot, self.run(*slot)?)));
+        runs.take_while(move |(_, run)| run.offset < end).filter(move |(_, run)| run.end() >= from)
     }
 
     /// Where the byte at `at` goes, and how many of the next `left` bytes go to the same place.
     fn home(&self, at: u64, left: usize) -> (Home, usize) {
         let end = at.saturating_add(to_u64(left));
         let covers = |run: &Run| run.offset <= at && at < run.end();
-        let numbered = self.slots.iter().enumerate().filter_map(|(n, slot)| Some((n, slot.run?)));
-        let newest = numbered.clone().filter(|(_, run)| covers(run)).max_by_key(|(_, r)| r.number);
+        let near = self.near(at, end);
+        let newest = near.clone().filter(|(_, run)| covers(run)).max_by_key(|(_, r)| r.number);
         // The answer may change where another run begins or ends.
-        let edges = self.runs().flat_map(|run| [run.offset, run.end()]);
+        let edges = near.clone().flat_map(|(_, run)| [run.offset, run.end()]);
         let edge = edges.filter(|edge| *edge > at).fold(end, u64::min);
         let part = to_usize(edge - at);
         if let Some((slot, run)) = newest
@@ -402,7 +408,7 @@ impl Ring {
             run.end() == at && !run.is_flying && run.number > number && capacity > 0
         };
         // None of the bytes that it would cover may be in a newer run.
-        match numbered.filter(|(_, run)| goes_on(run)).max_by_key(|(_, run)| run.number) {
+        match near.filter(|(_, run)| goes_on(run)).max_by_key(|(_, run)| run.number) {
             Some((slot, run)) => (Home::Behind(slot), part.min(self.buffer_size - run.size)),
             None => (Home::New, part.min(self.buffer_size)),
         }
@@ -421,6 +427,7 @@ impl Ring {
         self.put(slot, at, bytes);
         if let Some(run) = self.slots.get_mut(slot).and_then(|slot| slot.run.as_mut()) {
             run.size += bytes.len();
+            self.dirty += bytes.len();
             self.index.set(slot, &run.entry());
         }
     }
@@ -430,6 +437,12 @@ impl Ring {
         self.newest += 1;
         let number = self.newest;
         let run = Run { offset, size: bytes.len(), number, since: now, is_flying: false };
+        // The newest run of all is the last by age.
+        self.by_age.push(slot);
+        let is_before = |other: Run| (other.offset, other.number) < (offset, number);
+        let rank = self.by_offset.partition_point(|slot| self.run(*slot).is_some_and(is_before));
+        self.by_offset.insert(rank, slot);
+        self.dirty += run.size;
         if let Some(slot) = self.slots.get_mut(slot) {
             slot.run = Some(run);
         }
@@ -444,6 +457,17 @@ impl Ring {
             buffer.put(run.place(at), bytes);
         }
     }
+}
+
+fn run_due(run: &Run, haste: Haste) -> Duration {
+    let is_block = run.size >= BLOCK_SIZE;
+    let wait = match haste {
+        Haste::All => Duration::ZERO,
+        Haste::Blocks if is_block => Duration::ZERO,
+        Haste::Calm if is_block => LINGER,
+        Haste::Calm | Haste::Blocks => WAIT_MAX,
+    };
+    run.since.saturating_add(wait)
 }
 
 /// The destination of bytes.
@@ -596,11 +620,11 @@ mod tests {
     }
 
     #[test]
-    fn large_runs_go_first_and_small_ones_within_a_second() {
+    fn old_runs_go_first_and_small_ones_within_a_second() {
         let mut ring = Ring::new(6, 64 * 1024);
         ring.write(0, &[1; 100], NOW).unwrap();
-        ring.write(100_000, &[1; 5000], NOW).unwrap();
         ring.write(200_000, &[1; 9000], NOW).unwrap();
+        ring.write(100_000, &[1; 5000], NOW).unwrap();
         let take =
             |ring: &mut Ring, now| ring.take(now, Haste::Blocks).map(|flight| flight.offset());
         assert_eq!(take(&mut ring, NOW), Some(200_000));
@@ -610,7 +634,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_a_block_linger_until_a_buffer_is_full_or_half_of_them_are_used() {
+    fn runs_of_a_block_linger_until_half_of_the_buffers_are_used() {
         let mut ring = Ring::new(4, 64 * 1024);
         let linger = LINGER;
         ring.write(0, &[1; 8192], NOW).unwrap();
@@ -619,10 +643,12 @@ mod tests {
         assert_eq!(ring.due(Haste::Blocks), Some(NOW));
         assert_eq!(ring.take(linger, Haste::Calm).map(|flight| flight.offset()), Some(0));
 
+        // A full buffer shares a flush with the next ones.
         ring.write(1 << 20, &vec![1; 64 * 1024], NOW).unwrap();
-        assert_eq!(ring.take(NOW, Haste::Calm).map(|flight| flight.offset()), Some(1 << 20));
+        assert!(ring.take(NOW, Haste::Calm).is_none());
 
         ring.write(2 << 20, &[1; 4096], NOW).unwrap();
+        assert_eq!(ring.take(NOW, Haste::Calm).map(|flight| flight.offset()), Some(1 << 20));
         assert_eq!(ring.take(NOW, Haste::Calm).map(|flight| flight.offset()), Some(2 << 20));
     }
 
@@ -643,15 +669,6 @@ mod tests {
         ring.landed(second);
         ring.read(0, &mut read);
         assert_eq!((read[4095], read[4096]), (1, 3));
-    }
-
-    #[test]
-    fn overdue_runs_go_before_large_ones() {
-        let mut ring = Ring::new(6, 64 * 1024);
-        ring.write(0, &[1; 100], NOW).unwrap();
-        ring.write(100_000, &[1; 10_000], Duration::from_millis(900)).unwrap();
-        let flight = ring.take(Duration::from_secs(1), Haste::Calm).unwrap();
-        assert_eq!(flight.offset(), 0);
     }
 
     #[test]

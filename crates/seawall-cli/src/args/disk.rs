@@ -96,12 +96,12 @@ pub(crate) struct DiskServe {
     /// The name of the NBD export; to a guest, the disk's serial number
     #[arg(long, value_name = "NAME", default_value = "log")]
     pub(crate) name: String,
-    /// Number of memory buffers for data that is not on the device yet
-    #[arg(long, value_name = "N", default_value_t = 6)]
-    #[arg(value_parser = clap::value_parser!(u16).range(1..=64))]
+    /// Number of memory buffers for data that is not on the device yet, 4GiB in all at most
+    #[arg(long, value_name = "N", default_value_t = 240)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) buffers: u16,
     /// Size of each buffer, a multiple of 4KiB, 64MiB at most
-    #[arg(long, value_name = "SIZE", default_value = "512KiB")]
+    #[arg(long, value_name = "SIZE", default_value = "16KiB")]
     #[arg(value_parser = blocks(BUFFER_SIZE_MAX))]
     pub(crate) buffer_size: u64,
     /// How long the machine keeps running after a power failure; 10 unless measured on site
@@ -245,6 +245,8 @@ pub(crate) struct DiskAsk {
 /// The largest disk to create. The whole image is zeroed, so a typing error must not fill a device.
 const DISK_SIZE_MAX: u64 = 1 << 40;
 const BUFFER_SIZE_MAX: u64 = 64 << 20;
+/// The largest total of all buffers.
+pub(crate) const ROOM_MAX: u64 = 4 << 30;
 /// One hour: no power supply bridges a longer outage.
 const MILLIS_MAX: u64 = 3_600_000;
 

@@ -45,8 +45,8 @@ const COPY_SIZE: usize = 64;
 const ENTRY_SIZE: usize = 2 * COPY_SIZE;
 /// The bytes of a copy before its checksum.
 const COVERED_SIZE: usize = 32;
-/// The most buffers of a ring.
-const BUFFERS_MAX: usize = 64;
+/// The most buffers of a ring whose memory can be read back.
+pub const BUFFERS_MAX: usize = 1024;
 
 /// Whose memory it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

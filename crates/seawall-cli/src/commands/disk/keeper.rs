@@ -27,7 +27,7 @@ use std::time::Duration;
 
 pub(super) use process::run;
 
-/// The largest memory of a server: 64 buffers of 64 MiB, and what is beside them.
+/// The largest memory of a server: buffers of 4 GiB, and what is beside them.
 const MEMORY_MAX: u64 = 5 << 30;
 /// How often to check whether the keeper has ended, and the pause before another attempt.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

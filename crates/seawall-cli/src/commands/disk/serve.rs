@@ -13,7 +13,7 @@ use super::notify::{self, Notifier};
 use super::place::{self, CONTROL, Place};
 use super::power::{DETECTION, PowerWatch, SIGPWR};
 use super::service::{Arming, Residence, Service, lock, spawn};
-use crate::args::{DiskServe, Power};
+use crate::args::{DiskServe, Power, ROOM_MAX};
 use crate::commands::answers::answer;
 use crate::output::report::{Exit, Failure, say};
 use crate::output::stdout::Output;
@@ -39,6 +39,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// Serves until a signal, a request to stop, or the end of the program of `--run`.
 pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
     end_on_panic();
+    check_buffers(args)?;
     export::check(args)?;
     sandbox::check(args)?;
     let oom_score = seawall_host::oom_score().ok();
@@ -83,7 +84,7 @@ pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
         recovered,
         has_lost,
         clock,
-        room: u64::from(args.buffers).saturating_mul(args.buffer_size),
+        room: room(args),
     });
     if let Err(error) = service.keep_armed() {
         say(&format!("seawall: the device could not be measured, and flushes wait: {error}"));
@@ -106,6 +107,21 @@ pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
     let exit = end(args, &claimed, &service, stop);
     claimed.place.remove_control();
     exit
+}
+
+/// The bytes of all buffers.
+fn room(args: &DiskServe) -> u64 {
+    u64::from(args.buffers).saturating_mul(args.buffer_size)
+}
+
+fn check_buffers(args: &DiskServe) -> Result<(), Failure> {
+    if room(args) <= ROOM_MAX {
+        return Ok(());
+    }
+    let what = format!("{} buffers of {}", args.buffers, bytes(args.buffer_size));
+    let what = format!("{what} are more than {}", bytes(ROOM_MAX));
+    let failure = Failure::new(Exit::Usage, what).at("--buffers and --buffer-size");
+    Err(failure.next("give fewer or smaller ones"))
 }
 
 /// Has a panic end the process, so that it is started again: the keeper has the memory.
