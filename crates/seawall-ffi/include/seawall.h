@@ -491,6 +491,10 @@ seawall_status seawall_options_set_buffered(struct seawall_options *options,
                                             uint64_t delay_ms,
                                             size_t size_max);
 
+// Sets level buffered, and that the append which makes `records` records wait in memory waits for
+// a sync of all of them. A crash of the process loses up to `records` - 1. 0 counts as 1.
+seawall_status seawall_options_set_sync_every(struct seawall_options *options, uint64_t records);
+
 // Sets the size in bytes up to which segments double, at least 1 MiB; fixed at creation.
 seawall_status seawall_options_set_segment_size(struct seawall_options *options, uint64_t size);
 

@@ -260,6 +260,9 @@ public:
         const auto ms = static_cast<std::uint64_t>(delay.count() < 0 ? 0 : delay.count());
         return set("buffered", seawall_options_set_buffered(get(), ms, size_max));
     }
+    options &sync_every(std::uint64_t records) {
+        return set("sync every", seawall_options_set_sync_every(get(), records));
+    }
     options &segment_size(std::uint64_t size) {
         return set("segment size", seawall_options_set_segment_size(get(), size));
     }

@@ -191,6 +191,13 @@ pub extern "C" fn seawall_options_set_buffered(
     set(&options, |options| Ok(options.buffered(Duration::from_millis(delay_ms), size_max)))
 }
 
+/// Sets level buffered, and that the append which makes `records` records wait in memory waits for
+/// a sync of all of them. A crash of the process loses up to `records` - 1. 0 counts as 1.
+#[unsafe(no_mangle)]
+pub extern "C" fn seawall_options_set_sync_every(options: InMut<Options>, records: u64) -> Status {
+    set(&options, |options| Ok(options.sync_every(records)))
+}
+
 /// Sets the size in bytes up to which segments double, at least 1 MiB; fixed at creation.
 #[unsafe(no_mangle)]
 pub extern "C" fn seawall_options_set_segment_size(options: InMut<Options>, size: u64) -> Status {

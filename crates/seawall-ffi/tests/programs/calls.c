@@ -226,7 +226,6 @@ static void read_elsewhere(const char *path, seawall_log *log) {
     seawall_verification_free(found);
 }
 
-/* A copy restores a lost segment. */
 static void encrypt(const char *path) {
     char folder[300], key[300];
     seawall_log *log = NULL;
@@ -259,6 +258,7 @@ static void encrypt(const char *path) {
     seawall_options_free(options);
 }
 
+/* A copy restores a lost segment. */
 static void repair_from_a_copy(const char *path) {
     char copy[300], segment[300];
     uint64_t last = 0;
@@ -283,6 +283,23 @@ static void repair_from_a_copy(const char *path) {
 }
 
 /* Each call with a closed handle has a status. */
+static void sync_every_fourth(const char *path) {
+    char folder[300];
+    seawall_log *log = NULL;
+    seawall_options *options = seawall_options_new();
+    snprintf(folder, sizeof folder, "%s-fourth", path);
+    CHECK(seawall_options_set_buffered(options, 3600 * 1000, 1 << 20) == 0);
+    CHECK(seawall_options_set_sync_every(options, 4) == 0);
+    OK(seawall_log_open(folder, options, &log, &error));
+    seawall_options_free(options);
+    for (int records = 1; records <= 8; ++records) {
+        OK(seawall_log_append(log, "one of four", 11, NULL, &error));
+        CHECK(seawall_log_durable(log) == (uint64_t)(records / 4 * 4));
+    }
+    OK(seawall_log_close(log, &error));
+    seawall_log_free(log);
+}
+
 static void close_and_call(seawall_log *log) {
     seawall_ticket *ticket = NULL;
     seawall_cursor *cursor = NULL;
@@ -360,5 +377,6 @@ int main(int argc, char **argv) {
     open_again(argv[1]);
     repair_from_a_copy(argv[1]);
     encrypt(argv[1]);
+    sync_every_fourth(argv[1]);
     return 0;
 }

@@ -308,12 +308,13 @@ impl<'a> Program<'a> {
             seawall_options_set_layout, seawall_options_set_level, seawall_options_set_mode,
             seawall_options_set_on_failover, seawall_options_set_parity, seawall_options_set_reuse,
             seawall_options_set_schema, seawall_options_set_segment_size,
-            seawall_options_set_skip_damaged, seawall_options_set_type_name,
+            seawall_options_set_skip_damaged, seawall_options_set_sync_every,
+            seawall_options_set_type_name,
         };
         let options = self.handle(Kind::Options);
         let (small, number) = (self.small(), self.number());
         let half = |number: u64| u16::try_from(number % 65_536).expect("below 65536");
-        let status = match self.below(16) {
+        let status = match self.below(17) {
             0 => seawall_options_set_create(given(options), small),
             1 => seawall_options_set_level(given(options), small),
             2 => {
@@ -342,6 +343,7 @@ impl<'a> Program<'a> {
                 let padding = u32::from(half(number)) | 3;
                 seawall_options_set_encryption(given(options), padding)
             }
+            15 => seawall_options_set_sync_every(given(options), number),
             _ => {
                 let callback = Some(survived as extern "C" fn(_, _, _));
                 seawall_options_set_on_failover(given(options), callback, null_mut())
