@@ -41,9 +41,14 @@ impl Experiment {
         }
     }
 
-    /// Whether it can be measured with this database.
+    /// Whether it is measured with this database. Only PostgreSQL has a `commit_delay`, and
+    /// `MariaDB` writes its log as PostgreSQL does.
     fn is_for(self, engine: Engine) -> bool {
-        self != Self::GroupCommit || engine == Engine::Postgres
+        match self {
+            Self::Slow | Self::Fast => true,
+            Self::GroupCommit => engine == Engine::Postgres,
+            Self::Buffers => engine != Engine::Mariadb,
+        }
     }
 
     fn bench(self, args: &Figures, engine: Engine) -> Bench {
@@ -106,7 +111,7 @@ pub(crate) fn run(args: &Figures, ground: &[(Engine, Ground)]) -> Result<(), Fai
             results.push(Measured { experiment, engine: *engine, result });
         }
     }
-    let page = page::Page::of(args, &results);
+    let page = page::Page::of(&results);
     for (name, chart) in page.charts() {
         replace(&out, &name, chart.as_bytes())?;
     }

@@ -1,7 +1,9 @@
-//! The page: a table and a chart for each figure and database.
+//! The page: a chart for each figure and database, and a table for each experiment.
 
 use super::{Experiment, Measured};
-use crate::args::{Engine, Figures};
+use crate::args::Engine;
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
 use seawall_bench::chart::{Names, bars};
 use seawall_measure::human::rounded;
 use seawall_measure::slice::median;
@@ -75,7 +77,6 @@ const FIGURES: [Figure; 6] = [
 
 /// All figures.
 pub(super) struct Page<'a> {
-    args: &'a Figures,
     results: &'a [Measured],
 }
 
@@ -111,9 +112,9 @@ impl Cell<'_> {
     }
 
     /// What differs between the rows of a table.
-    fn row(&self, figure: &Figure) -> String {
+    fn row(&self, experiment: Experiment) -> String {
         let clients = self.text("clients");
-        match figure.experiment {
+        match experiment {
             Experiment::Slow | Experiment::Fast => clients,
             Experiment::GroupCommit => {
                 format!("{clients}, commit_delay {} us", self.text("commit_delay_us"))
@@ -124,34 +125,34 @@ impl Cell<'_> {
 }
 
 impl<'a> Page<'a> {
-    pub(super) fn of(args: &'a Figures, results: &'a [Measured]) -> Self {
-        Self { args, results }
+    pub(super) fn of(results: &'a [Measured]) -> Self {
+        Self { results }
     }
 
     /// As Markdown.
     pub(super) fn text(&self) -> String {
-        let Figures { warehouses, rounds, seconds, .. } = self.args;
-        let mut text = format!(
-            "# RapiLog's figures\n\nNew orders a minute of TPC-C (go-tpc, {warehouses} \
-             warehouses, no think time, clients outside the database) and, in brackets, the mean \
-             response time of an order in milliseconds; medians of {rounds} rounds of {seconds} s, \
-             with the lowest and highest rate. Figures 1, 2, 9, 10, 12 and 13: a flush of the \
-             log's device takes 8.3 ms more. `seawall-rig figures --out DIR --warehouses \
-             {warehouses} --rounds {rounds} --seconds {seconds}` measures all of it.\n"
-        );
+        let mut text =
+            "# RapiLog's figures\n\nNew orders a minute of TPC-C without think time and, in \
+            brackets, the mean response time of an order in milliseconds; medians of all rounds, \
+            with the lowest and highest rate. Clients are outside the database (go-tpc); those of \
+            SQLite, which is a library, take turns in our own driver. Figures 1, 2, 9, 10, 12 and \
+            13: a flush of the log's device takes 8.3 ms more.\n"
+                .to_owned();
         for result in self.results.iter().filter(|it| it.experiment == Experiment::Slow) {
-            let about = |name| result.result.get(name).and_then(Value::as_str).unwrap_or_default();
-            let _ = writeln!(text, "\n{}; {}.", about("database"), about("settings"));
+            let _ = writeln!(text, "\n{}", about(result));
         }
         for figure in &FIGURES {
-            let _ = writeln!(text, "\n## Figure {}: {}\n", figure.numbers, figure.title);
+            let plural = if figure.numbers.contains(' ') { "s" } else { "" };
+            let _ = writeln!(text, "\n## Figure{plural} {}: {}\n", figure.numbers, figure.title);
             let _ = writeln!(text, "The paper: {}", figure.paper);
-            for result in self.of_figure(figure) {
-                let name = result.engine.name();
-                let _ = writeln!(text, "\n{name}:\n\n{}", table(figure, &result.result));
-                if has_chart(figure) {
-                    let file = chart_name(figure, result.engine);
-                    let _ = writeln!(text, "\n![{name}: {}]({file})", figure.title);
+            for result in self.of_figure(figure).filter(|_| has_chart(figure)) {
+                let (name, file) = (result.engine.name(), chart_name(figure, result.engine));
+                let _ = writeln!(text, "\n![{name}: {}]({file})", figure.title);
+            }
+            if is_last_of_experiment(figure) {
+                for result in self.of_figure(figure) {
+                    let table = table(figure.experiment, &result.result);
+                    let _ = writeln!(text, "\n{}:\n\n{table}", result.engine.name());
                 }
             }
         }
@@ -192,6 +193,28 @@ impl<'a> Page<'a> {
     }
 }
 
+/// A database, its workload and the command that measures it.
+fn about(measured: &Measured) -> String {
+    let text = |name| measured.result.get(name).and_then(Value::as_str).unwrap_or_default();
+    let number = |name| measured.result.get(name).and_then(Value::as_u64).unwrap_or_default();
+    let (engine, workload) = (measured.engine, text("workload"));
+    let warehouses = workload.rsplit(' ').next().unwrap_or_default();
+    let (rounds, seconds) = (number("rounds"), number("seconds"));
+    let database = engine.to_possible_value();
+    let database = database.as_ref().map(PossibleValue::get_name).unwrap_or_default();
+    let settings = match text("settings") {
+        "" => String::new(),
+        settings => format!(" Settings: {settings}."),
+    };
+    format!(
+        "**{}** ({}), the disk as {}: `seawall-rig figures --databases {database} --warehouses \
+         {warehouses} --rounds {rounds} --seconds {seconds} --out DIR`.{settings}",
+        engine.name(),
+        text("database"),
+        text("transport"),
+    )
+}
+
 fn cells(result: &Value) -> impl Iterator<Item = Cell<'_>> {
     result.get("cells").and_then(Value::as_array).into_iter().flatten().map(Cell)
 }
@@ -206,31 +229,37 @@ fn shares(result: &Value) -> Vec<(String, String)> {
     armed.map(share).collect()
 }
 
-fn table(figure: &Figure, result: &Value) -> String {
-    let mut rows: Vec<String> = Vec::new();
+/// Whether no later figure is of the same experiment: the table of all of them follows it.
+fn is_last_of_experiment(figure: &Figure) -> bool {
+    let mut same = FIGURES.iter().filter(|other| other.experiment == figure.experiment);
+    same.next_back().is_some_and(|last| last.numbers == figure.numbers)
+}
+
+fn table(experiment: Experiment, result: &Value) -> String {
+    let (mut rows, mut ways): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     for cell in cells(result) {
-        let row = cell.row(figure);
-        if !row.is_empty() && !rows.contains(&row) {
-            rows.push(row);
+        for (all, one) in [(&mut rows, cell.row(experiment)), (&mut ways, cell.text("way"))] {
+            if !one.is_empty() && !all.contains(&one) {
+                all.push(one);
+            }
         }
     }
-    let names: Vec<&str> = figure.ways.iter().map(|(name, _)| *name).collect();
     let mut text =
-        format!("| clients | {} |\n|---|{}", names.join(" | "), "---|".repeat(names.len()));
-    if figure.experiment == Experiment::Buffers {
+        format!("| clients | {} |\n|---|{}", ways.join(" | "), "---|".repeat(ways.len()));
+    if experiment == Experiment::Buffers {
         text = text.replacen("clients", "8 clients, buffers", 1);
     }
     for row in rows {
-        let shown = |name: &&str| {
-            let found =
-                cells(result).find(|cell| cell.text("way") == **name && cell.row(figure) == row);
+        let shown = |way: &String| {
+            let mut found = cells(result).filter(|cell| cell.text("way") == *way);
+            let found = found.find(|cell| cell.row(experiment) == row);
             found.map_or_else(String::new, |cell| {
                 let [low, rate, high] = cell.spread("rate").map(rounded);
                 let latency = cell.middle("latency_ms");
                 format!("{rate} ({latency:.1}), {low}-{high}")
             })
         };
-        let shown: Vec<String> = names.iter().map(shown).collect();
+        let shown: Vec<String> = ways.iter().map(shown).collect();
         let _ = write!(text, "\n| {row} | {} |", shown.join(" | "));
     }
     text
