@@ -273,6 +273,9 @@ pub(crate) struct Helios {
     #[arg(long, value_delimiter = ',', default_value = "1,8,64,256")]
     #[arg(value_parser = human::parse_writers)]
     pub(crate) writers: Vec<usize>,
+    /// Let their modes write to a store, created in PLACE and removed [default: a file]
+    #[arg(long, value_name = "NAME:PLACE")]
+    pub(crate) store: Option<StorePlace>,
     #[command(flatten)]
     pub(crate) common: Common,
 }

@@ -1,6 +1,6 @@
 //! `seawall-bench helios`: the three modes of HeliosDB Nano's log, rebuilt as its document
-//! describes them, and this log. Theirs write to a file that was written before, not to a store
-//! below: that is the best they can do.
+//! describes them, and this log. Theirs write to a file that was written before, which is the best
+//! they can do, or into a store, as the document has it.
 
 use crate::args::{self, Common};
 use crate::chart::{Names, Series, log_log};
@@ -8,12 +8,15 @@ use crate::compared::Compared;
 use crate::driver::{Bench, Fields, Stage, failure};
 use crate::failure::Failure;
 use crate::page;
-use seawall::{Level, Options};
+use crate::stores::{Stores, find, open};
+use seawall::{Level, Lsn, Options};
 use seawall_io::{File, PosixStorage, Storage};
 use seawall_measure::contest::{Contest, Entry, Row, hold};
 use seawall_measure::human::{count, rounded, to_f64, to_u64};
 use seawall_measure::pairs::{Ours, Trouble};
+use seawall_measure::scratch::Scratch;
 use seawall_measure::slice::{Slice, by_threads};
+use seawall_replay::{Batch, Edit, Store, Write};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::io;
@@ -36,13 +39,25 @@ const PUBLISHED: [(&str, [&str; 3]); 3] = [
 /// As large as a log's segments.
 const FILE_SIZE: u64 = 64 << 20;
 
-impl Bench for args::Helios {
+/// `seawall-bench helios`, with the stores that the program was built with.
+pub(crate) struct Modes {
+    pub(crate) args: args::Helios,
+    pub(crate) stores: Stores,
+}
+
+impl Modes {
+    fn size(&self) -> usize {
+        self.args.common.size(Self::NAME)
+    }
+}
+
+impl Bench for Modes {
     const NAME: &'static str = "helios";
     const TITLE: &'static str = "Commits a second, beside a fixed window";
     type Found = ();
 
     fn common(&self) -> &Common {
-        &self.common
+        &self.args.common
     }
 
     fn about(&self) -> String {
@@ -51,7 +66,8 @@ impl Bench for args::Helios {
     }
 
     fn settings(&self) -> Fields {
-        vec![("record_bytes", json!(self.common.size(Self::NAME)))]
+        let store = self.args.store.as_ref().map(|store| &store.name);
+        vec![("record_bytes", json!(self.size())), ("store", json!(store))]
     }
 
     fn also(&self) -> Fields {
@@ -59,19 +75,31 @@ impl Bench for args::Helios {
     }
 
     fn contests(&self) -> Vec<(&'static str, String)> {
-        let size = self.common.size(Self::NAME);
+        let size = self.size();
+        let store = self.args.store.as_ref();
+        let store = store.map(|store| format!(", theirs in {}", store.name)).unwrap_or_default();
         let asks = |writers: &usize| match writers {
-            1 => format!("records of {size} bytes by one thread"),
-            _ => format!("records of {size} bytes by {writers} threads"),
+            1 => format!("records of {size} bytes by one thread{store}"),
+            _ => format!("records of {size} bytes by {writers} threads{store}"),
         };
-        self.writers.iter().map(|writers| (Self::NAME, asks(writers))).collect()
+        self.args.writers.iter().map(|writers| (Self::NAME, asks(writers))).collect()
     }
 
     fn measure(&self, stage: &mut Stage<'_>) -> Result<(), Failure> {
-        let fail = |trouble: Trouble| failure(&self.common.dir, &trouble);
-        let size = self.common.size(Self::NAME);
-        let theirs = Theirs::new(stage.folder(), size);
-        let theirs = theirs.map_err(|error| fail(Trouble::Plain(error)))?;
+        let fail = |trouble: Trouble| failure(&self.args.common.dir, &trouble);
+        let size = self.size();
+        // Removed after the store is closed.
+        let folder =
+            self.args.store.as_ref().map(|store| Scratch::new(&store.place, "seawall-bench-modes"));
+        let folder = folder.transpose()?;
+        let tail = match self.args.store.as_ref().zip(folder.as_ref()) {
+            Some((store, folder)) => {
+                let path = folder.path().join("store");
+                Tail::Store(open(find(self.stores, store)?, &path)?, Lsn::FIRST)
+            }
+            None => Tail::file(stage.folder()).map_err(|error| fail(Trouble::Plain(error)))?,
+        };
+        let theirs = Theirs { tail: Arc::new(Mutex::new(tail)), record: vec![0x5a; size] };
         let window = Window::start(theirs.tail.clone());
         let window = window.map_err(|error| fail(Trouble::Plain(error)))?;
         let open = |name: &str, level| {
@@ -82,7 +110,8 @@ impl Bench for args::Helios {
         let (synced, buffered) =
             (open("synced", Level::Synced)?, open("buffered", Level::Buffered)?);
         let by_us = |ours: &Ours, writers, time| ours.slice(writers, time).map_err(Trouble::Ours);
-        for ((name, asks), writers) in self.contests().into_iter().zip(self.writers.iter().copied())
+        for ((name, asks), writers) in
+            self.contests().into_iter().zip(self.args.writers.iter().copied())
         {
             let mut entries = [
                 Entry::new("10 ms window", |time| window.slice((writers, time), &theirs)),
@@ -105,7 +134,7 @@ impl Bench for args::Helios {
             format!("{name:<21}{rate:>14}{mean:>9}{p99:>9}{here:>11}{ours:>8}{ours_p99:>8}")
         };
         let mut lines = vec![];
-        for (writers, compared) in self.writers.iter().zip(held) {
+        for (writers, compared) in self.args.writers.iter().zip(held) {
             let here = count(to_u64(*writers), "thread");
             lines.push(String::new());
             lines.push(format!("{:<21}{:>32}{here:>27}", "", "published"));
@@ -130,7 +159,7 @@ impl Bench for args::Helios {
                 ((*name).to_owned(), figures)
             })
             .collect();
-        let results = self.writers.iter().zip(held).map(
+        let results = self.args.writers.iter().zip(held).map(
             |(writers, compared)| json!({ "writers": writers, "contest": compared.as_json() }),
         );
         vec![("published", published), ("results", results.collect())]
@@ -152,7 +181,11 @@ impl Bench for args::Helios {
                     let row = rows.iter().find(|row| row.name == way.name)?;
                     Some((to_f64(to_u64(*writers)), row.per_second.median))
                 };
-                (way.name.clone(), color, self.writers.iter().zip(held).filter_map(rate).collect())
+                (
+                    way.name.clone(),
+                    color,
+                    self.args.writers.iter().zip(held).filter_map(rate).collect(),
+                )
             };
             let ways = first.contest.standings.rows.iter().zip(COLORS).map(series);
             let ways: Vec<(_, _, Vec<(f64, f64)>)> = ways.collect();
@@ -174,39 +207,71 @@ struct Theirs {
 }
 
 /// Where the next record goes.
-struct Tail {
-    file: Arc<dyn File>,
-    at: u64,
+enum Tail {
+    /// To this offset of a file.
+    File(Arc<dyn File>, u64),
+    /// Into a store, by this number.
+    Store(Box<dyn Store>, Lsn),
 }
 
 impl Tail {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let size = u64::try_from(bytes.len()).expect("fits in 64 bits");
-        if self.at + size > FILE_SIZE {
-            self.at = 0;
-        }
-        self.file.write_at(bytes, self.at)?;
-        self.at += size;
-        Ok(())
-    }
-}
-
-impl Theirs {
-    fn new(folder: &Path, size: usize) -> io::Result<Self> {
+    fn file(folder: &Path) -> io::Result<Self> {
         let storage = PosixStorage::open(folder)?;
         let file = storage.create("theirs")?;
         file.fill_with_zeros(FILE_SIZE)?;
         file.sync()?;
         storage.sync_dir()?;
-        let tail = Arc::new(Mutex::new(Tail { file, at: 0 }));
-        Ok(Self { tail, record: vec![0x5a; size] })
+        Ok(Self::File(file, 0))
     }
 
+    fn write(&mut self, records: &[Vec<u8>]) -> io::Result<()> {
+        match self {
+            Self::File(file, at) => {
+                let joined;
+                let bytes = match records {
+                    [one] => one,
+                    more => {
+                        joined = more.concat();
+                        &joined
+                    }
+                };
+                let size = u64::try_from(bytes.len()).expect("fits in 64 bits");
+                if *at + size > FILE_SIZE {
+                    *at = 0;
+                }
+                file.write_at(bytes, *at)?;
+                *at += size;
+                Ok(())
+            }
+            Self::Store(store, next) => {
+                let put = |record: &Vec<u8>| {
+                    let lsn = *next;
+                    *next = lsn.next();
+                    let key = format!("wal:{:020}", lsn.get()).into_bytes();
+                    let edit = Edit::Put { key, value: record.clone() };
+                    Write { lsn, table: String::new(), edit }
+                };
+                let writes = records.iter().map(put).collect();
+                let batch = Batch { writes, watermarks: vec![] };
+                store.write(&batch).map_err(io::Error::other)
+            }
+        }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        match self {
+            Self::File(file, _) => file.sync(),
+            Self::Store(store, _) => store.flush().map_err(io::Error::other),
+        }
+    }
+}
+
+impl Theirs {
     fn slice(&self, how: (usize, Duration), is_synced: bool) -> Result<Slice, Trouble> {
         by_threads(how, &|_| {
             let mut tail = lock(&self.tail);
-            tail.write(&self.record).map_err(Trouble::Plain)?;
-            if is_synced { tail.file.sync().map_err(Trouble::Plain) } else { Ok(()) }
+            tail.write(std::slice::from_ref(&self.record)).map_err(Trouble::Plain)?;
+            if is_synced { tail.sync().map_err(Trouble::Plain) } else { Ok(()) }
         })
     }
 }
@@ -261,11 +326,11 @@ impl Queue {
             if waiting.is_empty() {
                 continue;
             }
-            let bytes: Vec<u8> = waiting.iter().flat_map(|(bytes, _)| bytes).copied().collect();
+            let (records, waiting): (Vec<_>, Vec<_>) = waiting.into_iter().unzip();
             let mut tail = lock(&self.tail);
-            let written = tail.write(&bytes).and_then(|()| tail.file.sync());
+            let written = tail.write(&records).and_then(|()| tail.sync());
             drop(tail);
-            for (_, tell) in waiting {
+            for tell in waiting {
                 let again = |error: &io::Error| io::Error::new(error.kind(), error.to_string());
                 let told = written.as_ref().copied().map_err(again);
                 // A thread that no longer waits need not be told.

@@ -32,6 +32,7 @@ mod processor;
 mod read;
 mod replay;
 mod roll;
+mod stores;
 mod stream;
 
 use args::{Cli, Verb};
@@ -40,7 +41,7 @@ use failure::Failure;
 use seawall_cli::StoreKind;
 use std::process::ExitCode;
 
-/// The whole program. `stores` are what `replay --store NAME:PLACE` knows by name.
+/// The whole program. `stores` are what `--store NAME:PLACE` knows by name.
 pub fn main_with(stores: &'static [&'static dyn StoreKind]) -> ExitCode {
     let said = |error: clap::Error| {
         // Help is an answer; a closed pipe is no reason to complain about it.
@@ -62,7 +63,7 @@ fn run(verb: Verb, stores: &'static [&'static dyn StoreKind]) -> Result<(), Fail
         Verb::Read(args) => driver::run(&read::Read::of(args)),
         Verb::Paper(args) => driver::run(&args),
         Verb::Cwal(args) => driver::run(&args),
-        Verb::Helios(args) => driver::run(&args),
+        Verb::Helios(args) => driver::run(&helios::Modes { args, stores }),
         Verb::Stream(args) => driver::run(&args),
         Verb::Roll(args) => driver::run(&args),
         Verb::Frame(args) => driver::run(&args),

@@ -6,10 +6,11 @@ mod partitions;
 mod ways;
 mod workload;
 
-use crate::args::{self, Common, StorePlace};
+use crate::args::{self, Common};
 use crate::compared::Compared;
 use crate::driver::{Bench, Fields, Stage};
 use crate::failure::Failure;
+use crate::stores::{Stores, find, open};
 use seawall_cli::StoreKind;
 use seawall_measure::contest::{Contest, Entry, Row, hold_whole};
 use seawall_measure::human::{folded, number, times, to_f64};
@@ -207,29 +208,9 @@ impl Fresh {
         self.count.set(self.count.get() + 1);
         let path: PathBuf = parent.path().join(self.count.get().to_string());
         let folder = Scratch::around(path.clone())?;
-        let store = kind.open(&path).map_err(|error| {
-            let what = format!("cannot open the {} store: {error}", kind.name());
-            Failure::new(what, path.display(), "check the place and its permissions")
-        })?;
+        let store = open(*kind, &path)?;
         Ok(New { store, _folder: Some(folder) })
     }
-}
-
-/// The stores of this program.
-type Stores = &'static [&'static dyn StoreKind];
-
-fn find(stores: Stores, wanted: &StorePlace) -> Result<&'static dyn StoreKind, Failure> {
-    let name = &wanted.name;
-    let found = stores.iter().find(|kind| kind.name() == name);
-    found.copied().ok_or_else(|| {
-        let names: Vec<&str> = stores.iter().map(|kind| kind.name()).collect();
-        let built_in = match names.as_slice() {
-            [] => "this program has no store built in".to_owned(),
-            names => format!("built-in stores: {}", names.join(", ")),
-        };
-        let next = "the program in stores/bench (in the repository) has fjall";
-        Failure::usage(format!("no store `{name}`: {built_in}"), "--store", next)
-    })
 }
 
 fn store_name(args: &args::Replay) -> String {

@@ -59,8 +59,9 @@ Examples:
 Its document describes three modes: sync, where each commit waits for its own
 sync; async, where none waits; and a group commit whose thread sleeps 10 ms,
 takes all waiting commits, and syncs once. Here they write to a file that was
-written before, which is the fastest case. Its published throughput and times,
-of another machine and over a store, are shown beside.";
+written before, which is the fastest case, or put each record into a store, as
+the document has it: `--store rocksdb:DIR` in a program built with stores. Its
+published throughput and times, of another machine, are shown beside.";
 
 pub(super) const REPLAY: &str = "\
 Examples:
