@@ -1,5 +1,17 @@
-//! A log of the tree of golden files: `NAME.bytes`, a text, one fact a line. `README.md` beside
-//! this says what a line may be.
+//! A log of the tree of golden files: `NAME.bytes`, a text with hexadecimal numbers.
+//!
+//! ```text
+//! # COMMENT
+//! file NAME SIZE              zeros; the next lines put bytes into it: OFFSET DIGITS
+//! text NAME                   the next lines are |LINE, or >REST for a line without a line break
+//! from CASE                   all files of another case, changed by the next lines
+//! set NAME OFFSET DIGITS
+//! zero NAME OFFSET SIZE
+//! copy NAME OFFSET SIZE TO
+//! length NAME SIZE            truncates a file, or extends it with zeros
+//! remove NAME
+//! take CASE NAME TO           adds a file of another case
+//! ```
 
 use seawall_io::{Access, PosixStorage, Storage};
 use std::collections::BTreeMap;
