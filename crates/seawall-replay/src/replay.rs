@@ -291,6 +291,27 @@ impl Replay {
     /// # Errors
     ///
     /// As [`plan`](Replay::plan). Each step of the iterator can return the same errors.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use seawall::LogReader;
+    /// use seawall_replay::{Operation, Replay, Watermark};
+    /// use std::error::Error;
+    ///
+    /// fn catch_up(
+    ///     reader: &LogReader<Operation>,
+    ///     stored: Option<&[u8]>,
+    /// ) -> Result<(), Box<dyn Error>> {
+    ///     let watermark = stored.map(Watermark::from_bytes).transpose()?;
+    ///     for transaction in Replay::new().transactions(reader, watermark)? {
+    ///         let transaction = transaction?;
+    ///         println!("apply {:?}", transaction.changes);
+    ///         println!("and store {:?}: both, or neither", transaction.watermark.to_bytes());
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
     pub fn transactions<'a>(
         &self,
         source: &'a dyn Source,
