@@ -187,7 +187,7 @@ impl Transport {
     pub(crate) fn about(self) -> &'static str {
         match self {
             Self::Dir => "a directory by FUSE",
-            Self::Loop => "by FUSE, a loop device past the cache, and ext4",
+            Self::Loop => "ext4 on a loop device past the cache, on a file by FUSE",
             Self::Bare => "absent: nbdfuse, a loop device past the cache, and ext4",
         }
     }

@@ -207,7 +207,7 @@ fn about(measured: &Measured) -> String {
         settings => format!(" Settings: {settings}."),
     };
     format!(
-        "**{}** ({}), the disk as {}: `seawall-rig figures --databases {database} --warehouses \
+        "**{}** ({}); the disk is {}: `seawall-rig figures --databases {database} --warehouses \
          {warehouses} --rounds {rounds} --seconds {seconds} --out DIR`.{settings}",
         engine.name(),
         text("database"),
