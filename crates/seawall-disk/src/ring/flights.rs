@@ -34,3 +34,37 @@ pub(crate) fn join<'a>(flights: &'a [Flight], memory: &'a mut AlignedMemory) -> 
     }
     all
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ring::{Haste, Ring};
+    use std::time::Duration;
+
+    fn flights(ring: &mut Ring) -> Vec<Flight> {
+        std::iter::from_fn(|| ring.take(Duration::ZERO, Haste::All)).collect()
+    }
+
+    #[test]
+    fn adjacent_flights_become_one_piece_that_is_aligned_as_the_device() {
+        let mut ring = Ring::new(4, 4096);
+        let bytes: Vec<u8> = (0..=255).cycle().take(8000).collect();
+        ring.write(4096 + 512, &bytes, Duration::ZERO).unwrap();
+        ring.write(64 * 1024, &[1; 100], Duration::ZERO).unwrap();
+        let flights = flights(&mut ring);
+        assert_eq!((flights.len(), adjacent(&flights)), (3, 2), "the last one is apart");
+        let mut memory = AlignedMemory::default();
+        let joined = join(&flights[..2], &mut memory);
+        assert_eq!(joined, bytes);
+        assert_eq!(joined.as_ptr().addr() % BLOCK_SIZE, 512);
+    }
+
+    #[test]
+    fn pieces_are_limited() {
+        let size = JOINED_MAX / 4;
+        let mut ring = Ring::new(6, size);
+        ring.write(0, &vec![1; 6 * size], Duration::ZERO).unwrap();
+        let flights = flights(&mut ring);
+        assert_eq!((adjacent(&flights), adjacent(&flights[4..])), (4, 2));
+    }
+}
