@@ -194,6 +194,7 @@ fn a_drill_that_kills_clients_loses_nothing() {
 
 #[test]
 fn a_drill_of_a_disk_that_does_not_arm_says_so() {
+    build_seawall();
     let folder = Folder::new("drill-unarmed");
     let ran = folder.run("drill --cycles 1 --delay 20 --hold-up 20", b"");
     assert_eq!(ran.code, 1, "{ran:?}");
@@ -232,6 +233,7 @@ fn a_guest_without_a_kernel_is_skipped_by_name() {
 
 #[test]
 fn a_drill_that_is_interrupted_leaves_nothing_behind() {
+    build_seawall();
     let folder = Folder::new("drill-interrupted");
     folder.make_folder("tmp");
     let mut command = folder.command("drill --seconds 60");
