@@ -94,6 +94,8 @@ fn invalid_sizes_and_options_exit_2_and_create_nothing() {
         "serve vd --size 2048GiB --export nbd:unix:s",
         "serve vd --size 64KiB --buffers 0 --export nbd:unix:s",
         "serve vd --size 64KiB --buffer-size 100 --export nbd:unix:s",
+        "serve vd --size 64KiB --buffers 1025 --export nbd:unix:s",
+        "serve vd --size 64KiB --buffers 65 --buffer-size 64MiB --export nbd:unix:s --run true",
         "serve vd --size 64KiB --export s",
         "serve vd --size 64KiB --export nbd:unix:",
         "serve vd --size 64KiB --export fuse-dir:",
