@@ -9,7 +9,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The number of buffers in the ring, and so of places on the device that share a flush: at
-    /// most [`BUFFERS_MAX`](crate::BUFFERS_MAX) if another process shall read the ring after a kill.
+    /// most [`BUFFERS_MAX`](crate::BUFFERS_MAX) if another process reads the ring after a kill.
     pub buffers: usize,
     /// The size of each buffer in bytes.
     pub buffer_size: usize,
