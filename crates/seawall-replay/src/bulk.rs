@@ -6,6 +6,10 @@
 
 pub(crate) mod collect;
 pub(crate) mod drive;
+pub(crate) mod part;
+pub(crate) mod row;
 pub(crate) mod run;
+pub(crate) mod sorter;
+pub(crate) mod tables;
 pub(crate) mod way;
 pub(crate) mod writes;

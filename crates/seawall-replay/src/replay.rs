@@ -8,6 +8,7 @@ use crate::apply::partitions::{Chunk, Ran, Run};
 use crate::apply::standing::{PARTITIONS_MAX, Standing};
 use crate::bulk::collect::Collected;
 use crate::bulk::drive::Bulk;
+use crate::bulk::sorter::Room;
 use crate::bulk::way::{Facts, Way, choose};
 use crate::error::{Error, Result};
 use crate::merge::Operators;
@@ -24,6 +25,7 @@ use seawall::format::LogId;
 use seawall_io::{Clock, SystemClock};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 /// The default memory for open transactions.
@@ -448,9 +450,13 @@ impl Replay {
         let Some(ingestion) = ingestion.filter(|_| choose(facts) == Way::Bulk) else {
             return Ok(None);
         };
-        let collected = Collected::new(self.memory, self.folder.clone());
-        let bulk = Bulk::new(run, (ingestion, self.bulk_from), collected);
-        match bulk.run(self.assembler(plan), hear) {
+        let room = Room { memory: self.memory, folder: self.folder.clone() };
+        let ran = thread::scope(|scope| {
+            let collected = Collected::new(scope, run.tools, room);
+            let bulk = Bulk::new(run, (ingestion, self.bulk_from), collected);
+            bulk.run(self.assembler(plan), hear)
+        });
+        match ran {
             (ran, Ok(())) => Ok(Some((ran, true))),
             // Batches apply all before a change that is refused, and name it; and they need less
             // space.

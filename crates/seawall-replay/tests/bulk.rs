@@ -127,15 +127,40 @@ fn refused_change_is_named_and_everything_before_it_is_applied() {
     ] {
         let good = || (0..20).map(|_| Operation::from(add("", &one)));
         // Later changes of the same key do not hide it.
-        let after = [Change::put("", "k", "replaced").into()];
-        let log: Vec<_> = good().chain([wrong.into()]).chain(after).chain(good()).collect();
-        for memory in [2_000, 1 << 20] {
+        let replaced = || [Operation::from(Change::put("", "k", "replaced"))].into_iter();
+        let short: Vec<_> = good().chain([wrong.into()]).chain(replaced()).collect();
+        let long: Vec<_> = short.iter().cloned().chain(good()).collect();
+        for (log, memory) in [(&short, 2_000), (&short, 1 << 20), (&long, 2_000), (&long, 1 << 20)]
+        {
             let store = DyingStore::new(Manner::Together, u64::MAX);
-            let error = bulk(1).memory(memory).run(&log_of(&log), &store).unwrap_err();
+            let error = bulk(1).memory(memory).run(&log_of(log), &store).unwrap_err();
             assert_eq!(error.to_string(), why);
             let marks = store.watermarks().unwrap();
             assert_eq!(marks.first().and_then(Watermark::applied_lsn), Lsn::new(20));
         }
+    }
+}
+
+#[test]
+fn rows_of_many_tables_are_ingested_into_their_tables() {
+    let mut log: Vec<Operation> =
+        ["b", "a", "c"].map(|name| Change::create_table(name, "").into()).into();
+    each_seed(1, |dice| {
+        let row = |dice: &mut Dice| {
+            let (table, key) = (*dice.pick(&["a", "b", "c", ""]).unwrap(), [dice.byte() % 20]);
+            match dice.below(4) {
+                0 => Change::delete(table, key),
+                1 => Change::merge(table, key, ("add", dice.below(9).to_le_bytes())),
+                _ => Change::put(table, key, dice.below(9).to_le_bytes()),
+            }
+        };
+        log.extend(dice.many(1_000, row).into_iter().map(Operation::from));
+    });
+    for memory in [0, 2_000, 1 << 20] {
+        let store = DyingStore::new(Manner::Together, u64::MAX);
+        let report = bulk(1).memory(memory).run(&log_of(&log), &store).unwrap();
+        assert!(report.ingested > 0, "{report:?}");
+        assert_eq!(wrong_keys(&store.rows(), &expected(&log, None)), 0, "memory {memory}");
     }
 }
 

@@ -1,4 +1,5 @@
-//! The sorted files of an ingestion, beside the database.
+//! The sorted files of an ingestion, beside the database. The rows are merged on one thread, and
+//! written on another.
 
 use rocksdb::{Options, SstFileWriter};
 use seawall_replay::StoreError;
@@ -6,10 +7,15 @@ use seawall_tables::NewRow;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
 
 const FOLDER: &str = "ingest";
 /// The size of a file, in bytes of rows.
 const FILE_SIZE: usize = 64 << 20;
+/// The size of a chunk of rows, in bytes, and the number of chunks in the queue.
+const CHUNK: usize = 64 << 10;
+const CHUNKS_AHEAD: usize = 4;
 
 /// A folder for files, empty at first. RocksDB moves them away; others are removed at the end, or
 /// by the next ingestion after a crash.
@@ -34,27 +40,45 @@ impl<'a> SortedFiles<'a> {
         &self,
         rows: &mut dyn Iterator<Item = NewRow>,
     ) -> Result<Vec<PathBuf>, StoreError> {
-        let mut rows = rows.peekable();
+        thread::scope(|scope| {
+            let (chunks, queue) = sync_channel(CHUNKS_AHEAD);
+            let writer = scope.spawn(move || self.write_queued(&queue));
+            let read = send(rows, &chunks);
+            drop(chunks);
+            let written = writer.join().expect("the writer returns errors");
+            read.and(written)
+        })
+    }
+
+    fn write_queued(&self, queue: &Receiver<Chunk>) -> Result<Vec<PathBuf>, StoreError> {
         let mut names = Vec::new();
-        while rows.peek().is_some() {
-            let name = self.folder.join(format!("{:06}.sst", names.len()));
-            let mut writer = SstFileWriter::create(self.options);
-            writer.open(&name).map_err(StoreError::failed)?;
-            let mut size = 0;
-            while size < FILE_SIZE
-                && let Some(row) = rows.next()
-            {
-                let (key, value) = row?;
-                size += key.len() + value.as_ref().map_or(0, Vec::len);
+        let mut file: Option<SstFileWriter<'_>> = None;
+        let mut size = 0;
+        for chunk in queue {
+            let writer = match &mut file {
+                Some(writer) => writer,
+                none => {
+                    let name = self.folder.join(format!("{:06}.sst", names.len()));
+                    let writer = SstFileWriter::create(self.options);
+                    writer.open(&name).map_err(StoreError::failed)?;
+                    names.push(name);
+                    none.insert(writer)
+                }
+            };
+            for (key, value) in chunk.rows() {
                 let written = match value {
                     Some(value) => writer.put(key, value),
                     None => writer.delete(key),
                 };
                 written.map_err(StoreError::failed)?;
             }
-            writer.finish().map_err(StoreError::failed)?;
-            names.push(name);
+            size += chunk.bytes.len();
+            if size >= FILE_SIZE {
+                size = 0;
+                finish(file.take())?;
+            }
         }
+        finish(file)?;
         Ok(names)
     }
 }
@@ -62,5 +86,54 @@ impl<'a> SortedFiles<'a> {
 impl Drop for SortedFiles<'_> {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn finish(file: Option<SstFileWriter<'_>>) -> Result<(), StoreError> {
+    file.map_or(Ok(()), |mut file| file.finish()).map_err(StoreError::failed)
+}
+
+/// Sends all rows to the writer. If the writer has failed, its own result has the error.
+fn send(
+    rows: &mut dyn Iterator<Item = NewRow>,
+    chunks: &SyncSender<Chunk>,
+) -> Result<(), StoreError> {
+    let mut chunk = Chunk::default();
+    for row in rows {
+        let (key, value) = row?;
+        chunk.push(&key, value.as_deref());
+        if chunk.bytes.len() >= CHUNK && chunks.send(std::mem::take(&mut chunk)).is_err() {
+            return Ok(());
+        }
+    }
+    if !chunk.rows.is_empty() {
+        let _ = chunks.send(chunk);
+    }
+    Ok(())
+}
+
+/// Rows in one piece of memory: a thread that frees what another one has allocated delays it.
+#[derive(Default)]
+struct Chunk {
+    bytes: Vec<u8>,
+    /// The sizes of each key and value. A row without a value is deleted.
+    rows: Vec<(usize, Option<usize>)>,
+}
+
+impl Chunk {
+    fn push(&mut self, key: &[u8], value: Option<&[u8]>) {
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(value.unwrap_or_default());
+        self.rows.push((key.len(), value.map(<[u8]>::len)));
+    }
+
+    fn rows(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
+        let mut rest = self.bytes.as_slice();
+        let mut take = move |size| {
+            let (taken, after) = rest.split_at_checked(size).unwrap_or((rest, &[]));
+            rest = after;
+            taken
+        };
+        self.rows.iter().map(move |(key, value)| (take(*key), value.map(&mut take)))
     }
 }

@@ -8,7 +8,6 @@ use crate::store::Store;
 use crate::store::write::{Edit, Write};
 use seawall::Lsn;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 
 /// What folding needs: the store and the merge operators.
 #[derive(Clone, Copy)]
@@ -30,26 +29,6 @@ impl Sorted {
     pub(crate) fn into_rows(self) -> impl Iterator<Item = (Lsn, Change)> {
         let Self { mut rows, order } = self;
         order.into_iter().filter_map(move |at| rows.get_mut(at)?.take())
-    }
-
-    /// Returns the positions of each table's rows in the sorted order.
-    pub(crate) fn tables(&self) -> BTreeMap<String, Range<usize>> {
-        let mut tables = BTreeMap::new();
-        let table = |at: &usize| self.rows.get(*at)?.as_ref().map(|(_, row)| row.table());
-        let mut start = 0;
-        for same in self.order.chunk_by(|one, other| table(one) == table(other)) {
-            let end = start + same.len();
-            if let Some(name) = same.first().and_then(table) {
-                tables.insert(name.to_owned(), start..end);
-            }
-            start = end;
-        }
-        tables
-    }
-
-    /// Takes the row at this position in the sorted order.
-    pub(crate) fn take(&mut self, position: usize) -> Option<(Lsn, Change)> {
-        self.rows.get_mut(*self.order.get(position)?)?.take()
     }
 
     /// Returns whether a result depends on a value in the store.
@@ -198,7 +177,7 @@ impl<'a> Folded<'a> {
 /// Comparing two keys can miss the CPU cache. So each row gets two numbers that decide most
 /// comparisons: the rank of its table, and the eight bytes of its key that follow the common prefix
 /// of all keys of the table.
-pub(crate) fn sort(rows: Vec<(Lsn, Change)>) -> Sorted {
+fn sort(rows: Vec<(Lsn, Change)>) -> Sorted {
     let mut tables = Tables::default();
     let mut order: Vec<((usize, u64), usize)> = Vec::with_capacity(rows.len());
     for (at, (_, row)) in rows.iter().enumerate() {
@@ -261,7 +240,7 @@ impl<'a> Tables<'a> {
 
 /// Returns whether two names are equal. Skips the comparison of empty names: their pointers are
 /// dangling, and some processors stall when they load from them speculatively.
-fn is_same(one: &str, other: &str) -> bool {
+pub(crate) fn is_same(one: &str, other: &str) -> bool {
     one.len() == other.len() && (one.is_empty() || one == other)
 }
 
@@ -276,11 +255,6 @@ impl Common<'_> {
         let common = self.first.iter().zip(key).take(self.size);
         self.size = common.take_while(|(one, other)| one == other).count();
     }
-}
-
-/// Returns whether two changes are of the same row.
-pub(crate) fn is_same_row(one: &Change, other: &Change) -> bool {
-    one.key() == other.key() && is_same(one.table(), other.table())
 }
 
 /// Returns one change with the effect of two of the same row. The first one is a put or a delete.

@@ -159,21 +159,6 @@ impl Run<'_> {
     }
 }
 
-/// Calls `take` with the decoded operations of a run, which another thread reads ahead.
-pub(crate) fn read_ahead(
-    run: &Run<'_>,
-    take: impl FnOnce(Receiver<Chunk>) -> Result<()>,
-) -> Result<()> {
-    thread::scope(|scope| {
-        let (chunks, decoded) = sync_channel(CHUNKS_AHEAD);
-        let (_, spent) = sync_channel(SPENT_MAX);
-        let reader = scope.spawn(move || run.read(&chunks, &spent));
-        let taken = take(decoded);
-        let read = reader.join().expect("the reader returns errors");
-        taken.and(read)
-    })
-}
-
 /// Applies the orders of a partition until the sender is gone.
 fn serve(
     mut partition: Partition<'_>,

@@ -1,35 +1,59 @@
-//! Collects the changes of one ingestion, in memory and then in a scratch file.
+//! Collects the changes of one ingestion, and has them sorted.
 
-use crate::apply::fold::{Tools, fold, sort};
-use crate::bulk::run::{Row, Run};
+use crate::apply::fold::Tools;
+use crate::bulk::part::Part;
+use crate::bulk::run::Merge;
+use crate::bulk::sorter::{Failed, Room, Sorted, Sorter};
+use crate::bulk::tables::Tables;
 use crate::bulk::writes::Writes;
 use crate::error::Result;
+use crate::operation::Change;
 use crate::store::Ingest;
 use crate::store::write::Write;
-use crate::transactions::spill::{Folder, Spill};
-use std::collections::BTreeSet;
+use seawall::Lsn;
+use std::sync::Arc;
+use std::thread::Scope;
 
-/// The runs of one ingestion. Together with the memory for a run this bounds the scratch file.
-const RUNS_MAX: usize = 64;
+/// The limit of one ingestion, in multiples of the memory. It bounds the runs of the scratch file.
+const MEMORIES_MAX: usize = 64;
+/// The size of a part that is sorted in the CPU cache, in bytes.
+const PART: usize = 1 << 20;
 
-/// Changes of rows in the order of the log.
-#[derive(Debug)]
-pub(crate) struct Collected {
-    rows: Vec<Row>,
-    weight: usize,
-    /// The number of changes, with those in the scratch file.
+/// Changes of rows: the newest in the order of the log, the others sorted.
+pub(crate) struct Collected<'a, 'scope> {
+    scope: &'scope Scope<'scope, 'a>,
+    tools: Tools<'a>,
+    room: Room,
+    part_max: usize,
+    tables: Arc<Tables>,
+    /// The table of the last row.
+    table: u32,
+    part: Part,
+    sorter: Option<Sorter<'scope>>,
+    /// The size of the changes that were sorted, in bytes.
+    size: usize,
+    /// The number of changes.
     count: u64,
-    runs: Vec<Run>,
-    scratch: Option<Spill>,
-    memory: usize,
-    folder: Folder,
 }
 
-impl Collected {
-    /// Keeps changes of up to `memory` bytes in memory, and the others in `folder`.
-    pub(crate) fn new(memory: usize, folder: Folder) -> Self {
-        let (rows, runs) = (Vec::new(), Vec::new());
-        Self { rows, weight: 0, count: 0, runs, scratch: None, memory, folder }
+impl<'a, 'scope> Collected<'a, 'scope> {
+    /// Keeps changes of up to `memory` bytes in memory, and the others in a scratch file.
+    pub(crate) fn new(scope: &'scope Scope<'scope, 'a>, tools: Tools<'a>, room: Room) -> Self {
+        // One part is filled, one waits, and one is sorted.
+        let part_max = PART.min(room.memory / 4);
+        let memory = room.memory - 3 * part_max;
+        Self {
+            scope,
+            tools,
+            room: Room { memory, ..room },
+            part_max,
+            tables: Arc::default(),
+            table: 0,
+            part: Part::default(),
+            sorter: None,
+            size: 0,
+            count: 0,
+        }
     }
 
     /// The number of changes.
@@ -39,56 +63,67 @@ impl Collected {
 
     /// Returns whether the changes have to be ingested before more are collected.
     pub(crate) fn is_full(&self) -> bool {
-        self.runs.len() >= RUNS_MAX
+        self.size / MEMORIES_MAX >= self.room.memory.max(1)
     }
 
     /// Adds the changes of a transaction.
-    pub(crate) fn add(&mut self, rows: impl Iterator<Item = Row>, tools: Tools<'_>) -> Result<()> {
-        for row in rows {
-            self.weight += row.1.weight();
+    pub(crate) fn add<'c>(
+        &mut self,
+        changes: impl Iterator<Item = (Lsn, &'c Change)>,
+    ) -> Result<()> {
+        for (lsn, change) in changes {
+            let row = (change.table(), change.key().unwrap_or_default());
+            self.table = match self.tables.find(self.table, row) {
+                Some(table) => table,
+                None => Arc::make_mut(&mut self.tables).add(row),
+            };
+            self.part.add(lsn, (self.table, change))?;
             self.count += 1;
-            self.rows.push(row);
         }
-        if self.weight < self.memory {
-            return Ok(());
+        if self.part.size() >= self.part_max { self.sort_part() } else { Ok(()) }
+    }
+
+    fn sort_part(&mut self) -> Result<()> {
+        let part = std::mem::take(&mut self.part);
+        self.size += part.size();
+        let start = || Sorter::start(self.scope, (self.room.clone(), self.tools.operators));
+        let sorter = self.sorter.get_or_insert_with(start);
+        match sorter.add((part, self.tables.clone())) {
+            Ok(empty) => {
+                self.part = empty;
+                Ok(())
+            }
+            Err(Failed) => self.sorted().map(drop),
         }
-        let scratch = match &mut self.scratch {
-            Some(scratch) => scratch,
-            none => none.insert(self.folder.make()?),
-        };
-        self.weight = 0;
-        let sorted = sort(std::mem::take(&mut self.rows));
-        self.runs.push(Run::spilled(sorted, scratch, tools.operators)?);
-        Ok(())
+    }
+
+    /// Waits until all changes are sorted.
+    fn sorted(&mut self) -> Result<Sorted> {
+        self.sorter.take().map_or_else(|| Ok(Sorted::default()), Sorter::finish)
     }
 
     /// Folds the changes into the writes of a batch, if there are fewer than `fewer_than`.
-    pub(crate) fn batch(
-        &mut self,
-        fewer_than: u64,
-        tools: Tools<'_>,
-    ) -> Result<Option<Vec<Write>>> {
-        if self.count >= fewer_than || !self.runs.is_empty() {
+    pub(crate) fn batch(&mut self, fewer_than: u64) -> Result<Option<Vec<Write>>> {
+        if self.count >= fewer_than || self.size >= self.room.memory {
             return Ok(None);
         }
-        let writes = fold(std::mem::take(&mut self.rows), tools)?;
-        self.clear();
-        Ok(Some(writes))
+        let order = self.tables.by_name();
+        let mut writes = self.take(order)?;
+        std::iter::from_fn(|| writes.step().transpose()).collect::<Result<_>>().map(Some)
     }
 
     /// Takes all changes as sorted writes, one for each key.
-    pub(crate) fn writes<'a>(&mut self, tools: Tools<'a>, ingest: &dyn Ingest) -> Writes<'a> {
-        let mut runs = std::mem::take(&mut self.runs);
-        runs.push(Run::in_memory(sort(std::mem::take(&mut self.rows))));
-        let tables: BTreeSet<&String> = runs.iter().flat_map(Run::tables).collect();
-        let mut tables: Vec<String> = tables.into_iter().cloned().collect();
-        ingest.sort_tables(&mut tables);
-        let scratch = self.scratch.take();
-        self.clear();
-        Writes::new((runs, scratch), tables, tools)
+    pub(crate) fn writes(&mut self, ingest: &dyn Ingest) -> Result<Writes<'a>> {
+        let order = self.tables.in_order_of(ingest);
+        self.take(order)
     }
 
-    fn clear(&mut self) {
-        (self.weight, self.count) = (0, 0);
+    fn take(&mut self, order: Vec<u32>) -> Result<Writes<'a>> {
+        self.sort_part()?;
+        let Sorted { mut spilled, scratch, in_memory, .. } = self.sorted()?;
+        spilled.extend(in_memory);
+        let tables = std::mem::take(&mut self.tables);
+        (self.size, self.count) = (0, 0);
+        Ok(Writes::new((Merge::new(spilled), scratch), (tables, order), self.tools))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::apply::fold::fold;
 use crate::apply::partition::{Done, number};
-use crate::apply::partitions::{Ran, Run, read_ahead};
+use crate::apply::partitions::{Ran, Run};
 use crate::bulk::collect::Collected;
 use crate::error::{Error, Result};
 use crate::store::watermark::Watermark;
@@ -10,24 +10,27 @@ use crate::store::{Batch, Ingest};
 use crate::transactions::transaction_assembler::{TransactionAssembler, Whole};
 use seawall::Lsn;
 
+/// The number of records between two progress reports.
+const TELL: u64 = 4096;
+
 /// The parts of a bulk recovery.
-pub(crate) struct Bulk<'a> {
+pub(crate) struct Bulk<'a, 'scope> {
     pub(crate) run: &'a Run<'a>,
     pub(crate) ingest: &'a dyn Ingest,
     /// Fewer changes are written as a batch.
     pub(crate) ingest_from: u64,
-    pub(crate) collected: Collected,
+    pub(crate) collected: Collected<'a, 'scope>,
     /// The watermark of the last transaction that was collected and not written.
     reached: Option<Watermark>,
     ran: Ran,
 }
 
-impl<'a> Bulk<'a> {
+impl<'a, 'scope> Bulk<'a, 'scope> {
     /// Prepares a run, whose partitions are all at the same commit.
     pub(crate) fn new(
         run: &'a Run<'a>,
         (ingest, ingest_from): (&'a dyn Ingest, u64),
-        collected: Collected,
+        collected: Collected<'a, 'scope>,
     ) -> Self {
         let ran = Ran { transactions: 0, done: Done::default(), batch_changes: 0, ingested: 0 };
         Self { run, ingest, ingest_from, collected, reached: None, ran }
@@ -54,26 +57,31 @@ impl<'a> Bulk<'a> {
         mut gather: TransactionAssembler,
         hear: &mut dyn FnMut(Lsn, u64),
     ) -> Result<()> {
-        read_ahead(self.run, |decoded| {
-            let mut records = 0;
-            for chunk in decoded {
-                records += number(chunk.len());
-                let last = chunk.last().map(|(record, _)| record.lsn);
-                for (record, operation) in chunk {
-                    let Some(operation) = operation else { continue };
-                    if let Some(transaction) = gather.take(record, operation)? {
-                        self.transaction(transaction)?;
-                    }
-                }
-                if let Some(last) = last {
-                    hear(last, records);
-                }
+        let run = self.run;
+        for (records, entry) in (1..).zip(run.source.operations(run.from)?) {
+            let (record, operation) = entry?;
+            let lsn = record.lsn;
+            if run.until.is_some_and(|until| lsn > until) {
+                break;
             }
-            Ok(())
-        })
+            if let Some(operation) = operation
+                && let Some(transaction) = gather.take(record, operation)?
+            {
+                self.transaction(&transaction)?;
+            }
+            let is_last = run.until == Some(lsn);
+            if is_last || records % TELL == 0 {
+                hear(lsn, records);
+            }
+            if is_last {
+                // Records after the last one needed are not read: they may be damaged.
+                break;
+            }
+        }
+        Ok(())
     }
 
-    fn transaction(&mut self, transaction: Whole) -> Result<()> {
+    fn transaction(&mut self, transaction: &Whole) -> Result<()> {
         let (run, commit) = (self.run, transaction.commit);
         let applied = |mark: &Watermark| mark.applied_lsn() >= Some(commit.lsn);
         if run.partitions.iter().all(applied) {
@@ -87,14 +95,15 @@ impl<'a> Bulk<'a> {
             self.write()?;
             return self.with_tables(transaction, mark);
         }
-        self.collected.add(transaction.into_changes(), run.tools)?;
+        self.collected.add(transaction.changes())?;
         self.reached = Some(mark);
         if self.collected.is_full() { self.write() } else { Ok(()) }
     }
 
     /// Applies a transaction that creates or drops tables, after everything before it was written.
-    fn with_tables(&mut self, transaction: Whole, mark: Watermark) -> Result<()> {
-        let changes: Vec<_> = transaction.into_changes().collect();
+    fn with_tables(&mut self, transaction: &Whole, mark: Watermark) -> Result<()> {
+        let changes = transaction.changes().map(|(lsn, change)| (lsn, change.clone()));
+        let changes: Vec<_> = changes.collect();
         self.ran.done.changes += number(changes.len());
         let writes = fold(changes, self.run.tools)?;
         self.write_batch(&Batch { writes, watermarks: watermarks(mark) })
@@ -104,10 +113,10 @@ impl<'a> Bulk<'a> {
     fn write(&mut self) -> Result<()> {
         let Some(mark) = self.reached.take() else { return Ok(()) };
         self.ran.done.changes += self.collected.count();
-        if let Some(writes) = self.collected.batch(self.ingest_from, self.run.tools)? {
+        if let Some(writes) = self.collected.batch(self.ingest_from)? {
             return self.write_batch(&Batch { writes, watermarks: watermarks(mark) });
         }
-        let mut writes = self.collected.writes(self.run.tools, self.ingest);
+        let mut writes = self.collected.writes(self.ingest)?;
         let ingested = self.ingest.ingest(&mut writes, &watermarks(mark));
         ingested.map_err(Error::store("ingest rows"))?;
         self.ran.done.batches += 1;

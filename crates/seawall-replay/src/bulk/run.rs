@@ -1,156 +1,212 @@
-//! A run: changes of rows, sorted by table and key, in memory or in a scratch file.
+//! A run: packed rows, sorted by table and key, in memory or in a scratch file.
 
-use crate::apply::fold::{Sorted, is_same_row, merged};
-use crate::error::{Error, Result};
-use crate::merge::Operators;
-use crate::operation::Change;
+use crate::bulk::part::Rows;
+use crate::bulk::row::{Packed, Row};
+use crate::bulk::tables::Tables;
+use crate::error::Result;
 use crate::transactions::spill::{Place, Spill};
-use seawall::Lsn;
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
-use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 
-/// The size of a block of a scratch file, in rows and in bytes. Each run has one in memory while it
+/// The least size of a full block of a scratch file, in bytes. Each run has one in memory while it
 /// is read.
-const BLOCK_ROWS: usize = 512;
-const BLOCK_BYTES: usize = 64 << 10;
+const BLOCK: usize = 64 << 10;
 
-/// A change and its record.
-pub(crate) type Row = (Lsn, Change);
+/// Sorted rows. Rows of one key keep the order of the log.
+#[derive(Debug, Default)]
+pub(crate) struct Run {
+    tables: BTreeMap<u32, VecDeque<Block>>,
+    /// The blocks of the open table that were not read.
+    unread: VecDeque<Block>,
+    block: Arc<Vec<u8>>,
+    /// The end of the rows of the block that is read.
+    end: usize,
+    next: Option<Next>,
+}
 
-/// Sorted changes. Changes of one key keep the order of the log.
+/// Rows of one table.
 #[derive(Debug)]
-pub(crate) enum Run {
-    /// In memory: the rows of each table, and of the open table.
-    Memory { sorted: Sorted, tables: BTreeMap<String, Range<usize>>, open: Range<usize> },
-    /// In blocks of a scratch file.
-    Scratch {
-        tables: BTreeMap<String, VecDeque<Place>>,
-        open: VecDeque<Place>,
-        block: std::vec::IntoIter<(u64, Change)>,
-    },
+enum Block {
+    Memory(Arc<Vec<u8>>, Range<usize>),
+    Scratch(Place),
+}
+
+/// The next row, in the block that is read.
+#[derive(Debug)]
+struct Next {
+    row: Packed,
+    head: u64,
 }
 
 impl Run {
-    /// Keeps sorted rows in memory.
-    pub(crate) fn in_memory(sorted: Sorted) -> Self {
-        let tables = sorted.tables();
-        Self::Memory { sorted, tables, open: 0..0 }
-    }
-
-    /// Writes sorted rows to the scratch file.
-    pub(crate) fn spilled(sorted: Sorted, to: &mut Spill, operators: &Operators) -> Result<Self> {
-        let mut tables: BTreeMap<String, VecDeque<Place>> = BTreeMap::new();
-        let mut block = Block::default();
-        for row in fold(sorted.into_rows(), operators) {
-            let (lsn, change) = row?;
-            if block.is_full() || block.is_of_another_table(&change) {
-                block.write(&mut tables, to)?;
-            }
-            block.push(lsn, change);
+    /// A run in memory.
+    pub(crate) fn in_memory(Rows { bytes, ends }: Rows) -> Self {
+        let (bytes, mut start) = (Arc::new(bytes), 0);
+        let mut tables = BTreeMap::new();
+        for (table, end) in ends {
+            let block = Block::Memory(bytes.clone(), start..end);
+            tables.insert(table, VecDeque::from([block]));
+            start = end;
         }
-        block.write(&mut tables, to)?;
-        Ok(Self::Scratch { tables, open: VecDeque::new(), block: vec![].into_iter() })
-    }
-
-    /// The tables that it has rows of.
-    pub(crate) fn tables(&self) -> Vec<&String> {
-        match self {
-            Self::Memory { tables, .. } => tables.keys().collect(),
-            Self::Scratch { tables, .. } => tables.keys().collect(),
-        }
+        Self { tables, ..Self::default() }
     }
 
     /// Continues with the rows of this table.
-    pub(crate) fn open(&mut self, table: &str) {
-        match self {
-            Self::Memory { tables, open, .. } => {
-                *open = tables.remove(table).unwrap_or_default();
-            }
-            Self::Scratch { tables, open, .. } => {
-                *open = tables.remove(table).unwrap_or_default();
-            }
+    pub(crate) fn open(&mut self, table: u32, from: (&Tables, Option<&Spill>)) -> Result<()> {
+        self.unread = self.tables.remove(&table).unwrap_or_default();
+        self.load(from)
+    }
+
+    /// Returns the next row of the open table, and the bytes that contain it.
+    pub(crate) fn next(&self) -> Option<(&Packed, &[u8])> {
+        Some((&self.next.as_ref()?.row, &self.block))
+    }
+
+    /// Continues after the next row.
+    pub(crate) fn advance(&mut self, from: (&Tables, Option<&Spill>)) -> Result<()> {
+        match self.next.take().map(|next| next.row.end()) {
+            Some(at) if at < self.end => self.read(at, from.0),
+            _ => self.load(from),
         }
     }
 
-    /// Takes the next row of the open table.
-    pub(crate) fn next(&mut self, scratch: Option<&Spill>) -> Result<Option<Row>> {
-        match self {
-            Self::Memory { sorted, open, .. } => {
-                Ok(open.next().and_then(|position| sorted.take(position)))
+    /// Compares the next rows of two runs by their keys. A run without a row comes last.
+    pub(crate) fn cmp(&self, other: &Self) -> Ordering {
+        let (Some(one), Some(two)) = (&self.next, &other.next) else {
+            return other.next.is_some().cmp(&self.next.is_some());
+        };
+        let by_key = || one.row.key(&self.block).cmp(two.row.key(&other.block));
+        one.head.cmp(&two.head).then_with(by_key)
+    }
+
+    /// Reads the next block.
+    fn load(&mut self, (tables, scratch): (&Tables, Option<&Spill>)) -> Result<()> {
+        self.next = None;
+        let range = match (self.unread.pop_front(), scratch) {
+            (Some(Block::Memory(rows, range)), _) => {
+                self.block = rows;
+                range
             }
-            Self::Scratch { open, block, .. } => {
-                if block.as_slice().is_empty()
-                    && let (Some(place), Some(scratch)) = (open.pop_front(), scratch)
-                {
-                    let bytes = scratch.get(place)?;
-                    let rows: Vec<_> = rmp_serde::from_slice(&bytes).map_err(garbled)?;
-                    *block = rows.into_iter();
-                }
-                let Some((lsn, change)) = block.next() else { return Ok(None) };
-                let lsn = Lsn::new(lsn).ok_or_else(|| garbled("an LSN of 0"))?;
-                Ok(Some((lsn, change)))
+            (Some(Block::Scratch(place)), Some(scratch)) => {
+                self.block = Arc::new(scratch.get(place)?);
+                0..self.block.len()
             }
-        }
-    }
-}
-
-/// Rows of one table that are written together.
-#[derive(Default)]
-struct Block {
-    rows: Vec<(u64, Change)>,
-    weight: usize,
-}
-
-impl Block {
-    fn is_full(&self) -> bool {
-        self.rows.len() >= BLOCK_ROWS || self.weight >= BLOCK_BYTES
+            _ => return Ok(()),
+        };
+        self.end = range.end;
+        self.read(range.start, tables)
     }
 
-    fn is_of_another_table(&self, change: &Change) -> bool {
-        self.rows.last().is_some_and(|(_, last)| last.table() != change.table())
-    }
-
-    fn push(&mut self, lsn: Lsn, change: Change) {
-        self.weight += change.weight();
-        self.rows.push((lsn.get(), change));
-    }
-
-    fn write(
-        &mut self,
-        tables: &mut BTreeMap<String, VecDeque<Place>>,
-        to: &mut Spill,
-    ) -> Result<()> {
-        let Some((_, first)) = self.rows.first() else { return Ok(()) };
-        let table = first.table().to_owned();
-        let place = to.put(&rmp_serde::to_vec(&self.rows).map_err(garbled)?)?;
-        tables.entry(table).or_default().push_back(place);
-        *self = Self::default();
+    fn read(&mut self, at: usize, tables: &Tables) -> Result<()> {
+        let row = Packed::at(&self.block, at)?;
+        let head = tables.head(row.table, row.key(&self.block));
+        self.next = Some(Next { row, head });
         Ok(())
     }
 }
 
-/// Folds changes of one key as far as possible without its value in the store: a merge into a known
-/// value, and a value that replaces a known one. No merge is dropped, because it may fail.
-fn fold(
-    rows: impl Iterator<Item = Row>,
-    operators: &Operators,
-) -> impl Iterator<Item = Result<Row>> {
-    let mut rows = rows.peekable();
-    std::iter::from_fn(move || {
-        let mut row = rows.next()?;
-        while !matches!(row.1, Change::Merge { .. })
-            && let Some(next) = rows.next_if(|(_, next)| is_same_row(&row.1, next))
-        {
-            row = match merged(row, next, operators) {
-                Ok(row) => row,
-                Err(error) => return Some(Err(error)),
-            };
-        }
-        Some(Ok(row))
-    })
+/// Runs that are read together, in the order of keys.
+#[derive(Debug, Default)]
+pub(crate) struct Merge {
+    /// An older run has older changes.
+    runs: Vec<Run>,
+    /// A heap of the runs that have a next row: the first is the lowest key, and of several with
+    /// the same key that of the oldest run.
+    heap: Vec<usize>,
 }
 
-fn garbled(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-    Error::Spill(io::Error::new(io::ErrorKind::InvalidData, error))
+impl Merge {
+    /// Merges these runs, of which a later one has later changes.
+    pub(crate) fn new(runs: Vec<Run>) -> Self {
+        Self { runs, heap: vec![] }
+    }
+
+    /// Continues with the rows of this table.
+    pub(crate) fn open(&mut self, table: u32, from: (&Tables, Option<&Spill>)) -> Result<()> {
+        self.runs.iter_mut().try_for_each(|run| run.open(table, from))?;
+        let has_row = |(at, run): (usize, &Run)| run.next().map(|_| at);
+        let mut heap: Vec<usize> = self.runs.iter().enumerate().filter_map(has_row).collect();
+        heap.sort_unstable_by(|one, other| self.cmp(*one, *other));
+        self.heap = heap;
+        Ok(())
+    }
+
+    /// Returns the next row, and the bytes that contain it.
+    pub(crate) fn next(&self) -> Option<(&Packed, &[u8])> {
+        self.runs.get(*self.heap.first()?)?.next()
+    }
+
+    /// Continues after the next row.
+    pub(crate) fn advance(&mut self, from: (&Tables, Option<&Spill>)) -> Result<()> {
+        let Some(run) = self.heap.first().and_then(|first| self.runs.get_mut(*first)) else {
+            return Ok(());
+        };
+        run.advance(from)?;
+        if run.next().is_none() {
+            self.heap.swap_remove(0);
+        }
+        self.sift_down();
+        Ok(())
+    }
+
+    /// Takes the next row, of the table with this name.
+    pub(crate) fn take(
+        &mut self,
+        name: &str,
+        from: (&Tables, Option<&Spill>),
+    ) -> Result<Option<Row>> {
+        let Some((row, bytes)) = self.next() else { return Ok(None) };
+        let row = row.unpack(bytes, name)?;
+        self.advance(from)?;
+        Ok(Some(row))
+    }
+
+    /// Moves the first run of the heap to its place.
+    fn sift_down(&mut self) {
+        let mut at = 0;
+        while let Some(&run) = self.heap.get(at) {
+            let child = |at: usize| self.heap.get(at).map(|run| (at, *run));
+            let children = [child(2 * at + 1), child(2 * at + 2)].into_iter().flatten();
+            let least = children.min_by(|(_, one), (_, other)| self.cmp(*one, *other));
+            match least {
+                Some((below, least)) if self.cmp(least, run).is_lt() => {
+                    self.heap.swap(at, below);
+                    at = below;
+                }
+                _ => break,
+            }
+        }
+    }
+
+    fn cmp(&self, one: usize, other: usize) -> Ordering {
+        match (self.runs.get(one), self.runs.get(other)) {
+            (Some(run), Some(another)) => run.cmp(another).then(one.cmp(&other)),
+            _ => one.cmp(&other),
+        }
+    }
+}
+
+/// Writes all rows of some runs to the scratch file, as one run.
+pub(crate) fn spill(runs: Vec<Run>, tables: &Tables, to: &mut Spill) -> Result<Run> {
+    let mut merge = Merge::new(runs);
+    let mut spilled = Run::default();
+    for table in tables.by_name() {
+        let mut block = Vec::new();
+        let blocks = spilled.tables.entry(table).or_default();
+        merge.open(table, (tables, None))?;
+        while let Some((row, bytes)) = merge.next() {
+            block.extend_from_slice(row.whole(bytes));
+            if block.len() >= BLOCK {
+                blocks.push_back(Block::Scratch(to.put(&block)?));
+                block.clear();
+            }
+            merge.advance((tables, None))?;
+        }
+        if !block.is_empty() {
+            blocks.push_back(Block::Scratch(to.put(&block)?));
+        }
+    }
+    Ok(spilled)
 }

@@ -1,99 +1,59 @@
 //! Merges sorted runs into the writes of an ingestion, one for each key.
 
-use crate::apply::fold::{Tools, is_same_row, merged};
-use crate::bulk::run::{Row, Run};
+use crate::apply::fold::{Tools, merged};
+use crate::bulk::row::Row;
+use crate::bulk::run::Merge;
+use crate::bulk::tables::Tables;
 use crate::error::Error;
 use crate::operation::Change;
 use crate::store::error::StoreError;
 use crate::store::write::{Edit, Write};
 use crate::transactions::spill::Spill;
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 /// Writes sorted by key, of one table after the other.
 pub(crate) struct Writes<'a> {
     tools: Tools<'a>,
-    runs: Vec<Run>,
+    merge: Merge,
     scratch: Option<Spill>,
-    tables: std::vec::IntoIter<String>,
-    /// The next row of each run that has one of the current table.
-    heads: BinaryHeap<Head>,
+    tables: Arc<Tables>,
+    /// The current table, and those after it.
+    table: u32,
+    next_tables: std::vec::IntoIter<u32>,
     /// The number of writes so far.
     pub(crate) count: u64,
 }
 
-/// The next row of a run. The greatest one is the first to be written: of several with the same key
-/// that of the oldest run.
-struct Head {
-    row: Row,
-    run: usize,
-}
-
-impl Ord for Head {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (other.row.1.key(), other.run).cmp(&(self.row.1.key(), self.run))
-    }
-}
-
-impl PartialOrd for Head {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Head {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Head {}
-
 impl<'a> Writes<'a> {
-    /// Merges runs, of which a later one has later changes.
+    /// Merges runs into the writes of these tables, in this order.
     pub(crate) fn new(
-        (runs, scratch): (Vec<Run>, Option<Spill>),
-        tables: Vec<String>,
+        (merge, scratch): (Merge, Option<Spill>),
+        (tables, order): (Arc<Tables>, Vec<u32>),
         tools: Tools<'a>,
     ) -> Self {
-        let tables = tables.into_iter();
-        Self { tools, runs, scratch, tables, heads: BinaryHeap::new(), count: 0 }
+        Self { tools, merge, scratch, tables, table: 0, next_tables: order.into_iter(), count: 0 }
     }
 
-    fn step(&mut self) -> Result<Option<Write>, Error> {
-        while self.heads.is_empty() {
-            let Some(table) = self.tables.next() else { return Ok(None) };
-            for run in 0..self.runs.len() {
-                if let Some(opened) = self.runs.get_mut(run) {
-                    opened.open(&table);
-                }
-                self.advance(run)?;
-            }
+    /// Returns the next write.
+    pub(crate) fn step(&mut self) -> Result<Option<Write>, Error> {
+        while self.merge.next().is_none() {
+            let Some(table) = self.next_tables.next() else { return Ok(None) };
+            self.table = table;
+            self.merge.open(table, (&self.tables, self.scratch.as_ref()))?;
         }
-        let Some(first) = self.pop()? else { return Ok(None) };
+        let Some(first) = self.take()? else { return Ok(None) };
         let mut row = self.with_stored_value(first)?;
-        while self.heads.peek().is_some_and(|head| is_same_row(&row.1, &head.row.1)) {
-            let Some(next) = self.pop()? else { break };
+        while self.merge.next().is_some_and(|(next, bytes)| row.1.key() == Some(next.key(bytes))) {
+            let Some(next) = self.take()? else { break };
             row = merged(row, next, self.tools.operators)?;
         }
         self.count += 1;
         Ok(write(row))
     }
 
-    /// Takes the first row, and reads the next one of its run.
-    fn pop(&mut self) -> Result<Option<Row>, Error> {
-        let Some(Head { row, run }) = self.heads.pop() else { return Ok(None) };
-        self.advance(run)?;
-        Ok(Some(row))
-    }
-
-    fn advance(&mut self, run: usize) -> Result<(), Error> {
-        if let Some(rows) = self.runs.get_mut(run)
-            && let Some(row) = rows.next(self.scratch.as_ref())?
-        {
-            self.heads.push(Head { row, run });
-        }
-        Ok(())
+    fn take(&mut self) -> Result<Option<Row>, Error> {
+        let name = self.tables.name(self.table);
+        self.merge.take(name, (&self.tables, self.scratch.as_ref()))
     }
 
     /// Evaluates the first change of a key, if it is a merge into a value of the store.

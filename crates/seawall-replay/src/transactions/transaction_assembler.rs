@@ -46,14 +46,21 @@ pub(crate) enum Changes {
 impl Whole {
     /// Returns whether the transaction creates or drops tables.
     pub(crate) fn has_tables(&self) -> bool {
-        let is_table = |change: &Change| change.key().is_none();
-        match &self.changes {
-            Changes::Here(changes) => changes.iter().any(is_table),
-            Changes::Gathered(changes) => changes.iter().any(|(_, change)| is_table(change)),
-        }
+        self.changes().any(|(_, change)| change.key().is_none())
     }
 
     /// Returns the changes with their records.
+    pub(crate) fn changes(&self) -> impl Iterator<Item = (Lsn, &Change)> {
+        let lsn = self.commit.lsn;
+        let (here, gathered): (&[_], &[_]) = match &self.changes {
+            Changes::Here(changes) => (changes, &[]),
+            Changes::Gathered(changes) => (&[], changes),
+        };
+        let gathered = gathered.iter().map(|(lsn, change)| (*lsn, change));
+        here.iter().map(move |change| (lsn, change)).chain(gathered)
+    }
+
+    /// Takes the changes with their records.
     pub(crate) fn into_changes(self) -> impl Iterator<Item = (Lsn, Change)> {
         let lsn = self.commit.lsn;
         let (here, gathered) = match self.changes {
