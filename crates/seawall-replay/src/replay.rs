@@ -269,13 +269,14 @@ impl Replay {
         }
         // Transactions outside the plan may have been logged since, and are not applied.
         if plan.last.is_some() {
-            let run = self.one((source, log), store, (partitions, plan.last));
+            let mut run = self.one((source, log), store, (partitions, plan.last));
             let bulk = self.apply_in_bulk(&run, &plan, &mut told)?;
             let is_done = matches!(bulk, Some((_, true)));
-            runs.extend(bulk.map(|(ran, _)| ran));
+            if let Some((ran, _)) = bulk {
+                runs.push(ran);
+                run = self.one((source, log), store, (Standing::of(store)?.partitions, plan.last));
+            }
             if !is_done {
-                let partitions = Standing::of(store)?.partitions;
-                let run = self.one((source, log), store, (partitions, plan.last));
                 runs.push(match held.all() {
                     Some(records) => self.apply_here(&run, &plan, (records, &mut told))?,
                     None => self.apply(&run, &plan, &mut told)?,

@@ -77,7 +77,8 @@ pub(super) fn of_many<'a>(hall: &'a Hall<'_>, keys: Keys) -> Result<Ways<'a>, Fa
         ways.push(ours(hall, "in batches, 2 threads", (count, &source, replay)));
     }
     let ceiling = move |store: &dyn Store| {
-        sorted.iter().try_for_each(|batch| store.write(batch)).map_err(Trouble::from)
+        sorted.iter().try_for_each(|batch| store.write(batch))?;
+        Ok(store.flush()?)
     };
     ways.push(whole(hall, CEILING, (count, ceiling)));
     let read = move |_: &dyn Store| {
@@ -112,7 +113,7 @@ impl From<seawall_replay::Error> for Trouble {
     }
 }
 
-/// A way to rebuild a new store from this many operations in each turn.
+/// A way to rebuild a new store from this many operations in each turn. It ends with a flush.
 pub(super) fn whole<'a>(
     hall: &'a Hall<'_>,
     name: &'static str,
@@ -121,7 +122,7 @@ pub(super) fn whole<'a>(
     Entry::new(name, move |_| {
         let New { store, _folder: folder } = hall.fresh.make()?;
         let watch = Stopwatch::start();
-        let done = act(&*store).and_then(|()| Ok(store.flush()?));
+        let done = act(&*store);
         let took = watch.elapsed();
         drop(store);
         drop(folder);
@@ -178,7 +179,7 @@ fn their_replay(
     apply(logged, store, size)
 }
 
-/// Writes this many changes at once, in the order of the log.
+/// Writes this many changes at once, in the order of the log, then flushes.
 fn apply(
     entries: impl Iterator<Item = seawall::Result<(Lsn, Operation)>>,
     store: &dyn Store,
@@ -196,7 +197,7 @@ fn apply(
     if !batch.writes.is_empty() {
         store.write(&batch)?;
     }
-    Ok(())
+    Ok(store.flush()?)
 }
 
 /// The rows that an operation puts; these logs have no others.
