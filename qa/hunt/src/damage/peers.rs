@@ -2,7 +2,8 @@
 //!
 //! No figure comes from a log's documentation. Each log wrote its records, one change was made to
 //! its files, and it was opened and read in its ordinary way, at one place and one record size. The
-//! comparison program prints the first comparison; the second was measured once, by hand.
+//! comparison program prints those in the table; the others were measured once, by hand, and are
+//! only in the JSON.
 
 /// What `seawall-compare damage` prints; a test of that program compares it.
 const MEASURED: &str = include_str!("../../../compare/damage.txt");
@@ -39,13 +40,6 @@ and nothing reports it. DELETED: opening the log removed intact records after th
 changed bytes were delivered as a record.
 ";
 
-/// Below the logs that were damaged by hand.
-pub(super) const BY_HAND_NOTE: &str = "\
-N of M: N intact records were read, of M. -: not tried. etcd: its server makes one repair by itself;
-a program that uses its wal package must call it. RocksDB by rocksdict 0.3.29; PointInTime is its
-default; \"recycling\": of log files. PostgreSQL writes one line to its own log.
-";
-
 const ERROR: &str = "error at record";
 const NOT_TRIED: &str = "-";
 const NO_OPEN: &str = "does not open";
@@ -57,6 +51,10 @@ const NEEDS_CALL: &str = "needs Repair()";
 /// Logs that were damaged by hand, once, in 2026: one bit and one sector in the middle, then the
 /// last 100 bytes missing and zeroed. The libraries wrote 600 or 2,000 records of 256 bytes, the
 /// larger systems 200 of about 1.5 KB (`PostgreSQL` about 0.5 KB), each synced on its own.
+///
+/// "N of M": N intact records were read, of M. etcd's server makes one repair by itself; a program
+/// that uses its wal package must call it. `RocksDB` by rocksdict 0.3.29: `PointInTime` is its
+/// default, "recycling" is of log files. `PostgreSQL` writes one line to its own log.
 pub(super) const BY_HAND: &[Peer] = &[
     peer("nano-wal 1.0.0", [WRONG, NOT_TRIED, ERROR, WRONG]),
     peer("simple_wal 0.3.0", [ERROR, NOT_TRIED, "1999, no error", "read error"]),

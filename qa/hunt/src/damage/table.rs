@@ -4,7 +4,7 @@ use super::Row;
 use super::cases::{ONE_BIT, SECTOR_ZEROED, TAIL_CUT, TAIL_ZEROED};
 use super::judge::{missing, named_in_vain};
 use super::look::{Opened, Seen};
-use super::peers::{self, BY_HAND, BY_HAND_NOTE, MEASURED_NOTE, Peer};
+use super::peers::{self, MEASURED_NOTE, Peer};
 use super::sample::{End, RECORDS};
 use seawall::Lsn;
 use seawall::damage::{Damage, Lost};
@@ -48,7 +48,6 @@ pub(super) fn text(rows: &[Row]) -> String {
     let others: Vec<_> = with.into_iter().filter(|row| !is_plain(row)).collect();
     out.push_str(&ours(&others));
     out.push_str(&beside_measured(rows));
-    out.push_str(&by_hand());
     out
 }
 
@@ -196,14 +195,6 @@ fn beside_measured(rows: &[Row]) -> String {
     }
     grid.extend(peers::measured().map(|peer| peer_line(&peer)));
     draw(&grid) + MEASURED_NOTE
-}
-
-fn by_hand() -> String {
-    let head =
-        ["measured by hand", "one bit", "512 B zeroed", "last 100 B missing", "100 B zeroed"];
-    let mut grid = vec![cells(head)];
-    grid.extend(BY_HAND.iter().map(peer_line));
-    draw(&grid) + BY_HAND_NOTE
 }
 
 fn peer_line(peer: &Peer) -> Vec<String> {
