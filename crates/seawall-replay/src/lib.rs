@@ -43,11 +43,6 @@
 
 #![forbid(unsafe_code)]
 
-/// Compiles the program in docs/replay.md.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/replay.md")]
-struct Guide;
-
 mod apply;
 mod bulk;
 mod dump;

@@ -22,6 +22,56 @@ use crate::store::write::Write;
 /// Writes in a batch are sorted by table and key, except in batches that create or drop a table. A
 /// store that gains from concurrent batches returns their number from
 /// [`partitions_max`](Store::partitions_max).
+///
+/// # Examples
+///
+/// ```
+/// use seawall::{Log, LogReader};
+/// use seawall_replay::{Batch, Change, Edit, Operation, Replay, Store, StoreError, Watermark};
+/// use std::collections::BTreeMap;
+/// use std::sync::Mutex;
+///
+/// /// Rows and watermarks change in one transaction.
+/// #[derive(Default)]
+/// struct Rows(Mutex<(BTreeMap<Vec<u8>, Vec<u8>>, Vec<Watermark>)>);
+///
+/// impl Store for Rows {
+///     fn watermarks(&self) -> Result<Vec<Watermark>, StoreError> {
+///         Ok(self.0.lock().unwrap().1.clone())
+///     }
+///     fn get(&self, _table: &str, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+///         Ok(self.0.lock().unwrap().0.get(key).cloned())
+///     }
+///     fn write(&self, batch: &Batch) -> Result<(), StoreError> {
+///         let mut state = self.0.lock().unwrap();
+///         let mut rows = state.0.clone();
+///         for write in &batch.writes {
+///             match &write.edit {
+///                 Edit::Put { key, value } => drop(rows.insert(key.clone(), value.clone())),
+///                 Edit::Delete { key } => drop(rows.remove(key)),
+///                 _ => return Err(StoreError::refused(write, "only one table")),
+///             }
+///         }
+///         *state = (rows, batch.watermarks.iter().map(|(_, mark)| *mark).collect());
+///         Ok(())
+///     }
+///     fn flush(&self) -> Result<(), StoreError> {
+///         Ok(()) // must make all batches durable
+///     }
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = std::env::temp_dir().join(format!("seawall-doc-store-{}", std::process::id()));
+/// let log: Log<Operation> = Log::open(&path)?;
+/// log.append(&Change::put("", "ada", "300").into())?;
+///
+/// let (reader, store) = (LogReader::<Operation>::open(&path)?, Rows::default());
+/// assert_eq!(Replay::new().run(&reader, &store)?.applied, 1);
+/// assert_eq!(Replay::new().run(&reader, &store)?.applied, 0); // already applied
+/// # drop(log); std::fs::remove_dir_all(&path)?;
+/// # Ok(())
+/// # }
+/// ```
 pub trait Store: Send + Sync {
     /// Returns the watermarks written last, one per partition in order; none in a new store.
     ///
