@@ -34,8 +34,8 @@ impl<E: Engine> Ingest for Tables<E> {
 fn row<E: Engine>(catalog: &Catalog, write: Write, last: &mut (String, TableId)) -> NewRow {
     check_sizes::<E>(&write)?;
     // Comparing empty strings is slow: their pointers are dangling.
-    let is_same = write.table.len() == last.0.len()
-        && (write.table.is_empty() || write.table == last.0);
+    let is_same =
+        write.table.len() == last.0.len() && (write.table.is_empty() || write.table == last.0);
     if !is_same {
         let id = catalog.id(&write.table);
         let id = id.ok_or_else(|| StoreError::refused(&write, "no such table"))?;
