@@ -1,4 +1,7 @@
-//! A replay: its options, its run, and its report.
+//! A replay: its options and its run.
+
+pub(crate) mod iterator;
+pub(crate) mod report;
 
 use crate::apply::batch_size::{BatchSize, Bounds};
 use crate::apply::fold::Tools;
@@ -14,19 +17,20 @@ use crate::error::{Error, Result};
 use crate::merge::Operators;
 use crate::progress::{Phase, Progress};
 use crate::record_summary::RecordSummary;
+use crate::replay::iterator::Transactions;
+use crate::replay::report::Report;
 use crate::source::{Decoded, Source};
 use crate::store::watermark::Watermark;
 use crate::store::{Batch, Store};
-use crate::transactions::plan::{Floor, Plan, Planner, Unfinished};
+use crate::transactions::plan::{Floor, Plan, Planner};
 use crate::transactions::spill::Folder;
-use crate::transactions::transaction_assembler::{Transaction, TransactionAssembler};
+use crate::transactions::transaction_assembler::TransactionAssembler;
 use seawall::Lsn;
 use seawall::format::LogId;
 use seawall_io::{Clock, SystemClock};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
 /// The default memory for open transactions.
 const MEMORY: usize = 256 << 20;
@@ -56,49 +60,6 @@ pub struct Replay {
     folder: Folder,
     operators: Operators,
     clock: Arc<dyn Clock>,
-}
-
-/// The result of a replay.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Report {
-    /// The first record that was read.
-    pub from: Lsn,
-    /// The last record that was read.
-    pub last: Option<Lsn>,
-    /// The number of records read in the first pass.
-    pub records: u64,
-    /// The number of committed transactions in those records.
-    pub committed: u64,
-    /// The committed transactions applied by this replay. The store already had the others.
-    pub applied: u64,
-    /// The number of aborted transactions.
-    pub aborted: u64,
-    /// The number of transactions without an end.
-    pub unfinished: u64,
-    /// The oldest transaction without an end.
-    pub oldest_unfinished: Option<Unfinished>,
-    /// The number of changes applied.
-    pub changes: u64,
-    /// The number of writes to the store: one for each key of a batch.
-    pub writes: u64,
-    /// The number of writes that the store [ingested](Store::ingestion).
-    pub ingested: u64,
-    /// The number of batches written, with ingestions.
-    pub batches: u64,
-    /// The last batch size, in changes.
-    pub batch_changes: usize,
-    /// The last commit that is durable in the store.
-    pub applied_lsn: Option<Lsn>,
-    /// The first record that the log must keep for this store. The last applied commit must stay
-    /// because it proves that the store belongs to the log.
-    pub needed_from: Lsn,
-    /// The number of partitions.
-    pub partitions: u32,
-    /// The duration of the first pass.
-    pub planning: Duration,
-    /// The duration of the second pass, including the flush.
-    pub applying: Duration,
 }
 
 impl Replay {
@@ -286,7 +247,7 @@ impl Replay {
         store.flush().map_err(Error::store("flush"))?;
         let now = Standing::of(store)?;
         let times = (planned.saturating_sub(began), self.clock.now().saturating_sub(planned));
-        Ok(report(&plan, &runs, (&now, times)))
+        Ok(Report::of(&plan, &runs, (&now, times)))
     }
 
     /// Returns the committed transactions after `applied`, for a program that applies them itself.
@@ -326,7 +287,7 @@ impl Replay {
         let gather = self.assembler(&plan);
         let operations = source.operations(plan.from)?;
         let began = standing.partitions.first().copied();
-        Ok(Transactions { plan, gather, operations, log, began, read: None, has_ended: false })
+        Ok(Transactions::new((plan, gather), operations, (log, began)))
     }
 
     /// Returns the log's id, and the store's watermarks if the store belongs to the log.
@@ -519,93 +480,4 @@ fn keep(store: &dyn Store, partitions: &[Watermark]) -> Result<()> {
     let batch =
         Batch { writes: vec![], watermarks: (0..).zip(partitions.iter().copied()).collect() };
     store.write(&batch).map_err(Error::store("write its watermarks"))
-}
-
-fn report(plan: &Plan, runs: &[Ran], (now, times): (&Standing, (Duration, Duration))) -> Report {
-    let sum = |count: fn(&Ran) -> u64| runs.iter().map(count).sum();
-    Report {
-        from: plan.from,
-        last: plan.last,
-        records: plan.records,
-        committed: plan.committed,
-        applied: sum(|ran| ran.transactions),
-        aborted: plan.aborted,
-        unfinished: plan.unfinished,
-        oldest_unfinished: plan.oldest_unfinished,
-        changes: sum(|ran| ran.done.changes),
-        writes: sum(|ran| ran.done.writes),
-        ingested: sum(|ran| ran.ingested),
-        batches: sum(|ran| ran.done.batches),
-        batch_changes: runs.last().map_or(0, |ran| ran.batch_changes),
-        applied_lsn: now.lowest(),
-        needed_from: now.needed_from(),
-        partitions: u32::try_from(now.partitions.len()).unwrap_or(PARTITIONS_MAX),
-        planning: times.0,
-        applying: times.1,
-    }
-}
-
-/// An iterator over the committed transactions of a log, in commit order. See
-/// [`Replay::transactions`].
-pub struct Transactions<'a> {
-    plan: Arc<Plan>,
-    gather: TransactionAssembler,
-    operations: crate::source::Operations<'a>,
-    log: LogId,
-    began: Option<Watermark>,
-    /// The last record that was read.
-    read: Option<Lsn>,
-    has_ended: bool,
-}
-
-impl Transactions<'_> {
-    /// Returns the result of the first pass.
-    #[must_use]
-    pub fn plan(&self) -> &Plan {
-        &self.plan
-    }
-
-    /// Returns the watermark from which the iterator started. After [`Replay::adopt`] it contains
-    /// the proof that it lacked before, and should be stored in place of the old one.
-    #[must_use]
-    pub fn began(&self) -> Option<Watermark> {
-        self.began
-    }
-
-    fn step(&mut self) -> Result<Option<Transaction>> {
-        let applied = self.began.and_then(|mark| mark.applied_lsn());
-        while self.read < self.plan.last {
-            let Some(entry) = self.operations.next() else { break };
-            let (record, operation) = entry?;
-            if self.plan.last.is_none_or(|last| record.lsn > last) {
-                break;
-            }
-            self.read = Some(record.lsn);
-            let Some(operation) = operation else { continue };
-            let whole = self.gather.take(record, operation)?;
-            if let Some(whole) = whole.filter(|whole| Some(whole.commit.lsn) > applied) {
-                return Ok(Some(whole.into_transaction(self.log)));
-            }
-        }
-        Ok(None)
-    }
-}
-
-impl Iterator for Transactions<'_> {
-    type Item = Result<Transaction>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.has_ended {
-            return None;
-        }
-        let step = self.step().transpose();
-        self.has_ended = !matches!(step, Some(Ok(_)));
-        step
-    }
-}
-
-impl std::fmt::Debug for Transactions<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Transactions").field("plan", &self.plan).finish_non_exhaustive()
-    }
 }
