@@ -431,6 +431,9 @@ pub(crate) struct Repair {
 pub(crate) struct Stat {
     /// The log
     pub(crate) log: PathBuf,
+    /// Print Prometheus metrics
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) prometheus: bool,
     #[command(flatten)]
     pub(crate) key: KeyOption,
     #[command(flatten)]

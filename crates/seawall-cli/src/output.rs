@@ -2,6 +2,7 @@
 
 pub(crate) mod color;
 pub(crate) mod progress;
+pub(crate) mod prometheus;
 pub(crate) mod report;
 pub(crate) mod stdout;
 pub(crate) mod text;

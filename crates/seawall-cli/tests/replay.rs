@@ -504,3 +504,14 @@ fn program_of_an_earlier_version_gets_advice_and_can_be_adopted() {
     let ran = folder.run("replay log --into json:- --adopt", b"");
     assert!(ran.refused(2).contains("json stores no position"), "{ran:?}");
 }
+
+#[test]
+fn prometheus_metrics_show_a_replay_and_its_log() {
+    let folder = bank("replay-prometheus", BANK);
+    let has = |ran: &Ran, line: &str| ran.fine().text().lines().any(|found| found == line);
+    let replayed = folder.run("replay log --into json:all --prometheus", b"");
+    assert!(has(&replayed, r#"seawall_replay_applied_transactions{log="log"} 1"#));
+    let stat = folder.run("stat log --prometheus", b"");
+    assert!(has(&stat, r#"seawall_log_records{log="log"} 9"#));
+    assert!(has(&stat, r#"seawall_log_verdict{log="log",verdict="clean"} 1"#));
+}

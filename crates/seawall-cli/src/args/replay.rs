@@ -38,6 +38,9 @@ pub(crate) struct Replay {
     /// Show what would be applied, and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Print the result as Prometheus metrics
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) prometheus: bool,
     #[command(flatten)]
     pub(crate) key: KeyOption,
     #[command(flatten)]

@@ -3,11 +3,11 @@
 use super::control::request::Request;
 use super::service::{Service, spawn};
 use crate::args::Metrics;
+use crate::output::prometheus::MetricList;
 use crate::output::report::{Exit, Failure};
 use seawall_host::{folder_and_name, is_socket};
 use seawall_io::{Clock, PosixStorage, Storage, SystemClock};
 use serde_json::Value;
-use std::fmt::Write as _;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -22,37 +22,16 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The pause after a failed accept: descriptors may have run out.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// One metric per line: a pointer into the answer of `status`, a name, and a help text. A `_total`
-/// is a counter; values of pointers that end in `ms` are converted to seconds.
-const METRICS: &str = include_str!("metrics.txt");
+/// The metrics of a disk.
+const METRICS: MetricList = MetricList {
+    prefix: "seawall_disk",
+    label: ("image", "/image"),
+    lines: include_str!("metrics.txt"),
+};
 
-/// Formats the answer of `status` for Prometheus. Unknown values are omitted.
+/// Formats the answer of `status` for Prometheus.
 pub(super) fn render(status: &Value) -> String {
-    let mut text = String::new();
-    let image = status.get("image").and_then(Value::as_str).unwrap_or_default();
-    let image = label(image);
-    for line in METRICS.lines() {
-        let mut words = line.splitn(3, ' ').map(str::trim);
-        let mut word = || words.next().unwrap_or_default();
-        let (pointer, name, help) = (word(), word(), word());
-        let scale = if pointer.ends_with("ms") { 0.001 } else { 1.0 };
-        let value = match status.pointer(pointer) {
-            Some(Value::Bool(is_so)) => f64::from(u8::from(*is_so)),
-            Some(Value::Number(number)) => number.as_f64().unwrap_or_default() * scale,
-            _ => continue,
-        };
-        let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
-        let name = format!("seawall_disk_{name}");
-        let head = format!("# HELP {name} {help}\n# TYPE {name} {kind}\n");
-        // Prometheus accepts numbers in Rust's notation.
-        writeln!(text, "{head}{name}{{image=\"{image}\"}} {value}").expect("a string takes all");
-    }
-    text
-}
-
-/// Escapes text for use between quotes.
-fn label(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+    METRICS.render(status)
 }
 
 /// Where it listens.
@@ -170,21 +149,6 @@ fn response(request: &[u8], page: impl FnOnce() -> String) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn metrics_page_has_known_values_and_escaped_labels() {
-        let status = json!({
-            "image": "a\"b\\c\nd", "armed": true, "capacity": null, "dirty": 5,
-            "calibration": { "margin_ms": -1.5 }, "counts": { "writes": 7 },
-        });
-        let text = render(&status);
-        let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
-        let at = r#"{image="a\"b\\c\nd"}"#;
-        let expected = ["armed@ 1", "dirty_bytes@ 5", "margin_seconds@ -0.0015", "writes_total@ 7"];
-        let expected = expected.map(|row| format!("seawall_disk_{}", row.replace('@', at)));
-        assert_eq!(lines, expected);
-    }
 
     #[test]
     fn only_the_metrics_page_is_served() {

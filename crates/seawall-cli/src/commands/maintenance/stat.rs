@@ -9,6 +9,7 @@ use crate::args::Stat;
 use crate::commands::answers::{answer, decrypted};
 use crate::commands::foreign;
 use crate::commands::opener::Opener;
+use crate::output::prometheus::MetricList;
 use crate::output::report::{Exit, Failure};
 use crate::output::stdout::{Output, one_line};
 use crate::output::text::{self, count, number, span_of};
@@ -21,6 +22,12 @@ use seawall_format::time::to_text;
 use serde::Serialize;
 use sizes::{Group, Sizes};
 use std::path::Path;
+
+const METRICS: MetricList = MetricList {
+    prefix: "seawall_log",
+    label: ("log", "/log"),
+    lines: include_str!("stat/metrics.txt"),
+};
 
 /// Prints what is known about the log.
 pub(crate) fn run(args: &Stat) -> Result<Exit, Failure> {
@@ -37,7 +44,11 @@ pub(crate) fn run(args: &Stat) -> Result<Exit, Failure> {
     let parity = protection(&args.log, &found).ok().filter(|_| found.verdict != Verdict::Lost);
     let told = Told { found: &found, oldest, sizes: &sizes, parity: parity.as_ref() };
     let mut out = Output::new();
-    if args.look.json {
+    if args.prometheus {
+        let answer = serde_json::to_value(Answer::of(&args.log, &told));
+        let answer = answer.expect("an answer is text and numbers");
+        out.lines(&METRICS.render(&answer).lines().collect::<Vec<_>>());
+    } else if args.look.json {
         out.json(&Answer::of(&args.log, &told));
     } else {
         tell(&mut out, &args.log, &told);

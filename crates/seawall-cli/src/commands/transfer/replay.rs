@@ -13,6 +13,7 @@ use crate::commands::opener::Opener;
 use crate::commands::records::cat::judge_end;
 use crate::commands::transfer::operations::OperationLog;
 use crate::output::progress::Progress;
+use crate::output::prometheus::MetricList;
 use crate::output::report::{Exit, Failure, say};
 use crate::output::stdout::Output;
 use crate::stores::{self, Stores};
@@ -20,6 +21,12 @@ use answer::{Answer, Told};
 use job::{Ended, Job};
 use seawall::Lsn;
 use seawall_replay::{MemoryStore, Phase, Progress as Heard, Store};
+
+const METRICS: MetricList = MetricList {
+    prefix: "seawall_replay",
+    label: ("log", "/log"),
+    lines: include_str!("replay/metrics.txt"),
+};
 
 /// Replays the log into the target.
 pub(crate) fn run(args: &Args, stores: Stores) -> Result<Exit, Failure> {
@@ -113,7 +120,10 @@ impl Read {
 
 /// Prints the answer; to standard error if standard output has the transactions.
 fn tell(args: &Args, answer: &Answer) -> Exit {
-    let lines = if args.look.json {
+    let lines = if args.prometheus {
+        let answer = serde_json::to_value(Told::of(args, answer)).expect("text and numbers");
+        METRICS.render(&answer).lines().map(str::to_owned).collect()
+    } else if args.look.json {
         vec![serde_json::to_string(&Told::of(args, answer)).expect("text and numbers")]
     } else if args.look.quiet {
         vec![]
