@@ -175,3 +175,14 @@ fn store_that_lacks_little_is_not_ingested() {
     assert_eq!(wrong_keys(&store.rows(), &expected(&operations, None)), 0);
     assert!(report.applied > 0, "{report:?}");
 }
+
+#[test]
+fn missing_scratch_folder_leaves_the_changes_to_batches() {
+    let puts = (0..500u32).map(|n| Change::put("", n.to_le_bytes(), [7; 8]).into());
+    let log: Vec<Operation> = puts.collect();
+    let store = DyingStore::new(Manner::Together, u64::MAX);
+    let replay = bulk(1).scratch("/nowhere/at/all");
+    let report = replay.run(&log_of(&log), &store).unwrap();
+    assert_eq!((report.ingested, report.applied, report.changes), (0, 500, 500));
+    assert_eq!(wrong_keys(&store.rows(), &expected(&log, None)), 0);
+}

@@ -22,6 +22,9 @@ pub(crate) struct Bulk<'a, 'scope> {
     pub(crate) collected: Collected<'a, 'scope>,
     /// The watermark of the last transaction that was collected and not written.
     reached: Option<Watermark>,
+    /// The number of these transactions.
+    pending: u64,
+    /// What was written.
     ran: Ran,
 }
 
@@ -33,7 +36,7 @@ impl<'a, 'scope> Bulk<'a, 'scope> {
         collected: Collected<'a, 'scope>,
     ) -> Self {
         let ran = Ran { transactions: 0, done: Done::default(), batch_changes: 0, ingested: 0 };
-        Self { run, ingest, ingest_from, collected, reached: None, ran }
+        Self { run, ingest, ingest_from, collected, reached: None, pending: 0, ran }
     }
 
     /// Applies the transactions that `gather` assembles. Calls `hear` as [`Run::run`] does. Returns
@@ -87,7 +90,6 @@ impl<'a, 'scope> Bulk<'a, 'scope> {
         if run.partitions.iter().all(applied) {
             return Ok(());
         }
-        self.ran.transactions += 1;
         let partitions = u32::try_from(run.partitions.len()).unwrap_or(u32::MAX);
         let mark = Watermark::new(run.log, Some(commit), transaction.restart);
         let mark = Watermark { partitions, ..mark };
@@ -97,6 +99,7 @@ impl<'a, 'scope> Bulk<'a, 'scope> {
         }
         self.collected.add(transaction.changes())?;
         self.reached = Some(mark);
+        self.pending += 1;
         if self.collected.is_full() { self.write() } else { Ok(()) }
     }
 
@@ -104,32 +107,38 @@ impl<'a, 'scope> Bulk<'a, 'scope> {
     fn with_tables(&mut self, transaction: &Whole, mark: Watermark) -> Result<()> {
         let changes = transaction.changes().map(|(lsn, change)| (lsn, change.clone()));
         let changes: Vec<_> = changes.collect();
-        self.ran.done.changes += number(changes.len());
+        let count = number(changes.len());
         let writes = fold(changes, self.run.tools)?;
-        self.write_batch(&Batch { writes, watermarks: watermarks(mark) })
+        self.write_batch(&Batch { writes, watermarks: watermarks(mark) }, (1, count))
     }
 
     /// Writes what was collected, with its watermark: a little as a batch, much by ingestion.
     fn write(&mut self) -> Result<()> {
         let Some(mark) = self.reached.take() else { return Ok(()) };
-        self.ran.done.changes += self.collected.count();
+        let counts = (std::mem::take(&mut self.pending), self.collected.count());
         if let Some(writes) = self.collected.batch(self.ingest_from)? {
-            return self.write_batch(&Batch { writes, watermarks: watermarks(mark) });
+            return self.write_batch(&Batch { writes, watermarks: watermarks(mark) }, counts);
         }
         let mut writes = self.collected.writes(self.ingest)?;
         let ingested = self.ingest.ingest(&mut writes, &watermarks(mark));
         ingested.map_err(Error::store("ingest rows"))?;
-        self.ran.done.batches += 1;
-        self.ran.done.writes += writes.count;
         self.ran.ingested += writes.count;
+        self.count(counts, writes.count);
         Ok(())
     }
 
-    fn write_batch(&mut self, batch: &Batch) -> Result<()> {
+    fn write_batch(&mut self, batch: &Batch, counts: (u64, u64)) -> Result<()> {
         self.run.tools.store.write(batch).map_err(Error::store("write a batch"))?;
-        self.ran.done.batches += 1;
-        self.ran.done.writes += number(batch.writes.len());
+        self.count(counts, number(batch.writes.len()));
         Ok(())
+    }
+
+    /// Counts what was written.
+    fn count(&mut self, (transactions, changes): (u64, u64), writes: u64) {
+        self.ran.transactions += transactions;
+        self.ran.done.batches += 1;
+        self.ran.done.changes += changes;
+        self.ran.done.writes += writes;
     }
 }
 
