@@ -3,7 +3,6 @@
 
 pub(crate) mod batch_size;
 pub(crate) mod fold;
-pub(crate) mod held;
 pub(crate) mod partition;
 pub(crate) mod partitions;
 pub(crate) mod standing;

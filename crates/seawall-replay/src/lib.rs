@@ -52,6 +52,7 @@ mod operation;
 mod progress;
 mod record_summary;
 mod replay;
+mod small;
 mod snapshot;
 mod source;
 mod store;

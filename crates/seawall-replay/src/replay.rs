@@ -5,9 +5,8 @@ pub(crate) mod report;
 
 use crate::apply::batch_size::{BatchSize, Bounds};
 use crate::apply::fold::Tools;
-use crate::apply::held::Held;
 use crate::apply::partition::number;
-use crate::apply::partitions::{Chunk, Ran, Run};
+use crate::apply::partitions::{Ran, Run};
 use crate::apply::standing::{PARTITIONS_MAX, Standing};
 use crate::bulk::collect::Collected;
 use crate::bulk::drive::Bulk;
@@ -16,9 +15,9 @@ use crate::bulk::way::{Facts, Way, choose};
 use crate::error::{Error, Result};
 use crate::merge::Operators;
 use crate::progress::{Phase, Progress};
-use crate::record_summary::RecordSummary;
 use crate::replay::iterator::Transactions;
 use crate::replay::report::Report;
+use crate::small::held::{Held, Records};
 use crate::source::{Decoded, Source};
 use crate::store::watermark::Watermark;
 use crate::store::{Batch, Store};
@@ -221,12 +220,15 @@ impl Replay {
         let mut partitions = standing.partitions.clone();
         if partitions.len() != wanted {
             // The number of partitions can change only when all have applied the same commit.
-            if standing.lowest() < standing.highest() {
+            let level = if standing.lowest() < standing.highest() {
                 let until = standing.highest();
                 let run = self.one((source, log), store, (partitions, until));
                 runs.push(self.apply(&run, &plan, &mut told)?);
-            }
-            partitions = redealt((store, log), &Standing::of(store)?, (wanted, plan.from))?;
+                Standing::of(store)?
+            } else {
+                standing
+            };
+            partitions = redealt((store, log), &level, (wanted, plan.from))?;
         }
         // Transactions outside the plan may have been logged since, and are not applied.
         if plan.last.is_some() {
@@ -239,7 +241,7 @@ impl Replay {
             }
             if !is_done {
                 runs.push(match held.all() {
-                    Some(records) => self.apply_here(&run, &plan, (records, &mut told))?,
+                    Some(records) => self.apply_here(run, &plan, (records, &mut told))?,
                     None => self.apply(&run, &plan, &mut told)?,
                 });
             }
@@ -325,10 +327,10 @@ impl Replay {
     ) -> Result<Plan> {
         let open_max = self.memory / OPEN_SIZE;
         let mut planner = Planner::new(floor, open_max, self.folder.clone());
-        for (record, operation) in &held.records {
-            planner.see(record.lsn, operation.as_ref().map(RecordSummary::from))?;
+        for (lsn, summary) in held.records.summaries() {
+            planner.see(lsn, summary)?;
         }
-        let before = number(held.records.len());
+        let before = number(held.records.count());
         let rest = held.next.map(|next| source.summaries(next)).transpose()?;
         for (records, entry) in (before + 1..).zip(rest.into_iter().flatten()) {
             let (lsn, outline) = entry?;
@@ -440,15 +442,21 @@ impl Replay {
         run.run(self.assembler(plan), hear)
     }
 
-    /// The same from records that are decoded already.
+    /// The same from records that were read already.
     fn apply_here(
         &self,
-        run: &Run<'_>,
+        mut run: Run<'_>,
         plan: &Arc<Plan>,
-        (mut held, hear): (Chunk, &mut dyn FnMut(Lsn, u64)),
+        (records, hear): (Records, &mut dyn FnMut(Lsn, u64)),
     ) -> Result<Ran> {
-        held.retain(|(record, _)| record.lsn >= run.from);
-        run.run_here(self.assembler(plan), held, hear)
+        run.size = run.size.of_all(plan.changes);
+        let mut records = match (records, run.partitions.as_slice()) {
+            (Records::Packed(log), &[written]) => return log.apply(&run, written, hear),
+            (Records::Packed(log), _) => log.unpack()?,
+            (Records::Decoded(records), _) => records,
+        };
+        records.retain(|(record, _)| record.lsn >= run.from);
+        run.run_here(self.assembler(plan), records, hear)
     }
 }
 

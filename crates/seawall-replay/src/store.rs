@@ -95,6 +95,16 @@ pub trait Store: Send + Sync {
     /// of a table that exists.
     fn write(&self, batch: &Batch) -> Result<(), StoreError>;
 
+    /// Applies a batch as [`write`](Store::write) does, and may take its keys and values. A store
+    /// in memory keeps them so, without copying them.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Store::write).
+    fn write_mut(&self, batch: &mut Batch) -> Result<(), StoreError> {
+        self.write(batch)
+    }
+
     /// Returns when every batch survives a power cut. The log may then be pruned up to the records
     /// that the watermarks need.
     ///

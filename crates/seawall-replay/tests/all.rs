@@ -7,4 +7,5 @@ mod exactly_once;
 mod heliosdb;
 mod history;
 mod quakes;
+mod small;
 mod snapshot;

@@ -62,9 +62,11 @@ impl Engine for Fjall {
 
     fn write(
         &self,
+        count: usize,
         fill: impl FnOnce(&mut dyn Edits) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let mut batch = Batch { batch: self.database.batch(), keyspace: &self.keyspace };
+        let batch = OwnedWriteBatch::with_capacity(self.database.clone(), count);
+        let mut batch = Batch { batch, keyspace: &self.keyspace };
         fill(&mut batch)?;
         batch.batch.commit().map_err(StoreError::failed)
     }

@@ -85,6 +85,7 @@ impl Engine for Redb {
 
     fn write(
         &self,
+        _count: usize,
         fill: impl FnOnce(&mut dyn Edits) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let mut transaction = self.database.begin_write().map_err(StoreError::failed)?;

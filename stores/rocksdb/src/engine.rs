@@ -72,6 +72,7 @@ impl Engine for Rocks {
 
     fn write(
         &self,
+        _count: usize,
         fill: impl FnOnce(&mut dyn Edits) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let mut batch = Batch(WriteBatch::default());

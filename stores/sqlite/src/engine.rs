@@ -77,6 +77,7 @@ impl Engine for Sqlite {
 
     fn write(
         &self,
+        _count: usize,
         fill: impl FnOnce(&mut dyn Edits) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let mut connection = self.connection();

@@ -51,13 +51,15 @@ pub trait Engine: Sized + Send + Sync {
     /// [`StoreError::Failed`].
     fn scan(&self, range: Range) -> Result<Self::Rows<'_>, StoreError>;
 
-    /// Applies atomically what `fill` puts and removes; nothing if `fill` fails.
+    /// Applies atomically what `fill` puts and removes; nothing if `fill` fails. `count` is about
+    /// the number of edits.
     ///
     /// # Errors
     ///
     /// [`StoreError::Failed`], or the error of `fill`.
     fn write(
         &self,
+        count: usize,
         fill: impl FnOnce(&mut dyn Edits) -> Result<(), StoreError>,
     ) -> Result<(), StoreError>;
 

@@ -15,7 +15,7 @@ pub(crate) fn sweep(engine: &impl Engine, id: TableId) -> Result<(), StoreError>
         // Start after the removed rows, because the database would scan them again.
         let rows = engine.scan(behind(last.take(), id.prefix()))?.take(ROWS_AT_ONCE);
         let keys = rows.map(|row| row.map(|(key, _)| key)).collect::<Result<Vec<_>, _>>()?;
-        engine.write(|edits| {
+        engine.write(keys.len(), |edits| {
             if keys.is_empty() {
                 return edits.remove(&id.garbage());
             }

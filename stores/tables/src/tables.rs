@@ -1,11 +1,11 @@
 //! The store: tables in a database, with its catalog in memory.
 
-use crate::catalog::{Catalog, Prepared, Table, has_tables};
-use crate::engine::Engine;
+use crate::catalog::{Catalog, Prepared, Table, check_sizes, has_tables};
+use crate::engine::{Edits, Engine};
 use crate::garbage::sweep;
 use crate::key::{self, CATALOG, FORMAT, FORMAT_KEY, GARBAGE, TableId, WATERMARKS, behind};
 use crate::{OpenError, Result, Rows};
-use seawall_replay::{Batch, Ingest, Store, StoreError, Watermark};
+use seawall_replay::{Batch, Edit, Ingest, Store, StoreError, Watermark};
 use std::fmt;
 use std::ops::Bound;
 use std::path::Path;
@@ -71,7 +71,7 @@ impl<E: Engine> Tables<E> {
     }
 
     fn commit(&self, prepared: &Prepared<'_>, batch: &Batch) -> Result<(), StoreError> {
-        self.engine.write(|edits| {
+        self.engine.write(edits_of(batch), |edits| {
             let mut row = Vec::new();
             for ((id, key), value) in &prepared.rows {
                 id.write_row(key, &mut row);
@@ -92,12 +92,48 @@ impl<E: Engine> Tables<E> {
             for id in &prepared.garbage {
                 edits.put(&id.garbage(), &[])?;
             }
-            for (partition, mark) in &batch.watermarks {
-                edits.put(&key::watermark(*partition), &mark.to_bytes())?;
-            }
-            Ok(())
+            put_watermarks(batch, edits)
         })
     }
+}
+
+/// The number of edits of a batch that changes nothing but rows.
+fn edits_of(batch: &Batch) -> usize {
+    batch.writes.len() + batch.watermarks.len()
+}
+
+/// Puts and removes the rows of a batch that creates and drops no tables.
+fn put_rows<E: Engine>(
+    catalog: &Catalog,
+    batch: &Batch,
+    edits: &mut dyn Edits,
+) -> Result<(), StoreError> {
+    let mut row = Vec::new();
+    for same_table in batch.writes.chunk_by(|one, next| one.table == next.table) {
+        let Some(first) = same_table.first() else { continue };
+        let no_table = || StoreError::refused(first, "no such table");
+        let id = catalog.id(&first.table).ok_or_else(no_table)?;
+        for write in same_table {
+            check_sizes::<E>(write)?;
+            match &write.edit {
+                Edit::Put { key, value } => {
+                    id.write_row(key, &mut row);
+                    edits.put(&row, value)?;
+                }
+                Edit::Delete { key } => {
+                    id.write_row(key, &mut row);
+                    edits.remove(&row)?;
+                }
+                Edit::Create { .. } | Edit::Drop => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+fn put_watermarks(batch: &Batch, edits: &mut dyn Edits) -> Result<(), StoreError> {
+    let mut marks = batch.watermarks.iter();
+    marks.try_for_each(|(number, mark)| edits.put(&key::watermark(*number), &mark.to_bytes()))
 }
 
 impl<E: Engine> Store for Tables<E> {
@@ -120,7 +156,10 @@ impl<E: Engine> Store for Tables<E> {
         // meanwhile.
         if !has_tables(batch) {
             let catalog = self.catalog();
-            return self.commit(&catalog.prepare::<E>(batch)?, batch);
+            return self.engine.write(edits_of(batch), |edits| {
+                put_rows::<E>(&catalog, batch, edits)?;
+                put_watermarks(batch, edits)
+            });
         }
         let mut catalog = self.catalog_to_change();
         let prepared = catalog.prepare::<E>(batch)?;
@@ -165,7 +204,7 @@ fn check_format<E: Engine>(engine: &E, path: &Path) -> Result<()> {
         None if engine.scan(ALL).map_err(&failed)?.next().is_some() => {
             foreign("the database has other content".to_owned())
         }
-        None => engine.write(|edits| edits.put(&FORMAT_KEY, &FORMAT)).map_err(failed),
+        None => engine.write(1, |edits| edits.put(&FORMAT_KEY, &FORMAT)).map_err(failed),
     }
 }
 

@@ -182,7 +182,10 @@ pub fn dropped_rows_vanish_at_once_and_their_space_at_the_next_flush<E: Engine>(
     let table = |id: u64| Bound::Included([&[1][..], &id.to_be_bytes()].concat());
     let dropped = store.engine().scan((table(1), table(2))).unwrap().skip(100).step_by(3);
     let keys: Vec<Vec<u8>> = dropped.map(|row| row.unwrap().0).collect();
-    store.engine().write(|edits| keys.iter().try_for_each(|key| edits.remove(key))).unwrap();
+    store
+        .engine()
+        .write(keys.len(), |edits| keys.iter().try_for_each(|key| edits.remove(key)))
+        .unwrap();
     drop(store);
     let store = Tables::<E>::open(folder.0.join("store")).unwrap();
     assert_eq!((count(&store, 1), count(&store, 4)), (701, 1));
@@ -238,7 +241,7 @@ pub fn open_or_foreign_or_unknown_store_is_refused<E: Engine>() {
     let path = folder.0.join("store");
     let locked = Tables::<E>::open(&path).unwrap_err();
     assert!(matches!(locked, OpenError::Locked { .. }), "{locked}");
-    store.engine().write(|edits| edits.put(&[0], &[2])).unwrap();
+    store.engine().write(1, |edits| edits.put(&[0], &[2])).unwrap();
     drop(store);
     let foreign = Tables::<E>::open(&path).unwrap_err().to_string();
     assert!(foreign.ends_with("the format is [2], not [1]"), "{foreign}");
@@ -313,7 +316,7 @@ pub fn watermarks_of_an_earlier_version_have_no_log_id<E: Engine>() {
     Replay::new().until(Lsn::new(6).unwrap()).run(&reader, &store).unwrap();
     let key = [3, 0, 0, 0, 0];
     let bytes = store.engine().get(&key).unwrap().unwrap();
-    store.engine().write(|edits| edits.put(&key, &bytes[..24])).unwrap();
+    store.engine().write(1, |edits| edits.put(&key, &bytes[..24])).unwrap();
     let refused = Replay::new().run(&reader, &store).unwrap_err();
     assert!(matches!(refused, Error::Unproven { .. }), "{refused}");
     assert_eq!(Replay::new().adopt().run(&reader, &store).unwrap().applied, 4);

@@ -48,6 +48,7 @@ const ORDERS: &[(&str, &[&[&str]])] = &[
             &["transactions"],
             &["apply"],
             &["bulk"],
+            &["small"],
             &["replay"],
         ],
     ),

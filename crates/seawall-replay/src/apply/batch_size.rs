@@ -67,6 +67,8 @@ const BETTER: (u128, u128) = (95, 100);
 pub struct BatchSize {
     bounds: Bounds,
     changes: usize,
+    /// The number of changes to apply, if they are few.
+    few: Option<usize>,
     /// The number of full batches at this size, and the cost of the cheapest.
     samples: u32,
     least: Option<Cost>,
@@ -93,7 +95,14 @@ impl BatchSize {
     #[must_use]
     pub fn new(bounds: Bounds) -> Self {
         let changes = FIRST.clamp(bounds.changes_min, bounds.changes_max.max(bounds.changes_min));
-        Self { bounds, changes, samples: 0, least: None, course: Course::Begin(None) }
+        Self { bounds, changes, few: None, samples: 0, least: None, course: Course::Begin(None) }
+    }
+
+    /// Lets the second batch take all the rest of `changes` changes, if there are few and the first
+    /// batch shows that it will be quick.
+    pub(crate) fn of_all(mut self, changes: u64) -> Self {
+        self.few = usize::try_from(changes).ok().filter(|changes| *changes <= JUDGED);
+        self
     }
 
     /// Returns the number of changes for the next batch.
@@ -147,7 +156,12 @@ impl BatchSize {
         let size = self.changes;
         if !is_worse {
             let times = if time < self.bounds.time_max / QUICK { 4 } else { 2 };
-            self.go((size * times).min(JUDGED.max(size)));
+            let is_quick = |all: &usize| {
+                let quick = (self.bounds.time_max / QUICK).as_nanos();
+                is_below(cost, (quick, u128::try_from(*all).unwrap_or(u128::MAX)), (1, 1))
+            };
+            let all = self.few.filter(is_quick).unwrap_or(0);
+            self.go((size * times).max(all).min(JUDGED.max(size)));
         }
         self.course = if self.changes == size { Course::Look } else { Course::Begin(Some(cost)) };
     }
@@ -230,6 +244,19 @@ mod tests {
         assert_eq!(size, 65_536);
         let (size, _) = settled(Bounds::default(), |changes| 100_000 + 30_000 * n(changes));
         assert!((2_048..=4_096).contains(&size), "{size}");
+    }
+
+    #[test]
+    fn few_changes_take_two_batches_unless_the_store_is_slow() {
+        let second = |all, first| {
+            let mut size = BatchSize::new(Bounds::default()).of_all(all);
+            size.took(size.changes(), Duration::from_micros(first));
+            size.changes()
+        };
+        assert_eq!(second(10_000, 256), 10_000);
+        // 10 ms are quick for 256 changes, but not 390 ms for 10,000.
+        assert_eq!(second(10_000, 10_000), 1_024);
+        assert_eq!((second(300, 256), second(100_000, 256)), (1_024, 1_024));
     }
 
     #[test]

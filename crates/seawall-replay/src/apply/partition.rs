@@ -67,8 +67,8 @@ impl Partition<'_> {
         let began = self.clock.now();
         let writes = rows.finish(self.tools)?;
         self.done.writes += number(writes.len());
-        let batch = Batch { writes, watermarks: vec![(self.number, reached)] };
-        self.tools.store.write(&batch).map_err(Error::store("write a batch"))?;
+        let mut batch = Batch { writes, watermarks: vec![(self.number, reached)] };
+        self.tools.store.write_mut(&mut batch).map_err(Error::store("write a batch"))?;
         self.written = reached;
         self.done.batches += 1;
         self.done.changes += number(changes);

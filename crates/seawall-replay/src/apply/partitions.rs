@@ -124,7 +124,7 @@ impl Run<'_> {
     }
 
     /// Creates the partition `number`, whose watermark in the store is `written`.
-    fn partition(&self, number: u32, written: Watermark) -> Partition<'_> {
+    pub(crate) fn partition(&self, number: u32, written: Watermark) -> Partition<'_> {
         let Self { tools, clock, .. } = *self;
         let size = self.size.clone();
         Partition { number, tools, clock, size, written, done: Done::default() }

@@ -1,7 +1,7 @@
 //! The tables of collected changes, numbered in order of appearance.
 
-use crate::apply::fold::is_same;
 use crate::store::Ingest;
+use crate::store::write::is_same;
 use std::collections::BTreeMap;
 
 /// Names and numbers of tables, and what all keys of a table have in common.

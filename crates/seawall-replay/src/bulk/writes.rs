@@ -69,11 +69,12 @@ impl<'a> Writes<'a> {
     }
 }
 
-fn write((lsn, change): Row) -> Option<Write> {
+/// Returns the write of a change that puts or deletes a row.
+pub(crate) fn write((lsn, change): Row) -> Option<Write> {
     let (table, edit) = match change {
         Change::Put { table, key, value } => (table, Edit::Put { key, value }),
         Change::Delete { table, key } => (table, Edit::Delete { key }),
-        // Merges were evaluated, and changes of tables are not collected.
+        // Merges were evaluated, and changes of tables have no packed form.
         Change::Merge { .. } | Change::CreateTable { .. } | Change::DropTable { .. } => {
             return None;
         }

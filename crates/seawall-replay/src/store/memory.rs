@@ -2,9 +2,10 @@
 
 use crate::store::error::StoreError;
 use crate::store::watermark::Watermark;
-use crate::store::write::{Edit, Write};
+use crate::store::write::{Edit, Write, is_same};
 use crate::store::{Batch, Store};
 use std::collections::BTreeMap;
+use std::mem::take;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Tables in memory. They are lost with the process; the next process replays the whole log.
@@ -67,10 +68,14 @@ impl Store for MemoryStore {
     }
 
     fn write(&self, batch: &Batch) -> Result<(), StoreError> {
+        self.write_mut(&mut batch.clone())
+    }
+
+    fn write_mut(&self, batch: &mut Batch) -> Result<(), StoreError> {
         let mut content = self.content();
         // Check everything before changing anything, so that the batch is atomic.
         let mut is_there: BTreeMap<&str, bool> = BTreeMap::new();
-        for write in &batch.writes {
+        for write in batch.writes.chunk_by(is_same_table).filter_map(<[Write]>::first) {
             let there = || content.tables.contains_key(&write.table);
             let is_there = is_there.entry(&write.table).or_insert_with(there);
             *is_there = match (&write.edit, *is_there) {
@@ -87,7 +92,7 @@ impl Store for MemoryStore {
                 (edit, _) => !matches!(edit, Edit::Drop),
             };
         }
-        for run in batch.writes.chunk_by(is_next) {
+        for run in batch.writes.chunk_by_mut(is_same_table) {
             content.apply_run(run);
         }
         content.watermarks.extend(batch.watermarks.iter().copied());
@@ -103,47 +108,43 @@ impl Store for MemoryStore {
     }
 }
 
-/// Whether both put a row into one table, the second with the higher key, as in a sorted batch.
-fn is_next(one: &Write, next: &Write) -> bool {
-    match (&one.edit, &next.edit) {
-        (Edit::Put { key, .. }, Edit::Put { key: higher, .. }) => {
-            key < higher && one.table == next.table
-        }
-        _ => false,
-    }
+/// Whether both put a row into one table.
+fn is_same_table(one: &Write, next: &Write) -> bool {
+    let are_puts = matches!((&one.edit, &next.edit), (Edit::Put { .. }, Edit::Put { .. }));
+    are_puts && is_same(&one.table, &next.table)
 }
 
-/// A run of fewer sorted rows is not worth merging; and of one for more rows of the table each.
+/// A run of fewer rows is not worth merging; and of one for more rows of the table each.
 const RUN_MIN: usize = 64;
 const ROWS_EACH_MAX: usize = 8;
 
 impl Content {
-    /// Applies writes of which each is the [next](is_next). Many are merged with the rows of their
-    /// table, which takes fewer comparisons than inserting each.
-    fn apply_run(&mut self, run: &[Write]) {
+    /// Applies writes that all put rows into one table. Many are sorted, if they are not, and
+    /// merged with the rows of their table, which takes fewer comparisons than inserting each.
+    fn apply_run(&mut self, run: &mut [Write]) {
         let table = run.first().and_then(|write| self.tables.get_mut(&write.table));
         let Some(Table { rows, .. }) = table
             .filter(|table| run.len() >= RUN_MIN && table.rows.len() <= run.len() * ROWS_EACH_MAX)
         else {
-            return run.iter().for_each(|write| self.apply(write));
+            return run.iter_mut().for_each(|write| self.apply(write));
         };
-        let row = |write: &Write| match &write.edit {
-            Edit::Put { key, value } => Some((key.clone(), value.clone())),
+        let row = |write: &mut Write| match &mut write.edit {
+            Edit::Put { key, value } => Some((take(key), take(value))),
             _ => None,
         };
-        rows.append(&mut run.iter().filter_map(row).collect());
+        rows.append(&mut run.iter_mut().filter_map(row).collect());
     }
 
-    fn apply(&mut self, Write { table, edit, .. }: &Write) {
+    fn apply(&mut self, Write { table, edit, .. }: &mut Write) {
         match edit {
             Edit::Create { definition } => {
-                let new = Table { definition: definition.clone(), ..Table::default() };
-                self.tables.insert(table.clone(), new);
+                let new = Table { definition: take(definition), ..Table::default() };
+                self.tables.insert(take(table), new);
             }
             Edit::Drop => drop(self.tables.remove(table)),
             Edit::Put { key, value } => {
                 if let Some(table) = self.tables.get_mut(table) {
-                    table.rows.insert(key.clone(), value.clone());
+                    table.rows.insert(take(key), take(value));
                 }
             }
             Edit::Delete { key } => {

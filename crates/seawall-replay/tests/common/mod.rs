@@ -118,12 +118,17 @@ pub(crate) fn operations(seed: u64, count: usize) -> Vec<Operation> {
 }
 
 fn change(dice: &mut Dice) -> Change {
-    let key = format!("k{}", dice.below(40));
+    let key = key(dice.below(40));
     match dice.below(8) {
         0 | 1 => Change::merge("t", key, ("add", (1 + dice.below(100)).to_le_bytes())),
         2 => Change::delete("t", key),
         _ => Change::put("t", key, dice.any().to_le_bytes()),
     }
+}
+
+/// Returns a key. A quarter of them differ only after many bytes.
+pub(crate) fn key(number: u64) -> String {
+    if number % 4 == 3 { format!("key that is long {number}") } else { format!("k{number}") }
 }
 
 /// Computes the rows after the commits up to `until`, one by one.
@@ -251,6 +256,7 @@ impl DyingStore {
     }
 
     fn put(&self, part: usize, batch: &Batch) -> Result<(), StoreError> {
+        assert!(is_sorted(batch), "{batch:?}");
         // All threads share one journal, as in real stores.
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         self.step()?;
@@ -258,6 +264,16 @@ impl DyingStore {
         written[part].push(batch.clone());
         Ok(())
     }
+}
+
+/// Returns whether a batch is sorted by table and key, each key once, or changes tables.
+fn is_sorted(batch: &Batch) -> bool {
+    let key = |write: &Write| match &write.edit {
+        Edit::Put { key, .. } | Edit::Delete { key } => Some((write.table.clone(), key.clone())),
+        Edit::Create { .. } | Edit::Drop => None,
+    };
+    let keys = batch.writes.iter().map(key).collect::<Option<Vec<_>>>();
+    keys.is_none_or(|keys| keys.is_sorted_by(|one, next| one < next))
 }
 
 impl Store for DyingStore {
@@ -315,6 +331,8 @@ impl Ingest for DyingStore {
             other => panic!("{other:?} is no row"),
         };
         assert!(writes.iter().map(row).is_sorted_by(|one, other| one < other), "{writes:?}");
-        self.write(&Batch { writes, watermarks: watermarks.to_vec() })
+        let mut batch = Batch { writes, watermarks: watermarks.to_vec() };
+        batch.writes.sort_by(|one, other| one.table.cmp(&other.table));
+        self.write(&batch)
     }
 }

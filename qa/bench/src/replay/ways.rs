@@ -190,12 +190,12 @@ fn apply(
         let (lsn, operation) = entry?;
         batch.writes.extend(writes(lsn, operation));
         if batch.writes.len() >= size {
-            store.write(&batch)?;
+            store.write_mut(&mut batch)?;
             batch.writes.clear();
         }
     }
     if !batch.writes.is_empty() {
-        store.write(&batch)?;
+        store.write_mut(&mut batch)?;
     }
     Ok(store.flush()?)
 }

@@ -1,43 +1,59 @@
-//! The records of a small replay: read once, and kept decoded for the second pass.
+//! The records of a small replay: read once, and kept for the second pass.
 
 use crate::apply::partitions::{Chunk, weight_of};
 use crate::error::Result;
+use crate::operation::Operation;
+use crate::record_summary::RecordSummary;
+use crate::small::packed::PackedLog;
 use crate::source::Source;
 use seawall::Lsn;
+use seawall::format::RecordId;
 
 /// Up to this many records, of up to this many bytes, are kept.
 const RECORDS_MAX: usize = 65_536;
 const BYTES_MAX: usize = 16 << 20;
 
-/// Decoded records from the first one that a replay reads.
+/// Records from the first one that a replay reads.
 #[derive(Debug)]
 pub(crate) struct Held {
-    pub(crate) records: Chunk,
+    pub(crate) records: Records,
     /// The first record that was not read; `None` if all were.
     pub(crate) next: Option<Lsn>,
+}
+
+/// Records that were read.
+#[derive(Debug)]
+pub(crate) enum Records {
+    /// All are packed.
+    Packed(PackedLog),
+    /// At least one has no packed form.
+    Decoded(Chunk),
 }
 
 impl Held {
     /// No records, before `next`.
     pub(crate) fn none(next: Lsn) -> Self {
-        Self { records: vec![], next: Some(next) }
+        Self { records: Records::Decoded(vec![]), next: Some(next) }
     }
 
     /// Reads the records from `from` to `until`, or as many as are kept.
     pub(crate) fn read(source: &dyn Source, (from, until): (Lsn, Option<Lsn>)) -> Result<Self> {
-        let (mut records, mut weight): (Chunk, usize) = (vec![], 0);
+        let mut records = Records::Packed(PackedLog::default());
+        let (mut next, mut weight) = (from, 0);
         for entry in source.operations(from)? {
-            let next = Some(records.last().map_or(from, |(record, _)| record.lsn.next()));
             // Planning goes on there and reports damage; what only it can skip, the second pass.
-            let Ok((record, operation)) = entry else { return Ok(Self { records, next }) };
+            let Ok((record, operation)) = entry else {
+                return Ok(Self { records, next: Some(next) });
+            };
             if until.is_some_and(|until| record.lsn > until) {
                 break;
             }
             weight += operation.as_ref().map_or(0, weight_of);
-            if records.len() == RECORDS_MAX || weight > BYTES_MAX {
+            if records.count() == RECORDS_MAX || weight > BYTES_MAX {
                 return Ok(Self { records, next: Some(record.lsn) });
             }
-            records.push((record, operation));
+            next = record.lsn.next();
+            records.add(record, operation)?;
             if until == Some(record.lsn) {
                 break;
             }
@@ -46,8 +62,43 @@ impl Held {
     }
 
     /// The records, if these are all.
-    pub(crate) fn all(self) -> Option<Chunk> {
+    pub(crate) fn all(self) -> Option<Records> {
         self.next.is_none().then_some(self.records)
+    }
+}
+
+impl Records {
+    /// The number of records.
+    pub(crate) fn count(&self) -> usize {
+        match self {
+            Self::Packed(log) => log.count(),
+            Self::Decoded(records) => records.len(),
+        }
+    }
+
+    /// Returns the summaries of the records.
+    pub(crate) fn summaries(&self) -> impl Iterator<Item = (Lsn, Option<RecordSummary>)> {
+        let (packed, decoded) = match self {
+            Self::Packed(log) => (Some(log.summaries()), &[][..]),
+            Self::Decoded(records) => (None, records.as_slice()),
+        };
+        let summary = |(record, operation): &(RecordId, Option<Operation>)| {
+            (record.lsn, operation.as_ref().map(RecordSummary::from))
+        };
+        packed.into_iter().flatten().chain(decoded.iter().map(summary))
+    }
+
+    fn add(&mut self, record: RecordId, operation: Option<Operation>) -> Result<()> {
+        if let Self::Packed(log) = self {
+            if log.add(record, operation.as_ref())? {
+                return Ok(());
+            }
+            *self = Self::Decoded(std::mem::take(log).unpack()?);
+        }
+        if let Self::Decoded(records) = self {
+            records.push((record, operation));
+        }
+        Ok(())
     }
 }
 

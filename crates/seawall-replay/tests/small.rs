@@ -1,0 +1,110 @@
+//! Small replays of logs whose records are whole transactions: exactly once, and in sorted batches.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a panic reports a failure")]
+
+use crate::common;
+
+use common::{DyingStore, Manner, expected, key, log_of, wrong_keys};
+use seawall::Lsn;
+use seawall_replay::{Bounds, Change, Error, Operation, Replay, Store};
+use seawall_testkit::Dice;
+
+/// The number of records.
+const COUNT: u64 = 120;
+
+/// Generates a log whose first record creates tables, and whose other records have up to three
+/// changes of their rows each. A third of these are additions, which would count twice if applied
+/// twice.
+fn operations(dice: &mut Dice) -> Vec<Operation> {
+    let tables = vec![Change::create_table("u", ""), Change::create_table("t", "")];
+    let mut operations = vec![Operation::Atomic(tables)];
+    while operations.len() < usize::try_from(COUNT).unwrap() {
+        let count = dice.index(4);
+        operations.push(Operation::Atomic(dice.many(count, change)));
+    }
+    operations
+}
+
+fn change(dice: &mut Dice) -> Change {
+    let table = ["u", "", "t"][dice.index(3)];
+    let key = key(dice.below(12));
+    match dice.below(6) {
+        0 | 1 => Change::merge(table, key, ("add", (1 + dice.below(100)).to_le_bytes())),
+        2 => Change::delete(table, key),
+        _ => Change::put(table, key, dice.any().to_le_bytes()),
+    }
+}
+
+fn replay(dice: &mut Dice) -> Replay {
+    let bounds = Bounds { changes_min: 1, changes_max: 1 + dice.index(20), ..Bounds::default() };
+    let partitions = if dice.below(6) == 0 { 2 } else { 1 };
+    Replay::new().partitions(partitions).batches(bounds)
+}
+
+/// Replays the log in steps. Some of them end in a crash, which may lose unflushed writes.
+fn lives(manner: Manner, seed: u64, loses_power: bool) -> Result<(), String> {
+    let mut dice = Dice::new(seed);
+    let operations = operations(&mut dice);
+    let reader = log_of(&operations);
+    let mut store = DyingStore::new(manner, u64::MAX);
+    let mut until = 1;
+    while until < COUNT {
+        until = COUNT.min(until + dice.below(40));
+        match replay(&mut dice).until(Lsn::new(until).unwrap()).run(&reader, &store) {
+            Ok(report) => {
+                let rows = expected(&operations, Lsn::new(until));
+                if wrong_keys(&store.rows(), &rows) > 0 {
+                    return Err(format!("wrong keys after LSN {until}"));
+                }
+                assert_eq!(report.applied_lsn, Lsn::new(until));
+            }
+            Err(Error::Store { .. }) => {}
+            // For example a table that is created twice.
+            Err(error) => return Err(error.to_string()),
+        }
+        let dies_at = dice.below(8);
+        store = store.reopened(dies_at, |count| {
+            let newest = if loses_power { dice.index(count.min(4) + 1) } else { 0 };
+            count - newest
+        });
+    }
+    let store = store.reopened(u64::MAX, |count| count);
+    replay(&mut dice).run(&reader, &store).map_err(|error| error.to_string())?;
+    match wrong_keys(&store.rows(), &expected(&operations, None)) {
+        0 => Ok(()),
+        wrong => Err(format!("{wrong} wrong keys")),
+    }
+}
+
+#[test]
+fn each_transaction_of_a_small_log_is_applied_once_despite_crashes() {
+    for seed in 0..100 {
+        for loses_power in [false, true] {
+            let lived = lives(Manner::Together, seed, loses_power);
+            assert_eq!(lived, Ok(()), "seed {seed}, power cut: {loses_power}");
+        }
+    }
+}
+
+#[test]
+fn separate_watermark_of_a_small_replay_is_detected() {
+    for (manner, loses_power) in [(Manner::Apart, false), (Manner::Elsewhere, true)] {
+        let caught = (0..30).filter(|seed| lives(manner, *seed, loses_power).is_err()).count();
+        assert!(caught > 0, "{manner:?} was not detected");
+    }
+}
+
+#[test]
+fn refused_change_of_a_small_log_is_named() {
+    let mut operations = operations(&mut Dice::new(1));
+    operations[60] = Change::merge("t", "k", ("max", "1")).into();
+    let (reader, store) = (log_of(&operations), DyingStore::new(Manner::Together, u64::MAX));
+    let first = Lsn::new(2).unwrap();
+    Replay::new().until(first).run(&reader, &store).unwrap();
+    let bounds = Bounds { changes_min: 1, changes_max: 1, ..Bounds::default() };
+    let error = Replay::new().batches(bounds).run(&reader, &store).unwrap_err();
+    assert!(error.to_string().starts_with("LSN 61: merge into table `t`"), "{error}");
+    let before = expected(&operations, Lsn::new(60));
+    assert_eq!(wrong_keys(&store.rows(), &before), 0);
+    assert!(store.get("t", b"k").unwrap().is_none());
+}
