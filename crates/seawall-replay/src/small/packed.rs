@@ -76,7 +76,9 @@ impl PackedLog {
         }
         let Self { tables, table, blocks, .. } = self;
         if blocks.last().is_none_or(Block::is_full) {
-            blocks.push(Block { entries: vec![], bytes: vec![] });
+            // A small log has one small block.
+            let room = if blocks.is_empty() { 0 } else { BLOCK_BYTES + BLOCK_BYTES / 16 };
+            blocks.push(Block { entries: vec![], bytes: Vec::with_capacity(room) });
         }
         let block = blocks.last_mut().expect("one was added if there was none");
         for change in changes {
@@ -150,8 +152,8 @@ impl PackedLog {
         if let Some(lsn) = partition.written.applied_lsn() {
             hear(lsn, records);
         }
-        let batch_changes = partition.size.changes();
-        Ok(Ran { transactions, done: partition.done, batch_changes, ingested: 0 })
+        let (batch_changes, reached) = (partition.size.changes(), Some(partition.written));
+        Ok(Ran { transactions, done: partition.done, batch_changes, ingested: 0, reached })
     }
 }
 
@@ -159,7 +161,7 @@ impl PackedLog {
 struct PackedBatch<'a> {
     log: &'a PackedLog,
     /// The rank of each table in the order of names.
-    ranks: Vec<usize>,
+    ranks: Vec<u32>,
     rows: Vec<Row<'a>>,
     /// The size of the rows, in bytes.
     size: usize,
@@ -172,7 +174,9 @@ struct PackedBatch<'a> {
 /// A packed row, with the numbers that decide most comparisons.
 struct Row<'a> {
     /// The rank of its table.
-    rank: usize,
+    rank: u32,
+    /// Its number in the batch.
+    number: u32,
     /// See [`Tables::head`].
     head: u64,
     bytes: &'a [u8],
@@ -180,7 +184,7 @@ struct Row<'a> {
 
 impl<'a> PackedBatch<'a> {
     fn of(log: &'a PackedLog) -> Self {
-        let mut ranks: Vec<(u32, usize)> = log.tables.by_name().into_iter().zip(0..).collect();
+        let mut ranks: Vec<(u32, u32)> = log.tables.by_name().into_iter().zip(0..).collect();
         ranks.sort_unstable();
         let ranks = ranks.into_iter().map(|(_, rank)| rank).collect();
         Self { log, ranks, rows: vec![], size: 0, reached: None, spent: vec![] }
@@ -197,12 +201,13 @@ impl<'a> PackedBatch<'a> {
             let row = Packed::at(bytes, at)?;
             at = row.end();
             if is_missing {
-                let number = usize::try_from(row.table).unwrap_or(usize::MAX);
-                let rank = self.ranks.get(number).copied().unwrap_or_default();
+                let table = usize::try_from(row.table).unwrap_or(usize::MAX);
+                let rank = self.ranks.get(table).copied().unwrap_or_default();
                 let head = self.log.tables.head(row.table, row.key(bytes));
+                let number = u32::try_from(self.rows.len()).unwrap_or(u32::MAX);
                 let bytes = row.whole(bytes);
                 self.size += bytes.len();
-                self.rows.push(Row { rank, head, bytes });
+                self.rows.push(Row { rank, number, head, bytes });
             }
         }
         Ok(at)
@@ -211,11 +216,7 @@ impl<'a> PackedBatch<'a> {
     /// Writes the batch, if there is one.
     fn write(&mut self, partition: &mut Partition<'_>) -> Result<()> {
         let Some(reached) = self.reached.take() else { return Ok(()) };
-        // Rows of one key keep the order of the log.
-        self.rows.sort_by(|one, next| {
-            let numbers = (one.rank, one.head).cmp(&(next.rank, next.head));
-            numbers.then_with(|| one.key().cmp(next.key()))
-        });
+        self.sort();
         let mut writes = std::mem::take(&mut self.spent);
         writes.reserve(self.rows.len());
         for same in self.rows.chunk_by(Row::is_same_key) {
@@ -228,6 +229,14 @@ impl<'a> PackedBatch<'a> {
         self.spent.clear();
         self.rows.reserve(partition.size.changes().min(self.log.rows));
         Ok(())
+    }
+
+    /// Sorts by table and key. Rows of one key keep the order of the log.
+    fn sort(&mut self) {
+        self.rows.sort_unstable_by_key(Row::order);
+        for equal in self.rows.chunk_by_mut(Row::has_same_head).filter(|rows| rows.len() > 1) {
+            equal.sort_by(|one, next| one.key().cmp(next.key()));
+        }
     }
 
     /// Appends the writes of one key.
@@ -255,7 +264,16 @@ impl Row<'_> {
         self.packed().map_or(&[], |packed| packed.key(self.bytes))
     }
 
+    /// One number, because comparing two of them takes no branch.
+    fn order(&self) -> u128 {
+        u128::from(self.rank) << 96 | u128::from(self.head) << 32 | u128::from(self.number)
+    }
+
+    fn has_same_head(&self, next: &Self) -> bool {
+        (self.rank, self.head) == (next.rank, next.head)
+    }
+
     fn is_same_key(&self, next: &Self) -> bool {
-        (self.rank, self.head) == (next.rank, next.head) && self.key() == next.key()
+        self.has_same_head(next) && self.key() == next.key()
     }
 }

@@ -132,7 +132,10 @@ impl Content {
             Edit::Put { key, value } => Some((take(key), take(value))),
             _ => None,
         };
-        rows.append(&mut run.iter_mut().filter_map(row).collect());
+        // With room for all: it grows slowly, and the map is built from the same memory.
+        let mut new = Vec::with_capacity(run.len());
+        new.extend(run.iter_mut().filter_map(row));
+        rows.append(&mut new.into_iter().collect());
     }
 
     fn apply(&mut self, Write { table, edit, .. }: &mut Write) {
