@@ -82,6 +82,8 @@ pub enum Error {
     },
     /// The scratch file for transactions that do not fit in memory failed.
     Spill(io::Error),
+    /// A thread cannot be started. The replay can be run again.
+    Thread(io::Error),
     /// An option has an invalid value.
     InvalidOption {
         /// The option and the reason.
@@ -177,6 +179,7 @@ impl Error {
             Self::Spill(_) => f.write_str(
                 "cannot use the scratch file for transactions that do not fit in memory",
             ),
+            Self::Thread(_) => f.write_str("cannot start a thread of the replay"),
             Self::InvalidOption { why } => f.write_str(why),
         }
     }
@@ -188,7 +191,7 @@ impl std::error::Error for Error {
             // `Display` already prints this error.
             Self::Log(error) => error.source(),
             Self::Store { source, .. } => Some(&**source),
-            Self::Spill(error) => Some(error),
+            Self::Spill(error) | Self::Thread(error) => Some(error),
             _ => None,
         }
     }

@@ -17,7 +17,12 @@ const OPERATIONS: &str = r#"{"atomic":[{"create_table":{"table":"account"}}]}
 
 fn seawall(folder: &Path, arguments: &str, input: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_seawall"));
-    command.args(arguments.split(' ')).current_dir(folder).stdin(Stdio::piped());
+    command.args(arguments.split(' '));
+    run(command, folder, input)
+}
+
+fn run(mut command: Command, folder: &Path, input: &str) -> Output {
+    command.current_dir(folder).stdin(Stdio::piped());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     child.wait_with_output().unwrap()
@@ -61,6 +66,30 @@ fn database_with_truncated_records_exits_with_9() {
         assert_eq!(refused.status.code(), Some(9), "{refused:?}");
         let said = String::from_utf8_lossy(&refused.stderr);
         assert!(said.contains("has applied LSN 10, but the log has another record"), "{said}");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}
+
+/// The stacks of its threads do not fit into memory. The stores of these two need no thread.
+#[test]
+fn thread_that_cannot_start_is_an_error() {
+    let folder = std::env::temp_dir().join(format!("seawall-no-thread-{}", std::process::id()));
+    let one = "{\"atomic\":[{\"put\":{\"table\":\"\",\"key\":\"k\",\"value\":\"v\"}}]}\n";
+    for kind in ["redb", "sqlite"] {
+        std::fs::create_dir(&folder).unwrap();
+        // More records than a small replay keeps in memory.
+        let append = "append ops.wal --format json --level buffered";
+        assert!(seawall(&folder, append, &one.repeat(66_000)).status.success());
+        let mut replay = Command::new(env!("CARGO_BIN_EXE_seawall"));
+        replay.args(["replay", "ops.wal", "--into", &format!("{kind}:store")]);
+        replay.env("RUST_MIN_STACK", (1_u64 << 50).to_string());
+        let refused = run(replay, &folder, "");
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(1), "{said}");
+        assert!(said.contains("cannot start a thread of the replay"), "{said}");
+        assert!(said.contains("replay again when fewer threads run"), "{said}");
+        let again = seawall(&folder, &format!("replay ops.wal --into {kind}:store"), "");
+        assert!(again.status.success(), "{again:?}");
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -8,7 +8,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread;
+use std::thread::{self, Builder};
 
 const FOLDER: &str = "ingest";
 /// The size of a file, in bytes of rows.
@@ -42,7 +42,8 @@ impl<'a> SortedFiles<'a> {
     ) -> Result<Vec<PathBuf>, StoreError> {
         thread::scope(|scope| {
             let (chunks, queue) = sync_channel(CHUNKS_AHEAD);
-            let writer = scope.spawn(move || self.write_queued(&queue));
+            let start = Builder::new().spawn_scoped(scope, move || self.write_queued(&queue));
+            let writer = start.map_err(StoreError::failed)?;
             let read = send(rows, &chunks);
             drop(chunks);
             let written = writer.join().expect("the writer returns errors");

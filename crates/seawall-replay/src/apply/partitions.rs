@@ -21,7 +21,7 @@ use seawall::format::{LogId, RecordId};
 use seawall_io::Clock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::{self, ScopedJoinHandle};
+use std::thread::{self, Builder, ScopedJoinHandle};
 
 /// Limits for records decoded ahead: chunks in the queue, and records or bytes in a chunk.
 const CHUNKS_AHEAD: usize = 4;
@@ -100,14 +100,16 @@ impl Run<'_> {
         thread::scope(|scope| {
             let (chunks, decoded) = sync_channel(CHUNKS_AHEAD);
             let (spends, spent) = sync_channel(SPENT_MAX);
-            let reader = scope.spawn(move || self.read(&chunks, &spent));
+            let start = Builder::new().spawn_scoped(scope, move || self.read(&chunks, &spent));
+            let reader = start.map_err(Error::Thread)?;
             let (mut hands, mut threads) = (Vec::new(), Vec::new());
             for ((number, &written), size) in (0..).zip(&self.partitions).zip(&sizes) {
                 let (sender, orders) = sync_channel(BATCHES_AHEAD);
                 hands.push(Hand::new(Server::Thread(sender), size, written));
                 let partition = self.partition(number, written);
                 let spends = spends.clone();
-                threads.push(scope.spawn(move || serve(partition, size, (&orders, &spends))));
+                let serve = move || serve(partition, size, (&orders, &spends));
+                threads.push(Builder::new().spawn_scoped(scope, serve).map_err(Error::Thread)?);
             }
             drop(spends);
             let mut deal = Deal::new(self, hands);

@@ -86,8 +86,13 @@ impl<'a, 'scope> Collected<'a, 'scope> {
     fn sort_part(&mut self) -> Result<()> {
         let part = std::mem::take(&mut self.part);
         self.size += part.size();
-        let start = || Sorter::start(self.scope, (self.room.clone(), self.tools.operators));
-        let sorter = self.sorter.get_or_insert_with(start);
+        let sorter = match &mut self.sorter {
+            Some(sorter) => sorter,
+            none => {
+                let what = (self.room.clone(), self.tools.operators);
+                none.insert(Sorter::start(self.scope, what)?)
+            }
+        };
         match sorter.add((part, self.tables.clone())) {
             Ok(empty) => {
                 self.part = empty;

@@ -3,12 +3,12 @@
 use crate::bulk::part::Part;
 use crate::bulk::run::{Run, spill};
 use crate::bulk::tables::Tables;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::merge::Operators;
 use crate::transactions::spill::{Folder, Spill};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::{Scope, ScopedJoinHandle};
+use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 /// Parts that wait to be sorted.
 const PARTS_AHEAD: usize = 1;
@@ -52,11 +52,12 @@ impl<'scope> Sorter<'scope> {
     pub(crate) fn start<'env>(
         scope: &'scope Scope<'scope, 'env>,
         (room, operators): (Room, &'env Operators),
-    ) -> Self {
+    ) -> Result<Self> {
         let (parts, queue) = sync_channel(PARTS_AHEAD);
         let (give_back, empty) = sync_channel(PARTS_AHEAD + 1);
-        let thread = scope.spawn(move || Sorted::of((&queue, &give_back), (&room, operators)));
-        Self { parts, empty, thread }
+        let sort = move || Sorted::of((&queue, &give_back), (&room, operators));
+        let thread = Builder::new().spawn_scoped(scope, sort).map_err(Error::Thread)?;
+        Ok(Self { parts, empty, thread })
     }
 
     /// Sorts another part, and returns an empty one.

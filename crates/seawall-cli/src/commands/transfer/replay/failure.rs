@@ -77,6 +77,10 @@ fn next_after(error: &Error, args: &Args) -> String {
         Error::Spill(_) => {
             "free some space for temporary files, or set TMPDIR to another directory".to_owned()
         }
+        Error::Thread(_) => {
+            "replay again when fewer threads run, or with fewer --threads: nothing is applied twice"
+                .to_owned()
+        }
         _ => "replay again: nothing is applied twice".to_owned(),
     }
 }
