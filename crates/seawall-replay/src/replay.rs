@@ -247,10 +247,8 @@ impl Replay {
             }
         }
         store.flush().map_err(Error::store("flush"))?;
-        let now = match runs.last().and_then(|ran| ran.reached) {
-            Some(mark) => Standing { partitions: vec![mark] },
-            None => Standing::of(store)?,
-        };
+        // Read from the store: the caller prunes the log up to there.
+        let now = Standing::of(store)?;
         let times = (planned.saturating_sub(began), self.clock.now().saturating_sub(planned));
         Ok(Report::of(&plan, &runs, (&now, times)))
     }

@@ -6,7 +6,9 @@ use crate::common;
 
 use common::{DyingStore, Manner, expected, key, log_of, wrong_keys};
 use seawall::Lsn;
-use seawall_replay::{Bounds, Change, Error, Operation, Replay, Store};
+use seawall_replay::{
+    Batch, Bounds, Change, Error, MemoryStore, Operation, Replay, Store, StoreError, Watermark,
+};
 use seawall_testkit::Dice;
 
 /// The number of records.
@@ -107,4 +109,34 @@ fn refused_change_of_a_small_log_is_named() {
     let before = expected(&operations, Lsn::new(60));
     assert_eq!(wrong_keys(&store.rows(), &before), 0);
     assert!(store.get("t", b"k").unwrap().is_none());
+}
+
+/// A store that loses the watermarks of its batches of rows.
+struct Forgetful(MemoryStore);
+
+impl Store for Forgetful {
+    fn watermarks(&self) -> Result<Vec<Watermark>, StoreError> {
+        self.0.watermarks()
+    }
+
+    fn get(&self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.0.get(table, key)
+    }
+
+    fn write(&self, batch: &Batch) -> Result<(), StoreError> {
+        let keeps = batch.writes.is_empty();
+        let watermarks = batch.watermarks.iter().filter(|_| keeps).copied().collect();
+        self.0.write(&Batch { writes: batch.writes.clone(), watermarks })
+    }
+
+    fn flush(&self) -> Result<(), StoreError> {
+        self.0.flush()
+    }
+}
+
+#[test]
+fn report_says_what_the_store_needs_and_not_what_was_written() {
+    let operations: Vec<Operation> = vec![Change::put("", "k", "v").into(); 9];
+    let report = Replay::new().run(&log_of(&operations), &Forgetful(MemoryStore::new())).unwrap();
+    assert_eq!((report.applied, report.applied_lsn, report.needed_from), (9, None, Lsn::FIRST));
 }

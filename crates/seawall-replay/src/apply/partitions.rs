@@ -57,8 +57,6 @@ pub(crate) struct Ran {
     pub(crate) batch_changes: usize,
     /// The writes that were ingested.
     pub(crate) ingested: u64,
-    /// The watermark that the only partition of the store has now, if the run knows it.
-    pub(crate) reached: Option<Watermark>,
 }
 
 impl Run<'_> {
@@ -81,7 +79,7 @@ impl Run<'_> {
         let ends = deal.hands.into_iter().filter_map(|hand| hand.server.end()).collect();
         let (done, batch_changes) = first_error(ends).map(|partitions| sum(done, &partitions))?;
         dealt?;
-        Ok(Ran { transactions, done, batch_changes, ingested: 0, reached: None })
+        Ok(Ran { transactions, done, batch_changes, ingested: 0 })
     }
 
     /// The batch size of each partition, published to the dealing thread.
@@ -123,7 +121,7 @@ impl Run<'_> {
             // If a partition's failure ended reading or dealing, its own error is the cause.
             let (done, batch_changes) = partitions.map(|partitions| sum(done, &partitions))?;
             dealt.and(read)?;
-            Ok(Ran { transactions, done, batch_changes, ingested: 0, reached: None })
+            Ok(Ran { transactions, done, batch_changes, ingested: 0 })
         })
     }
 

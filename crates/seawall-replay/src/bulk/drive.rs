@@ -35,8 +35,7 @@ impl<'a, 'scope> Bulk<'a, 'scope> {
         (ingest, ingest_from): (&'a dyn Ingest, u64),
         collected: Collected<'a, 'scope>,
     ) -> Self {
-        let (done, reached) = (Done::default(), None);
-        let ran = Ran { transactions: 0, done, batch_changes: 0, ingested: 0, reached };
+        let ran = Ran { transactions: 0, done: Done::default(), batch_changes: 0, ingested: 0 };
         Self { run, ingest, ingest_from, collected, reached: None, pending: 0, ran }
     }
 

@@ -152,8 +152,8 @@ impl PackedLog {
         if let Some(lsn) = partition.written.applied_lsn() {
             hear(lsn, records);
         }
-        let (batch_changes, reached) = (partition.size.changes(), Some(partition.written));
-        Ok(Ran { transactions, done: partition.done, batch_changes, ingested: 0, reached })
+        let batch_changes = partition.size.changes();
+        Ok(Ran { transactions, done: partition.done, batch_changes, ingested: 0 })
     }
 }
 
