@@ -117,7 +117,7 @@ const PARTS: &[Part] = &[
         name: "zstd",
         about: "logs that zstd compresses, as others; 5 minutes; needs a C compiler",
         command: &[CARGO, "test", "--locked", "-q", "-p", "seawall-tests"],
-        deep: &["--features", "zstd", "--test", "all", "compress"],
+        deep: &["--features", "zstd", "--test", "all", "compress", "--", "--include-ignored"],
     },
     Part {
         name: "miri",

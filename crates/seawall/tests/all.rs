@@ -3,6 +3,9 @@
 //!
 //! They are a package of their own, `seawall-tests`, because the compiler optimises a package or
 //! does not: the log needs it for the millions of states that are tried, the tests do not.
+//!
+//! `cargo test` runs each suite once, on plain logs. CI runs those of `encoded` again for each
+//! encoding, as they take as long as all others: `cargo test --test all -- --ignored`.
 
 mod callbacks;
 mod common;

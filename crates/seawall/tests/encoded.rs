@@ -1,5 +1,5 @@
 //! What holds for plain logs holds for those whose batches are encoded: compressed, encrypted, or
-//! both and padded. One list of suites serves all three.
+//! both and padded. One list of suites serves all three. Only CI runs them: see all.rs.
 
 #![expect(clippy::print_stdout, reason = "in a test this is a part of the report")]
 
@@ -19,19 +19,31 @@ macro_rules! suites {
     ($($suite:ident),* $(,)?) => {
         #[cfg(feature = "lz4")]
         mod compressed {
-            $(#[test] fn $suite() { crate::common::compressed(super::$suite); })*
+            $(
+                #[test]
+                #[ignore = "CI runs it: cargo test --test all -- --ignored"]
+                fn $suite() { crate::common::compressed(super::$suite); }
+            )*
         }
 
         #[cfg(feature = "encryption")]
         mod encrypted {
-            $(#[test] fn $suite() { crate::common::encrypted(super::$suite); })*
+            $(
+                #[test]
+                #[ignore = "CI runs it: cargo test --test all -- --ignored"]
+                fn $suite() { crate::common::encrypted(super::$suite); }
+            )*
         }
 
         #[cfg(all(feature = "encryption", feature = "lz4"))]
         mod encrypted_compressed_and_padded {
             use crate::common::{compressed, encrypted};
 
-            $(#[test] fn $suite() { encrypted(|| compressed(super::$suite)); })*
+            $(
+                #[test]
+                #[ignore = "CI runs it: cargo test --test all -- --ignored"]
+                fn $suite() { encrypted(|| compressed(super::$suite)); }
+            )*
         }
     };
 }

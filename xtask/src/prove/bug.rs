@@ -83,7 +83,8 @@ impl CargoCommand {
     pub(super) fn test_name(&self) -> Option<&str> {
         let mut words = self.words.iter().rev();
         let (last, before) = (words.next()?, words.next()?);
-        let is_value = before.starts_with('-') && before != "--" && before != "--lib";
+        let is_alone = ["--", "--lib", "--ignored"].contains(&before.as_str());
+        let is_value = before.starts_with('-') && !is_alone;
         let name = last.rsplit("::").next().filter(|name| !name.is_empty() && !is_value);
         name.filter(|name| self.is_test() && !name.starts_with('-'))
     }
@@ -206,6 +207,7 @@ mod tests {
         for (line, expected) in [
             ("cargo test -p a --test b c_is_d", Some("c_is_d")),
             ("cargo test -p a --lib b::tests::c_is_d", Some("c_is_d")),
+            ("cargo test -p a --test b -- --ignored c::d_is_e", Some("d_is_e")),
             ("cargo test -p a -- --exact c_is_d", None),
             ("cargo test -p a --test b c::", None),
             ("cargo test -p a --test b", None),
