@@ -208,7 +208,11 @@ impl Replay {
         }
         let began = self.clock.now();
         let (floor, until) = self.floor(source, &standing)?;
-        let held = Held::read(source, (floor.from, until))?;
+        let held = match wanted {
+            1 => Held::read(source, (floor.from, until))?,
+            // Each partition has a thread, which may wait for the store while others write.
+            _ => Held::none(floor.from),
+        };
         let plan = self.planned_after((floor, until, &standing), (source, &held), &mut hear)?;
         let plan = Arc::new(plan);
         let planned = self.clock.now();
@@ -443,7 +447,7 @@ impl Replay {
         run.run(self.assembler(plan), hear)
     }
 
-    /// The same from records that were read already.
+    /// The same from records that were read already, into the only partition.
     fn apply_here(
         &self,
         mut run: Run<'_>,
@@ -451,10 +455,9 @@ impl Replay {
         (records, hear): (Records, &mut dyn FnMut(Lsn, u64)),
     ) -> Result<Ran> {
         run.size = run.size.of_all(plan.changes);
-        let mut records = match (records, run.partitions.as_slice()) {
-            (Records::Packed(log), &[written]) => return log.apply(&run, written, hear),
-            (Records::Packed(log), _) => log.unpack()?,
-            (Records::Decoded(records), _) => records,
+        let mut records = match records {
+            Records::Packed(log) => return log.apply(&run, hear),
+            Records::Decoded(records) => records,
         };
         records.retain(|(record, _)| record.lsn >= run.from);
         run.run_here(self.assembler(plan), records, hear)

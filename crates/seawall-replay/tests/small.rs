@@ -10,6 +10,8 @@ use seawall_replay::{
     Batch, Bounds, Change, Error, MemoryStore, Operation, Replay, Store, StoreError, Watermark,
 };
 use seawall_testkit::Dice;
+use std::sync::{Condvar, Mutex};
+use std::time::Duration;
 
 /// The number of records.
 const COUNT: u64 = 120;
@@ -139,4 +141,54 @@ fn report_says_what_the_store_needs_and_not_what_was_written() {
     let operations: Vec<Operation> = vec![Change::put("", "k", "v").into(); 9];
     let report = Replay::new().run(&log_of(&operations), &Forgetful(MemoryStore::new())).unwrap();
     assert_eq!((report.applied, report.applied_lsn, report.needed_from), (9, None, Lsn::FIRST));
+}
+
+/// A store whose first writes wait until another one has begun.
+#[derive(Default)]
+struct Meeting {
+    store: MemoryStore,
+    /// The number of writes of rows that have begun.
+    begun: Mutex<u32>,
+    changed: Condvar,
+}
+
+impl Store for Meeting {
+    fn watermarks(&self) -> Result<Vec<Watermark>, StoreError> {
+        self.store.watermarks()
+    }
+
+    fn get(&self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.store.get(table, key)
+    }
+
+    fn write(&self, batch: &Batch) -> Result<(), StoreError> {
+        if !batch.writes.is_empty() {
+            let mut begun = self.begun.lock().unwrap();
+            *begun += 1;
+            self.changed.notify_all();
+            let long = Duration::from_secs(20);
+            let waited = self.changed.wait_timeout_while(begun, long, |begun| *begun < 2);
+            if waited.unwrap().1.timed_out() {
+                return Err(StoreError::failed("no other partition writes"));
+            }
+        }
+        self.store.write(batch)
+    }
+
+    fn flush(&self) -> Result<(), StoreError> {
+        self.store.flush()
+    }
+
+    fn partitions_max(&self) -> usize {
+        2
+    }
+}
+
+#[test]
+fn partitions_of_a_small_replay_write_at_the_same_time() {
+    let put = |number| Operation::from(Change::put("", key(number), "value"));
+    let reader = log_of(&(0..100).map(put).collect::<Vec<_>>());
+    let store = Meeting::default();
+    let report = Replay::new().partitions(2).run(&reader, &store).unwrap();
+    assert_eq!((report.partitions, store.store.rows("").len()), (2, 100));
 }

@@ -119,14 +119,10 @@ impl PackedLog {
         Ok(chunk)
     }
 
-    /// Applies the transactions that the only partition of a store lacks; `written` is its
-    /// watermark.
-    pub(crate) fn apply(
-        &self,
-        run: &Run<'_>,
-        written: Watermark,
-        hear: &mut dyn FnMut(Lsn, u64),
-    ) -> Result<Ran> {
+    /// Applies the transactions that the store lacks, which has one partition.
+    pub(crate) fn apply(&self, run: &Run<'_>, hear: &mut dyn FnMut(Lsn, u64)) -> Result<Ran> {
+        let new = || Watermark::new(run.log, None, run.from);
+        let written = run.partitions.first().copied().unwrap_or_else(new);
         let mut partition = run.partition(0, written);
         let mut batch = PackedBatch::of(self);
         let (mut transactions, mut records) = (0, 0);
