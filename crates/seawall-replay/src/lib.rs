@@ -40,7 +40,8 @@
 //! and assembles the committed ones, and `apply` distributes their changes by key to partitions.
 //! Each partition folds its changes into a batch of adaptive size, and the [`Store`] writes the
 //! batch. Instead, `bulk` sorts all of them, for a store that lacks many and can ingest them.
-//! A small log is read once: `small` keeps its records in memory, and starts no thread.
+//! With one partition, a small log is read once: `small` keeps its records in memory, and starts no
+//! thread.
 
 #![forbid(unsafe_code)]
 
