@@ -12,6 +12,8 @@ mod host_info;
 mod image;
 mod memory_lock;
 mod pass;
+#[cfg(test)]
+mod programs;
 mod raw_device;
 #[cfg(feature = "sandbox")]
 pub mod sandbox;

@@ -5,6 +5,7 @@
 use crate::common;
 
 use common::Scratch;
+use common::programs::output;
 use std::process::Command;
 
 /// What an example prints, run with these arguments.
@@ -12,7 +13,7 @@ fn run(example: &str, arguments: &[&str]) -> (bool, String) {
     let here = std::env::current_exe().unwrap();
     let target = here.parent().and_then(std::path::Path::parent).unwrap();
     let program = target.join("examples").join(example);
-    let ran = Command::new(&program).args(arguments).output();
+    let ran = output(Command::new(&program).args(arguments));
     let ran = ran.unwrap_or_else(|error| {
         panic!("{}: {error}; `cargo build --examples` makes it", program.display())
     });

@@ -7,6 +7,7 @@ use crate::common;
 
 use common::frozen::Frozen;
 use common::hooked::Hooked;
+use common::programs::wait_for_programs;
 use common::{Bytes, Found, GEOMETRY, Scratch, again, lsn, open, payload, tiny};
 use seawall::verify::Verdict;
 use seawall::{Error, Level, Log, LogReader, Lsn, Maintenance, Options, Raw};
@@ -99,6 +100,7 @@ fn small() -> Options {
 }
 
 fn open_at(scratch: &Scratch, name: &str) -> seawall::Result<Bytes> {
+    wait_for_programs();
     small().open(scratch.path.join(name))
 }
 

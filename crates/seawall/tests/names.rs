@@ -5,6 +5,7 @@
 
 use crate::common;
 
+use common::programs::{output, wait_for_programs};
 use common::{Bytes, Scratch, again, payload, tiny};
 use seawall::{Error, Layout, Level};
 use seawall_format::{HEADER_SIZE, SegmentHeader};
@@ -161,6 +162,7 @@ fn log_in_a_renamed_directory_continues() {
     let second: Result<Bytes, Error> = again(2).open(&moved);
     assert!(matches!(second, Err(Error::Busy { .. })), "{second:?}");
     log.close().unwrap();
+    wait_for_programs();
     let log: Bytes = again(3).open(&moved).unwrap();
     assert_eq!(log.durable().unwrap().get(), 40);
 }
@@ -236,7 +238,7 @@ fn log_rotates_when_no_descriptor_is_left() {
         // A limit of its own, which other tests do not meet.
         let line = format!("ulimit -n 64 && exec '{}' --exact {test} --nocapture", this.display());
         let mut shell = std::process::Command::new("sh");
-        let ran = shell.arg("-c").arg(line).env(CHILD, layout).output().unwrap();
+        let ran = output(shell.arg("-c").arg(line).env(CHILD, layout)).unwrap();
         assert!(ran.status.success(), "{layout}: {ran:?}");
     }
 }

@@ -9,6 +9,7 @@
 
 use crate::common;
 
+use common::programs::wait_for_programs;
 use common::sample::Sample;
 use common::{Scratch, lsn};
 use seawall::damage::ChangedPart::{self, Checksum, Length, Members, NotJson, Payload, Value};
@@ -177,6 +178,7 @@ fn log_of_a_running_writer_can_be_retrieved() {
     let found: Vec<_> = second.retrieve().unwrap().map(Result::unwrap).collect();
     assert_eq!(found, [record(1)]);
     drop(first);
+    wait_for_programs();
     assert_eq!(second.write(&record(2)).unwrap(), lsn(2));
 }
 

@@ -20,6 +20,7 @@ fn a_byte_holds_what_confines_a_process() {
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod confined {
     use super::*;
+    use crate::programs::output;
     use rustix::io::Errno;
     use rustix::net::{AddressFamily, SocketType, socket};
     use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
@@ -46,7 +47,7 @@ mod confined {
         let test = format!("sandbox::tests::confined::{test}");
         let mut command = Command::new(program);
         command.args(["--exact", &test, "--nocapture"]).env(CHILD, &folder);
-        let ran = command.output().unwrap();
+        let ran = output(&mut command).unwrap();
         std::fs::remove_dir_all(&folder).unwrap();
         let said = String::from_utf8(ran.stdout).unwrap();
         assert!(ran.status.success(), "{said} {}", String::from_utf8_lossy(&ran.stderr));

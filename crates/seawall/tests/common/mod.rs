@@ -17,6 +17,7 @@ pub(crate) mod hooked;
 pub(crate) mod images;
 pub(crate) mod lives;
 pub(crate) mod mute;
+pub(crate) mod programs;
 pub(crate) mod ram;
 pub(crate) mod sample;
 pub(crate) mod watched;
@@ -375,7 +376,9 @@ impl Scratch {
         Self { path: std::env::temp_dir().join(name) }
     }
 
+    /// The directory, which is made if it is missing.
     pub fn storage(&self) -> Arc<dyn Storage> {
+        programs::wait_for_programs();
         Arc::new(
             PosixStorage::open(&self.path).or_else(|_| PosixStorage::create(&self.path)).unwrap(),
         )

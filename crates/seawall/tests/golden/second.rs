@@ -3,10 +3,11 @@
 use super::READER;
 use super::image::Files;
 use super::observe::{KEY, is_encrypted, record};
+use crate::common::programs::output;
 use seawall::Lsn;
 use seawall_io::{PosixStorage, Storage};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// Whether there is a Python that can run it.
 pub(crate) fn is_there() -> bool {
@@ -20,8 +21,8 @@ pub(crate) fn has_cipher_for(files: &Files) -> bool {
 }
 
 fn runs(asked: &str) -> bool {
-    let ran = Command::new("python3").args(["-c", asked]).stderr(Stdio::null()).status();
-    ran.is_ok_and(|status| status.success())
+    let ran = output(Command::new("python3").args(["-c", asked]));
+    ran.is_ok_and(|ran| ran.status.success())
 }
 
 /// Its exit code and the records that it shows, with the key; `folder` is made and removed.
@@ -33,11 +34,11 @@ pub(crate) fn ask(files: &Files, folder: &Path) -> (i32, Vec<String>) {
     // In a file that is no part of the log.
     storage.create("user.key").unwrap().write_at(&KEY, 0).unwrap();
     let key = is_encrypted(files).then(|| folder.join("user.key"));
-    let ran = Command::new("python3").arg(READER).arg(folder).args(key).output().unwrap();
+    let ran = output(Command::new("python3").arg(READER).arg(folder).args(key)).unwrap();
     for name in files.keys().map(String::as_str).chain(["user.key"]) {
         storage.remove(name).unwrap();
     }
-    assert!(Command::new("rmdir").arg(folder).status().unwrap().success());
+    assert!(output(Command::new("rmdir").arg(folder)).unwrap().status.success());
     let said = String::from_utf8(ran.stdout).unwrap();
     let shown = said.lines().map(|line| {
         let (lsn, digits) = line.split_once('\t').unwrap();

@@ -1,0 +1,25 @@
+//! Programs that tests run while other tests of this process open what they have just closed.
+//!
+//! Until a child process has executed its program, it has a copy of every descriptor, and with them
+//! the locks that tests have meanwhile released. It closes them only after its start has returned.
+
+use std::io;
+use std::process::{Command, Output};
+use std::sync::{PoisonError, RwLock};
+
+static RUNNING: RwLock<()> = RwLock::new(());
+
+/// Runs `command` to its end, without input.
+#[cfg_attr(
+    not(all(target_os = "linux", target_arch = "x86_64")),
+    allow(dead_code, reason = "only tests of the sandbox start programs")
+)]
+pub(crate) fn output(command: &mut Command) -> io::Result<Output> {
+    let _running = RUNNING.read().unwrap_or_else(PoisonError::into_inner);
+    command.output()
+}
+
+/// Waits until no program is running: locks that were released before are free.
+pub(crate) fn wait_for_programs() {
+    drop(RUNNING.write().unwrap_or_else(PoisonError::into_inner));
+}
