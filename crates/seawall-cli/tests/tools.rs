@@ -411,6 +411,11 @@ fn probe_labels_its_advice_and_reports_failures() {
     }
     folder.run("probe nowhere", b"").refused(1);
     assert_eq!(folder.run("probe --time 0", b"").code, 2);
+}
+
+#[test]
+fn probe_of_a_file_system_in_memory_exits_10() {
+    let folder = Folder::new("probe-memory");
     let Some(place) = in_memory() else { return };
     let ran = folder.run(&format!("probe {place} --time 0.1"), b"");
     assert_eq!(ran.code, 10, "{ran:?}");
