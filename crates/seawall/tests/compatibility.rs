@@ -16,6 +16,7 @@ mod observe;
 #[path = "golden/second.rs"]
 mod second;
 
+use crate::common::programs;
 use crate::common::sample::Sample;
 use event::Event;
 use image::Files;

@@ -14,6 +14,9 @@ mod handmade;
 mod image;
 #[path = "../../../crates/seawall/tests/golden/observe.rs"]
 mod observe;
+#[allow(dead_code, reason = "only tests open a log beside programs")]
+#[path = "../../../crates/seawall/tests/common/programs.rs"]
+mod programs;
 #[path = "../../../crates/seawall/tests/golden/second.rs"]
 mod second;
 mod written;

@@ -10,12 +10,12 @@ use std::sync::{PoisonError, RwLock};
 static RUNNING: RwLock<()> = RwLock::new(());
 
 /// Runs `command` to its end, without input.
-pub fn output(command: &mut Command) -> io::Result<Output> {
+pub(crate) fn output(command: &mut Command) -> io::Result<Output> {
     let _running = RUNNING.read().unwrap_or_else(PoisonError::into_inner);
     command.output()
 }
 
 /// Waits until no program is running: locks that were released before are free.
-pub fn wait_for_programs() {
+pub(crate) fn wait_for_programs() {
     drop(RUNNING.write().unwrap_or_else(PoisonError::into_inner));
 }

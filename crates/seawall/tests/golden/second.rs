@@ -3,7 +3,7 @@
 use super::READER;
 use super::image::Files;
 use super::observe::{KEY, is_encrypted, record};
-use crate::common::programs::output;
+use super::programs::output;
 use seawall::Lsn;
 use seawall_io::{PosixStorage, Storage};
 use std::path::Path;
