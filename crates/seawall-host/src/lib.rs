@@ -13,6 +13,7 @@ mod image;
 mod memory_lock;
 mod pass;
 #[cfg(test)]
+#[allow(dead_code, reason = "only tests of the sandbox start programs")]
 mod programs;
 mod raw_device;
 #[cfg(feature = "sandbox")]

@@ -10,10 +10,6 @@ use std::sync::{PoisonError, RwLock};
 static RUNNING: RwLock<()> = RwLock::new(());
 
 /// Runs `command` to its end, without input.
-#[cfg_attr(
-    not(all(target_os = "linux", target_arch = "x86_64")),
-    allow(dead_code, reason = "only tests of the sandbox start programs")
-)]
 pub(crate) fn output(command: &mut Command) -> io::Result<Output> {
     let _running = RUNNING.read().unwrap_or_else(PoisonError::into_inner);
     command.output()

@@ -15,7 +15,7 @@ mod image;
 #[path = "../../../crates/seawall/tests/golden/observe.rs"]
 mod observe;
 #[allow(dead_code, reason = "only tests open a log beside programs")]
-#[path = "../../../crates/seawall/tests/common/programs.rs"]
+#[path = "../../../crates/seawall-host/src/programs.rs"]
 mod programs;
 #[path = "../../../crates/seawall/tests/golden/second.rs"]
 mod second;

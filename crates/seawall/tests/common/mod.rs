@@ -17,6 +17,7 @@ pub(crate) mod hooked;
 pub(crate) mod images;
 pub(crate) mod lives;
 pub(crate) mod mute;
+#[path = "../../../seawall-host/src/programs.rs"]
 pub(crate) mod programs;
 pub(crate) mod ram;
 pub(crate) mod sample;
