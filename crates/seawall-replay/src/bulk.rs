@@ -6,6 +6,7 @@
 
 pub(crate) mod collect;
 pub(crate) mod drive;
+pub(crate) mod gathered;
 pub(crate) mod part;
 pub(crate) mod row;
 pub(crate) mod run;

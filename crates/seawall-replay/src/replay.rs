@@ -10,6 +10,7 @@ use crate::apply::partitions::{Ran, Run};
 use crate::apply::standing::{PARTITIONS_MAX, Standing};
 use crate::bulk::collect::Collected;
 use crate::bulk::drive::Bulk;
+use crate::bulk::gathered::{Gathered, Reading};
 use crate::bulk::sorter::Room;
 use crate::bulk::way::{Facts, Way, choose};
 use crate::error::{Error, Result};
@@ -29,7 +30,7 @@ use seawall::format::LogId;
 use seawall_io::{Clock, SystemClock};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread;
+use std::thread::{self, Scope};
 
 /// The default memory for open transactions.
 const MEMORY: usize = 256 << 20;
@@ -200,6 +201,15 @@ impl Replay {
         store: &dyn Store,
         mut hear: impl FnMut(Progress),
     ) -> Result<Report> {
+        thread::scope(|scope| self.run_in(scope, (source, store), &mut hear))
+    }
+
+    fn run_in<'env, 'scope>(
+        &'env self,
+        scope: &'scope Scope<'scope, 'env>,
+        (source, store): (&'env dyn Source, &'env dyn Store),
+        hear: &mut dyn FnMut(Progress),
+    ) -> Result<Report> {
         let wanted = self.partitions_for(store)?;
         let found = Standing::of(store)?;
         let (log, standing) = self.standing(source, found.clone())?;
@@ -213,7 +223,9 @@ impl Replay {
             // Each partition has a thread, which may wait for the store while others write.
             _ => Held::none(floor.from),
         };
-        let plan = self.planned_after((floor, until, &standing), (source, &held), &mut hear)?;
+        let mut gathered = self.gather(scope, (store, &standing), &held);
+        let first = (floor, until, &standing);
+        let plan = self.planned_after(first, (source, &held, &mut gathered), hear)?;
         let plan = Arc::new(plan);
         let planned = self.clock.now();
 
@@ -237,7 +249,7 @@ impl Replay {
         // Transactions outside the plan may have been logged since, and are not applied.
         if plan.last.is_some() {
             let mut run = self.one((source, log), store, (partitions, plan.last));
-            let bulk = self.apply_in_bulk(&run, &plan, &mut told)?;
+            let bulk = self.apply_in_bulk(scope, (&run, gathered, &plan), &mut told)?;
             let is_done = matches!(bulk, Some((_, true)));
             if let Some((ran, _)) = bulk {
                 runs.push(ran);
@@ -319,15 +331,15 @@ impl Replay {
         hear: &mut dyn FnMut(Progress),
     ) -> Result<Plan> {
         let (floor, until) = self.floor(source, standing)?;
-        let records = (source, &Held::none(floor.from));
+        let records = (source, &Held::none(floor.from), &mut None);
         self.planned_after((floor, until, standing), records, hear)
     }
 
-    /// Plans from records that are decoded already, and those after them.
+    /// Plans from records that are decoded already, and those after them. Gathers the latter.
     fn planned_after(
         &self,
         (floor, until, standing): (Floor, Option<Lsn>, &Standing),
-        (source, held): (&dyn Source, &Held),
+        (source, held, gathered): (&dyn Source, &Held, &mut Option<Gathered<'_, '_>>),
         hear: &mut dyn FnMut(Progress),
     ) -> Result<Plan> {
         let open_max = self.memory / OPEN_SIZE;
@@ -336,7 +348,10 @@ impl Replay {
             planner.see(lsn, summary)?;
         }
         let before = number(held.records.count());
-        let rest = held.next.map(|next| source.summaries(next)).transpose()?;
+        let rest = match held.next {
+            Some(next) => Some(Reading::new(source, (next, until), gathered)?),
+            None => None,
+        };
         for (records, entry) in (before + 1..).zip(rest.into_iter().flatten()) {
             let (lsn, outline) = entry?;
             if until.is_some_and(|until| lsn > until) {
@@ -398,34 +413,67 @@ impl Replay {
         }
     }
 
-    /// Applies transactions by ingestion, if that is the way for them, and returns whether all
-    /// were.
-    fn apply_in_bulk(
-        &self,
-        run: &Run<'_>,
-        plan: &Arc<Plan>,
-        hear: &mut dyn FnMut(Lsn, u64),
-    ) -> Result<Option<(Ran, bool)>> {
-        let mut marks = run.partitions.iter().map(Watermark::applied_lsn);
+    /// Begins to gather transactions for an ingestion, if that is the way for a store that lacks
+    /// many: those that are held, if they are not all. Without memory or a thread for it, nothing
+    /// is gathered.
+    fn gather<'env, 'scope>(
+        &'env self,
+        scope: &'scope Scope<'scope, 'env>,
+        (store, standing): (&'env dyn Store, &Standing),
+        held: &Held,
+    ) -> Option<Gathered<'env, 'scope>> {
+        let facts = self.facts(store, &standing.partitions, BULK_FROM);
+        let (next, Records::Packed(log), Way::Bulk) = (held.next?, &held.records, choose(facts))
+        else {
+            return None;
+        };
+        let collected = self.collected(scope, store);
+        let mut gathered = Gathered::new(collected, (standing.lowest(), next));
+
+        gathered.add_records(&log.unpack().ok()?).ok()?;
+        Some(gathered)
+    }
+
+    fn facts(&self, store: &dyn Store, partitions: &[Watermark], missing: u64) -> Facts {
+        let mut marks = partitions.iter().map(Watermark::applied_lsn);
         let first = marks.next();
-        let ingestion = run.tools.store.ingestion();
-        let facts = Facts {
-            can_ingest: ingestion.is_some(),
+        Facts {
+            can_ingest: store.ingestion().is_some(),
             is_size_fixed: self.bounds.changes_min >= self.bounds.changes_max,
             is_level: marks.all(|mark| Some(mark) == first),
-            missing: plan.changes,
+            missing,
             bulk_from: self.bulk_from,
-        };
-        let Some(ingestion) = ingestion.filter(|_| choose(facts) == Way::Bulk) else {
+        }
+    }
+
+    fn collected<'env, 'scope>(
+        &'env self,
+        scope: &'scope Scope<'scope, 'env>,
+        store: &'env dyn Store,
+    ) -> Collected<'env, 'scope> {
+        let room = Room { memory: self.memory, folder: self.folder.clone() };
+        Collected::new(scope, Tools { store, operators: &self.operators }, room)
+    }
+
+    /// Applies transactions by ingestion, if that is the way for them, and returns whether all
+    /// were. Some can be gathered already.
+    fn apply_in_bulk<'env, 'scope>(
+        &'env self,
+        scope: &'scope Scope<'scope, 'env>,
+        (run, gathered, plan): (&Run<'env>, Option<Gathered<'env, 'scope>>, &Arc<Plan>),
+        hear: &mut dyn FnMut(Lsn, u64),
+    ) -> Result<Option<(Ran, bool)>> {
+        let store = run.tools.store;
+        let way = choose(self.facts(store, &run.partitions, plan.changes));
+        let Some(ingestion) = store.ingestion().filter(|_| way == Way::Bulk) else {
             return Ok(None);
         };
-        let room = Room { memory: self.memory, folder: self.folder.clone() };
-        let ran = thread::scope(|scope| {
-            let collected = Collected::new(scope, run.tools, room);
-            let bulk = Bulk::new(run, (ingestion, self.bulk_from), collected);
-            bulk.run(self.assembler(plan), hear)
+        let gathered = gathered.unwrap_or_else(|| {
+            let applied = run.partitions.iter().map(Watermark::applied_lsn).min().flatten();
+            Gathered::new(self.collected(scope, store), (applied, run.from))
         });
-        match ran {
+        let bulk = Bulk::new(run, (ingestion, self.bulk_from), gathered);
+        match bulk.run(self.assembler(plan), hear) {
             (ran, Ok(())) => Ok(Some((ran, true))),
             // Batches apply all before a change that is refused, and name it; and they need less
             // space.

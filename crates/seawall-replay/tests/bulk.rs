@@ -6,9 +6,14 @@
 use crate::common;
 
 use common::{DyingStore, Manner, expected, log_of, operations, wrong_keys};
-use seawall::Lsn;
-use seawall_replay::{Bounds, Change, Error, Operation, Replay, Store, Watermark};
+use seawall::format::{LogId, RecordId};
+use seawall::{LogReader, Lsn};
+use seawall_replay::{
+    Bounds, Change, Error, Operation, Operations, RecordSummaries, Replay, Source,
+};
+use seawall_replay::{Store, Watermark};
 use seawall_testkit::{Dice, each_seed};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The memory is small enough that most ingestions merge runs of a scratch file.
 fn bulk(bulk_from: u64) -> Replay {
@@ -18,9 +23,8 @@ fn bulk(bulk_from: u64) -> Replay {
 
 /// Replays into one store with several crashes, which may lose unflushed writes, then once to the
 /// end. Returns an error that describes any difference.
-fn lives(manner: Manner, dice: &mut Dice) -> Result<(), String> {
-    let operations = operations(dice.any(), 400);
-    let reader = log_of(&operations);
+fn lives(operations: &[Operation], (manner, dice): (Manner, &mut Dice)) -> Result<(), String> {
+    let reader = log_of(operations);
     let mut store = DyingStore::new(manner, dice.below(40));
     for _ in 0..8 {
         let partitions = 1 + u32::try_from(dice.below(3)).unwrap();
@@ -39,7 +43,7 @@ fn lives(manner: Manner, dice: &mut Dice) -> Result<(), String> {
     }
     let store = store.reopened(u64::MAX, |count| count);
     bulk(1).partitions(2).run(&reader, &store).map_err(|error| error.to_string())?;
-    match wrong_keys(&store.rows(), &expected(&operations, None)) {
+    match wrong_keys(&store.rows(), &expected(operations, None)) {
         0 => Ok(()),
         wrong => Err(format!("{wrong} wrong keys")),
     }
@@ -47,12 +51,177 @@ fn lives(manner: Manner, dice: &mut Dice) -> Result<(), String> {
 
 #[test]
 fn each_transaction_is_ingested_once_despite_crashes() {
-    each_seed(40, |dice| assert_eq!(lives(Manner::Together, dice), Ok(())));
+    each_seed(40, |dice| {
+        let operations = operations(dice.any(), 400);
+        assert_eq!(lives(&operations, (Manner::Together, dice)), Ok(()));
+    });
+}
+
+/// Whole transactions of the table without a name. A quarter of the logs go on with other ones.
+fn whole_transactions(dice: &mut Dice) -> Vec<Operation> {
+    let row = |dice: &mut Dice| match (dice.below(20).to_le_bytes(), dice.below(8)) {
+        (key, 0) => Change::delete("", key),
+        (key, 1 | 2) => Change::put("", key, dice.any().to_le_bytes()),
+        (key, _) => Change::merge("", key, ("add", dice.below(9).to_le_bytes())),
+    };
+    let transaction = |dice: &mut Dice| {
+        let count = dice.index(4);
+        Operation::Atomic(dice.many(count, row))
+    };
+    let count = 1 + dice.index(200);
+    let mut log = dice.many(count, transaction);
+    if dice.below(4) == 0 {
+        log.extend(operations(dice.any(), 100));
+    }
+    log
+}
+
+#[test]
+fn transactions_gathered_while_planning_are_ingested_once_despite_crashes() {
+    each_seed(60, |dice| {
+        let log = whole_transactions(dice);
+        assert_eq!(lives(&log, (Manner::Together, dice)), Ok(()));
+    });
+}
+
+#[test]
+fn nothing_after_the_last_record_wanted_is_gathered() {
+    each_seed(10, |dice| {
+        let log = whole_transactions(dice);
+        let reader = log_of(&log);
+        let store = DyingStore::new(Manner::Together, u64::MAX);
+        for until in (1..=log.len() as u64).filter_map(Lsn::new) {
+            if dice.below(3) == 0 {
+                bulk(1).partitions(2).until(until).run(&reader, &store).unwrap();
+                let expected = expected(&log, Some(until));
+                assert_eq!(wrong_keys(&store.rows(), &expected), 0, "until {until}");
+            }
+        }
+    });
+}
+
+/// Counts the operations that are read, and can lack one or fail to read it.
+struct Watched<'a> {
+    reader: &'a LogReader<Operation>,
+    read: AtomicU64,
+    missing: Option<Lsn>,
+    unreadable: Option<Lsn>,
+    /// Its summary is readable.
+    has_summary: bool,
+}
+
+impl<'a> Watched<'a> {
+    fn new(reader: &'a LogReader<Operation>) -> Self {
+        Self { reader, read: AtomicU64::new(0), missing: None, unreadable: None, has_summary: true }
+    }
+
+    fn fail(&self, lsn: Lsn) -> seawall::Result<()> {
+        if self.unreadable != Some(lsn) {
+            return Ok(());
+        }
+        let source = std::io::ErrorKind::Other.into();
+        Err(seawall::Error::Io { log: None, what: "read".to_owned(), source })
+    }
+}
+
+impl Source for Watched<'_> {
+    fn log_id(&self) -> seawall::Result<LogId> {
+        Source::log_id(self.reader)
+    }
+
+    fn record_id(&self, lsn: Lsn) -> seawall::Result<Option<RecordId>> {
+        self.reader.record_id(lsn)
+    }
+
+    fn oldest(&self) -> seawall::Result<Lsn> {
+        self.reader.oldest()
+    }
+
+    fn operations(&self, from: Lsn) -> seawall::Result<Operations<'_>> {
+        let operations = self.reader.operations(from)?.filter(|operation| {
+            operation.as_ref().map_or(true, |(record, _)| Some(record.lsn) != self.missing)
+        });
+        Ok(Box::new(operations.map(|operation| {
+            let (record, operation) = operation?;
+            self.read.fetch_add(1, Ordering::Relaxed);
+            self.fail(record.lsn).map(|()| (record, operation))
+        })))
+    }
+
+    fn summaries(&self, from: Lsn) -> seawall::Result<RecordSummaries<'_>> {
+        let summaries = self.reader.summaries(from)?;
+        Ok(Box::new(summaries.map(|summary| {
+            let (lsn, summary) = summary?;
+            let failed = if self.has_summary { Ok(()) } else { self.fail(lsn) };
+            failed.map(|()| (lsn, summary))
+        })))
+    }
+}
+
+/// Puts of different keys: more than a small replay keeps.
+fn many_puts() -> Vec<Operation> {
+    (0..70_000u32).map(|n| Change::put("", n.to_le_bytes(), [7; 8]).into()).collect()
+}
+
+#[test]
+fn whole_transactions_are_read_once() {
+    let log = many_puts();
+    let reader = log_of(&log);
+    let (source, store) = (Watched::new(&reader), DyingStore::new(Manner::Together, u64::MAX));
+    let report = Replay::new().bulk_from(50_000).run(&source, &store).unwrap();
+    assert_eq!((report.ingested, report.applied), (70_000, 70_000));
+    assert_eq!(wrong_keys(&store.rows(), &expected(&log, None)), 0);
+    let marks = store.watermarks().unwrap();
+    assert_eq!(marks.first().map(|mark| mark.restart), Lsn::new(70_001));
+    // The record at which the small replay ended is read again.
+    assert_eq!(source.read.into_inner(), 70_001);
+}
+
+#[test]
+fn nothing_is_gathered_if_many_more_changes_are_wanted() {
+    let reader = log_of(&many_puts());
+    let (source, store) = (Watched::new(&reader), DyingStore::new(Manner::Together, u64::MAX));
+    let report = Replay::new().bulk_from(1_000_000).run(&source, &store).unwrap();
+    assert_eq!((report.ingested, report.applied), (0, 70_000));
+    let read = source.read.into_inner();
+    assert!(read < 2 * 70_000, "{read}: summaries, once no record is kept");
+}
+
+#[test]
+fn record_after_a_missing_last_one_is_not_gathered() {
+    let log: Vec<Operation> = many_puts().into_iter().take(100).collect();
+    let reader = log_of(&log);
+    let source = Watched { missing: Lsn::new(60), ..Watched::new(&reader) };
+    let store = DyingStore::new(Manner::Together, u64::MAX);
+    let last = Lsn::new(60).unwrap();
+    let report = bulk(1).partitions(2).until(last).run(&source, &store).unwrap();
+    assert_eq!((report.applied, report.applied_lsn), (59, Lsn::new(59)));
+}
+
+#[test]
+fn unreadable_record_ends_gathering_and_is_reported() {
+    let log: Vec<Operation> = many_puts().into_iter().take(100).collect();
+    let reader = log_of(&log);
+    for (has_summary, applied) in [(true, 59), (false, 0)] {
+        let unreadable = Lsn::new(60);
+        let source = Watched { unreadable, has_summary, ..Watched::new(&reader) };
+        let store = DyingStore::new(Manner::Together, u64::MAX);
+        let error = bulk(1).partitions(2).run(&source, &store).unwrap_err();
+        assert!(matches!(error, Error::Log(_)), "{error}");
+        let marks = store.watermarks().unwrap();
+        assert_eq!(marks.first().and_then(Watermark::applied_lsn), Lsn::new(applied));
+        let some: Vec<_> = (0..applied).zip(log.clone()).map(|(_, put)| put).collect();
+        assert_eq!(wrong_keys(&store.rows(), &expected(&some, None)), 0);
+    }
 }
 
 #[test]
 fn watermark_ingested_after_the_rows_is_detected() {
-    let caught = (0..30).filter(|seed| lives(Manner::Apart, &mut Dice::new(*seed)).is_err());
+    let control = |seed: u64| {
+        let mut dice = Dice::new(seed);
+        lives(&operations(dice.any(), 400), (Manner::Apart, &mut dice))
+    };
+    let caught = (0..30).filter(|seed| control(*seed).is_err());
     assert!(caught.count() > 0, "the control was not detected");
 }
 

@@ -3,7 +3,7 @@
 use crate::apply::fold::fold;
 use crate::apply::partition::{Done, number};
 use crate::apply::partitions::{Ran, Run};
-use crate::bulk::collect::Collected;
+use crate::bulk::gathered::{Commit, Gathered};
 use crate::error::{Error, Result};
 use crate::store::watermark::Watermark;
 use crate::store::{Batch, Ingest};
@@ -14,29 +14,25 @@ use seawall::Lsn;
 const TELL: u64 = 4096;
 
 /// The parts of a bulk recovery.
-pub(crate) struct Bulk<'a, 'scope> {
-    pub(crate) run: &'a Run<'a>,
+pub(crate) struct Bulk<'r, 'a, 'scope> {
+    pub(crate) run: &'r Run<'a>,
     pub(crate) ingest: &'a dyn Ingest,
     /// Fewer changes are written as a batch.
     pub(crate) ingest_from: u64,
-    pub(crate) collected: Collected<'a, 'scope>,
-    /// The watermark of the last transaction that was collected and not written.
-    reached: Option<Watermark>,
-    /// The number of these transactions.
-    pending: u64,
+    pub(crate) gathered: Gathered<'a, 'scope>,
     /// What was written.
     ran: Ran,
 }
 
-impl<'a, 'scope> Bulk<'a, 'scope> {
+impl<'r, 'a, 'scope> Bulk<'r, 'a, 'scope> {
     /// Prepares a run, whose partitions are all at the same commit.
     pub(crate) fn new(
-        run: &'a Run<'a>,
+        run: &'r Run<'a>,
         (ingest, ingest_from): (&'a dyn Ingest, u64),
-        collected: Collected<'a, 'scope>,
+        gathered: Gathered<'a, 'scope>,
     ) -> Self {
         let ran = Ran { transactions: 0, done: Done::default(), batch_changes: 0, ingested: 0 };
-        Self { run, ingest, ingest_from, collected, reached: None, pending: 0, ran }
+        Self { run, ingest, ingest_from, gathered, ran }
     }
 
     /// Applies the transactions that `gather` assembles. Calls `hear` as [`Run::run`] does. Returns
@@ -61,7 +57,15 @@ impl<'a, 'scope> Bulk<'a, 'scope> {
         hear: &mut dyn FnMut(Lsn, u64),
     ) -> Result<()> {
         let run = self.run;
-        for (records, entry) in (1..).zip(run.source.operations(run.from)?) {
+        if self.gathered.collected().is_full() {
+            self.write()?;
+        }
+        let (next, records) = (self.gathered.next(), self.gathered.records());
+        hear(run.until.map_or(next, |until| until.min(next)), records);
+        if run.until.is_some_and(|until| next > until) {
+            return Ok(());
+        }
+        for (records, entry) in (records + 1..).zip(run.source.operations(next)?) {
             let (record, operation) = entry?;
             let lsn = record.lsn;
             if run.until.is_some_and(|until| lsn > until) {
@@ -85,42 +89,39 @@ impl<'a, 'scope> Bulk<'a, 'scope> {
     }
 
     fn transaction(&mut self, transaction: &Whole) -> Result<()> {
-        let (run, commit) = (self.run, transaction.commit);
-        let applied = |mark: &Watermark| mark.applied_lsn() >= Some(commit.lsn);
-        if run.partitions.iter().all(applied) {
+        if !self.gathered.is_missing(transaction.commit.lsn) {
             return Ok(());
         }
-        let partitions = u32::try_from(run.partitions.len()).unwrap_or(u32::MAX);
-        let mark = Watermark::new(run.log, Some(commit), transaction.restart);
-        let mark = Watermark { partitions, ..mark };
         if transaction.has_tables() {
             self.write()?;
-            return self.with_tables(transaction, mark);
+            return self.with_tables(transaction);
         }
-        self.collected.add(transaction.changes())?;
-        self.reached = Some(mark);
-        self.pending += 1;
-        if self.collected.is_full() { self.write() } else { Ok(()) }
+        self.gathered.add(transaction)?;
+        if self.gathered.collected().is_full() { self.write() } else { Ok(()) }
     }
 
     /// Applies a transaction that creates or drops tables, after everything before it was written.
-    fn with_tables(&mut self, transaction: &Whole, mark: Watermark) -> Result<()> {
+    fn with_tables(&mut self, transaction: &Whole) -> Result<()> {
         let changes = transaction.changes().map(|(lsn, change)| (lsn, change.clone()));
         let changes: Vec<_> = changes.collect();
         let count = number(changes.len());
         let writes = fold(changes, self.run.tools)?;
-        self.write_batch(&Batch { writes, watermarks: watermarks(mark) }, (1, count))
+        let (record, restart) = (transaction.commit, transaction.restart);
+        let watermarks = self.watermarks(Commit { record, restart });
+        self.write_batch(&Batch { writes, watermarks }, (1, count))
     }
 
     /// Writes what was collected, with its watermark: a little as a batch, much by ingestion.
     fn write(&mut self) -> Result<()> {
-        let Some(mark) = self.reached.take() else { return Ok(()) };
-        let counts = (std::mem::take(&mut self.pending), self.collected.count());
-        if let Some(writes) = self.collected.batch(self.ingest_from)? {
-            return self.write_batch(&Batch { writes, watermarks: watermarks(mark) }, counts);
+        let Some((transactions, commit)) = self.gathered.take_last() else { return Ok(()) };
+        let watermarks = self.watermarks(commit);
+        let collected = self.gathered.collected();
+        let counts = (transactions, collected.count());
+        if let Some(writes) = collected.batch(self.ingest_from)? {
+            return self.write_batch(&Batch { writes, watermarks }, counts);
         }
-        let mut writes = self.collected.writes(self.ingest)?;
-        let ingested = self.ingest.ingest(&mut writes, &watermarks(mark));
+        let mut writes = collected.writes(self.ingest)?;
+        let ingested = self.ingest.ingest(&mut writes, &watermarks);
         ingested.map_err(Error::store("ingest rows"))?;
         self.ran.ingested += writes.count;
         self.count(counts, writes.count);
@@ -140,9 +141,12 @@ impl<'a, 'scope> Bulk<'a, 'scope> {
         self.ran.done.changes += changes;
         self.ran.done.writes += writes;
     }
-}
 
-/// The watermark in all partitions at once: each must skip the transactions later.
-fn watermarks(mark: Watermark) -> Vec<(u32, Watermark)> {
-    (0..mark.partitions).map(|partition| (partition, mark)).collect()
+    /// The watermark after a commit, in all partitions at once: each must skip the transactions
+    /// later.
+    fn watermarks(&self, Commit { record, restart }: Commit) -> Vec<(u32, Watermark)> {
+        let partitions = u32::try_from(self.run.partitions.len()).unwrap_or(u32::MAX);
+        let mark = Watermark::new(self.run.log, Some(record), restart);
+        (0..partitions).map(|partition| (partition, Watermark { partitions, ..mark })).collect()
+    }
 }

@@ -33,7 +33,7 @@ pub(crate) enum Records {
 impl Held {
     /// No records, before `next`.
     pub(crate) fn none(next: Lsn) -> Self {
-        Self { records: Records::Decoded(vec![]), next: Some(next) }
+        Self { records: Records::Packed(PackedLog::default()), next: Some(next) }
     }
 
     /// Reads the records from `from` to `until`, or as many as are kept.
@@ -93,7 +93,7 @@ impl Records {
             if log.add(record, operation.as_ref())? {
                 return Ok(());
             }
-            *self = Self::Decoded(std::mem::take(log).unpack()?);
+            *self = Self::Decoded(log.unpack()?);
         }
         if let Self::Decoded(records) = self {
             records.push((record, operation));

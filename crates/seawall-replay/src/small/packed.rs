@@ -102,16 +102,16 @@ impl PackedLog {
     }
 
     /// Unpacks the records.
-    pub(crate) fn unpack(self) -> Result<Chunk> {
+    pub(crate) fn unpack(&self) -> Result<Chunk> {
         let mut chunk = Vec::with_capacity(self.count);
-        for Block { entries, bytes } in self.blocks {
+        for Block { entries, bytes } in &self.blocks {
             let mut at = 0;
-            for Entry { record, is_transaction, rows } in entries {
+            for &Entry { record, is_transaction, rows } in entries {
                 let mut changes = Vec::with_capacity(rows);
                 for _ in 0..rows {
-                    let row = Packed::at(&bytes, at)?;
+                    let row = Packed::at(bytes, at)?;
                     at = row.end();
-                    changes.push(row.unpack(&bytes, self.tables.name(row.table))?.1);
+                    changes.push(row.unpack(bytes, self.tables.name(row.table))?.1);
                 }
                 chunk.push((record, is_transaction.then_some(Operation::Atomic(changes))));
             }
