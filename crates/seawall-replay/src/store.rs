@@ -7,7 +7,7 @@ pub(crate) mod write;
 
 use crate::store::error::StoreError;
 use crate::store::watermark::Watermark;
-use crate::store::write::Write;
+use crate::store::write::{NewRow, Write};
 
 /// A store that a log is replayed into.
 ///
@@ -131,20 +131,36 @@ pub trait Ingest {
     /// Sorts tables into the order in which [`ingest`](Ingest::ingest) takes their rows.
     fn sort_tables(&self, tables: &mut [String]);
 
-    /// Applies `writes` and `watermarks` atomically, even in a crash, and only if no write is an
-    /// error. There can be more writes than fit in memory.
+    /// Applies `rows` and `watermarks` atomically, even in a crash, and only if no row is an error.
+    /// There can be more rows than fit in memory.
     ///
-    /// The writes put and delete rows: each key once, one table after the other, sorted by key. A
-    /// batch that was written before is never lost unless the ingestion is too.
+    /// A batch that was written before is never lost unless the ingestion is too.
     ///
     /// # Errors
     ///
-    /// As [`Store::write`], and the first error among `writes`.
+    /// As [`Store::write`], and the first error among `rows`.
     fn ingest(
         &self,
-        writes: &mut dyn Iterator<Item = Result<Write, StoreError>>,
+        rows: &mut dyn SortedRows,
         watermarks: &[(u32, Watermark)],
     ) -> Result<(), StoreError>;
+}
+
+/// The rows of an [ingestion](Ingest): each key once, one table after the other, sorted by key.
+pub trait SortedRows {
+    /// Returns the next row, or `None` after the last one.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if a change cannot be applied or read. Nothing may be ingested then.
+    fn next_row(&mut self) -> Result<Option<NewRow<'_>>, StoreError>;
+}
+
+/// Writes that put and delete rows. Others are left out.
+impl SortedRows for std::slice::Iter<'_, Write> {
+    fn next_row(&mut self) -> Result<Option<NewRow<'_>>, StoreError> {
+        Ok(self.find_map(NewRow::of))
+    }
 }
 
 /// A batch of writes, applied atomically.

@@ -4,7 +4,7 @@ use crate::sorted_files::SortedFiles;
 use rocksdb::{DB, DBIterator, Direction, ErrorKind, IngestExternalFileOptions};
 use rocksdb::{IteratorMode, Options, ReadOptions, WriteBatch};
 use seawall_replay::StoreError;
-use seawall_tables::{Edits, Engine, NewRow, OpenError, Place, Range, Result, Row};
+use seawall_tables::{Edits, Engine, OpenError, Place, Range, Result, Row};
 use std::fmt;
 use std::ops::Bound;
 use std::path::Path;
@@ -85,10 +85,13 @@ impl Engine for Rocks {
     }
 
     /// Into sorted files, which one change of the manifest adds.
-    fn ingest(&self, rows: &mut dyn Iterator<Item = NewRow>) -> Result<(), StoreError> {
+    fn ingest(
+        &self,
+        fill: impl FnOnce(&mut dyn Edits) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
         let files =
             SortedFiles::new(&self.options, self.place.path()).map_err(StoreError::failed)?;
-        let names = files.write(rows)?;
+        let names = files.write(fill)?;
         if names.is_empty() {
             return Ok(());
         }

@@ -3,7 +3,7 @@
 
 use rocksdb::{Options, SstFileWriter};
 use seawall_replay::StoreError;
-use seawall_tables::NewRow;
+use seawall_tables::Edits;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -35,19 +35,21 @@ impl<'a> SortedFiles<'a> {
         Ok(Self { options, folder })
     }
 
-    /// Writes all rows, and returns the files.
+    /// Writes all rows that `fill` puts and removes, and returns the files.
     pub(crate) fn write(
         &self,
-        rows: &mut dyn Iterator<Item = NewRow>,
+        fill: impl FnOnce(&mut dyn Edits) -> Result<(), StoreError>,
     ) -> Result<Vec<PathBuf>, StoreError> {
         thread::scope(|scope| {
             let (chunks, queue) = sync_channel(CHUNKS_AHEAD);
             let start = Builder::new().spawn_scoped(scope, move || self.write_queued(&queue));
             let writer = start.map_err(StoreError::failed)?;
-            let read = send(rows, &chunks);
-            drop(chunks);
-            let written = writer.join().expect("the writer returns errors");
-            read.and(written)
+            let mut rows = Rows { chunk: Chunk::default(), chunks };
+            let filled = fill(&mut rows).and_then(|()| rows.send());
+            drop(rows);
+            // If the writer has failed, filling ended with that.
+            let names = writer.join().expect("the writer returns errors")?;
+            filled.map(|()| names)
         })
     }
 
@@ -55,7 +57,7 @@ impl<'a> SortedFiles<'a> {
         let mut names = Vec::new();
         let mut file: Option<SstFileWriter<'_>> = None;
         let mut size = 0;
-        for chunk in queue {
+        for chunk in queue.iter().filter(|chunk| !chunk.rows.is_empty()) {
             let writer = match &mut file {
                 Some(writer) => writer,
                 none => {
@@ -94,23 +96,32 @@ fn finish(file: Option<SstFileWriter<'_>>) -> Result<(), StoreError> {
     file.map_or(Ok(()), |mut file| file.finish()).map_err(StoreError::failed)
 }
 
-/// Sends all rows to the writer. If the writer has failed, its own result has the error.
-fn send(
-    rows: &mut dyn Iterator<Item = NewRow>,
-    chunks: &SyncSender<Chunk>,
-) -> Result<(), StoreError> {
-    let mut chunk = Chunk::default();
-    for row in rows {
-        let (key, value) = row?;
-        chunk.push(&key, value.as_deref());
-        if chunk.bytes.len() >= CHUNK && chunks.send(std::mem::take(&mut chunk)).is_err() {
-            return Ok(());
-        }
+/// Sends rows to the writer, in chunks.
+struct Rows {
+    chunk: Chunk,
+    chunks: SyncSender<Chunk>,
+}
+
+impl Rows {
+    fn push(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), StoreError> {
+        self.chunk.push(key, value);
+        if self.chunk.bytes.len() >= CHUNK { self.send() } else { Ok(()) }
     }
-    if !chunk.rows.is_empty() {
-        let _ = chunks.send(chunk);
+
+    fn send(&mut self) -> Result<(), StoreError> {
+        let chunk = std::mem::take(&mut self.chunk);
+        self.chunks.send(chunk).map_err(|_| StoreError::failed("no thread writes sorted files"))
     }
-    Ok(())
+}
+
+impl Edits for Rows {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+        self.push(key, Some(value))
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Result<(), StoreError> {
+        self.push(key, None)
+    }
 }
 
 /// Rows in one piece of memory: a thread that frees what another one has allocated delays it.

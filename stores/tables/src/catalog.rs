@@ -2,7 +2,7 @@
 
 use crate::engine::Engine;
 use crate::key::{ID_SIZE, NAME_MAX, ROW_KEY_MAX, TableId};
-use seawall_replay::{Batch, Edit, StoreError, Write};
+use seawall_replay::{Batch, Edit, NewRow, StoreError, Write};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The catalog of the store, with the tables whose rows are garbage.
@@ -125,22 +125,30 @@ impl<'a> Prepared<'a> {
 
 /// Some databases panic for longer keys and values.
 pub(crate) fn check_sizes<E: Engine>(write: &Write) -> Result<(), StoreError> {
-    let too_long = |what: &str, size: usize, max: usize| {
-        let why = || format!("{what} has {size} bytes, and {} takes {max}", E::NAME);
-        if size > max { Err(StoreError::refused(write, why())) } else { Ok(()) }
-    };
-    too_long("the table's name", write.table.len(), NAME_MAX)?;
-    match &write.edit {
-        Edit::Put { key, value } => {
-            too_long("the key", key.len(), ROW_KEY_MAX)?;
-            too_long("the value", value.len(), E::VALUE_MAX - ID_SIZE)
+    let why = match &write.edit {
+        Edit::Put { .. } | Edit::Delete { .. } => {
+            return NewRow::of(write).map_or(Ok(()), |row| check_row_sizes::<E>(&row));
         }
-        Edit::Delete { key } => too_long("the key", key.len(), ROW_KEY_MAX),
         Edit::Create { definition } => {
-            too_long("the definition", definition.len(), E::VALUE_MAX - ID_SIZE)
+            too_long::<E>(("the definition", definition.len(), E::VALUE_MAX - ID_SIZE))
         }
-        Edit::Drop => Ok(()),
-    }
+        Edit::Drop => None,
+    };
+    let why = too_long::<E>(("the table's name", write.table.len(), NAME_MAX)).or(why);
+    why.map_or(Ok(()), |why| Err(StoreError::refused(write, why)))
+}
+
+/// Checks the sizes of a row.
+pub(crate) fn check_row_sizes<E: Engine>(row: &NewRow<'_>) -> Result<(), StoreError> {
+    let value = row.value.map_or(0, <[u8]>::len);
+    let why = too_long::<E>(("the table's name", row.table.len(), NAME_MAX))
+        .or_else(|| too_long::<E>(("the key", row.key.len(), ROW_KEY_MAX)))
+        .or_else(|| too_long::<E>(("the value", value, E::VALUE_MAX - ID_SIZE)));
+    why.map_or(Ok(()), |why| Err(StoreError::refused(&row.to_write(), why)))
+}
+
+fn too_long<E: Engine>((what, size, max): (&str, usize, usize)) -> Option<String> {
+    (size > max).then(|| format!("{what} has {size} bytes, and {} takes {max}", E::NAME))
 }
 
 /// Returns whether `batch` creates or drops tables.

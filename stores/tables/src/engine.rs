@@ -70,22 +70,21 @@ pub trait Engine: Sized + Send + Sync {
     /// [`StoreError::Failed`].
     fn flush(&self) -> Result<(), StoreError>;
 
-    /// Puts and removes (`None`) any number of rows, sorted by key, atomically even in a crash;
-    /// none if one is an error. Only called if [`INGESTS`](Engine::INGESTS).
+    /// Applies as [`write`](Engine::write) does, even in a crash, any number of edits that are
+    /// sorted by key. Only called if [`INGESTS`](Engine::INGESTS).
     ///
     /// # Errors
     ///
-    /// [`StoreError::Failed`], and the first error among `rows`.
-    fn ingest(&self, rows: &mut dyn Iterator<Item = NewRow>) -> Result<(), StoreError> {
-        let why = format!("{} has no ingestion, but {} rows to take", Self::NAME, rows.count());
-        Err(StoreError::failed(why))
+    /// [`StoreError::Failed`], or the error of `fill`.
+    fn ingest(
+        &self,
+        _fill: impl FnOnce(&mut dyn Edits) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        Err(StoreError::failed(format!("{} has no ingestion", Self::NAME)))
     }
 }
 
-/// A key and its new value, or none.
-pub type NewRow = Result<(Vec<u8>, Option<Vec<u8>>), StoreError>;
-
-/// The batch that [`Engine::write`] fills. No key occurs twice.
+/// What [`Engine::write`] and [`Engine::ingest`] fill. No key occurs twice.
 pub trait Edits {
     /// Sets the value of a key.
     ///

@@ -1,10 +1,11 @@
-//! Bulk ingestion: translates sorted writes into sorted keys of the database.
+//! Bulk ingestion: translates sorted rows into sorted keys of the database.
 
 use crate::Tables;
-use crate::catalog::{Catalog, check_sizes};
-use crate::engine::{Engine, NewRow};
-use crate::key::{self, TableId};
-use seawall_replay::{Edit, Ingest, StoreError, Watermark, Write};
+use crate::catalog::check_row_sizes;
+use crate::engine::Engine;
+use crate::key::TableId;
+use crate::tables::put_watermarks;
+use seawall_replay::{Ingest, SortedRows, StoreError, Watermark};
 
 impl<E: Engine> Ingest for Tables<E> {
     /// By id, as the rows of the database are. A missing table comes first: it is refused at once.
@@ -15,37 +16,32 @@ impl<E: Engine> Ingest for Tables<E> {
 
     fn ingest(
         &self,
-        writes: &mut dyn Iterator<Item = Result<Write, StoreError>>,
+        rows: &mut dyn SortedRows,
         watermarks: &[(u32, Watermark)],
     ) -> Result<(), StoreError> {
         // Keep the catalog locked, so that no table is dropped meanwhile.
         let catalog = self.catalog();
-        let mut last = (String::new(), TableId::UNNAMED);
-        let rows = writes.map(|write| row::<E>(&catalog, write?, &mut last));
-        // Watermarks have greater keys than rows.
-        let marks = watermarks.iter().map(|(partition, mark)| {
-            Ok((key::watermark(*partition), Some(mark.to_bytes().to_vec())))
-        });
-        self.engine().ingest(&mut rows.chain(marks))
-    }
-}
-
-/// The row of the database. `last` has the table of the row before.
-fn row<E: Engine>(catalog: &Catalog, write: Write, last: &mut (String, TableId)) -> NewRow {
-    check_sizes::<E>(&write)?;
-    // Comparing empty strings is slow: their pointers are dangling.
-    let is_same =
-        write.table.len() == last.0.len() && (write.table.is_empty() || write.table == last.0);
-    if !is_same {
-        let id = catalog.id(&write.table);
-        let id = id.ok_or_else(|| StoreError::refused(&write, "no such table"))?;
-        *last = (write.table.clone(), id);
-    }
-    match write.edit {
-        Edit::Put { key, value } => Ok((last.1.row(&key), Some(value))),
-        Edit::Delete { key } => Ok((last.1.row(&key), None)),
-        Edit::Create { .. } | Edit::Drop => {
-            Err(StoreError::refused(&write, "tables are created and dropped in batches"))
-        }
+        self.engine().ingest(|edits| {
+            let (mut table, mut id) = (String::new(), TableId::UNNAMED);
+            let mut key = Vec::new();
+            while let Some(row) = rows.next_row()? {
+                check_row_sizes::<E>(&row)?;
+                // Comparing empty strings is slow: their pointers are dangling.
+                let is_same =
+                    row.table.len() == table.len() && (row.table.is_empty() || row.table == table);
+                if !is_same {
+                    let no_table = || StoreError::refused(&row.to_write(), "no such table");
+                    id = catalog.id(row.table).ok_or_else(no_table)?;
+                    row.table.clone_into(&mut table);
+                }
+                id.write_row(row.key, &mut key);
+                match row.value {
+                    Some(value) => edits.put(&key, value)?,
+                    None => edits.remove(&key)?,
+                }
+            }
+            // Watermarks have greater keys than rows.
+            put_watermarks(watermarks, edits)
+        })
     }
 }

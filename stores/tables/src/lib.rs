@@ -38,7 +38,7 @@ mod place;
 mod rows;
 mod tables;
 
-pub use engine::{Edits, Engine, NewRow, Range, Row};
+pub use engine::{Edits, Engine, Range, Row};
 pub use error::{OpenError, Result};
 pub use place::{Place, sync_name};
 pub use rows::Rows;

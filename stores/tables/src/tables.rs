@@ -92,7 +92,7 @@ impl<E: Engine> Tables<E> {
             for id in &prepared.garbage {
                 edits.put(&id.garbage(), &[])?;
             }
-            put_watermarks(batch, edits)
+            put_watermarks(&batch.watermarks, edits)
         })
     }
 }
@@ -131,8 +131,11 @@ fn put_rows<E: Engine>(
     Ok(())
 }
 
-fn put_watermarks(batch: &Batch, edits: &mut dyn Edits) -> Result<(), StoreError> {
-    let mut marks = batch.watermarks.iter();
+pub(crate) fn put_watermarks(
+    watermarks: &[(u32, Watermark)],
+    edits: &mut dyn Edits,
+) -> Result<(), StoreError> {
+    let mut marks = watermarks.iter();
     marks.try_for_each(|(number, mark)| edits.put(&key::watermark(*number), &mark.to_bytes()))
 }
 
@@ -158,7 +161,7 @@ impl<E: Engine> Store for Tables<E> {
             let catalog = self.catalog();
             return self.engine.write(edits_of(batch), |edits| {
                 put_rows::<E>(&catalog, batch, edits)?;
-                put_watermarks(batch, edits)
+                put_watermarks(&batch.watermarks, edits)
             });
         }
         let mut catalog = self.catalog_to_change();

@@ -8,7 +8,7 @@ use crate::workload::{Content, expected, operations};
 use seawall::versioned::Upgraded;
 use seawall::{Log, LogReader, Lsn};
 use seawall_replay::{
-    Batch, Bounds, Ingest, Operation, Replay, Store, StoreError, Watermark, Write,
+    Batch, Bounds, Ingest, NewRow, Operation, Replay, SortedRows, Store, StoreError, Watermark,
 };
 use seawall_tables::{Engine, Tables};
 use seawall_testkit::Dice;
@@ -341,25 +341,37 @@ impl<E: Engine> Ingest for Killed<E> {
 
     fn ingest(
         &self,
-        writes: &mut dyn Iterator<Item = Result<Write, StoreError>>,
+        rows: &mut dyn SortedRows,
         watermarks: &[(u32, Watermark)],
     ) -> Result<(), StoreError> {
         let number = self.number();
         if self.kind == Kind::Together {
-            let mut writes = writes.enumerate().map(|(row, write)| {
-                if row == 10 {
-                    self.at(Point::Between, number);
-                }
-                write
-            });
-            self.store.ingest(&mut writes, watermarks)?;
+            let before = || self.at(Point::Between, number);
+            self.store.ingest(&mut Tenth { rows, count: 0, before }, watermarks)?;
         } else {
-            self.store.ingest(writes, &[])?;
+            self.store.ingest(rows, &[])?;
             self.at(Point::Between, number);
             self.store.write(&Batch { writes: vec![], watermarks: watermarks.to_vec() })?;
         }
         self.at(Point::After, number);
         Ok(())
+    }
+}
+
+/// Calls `before` before the tenth row.
+struct Tenth<'a, F> {
+    rows: &'a mut dyn SortedRows,
+    count: u32,
+    before: F,
+}
+
+impl<F: Fn()> SortedRows for Tenth<'_, F> {
+    fn next_row(&mut self) -> Result<Option<NewRow<'_>>, StoreError> {
+        self.count += 1;
+        if self.count == 10 {
+            (self.before)();
+        }
+        self.rows.next_row()
     }
 }
 

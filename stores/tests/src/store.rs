@@ -116,7 +116,7 @@ fn compare<E: Engine>(steps: Vec<Step>) {
             Step::Ingest(batch) => {
                 let Some(ingestion) = store.ingestion() else { continue };
                 let Batch { writes, watermarks } = sorted(batch, ingestion);
-                let done = ingestion.ingest(&mut writes.clone().into_iter().map(Ok), &watermarks);
+                let done = ingestion.ingest(&mut writes.iter(), &watermarks);
                 assert_eq!(done.is_ok(), model.write(&Batch { writes, watermarks }).is_ok());
             }
             Step::Flush => store.flush().unwrap(),

@@ -3,7 +3,7 @@
 use crate::apply::fold::Tools;
 use crate::bulk::part::Part;
 use crate::bulk::run::Merge;
-use crate::bulk::sorter::{Failed, Room, Sorted, Sorter};
+use crate::bulk::sorter::{Room, Sorted, Sorter};
 use crate::bulk::tables::Tables;
 use crate::bulk::writes::Writes;
 use crate::error::Result;
@@ -16,8 +16,8 @@ use std::thread::Scope;
 
 /// The limit of one ingestion, in multiples of the memory. It bounds the runs of the scratch file.
 const MEMORIES_MAX: usize = 64;
-/// The size of a part that is sorted in the CPU cache, in bytes.
-const PART: usize = 1 << 20;
+/// The size of a part, in bytes. Smaller ones are sorted faster and merged more slowly.
+const PART: usize = 8 << 20;
 
 /// Changes of rows: the newest in the order of the log, the others sorted.
 pub(crate) struct Collected<'a, 'scope> {
@@ -39,9 +39,10 @@ pub(crate) struct Collected<'a, 'scope> {
 impl<'a, 'scope> Collected<'a, 'scope> {
     /// Keeps changes of up to `memory` bytes in memory, and the others in a scratch file.
     pub(crate) fn new(scope: &'scope Scope<'scope, 'a>, tools: Tools<'a>, room: Room) -> Self {
-        // One part is filled, one waits, and one is sorted.
-        let part_max = PART.min(room.memory / 4);
-        let memory = room.memory - 3 * part_max;
+        // One part is filled or sorted here, one waits, and one is sorted by the thread; each of
+        // the two that are sorted has a copy.
+        let part_max = PART.min(room.memory / 8);
+        let memory = room.memory - 5 * part_max;
         Self {
             scope,
             tools,
@@ -93,12 +94,12 @@ impl<'a, 'scope> Collected<'a, 'scope> {
                 none.insert(Sorter::start(self.scope, what)?)
             }
         };
-        match sorter.add((part, self.tables.clone())) {
-            Ok(empty) => {
+        match sorter.add((part, self.tables.clone()))? {
+            Some(empty) => {
                 self.part = empty;
                 Ok(())
             }
-            Err(Failed) => self.sorted().map(drop),
+            None => self.sorted().map(drop),
         }
     }
 
@@ -114,7 +115,7 @@ impl<'a, 'scope> Collected<'a, 'scope> {
         }
         let order = self.tables.by_name();
         let mut writes = self.take(order)?;
-        std::iter::from_fn(|| writes.step().transpose()).collect::<Result<_>>().map(Some)
+        writes.all().map(Some)
     }
 
     /// Takes all changes as sorted writes, one for each key.

@@ -46,7 +46,7 @@ impl Kind {
 #[derive(Clone, Debug)]
 pub(crate) struct Packed {
     start: usize,
-    lsn: Lsn,
+    pub(crate) lsn: Lsn,
     pub(crate) table: u32,
     kind: Kind,
     key: Range<usize>,
@@ -134,6 +134,21 @@ impl Packed {
 
     pub(crate) fn key<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
         bytes.get(self.key.clone()).unwrap_or_default()
+    }
+
+    /// The value, unless the row is deleted or merged into.
+    pub(crate) fn value<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
+        let is_put = self.kind == Kind::Put;
+        is_put.then(|| bytes.get(self.value.clone()).unwrap_or_default())
+    }
+
+    /// Replaces `to` with the row, and returns its position there.
+    pub(crate) fn copy(&self, bytes: &[u8], to: &mut Vec<u8>) -> Self {
+        to.clear();
+        to.extend_from_slice(self.whole(bytes));
+        let part = |part: &Range<usize>| part.start - self.start..part.end - self.start;
+        let (key, operator, value) = (part(&self.key), part(&self.operator), part(&self.value));
+        Self { start: 0, key, operator, value, ..*self }
     }
 
     pub(crate) fn is_merge(&self) -> bool {

@@ -1,7 +1,7 @@
 //! A run: packed rows, sorted by table and key, in memory or in a scratch file.
 
 use crate::bulk::part::Rows;
-use crate::bulk::row::{Packed, Row};
+use crate::bulk::row::Packed;
 use crate::bulk::tables::Tables;
 use crate::error::Result;
 use crate::transactions::spill::{Place, Spill};
@@ -23,7 +23,8 @@ pub(crate) struct Run {
     block: Arc<Vec<u8>>,
     /// The end of the rows of the block that is read.
     end: usize,
-    next: Option<Next>,
+    /// The next row, in the block that is read.
+    next: Option<Packed>,
 }
 
 /// Rows of one table.
@@ -31,13 +32,6 @@ pub(crate) struct Run {
 enum Block {
     Memory(Arc<Vec<u8>>, Range<usize>),
     Scratch(Place),
-}
-
-/// The next row, in the block that is read.
-#[derive(Debug)]
-struct Next {
-    row: Packed,
-    head: u64,
 }
 
 impl Run {
@@ -54,35 +48,26 @@ impl Run {
     }
 
     /// Continues with the rows of this table.
-    pub(crate) fn open(&mut self, table: u32, from: (&Tables, Option<&Spill>)) -> Result<()> {
+    pub(crate) fn open(&mut self, table: u32, scratch: Option<&Spill>) -> Result<()> {
         self.unread = self.tables.remove(&table).unwrap_or_default();
-        self.load(from)
+        self.load(scratch)
     }
 
     /// Returns the next row of the open table, and the bytes that contain it.
     pub(crate) fn next(&self) -> Option<(&Packed, &[u8])> {
-        Some((&self.next.as_ref()?.row, &self.block))
+        Some((self.next.as_ref()?, &self.block))
     }
 
     /// Continues after the next row.
-    pub(crate) fn advance(&mut self, from: (&Tables, Option<&Spill>)) -> Result<()> {
-        match self.next.take().map(|next| next.row.end()) {
-            Some(at) if at < self.end => self.read(at, from.0),
-            _ => self.load(from),
+    pub(crate) fn advance(&mut self, scratch: Option<&Spill>) -> Result<()> {
+        match self.next.take().map(|next| next.end()) {
+            Some(at) if at < self.end => self.read(at),
+            _ => self.load(scratch),
         }
     }
 
-    /// Compares the next rows of two runs by their keys. A run without a row comes last.
-    pub(crate) fn cmp(&self, other: &Self) -> Ordering {
-        let (Some(one), Some(two)) = (&self.next, &other.next) else {
-            return other.next.is_some().cmp(&self.next.is_some());
-        };
-        let by_key = || one.row.key(&self.block).cmp(two.row.key(&other.block));
-        one.head.cmp(&two.head).then_with(by_key)
-    }
-
     /// Reads the next block.
-    fn load(&mut self, (tables, scratch): (&Tables, Option<&Spill>)) -> Result<()> {
+    fn load(&mut self, scratch: Option<&Spill>) -> Result<()> {
         self.next = None;
         let range = match (self.unread.pop_front(), scratch) {
             (Some(Block::Memory(rows, range)), _) => {
@@ -96,13 +81,11 @@ impl Run {
             _ => return Ok(()),
         };
         self.end = range.end;
-        self.read(range.start, tables)
+        self.read(range.start)
     }
 
-    fn read(&mut self, at: usize, tables: &Tables) -> Result<()> {
-        let row = Packed::at(&self.block, at)?;
-        let head = tables.head(row.table, row.key(&self.block));
-        self.next = Some(Next { row, head });
+    fn read(&mut self, at: usize) -> Result<()> {
+        self.next = Some(Packed::at(&self.block, at)?);
         Ok(())
     }
 }
@@ -114,7 +97,15 @@ pub(crate) struct Merge {
     runs: Vec<Run>,
     /// A heap of the runs that have a next row: the first is the lowest key, and of several with
     /// the same key that of the oldest run.
-    heap: Vec<usize>,
+    heap: Vec<Head>,
+}
+
+/// A run in the heap, with the number that decides most comparisons.
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    /// See [`Tables::head`].
+    head: u64,
+    run: usize,
 }
 
 impl Merge {
@@ -124,54 +115,49 @@ impl Merge {
     }
 
     /// Continues with the rows of this table.
-    pub(crate) fn open(&mut self, table: u32, from: (&Tables, Option<&Spill>)) -> Result<()> {
-        self.runs.iter_mut().try_for_each(|run| run.open(table, from))?;
-        let has_row = |(at, run): (usize, &Run)| run.next().map(|_| at);
-        let mut heap: Vec<usize> = self.runs.iter().enumerate().filter_map(has_row).collect();
-        heap.sort_unstable_by(|one, other| self.cmp(*one, *other));
+    pub(crate) fn open(
+        &mut self,
+        table: u32,
+        (tables, scratch): (&Tables, Option<&Spill>),
+    ) -> Result<()> {
+        self.runs.iter_mut().try_for_each(|run| run.open(table, scratch))?;
+        let heads = self.runs.iter().enumerate();
+        let mut heap: Vec<Head> = heads.filter_map(|(at, run)| Head::of(at, run, tables)).collect();
+        heap.sort_unstable_by(|one, other| self.cmp(one, other));
         self.heap = heap;
         Ok(())
     }
 
     /// Returns the next row, and the bytes that contain it.
     pub(crate) fn next(&self) -> Option<(&Packed, &[u8])> {
-        self.runs.get(*self.heap.first()?)?.next()
+        self.runs.get(self.heap.first()?.run)?.next()
     }
 
     /// Continues after the next row.
-    pub(crate) fn advance(&mut self, from: (&Tables, Option<&Spill>)) -> Result<()> {
-        let Some(run) = self.heap.first().and_then(|first| self.runs.get_mut(*first)) else {
-            return Ok(());
-        };
-        run.advance(from)?;
-        if run.next().is_none() {
-            self.heap.swap_remove(0);
+    pub(crate) fn advance(&mut self, (tables, scratch): (&Tables, Option<&Spill>)) -> Result<()> {
+        let Some(first) = self.heap.first_mut() else { return Ok(()) };
+        let at = first.run;
+        let Some(run) = self.runs.get_mut(at) else { return Ok(()) };
+        run.advance(scratch)?;
+        match Head::of(at, run, tables) {
+            Some(head) => *first = head,
+            None => {
+                self.heap.swap_remove(0);
+            }
         }
         self.sift_down();
         Ok(())
     }
 
-    /// Takes the next row, of the table with this name.
-    pub(crate) fn take(
-        &mut self,
-        name: &str,
-        from: (&Tables, Option<&Spill>),
-    ) -> Result<Option<Row>> {
-        let Some((row, bytes)) = self.next() else { return Ok(None) };
-        let row = row.unpack(bytes, name)?;
-        self.advance(from)?;
-        Ok(Some(row))
-    }
-
     /// Moves the first run of the heap to its place.
     fn sift_down(&mut self) {
         let mut at = 0;
-        while let Some(&run) = self.heap.get(at) {
-            let child = |at: usize| self.heap.get(at).map(|run| (at, *run));
+        while let Some(&first) = self.heap.get(at) {
+            let child = |at: usize| self.heap.get(at).map(|head| (at, *head));
             let children = [child(2 * at + 1), child(2 * at + 2)].into_iter().flatten();
-            let least = children.min_by(|(_, one), (_, other)| self.cmp(*one, *other));
+            let least = children.min_by(|(_, one), (_, other)| self.cmp(one, other));
             match least {
-                Some((below, least)) if self.cmp(least, run).is_lt() => {
+                Some((below, least)) if self.cmp(&least, &first).is_lt() => {
                     self.heap.swap(at, below);
                     at = below;
                 }
@@ -180,11 +166,21 @@ impl Merge {
         }
     }
 
-    fn cmp(&self, one: usize, other: usize) -> Ordering {
-        match (self.runs.get(one), self.runs.get(other)) {
-            (Some(run), Some(another)) => run.cmp(another).then(one.cmp(&other)),
-            _ => one.cmp(&other),
-        }
+    fn cmp(&self, one: &Head, other: &Head) -> Ordering {
+        let key = |head: &Head| {
+            let (row, bytes) = self.runs.get(head.run)?.next()?;
+            Some(row.key(bytes))
+        };
+        let by_key = || key(one).cmp(&key(other)).then(one.run.cmp(&other.run));
+        one.head.cmp(&other.head).then_with(by_key)
+    }
+}
+
+impl Head {
+    /// That of the run number `at`, if it has a row.
+    fn of(at: usize, run: &Run, tables: &Tables) -> Option<Self> {
+        let (row, bytes) = run.next()?;
+        Some(Self { head: tables.head(row.table, row.key(bytes)), run: at })
     }
 }
 

@@ -1,13 +1,13 @@
 //! The sorted part of the collected changes: a thread sorts them while the next ones are read.
 
-use crate::bulk::part::Part;
+use crate::bulk::part::{Part, Rows};
 use crate::bulk::run::{Run, spill};
 use crate::bulk::tables::Tables;
 use crate::error::{Error, Result};
 use crate::merge::Operators;
 use crate::transactions::spill::{Folder, Spill};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 /// Parts that wait to be sorted.
@@ -16,10 +16,18 @@ const PARTS_AHEAD: usize = 1;
 /// A part, and the tables that had rows when it was full.
 type Full = (Part, Arc<Tables>);
 
+/// The next part, in the order of the log.
+#[derive(Debug)]
+enum Next {
+    Unsorted(Full),
+    Sorted(Rows, Arc<Tables>),
+}
+
 /// A thread that sorts parts.
 #[derive(Debug)]
 pub(crate) struct Sorter<'scope> {
-    parts: SyncSender<Full>,
+    operators: &'scope Operators,
+    parts: SyncSender<Next>,
     /// Parts that were sorted. Their memory is used again.
     empty: Receiver<Part>,
     thread: ScopedJoinHandle<'scope, Result<Sorted>>,
@@ -45,9 +53,6 @@ pub(crate) struct Sorted {
     size: usize,
 }
 
-/// The thread has failed: [`Sorter::finish`] returns its error.
-pub(crate) struct Failed;
-
 impl<'scope> Sorter<'scope> {
     pub(crate) fn start<'env>(
         scope: &'scope Scope<'scope, 'env>,
@@ -57,13 +62,21 @@ impl<'scope> Sorter<'scope> {
         let (give_back, empty) = sync_channel(PARTS_AHEAD + 1);
         let sort = move || Sorted::of((&queue, &give_back), (&room, operators));
         let thread = Builder::new().spawn_scoped(scope, sort).map_err(Error::Thread)?;
-        Ok(Self { parts, empty, thread })
+        Ok(Self { operators, parts, empty, thread })
     }
 
-    /// Sorts another part, and returns an empty one.
-    pub(crate) fn add(&self, full: Full) -> Result<Part, Failed> {
-        self.parts.send(full).map_err(|_| Failed)?;
-        Ok(self.empty.try_recv().unwrap_or_default())
+    /// Sorts another part, and returns an empty one; `None` if the thread has failed:
+    /// [`finish`](Self::finish) returns its error. Sorts on this thread if the other one is busy.
+    pub(crate) fn add(&self, full: Full) -> Result<Option<Part>> {
+        match self.parts.try_send(Next::Unsorted(full)) {
+            Ok(()) => Ok(Some(self.empty.try_recv().unwrap_or_default())),
+            Err(TrySendError::Full(Next::Unsorted((mut part, tables)))) => {
+                let rows = part.take_sorted((&tables, self.operators))?;
+                let sent = self.parts.send(Next::Sorted(rows, tables));
+                Ok(sent.ok().map(|()| part))
+            }
+            Err(_) => Ok(None),
+        }
     }
 
     /// Waits until all parts are sorted.
@@ -75,13 +88,19 @@ impl<'scope> Sorter<'scope> {
 
 impl Sorted {
     fn of(
-        (queue, give_back): (&Receiver<Full>, &SyncSender<Part>),
+        (queue, give_back): (&Receiver<Next>, &SyncSender<Part>),
         (room, operators): (&Room, &Operators),
     ) -> Result<Self> {
         let mut sorted = Self::default();
-        for (mut part, tables) in queue {
-            let rows = part.take_sorted((&tables, operators))?;
-            let _ = give_back.try_send(part);
+        for next in queue {
+            let (rows, tables) = match next {
+                Next::Unsorted((mut part, tables)) => {
+                    let rows = part.take_sorted((&tables, operators))?;
+                    let _ = give_back.try_send(part);
+                    (rows, tables)
+                }
+                Next::Sorted(rows, tables) => (rows, tables),
+            };
             sorted.size += rows.bytes.len();
             sorted.in_memory.push(Run::in_memory(rows));
             if sorted.size >= room.memory {

@@ -1,17 +1,18 @@
-//! Merges sorted runs into the writes of an ingestion, one for each key.
+//! Merges sorted runs into the rows of an ingestion, one for each key.
 
 use crate::apply::fold::{Tools, merged};
-use crate::bulk::row::Row;
+use crate::bulk::row::{Packed, Row, pack};
 use crate::bulk::run::Merge;
 use crate::bulk::tables::Tables;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::operation::Change;
+use crate::store::SortedRows;
 use crate::store::error::StoreError;
-use crate::store::write::{Edit, Write};
+use crate::store::write::{Edit, NewRow, Write};
 use crate::transactions::spill::Spill;
 use std::sync::Arc;
 
-/// Writes sorted by key, of one table after the other.
+/// Rows sorted by key, of one table after the other.
 pub(crate) struct Writes<'a> {
     tools: Tools<'a>,
     merge: Merge,
@@ -20,7 +21,9 @@ pub(crate) struct Writes<'a> {
     /// The current table, and those after it.
     table: u32,
     next_tables: std::vec::IntoIter<u32>,
-    /// The number of writes so far.
+    /// The packed row that was returned last.
+    bytes: Vec<u8>,
+    /// The number of rows so far.
     pub(crate) count: u64,
 }
 
@@ -31,41 +34,86 @@ impl<'a> Writes<'a> {
         (tables, order): (Arc<Tables>, Vec<u32>),
         tools: Tools<'a>,
     ) -> Self {
-        Self { tools, merge, scratch, tables, table: 0, next_tables: order.into_iter(), count: 0 }
+        let (next_tables, bytes) = (order.into_iter(), vec![]);
+        Self { tools, merge, scratch, tables, table: 0, next_tables, bytes, count: 0 }
     }
 
-    /// Returns the next write.
-    pub(crate) fn step(&mut self) -> Result<Option<Write>, Error> {
+    /// Takes all rows, as the writes of a batch.
+    pub(crate) fn all(&mut self) -> Result<Vec<Write>> {
+        let mut writes = Vec::new();
+        while let Some(row) = self.step()? {
+            writes.push(self.row(&row).to_write());
+        }
+        Ok(writes)
+    }
+
+    fn row(&self, row: &Packed) -> NewRow<'_> {
+        let table = self.tables.name(self.table);
+        NewRow { lsn: row.lsn, table, key: row.key(&self.bytes), value: row.value(&self.bytes) }
+    }
+
+    /// Returns the next row, which is in `self.bytes`.
+    fn step(&mut self) -> Result<Option<Packed>> {
         while self.merge.next().is_none() {
             let Some(table) = self.next_tables.next() else { return Ok(None) };
             self.table = table;
             self.merge.open(table, (&self.tables, self.scratch.as_ref()))?;
         }
-        let Some(first) = self.take()? else { return Ok(None) };
-        let mut row = self.with_stored_value(first)?;
-        while self.merge.next().is_some_and(|(next, bytes)| row.1.key() == Some(next.key(bytes))) {
-            let Some(next) = self.take()? else { break };
-            row = merged(row, next, self.tools.operators)?;
+        let Some(mut row) = self.take()? else { return Ok(None) };
+        if row.is_merge() {
+            row = self.with_stored_value(&row)?;
+        }
+        while let Some((next, bytes)) = self.merge.next()
+            && next.key(bytes) == row.key(&self.bytes)
+        {
+            if !next.is_merge() {
+                row = self.take()?.unwrap_or(row);
+                continue;
+            }
+            let name = self.tables.name(self.table);
+            let (before, next) = (row.unpack(&self.bytes, name)?, next.unpack(bytes, name)?);
+            self.merge.advance((&self.tables, self.scratch.as_ref()))?;
+            row = self.pack(merged(before, next, self.tools.operators)?)?;
         }
         self.count += 1;
-        Ok(write(row))
+        Ok(Some(row))
     }
 
-    fn take(&mut self) -> Result<Option<Row>, Error> {
-        let name = self.tables.name(self.table);
-        self.merge.take(name, (&self.tables, self.scratch.as_ref()))
+    /// Takes the next row of the table.
+    fn take(&mut self) -> Result<Option<Packed>> {
+        let Some((row, bytes)) = self.merge.next() else { return Ok(None) };
+        let row = row.copy(bytes, &mut self.bytes);
+        self.merge.advance((&self.tables, self.scratch.as_ref()))?;
+        Ok(Some(row))
     }
 
-    /// Evaluates the first change of a key, if it is a merge into a value of the store.
-    fn with_stored_value(&self, row: Row) -> Result<Row, Error> {
-        let (lsn, Change::Merge { table, key, .. }) = &row else { return Ok(row) };
+    /// Evaluates a merge that is the first change of its key.
+    fn with_stored_value(&mut self, row: &Packed) -> Result<Packed> {
+        let (lsn, change) = row.unpack(&self.bytes, self.tables.name(self.table))?;
+        let (table, key) = (change.table(), row.key(&self.bytes));
         let stored = self.tools.store.get(table, key);
         let stored = stored.map_err(Error::store("read a key that is merged into"))?;
         let before = match stored {
-            Some(value) => Change::put(table.clone(), key.clone(), value),
-            None => Change::delete(table.clone(), key.clone()),
+            Some(value) => Change::put(table, key, value),
+            None => Change::delete(table, key),
         };
-        merged((*lsn, before), row, self.tools.operators)
+        self.pack(merged((lsn, before), (lsn, change), self.tools.operators)?)
+    }
+
+    fn pack(&mut self, (lsn, change): Row) -> Result<Packed> {
+        self.bytes.clear();
+        pack(lsn, (self.table, &change), &mut self.bytes)?;
+        Packed::at(&self.bytes, 0)
+    }
+}
+
+impl SortedRows for Writes<'_> {
+    fn next_row(&mut self) -> Result<Option<NewRow<'_>>, StoreError> {
+        let row = self.step().map_err(|error| match error {
+            Error::Apply { lsn, change, why } => StoreError::Refused { lsn, change, why },
+            other => StoreError::failed(other),
+        })?;
+        Ok(row.map(|row| self.row(&row)))
     }
 }
 
@@ -80,16 +128,4 @@ pub(crate) fn write((lsn, change): Row) -> Option<Write> {
         }
     };
     Some(Write { lsn, table, edit })
-}
-
-impl Iterator for Writes<'_> {
-    type Item = Result<Write, StoreError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let step = self.step().transpose()?;
-        Some(step.map_err(|error| match error {
-            Error::Apply { lsn, change, why } => StoreError::Refused { lsn, change, why },
-            other => StoreError::failed(other),
-        }))
-    }
 }

@@ -38,6 +38,43 @@ pub enum Edit {
     Drop,
 }
 
+/// A row that an ingestion puts or deletes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewRow<'a> {
+    /// The record of the change; the last one if several changes of the key were folded.
+    pub lsn: Lsn,
+    /// The table.
+    pub table: &'a str,
+    /// The key.
+    pub key: &'a [u8],
+    /// The value. A row without one is deleted, if it exists.
+    pub value: Option<&'a [u8]>,
+}
+
+impl<'a> NewRow<'a> {
+    /// The row of a write, if it puts or deletes one.
+    #[must_use]
+    pub fn of(write: &'a Write) -> Option<Self> {
+        let (key, value) = match &write.edit {
+            Edit::Put { key, value } => (key, Some(value.as_slice())),
+            Edit::Delete { key } => (key, None),
+            Edit::Create { .. } | Edit::Drop => return None,
+        };
+        Some(Self { lsn: write.lsn, table: &write.table, key, value })
+    }
+
+    /// The same as a write of a batch.
+    #[must_use]
+    pub fn to_write(&self) -> Write {
+        let key = self.key.to_vec();
+        let edit = match self.value {
+            Some(value) => Edit::Put { key, value: value.to_vec() },
+            None => Edit::Delete { key },
+        };
+        Write { lsn: self.lsn, table: self.table.to_owned(), edit }
+    }
+}
+
 impl fmt::Display for Write {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let table = self.table.clone();

@@ -20,8 +20,8 @@ pub(crate) fn sample_divisor() -> u64 {
 use seawall::{Log, LogReader, Lsn, Options};
 use seawall_io::Storage;
 use seawall_replay::{
-    Batch, Change, Edit, Ingest, Logged, MemoryStore, Operation, Store, StoreError, TxId,
-    Watermark, Write,
+    Batch, Change, Edit, Ingest, Logged, MemoryStore, Operation, SortedRows, Store, StoreError,
+    TxId, Watermark, Write,
 };
 use seawall_testkit::{Dice, MemStorage};
 use std::cmp::Reverse;
@@ -316,14 +316,14 @@ impl Ingest for DyingStore {
 
     fn ingest(
         &self,
-        writes: &mut dyn Iterator<Item = Result<Write, StoreError>>,
+        rows: &mut dyn SortedRows,
         watermarks: &[(u32, Watermark)],
     ) -> Result<(), StoreError> {
-        let writes = writes.map(|write| {
+        let mut writes = Vec::new();
+        while let Some(row) = rows.next_row()? {
             self.step()?;
-            write
-        });
-        let writes = writes.collect::<Result<Vec<_>, _>>()?;
+            writes.push(row.to_write());
+        }
         let row = |write: &Write| match &write.edit {
             Edit::Put { key, .. } | Edit::Delete { key } => {
                 (Reverse(write.table.clone()), key.clone())
