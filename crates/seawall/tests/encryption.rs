@@ -14,10 +14,12 @@ use seawall::damage::Corruption;
 use seawall::encryption::{Key, KeyError, Padding};
 use seawall::format::SegmentId;
 use seawall::verify::Verdict;
-use seawall::{Error, LogReader, Maintenance, Options, Raw};
-use seawall_io::Storage;
+use seawall::{Error, Level, LogReader, Maintenance, Options, Raw};
+use seawall_io::{Entropy, ManualClock, SeededEntropy, Storage};
 use seawall_testkit::MemStorage;
+use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 fn key_error<T>(outcome: seawall::Result<T>) -> KeyError {
     match outcome {
@@ -41,6 +43,39 @@ fn has(device: &MemStorage, pattern: &[u8]) -> bool {
         let bytes = device.bytes(name).unwrap_or_default();
         bytes.windows(pattern.len()).any(|window| window == pattern)
     })
+}
+
+/// Fails the draw with this number, once.
+#[derive(Debug)]
+struct FailsOnce(SeededEntropy, AtomicU64);
+
+impl Entropy for FailsOnce {
+    fn random(&self) -> io::Result<u64> {
+        if self.1.fetch_sub(1, Ordering::Relaxed) == 1 {
+            return Err(io::ErrorKind::Other.into());
+        }
+        self.0.random()
+    }
+}
+
+#[test]
+fn random_bits_that_fail_once_lose_no_buffered_record() {
+    encrypted(|| {
+        for number in 1..60 {
+            let device = MemStorage::new();
+            let entropy = FailsOnce(SeededEntropy::new(7), AtomicU64::new(number));
+            let options = tiny(1).env(Arc::new(ManualClock::new()), Arc::new(entropy));
+            // Creating the log draws its id and key: nothing is acknowledged yet.
+            let Ok(log) = open(&options.level(Level::Buffered), &device) else { continue };
+            let mut acknowledged = 0;
+            for n in 1..=5 {
+                acknowledged += u64::from(log.append(&payload(n, 0, 100)).is_ok());
+                let _ = log.flush();
+            }
+            let _ = log.close();
+            assert_eq!(read(&device, false).unwrap().count(), acknowledged, "draw {number}");
+        }
+    });
 }
 
 #[test]

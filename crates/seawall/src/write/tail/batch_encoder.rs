@@ -9,6 +9,10 @@ use seawall_format::encrypted::Encryptor;
 use seawall_format::{EncryptedSizes, Manifest, Offset, SegmentHeader};
 use std::io;
 
+/// Attempts to draw a nonce for a batch.
+#[cfg(feature = "encryption")]
+const DRAWS_MAX: u32 = 3;
+
 /// Encodes the batches of one segment.
 #[derive(Debug)]
 pub(crate) enum BatchEncoder {
@@ -44,7 +48,10 @@ impl BatchEncoder {
         let entropy = env.entropy.clone();
         let draw = move || {
             let mut nonce = [0; NONCE_SIZE];
-            entropy.fill(&mut nonce).map(|()| nonce)
+            // The batch can have buffered records, which are acknowledged. So a failure that passes
+            // is no failure of the batch, as one of the device is none.
+            let drawn = (1..DRAWS_MAX).find_map(|_| entropy.fill(&mut nonce).ok());
+            drawn.map_or_else(|| entropy.fill(&mut nonce), Ok).map(|()| nonce)
         };
         let encryptor = Encryptor::new(keys, sizes, draw);
         #[cfg(feature = "lz4")]
