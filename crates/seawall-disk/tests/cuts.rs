@@ -1,13 +1,12 @@
 //! The power fails under a workload: with a warning, without one, and without one while flushes are
 //! acknowledged early, which is the control: that loses.
 //!
-//! `SEAWALL_DISK_CUTS=N cargo test --release -p seawall-disk --test cuts` cuts it N times each way.
+//! `SEAWALL_DISK_CUTS=N cargo test --release -p seawall-disk --test all cuts` cuts it N times each
+//! way.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
 
-mod common;
-
-use common::{Call, guarded, slow};
+use crate::common::{Call, guarded, slow};
 use seawall_disk::{Disarmed, Disk, Files, Inspected, Options, Supply, inspect};
 use seawall_io::{Access, Clock, ManualClock, Storage, SystemClock};
 use seawall_testkit::Dice;
@@ -37,7 +36,7 @@ fn clock() -> Arc<dyn Clock> {
 }
 
 fn made() -> MemStorage {
-    common::made(SIZE, &SMALL)
+    crate::common::made(SIZE, &SMALL)
 }
 
 fn files(device: &MemStorage) -> Files {
@@ -347,7 +346,7 @@ fn measurement_keeps_a_slow_device_busy_for_half_of_the_hold_up_at_most() {
     let supply = Supply { hold_up: Duration::from_millis(10), ..SMALL.supply };
     let options = Options { buffers: 6, buffer_size: 512 * 1024, supply };
     let longest = |bytes_per_us: usize| {
-        let device = common::made(SIZE, &options);
+        let device = crate::common::made(SIZE, &options);
         let clock = Arc::new(ManualClock::new());
         let (own, longest) = (clock.clone(), Arc::new(AtomicUsize::new(0)));
         let seen = longest.clone();

@@ -1,7 +1,8 @@
 //! The NBD protocol without sockets: right conversations against an array of bytes, and wrong ones
 //! by the thousand, which may confuse nobody but their peer.
 //!
-//! `SEAWALL_NBD_CASES=1000000 cargo test --release -p seawall-disk --test nbd_codec` tries so many.
+//! `SEAWALL_NBD_CASES=1000000 cargo test --release -p seawall-disk --test all nbd_codec` tries so
+//! many.
 
 #![allow(
     clippy::unwrap_used,

@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
 
-mod common;
-
 use seawall::{Log, Raw};
 use seawall_disk::{Disk, Files, Options, Supply, Volume};
 use seawall_io::{Access, Clock, Recycled, Storage, SystemClock};
@@ -30,7 +28,7 @@ fn clock() -> Arc<dyn Clock> {
 }
 
 fn made(size: u64) -> MemStorage {
-    common::made(size, &SMALL)
+    crate::common::made(size, &SMALL)
 }
 
 fn volume(device: &MemStorage) -> Volume {

@@ -8,11 +8,9 @@
 )]
 
 mod client;
-#[path = "../common/mod.rs"]
-mod common;
 
+use crate::common::{Call, guarded};
 use client::*;
-use common::{Call, guarded};
 use seawall_disk::nbd::{Limits, Listen, Server};
 use seawall_disk::{Disk, Files, Options, Supply};
 use seawall_io::{Access, PosixStorage, Storage, SystemClock};
@@ -38,7 +36,7 @@ const SMALL: Options = Options {
 };
 
 fn made() -> MemStorage {
-    common::made(SIZE, &SMALL)
+    crate::common::made(SIZE, &SMALL)
 }
 
 fn files(device: &MemStorage) -> Files {

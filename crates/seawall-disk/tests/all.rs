@@ -1,0 +1,11 @@
+//! The tests that need no feature, in one program: one link takes less time than five. `killed` is
+//! a program of its own, as it starts itself.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
+
+mod client;
+mod common;
+mod cuts;
+mod nbd;
+mod nbd_codec;
+mod volume;
