@@ -7,7 +7,8 @@
 //! size doubles while a change costs about the same or less there, because within the bounds one
 //! large batch is better for a store than two small ones, which a short measurement may not show.
 //! It halves only if a change is clearly cheaper there. Then it stays, and tries a neighbouring
-//! size from time to time, because a store's costs change as it grows.
+//! size from time to time, because a store's costs change as it grows. They also change during a
+//! trial, so a trial that speaks for smaller batches is compared with batches before and after it.
 
 use std::time::Duration;
 
@@ -41,6 +42,8 @@ const JUDGED: usize = 16_384;
 const QUICK: u32 = 8;
 /// Batches measured per size. The fastest counts, because stores pause from time to time.
 const SAMPLES: u32 = 2;
+/// Batches that can be queued or built when the size changes.
+const QUEUED_MAX: u32 = 4;
 /// Measurements between two trials of a neighbouring size.
 const REST: u32 = 4;
 /// Percentage: a larger size is kept if a change there costs less than this share of the old cost.
@@ -69,6 +72,8 @@ pub struct BatchSize {
     changes: usize,
     /// The number of changes to apply, if they are few.
     few: Option<usize>,
+    /// Batches that may have been queued before the size shrank.
+    queued: u32,
     /// The number of full batches at this size, and the cost of the cheapest.
     samples: u32,
     least: Option<Cost>,
@@ -86,6 +91,8 @@ enum Course {
     Look,
     /// Tries a neighbour of `from`, whose cost is `cost`.
     Try { from: usize, cost: Cost },
+    /// Measures this size again, after a trial of `tried` gave `cost`.
+    Compare { tried: usize, cost: Cost },
     /// Keeps the size for `rest` measurements, then tries a larger or a smaller one.
     Stay { rest: u32, up_next: bool },
 }
@@ -95,7 +102,8 @@ impl BatchSize {
     #[must_use]
     pub fn new(bounds: Bounds) -> Self {
         let changes = FIRST.clamp(bounds.changes_min, bounds.changes_max.max(bounds.changes_min));
-        Self { bounds, changes, few: None, samples: 0, least: None, course: Course::Begin(None) }
+        let (few, course) = (None, Course::Begin(None));
+        Self { bounds, changes, few, queued: 0, samples: 0, least: None, course }
     }
 
     /// Lets the second batch take all the rest of `changes` changes, if there are few and the first
@@ -139,7 +147,12 @@ impl BatchSize {
         }
         if changes * 4 < self.changes * 3 {
             // Not a full batch of this size: the last one of the log, one with large values, or one
-            // that was queued before the size changed.
+            // that was queued before the size grew.
+            return;
+        }
+        if self.queued > 0 && changes * 3 > self.changes * 4 {
+            // Queued before the size shrank.
+            self.queued -= 1;
             return;
         }
         let least = self.least.filter(|least| !is_below(cost, *least, (1, 1))).unwrap_or(cost);
@@ -169,15 +182,29 @@ impl BatchSize {
     fn judge(&mut self, cost: Cost) {
         match self.course {
             Course::Begin(_) | Course::Look => self.look_beside(true, cost),
-            Course::Try { from, cost: before } if is_taken(cost, before, self.changes > from) => {
-                // Continues in the same direction.
-                let is_up = self.changes > from;
-                self.look_beside(is_up, cost);
+            Course::Try { from, cost: before }
+                if self.changes > from && is_taken(cost, before, true) =>
+            {
+                self.look_beside(true, cost);
             }
-            Course::Try { from, .. } => {
-                let was_up = self.changes > from;
+            Course::Try { from, cost: before } => {
+                let (tried, is_up) = (self.changes, self.changes > from);
                 self.go(from);
-                self.course = Course::Stay { rest: REST, up_next: !was_up };
+                // A smaller size that costs more even now needs no comparison.
+                self.course = if is_up || is_taken(cost, before, false) {
+                    Course::Compare { tried, cost }
+                } else {
+                    Course::Stay { rest: REST, up_next: true }
+                };
+            }
+            Course::Compare { tried, cost: there } => {
+                let is_up = tried > self.changes;
+                if is_taken(there, cost, is_up) {
+                    self.go(tried);
+                    self.look_beside(is_up, there);
+                } else {
+                    self.course = Course::Stay { rest: REST, up_next: !is_up };
+                }
             }
             Course::Stay { rest: 0, up_next } => self.look_beside(up_next, cost),
             Course::Stay { rest, up_next } => {
@@ -198,7 +225,9 @@ impl BatchSize {
 
     fn go(&mut self, changes: usize) {
         let Bounds { changes_min, changes_max, .. } = self.bounds;
-        self.changes = changes.clamp(changes_min, changes_max.max(changes_min));
+        let changes = changes.clamp(changes_min, changes_max.max(changes_min));
+        self.queued = if changes < self.changes { QUEUED_MAX } else { 0 };
+        self.changes = changes;
         (self.samples, self.least) = (0, None);
     }
 }
@@ -272,6 +301,36 @@ mod tests {
         size.took(256, Duration::from_millis(201));
         assert_eq!(size.changes(), 128);
         assert!(size.is_full(128, 0) && size.is_full(1, 32 << 20) && !size.is_full(127, 9));
+    }
+
+    /// Returns the smallest and the largest size after the first `growth` of a million changes, in a
+    /// store where a change costs `cost(changes before it)` nanoseconds in a batch of any size. Two
+    /// batches are queued.
+    fn sizes_after(growth: usize, cost: impl Fn(usize) -> u64) -> (usize, usize) {
+        let mut size = BatchSize::new(Bounds::default());
+        let mut queue = std::collections::VecDeque::from([256, 256]);
+        let (mut before, mut sizes) = (0, (usize::MAX, 0));
+        while before < 1_000_000 {
+            queue.push_back(size.changes());
+            let changes = queue.pop_front().unwrap();
+            size.took(changes, Duration::from_nanos(cost(before) * n(changes)));
+            before += changes;
+            if before > growth {
+                sizes = (sizes.0.min(size.changes()), sizes.1.max(size.changes()));
+            }
+        }
+        sizes
+    }
+
+    #[test]
+    fn size_grows_while_the_store_becomes_slower_by_itself() {
+        // As a skip list does: 1 us for a change at first, 2.5 us after 500,000.
+        let (_, largest) =
+            sizes_after(250_000, |before| 1_000 + n(before.min(500_000)) * 3 / 1_000);
+        assert_eq!(largest, 65_536);
+        // As one does whose rows go to a file from time to time: the size falls to a quarter at most.
+        let (smallest, _) = sizes_after(250_000, |before| 1_000 + n(before % 300_000) / 200);
+        assert!(smallest >= 16_384, "{smallest}");
     }
 
     #[test]
