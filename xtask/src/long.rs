@@ -30,6 +30,12 @@ const PARTS: &[Part] = &[
         deep: &[],
     },
     Part {
+        name: "prove-compile",
+        about: "every planted bug compiles; 20 minutes",
+        command: &[CARGO, "xtask", "prove"],
+        deep: &["--compile"],
+    },
+    Part {
         name: "syscalls",
         about: "every system call fails once in every way; 10 minutes",
         command: &[CARGO, "run", "--release", "--locked", "-q", "-p", "seawall-syscalls", "--"],

@@ -37,6 +37,8 @@ Chores:
           prints a table of the bugs: name, what breaks, which command catches it
   prove --check [NAME...]
           only checks whether the patches apply and their tests exist
+  prove --compile [NAME...] [--jobs N] [--json]
+          only checks whether the tree compiles with each bug: seconds for each
   prove --carry BASE [--renames SCRIPT] [NAME...]
           rewrites patches that apply to the commit BASE but no longer to HEAD, by merging.
           SCRIPT TREE [FILE...] repeats the moves and renames of HEAD in a checkout of BASE.

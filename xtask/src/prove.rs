@@ -16,13 +16,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::Duration;
-use trial::Outcome;
+use trial::{Outcome, Trial};
 
 /// The arguments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Options {
     list: bool,
     check: bool,
+    trial: Trial,
     /// The commit from which patches are carried to `HEAD`.
     carry: Option<String>,
     /// The program that moves and renames in a checkout what `HEAD` has moved and renamed.
@@ -52,6 +53,7 @@ fn parse(arguments: &[&str]) -> Option<Options> {
         match *argument {
             "--list" => options.list = true,
             "--check" => options.check = true,
+            "--compile" => options.trial = Trial::Compile,
             "--carry" => options.carry = Some((*arguments.next()?).to_owned()),
             "--renames" => options.renames = Some(PathBuf::from(arguments.next()?)),
             "--json" => options.json = true,
@@ -88,8 +90,13 @@ fn prove(options: &Options) -> io::Result<bool> {
     }
     sort(&root, &mut bugs)?;
     let jobs = options.jobs.unwrap_or_else(cores).min(bugs.len());
+    let commands = match options.trial {
+        Trial::Run => together(&bugs),
+        Trial::Compile => vec![],
+    };
     let bench = Bench {
-        commands: Mutex::new(together(&bugs)),
+        trial: options.trial,
+        commands: Mutex::new(commands),
         all: bugs.len(),
         bugs: Mutex::new(bugs.into()),
         unfit: Mutex::default(),
@@ -214,6 +221,7 @@ fn sort(root: &Path, bugs: &mut [Bug]) -> io::Result<()> {
 /// The work, and what is done of it.
 #[derive(Debug)]
 struct Bench {
+    trial: Trial,
     /// Commands that must first pass in the sound tree, in groups that run the same program.
     commands: Mutex<Vec<Vec<CargoCommand>>>,
     bugs: Mutex<VecDeque<Bug>>,
@@ -271,7 +279,7 @@ impl Bench {
             let unfit = lock(&self.unfit).get(&bug.caught_by).cloned();
             let outcome = match unfit {
                 Some(why) => Outcome::Stale(why),
-                None => trial::planted(copy, &bug)?,
+                None => trial::planted(copy, &bug, self.trial)?,
             };
             let took = self.clock.now().saturating_sub(began);
             let mut done = lock(&self.done);
@@ -290,8 +298,12 @@ impl Bench {
             writeln!(out, "{}", if json { json_line(bug) } else { line(bug) })?;
         }
         let count = |name: &str| done.iter().filter(|bug| bug.1.name() == name).count();
-        let (caught, missed, stale) = (count("caught"), count("MISSED"), count("STALE"));
-        let sum = format!("{caught} caught, {missed} missed, {stale} stale");
+        let (caught, compile) = (count("caught"), count("compiles"));
+        let (missed, stale) = (count("MISSED"), count("STALE"));
+        let sum = match self.trial {
+            Trial::Run => format!("{caught} caught, {missed} missed, {stale} stale"),
+            Trial::Compile => format!("{compile} compile, {stale} stale"),
+        };
         let minutes = self.clock.now().as_secs().div_ceil(60);
         if json {
             say(&sum);
@@ -299,7 +311,7 @@ impl Bench {
             writeln!(out, "{sum}")?;
         }
         say(&format!("{minutes} min"));
-        Ok(caught == self.all)
+        Ok(caught + compile == self.all)
     }
 }
 
@@ -344,13 +356,14 @@ mod tests {
         let expected = Options {
             list: true,
             check: true,
+            trial: Trial::Compile,
             carry: Some("base".to_owned()),
             renames: Some(PathBuf::from("script")),
             json: true,
             jobs: Some(3),
             names: vec!["a".to_owned(), "b".to_owned()],
         };
-        let given = "a --jobs 3 --check --list --carry base --renames script --json b";
+        let given = "a --jobs 3 --check --compile --list --carry base --renames script --json b";
         let given: Vec<&str> = given.split(' ').collect();
         assert_eq!(parse(&given), Some(expected));
         for wrong in ["--carry", "--job", "--jobs", "--jobs 0", "--jobs a", "--renames script"] {

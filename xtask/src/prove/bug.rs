@@ -129,6 +129,27 @@ impl CargoCommand {
         built
     }
 
+    /// The command that checks the types of what this one builds, and generates no code.
+    pub(super) fn check(&self) -> Self {
+        const WITH_VALUE: &[&str] = &["-p", "--features", "--test", "--bin"];
+        let mut checked = Self { variables: self.variables.clone(), words: vec![] };
+        let (mut has_verb, mut is_value) = (false, false);
+        for (number, word) in self.words.iter().take_while(|word| *word != "--").enumerate() {
+            let is_verb = !has_verb && number > 0 && !word.starts_with('+');
+            if is_verb {
+                // Unlike `cargo check`, `cargo test --lib` compiles the unit tests, too.
+                checked.words.extend(["check".to_owned(), "--profile".to_owned()]);
+                checked.words.push(if self.is_test() { "test" } else { "dev" }.to_owned());
+                has_verb = true;
+            } else if !has_verb || is_value || (word.starts_with('-') && word != "--release") {
+                // All but the name of a test; and a profile is named already.
+                checked.words.push(word.clone());
+            }
+            is_value = WITH_VALUE.contains(&word.as_str());
+        }
+        checked
+    }
+
     /// The command, ready to start in `folder`.
     pub(super) fn command(&self, folder: &Path) -> Command {
         let (program, arguments) = self.words.split_first().expect("`new` found a verb");
@@ -228,6 +249,21 @@ mod tests {
         for line in ["cargo test -p a --lib", "cargo run -p a -- b", "cargo test -p a -- --exact c"]
         {
             assert_eq!(CargoCommand::new(line).unwrap().split_test(), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_checks_a_command_has_no_test_name() {
+        for (line, expected) in [
+            (
+                "A=1 cargo test -p a --test test b",
+                "A=1 cargo check --profile test -p a --test test",
+            ),
+            ("cargo test --lib b::", "cargo check --profile test --lib"),
+            ("cargo +nightly test -p a -- --exact b", "cargo +nightly check --profile test -p a"),
+            ("cargo run --release -p a -- run", "cargo check --profile dev -p a"),
+        ] {
+            assert_eq!(CargoCommand::new(line).unwrap().check().to_string(), expected, "{line}");
         }
     }
 

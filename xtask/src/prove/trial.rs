@@ -22,6 +22,8 @@ pub(super) enum Outcome {
     Caught(String),
     /// The command passed with the bug.
     Missed,
+    /// What the command builds has no errors with the bug; the command did not run.
+    Compiles,
     /// The patch or the command is out of date, and why.
     Stale(String),
 }
@@ -32,6 +34,7 @@ impl Outcome {
         match self {
             Self::Caught(_) => "caught",
             Self::Missed => "MISSED",
+            Self::Compiles => "compiles",
             Self::Stale(_) => "STALE",
         }
     }
@@ -41,19 +44,41 @@ impl Outcome {
         match self {
             Self::Caught(said) => said,
             Self::Missed => "the command passes with the bug in the tree",
+            Self::Compiles => "",
             Self::Stale(why) => why,
         }
     }
 }
 
-/// Plants the bug of `bug`, runs its command, takes the bug out.
-pub(super) fn planted(copy: &Copy, bug: &Bug) -> io::Result<Outcome> {
+/// What is done with a bug in the tree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Trial {
+    /// Its command runs.
+    #[default]
+    Run,
+    /// What its command builds is only compiled.
+    Compile,
+}
+
+/// Plants the bug of `bug`, tries it, takes it out.
+pub(super) fn planted(copy: &Copy, bug: &Bug, trial: Trial) -> io::Result<Outcome> {
     if let Err(error) = copy.plant(&bug.name) {
         return Ok(Outcome::Stale(format!("the patch does not apply: {error}")));
     }
-    let outcome = with_the_bug(copy, &bug.caught_by);
+    let outcome = match trial {
+        Trial::Run => with_the_bug(copy, &bug.caught_by),
+        Trial::Compile => compiled(copy, &bug.caught_by),
+    };
     copy.take_out(&bug.name)?;
     outcome
+}
+
+fn compiled(copy: &Copy, command: &CargoCommand) -> io::Result<Outcome> {
+    let checked = run(copy, &command.check(), BUILD_PATIENCE)?;
+    if succeeded(checked.as_ref()) {
+        return Ok(Outcome::Compiles);
+    }
+    Ok(Outcome::Stale(format!("it does not compile: {}", first_error(checked.as_ref()))))
 }
 
 fn with_the_bug(copy: &Copy, command: &CargoCommand) -> io::Result<Outcome> {

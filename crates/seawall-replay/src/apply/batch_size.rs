@@ -303,9 +303,9 @@ mod tests {
         assert!(size.is_full(128, 0) && size.is_full(1, 32 << 20) && !size.is_full(127, 9));
     }
 
-    /// Returns the smallest and the largest size after the first `growth` of a million changes, in a
-    /// store where a change costs `cost(changes before it)` nanoseconds in a batch of any size. Two
-    /// batches are queued.
+    /// Returns the smallest and the largest size after the first `growth` of a million changes, in
+    /// a store where a change costs `cost(changes before it)` nanoseconds in a batch of any size.
+    /// Two batches are queued.
     fn sizes_after(growth: usize, cost: impl Fn(usize) -> u64) -> (usize, usize) {
         let mut size = BatchSize::new(Bounds::default());
         let mut queue = std::collections::VecDeque::from([256, 256]);
@@ -328,7 +328,8 @@ mod tests {
         let (_, largest) =
             sizes_after(250_000, |before| 1_000 + n(before.min(500_000)) * 3 / 1_000);
         assert_eq!(largest, 65_536);
-        // As one does whose rows go to a file from time to time: the size falls to a quarter at most.
+        // As one does whose rows go to a file from time to time. The size falls to a quarter at
+        // most.
         let (smallest, _) = sizes_after(250_000, |before| 1_000 + n(before % 300_000) / 200);
         assert!(smallest >= 16_384, "{smallest}");
     }
