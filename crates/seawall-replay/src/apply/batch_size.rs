@@ -135,8 +135,10 @@ impl BatchSize {
     /// Records that a batch of `changes` changes took `time`.
     pub fn took(&mut self, changes: usize, time: Duration) {
         if time > self.bounds.time_max {
-            // Shrink immediately: the next batch might take as long.
-            self.go(self.changes / 2);
+            // Shrink immediately: the next batch might take as long. Not again for batches that were
+            // queued before, or that are one large transaction.
+            let is_larger = changes >= self.changes.saturating_mul(2);
+            self.go(if is_larger { self.changes } else { self.changes / 2 });
             self.course = Course::Stay { rest: REST, up_next: false };
             return;
         }
@@ -301,6 +303,14 @@ mod tests {
         size.took(256, Duration::from_millis(201));
         assert_eq!(size.changes(), 128);
         assert!(size.is_full(128, 0) && size.is_full(1, 32 << 20) && !size.is_full(127, 9));
+    }
+
+    #[test]
+    fn batches_that_were_queued_do_not_halve_the_size_again() {
+        let mut size = BatchSize::new(Bounds::default());
+        (0..100).for_each(|_| size.took(size.changes(), Duration::from_millis(1)));
+        (0..3).for_each(|_| size.took(65_536, Duration::from_millis(201)));
+        assert_eq!(size.changes(), 32_768);
     }
 
     /// Returns the smallest and the largest size after the first `growth` of a million changes, in
