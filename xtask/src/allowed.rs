@@ -128,11 +128,6 @@ pub(crate) const ALLOWED: &[Allowed] = &[
         reason: "these tests drive a file system from outside",
     },
     Allowed {
-        path: "crates/seawall-disk/tests/client.rs",
-        rule: "machine",
-        reason: "a folder for sockets is made and removed with all that is in it",
-    },
-    Allowed {
         path: "qa/rig/src/",
         rule: "machine",
         reason: "it drives programs from outside: folders, mounts, processes and what they say",
@@ -173,7 +168,7 @@ pub(crate) const ALLOWED: &[Allowed] = &[
         reason: "it reads the header and the sources, and gives compilers a folder",
     },
     Allowed {
-        path: "crates/seawall-disk/tests/nbd.rs",
+        path: "crates/seawall-disk/tests/common/folder.rs",
         rule: "machine",
         reason: "a folder for a test is removed with all that is in it",
     },

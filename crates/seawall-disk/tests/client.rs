@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
 #![allow(clippy::big_endian_bytes, reason = "NBD's numbers have the big end first")]
 
+use crate::common::Folder;
 use seawall_disk::device::{Cost, Device};
 use seawall_disk::nbd::{Client, EXPORTS_MAX, Limits, Listen, Server, Target, Uri};
 use seawall_disk::{Disk, Files, Options, Supply};
@@ -12,7 +13,6 @@ use seawall_testkit::Dice;
 use seawall_testkit::MemStorage;
 use std::io::{self, ErrorKind as Kind, Read, Write};
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -20,24 +20,13 @@ use std::time::Duration;
 const SIZE: u64 = 4 << 20;
 
 /// A folder for sockets; they go with it.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let name = format!("seawall-client-{name}-{}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn uri(&self, name: &str) -> Uri {
-        Uri::new(name, &self.0.join("socket"))
-    }
+fn folder(name: &str) -> Folder {
+    Folder::new(&format!("client-{name}"))
 }
 
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+impl Folder {
+    fn uri(&self, name: &str) -> Uri {
+        Uri::new(name, &self.0.join("socket"))
     }
 }
 
@@ -50,7 +39,7 @@ struct Served {
 }
 
 fn served(name: &str, clock: Arc<dyn Clock>) -> Served {
-    let (folder, durable) = (Folder::new(name), MemStorage::new());
+    let (folder, durable) = (folder(name), MemStorage::new());
     let make = |name| {
         let file = durable.create(name).unwrap();
         file.set_len(SIZE).unwrap();
@@ -308,7 +297,7 @@ fn disk(flags: u16) -> Vec<u8> {
 const CHOICE: usize = 4 + 16 + 8;
 
 fn refused(name: &str, says: &[&[u8]]) -> io::Error {
-    let folder = Folder::new(name);
+    let folder = folder(name);
     let hears = [0, CHOICE];
     let script = hears.iter().zip(says).map(|(hears, says)| (*hears, says.to_vec())).collect();
     let server = scripted(&folder, script);
@@ -348,7 +337,7 @@ fn unusable_export_is_refused() {
     assert!(refused("endless", &[GREETING, &endless]).to_string().contains("too many answers"));
     let none = refused("none", &[GREETING, &blocks(1, 0)]);
     assert!(none.to_string().contains("no request of any length"), "{none}");
-    let folder = Folder::new("nobody");
+    let folder = folder("nobody");
     let nobody = Client::connect(&folder.uri("")).unwrap_err();
     assert_eq!(nobody.kind(), io::ErrorKind::NotFound);
 }
@@ -366,7 +355,7 @@ fn invalid_reply_ends_the_connection_but_an_error_does_not() {
         (reply(0, 1)[..9].to_vec(), "closed the connection"),
     ];
     for (index, (says, expected)) in cases.into_iter().enumerate() {
-        let folder = Folder::new(&format!("reply-{index}"));
+        let folder = folder(&format!("reply-{index}"));
         let server = scripted(&folder, [greeted(), vec![(28, says)]].concat());
         let client = Client::connect(&folder.uri("")).unwrap();
         let error = client.sync().unwrap_err();
@@ -375,7 +364,7 @@ fn invalid_reply_ends_the_connection_but_an_error_does_not() {
         server.join().unwrap();
         assert_eq!(client.sync().unwrap_err().kind(), io::ErrorKind::NotConnected);
     }
-    let folder = Folder::new("errors");
+    let folder = folder("errors");
     let numbers = [1, 5, 12, 22, 28, 95, 108, 4711];
     let replies = (1..).zip(numbers).map(|(handle, number)| (28, reply(number, handle)));
     let _server = scripted(&folder, [greeted(), replies.collect()].concat());

@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::slow;
+use common::{Folder, slow};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use seawall_disk::fuse::{Parting, Server};
@@ -15,7 +15,7 @@ use seawall_testkit::MemStorage;
 use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,24 +35,9 @@ fn can_mount(name: &str) -> bool {
     false
 }
 
-/// A folder for one test, gone with it.
-struct Folder(PathBuf);
-
 impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("seawall-{name}-{}", std::process::id()));
-        PosixStorage::create(&path).unwrap();
-        Self(path)
-    }
-
     fn names(&self) -> Vec<String> {
         PosixStorage::open(&self.0).unwrap().list().unwrap()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

@@ -7,11 +7,11 @@
 
 mod common;
 
-use common::slow;
+use common::{Folder, slow};
 use rustix::fs::FallocateFlags;
 use seawall_disk::fuse::{Parting, Server};
 use seawall_disk::{Disk, Files, Options, Supply};
-use seawall_io::{Access, PosixStorage, Storage, SystemClock};
+use seawall_io::{Access, Storage, SystemClock};
 use seawall_testkit::{Dice, MemStorage, each_seed};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -33,23 +33,6 @@ fn can_mount(name: &str) -> bool {
     }
     eprintln!("SKIPPED: {name}: it takes root and /dev/fuse");
     false
-}
-
-/// A folder for one test, gone with it.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("seawall-{name}-{}", std::process::id()));
-        PosixStorage::create(&path).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 fn options(is_armed: bool) -> Options {

@@ -9,7 +9,7 @@
 
 mod client;
 
-use crate::common::{Call, guarded};
+use crate::common::{Call, Folder, guarded};
 use client::*;
 use seawall_disk::nbd::{Limits, Listen, Server};
 use seawall_disk::{Disk, Files, Options, Supply};
@@ -17,7 +17,6 @@ use seawall_io::{Access, PosixStorage, Storage, SystemClock};
 use seawall_testkit::MemStorage;
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -552,23 +551,6 @@ fn hears_nothing(server: &Server) -> bool {
     // Hung up on one way or the other.
     let _ = io::Read::read_to_end(&mut &stream, &mut heard);
     heard.is_empty()
-}
-
-/// A folder that ends with the test.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("seawall-{name}-{}", std::process::id()));
-        PosixStorage::create(&path).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 #[test]

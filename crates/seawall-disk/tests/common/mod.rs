@@ -3,6 +3,9 @@
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+mod folder;
+
+pub(crate) use folder::Folder;
 use seawall_disk::{Files, Options};
 use seawall_io::{Clock, File, Storage, SystemClock};
 use seawall_testkit::MemStorage;

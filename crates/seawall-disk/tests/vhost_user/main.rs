@@ -8,12 +8,14 @@
     reason = "a test fails where it stands, and knows what it has put there"
 )]
 
+#[path = "../common/mod.rs"]
+mod common;
 mod guest;
 
+use common::Folder;
 use guest::*;
 use seawall_disk::nbd::Target;
 use seawall_disk::vhost_user::Server;
-use seawall_io::PosixStorage;
 use seawall_testkit::{Dice, each_seed};
 use std::io;
 use std::path::PathBuf;
@@ -118,28 +120,13 @@ impl Target for Memory {
     }
 }
 
-/// A folder for one test, gone with it.
-struct Folder(PathBuf);
-
 impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("seawall-{name}-{}", std::process::id()));
-        PosixStorage::create(&path).unwrap();
-        Self(path)
-    }
-
     fn socket(&self) -> PathBuf {
         self.0.join("s")
     }
 
     fn serve(&self, disk: &Arc<Memory>) -> Server {
         Server::start(disk.clone(), &self.socket(), "a serial number that is long").unwrap()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

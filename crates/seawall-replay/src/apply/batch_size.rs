@@ -135,8 +135,8 @@ impl BatchSize {
     /// Records that a batch of `changes` changes took `time`.
     pub fn took(&mut self, changes: usize, time: Duration) {
         if time > self.bounds.time_max {
-            // Shrink immediately: the next batch might take as long. Not again for batches that were
-            // queued before, or that are one large transaction.
+            // Shrink immediately: the next batch might take as long. Not again for batches that
+            // were queued before, or that are one large transaction.
             let is_larger = changes >= self.changes.saturating_mul(2);
             self.go(if is_larger { self.changes } else { self.changes / 2 });
             self.course = Course::Stay { rest: REST, up_next: false };

@@ -1,0 +1,21 @@
+//! A folder of the system for one test.
+
+use seawall_io::PosixStorage;
+use std::path::PathBuf;
+
+/// A folder for one test, gone with it.
+pub(crate) struct Folder(pub(crate) PathBuf);
+
+impl Folder {
+    pub(crate) fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("seawall-{name}-{}", std::process::id()));
+        PosixStorage::create(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
