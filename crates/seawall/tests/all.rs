@@ -8,6 +8,8 @@
 //! encoding, as they take as long as all others: `cargo test --test all -- --ignored`.
 
 mod callbacks;
+#[cfg(all(feature = "cbor", feature = "ron"))]
+mod codecs;
 mod common;
 #[cfg(feature = "json")]
 mod compatibility;

@@ -42,7 +42,7 @@ fn records_survive<C: Codec<Event, Item = Event>>() -> Arc<MemStorage> {
     }
     // As deep as each codec allows; then a record that no reader could decode.
     log.append(&nested(40)).unwrap();
-    let refused = log.append(&nested(5_000)).unwrap_err();
+    let refused = log.append(&nested(500)).unwrap_err();
     assert!(matches!(refused, Error::Encode { .. }), "{refused:?}");
     let last = log.append(&Event::Opened).unwrap();
     assert_eq!(last.get(), 6, "a refused record takes no number");
@@ -75,7 +75,7 @@ fn bytes_that_are_no_record_are_refused() {
     payload.push(0);
     decode_cbor(&payload).unwrap_err();
     decode_cbor(&[]).unwrap_err();
-    decode_cbor(&[0x9f; 100_000]).unwrap_err();
+    decode_cbor(&vec![0x9f; 100_000]).unwrap_err();
     let decode_ron = <Ron as Codec<Event>>::decode;
     for text in ["", "Opened Opened", "Moved(x:1)", "\"", &"Nested(".repeat(100_000)] {
         decode_ron(text.as_bytes()).unwrap_err();
