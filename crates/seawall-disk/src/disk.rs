@@ -643,7 +643,7 @@ impl Shared {
             if span.len() == flights.len() {
                 return home.write_synced(bytes, first.offset()).map(|()| true);
             }
-            home.write_at(bytes, first.offset())?;
+            home.write_uncached(bytes, first.offset())?;
             rest = later;
         }
         if may_write() { home.sync().map(|()| true) } else { Ok(false) }

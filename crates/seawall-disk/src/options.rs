@@ -26,11 +26,11 @@ impl Options {
 }
 
 impl Default for Options {
-    /// 240 x 16 KiB, whose dump fits into 4 MiB; `RapiLog` has 6 x 512 KiB. 10 ms of hold-up time,
+    /// 480 x 16 KiB, whose dump fits into 8 MiB; `RapiLog` has 6 x 512 KiB. 10 ms of hold-up time,
     /// and no monitor that reports the source as healthy.
     fn default() -> Self {
         let hold_up = Duration::from_millis(10);
         let supply = Supply { hold_up, detection: Duration::from_millis(1), is_healthy: false };
-        Self { buffers: 240, buffer_size: 16 * 1024, supply }
+        Self { buffers: 480, buffer_size: 16 * 1024, supply }
     }
 }

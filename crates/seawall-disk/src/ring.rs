@@ -21,9 +21,9 @@ use std::time::Duration;
 
 /// The longest time a byte waits before it is written to the device.
 const WAIT_MAX: Duration = Duration::from_secs(1);
-/// How long a run of at least a block waits for more bytes, and for other runs: all that are due
-/// share one flush. A log writes its last block again and again, and each write to the device costs
-/// as much processor time as serving many requests.
+/// How often runs of at least a block are written to the device: a run waits between one and two of
+/// these for more bytes and for other runs, with which it shares a flush. A log writes its last
+/// block again and again, and each write costs as much processor time as serving many requests.
 const LINGER: Duration = Duration::from_millis(5);
 
 /// The bounded buffer of a virtual disk.
@@ -464,10 +464,15 @@ fn run_due(run: &Run, haste: Haste) -> Duration {
     let wait = match haste {
         Haste::All => Duration::ZERO,
         Haste::Blocks if is_block => Duration::ZERO,
-        Haste::Calm if is_block => LINGER,
+        Haste::Calm if is_block => 2 * LINGER - since_a_turn(run.since),
         Haste::Calm | Haste::Blocks => WAIT_MAX,
     };
     run.since.saturating_add(wait)
+}
+
+/// The time since the last moment at which runs were due. `LINGER` divides a second.
+fn since_a_turn(now: Duration) -> Duration {
+    Duration::from_nanos((now.subsec_nanos() % LINGER.subsec_nanos()).into())
 }
 
 /// The destination of bytes.
@@ -635,13 +640,16 @@ mod tests {
 
     #[test]
     fn runs_of_a_block_linger_until_half_of_the_buffers_are_used() {
-        let mut ring = Ring::new(4, 64 * 1024);
-        let linger = LINGER;
+        let mut ring = Ring::new(6, 64 * 1024);
         ring.write(0, &[1; 8192], NOW).unwrap();
         assert!(ring.take(NOW, Haste::Calm).is_none());
-        assert_eq!(ring.due(Haste::Calm), Some(linger));
+        assert_eq!(ring.due(Haste::Calm), Some(2 * LINGER));
         assert_eq!(ring.due(Haste::Blocks), Some(NOW));
-        assert_eq!(ring.take(linger, Haste::Calm).map(|flight| flight.offset()), Some(0));
+        let later = LINGER - Duration::from_nanos(1);
+        ring.write(64 * 1024, &[1; 8192], later).unwrap();
+        let due = [0, 64 * 1024].map(Some);
+        let taken = due.map(|_| ring.take(2 * LINGER, Haste::Calm).map(|flight| flight.offset()));
+        assert_eq!(taken, due, "those of one turn are due together");
 
         // A full buffer shares a flush with the next ones.
         ring.write(1 << 20, &vec![1; 64 * 1024], NOW).unwrap();

@@ -235,7 +235,8 @@ fn virtual_disk_over_nbd_loses_nothing_at_an_announced_power_cut() {
     let client = |name| Arc::new(Client::connect(&served.folder.uri(name)).unwrap());
     let hold_up = Duration::from_secs(100);
     let supply = Supply { hold_up, detection: Duration::ZERO, is_healthy: true };
-    let options = Options { supply, ..Options::default() };
+    // A dump fits into the area.
+    let options = Options { buffers: 240, supply, ..Options::default() };
     let files = Files { home: client("home"), area: client("area") };
     // The area is a device, and does not grow.
     let memory = MemStorage::new();

@@ -15,10 +15,12 @@ use rustix::io::Errno;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const LEAST: usize = 64 << 10;
 
-/// A second descriptor of the same file for direct access, opened at the first use.
+/// Another descriptor of the same file for direct access, opened at the first use.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 #[derive(Debug, Default)]
 pub(crate) struct DirectWay {
+    /// Whether each write is durable when it returns.
+    is_synced: bool,
     file: std::sync::OnceLock<Option<File>>,
     is_refused: std::sync::atomic::AtomicBool,
     has_written: std::sync::atomic::AtomicBool,
@@ -26,8 +28,12 @@ pub(crate) struct DirectWay {
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 impl DirectWay {
+    pub(crate) fn new(is_synced: bool) -> Self {
+        Self { is_synced, ..Self::default() }
+    }
+
     /// Writes the part of `bytes` that a direct write can take and returns its length in bytes;
-    /// that part is durable. The caller writes the rest through the cache.
+    /// that part is durable, if each write is. The caller writes the rest through the cache.
     pub(crate) fn write(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<usize> {
         use std::os::unix::fs::FileExt;
         use std::sync::atomic::Ordering;
@@ -90,12 +96,12 @@ impl DirectWay {
         }
     }
 
-    /// The second descriptor. `None` if there is none, or if the file system refused to use it.
-    fn way(&self, file: &File) -> Option<&File> {
+    /// The descriptor. `None` if there is none, or if the file system refused to use it.
+    pub(crate) fn way(&self, file: &File) -> Option<&File> {
         if self.is_refused.load(std::sync::atomic::Ordering::Relaxed) {
             return None;
         }
-        self.file.get_or_init(|| open_again(file)).as_ref()
+        self.file.get_or_init(|| open_again(file, self.is_synced)).as_ref()
     }
 }
 
@@ -117,13 +123,14 @@ fn is_aligned(bytes: &[u8], offset: u64) -> bool {
     numbers.iter().all(|number| number.is_multiple_of(DIRECT_ALIGNMENT))
 }
 
-/// Opens the same file again, whatever its name is now, with a sync in each write.
+/// Opens the same file again, whatever its name is now.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-pub(crate) fn open_again(file: &File) -> Option<File> {
+fn open_again(file: &File, is_synced: bool) -> Option<File> {
     use rustix::fs::{Mode, OFlags};
     use std::os::fd::AsRawFd;
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::DSYNC | OFlags::CLOEXEC;
+    let sync = if is_synced { OFlags::DSYNC } else { OFlags::empty() };
+    let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC | sync;
     let open = || rustix::fs::openat(rustix::fs::CWD, path.as_str(), flags, Mode::empty());
     rustix::io::retry_on_intr(open).ok().map(File::from)
 }
@@ -141,6 +148,10 @@ pub(crate) struct DirectWay;
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 impl DirectWay {
+    pub(crate) fn new(_: bool) -> Self {
+        Self
+    }
+
     pub(crate) fn write(&self, _: &File, _: &[u8], _: u64) -> io::Result<usize> {
         Ok(0)
     }

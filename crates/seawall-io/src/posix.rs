@@ -414,6 +414,7 @@ fn pause() {
 pub struct PosixFile {
     file: fs::File,
     direct: DirectWay,
+    uncached: DirectWay,
     /// The directory and the name that the file had when it was opened.
     label: String,
 }
@@ -422,7 +423,7 @@ impl PosixFile {
     /// Wraps `file`; errors name it `label`.
     #[must_use]
     pub fn new(file: fs::File, label: String) -> Self {
-        Self { file, direct: DirectWay::default(), label }
+        Self { file, direct: DirectWay::new(true), uncached: DirectWay::new(false), label }
     }
 
     /// The file as a standard library type.
@@ -469,6 +470,13 @@ impl File for PosixFile {
         retry_on_intr(|| sync_data(&self.file))
             .or_else(|error| nothing_to_sync(&self.file, error))
             .map_err(|error| self.explain("sync", error))
+    }
+
+    fn write_uncached(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let written = self.uncached.write(&self.file, bytes, offset);
+        let written = written.map_err(|error| self.explain("write", error))?;
+        let (_, rest) = bytes.split_at(written);
+        if rest.is_empty() { Ok(()) } else { self.write_at(rest, advance(offset, written)?) }
     }
 
     fn write_synced(&self, bytes: &[u8], offset: u64) -> io::Result<()> {

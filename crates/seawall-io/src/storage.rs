@@ -245,6 +245,16 @@ pub trait File: Debug + Send + Sync {
     /// although the device lost them, and a second call that succeeds proves nothing.
     fn sync(&self) -> io::Result<()>;
 
+    /// Writes as [`File::write_at`] does. Whole blocks in [`AlignedMemory`](crate::AlignedMemory)
+    /// may bypass the cache: worth it for many bytes that nobody reads soon.
+    ///
+    /// # Errors
+    ///
+    /// As for [`File::write_at`].
+    fn write_uncached(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.write_at(bytes, offset)
+    }
+
     /// Writes all of `bytes` at `offset` and returns once they survive a power cut. It does not
     /// make other writes durable.
     ///

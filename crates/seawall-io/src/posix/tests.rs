@@ -337,7 +337,12 @@ fn draft_never_replaces_another() {
 }
 
 #[test]
-fn synced_write_is_visible_to_readers_by_every_method() {
+fn direct_write_is_visible_to_readers_by_every_method() {
+    check_visible(|file, bytes, offset| file.write_synced(bytes, offset));
+    check_visible(|file, bytes, offset| file.write_uncached(bytes, offset));
+}
+
+fn check_visible(write: fn(&dyn File, &[u8], u64) -> io::Result<()>) {
     let scratch = Scratch::new("synced");
     let storage = scratch.storage();
     let file = storage.create("blocks").unwrap();
@@ -356,14 +361,14 @@ fn synced_write_is_visible_to_readers_by_every_method() {
         assert!(seen == expected, "before {number}");
         let bytes = memory.first(length);
         bytes.fill(number);
-        file.write_synced(bytes, offset).unwrap();
+        write(&*file, bytes, offset).unwrap();
         let start = usize::try_from(offset).unwrap();
         expected[start..start + length].fill(number);
         reader.read_at(&mut seen, 0).unwrap();
         assert!(seen == expected, "after {number}");
     }
     let memory = memory.first(65_537);
-    assert!(file.write_synced(memory, u64::MAX - 65_537).is_err());
+    assert!(write(&*file, memory, u64::MAX - 65_537).is_err());
 }
 
 #[cfg(target_os = "linux")]
@@ -375,7 +380,7 @@ fn only_whole_blocks_bypass_the_cache() {
     made.fill_with_zeros(1 << 20).unwrap();
     let path = scratch.log().join("file");
     let file = fs::File::options().read(true).write(true).open(&path).unwrap();
-    let way = DirectWay::default();
+    let way = DirectWay::new(true);
     let mut memory = crate::AlignedMemory::default();
     let bytes: &[u8] = memory.first(1 << 18);
     for (part, offset) in
@@ -383,7 +388,8 @@ fn only_whole_blocks_bypass_the_cache() {
     {
         assert_eq!(way.write(&file, &bytes[part], offset).unwrap(), 0);
     }
-    let flags = crate::direct::open_again(&file).map(|way| rustix::fs::fcntl_getfl(way).unwrap());
+    let whole = PosixFile::new(file.try_clone().unwrap(), "file".to_owned());
+    let flags = whole.direct.way(&whole.file).map(|way| rustix::fs::fcntl_getfl(way).unwrap());
     assert!(flags.is_none_or(|flags| flags.contains(OFlags::DIRECT | OFlags::DSYNC)), "a barrier");
     // On other file systems the descriptor cannot be opened, and that shows at once.
     let is_there = path_has_direct_writes(&path);

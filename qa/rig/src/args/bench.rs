@@ -27,7 +27,7 @@ pub(crate) struct Bench {
     #[arg(default_value = "native,async,pass-through,armed")]
     pub(crate) ways: Vec<Kinds>,
     /// Number and size of the disk's buffers
-    #[arg(long, value_name = "NxSIZE,...", value_delimiter = ',', default_value = "240x16KiB")]
+    #[arg(long, value_name = "NxSIZE,...", value_delimiter = ',', default_value = "480x16KiB")]
     pub(crate) buffers: Vec<Buffers>,
     /// Values of PostgreSQL's `commit_delay`, in microseconds
     #[arg(help = "Values of PostgreSQL's commit_delay, in microseconds")]
@@ -118,7 +118,7 @@ pub(crate) struct Buffers {
 
 impl Buffers {
     /// As the disk has them by default.
-    pub(crate) const USUAL: Self = Self { count: 240, size: 16 * 1024 };
+    pub(crate) const USUAL: Self = Self { count: 480, size: 16 * 1024 };
 }
 
 impl fmt::Display for Buffers {
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn buffers_are_a_number_and_a_size() {
         let usual = Buffers::USUAL;
-        assert_eq!("240x16KiB".parse(), Ok(usual));
+        assert_eq!("480x16KiB".parse(), Ok(usual));
         assert_eq!(usual.to_string().parse(), Ok(usual));
         for bad in ["", "6", "6x", "x1KiB", "0x1KiB", "6x0", "-1x1KiB", "6x1KiBx"] {
             assert!(bad.parse::<Buffers>().is_err(), "{bad}");
