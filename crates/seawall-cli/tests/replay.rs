@@ -227,6 +227,16 @@ fn wrong_answer_of_a_program_is_reported_with_its_range() {
 }
 
 #[test]
+fn user_learns_why_a_silent_program_gets_nothing() {
+    let folder = bank("replay-silent", BANK);
+    let program = "until grep -q \"has to begin with\" err; do sleep 0.1; done; echo hi";
+    let replay = format!("seawall replay log --into 'cmd:{program}' 2> err");
+    let ran = folder.shell(&format!("{replay}; code=$?; cat err >&2; exit $code"), b"");
+    assert!(ran.refused(1).contains("has printed nothing"), "{ran:?}");
+    assert!(ran.err.contains("began with `hi`"), "{ran:?}");
+}
+
+#[test]
 fn invalid_operation_and_missing_begin_are_reported() {
     let folder = bank("replay-others", "{\"atomic\":[]}\n{\"transfer\":10}\n");
     let ran = folder.run("replay log --into json:-", b"");

@@ -10,7 +10,7 @@ use super::job::Job;
 use super::lines::line;
 use super::place;
 use super::tables::Tables;
-use crate::output::report::{Exit, Failure};
+use crate::output::report::{Exit, Failure, say};
 use crate::output::stdout::one_line;
 use seawall::Lsn;
 use seawall_measure::machine::Stopwatch;
@@ -18,9 +18,16 @@ use seawall_replay::{BatchSize, Transaction, Watermark};
 use serde_json::{Value, json};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::Duration;
 
 /// The maximum size of an answer in bytes.
 const ANSWER_MAX: u64 = 4096;
+/// After this time the user learns what a silent program has to print first.
+const SILENCE_MAX: Duration = Duration::from_secs(2);
+/// What a program prints first.
+const FIRST_LINE: &str = r#"{"place":null}, or with the place that it was sent last"#;
 /// How much of a wrong answer to show.
 const SHOWN_MAX: usize = 60;
 
@@ -153,7 +160,9 @@ impl Program {
 
     /// Reads the place that the program reports; `None` if it is new.
     fn standing(&mut self) -> Result<Option<Watermark>, Failure> {
+        let hint = self.explain_silence();
         let first = self.hear().map_err(|why| self.failure(&why, "before any transaction"))?;
+        drop(hint);
         if place::is_old(&first) {
             let what = "stores two numbers, as in an earlier version, instead of its place";
             return Err(self.failure(what, "before any transaction").next(place::CHANGE));
@@ -162,9 +171,23 @@ impl Program {
             let shown = short(&first);
             let what = format!("began with {shown}, which is not a place: {why}");
             let failure = self.failure(&what, "before any transaction");
-            let expected = r#"{"place":null}, or with the place that it was sent last"#;
-            failure.next(format!("let it begin with {expected}: seawall replay --help"))
+            failure.next(format!("let it begin with {FIRST_LINE}: seawall replay --help"))
         })
+    }
+
+    /// Tells the user what the program has to print first, unless the result is dropped soon.
+    fn explain_silence(&self) -> Sender<()> {
+        let text = format!(
+            "seawall: waiting for cmd:{}, which has printed nothing; it has to begin with {FIRST_LINE}",
+            self.command
+        );
+        let (begun, silence) = channel();
+        thread::spawn(move || {
+            if silence.recv_timeout(SILENCE_MAX) == Err(RecvTimeoutError::Timeout) {
+                say(&text);
+            }
+        });
+        begun
     }
 
     /// Sends a batch, and waits until the program confirms it.
