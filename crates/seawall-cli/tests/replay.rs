@@ -247,6 +247,7 @@ fn invalid_operation_and_missing_begin_are_reported() {
     folder.run("append text -q", b"plain text\n").fine();
     let ran = folder.run("replay text --into json:-", b"");
     assert!(ran.refused(2).contains("LSN 1 is not an operation"), "{ran:?}");
+    assert!(ran.err.contains("append operations with --format json"), "{ran:?}");
     folder.run("append headless --format json -q", b"{\"commit\":4}\n").fine();
     let ran = folder.run("replay headless --into json:-", b"");
     assert!(ran.refused(1).contains("transaction 4, which has no begin"), "{ran:?}");

@@ -73,6 +73,6 @@ impl Error for Failure {}
 
 impl From<NoFolder> for Failure {
     fn from(error: NoFolder) -> Self {
-        Self::new(&error, error.path.display(), "choose another directory with --dir")
+        Self::new(&error, error.path.display(), "give --dir and --store directories that exist")
     }
 }

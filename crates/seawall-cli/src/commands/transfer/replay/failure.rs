@@ -14,7 +14,8 @@ pub(super) fn of(error: &Error, args: &Args) -> Failure {
             let what = format!("LSN {lsn} is not an operation: {source}");
             let failure = Failure::new(Exit::Usage, what).at(log.display());
             let next = format!("seawall cat {} --from {lsn} -n 1, to see it", typed(log));
-            failure.next(format!("{next}; give a log of operations: seawall replay --help"))
+            let append = "append operations with --format json";
+            failure.next(format!("{next}; {append}: seawall replay --help"))
         }
         Error::Log(error) => Failure::of(error, "replay", log),
         Error::InvalidOption { .. } => {

@@ -177,10 +177,8 @@ impl Program {
 
     /// Tells the user what the program has to print first, unless the result is dropped soon.
     fn explain_silence(&self) -> Sender<()> {
-        let text = format!(
-            "seawall: waiting for cmd:{}, which has printed nothing; it has to begin with {FIRST_LINE}",
-            self.command
-        );
+        let silent = format!("cmd:{}, which has printed nothing", self.command);
+        let text = format!("seawall: waiting for {silent}; it has to begin with {FIRST_LINE}");
         let (begun, silence) = channel();
         thread::spawn(move || {
             if silence.recv_timeout(SILENCE_MAX) == Err(RecvTimeoutError::Timeout) {
