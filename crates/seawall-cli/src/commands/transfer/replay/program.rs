@@ -180,7 +180,8 @@ impl Program {
         let silent = format!("cmd:{}, which has printed nothing", self.command);
         let text = format!("seawall: waiting for {silent}; it has to begin with {FIRST_LINE}");
         let (begun, silence) = channel();
-        thread::spawn(move || {
+        // Without a thread there is no hint.
+        let _ = thread::Builder::new().spawn(move || {
             if silence.recv_timeout(SILENCE_MAX) == Err(RecvTimeoutError::Timeout) {
                 say(&text);
             }
