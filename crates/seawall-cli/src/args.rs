@@ -140,6 +140,7 @@ pub(crate) enum Verb {
 
 /// `seawall append`
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub(crate) struct Append {
     /// The log, a directory; created if missing
     pub(crate) log: PathBuf,
@@ -170,6 +171,10 @@ pub(crate) struct Append {
     #[arg(long, value_name = "N", conflicts_with = "level")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) sync_every: Option<u64>,
+    /// End each write with zeros up to the end of its block of 4 KiB, for devices that garble a
+    /// block if the power fails while they write it
+    #[arg(long)]
+    pub(crate) fill_blocks: bool,
     /// Parity for new records, e.g. 16+2 or none; stored in the log. 16+2 can rebuild any two lost
     /// blocks of eighteen [default: the log's own setting; none for a new log]
     #[arg(long, value_name = "16+2|none")]

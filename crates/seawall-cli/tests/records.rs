@@ -248,6 +248,25 @@ fn log_of_a_later_schema_can_be_appended_to_and_truncated() {
 }
 
 #[test]
+fn fill_blocks_takes_a_block_for_each_record() {
+    let folder = Folder::new("fill-blocks");
+    let end = |log: &str| {
+        let segment = folder.read(&format!("{log}/000000000001.seg"));
+        segment.iter().rposition(|byte| *byte != 0).unwrap()
+    };
+    for (log, option) in [("plain", ""), ("filled", "--fill-blocks")] {
+        for text in [b"one\n", b"two\n"] {
+            folder.run(&format!("append {log} {option}"), text).fine();
+        }
+    }
+    let ends = [end("plain"), end("filled")];
+    assert_eq!(ends[1] / 4096, ends[0] / 4096 + 1, "{ends:?}");
+    let told = folder.run("append new --log-format json --fill-blocks", b"1\n");
+    assert_eq!(told.code, 2, "{}", told.err);
+    assert!(told.err.contains("its lines have no padding"), "{}", told.err);
+}
+
+#[test]
 fn sync_every_excludes_a_level_and_acknowledges_all() {
     let folder = Folder::new("sync-every");
     let ran = folder.run("append log --sync-every 2 --ack", b"one\ntwo\nthree\n");

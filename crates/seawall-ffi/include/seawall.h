@@ -508,6 +508,11 @@ seawall_status seawall_options_set_parity(struct seawall_options *options,
 // default; 0: no, so that removed records do not stay on the disk.
 seawall_status seawall_options_set_reuse(struct seawall_options *options, int32_t reuse);
 
+// Sets whether each write of records ends with zeros up to the end of its block of 4 KiB, for
+// devices that garble a block if the power fails while they write it; 0, the default: no. The log
+// does not store it.
+seawall_status seawall_options_set_fill_blocks(struct seawall_options *options, int32_t fill);
+
 // Sets how a new log stores records: a seawall_layout; fixed at creation.
 seawall_status seawall_options_set_layout(struct seawall_options *options, int32_t layout);
 

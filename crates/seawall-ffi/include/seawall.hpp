@@ -270,6 +270,9 @@ public:
         return set("parity", seawall_options_set_parity(get(), data, parity));
     }
     options &reuse(bool reuse) { return set("reuse", seawall_options_set_reuse(get(), reuse)); }
+    options &fill_blocks(bool fill) {
+        return set("fill blocks", seawall_options_set_fill_blocks(get(), fill));
+    }
     options &layout(seawall_layout layout) {
         return set("layout", seawall_options_set_layout(get(), layout));
     }

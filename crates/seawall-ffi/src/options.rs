@@ -229,6 +229,14 @@ pub extern "C" fn seawall_options_set_reuse(options: InMut<Options>, reuse: i32)
     set(&options, |options| Ok(options.reuse(reuse != 0)))
 }
 
+/// Sets whether each write of records ends with zeros up to the end of its block of 4 KiB, for
+/// devices that garble a block if the power fails while they write it; 0, the default: no. The log
+/// does not store it.
+#[unsafe(no_mangle)]
+pub extern "C" fn seawall_options_set_fill_blocks(options: InMut<Options>, fill: i32) -> Status {
+    set(&options, |options| Ok(options.fill_blocks(fill != 0)))
+}
+
 /// Sets how a new log stores records: a seawall_layout; fixed at creation.
 #[unsafe(no_mangle)]
 pub extern "C" fn seawall_options_set_layout(options: InMut<Options>, layout: i32) -> Status {

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::io::Errno;
 
 use self::item::{Item, NodeId};
-use self::pending::{CrashOutcome, Pending};
+use self::pending::{CrashOutcome, Pending, What};
 use self::world::World;
 
 /// A device in memory whose power can be cut.
@@ -397,7 +397,10 @@ impl Device {
                 Ok(())
             }
             Some(Fate::Spoil(block)) => {
-                self.world.garble(mine, block);
+                self.world.settle(mine, &mut |item| match item.what {
+                    What::Sector(_) => CrashOutcome::Garbled(block),
+                    What::Length(_) | What::Directory => CrashOutcome::Whole,
+                });
                 Err(Errno::IO.into())
             }
         }

@@ -31,6 +31,7 @@ mod error_names_log;
 mod every_bit_and_cut;
 mod examples;
 mod failover;
+mod fill_blocks;
 mod follow;
 mod format_text;
 mod full_disk;

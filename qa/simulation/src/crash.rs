@@ -14,9 +14,10 @@ impl End {
         }
     }
 
-    /// Whether a sector may be half written: then an end may look like damage.
+    /// Whether a sector may be half written or garbled: then an end may look like damage.
     pub(crate) fn may_tear(self) -> bool {
-        matches!(self, Self::Power(_, cut) | Self::Detach(_, cut) if cut.unit == Unit::Byte)
+        let tears = [Unit::Byte, Unit::Block];
+        matches!(self, Self::Power(_, cut) | Self::Detach(_, cut) if tears.contains(&cut.unit))
     }
 
     /// The device as the next life finds it.
@@ -53,6 +54,7 @@ impl Cut {
                     let at = usize::try_from(dice.below(512)).expect("a small number");
                     if dice.one_in(2) { CrashOutcome::First(at) } else { CrashOutcome::Behind(at) }
                 }
+                (Unit::Block, What::Sector(_)) if dice.one_in(2) => CrashOutcome::Garbled(512),
                 (Unit::Page, What::Sector(number)) => {
                     let page = (item.file.clone(), number / 8);
                     let known = pages.iter().find(|(other, _)| *other == page);

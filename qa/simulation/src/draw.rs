@@ -38,6 +38,7 @@ pub fn draw(seed: u64) -> Plan {
     draw_reuse(seed, layout, &mut lives);
     draw_name_ahead(seed, layout, &mut lives);
     let segment_max = draw_in_flight(seed, layout, &mut lives).unwrap_or(segment_max);
+    draw_filled_blocks(seed, layout, &mut lives);
     draw_compression(seed, layout, &mut lives);
     draw_encryption(seed, layout, &mut lives);
     Plan { seed, layout, segment_max, lives }
@@ -170,6 +171,28 @@ fn draw_in_flight(seed: u64, layout: Layout, lives: &mut [Life]) -> Option<u64> 
         }
     }
     Some(512 * (14 + dice.below(3) * 6))
+}
+
+/// Blocks that are filled, in a quarter of the binary logs and most of their lives. Without parity,
+/// whose blocks are not filled, their power cuts may garble what is written. From separate dice,
+/// too.
+fn draw_filled_blocks(seed: u64, layout: Layout, lives: &mut [Life]) {
+    let mut dice = Dice::new(seed ^ 0xF111_B10C);
+    if layout == Layout::Text || !dice.one_in(4) {
+        return;
+    }
+    let is_parity = |life: &Life| matches!(life.beside, Beside::On(_)) || life.protect.is_some();
+    let has_parity = lives.iter().any(is_parity);
+    for life in lives {
+        life.fills_blocks = !dice.one_in(4);
+        if let End::Power(_, cut) | End::Detach(_, cut) = &mut life.end
+            && life.fills_blocks
+            && !has_parity
+            && dice.one_in(2)
+        {
+            cut.unit = Unit::Block;
+        }
+    }
 }
 
 /// Encryption, in a third of the binary logs, whose largest batches have less space. From separate

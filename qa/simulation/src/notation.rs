@@ -33,6 +33,9 @@ impl fmt::Display for Life {
         if self.in_flight > 1 {
             write!(f, " in-flight:{}", self.in_flight)?;
         }
+        if self.fills_blocks {
+            f.write_str(" fill-blocks")?;
+        }
         match self.compress {
             None => {}
             Some(true) => f.write_str(" compress")?,
@@ -134,6 +137,7 @@ impl Unit {
             Self::Page => "page",
             Self::Sector => "sector",
             Self::Byte => "byte",
+            Self::Block => "block",
             Self::Chosen => "chosen",
         }
     }
@@ -196,6 +200,7 @@ impl Life {
             level,
             next: Next::default(),
             in_flight: 1,
+            fills_blocks: false,
             compress: None,
             encrypt: false,
             idle: false,
@@ -225,6 +230,7 @@ impl Life {
                 self.in_flight =
                     count.parse().map_err(|why| format!("in-flight:{count}: {why}"))?;
             }
+            ("fill-blocks", _) => self.fills_blocks = true,
             ("compress", off) => self.compress = Some(off != "off"),
             ("encrypt", _) => self.encrypt = true,
             ("idle", _) => self.idle = true,
@@ -282,7 +288,7 @@ impl Cut {
     fn read<'a>(words: &mut impl Iterator<Item = &'a str>) -> Result<Self, String> {
         let cut = words.next().and_then(|cut| cut.split_once(':'));
         let (name, seed) = cut.ok_or("a unit and a seed follow")?;
-        let units = [Unit::Page, Unit::Sector, Unit::Byte, Unit::Chosen];
+        let units = [Unit::Page, Unit::Sector, Unit::Byte, Unit::Block, Unit::Chosen];
         let unit = units.into_iter().find(|unit| unit.name() == name);
         let unit = unit.ok_or_else(|| format!("{name} is no unit"))?;
         Ok(Self { unit, seed: hex(seed)? })

@@ -37,6 +37,8 @@ pub struct Life {
     pub next: Next,
     /// How many writes of batches, large or small, may be in flight.
     pub in_flight: u8,
+    /// Whether each write of records fills its last block.
+    pub fills_blocks: bool,
     /// Whether the log is compressed from now on; `None` keeps its setting.
     pub compress: Option<bool>,
     /// Whether the log is encrypted, in all lives.
@@ -166,6 +168,9 @@ pub enum Unit {
     Sector,
     /// A sector may be torn at any byte, too.
     Byte,
+    /// A sector that is written may garble its block, with what was there before. Only for lives
+    /// that fill blocks.
+    Block,
     /// Each item by itself; the bits of the seed decide.
     Chosen,
 }

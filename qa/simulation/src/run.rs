@@ -220,6 +220,7 @@ impl Simulation {
             .name_ahead(life.next.name_ahead)
             .writes_in_flight(life.in_flight)
             .stream_batch(1, 1)
+            .fill_blocks(life.fills_blocks)
             .idle_mark(life.idle.then_some(Duration::from_millis(100)))
             .buffered(Duration::from_millis(10), 2048);
         if !lock(&self.ledger).damaged {

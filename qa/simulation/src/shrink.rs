@@ -89,6 +89,7 @@ impl Search {
             self.simplify(at, |life| life.next.reuse = false);
             self.simplify(at, |life| life.next.name_ahead = false);
             self.simplify(at, |life| life.in_flight = 1);
+            self.simplify(at, |life| life.fills_blocks = false);
             self.simplify(at, |life| life.compress = None);
             self.simplify(at, |life| life.encrypt = false);
             self.simplify(at, |life| life.idle = false);

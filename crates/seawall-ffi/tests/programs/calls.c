@@ -57,6 +57,7 @@ static seawall_log *open_log(const char *path) {
     CHECK(seawall_options_set_segment_size(options, 1 << 20) == 0);
     CHECK(seawall_options_set_parity(options, 16, 2) == 0);
     CHECK(seawall_options_set_reuse(options, 0) == 0);
+    CHECK(seawall_options_set_fill_blocks(options, 1) == 0);
     CHECK(seawall_options_set_layout(options, SEAWALL_LAYOUT_BINARY) == 0);
     CHECK(seawall_options_set_compression(options, SEAWALL_COMPRESSION_LZ4) == 0);
     CHECK(seawall_options_set_buffered(options, 10, 1 << 20) == 0);

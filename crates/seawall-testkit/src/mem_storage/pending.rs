@@ -34,6 +34,9 @@ pub enum CrashOutcome {
     /// All but the first bytes of the sector, this many, reach the disk. A length or a name is
     /// lost.
     Behind(usize),
+    /// The block of this many bytes that has the sector is corrupted, including older data in it,
+    /// after all items have reached the disk. A length or a name is lost.
+    Garbled(usize),
     /// The sector is written over another one, if that exists. A length or a name is lost.
     Astray {
         /// The file that is overwritten, as in [`MemStorage::names`](crate::MemStorage::names).

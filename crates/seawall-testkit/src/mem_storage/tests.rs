@@ -382,6 +382,17 @@ fn spoiled_sync_corrupts_the_whole_block_on_the_disk_only() {
 }
 
 #[test]
+fn power_cut_can_corrupt_a_whole_block_whatever_was_written_in_it() {
+    for sectors in 1..=2 {
+        let (device, file) = device_with(b"aaaabbbbccccdddd");
+        file.write_at(&b"ZZZZZZZZ"[..4 * sectors], 0).unwrap();
+        let after = found(&device.power_cut(|_| CrashOutcome::Garbled(8)));
+        assert!(after[..8].iter().all(|byte| !b"abZ".contains(byte)), "{after:?}");
+        assert_eq!(after[8..], *b"ccccdddd");
+    }
+}
+
+#[test]
 fn sector_can_be_torn_at_any_byte() {
     let (device, file) = device_with(b"aaaabbbb");
     file.write_at(b"ZZZZ", 4).unwrap();

@@ -363,13 +363,24 @@ impl World {
         let (mine, others) = queue.into_iter().partition(|item| mine(item));
         self.queue = others;
         let mine: Vec<Item> = mine;
+        let mut garbled = BTreeSet::new();
         for item in mine {
             match (fate(&self.describe(&item)), item) {
                 (CrashOutcome::Whole, item) => self.land(item),
+                (CrashOutcome::Garbled(block), Item::Sector { node, number, .. }) => {
+                    garbled.insert((node, number * self.sector / block * block, block));
+                }
                 (torn, Item::Sector { node, number, image }) => {
                     self.tear(torn, (node, number), image);
                 }
                 (_, Item::Length { .. } | Item::Directory { .. }) => {}
+            }
+        }
+        for (node, start, block) in garbled {
+            let disk = Arc::make_mut(&mut self.node_mut(node).disk);
+            let end = (start + block).min(disk.len());
+            for byte in disk.get_mut(start..end).unwrap_or_default() {
+                *byte ^= 0xA5;
             }
         }
     }
@@ -381,7 +392,7 @@ impl World {
         let mut torn: Vec<u8> = old.iter().copied().take(image.len()).collect();
         torn.resize(image.len(), 0);
         match how {
-            CrashOutcome::Lost => return,
+            CrashOutcome::Lost | CrashOutcome::Garbled(_) => return,
             CrashOutcome::Astray { file, sector } => {
                 return self.land_astray(&file, sector, &image);
             }
@@ -402,26 +413,6 @@ impl World {
         let disk = Arc::make_mut(&mut self.node_mut(node).disk);
         for (old, new) in disk.get_mut(start..).unwrap_or_default().iter_mut().zip(image) {
             *old = *new;
-        }
-    }
-
-    /// Takes the items that `mine` accepts from the queue and corrupts the blocks that contain
-    /// them.
-    pub(super) fn garble(&mut self, mine: impl Fn(&Item) -> bool, block: usize) {
-        let queue = std::mem::take(&mut self.queue);
-        let (mine, others): (Vec<Item>, Vec<Item>) = queue.into_iter().partition(|i| mine(i));
-        self.queue = others;
-        for item in mine {
-            let Item::Sector { node, number, .. } = item else {
-                self.land(item);
-                continue;
-            };
-            let start = number * self.sector / block * block;
-            let disk = Arc::make_mut(&mut self.node_mut(node).disk);
-            let end = (start + block).min(disk.len());
-            for byte in disk.get_mut(start..end).unwrap_or_default() {
-                *byte ^= 0xA5;
-            }
         }
     }
 

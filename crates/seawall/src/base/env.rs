@@ -26,6 +26,8 @@ pub(crate) struct Env {
     pub(crate) has_preallocator: bool,
     /// Files of removed segments that may become new ones.
     pub(crate) spare_files: Arc<SpareFiles>,
+    /// Whether each write of records fills its last block.
+    pub(crate) fills_blocks: bool,
     /// When several writes may be in flight.
     pub(crate) streaming: Streaming,
     /// Which batches are compressed, in a log that wants that, and how large chunks are.
@@ -56,6 +58,7 @@ impl Env {
             deferred_delete,
             has_preallocator,
             spare_files,
+            fills_blocks: options.fills_blocks,
             streaming,
             encode_sizes: options.encode_sizes,
             keys: Arc::default(),

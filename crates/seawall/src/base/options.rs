@@ -107,6 +107,7 @@ pub struct Options {
     pub(crate) buffered_delay: Duration,
     pub(crate) buffered_bytes: usize,
     pub(crate) sync_every: Option<u64>,
+    pub(crate) fills_blocks: bool,
     pub(crate) next: NextFiles,
     pub(crate) streaming: Streaming,
     pub(crate) retention: Option<Retention>,
@@ -141,6 +142,7 @@ impl Options {
             buffered_delay: Duration::from_millis(10),
             buffered_bytes: 1 << 20,
             sync_every: None,
+            fills_blocks: false,
             next: NextFiles { preallocate: true, reuse: true, name_ahead: true },
             streaming: Streaming::default(),
             retention: None,
@@ -379,6 +381,37 @@ impl Options {
     #[must_use]
     pub fn sync_every(mut self, records: u64) -> Self {
         (self.level, self.sync_every) = (Some(Level::Buffered), Some(records.max(1)));
+        self
+    }
+
+    /// Sets whether each write of records ends with zeros up to the end of its block of 4 KiB, so
+    /// that no block with acknowledged records is written again; the default is false.
+    ///
+    /// For devices that garble a whole block if the power fails while they write it. Without this
+    /// option a commit writes the block at the end of the log again, with the acknowledged records
+    /// in it. With it, each commit takes at least 4 KiB on the disk. Blocks of
+    /// [parity](Self::parity) are still written again. The log does not store this option: pass it
+    /// at each open. Programs without it read such a log.
+    ///
+    /// Opening a log in [`Layout::Text`] with it fails with
+    /// [`Error::InvalidOption`](crate::Error::InvalidOption).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let name = format!("seawall-doc-fill-{}", std::process::id());
+    /// # let folder = std::env::temp_dir().join(name);
+    /// use seawall::{Log, Options};
+    ///
+    /// let log: Log<u32> = Options::new().fill_blocks(true).open(&folder)?;
+    /// log.append(&7)?;
+    /// assert_eq!(log.stats().bytes, 4096);
+    /// # drop(log); std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn fill_blocks(mut self, fill: bool) -> Self {
+        self.fills_blocks = fill;
         self
     }
 

@@ -13,7 +13,7 @@ use crate::files::directory::{LOCK, MANIFEST};
 use crate::files::unlock::{LogFiles, Unlocker};
 use crate::recover::decision::Decision;
 use crate::recover::inspection::{Until, inspect, inspect_repaired};
-use crate::recover::open::create::{check_compression, check_encryption, create};
+use crate::recover::open::create::{check_blocks, check_compression, check_encryption, create};
 use crate::recover::open::resume::resume;
 use crate::recover::remaining::RemainingLog;
 use crate::recover::report::Recovery;
@@ -72,6 +72,7 @@ fn changed_as_requested(
     check_options(options, manifest)?;
     let compression = options.compression.unwrap_or(manifest.compression);
     check_compression(compression, manifest.layout)?;
+    check_blocks(options, (manifest.layout, manifest.geometry))?;
     check_encryption(options, manifest.layout)?;
     let authenticator = manifest.authenticator.map(|proof| {
         let padding = options.padding.unwrap_or(proof.claims.padding);

@@ -58,7 +58,7 @@ impl Coordinator {
     /// Whether this thread leaves the full batch of a stream to a flusher, to go on meanwhile. If
     /// it does, a flusher is about to look for work.
     pub(crate) fn leave_to_flusher(&self, state: &mut State) -> bool {
-        let is_left = state.commit.is_padded()
+        let is_left = state.commit.takes_stream()
             && !state.stopping
             && !state.background.is_empty()
             && state.in_hook.is_empty()

@@ -188,6 +188,7 @@ impl Coordinator {
         let sizes = BatchSizes { batch_max, target_batch_bytes, stream_batch_bytes };
         let mut commit = Commit::new(writer.last, confirmed, sizes);
         commit.set_room(writer.room(), writer.padding());
+        commit.set_takes_stream(writer.tail.takes_stream());
         commit.set_overhead(writer.overhead());
         let counts = writer.counts;
         Self {
@@ -502,7 +503,7 @@ impl Coordinator {
         if state.room_request.size.is_some() {
             return Some(Duration::ZERO);
         }
-        let bytes_max = if state.commit.is_padded() {
+        let bytes_max = if state.commit.takes_stream() {
             self.stream_bytes.min(self.buffered_bytes)
         } else {
             self.buffered_bytes
@@ -522,7 +523,7 @@ impl State {
 
     /// Whether the last batch was one of a stream.
     pub(crate) fn is_streaming(&self) -> bool {
-        self.launched_bytes > 0 && self.commit.is_padded()
+        self.launched_bytes > 0 && self.commit.takes_stream()
     }
 
     /// How far a reader in this process may read.
@@ -537,6 +538,7 @@ impl State {
         self.counts = writer.counts;
         self.bounds = writer.bounds();
         self.commit.set_room(writer.room(), writer.padding());
+        self.commit.set_takes_stream(writer.tail.takes_stream());
         self.writer = Some(writer);
     }
 }

@@ -86,6 +86,8 @@ pub(crate) struct Commit {
     overhead: Overhead,
     /// Bytes that a batch takes at most to fill its last block.
     padding: u64,
+    /// Whether several batches may be in flight.
+    takes_stream: bool,
     room: Room,
     /// Size of the batch in flight.
     in_flight_bytes: u64,
@@ -115,6 +117,7 @@ impl Commit {
             sizes,
             overhead: Overhead::NONE,
             padding: 0,
+            takes_stream: false,
             room,
             in_flight_bytes: 0,
             durable,
@@ -142,7 +145,7 @@ impl Commit {
         }
         let open = self.open.len() - HEADER_SIZE;
         let BatchSizes { target_batch_bytes, stream_batch_bytes, .. } = self.sizes;
-        let target = if self.is_padded() { stream_batch_bytes } else { target_batch_bytes };
+        let target = if self.takes_stream { stream_batch_bytes } else { target_batch_bytes };
         if open + size > max || open >= target {
             return Ok(Enqueued::BatchFull);
         }
@@ -316,9 +319,14 @@ impl Commit {
         self.next.previous().map(|lsn| Position { lsn, batch_seq })
     }
 
-    /// Whether each batch fills its last block.
-    pub(crate) fn is_padded(&self) -> bool {
-        self.padding > 0
+    /// Sets whether several batches may be in flight.
+    pub(crate) fn set_takes_stream(&mut self, takes_stream: bool) {
+        self.takes_stream = takes_stream;
+    }
+
+    /// Whether several batches may be in flight.
+    pub(crate) fn takes_stream(&self) -> bool {
+        self.takes_stream
     }
 
     /// Whether the batch with this number is open.

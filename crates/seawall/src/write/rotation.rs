@@ -41,10 +41,12 @@ pub(crate) struct RotationPlan {
 
 impl RotationPlan {
     /// Size of the rewritten batches at most, in bytes.
-    fn data_max(&self, overhead: &Overhead) -> u64 {
+    fn data_max(&self, env: &Env, log: &Manifest) -> u64 {
+        let overhead = Overhead::of(env, log);
+        let padding = if env.fills_blocks { u64::from(log.geometry.block) - 1 } else { 0 };
         let size = |batch: &RewriteBatch| {
             let lines = if batch.kind == BodyKind::Void { 1 } else { batch.count };
-            overhead.size_max(batch.bytes.len(), lines)
+            overhead.size_max(batch.bytes.len(), lines) + padding
         };
         self.carry.iter().map(size).sum()
     }
@@ -183,7 +185,7 @@ fn files_for(
     plan: &mut RotationPlan,
     id: SegmentId,
 ) -> io::Result<PreallocatedSegment> {
-    let data = plan.data_max(&Overhead::of(env, log)) + plan.reserve;
+    let data = plan.data_max(env, log) + plan.reserve;
     let (usual, size_min) = (length_for(log, data, plan.size_min), length_for(log, data, 0));
     if let Some(mut spare) = plan.spare.take() {
         let is_large = spare.reserved.is_none_or(|reserved| reserved >= size_min);
@@ -204,7 +206,7 @@ pub(crate) fn header(
 ) -> Result<SegmentHeader> {
     let epoch = files.epoch(env).map_err(Error::io("draw a random epoch"))?;
     let count: u64 = plan.carry.iter().map(|batch| u64::from(batch.count)).sum();
-    let data = plan.data_max(&Overhead::of(env, log)) + plan.reserve;
+    let data = plan.data_max(env, log) + plan.reserve;
     let in_flight_max = files.in_flight_max(log, plan.in_flight_max, data);
     Ok(env.sign(SegmentHeader {
         geometry: log.geometry,
@@ -246,7 +248,7 @@ fn make(
     let tail = TailSegment::empty(header, files_of_tail, limit, (sums, encoder));
     let mut rotated = Rotated { tail, sent: vec![], skipped_segments: vec![] };
     let failed = |what: &str| Error::io(format!("{what} {}", head.name));
-    rotated.write(plan).map_err(failed("write")).map_err(Failure::File)?;
+    rotated.write(plan, env.fills_blocks).map_err(failed("write")).map_err(Failure::File)?;
     // The text first, so that a head never exists without its text.
     let text = files.text.as_ref();
     for file in text.into_iter().chain([head]) {
@@ -272,7 +274,7 @@ fn give_name(env: &Env, spare: &PreallocatedFile, name: &str) -> Result<(), Fail
 
 impl Rotated {
     /// Writes header and rewritten batches, without a sync.
-    fn write(&mut self, plan: &RotationPlan) -> io::Result<()> {
+    fn write(&mut self, plan: &RotationPlan, fills_blocks: bool) -> io::Result<()> {
         let tail = &mut self.tail;
         let mut chain_before = plan.chain_before;
         for batch in &plan.carry {
@@ -288,6 +290,9 @@ impl Rotated {
             match tail.encode((&batch.bytes, spec), tail.at, &mut bytes)? {
                 Some(encoded) => spec = encoded,
                 None => bytes.clone_from(&batch.bytes),
+            }
+            if fills_blocks && spec.kind != BodyKind::Void {
+                tail.pad(&mut bytes, tail.at);
             }
             let Finished { end, chain, text } = tail.finish(&mut bytes, spec, tail.at);
             tail.file.write_at(text.as_ref().unwrap_or(&bytes), tail.at.0)?;

@@ -2,6 +2,7 @@
 
 pub(crate) mod batch_encoder;
 
+use crate::base::num::to_u64;
 use crate::parity::writer::Covered;
 use crate::write::tail::batch_encoder::BatchEncoder;
 use seawall_format::batch::{Life, Spec};
@@ -90,14 +91,22 @@ impl TailSegment {
     }
 
     /// Whether several writes may be in flight: each fills its last block then.
-    pub(crate) fn is_padded(&self) -> bool {
+    pub(crate) fn takes_stream(&self) -> bool {
         self.header.in_flight_max > 1
     }
 
     /// Whether the batch at `at` fills its last block. The first one of a segment that was named
     /// ahead does: no later write can damage it, and with it where the segment begins.
     pub(crate) fn pads(&self, at: Offset) -> bool {
-        self.is_padded() || (self.header.named_ahead && at.0 == self.header.data_start())
+        self.takes_stream() || (self.header.named_ahead && at.0 == self.header.data_start())
+    }
+
+    /// Extends the batch at `at` to the end of its last block, if it does not become too large: it
+    /// may begin within a block, after carried ones.
+    pub(crate) fn pad(&self, bytes: &mut Vec<u8>, at: Offset) {
+        let padded = bytes.len() + self.rest_of_block(at.plus(to_u64(bytes.len())));
+        let max = usize::try_from(self.header.geometry.batch_max).expect("at most 64 MiB");
+        bytes.resize(padded.min(max).max(bytes.len()), 0);
     }
 
     /// Zeros from `end` to the end of its block.

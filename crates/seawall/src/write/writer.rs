@@ -196,12 +196,8 @@ impl Writer {
             self.keep_buffer(stored);
         }
         let tail = &self.tail;
-        if tail.pads(at) {
-            let padded = bytes.len() + tail.rest_of_block(at.plus(to_u64(bytes.len())));
-            // A batch after the carried ones may begin within a block, and be too large for that.
-            let batch_max =
-                usize::try_from(tail.header.geometry.batch_max).expect("at most 64 MiB");
-            bytes.resize(padded.min(batch_max).max(bytes.len()), 0);
+        if tail.pads(at) || self.env.fills_blocks {
+            tail.pad(&mut bytes, at);
         }
         let Finished { end, chain, text } = finish(tail, &mut bytes, spec, at);
         let kind = spec.kind;
@@ -509,13 +505,15 @@ impl Writer {
     }
 
     /// Starts a new segment if the tail cannot take what the log is to hold from now on: records of
-    /// another schema (a segment's header has the schema of all its records), or compressed
-    /// or encrypted batches.
+    /// another schema (a segment's header has the schema of all its records), compressed or
+    /// encrypted batches, or batches that share no block with the durable ones.
     pub(crate) fn enter_settings(&mut self) -> Result<()> {
         let (tail, log) = (&self.tail.header, &self.manifest.content);
         let has_schema = tail.record_type.schema == log.record_type.schema;
         let is_encrypted = tail.authenticator.is_some() || log.authenticator.is_none();
-        if has_schema && is_encrypted && tail.compression_max >= log.compression {
+        let is_at_block = !self.env.fills_blocks || self.tail.rest_of_block(self.tail.at) == 0;
+        let is_compressed = tail.compression_max >= log.compression;
+        if has_schema && is_encrypted && is_compressed && is_at_block {
             return Ok(());
         }
         let empty = self.empty_segment();

@@ -30,7 +30,7 @@ use std::fmt::Debug;
 use std::pin::pin;
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::thread::{self, LocalKey, Thread};
 use std::time::Duration;
 
 use seawall::damage::Lost;
@@ -63,6 +63,7 @@ pub fn of_any_size(seed: u64) -> Options {
         .idle_mark(None)
         .preallocate(false)
         .name_ahead(true)
+        .fill_blocks(FILLS_BLOCKS.get())
         .env(Arc::new(clock), Arc::new(SeededEntropy::new(seed)));
     maybe_encoded(options)
 }
@@ -70,6 +71,13 @@ pub fn of_any_size(seed: u64) -> Options {
 thread_local! {
     static IS_COMPRESSED: Cell<bool> = const { Cell::new(false) };
     static IS_ENCRYPTED: Cell<bool> = const { Cell::new(false) };
+    static FILLS_BLOCKS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `test` with logs that fill the last block of each write. Threads that it starts do not know
+/// of that.
+pub fn with_filled_blocks<T>(test: impl FnOnce() -> T) -> T {
+    during(&FILLS_BLOCKS, test)
 }
 
 /// The key of the logs that are encrypted.
@@ -78,15 +86,19 @@ pub const KEY: [u8; 32] = [7; 32];
 /// Runs `test` with logs that are encrypted, in small pieces, and with readers that have the key.
 /// Threads that it starts do not know of that.
 pub fn encrypted<T>(test: impl FnOnce() -> T) -> T {
+    during(&IS_ENCRYPTED, test)
+}
+
+fn during<T>(what: &'static LocalKey<Cell<bool>>, test: impl FnOnce() -> T) -> T {
     /// For the tests that run later on this thread, also after a panic.
-    struct End;
+    struct End(&'static LocalKey<Cell<bool>>);
     impl Drop for End {
         fn drop(&mut self) {
-            IS_ENCRYPTED.set(false);
+            self.0.set(false);
         }
     }
-    IS_ENCRYPTED.set(true);
-    let _end = End;
+    what.set(true);
+    let _end = End(what);
     test()
 }
 
@@ -127,16 +139,7 @@ pub const CHUNK: usize = if cfg!(feature = "zstd") { 900 } else { 300 };
 /// Runs `test` with logs that are compressed, in small pieces, and with records that compress.
 /// Threads that it starts do not know of that.
 pub fn compressed<T>(test: impl FnOnce() -> T) -> T {
-    /// For the tests that run later on this thread, also after a panic.
-    struct End;
-    impl Drop for End {
-        fn drop(&mut self) {
-            IS_COMPRESSED.set(false);
-        }
-    }
-    IS_COMPRESSED.set(true);
-    let _end = End;
-    test()
+    during(&IS_COMPRESSED, test)
 }
 
 /// Whether [`compressed`] runs.

@@ -41,6 +41,7 @@ pub(crate) fn run(args: &Append) -> Result<Exit, Failure> {
     if let Some(records) = args.sync_every {
         options = options.sync_every(records);
     }
+    options = options.fill_blocks(args.fill_blocks);
     if let Some(size) = args.segment_size {
         options = options.segment_size(size);
     }

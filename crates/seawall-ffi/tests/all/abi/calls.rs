@@ -304,17 +304,17 @@ impl<'a> Program<'a> {
         use options::{
             seawall_options_set_buffered, seawall_options_set_codec,
             seawall_options_set_compression, seawall_options_set_create,
-            seawall_options_set_encryption, seawall_options_set_key_file,
-            seawall_options_set_layout, seawall_options_set_level, seawall_options_set_mode,
-            seawall_options_set_on_failover, seawall_options_set_parity, seawall_options_set_reuse,
-            seawall_options_set_schema, seawall_options_set_segment_size,
-            seawall_options_set_skip_damaged, seawall_options_set_sync_every,
-            seawall_options_set_type_name,
+            seawall_options_set_encryption, seawall_options_set_fill_blocks,
+            seawall_options_set_key_file, seawall_options_set_layout, seawall_options_set_level,
+            seawall_options_set_mode, seawall_options_set_on_failover, seawall_options_set_parity,
+            seawall_options_set_reuse, seawall_options_set_schema,
+            seawall_options_set_segment_size, seawall_options_set_skip_damaged,
+            seawall_options_set_sync_every, seawall_options_set_type_name,
         };
         let options = self.handle(Kind::Options);
         let (small, number) = (self.small(), self.number());
         let half = |number: u64| u16::try_from(number % 65_536).expect("below 65536");
-        let status = match self.below(17) {
+        let status = match self.below(18) {
             0 => seawall_options_set_create(given(options), small),
             1 => seawall_options_set_level(given(options), small),
             2 => {
@@ -344,6 +344,7 @@ impl<'a> Program<'a> {
                 seawall_options_set_encryption(given(options), padding)
             }
             15 => seawall_options_set_sync_every(given(options), number),
+            16 => seawall_options_set_fill_blocks(given(options), small),
             _ => {
                 let callback = Some(survived as extern "C" fn(_, _, _));
                 seawall_options_set_on_failover(given(options), callback, null_mut())

@@ -99,6 +99,7 @@ fn new_manifest(options: &Options, env: &Env, record_type: RecordType) -> Result
     }
     let compression = options.compression.unwrap_or_default();
     check_compression(compression, layout)?;
+    check_blocks(options, (layout, geometry))?;
     check_encryption(options, layout)?;
     let log = env.entropy.random().map_err(Error::io("draw a random log id"))?;
     Ok(Manifest {
@@ -131,6 +132,24 @@ pub(super) fn check_compression(compression: Compression, layout: Layout) -> Res
         format!("compression requires the cargo feature `{}`", compression.name())
     } else if compression != Compression::None && !layout.has_batch_headers() {
         "a readable log cannot be compressed".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(Error::InvalidOption { log: None, why })
+}
+
+/// Refuses to fill blocks where a batch may be too large or too readable for that.
+pub(super) fn check_blocks(
+    options: &Options,
+    (layout, geometry): (Layout, Geometry),
+) -> Result<()> {
+    let Geometry { block, batch_max, .. } = geometry;
+    let why = if !options.fills_blocks {
+        return Ok(());
+    } else if !layout.has_batch_headers() {
+        "a readable log cannot fill blocks: its lines have no padding".to_owned()
+    } else if !batch_max.is_multiple_of(block) {
+        format!("a log with batches of up to {batch_max} bytes cannot fill blocks of {block}")
     } else {
         return Ok(());
     };

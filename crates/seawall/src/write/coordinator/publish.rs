@@ -113,7 +113,7 @@ impl Coordinator {
             self.new_records.notify_all();
         }
         self.wake_for_room(state);
-        let looks_itself = state.commit.is_padded() && Self::is_flusher(state);
+        let looks_itself = state.commit.takes_stream() && Self::is_flusher(state);
         if !looks_itself && !self.wake_waiting_flusher(state) && self.next_due(state).is_some() {
             self.wake_background(state);
             self.call_to_launch(state);

@@ -92,8 +92,9 @@ fn batch_of_the_target_size_is_full_and_a_large_set_may_exceed_it() {
 #[test]
 fn batch_of_a_stream_is_full_earlier() {
     let mut commit = Commit::new(None, None, sizes(120));
-    for (padding, count) in [(0, 3), (511, 2)] {
-        commit.set_room(Room { tail: 10_000, spare: 0 }, padding);
+    for (takes_stream, count) in [(false, 3), (true, 2)] {
+        commit.set_room(Room { tail: 10_000, spare: 0 }, 511);
+        commit.set_takes_stream(takes_stream);
         for _ in 0..count {
             enqueue(&mut commit, &[1; 32]);
         }

@@ -54,14 +54,14 @@ impl Writer {
     /// Bytes that a batch takes at most to fill its last block.
     pub(crate) fn padding(&self) -> u64 {
         let block = u64::from(self.tail.header.geometry.block);
-        if self.tail.is_padded() { block - 1 } else { 0 }
+        if self.tail.takes_stream() || self.env.fills_blocks { block - 1 } else { 0 }
     }
 
     /// Whether a batch of this many bytes can be written while others are in flight.
     pub(crate) fn may_launch(&self, bytes: u64) -> bool {
         let (tail, at) = (&self.tail, self.next_at());
         self.in_flight.len() < usize::from(tail.header.in_flight_max)
-            && tail.is_padded()
+            && tail.takes_stream()
             && bytes >= self.env.streaming.batch_min
             && tail.rest_of_block(at) == 0
             && self.overhead().size_max(usize::try_from(bytes).unwrap_or(usize::MAX), 0)
