@@ -87,19 +87,25 @@ impl Moment {
         let marks = before.chain.last().map(|link| link.segment.stored_marks()).transpose()?;
         let newest = before.chain.last().map(|link| link.segment.header.reference());
         let watermark = read_watermark(&**source)?;
-        let catalog = load_catalog(source, watermark.as_ref())?;
-        let same = catalog.chain.last().map(|link| link.segment.header.reference()) == newest;
-        let marks = marks.filter(|_| same).unwrap_or_default();
+        let mut catalog = load_catalog(source, watermark.as_ref())?;
         meter.begin(&catalog, 2);
         let last = last_of(&catalog, watermark.as_ref(), meter)?;
+        let manifest = catalog.manifest().cloned();
+        let manifest =
+            manifest.ok_or_else(|| not_a_log(&**source, "its manifest cannot be read"))?;
+        if manifest.authenticator.is_some() && catalog.chain.len() > 1 {
+            // Without its first batch, only a changed manifest could say that the segment has begun.
+            let has_begun =
+                |header: &SegmentHeader| !header.named_ahead || Some(header.base) <= last;
+            catalog.chain.pop_if(|link| !has_begun(&link.segment.header));
+        }
+        let same = catalog.chain.last().map(|link| link.segment.header.reference()) == newest;
+        let marks = marks.filter(|_| same).unwrap_or_default();
         // A truncation is in progress. The header still confirms records that it removes, and the
         // copy must not contain them.
         if catalog.chain.last().is_some_and(|link| link.segment.header.carried > last) {
             return Err(moved("find the segment that a truncation continues in"));
         }
-        let manifest = catalog.manifest().cloned();
-        let manifest =
-            manifest.ok_or_else(|| not_a_log(&**source, "its manifest cannot be read"))?;
         Ok(Self { catalog, manifest, marks, last })
     }
 

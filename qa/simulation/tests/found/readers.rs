@@ -112,3 +112,23 @@ fn copy_of_an_encrypted_log_claims_no_truncated_segment() {
          z131 ; ; kill@1710 probe 8:95db mend 2:20d1",
     );
 }
+
+/// A copy of an encrypted log held a segment that was named ahead without its first batch, and the
+/// one before it as short as it is once the other has begun.
+#[test]
+fn copy_of_an_encrypted_log_holds_no_segment_that_has_not_begun_there() {
+    replay(
+        "seed 11ed8f1c19 binary 13312 | synced name-ahead encrypt parity:4+2 ; a10 a113 / \
+         a790 a790 / y y a141 l a350 a130 a790 l a281 / a790 s191+3+87 a790 y x10 h0 l a660 \
+         a81 h3 l a739 / a512 a790 a683 a517 a420 a272 / a501 a431 / a210 a790 a64 a349 \
+         a329 a200 ; @687 stall:9ca1 @243 stall:3c6b ; power@87 sector:6a8a mend 1:e466 | \
+         synced name-ahead in-flight:4 fill-blocks parity:off ; s24+183+34 s185+7+2 l a5 h7 \
+         a790 a748 x1 x10 y / h0 y a790 a437 l a5 x0 y a211 x2 a790 x10 a790 a291 / l a9 \
+         a790 h0 a193 x4 y a790 l / a7 l h7 a790 a178 a790 a790 a790 x2 a774 a530 s9+3+4+4 \
+         a790 / a21 a790 a790 a290 x4 a524 a790 a176 a322 x8 x0 / a763 x0 y a607 / y \
+         s0+86+180 y a790 h1 y h0 h0 / l a790 s2+0+4+179 a8 a772 y a790 x8 a411 a58 h5 l \
+         a790 / l a633 h10 a790 s51+181+181 x8 y y a790 a790 y a742 a4 / a3 a622 l s20 l \
+         a579 l a20 s66 s4+88 h0 h10 s181 / s183+4 a14 l y s188+2+4 y / a790 h0 a790 / a68 \
+         a172 a354 a420 ; @2930 stall:b69c @787 stall:df8 @1744 stall:a816 ; drop",
+    );
+}
