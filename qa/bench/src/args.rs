@@ -65,7 +65,7 @@ pub(crate) enum Verb {
     /// Measure the cost of encryption for commits and for a stream
     #[command(after_help = ENCRYPT)]
     Encrypt(Encrypt),
-    /// Measure the cost of parity for commits
+    /// Measure the cost of parity, or of filled blocks, for commits
     #[command(after_help = PARITY)]
     Parity(Parity),
     /// Measure how fast a log is applied to a store: one by one, in batches, by `seawall replay`
@@ -312,6 +312,9 @@ pub(crate) struct Parity {
     /// Blocks of data and of parity in a stripe
     #[arg(long = "parity", value_name = "D+P", default_value = "16+2")]
     pub(crate) stripe: seawall::parity::Parity,
+    /// Measure the cost of filled blocks instead
+    #[arg(long, conflicts_with = "stripe")]
+    pub(crate) fill_blocks: bool,
     #[command(flatten)]
     pub(crate) common: Common,
 }

@@ -1,4 +1,4 @@
-//! `seawall-bench parity`: what parity beside the segments costs a commit.
+//! `seawall-bench parity`: what parity beside the segments, or filled blocks, cost a commit.
 
 use crate::args::{self, Common};
 use crate::compared::Compared;
@@ -24,7 +24,7 @@ const KEPT: u64 = 256 << 20;
 
 impl Bench for args::Parity {
     const NAME: &'static str = "parity";
-    const TITLE: &'static str = "What parity costs a commit";
+    const TITLE: &'static str = "What parity or filled blocks cost a commit";
     type Found = Vec<Costs>;
 
     fn common(&self) -> &Common {
@@ -32,16 +32,15 @@ impl Bench for args::Parity {
     }
 
     fn about(&self) -> String {
-        "Two logs, one that keeps parity beside its segments and one that does not, by turns, \
-         beside plain writes, each with its sync."
-            .to_owned()
+        format!(
+            "Two logs, one with {} and one without, by turns, beside plain writes, each with its \
+             sync.",
+            self.what()
+        )
     }
 
     fn settings(&self) -> Fields {
-        vec![
-            ("record_bytes", json!(self.common.size(Self::NAME))),
-            ("parity", json!(self.stripe.to_string())),
-        ]
+        vec![("record_bytes", json!(self.common.size(Self::NAME))), ("with", json!(self.what()))]
     }
 
     fn contests(&self) -> Vec<(&'static str, String)> {
@@ -58,22 +57,27 @@ impl Bench for args::Parity {
         let size = self.common.size(Self::NAME);
         let mut plain = Plain::new(stage.folder(), PLAIN_FILE, size)
             .map_err(|error| fail(Trouble::Plain(error)))?;
-        let log = |name, parity| Side::new(&stage.folder().join(name), parity, size);
-        let with = log("with", Some(self.stripe)).map_err(|error| fail(Trouble::Ours(error)))?;
-        let without = log("without", None).map_err(|error| fail(Trouble::Ours(error)))?;
+        let log = |name, options| Side::new(&stage.folder().join(name), options, size);
+        let with = if self.fill_blocks {
+            Options::new().fill_blocks(true)
+        } else {
+            Options::new().parity(Some(self.stripe))
+        };
+        let with = log("with", with).map_err(|error| fail(Trouble::Ours(error)))?;
+        let without = log("without", Options::new()).map_err(|error| fail(Trouble::Ours(error)))?;
         let mut costs = vec![];
         for ((name, asks), writers) in self.contests().into_iter().zip(&self.writers) {
             let by_plain = |time| plain.slice(time).map_err(Trouble::Plain);
             let mut entries: Vec<Entry<'_, Trouble>> = vec![
-                Entry::new(format!("parity {}", self.stripe), |time| with.slice(*writers, time)),
-                Entry::new("none", |time| without.slice(*writers, time)),
+                Entry::new(self.what(), |time| with.slice(*writers, time)),
+                Entry::new("without", |time| without.slice(*writers, time)),
                 Entry::new("plain writes and syncs", by_plain),
             ];
             let standings = hold_in_slices(&mut entries, stage.time(), SLICE).map_err(fail)?;
             drop(entries);
             let cost = Costs([without.usage.take_us(), with.usage.take_us()]);
             stage.keep(Contest { name, asks, standings })?;
-            stage.say(&[says(&cost)])?;
+            stage.say(&[self.says(&cost)])?;
             costs.push(cost);
         }
         with.log.close().map_err(|error| fail(Trouble::Ours(error)))?;
@@ -82,7 +86,8 @@ impl Bench for args::Parity {
     }
 
     fn results(&self, costs: &Vec<Costs>, held: &[Compared]) -> Fields {
-        let costs = costs.iter().map(|Costs([none, with])| json!({ "parity": with, "none": none }));
+        let costs =
+            costs.iter().map(|Costs([none, with])| json!({ "with": with, "without": none }));
         vec![
             ("commit_us", costs.collect()),
             ("contests", held.iter().map(Compared::as_json).collect()),
@@ -91,7 +96,7 @@ impl Bench for args::Parity {
 
     fn page(&self, costs: &Vec<Costs>, held: &[Compared]) -> String {
         let one = |(compared, cost): (&Compared, &Costs)| {
-            page::contest(compared) + &format!("<p>{}</p>\n", page::escaped(&says(cost)))
+            page::contest(compared) + &format!("<p>{}</p>\n", page::escaped(&self.says(cost)))
         };
         held.iter().zip(costs).map(one).collect()
     }
@@ -106,9 +111,20 @@ pub(crate) fn name_of(writers: usize) -> &'static str {
     NAMES.iter().find(|(count, _)| *count == writers).map_or("writers", |name| name.1)
 }
 
-/// What commits cost, for people.
-fn says(costs: &Costs) -> String {
-    costs.says("A commit", ["without parity", "with it"])
+impl args::Parity {
+    /// What one of the logs has.
+    fn what(&self) -> String {
+        if self.fill_blocks {
+            "filled blocks".to_owned()
+        } else {
+            format!("parity {}", self.stripe)
+        }
+    }
+
+    /// What commits cost, for people.
+    fn says(&self, costs: &Costs) -> String {
+        costs.says("A commit", ["without", &format!("with {}", self.what())])
+    }
 }
 
 /// One of the logs, and what it cost the processor.
@@ -118,13 +134,9 @@ struct Side {
 }
 
 impl Side {
-    fn new(
-        path: &Path,
-        parity: Option<seawall::parity::Parity>,
-        size: usize,
-    ) -> seawall::Result<Self> {
+    fn new(path: &Path, options: Options, size: usize) -> seawall::Result<Self> {
         let kept = Retention::new().max_bytes(KEPT).without_checkpoints();
-        let options = Options::new().level(Level::Synced).parity(parity).retention(kept);
+        let options = options.level(Level::Synced).retention(kept);
         let log = Ours::new(path, &options, size)?;
         Ok(Self { log, usage: Usage::default() })
     }

@@ -94,7 +94,7 @@ impl Moment {
         let manifest =
             manifest.ok_or_else(|| not_a_log(&**source, "its manifest cannot be read"))?;
         if manifest.authenticator.is_some() && catalog.chain.len() > 1 {
-            // Without its first batch, only a changed manifest could say that the segment has begun.
+            // Without its first batch, only a changed manifest could say that it has begun.
             let has_begun =
                 |header: &SegmentHeader| !header.named_ahead || Some(header.base) <= last;
             catalog.chain.pop_if(|link| !has_begun(&link.segment.header));

@@ -109,8 +109,9 @@ Examples:
   seawall-bench parity
   chrt -f 1 seawall-bench parity --writers 1,64 --size 4096 --time 20
   seawall-bench parity --parity 4+1 --json | jq '.commit_us'
+  seawall-bench parity --fill-blocks
 
-Two logs that differ only in parity take turns with plain writes of as many
+Two logs that differ only in that take turns with plain writes of as many
 bytes, each with its sync. The processor time of a commit is shown, too. Needs
 about 800 MiB.";
 
