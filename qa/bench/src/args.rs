@@ -289,6 +289,10 @@ pub(crate) struct Stream {
     /// Write to new files only: nothing is removed, no file is used again
     #[arg(long)]
     pub(crate) fresh: bool,
+    /// Also measure what a log could reach: the same records, copied with a checksum and written by
+    /// two threads, without a log
+    #[arg(long)]
+    pub(crate) pipeline: bool,
     #[command(flatten)]
     pub(crate) common: Common,
 }

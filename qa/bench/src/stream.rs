@@ -1,6 +1,8 @@
 //! `seawall-bench stream`: one thread that appends without waiting for each record, beside plain
 //! writes of a mebibyte.
 
+mod pipeline;
+
 use crate::args::{self, Common};
 use crate::compared::Compared;
 use crate::driver::{Bench, Fields, Stage};
@@ -22,6 +24,8 @@ use std::path::Path;
 use std::pin::Pin;
 use std::task::{Context, Waker};
 use std::time::Duration;
+
+use pipeline::Pipeline;
 
 /// What a plain write takes.
 const PLAIN_WRITE: usize = 1 << 20;
@@ -87,6 +91,13 @@ impl Bench for args::Stream {
         for mut plain in plain {
             let name = plain.name;
             entries.push(Entry::new(name, move |time| plain.slice(time).map_err(Trouble::Plain)));
+        }
+        for window in self.windows.iter().filter(|_| self.pipeline) {
+            let pipeline = Pipeline::new(stage.folder(), &stream.record, *window);
+            let mut pipeline = pipeline.map_err(|error| stage.failure(&Trouble::Plain(error)))?;
+            let name = format!("pipeline, {}", bytes(*window));
+            let act = move |time| pipeline.slice(time).map_err(Trouble::Plain);
+            entries.push(Entry::new(name, act));
         }
         for window in &self.windows {
             let name = format!("seawall, {}", bytes(*window));
