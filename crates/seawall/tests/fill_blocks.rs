@@ -200,3 +200,27 @@ fn readable_log_and_batches_of_other_sizes_are_refused() {
     let options = laid_out(again(2), Layout::Text).fill_blocks(true);
     assert!(matches!(open(&options, &device), Err(Error::InvalidOption { .. })));
 }
+
+#[test]
+fn full_disk_refuses_records_whose_blocks_have_no_space() {
+    let mut refused = 0;
+    for limit in (12..40).map(|blocks| blocks * 512) {
+        let device = MemStorage::new();
+        device.limit(limit + 8192);
+        let Ok(log) = with_filled_blocks(|| open(&tiny(1), &device)) else { continue };
+        let end = std::iter::from_fn(|| Some(log.append(b"takes a block")));
+        let acknowledged = match end.enumerate().find(|(_, appended)| appended.is_err()) {
+            Some((count, Err(Error::DiskFull { .. }))) => count,
+            other => panic!("{limit}: {other:?}"),
+        };
+        refused += 1;
+        // The log goes on when there is space again.
+        device.limit(u64::MAX);
+        log.append(b"and another").unwrap();
+        let left = device.power_cut(|_| CrashOutcome::Garbled(BLOCK));
+        let log = with_filled_blocks(|| open(&again(2), &left)).unwrap();
+        let found = log.read_from(Lsn::FIRST).unwrap().map(Result::unwrap).count();
+        assert_eq!(found, acknowledged + 1, "{limit}");
+    }
+    assert!(refused > 10, "{refused}");
+}
