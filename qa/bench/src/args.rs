@@ -289,6 +289,10 @@ pub(crate) struct Stream {
     /// Write to new files only: nothing is removed, no file is used again
     #[arg(long)]
     pub(crate) fresh: bool,
+    /// Bytes that the log keeps of what was streamed
+    #[arg(long, value_name = "BYTES", default_value = "512M", value_parser = human::parse_size)]
+    #[arg(conflicts_with = "fresh")]
+    pub(crate) keep: u64,
     /// Also measure what a log could reach: the same records, copied with a checksum and written by
     /// two threads, without a log
     #[arg(long)]

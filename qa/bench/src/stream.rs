@@ -31,8 +31,6 @@ use pipeline::Pipeline;
 const PLAIN_WRITE: usize = 1 << 20;
 /// The file of the plain writes, which go over it again and again.
 const PLAIN_FILE: u64 = 64 << 20;
-/// What the log keeps of what was streamed, in bytes.
-const KEPT: u64 = 512 << 20;
 /// Bytes of records between two looks at what the log has done so far.
 const TURN: usize = 16 << 20;
 /// One record of this many is timed, and its ticket awaited.
@@ -62,7 +60,7 @@ impl Bench for args::Stream {
     }
 
     fn also(&self) -> Fields {
-        vec![("fresh", json!(self.fresh))]
+        vec![("fresh", json!(self.fresh)), ("kept_bytes", json!(self.keep))]
     }
 
     fn contests(&self) -> Vec<(&'static str, String)> {
@@ -79,13 +77,13 @@ impl Bench for args::Stream {
         let options = if self.fresh {
             options.reuse(false)
         } else {
-            options.retention(Retention::new().max_bytes(KEPT).without_checkpoints())
+            options.retention(Retention::new().max_bytes(self.keep).without_checkpoints())
         };
         let log = options.open(stage.folder().join("log"));
         let log = log.map_err(|error| stage.failure(&Trouble::Ours(error)))?;
         let stream = Stream { log: &log, record: vec![0x5a; self.common.size(Self::NAME)] };
         if !self.fresh {
-            stream.fill(KEPT).map_err(|error| stage.failure(&Trouble::Ours(error)))?;
+            stream.fill(self.keep).map_err(|error| stage.failure(&Trouble::Ours(error)))?;
         }
         let mut entries: Vec<Entry<'_, Trouble>> = vec![];
         for mut plain in plain {

@@ -44,9 +44,9 @@ const BUFFER_SIZE_MAX: usize = 256 << 10;
 /// more, the open batch.
 const LARGE_BUFFER_MAX: usize = 4 << 20;
 
-/// Full segments whose checksums are kept, half a megabyte for one of 64 MiB. The file of any other
-/// is read when it is used again.
-const SUMS_MAX: usize = 16;
+/// Full segments whose checksums are kept, half a mebibyte for one of 64 MiB. The file of any other
+/// is read when it is used again, which takes as long as a stream takes to fill it (ADR 16).
+const SUMS_MAX: usize = 64;
 
 /// The only writer of a log.
 #[derive(Debug)]
