@@ -174,6 +174,10 @@ fn choose_codec(args: &Append, stored: Option<CodecId>) -> Result<CodecId, Failu
         let what = "--log-format json and --key-file: a readable log cannot be encrypted";
         return refuse(what.to_owned(), "omit one of them");
     }
+    if is_readable && args.fill_blocks {
+        let what = "--log-format json and --fill-blocks: a readable log cannot fill blocks";
+        return refuse(what.to_owned(), "omit one of them");
+    }
     let asked = asked.or(is_readable.then_some(CodecId::Json));
     let holds_values = |codec: &CodecId| [CodecId::MessagePack, CodecId::Json].contains(codec);
     if args.format == Format::Json && asked.is_some_and(|codec| !holds_values(&codec)) {
