@@ -84,7 +84,7 @@ Examples:
   seawall-bench stream
   chrt -f 1 seawall-bench stream --windows 1M --size 4096
   seawall-bench stream --windows 1M --fresh
-  seawall-bench stream --pipeline              # what a log could reach at best
+  seawall-bench stream --pipeline
   seawall-bench stream --json | jq '.contests[].rows[] | [.name, .p50_us]'
 
 One thread appends, and waits only when more than a window is not yet durable.
