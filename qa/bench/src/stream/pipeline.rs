@@ -1,5 +1,5 @@
 //! What a stream could reach at best: records are copied and get a checksum, two threads write them
-//! in large pieces, and there is no log.
+//! in large pieces, without a log.
 
 use super::{PLAIN_FILE, TIMED, megabytes};
 use seawall_host::RawFile;
