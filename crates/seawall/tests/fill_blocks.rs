@@ -224,3 +224,28 @@ fn full_disk_refuses_records_whose_blocks_have_no_space() {
     }
     assert!(refused > 10, "{refused}");
 }
+
+/// The batches of one block, which the new segment carries, take a block each there.
+#[test]
+fn recovery_has_space_for_the_blocks_of_what_it_carries() {
+    let device = MemStorage::new();
+    let log = open(&tiny(1).segment_size(20 * 512), &device).unwrap();
+    for number in 0..11_u8 {
+        log.append(&[number; 8]).unwrap();
+    }
+    let left = device.power_cut(|_| CrashOutcome::Lost);
+    drop(log);
+    for seed in 2..4 {
+        let options = with_filled_blocks(|| again(seed)).segment_size(20 * 512);
+        let log = open(&options, &left).unwrap();
+        log.append(&[99; 8]).unwrap();
+        drop(log);
+        let newest = segments(&left).max().unwrap();
+        let size = left.bytes(&newest).unwrap().len();
+        assert!(batches(&left, &newest).1.iter().all(|(_, end, _)| *end <= size), "{newest}");
+    }
+    let log =
+        open(&again(9).segment_size(20 * 512), &left.power_cut(|_| CrashOutcome::Lost)).unwrap();
+    let found = log.read_from(Lsn::FIRST).unwrap().map(Result::unwrap).count();
+    assert_eq!(found, 13);
+}
