@@ -114,7 +114,8 @@ pub(crate) struct Crash {
     #[arg(long, value_name = "MS", default_value_t = 150)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) hold_up: u32,
-    /// Also run TPC-C with 4 clients, and check its conditions of consistency after each crash
+    /// Also run TPC-C with 4 clients, and check its conditions of consistency after each crash;
+    /// the only client of SQLite runs its transactions between the inserts
     #[arg(long)]
     pub(crate) tpcc: bool,
     /// Number of warehouses of TPC-C

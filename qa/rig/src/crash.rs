@@ -125,9 +125,14 @@ fn crash(
     database.make_table(&table)?;
     disk.set_armed(true)?;
     // Its notes lie beside the disk, on the file system of the machine, which keeps its power.
-    let client = Client::start(database, &table, disk.folder())?;
+    let (shared, own) = match args.workload() {
+        Some(workload) if database.has_one_client() => (None, Some(workload)),
+        workload => (workload, None),
+    };
+    let beside = own.map(|workload| workload.transactions(cycle.into()));
+    let client = Client::start(database, (&table, disk.folder()), beside)?;
     let log = disk.folder().join("load.log");
-    let load = args.workload().map(|workload| workload.start(database, (CLIENTS, &log)));
+    let load = shared.map(|workload| workload.start(database, (CLIENTS, &log)));
     let load = load.transpose()?;
     wait_for(ENOUGH_WITHIN, || (client.acknowledged() >= ENOUGH).then_some(()))
         .ok_or("the client was told next to nothing")?;

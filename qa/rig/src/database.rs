@@ -9,7 +9,7 @@ mod sqlite;
 use crate::args::Engine;
 use crate::need::Ground;
 use crate::process::{Failure, output, run};
-pub(crate) use client::Client;
+pub(crate) use client::{Client, Draw};
 use mariadb::MariaDb;
 use postgres::Cluster;
 use sqlite::Sqlite;

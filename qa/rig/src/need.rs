@@ -78,7 +78,7 @@ pub(crate) fn look_for(engine: Engine, place: &Place) -> Result<Ground, String> 
 /// As [`look`].
 pub(crate) fn look_for_bench(args: &Bench) -> Result<Ground, String> {
     if args.load == Load::Tpcc {
-        look_for_tpcc()?;
+        look_for_tpcc(args.database)?;
     }
     look_for(args.database, &args.place)
 }
@@ -104,7 +104,7 @@ pub(crate) fn look_for_suite(args: &Suite) -> Result<Ground, String> {
 /// As [`look`].
 pub(crate) fn look_for_crash(args: &Crash) -> Result<Ground, String> {
     if args.tpcc {
-        look_for_tpcc()?;
+        look_for_tpcc(args.database)?;
     }
     look_for(args.database, &args.place)
 }
@@ -115,12 +115,18 @@ pub(crate) fn look_for_crash(args: &Crash) -> Result<Ground, String> {
 ///
 /// As [`look`].
 pub(crate) fn look_for_figures(args: &Figures) -> Result<Vec<(Engine, Ground)>, String> {
-    look_for_tpcc()?;
-    let each = args.databases.iter();
-    each.map(|engine| Ok((*engine, look_for(*engine, &args.place)?))).collect()
+    let look = |engine: &Engine| {
+        look_for_tpcc(*engine)?;
+        Ok((*engine, look_for(*engine, &args.place)?))
+    };
+    args.databases.iter().map(look).collect()
 }
 
-fn look_for_tpcc() -> Result<(), String> {
+/// The rig itself runs TPC-C where one process has the database for itself.
+fn look_for_tpcc(engine: Engine) -> Result<(), String> {
+    if engine == Engine::Sqlite {
+        return Ok(());
+    }
     let how = "go install github.com/pingcap/go-tpc/cmd/go-tpc@v1.0.12";
     find(TPCC).map(drop).ok_or_else(|| format!("{TPCC} is not there: {how}"))
 }

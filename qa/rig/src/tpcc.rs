@@ -6,7 +6,7 @@
 mod fill;
 mod transaction;
 
-use crate::database::{Database, number};
+use crate::database::{Database, Draw, number};
 use crate::process::Failure;
 use crate::workload::Measured;
 use seawall_io::{Clock, SystemClock};
@@ -54,6 +54,12 @@ pub(crate) fn run(
     }
     let latency_ms = took.as_secs_f64() * 1000.0 / f64::from(tries);
     Ok(Measured { rate: f64::from(orders) / minutes, latency_ms })
+}
+
+/// The statements of one transaction after another.
+pub(crate) fn transactions(warehouses: u32, seed: u64) -> Draw {
+    let mut dice = Dice::new(seed);
+    Box::new(move || Transaction::draw(&mut dice, warehouses).sql)
 }
 
 /// Checks the conditions of consistency 1 to 4 of the specification, 3.3.2.

@@ -1,4 +1,5 @@
 //! A client that inserts 1, 2, 3, ... and notes the acknowledged numbers outside the database.
+//! Before each number it can run another transaction.
 
 use super::Database;
 use crate::process::{Failure, kill_all};
@@ -18,12 +19,16 @@ pub(crate) struct Client {
     thread: Option<JoinHandle<()>>,
 }
 
+/// Draws the statements of a transaction.
+pub(crate) type Draw = Box<dyn FnMut() -> String + Send>;
+
 impl Client {
-    /// Begins to count in this table; the acknowledged keys go to a file in that folder.
+    /// Begins to count in this table; the acknowledged keys go to a file in that folder. Runs a
+    /// transaction of `beside` before each insert.
     pub(crate) fn start(
         database: &dyn Database,
-        table: &str,
-        folder: &Path,
+        (table, folder): (&str, &Path),
+        beside: Option<Draw>,
     ) -> Result<Self, Failure> {
         let notes = PosixStorage::open(folder)?.create(&format!("{table}.acknowledged"))?;
         let mut command = database.client();
@@ -34,12 +39,15 @@ impl Client {
         let acknowledged = Arc::new(AtomicU64::new(0));
         let (its, table) = (acknowledged.clone(), table.to_owned());
         let count = move || {
-            let mut answers = BufReader::new(answers).lines();
+            let mut draw = beside.unwrap_or_else(|| Box::new(String::new));
+            let mut answers = BufReader::new(answers).lines().map_while(Result::ok);
             for key in 1.. {
-                // The client runs the second statement once the first is acknowledged.
-                let asked = writeln!(input, "INSERT INTO {table} VALUES ({key}); SELECT {key};");
-                let answer = asked.ok().and_then(|()| answers.next()?.ok());
-                if answer != Some(key.to_string()) || note(&*notes, key).is_none() {
+                let (before, inserted) = (draw(), format!("inserted {key}"));
+                // The client runs the last statement once the one before is acknowledged.
+                let insert = format!("INSERT INTO {table} VALUES ({key}); SELECT '{inserted}';");
+                let asked = writeln!(input, "{before}{insert}");
+                let answer = asked.ok().and_then(|()| answers.find(|line| *line == inserted));
+                if answer.is_none() || note(&*notes, key).is_none() {
                     return;
                 }
                 its.store(key, Ordering::SeqCst);

@@ -75,7 +75,7 @@ impl Witness {
     ) -> Result<Self, Failure> {
         let table = format!("counted_{number}");
         database.make_table(&table)?;
-        let client = Client::start(database, &table, folder)?;
+        let client = Client::start(database, (&table, folder), None)?;
         let is_enough = || (client.acknowledged() >= ROWS_MIN).then_some(());
         wait_for(ROWS_WITHIN, is_enough).ok_or("the client gets no acknowledgements")?;
         Ok(Self { client, table })
