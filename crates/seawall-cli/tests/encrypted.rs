@@ -125,8 +125,7 @@ fn segment(batches: &[&[&str]]) -> (Vec<u8>, Lsn) {
         Ok([nonce; 12])
     };
     let sizes = EncryptedSizes { chunk_max: 300, padding: Padding::Padme };
-    let mut encryptor =
-        Encryptor::new(segment_keys(), sizes, draw).with_compression(Compression::Lz4);
+    let encryptor = Encryptor::new(segment_keys(), sizes, draw).with_compression(Compression::Lz4);
     let (mut at, mut chain, mut first) = (Offset(header.data_start()), header.chain(), Lsn::FIRST);
     for records in batches {
         let (mut plain, mut stored) = (vec![0; BATCH], vec![]);

@@ -41,9 +41,8 @@ fn main() {
         nonce[..8].copy_from_slice(&number.to_le_bytes());
         Ok(nonce)
     };
-    let (mut encryptor, mut stored) =
-        (Encryptor::new(keys(), EncryptedSizes::default(), draw), vec![]);
-    let mut encrypt = |plain: &[u8], stored: &mut Vec<u8>| {
+    let (encryptor, mut stored) = (Encryptor::new(keys(), EncryptedSizes::default(), draw), vec![]);
+    let encrypt = |plain: &[u8], stored: &mut Vec<u8>| {
         let encrypted = encryptor.encode((plain, spec), (AT, &life), stored);
         finish(stored, encrypted.expect("nonces do not fail"), AT, &life);
     };

@@ -9,12 +9,16 @@ use crate::files::segment::SegmentHeader;
 use crate::ids::{Epoch, Lsn, Offset, lsn_or_zero, to_u64};
 use crate::refused::Refused;
 use crate::types::Compression;
+use std::hint::black_box;
 
 /// Bytes of a batch before its frames.
 pub const HEADER_SIZE: usize = BATCH_HEADER;
 
 /// How much of a body is looked at twice in a row: what a first-level cache holds.
 const AT_HAND: usize = 16 << 10;
+
+/// Bytes of a cache line; on a processor with longer ones, some are read twice.
+const CACHE_LINE: usize = 64;
 
 /// In the body length: the records are lost, and a repair gave them up.
 const VOID: u64 = 1 << 27;
@@ -403,42 +407,68 @@ impl Spec {
 /// If the batch is larger than the segment allows, or its numbers are out of order: that is the
 /// writer's to prevent.
 pub fn finish(batch: &mut [u8], spec: Spec, offset: Offset, life: &Life) -> u64 {
-    finish_in_pieces(batch, spec, (offset, life), |_, _| {})
+    let body = finish_body(batch, &spec, (offset, life), |_, _| {});
+    finish_header(batch, spec, body, (offset, life))
 }
 
-/// Finishes a batch like [`finish`], and passes each piece of the body that is finished to `copy`,
-/// with its position in the batch, while the processor has it at hand. The header is finished last.
-///
-/// # Panics
-///
-/// As [`finish`].
-pub fn finish_in_pieces(
+/// A body that is finished, while its header is not.
+#[derive(Clone, Copy, Debug)]
+pub struct FinishedBody {
+    crc: u32,
+}
+
+/// Finishes the body of a batch, as [`finish`] does, and passes each finished piece to `copy`, with
+/// its position in the batch, while the processor has it at hand. The chain value in `spec` does
+/// not matter yet: the batch before may not be finished.
+pub fn finish_body(
     batch: &mut [u8],
-    spec: Spec,
+    spec: &Spec,
     (offset, life): (Offset, &Life),
     mut copy: impl FnMut(usize, &[u8]),
-) -> u64 {
-    let (header, body) = batch.split_at_mut(HEADER_SIZE);
+) -> FinishedBody {
+    let (_, body) = batch.split_at_mut(HEADER_SIZE);
     let mut binding = frame::Binding::new(spec.first, spec.frames());
     let mut checksum = Crc::new();
     for start in (0..body.len()).step_by(AT_HAND) {
         let end = body.len().min(start + AT_HAND);
+        fetch(body.get(start..end).unwrap_or_default());
         binding.go_on(body, end, &life.salt);
         let piece = body.get(start..end).unwrap_or_default();
         checksum.update(piece);
         copy(HEADER_SIZE + start, piece);
     }
-    let body_crc = checksum.value() ^ life.salt.place(offset.plus(to_u64(HEADER_SIZE)));
-    put(header, BODY_LENGTH, to_u64(body.len()) | spec.kind.flags());
+    FinishedBody { crc: checksum.value() ^ life.salt.place(offset.plus(to_u64(HEADER_SIZE))) }
+}
+
+/// Finishes the header of a batch, after its body. Returns the chain value that the next batch
+/// names.
+///
+/// # Panics
+///
+/// As [`finish`].
+pub fn finish_header(
+    batch: &mut [u8],
+    spec: Spec,
+    body: FinishedBody,
+    (offset, life): (Offset, &Life),
+) -> u64 {
+    let (header, rest) = batch.split_at_mut(HEADER_SIZE);
+    put(header, BODY_LENGTH, to_u64(rest.len()) | spec.kind.flags());
     spec.put_numbers(header);
-    put(header, BODY_CRC, u64::from(body_crc));
+    put(header, BODY_CRC, u64::from(body.crc));
     put(header, EPOCH_TAG, life.epoch.tag());
     let header_crc = life.salt.checksum(offset, behind(header, HEADER_CRC));
     put(header, HEADER_CRC, u64::from(header_crc));
     let written = BatchHeader::decode(header, offset, life);
     let written = written.expect("a batch that its reader would refuse is never written");
-    assert!(u64::from(written.body_length) == to_u64(body.len()));
+    assert!(u64::from(written.body_length) == to_u64(rest.len()));
     written.chain_value()
+}
+
+/// Reads a byte of each cache line. Another processor has often just written them: all at once they
+/// arrive sooner than one after the other, as a walk from frame to frame asks for them.
+fn fetch(piece: &[u8]) {
+    black_box(piece.iter().step_by(CACHE_LINE).fold(0, |all, byte| all ^ byte));
 }
 
 const _: () = assert!(TIME.at + TIME.size == HEADER_SIZE);

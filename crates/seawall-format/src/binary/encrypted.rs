@@ -18,6 +18,7 @@ use crate::fields::{get, get_u32, is_zero, put, slice, slice_mut};
 use crate::ids::{Lsn, Offset, to_u64};
 use crate::types::Compression;
 use std::io;
+use std::sync::{Mutex, PoisonError};
 use zeroize::{Zeroize, Zeroizing};
 
 /// What the tag of a chunk covers beside its content: log id, segment id, epoch, offset, and its
@@ -25,16 +26,26 @@ use zeroize::{Zeroize, Zeroizing};
 const BOUND_SIZE: usize = 24 + 8 + PUBLIC_SIZE;
 const PUBLIC_SIZE: usize = encrypted::NONCE.at - encrypted::STORED.at;
 
+/// Where the chunks of a batch begin.
+const CHUNKS_AT: usize = HEADER_SIZE + encrypted_prefix::SIZE;
+
 /// Draws the nonce of a chunk.
 type DrawNonce = Box<dyn FnMut() -> io::Result<Nonce> + Send>;
 
-/// Makes encrypted batches for one segment.
+/// Makes encrypted batches for one segment. Several threads can use it, each for its own batch.
 pub struct Encryptor {
     keys: SegmentKeys,
-    draw: DrawNonce,
+    draw: Mutex<DrawNonce>,
     sizes: EncryptedSizes,
     #[cfg(feature = "lz4")]
-    compressor: Option<Compressor>,
+    compressor: Option<Mutex<Compressor>>,
+}
+
+/// What the code of a batch covers beside its chain value, when its chunks are encrypted.
+#[derive(Clone, Debug)]
+pub struct EncryptedChunks {
+    spec: Spec,
+    tags: Vec<Tag>,
 }
 
 impl std::fmt::Debug for Encryptor {
@@ -54,7 +65,7 @@ impl Encryptor {
     ) -> Self {
         Self {
             keys,
-            draw: Box::new(draw),
+            draw: Mutex::new(Box::new(draw)),
             sizes,
             #[cfg(feature = "lz4")]
             compressor: None,
@@ -65,7 +76,7 @@ impl Encryptor {
     #[cfg(feature = "lz4")]
     #[must_use]
     pub fn with_compression(self, method: Compression) -> Self {
-        Self { compressor: Compressor::of(method), ..self }
+        Self { compressor: Compressor::of(method).map(Mutex::new), ..self }
     }
 
     /// Encrypts a batch for `offset` of the segment. `plain` is what
@@ -80,13 +91,33 @@ impl Encryptor {
     /// # Panics
     ///
     /// If the segment is not encrypted, or `plain` is not such a batch.
-    #[inline(never)]
     pub fn encode(
-        &mut self,
+        &self,
         (plain, spec): (&[u8], Spec),
         (offset, life): (Offset, &Life),
         stored: &mut Vec<u8>,
     ) -> io::Result<Spec> {
+        let chunks = self.encrypt((plain, spec), (offset, life), stored)?;
+        Ok(self.authenticate(chunks, spec.chain, (offset, stored)))
+    }
+
+    /// The first part of [`encode`](Self::encode), almost all of its work. The chain value in
+    /// `spec` does not matter yet.
+    ///
+    /// # Errors
+    ///
+    /// As [`encode`](Self::encode).
+    ///
+    /// # Panics
+    ///
+    /// As [`encode`](Self::encode).
+    #[inline(never)]
+    pub fn encrypt(
+        &self,
+        (plain, spec): (&[u8], Spec),
+        (offset, life): (Offset, &Life),
+        stored: &mut Vec<u8>,
+    ) -> io::Result<EncryptedChunks> {
         assert!(life.is_encrypted, "a plain segment gets plain batches");
         let frames = plain.get(HEADER_SIZE..).expect("there is room for a header");
         let (kind, count) = match spec.kind {
@@ -96,25 +127,72 @@ impl Encryptor {
         };
         let spec = Spec { kind, ..spec };
         stored.clear();
-        stored.resize(HEADER_SIZE + encrypted_prefix::SIZE, 0);
+        stored.resize(CHUNKS_AT, 0);
         let tags = self.push_chunks((frames, spec.first, count), (offset, life), stored);
         let tags = tags.inspect_err(|_| stored.zeroize())?;
+        Ok(EncryptedChunks { spec, tags })
+    }
+
+    /// The second part of [`encode`](Self::encode), for what the first put into `stored`: the code
+    /// over all numbers, with the chain value, and all tags.
+    ///
+    /// # Panics
+    ///
+    /// If `stored` has no room for a header and the code.
+    #[must_use]
+    pub fn authenticate(
+        &self,
+        EncryptedChunks { spec, tags }: EncryptedChunks,
+        chain: u64,
+        (offset, stored): (Offset, &mut [u8]),
+    ) -> Spec {
+        let spec = Spec { chain, ..spec };
         let numbers = numbers_of(&spec);
         let code = self.keys.batch.code(covered(&offset.0.to_le_bytes(), &numbers, &tags));
         let prefix = stored.get_mut(HEADER_SIZE..).expect("it begins with room for both");
         put(prefix, encrypted_prefix::LENGTH, to_u64(encrypted_prefix::SIZE));
         slice_mut(prefix, encrypted_prefix::CODE).copy_from_slice(&code);
-        Ok(spec)
+        spec
+    }
+
+    /// The bytes of the batch that [`encode`](Self::encode) makes of `count` frames, header
+    /// included. `None` if it compresses: that shows only afterwards.
+    #[must_use]
+    pub fn size(&self, plain: &[u8], count: u32, life: &Life) -> Option<usize> {
+        #[cfg(feature = "lz4")]
+        if self.compressor.is_some() {
+            return None;
+        }
+        let (mut rest, mut left) = (plain.get(HEADER_SIZE..)?, count);
+        let (mut unit, mut end) = (0, CHUNKS_AT);
+        while left > 0 {
+            let (size, count) = next_chunk(rest, left, self.sizes.chunk_max)?;
+            (_, rest) = rest.split_at_checked(size)?;
+            left -= count;
+            let content = end + encrypted::HEADER_SIZE + content::HEADER_SIZE + size;
+            end = self.chunk_end(content, (unit, rest.len()), life);
+            unit = end;
+        }
+        Some(end)
+    }
+
+    /// Where a chunk ends whose content ends at `content`. `unit` is where those bytes begin that
+    /// are padded together, and `after` how many bytes of frames follow.
+    fn chunk_end(&self, content: usize, (unit, after): (usize, usize), life: &Life) -> usize {
+        let batch_max = usize::try_from(life.batch_max).unwrap_or(usize::MAX);
+        let size = content + TAG_SIZE - unit;
+        let room = batch_max.saturating_sub(unit + self.sizes.chunks_size_max(after));
+        let padded = Some(self.sizes.padding.padded(size)).filter(|padded| *padded <= room);
+        unit + padded.unwrap_or(size).next_multiple_of(8)
     }
 
     /// Adds chunks with these frames to `stored`. Returns their tags.
     fn push_chunks(
-        &mut self,
+        &self,
         (frames, first, count): (&[u8], Lsn, u32),
         (offset, life): (Offset, &Life),
         stored: &mut Vec<u8>,
     ) -> io::Result<Vec<Tag>> {
-        let batch_max = usize::try_from(life.batch_max).unwrap_or(usize::MAX);
         let (mut rest, mut next, mut left, mut tags) = (frames, first, count, vec![]);
         // The first chunk is padded together with what is before it.
         let mut unit = 0;
@@ -124,11 +202,8 @@ impl Encryptor {
             let (frames, after) = rest.split_at_checked(size).expect("the chunk lies in them");
             let start = stored.len();
             self.push_content(frames, life, stored);
-            let size = stored.len() + TAG_SIZE - unit;
-            let room = batch_max.saturating_sub(unit + self.sizes.chunks_size_max(after.len()));
-            let padded = Some(self.sizes.padding.padded(size)).filter(|padded| *padded <= room);
-            let padded = padded.unwrap_or(size).next_multiple_of(8);
-            stored.resize(stored.len() + padded - size, 0);
+            let end = self.chunk_end(stored.len(), (unit, after.len()), life);
+            stored.resize(end - TAG_SIZE, 0);
             let at = offset.plus(to_u64(start));
             tags.push(self.seal((next, count), at, (start, stored))?);
             let chunk = stored.get_mut(start..).expect("it was just added");
@@ -141,40 +216,36 @@ impl Encryptor {
     }
 
     /// Adds room for the header of a chunk and its content, not yet encrypted.
-    fn push_content(&mut self, frames: &[u8], life: &Life, stored: &mut Vec<u8>) {
-        let (method, payload) = self.compressed(frames, life);
-        let mut head = [0; content::HEADER_SIZE];
-        put(&mut head, content::PLAIN, to_u64(frames.len()));
-        put(&mut head, content::USED, to_u64(payload.len()));
-        put(&mut head, content::METHOD, method.number());
-        stored.resize(stored.len() + encrypted::HEADER_SIZE, 0);
-        stored.extend_from_slice(&head);
-        stored.extend_from_slice(payload);
-    }
-
-    /// The frames as they are to be encrypted.
     #[cfg(feature = "lz4")]
-    fn compressed<'a>(&'a mut self, frames: &'a [u8], life: &Life) -> (Compression, &'a [u8]) {
-        let compressor = self.compressor.as_mut();
-        let compressor = compressor.filter(|compressor| life.may_have(compressor.method()));
-        compressor.map_or((Compression::None, frames), |one| one.compress_if_smaller(frames))
+    fn push_content(&self, frames: &[u8], life: &Life, stored: &mut Vec<u8>) {
+        let Some(compressor) = &self.compressor else {
+            return push_content((Compression::None, frames), frames.len(), stored);
+        };
+        let mut compressor = compressor.lock().unwrap_or_else(PoisonError::into_inner);
+        let payload = if life.may_have(compressor.method()) {
+            compressor.compress_if_smaller(frames)
+        } else {
+            (Compression::None, frames)
+        };
+        push_content(payload, frames.len(), stored);
     }
 
+    /// Adds room for the header of a chunk and its content, not yet encrypted.
     #[cfg(not(feature = "lz4"))]
     #[expect(clippy::unused_self, reason = "the other build has a compressor")]
-    fn compressed<'a>(&mut self, frames: &'a [u8], _: &Life) -> (Compression, &'a [u8]) {
-        (Compression::None, frames)
+    fn push_content(&self, frames: &[u8], _: &Life, stored: &mut Vec<u8>) {
+        push_content((Compression::None, frames), frames.len(), stored);
     }
 
     /// Encrypts the chunk with these records that begins at `start` and ends the bytes, and adds
     /// its tag.
     fn seal(
-        &mut self,
+        &self,
         (first, count): (Lsn, u32),
         at: Offset,
         (start, stored): (usize, &mut Vec<u8>),
     ) -> io::Result<Tag> {
-        let nonce = (self.draw)()?;
+        let nonce = self.draw.lock().unwrap_or_else(PoisonError::into_inner)()?;
         let chunk = stored.get_mut(start..).expect("it was just added");
         let size = chunk.len() - encrypted::HEADER_SIZE + TAG_SIZE;
         put(chunk, encrypted::STORED, to_u64(size));
@@ -187,6 +258,18 @@ impl Encryptor {
         stored.extend_from_slice(&tag);
         Ok(tag)
     }
+}
+
+/// Adds room for the header of a chunk, and the content with this payload of `plain` bytes of
+/// frames.
+fn push_content((method, payload): (Compression, &[u8]), plain: usize, stored: &mut Vec<u8>) {
+    let mut head = [0; content::HEADER_SIZE];
+    put(&mut head, content::PLAIN, to_u64(plain));
+    put(&mut head, content::USED, to_u64(payload.len()));
+    put(&mut head, content::METHOD, method.number());
+    stored.resize(stored.len() + encrypted::HEADER_SIZE, 0);
+    stored.extend_from_slice(&head);
+    stored.extend_from_slice(payload);
 }
 
 impl SegmentKeys {

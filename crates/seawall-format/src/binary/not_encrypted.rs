@@ -40,6 +40,10 @@ impl SegmentKeys {
 #[derive(Debug)]
 pub enum Encryptor {}
 
+/// The encrypted chunks of a batch: there are none.
+#[derive(Debug)]
+pub enum EncryptedChunks {}
+
 impl Encryptor {
     /// There are no keys that could encrypt.
     ///
@@ -47,11 +51,37 @@ impl Encryptor {
     ///
     /// None.
     pub fn encode(
-        &mut self,
+        &self,
         _: (&[u8], Spec),
         _: (Offset, &Life),
         _: &mut Vec<u8>,
     ) -> io::Result<Spec> {
+        match *self {}
+    }
+
+    /// There are no keys that could encrypt.
+    ///
+    /// # Errors
+    ///
+    /// None.
+    pub fn encrypt(
+        &self,
+        _: (&[u8], Spec),
+        _: (Offset, &Life),
+        _: &mut Vec<u8>,
+    ) -> io::Result<EncryptedChunks> {
+        match *self {}
+    }
+
+    /// There are no keys that could authenticate.
+    #[must_use]
+    pub fn authenticate(&self, _: EncryptedChunks, _: u64, _: (Offset, &mut [u8])) -> Spec {
+        match *self {}
+    }
+
+    /// There are no encrypted batches.
+    #[must_use]
+    pub fn size(&self, _: &[u8], _: u32, _: &Life) -> Option<usize> {
         match *self {}
     }
 }

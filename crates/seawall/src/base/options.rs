@@ -467,10 +467,11 @@ impl Options {
     /// is 2.
     ///
     /// Batches of 64 KiB or more make a stream. From the next segment on, the log then writes a
-    /// batch while the one before is still on its way, and acknowledges them in order. Each write
-    /// fills its last block. With `1`, one batch is written after the other. A log with such a
-    /// segment is refused by programs that are older than this option. It has no effect in
-    /// [`Layout::Text`], and where the file system has no direct writes.
+    /// batch while the one before is still on its way, completes one more in memory, and
+    /// acknowledges them in order. Each write fills its last block. With `1`, one batch is written
+    /// after the other. A log with such a segment is refused by programs that are older than this
+    /// option. It has no effect in [`Layout::Text`], and where the file system has no direct
+    /// writes.
     #[must_use]
     pub fn writes_in_flight(mut self, max: u8) -> Self {
         self.streaming.in_flight_max = max.clamp(1, IN_FLIGHT_MAX);

@@ -90,9 +90,9 @@ impl Coordinator {
     }
 
     /// Starts another flusher, if the records of a stream have no waiters and fewer flushers run
-    /// than writes may be in flight.
-    pub(crate) fn add_flusher(self: &Arc<Self>, state: &mut State, in_flight_max: u8) {
-        if (1..usize::from(in_flight_max)).contains(&state.background.len()) {
+    /// than batches may be launched.
+    pub(crate) fn add_flusher(self: &Arc<Self>, state: &mut State, launched_max: u8) {
+        if (1..usize::from(launched_max)).contains(&state.background.len()) {
             self.start_flusher(state);
         }
     }

@@ -49,6 +49,7 @@ use crate::write::coordinator::room_request::RoomRequest;
 use crate::write::coordinator::waiting_flushers::WaitingFlushers;
 use crate::write::fork_guard::ForkGuard;
 use crate::write::group_commit::{BatchSizes, Commit, Enqueued, Position, WaitFor};
+use crate::write::in_flight::write_slots::WriteSlots;
 use crate::write::in_flight::{LandingThread, WritesInFlight};
 use crate::write::preallocation::state::PreallocationState;
 use crate::write::record_set::EncodedRecords;
@@ -108,6 +109,8 @@ pub(crate) struct Coordinator {
     pub(crate) flusher_called: EventCount,
     /// Wakes the preallocator.
     pub(crate) preallocator_work: Condvar,
+    /// When each write of a stream may begin.
+    write_slots: WriteSlots,
     /// Signals that the writer was returned.
     writer_idle: Condvar,
     /// Signals followers that records became durable.
@@ -138,7 +141,7 @@ pub(crate) struct State {
     /// The first record that is not pruned, and the newest checkpoint.
     bounds: (Lsn, Option<Lsn>),
     wakers: Wakers,
-    /// The flushers: one, or as many as writes may be in flight.
+    /// The flushers: one, or as many as batches may be launched.
     pub(crate) background: Vec<JoinHandle<()>>,
     /// Writes that were launched and not acknowledged.
     in_flight: WritesInFlight<LaunchedWrite>,
@@ -237,6 +240,7 @@ impl Coordinator {
             spinning_waiters: AtomicU32::new(0),
             spins_to_skip: AtomicU32::new(0),
             preallocator_work: Condvar::new(),
+            write_slots: WriteSlots::default(),
             writer_idle: Condvar::new(),
             new_records: Condvar::new(),
             preallocate: options.next.preallocate,

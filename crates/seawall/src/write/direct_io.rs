@@ -1,10 +1,10 @@
 //! Whole blocks for direct writes: the device accepts only aligned ones.
 
-use crate::base::num::to_u64;
 use crate::write::pending::WrittenBatch;
-use seawall_format::batch::{HEADER_SIZE, Life, Spec, finish_in_pieces};
+use seawall_format::batch::{FinishedBody, HEADER_SIZE, Life, Spec};
+use seawall_format::batch::{finish_body, finish_header};
 use seawall_format::before::SectorSums;
-use seawall_format::{Finished, Offset, SECTOR};
+use seawall_format::{Offset, SECTOR};
 use seawall_io::AlignedMemory;
 use std::collections::VecDeque;
 
@@ -15,27 +15,48 @@ const KEPT_MAX: usize = 4 << 20;
 #[derive(Debug, Default)]
 pub(crate) struct Blocks(AlignedMemory);
 
+/// A body that was copied, while its header was not.
+#[derive(Debug)]
+pub(crate) struct BodyInBlocks {
+    body: FinishedBody,
+    /// Bytes of the blocks.
+    length: usize,
+    /// The checksums of their sectors, if they are wanted.
+    sums: Option<SectorSums>,
+}
+
+/// What [`Blocks::complete`] made of a batch.
+#[derive(Debug)]
+pub(crate) struct CompletedBlocks {
+    /// The chain value of the batch.
+    pub(crate) chain: u64,
+    /// Bytes of its blocks.
+    pub(crate) length: usize,
+    /// The checksums of their sectors, if they are wanted.
+    pub(crate) sums: Option<SectorSums>,
+}
+
 impl Blocks {
     /// The first `length` bytes.
     pub(crate) fn first(&mut self, length: usize) -> &[u8] {
         self.0.first(length)
     }
 
-    /// Completes a batch that begins at a block, at the place `at` of a segment, and copies it,
-    /// with zeros to the end of its last block. Also returns the number of bytes, and their
-    /// checksums if they are wanted.
-    pub(crate) fn complete(
+    /// Completes the body of a batch that begins at a block, at the place `at` of a segment, and
+    /// copies it, with zeros to the end of its last block. The chain value in `spec` does not
+    /// matter yet.
+    pub(crate) fn complete_body(
         &mut self,
         batch: &mut [u8],
-        (spec, at, life): (Spec, Offset, &Life),
+        (spec, at, life): (&Spec, Offset, &Life),
         needs_sums: bool,
-    ) -> (Finished, usize, Option<SectorSums>) {
+    ) -> BodyInBlocks {
         let block = usize::try_from(life.block).expect("at most 64 KiB");
-        let whole = batch.len().next_multiple_of(block);
-        let memory = self.space(whole);
+        let length = batch.len().next_multiple_of(block);
+        let memory = self.space(length);
         let mut sums = needs_sums.then(|| SectorSums::from_offset(at.0));
         let mut summed = 0;
-        let chain = finish_in_pieces(batch, spec, (at, life), |start, piece| {
+        let body = finish_body(batch, spec, (at, life), |start, piece| {
             let end = start + piece.len();
             memory.get_mut(start..end).expect("a part of it").copy_from_slice(piece);
             if let Some(sums) = &mut sums {
@@ -44,17 +65,30 @@ impl Blocks {
                 summed = sectors.max(summed);
             }
         });
-        let (copy, after) = memory.split_at_mut(batch.len());
+        let (_, after) = memory.split_at_mut(batch.len());
         after.fill(0);
-        let (head, _) = copy.split_at_mut(HEADER_SIZE);
+        if let Some(sums) = &mut sums {
+            sums.extend(memory.get(summed..).unwrap_or_default());
+        }
+        BodyInBlocks { body, length, sums }
+    }
+
+    /// Completes the header of a batch whose body was completed last, and copies it.
+    pub(crate) fn complete(
+        &mut self,
+        batch: &mut [u8],
+        (spec, at, life): (Spec, Offset, &Life),
+        BodyInBlocks { body, length, mut sums }: BodyInBlocks,
+    ) -> CompletedBlocks {
+        let chain = finish_header(batch, spec, body, (at, life));
+        let memory = self.0.first(length);
+        let (head, _) = memory.split_at_mut(HEADER_SIZE);
         head.copy_from_slice(batch.first_chunk::<HEADER_SIZE>().expect("a batch has a header"));
         if let Some(sums) = &mut sums {
             let (first, _) = memory.split_at(SECTOR);
-            let end = memory.get(summed..).unwrap_or_default();
-            sums.extend(end);
             assert!(sums.replace(at.0, first), "the first sector is one of them");
         }
-        (Finished { end: at.plus(to_u64(batch.len())), chain, text: None }, whole, sums)
+        CompletedBlocks { chain, length, sums }
     }
 
     /// Memory for `whole` bytes.
@@ -168,11 +202,11 @@ mod tests {
             let spec = Spec { first, count, kind, confirmed, chain: 5, time_us: 1 };
             let (mut expected, offset) = (bytes.clone(), at.0);
             let chain = finish(&mut expected, spec, at, &life);
-            let (finished, length, sums) = blocks.complete(&mut bytes, (spec, at, &life), true);
-            assert_eq!(
-                (&bytes, finished.chain, finished.end),
-                (&expected, chain, at.plus(to_u64(bytes.len())))
-            );
+            let late = Spec { chain: 0, ..spec };
+            let body = blocks.complete_body(&mut bytes, (&late, at, &life), true);
+            let completed = blocks.complete(&mut bytes, (spec, at, &life), body);
+            let CompletedBlocks { chain: own, length, sums } = completed;
+            assert_eq!((&bytes, own), (&expected, chain));
             expected.resize(length, 0);
             assert_eq!((blocks.first(length), length % 1024), (&expected[..], 0));
             let mut expected_sums = SectorSums::from_offset(offset);

@@ -2,7 +2,13 @@
 //! After a failure none is: all return, and then their batches are written again. Those before the
 //! failed one, too: a device that fails to flush its cache may lose what other writes left there.
 
+pub(crate) mod chain_value;
+pub(crate) mod write_slots;
+
 use std::collections::VecDeque;
+
+/// Batches that are completed ahead, while as many are written as may be.
+pub(crate) const AHEAD: u8 = 1;
 
 /// The writes in flight, each with what its thread leaves when it returns.
 #[derive(Debug)]
@@ -64,7 +70,8 @@ impl<W> WritesInFlight<W> {
         self.on_their_way -= 1;
     }
 
-    /// Notes that the thread of a write has panicked. The write is never acknowledged.
+    /// Notes that a write never returns: its thread has panicked, or had nothing to write. It is
+    /// never acknowledged.
     pub(crate) fn abandoned(&mut self) {
         self.on_their_way -= 1;
     }

@@ -2,7 +2,8 @@
 
 use crate::base::error::{Error, Result};
 use crate::base::num::to_u64;
-use seawall_format::batch::{BatchHeader, BodyKind, HEADER_SIZE, Life};
+use crate::write::in_flight::chain_value::ChainValue;
+use seawall_format::batch::{BatchHeader, BodyKind, HEADER_SIZE, Life, Spec};
 use seawall_format::encryption::SegmentKeys;
 use seawall_format::{Lsn, Offset, encoded, frame};
 use std::io;
@@ -24,6 +25,33 @@ pub(crate) struct WrittenBatch {
     pub(crate) chain_before: u64,
 }
 
+/// A batch with its numbers and its place in the tail, which is not completed.
+#[derive(Debug)]
+pub(crate) struct PlacedBatch {
+    /// Where it begins.
+    pub(crate) at: Offset,
+    pub(crate) spec: Spec,
+    /// What it would take on the device without compression, in bytes.
+    pub(crate) plain_bytes: u64,
+    /// Space for the batch header, then the body, to the end of the batch.
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl PlacedBatch {
+    /// The batch, completed up to `end`, with its chain value and that of the batch before.
+    pub(crate) fn complete(self, end: Offset, (chain, before): (u64, u64)) -> BatchInFlight {
+        let Self { at, spec: Spec { first, count, kind, time_us, .. }, plain_bytes, bytes } = self;
+        let chain_before = before;
+        let sent = WrittenBatch { bytes, first, count, kind, time_us, end, chain_before };
+        BatchInFlight { at, chain, plain_bytes: plain_bytes.max(end.0 - at.0), sent }
+    }
+
+    /// The last record.
+    pub(crate) fn last(&self) -> Lsn {
+        self.spec.first.plus(u64::from(self.spec.count) - 1)
+    }
+}
+
 /// A batch of the tail whose write has not been acknowledged.
 #[derive(Debug)]
 pub(crate) struct BatchInFlight {
@@ -34,6 +62,16 @@ pub(crate) struct BatchInFlight {
     /// What it would take on the device without compression, in bytes.
     pub(crate) plain_bytes: u64,
     pub(crate) sent: WrittenBatch,
+}
+
+/// What the writer keeps of a batch that is written without it.
+#[derive(Debug)]
+pub(crate) struct LaunchedBatch {
+    /// Where it ends.
+    pub(crate) end: Offset,
+    /// Its last record.
+    pub(crate) last: Lsn,
+    pub(crate) chain: ChainValue,
 }
 
 /// Records for the start of a new segment: space for a batch header, then frames without LSNs.
@@ -160,7 +198,7 @@ mod split_tests {
 #[cfg(feature = "lz4")]
 mod tests {
     use super::*;
-    use seawall_format::batch::{Spec, finish};
+    use seawall_format::batch::finish;
     use seawall_format::encoded::{EncodeSizes, Encoder};
     use seawall_format::{Compression, Epoch, LogId, Salt};
 

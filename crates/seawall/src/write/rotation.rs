@@ -292,7 +292,7 @@ impl Rotated {
                 None => bytes.clone_from(&batch.bytes),
             }
             if fills_blocks && spec.kind != BodyKind::Void {
-                tail.pad(&mut bytes, tail.at);
+                bytes.resize(tail.padded(bytes.len(), tail.at), 0);
             }
             let Finished { end, chain, text } = tail.finish(&mut bytes, spec, tail.at);
             tail.file.write_at(text.as_ref().unwrap_or(&bytes), tail.at.0)?;

@@ -101,12 +101,12 @@ impl TailSegment {
         self.takes_stream() || (self.header.named_ahead && at.0 == self.header.data_start())
     }
 
-    /// Extends the batch at `at` to the end of its last block, if it does not become too large: it
-    /// may begin within a block, after carried ones.
-    pub(crate) fn pad(&self, bytes: &mut Vec<u8>, at: Offset) {
-        let padded = bytes.len() + self.rest_of_block(at.plus(to_u64(bytes.len())));
+    /// The size of a batch of `size` bytes at `at` that is extended to the end of its last block,
+    /// if it does not become too large: it may begin within a block, after carried ones.
+    pub(crate) fn padded(&self, size: usize, at: Offset) -> usize {
+        let padded = size + self.rest_of_block(at.plus(to_u64(size)));
         let max = usize::try_from(self.header.geometry.batch_max).expect("at most 64 MiB");
-        bytes.resize(padded.min(max).max(bytes.len()), 0);
+        padded.min(max).max(size)
     }
 
     /// Zeros from `end` to the end of its block.

@@ -19,12 +19,14 @@ use crate::files::manifest::{ManifestFile, SEQUENCE_MAX};
 use crate::parity::writer::{ParityFlush, ParityWriter};
 use crate::write::direct_io::Blocks;
 use crate::write::group_commit::Room;
-use crate::write::pending::{BatchInFlight, RewriteBatch, WrittenBatch};
+use crate::write::in_flight::AHEAD;
+use crate::write::pending::{BatchInFlight, LaunchedBatch, PlacedBatch};
+use crate::write::pending::{RewriteBatch, WrittenBatch};
 use crate::write::preallocation::file::{PreallocatedSegment, length_for};
 use crate::write::preallocation::reused::prepare;
 use crate::write::rotation::{Predecessor, Rotated, RotationPlan, next_id, rotate};
 use crate::write::tail::TailSegment;
-use crate::write::tail::batch_encoder::Overhead;
+use crate::write::tail::batch_encoder::{Overhead, cannot_encrypt};
 use crate::write::writer::seal_thread::SealThread;
 use seawall_format::batch::{BodyKind, Spec};
 use seawall_format::before::SectorSums;
@@ -40,7 +42,7 @@ use std::sync::Arc;
 const BUFFERS_MAX: usize = 64;
 /// Up to this size, in bytes, many buffers are kept.
 const BUFFER_SIZE_MAX: usize = 256 << 10;
-/// Up to this size, in bytes, as many buffers are kept as writes may be in flight: a stream has one
+/// Up to this size, in bytes, as many buffers are kept as batches may be launched: a stream has one
 /// more, the open batch.
 const LARGE_BUFFER_MAX: usize = 4 << 20;
 
@@ -78,8 +80,8 @@ pub(crate) struct Writer {
     pub(crate) buffers: Vec<Vec<u8>>,
     /// Memory for block-aligned writes.
     pub(crate) blocks: Vec<Blocks>,
-    /// Batches that are being written after the durable ones, oldest first.
-    pub(crate) in_flight: VecDeque<BatchInFlight>,
+    /// The batches that are written without the writer, after the durable ones, oldest first.
+    pub(crate) in_flight: VecDeque<LaunchedBatch>,
     pub(crate) max_id: Option<SegmentId>,
     /// Minimum size of a segment, in bytes.
     pub(crate) segment_min: u64,
@@ -146,16 +148,13 @@ impl Writer {
 
     /// Writes a batch after those of the tail.
     fn write_in_tail(&mut self, bytes: Vec<u8>, count: u32) -> Result<()> {
-        let (batch, text) = self.prepare(bytes, count, TailSegment::finish)?;
+        let (batch, text) = self.prepare(bytes, count)?;
         let mut blocks = self.blocks.pop().unwrap_or_default();
         let written = self.write_synced(&batch, text.as_deref(), &mut blocks);
         self.blocks.push(blocks);
         match written {
             Ok(()) => self.acknowledge(batch),
-            Err(error) => {
-                self.in_flight.push_back(batch);
-                self.fail_over(&error)
-            }
+            Err(error) => self.fail_over(&error, vec![batch]),
         }
     }
 
@@ -169,41 +168,50 @@ impl Writer {
         Overhead::of(&self.env, &self.manifest.content)
     }
 
-    /// Completes a batch in memory for the place after those in flight. Also returns its text, in
-    /// the layout that has one.
+    /// Completes a batch in memory for the place after the last one; none is in flight. Also
+    /// returns its text, in the layout that has one.
     pub(super) fn prepare(
         &mut self,
-        mut bytes: Vec<u8>,
+        bytes: Vec<u8>,
         count: u32,
-        finish: impl FnOnce(&TailSegment, &mut [u8], Spec, Offset) -> Finished,
     ) -> Result<(BatchInFlight, Option<Vec<u8>>)> {
-        let newest = self.in_flight.back();
-        let at = newest.map_or(self.tail.at, |batch| batch.sent.end);
-        let chain = newest.map_or(self.tail.chain, |batch| batch.chain);
-        let chain_before = newest.map_or(self.last_chain, |batch| batch.chain);
-        let first = next_lsn(newest.map_or(self.last, |batch| Some(batch.sent.last())));
+        assert!(self.in_flight.is_empty(), "a batch that follows one in flight is launched");
+        let mut placed = self.place(bytes, count);
+        placed.spec.chain = self.tail.chain;
+        self.encode(&mut placed)?;
+        let (bytes, at) = (&mut placed.bytes, placed.at);
+        let Finished { end, chain, text } = self.tail.finish(bytes, placed.spec, at);
+        Ok((placed.complete(end, (chain, self.last_chain)), text))
+    }
+
+    /// Gives a batch its numbers and its place after those in flight. It has no chain value yet.
+    fn place(&self, bytes: Vec<u8>, count: u32) -> PlacedBatch {
+        let first = next_lsn(self.in_flight.back().map_or(self.last, |batch| Some(batch.last)));
         let (time_us, kind) = (self.env.clock.wall_us(), BodyKind::Frames);
-        let mut spec = Spec { first, count, kind, confirmed: self.last, chain, time_us };
-        let plain_bytes = to_u64(bytes.len());
+        let spec = Spec { first, count, kind, confirmed: self.last, chain: 0, time_us };
+        PlacedBatch { at: self.next_at(), spec, plain_bytes: to_u64(bytes.len()), bytes }
+    }
+
+    /// Encodes a batch, if the tail has such, and fills its last block where that is wanted.
+    fn encode(&mut self, placed: &mut PlacedBatch) -> Result<()> {
+        let PlacedBatch { at, spec, bytes, .. } = placed;
         if self.tail.encoder.is_some() {
             let mut stored = self.buffers.pop().unwrap_or_default();
-            let encoded = self.tail.encode((&bytes, spec), at, &mut stored);
-            let encoded =
-                encoded.map_err(Error::io(format!("encrypt the batch of record {first}")))?;
-            if let Some(encoded) = encoded {
-                (stored, spec) = (std::mem::replace(&mut bytes, stored), encoded);
+            let encoded = self.tail.encode((bytes, *spec), *at, &mut stored);
+            if let Some(encoded) = encoded.map_err(cannot_encrypt(spec.first))? {
+                (stored, *spec) = (std::mem::replace(bytes, stored), encoded);
             }
             self.keep_buffer(stored);
         }
+        bytes.resize(self.size_in_place(bytes.len(), *at), 0);
+        Ok(())
+    }
+
+    /// The size of a batch of `size` bytes at `at`, after it was encoded: it may fill its last
+    /// block.
+    fn size_in_place(&self, size: usize, at: Offset) -> usize {
         let tail = &self.tail;
-        if tail.pads(at) || self.env.fills_blocks {
-            tail.pad(&mut bytes, at);
-        }
-        let Finished { end, chain, text } = finish(tail, &mut bytes, spec, at);
-        let kind = spec.kind;
-        let sent = WrittenBatch { bytes, first, count, kind, time_us, end, chain_before };
-        let plain_bytes = plain_bytes.max(end.0 - at.0);
-        Ok((BatchInFlight { at, chain, plain_bytes, sent }, text))
+        if tail.pads(at) || self.env.fills_blocks { tail.padded(size, at) } else { size }
     }
 
     /// Writes and syncs a batch, with what shares its first block.
@@ -280,14 +288,14 @@ impl Writer {
 
     /// Handles a failed write: the file gets no more writes, and every batch in the blocks that the
     /// writes in flight touched goes into a new segment, from memory (R8). All writes must have
-    /// returned.
-    pub(crate) fn fail_over(&mut self, error: &Error) -> Result<()> {
+    /// returned: `in_flight` are their batches, oldest first.
+    pub(crate) fn fail_over(&mut self, error: &Error, in_flight: Vec<BatchInFlight>) -> Result<()> {
         let (life, keys) = (self.tail.life, self.env.keys_of(&self.tail.header)?);
         let before = (&life, keys.as_deref());
         // It is unknown what the write left.
         self.tail.sums = None;
-        let in_flight = std::mem::take(&mut self.in_flight);
-        let oldest = self.recent.front().or(in_flight.front().map(|batch| &batch.sent));
+        self.in_flight.clear();
+        let oldest = self.recent.front().or(in_flight.first().map(|batch| &batch.sent));
         let oldest = oldest.expect("the batch whose write failed");
         let (base, chain_before) = (oldest.first, oldest.chain_before);
         let unsealed = self.recent.drain(..).map(|sent| sent.unseal(before));
@@ -540,7 +548,7 @@ impl Writer {
         let is_large = |buffer: &Vec<u8>| buffer.capacity() > BUFFER_SIZE_MAX;
         let is_wanted = if is_large(&buffer) {
             let large = self.buffers.iter().filter(|buffer| is_large(buffer)).count();
-            let is_needed = large < usize::from(self.tail.header.in_flight_max);
+            let is_needed = large < usize::from(self.tail.header.in_flight_max + AHEAD);
             buffer.capacity() <= LARGE_BUFFER_MAX && is_needed
         } else {
             self.buffers.len() < BUFFERS_MAX

@@ -79,7 +79,7 @@ fn plain(records: &Records) -> (Vec<u8>, Spec) {
     (bytes, Spec { first, count, kind, confirmed, chain: 7, time_us: 1 })
 }
 
-fn stored_by(encryptor: &mut Encryptor, records: &Records, spec: Option<Spec>) -> Vec<u8> {
+fn stored_by(encryptor: &Encryptor, records: &Records, spec: Option<Spec>) -> Vec<u8> {
     let (bytes, own) = plain(records);
     let mut stored = vec![9; 100];
     let spec = (&bytes[..], spec.unwrap_or(own));
@@ -89,7 +89,7 @@ fn stored_by(encryptor: &mut Encryptor, records: &Records, spec: Option<Spec>) -
 }
 
 fn stored(records: &Records) -> Vec<u8> {
-    stored_by(&mut encryptor(Padding::Off), records, None)
+    stored_by(&encryptor(Padding::Off), records, None)
 }
 
 fn read(stored: &[u8]) -> Read {
@@ -163,11 +163,11 @@ fn batch_is_the_one_that_another_program_encodes_from_format_md() {
     let mut nonces = [[0xA1; 12], [0xA0; 12]].to_vec();
     let draw = move || nonces.pop().ok_or_else(|| io::Error::other("too many"));
     let sizes = EncryptedSizes { chunk_max: 40, padding: Padding::Off };
-    let mut encryptor = Encryptor::new(keys(), sizes, draw);
+    let encryptor = Encryptor::new(keys(), sizes, draw);
     let records = [(b"first record".to_vec(), true), (vec![], false), (vec![b'x'; 40], false)];
     let (_, spec) = plain(&records.to_vec());
     let spec = Spec { chain: 77, time_us: 1234, ..spec };
-    let bytes = stored_by(&mut encryptor, &records.to_vec(), Some(spec));
+    let bytes = stored_by(&encryptor, &records.to_vec(), Some(spec));
     assert_eq!(bytes, encoded_from_text("batch"));
     assert_eq!(read(&bytes), Read::Is(records.to_vec()));
 }
@@ -189,7 +189,7 @@ fn records_of_any_size_are_read_back_unchanged_and_no_larger_than_said() {
                     #[cfg(feature = "lz4")]
                     (encryptor = encryptor.with_compression(METHOD));
                 }
-                let bytes = stored_by(&mut encryptor, &records, None);
+                let bytes = stored_by(&encryptor, &records, None);
                 assert_eq!(read(&bytes), Read::Is(records.clone()), "{count} {padding:?}");
                 let frames = plain(&records).0.len() - HEADER_SIZE;
                 let sizes = EncryptedSizes { chunk_max: CHUNK, padding };
@@ -205,20 +205,20 @@ fn records_of_any_size_are_read_back_unchanged_and_no_larger_than_said() {
 fn compressed_batch_is_smaller_and_does_not_say_so() {
     let records = vec![(vec![1; 5000], false)];
     let large = stored(&records);
-    let small = stored_by(&mut encryptor(Padding::Off).with_compression(METHOD), &records, None);
+    let small = stored_by(&encryptor(Padding::Off).with_compression(METHOD), &records, None);
     assert!(small.len() < 300 && large.len() > 5000);
     assert_eq!(read(&small), Read::Is(records.clone()));
     let flags = |bytes: &[u8]| get(bytes, Field { at: 4, size: 4, name: "" }) >> 27;
     assert_eq!((flags(&small), flags(&large)), (0b1010, 0b1010));
     let hidden = Padding::multiple_of(8192).unwrap();
-    let padded = stored_by(&mut encryptor(hidden).with_compression(METHOD), &records, None);
-    assert_eq!(padded.len(), stored_by(&mut encryptor(hidden), &records, None).len());
+    let padded = stored_by(&encryptor(hidden).with_compression(METHOD), &records, None);
+    assert_eq!(padded.len(), stored_by(&encryptor(hidden), &records, None).len());
     // A segment that has no compressed batches has no compressed chunks.
     let header = BatchHeader::decode(&small, AT, &LIFE).unwrap();
     let life = Life { compression_max: Compression::None, ..LIFE };
     let body = &small[HEADER_SIZE..];
     assert_eq!(keys().open((&header, body), (AT, &life), &mut vec![]), Ok(false));
-    let mut encryptor = encryptor(Padding::Off).with_compression(METHOD);
+    let encryptor = encryptor(Padding::Off).with_compression(METHOD);
     let mut stored = vec![];
     let (bytes, spec) = plain(&records);
     encryptor.encode((&bytes, spec), (AT, &life), &mut stored).unwrap();
@@ -229,7 +229,7 @@ fn compressed_batch_is_smaller_and_does_not_say_so() {
 fn padded_batch_has_a_size_of_its_class() {
     for size in [1, 100, 280, 1000, 3000] {
         let records = vec![(vec![1; size], false)];
-        let sized = |padding| stored_by(&mut encryptor(padding), &records, None).len();
+        let sized = |padding| stored_by(&encryptor(padding), &records, None).len();
         assert_eq!(sized(Padding::multiple_of(4096).unwrap()), 4096);
         let padme = sized(Padding::Padme);
         assert_eq!(Padding::Padme.padded(padme), padme, "{size}: {padme}");
@@ -239,7 +239,7 @@ fn padded_batch_has_a_size_of_its_class() {
     let records: Records = vec![(vec![1; 200], false); 10];
     let life = Life { batch_max: 4096, ..LIFE };
     let (bytes, spec) = plain(&records);
-    let mut encryptor = encryptor(Padding::multiple_of(4096).unwrap());
+    let encryptor = encryptor(Padding::multiple_of(4096).unwrap());
     let mut stored = vec![];
     let spec = encryptor.encode((&bytes, spec), (AT, &life), &mut stored).unwrap();
     assert!(stored.len() <= 4096);
@@ -361,7 +361,7 @@ fn batch_of_another_log_segment_epoch_or_key_is_forged() {
 fn chunk_of_a_copy_of_the_log_is_forged_in_this_one() {
     let mut other = example();
     other[4].0 = other[4].0.iter().map(|byte| byte ^ 1).collect();
-    let (own, copy) = (stored(&example()), stored_by(&mut seeded(Padding::Off, 2), &other, None));
+    let (own, copy) = (stored(&example()), stored_by(&seeded(Padding::Off, 2), &other, None));
     assert_eq!((read(&own), read(&copy)), (Read::Is(example()), Read::Is(other)));
     let middle = chunks_of(&own)[1].clone();
     assert_eq!(middle, chunks_of(&copy)[1]);
@@ -371,7 +371,7 @@ fn chunk_of_a_copy_of_the_log_is_forged_in_this_one() {
     // Nor does the code of the copy fit the numbers of this one.
     let (_, spec) = plain(&example());
     let later = Spec { time_us: 2, ..spec };
-    let copy = stored_by(&mut encryptor(Padding::Off), &example(), Some(later));
+    let copy = stored_by(&encryptor(Padding::Off), &example(), Some(later));
     let mut spliced = copy.clone();
     spliced[..HEADER_SIZE].copy_from_slice(&own[..HEADER_SIZE]);
     assert_eq!(read(&with_checksums(spliced, AT)), Read::Forged);
@@ -417,7 +417,7 @@ fn every_number_of_a_batch_is_covered_by_its_code() {
 fn records_that_were_given_up_are_proved_to_be() {
     let (_, spec) = plain(&vec![]);
     let spec = Spec { kind: BodyKind::Void, count: 90, ..spec };
-    let bytes = stored_by(&mut encryptor(Padding::Padme), &vec![], Some(spec));
+    let bytes = stored_by(&encryptor(Padding::Padme), &vec![], Some(spec));
     assert_eq!(bytes.len(), HEADER_SIZE + encrypted_prefix::SIZE);
     let header = BatchHeader::decode(&bytes, AT, &LIFE).unwrap();
     assert_eq!((header.is_void(), header.last()), (true, lsn(96)));
@@ -466,7 +466,7 @@ fn batch_without_encryption_is_refused_in_an_encrypted_segment() {
 
 /// The batch with other content in its only chunk, as a faulty writer with the key would make it.
 fn with_content(head: [u64; 3], zeros: [u8; 3], rest: &[u8]) -> Vec<u8> {
-    let mut encryptor = encryptor(Padding::Off);
+    let encryptor = encryptor(Padding::Off);
     let (_, spec) = plain(&vec![(vec![1; 9], false)]);
     let mut stored = vec![0; HEADER_SIZE + encrypted_prefix::SIZE + encrypted::HEADER_SIZE];
     let mut content = [0; content::HEADER_SIZE];
@@ -579,7 +579,7 @@ fn without_random_bits_nothing_is_encrypted_and_nothing_left_in_memory() {
         left -= 1;
         if left < 0 { Err(io::Error::other("no entropy")) } else { Ok([7; 12]) }
     };
-    let mut encryptor =
+    let encryptor =
         Encryptor::new(keys(), EncryptedSizes { chunk_max: CHUNK, padding: Padding::Off }, draw);
     let (bytes, spec) = plain(&example());
     let mut stored = vec![];
@@ -592,15 +592,15 @@ fn without_random_bits_nothing_is_encrypted_and_nothing_left_in_memory() {
 fn each_chunk_has_its_own_nonce() {
     let bytes = stored(&example());
     let mut seen = std::collections::BTreeSet::new();
-    let mut encryptor = encryptor(Padding::Off);
+    let encryptor = encryptor(Padding::Off);
     for _ in 0..50 {
-        let bytes = stored_by(&mut encryptor, &example(), None);
+        let bytes = stored_by(&encryptor, &example(), None);
         for range in chunks_of(&bytes) {
             assert!(seen.insert(slice(&bytes[range.start..], encrypted::NONCE).to_vec()));
         }
     }
     assert_eq!(seen.len(), 150);
-    assert_ne!(bytes, stored_by(&mut seeded(Padding::Off, 2), &example(), None));
+    assert_ne!(bytes, stored_by(&seeded(Padding::Off, 2), &example(), None));
 }
 
 #[test]

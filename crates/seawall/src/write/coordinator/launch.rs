@@ -7,9 +7,9 @@ use crate::write::coordinator::lease::{LockedLease, WriterLease};
 use crate::write::coordinator::publish::{DurableBatch, Outcome};
 use crate::write::coordinator::{Coordinator, State};
 use crate::write::group_commit::TakenBatch;
-use crate::write::in_flight::{Landing, LandingThread};
+use crate::write::in_flight::{AHEAD, Landing, LandingThread};
 use crate::write::writer::Writer;
-use crate::write::writer::streaming::LaunchedWrite;
+use crate::write::writer::streaming::{LaunchedWrite, WriteOutcome};
 use seawall_format::Level;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -20,7 +20,7 @@ impl Coordinator {
     pub(super) fn can_launch(&self, state: &State) -> bool {
         let bytes = state.commit.open_bytes();
         self.level != Level::Confirmed
-            && bytes >= state.launched_bytes / 2
+            && bytes >= state.launched_bytes / 4 * 3
             && state.in_flight.may_launch()
             && state.writer.as_ref().is_some_and(|writer| writer.may_launch(bytes))
     }
@@ -37,8 +37,8 @@ impl Coordinator {
         }
     }
 
-    /// Writes a batch without the writer, so that the next one can follow. Afterwards acknowledges
-    /// what has returned.
+    /// Completes and writes a batch without the writer, so that the next one can follow. Afterwards
+    /// acknowledges what has returned.
     pub(super) fn launch(
         self: &Arc<Self>,
         mut writer: WriterLease<'_>,
@@ -47,7 +47,7 @@ impl Coordinator {
     ) -> Vec<Failover> {
         let TakenBatch { bytes, count, batch_seq } = batch;
         let size = u64::try_from(bytes.len()).expect("fits in 64 bits");
-        let mut write = match writer.launch(bytes, count) {
+        let write = match writer.launch(bytes, count) {
             Ok(write) => write,
             Err(error) => {
                 return self.finish_batch(writer, Outcome::Failed(error.cause()), begin);
@@ -57,17 +57,29 @@ impl Coordinator {
         let mut locked = writer.lock();
         let number = locked.state.in_flight.launch();
         locked.state.launched_bytes = size;
-        self.add_flusher(&mut locked.state, in_flight_max);
+        self.add_flusher(&mut locked.state, in_flight_max + AHEAD);
         let LockedLease { state, writer } = &mut locked;
         self.request_preallocation(state, writer);
         locked.finish(Outcome::Launched { batch_seq });
-        let guard = WriteGuard(self);
-        let outcome = write.run();
+        let guard = WriteGuard(self, number);
+        let launched = write.complete(batch_seq, begin).map(|mut launched| {
+            if self.write_slots.wait(number, in_flight_max) {
+                launched.write();
+            }
+            launched
+        });
         std::mem::forget(guard);
-        let is_durable = outcome.is_ok();
-        let launched = LaunchedWrite { write, outcome, batch_seq, count, begin };
+        let is_durable = launched.as_ref().is_ok_and(LaunchedWrite::is_durable);
+        self.write_slots.returned(number, is_durable);
         let mut state = self.lock();
-        state.in_flight.returned(number, launched, is_durable);
+        match launched {
+            Ok(launched) => state.in_flight.returned(number, launched, is_durable),
+            Err(error) => {
+                state.in_flight.abandoned();
+                self.publish(state, Outcome::Failed(error.cause()));
+                return vec![];
+            }
+        }
         if state.landing != LandingThread::None || state.commit.check().is_err() {
             // Close waits for writes in flight even if the log is poisoned.
             self.writer_idle.notify_all();
@@ -106,7 +118,11 @@ impl Coordinator {
             Landing::Acknowledge(launched) => Some(launched.begin),
             Landing::FailOver(launched) => launched.first().map(|launched| launched.begin),
         };
+        let fails_over = matches!(landing, Landing::FailOver(_));
         let outcome = land_in(&mut writer, landing);
+        if fails_over {
+            self.write_slots.recovered();
+        }
         writer.update_parity(false, !self.preallocate);
         self.finish_batch(writer, outcome, begin.unwrap_or_default())
     }
@@ -122,16 +138,22 @@ impl LockedLease<'_> {
 /// Acknowledges the oldest write, or writes the batches in flight again.
 fn land_in(writer: &mut Writer, landing: Landing<LaunchedWrite>) -> Outcome {
     let done = match landing {
-        Landing::Acknowledge(LaunchedWrite { write, batch_seq, .. }) => {
-            let landed = writer.land(write);
-            landed.map(|(count, buffer)| DurableBatch { batch_seq: Some(batch_seq), count, buffer })
+        Landing::Acknowledge(launched) => {
+            let batch_seq = Some(launched.batch_seq);
+            let landed = writer.land(launched);
+            landed.map(|(count, buffer)| DurableBatch { batch_seq, count, buffer })
         }
         Landing::FailOver(launched) => {
-            let count = launched.iter().map(|launched| launched.count).sum();
-            let failed = launched.into_iter().find_map(|launched| launched.outcome.err());
+            let count = launched.iter().map(|launched| launched.batch.sent.count).sum();
+            let (batches, outcomes): (Vec<_>, Vec<_>) =
+                launched.into_iter().map(|launched| (launched.batch, launched.outcome)).unzip();
+            let failed = outcomes.into_iter().find_map(|outcome| match outcome {
+                WriteOutcome::Failed(error) => Some(error),
+                WriteOutcome::NotWritten | WriteOutcome::Durable => None,
+            });
             let error = failed.expect("one of them failed");
             let batch = DurableBatch { batch_seq: None, count, buffer: vec![] };
-            writer.fail_over(&error).map(|()| batch)
+            writer.fail_over(&error, batches).map(|()| batch)
         }
     };
     match done {
@@ -141,11 +163,13 @@ fn land_in(writer: &mut Writer, landing: Landing<LaunchedWrite>) -> Outcome {
 }
 
 /// Poisons the log if the thread panics while it writes.
-struct WriteGuard<'a>(&'a Coordinator);
+struct WriteGuard<'a>(&'a Coordinator, u64);
 
 impl Drop for WriteGuard<'_> {
     fn drop(&mut self) {
-        self.0.lock().in_flight.abandoned();
-        self.0.poison_after_panic();
+        let Self(coordinator, number) = *self;
+        coordinator.write_slots.returned(number, false);
+        coordinator.lock().in_flight.abandoned();
+        coordinator.poison_after_panic();
     }
 }

@@ -1,13 +1,14 @@
 //! Encodes batches on their way to the device: compresses or encrypts them. How large they become.
 
 use crate::base::env::Env;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::num::to_u64;
 use seawall_format::batch::{HEADER_SIZE, Life, Spec};
 use seawall_format::encoded::Encoder;
 use seawall_format::encrypted::Encryptor;
-use seawall_format::{EncryptedSizes, Manifest, Offset, SegmentHeader};
+use seawall_format::{EncryptedSizes, Lsn, Manifest, Offset, SegmentHeader};
 use std::io;
+use std::sync::Arc;
 
 /// Attempts to draw a nonce for a batch.
 #[cfg(feature = "encryption")]
@@ -20,7 +21,7 @@ pub(crate) enum BatchEncoder {
     Plain(Encoder),
     /// Encrypts all, perhaps after it compressed them.
     #[cfg_attr(not(feature = "encryption"), expect(dead_code, reason = "there are no keys"))]
-    Encrypting(Box<Encryptor>, EncryptedSizes),
+    Encrypting(Arc<Encryptor>, EncryptedSizes),
 }
 
 impl BatchEncoder {
@@ -38,7 +39,6 @@ impl BatchEncoder {
     #[cfg(feature = "encryption")]
     #[inline(never)]
     fn encrypting(env: &Env, header: &SegmentHeader, log: &Manifest) -> Result<Self> {
-        use crate::base::error::Error;
         use seawall_format::encryption::{KeyError, NONCE_SIZE};
 
         let keys = env.keys().ok_or(KeyError::NoKey).and_then(|keys| keys.derive(header));
@@ -56,13 +56,27 @@ impl BatchEncoder {
         let encryptor = Encryptor::new(keys, sizes, draw);
         #[cfg(feature = "lz4")]
         let encryptor = encryptor.with_compression(log.compression);
-        Ok(Self::Encrypting(Box::new(encryptor), sizes))
+        Ok(Self::Encrypting(Arc::new(encryptor), sizes))
     }
 
     /// Without the feature there are no keys.
     #[cfg(not(feature = "encryption"))]
     fn encrypting(env: &Env, header: &SegmentHeader, _: &Manifest) -> Result<Self> {
         env.keys_of(header).map(|keys| match *keys.expect("an encrypted segment") {})
+    }
+
+    /// What encrypts `count` frames without the writer, and the size of the batch with its header.
+    /// `None` if the size shows only when the batch is encoded.
+    pub(crate) fn encryptor(
+        &self,
+        plain: &[u8],
+        count: u32,
+        life: &Life,
+    ) -> Option<(Arc<Encryptor>, usize)> {
+        let Self::Encrypting(encryptor, _) = self else { return None };
+        let size = encryptor.size(plain, count, life);
+        let size = size.filter(|size| to_u64(*size) <= u64::from(life.batch_max))?;
+        Some((encryptor.clone(), size))
     }
 
     /// Encodes a batch for the place `at` into `stored`, as [`Encryptor::encode`] does. `None` if
@@ -88,6 +102,11 @@ impl BatchEncoder {
             }
         }
     }
+}
+
+/// The error of a batch that begins with record `first`.
+pub(crate) fn cannot_encrypt(first: Lsn) -> impl FnOnce(io::Error) -> Error {
+    Error::io(format!("encrypt the batch of record {first}"))
 }
 
 /// How much larger than its frames a batch can be on the device.

@@ -68,7 +68,7 @@ impl Writer {
         let pred = Predecessor::of(&before);
         let seal = SealWrite::new(&self.env, &pred, (base.previous(), named))?;
         let seal = self.begin_seal(seal);
-        let (batch, _) = self.prepare(bytes, count, TailSegment::finish)?;
+        let (batch, _) = self.prepare(bytes, count)?;
         let mut blocks = self.blocks.pop().unwrap_or_default();
         let written = self.write_synced(&batch, None, &mut blocks);
         self.blocks.push(blocks);

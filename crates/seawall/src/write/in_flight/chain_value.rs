@@ -1,0 +1,108 @@
+//! The chain value of a batch that is completed without the writer. The next batch, which another
+//! thread may complete at the same time, repeats it in its header and waits for it there.
+
+use crate::base::sync::{Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, PoisonError};
+
+/// A chain value that one thread sets and others wait for.
+#[derive(Clone, Debug)]
+pub(crate) struct ChainValue(Arc<Cell>);
+
+#[derive(Debug)]
+struct Cell {
+    value: Mutex<Value>,
+    is_set: Condvar,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Value {
+    Pending,
+    Known(u64),
+    /// The thread that completes the batch has panicked.
+    Never,
+}
+
+/// Sets a chain value. Those who wait learn it if it is dropped before: its thread has panicked.
+#[derive(Debug)]
+pub(crate) struct ChainValueSetter(ChainValue);
+
+impl ChainValue {
+    /// The value, or `None` if the thread that was to set it has panicked. Waits.
+    pub(crate) fn wait(&self) -> Option<u64> {
+        let mut value = self.lock();
+        loop {
+            match *value {
+                Value::Pending => {
+                    value = self.0.is_set.wait(value).unwrap_or_else(PoisonError::into_inner);
+                }
+                Value::Known(chain) => return Some(chain),
+                Value::Never => return None,
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Value> {
+        self.0.value.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ChainValueSetter {
+    /// A value that is not known yet.
+    pub(crate) fn new() -> Self {
+        let (value, is_set) = (Mutex::new(Value::Pending), Condvar::new());
+        Self(ChainValue(Arc::new(Cell { value, is_set })))
+    }
+
+    /// The value, to wait for it.
+    pub(crate) fn value(&self) -> ChainValue {
+        self.0.clone()
+    }
+
+    pub(crate) fn set(&self, chain: u64) {
+        self.finish(Value::Known(chain));
+    }
+
+    fn finish(&self, as_value: Value) {
+        let mut value = self.0.lock();
+        if matches!(*value, Value::Pending) {
+            *value = as_value;
+            drop(value);
+            self.0.0.is_set.notify_all();
+        }
+    }
+}
+
+impl Drop for ChainValueSetter {
+    fn drop(&mut self) {
+        self.finish(Value::Never);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    #[test]
+    fn waiters_learn_the_value_or_that_there_is_none() {
+        let setter = ChainValueSetter::new();
+        let waiters: Vec<_> = (0..3)
+            .map(|_| setter.value())
+            .map(|value| thread::spawn(move || value.wait()))
+            .collect();
+        setter.set(7);
+        setter.set(8);
+        let value = setter.value();
+        drop(setter);
+        for waiter in waiters {
+            assert_eq!(waiter.join().unwrap(), Some(7));
+        }
+        assert_eq!(value.wait(), Some(7));
+
+        let setter = ChainValueSetter::new();
+        let value = setter.value();
+        let waiter = thread::spawn(move || value.wait());
+        drop(setter);
+        assert_eq!(waiter.join().unwrap(), None);
+    }
+}
