@@ -98,7 +98,9 @@ fn load_once(
     let slots = read_manifest(&**storage, &ids)?;
     let both_slots = slots.iter().all(Option::is_some);
     let manifest = slots.into_iter().flatten().max_by_key(|slot| slot.sequence);
-    let keys = unlocker.unlock(&**storage, manifest.as_ref())?;
+    // Twice if no slot can be read: a device may return other bytes once.
+    let unlock = || unlocker.unlock(&**storage, manifest.as_ref());
+    let keys = unlock()?.map_or_else(unlock, |keys| Ok(Some(keys)))?;
     let oldest = manifest.as_ref().map(|manifest| manifest.oldest.id);
     let running = watermark.filter(|watermark| watermark.is_running());
     let newest = running.map(|watermark| watermark.live.segment.id);
@@ -134,17 +136,24 @@ fn load_once(
     let (keys_lost_from, max_id) = (None, None);
     let mut found =
         Catalog { found_manifest, chain, top, end_is_doubtful, keys_lost_from, max_id, names };
-    found.keys_lost_from = keys_lost_from_in(&**storage, &found)?;
+    let lacks_keys = unlocker.has_key() && keys.is_none();
+    found.keys_lost_from = keys_lost_from_in(&**storage, &found, lacks_keys)?;
     let is_orphan = |id: &SegmentId| found.orphans().iter().any(|orphan| orphan.segment == *id);
     let used = found.names.iter().filter_map(|name| SegmentId::from_any_name(name));
     found.max_id = used.filter(|id| !is_orphan(id)).max();
     Ok(Some(found))
 }
 
-/// The first record that cannot be decrypted because the file `keys` cannot be read.
-fn keys_lost_from_in(storage: &dyn Storage, found: &Catalog) -> Result<Option<Lsn>> {
+/// The first record that cannot be decrypted because the file `keys` cannot be read, or could not
+/// when the log was to be unlocked.
+fn keys_lost_from_in(
+    storage: &dyn Storage,
+    found: &Catalog,
+    lacks_keys: bool,
+) -> Result<Option<Lsn>> {
     let Some(log) = log_id(found).filter(|_| found.is_encrypted()) else { return Ok(None) };
-    if keys_are_readable(storage, log)? {
+    let encrypts = found.manifest().is_none_or(|manifest| manifest.authenticator.is_some());
+    if keys_are_readable(storage, log)? && !(lacks_keys && encrypts) {
         return Ok(None);
     }
     let mut headers = found.chain.iter().map(|link| &link.segment.header);
