@@ -84,12 +84,17 @@ pub fn every_change_is_ingested_once_despite_kills<E: Engine>() {
     }
 }
 
+/// Whether this mistake leaves a wrong key in one of twelve logs: most kills come at a moment at
+/// which it does no harm.
+fn is_caught<E: Engine>(kind: Kind, in_bulk: bool) -> bool {
+    (1..=12).any(|seed| wrong_keys::<E>(kind, in_bulk, seed) > 0)
+}
+
 /// # Panics
 ///
 /// If the mistake is not caught.
 pub fn watermark_written_after_the_ingestion_is_caught<E: Engine>() {
-    let wrong: usize = (1..=2).map(|seed| wrong_keys::<E>(Kind::Later, true, seed)).sum();
-    assert!(wrong > 0);
+    assert!(is_caught::<E>(Kind::Later, true));
 }
 
 /// Kills a process while it creates a store.
@@ -118,16 +123,14 @@ pub fn store_killed_during_creation_is_created_by_the_next_open<E: Engine>() {
 ///
 /// If the mistake is not caught.
 pub fn watermark_written_after_the_batch_is_caught<E: Engine>() {
-    let wrong: usize = (1..=2).map(|seed| wrong_keys::<E>(Kind::Later, false, seed)).sum();
-    assert!(wrong > 0);
+    assert!(is_caught::<E>(Kind::Later, false));
 }
 
 /// # Panics
 ///
 /// If the mistake is not caught.
 pub fn watermark_in_another_database_is_caught<E: Engine>() {
-    let wrong: usize = (1..=2).map(|seed| wrong_keys::<E>(Kind::Elsewhere, false, seed)).sum();
-    assert!(wrong > 0);
+    assert!(is_caught::<E>(Kind::Elsewhere, false));
 }
 
 /// Replays a log with many kills, then to its end; returns the number of wrong keys.

@@ -18,16 +18,17 @@ struct Cell {
 enum Value {
     Pending,
     Known(u64),
-    /// The thread that completes the batch has panicked.
+    /// The batch could not be completed.
     Never,
 }
 
-/// Sets a chain value. Those who wait learn it if it is dropped before: its thread has panicked.
+/// Sets a chain value. If it is dropped before, because its thread fails or panics, those who wait
+/// learn that there is none.
 #[derive(Debug)]
 pub(crate) struct ChainValueSetter(ChainValue);
 
 impl ChainValue {
-    /// The value, or `None` if the thread that was to set it has panicked. Waits.
+    /// The value, or `None` if the batch could not be completed. Waits.
     pub(crate) fn wait(&self) -> Option<u64> {
         let mut value = self.lock();
         loop {

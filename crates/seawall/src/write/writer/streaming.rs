@@ -109,8 +109,8 @@ impl BatchBefore {
         match self {
             Self::Durable(chain, known) => Ok((*chain, *known)),
             Self::InFlight(value) => value.wait().map(|chain| (chain, chain)).ok_or_else(|| {
-                let panicked = io::Error::other("the thread of the batch before has panicked");
-                Error::io("complete a batch")(panicked)
+                let why = io::Error::other("the batch before could not be completed");
+                Error::io("complete a batch")(why)
             }),
         }
     }
