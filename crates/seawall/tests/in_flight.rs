@@ -543,3 +543,31 @@ fn panic_in_a_write_poisons_the_log_and_close_waits_for_the_others() {
         check(&device.kill(), before, "after a panic, killed");
     });
 }
+
+#[test]
+fn batch_that_is_completed_ahead_is_not_written_before_the_oldest_returns() {
+    within(PATIENCE, || {
+        let mut stream = Stream::new(3);
+        let number = stream.before + 4;
+        let (log, record) = (stream.log().clone(), record(number));
+        let ahead = thread::spawn(move || log.append(&record));
+        pause();
+        assert_eq!(stream.writes.state.lock().unwrap().waiting.len(), 3, "three may be written");
+        stream.returns(2, Fate::Lands);
+        stream.returns(1, Fate::Lands);
+        pause();
+        assert_eq!(
+            stream.writes.state.lock().unwrap().waiting.len(),
+            1,
+            "the oldest is on its way"
+        );
+        stream.returns(0, Fate::Lands);
+        stream.wait_for(1);
+        stream.land_all();
+        assert_eq!(ahead.join().unwrap().unwrap(), lsn(number));
+        for (_, append) in stream.appends.drain(..) {
+            append.join().unwrap().unwrap();
+        }
+        check(&stream.device.power_cut(|_| false), number, "one more than three");
+    });
+}
