@@ -6,18 +6,20 @@
 use crate::common;
 
 use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use common::sample::Sample;
 use common::watched::{Call, Watch, Watched};
-use common::{Bytes, judge, lsn, maybe_encoded, open, payload, read, read_own, within};
+use common::{Bytes, encrypted, judge, lsn, maybe_encoded, open, payload, read, read_own, within};
 use seawall::format::Geometry;
 use seawall::verify::Verdict;
 use seawall::{Error, Lsn, OpenMode, Options};
 use seawall_format::{HEADER_SIZE, Manifest, SegmentHeader, SegmentId};
-use seawall_io::{ManualClock, SeededEntropy};
+use seawall_io::{Entropy, ManualClock, SeededEntropy};
 use seawall_testkit::{MemStorage, Pending, What};
 
 /// The timeout of a test, in seconds.
@@ -570,4 +572,40 @@ fn batch_that_is_completed_ahead_is_not_written_before_the_oldest_returns() {
         }
         check(&stream.device.power_cut(|_| false), number, "one more than three");
     });
+}
+
+/// Random bits, until the source is switched off.
+#[derive(Debug)]
+struct Switched(SeededEntropy, AtomicBool);
+
+impl Entropy for Switched {
+    fn random(&self) -> io::Result<u64> {
+        if self.1.load(Ordering::SeqCst) {
+            Err(io::ErrorKind::Other.into())
+        } else {
+            self.0.random()
+        }
+    }
+}
+
+#[test]
+fn batch_that_cannot_be_encrypted_ends_the_log_and_releases_everybody() {
+    let test = || {
+        let entropy = Arc::new(Switched(SeededEntropy::new(7), AtomicBool::new(false)));
+        let options = options().env(Arc::new(ManualClock::new()), entropy.clone());
+        let mut stream = Stream::with(2, &options);
+        entropy.1.store(true, Ordering::SeqCst);
+        let (log, before) = (stream.log().clone(), stream.before);
+        let third = thread::spawn(move || log.append(&record(before + 3)));
+        assert!(third.join().unwrap().is_err(), "without a nonce nothing is written");
+        stream.returns(1, Fate::Lands);
+        stream.returns(0, Fate::Lands);
+        for (_, append) in stream.appends.drain(..) {
+            assert!(matches!(append.join().unwrap(), Err(Error::Poisoned { .. }) | Ok(_)));
+        }
+        let log = Arc::into_inner(stream.log.take().unwrap()).unwrap();
+        assert!(matches!(log.close(), Err(Error::Poisoned { .. })));
+        check(&stream.device.power_cut(|_| false), before, "without random bits");
+    };
+    within(PATIENCE, move || encrypted(test));
 }
