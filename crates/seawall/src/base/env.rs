@@ -171,7 +171,8 @@ mod tests {
         file.set_len(4 << 20).expect("the device has room");
         if is_spare {
             let name = name.to_owned();
-            env.spare_files.add(SpareFile { name, file, header: header(), sums: None });
+            let spare = SpareFile { name, file, header: header(), sums: None };
+            env.spare_files.add(spare, &storage);
         } else {
             env.deferred_delete.add(file);
         }

@@ -78,8 +78,14 @@ impl SpareFiles {
         if self.is_on { SPARES_MAX.saturating_sub(self.lock().files.len()) } else { 0 }
     }
 
-    pub(crate) fn add(&self, spare: SpareFile) {
-        self.lock().files.push(spare);
+    /// Keeps a file, or discards it if there are enough.
+    pub(crate) fn add(&self, spare: SpareFile, storage: &dyn Storage) {
+        let files = &mut self.lock().files;
+        if files.len() < SPARES_MAX {
+            files.push(spare);
+        } else {
+            spare.discard(storage);
+        }
     }
 
     /// Takes one of at least `size` bytes.

@@ -67,7 +67,7 @@ pub(crate) fn truncate_damaged_tail(log: &LogFiles) -> Result<TailTruncation> {
     cut.quarantine.extend(recovery.quarantine);
     // The new segment may have the name of one of them, and replaced it.
     let newest = writer.tail.header.id;
-    writer.remove_segments(|id| id != newest && gone.contains(&id), &[])?;
+    writer.remove_segments(|id| id != newest && gone.contains(&id))?;
     writer.close()?;
     cut.last = writer.last;
     Ok(cut)

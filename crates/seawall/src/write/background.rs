@@ -1,6 +1,6 @@
 //! The two background threads, started on first use. The flusher writes batches without a waiter,
-//! and marks when the log is idle. The preallocator creates the next segment's file, syncs parity
-//! and frees removed segments.
+//! and marks when the log is idle. The preallocator creates the next segment's file, syncs parity,
+//! and removes and frees files of removed segments.
 
 use crate::base::sync::{Builder, MutexGuard, current};
 use crate::parity::writer::ParityFlush;
@@ -11,6 +11,7 @@ use crate::write::preallocation::file::{PreallocatedFile, PreallocatedSegment};
 use crate::write::preallocation::rate::PreallocationRate;
 use crate::write::preallocation::reused::prepare;
 use crate::write::preallocation::state::Request;
+use crate::write::truncation::removal::SegmentRemoval;
 use crate::write::writer::Writer;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
@@ -185,10 +186,12 @@ impl Coordinator {
         let has_spare = writer.spare.is_some() || state.preallocation.made.is_some();
         let has_begun = room.tail < writer.tail.header.size / 8 * 7;
         let may = self.preallocate && !state.preallocation.is_busy && !state.stopping;
+        // The next segment may use one of these files again.
+        let removes = state.preallocation.is_removing || !state.preallocation.removals.is_empty();
         // Files of the text layout are reserved, not filled with zeros, so they are created on
         // demand.
         let grows = writer.tail.header.layout.has_growing_file();
-        if grows || !may || has_spare || !has_begun {
+        if grows || !may || removes || has_spare || !has_begun {
             return;
         }
         let began = self.clock.now();
@@ -217,6 +220,14 @@ impl Coordinator {
         }
     }
 
+    /// Queues files for the preallocator to remove.
+    pub(crate) fn hand_over_removal(self: &Arc<Self>, state: &mut State, removal: SegmentRemoval) {
+        state.preallocation.removals.push_back(removal);
+        if !state.stopping {
+            self.wake_preallocator(state);
+        }
+    }
+
     /// Wakes the preallocator to free removed segments.
     pub(crate) fn request_deferred_deletes(self: &Arc<Self>, state: &mut State) {
         let is_new = state.preallocation.thread.is_none() || state.preallocation.is_asleep;
@@ -233,10 +244,12 @@ impl Coordinator {
         let coordinator = Arc::clone(self);
         let name = "seawall-prealloc".to_owned();
         let thread = Builder::new().name(name).spawn(move || coordinator.run_preallocator());
-        // If the thread cannot start, files are created on demand and removed segments freed at
-        // once.
+        // If the thread cannot start, files are created on demand, and those of removed segments
+        // removed and freed at once.
         state.preallocation.thread = thread.ok();
         if state.preallocation.thread.is_none() {
+            let removals = state.preallocation.removals.drain(..);
+            removals.for_each(SegmentRemoval::run_in_background);
             self.deferred_delete.drain();
         }
     }
@@ -246,7 +259,7 @@ impl Coordinator {
         while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.preallocate_until_stopped())) {
             std::mem::forget(panic);
             let mut state = self.lock();
-            state.preallocation.is_busy = false;
+            (state.preallocation.is_busy, state.preallocation.is_removing) = (false, false);
             state.preallocation.retry_after = self.clock.now() + PREALLOCATOR_RETRY;
         }
     }
@@ -255,7 +268,7 @@ impl Coordinator {
     fn preallocate_until_stopped(&self) {
         let mut state = self.lock();
         while !state.stopping {
-            state = self.flush_pending_parity(state);
+            state = self.finish_queued(state);
             if state.stopping {
                 break;
             }
@@ -303,16 +316,22 @@ impl Coordinator {
         }
     }
 
-    /// Syncs the queued parity until none is left.
-    fn flush_pending_parity<'a>(
-        &'a self,
-        mut state: MutexGuard<'a, State>,
-    ) -> MutexGuard<'a, State> {
+    /// Syncs the queued parity and removes the queued files until nothing of them is left.
+    fn finish_queued<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         while !state.stopping {
-            let Some(flush) = state.preallocation.parity_flushes.pop_front() else { break };
-            drop(state);
-            flush.run();
-            state = self.lock();
+            if let Some(flush) = state.preallocation.parity_flushes.pop_front() {
+                drop(state);
+                flush.run();
+                state = self.lock();
+            } else if let Some(removal) = state.preallocation.removals.pop_front() {
+                state.preallocation.is_removing = true;
+                drop(state);
+                removal.run_in_background();
+                state = self.lock();
+                state.preallocation.is_removing = false;
+            } else {
+                break;
+            }
         }
         state
     }
@@ -325,7 +344,7 @@ impl Coordinator {
     /// Frees a piece of the removed segments and pauses, so that commits do not queue up behind the
     /// chunks; skips both if `is_behind_schedule`. Returns whether to continue.
     fn pause_between_chunks(&self, is_behind_schedule: impl FnOnce(&State) -> bool) -> bool {
-        let state = self.flush_pending_parity(self.lock());
+        let state = self.finish_queued(self.lock());
         if state.stopping || is_behind_schedule(&state) {
             return !state.stopping;
         }

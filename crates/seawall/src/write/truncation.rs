@@ -1,21 +1,21 @@
 //! Truncation and checkpoints: records are given up at either end, durably before the call returns
 //! (R10, R11).
 
+pub(crate) mod removal;
+
 use crate::base::error::{Error, Result};
 use crate::base::retention::LiveSegment;
-use crate::base::spare_files::{SpareFile, may_be_spare};
-use crate::files::directory::list;
+use crate::base::spare_files::may_be_spare;
 use crate::files::segment::Segment;
 use crate::scan::catalog::ChainedSegment;
 use crate::scan::scanner::{LogScanner, ScanItem};
 use crate::write::rotation::{Predecessor, RotationPlan, rotate};
+use crate::write::truncation::removal::{SegmentRemoval, remove_files};
 use crate::write::writer::Writer;
 use seawall_format::scan::Limit;
 use seawall_format::{Lsn, SegmentHeader, SegmentId, next_lsn};
-use seawall_io::{Access, File, Recycled};
+use seawall_io::Access;
 use std::collections::{BTreeSet, VecDeque};
-use std::io;
-use std::sync::Arc;
 
 impl Writer {
     /// Records that nothing before `lsn` is needed any more; keeps the previous checkpoint too.
@@ -34,19 +34,38 @@ impl Writer {
         self.retain()
     }
 
+    /// Removes segments by the log's retention rule if a rotation happened since it was last
+    /// applied.
+    pub(crate) fn retain_if_due(&mut self) -> Result<()> {
+        if self.retained.is_due { self.retain() } else { Ok(()) }
+    }
+
+    /// The same after the first batch of a segment, not during rotation: the segment that `live`
+    /// names must not be removed. A stream does it beside its next batches.
+    pub(crate) fn retain_after_batch(&mut self) -> Result<()> {
+        if self.tail.takes_stream() { Ok(()) } else { self.retain_if_due() }
+    }
+
     /// Removes segments by the log's retention rule. The caller has published the tail to readers.
     pub(crate) fn retain(&mut self) -> Result<()> {
+        self.begin_to_retain()?.map_or(Ok(()), SegmentRemoval::run)
+    }
+
+    /// Applies the log's retention rule to the manifest. Returns what is to be removed: that takes
+    /// three times as long and needs no writer. Batches may be in flight.
+    pub(crate) fn begin_to_retain(&mut self) -> Result<Option<SegmentRemoval>> {
         self.retained.is_due = false;
-        let Some(rule) = self.retained.rule else { return Ok(()) };
+        let Some(rule) = self.retained.rule else { return Ok(None) };
         // If a file cannot be examined, all segments stay for now; that loses nothing.
-        let Ok(live) = self.live_segments() else { return Ok(()) };
+        let Ok(live) = self.live_segments() else { return Ok(None) };
         let checkpoints = self.manifest.content.checkpoints;
         let gone = rule.excess(&live, checkpoints, self.env.clock.wall_us());
         if gone == 0 {
-            return Ok(());
+            return Ok(None);
         }
         let oldest = live.get(gone).expect("the tail stays").base;
-        self.truncate_before(oldest).map(drop)
+        let (_, removal) = self.begin_to_truncate_before(oldest)?;
+        Ok(removal)
     }
 
     fn live_segments(&mut self) -> Result<Vec<LiveSegment>> {
@@ -72,11 +91,19 @@ impl Writer {
 
     /// Removes segments that hold only records before `lsn`; returns the first LSN that is left.
     pub(crate) fn truncate_before(&mut self, lsn: Lsn) -> Result<Lsn> {
+        let (oldest, removal) = self.begin_to_truncate_before(lsn)?;
+        removal.map_or(Ok(()), SegmentRemoval::run)?;
+        Ok(oldest)
+    }
+
+    /// Removes segments that hold only records before `lsn` from the log, durably, but not their
+    /// files. Returns the first LSN that is left.
+    fn begin_to_truncate_before(&mut self, lsn: Lsn) -> Result<(Lsn, Option<SegmentRemoval>)> {
         let live: Vec<_> = self.chain.iter().chain([&self.tail.header]).cloned().collect();
         let keep = live.iter().rposition(|header| header.base <= lsn).unwrap_or(0);
         let oldest = live.get(keep).expect("a log has a segment");
         if keep == 0 {
-            return Ok(oldest.base);
+            return Ok((oldest.base, None));
         }
         let content = &mut self.manifest.content;
         content.oldest = oldest.reference();
@@ -96,10 +123,15 @@ impl Writer {
         self.chain.drain(..keep);
         self.counts.pruned += u64::try_from(keep).expect("fits in 64 bits");
         self.retained.lengths.retain(|id, _| *id >= oldest.id);
-        let removed = self.remove_segments(|id| id < oldest.id, &spares);
+        let spares = spares.into_iter().map(|header| {
+            let sums = self.sums.remove(&header.id);
+            (header, sums)
+        });
+        let (spares, frees_at_once) = (spares.collect(), self.frees_at_once());
         self.sums.retain(|id, _| *id >= oldest.id);
-        removed?;
-        Ok(oldest.base)
+        let env = self.env.clone();
+        let removal = SegmentRemoval { env, oldest: oldest.id, spares, frees_at_once };
+        Ok((oldest.base, Some(removal)))
     }
 
     /// Gives up every record after `last`, or all that are left. Once the new segment is durable
@@ -155,7 +187,7 @@ impl Writer {
         self.chain.extend(rotated.skipped_segments);
         self.renew_spare();
         self.tell_readers();
-        self.remove_segments(|id| dead.contains(&id), &[]).map(Ok)
+        self.remove_segments(|id| dead.contains(&id)).map(Ok)
     }
 
     /// The chain value of the batch in `holder` that contains `last`.
@@ -186,77 +218,18 @@ impl Writer {
     pub(crate) fn remove_orphan_segments(&self, kept: &[SegmentId]) -> Result<()> {
         let live = self.chain.iter().chain([&self.tail.header]);
         let live: BTreeSet<SegmentId> = live.map(|header| header.id).collect();
-        let removed = self.remove_segments(|id| !live.contains(&id) && !kept.contains(&id), &[]);
+        let removed = self.remove_segments(|id| !live.contains(&id) && !kept.contains(&id));
         self.env.deferred_delete.drain();
         removed
     }
 
-    /// Unlinks segments that the log no longer contains. Keeps the files of `spares`, which are
-    /// among them, to use them again.
-    pub(crate) fn remove_segments(
-        &self,
-        is_removed: impl Fn(SegmentId) -> bool,
-        spares: &[SegmentHeader],
-    ) -> Result<()> {
-        let storage = &*self.env.storage;
-        let names = list(storage)?;
-        // Sorted by name, a head is removed before its text.
-        let gone = |name: &&String| SegmentId::from_any_name(name).is_some_and(&is_removed);
-        let (mut removed, mut deferred, mut kept) = (false, vec![], vec![]);
-        let is_table = |name: &&String| {
-            SegmentId::from_any_name(name).is_some_and(|id| **name == id.before_name())
-        };
-        let (tables, others): (Vec<_>, Vec<_>) = names.iter().filter(gone).partition(is_table);
-        for name in others {
-            let spare = spares.iter().find(|header| header.data_name() == **name);
-            let retired = match spare {
-                Some(header) => self.recycle(name, header, &mut kept),
-                None => storage.retire(name),
-            };
-            // A file that cannot be removed costs space; the next truncation tries again.
-            let Ok(file) = retired else { continue };
-            removed = true;
-            // Without reserved space a write may need the room at once, so it is not freed later.
-            deferred.extend(file.filter(|_| !self.tail.header.layout.has_growing_file()));
-        }
-        if removed {
-            self.env.sync_dir().map_err(Error::io("sync the log's directory"))?;
-        }
-        // After their segments: the end of one without its table cannot be told.
-        for table in tables {
-            let _ = storage.remove(table);
-        }
-        // After the directory sync only: a file that a crash brings back must be complete.
-        for spare in kept {
-            self.env.spare_files.add(spare);
-        }
-        for file in deferred {
-            self.env.deferred_delete.add(file);
-        }
-        Ok(())
+    /// Unlinks segments that the log no longer contains.
+    pub(crate) fn remove_segments(&self, is_removed: impl Fn(SegmentId) -> bool) -> Result<()> {
+        remove_files(&self.env, is_removed, vec![], self.frees_at_once())
     }
 
-    /// Renames the file of a removed segment and adds it to `kept`. If it cannot be used again,
-    /// removes it and returns it as [`Storage::retire`] does.
-    fn recycle(
-        &self,
-        name: &str,
-        header: &SegmentHeader,
-        kept: &mut Vec<SpareFile>,
-    ) -> io::Result<Option<Arc<dyn File>>> {
-        let spare = self.env.spare_name();
-        match self.env.storage.recycle(name, &spare)? {
-            Recycled::Removed(file) => Ok(file),
-            Recycled::Renamed(file) if file.len().is_ok_and(|length| length == header.size) => {
-                let sums = self.sums.get(&header.id).cloned();
-                kept.push(SpareFile { name: spare, file, header: header.clone(), sums });
-                Ok(None)
-            }
-            // Shortened after its last record.
-            Recycled::Renamed(file) => {
-                self.env.storage.remove(&spare)?;
-                Ok(Some(file))
-            }
-        }
+    /// Whether removed files give their space back at once.
+    fn frees_at_once(&self) -> bool {
+        self.tail.header.layout.has_growing_file()
     }
 }

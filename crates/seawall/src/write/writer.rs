@@ -129,6 +129,7 @@ impl Writer {
     /// Writes a batch (space for its header, then frames without LSNs) and returns once it is
     /// durable. Returns a buffer for reuse. No other batch may be in flight.
     pub(crate) fn write(&mut self, bytes: Vec<u8>, count: u32) -> Result<Vec<u8>> {
+        self.retain_if_due()?;
         let size = self.size_max(bytes.len(), count);
         let is_full = self.tail.is_full_for(size);
         if is_full && self.can_enter_next(size) {
@@ -139,10 +140,7 @@ impl Writer {
             }
             self.write_in_tail(bytes, count)?;
         }
-        // After the batch, not during rotation: the segment that `live` names must not be removed.
-        if self.retained.is_due {
-            self.retain()?;
-        }
+        self.retain_after_batch()?;
         Ok(self.buffers.pop().unwrap_or_default())
     }
 

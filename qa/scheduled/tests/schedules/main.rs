@@ -17,6 +17,7 @@ mod closes;
 mod cuts;
 mod disk;
 mod faults;
+mod prunes;
 mod readers;
 mod run;
 mod tries;
@@ -64,6 +65,8 @@ scenarios! {
     cuts::appends_return_beside_a_cut,
     cuts::tickets_are_awaited_beside_a_cut,
     cuts::checkpoints_and_prunes_go_between_appends,
+    prunes::a_close_leaves_no_file_of_a_pruned_segment,
+    prunes::a_prune_takes_no_other_record_whatever_fails,
     faults::a_failed_sync_releases_everybody_and_loses_nothing,
     faults::a_device_that_fails_for_good_releases_everybody_with_the_error,
     faults::a_full_disk_refuses_and_goes_on_when_there_is_room,

@@ -19,7 +19,7 @@ pub(crate) type Bytes = Log<[u8], Raw>;
 const GEOMETRY: Geometry = Geometry { block: 512, reach: 512, batch_max: 1024 };
 const SEGMENT_MIN: u64 = 7 * 512;
 /// A segment has room for a few records, so that logs roll.
-const SEGMENT_MAX: u64 = 14 * 512;
+pub(crate) const SEGMENT_MAX: u64 = 14 * 512;
 
 /// A number below `end` that the schedule decides, and that is the same when it is replayed.
 pub(crate) fn below(end: u64) -> u64 {
@@ -134,19 +134,28 @@ impl Witness {
     /// what was acknowledged is there, nothing that was not offered, and nothing twice. Returns the
     /// last number.
     pub(crate) fn check(&self, device: &MemStorage) -> u64 {
-        let after = device.power_cut(|_| coin());
-        let log: Bytes = quiet().open_in(Arc::new(after)).expect("a crash is no damage");
-        assert!(log.recovery().damage.is_empty(), "{:?}", log.recovery());
-        let entries = log.read_from(Lsn::FIRST).expect("readable");
+        let log = cut(device);
+        assert_eq!(log.oldest(), Lsn::FIRST);
+        self.check_log(&log)
+    }
+
+    /// The same for a log that prunes.
+    pub(crate) fn check_pruned(&self, device: &MemStorage) -> u64 {
+        self.check_log(&cut(device))
+    }
+
+    fn check_log(&self, log: &Bytes) -> u64 {
+        let oldest = log.oldest();
+        let entries = log.read_from(oldest).expect("readable");
         let found: BTreeMap<u64, Vec<u8>> = entries
             .map(|entry| entry.expect("readable"))
             .map(|(number, bytes)| (number.get(), bytes))
             .collect();
-        for (number, bytes) in self.kept() {
+        for (number, bytes) in self.kept().split_off(&oldest.get()) {
             assert_eq!(found.get(&number), Some(&bytes), "record {number} was acknowledged");
         }
         let last = log.durable().map_or(0, Lsn::get);
-        let first = found.keys().next().copied().unwrap_or(1);
+        let first = found.keys().next().copied().unwrap_or(oldest.get());
         assert!(found.keys().copied().eq(first..=last), "{:?}, {last}", found.keys());
         let mut offered = self.offered.lock().unwrap().clone();
         for (number, bytes) in &found {
@@ -154,4 +163,12 @@ impl Witness {
         }
         last
     }
+}
+
+/// Cuts the power, with any part of what is pending lost, and opens the log again.
+fn cut(device: &MemStorage) -> Bytes {
+    let after = device.power_cut(|_| coin());
+    let log: Bytes = quiet().open_in(Arc::new(after)).expect("a crash is no damage");
+    assert!(log.recovery().damage.is_empty(), "{:?}", log.recovery());
+    log
 }

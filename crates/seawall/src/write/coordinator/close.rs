@@ -5,6 +5,7 @@ use crate::base::sync::current;
 use crate::write::coordinator::Coordinator;
 use crate::write::group_commit::WaitFor;
 use crate::write::preallocation::state::Request;
+use crate::write::truncation::removal::SegmentRemoval;
 use std::sync::Arc;
 
 impl Coordinator {
@@ -38,6 +39,7 @@ impl Coordinator {
             state = self.wait_for_writer(state);
         }
         let parity_flushes = Self::take_parity_flushes(&mut state);
+        let removals = std::mem::take(&mut state.preallocation.removals);
         // A poisoned log writes nothing more. Repeating a failed manifest write would start with
         // the one slot that is still valid.
         let flushed = flushed.and_then(|_| state.commit.check());
@@ -47,7 +49,10 @@ impl Coordinator {
                 writer.take_preallocated(prepared);
                 writer.parity_flushes.splice(..0, parity_flushes);
                 match flushed {
-                    Ok(()) => writer.close(),
+                    Ok(()) => {
+                        removals.into_iter().for_each(SegmentRemoval::run_in_background);
+                        writer.close()
+                    }
                     Err(error) => {
                         writer.release();
                         Err(error)

@@ -97,7 +97,7 @@ impl Coordinator {
             match self.lease_first(state) {
                 Ok(locked) => {
                     failovers.extend(self.land(locked));
-                    state = self.lock();
+                    state = self.retain_in_stream();
                 }
                 Err(locked) => {
                     state = locked;
@@ -109,6 +109,39 @@ impl Coordinator {
         }
         state.landing = LandingThread::None;
         failovers
+    }
+
+    /// Applies the retention rule after a rotation, once a batch was acknowledged: others are on
+    /// their way, so the device stays busy. Left to the next acknowledgement if the writer is in
+    /// use. Returns the lock.
+    fn retain_in_stream(self: &Arc<Self>) -> MutexGuard<'_, State> {
+        let state = self.lock();
+        let is_due = state.writer.as_ref().is_some_and(|writer| writer.retained.is_due);
+        if !is_due || state.commit.check().is_err() {
+            return state;
+        }
+        let mut writer = match self.lease_first(state) {
+            Ok(locked) => locked.unlock(),
+            Err(state) => return state,
+        };
+        let retained = if self.preallocate {
+            writer.begin_to_retain()
+        } else {
+            writer.retain().map(|()| None)
+        };
+        let mut locked = writer.lock();
+        let outcome = match retained {
+            Ok(removal) => {
+                if let Some(removal) = removal {
+                    self.hand_over_removal(&mut locked.state, removal);
+                }
+                self.request_deferred_deletes(&mut locked.state);
+                Outcome::Durable { batch: None, is_marked: false }
+            }
+            Err(error) => Outcome::Failed(error.cause()),
+        };
+        locked.finish(outcome);
+        self.lock()
     }
 
     fn land(self: &Arc<Self>, mut locked: LockedLease<'_>) -> Vec<Failover> {

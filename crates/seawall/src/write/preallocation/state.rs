@@ -7,6 +7,7 @@ use crate::parity::writer::ParityFlush;
 use crate::write::preallocation::file::PreallocatedSegment;
 use crate::write::preallocation::named_ahead::NextSegment;
 use crate::write::preallocation::rate::PreallocationRate;
+use crate::write::truncation::removal::SegmentRemoval;
 use seawall_format::SegmentId;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -24,6 +25,10 @@ pub(crate) struct PreallocationState {
     pub(crate) retry_after: Duration,
     /// Parity to be synced.
     pub(crate) parity_flushes: VecDeque<ParityFlush>,
+    /// Files of removed segments that are to be removed.
+    pub(crate) removals: VecDeque<SegmentRemoval>,
+    /// The thread is removing files.
+    pub(crate) is_removing: bool,
     /// The finished file, until a leader takes it.
     pub(crate) made: Option<PreallocatedSegment>,
 }

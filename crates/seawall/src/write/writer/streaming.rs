@@ -179,7 +179,6 @@ impl Writer {
             && tail.rest_of_block(at) == 0
             && self.overhead().size_max(usize::try_from(bytes).unwrap_or(usize::MAX), 0)
                 <= tail.room_after(at)
-            && !self.retained.is_due
             && self.takes_direct_writes()
     }
 

@@ -1,0 +1,112 @@
+//! Removes the files of segments that the log no longer contains. Some are kept to become new
+//! segments.
+
+use crate::base::env::Env;
+use crate::base::error::{Error, Result};
+use crate::base::spare_files::SpareFile;
+use crate::files::directory::list;
+use seawall_format::before::SectorSums;
+use seawall_format::{SegmentHeader, SegmentId};
+use seawall_io::{File, Recycled};
+use std::io;
+use std::sync::Arc;
+
+/// Files to be removed, which needs no writer. The manifest no longer counts their segments.
+#[derive(Debug)]
+pub(crate) struct SegmentRemoval {
+    pub(crate) env: Env,
+    /// The first segment that stays; the files of all before it go.
+    pub(crate) oldest: SegmentId,
+    /// Those of them whose files are kept, each with the checksums of what it holds, if they are
+    /// known.
+    pub(crate) spares: Vec<(SegmentHeader, Option<SectorSums>)>,
+    /// Whether files give their space back at once: without reserved space a write may need it.
+    pub(crate) frees_at_once: bool,
+}
+
+impl SegmentRemoval {
+    /// Removes the files, durably.
+    ///
+    /// # Errors
+    ///
+    /// The directory cannot be listed or synced: a crash may bring files back, which the next open
+    /// removes.
+    pub(crate) fn run(self) -> Result<()> {
+        let Self { env, oldest, spares, frees_at_once } = self;
+        remove_files(&env, |id| id < oldest, spares, frees_at_once)
+    }
+
+    /// Removes the files and ignores errors: what stays, or comes back in a crash, costs space
+    /// until the next open. A directory that cannot be synced fails the next rotation.
+    pub(crate) fn run_in_background(self) {
+        let _ = self.run();
+    }
+}
+
+/// Unlinks the files of segments that `is_removed` selects. Keeps those of `spares`, which are
+/// among them, to use them again.
+pub(super) fn remove_files(
+    env: &Env,
+    is_removed: impl Fn(SegmentId) -> bool,
+    mut spares: Vec<(SegmentHeader, Option<SectorSums>)>,
+    frees_at_once: bool,
+) -> Result<()> {
+    let storage = &*env.storage;
+    let names = list(storage)?;
+    // Sorted by name, a head is removed before its text.
+    let gone = |name: &&String| SegmentId::from_any_name(name).is_some_and(&is_removed);
+    let (mut removed, mut deferred, mut kept) = (false, vec![], vec![]);
+    let is_table = |name: &&String| {
+        SegmentId::from_any_name(name).is_some_and(|id| **name == id.before_name())
+    };
+    let (tables, others): (Vec<_>, Vec<_>) = names.iter().filter(gone).partition(is_table);
+    for name in others {
+        let spare = spares.iter().position(|(header, _)| header.data_name() == **name);
+        let retired = match spare.map(|index| spares.swap_remove(index)) {
+            Some(spare) => recycle(env, name, spare, &mut kept),
+            None => storage.retire(name),
+        };
+        // A file that cannot be removed costs space; the next truncation tries again.
+        let Ok(file) = retired else { continue };
+        removed = true;
+        deferred.extend(file.filter(|_| !frees_at_once));
+    }
+    if removed {
+        env.sync_dir().map_err(Error::io("sync the log's directory"))?;
+    }
+    // After their segments: the end of one without its table cannot be told.
+    for table in tables {
+        let _ = storage.remove(table);
+    }
+    // After the directory sync only: a file that a crash brings back must be complete.
+    for spare in kept {
+        env.spare_files.add(spare, storage);
+    }
+    for file in deferred {
+        env.deferred_delete.add(file);
+    }
+    Ok(())
+}
+
+/// Renames the file of a removed segment and adds it to `kept`. If it cannot be used again, removes
+/// it and returns it as [`Storage::retire`](seawall_io::Storage::retire) does.
+fn recycle(
+    env: &Env,
+    name: &str,
+    (header, sums): (SegmentHeader, Option<SectorSums>),
+    kept: &mut Vec<SpareFile>,
+) -> io::Result<Option<Arc<dyn File>>> {
+    let spare = env.spare_name();
+    match env.storage.recycle(name, &spare)? {
+        Recycled::Removed(file) => Ok(file),
+        Recycled::Renamed(file) if file.len().is_ok_and(|length| length == header.size) => {
+            kept.push(SpareFile { name: spare, file, header, sums });
+            Ok(None)
+        }
+        // Shortened after its last record.
+        Recycled::Renamed(file) => {
+            env.storage.remove(&spare)?;
+            Ok(Some(file))
+        }
+    }
+}
