@@ -104,9 +104,10 @@ pub(super) fn thread_of(n: u64) -> u64 {
 pub(super) fn content(n: u64) -> Value {
     let large = n % 2 == 1;
     let length = if large { 35_000 + n * 37 % 25_000 } else { 50 + n * 37 % 1_000 };
-    let letters = (n..).map(|at| char::from(b'a' + u8::try_from(at % 26).unwrap_or(0)));
-    let text: String = letters.take(usize::try_from(length).unwrap_or(0)).collect();
-    json!({ "n": n, "text": text })
+    let [start, length] = [n % 26, length].map(|n| usize::try_from(n).expect("a small number"));
+    // Copied, not made letter by letter: that took an eighth of the time of all runs.
+    let letters = "abcdefghijklmnopqrstuvwxyz".repeat(length / 26 + 2);
+    json!({ "n": n, "text": letters.get(start..start + length) })
 }
 
 #[cfg(test)]
