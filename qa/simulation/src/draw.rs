@@ -183,14 +183,16 @@ fn draw_filled_blocks(seed: u64, layout: Layout, lives: &mut [Life]) {
     }
     let is_parity = |life: &Life| matches!(life.beside, Beside::On(_)) || life.protect.is_some();
     let has_parity = lives.iter().any(is_parity);
+    // Whether all that is pending was written in filled blocks: what a killed life left may be.
+    let mut is_filled = true;
     for life in lives {
         life.fills_blocks = !dice.one_in(4);
-        if let End::Power(_, cut) | End::Detach(_, cut) = &mut life.end
-            && life.fills_blocks
-            && !has_parity
-            && dice.one_in(2)
-        {
-            cut.unit = Unit::Block;
+        is_filled &= life.fills_blocks;
+        if let End::Power(_, cut) | End::Detach(_, cut) = &mut life.end {
+            if life.fills_blocks && !has_parity && dice.one_in(2) && is_filled {
+                cut.unit = Unit::Block;
+            }
+            is_filled = true;
         }
     }
 }

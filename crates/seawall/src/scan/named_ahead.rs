@@ -49,7 +49,7 @@ impl Headers {
                 continue;
             }
             let confirms_nothing = content == Some(Content::Bytes);
-            match self.beginning_of(&segment, manifest, confirms_nothing)? {
+            match self.beginning_of(&segment, (manifest, watermark), confirms_nothing)? {
                 Beginning::At(base) => {
                     let header = segment.header.begin(base, 0);
                     self.sound.insert(id, segment.with_header(header));
@@ -84,7 +84,7 @@ impl Headers {
     fn beginning_of(
         &self,
         segment: &Segment,
-        manifest: Option<&Manifest>,
+        (manifest, watermark): (Option<&Manifest>, Option<&Watermark>),
         confirms_nothing: bool,
     ) -> Result<Beginning> {
         let reference = segment.header.reference();
@@ -102,14 +102,16 @@ impl Headers {
         if let Some(seal) = pred.seal()?.filter(|seal| seal.next == reference) {
             return Ok(Beginning::At(next_lsn(seal.last)));
         }
-        let mut scan = scan(pred);
+        // A predecessor that ends before this record has lost records.
+        let known = known_last(pred, manifest, watermark);
+        let mut scan = scan(pred).with_min_end(known);
         loop {
             match scan.step()? {
                 ScanItem::Batch(_) => {}
                 ScanItem::End(end) => {
                     let is_clean = end.tail.is_some_and(|tail| tail.row == tail::Row::Clean);
                     let is_told = (is_clean && end.damage.is_empty()) || !confirms_nothing;
-                    let base = Beginning::At(next_lsn(end.last));
+                    let base = Beginning::At(next_lsn(end.last.max(known)));
                     return Ok(if is_told { base } else { Beginning::Doubtful });
                 }
                 // Reported with the segment before.
@@ -118,6 +120,22 @@ impl Headers {
             }
         }
     }
+}
+
+/// The last record of a segment that the clean close or `live` tells.
+fn known_last(
+    segment: &Segment,
+    manifest: Option<&Manifest>,
+    watermark: Option<&Watermark>,
+) -> Option<Lsn> {
+    let reference = segment.header.reference();
+    let closed = manifest.and_then(|manifest| manifest.closed);
+    let closed = closed.filter(|closed| closed.segment == reference);
+    let live = watermark.map(|watermark| &watermark.live);
+    let live = live.filter(|live| {
+        live.segment == reference && manifest.is_none_or(|manifest| manifest.log == live.log)
+    });
+    closed.and_then(|closed| closed.last).max(live.and_then(|live| live.durable))
 }
 
 /// What a segment without a valid first batch has got since it was named.
