@@ -160,6 +160,55 @@ fn record_is_refused_if_the_batch_in_flight_takes_its_space() {
     });
 }
 
+/// The first batch of a segment that was named ahead fills its last block. A record that comes
+/// while it is on its way needs space after that block.
+#[test]
+fn record_beside_the_first_batch_of_a_segment_is_refused_or_kept() {
+    within(60, || {
+        let (mut kept, mut refused) = (0, 0);
+        let geometry = Geometry { block: 512, reach: 512, batch_max: 1024 };
+        let options = Options::new()
+            .geometry(geometry, 7 * 512)
+            .segment_size(14 * 512)
+            .idle_mark(None)
+            .preallocate(false);
+        for (size, blocks) in (420..900).step_by(40).flat_map(|size| [(size, 6), (size, 7)]) {
+            for syncs in 0..4 {
+                let storage = MemStorage::new();
+                let (gated, gate) = Gated::new(storage.clone());
+                let log: TestLog = options.open_in(Arc::new(gated)).unwrap();
+                log.append(&[b'1'; 560]).unwrap();
+                let names = storage.names();
+                let bytes = names.iter().filter_map(|name| storage.bytes(name));
+                let used: usize = bytes.map(|bytes| bytes.len()).sum();
+                storage.limit(u64::try_from(used).unwrap() + blocks * 512);
+                gate.shut();
+                (0..syncs).for_each(|_| gate.pass_one());
+                thread::scope(|scope| {
+                    let first = scope.spawn(|| log.append(&vec![b'2'; size]));
+                    while !gate.is_waited_at() && !first.is_finished() {
+                        thread::yield_now();
+                    }
+                    let beside = log.try_submit(&[b'3'; 40]);
+                    gate.open();
+                    let case = format!("{size} bytes, {blocks} blocks, {syncs} syncs");
+                    let first = first.join().unwrap();
+                    assert!(matches!(first, Ok(_) | Err(Error::DiskFull { .. })), "{case}");
+                    match beside.map(seawall::Ticket::wait) {
+                        Ok(lsn) => {
+                            assert!(lsn.is_ok(), "{case}: {lsn:?}");
+                            kept += 1;
+                        }
+                        Err(_) => refused += 1,
+                    }
+                });
+                assert_eq!(log.stats().named_ahead, log.stats().rolls);
+            }
+        }
+        assert!(kept > 0 && refused > 0, "{kept} {refused}");
+    });
+}
+
 #[test]
 fn preallocated_file_is_removed_by_close() {
     within(20, || {

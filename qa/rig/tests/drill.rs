@@ -139,7 +139,7 @@ fn build_seawall() {
         let folder = Path::new(PROGRAM).parent().unwrap();
         let profile = if folder.ends_with("debug") { "dev" } else { "release" };
         let mut cargo = Command::new(env!("CARGO"));
-        // With what the features of its dependencies are chosen by, so that they are not built again.
+        // With the package that chooses features, so that dependencies are not built again.
         let packages = ["-p", "seawall-features", "-p", "seawall-cli"];
         cargo.args(["build", "--quiet", "--locked", "--bins", "--profile", profile]).args(packages);
         cargo.arg("--target-dir").arg(folder.parent().unwrap());

@@ -8,7 +8,8 @@ use crate::files::live::LiveFile;
 use crate::files::manifest::ManifestFile;
 use crate::parity::writer::ParityWriter;
 use crate::write::rotation::Rotated;
-use crate::write::writer::{Counts, Writer};
+use crate::write::writer::Writer;
+use crate::write::writer::counts::Counts;
 use seawall_format::{Lsn, SegmentId};
 use seawall_io::Lock;
 use std::collections::{BTreeMap, VecDeque};
@@ -46,6 +47,7 @@ pub(crate) fn writer(options: &Options, env: Env, lock: Box<dyn Lock>, begin: Be
         segment_min: options.segment_min,
         counts: Counts::default(),
         retained: RetentionState::new(options.retention),
+        removals: vec![],
         failovers: vec![],
         lock,
     }

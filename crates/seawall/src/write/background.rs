@@ -220,9 +220,12 @@ impl Coordinator {
         }
     }
 
-    /// Queues files for the preallocator to remove.
-    pub(crate) fn hand_over_removal(self: &Arc<Self>, state: &mut State, removal: SegmentRemoval) {
-        state.preallocation.removals.push_back(removal);
+    /// Queues the files of pruned segments for the preallocator to remove.
+    pub(crate) fn hand_over_removals(self: &Arc<Self>, state: &mut State, writer: &mut Writer) {
+        if writer.removals.is_empty() {
+            return;
+        }
+        state.preallocation.removals.extend(writer.removals.drain(..));
         if !state.stopping {
             self.wake_preallocator(state);
         }

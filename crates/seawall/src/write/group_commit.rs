@@ -39,6 +39,8 @@ pub(crate) struct Room {
     pub(crate) tail: u64,
     /// In the preallocated segment; 0 without one.
     pub(crate) spare: u64,
+    /// What the first batch takes there at most to fill its last block.
+    pub(crate) spare_padding: u64,
 }
 
 /// Outcome of enqueueing an atomic set.
@@ -107,7 +109,7 @@ pub(crate) struct Commit {
 impl Commit {
     /// A log that is durable and confirmed up to these LSNs.
     pub(crate) fn new(durable: Option<Lsn>, confirmed: Option<Lsn>, sizes: BatchSizes) -> Self {
-        let room = Room { tail: 0, spare: 0 };
+        let room = Room { tail: 0, spare: 0, spare_padding: 0 };
         Self {
             open: vec![0; HEADER_SIZE],
             count: 0,
@@ -172,10 +174,10 @@ impl Commit {
     /// Whether the open batch, grown to this size, fits on the device together with the batch in
     /// flight.
     fn has_room_for(&self, batch: u64) -> bool {
-        let Room { tail, spare } = self.room;
+        let Room { tail, spare, spare_padding } = self.room;
         let after_in_flight = self.in_flight_bytes + batch <= tail;
-        let in_spare =
-            if self.in_flight_bytes <= tail { batch } else { self.in_flight_bytes + batch };
+        let before = self.in_flight_bytes + spare_padding;
+        let in_spare = if self.in_flight_bytes <= tail { batch } else { before + batch };
         after_in_flight || in_spare <= spare
     }
 

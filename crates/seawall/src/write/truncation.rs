@@ -34,16 +34,24 @@ impl Writer {
         self.retain()
     }
 
-    /// Removes segments by the log's retention rule if a rotation happened since it was last
-    /// applied.
-    pub(crate) fn retain_if_due(&mut self) -> Result<()> {
-        if self.retained.is_due { self.retain() } else { Ok(()) }
-    }
-
-    /// The same after the first batch of a segment, not during rotation: the segment that `live`
-    /// names must not be removed. A stream does it beside its next batches.
+    /// Applies the log's retention rule after the first batch of a segment, not during rotation:
+    /// the segment that `live` names must not be removed. A stream does it beside its next batches.
     pub(crate) fn retain_after_batch(&mut self) -> Result<()> {
         if self.tail.takes_stream() { Ok(()) } else { self.retain_if_due() }
+    }
+
+    /// Applies the log's retention rule if a rotation happened since it was last applied. Leaves
+    /// the files to the preallocator, if there is one.
+    pub(crate) fn retain_if_due(&mut self) -> Result<()> {
+        if !self.retained.is_due {
+            return Ok(());
+        }
+        if !self.env.has_preallocator {
+            return self.retain();
+        }
+        let removal = self.begin_to_retain()?;
+        self.removals.extend(removal);
+        Ok(())
     }
 
     /// Removes segments by the log's retention rule. The caller has published the tail to readers.
@@ -53,7 +61,7 @@ impl Writer {
 
     /// Applies the log's retention rule to the manifest. Returns what is to be removed: that takes
     /// three times as long and needs no writer. Batches may be in flight.
-    pub(crate) fn begin_to_retain(&mut self) -> Result<Option<SegmentRemoval>> {
+    fn begin_to_retain(&mut self) -> Result<Option<SegmentRemoval>> {
         self.retained.is_due = false;
         let Some(rule) = self.retained.rule else { return Ok(None) };
         // If a file cannot be examined, all segments stay for now; that loses nothing.

@@ -1,6 +1,7 @@
 //! The writer of the tail segment: one write and one sync per batch. Each log has one, and the
 //! leader holds it.
 
+pub(crate) mod counts;
 #[cfg(feature = "encryption")]
 mod encryption;
 mod enter;
@@ -27,6 +28,8 @@ use crate::write::preallocation::reused::prepare;
 use crate::write::rotation::{Predecessor, Rotated, RotationPlan, next_id, rotate};
 use crate::write::tail::TailSegment;
 use crate::write::tail::batch_encoder::{Overhead, cannot_encrypt};
+use crate::write::truncation::removal::SegmentRemoval;
+use crate::write::writer::counts::Counts;
 use crate::write::writer::seal_thread::SealThread;
 use seawall_format::batch::{BodyKind, Spec};
 use seawall_format::before::SectorSums;
@@ -87,6 +90,8 @@ pub(crate) struct Writer {
     pub(crate) segment_min: u64,
     pub(crate) counts: Counts,
     pub(crate) retained: RetentionState,
+    /// Files of pruned segments, for the preallocator to remove.
+    pub(crate) removals: Vec<SegmentRemoval>,
     /// Failures that the log survived, to be reported to the hook.
     pub(crate) failovers: Vec<Failover>,
     /// The file lock, held as long as the writer exists.
@@ -103,26 +108,6 @@ pub(crate) struct NewSegment {
     pub(crate) in_flight_max: u8,
     /// Whether the seal of the tail failed.
     pub(crate) seal_failed: bool,
-}
-
-/// Statistics of the writer.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counts {
-    pub(crate) batches: u64,
-    pub(crate) records: u64,
-    pub(crate) bytes: u64,
-    pub(crate) compressed: u64,
-    pub(crate) plain_bytes: u64,
-    pub(crate) rolls: u64,
-    pub(crate) marks: u64,
-    pub(crate) failovers: u64,
-    pub(crate) live_failures: u64,
-    pub(crate) pruned: u64,
-    pub(crate) reused: u64,
-    pub(crate) named_ahead: u64,
-    pub(crate) overlapped: u64,
-    pub(crate) parity_stripes: u64,
-    pub(crate) parity_failures: u64,
 }
 
 impl Writer {
@@ -350,7 +335,10 @@ impl Writer {
         let room =
             |spare: &PreallocatedSegment| spare.reserved.map_or(u64::MAX, |size| size - start);
         let tail = self.tail.room_after(self.next_at());
-        Room { tail, spare: self.spare.as_ref().map_or(0, room) }
+        let spare = self.spare.as_ref().map_or(0, room);
+        let block = u64::from(self.manifest.content.geometry.block);
+        let is_named = self.spare.as_ref().is_some_and(|spare| spare.named.is_some());
+        Room { tail, spare, spare_padding: if is_named { block - 1 } else { 0 } }
     }
 
     /// A file that can be used again for the next segment, and the id of that segment, which is

@@ -124,22 +124,14 @@ impl Coordinator {
             Ok(locked) => locked.unlock(),
             Err(state) => return state,
         };
-        let retained = if self.preallocate {
-            writer.begin_to_retain()
-        } else {
-            writer.retain().map(|()| None)
-        };
-        let mut locked = writer.lock();
-        let outcome = match retained {
-            Ok(removal) => {
-                if let Some(removal) = removal {
-                    self.hand_over_removal(&mut locked.state, removal);
-                }
-                self.request_deferred_deletes(&mut locked.state);
-                Outcome::Durable { batch: None, is_marked: false }
-            }
+        let outcome = match writer.retain_if_due() {
+            Ok(()) => Outcome::Durable { batch: None, is_marked: false },
             Err(error) => Outcome::Failed(error.cause()),
         };
+        let mut locked = writer.lock();
+        let LockedLease { state, writer } = &mut locked;
+        self.hand_over_removals(state, writer);
+        self.request_deferred_deletes(state);
         locked.finish(outcome);
         self.lock()
     }

@@ -163,6 +163,7 @@ impl Coordinator {
             self.request_preallocation(state, writer);
         }
         self.hand_over_parity(state, writer);
+        self.hand_over_removals(state, writer);
         self.request_deferred_deletes(state);
         let failovers = std::mem::take(&mut writer.failovers);
         locked.finish(outcome);

@@ -5,13 +5,17 @@ use crate::write::record_set::RecordSet;
 
 const NOW: Duration = Duration::from_secs(1);
 
+fn room(tail: u64, spare: u64) -> Room {
+    Room { tail, spare, spare_padding: 0 }
+}
+
 fn sizes(target_batch_bytes: usize) -> BatchSizes {
     BatchSizes { batch_max: 256, target_batch_bytes, stream_batch_bytes: target_batch_bytes / 2 }
 }
 
 fn commit() -> Commit {
     let mut commit = Commit::new(Lsn::new(7), Lsn::new(7), sizes(256));
-    commit.set_room(Room { tail: 10_000, spare: 0 }, 0);
+    commit.set_room(room(10_000, 0), 0);
     commit
 }
 
@@ -25,11 +29,11 @@ fn enqueue(commit: &mut Commit, payload: &[u8]) -> Position {
 #[test]
 fn preallocated_file_can_be_freed_only_while_no_record_needs_it() {
     let mut commit = commit();
-    commit.set_room(Room { tail: 0, spare: 200 }, 0);
+    commit.set_room(room(0, 200), 0);
     assert!(commit.release_spare());
     let refused = commit.enqueue(&mut RecordSet::of(&[b"a"])).unwrap();
     assert!(matches!(refused, Enqueued::NoRoom(_)), "{refused:?}");
-    commit.set_room(Room { tail: 0, spare: 200 }, 0);
+    commit.set_room(room(0, 200), 0);
     enqueue(&mut commit, b"a");
     assert!(!commit.release_spare());
     enqueue(&mut commit, b"b");
@@ -77,7 +81,7 @@ fn full_batch_accepts_no_record_and_loses_none() {
 #[test]
 fn batch_of_the_target_size_is_full_and_a_large_set_may_exceed_it() {
     let mut commit = Commit::new(None, None, sizes(100));
-    commit.set_room(Room { tail: 10_000, spare: 0 }, 0);
+    commit.set_room(room(10_000, 0), 0);
     // Frames of 8 + 80 bytes, 8 + 8 bytes, 8 + 104 bytes.
     enqueue(&mut commit, &[1; 80]);
     enqueue(&mut commit, &[2; 8]);
@@ -93,7 +97,7 @@ fn batch_of_the_target_size_is_full_and_a_large_set_may_exceed_it() {
 fn batch_of_a_stream_is_full_earlier() {
     let mut commit = Commit::new(None, None, sizes(120));
     for (takes_stream, count) in [(false, 3), (true, 2)] {
-        commit.set_room(Room { tail: 10_000, spare: 0 }, 511);
+        commit.set_room(room(10_000, 0), 511);
         commit.set_takes_stream(takes_stream);
         for _ in 0..count {
             enqueue(&mut commit, &[1; 32]);
@@ -132,7 +136,7 @@ fn record_without_reserved_space_is_refused() {
     // A batch of one such record has 48 + 8 + 56 bytes.
     let record = [1; 56];
     let mut commit = commit();
-    commit.set_room(Room { tail: 112, spare: 0 }, 0);
+    commit.set_room(room(112, 0), 0);
     enqueue(&mut commit, &record);
     assert_eq!(commit.enqueue(&mut RecordSet::of(&[&record])).unwrap(), Enqueued::NoRoom(176));
     let taken = commit.take().unwrap();
@@ -141,10 +145,10 @@ fn record_without_reserved_space_is_refused() {
         Enqueued::NoRoom(112),
         "one is in flight"
     );
-    commit.set_room(Room { tail: 112, spare: 112 }, 0);
+    commit.set_room(room(112, 112), 0);
     enqueue(&mut commit, &record);
     commit.complete(taken.count, taken.bytes, NOW);
-    commit.set_room(Room { tail: 0, spare: 112 }, 0);
+    commit.set_room(room(0, 112), 0);
     assert_eq!(commit.enqueue(&mut RecordSet::of(&[&record])).unwrap(), Enqueued::NoRoom(176));
 }
 
@@ -153,7 +157,7 @@ fn overhead_of_a_text_line_counts_against_the_limit() {
     let record = [1; 56];
     let mut commit = commit();
     commit.set_overhead(Overhead { per_record: 100, ..Overhead::NONE });
-    commit.set_room(Room { tail: 212 + 311, spare: 0 }, 0);
+    commit.set_room(room(212 + 311, 0), 0);
     enqueue(&mut commit, &record);
     commit.take().unwrap();
     assert_eq!(
@@ -178,7 +182,7 @@ fn set_larger_than_any_batch_is_refused_before_it_gets_an_lsn() {
 #[test]
 fn record_beyond_the_highest_lsn_is_refused() {
     let mut commit = Commit::new(Lsn::new(u64::MAX - 3), None, sizes(256));
-    commit.set_room(Room { tail: 10_000, spare: 0 }, 0);
+    commit.set_room(room(10_000, 0), 0);
     assert_eq!(enqueue(&mut commit, b"a").lsn.get(), u64::MAX - 2);
     assert!(matches!(
         commit.enqueue(&mut RecordSet::of(&[b"b", b"c"])),
@@ -345,7 +349,7 @@ fn space_counts_the_batch_in_flight_and_the_open_batch() {
     let record = [1; 56];
     let mut commit = commit();
     // Both batches fit into the tail, to the last byte.
-    commit.set_room(Room { tail: 224, spare: 0 }, 0);
+    commit.set_room(room(224, 0), 0);
     enqueue(&mut commit, &record);
     let taken = commit.take().unwrap();
     enqueue(&mut commit, &record);
@@ -353,9 +357,22 @@ fn space_counts_the_batch_in_flight_and_the_open_batch() {
     commit.take().unwrap();
     // The batch in flight does not fit into the tail, so both must fit into the preallocated
     // segment.
-    commit.set_room(Room { tail: 111, spare: 223 }, 0);
+    commit.set_room(room(111, 223), 0);
     assert_eq!(commit.enqueue(&mut RecordSet::of(&[&record])).unwrap(), Enqueued::NoRoom(112));
-    commit.set_room(Room { tail: 111, spare: 224 }, 0);
+    commit.set_room(room(111, 224), 0);
+    enqueue(&mut commit, &record);
+}
+
+#[test]
+fn first_batch_of_the_next_segment_may_fill_its_block() {
+    let record = [1; 56];
+    let mut commit = commit();
+    commit.set_room(Room { spare_padding: 511, ..room(0, 112) }, 0);
+    enqueue(&mut commit, &record);
+    commit.take().unwrap();
+    commit.set_room(Room { spare_padding: 511, ..room(0, 224 + 510) }, 0);
+    assert_eq!(commit.enqueue(&mut RecordSet::of(&[&record])).unwrap(), Enqueued::NoRoom(112));
+    commit.set_room(Room { spare_padding: 511, ..room(0, 224 + 511) }, 0);
     enqueue(&mut commit, &record);
 }
 
