@@ -8,6 +8,7 @@ use crate::write::coordinator::Coordinator;
 use crate::write::coordinator::lease::{LockedLease, WriterLease};
 use crate::write::coordinator::publish::{DurableBatch, Outcome};
 use crate::write::group_commit::{TakenBatch, WaitFor};
+use crate::write::truncation::removal::SegmentRemoval;
 use crate::write::writer::Writer;
 use seawall_format::Level;
 use std::io;
@@ -178,7 +179,10 @@ impl LockedLease<'_> {
         // Records of the open batch may need the smaller segment, so it stays until a larger one
         // exists. Without such records it goes first: its space may be all that is left.
         let is_spare_free = self.state.commit.release_spare();
+        let removals = std::mem::take(&mut self.state.preallocation.removals);
         let mut writer = self.unlock();
+        // A full disk may need their space.
+        removals.into_iter().for_each(SegmentRemoval::run_in_background);
         writer.take_preallocated(preallocation);
         let is_large = writer.room().spare >= size;
         if is_spare_free && !is_large {
