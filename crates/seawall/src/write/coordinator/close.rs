@@ -51,6 +51,7 @@ impl Coordinator {
                 match flushed {
                     Ok(()) => {
                         removals.into_iter().for_each(SegmentRemoval::run_in_background);
+                        self.deferred_delete.drain();
                         writer.close()
                     }
                     Err(error) => {
