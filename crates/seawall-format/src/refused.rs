@@ -60,3 +60,13 @@ impl fmt::Display for Refused {
 }
 
 impl std::error::Error for Refused {}
+
+#[cfg(test)]
+impl Refused {
+    /// Why a readable log with something that only binary logs have is refused: without the
+    /// feature `json`, for its layout.
+    pub(crate) fn binary_only() -> Self {
+        let unknown = || Self::Unknown { what: "layout 1".to_owned() };
+        if cfg!(feature = "json") { Self::Invalid } else { unknown() }
+    }
+}

@@ -94,7 +94,7 @@ fn manifest_says_how_batches_are_compressed() {
     let unannounced = forged(&[(FEATURES, 1 | COMPRESSED), (COMPRESSION, 2)]);
     assert!(matches!(unannounced, Err(Refused::Unknown { .. })), "{unannounced:?}");
     let text = forged(&[(FEATURES, 1 | COMPRESSED), (LAYOUT, 1)]);
-    assert_eq!(text.map(|_| ()), Err(Refused::Invalid), "batches are binary");
+    assert_eq!(text, Err(Refused::binary_only()));
 }
 
 #[cfg(feature = "encryption")]
@@ -116,7 +116,7 @@ fn slot_of_an_encrypted_log_is_valid_only_with_an_authenticator() {
     let later = Manifest { time_us: 1, ..encrypted.clone() };
     assert_eq!(later.check(&key), Err(KeyError::Forged));
     let text = Manifest { layout: Layout::Text, ..encrypted };
-    assert_eq!(Manifest::decode(&text.stored(), Offset(0)), Err(Refused::Invalid));
+    assert_eq!(Manifest::decode(&text.stored(), Offset(0)), Err(Refused::binary_only()));
 }
 
 #[test]

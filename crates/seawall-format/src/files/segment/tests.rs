@@ -79,7 +79,7 @@ fn only_a_binary_segment_can_be_reused() {
     let reused = SegmentHeader { is_reused: true, ..sample() };
     assert_eq!(SegmentHeader::decode(&reused.encode()), Ok(reused));
     let reused = SegmentHeader { is_reused: true, ..text() };
-    assert_eq!(SegmentHeader::decode(&reused.encode()), Err(Refused::Invalid));
+    assert_eq!(SegmentHeader::decode(&reused.encode()), Err(Refused::binary_only()));
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn only_a_binary_segment_has_several_writes_in_flight() {
         assert_eq!(SegmentHeader::decode(&header.encode()), Ok(header));
     }
     let text = SegmentHeader { in_flight_max: 2, ..text() };
-    assert_eq!(SegmentHeader::decode(&text.encode()), Err(Refused::Invalid));
+    assert_eq!(SegmentHeader::decode(&text.encode()), Err(Refused::binary_only()));
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn structures_of_an_encrypted_segment_are_valid_only_with_an_authenticator() {
 fn key_number_and_feature_bit_belong_together() {
     let header = sample().signed(KeyNumber::FIRST, &keys());
     let text = SegmentHeader { authenticator: header.authenticator, ..text() };
-    assert_eq!(SegmentHeader::decode(&text.stored()), Err(Refused::Invalid));
+    assert_eq!(SegmentHeader::decode(&text.stored()), Err(Refused::binary_only()));
     let kept = "something in bytes 116 to 120, kept for later".to_owned();
     assert_eq!(forged(&sample(), &[(header::KEY, 1)]), Err(Refused::Unknown { what: kept }));
     let mut bytes = header.stored().to_vec();
@@ -180,7 +180,7 @@ fn header_of_a_segment_named_ahead_does_not_say_where_it_begins() {
     let first = SegmentHeader { pred: None, ..header };
     assert_eq!(SegmentHeader::decode(&first.encode()), Err(Refused::Invalid), "it follows none");
     let text = SegmentHeader { named_ahead: true, ..text() };
-    assert_eq!(SegmentHeader::decode(&text.encode()), Err(Refused::Invalid), "it is binary");
+    assert_eq!(SegmentHeader::decode(&text.encode()), Err(Refused::binary_only()));
 }
 
 #[test]
