@@ -17,9 +17,9 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use scheduler::model::Builder;
 use scheduler::sync::{Condvar, Mutex};
-use scheduler::thread::{self, JoinHandle, spawn};
+use scheduler::thread::{Builder as ThreadBuilder, JoinHandle};
 use seawall::format::Geometry;
-use seawall::{Error, Level, Log, Lsn, Options, Raw, Ticket};
+use seawall::{Error, Follower, Level, Log, Lsn, Options, Raw, Ticket};
 use seawall_io::{ManualClock, SeededEntropy};
 use seawall_testkit::MemStorage;
 
@@ -56,6 +56,17 @@ fn quiet() -> Options {
 
 fn open(options: &Options, device: &MemStorage) -> Arc<Bytes> {
     Arc::new(options.open_in(Arc::new(device.clone())).unwrap())
+}
+
+/// Starts a thread whose stack is large enough for a recovery. Those that loom gives by itself are not
+/// always: that depends on what the compiler inlines.
+fn spawn<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    ThreadBuilder::new().stack_size(16 << 10).spawn(act).unwrap()
+}
+
+fn follow(log: &Arc<Bytes>) -> Follower<[u8], Raw> {
+    let log = Arc::clone(log);
+    spawn(move || log.follow(Lsn::FIRST).unwrap()).join().unwrap()
 }
 
 /// One thread for each act.
@@ -194,7 +205,7 @@ fn a_follower_is_woken() {
     everywhere("one appends, one follows", || {
         let device = MemStorage::new();
         let log = open(&quiet(), &device);
-        let mut follower = log.follow(Lsn::FIRST).unwrap();
+        let mut follower = follow(&log);
         let follows = spawn(move || {
             assert_eq!(follower.next_record().unwrap().map(|(number, _)| number), lsn(1));
             assert_eq!(follower.next_record().unwrap().map(|(number, _)| number), lsn(2));
@@ -222,8 +233,7 @@ fn count_without(device: &MemStorage, refused: &[&[u8]]) -> usize {
         let records = log.read_from(Lsn::FIRST).unwrap().map(|entry| entry.unwrap().1);
         records.inspect(|record| assert!(!refused.contains(record), "{record:?}")).count()
     };
-    // A recovery takes more of its stack than loom gives to its first thread.
-    thread::Builder::new().stack_size(16 << 10).spawn(count).unwrap().join().unwrap()
+    spawn(count).join().unwrap()
 }
 
 #[test]
@@ -314,7 +324,7 @@ fn a_close_releases_waiters_and_followers() {
     });
     everywhere("one follows while the log is closed", || {
         let log = open(&quiet(), &MemStorage::new());
-        let mut follower = log.follow(Lsn::FIRST).unwrap();
+        let mut follower = follow(&log);
         let follows = spawn(move || assert!(follower.next_record().unwrap().is_none()));
         Arc::into_inner(log).unwrap().close().unwrap();
         follows.join().unwrap();
