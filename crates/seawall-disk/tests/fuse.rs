@@ -128,7 +128,7 @@ fn size_and_owner_are_fixed() {
     assert_eq!(rustix::fs::fallocate(&file, collapse, 0, 4096), Err(Errno::OPNOTSUPP));
     let space = rustix::fs::statfs(server.path()).unwrap();
     assert_eq!((space.f_blocks, space.f_bfree), (SIZE / 4096, 0));
-    // Whatever is asked of what is no directory.
+    // Whatever is asked of what is not a directory.
     server.path().join("below").metadata().unwrap_err();
     server.path().read_dir().unwrap_err();
     assert!(server.is_mounted());

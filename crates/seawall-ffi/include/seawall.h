@@ -806,7 +806,7 @@ seawall_status seawall_reader_follow(const struct seawall_reader *reader,
 void seawall_reader_free(struct seawall_reader *reader);
 
 // Verifies every byte of the log in the directory `path`, also while a writer has it open. Damage
-// is no error: the report lists it. Free the report with seawall_verification_free.
+// is not an error: the report lists it. Free the report with seawall_verification_free.
 seawall_status seawall_verify(const char *path,
                               struct seawall_verification **verification,
                               struct seawall_error **error);

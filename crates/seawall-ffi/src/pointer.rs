@@ -41,7 +41,7 @@ impl Kind {
         if self.0.load(Ordering::Relaxed) == expected {
             Ok(())
         } else {
-            Err(Fault::argument(format!("{what} is no such handle, or was freed")))
+            Err(Fault::argument(format!("{what} is not a live handle of this kind")))
         }
     }
 
@@ -286,7 +286,7 @@ impl<T> Freed<T> {
 /// Returns a descriptor of its own for the file of `descriptor`.
 pub(crate) fn duplicate(descriptor: c_int) -> Result<OwnedFd, Fault> {
     if descriptor < 0 {
-        return Err(Fault::argument(format!("{descriptor} is no file descriptor")));
+        return Err(Fault::argument(format!("{descriptor} is not a file descriptor")));
     }
     // SAFETY: it is not -1. If it is not open, the system says so.
     let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor) };
@@ -335,7 +335,7 @@ mod tests {
     fn other_handles_null_and_misaligned_ones_are_refused() {
         let handle = options();
         let other = In(handle.cast_const().cast::<Buffer>());
-        assert_eq!(refusal(other.handle("buffer")), "buffer is no such handle, or was freed");
+        assert_eq!(refusal(other.handle("buffer")), "buffer is not a live handle of this kind");
         assert!(Freed(handle.cast::<Buffer>()).take().is_err(), "and is not freed");
         let null = In(std::ptr::null::<Options>());
         assert_eq!(refusal(null.handle("options")), "options is null");

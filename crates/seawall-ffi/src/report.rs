@@ -212,7 +212,7 @@ fn verdict(found: LogVerdict) -> Verdict {
 }
 
 /// Verifies every byte of the log in the directory `path`, also while a writer has it open. Damage
-/// is no error: the report lists it. Free the report with seawall_verification_free.
+/// is not an error: the report lists it. Free the report with seawall_verification_free.
 #[unsafe(no_mangle)]
 pub extern "C" fn seawall_verify(
     path: In<c_char>,

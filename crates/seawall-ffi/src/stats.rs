@@ -48,7 +48,7 @@ pub extern "C" fn seawall_log_stat(log: In<Log>, stat: i32, value: Out<u64>) -> 
             7 => stats.reused,
             8 => stats.parity_stripes,
             9 => stats.parity_failures,
-            other => return Err(Fault::argument(format!("{other} is no statistic"))),
+            other => return Err(Fault::argument(format!("{other} is not a statistic"))),
         });
         Ok(())
     })

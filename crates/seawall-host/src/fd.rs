@@ -78,7 +78,7 @@ pub fn file_number(path: &Path) -> io::Result<u64> {
     Ok(std::fs::symlink_metadata(path)?.ino())
 }
 
-/// The name of a descriptor that is no socket.
+/// The name of a descriptor that is not a socket.
 fn descriptor(number: u32) -> io::Result<String> {
     let name = format!("/dev/fd/{number}");
     if std::fs::metadata(&name)?.file_type().is_socket() {

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The directory that holds `path`, and the name of `path` in it; `None` if that is no name in
+/// The directory that holds `path`, and the name of `path` in it; `None` if that is not a name in
 /// UTF-8.
 #[must_use]
 pub fn folder_and_name(path: &Path) -> Option<(&Path, &str)> {

@@ -115,7 +115,7 @@ impl Memory {
         let size = u64::try_from(rustix::fs::fstat(&descriptor)?.st_size).unwrap_or(0);
         let is_fit = found.contains(seals()) && (1..=size_max).contains(&size);
         let invalid = || {
-            let why = format!("it is no shared memory of 1 to {size_max} bytes");
+            let why = format!("it is not shared memory of 1 to {size_max} bytes");
             io::Error::new(io::ErrorKind::InvalidData, why)
         };
         let size = usize::try_from(size).ok().filter(|_| is_fit).ok_or_else(invalid)?;

@@ -42,7 +42,7 @@ const SLICE: usize = 500;
 const BATCH: usize = 50;
 
 fn open<T: ?Sized, C: Codec<T>>(level: Level) -> Log<T, C> {
-    // One segment: a roll is no part of what is measured.
+    // One segment: a roll is not part of what is measured.
     let options = Options::new().geometry(Geometry::DEFAULT, 128 << 20).segment_size(256 << 20);
     let options = options.buffered(Duration::from_secs(3600), usize::MAX).level(level);
     options.idle_mark(None).preallocate(false).open_in(Arc::new(Ram::default())).unwrap()

@@ -145,7 +145,7 @@ impl<'a> Maintenance<'a> {
     /// # Errors
     ///
     /// [`Error::Io`](crate::Error::Io), [`Error::NotALog`](crate::Error::NotALog),
-    /// [`Error::Unsupported`](crate::Error::Unsupported). Damage is no error:
+    /// [`Error::Unsupported`](crate::Error::Unsupported). Damage is not an error:
     /// [`Verification::damage`] lists it.
     pub fn verify(&mut self) -> Result<Verification> {
         self.run(verify::verify)

@@ -610,7 +610,7 @@ fn failed_write_that_spoils_its_block_loses_nothing() {
     }
 }
 
-/// A log of which only a text is left, or a head without its text, is no empty log.
+/// A log of which only a text is left, or a head without its text, is not an empty log.
 #[test]
 fn remains_of_a_log_do_not_count_as_an_empty_one() {
     let device = nine();

@@ -168,7 +168,7 @@ impl Bench for Modes {
     /// A line for each way over the number of writers, and all tables.
     fn page(&self, (): &(), held: &[Compared]) -> String {
         let mut body = String::new();
-        // One point is no line.
+        // One point is not a line.
         if let [first, _, ..] = held {
             let names = Names {
                 title: "Commits a second",

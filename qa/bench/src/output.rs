@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use std::io::{self, Write};
 
-/// Writes lines to standard output; a closed pipe is no failure.
+/// Writes lines to standard output; a closed pipe is not a failure.
 ///
 /// # Errors
 ///

@@ -66,7 +66,7 @@ fn runs(asked: &str) -> bool {
     ran.is_ok_and(|status| status.success())
 }
 
-/// The name of a file that is no part of a log.
+/// The name of a file that is not part of a log.
 const KEY_FILE: &str = "user.key";
 
 fn write(device: &MemStorage, folder: &Path) {

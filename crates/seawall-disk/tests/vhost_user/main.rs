@@ -160,7 +160,7 @@ fn request_may_have_any_framing() {
     let _server = folder.serve(&disk);
     let mut machine = Machine::new(&folder.0);
     let mut guest = machine.connect(&folder.socket(), 0);
-    // The header in two parts, data in parts that are no sectors, one of them empty.
+    // The header in two parts, data in parts that are not whole sectors, one of them empty.
     guest.put_header(WRITE, 1);
     guest.put(DATA, &pattern(7, 1024));
     guest.submit(&[

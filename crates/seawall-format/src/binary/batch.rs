@@ -31,7 +31,7 @@ const ENCRYPTED: u64 = 1 << 28 | 1 << 30;
 
 const ENCRYPTED_VOID: u64 = ENCRYPTED | VOID;
 
-/// In the body length: what is no length.
+/// In the body length: what is not a length.
 const FLAGS: u64 = 0x1F << 27;
 
 /// In the body length: what a batch is not, unless its segment allows it. format.md section 3.3.

@@ -150,7 +150,7 @@ impl Fields {
     /// The fields in these first bytes of a chunk, if each is one that the table allows.
     fn read(bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.first_chunk::<HEADER_SIZE>()?;
-        // First what turns away most bytes that are no chunk.
+        // First what turns away most bytes that are not a chunk.
         if !is_zero(slice(bytes, ZERO)) {
             return None;
         }

@@ -123,7 +123,7 @@ impl Encryptor {
         let (kind, count) = match spec.kind {
             BodyKind::Frames => (BodyKind::Encrypted, spec.count),
             BodyKind::Void => (BodyKind::EncryptedVoid, 0),
-            kind => panic!("{kind:?} is no body of frames"),
+            kind => panic!("{kind:?} is not a body of frames"),
         };
         let spec = Spec { kind, ..spec };
         stored.clear();

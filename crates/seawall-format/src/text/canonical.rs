@@ -310,7 +310,7 @@ fn expect((found, at): (u8, usize), wanted: u8) -> Option<usize> {
     (found == wanted).then_some(at + 1)
 }
 
-/// The next byte that is no white space, and where it is.
+/// The next byte that is not white space, and where it is.
 #[inline]
 fn next(text: &[u8], at: usize) -> Option<(u8, usize)> {
     match byte(text, at)? {
@@ -359,7 +359,7 @@ fn find(text: &[u8], at: usize, mark: impl Fn(u64) -> u64) -> usize {
     end + rest.iter().position(is_marked).unwrap_or(rest.len())
 }
 
-/// Has the top bit of each byte set that is no digit.
+/// Has the top bit of each byte set that is not a digit.
 fn no_digit(word: u64) -> u64 {
     let value = word ^ (EACH * 0x30);
     // Ten and more carry into the top bit, and no further.

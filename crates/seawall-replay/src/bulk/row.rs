@@ -90,7 +90,7 @@ impl Packed {
     ///
     /// # Errors
     ///
-    /// [`Error::Spill`] if the bytes are no row.
+    /// [`Error::Spill`] if the bytes are not a row.
     pub(crate) fn at(bytes: &[u8], start: usize) -> Result<Self> {
         Self::parse(bytes, start).ok_or_else(|| garbled("a scratch file has changed"))
     }

@@ -32,7 +32,7 @@ use serde::de::DeserializeOwned;
 ///
 ///     fn encode(record: &f64, payload: &mut Vec<u8>) -> Result<(), CodecError> {
 ///         if !record.is_finite() || record.abs() > 1e6 {
-///             return Err(format!("{record} is no temperature").into());
+///             return Err(format!("{record} is not a temperature").into());
 ///         }
 ///         payload.extend_from_slice(&((record * 100.0).round() as i32).to_le_bytes());
 ///         Ok(())

@@ -44,7 +44,7 @@ pub struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// A record that is no part of an atomic set, written at an unknown time in schema 0.
+    /// A record that is not part of an atomic set, written at an unknown time in schema 0.
     #[must_use]
     pub fn new(lsn: Lsn, payload: &'a [u8]) -> Self {
         Self { lsn, payload, time_us: 0, goes_on: false, set: AtomicSet::Whole, schema: 0 }
@@ -440,7 +440,7 @@ impl Cursor {
     /// Refuses to continue if the log now ends before this cursor's position.
     ///
     /// A writer in this process may have assigned that LSN to a record that is not durable yet,
-    /// which is no error. A truncation always starts a new segment; within the same segment, a
+    /// which is not an error. A truncation always starts a new segment; within the same segment, a
     /// lower watermark of another process only means that it knows of fewer records than were read.
     fn check_rewound(&self, watermark: Option<&Watermark>) -> Result<()> {
         let Some(Watermark { live, .. }) = watermark.filter(|watermark| watermark.is_running())

@@ -221,7 +221,8 @@ impl Lookup {
         known.durable.filter(|(of, _)| *of == segment).and_then(|(_, last)| last)
     }
 
-    /// Finds the record. If `live` covers it, it must exist. Damage up to `known` is no torn end.
+    /// Finds the record. If `live` covers it, it must exist. Damage up to `known` is not a torn
+    /// end.
     fn find_durable(
         &self,
         catalog: &Catalog,

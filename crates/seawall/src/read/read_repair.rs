@@ -182,7 +182,7 @@ const CARRIED_MAX: usize = 1 << 20;
 fn drop_harmful_patches(storage: &Arc<dyn Storage>, patches: &[Patch]) -> Result<Vec<Patch>> {
     let mut kept = vec![];
     if patches.len() > DOUBTFUL_MAX {
-        // This many patches are no isolated damage, so none of them is trusted.
+        // This many patches are not isolated damage, so none of them is trusted.
         return Ok(kept);
     }
     // As the chain is built: without the segment after it, one may hide records that it shows with

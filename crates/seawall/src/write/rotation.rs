@@ -171,7 +171,8 @@ fn try_rotate(
 fn discard(files: PreallocatedSegment, env: &Env, id: SegmentId) {
     let text = files.text.as_ref().map(|text| text.file.clone());
     files.discard(env);
-    // Removes the text under its final name, if it got that far: without a head it is no segment.
+    // Removes the text under its final name, if it got that far: without a head it is not a
+    // segment.
     if text.is_some_and(|text| text.has_name().unwrap_or(false)) {
         let _ = env.storage.remove(&id.text_name());
     }

@@ -122,7 +122,7 @@ fn locked(files: &Files) -> Vec<String> {
     [said].into_iter().chain(found.damage.iter().map(damage)).collect()
 }
 
-/// A file that is no part of the log: nobody touches it.
+/// A file that is not part of the log: nobody touches it.
 const UNKNOWN: &str = "000000000001.index";
 
 fn modes() -> [(&'static str, OpenMode); 3] {

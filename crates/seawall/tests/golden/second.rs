@@ -31,7 +31,7 @@ pub(crate) fn ask(files: &Files, folder: &Path) -> (i32, Vec<String>) {
     for (name, bytes) in files {
         storage.create(name).unwrap().write_at(bytes, 0).unwrap();
     }
-    // In a file that is no part of the log.
+    // In a file that is not part of the log.
     storage.create("user.key").unwrap().write_at(&KEY, 0).unwrap();
     let key = is_encrypted(files).then(|| folder.join("user.key"));
     let ran = output(Command::new("python3").arg(READER).arg(folder).args(key)).unwrap();

@@ -91,7 +91,7 @@ fn record_given_up_is_not_found_but_its_neighbours_are() {
 }
 
 /// The image: a run of a text moved on a little, so that something stands between the lines of a
-/// set that is no line, and the last line of the set is spoilt.
+/// set that is not a line, and the last line of the set is spoilt.
 #[test]
 fn set_of_lines_with_damage_inside_is_not_carried_in_part() {
     let image = write_in(End::Closed, Layout::Text);

@@ -15,7 +15,7 @@ const PLAIN: &str = "#b3541e";
 pub(super) fn body(paired: &[Paired]) -> String {
     let rows: Vec<&Row> = paired.iter().map(|(row, _)| row).collect();
     let mut body = String::new();
-    // One point is no line.
+    // One point is not a line.
     if rows.len() > 1 {
         for chart in [ratios(&rows), delays(&rows)] {
             body.extend(["<figure>", &chart, "</figure>\n"]);

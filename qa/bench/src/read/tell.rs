@@ -85,7 +85,7 @@ pub(super) fn as_json(found: &Found, held: &[Compared]) -> Value {
 pub(super) fn page(found: &Found, held: &[Compared]) -> String {
     let lines = lines(found, held);
     let mut body = String::new();
-    // One point is no line.
+    // One point is not a line.
     if lines.len() > 1 {
         body.extend(["<figure>", &chart(&lines), "</figure>\n"]);
     }

@@ -130,7 +130,7 @@ pub(super) fn may_exit(code: i32, struck: Option<&Struck>) -> bool {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a key's file is no part of a log")]
+#[expect(clippy::disallowed_methods, reason = "a key's file is not part of a log")]
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::write(path, bytes)
 }

@@ -121,7 +121,7 @@ pub(super) fn run(subject: &Subject<'_>, injection: Option<Injection>) -> io::Re
     traced
 }
 
-#[expect(clippy::disallowed_methods, reason = "what the workload says is no part of a log")]
+#[expect(clippy::disallowed_methods, reason = "what the workload says is not part of a log")]
 fn create(path: &Path) -> io::Result<fs::File> {
     fs::File::create(path)
 }

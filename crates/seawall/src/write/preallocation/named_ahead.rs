@@ -22,7 +22,7 @@ impl PreallocatedSegment {
     ///
     /// # Errors
     ///
-    /// The file is removed. If that failed as well, it is no part of the log: nothing was written
+    /// The file is removed. If that failed as well, it is not part of the log: nothing was written
     /// where records go.
     pub(crate) fn name_ahead(mut self, env: &Env, next: &NextSegment) -> io::Result<Self> {
         match self.try_name_ahead(env, next) {

@@ -49,7 +49,7 @@ impl BatchEncoder {
         let draw = move || {
             let mut nonce = [0; NONCE_SIZE];
             // The batch can have buffered records, which are acknowledged. So a failure that passes
-            // is no failure of the batch, as one of the device is none.
+            // is not a failure of the batch, as one of the device is none.
             let drawn = (1..DRAWS_MAX).find_map(|_| entropy.fill(&mut nonce).ok());
             drawn.map_or_else(|| entropy.fill(&mut nonce), Ok).map(|()| nonce)
         };
