@@ -110,3 +110,27 @@ fn recycle(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::options::Options;
+    use seawall_io::Storage;
+    use seawall_testkit::MemStorage;
+
+    #[test]
+    fn file_is_not_freed_if_its_removal_is_not_durable() {
+        for fails in [false, true] {
+            let storage = MemStorage::new();
+            let env = Env::new(&Options::new(), Arc::new(storage.clone()));
+            let file = storage.create(&SegmentId::FIRST.file_name()).expect("a free name");
+            file.set_len(1 << 20).expect("the device has room");
+            drop(file);
+            if fails {
+                storage.fail_sync(0, |_| false);
+            }
+            let removed = remove_files(&env, |_| true, vec![], false);
+            assert_eq!((removed.is_err(), env.deferred_delete.is_empty()), (fails, fails));
+        }
+    }
+}
