@@ -1,7 +1,7 @@
 //! What simulation found, as it printed it: each plan failed once. The smallest tests of the same
 //! are in `crates/seawall/tests`, named in the comments.
 
-use seawall_sim::{Plan, run};
+use seawall_sim::{End, Plan, run};
 
 #[path = "found/lost_writes.rs"]
 mod lost_writes;
@@ -16,11 +16,21 @@ mod recovery;
 #[path = "found/space.rs"]
 mod space;
 
+/// Runs a plan, and the same with each crash a few steps earlier or later: a change of the log can
+/// move the step at which a crash shows a bug.
 fn replay(plan: &str) {
     let plan: Plan = plan.parse().expect("a plan");
     let outcome = run(&plan);
     assert_eq!(outcome.finding, None, "{plan}");
     assert!(outcome.steps > 50, "{outcome:?}");
+    for (life, steps) in (0..plan.lives.len()).flat_map(|life| [-2, -1, 1, 2].map(|by| (life, by)))
+    {
+        let mut near = plan.clone();
+        let end = &mut near.lives.get_mut(life).expect("one of them").end;
+        let (End::Kill(at) | End::Power(at, _) | End::Detach(at, _)) = end else { continue };
+        *at = at.saturating_add_signed(steps);
+        assert_eq!(run(&near).finding, None, "{near}");
+    }
 }
 
 /// A cut of nothing called everything confirmed (`cuts.rs`). The image: a record whose only
