@@ -58,8 +58,8 @@ fn open(options: &Options, device: &MemStorage) -> Arc<Bytes> {
     Arc::new(options.open_in(Arc::new(device.clone())).unwrap())
 }
 
-/// Starts a thread whose stack is large enough for a recovery. Those that loom gives by itself are not
-/// always: that depends on what the compiler inlines.
+/// Starts a thread whose stack is large enough for a recovery. Those that loom gives by itself are
+/// not always: that depends on what the compiler inlines.
 fn spawn<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     ThreadBuilder::new().stack_size(16 << 10).spawn(act).unwrap()
 }

@@ -92,8 +92,8 @@ impl LogScanner {
         let length = rest.used.0 - offset.0;
         let (segment, file) = (link.segment.header.id, link.segment.name());
         let (row, is_exact) = classify_end(source, &scanner, rest.used)?;
-        // An edited text file may end early, which is not damage. But parity covers more, so records
-        // may be lost together with the line break before them.
+        // An edited text file may end early, which is not damage. But parity covers more, so
+        // records may be lost together with the line break before them.
         let row = if is_known { tail::Row::Otherwise } else { self.end_row.unwrap_or(row) };
         let tail = Some(TailFound { segment, offset, chain, row, length, is_exact, file });
         let lost = Some(Lost { from: next_lsn(self.last), to: None });
