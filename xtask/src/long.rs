@@ -25,7 +25,7 @@ const MODEL: &[&str] = &[CARGO, "run", "--release", "--locked", "-q", "-p", "sea
 const PARTS: &[Part] = &[
     Part {
         name: "prove",
-        about: "every planted bug is caught; 3 hours",
+        about: "every planted bug is caught; an hour",
         command: &[CARGO, "xtask", "prove"],
         deep: &[],
     },
