@@ -175,24 +175,27 @@ fn lost_segment_is_not_rebuilt_as_an_empty_one() {
 /// the rewritten record is shown in the newer segment only.
 #[test]
 fn header_of_a_segment_with_rewritten_records_is_rebuilt() {
-    for layout in LAYOUTS {
+    for (layout, count) in LAYOUTS.into_iter().flat_map(|of| [2, 7, 8, 9].map(|count| (of, count))) {
         let device = MemStorage::new();
         let log = open(&with_parity(1, layout), &device).unwrap();
-        append(&log, layout, 1..=2);
+        append(&log, layout, 1..=count);
         device.fail_sync(0, |_| true);
-        append(&log, layout, 3..=4);
+        append(&log, layout, count + 1..=count + 2);
         assert_eq!(log.stats().failovers, 1, "{layout:?}");
         log.close().unwrap();
         let records = read(&device, false).unwrap().records;
         let is_head = |name: &String| matches!(name.rsplit_once('.'), Some((_, "seg" | "head")));
         let heads: Vec<_> = device.names().into_iter().filter(is_head).collect();
-        let [older, newer] = &heads[..] else { panic!("{layout:?}: {heads:?}") };
+        let [.., older, newer] = &heads[..] else { panic!("{layout:?}: {heads:?}") };
+        let what = format!("{layout:?}, {count} records before");
         spoil(&device, older, 3 * BLOCK..4 * BLOCK, "zeros");
-        assert_whole(&device, layout, &records, &format!("{layout:?}, no seal"));
+        assert_whole(&device, layout, &records, &format!("{what}, no seal"));
         spoil(&device, newer, 0..BLOCK, "garbage");
-        let (data, start) = data_files_of(&device).remove(0);
-        spoil(&device, &data, start + 60..start + 70, "garbage");
-        assert_whole(&device, layout, &records, &format!("{layout:?}"));
+        let [files @ .., _] = &data_files_of(&device)[..] else { panic!("{heads:?}") };
+        for (data, start) in files {
+            spoil(&device, data, start + 60..start + 70, "garbage");
+        }
+        assert_whole(&device, layout, &records, &what);
     }
 }
 
