@@ -175,7 +175,8 @@ fn lost_segment_is_not_rebuilt_as_an_empty_one() {
 /// the rewritten record is shown in the newer segment only.
 #[test]
 fn header_of_a_segment_with_rewritten_records_is_rebuilt() {
-    for (layout, count) in LAYOUTS.into_iter().flat_map(|of| [2, 7, 8, 9].map(|count| (of, count))) {
+    for (layout, count) in LAYOUTS.into_iter().flat_map(|of| [2, 7, 8, 9].map(|count| (of, count)))
+    {
         let device = MemStorage::new();
         let log = open(&with_parity(1, layout), &device).unwrap();
         append(&log, layout, 1..=count);
