@@ -12,6 +12,7 @@ use common::within;
 use seawall::format::Geometry;
 use seawall::verify::Verdict;
 use seawall::{Error, Log, LogReader, Lsn, Maintenance, Options, Raw};
+use seawall_format::SegmentHeader;
 use seawall_io::{ManualClock, SeededEntropy, Storage};
 use seawall_testkit::MemStorage;
 use std::sync::Arc;
@@ -269,6 +270,63 @@ fn encrypted_log_is_copied_before_or_after_a_truncation() {
             }
         });
     });
+}
+
+/// Found by simulation. The image: there is no `live`, and only the beginning of the first batch of
+/// a segment that was named ahead is written. Then the writer completes it, and shortens the segment
+/// before.
+#[test]
+fn copy_of_an_encrypted_log_has_no_segment_that_begins_meanwhile() {
+    common::encrypted(|| {
+        let mut copies_without = 0;
+        for look in 0.. {
+            let device = MemStorage::new();
+            let (before, completed) = half_begun(&device);
+            let source = device.clone();
+            let (hooked, hook) = Hooked::new(device, look, move || {
+                for (name, bytes) in completed {
+                    source.edit(name, |file| *file = bytes);
+                }
+            });
+            let target: Arc<dyn Storage> = Arc::new(MemStorage::new());
+            let copy = Maintenance::on(&(Arc::new(hooked) as _)).back_up_to(&target);
+            copy.unwrap_or_else(|error| panic!("look {look}: {error}"));
+            let found = Maintenance::on(&target).verify().unwrap();
+            assert_eq!(found.verdict, Verdict::Clean, "look {look}: {found:?}");
+            let last = found.last_lsn.map_or(0, Lsn::get);
+            assert!([before, before + 1].contains(&last), "look {look}: {last}");
+            copies_without += u64::from(last == before);
+            if hook.is_waiting() {
+                assert!(look > 10 && copies_without > 10, "{look} {copies_without}");
+                break;
+            }
+        }
+    });
+}
+
+/// Makes a log where the first batch of the newest segment is being written. Returns the last record
+/// before it, and the files that change once it is written.
+fn half_begun(device: &MemStorage) -> (u64, [(&'static str, Vec<u8>); 2]) {
+    let (full, newest) = ("000000000001.seg", "000000000002.seg");
+    let options = common::tiny(1).geometry(common::GEOMETRY, 7_168).segment_size(7_168);
+    let log: TestLog = options.reuse(false).open_in(Arc::new(device.clone())).unwrap();
+    let (mut size, mut last) = (0, 0);
+    while device.bytes(newest).is_none() {
+        size = device.bytes(full).unwrap().len();
+        last = log.append(&[7; 790]).unwrap().get();
+    }
+    // The writer stays.
+    std::mem::forget(log);
+    let completed = [full, newest].map(|name| (name, device.bytes(name).unwrap()));
+    assert!(completed[0].1.len() < size, "the writer has shortened the first segment");
+    device.edit(full, |bytes| bytes.resize(size, 0));
+    device.edit(newest, |bytes| {
+        let header = SegmentHeader::decode(&bytes[..512]).unwrap();
+        let start = usize::try_from(header.data_start()).unwrap();
+        bytes[start + 512..].fill(0);
+    });
+    device.remove_raw("live");
+    (last - 1, completed)
 }
 
 /// The image: a cut has sealed an old segment anew, which now names another successor than the one
