@@ -57,9 +57,13 @@ fn append(log: &Bytes, layout: Layout, numbers: impl Iterator<Item = u64>) {
 
 /// A closed log of several segments, and its records.
 fn sample(layout: Layout) -> (MemStorage, BTreeMap<u64, Vec<u8>>) {
+    sample_of(if is_compressed() { 400 } else { 60 }, layout)
+}
+
+/// The same with so many records.
+fn sample_of(count: u64, layout: Layout) -> (MemStorage, BTreeMap<u64, Vec<u8>>) {
     let device = MemStorage::new();
     let log = open(&with_parity(1, layout), &device).unwrap();
-    let count = if is_compressed() { 400 } else { 60 };
     append(&log, layout, 1..=count);
     log.close().unwrap();
     let found = read(&device, false).unwrap();

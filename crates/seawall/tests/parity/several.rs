@@ -13,14 +13,36 @@ pub(crate) fn first_batch_is_restored_together_with_the_header_after_it() {
     let (sound, records) = sample(Layout::Binary);
     let files = data_files(&sound);
     for three in files.windows(3) {
-        let [(before, from), (here, _), (next, _)] = three else { unreachable!("three of them") };
         let device = sound.kill();
-        spoil(&device, before, from + BLOCK..from + 2 * BLOCK, "garbage");
-        spoil(&device, here, 3 * BLOCK..4 * BLOCK, "zeros");
-        spoil(&device, here, *from..from + BLOCK, "garbage");
-        spoil(&device, next, 0..BLOCK, "garbage");
-        assert_whole(&device, Layout::Binary, &records, here);
+        spoil_in_a_row(&device, three);
+        assert_whole(&device, Layout::Binary, &records, &three[1].0);
     }
+}
+
+/// Spoils records of the first segment, seal and first batch of the second, and the header of the
+/// third.
+fn spoil_in_a_row(device: &MemStorage, three: &[(String, usize)]) {
+    let [(before, from), (here, _), (next, _)] = three else { unreachable!("three of them") };
+    spoil(device, before, from + BLOCK..from + 2 * BLOCK, "garbage");
+    spoil(device, here, 3 * BLOCK..4 * BLOCK, "zeros");
+    spoil(device, here, *from..from + BLOCK, "garbage");
+    spoil(device, next, 0..BLOCK, "garbage");
+}
+
+/// The same in a log with so much other damage that no block of it is tried alone.
+#[test]
+fn first_batch_is_restored_beside_much_other_damage() {
+    let (device, records) = sample_of(1_500, Layout::Binary);
+    let files = data_files(&device);
+    let middle = files.len() / 2;
+    // Damage nearby would ask for the parity of these segments, too.
+    let far = files.iter().enumerate().filter(|(at, _)| at.abs_diff(middle) > 4);
+    assert!(far.clone().count() > 64, "{}", files.len());
+    for (_, (name, from)) in far {
+        spoil(&device, name, *from..from + BLOCK, "garbage");
+    }
+    spoil_in_a_row(&device, &files[middle - 1..=middle + 1]);
+    assert_whole(&device, Layout::Binary, &records, &files[middle].0);
 }
 
 /// The logs that a crash of an open can leave while it replaces the newest segment: that one and
