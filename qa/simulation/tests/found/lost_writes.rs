@@ -69,3 +69,24 @@ fn salvage_with_the_key_does_not_ask_for_it() {
          lost-file/512:63a4",
     );
 }
+
+/// A truncated record returned with a file whose removal a failed sync of the directory lost. No
+/// slot of the manifest is left that says where the log begins.
+#[test]
+fn truncated_records_may_return_if_the_whole_manifest_is_lost() {
+    replay(
+        "seed df84769301 text 8192 | confirmed idle ; l k0 x0 v / a12 s185 z114 g2 g6 a497 / g6 \
+         / a22 e a478 g10 e a0 a11 g1 g3 x0 l l / z75 a926 x3 a437 z115 s5 k10 x0 k0 z259 l x0 \
+         k8 / a0 x0 s1+2+183 a93 s2+4 z42 a14 a915 s83+3+43 e / x7 / g0 k0 a16 a384 a10 e k0 \
+         z162 a133 l s4+90+2 l / e l x10 / x0 k0 s96+76+2+43 l x0 / k8 v / z77 v s183+1+183 l \
+         a17 a326 / v a945 v k0 ; @1466 failed-sync:7930 @348 read-error:1a2f @1934 \
+         read-error:d7ae ; close probe 8:6629 | synced ring:10240 ; l k4 a67 v z31 g2 k8 e e \
+         s24+1+53 / l a392 x0 e l a13 / l z34 k0 a388 g1 x10 g11 a903 / k0 / s70+180 a917 k8 e \
+         a3 / g11 v s30+2 e a368 l x0 l x8 g0 v a11 / v z269 x6 k11 l l a952 a21 v / v g0 s95 \
+         z155 e z80 z269 v a77 s20+16+183+60 / e v x0 k6 l a21 l z97 g9 l a12 / g8 a17 x0 s0+39 \
+         l a297 a913 l a359 s188+94 k4 / a278 s189+86+41+1 a934 a1 s53+182 a908 a210 v e g0 \
+         a242 / s181+60+190+2 v x0 k0 g0 k9 a108 s4 / a2 a929 s84+14 a1 ; @2410 \
+         failed-sync:8cb8 @2181 failed-sync:576c @823 failed-sync:c168 ; power@5317 byte:214f \
+         probe 8:275c",
+    );
+}
