@@ -73,9 +73,10 @@ Examples:
 First the table of HeliosDB Nano's report, with its method: each of 10,000
 entries applied alone and logged again; not logged again; in batches of 100.
 Then many operations, with one key each or with few keys: one by one, in batches
-of 100, and in unsorted batches as large as those of replay. The upper bound
-uses batches that are sorted and in memory before the clock starts. A row is a
-whole replay into a new store, including reading and verifying the log.
+of 100, and in unsorted batches as large as those of replay. The upper bounds
+use batches that are sorted and in memory before the clock starts: by 1 thread,
+and by 2 if the store takes them. A row is a whole replay into a new store,
+including reading and verifying the log.
 --apply-cost shows the gain by threads for a store that waits: with independent
 keys, and with one key, which only one thread can change.";
 

@@ -1,7 +1,7 @@
 //! `seawall-bench replay` as a page.
 
 use super::partitions::{self, THREADS};
-use super::ways::{CEILING, READING};
+use super::ways::{CEILING, CEILING_OF_TWO, READING};
 use super::workload::Keys;
 use super::{ABOUT_THEIRS, PUBLISHED, published};
 use crate::chart::{Names, Series, bars, log_log};
@@ -51,7 +51,8 @@ fn of_many(contest: &Contest, keys: Keys) -> String {
     };
     let names = Names { title, x: "", y: "operations a second" };
     // With few keys the ceiling has little left to write: it would hide the others.
-    let is_shown = |row: &&Row| row.name != READING && (keys == Keys::Each || row.name != CEILING);
+    let is_ceiling = |row: &&Row| row.name == CEILING || row.name == CEILING_OF_TWO;
+    let is_shown = |row: &&Row| row.name != READING && (keys == Keys::Each || !is_ceiling(row));
     let rows = contest.standings.rows.iter().filter(is_shown);
     let group = |row: &Row| (row.name.to_string(), vec![row.per_second.median]);
     bars(&names, &[("median", color)], &rows.map(group).collect::<Vec<_>>())

@@ -12,11 +12,14 @@ use seawall_measure::machine::Stopwatch;
 use seawall_measure::slice::{Slice, nanoseconds};
 use seawall_replay::{Batch, Change, Edit, Operation, Replay, Source, Store, StoreError, Write};
 use std::collections::BTreeMap;
+use std::panic::resume_unwind;
 use std::rc::Rc;
+use std::thread;
 use std::time::Duration;
 
 /// The best that the store can do, and the log.
 pub(super) const CEILING: &str = "ceiling, sorted";
+pub(super) const CEILING_OF_TWO: &str = "ceiling, 2 threads";
 pub(super) const READING: &str = "reading alone";
 /// The batches of the report.
 const BATCH: usize = 100;
@@ -75,6 +78,11 @@ pub(super) fn of_many<'a>(hall: &'a Hall<'_>, keys: Keys) -> Result<Ways<'a>, Fa
     if partitions_max >= 2 {
         let replay = in_our_batches.partitions(2);
         ways.push(ours(hall, "in batches, 2 threads", (count, &source, replay)));
+    }
+    if partitions_max >= 2 {
+        let halves = halved(&sorted);
+        let write = move |store: &dyn Store| Ok(write_at_once(&halves, store)?);
+        ways.push(whole(hall, CEILING_OF_TWO, (count, write)));
     }
     let ceiling = move |store: &dyn Store| {
         sorted.iter().try_for_each(|batch| store.write(batch))?;
@@ -239,6 +247,33 @@ fn sorted(source: &OperationLog, size: usize) -> seawall::Result<Vec<Batch>> {
     Ok(batches)
 }
 
+/// The writes of these batches, for two threads: each key belongs to one of them.
+fn halved(batches: &[Batch]) -> [Vec<Batch>; 2] {
+    let is_second = |write: &Write| match &write.edit {
+        Edit::Put { key, .. } => key.iter().map(|byte| byte.count_ones()).sum::<u32>() % 2 == 1,
+        _ => false,
+    };
+    [false, true].map(|second| {
+        let half = |batch: &Batch| {
+            let writes = batch.writes.iter().filter(|write| is_second(write) == second);
+            Batch { writes: writes.cloned().collect(), watermarks: vec![] }
+        };
+        batches.iter().map(half).collect()
+    })
+}
+
+/// One thread writes each half, then the store is flushed.
+fn write_at_once(halves: &[Vec<Batch>; 2], store: &dyn Store) -> Result<(), StoreError> {
+    let write = |half: &[Batch]| half.iter().try_for_each(|batch| store.write(batch));
+    let [one, other] = halves;
+    thread::scope(|scope| {
+        let other = scope.spawn(|| write(other));
+        let done = write(one);
+        other.join().unwrap_or_else(|panic| resume_unwind(panic)).and(done)
+    })?;
+    store.flush()
+}
+
 fn of_log(hall: &Hall<'_>, error: &seawall::Error) -> Failure {
     cannot(hall, error)
 }
@@ -285,6 +320,12 @@ mod tests {
                 batches.iter().try_for_each(|batch| store.write(batch)).unwrap();
             });
             assert_eq!(ceiling, expected);
+            let halves = halved(&batches);
+            assert!(
+                keys == Keys::One
+                    || halves.iter().all(|half| !half.iter().all(|b| b.writes.is_empty()))
+            );
+            assert_eq!(rows(&|store| write_at_once(&halves, store).unwrap()), expected);
             drop(again);
         }
     }
