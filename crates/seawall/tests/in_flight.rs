@@ -3,8 +3,6 @@
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "in a test a panic is the report")]
 
-mod retention;
-
 use crate::common;
 
 use std::collections::BTreeMap;

@@ -6,13 +6,15 @@
 use crate::common;
 
 use common::hooked::{Hook, Hooked};
+use common::watched::{Call, Watch, Watched};
 use common::{judge, lsn};
 use seawall::format::Geometry;
 use seawall::verify::Verdict;
 use seawall::{Error, Log, LogReader, Lsn, Options, Raw, Retention};
 use seawall_io::{ManualClock, SeededEntropy, Storage};
 use seawall_testkit::{MemStorage, What};
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
 use std::time::Duration;
 
 type TestLog = Log<[u8], Raw>;
@@ -425,4 +427,113 @@ fn failed_sync_during_retention_poisons_the_log_and_keeps_the_records() {
         let first = oldest(&crashed);
         assert_eq!(span(&log, first), 61 - first);
     }
+}
+
+/// The thread that prepares and removes files does not write before it may.
+#[derive(Debug, Default)]
+struct Held {
+    may_write: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Held {
+    fn release(&self) {
+        *self.may_write.lock().unwrap() = true;
+        self.changed.notify_all();
+    }
+}
+
+impl Watch for Held {
+    fn before(&self, call: Call) {
+        let is_write = matches!(call, Call::Write | Call::Sync);
+        if is_write && thread::current().name() == Some("seawall-prealloc") {
+            let may_write = self.may_write.lock().unwrap();
+            drop(self.changed.wait_while(may_write, |may_write| !*may_write).unwrap());
+        }
+    }
+}
+
+/// A log that keeps one segment, and whose preallocator waits; just after its first prune.
+fn pruned_beside_commits() -> (MemStorage, Arc<Held>, TestLog) {
+    let device = MemStorage::new();
+    let (storage, held) = Watched::by(Held::default(), device.clone());
+    let options = options(1, Some(ring(0)), &Arc::new(ManualClock::new())).preallocate(true);
+    let log: TestLog = options.open_in(Arc::new(storage)).unwrap();
+    while log.stats().pruned == 0 {
+        append(&log, 1).unwrap();
+    }
+    (device, held, log)
+}
+
+const FIRST: &str = "000000000001.seg";
+
+/// All records of the log that a process which died now leaves.
+fn left(device: &MemStorage) -> (u64, u64) {
+    let crashed = device.kill();
+    let log = open(&crashed, None).unwrap();
+    let first = oldest(&crashed);
+    (first, first + span(&log, first) - 1)
+}
+
+#[test]
+fn commits_do_not_wait_for_the_manifest_of_retention() {
+    common::within(60, || {
+        let (device, held, log) = pruned_beside_commits();
+        append(&log, 1).unwrap();
+        let last = log.durable().unwrap().get();
+        assert_eq!(left(&device), (1, last), "the manifest is not written");
+        held.release();
+        while device.bytes(FIRST).is_some() {
+            thread::yield_now();
+        }
+        let (first, end) = left(&device);
+        assert!(first > 1 && end == last, "{first} {end}");
+    });
+}
+
+/// Written after it, the manifest of the prune would undo the checkpoint.
+#[test]
+fn checkpoint_is_written_after_the_manifest_of_retention() {
+    common::within(60, || {
+        let (device, held, log) = pruned_beside_commits();
+        append(&log, 1).unwrap();
+        let last = log.durable().unwrap();
+        thread::scope(|scope| {
+            let checkpoint = scope.spawn(|| log.checkpoint(last).unwrap());
+            // It may wait for the other thread.
+            for _ in 0..20 {
+                if !checkpoint.is_finished() {
+                    thread::park_timeout(Duration::from_millis(10));
+                }
+            }
+            held.release();
+        });
+        while device.bytes(FIRST).is_some() {
+            thread::yield_now();
+        }
+        assert_eq!(reader(device.kill()).replay_start().unwrap(), last);
+    });
+}
+
+#[test]
+fn failed_write_of_the_manifest_keeps_the_pruned_files_and_poisons_the_log() {
+    common::within(60, || {
+        let (device, held, log) = pruned_beside_commits();
+        device.refuse_writes("manifest", true);
+        held.release();
+        let error = loop {
+            if let Err(error) = append(&log, 1) {
+                break error;
+            }
+        };
+        assert!(matches!(error, Error::Poisoned { .. }), "{error}");
+        assert!(error.to_string().contains("manifest"), "{error}");
+        let last = log.durable().unwrap().get();
+        assert!(matches!(log.close(), Err(Error::Poisoned { .. })));
+        assert!(device.bytes(FIRST).is_some());
+        device.refuse_writes("manifest", false);
+        let (first, end) = left(&device);
+        // The record of the append that failed may be there.
+        assert!(first == 1 && (last..=last + 1).contains(&end), "{first} {end} {last}");
+    });
 }

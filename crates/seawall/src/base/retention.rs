@@ -14,9 +14,10 @@ use std::time::Duration;
 /// segment being written is always kept.
 ///
 /// The rule is applied when the log is opened, after each rotation and after each checkpoint, but
-/// not while the log is idle. After a rotation, the files are removed by a background thread.
-/// Removal works like [`truncate_before`](crate::Log::truncate_before): it is durable, and a crash
-/// leaves the log as it was either before or after.
+/// not while the log is idle. Removal works like
+/// [`truncate_before`](crate::Log::truncate_before): a crash leaves the log as it was either before
+/// or after. After a rotation, a background thread makes it durable and removes the files; if it
+/// cannot, the next removal fails.
 ///
 /// # Examples
 ///

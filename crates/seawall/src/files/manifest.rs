@@ -2,10 +2,11 @@
 
 use crate::base::error::{Error, Result};
 use crate::base::keys::LogKeys;
+use crate::base::sync::Mutex;
 use crate::files::directory::{MANIFEST, MANIFEST_MAX, file_place, not_a_log, read_small};
-use seawall_format::{Manifest, Refused, STORED_MAX, SegmentHeader, SegmentId};
+use seawall_format::{Manifest, Offset, Refused, STORED_MAX, SegmentHeader, SegmentId, Stored};
 use seawall_io::{File, Storage};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 pub(crate) fn read_manifest(
     storage: &dyn Storage,
@@ -77,22 +78,82 @@ pub(crate) struct ManifestFile {
 impl ManifestFile {
     /// Writes and syncs one slot, then the other: a crash leaves one of them valid.
     pub(crate) fn write_both(&mut self, time_us: u64) -> Result<()> {
+        self.begin_write(time_us)?.run()
+    }
+
+    /// Like [`write_both`](Self::write_both), but leaves the write to the caller.
+    pub(crate) fn begin_write(&mut self, time_us: u64) -> Result<ManifestWrite> {
         if self.content.sequence > SEQUENCE_MAX - 2 {
             // No log gets there by itself, so the number was forged. The current slots stay
             // readable.
             let cause = "the manifest's sequence numbers are exhausted".into();
             return Err(Error::Poisoned { log: None, cause });
         }
-        for _ in 0..2 {
+        let slots = [(); 2].map(|()| {
             self.content.sequence += 1;
             self.content.time_us = time_us;
             if let Some(keys) = &self.keys {
                 self.content = keys.sign_manifest(&self.content);
             }
-            let written = self.file.write_at(&self.content.stored(), self.content.offset().0);
-            let written = written.and_then(|()| self.file.sync());
+            (self.content.stored(), self.content.offset())
+        });
+        Ok(ManifestWrite { file: self.file.clone(), slots })
+    }
+}
+
+/// Two slots that are to be written, one after the other.
+#[derive(Debug)]
+pub(crate) struct ManifestWrite {
+    file: Arc<dyn File>,
+    slots: [(Stored, Offset); 2],
+}
+
+impl ManifestWrite {
+    fn run(self) -> Result<()> {
+        for (bytes, at) in &self.slots {
+            let written = self.file.write_at(bytes, at.0).and_then(|()| self.file.sync());
             written.map_err(Error::io(format!("write {MANIFEST}")))?;
         }
         Ok(())
+    }
+}
+
+/// A write of the manifest beside the batches of the log: done once, by the first thread that asks
+/// for it.
+#[derive(Clone, Debug)]
+pub(crate) struct DeferredWrite(Arc<Mutex<Progress>>);
+
+#[derive(Debug)]
+enum Progress {
+    Waiting(ManifestWrite),
+    Written,
+    /// With the cause.
+    Failed(Arc<str>),
+}
+
+impl DeferredWrite {
+    pub(crate) fn new(write: ManifestWrite) -> Self {
+        Self(Arc::new(Mutex::new(Progress::Waiting(write))))
+    }
+
+    /// Writes the manifest, or waits until another thread has done so.
+    ///
+    /// # Errors
+    ///
+    /// The same one for each caller: a failed write is never repeated.
+    pub(crate) fn finish(&self) -> Result<()> {
+        let mut progress = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let panicked = Progress::Failed("the thread that wrote the manifest panicked".into());
+        *progress = match std::mem::replace(&mut *progress, panicked) {
+            Progress::Waiting(write) => match write.run() {
+                Ok(()) => Progress::Written,
+                Err(error) => Progress::Failed(error.cause().into()),
+            },
+            done => done,
+        };
+        match &*progress {
+            Progress::Failed(cause) => Err(Error::Poisoned { log: None, cause: cause.clone() }),
+            Progress::Waiting(_) | Progress::Written => Ok(()),
+        }
     }
 }

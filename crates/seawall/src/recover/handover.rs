@@ -30,6 +30,7 @@ pub(crate) fn writer(options: &Options, env: Env, lock: Box<dyn Lock>, begin: Be
         live: LiveFile::new(&*env.storage),
         env,
         manifest,
+        deferred_write: None,
         tail: rotated.tail,
         chain: rotated.skipped_segments,
         last,

@@ -34,34 +34,30 @@ impl Writer {
         self.retain()
     }
 
-    /// Applies the log's retention rule after the first batch of a segment, not during rotation:
-    /// the segment that `live` names must not be removed. A stream does it beside its next batches.
-    pub(crate) fn retain_after_batch(&mut self) -> Result<()> {
-        if self.tail.takes_stream() { Ok(()) } else { self.retain_if_due() }
-    }
-
-    /// Applies the log's retention rule if a rotation happened since it was last applied. Leaves
-    /// the files to the preallocator, if there is one.
+    /// Applies the log's retention rule if a rotation happened since it was last applied: after the
+    /// first batch of a segment, because the segment that `live` names must not be removed. Leaves
+    /// manifest and files to the preallocator, if there is one.
     pub(crate) fn retain_if_due(&mut self) -> Result<()> {
         if !self.retained.is_due {
             return Ok(());
         }
-        if !self.env.has_preallocator {
-            return self.retain();
+        let removal = self.begin_to_retain(self.env.has_preallocator)?;
+        if self.env.has_preallocator {
+            self.removals.extend(removal);
+            return Ok(());
         }
-        let removal = self.begin_to_retain()?;
-        self.removals.extend(removal);
-        Ok(())
+        removal.map_or(Ok(()), SegmentRemoval::run)
     }
 
     /// Removes segments by the log's retention rule. The caller has published the tail to readers.
     pub(crate) fn retain(&mut self) -> Result<()> {
-        self.begin_to_retain()?.map_or(Ok(()), SegmentRemoval::run)
+        self.begin_to_retain(false)?.map_or(Ok(()), SegmentRemoval::run)
     }
 
-    /// Applies the log's retention rule to the manifest. Returns what is to be removed: that takes
-    /// three times as long and needs no writer. Batches may be in flight.
-    fn begin_to_retain(&mut self) -> Result<Option<SegmentRemoval>> {
+    /// Takes segments out of the log by its retention rule. Returns what is to be removed: that
+    /// takes three times as long as the write of the manifest and needs no writer, and with `defers`
+    /// it includes that write. Batches may be in flight.
+    fn begin_to_retain(&mut self, defers: bool) -> Result<Option<SegmentRemoval>> {
         self.retained.is_due = false;
         let Some(rule) = self.retained.rule else { return Ok(None) };
         // If a file cannot be examined, all segments stay for now; that loses nothing.
@@ -72,7 +68,7 @@ impl Writer {
             return Ok(None);
         }
         let oldest = live.get(gone).expect("the tail stays").base;
-        let (_, removal) = self.begin_to_truncate_before(oldest)?;
+        let (_, removal) = self.begin_to_truncate_before(oldest, defers)?;
         Ok(removal)
     }
 
@@ -99,14 +95,19 @@ impl Writer {
 
     /// Removes segments that hold only records before `lsn`; returns the first LSN that is left.
     pub(crate) fn truncate_before(&mut self, lsn: Lsn) -> Result<Lsn> {
-        let (oldest, removal) = self.begin_to_truncate_before(lsn)?;
+        let (oldest, removal) = self.begin_to_truncate_before(lsn, false)?;
         removal.map_or(Ok(()), SegmentRemoval::run)?;
         Ok(oldest)
     }
 
-    /// Removes segments that hold only records before `lsn` from the log, durably, but not their
-    /// files. Returns the first LSN that is left.
-    fn begin_to_truncate_before(&mut self, lsn: Lsn) -> Result<(Lsn, Option<SegmentRemoval>)> {
+    /// Takes segments that hold only records before `lsn` out of the log, durably unless it
+    /// `defers` the write of the manifest to the removal of their files. Returns the first LSN that
+    /// is left.
+    fn begin_to_truncate_before(
+        &mut self,
+        lsn: Lsn,
+        defers: bool,
+    ) -> Result<(Lsn, Option<SegmentRemoval>)> {
         let live: Vec<_> = self.chain.iter().chain([&self.tail.header]).cloned().collect();
         let keep = live.iter().rposition(|header| header.base <= lsn).unwrap_or(0);
         let oldest = live.get(keep).expect("a log has a segment");
@@ -127,7 +128,12 @@ impl Writer {
         let spares = spares.into_iter().take(room).cloned().collect::<Vec<_>>();
         // Before a segment says so: a program that does not know it must refuse the log.
         content.reuses |= !spares.is_empty();
-        self.write_manifest()?;
+        let manifest = self.begin_manifest_write()?;
+        if defers {
+            self.deferred_write = Some(manifest.clone());
+        } else {
+            manifest.finish()?;
+        }
         self.chain.drain(..keep);
         self.counts.pruned += u64::try_from(keep).expect("fits in 64 bits");
         self.retained.lengths.retain(|id, _| *id >= oldest.id);
@@ -138,7 +144,8 @@ impl Writer {
         let (spares, frees_at_once) = (spares.collect(), self.frees_at_once());
         self.sums.retain(|id, _| *id >= oldest.id);
         let env = self.env.clone();
-        let removal = SegmentRemoval { env, oldest: oldest.id, spares, frees_at_once };
+        let manifest = defers.then_some(manifest);
+        let removal = SegmentRemoval { env, manifest, oldest: oldest.id, spares, frees_at_once };
         Ok((oldest.base, Some(removal)))
     }
 

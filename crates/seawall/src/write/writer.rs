@@ -16,7 +16,7 @@ use crate::base::options::Failover;
 use crate::base::retention::RetentionState;
 use crate::base::spare_files::{SpareFile, may_be_spare};
 use crate::files::live::LiveFile;
-use crate::files::manifest::{ManifestFile, SEQUENCE_MAX};
+use crate::files::manifest::{DeferredWrite, ManifestFile, SEQUENCE_MAX};
 use crate::parity::writer::{ParityFlush, ParityWriter};
 use crate::write::direct_io::Blocks;
 use crate::write::group_commit::Room;
@@ -58,6 +58,8 @@ const SUMS_MAX: usize = 64;
 pub(crate) struct Writer {
     pub(crate) env: Env,
     pub(crate) manifest: ManifestFile,
+    /// The write of the manifest that the preallocator does. The next one waits for it.
+    pub(crate) deferred_write: Option<DeferredWrite>,
     pub(crate) live: LiveFile,
     pub(crate) tail: TailSegment,
     /// The live segments before the tail, oldest first.
@@ -125,7 +127,7 @@ impl Writer {
             }
             self.write_in_tail(bytes, count)?;
         }
-        self.retain_after_batch()?;
+        self.retain_if_due()?;
         Ok(self.buffers.pop().unwrap_or_default())
     }
 

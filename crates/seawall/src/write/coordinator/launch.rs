@@ -97,7 +97,7 @@ impl Coordinator {
             match self.lease_first(state) {
                 Ok(locked) => {
                     failovers.extend(self.land(locked));
-                    state = self.retain_in_stream();
+                    state = self.lock();
                 }
                 Err(locked) => {
                     state = locked;
@@ -109,31 +109,6 @@ impl Coordinator {
         }
         state.landing = LandingThread::None;
         failovers
-    }
-
-    /// Applies the retention rule after a rotation, once a batch was acknowledged: others are on
-    /// their way, so the device stays busy. Left to the next acknowledgement if the writer is in
-    /// use. Returns the lock.
-    fn retain_in_stream(self: &Arc<Self>) -> MutexGuard<'_, State> {
-        let state = self.lock();
-        let is_due = state.writer.as_ref().is_some_and(|writer| writer.retained.is_due);
-        if !is_due || state.commit.check().is_err() {
-            return state;
-        }
-        let mut writer = match self.lease_first(state) {
-            Ok(locked) => locked.unlock(),
-            Err(state) => return state,
-        };
-        let outcome = match writer.retain_if_due() {
-            Ok(()) => Outcome::Durable { batch: None, is_marked: false },
-            Err(error) => Outcome::Failed(error.cause()),
-        };
-        let mut locked = writer.lock();
-        let LockedLease { state, writer } = &mut locked;
-        self.hand_over_removals(state, writer);
-        self.request_deferred_deletes(state);
-        locked.finish(outcome);
-        self.lock()
     }
 
     fn land(self: &Arc<Self>, mut locked: LockedLease<'_>) -> Vec<Failover> {

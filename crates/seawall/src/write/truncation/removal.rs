@@ -5,16 +5,19 @@ use crate::base::env::Env;
 use crate::base::error::{Error, Result};
 use crate::base::spare_files::SpareFile;
 use crate::files::directory::list;
+use crate::files::manifest::DeferredWrite;
 use seawall_format::before::SectorSums;
 use seawall_format::{SegmentHeader, SegmentId};
 use seawall_io::{File, Recycled};
 use std::io;
 use std::sync::Arc;
 
-/// Files to be removed, which needs no writer. The manifest no longer counts their segments.
+/// Files to be removed, which needs no writer.
 #[derive(Debug)]
 pub(crate) struct SegmentRemoval {
     pub(crate) env: Env,
+    /// The manifest that no longer counts the segments, if it is not written yet.
+    pub(crate) manifest: Option<DeferredWrite>,
     /// The first segment that stays; the files of all before it go.
     pub(crate) oldest: SegmentId,
     /// Those of them whose files are kept, each with the checksums of what it holds, if they are
@@ -25,19 +28,21 @@ pub(crate) struct SegmentRemoval {
 }
 
 impl SegmentRemoval {
-    /// Removes the files, durably.
+    /// Removes the files, durably, once the manifest is.
     ///
     /// # Errors
     ///
-    /// The directory cannot be listed or synced: a crash may bring files back, which the next open
-    /// removes.
+    /// The manifest cannot be written: then all files stay. Or the directory cannot be listed or
+    /// synced: a crash may bring files back, which the next open removes.
     pub(crate) fn run(self) -> Result<()> {
-        let Self { env, oldest, spares, frees_at_once } = self;
+        let Self { env, manifest, oldest, spares, frees_at_once } = self;
+        manifest.map_or(Ok(()), |write| write.finish())?;
         remove_files(&env, |id| id < oldest, spares, frees_at_once)
     }
 
     /// Removes the files and ignores errors: what stays, or comes back in a crash, costs space
-    /// until the next open. A directory that cannot be synced fails the next rotation.
+    /// until the next open. A manifest that cannot be written fails the writer's next one, and a
+    /// directory that cannot be synced the next rotation.
     pub(crate) fn run_in_background(self) {
         let _ = self.run();
     }

@@ -7,6 +7,7 @@
 
 use crate::base::error::{Error, Result};
 use crate::files::directory::{MANIFEST, file_place};
+use crate::files::manifest::DeferredWrite;
 use crate::write::writer::Writer;
 use seawall_io::File;
 
@@ -25,9 +26,17 @@ impl Writer {
 
     /// Writes the manifest, unless its file was removed.
     pub(crate) fn write_manifest(&mut self) -> Result<()> {
+        self.begin_manifest_write()?.finish()
+    }
+
+    /// Like [`write_manifest`](Self::write_manifest), but leaves the write to the caller. An
+    /// earlier one has ended.
+    pub(crate) fn begin_manifest_write(&mut self) -> Result<DeferredWrite> {
+        self.deferred_write.as_ref().map_or(Ok(()), DeferredWrite::finish)?;
+        self.deferred_write = None;
         self.check_names()?;
         self.check_file(&*self.manifest.file, || MANIFEST.to_owned())?;
-        self.manifest.write_both(self.env.clock.wall_us())
+        Ok(DeferredWrite::new(self.manifest.begin_write(self.env.clock.wall_us())?))
     }
 
     fn check_file(&self, file: &dyn File, name: impl Fn() -> String) -> Result<()> {
