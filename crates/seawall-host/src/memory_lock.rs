@@ -54,7 +54,7 @@ pub fn lift_memory_limit() -> bool {
     false
 }
 
-/// This system has no such call.
+/// Always fails: only Linux has the system call.
 #[cfg(not(target_os = "linux"))]
 pub fn lock_memory() -> io::Result<()> {
     Err(io::Error::new(

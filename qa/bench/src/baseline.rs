@@ -133,7 +133,7 @@ impl Baseline {
     ///
     /// # Errors
     ///
-    /// [`Unfit::Io`]; [`Unfit::Other`] if it is no JSON, or the first field that differs.
+    /// [`Unfit::Io`]; [`Unfit::Other`] if it is not JSON, or the first field that differs.
     pub fn read(path: &Path, settings: &[(&str, Value)]) -> Result<Self, Unfit> {
         let text = Place::of(path).and_then(|place| read_text(&place)).map_err(Unfit::Io)?;
         Self::parse(&text, settings)
@@ -143,10 +143,10 @@ impl Baseline {
     ///
     /// # Errors
     ///
-    /// [`Unfit::Other`] if it is no JSON, or the first field that differs.
+    /// [`Unfit::Other`] if it is not JSON, or the first field that differs.
     pub fn parse(text: &str, settings: &[(&str, Value)]) -> Result<Self, Unfit> {
         let answer: Value = serde_json::from_str(text)
-            .map_err(|error| Unfit::Other(format!("this baseline is no JSON: {error}")))?;
+            .map_err(|error| Unfit::Other(format!("this baseline is not JSON: {error}")))?;
         for (field, now) in settings {
             let then = answer.get(field).unwrap_or(&Value::Null);
             if then != now {

@@ -269,7 +269,7 @@ fn html(raced: &Raced) -> Vec<String> {
         rows.push(cells);
     }
     let failed = raced.failed.iter().map(|(name, why)| format!("{name} FAILED: {why}"));
-    let left_out = raced.left_out.iter().map(|(name, why)| format!("{name} was not asked: {why}"));
+    let left_out = raced.left_out.iter().map(|(name, why)| format!("{name} is left out: {why}"));
     let (noise, rounds) = (raced.standings.noise, raced.standings.rounds);
     let (low, high) = (noise.lowest, noise.highest);
     let noise = format!("Seawall beside itself: {low:.2}x to {high:.2}x, in {rounds} rounds.");

@@ -54,7 +54,7 @@ impl Act {
         Self::Blank,
     ];
 
-    /// In a word or two.
+    /// The name of the change, for tables.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::sync;
 use shuttle::sync::Condvar;
 
-/// What is known of time.
+/// The simulated time, and who waits for it.
 #[derive(Debug, Default)]
 struct Times {
     now: Duration,

@@ -84,7 +84,7 @@ impl Line<'_> {
     ///
     /// # Panics
     ///
-    /// If the data is no JSON value that [`is_valid_data`] accepts: callers check it where records
+    /// If the data is not a JSON value that [`is_valid_data`] accepts: callers check it where records
     /// enter the log.
     pub fn push(&self, out: &mut Vec<u8>, salt: &Salt) -> u32 {
         let (pen, place) = (Pen::new(self.confirmed, self.time_us, salt), (self.lsn, self.goes_on));

@@ -271,7 +271,7 @@ pub fn without_sum(payload: &[u8]) -> &[u8] {
 ///
 /// # Panics
 ///
-/// If a record is no JSON value: callers check it where records enter the log.
+/// If a record is not a JSON value: callers check it where records enter the log.
 #[must_use]
 pub fn write(batch: &[u8], spec: &crate::binary::batch::Spec, life: &Life) -> (Vec<u8>, u64) {
     let frames = batch.get(HEADER_SIZE..).unwrap_or_default();

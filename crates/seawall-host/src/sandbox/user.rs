@@ -27,7 +27,7 @@ impl User {
         find_in(text, &read(USERS)?, &read(GROUPS)?)
     }
 
-    /// As it was found.
+    /// The name, as the system's user database has it.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name

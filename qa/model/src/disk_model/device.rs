@@ -71,7 +71,7 @@ impl HomeSector {
     }
 }
 
-/// Something that is replaced as a whole.
+/// A value that a write replaces as a whole.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Stored<T> {
     pub visible: T,

@@ -165,7 +165,7 @@ impl Fault {
 }
 
 impl Call {
-    /// All that can go wrong with it.
+    /// The faults that this call can have.
     pub(super) fn faults(&self) -> &'static [Fault] {
         use Fault::{Eagain, Eintr, Eio, Enospc, KillAfter, KillBefore, LateEio, Short};
         match self.kind {

@@ -15,7 +15,7 @@ pub(super) enum Encrypted {
     Verb(Verb),
 }
 
-/// One of the workloads.
+/// The settings of one workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Config {
     /// Readable layout; binary otherwise.

@@ -18,7 +18,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is known of the log at one moment.
+/// What the log must contain at one moment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
     /// LSN and number of each record that must be there.
