@@ -318,12 +318,13 @@ fn half_begun(device: &MemStorage) -> (u64, [(&'static str, Vec<u8>); 2]) {
     // The writer stays.
     std::mem::forget(log);
     let completed = [full, newest].map(|name| (name, device.bytes(name).unwrap()));
-    assert!(completed[0].1.len() < size, "the writer has shortened the first segment");
+    let [(_, shortened), _] = &completed;
+    assert!(shortened.len() < size, "the writer has shortened the first segment");
     device.edit(full, |bytes| bytes.resize(size, 0));
     device.edit(newest, |bytes| {
-        let header = SegmentHeader::decode(&bytes[..512]).unwrap();
-        let start = usize::try_from(header.data_start()).unwrap();
-        bytes[start + 512..].fill(0);
+        let start = SegmentHeader::decode(bytes).unwrap().data_start();
+        let begun = usize::try_from(start).unwrap() + 512;
+        bytes.get_mut(begun..).unwrap().fill(0);
     });
     device.remove_raw("live");
     (last - 1, completed)

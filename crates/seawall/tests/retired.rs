@@ -126,18 +126,6 @@ fn removed_files_are_freed_gradually_and_at_close() {
     assert_eq!(seen.held(), 0);
 }
 
-/// Two records fill a segment, so the preparer is still at the next one's file when the log goes on
-/// and removes the oldest: it comes by what is to be given back.
-#[test]
-fn removed_file_is_not_truncated_before_its_removal_is_durable() {
-    let scratch = Scratch::new("retired-beside");
-    let keep = Retention::new().max_bytes(8 * SEGMENT).without_checkpoints();
-    let (log, seen) = watched(&scratch, &Options::new().segment_size(4 * SEGMENT).retention(keep));
-    while seen.count() < 16 {
-        log.append(&vec![1; 2_000_000]).unwrap();
-    }
-}
-
 #[test]
 fn removed_file_is_freed_at_once_without_preallocation() {
     let scratch = Scratch::new("retired-at-once");

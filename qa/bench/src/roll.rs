@@ -22,8 +22,8 @@ use std::time::Duration;
 const LARGE: u64 = 64 << 20;
 /// What the others may have.
 const SEGMENTS: RangeInclusive<u64> = 1 << 20..=LARGE;
-/// What a log keeps of what was written, in bytes.
-const KEPT: u64 = 256 << 20;
+/// How many full segments a log keeps: each new one removes the oldest.
+const KEPT: u64 = 2;
 /// Bytes of the sets that fill what comes before.
 const FILL: usize = 1 << 20;
 /// What the next segment's file is made in, for as many bytes.
@@ -133,7 +133,7 @@ pub(crate) struct Crossings {
 
 impl Rolling {
     fn new(path: &Path, segment: u64, size: usize) -> seawall::Result<Self> {
-        let kept = Retention::new().max_bytes(KEPT).without_checkpoints();
+        let kept = Retention::new().max_bytes(KEPT * segment).without_checkpoints();
         let options = Options::new().idle_mark(None).retention(kept).segment_size(segment);
         let log: Log<[u8], Raw> = options.open(path)?;
         let record = vec![0x5a; size];

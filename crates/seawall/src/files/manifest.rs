@@ -125,7 +125,7 @@ pub(crate) struct DeferredWrite(Arc<Mutex<Progress>>);
 
 #[derive(Debug)]
 enum Progress {
-    Waiting(ManifestWrite),
+    Waiting(Box<ManifestWrite>),
     Written,
     /// With the cause.
     Failed(Arc<str>),
@@ -133,7 +133,7 @@ enum Progress {
 
 impl DeferredWrite {
     pub(crate) fn new(write: ManifestWrite) -> Self {
-        Self(Arc::new(Mutex::new(Progress::Waiting(write))))
+        Self(Arc::new(Mutex::new(Progress::Waiting(Box::new(write)))))
     }
 
     /// Writes the manifest, or waits until another thread has done so.

@@ -102,9 +102,9 @@ Examples:
   seawall-bench roll --json | jq '.crossing_p50_us - .other_p50_us'
 
 One thread waits for each of its records. The next segment is prepared at the
-same time, so the longest write is shown, too. Logs with large and with small
-segments take turns with plain writes of as many bytes, each with its sync.
-Needs about 700 MiB.";
+same time, and the oldest one removed, so the longest write is shown, too. Logs
+with large and with small segments take turns with plain writes of as many
+bytes, each with its sync. Needs about 700 MiB.";
 
 pub(super) const PARITY: &str = "\
 Examples:
