@@ -273,8 +273,8 @@ fn encrypted_log_is_copied_before_or_after_a_truncation() {
 }
 
 /// Found by simulation. The image: there is no `live`, and only the beginning of the first batch of
-/// a segment that was named ahead is written. Then the writer completes it, and shortens the segment
-/// before.
+/// a segment that was named ahead is written. Then the writer completes it, and shortens the
+/// segment before.
 #[test]
 fn copy_of_an_encrypted_log_has_no_segment_that_begins_meanwhile() {
     common::encrypted(|| {
@@ -304,8 +304,8 @@ fn copy_of_an_encrypted_log_has_no_segment_that_begins_meanwhile() {
     });
 }
 
-/// Makes a log where the first batch of the newest segment is being written. Returns the last record
-/// before it, and the files that change once it is written.
+/// Makes a log where the first batch of the newest segment is being written. Returns the last
+/// record before it, and the files that change once it is written.
 fn half_begun(device: &MemStorage) -> (u64, [(&'static str, Vec<u8>); 2]) {
     let (full, newest) = ("000000000001.seg", "000000000002.seg");
     let options = common::tiny(1).geometry(common::GEOMETRY, 7_168).segment_size(7_168);

@@ -84,8 +84,8 @@ impl Line<'_> {
     ///
     /// # Panics
     ///
-    /// If the data is not a JSON value that [`is_valid_data`] accepts: callers check it where records
-    /// enter the log.
+    /// If the data is not a JSON value that [`is_valid_data`] accepts: callers check it where
+    /// records enter the log.
     pub fn push(&self, out: &mut Vec<u8>, salt: &Salt) -> u32 {
         let (pen, place) = (Pen::new(self.confirmed, self.time_us, salt), (self.lsn, self.goes_on));
         match self.content {
