@@ -271,6 +271,6 @@ mod tests {
         assert_eq!(said(other), "this baseline has `record_bytes` 116, and this run 256");
         let other = Baseline::parse(ANSWER, &[("level", json!("synced"))]).map(drop);
         assert_eq!(said(other), "this baseline has `level` null, and this run \"synced\"");
-        assert!(said(Baseline::parse("nonsense", &[]).map(drop)).contains("no JSON"));
+        assert!(said(Baseline::parse("nonsense", &[]).map(drop)).contains("not JSON"));
     }
 }
