@@ -60,8 +60,8 @@ fn commits_are_measured_and_compared_with_an_earlier_build() {
         assert!(ran.refused(2).contains(differs), "{ran:?}");
     }
     folder.run("append --baseline nothing.json", b"").refused(1);
-    folder.write("none.json", b"# no JSON");
-    assert!(folder.run("append --baseline none.json", b"").refused(2).contains("no JSON"));
+    folder.write("none.json", b"# not JSON");
+    assert!(folder.run("append --baseline none.json", b"").refused(2).contains("not JSON"));
     let ran = folder.run("cwal --baseline old.json", b"");
     assert!(ran.refused(2).contains("`schema` \"seawall.bench-append/1\""), "{ran:?}");
 }
