@@ -455,10 +455,16 @@ impl Watch for Held {
 
 /// A log that keeps one segment, and whose preallocator waits; just after its first prune.
 fn pruned_beside_commits() -> (MemStorage, Arc<Held>, TestLog) {
+    pruned_beside_commits_after(|_| {})
+}
+
+/// The same of a log to which this was done before.
+fn pruned_beside_commits_after(act: fn(&TestLog)) -> (MemStorage, Arc<Held>, TestLog) {
     let device = MemStorage::new();
     let (storage, held) = Watched::by(Held::default(), device.clone());
     let options = options(1, Some(ring(0)), &Arc::new(ManualClock::new())).preallocate(true);
-    let log: TestLog = options.open_in(Arc::new(storage)).unwrap();
+    let log: TestLog = common::maybe_encrypted(options).open_in(Arc::new(storage)).unwrap();
+    act(&log);
     while log.stats().pruned == 0 {
         append(&log, 1).unwrap();
     }
@@ -491,6 +497,20 @@ fn commits_do_not_wait_for_the_manifest_of_retention() {
     });
 }
 
+/// Runs `act` while the preallocator waits, and lets that go on if `act` waits for it.
+fn beside_waiting<T: Send>(held: &Held, act: impl FnOnce() -> T + Send) -> T {
+    thread::scope(|scope| {
+        let acting = scope.spawn(act);
+        for _ in 0..20 {
+            if !acting.is_finished() {
+                thread::park_timeout(Duration::from_millis(10));
+            }
+        }
+        held.release();
+        acting.join().unwrap()
+    })
+}
+
 /// Written after it, the manifest of the prune would undo the checkpoint.
 #[test]
 fn checkpoint_is_written_after_the_manifest_of_retention() {
@@ -498,20 +518,46 @@ fn checkpoint_is_written_after_the_manifest_of_retention() {
         let (device, held, log) = pruned_beside_commits();
         append(&log, 1).unwrap();
         let last = log.durable().unwrap();
-        thread::scope(|scope| {
-            let checkpoint = scope.spawn(|| log.checkpoint(last).unwrap());
-            // It may wait for the other thread.
-            for _ in 0..20 {
-                if !checkpoint.is_finished() {
-                    thread::park_timeout(Duration::from_millis(10));
-                }
-            }
-            held.release();
-        });
+        beside_waiting(&held, || log.checkpoint(last).unwrap());
         while device.bytes(FIRST).is_some() {
             thread::yield_now();
         }
         assert_eq!(reader(device.kill()).replay_start().unwrap(), last);
+    });
+}
+
+/// Retention has removed the segments already, but not durably.
+#[test]
+fn truncation_is_durable_beside_retention() {
+    common::within(60, || {
+        let (device, held, log) = pruned_beside_commits();
+        let last = log.durable().unwrap();
+        let (oldest, left) = beside_waiting(&held, || {
+            let oldest = log.truncate_before(last).unwrap();
+            (oldest, left(&device.power_cut(|_| false)))
+        });
+        assert_eq!((left, oldest > Lsn::FIRST), ((oldest.get(), last.get()), true));
+    });
+}
+
+/// The keys of the segments that retention removes stay until these no longer count.
+#[test]
+fn keys_are_kept_until_the_manifest_of_retention_is_written() {
+    common::within(60, || {
+        common::encrypted(|| {
+            let (device, held, log) = pruned_beside_commits_after(|log| {
+                append(log, 1).unwrap();
+                log.renew_log_key().unwrap();
+            });
+            device.refuse_writes("manifest", true);
+            let renewed = beside_waiting(&held, || log.renew_log_key());
+            assert!(matches!(renewed, Err(Error::Poisoned { .. })), "{renewed:?}");
+            drop(log);
+            device.refuse_writes("manifest", false);
+            let left: Arc<dyn Storage> = Arc::new(device.kill());
+            let found = common::maintenance(&left).verify().unwrap();
+            assert_eq!((&*found.damage, found.first_lsn), (&[][..], Some(Lsn::FIRST)), "{found:?}");
+        });
     });
 }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::sync;
 use shuttle::sync::Condvar;
 
-/// The simulated time, and who waits for it.
+/// The simulated time and its waiters.
 #[derive(Debug, Default)]
 struct Times {
     now: Duration,

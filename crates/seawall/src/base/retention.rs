@@ -16,8 +16,8 @@ use std::time::Duration;
 /// The rule is applied when the log is opened, after each rotation and after each checkpoint, but
 /// not while the log is idle. Removal works like
 /// [`truncate_before`](crate::Log::truncate_before): a crash leaves the log as it was either before
-/// or after. After a rotation, a background thread makes it durable and removes the files; if it
-/// cannot, the next removal fails.
+/// or after. After a rotation, a background thread makes it durable and removes the files; if the
+/// device fails there, the next removal, checkpoint or close reports it.
 ///
 /// # Examples
 ///

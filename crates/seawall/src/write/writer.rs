@@ -58,7 +58,8 @@ const SUMS_MAX: usize = 64;
 pub(crate) struct Writer {
     pub(crate) env: Env,
     pub(crate) manifest: ManifestFile,
-    /// The write of the manifest that the preallocator does. The next one waits for it.
+    /// The write of the manifest that the preallocator does. The next one and exclusive operations
+    /// wait for it.
     pub(crate) deferred_write: Option<DeferredWrite>,
     pub(crate) live: LiveFile,
     pub(crate) tail: TailSegment,

@@ -60,7 +60,7 @@ fn sample(layout: Layout) -> (MemStorage, BTreeMap<u64, Vec<u8>>) {
     sample_of(if is_compressed() { 400 } else { 60 }, layout)
 }
 
-/// The same with so many records.
+/// The same with `count` records.
 fn sample_of(count: u64, layout: Layout) -> (MemStorage, BTreeMap<u64, Vec<u8>>) {
     let device = MemStorage::new();
     let log = open(&with_parity(1, layout), &device).unwrap();

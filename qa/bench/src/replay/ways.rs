@@ -78,8 +78,6 @@ pub(super) fn of_many<'a>(hall: &'a Hall<'_>, keys: Keys) -> Result<Ways<'a>, Fa
     if partitions_max >= 2 {
         let replay = in_our_batches.partitions(2);
         ways.push(ours(hall, "in batches, 2 threads", (count, &source, replay)));
-    }
-    if partitions_max >= 2 {
         let halves = halved(&sorted);
         let write = move |store: &dyn Store| Ok(write_at_once(&halves, store)?);
         ways.push(whole(hall, CEILING_OF_TWO, (count, write)));
@@ -321,10 +319,8 @@ mod tests {
             });
             assert_eq!(ceiling, expected);
             let halves = halved(&batches);
-            assert!(
-                keys == Keys::One
-                    || halves.iter().all(|half| !half.iter().all(|b| b.writes.is_empty()))
-            );
+            let is_used = |half: &Vec<Batch>| half.iter().any(|batch| !batch.writes.is_empty());
+            assert_eq!(halves.iter().all(is_used), keys != Keys::One);
             assert_eq!(rows(&|store| write_at_once(&halves, store).unwrap()), expected);
             drop(again);
         }

@@ -74,7 +74,9 @@ impl Coordinator {
         mut locked: LockedLease<'_>,
         act: impl FnOnce(&mut Writer, &mut Commit) -> Result<R>,
     ) -> Result<R> {
-        let done = act(&mut locked.writer, &mut locked.state.commit);
+        // What the operation relies on, or says was removed, must be so on disk.
+        let settled = locked.writer.finish_deferred_write();
+        let done = settled.and_then(|()| act(&mut locked.writer, &mut locked.state.commit));
         self.request_deferred_deletes(&mut locked.state);
         match done {
             // How much of it came to pass is unknown: `Io` would promise that nothing did.

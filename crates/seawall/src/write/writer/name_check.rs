@@ -29,11 +29,18 @@ impl Writer {
         self.begin_manifest_write()?.finish()
     }
 
+    /// Completes the write of the manifest that was left to the preallocator. Until then the log
+    /// on disk still begins with segments that the chain no longer has.
+    pub(crate) fn finish_deferred_write(&mut self) -> Result<()> {
+        self.deferred_write.as_ref().map_or(Ok(()), DeferredWrite::finish)?;
+        self.deferred_write = None;
+        Ok(())
+    }
+
     /// Like [`write_manifest`](Self::write_manifest), but leaves the write to the caller. An
     /// earlier one has ended.
     pub(crate) fn begin_manifest_write(&mut self) -> Result<DeferredWrite> {
-        self.deferred_write.as_ref().map_or(Ok(()), DeferredWrite::finish)?;
-        self.deferred_write = None;
+        self.finish_deferred_write()?;
         self.check_names()?;
         self.check_file(&*self.manifest.file, || MANIFEST.to_owned())?;
         Ok(DeferredWrite::new(self.manifest.begin_write(self.env.clock.wall_us())?))
