@@ -108,7 +108,7 @@ pub(crate) const ALLOWED: &[Allowed] = &[
         reason: "it plays the disk that changes a log's bytes",
     },
     Allowed {
-        path: "crates/seawall-cli/src/commands/disk/control.rs",
+        path: "crates/seawall-disk-cli/src/control.rs",
         rule: "machine",
         reason: "the permissions of a socket are set by its path; no file is touched",
     },

@@ -2,43 +2,33 @@
 
 mod bench;
 mod common;
-mod config;
 mod convert;
-mod disk;
 mod examples;
-mod holdup;
 mod keys;
 mod parity;
-mod power;
 mod replay;
 mod tools;
 mod values;
 
-use crate::output::color::ColorWhen;
 use crate::output::progress::Patience;
-use crate::output::report::Exit;
 use crate::output::verbose::Notes;
 use crate::select::Selection;
 pub(crate) use bench::{Bench, BenchAppend, BenchVerb};
 use clap::{
     ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
 };
-pub(crate) use common::{KeyOption, LevelName, Look};
-pub(crate) use config::template;
+pub(crate) use common::{KeyOption, LevelName};
 pub(crate) use convert::{Convert, ForeignFormat};
-use disk::DISK_ABOUT;
-pub(crate) use disk::{
-    Disk, DiskAsk, DiskConfined, DiskKeep, DiskName, DiskServe, DiskStatus, DiskVerb, Export,
-    Metrics, ROOM_MAX, Sandbox, WaitingDump,
-};
-use examples::{exit_codes, help};
-pub(crate) use holdup::DiskHoldUp;
+use examples::exit_codes;
 pub(crate) use keys::{Keygen, Pad, Rekey};
 pub(crate) use parity::{Parity, Protect};
-pub(crate) use power::{Monitor, Power};
 pub(crate) use replay::{Replay, StorePlace, Target, Until};
 use seawall::Compression;
+use seawall_disk_cli::Disk;
 use seawall_foreign::framing::Framing;
+use seawall_output::color::ColorWhen;
+use seawall_output::report::Exit;
+use seawall_output::{Look, help};
 use std::path::PathBuf;
 pub(crate) use tools::{Completions, Doctor, Man, Probe};
 pub(crate) use values::Last;
@@ -106,7 +96,7 @@ pub(crate) enum Verb {
     #[command(after_help = help!("replay"))]
     Replay(Replay),
     /// A virtual disk for the log of another program
-    #[command(about = DISK_ABOUT)]
+    #[command(about = seawall_disk_cli::ABOUT)]
     #[command(subcommand_required = true, arg_required_else_help = true)]
     Disk(Disk),
     /// Explain an exit code, verdict or cause of damage, and what to do
@@ -488,7 +478,7 @@ pub(crate) fn parse() -> Result<(Verb, Notes), Exit> {
     let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
     color_of(words.skip(1)).take_effect();
     let command = Cli::command();
-    let words = config::with_file(std::env::args_os().collect());
+    let words = seawall_disk_cli::with_config(std::env::args_os().collect());
     let words = words.map_err(|failure| failure.tell())?;
     let matches = command.clone().try_get_matches_from(words).map_err(said)?;
     let verb = Cli::from_arg_matches(&matches).map_err(said)?.verb;

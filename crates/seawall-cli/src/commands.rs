@@ -1,7 +1,6 @@
 //! The verbs, one file each, in folders by purpose.
 
 mod answers;
-mod disk;
 mod foreign;
 mod help;
 mod keys;
@@ -12,9 +11,9 @@ mod records;
 mod transfer;
 
 use crate::args::{BenchVerb, Verb};
-use crate::output::report::{Exit, Failure};
-use crate::output::stdout::Output;
 use crate::stores::Stores;
+use seawall_output::report::{Exit, Failure};
+use seawall_output::stdout::Output;
 
 /// Runs a verb.
 pub(crate) fn run(verb: &Verb, stores: Stores) -> Result<Exit, Failure> {
@@ -30,7 +29,7 @@ pub(crate) fn run(verb: &Verb, stores: Stores) -> Result<Exit, Failure> {
         Verb::Repair(args) => maintenance::repair::run(args),
         Verb::Protect(args) => maintenance::protect::run(args),
         Verb::Replay(args) => transfer::replay::run(args, stores),
-        Verb::Disk(args) => disk::run(&args.what),
+        Verb::Disk(args) => seawall_disk_cli::run(args),
         Verb::Explain(args) => Ok(help::explain::run(args)),
         Verb::Verify(args) => maintenance::verify::run(args),
         Verb::Doctor(args) => machine::doctor::run(args),
@@ -48,7 +47,7 @@ pub(crate) fn run(verb: &Verb, stores: Stores) -> Result<Exit, Failure> {
 }
 
 fn version() -> Exit {
-    let mut out = Output::new();
+    let mut out = Output::lock();
     out.line(concat!("seawall ", env!("CARGO_PKG_VERSION")));
     out.finish()
 }

@@ -26,8 +26,8 @@
 //! ```
 //!
 //! Layers, lowest first: `output`; `select` and `stores`; `args`; `commands`, with one file per
-//! verb. Answers go to standard output and the rest to standard error. `output::report` has the
-//! the one table of exit codes, `commands::answers` the list of the schemas of `--json`.
+//! verb. `seawall_output` prints, and has the table of exit codes; `seawall_disk_cli` has the verbs
+//! of `seawall disk`; `commands::answers` lists the schemas of `--json`.
 
 #![forbid(unsafe_code)]
 
@@ -46,7 +46,7 @@ pub use stores::StoreKind;
 /// none.
 pub fn main_with(stores: &'static [&'static dyn StoreKind]) -> ExitCode {
     std::panic::set_hook(Box::new(|panic| {
-        output::report::say(&format!(
+        seawall_output::report::say(&format!(
             "seawall: this is a bug in seawall: {panic}\n  \
              where: version {}\n  \
              next: please report it with these lines and the command",
@@ -55,13 +55,13 @@ pub fn main_with(stores: &'static [&'static dyn StoreKind]) -> ExitCode {
     }));
     let exit = match args::parse() {
         Ok((verb, notes)) => {
-            let exit = output::report::exit(commands::run(&verb, stores));
+            let exit = seawall_output::report::exit(commands::run(&verb, stores));
             notes.end(exit);
             exit
         }
         Err(exit) => exit,
     };
-    if let output::report::Exit::Signalled(signal) = exit {
+    if let seawall_output::report::Exit::Signalled(signal) = exit {
         // Shells and supervisors see that the signal ended the process: 128 + signal.
         let _ = signal_hook::low_level::emulate_default_handler(signal.into());
     }

@@ -1,10 +1,4 @@
-//! Output: answers to standard output, everything else to standard error.
+//! Output that only this program has; `seawall_output` has the rest.
 
-pub(crate) mod color;
 pub(crate) mod progress;
-pub(crate) mod prometheus;
-pub(crate) mod report;
-pub(crate) mod stdout;
-pub(crate) mod text;
 pub(crate) mod verbose;
-pub(crate) mod width;

@@ -1,12 +1,12 @@
 //! `--where` and `--fields`: which records to print, and which of their fields.
 
-use crate::output::report::say;
-use crate::output::stdout::one_line;
-use crate::output::text;
 use clap::Args;
 use seawall::format::CodecId;
 use seawall_foreign::query::{Condition, Path, object};
 use seawall_foreign::value;
+use seawall_output::report::say;
+use seawall_output::stdout::one_line;
+use seawall_output::text;
 
 /// `--where` and `--fields`
 #[derive(Clone, Debug, Default, Args)]

@@ -1,6 +1,6 @@
 //! The stores that are built in.
 
-use crate::output::report::{Exit, Failure};
+use seawall_output::report::{Exit, Failure};
 use seawall_replay::{Store, StoreError};
 use std::path::Path;
 

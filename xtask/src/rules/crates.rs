@@ -24,6 +24,8 @@ const FLOORS: &[&[&str]] = &[
         "seawall-measure",
         "seawall-features",
     ],
+    &["seawall-output"],
+    &["seawall-disk-cli"],
     &["seawall-cli", "seawall-ffi", "seawall-sim", "seawall-tables", "seawall-model", "xtask"],
     &["seawall-fjall", "seawall-redb", "seawall-rocksdb", "seawall-sqlite", "seawall-store-tests"],
     // Benches lean on what they try.

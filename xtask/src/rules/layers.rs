@@ -64,6 +64,10 @@ const ORDERS: &[(&str, &[&[&str]])] = &[
         ],
     ),
     (
+        "crates/seawall-output/",
+        &[&["text", "width", "prometheus"], &["report"], &["color"], &["stdout"], &["look"]],
+    ),
+    (
         "crates/seawall-cli/",
         &[&["output"], &["select", "stores"], &["args"], &["commands"], &["main"]],
     ),

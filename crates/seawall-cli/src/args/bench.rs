@@ -1,9 +1,9 @@
 //! The options of `seawall bench`.
 
-use super::common::{LevelName, Look};
-use super::examples::help;
+use super::common::LevelName;
 use super::values;
 use clap::{Args, Subcommand};
+use seawall_output::{Look, help};
 use std::path::PathBuf;
 
 /// `seawall bench`

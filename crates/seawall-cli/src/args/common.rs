@@ -1,41 +1,9 @@
 //! Options that several verbs have in common.
 
-use crate::output::stdout::Output;
-use crate::output::text::typed;
 use clap::{Args, ValueEnum};
 use seawall::Level;
-use serde::Serialize;
+use seawall_output::text::typed;
 use std::path::PathBuf;
-
-/// How to print the result.
-#[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct Look {
-    /// Print the result as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Print errors only (verify prints nothing)
-    #[arg(short, long)]
-    pub(crate) quiet: bool,
-    /// Show files opened, effective options and timing
-    #[arg(short, long, conflicts_with = "quiet")]
-    pub(crate) verbose: bool,
-}
-
-impl Look {
-    /// Prints the result as JSON, or calls `tell` to print it for people.
-    pub(crate) fn show(
-        self,
-        out: &mut Output,
-        answer: &impl Serialize,
-        tell: impl FnOnce(&mut Output),
-    ) {
-        if self.json {
-            out.json(answer);
-        } else if !self.quiet {
-            tell(out);
-        }
-    }
-}
 
 /// The key of an encrypted log.
 #[derive(Clone, Debug, Args)]

@@ -1,9 +1,10 @@
 //! The options of `seawall convert`.
 
-use super::common::{KeyOption, Look};
+use super::common::KeyOption;
 use crate::output::progress::Patience;
 use clap::{Args, ValueEnum};
 use seawall::format::CodecId;
+use seawall_output::Look;
 use std::path::PathBuf;
 
 /// `seawall convert`

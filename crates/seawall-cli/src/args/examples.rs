@@ -1,16 +1,7 @@
 //! The end of each `--help`: exit codes and examples. The texts are in `help`.
 
-use crate::output::report::MEANINGS;
+use seawall_output::report::MEANINGS;
 use std::fmt::Write;
-
-/// A text, without the line break at its end.
-macro_rules! help {
-    ($name:literal) => {
-        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/args/help/", $name, ".txt"))
-            .trim_ascii_end()
-    };
-}
-pub(super) use help;
 
 /// The table of exit codes at the end of `seawall --help`.
 pub(super) fn exit_codes() -> String {

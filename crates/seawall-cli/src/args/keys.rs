@@ -1,9 +1,10 @@
 //! The options of the verbs that make and replace keys, and the padding of `append`.
 
-use super::common::{KeyOption, Look};
+use super::common::KeyOption;
 use super::values::parse_size;
 use clap::Args;
 use seawall::encryption::Padding;
+use seawall_output::Look;
 use std::path::PathBuf;
 use std::str::FromStr;
 

@@ -1,9 +1,10 @@
 //! Options for parity: `append --parity`, and `protect`.
 
-use super::common::{KeyOption, Look};
+use super::common::KeyOption;
 use crate::output::progress::Patience;
 use clap::Args;
 use seawall::parity::NoScheme;
+use seawall_output::Look;
 use std::path::PathBuf;
 use std::str::FromStr;
 

@@ -1,10 +1,11 @@
 //! Options of `seawall replay`.
 
-use super::common::{KeyOption, Look};
+use super::common::KeyOption;
 use super::values;
 use crate::output::progress::Patience;
 use clap::Args;
 use seawall::Lsn;
+use seawall_output::Look;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;

@@ -1,7 +1,7 @@
 //! Command lines in help texts and documents are valid, and their tables match the code.
 
 use super::*;
-use crate::output::report::{MEANINGS, TABLE};
+use seawall_output::report::{MEANINGS, TABLE};
 use std::collections::BTreeSet;
 
 const EXPLAIN: &str = include_str!("../commands/help/explain.txt");

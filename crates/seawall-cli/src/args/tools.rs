@@ -1,10 +1,10 @@
 //! The options of the verbs around a log: `doctor`, `probe`, `completions`, `man`.
 
-use super::common::Look;
 use super::values;
 use crate::output::progress::Patience;
 use clap::Args;
 use clap_complete::Shell;
+use seawall_output::Look;
 use std::path::PathBuf;
 
 /// `seawall doctor`

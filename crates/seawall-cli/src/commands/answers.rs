@@ -21,42 +21,19 @@
 //! | `seawall.probe/1` | `probe` | `machine::probe` |
 //! | `seawall.bench-append/1` | `bench append` | `machine::bench` |
 //! | `seawall.demo/1` | `demo` | `machine::demo::outcome` |
-//! | `seawall.disk.serve/1`, `.status/1`, `.stop/1` and more | `disk` | `disk::answers` |
+//! | `seawall.disk.serve/1`, `.status/1`, `.stop/1` and more | `disk` | `seawall_disk_cli` |
 //!
 //! `cat`, `tail` and `append --ack` print one object for each record, without a schema.
 
-use crate::output::report::{Exit, Failure};
 use seawall::backup::BackupReport;
 use seawall::damage::ChangedPart;
 use seawall::format::SegmentId;
 use seawall::verify::{OrphanKind, Summary, Verification};
 use seawall::{Lsn, damage, repair, verify};
+use seawall_output::answer;
+use seawall_output::report::{Exit, Failure};
 use serde::Serialize;
 use std::path::Path;
-
-/// Declares an answer: its members, each with a type and with where its value comes from. `of`
-/// makes the answer.
-macro_rules! answer {
-    (
-        $(#[$of_answer:meta])*
-        $visible:vis struct $answer:ident($($from:ident: $source:ty),+) {
-            $($(#[$of_member:meta])* $member:ident: $kind:ty = $value:expr,)+
-        }
-    ) => {
-        #[derive(Serialize)]
-        $(#[$of_answer])*
-        $visible struct $answer {
-            $($(#[$of_member])* $member: $kind,)+
-        }
-
-        impl $answer {
-            $visible fn of($($from: $source),+) -> Self {
-                Self { $($member: $value,)+ }
-            }
-        }
-    };
-}
-pub(in crate::commands) use answer;
 
 answer! {
     /// `seawall verify --json`

@@ -1,12 +1,12 @@
 //! Files in foreign formats: read, and recognised by their first entry.
 
 use crate::args::ForeignFormat;
-use crate::output::report::{Exit, Failure};
-use crate::output::text::typed;
 use seawall::Error;
 use seawall_foreign::{Entries, Stop, cwal, json, msgpack};
 use seawall_host::folder_and_name;
 use seawall_io::{Access, File, PosixStorage, Storage};
+use seawall_output::report::{Exit, Failure};
+use seawall_output::text::typed;
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! Opens logs with the key that the command line gives, if any.
 
 use crate::args::KeyOption;
-use crate::output::report::{Exit, Failure};
 use seawall::encryption::{Key, KeyError, KeyFile, KeySource};
 use seawall::{Error, LogReader, Maintenance, Options, Raw};
+use seawall_output::report::{Exit, Failure};
 use std::path::Path;
 
 /// Opens logs, with a key or without.

@@ -1,9 +1,9 @@
 //! Progress of long operations: a bar for people, JSON lines for programs.
 
-use crate::output::report::{Exit, Failure};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use seawall_measure::machine::Stopwatch;
+use seawall_output::report::{Exit, Failure};
 use serde::Serialize;
 use std::io::{self, Write};
 use std::str::FromStr;

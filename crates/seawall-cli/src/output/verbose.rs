@@ -1,10 +1,10 @@
 //! `--verbose`: details on standard error.
 
-use crate::output::report::{Exit, say};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 use seawall::{Error, LogReader};
 use seawall_measure::machine::Stopwatch;
+use seawall_output::report::{Exit, say};
 use std::path::Path;
 
 /// Notes for `--verbose`; silent without it.
@@ -45,7 +45,7 @@ impl Notes {
     /// Prints the exit code and the duration.
     pub(crate) fn end(&self, exit: Exit) {
         if self.on {
-            let took = crate::output::text::span(self.watch.elapsed());
+            let took = seawall_output::text::span(self.watch.elapsed());
             say(&format!("seawall: exit {} after {took}", exit.code()));
         }
     }

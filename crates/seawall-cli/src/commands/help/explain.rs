@@ -1,10 +1,10 @@
 //! `seawall explain`: what an exit code or a word of `verify` means, and what to do about it.
 
 use crate::args::Explain;
-use crate::output::report::{Exit, Failure};
-use crate::output::stdout::Output;
-use crate::output::text::folded;
-use crate::output::width::fitted;
+use seawall_output::report::{Exit, Failure};
+use seawall_output::stdout::Output;
+use seawall_output::text::folded;
+use seawall_output::width::fitted;
 use serde::Serialize;
 
 /// A topic, its meaning, and what to do.
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Explain) -> Exit {
         let next = format!("one of {codes},\n{:INDENT$}{words}", "");
         return failure.at(format!("seawall explain {}", args.topic)).next(next).tell();
     };
-    let mut out = Output::new();
+    let mut out = Output::lock();
     if args.look.json {
         out.json(&topic);
     } else {

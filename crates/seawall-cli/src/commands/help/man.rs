@@ -1,16 +1,16 @@
 //! `seawall man`: manual pages generated from the help texts.
 
 use crate::args::{self, Man};
-use crate::output::report::{Exit, Failure};
-use crate::output::stdout::Output;
 use clap::{Arg, ArgGroup, Command};
+use seawall_output::report::{Exit, Failure};
+use seawall_output::stdout::Output;
 use std::io;
 use std::path::Path;
 
 /// Prints the page of the program, or writes all pages to a directory.
 pub(crate) fn run(args: &Man) -> Result<Exit, Failure> {
     let command = for_pages(args::shown(), "seawall");
-    let mut out = Output::new();
+    let mut out = Output::lock();
     match &args.dir {
         Some(folder) => {
             let made = clap_mangen::generate_to(command, folder);

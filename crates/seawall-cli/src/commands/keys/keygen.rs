@@ -1,11 +1,11 @@
 //! `seawall keygen`: makes a key for encrypted logs.
 
 use crate::args::Keygen;
-use crate::commands::answers::answer;
-use crate::output::report::{Exit, Failure};
-use crate::output::stdout::Output;
-use crate::output::text::typed;
 use seawall::encryption::KeyFile;
+use seawall_output::answer;
+use seawall_output::report::{Exit, Failure};
+use seawall_output::stdout::Output;
+use seawall_output::text::typed;
 use serde::Serialize;
 use std::io::ErrorKind;
 
@@ -19,7 +19,7 @@ pub(crate) fn run(args: &Keygen) -> Result<Exit, Failure> {
         let failure = Failure::new(Exit::Failed, format!("cannot make the key: {error}"));
         failure.at(args.file.display()).next("give a name in a writable directory")
     })?;
-    let mut out = Output::new();
+    let mut out = Output::lock();
     args.look.show(&mut out, &Answer::of(args), |out| {
         let file = typed(&args.file);
         out.line(&format!("{}: a new key, readable only by its owner", args.file.display()));

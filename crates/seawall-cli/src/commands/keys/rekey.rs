@@ -1,12 +1,12 @@
 //! `seawall rekey`: replaces the keys of an encrypted log.
 
 use crate::args::Rekey;
-use crate::commands::answers::answer;
 use crate::commands::opener::{Opener, read_key};
-use crate::output::report::{Exit, Failure};
-use crate::output::stdout::Output;
-use crate::output::text::typed;
 use seawall::{Error, Log, Raw};
+use seawall_output::answer;
+use seawall_output::report::{Exit, Failure};
+use seawall_output::stdout::Output;
+use seawall_output::text::typed;
 use serde::Serialize;
 
 /// Replaces the user's key, if another is given, and then the log's own.
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &Rekey) -> Result<Exit, Failure> {
         }
         None => fail(error),
     })?;
-    let mut out = Output::new();
+    let mut out = Output::lock();
     args.look.show(&mut out, &Answer::of(args), |out| {
         out.line(&format!("{}: new records are encrypted with a new key", args.log.display()));
         if let Some(new) = &args.new_key_file {

@@ -1,13 +1,13 @@
 //! `seawall bench append`: durable commits compared with plain synced writes to the same disk.
 
 use crate::args::BenchAppend;
-use crate::commands::answers::answer;
-use crate::output::report::{Exit, Failure, say};
-use crate::output::stdout::Output;
 use seawall::{Level, Options};
 use seawall_measure::machine::{Conditions, IN_MEMORY, is_in_memory};
 use seawall_measure::pairs::{HEAD, Ours, Plain, Rounds, Row, Trouble, compare};
 use seawall_measure::scratch::Scratch;
+use seawall_output::answer;
+use seawall_output::report::{Exit, Failure, say};
+use seawall_output::stdout::Output;
 use serde::Serialize;
 use std::path::Path;
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub(crate) fn run(args: &BenchAppend) -> Result<Exit, Failure> {
     let ours = Ours::new(&scratch.path().join("log"), &options, args.size)
         .map_err(|error| fail(Trouble::Ours(error)))?
         .by_tasks(args.tasks);
-    let mut out = Output::new();
+    let mut out = Output::lock();
     if !args.look.json {
         let by = if args.tasks { ", by tasks of one thread" } else { "" };
         let about = format!("{}-byte records, {}{by}", args.size, level.name());

@@ -18,9 +18,6 @@ mod witness;
 pub(crate) mod writer;
 
 use crate::args::Demo;
-use crate::output::report::{Exit, Failure};
-use crate::output::stdout::Output;
-use crate::output::text::{self, count, number, to_u64};
 use damage::{Damaged, JsonLines};
 use earthquake::Catalogue;
 use outcome::Done;
@@ -33,6 +30,9 @@ use seawall_io::{Entropy, SeededEntropy, SystemEntropy};
 use seawall_measure::machine::{IN_MEMORY, Stopwatch, is_in_memory};
 use seawall_measure::pairs::{Plain, Trouble};
 use seawall_measure::scratch::Scratch;
+use seawall_output::report::{Exit, Failure};
+use seawall_output::stdout::Output;
+use seawall_output::text::{self, count, number, to_u64};
 use stage::{RECORD_SIZE, Stage, trouble};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Demo) -> Result<Exit, Failure> {
     }
     let report = args.report.as_deref().map(Report::begin).transpose()?;
     let silent = args.look.json || args.look.quiet;
-    let mut stage = Stage { out: Output::new(), silent, said: vec![] };
+    let mut stage = Stage { out: Output::lock(), silent, said: vec![] };
     stage.say(&format!("seawall demo --seed {seed}"));
     stage.say("");
     let mut done = play(args, (seed, scratch.path()), &mut stage)?;

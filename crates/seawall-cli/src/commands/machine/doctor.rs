@@ -3,13 +3,13 @@
 pub(super) mod checks;
 
 use crate::args::Doctor;
-use crate::output::color::{self, Tone, paint};
-use crate::output::report::{Exit, Failure};
-use crate::output::stdout::Output;
-use crate::output::width::fitted;
 use checks::{Check, Machine, State};
 use seawall_host::HostInfo;
 use seawall_io::{Clock, PosixStorage, Storage, SystemClock};
+use seawall_output::color::{self, Tone, paint};
+use seawall_output::report::{Exit, Failure};
+use seawall_output::stdout::Output;
+use seawall_output::width::fitted;
 use serde::Serialize;
 use std::io;
 use std::path::Path;
@@ -17,7 +17,7 @@ use std::path::Path;
 /// Checks the directory; exits with 10 if synced data is not durable, 1 if no log can be created.
 pub(crate) fn run(args: &Doctor) -> Result<Exit, Failure> {
     let judged = Judged::of(&args.dir)?;
-    let mut out = Output::new();
+    let mut out = Output::lock();
     if args.look.json {
         out.json(&Answer { judged: &judged });
     } else {

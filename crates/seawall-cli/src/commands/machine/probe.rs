@@ -6,17 +6,17 @@ mod ways;
 use super::doctor::checks::{Check, State};
 use super::doctor::{Judged, tell_check};
 use crate::args::Probe;
-use crate::commands::answers::answer;
 use crate::output::progress::Progress;
-use crate::output::report::{Exit, Failure};
-use crate::output::stdout::Output;
-use crate::output::text::{bytes, folded, rounded};
 use advice::{Advice, Costs};
 use seawall_measure::contest::{Contest, Entry, hold};
 use seawall_measure::machine::Conditions;
 use seawall_measure::scratch::Scratch;
 use seawall_measure::streams::{NOT_DIRECT, Streams};
 use seawall_measure::tour::{Stay, stations};
+use seawall_output::answer;
+use seawall_output::report::{Exit, Failure};
+use seawall_output::stdout::Output;
+use seawall_output::text::{bytes, folded, rounded};
 use serde::Serialize;
 use serde_json::Value;
 use std::cell::RefCell;
@@ -60,7 +60,7 @@ const STREAMS: f64 = 0.37;
 /// Measures and reports; exits with 10 if synced data is not durable here.
 pub(crate) fn run(args: &Probe) -> Result<Exit, Failure> {
     let judged = Judged::of(&args.dir)?;
-    let mut out = Output::new();
+    let mut out = Output::lock();
     if !args.look.json {
         tell_place(&mut out, args, &judged.checks);
     }

@@ -4,11 +4,11 @@ use crate::args::Copy;
 use crate::commands::answers;
 use crate::commands::opener::Opener;
 use crate::output::progress::Progress;
-use crate::output::report::{Exit, Failure};
-use crate::output::stdout::Output;
-use crate::output::text::{count, span_of, typed};
 use seawall::Error;
 use seawall::verify::Verdict;
+use seawall_output::report::{Exit, Failure};
+use seawall_output::stdout::Output;
+use seawall_output::text::{count, span_of, typed};
 
 /// Copies the log to a new directory.
 pub(crate) fn run(args: &Copy) -> Result<Exit, Failure> {
@@ -19,7 +19,7 @@ pub(crate) fn run(args: &Copy) -> Result<Exit, Failure> {
         opener.maintenance(&args.log).progress(|at| progress.hear(at)).back_up(&args.target);
     progress.end();
     let copied = copied.map_err(|error| failed(args, &error))?;
-    let mut out = Output::new();
+    let mut out = Output::lock();
     args.look.show(&mut out, &answers::Copy::of(&args.log, &args.target, &copied), |out| {
         let range = match (copied.first, copied.last) {
             (Some(first), Some(last)) => {

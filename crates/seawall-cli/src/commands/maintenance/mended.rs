@@ -1,8 +1,5 @@
 //! Reports damage that parity restored: single bits if few were changed.
 
-use crate::output::report::{Exit, Failure};
-use crate::output::stdout::Output;
-use crate::output::text::{count, to_u64, typed};
 use seawall::Maintenance;
 use seawall::damage::Damage;
 use seawall::format::Offset;
@@ -10,6 +7,9 @@ use seawall::parity::Protection;
 use seawall::repair::{Change, Overlay, Patch, RepairSource};
 use seawall::verify::Verification;
 use seawall_io::{PosixStorage, Storage};
+use seawall_output::report::{Exit, Failure};
+use seawall_output::stdout::Output;
+use seawall_output::text::{count, to_u64, typed};
 use std::path::Path;
 use std::sync::Arc;
 

@@ -2,16 +2,16 @@
 
 use super::mended::{beyond_parity, protection};
 use crate::args::Protect;
-use crate::commands::answers::answer;
 use crate::commands::opener::Opener;
 use crate::commands::records::cat::judge_end;
 use crate::output::progress::Progress;
-use crate::output::report::{Exit, Failure};
-use crate::output::stdout::Output;
-use crate::output::text::{self, count, to_u64, typed};
 use seawall::format::SegmentId;
 use seawall::parity::{Parity, Protection};
 use seawall::{Error, Lsn};
+use seawall_output::answer;
+use seawall_output::report::{Exit, Failure};
+use seawall_output::stdout::Output;
+use seawall_output::text::{self, count, to_u64, typed};
 use serde::Serialize;
 use std::io::ErrorKind;
 
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Protect) -> Result<Exit, Failure> {
     }
     let after = protection(&args.log, &found).map_err(fail)?;
     let told = Told { args, scheme, before: &before, after: &after };
-    let mut out = Output::new();
+    let mut out = Output::lock();
     args.look.show(&mut out, &Answer::of(&told), |out| told.tell(out));
     let written = out.finish();
     Ok(judge_end(&args.log, &found, (Lsn::FIRST, Exit::Fine)).worse(written))

@@ -6,15 +6,15 @@ use super::verify::{range, tell_damage, tell_given_up, tell_orphans, tell_tail, 
 use crate::args::Repair;
 use crate::commands::opener::Opener;
 use crate::output::progress::Progress;
-use crate::output::report::{Exit, Failure};
-use crate::output::stdout::Output;
-use crate::output::text::{self, count, span_of, to_u64, typed};
 use answers::{Cut, Mended, Plan, Salvaged, given_up};
 use seawall::damage::{Corruption, Damage, Lost};
 use seawall::encryption::KeyError;
 use seawall::repair::{RepairPlan, SalvageReport, TailTruncation};
 use seawall::verify::{Verdict, Verification};
 use seawall::{Error, Lsn, Maintenance};
+use seawall_output::report::{Exit, Failure};
+use seawall_output::stdout::Output;
+use seawall_output::text::{self, count, span_of, to_u64, typed};
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -112,7 +112,7 @@ fn failure(args: &Repair, error: &Error) -> Failure {
 /// Prints what was restored and what was not.
 fn mended(args: &Repair, done: &RepairPlan) -> Exit {
     let exit = exit_of_mend(done);
-    let mut out = Output::new();
+    let mut out = Output::lock();
     args.look.show(&mut out, &Mended::of(args, done), |out| {
         let log = args.log.display();
         let is_all = done.after.damage.is_empty();
@@ -197,7 +197,7 @@ fn plan(args: &Repair, opener: &Opener) -> Result<Exit, Failure> {
     let exit = Exit::of(found.verdict, false);
     let (cut, mend) = (cut.as_ref(), mend.as_ref());
     let told = Told { args, found: &found, cut, mend, exit };
-    let mut out = Output::new();
+    let mut out = Output::lock();
     args.look.show(&mut out, &Plan::of(args, &found, cut, mend), |out| told.tell(out));
     Ok(exit.worse(out.finish()))
 }
@@ -358,7 +358,7 @@ fn salvage(args: &Repair, opener: &Opener, target: &Path) -> Result<Exit, Failur
     progress.end();
     let done = done.map_err(|error| Failure::of_making(&error, "repair", (&args.log, target)))?;
     let exit = exit_of(&done.damage);
-    let mut out = Output::new();
+    let mut out = Output::lock();
     let answer = Salvaged::of(args, target, &done);
     args.look.show(&mut out, &answer, |out| tell_rescued(out, args, target, &done));
     Ok(exit.worse(out.finish()))
@@ -404,7 +404,7 @@ fn cut_tail(args: &Repair, opener: &Opener, mend: Option<&RepairPlan>) -> Result
         _ => Failure::of(&error, "repair", &args.log),
     })?;
     let exit = if given_up(&cut) > 0 { Exit::Lost } else { exit_of(&cut.damage) };
-    let mut out = Output::new();
+    let mut out = Output::lock();
     args.look.show(&mut out, &Cut::of(args, &cut, mend), |out| tell_cut(out, args, &cut));
     Ok(exit.worse(out.finish()))
 }

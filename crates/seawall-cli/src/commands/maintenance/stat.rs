@@ -6,19 +6,20 @@ use super::mended::protection;
 use super::protect::numbers;
 use super::verify::{encryption, headline};
 use crate::args::Stat;
-use crate::commands::answers::{answer, decrypted};
+use crate::commands::answers::decrypted;
 use crate::commands::foreign;
 use crate::commands::opener::Opener;
-use crate::output::prometheus::MetricList;
-use crate::output::report::{Exit, Failure};
-use crate::output::stdout::{Output, one_line};
-use crate::output::text::{self, count, number, span_of};
 use seawall::format::CodecId;
 use seawall::parity::Protection;
 use seawall::verify::{Summary, Verdict, Verification};
 use seawall::{Compression, Error, Layout, Level, Lsn};
 use seawall_format::VERSION;
 use seawall_format::time::to_text;
+use seawall_output::answer;
+use seawall_output::prometheus::MetricList;
+use seawall_output::report::{Exit, Failure};
+use seawall_output::stdout::{Output, one_line};
+use seawall_output::text::{self, count, number, span_of};
 use serde::Serialize;
 use sizes::{Group, Sizes};
 use std::path::Path;
@@ -43,7 +44,7 @@ pub(crate) fn run(args: &Stat) -> Result<Exit, Failure> {
     // If damage hides the end of the records, their parity is unknown.
     let parity = protection(&args.log, &found).ok().filter(|_| found.verdict != Verdict::Lost);
     let told = Told { found: &found, oldest, sizes: &sizes, parity: parity.as_ref() };
-    let mut out = Output::new();
+    let mut out = Output::lock();
     if args.prometheus {
         let answer = serde_json::to_value(Answer::of(&args.log, &told));
         let answer = answer.expect("an answer is text and numbers");

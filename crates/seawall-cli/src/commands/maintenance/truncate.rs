@@ -4,14 +4,14 @@
 mod plan;
 
 use crate::args::{Last, Truncate};
-use crate::commands::answers::answer;
 use crate::commands::opener::Opener;
-use crate::output::report::{Exit, Failure, say};
-use crate::output::stdout::Output;
-use crate::output::text::{self, count, span_of, typed};
 use plan::Plan;
 use seawall::verify::{Verdict, Verification};
 use seawall::{Error, Log, LogReader, Lsn, Raw};
+use seawall_output::answer;
+use seawall_output::report::{Exit, Failure, say};
+use seawall_output::stdout::Output;
+use seawall_output::text::{self, count, span_of, typed};
 use serde::Serialize;
 
 /// Shows the plan, and applies it with `--yes`.
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Truncate) -> Result<Exit, Failure> {
         carry_out(args, (&plan, &found), (&opener, &reader)).map_err(fail)?;
     }
     let would = if args.yes { Exit::Fine } else { forecast(args, &found) };
-    let mut out = Output::new();
+    let mut out = Output::lock();
     args.look.show(&mut out, &Answer::of(args, &plan), |out| {
         if would == Exit::Fine || !plan.is_empty() {
             tell(out, args, &plan);

@@ -5,23 +5,23 @@ use crate::args;
 use crate::commands::answers::Verify;
 use crate::commands::foreign;
 use crate::commands::opener::Opener;
-use crate::output::color::Tone;
 use crate::output::progress::Progress;
-use crate::output::report::{Exit, Failure};
-use crate::output::stdout::Output;
-use crate::output::text::{self, count, number, span_of};
 use seawall::damage::{Corruption, Damage, Lost};
 use seawall::format::SegmentId;
 use seawall::recovery::TailState;
 use seawall::verify::{Orphan, Summary, Verdict, Verification};
 use seawall_measure::machine::Stopwatch;
+use seawall_output::color::Tone;
+use seawall_output::report::{Exit, Failure};
+use seawall_output::stdout::Output;
+use seawall_output::text::{self, count, number, span_of};
 use std::path::Path;
 use std::time::Duration;
 
 /// Checks every log; exits with the worst code.
 pub(crate) fn run(args: &args::Verify) -> Result<Exit, Failure> {
     let opener = Opener::of(&args.key)?;
-    let mut out = Output::new();
+    let mut out = Output::lock();
     let mut worst = Exit::Fine;
     for log in &args.logs {
         let watch = Stopwatch::start();

@@ -7,12 +7,12 @@ use crate::commands::opener::Opener;
 use crate::commands::records::intact::damage_from;
 use crate::commands::records::printer::Printer;
 use crate::output::progress::Progress;
-use crate::output::report::{Exit, Failure, say};
-use crate::output::text::{to_u64, typed};
 use seawall::damage::{Damage, Lost};
 use seawall::recovery::TailState;
 use seawall::verify::Verification;
 use seawall::{Cursor, Error, LogReader, Lsn, Raw};
+use seawall_output::report::{Exit, Failure, say};
+use seawall_output::text::{to_u64, typed};
 use std::path::Path;
 
 /// Prints the requested records.

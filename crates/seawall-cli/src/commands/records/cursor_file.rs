@@ -1,9 +1,9 @@
 //! A file that stores a position in a log and is replaced atomically.
 
-use crate::output::report::{Exit, Failure};
 use seawall::Lsn;
 use seawall_host::{folder_and_name, open_if_any, read_start, replace_file};
 use seawall_io::{Access, PosixStorage};
+use seawall_output::report::{Exit, Failure};
 use std::io;
 use std::path::{Path, PathBuf};
 

@@ -1,14 +1,14 @@
 //! Prints records in the requested shape.
 
 use crate::args::Shape;
-use crate::output::report::{Exit, Failure, say};
-use crate::output::stdout::{Output, hex, one_line};
-use crate::output::text;
 use crate::select::{Fields, Picked, Picker, Selection};
 use seawall::Record;
 use seawall::damage::AtomicSet;
 use seawall::format::CodecId;
 use seawall_foreign::value;
+use seawall_output::report::{Exit, Failure, say};
+use seawall_output::stdout::{Output, hex, one_line};
+use seawall_output::text;
 use serde_json::Value;
 use std::io::{self, Write};
 
@@ -34,7 +34,7 @@ impl Printer {
             return Err(failure.next("omit --fields or -o"));
         }
         let picker = Picker::new(chosen.clone());
-        Ok(Self { shape, codec, picker, out: Output::new(), undecodable: 0 })
+        Ok(Self { shape, codec, picker, out: Output::lock(), undecodable: 0 })
     }
 
     /// Flushes, and reports records that could not be decoded. Returns whether the reader is still

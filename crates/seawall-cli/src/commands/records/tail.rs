@@ -6,10 +6,10 @@ use crate::commands::opener::Opener;
 use crate::commands::records::cursor_file::Bookmark;
 use crate::commands::records::intact::visit_intact;
 use crate::commands::records::printer::Printer;
-use crate::output::report::{Exit, Failure};
 use crate::select::Picker;
 use seawall::verify::Verification;
 use seawall::{Error, LogReader, Lsn, Raw, Record};
+use seawall_output::report::{Exit, Failure};
 use std::collections::VecDeque;
 use std::time::Duration;
 

@@ -6,16 +6,17 @@ mod source;
 pub(super) mod target;
 
 use crate::args::{Convert, ForeignFormat};
-use crate::commands::answers::{Lost, answer};
+use crate::commands::answers::Lost;
 use crate::commands::opener::Opener;
 use crate::output::progress::Progress;
-use crate::output::report::{Exit, Failure, say};
-use crate::output::stdout::Output;
-use crate::output::text::{number, to_u64};
 use seawall::format::CodecId;
 use seawall_foreign::translate::translate;
 use seawall_foreign::value::minified;
 use seawall_foreign::{Damage, Remark, Stop};
+use seawall_output::answer;
+use seawall_output::report::{Exit, Failure, say};
+use seawall_output::stdout::Output;
+use seawall_output::text::{number, to_u64};
 use serde::Serialize;
 use source::Source;
 use std::borrow::Cow;
@@ -39,7 +40,7 @@ pub(crate) fn run(args: &Convert) -> Result<Exit, Failure> {
     let damage = damage?;
     let end = End { made: target.finish()?, damage, remarks: source.entries.remarks() };
     let exit = work.tell_remarks(&end.remarks).worse(work.tell_damage(end.damage.as_ref()));
-    let mut out = Output::new();
+    let mut out = Output::lock();
     let answer = Answer::of(&work, &source, &end);
     args.look.show(&mut out, &answer, |out| work.tell(end.made, out));
     Ok(exit.worse(out.finish()))

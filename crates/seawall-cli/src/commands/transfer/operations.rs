@@ -1,11 +1,11 @@
 //! Reads a log of operations with any codec.
 
 use crate::args::Until;
-use crate::output::report::{Exit, Failure};
 use seawall::format::{CodecId, LogId, RecordId};
 use seawall::versioned::Versioned;
 use seawall::{Cursor, Error, LogReader, Lsn, Raw, Record};
 use seawall_format::nesting::{TOO_DEEP, is_shallow};
+use seawall_output::report::{Exit, Failure};
 use seawall_replay::{Operation, Operations, RecordSummaries, Source, known_id};
 use serde::de::DeserializeOwned;
 use std::marker::PhantomData;

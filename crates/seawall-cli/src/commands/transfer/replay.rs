@@ -13,13 +13,13 @@ use crate::commands::opener::Opener;
 use crate::commands::records::cat::judge_end;
 use crate::commands::transfer::operations::OperationLog;
 use crate::output::progress::Progress;
-use crate::output::prometheus::MetricList;
-use crate::output::report::{Exit, Failure, say};
-use crate::output::stdout::Output;
 use crate::stores::{self, Stores};
 use answer::{Answer, Told};
 use job::{Ended, Job};
 use seawall::Lsn;
+use seawall_output::prometheus::MetricList;
+use seawall_output::report::{Exit, Failure, say};
+use seawall_output::stdout::Output;
 use seawall_replay::{MemoryStore, Phase, Progress as Heard, Store};
 
 const METRICS: MetricList = MetricList {
@@ -136,7 +136,7 @@ fn tell(args: &Args, answer: &Answer) -> Exit {
         }
         return Exit::Fine;
     }
-    let mut out = Output::new();
+    let mut out = Output::lock();
     out.lines(&lines);
     out.finish()
 }

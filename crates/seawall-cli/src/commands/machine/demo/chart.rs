@@ -1,7 +1,7 @@
 //! The chart of the demo: commits per second by number of writers, log-log, as SVG.
 
-use crate::output::text::{rounded, to_f64, to_u64};
 use seawall_measure::pairs::Row;
+use seawall_output::text::{rounded, to_f64, to_u64};
 
 /// Edges of the plot area.
 const LEFT: f64 = 80.0;

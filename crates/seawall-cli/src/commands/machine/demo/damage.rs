@@ -2,14 +2,14 @@
 
 use super::earthquake::{Catalogue, Earthquake};
 use super::stage::trouble;
-use crate::output::report::Failure;
-use crate::output::text::to_u64;
 use seawall::damage::Lost;
 use seawall::format::SegmentId;
 use seawall::{Error, LogReader, Lsn, Maintenance};
 use seawall_format::{SegmentHeader, frame};
 use seawall_host::read_start;
 use seawall_io::{Access, Entropy, PosixStorage, SeededEntropy, Storage};
+use seawall_output::report::Failure;
+use seawall_output::text::to_u64;
 use serde::Serialize;
 use std::io;
 use std::path::Path;

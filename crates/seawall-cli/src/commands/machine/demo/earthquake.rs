@@ -1,6 +1,6 @@
 //! The records of the demo: all earthquakes of one week, from a public catalogue.
 
-use crate::output::report::{Exit, Failure};
+use seawall_output::report::{Exit, Failure};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 

@@ -4,9 +4,9 @@ use super::damage::Damaged;
 use super::parity::Mended;
 use super::rescue::Rescue;
 use super::witness::{Compared, Witness};
-use crate::output::color::Tone;
-use crate::output::report::Exit;
 use seawall_measure::pairs::Row;
+use seawall_output::color::Tone;
+use seawall_output::report::Exit;
 use serde::Serialize;
 
 /// All results.

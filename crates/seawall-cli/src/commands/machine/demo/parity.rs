@@ -3,12 +3,12 @@
 use super::damage::{Found, erase, flip_in};
 use super::rescue::is_rest_of;
 use super::stage::trouble;
-use crate::output::report::Failure;
-use crate::output::text::to_u64;
 use seawall::parity::Parity;
 use seawall::verify::Verdict;
 use seawall::{Lsn, Maintenance};
 use seawall_io::{Entropy, SeededEntropy};
+use seawall_output::report::Failure;
+use seawall_output::text::to_u64;
 use serde::Serialize;
 use std::path::Path;
 

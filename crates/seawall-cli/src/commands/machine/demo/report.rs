@@ -2,11 +2,11 @@
 
 use super::outcome::Done;
 use super::speed::why_not_ranked;
-use crate::output::report::Failure;
 use seawall_io::{Draft, Storage};
 use seawall_measure::machine::IN_MEMORY;
 use seawall_measure::page::escaped;
 use seawall_measure::scratch::Watched;
+use seawall_output::report::Failure;
 use std::io;
 use std::path::Path;
 

@@ -3,10 +3,10 @@
 use super::damage;
 use super::earthquake::Earthquake;
 use super::stage::trouble;
-use crate::output::report::Failure;
 use seawall::damage::Lost;
 use seawall::{LogReader, Lsn, Maintenance};
 use seawall_io::{Entropy, PosixStorage, SeededEntropy};
+use seawall_output::report::Failure;
 use serde::Serialize;
 use std::io;
 use std::path::Path;

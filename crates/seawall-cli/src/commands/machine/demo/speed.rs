@@ -2,11 +2,11 @@
 
 use super::super::bench::failure;
 use super::stage::{RECORD_SIZE, Stage};
-use crate::output::report::Failure;
-use crate::output::text::rounded;
 use seawall::Options;
 use seawall_measure::machine::Conditions;
 use seawall_measure::pairs::{Ours, Plain, Rounds, Row, Trouble, compare};
+use seawall_output::report::Failure;
+use seawall_output::text::rounded;
 use std::path::Path;
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! Prints the progress and results of the demo.
 
-use crate::output::color::Tone;
-use crate::output::report::{Exit, Failure, say_over};
-use crate::output::stdout::Output;
 use seawall_measure::machine::is_terminal;
+use seawall_output::color::Tone;
+use seawall_output::report::{Exit, Failure, say_over};
+use seawall_output::stdout::Output;
 use std::io;
 
 /// Record size for the comparison with plain writes, as in the paper on user-space logs.

@@ -2,11 +2,11 @@
 
 use super::earthquake::Catalogue;
 use super::stage::{Stage, trouble};
-use crate::output::report::{Exit, Failure};
-use crate::output::text::to_u64;
 use seawall::verify::Verdict;
 use seawall::{LogReader, Lsn};
 use seawall_io::{Entropy, SeededEntropy};
+use seawall_output::report::{Exit, Failure};
+use seawall_output::text::to_u64;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};

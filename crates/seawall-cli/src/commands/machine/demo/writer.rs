@@ -2,8 +2,8 @@
 
 use super::earthquake::{Catalogue, Earthquake};
 use crate::args::DemoWriter;
-use crate::output::report::{Exit, Failure};
 use seawall::Log;
+use seawall_output::report::{Exit, Failure};
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
 

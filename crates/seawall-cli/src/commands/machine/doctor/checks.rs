@@ -1,9 +1,9 @@
 //! What each property of a host means for logs on it. Pure: facts in, text out.
 
-use crate::output::color::Tone;
-use crate::output::text;
 use seawall_format::VERSION;
 use seawall_host::{HostInfo, Mount, Writable};
+use seawall_output::color::Tone;
+use seawall_output::text;
 use serde::{Serialize, Serializer};
 
 /// Mount options with which a sync does not reach the device.

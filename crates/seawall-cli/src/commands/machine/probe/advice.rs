@@ -1,8 +1,8 @@
 //! What the figures mean for a log in this directory. Pure: figures in, text out.
 
-use crate::output::text::{bytes, rounded};
 use seawall_measure::contest::{Row, Verdict};
 use seawall_measure::streams::Streams;
+use seawall_output::text::{bytes, rounded};
 use serde::Serialize;
 
 /// The measured figures.

@@ -1,10 +1,11 @@
 //! `seawall repair --json`: one schema, with a shape for each value of `done`.
 
 use crate::args::Repair;
-use crate::commands::answers::{Damage, Lost, Orphan, answer};
+use crate::commands::answers::{Damage, Lost, Orphan};
 use seawall::Lsn;
 use seawall::repair::{self, DamageKind, Patch, RepairPlan, SalvageReport, TailTruncation};
 use seawall::verify::Verification;
+use seawall_output::answer;
 use serde::Serialize;
 use std::path::Path;
 

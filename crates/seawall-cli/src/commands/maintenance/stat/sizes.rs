@@ -1,9 +1,9 @@
 //! Statistics of record sizes.
 
 use crate::commands::records::intact::visit_intact;
-use crate::output::text::{self, to_u64};
 use hdrhistogram::Histogram;
 use seawall::{Error, LogReader, Lsn, Raw};
+use seawall_output::text::{self, to_u64};
 use serde::Serialize;
 
 /// Larger than any payload; sizes above count as this one.

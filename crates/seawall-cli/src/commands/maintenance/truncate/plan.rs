@@ -1,12 +1,12 @@
 //! Plans a truncation without opening the log for writing.
 
 use crate::args::Last;
-use crate::output::text::to_u64;
 use seawall::{Error, Lsn};
 use seawall_format::batch::{self, BatchHeader};
 use seawall_format::{HEADER_SIZE, Manifest, SegmentHeader, SegmentId, next_lsn};
 use seawall_host::read_start;
 use seawall_io::{Access, PosixStorage, Storage};
+use seawall_output::text::to_u64;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;

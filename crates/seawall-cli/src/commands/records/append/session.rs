@@ -2,13 +2,13 @@
 
 use crate::args::{Append, Format};
 use crate::commands::records::signals::{Waiter, Wake};
-use crate::output::report::{Exit, Failure, say};
-use crate::output::stdout::Output;
-use crate::output::text;
 use seawall::format::{CodecId, Geometry};
 use seawall::{Error, Level, Log, Raw, Ticket};
 use seawall_foreign::framing::{Broken, Found, Framer};
 use seawall_foreign::value;
+use seawall_output::report::{Exit, Failure, say};
+use seawall_output::stdout::Output;
+use seawall_output::text;
 use serde::Serialize;
 use signal_hook::consts::SIGPIPE;
 use signal_hook::low_level::signal_name;
@@ -53,7 +53,7 @@ impl<'a> Session<'a> {
         opener: &'a dyn Fn() -> Result<Log<[u8], Raw>, Failure>,
     ) -> Self {
         let tally = Tally { log: args.log.display().to_string(), ..Tally::default() };
-        let out = Output::new();
+        let out = Output::lock();
         Self { args, opener, log: None, codec, out, tally, pending: None }
     }
 

@@ -1,9 +1,9 @@
 //! The location of a file: its directory, links resolved, and its name.
 
-use crate::output::report::{Exit, Failure};
 use seawall::Error;
 use seawall_host::folder_and_name;
 use seawall_io::PosixStorage;
+use seawall_output::report::{Exit, Failure};
 use std::io;
 use std::path::{Path, PathBuf};
 

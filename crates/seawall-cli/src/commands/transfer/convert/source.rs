@@ -5,13 +5,13 @@ use crate::args::{Convert, ForeignFormat};
 use crate::commands::foreign::{entries, recognised};
 use crate::commands::opener::Opener;
 use crate::commands::records::intact::damage_from;
-use crate::output::report::{Exit, Failure};
 use seawall::damage::Lost;
 use seawall::format::{CodecId, SegmentId};
 use seawall::recovery::TailState;
 use seawall::{Cursor, Error, Lsn};
 use seawall_foreign::{Damage, Entries, Remark, Stop};
 use seawall_io::{Access, File, Storage};
+use seawall_output::report::{Exit, Failure};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

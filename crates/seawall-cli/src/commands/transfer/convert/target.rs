@@ -4,12 +4,12 @@
 use super::place::{Place, unreadable};
 use crate::args::ForeignFormat;
 use crate::commands::opener::Opener;
-use crate::output::report::{Exit, Failure};
 use seawall::format::CodecId;
 use seawall::{Cursor, Error, Log, Raw};
 use seawall_foreign::{cwal, json, msgpack};
 use seawall_io::{Access, File, Storage};
 use seawall_measure::scratch::Scratch;
+use seawall_output::report::{Exit, Failure};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! The result of a replay or dry run, for people and programs.
 
 use crate::args::{Replay as Args, Target};
-use crate::commands::answers::answer;
-use crate::output::text::{count, number, rounded, typed};
 use seawall::Lsn;
+use seawall_output::answer;
+use seawall_output::text::{count, number, rounded, typed};
 use seawall_replay::{Plan, Report, TxId, Unfinished};
 use serde::Serialize;
 use std::path::Path;
@@ -133,7 +133,7 @@ impl Answer {
     /// Changes per second, if there were any.
     fn rate(&self) -> Option<f64> {
         let time = self.done.as_ref()?.time.as_secs_f64();
-        (self.changes > 0 && time > 0.0).then(|| crate::output::text::to_f64(self.changes) / time)
+        (self.changes > 0 && time > 0.0).then(|| seawall_output::text::to_f64(self.changes) / time)
     }
 }
 

@@ -1,8 +1,8 @@
 //! Errors of a replay: what, where, and what next.
 
 use crate::args::Replay as Args;
-use crate::output::report::{Exit, Failure};
-use crate::output::text::typed;
+use seawall_output::report::{Exit, Failure};
+use seawall_output::text::typed;
 use seawall_replay::Error;
 
 /// Converts the error of a replay for people.

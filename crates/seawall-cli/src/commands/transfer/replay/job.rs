@@ -5,8 +5,8 @@ use super::failure;
 use crate::args::Replay as Args;
 use crate::commands::transfer::operations::OperationLog;
 use crate::output::progress::Progress;
-use crate::output::report::{Exit, Failure};
 use seawall::Lsn;
+use seawall_output::report::{Exit, Failure};
 use seawall_replay::{Bounds, Replay};
 use std::time::Duration;
 

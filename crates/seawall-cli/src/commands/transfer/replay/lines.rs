@@ -6,18 +6,18 @@ use super::tables::Tables;
 use crate::args::{ForeignFormat, Replay as Args};
 use crate::commands::transfer::convert::target::{Made, Refusal, Target};
 use crate::commands::transfer::operations::OperationLog;
-use crate::output::report::{Exit, Failure};
-use crate::output::stdout::Output;
 use seawall::Lsn;
 use seawall::format::RecordId;
 use seawall_measure::machine::Stopwatch;
+use seawall_output::report::{Exit, Failure};
+use seawall_output::stdout::Output;
 use seawall_replay::{Change, Error, Replay, Source, Transaction, Transactions, Watermark};
 use serde::Serialize;
 use std::path::Path;
 
 /// Prints one line per transaction to standard output until its reader closes the pipe.
 pub(super) fn to_output(job: &mut Job<'_>) -> Result<Ended, Failure> {
-    let mut out = Output::new();
+    let mut out = Output::lock();
     let written = dump(job, |line| {
         out.line(line);
         Ok(out.is_open())

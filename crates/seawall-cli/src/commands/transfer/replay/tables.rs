@@ -2,8 +2,8 @@
 //! that was never created, as a store would refuse it.
 
 use super::job::Job;
-use crate::output::report::Failure;
 use seawall::Lsn;
+use seawall_output::report::Failure;
 use seawall_replay::{Change, Error, Replay, Source, Transaction};
 use std::collections::HashMap;
 

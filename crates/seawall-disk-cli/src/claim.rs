@@ -1,0 +1,262 @@
+//! Binds a state directory to an image. A dump that is waiting in the directory is written to the
+//! image first, or the server does not start.
+//!
+//! A dump belongs to one image, in the state it had when the power failed. The settings name the
+//! image and are durable before a dump is possible. The image is marked with the directory before
+//! it is served. So a dump is never written to another image or over newer data, as far as the
+//! evidence in `evidence.rs` can tell.
+
+mod evidence;
+
+use super::keeper;
+use crate::args::{DiskServe, Power, WaitingDump};
+use crate::state::image::Device;
+use crate::state::place::{self, Place, failed};
+use crate::state::settings::{Homing, Mark, Settings};
+use evidence::{Doubt, Evidence};
+use seawall_disk::{Dump, Files, Identity, Inspected, Options, Recovered, inspect};
+use seawall_host::Image;
+use seawall_io::{Clock, Entropy, SystemClock, SystemEntropy};
+use seawall_output::report::{Exit, Failure};
+use seawall_output::text::typed;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// How often the progress of writing a dump to the image is recorded.
+const NOTE_EVERY_US: u64 = 500_000;
+
+/// Refuses an image that may have a dump in another directory. Runs before a missing state
+/// directory is created.
+pub(super) fn check(args: &DiskServe, device: &Device) -> Result<(), Failure> {
+    let mark = mark(device).map_err(|error| failed(&args.image, &error))?;
+    check_mark(args, mark.as_ref(), None)
+}
+
+/// The same check, for a directory that may have settings.
+fn check_mark(
+    args: &DiskServe,
+    mark: Option<&Mark>,
+    settings: Option<&Settings>,
+) -> Result<(), Failure> {
+    let is_its = |mark: &&Mark| settings.is_some_and(|noted| noted.state == Some(mark.state));
+    let Some(mark) = mark.filter(|mark| mark.is_open && !is_its(mark)) else { return Ok(()) };
+    if args.dump == Some(WaitingDump::Discard) || is_surely_empty(mark) {
+        return Ok(());
+    }
+    let dir = typed(&mark.dir);
+    let what = format!(
+        "the image was served last with the directory {dir}, and did not end well: what an \
+         emergency dumped may wait there"
+    );
+    let next = format!(
+        "seawall disk serve {} --state {dir} ...; or, if what waits there is not wanted any more, \
+         add --dump discard",
+        typed(&args.image)
+    );
+    Err(Failure::new(Exit::Conflict, what).at(args.image.display()).next(next))
+}
+
+fn is_surely_empty(mark: &Mark) -> bool {
+    place::is_surely_empty(mark) && keeper::is_surely_empty(&mark.dir)
+}
+
+/// The mark on the image.
+fn mark(device: &Device) -> io::Result<Option<Mark>> {
+    let text = device.image.as_ref().map_or(Ok(None), Image::mark)?;
+    let invalid = || {
+        let why = "the image's attribute user.seawall.disk is invalid";
+        io::Error::new(io::ErrorKind::InvalidData, why)
+    };
+    text.map(|text| Mark::decode(&text).ok_or_else(invalid)).transpose()
+}
+
+/// What a disk is opened with.
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub(super) files: Files,
+    pub(super) recovered: Option<Recovered>,
+    /// Of this start.
+    pub(super) identity: Identity,
+    /// A server that may have acknowledged flushes early has ended, and its memory is gone.
+    pub(super) has_lost: bool,
+}
+
+/// An image and its state directory.
+#[derive(Debug)]
+pub(super) struct Claim<'a> {
+    args: &'a DiskServe,
+    place: &'a Place,
+    device: &'a Device,
+    settings: Option<Settings>,
+    mark: Option<Mark>,
+}
+
+impl<'a> Claim<'a> {
+    /// Reads the state of both without changing anything.
+    pub(super) fn new(
+        args: &'a DiskServe,
+        place: &'a Place,
+        device: &'a Device,
+    ) -> Result<Self, Failure> {
+        let settings = place.settings().map_err(|error| failed(place.path(), &error))?;
+        let mark = mark(device).map_err(|error| failed(&args.image, &error))?;
+        Ok(Self { args, place, device, settings, mark })
+    }
+
+    /// Prepares the dump area for this image and ring, after writing a waiting dump to the image.
+    pub(super) fn take(mut self, options: &Options) -> Result<Taken, Failure> {
+        let path = self.place.path();
+        let cannot = |error| failed(path, &error);
+        let area = self.place.area(self.device).map_err(cannot)?;
+        if area.is_none() && (self.settings.is_some() || !keeper::is_surely_empty(path)) {
+            return Err(no_area(path));
+        }
+        check_mark(self.args, self.mark.as_ref(), self.settings.as_ref())?;
+        let size = self.device.home.len().map_err(cannot)?;
+        let (mut recovered, mut fit, mut has_lost) = (None, None, false);
+        if let Some((area, _)) = area {
+            let files = Files { home: self.device.home.clone(), area };
+            let is_kept = keeper::save(self.args, self.place, &files, self.settings.as_ref())?;
+            let found = inspect(&*files.area).map_err(cannot)?;
+            let Some(Inspected { label, dump }) = found else { return Err(no_area(path)) };
+            let was_armed = self.settings.as_ref().is_some_and(|noted| noted.is_armed);
+            has_lost = was_armed && !is_kept && dump.is_none();
+            let is_discarded = dump.is_some() && self.args.dump == Some(WaitingDump::Discard);
+            match &dump {
+                None => {}
+                Some(dump) if is_discarded => {
+                    self.place.keep(&*files.area, dump).map_err(cannot)?;
+                }
+                Some(_) if label.home_size != size => {
+                    return Err(self.refuse(&Doubt::OtherImage));
+                }
+                Some(dump) => recovered = self.bring_home(&files, dump)?,
+            }
+            let sizes = (label.home_size, label.area_size);
+            let is_fit = self.is_noted() && sizes == (size, options.area_size());
+            fit = Some(files).filter(|_| is_fit && !is_discarded);
+        }
+        let files = match fit {
+            Some(files) => files,
+            None => self.place.prepare(self.device, options).map_err(cannot)?,
+        };
+        self.note(None).map_err(cannot)?;
+        let noted = self.settings.unwrap_or_default();
+        let state = noted.state.unwrap_or_default();
+        let identity = Identity { state, serve: noted.serve, home_size: size };
+        Ok(Taken { files, recovered, identity, has_lost })
+    }
+
+    fn is_noted(&self) -> bool {
+        self.settings.as_ref().is_some_and(|noted| noted.image == self.device.identity)
+    }
+
+    /// Writes a dump to the image, unless the image may have newer data and `--dump apply` is
+    /// missing.
+    fn bring_home(&mut self, files: &Files, dump: &Dump) -> Result<Option<Recovered>, Failure> {
+        let cannot = |error| failed(self.place.path(), &error);
+        let evidence = Evidence {
+            settings: self.settings.clone(),
+            image: self.device.identity.clone(),
+            mark: self.mark.clone(),
+            changed_us: self.device.changed_us().map_err(cannot)?,
+            dumped_us: dump.time_us,
+            homing_us: self.settings.as_ref().and_then(|noted| noted.homing_us(dump)),
+        };
+        if let Some(doubt) = evidence.doubt()
+            && self.args.dump != Some(WaitingDump::Apply)
+        {
+            return Err(self.refuse(&doubt));
+        }
+        self.home(files, dump).map_err(|error| failed(self.place.path(), &error))
+    }
+
+    /// Records before each step that the change of the image is its own, so that the next start
+    /// continues after a kill.
+    fn home(&mut self, files: &Files, dump: &Dump) -> io::Result<Option<Recovered>> {
+        let clock = SystemClock::new();
+        let generation = dump.generation;
+        let now = |time_us| Homing { generation, time_us };
+        self.note(Some(now(clock.wall_us())))?;
+        let (place, mut settings) = (self.place, self.settings.clone().unwrap_or_default());
+        files.recover(&mut || {
+            let noted_us = settings.homing.map_or(0, |homing| homing.time_us);
+            let time_us = clock.wall_us();
+            // A clock that was set back also triggers a record.
+            if time_us.abs_diff(noted_us) >= NOTE_EVERY_US {
+                settings.homing = Some(now(time_us));
+                place.note(&settings)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Records in the directory, then on the image, that they belong together.
+    fn note(&mut self, homing: Option<Homing>) -> io::Result<()> {
+        let old = self.settings.take().unwrap_or_default();
+        let state = match old.state {
+            Some(state) => state,
+            None => SystemEntropy.random()?,
+        };
+        let known = self.mark.take().filter(|mark| mark.state == state);
+        let theirs = known.map_or(0, |mark| mark.serve);
+        let mut settings = Settings {
+            image: self.device.identity.clone(),
+            state: Some(state),
+            serve: old.serve.max(theirs).saturating_add(1),
+            is_marked: old.is_marked,
+            since_us: self.device.settled_us()?,
+            homing,
+            is_armed: self.args.power != Power::Unknown,
+        };
+        self.place.note(&settings)?;
+        let dir = absolute(self.place.path());
+        let mark = Mark { state, serve: settings.serve, is_open: true, dir };
+        let is_marked = self.device.set_mark(&mark)?;
+        if is_marked != settings.is_marked {
+            settings.is_marked = is_marked;
+            self.place.note(&settings)?;
+        }
+        self.mark = Some(mark).filter(|_| is_marked);
+        self.settings = Some(settings);
+        Ok(())
+    }
+
+    fn refuse(&self, doubt: &Doubt) -> Failure {
+        let what = format!("a dump is waiting here, and was not written to the image: {doubt}");
+        let next = match doubt {
+            Doubt::OtherImage => "serve that image; or add",
+            _ => "check the content of the image, then add",
+        };
+        let next = format!(
+            "{next} --dump discard to serve this one as it is, or --dump apply to write the dump \
+             into it"
+        );
+        Failure::new(Exit::Conflict, what).at(self.place.path().display()).next(next)
+    }
+}
+
+/// Records, after a drain, that no dump is waiting for the image, if that is true.
+pub(super) fn leave(place: &Place, device: &Device) -> io::Result<()> {
+    let Some((_, Inspected { dump: None, .. })) = place.area(device)? else { return Ok(()) };
+    let Some(settings) = place.settings()? else { return Ok(()) };
+    if let Some(mark) = mark(device)?
+        && settings.state == Some(mark.state)
+    {
+        device.set_mark(&Mark { is_open: false, ..mark })?;
+    }
+    if settings.is_armed {
+        place.note(&Settings { is_armed: false, ..settings })?;
+    }
+    Ok(())
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+fn no_area(path: &Path) -> Failure {
+    let what = "the dump area is missing or empty, and any dump is lost with it";
+    let next = "restore it, or remove the directory if nothing was dumped";
+    Failure::new(Exit::Format, what).at(path.display()).next(next)
+}

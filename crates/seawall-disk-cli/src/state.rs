@@ -1,0 +1,5 @@
+//! What a disk has in files: its image, its state directory, and the settings there.
+
+pub(crate) mod image;
+pub(crate) mod place;
+pub(crate) mod settings;
