@@ -84,7 +84,10 @@ fn sees(flags: &[&str], bugs: &[(&str, &str)]) {
         wrong.env("ASAN_OPTIONS", "symbolize=0");
         let Output { status, stderr, .. } = wrong.arg(bug).arg(scratch.join(bug)).output().unwrap();
         let stderr = String::from_utf8_lossy(&stderr);
-        assert!(!status.success() && stderr.contains(report), "{bug}: no {report}: {stderr}");
+        assert!(
+            !status.success() && stderr.contains(report),
+            "{bug}: {status}, no {report}: {stderr}"
+        );
     }
 }
 
@@ -101,7 +104,7 @@ fn memory_errors_are_seen() {
             ("record_is_shorter_than_its_size", overflow),
             ("path_has_no_end", overflow),
             ("handle_is_freed_by_c_too", "AddressSanitizer: attempting double-free"),
-            ("handle_is_lost", "LeakSanitizer: detected memory leaks"),
+            ("handles_are_lost", "LeakSanitizer: detected memory leaks"),
             ("record_is_read_misaligned", "runtime error: load of misaligned address"),
         ],
     );
