@@ -195,6 +195,7 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     /// # drop(log); std::fs::remove_dir_all(&folder)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[inline]
     pub fn submit(&self, record: &T) -> Result<Ticket> {
         Ok(self.ticket(self.enqueue(record, false)?))
     }
@@ -250,6 +251,7 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
         Ok(self.ticket(place.of_log(self.storage())?))
     }
 
+    #[inline]
     fn ticket(&self, place: Position) -> Ticket {
         let goal = self.coordinator.goal_at(place);
         let waits_for = goal.map(|goal| (self.coordinator.clone(), goal));
@@ -339,6 +341,7 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     }
 
     /// Enqueues a record; `has_waiter` if the caller waits for it.
+    #[inline]
     fn enqueue(&self, record: &T, has_waiter: bool) -> Result<Position> {
         let place = match self.inline(record) {
             Some(mut inline) => self.coordinator.enqueue(&mut inline, has_waiter),
@@ -350,6 +353,7 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
         place.of_log(self.storage())
     }
 
+    #[inline]
     fn inline<'a>(&self, record: &'a T) -> Option<InlineRecord<'a>> {
         InlineRecord::new(C::payload_of(record)?, self.target)
     }
@@ -652,6 +656,7 @@ impl Clone for Ticket {
 }
 
 impl Drop for Ticket {
+    #[inline]
     fn drop(&mut self) {
         if let (Some((coordinator, _)), Some(number)) = (&self.waits_for, self.number) {
             coordinator.forget(self.place, number);

@@ -139,6 +139,25 @@ fn buffered_append_returns_before_any_sync_and_is_durable_soon_after() {
     });
 }
 
+#[test]
+fn buffered_batch_is_written_once_it_is_large() {
+    within(PATIENCE, || {
+        let storage = Arc::new(MemStorage::new());
+        let hour = Duration::from_secs(3600);
+        let options = options().level(Level::Buffered).idle_mark(None).buffered(hour, 4096);
+        let log: Bytes = options.open_in(storage).unwrap();
+        for turn in 0..20 {
+            // The first record starts the flusher, or finds it asleep; the last one makes the batch
+            // large.
+            let last = (0..10).map(|_| log.append(&[7; 500]).unwrap()).last().unwrap();
+            while log.durable() < Some(lsn(last.get() - 2)) {
+                thread::park_timeout(Duration::from_millis(1));
+            }
+            assert_eq!(log.flush().unwrap(), Some(last), "{turn}");
+        }
+    });
+}
+
 /// Everybody gets the error: those who lead, wait, await, and those who come later.
 #[test]
 fn device_that_fails_for_good_releases_every_waiter_with_the_error() {

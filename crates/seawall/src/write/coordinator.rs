@@ -250,6 +250,7 @@ impl Coordinator {
     }
 
     /// What `append` waits for at the log's level; `None`: nothing.
+    #[inline]
     pub(crate) fn goal(&self) -> Option<WaitFor> {
         match self.level {
             Level::Buffered => None,
@@ -259,6 +260,7 @@ impl Coordinator {
     }
 
     /// What `append` waits for with its last record at `position`, after it was put into a batch.
+    #[inline]
     pub(crate) fn goal_at(&self, position: Position) -> Option<WaitFor> {
         self.goal().or_else(|| {
             let [durable, _] = &self.reached;
@@ -319,11 +321,27 @@ impl Coordinator {
         }
     }
 
-    /// Has the flusher write the open batch in time: it holds a record without a waiter.
+    /// Has the flusher write the open batch in time: it holds a record without a waiter. When the
+    /// flusher must do so changes with the first such record, and when the batch is large enough.
+    #[inline]
     fn schedule_flush(self: &Arc<Self>, state: &mut State) {
-        state.commit.schedule_flush(|| self.clock.now());
-        self.wake_background(state);
-        self.call_to_launch(state);
+        let is_first = state.commit.schedule_flush(|| self.clock.now());
+        if is_first || state.commit.open_len() >= self.flush_bytes(state) {
+            self.wake_background(state);
+        }
+        if !state.in_flight.is_empty() {
+            self.call_to_launch(state);
+        }
+    }
+
+    /// Size of the open batch from which on the flusher writes it at once, in bytes.
+    #[inline]
+    fn flush_bytes(&self, state: &State) -> usize {
+        if state.commit.takes_stream() {
+            self.stream_bytes.min(self.buffered_bytes)
+        } else {
+            self.buffered_bytes
+        }
     }
 
     /// Waits until the record at `position` reaches `goal`. The calling thread leads if the writer
@@ -456,6 +474,7 @@ impl Coordinator {
         self.lock().counts
     }
 
+    #[inline]
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         // Only assertions of `Commit` can panic under the lock, and then the leader's guard has
         // poisoned the log.
@@ -463,6 +482,7 @@ impl Coordinator {
     }
 
     /// Takes the lock, but refuses a forked child.
+    #[inline]
     fn lock_checked(&self) -> Result<MutexGuard<'_, State>> {
         self.fork_guard.check()?;
         Ok(self.lock())
@@ -508,19 +528,15 @@ impl Coordinator {
         if state.room_request.size.is_some() {
             return Some(Duration::ZERO);
         }
-        let bytes_max = if state.commit.takes_stream() {
-            self.stream_bytes.min(self.buffered_bytes)
-        } else {
-            self.buffered_bytes
-        };
         let gather = if state.is_streaming() { STREAM_GATHER_TIME } else { Duration::ZERO };
-        let flush = state.commit.flush_due((self.buffered_delay, gather), bytes_max);
+        let flush = state.commit.flush_due((self.buffered_delay, gather), self.flush_bytes(state));
         flush.or_else(|| state.commit.mark_due(self.idle_mark))
     }
 }
 
 impl State {
     /// Refuses a call from within the failover hook.
+    #[inline]
     fn check_hook(&self) -> Result<()> {
         let is_in_hook = !self.in_hook.is_empty() && self.in_hook.contains(&current().id());
         if is_in_hook { Err(Error::Reentrant { log: None }) } else { Ok(()) }

@@ -20,6 +20,7 @@ impl ForkGuard {
     }
 
     /// Refuses a forked child: the parent writes this log, and its threads do not exist here.
+    #[inline]
     pub(crate) fn check(&self) -> Result<()> {
         let Self { id, token } = *self;
         if process_token() == token {

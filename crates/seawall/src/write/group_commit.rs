@@ -139,6 +139,7 @@ impl Commit {
 
     /// Moves an atomic set into the open batch, if it fits there and space on the device is
     /// certain. The set is empty afterwards.
+    #[inline]
     pub(crate) fn enqueue(&mut self, set: &mut impl EncodedRecords) -> Result<Enqueued> {
         self.check()?;
         let (size, max) = (set.size(), self.sizes.batch_max - HEADER_SIZE);
@@ -167,12 +168,14 @@ impl Commit {
     }
 
     /// Size of a batch with `bytes` of frames, at most, on the device.
+    #[inline]
     fn size_on_device(&self, bytes: usize, count: u32) -> u64 {
         self.overhead.size_max(bytes, count) + self.padding
     }
 
     /// Whether the open batch, grown to this size, fits on the device together with the batch in
     /// flight.
+    #[inline]
     fn has_room_for(&self, batch: u64) -> bool {
         let Room { tail, spare, spare_padding } = self.room;
         let after_in_flight = self.in_flight_bytes + batch <= tail;
@@ -211,6 +214,7 @@ impl Commit {
     }
 
     /// Refuses when the log is poisoned or closed.
+    #[inline]
     pub(crate) fn check(&self) -> Result<()> {
         match &self.failure {
             Some(cause) => Err(Error::Poisoned { log: None, cause: cause.clone() }),
@@ -281,11 +285,20 @@ impl Commit {
     }
 
     /// Schedules the open batch: it holds a record without a waiting thread. Reads the clock once
-    /// per batch.
-    pub(crate) fn schedule_flush(&mut self, now: impl FnOnce() -> Duration) {
-        if self.count > 0 {
-            self.no_waiter_since.get_or_insert_with(now);
+    /// per batch, for the first such record, and then returns true.
+    #[inline]
+    pub(crate) fn schedule_flush(&mut self, now: impl FnOnce() -> Duration) -> bool {
+        let is_first = self.count > 0 && self.no_waiter_since.is_none();
+        if is_first {
+            self.no_waiter_since = Some(now());
         }
+        is_first
+    }
+
+    /// Size of the open batch with the space for its header, in bytes.
+    #[inline]
+    pub(crate) fn open_len(&self) -> usize {
+        self.open.len()
     }
 
     /// Schedules the open batch at once: a record found no room in it.
@@ -327,6 +340,7 @@ impl Commit {
     }
 
     /// Whether several batches may be in flight.
+    #[inline]
     pub(crate) fn takes_stream(&self) -> bool {
         self.takes_stream
     }

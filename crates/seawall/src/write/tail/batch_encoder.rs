@@ -135,6 +135,7 @@ impl Overhead {
     pub(crate) const NONE: Self = Self { per_record: 0, encrypted: None, batch_max: usize::MAX };
 
     /// What a batch of `bytes` before it is encoded, with its header, takes at most.
+    #[inline]
     pub(crate) fn size_max(&self, bytes: usize, records: u32) -> u64 {
         let size = self.encrypted.map_or(bytes, |sizes| {
             sizes.padded_max(bytes.saturating_sub(HEADER_SIZE), self.batch_max)
