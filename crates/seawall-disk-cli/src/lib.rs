@@ -35,6 +35,19 @@ use seawall_output::stdout::Output;
 /// # Errors
 ///
 /// The verb failed; the failure has the exit code.
+///
+/// # Examples
+///
+/// ```
+/// use clap::{Args, Command, FromArgMatches};
+/// use seawall_disk_cli::{Disk, run};
+///
+/// let command = Disk::augment_args(Command::new("disk"));
+/// let matches = command.try_get_matches_from(["disk", "config"])?;
+/// let exit = run(&Disk::from_arg_matches(&matches)?).map_or_else(|failure| failure.tell(), |e| e);
+/// assert_eq!(exit.code(), 0);
+/// # Ok::<(), clap::Error>(())
+/// ```
 pub fn run(disk: &Disk) -> Result<Exit, Failure> {
     match &disk.what {
         DiskVerb::Serve(args) => serve::run(args),
