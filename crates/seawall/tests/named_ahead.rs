@@ -20,7 +20,7 @@ use common::{Bytes, again, judge, open, read, tiny};
 use seawall::verify::Verdict;
 use seawall::{Level, Lsn, Maintenance};
 use seawall_format::batch::{self, BatchHeader};
-use seawall_format::{HEADER_SIZE, Manifest, SegmentHeader, SegmentId, tail};
+use seawall_format::{Closed, HEADER_SIZE, Manifest, SegmentHeader, SegmentId, tail};
 use seawall_io::{Clock, Storage, SystemClock};
 use seawall_testkit::MemStorage;
 use std::sync::Arc;
@@ -72,6 +72,9 @@ const WORKLOADS: [Acts; 5] = [
     ],
     &[Append(960), Append(960), Append(960), Prune, Append(20), Append(960), Prune, Append(960)],
 ];
+
+/// The clean close names the only record before a segment that is named ahead.
+const CLOSED_EARLY: Acts = &[Append(20), Reopen, Append(960), Append(960)];
 
 /// What is done after a recovery, to be cut again.
 const AFTERWARDS: [Acts; 2] =
@@ -464,6 +467,37 @@ fn end_before_a_segment_that_has_begun_cannot_be_told_if_it_is_not_clean() {
     left.edit(&header.id.file_name(), |bytes| bytes[start] = 1);
     assert_eq!(judge(&left).unwrap().verdict, Verdict::Unsure);
     drop(log);
+}
+
+/// The last clean close names a record whose sectors became zeros since. Of the segment after it, a
+/// crash left a part of the first batch.
+#[test]
+fn record_that_the_last_close_names_is_missed_before_a_torn_first_batch() {
+    let mut states = 0;
+    each_power_cut(&[WORKLOADS[2], CLOSED_EARLY], 256, |_, left, what| {
+        let Some(bytes) = left.bytes("manifest") else { return };
+        let slots = Manifest::decode_file(&bytes).into_iter().flatten();
+        let newest = slots.max_by_key(|slot| slot.sequence);
+        let closed = newest.and_then(|slot| slot.closed);
+        let Some(Closed { last: Some(last), segment }) = closed else { return };
+        let file = segment.id.file_name();
+        let (_, found) = batches(left, &file);
+        let Some((at, end, _)) = found.into_iter().find(|batch| batch.2 == last.get()) else {
+            return;
+        };
+        left.edit(&file, |bytes| bytes[at..end].fill(0));
+        let found = judge(left).unwrap();
+        let is_named = found.verdict == Verdict::Lost || found.last_lsn >= Some(last);
+        assert!(is_named, "{what}, without {last}: {found:?}");
+        let is_torn = |(header, has_begun): &(SegmentHeader, bool)| {
+            let start = usize::try_from(header.data_start()).unwrap();
+            let bytes = left.bytes(&header.id.file_name()).unwrap();
+            let is_next = header.pred == Some(segment) && !has_begun;
+            is_next && bytes[start..].iter().any(|byte| *byte != 0)
+        };
+        states += u64::from(named_ahead(left).last().is_some_and(is_torn));
+    });
+    assert!(states > 2, "{states}");
 }
 
 /// A thread names the next segment; rotations by a batch of any size, truncations and failed writes

@@ -68,16 +68,3 @@ fn file_made_ready_for_an_old_id_keeps_its_promise() {
          full:c4df ; power@416 byte:13c protect 4+2 power@41 sector:b738 probe 8:d1ca",
     );
 }
-
-/// The sector of the only record before it had become zeros. Of the segment that was named ahead a
-/// crash had left a part of its first batch. So the log was taken for an empty one with a torn end,
-/// although the last clean close had named the record.
-#[test]
-fn record_of_the_last_close_is_missed_before_a_segment_with_a_torn_first_batch() {
-    replay(
-        "seed d888524eb6 binary 5120 | buffered ahead name-ahead fill-blocks ring:3072 ; a10 ; ; \
-         close probe 8:2948 | buffered reuse name-ahead fill-blocks idle ; a841 ; ; kill@26 probe \
-         8:cff7 | buffered name-ahead fill-blocks idle ring:9216 ; a909 ; ; power@124 sector:6e5 \
-         probe 8:1f45 | buffered reuse fill-blocks ; a712 x8 ; ; power@89 page:7ff6 probe 8:b273",
-    );
-}
