@@ -147,9 +147,11 @@ fn buffered_batch_is_written_once_it_is_large() {
         let options = options().level(Level::Buffered).idle_mark(None).buffered(hour, 4096);
         let log: Bytes = options.open_in(storage).unwrap();
         for turn in 0..20 {
-            // The first record starts the flusher, or finds it asleep; the last one makes the batch
+            // The first record starts or wakes the flusher, which sleeps again before the batch is
             // large.
-            let last = (0..10).map(|_| log.append(&[7; 500]).unwrap()).last().unwrap();
+            log.append(&[7; 500]).unwrap();
+            pause();
+            let last = (1..10).map(|_| log.append(&[7; 500]).unwrap()).last().unwrap();
             while log.durable() < Some(lsn(last.get() - 2)) {
                 thread::park_timeout(Duration::from_millis(1));
             }
