@@ -323,10 +323,12 @@ impl Coordinator {
 
     /// Has the flusher write the open batch in time: it holds a record without a waiter. When the
     /// flusher must do so changes with the first such record, and when the batch is large enough.
+    /// A flusher that could not start is tried again with each record.
     #[inline]
     fn schedule_flush(self: &Arc<Self>, state: &mut State) {
         let is_first = state.commit.schedule_flush(|| self.clock.now());
-        if is_first || state.commit.open_len() >= self.flush_bytes(state) {
+        let is_large = state.commit.open_len() >= self.flush_bytes(state);
+        if is_first || is_large || state.background.is_empty() {
             self.wake_background(state);
         }
         if !state.in_flight.is_empty() {
