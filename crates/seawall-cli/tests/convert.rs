@@ -218,7 +218,17 @@ fn verbs_that_read_name_a_foreign_format_and_how_to_convert_it() {
         let told = &folder.run(&format!("verify f.{format} --json"), b"").json()[0];
         assert_eq!((&told["verdict"], &told["exit"]), (&"format".into(), &8.into()), "{told}");
     }
-    for (name, content) in [("text", &b"42 is a number\n"[..]), ("empty", b""), ("any", b"\x01x")] {
+    folder.run("append raw -q", b"one\ntwo\n").fine();
+    folder.run("convert raw strings --from seawall --to json", b"").fine();
+    let said = folder.run("cat strings", b"").refused(8).to_owned();
+    assert!(said.contains("a file of JSON values\n"), "{said}");
+    let others = [
+        ("text", &b"42 is a number\n"[..]),
+        ("table", b"\"name\",\"size\"\n"),
+        ("empty", b""),
+        ("any", b"\x01x"),
+    ];
+    for (name, content) in others {
         folder.write(name, content);
         let said = folder.run(&format!("verify {name}"), b"").refused(8).to_owned();
         assert!(said.contains("not a Seawall log: a file; a log is a directory"), "{said}");

@@ -68,10 +68,15 @@ fn found_at(path: &Path) -> io::Result<Option<ForeignFormat>> {
     if found != Some(ForeignFormat::Json) {
         return Ok(found);
     }
-    // Any text that begins with a number would pass for JSON.
-    let first = entries(ForeignFormat::Json, &file).next().ok().flatten().map(<[u8]>::to_vec);
-    let is_container = |value: &Vec<u8>| matches!(value.first(), Some(b'{' | b'['));
-    Ok(found.filter(|_| first.as_ref().is_some_and(is_container)))
+    // Other text may begin with a number, or with a word in quotes.
+    let mut values = entries(ForeignFormat::Json, &file);
+    let first = values.next().ok().flatten().and_then(<[u8]>::first).copied();
+    let is_json = match first {
+        Some(b'{' | b'[') => true,
+        Some(b'"') => values.next().is_ok(),
+        _ => false,
+    };
+    Ok(found.filter(|_| is_json))
 }
 
 /// Reads a file from start to end.
