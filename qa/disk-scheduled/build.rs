@@ -1,4 +1,4 @@
-//! Has crates/seawall-disk/src/sync.rs take the scheduler's locks and threads.
+//! Makes crates/seawall-disk/src/sync.rs use the scheduler's locks and threads.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Has crates/seawall/src/base/sync.rs take the scheduler's locks and threads.
+//! Makes crates/seawall/src/base/sync.rs use the scheduler's locks and threads.
 
 #![forbid(unsafe_code)]
 

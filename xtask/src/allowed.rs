@@ -1,17 +1,16 @@
 //! Exceptions from the rules of tidy, each with its reason.
 //!
-//! An entry that excuses nothing is itself a finding.
+//! An exception that excuses no finding is itself a finding.
 
 use crate::rules::Finding;
 
-/// One exception.
+/// An exception.
 #[derive(Debug)]
 pub(crate) struct Allowed {
-    /// The start of the paths that it covers.
+    /// Prefix of the paths that the exception covers.
     pub(crate) path: &'static str,
     /// The rule that does not apply there.
     pub(crate) rule: &'static str,
-    /// Why.
     pub(crate) reason: &'static str,
 }
 
@@ -174,7 +173,7 @@ pub(crate) const ALLOWED: &[Allowed] = &[
     },
 ];
 
-/// What is left of `findings`, and a finding for each exception that excused none.
+/// Returns the findings that no exception covers, and one for each exception that covers none.
 pub(crate) fn excuse(findings: Vec<Finding>, allowed: &[Allowed]) -> Vec<Finding> {
     let fits = |finding: &Finding, entry: &Allowed| {
         finding.path.starts_with(entry.path) && finding.rule == entry.rule

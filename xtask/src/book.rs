@@ -1,5 +1,5 @@
-//! docs/ as a book: a copy whose links to other parts of the tree lead to the repository, made into
-//! pages by mdBook.
+//! docs/ as a book: copies the pages, points links that leave the book to the repository, and runs
+//! mdBook.
 
 use crate::links::{relative_links, resolve};
 use std::io::{self, Write};
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::{env, fs};
 
-/// Where readers of the book find the rest of the tree.
+/// Where links that leave the book lead.
 const REPOSITORY: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main");
 const BOOK: &str = "target/book";
 const SETTINGS: &str = "[book]\ntitle = \"Seawall\"\nlanguage = \"en\"\n\
@@ -39,7 +39,7 @@ pub(crate) fn run() -> io::Result<bool> {
     }
 }
 
-/// Copies the pages that the summary lists, and it.
+/// Copies the summary and the pages that it lists.
 #[expect(clippy::disallowed_methods, reason = "these are documents, not logs")]
 fn copy(root: &Path, book: &Path) -> io::Result<()> {
     if book.exists() {
@@ -63,7 +63,7 @@ fn copy(root: &Path, book: &Path) -> io::Result<()> {
     fs::write(book.join("book.toml"), SETTINGS)
 }
 
-/// The page, with links to what is not in the book led to the repository.
+/// Returns `text` with its links to files outside the book pointed to the repository.
 fn with_links_outside(page: &str, text: &str, pages: &[String]) -> String {
     let mut targets: Vec<String> =
         relative_links(text).into_iter().map(|(_, target)| target).collect();

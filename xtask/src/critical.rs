@@ -1,10 +1,10 @@
-//! The lines of the virtual disk that decide whether it keeps what it acknowledged: few enough to
-//! be read as a whole.
+//! Counts the lines of the virtual disk that decide whether it keeps acknowledged data: they must
+//! be few enough to be read as a whole.
 
 use crate::rules::Finding;
 use crate::source::Source;
 
-/// The parts; `docs/adr/0009-the-virtual-log-disk.md` says what each decides.
+/// The critical files; `docs/adr/0009-the-virtual-log-disk.md` says what each decides.
 const PARTS: [&str; 10] = [
     "ring.rs",
     "ring/buffer.rs",
@@ -18,11 +18,11 @@ const PARTS: [&str; 10] = [
     "options.rs",
 ];
 const FOLDER: &str = "crates/seawall-disk/src/";
-/// Lines of the virtual disk `RapiLog` (`EuroSys` 2013), which runs on a verified kernel.
+/// Size of the virtual disk `RapiLog` (`EuroSys` 2013), which runs on a verified kernel, in lines.
 const RAPILOG: usize = 1619;
-/// As many, without the keeper. It was 1,300 before the ring was laid out for one.
+/// The limit, without the keeper. It was 1,300 before the ring was laid out for a keeper.
 const LIMIT: usize = RAPILOG;
-/// Counted beside them: it keeps the memory of a server that was killed.
+/// Counted separately: the keeper holds the memory of a server that was killed.
 const KEEPER: &str = "keeper.rs";
 
 /// Counts the lines and describes the result; adds a finding above the limit.
@@ -60,7 +60,7 @@ pub(crate) fn count(tree: &[Source]) -> (String, Vec<Finding>) {
     (summary, findings)
 }
 
-/// Lines of code, without tests, comments and blank ones.
+/// The number of lines of code, without tests, comments and blank lines.
 fn code_lines(source: &Source) -> usize {
     let lines = (1..).zip(source.code.lines());
     lines.filter(|(line, code)| !code.trim().is_empty() && !source.is_test(*line)).count()

@@ -1,13 +1,13 @@
 //! Writes JSON.
 
-/// An object with its fields in order; the values are JSON already.
+/// Formats an object with its fields in order; the values are JSON already.
 pub(crate) fn object(fields: &[(&'static str, String)]) -> String {
     let fields: Vec<_> =
         fields.iter().map(|(name, value)| format!("{}:{value}", quote(name))).collect();
     format!("{{{}}}", fields.join(","))
 }
 
-/// A string with its quotes.
+/// Formats a string with its quotes.
 pub(crate) fn quote(text: &str) -> String {
     let letters = text.chars().map(|letter| match letter {
         '"' | '\\' => format!("\\{letter}"),

@@ -1,6 +1,6 @@
-//! Relative links in documents: their lines and their targets.
+//! Finds relative links in documents.
 
-/// Lines and targets of the links to other files; code is not looked at.
+/// The lines and targets of links to other files, without those in code blocks.
 pub(crate) fn relative_links(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut fenced = false;
@@ -25,7 +25,7 @@ pub(crate) fn relative_links(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// The path that `target` means in the file at `from`; `None` if it leaves the tree.
+/// Resolves `target` in the file `from` to a path in the tree; `None` if it leaves the tree.
 pub(crate) fn resolve(from: &str, target: &str) -> Option<String> {
     let mut parts: Vec<&str> = from.split('/').collect();
     parts.pop();

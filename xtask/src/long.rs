@@ -6,7 +6,7 @@ use seawall_io::{Clock, SystemClock};
 use std::io::{self, Write};
 use std::process::{Command, ExitCode, Stdio};
 
-/// One part.
+/// A long check.
 #[derive(Debug)]
 struct Part {
     name: &'static str,
@@ -14,14 +14,14 @@ struct Part {
     about: &'static str,
     /// The command, word by word.
     command: &'static [&'static str],
-    /// Arguments that `long` adds.
+    /// Arguments that `cargo xtask long` adds.
     deep: &'static [&'static str],
 }
 
 const CARGO: &str = "cargo";
 const MODEL: &[&str] = &[CARGO, "run", "--release", "--locked", "-q", "-p", "seawall-model", "--"];
 
-/// All parts. The last line of output is the result.
+/// All parts. The last line of a part's output is its result.
 const PARTS: &[Part] = &[
     Part {
         name: "prove",
@@ -217,7 +217,7 @@ pub(crate) fn run(names: &[&str]) -> Option<io::Result<bool>> {
     parts.map(|parts| run_all(&parts))
 }
 
-/// Runs the part `name` with `arguments` instead of its long ones; returns its exit code.
+/// Runs the part `name` with `arguments` in place of those that `long` adds; returns its exit code.
 pub(crate) fn hand_over(name: &str, arguments: &[&str]) -> ExitCode {
     let part = PARTS.iter().find(|part| part.name == name).expect("a chore names a part");
     match start(part, arguments).and_then(|mut command| command.status()) {
@@ -269,7 +269,7 @@ fn start(part: &Part, arguments: &[&str]) -> io::Result<Command> {
     let (program, words) = part.command.split_first().expect("a part has a command");
     let mut command = Command::new(program);
     command.args(words).args(arguments).current_dir(tree::root()?);
-    // What cargo tells this chore is not meant for the cargo that it starts.
+    // Variables that cargo sets for xtask are not meant for the cargo that it starts.
     command.env_remove("CARGO_MANIFEST_DIR").stdin(Stdio::null());
     Ok(command)
 }

@@ -1,4 +1,4 @@
-//! Chores of this repository: `cargo xtask tidy`, `cargo xtask prove` and others.
+//! Tasks of this repository: `cargo xtask tidy`, `cargo xtask prove` and others.
 
 #![forbid(unsafe_code)]
 

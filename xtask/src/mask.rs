@@ -1,6 +1,7 @@
-//! Rust source with comments and literals blanked: a word that is left is code.
+//! Blanks the comments and literals of Rust source, so that every remaining word is code.
 
-/// `text` with a space for each character of a comment or a literal in quotes; lines stay lines.
+/// Returns `text` with a space for each character of a comment or a quoted literal; line breaks
+/// stay.
 pub(crate) fn mask(text: &str) -> String {
     let mut code = String::with_capacity(text.len());
     let mut rest = text;
@@ -25,12 +26,12 @@ pub(crate) fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Bytes of the name or number at the start of `text`.
+/// The length in bytes of the name or number at the start of `text`.
 pub(crate) fn word_length(text: &str) -> usize {
     text.find(|c| !is_word(c)).unwrap_or(text.len())
 }
 
-/// Bytes of the comment or literal at the start of `text`, if there is one.
+/// The length in bytes of the comment or literal at the start of `text`, if there is one.
 fn literal_or_comment(text: &str) -> Option<usize> {
     if text.starts_with("//") {
         Some(text.find('\n').unwrap_or(text.len()))
@@ -43,7 +44,7 @@ fn literal_or_comment(text: &str) -> Option<usize> {
     }
 }
 
-/// Block comments nest.
+/// The length of a block comment; block comments nest.
 fn block_comment(text: &str) -> usize {
     let mut depth = 0_usize;
     let mut at = 0;
@@ -87,7 +88,7 @@ fn raw_string(text: &str) -> Option<usize> {
     Some(body.find(&end).map_or(text.len(), |at| start + at + end.len()))
 }
 
-/// A character literal; a lifetime has no closing quote where one would be.
+/// The length of a character literal; `None` for a lifetime, which has no closing quote.
 fn character(text: &str) -> Option<usize> {
     let body = text.strip_prefix('\'')?;
     let mut chars = body.char_indices();

@@ -1,24 +1,24 @@
-//! The modules of a crate, and what each imports from the others.
+//! The modules of a crate and their imports from each other.
 
 use crate::source::{Source, Token};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The names that lead from the root of a crate to a module or an item.
+/// The names from the root of a crate to a module or an item.
 pub(crate) type Path = Vec<String>;
 
 const ITEMS: &[&str] =
     &["fn", "struct", "enum", "trait", "type", "const", "static", "union", "mod", "macro_rules"];
-/// More steps than any chain of re-exports has: a cycle of them ends here.
+/// Longer than any chain of re-exports: stops at a cycle of them.
 const STEPS_MAX: usize = 16;
 
-/// One mention of another module, tests apart.
+/// A reference to another module, outside of tests.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Import {
     /// The module that imports.
     pub(crate) from: Path,
     /// The module that defines what is imported.
     pub(crate) to: Path,
-    /// Where, in the file of `from`.
+    /// The line in the file of `from`.
     pub(crate) line: usize,
     /// Whether the path leads through a name in the root of the crate.
     pub(crate) is_through_root: bool,
@@ -33,22 +33,22 @@ pub(crate) struct Crate<'a> {
 #[derive(Debug)]
 struct Module<'a> {
     source: &'a Source,
-    /// What the file defines at its top level.
+    /// The names that the file defines at its top level.
     items: BTreeSet<String>,
-    /// What its `use` declarations bring into scope, as they are written.
+    /// The names that its `use` declarations bring into scope, with their paths as written.
     names: BTreeMap<String, Path>,
-    /// Paths in `use` declarations, and elsewhere.
+    /// The line and path of each `use` declaration and each other mention.
     mentions: Vec<(usize, Path)>,
 }
 
-/// Where a path leads inside the crate.
+/// The module that a path in the crate leads to.
 struct Target {
     module: Path,
     is_through_root: bool,
 }
 
 impl<'a> Crate<'a> {
-    /// Takes the sources of one crate apart; `src` is their folder, with `/` at its end.
+    /// Parses the sources of one crate; `src` is their folder, with `/` at its end.
     pub(crate) fn new(src: &str, tree: &'a [Source]) -> Self {
         let mut modules = BTreeMap::new();
         for source in tree.iter().filter(|source| source.is_rust()) {
@@ -75,7 +75,7 @@ impl<'a> Crate<'a> {
         self.modules.get(module).map_or("", |module| &module.source.path)
     }
 
-    /// What the modules import from each other, in order.
+    /// All imports between the modules, in order.
     pub(crate) fn imports(&self) -> Vec<Import> {
         let mut found = Vec::new();
         for (from, module) in &self.modules {
@@ -93,7 +93,8 @@ impl<'a> Crate<'a> {
         found
     }
 
-    /// `path` as written in the module `from`, from the root; `None` leads out of the crate.
+    /// Resolves `path`, as written in the module `from`, to a path from the root; `None` if it
+    /// leaves the crate.
     fn absolute(&self, from: &Path, path: &[String], step: usize) -> Option<Path> {
         let (first, rest) = path.split_first()?;
         match first.as_str() {
@@ -116,7 +117,7 @@ impl<'a> Crate<'a> {
         }
     }
 
-    /// The module that defines what is at `path`: re-exports are followed.
+    /// The module that defines the item at `path`, after following re-exports.
     fn resolve(&self, path: &[String], step: usize) -> Option<Target> {
         let depth = (0..=path.len()).rev().find(|depth| {
             path.get(..*depth).is_some_and(|module| self.modules.contains_key(module))
@@ -134,7 +135,7 @@ impl<'a> Crate<'a> {
         let Some(named) = here.names.get(name) else { return Some(target(true)) };
         let absolute = self.absolute(&module.to_vec(), named, 0);
         let Some(absolute) = absolute.filter(|absolute| *absolute != path) else {
-            // A name of another crate: it comes through the root, or it says nothing.
+            // A name of another crate counts only as an import through the root.
             return module.is_empty().then(|| target(true));
         };
         let mut target = self.resolve(&join(&absolute, deeper), step + 1)?;
@@ -193,7 +194,7 @@ impl<'a> Module<'a> {
     }
 }
 
-/// `src/a/b.rs` and `src/a/b/mod.rs` are `a::b`; `lib.rs` is the root.
+/// The path of a module: `src/a/b.rs` and `src/a/b/mod.rs` are `a::b`; `lib.rs` is the root.
 fn module_path(name: &str) -> Path {
     let name = name.strip_suffix("/mod").unwrap_or(name);
     if name == "lib" { Path::new() } else { name.split('/').map(str::to_owned).collect() }
@@ -203,7 +204,7 @@ fn join(start: &[String], rest: &[String]) -> Path {
     [start, rest].concat()
 }
 
-/// The modules that `source` declares for tests only.
+/// The modules that `source` declares only for tests.
 fn modules_for_tests(source: &Source) -> impl Iterator<Item = String> {
     source.tokens().windows(3).filter_map(|window| match window {
         [a, name, c] if a.word == "mod" && c.word == ";" && source.is_test(name.line) => {
@@ -218,12 +219,12 @@ fn opens_module(before: &[&Token]) -> bool {
     matches!(before, [.., keyword, _] if keyword.word == "mod")
 }
 
-/// In how many modules of the same file the code is.
+/// The number of inline modules that enclose the code.
 fn inside(braces: &[bool]) -> usize {
     braces.iter().filter(|is_module| **is_module).count()
 }
 
-/// Whether a path can begin after `before`: not inside another, and not in a `pub(in path)`.
+/// Whether a path can begin after `before`: not within another path or a `pub(in path)`.
 fn begins_a_path(before: &[&Token]) -> bool {
     match before {
         [.., open, token] if token.word == "in" => open.word != "(",
@@ -232,7 +233,7 @@ fn begins_a_path(before: &[&Token]) -> bool {
     }
 }
 
-/// The names at the start of `tokens` that `::` holds together.
+/// The path at the start of `tokens`: names joined by `::`.
 fn chain(tokens: &[&Token]) -> Path {
     let is_name = |token: &&Token| token.word.starts_with(|c: char| c.is_alphabetic() || c == '_');
     let mut path = Path::new();
@@ -247,13 +248,13 @@ fn chain(tokens: &[&Token]) -> Path {
     path
 }
 
-/// Whether the path names a module first: a type that is in scope was imported elsewhere.
+/// Whether the path starts with a module; a type in scope was imported elsewhere.
 fn leads_on(path: &[String]) -> bool {
     path.len() > 1 && path.first().is_some_and(|name| name.starts_with(char::is_lowercase))
 }
 
-/// `path` as it would be written outside of the `depth` modules of the file that it is in; `None`
-/// leads no further than to them.
+/// `path` as written outside the `depth` inline modules that enclose it; `None` if it leads no
+/// further than those modules.
 fn lifted(path: Path, depth: usize) -> Option<Path> {
     let ups = path.iter().take_while(|name| *name == "super").count();
     if depth == 0 || path.first().is_some_and(|first| first == "crate") {
@@ -263,7 +264,7 @@ fn lifted(path: Path, depth: usize) -> Option<Path> {
     }
 }
 
-/// Each path of a `use` declaration, and the name that it is given there.
+/// The paths of a `use` declaration, each with its alias.
 fn flat(words: &[&str], prefix: &[String]) -> Vec<(Path, Option<String>)> {
     let mut found = Vec::new();
     for branch in branches(words) {
@@ -291,7 +292,7 @@ fn flat(words: &[&str], prefix: &[String]) -> Vec<(Path, Option<String>)> {
     found
 }
 
-/// `words` between the commas that no brace encloses.
+/// Splits `words` at the commas outside of braces.
 fn branches<'w, 'a>(words: &'w [&'a str]) -> Vec<&'w [&'a str]> {
     let mut depth = 0_usize;
     words
@@ -310,7 +311,7 @@ fn branches<'w, 'a>(words: &'w [&'a str]) -> Vec<&'w [&'a str]> {
 mod tests {
     use super::*;
 
-    /// Each import of a crate of these files, as `from -> to`.
+    /// The imports of a crate with these files, as `from -> to`.
     fn imports(files: &[(&str, &str)]) -> Vec<String> {
         let source = |(name, text): &(&str, &str)| Source::new(&format!("c/src/{name}"), text);
         let tree: Vec<Source> = files.iter().map(source).collect();

@@ -21,7 +21,7 @@ impl<'a> Head<'a> {
     ///
     /// # Errors
     ///
-    /// Says which line is missing or malformed.
+    /// The line that is missing or malformed.
     pub(crate) fn of(patch: &'a str) -> Result<Self, String> {
         let (head, _) = split(patch);
         let mut lines = head.lines();
@@ -45,7 +45,7 @@ fn field<'a>(line: Option<&'a str>, name: &str) -> Result<&'a str, String> {
     Ok(value)
 }
 
-/// The head of `patch` and the difference below it.
+/// Splits `patch` into its head and its difference.
 pub(crate) fn split(patch: &str) -> (&str, &str) {
     let start = if patch.starts_with("diff --git ") {
         Some(0)

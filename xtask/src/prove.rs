@@ -1,4 +1,5 @@
-//! `cargo xtask prove`: plants each bug of proof/ in a copy of the tree and sees its command fail.
+//! `cargo xtask prove`: plants each bug of proof/ in a copy of the tree and checks that its command
+//! fails.
 
 mod bug;
 mod carry;
@@ -26,18 +27,18 @@ struct Options {
     trial: Trial,
     /// The commit from which patches are carried to `HEAD`.
     carry: Option<String>,
-    /// The program that moves and renames in a checkout what `HEAD` has moved and renamed.
+    /// The program that makes the moves and renames of `HEAD` in a checkout.
     renames: Option<PathBuf>,
     json: bool,
     jobs: Option<usize>,
     names: Vec<String>,
 }
 
-/// A bug, the outcome of its trial, and how long that took.
+/// A bug, the outcome of its trial, and the time it took.
 type Done = (Bug, Outcome, Duration);
 
-/// Tries the bugs that `arguments` name, all if none; false if a bug was missed or is stale, `None`
-/// if the arguments are wrong.
+/// Tries the bugs named in `arguments`, or all; false if a bug was missed or is stale, `None` if
+/// the arguments are wrong.
 ///
 /// # Errors
 ///
@@ -130,7 +131,7 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Only checks whether each patch applies and its test exists.
+/// Checks only whether each patch applies and its test exists.
 fn check(root: &Path, bugs: &[Bug]) -> io::Result<bool> {
     let functions = functions(root)?;
     let mut err = io::stderr().lock();
@@ -153,7 +154,7 @@ fn check(root: &Path, bugs: &[Bug]) -> io::Result<bool> {
     Ok(stale + nameless == 0)
 }
 
-/// For each package of the tree, the names of its functions, a line each.
+/// The names of the functions of each package, one per line.
 fn functions(root: &Path) -> io::Result<BTreeMap<String, String>> {
     let mut found: BTreeMap<String, String> = BTreeMap::new();
     for path in tree::tracked(root).unwrap_or_default() {
@@ -183,7 +184,7 @@ fn package(root: &Path, file: &Path) -> io::Result<Option<String>> {
     Ok(None)
 }
 
-/// The commands of all bugs, those that run tests of one program together.
+/// The commands of all bugs, grouped by the test program that they run.
 fn together(bugs: &[Bug]) -> Vec<Vec<CargoCommand>> {
     let commands: BTreeSet<&CargoCommand> = bugs.iter().map(|bug| &bug.caught_by).collect();
     let mut groups: BTreeMap<CargoCommand, Vec<CargoCommand>> = BTreeMap::new();
@@ -194,7 +195,7 @@ fn together(bugs: &[Bug]) -> Vec<Vec<CargoCommand>> {
     groups.into_values().collect()
 }
 
-/// Whether the commands of a group pass when one process runs all their tests.
+/// Whether all tests of a group pass in one process.
 fn passes_at_once(copy: &Copy, group: &[CargoCommand]) -> io::Result<bool> {
     let split: Vec<(CargoCommand, &str)> =
         group.iter().filter_map(CargoCommand::split_test).collect();
@@ -205,7 +206,8 @@ fn passes_at_once(copy: &Copy, group: &[CargoCommand]) -> io::Result<bool> {
     }
 }
 
-/// Neighbours change the same crate and run the same program, so that cargo rebuilds little.
+/// Sorts the bugs by the crate that they change and the program that they run, so that cargo
+/// rebuilds little.
 fn sort(root: &Path, bugs: &mut [Bug]) -> io::Result<()> {
     let mut places = BTreeMap::new();
     for bug in bugs.iter() {
@@ -218,14 +220,14 @@ fn sort(root: &Path, bugs: &mut [Bug]) -> io::Result<()> {
     Ok(())
 }
 
-/// The work, and what is done of it.
+/// The work to do, and the results so far.
 #[derive(Debug)]
 struct Bench {
     trial: Trial,
-    /// Commands that must first pass in the sound tree, in groups that run the same program.
+    /// Commands that must first pass in the sound tree, grouped by the program that they run.
     commands: Mutex<Vec<Vec<CargoCommand>>>,
     bugs: Mutex<VecDeque<Bug>>,
-    /// Commands that prove nothing, and why.
+    /// Commands that prove nothing, each with the reason.
     unfit: Mutex<BTreeMap<CargoCommand, String>>,
     done: Mutex<Vec<Done>>,
     all: usize,
@@ -249,7 +251,7 @@ impl Bench {
         in_parallel(&copies, |copy| self.plant(copy))
     }
 
-    /// A test that fails before anything is planted proves nothing.
+    /// Runs the commands in the sound tree: a test that fails there proves nothing.
     fn look_at_sound_trees(&self, copy: &Copy) -> io::Result<()> {
         loop {
             let Some(group) = lock(&self.commands).pop() else { return Ok(()) };
@@ -322,7 +324,7 @@ fn in_parallel(copies: &[Copy], work: impl Fn(&Copy) -> io::Result<()> + Sync) -
         let ended = running.into_iter().map(|thread| {
             thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread of the run died")))
         });
-        // All of them are waited for, whatever the first says.
+        // Collect first, so that all threads are joined even if one fails.
         ended.collect::<Vec<_>>().into_iter().collect()
     })
 }

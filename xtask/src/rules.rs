@@ -9,20 +9,20 @@ mod text;
 
 use crate::source::Source;
 
-/// A place that breaks a rule.
+/// A violation of a rule.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Finding {
     /// The file, relative to the root.
     pub(crate) path: String,
-    /// 1 and up.
+    /// The line number, starting at 1.
     pub(crate) line: usize,
     /// The name of the rule.
     pub(crate) rule: &'static str,
-    /// What to do.
+    /// How to fix it.
     pub(crate) advice: String,
 }
 
-/// A rule finds all its breaches in the tree.
+/// A rule of tidy, which finds all its violations in the tree.
 #[derive(Debug)]
 pub(crate) struct Rule {
     /// The name in findings.
@@ -32,7 +32,7 @@ pub(crate) struct Rule {
     look: fn(&[Source]) -> Vec<Breach>,
 }
 
-/// Path, line, and what to do.
+/// Path, line and advice.
 type Breach = (String, usize, String);
 
 const fn rule(name: &'static str, about: &'static str, look: fn(&[Source]) -> Vec<Breach>) -> Rule {
@@ -84,7 +84,7 @@ pub(crate) const RULES: &[Rule] = &[
     rule("adr", "ADRs are numbered from 0001 without gaps", docs::adr_numbers),
 ];
 
-/// Every breach of every rule, in order of place.
+/// Returns all violations of all rules, sorted by place.
 pub(crate) fn look(tree: &[Source]) -> Vec<Finding> {
     let mut findings: Vec<Finding> = RULES
         .iter()
@@ -96,7 +96,7 @@ pub(crate) fn look(tree: &[Source]) -> Vec<Finding> {
     findings
 }
 
-/// Files with more lines than a reader takes in at once, tests not counted. Not a breach.
+/// Describes files that may be too long, tests not counted. These are no violations.
 pub(crate) fn smells(tree: &[Source]) -> Vec<String> {
     let ours = tree.iter().filter(|source| source.is_ours());
     let sized = ours.map(|source| (source.size(), &source.path));
@@ -109,7 +109,7 @@ pub(crate) fn smells(tree: &[Source]) -> Vec<String> {
         .collect()
 }
 
-/// The breaches of a rule in one file.
+/// Violations of one rule in one file.
 fn in_file<'a>(
     source: &Source,
     lines: impl IntoIterator<Item = usize> + 'a,
@@ -122,11 +122,11 @@ fn in_file<'a>(
 mod tests {
     use super::*;
 
-    /// No line: where other crates let a number be compared with more than numbers, `[]` says too
-    /// little.
+    /// No lines. A plain `[]` has no type if other crates can compare a number with more than
+    /// numbers.
     pub(super) const NOWHERE: [usize; 0] = [];
 
-    /// The lines that `rule` objects to in a file at `path`.
+    /// The lines of a file at `path` that violate `rule`.
     pub(super) fn caught(rule: fn(&[Source]) -> Vec<Breach>, path: &str, text: &str) -> Vec<usize> {
         rule(&[Source::new(path, text)]).into_iter().map(|(_, line, _)| line).collect()
     }

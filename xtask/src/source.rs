@@ -1,34 +1,34 @@
-//! One file of the tree, as the rules see it: its lines, its words of code, its tests.
+//! A source file as the rules see it: its lines, its tokens and its tests.
 
 use crate::mask::{mask, word_length};
 
-/// A file that holds text.
+/// A text file.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// Relative to the root, with `/`.
+    /// The path relative to the root, separated by `/`.
     pub(crate) path: String,
     /// The content.
     pub(crate) text: String,
-    /// Rust only: the text without comments and literals.
+    /// The text without comments and literals; empty if this is not Rust.
     pub(crate) code: String,
     tokens: Vec<Token>,
     /// First and last line of each item under `#[test]` or `#[cfg(test)]`.
     tests: Vec<(usize, usize)>,
-    /// The same of each `const _`: there, `from` cannot be called and nothing outlives the build.
+    /// The same for each `const _`, where `from` cannot be called and nothing remains at run time.
     checks: Vec<(usize, usize)>,
 }
 
-/// A name, a number, or one character of something else.
+/// A name, a number, or a single other character.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Token {
-    /// 1 and up.
+    /// The line number, starting at 1.
     pub(crate) line: usize,
-    /// As written.
+    /// The text as written.
     pub(crate) word: String,
 }
 
 impl Source {
-    /// Takes a file apart.
+    /// Parses a file.
     pub(crate) fn new(path: &str, text: &str) -> Self {
         let code = if extension(path) == "rs" { mask(text) } else { String::new() };
         let tokens = tokens(&code);
@@ -43,15 +43,15 @@ impl Source {
         extension(&self.path)
     }
 
-    /// Whether this is Rust.
+    /// Whether this is a Rust file.
     pub(crate) fn is_rust(&self) -> bool {
         self.extension() == "rs"
     }
 
-    /// Whether this is Rust under the full set of rules: the model has its own style.
+    /// Whether this is a Rust file under the full set of rules.
     pub(crate) fn is_ours(&self) -> bool {
-        // The model shares nothing with the product, rules included; compare and fuzz are
-        // workspaces of their own.
+        // The model shares nothing with the product, not even its rules; compare and fuzz are
+        // separate workspaces.
         const APART: &[&str] = &["qa/compare/", "qa/fuzz/", "qa/model/"];
         let below = |folder: &&str| self.path.starts_with(*folder);
         let is_apart = APART.iter().any(below);
@@ -63,17 +63,17 @@ impl Source {
         (1..).zip(self.text.lines())
     }
 
-    /// The words of the code.
+    /// The tokens of the code.
     pub(crate) fn tokens(&self) -> &[Token] {
         &self.tokens
     }
 
-    /// The lines of code that contain `pattern`, with any white space between its parts.
+    /// The lines of code that contain `pattern`, with any white space between its tokens.
     pub(crate) fn find(&self, pattern: &str) -> Vec<usize> {
         find(&self.tokens, pattern).into_iter().map(|(_, line)| line).collect()
     }
 
-    /// The same, outside of tests.
+    /// The lines of code outside of tests that contain `pattern`.
     pub(crate) fn find_outside_tests(&self, pattern: &str) -> Vec<usize> {
         self.find(pattern).into_iter().filter(|line| !self.is_test(*line)).collect()
     }
@@ -83,23 +83,23 @@ impl Source {
         self.is_test_file() || is_within(&self.tests, line)
     }
 
-    /// Whether `line` belongs to an assertion made at compile time.
+    /// Whether `line` belongs to a compile-time assertion.
     pub(crate) fn is_compile_time_check(&self, line: usize) -> bool {
         is_within(&self.checks, line)
     }
 
-    /// Lines that are not tests.
+    /// The number of lines outside of tests.
     pub(crate) fn size(&self) -> usize {
         self.lines().filter(|(line, _)| !self.is_test(*line)).count()
     }
 
-    /// Lines of code that are not tests: comments and blank lines apart.
+    /// The number of lines of code outside of tests, without comments and blank lines.
     pub(crate) fn code_lines(&self) -> usize {
         let code = (1..).zip(self.code.lines()).filter(|(_, code)| !code.trim().is_empty());
         code.filter(|(line, _)| !self.is_test(*line)).count()
     }
 
-    /// Whether the whole file is tests.
+    /// Whether the whole file is a test.
     pub(crate) fn is_test_file(&self) -> bool {
         let mut parts = self.path.rsplit('/');
         parts.next() == Some("tests.rs") || parts.any(|part| part == "tests" || part == "benches")
@@ -124,7 +124,7 @@ fn tokens(code: &str) -> Vec<Token> {
     found
 }
 
-/// Index and line of each place where the words of `pattern` follow one another.
+/// The index and line of each place where the tokens of `pattern` appear in a row.
 fn find(code: &[Token], pattern: &str) -> Vec<(usize, usize)> {
     let pattern = tokens(pattern);
     let same = |window: &[Token]| window.iter().zip(&pattern).all(|(a, b)| a.word == b.word);

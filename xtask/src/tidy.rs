@@ -10,7 +10,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Skipped where git cannot list the files of the tree.
+/// Folders to skip if git cannot list the files of the tree.
 const NOT_OURS: &[&str] = &[".git", "target", "demo"];
 
 /// Checks the tree; false if there are findings.
@@ -44,7 +44,7 @@ fn print(findings: &[Finding], smells: &[String]) -> io::Result<()> {
     Ok(())
 }
 
-/// All text files of the tree, in order of their paths.
+/// Reads all text files of the tree, sorted by path.
 fn read(root: &Path) -> io::Result<Vec<Source>> {
     let mut paths = if let Some(paths) = tracked(root) {
         paths
@@ -57,7 +57,8 @@ fn read(root: &Path) -> io::Result<Vec<Source>> {
     let mut sources = Vec::new();
     for path in paths {
         let full = root.join(&path);
-        // A tracked file may be gone, and a link leads to a file that is looked at by its own name.
+        // A tracked file may have been deleted; the target of a symbolic link is checked under its
+        // own name.
         if !full.symlink_metadata().is_ok_and(|data| data.is_file()) {
             continue;
         }

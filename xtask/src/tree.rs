@@ -1,4 +1,4 @@
-//! Finds the tree and the files that belong to it.
+//! Finds the root of the tree and lists its files.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ pub(crate) fn root() -> io::Result<PathBuf> {
     }
 }
 
-/// What git tracks, and what it would track: a new file counts before it is added.
+/// The files that git tracks or would track, so that a new file counts before it is added.
 pub(crate) fn tracked(root: &Path) -> Option<Vec<String>> {
     let listing = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
@@ -34,7 +34,7 @@ pub(crate) fn target(root: &Path) -> PathBuf {
     }
 }
 
-/// The text of a file.
+/// Reads a text file.
 ///
 /// # Errors
 ///

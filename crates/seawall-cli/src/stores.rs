@@ -60,7 +60,7 @@ pub(crate) mod held {
     use std::path::PathBuf;
     use std::sync::Arc;
 
-    /// A directory that exists while the store is open, or none.
+    /// A store in memory. If it has a directory, that must exist at each write.
     pub(crate) struct Held {
         pub(crate) store: Arc<MemoryStore>,
         pub(crate) folder: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! The tests of the command line as a process, in one program.
+//! All tests that run the command line as a process, in one program.
 
 mod bench;
 mod compression;
@@ -25,5 +25,5 @@ mod tool;
 mod tools;
 mod truncate;
 
-/// The program that is tried.
+/// The program under test.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_seawall");

@@ -1,5 +1,5 @@
-//! `seawall bench append`: what it measures, what it says, and that it leaves nothing behind. Never
-//! how fast anything is.
+//! `seawall bench append`: its measurements, its output, and that it leaves no files. Speed is
+//! never checked.
 
 use crate::tool;
 

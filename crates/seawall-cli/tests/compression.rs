@@ -1,4 +1,4 @@
-//! Compression as people meet it: a log that keeps it, its size, and what is refused.
+//! Compression on the command line: the setting of a log, the size, and refused combinations.
 
 use crate::tool;
 

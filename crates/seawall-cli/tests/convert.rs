@@ -1,5 +1,5 @@
-//! `seawall convert` from outside: lossless both ways, the intact prefix of what is damaged, and
-//! nothing that exists is touched.
+//! `seawall convert` as a process: conversions are lossless, damaged input gives its intact prefix,
+//! and existing files are never changed.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
@@ -22,7 +22,7 @@ fn cwal(entries: &[&[u8]]) -> Vec<u8> {
     entries.iter().flat_map(entry).collect()
 }
 
-/// What the program says of a conversion, as JSON, and how it ended.
+/// Runs a conversion and returns its exit code and its JSON output.
 fn convert(folder: &Folder, arguments: &str) -> (i32, Value) {
     let ran = folder.run(&format!("convert {arguments} --json"), b"");
     let mut answers = ran.json();
@@ -30,7 +30,7 @@ fn convert(folder: &Folder, arguments: &str) -> (i32, Value) {
     (ran.code, answers.remove(0))
 }
 
-/// What stands in the folder, without what conversions leave on their way.
+/// Whether conversions left no temporary files in the folder.
 fn is_tidy(folder: &Folder) -> bool {
     folder.names(".").iter().all(|name| !name.starts_with('.'))
 }

@@ -1,4 +1,5 @@
-//! `seawall copy` from outside: a log of its own, and nothing that exists is touched.
+//! `seawall copy` as a process: the copy is an independent log, and existing files are never
+//! changed.
 
 use crate::tool;
 

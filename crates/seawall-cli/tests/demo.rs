@@ -1,10 +1,10 @@
-//! The demo is a test itself: it ends with 0 only if every promise held.
+//! `seawall demo`: it exits with 0 only if every promise held.
 
 use crate::tool;
 
 use tool::Folder;
 
-/// A directory that most systems have in memory.
+/// A directory that is in memory on most systems.
 const MEMORY: &str = "/dev/shm";
 
 fn has_memory_beside_a_disk(folder: &Folder) -> bool {
@@ -30,7 +30,8 @@ fn fast_demo_keeps_every_guarantee_and_cleans_up() {
 #[test]
 fn demo_json_equals_its_text_and_keep_leaves_the_logs() {
     let folder = Folder::new("demo-json");
-    // As on systems where /tmp is in memory: the current directory is a disk, and is taken.
+    // As on systems where /tmp is in memory: the demo takes the current directory, which is on a
+    // disk.
     let (memory, place) = if has_memory_beside_a_disk(&folder) {
         (format!("TMPDIR={MEMORY}"), "")
     } else {
@@ -56,7 +57,7 @@ fn demo_json_equals_its_text_and_keep_leaves_the_logs() {
     assert_eq!(folder.run(&format!("verify {kept}/damaged.wal"), b"").code, 5);
 }
 
-/// The report is a page without scripts, and has the same figures as `said`.
+/// Checks that the report is a page without scripts and has the same figures as `said`.
 fn check_report(folder: &Folder, said: &serde_json::Value) {
     assert_eq!(folder.names("told"), ["demo.json", "report.html"]);
     let kept: serde_json::Value =
@@ -66,7 +67,7 @@ fn check_report(folder: &Folder, said: &serde_json::Value) {
     let lost = format!("{:>9} lost", 0);
     assert!(page.contains(&lost) && page.contains("--seed 7"), "{page}");
     assert!(!page.contains("<script") && !page.contains('@') && !page.contains("http"), "{page}");
-    // What is there stays, and is known before the work begins.
+    // An existing report is never overwritten, and is found before the work begins.
     folder.run("demo --fast --report told", b"").refused(9);
     folder.run("demo --fast --report no/where", b"").refused(1);
 }
@@ -82,7 +83,7 @@ fn demo_does_not_measure_a_file_system_in_memory() {
     if !has_memory_beside_a_disk(&folder) {
         return;
     }
-    // Where memory was chosen, the speed is left out.
+    // In memory, the report omits the speed.
     let ran = folder.run(&format!("demo --dir {MEMORY} --report told"), b"");
     let found: serde_json::Value = serde_json::from_slice(&folder.read("told/demo.json")).unwrap();
     assert_eq!((&found["in_memory"], &found["speed"]), (&true.into(), &serde_json::Value::Null));

@@ -1,5 +1,5 @@
-//! `seawall disk serve --export fuse:FILE` and `fuse-dir:DIR` from outside: killed, started again,
-//! stopped. As root alone, with /dev/fuse.
+//! `seawall disk serve --export fuse:FILE` and `fuse-dir:DIR` as a process: killed, restarted,
+//! stopped. Needs root and /dev/fuse.
 
 #![cfg(all(feature = "fuse", target_os = "linux"))]
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
@@ -13,7 +13,7 @@ use tool::Folder;
 const SERVE: &str = "disk serve vd --size 1MiB --export fuse:file -q";
 const SERVE_FOLDER: &str = "disk serve vd --size 4MiB --export fuse-dir:log --power ok -q";
 
-/// A server that is ready, or what it said in place of that.
+/// Starts a server; returns it with its first line of output, which is empty if it failed.
 fn served(folder: &Folder, line: &str) -> (Child, String) {
     let mut child = folder.start(line);
     let mut line = String::new();
@@ -47,7 +47,7 @@ fn killed_server_needs_no_cleanup_and_a_stopped_one_leaves_no_file() {
     assert_eq!(shell(&folder, "stat -c %s file"), "1048576\n");
     let write = "printf home | dd of=file bs=1 seek=5000 conv=notrunc,fsync status=none";
     assert_eq!(shell(&folder, write), "");
-    // A second server of this image finds the first one.
+    // A second server of this image is refused.
     assert_eq!(served(&folder, SERVE).1, "");
     child.kill().unwrap();
     child.wait().unwrap();
@@ -62,7 +62,7 @@ fn killed_server_needs_no_cleanup_and_a_stopped_one_leaves_no_file() {
     assert_eq!(folder.names("."), ["vd", "vd.seawall"]);
 }
 
-/// Armed: the files are in the memory of the keeper when the server is killed.
+/// The disk is armed: the files are in the memory of the keeper when the server is killed.
 #[test]
 fn folder_has_all_files_after_a_kill_and_after_a_stop() {
     if !can_mount() {

@@ -1,4 +1,4 @@
-//! `seawall disk serve --export vhost-user:SOCK` from outside.
+//! `seawall disk serve --export vhost-user:SOCK` as a process.
 
 #![cfg(all(feature = "vhost-user", target_os = "linux"))]
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
@@ -22,6 +22,6 @@ fn guest_finds_a_socket_and_status_and_stop_know_it() {
     assert!(status["uri"].as_str().unwrap().ends_with("/s"), "{status}");
     assert_eq!(folder.run("disk stop vd -q", b"").code, 0);
     assert!(child.wait().unwrap().success());
-    // The lock stays, as that of every socket.
+    // The lock file stays, as for every socket.
     assert_eq!(folder.names("."), ["s.lock", "vd", "vd.seawall"]);
 }

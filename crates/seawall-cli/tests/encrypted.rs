@@ -1,5 +1,5 @@
-//! Encrypted logs: the second reader reads them with their key and with no other, and `seawall`
-//! reads none of their records without.
+//! Encrypted logs: the second reader reads them only with their key, and `seawall` shows no record
+//! without it.
 
 #![expect(
     clippy::unwrap_used,
@@ -91,7 +91,7 @@ fn put(file: &mut [u8], at: Offset, bytes: &[u8]) {
     file[at..at + bytes.len()].copy_from_slice(bytes);
 }
 
-/// Puts a structure into a file, with its authenticator.
+/// Writes a structure and its authenticator into a file.
 fn put_proved(
     file: &mut [u8],
     (at, bytes): (Offset, &[u8]),
@@ -102,7 +102,7 @@ fn put_proved(
     put(file, at.plus(u64::try_from(AUTHENTICATOR_AT).unwrap()), &proof);
 }
 
-/// Puts another header into a file, with an authenticator by another key.
+/// Writes another header into a file, with an authenticator of another key.
 fn put_forged_header(file: &mut [u8]) {
     let other = SegmentHeader { time_us: 2, ..header() };
     let keys = SegmentKeys::derive(&LogKey::new(&[2; 32]), LOG, other.reference());
@@ -110,7 +110,7 @@ fn put_forged_header(file: &mut [u8]) {
     put_proved(file, (Offset(0), &other.encode()), proved);
 }
 
-/// The segment with these batches, and the last record.
+/// Returns a segment with these batches, and its last LSN.
 fn segment(batches: &[&[&str]]) -> (Vec<u8>, Lsn) {
     let (header, keys) = (header(), segment_keys());
     let mut file = vec![0; usize::try_from(header.size).unwrap()];
@@ -130,7 +130,7 @@ fn segment(batches: &[&[&str]]) -> (Vec<u8>, Lsn) {
     for records in batches {
         let (mut plain, mut stored) = (vec![0; BATCH], vec![]);
         records.iter().for_each(|one| frame::push_unbound(&mut plain, one.as_bytes(), false));
-        // An empty batch stands for two records that were given up.
+        // An empty batch gives up two records.
         let kind = if records.is_empty() { BodyKind::Void } else { BodyKind::Frames };
         let count = if records.is_empty() { 2 } else { u32::try_from(records.len()).unwrap() };
         let spec = Spec { first, count, kind, confirmed: first.previous(), chain, time_us: 7 };
@@ -143,7 +143,7 @@ fn segment(batches: &[&[&str]]) -> (Vec<u8>, Lsn) {
     (file, first.previous().unwrap())
 }
 
-/// A closed log of six records, two of which were given up.
+/// Writes a closed log of six records, two of which were given up.
 fn write(folder: &Folder) {
     let long = "a record that is long and long and long and long and long".repeat(9);
     let (file, last) = segment(&[&["one", "two", &long], &[], &["six"]]);
@@ -177,7 +177,7 @@ fn read(folder: &Folder, key: &str) -> Ran {
     folder.shell(&format!("'{python}' '{READER}' log {key}"), b"")
 }
 
-/// A folder with the log, if the second reader can decrypt it here.
+/// A folder with the log, if Python has the cipher that the second reader needs.
 fn log(name: &str) -> Option<Folder> {
     let folder = folder(name)?;
     write(&folder);
@@ -239,7 +239,8 @@ fn second_reader_refuses_other_keys_and_what_was_written_without_one() {
     refuses(&folder, "", "give the file with its key");
     refuses(&folder, "other.key", "with another key");
     refuses(&folder, "none.key", "no key");
-    // A byte of the first batch's ciphertext, of its code, and of its time, with right checksums.
+    // Flip a bit in the first batch's ciphertext, authentication code and time, with valid
+    // checksums.
     let good = folder.read(SEGMENT);
     for at in [BATCH + 24 + 60, BATCH + 8, 40] {
         let mut file = good.clone();
@@ -248,17 +249,17 @@ fn second_reader_refuses_other_keys_and_what_was_written_without_one() {
         folder.write(SEGMENT, &file);
         refuses(&folder, "user.key", FORGED);
     }
-    // A header with another time.
+    // Replace the header by one with another time and key.
     let mut file = good.clone();
     put_forged_header(&mut file);
     folder.write(SEGMENT, &file);
     refuses(&folder, "user.key", FORGED);
-    // A plain segment in place of an encrypted one.
+    // Replace the encrypted segment by a plain one.
     put(&mut file, Offset(0), &SegmentHeader { authenticator: None, ..header() }.encode());
     folder.write(SEGMENT, &file);
     refuses(&folder, "user.key", "segment 1 is not encrypted");
     folder.write(SEGMENT, &good);
-    // A manifest that says that nothing is, and an older copy of the keys.
+    // A manifest that says that nothing is encrypted, and an older copy of the keys.
     let slots = folder.read("log/manifest");
     let mut plain = vec![0; 1024];
     for sequence in [1, 2] {
@@ -272,7 +273,7 @@ fn second_reader_refuses_other_keys_and_what_was_written_without_one() {
     refuses(&folder, "user.key", "keys is an older copy");
 }
 
-/// Gives the first batch, and its first chunk, checksums that agree with their bytes.
+/// Recomputes the checksums of the first batch and its first chunk.
 fn with_checksums(file: &mut [u8]) {
     let number = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
     let (body, chunk) = (START + BATCH, START + BATCH + 24);
@@ -283,7 +284,7 @@ fn with_checksums(file: &mut [u8]) {
         (START + 24, body..body_end),
         (START, START + 4..START + BATCH),
     ] {
-        // The checksum of a body is bound to where that begins.
+        // The checksum of a body is bound to the body's offset.
         let place = if at == START + 24 { body } else { at };
         let place = Offset(u64::try_from(place).unwrap());
         let crc = header().salt().checksum(place, &file[covered]);
@@ -306,7 +307,7 @@ fn what_no_holder_of_the_key_wrote_exits_7_and_changes_nothing() {
         change(&mut file);
         file
     };
-    // Of the first batch a byte of the ciphertext, of the code and of the time; another header; a
+    // A flipped bit in the first batch's ciphertext, authentication code or time; another header; a
     // plain header.
     let flipped = |at: usize| {
         with(&|file| {

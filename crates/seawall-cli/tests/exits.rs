@@ -1,4 +1,4 @@
-//! The exit codes and the three lines of every error, as scripts rely on them.
+//! Exit codes, and the three lines of every error message, which scripts rely on.
 
 #![expect(
     clippy::indexing_slicing,
@@ -60,7 +60,6 @@ fn symbolic_link_to_a_log_is_followed() {
     folder.run("cat dangling", b"").refused(1);
 }
 
-/// Its path and its cause are said once.
 #[test]
 fn io_error_names_path_and_cause_once() {
     let folder = Folder::new("once");
@@ -117,7 +116,7 @@ fn newer_log_exits_8_and_names_its_version() {
     assert_eq!((ran.code, &ran.json()[0]["verdict"]), (8, &"format".into()));
 }
 
-/// Lets both slots of the manifest be of another version and draft.
+/// Sets the version and the draft number in both slots of the manifest.
 fn say_version(folder: &Folder, [version, draft]: [u16; 2]) {
     for slot in [0, 4096] {
         let mut preamble = folder.read("log/manifest")[slot..slot + 16].to_vec();
@@ -135,7 +134,7 @@ fn second_writer_exits_6_and_readers_see_acknowledged_records() {
     let mut writer = folder.start("append log --ack");
     let mut stdin = writer.stdin.take().unwrap();
     let mut acks = BufReader::new(writer.stdout.take().unwrap());
-    // Its newline is all that a lone line waits for: the pipe stays open.
+    // A single line is appended as soon as its newline arrives, although the pipe stays open.
     stdin.write_all(b"lone\n").unwrap();
     let mut ack = String::new();
     acks.read_line(&mut ack).unwrap();
@@ -229,7 +228,7 @@ fn missing_first_segment_exits_5_for_every_reader() {
 #[test]
 fn torn_tail_exits_0_unless_strict_and_an_ambiguous_one_3() {
     let folder = Folder::new("tail");
-    // With this record the next batch header would lie across two sectors.
+    // After this record the next batch header would cross a sector boundary.
     folder.run("append log", &[b'x'; 424]).fine();
     let at = folder.run("verify log --json", b"").json()[0]["tail"]["offset"].as_u64().unwrap();
     let at = usize::try_from(at).unwrap();
@@ -267,7 +266,7 @@ fn several_logs_exit_with_the_worst_code() {
     assert_eq!(verdicts, ["clean", "lost", "clean"]);
     folder.make_folder("empty");
     folder.write("file", b"not a log");
-    // A wrong name beside a damaged log must not hide that records are lost.
+    // A wrong name next to a damaged log must not hide that records are lost.
     for logs in ["bad nowhere good", "nowhere bad", "bad empty good", "file bad nowhere"] {
         assert_eq!(folder.run(&format!("verify {logs}"), b"").code, 5, "{logs}");
     }
@@ -356,7 +355,7 @@ fn printed_lsns_and_commands_can_be_pasted() {
             assert!(ran.fine().err.is_empty() || lsn == "12001", "{verb}: LSN {lsn}: {ran:?}");
         }
     }
-    // Records of a copy from a report are found, too.
+    // LSNs pasted from a report, with separators, are accepted.
     for lsn in ["7378", "7,378", "7_378"] {
         let ran = folder.run(&format!("cat 'a --from {lsn} -n 1 -o raw"), b"");
         assert_eq!(ran.fine().text().trim_start_matches('0'), "7378\n", "{lsn}");
@@ -408,7 +407,7 @@ fn advice_fits_the_error() {
     }
 }
 
-/// The images: files with the name of a segment that this log, which was closed, did not write.
+/// The files are named like segments, but this closed log did not write them.
 #[test]
 fn orphan_file_in_a_closed_log_exits_0_and_is_named() {
     let folder = Folder::new("orphan");

@@ -1,4 +1,5 @@
-//! Encrypted logs on the command line: made and read with a key, refused without, and rekeyed.
+//! Encrypted logs on the command line: written and read with a key, refused without it, and
+//! rekeyed.
 
 #![expect(
     clippy::indexing_slicing,
@@ -58,7 +59,7 @@ fn records_of_an_encrypted_log_show_only_with_its_key() {
     let json = folder.run(&format!("convert log all.json --to json {KEY}"), b"");
     assert_eq!(json.code, 0, "{json:?}");
     assert!(folder.read("all.json").windows(6).any(|part| part == b"secret"));
-    // A log that is made from an encrypted one is encrypted with the same key.
+    // A log converted or salvaged from an encrypted one is encrypted with the same key.
     folder.run(&format!("convert log copied --to seawall {KEY}"), b"").fine();
     folder.run(&format!("convert log copied --to seawall {KEY}"), b"").fine();
     folder.run(&format!("repair log --salvage-to salvaged {KEY}"), b"").fine();
@@ -77,7 +78,7 @@ fn records_of_an_encrypted_log_show_only_with_its_key() {
     assert_eq!(replayed.fine().json().len(), 1);
 }
 
-/// What needs the key of the log, or accepts one.
+/// Commands that need the key of the log; those in `ACCEPT` only accept one.
 const NEED: [&str; 9] = [
     "append log",
     "cat log",
@@ -95,7 +96,7 @@ const ACCEPT: [&str; 5] =
 #[test]
 fn missing_or_wrong_key_exits_7_and_changes_nothing() {
     let folder = encrypted("keys-refused");
-    // A torn tail, which an open would remove.
+    // A torn tail, which opening the log for append would remove.
     let end = folder.read("log/000000000001.seg").len();
     folder.overwrite("log/000000000001.seg", end - 600, &[7; 600]);
     folder.write("short.key", &[7; 31]);
@@ -156,7 +157,7 @@ fn checks_without_the_key_say_that_the_log_is_encrypted() {
 fn replica_repairs_an_encrypted_log_without_the_key() {
     let folder = encrypted("keys-replica");
     folder.run("copy log copy", b"").fine();
-    // The last byte of the last batch that is not zero.
+    // Damage the last non-zero byte of the last batch.
     let told = folder.run("verify log --json", b"").fine().json().remove(0);
     let end = usize::try_from(told["tail"]["offset"].as_u64().unwrap()).unwrap();
     let segment = "log/000000000001.seg";
@@ -183,7 +184,7 @@ fn existing_log_is_encrypted_from_the_next_segment_on() {
     folder.run(&format!("append new --encrypt --log-format json {KEY}"), b"1\n").refused(2);
     assert_eq!(folder.contents("log"), before);
     folder.run(&format!("append log --encrypt --pad 8KiB {KEY}"), b"secret\n").fine();
-    // Again, and with the padding that it has.
+    // Encrypting again keeps the padding.
     folder.run(&format!("append log --encrypt {KEY}"), b"last\n").fine();
     assert_eq!(paddings(&folder), [8192, 8192]);
     assert_eq!(text(&folder, "log", "log.key"), "plain\nsecret\nlast\n");
@@ -194,7 +195,7 @@ fn existing_log_is_encrypted_from_the_next_segment_on() {
     folder.run("cat log", b"").refused(7);
 }
 
-/// The padding that both slots of the manifest name.
+/// The padding in both slots of the manifest.
 fn paddings(folder: &Folder) -> [u32; 2] {
     let manifest = folder.read("log/manifest");
     let block = u32::from_le_bytes(manifest[20..24].try_into().unwrap());
@@ -214,12 +215,12 @@ fn rekeyed_log_opens_with_the_new_key_only() {
     folder.run(&format!("cat log {KEY}"), b"").refused(7);
     assert_eq!(text(&folder, "log", "other.key").as_bytes(), RECORDS);
     folder.run("append log --key-file other.key", b"after\n").fine();
-    // The old file `keys`, with the old key, does not open later records.
+    // A stolen old `keys` file and the old key do not open later records.
     let keys = folder.read("log/keys");
     folder.write("log/keys", &stolen);
     folder.run(&format!("cat log {KEY}"), b"").refused(7);
     folder.write("log/keys", &keys);
-    // Without another key, only that of the log is replaced.
+    // Without a new key file, only the log's own key is replaced.
     let renewed = folder.run("rekey log --key-file other.key", b"");
     assert!(renewed.fine().text().contains("new records are encrypted"), "{renewed:?}");
     assert_ne!(folder.read("log/keys"), keys);
@@ -259,7 +260,7 @@ fn key_comes_from_a_pipe_a_descriptor_or_a_link() {
         let read = folder.shell(line, b"");
         assert_eq!(read.fine().out, RECORDS, "{line}");
     }
-    // Each verb opens the log several times, and a pipe has the key only once.
+    // A command opens the log several times, but a pipe delivers the key only once.
     folder.shell("echo x | seawall append log --key-file /dev/fd/7 7<log.key", b"").fine();
     folder.shell("cat log.key | seawall tail log --key-file /dev/stdin", b"").fine();
     folder.shell("cat log.key other.key | seawall cat log --key-file /dev/stdin", b"").refused(7);

@@ -1,4 +1,4 @@
-//! The promise, tried from outside: what was acknowledged before a kill -9 is there afterwards.
+//! Records acknowledged before a kill -9 exist afterwards, tested from outside the process.
 
 #![allow(clippy::indexing_slicing, reason = "in a test a panic is the report")]
 
@@ -15,13 +15,14 @@ use tool::Folder;
 const KILLS: usize = 20;
 const IN_FLIGHT: usize = 100;
 
-/// One life of `append`: how many acknowledgements came in whole lines, and the first number.
+/// Runs `append` and kills it; returns the first acknowledged LSN and the number of complete
+/// acknowledgements.
 fn live_and_die(folder: &Folder, run: usize, delay: Duration) -> (Option<u64>, u64) {
     let level = ["synced", "confirmed", "buffered"][run % 3];
     let mut append = folder.start(&format!("append log --ack -q --level {level}"));
     let mut stdin = append.stdin.take().expect("a pipe");
     let mut acks = BufReader::new(append.stdout.take().expect("a pipe"));
-    // So many lines are on their way at most: some share a commit, some are alone.
+    // This many lines may be in flight: some share a commit, some have their own.
     let (sent, answered) = mpsc::sync_channel(IN_FLIGHT);
     let feeder = std::thread::spawn(move || {
         for n in 0_u64.. {
@@ -46,7 +47,7 @@ fn live_and_die(folder: &Folder, run: usize, delay: Duration) -> (Option<u64>, u
         }
         (first, count)
     });
-    // Now and then it dies before its first acknowledgement, while it opens the log.
+    // Every fifth run is killed before its first acknowledgement, perhaps while it opens the log.
     if !run.is_multiple_of(5) {
         let _ = heard.recv_timeout(Duration::from_secs(30));
     }
@@ -78,7 +79,7 @@ fn records_acknowledged_before_a_kill_exist_once_and_in_order() {
         assert_eq!(record["lsn"], lsn, "no gap");
         lines.push(record["data"].as_str().unwrap().to_owned());
     }
-    // Each run gave lines in order from its first: whatever is there of it is a prefix.
+    // Each run sent its lines in order, so the log must hold a prefix of them.
     let mut next = [0_u64; KILLS];
     for line in &lines {
         let (run, number) = line.split_once(' ').unwrap();
@@ -93,13 +94,13 @@ fn records_acknowledged_before_a_kill_exist_once_and_in_order() {
     folder.run("verify log", b"").fine();
 }
 
-/// Sends a signal that the program can answer.
+/// Sends a signal that the program can handle.
 fn signal(child: &Child, name: &str) {
     let sent = Command::new("kill").args([name, &child.id().to_string()]).status();
     assert!(sent.expect("run kill").success(), "{name}");
 }
 
-/// How a program ended that a signal may have ended.
+/// How a process ended: its signal, if any, and its output.
 #[derive(Debug)]
 struct Ended {
     signal: Option<i32>,
@@ -107,8 +108,8 @@ struct Ended {
     err: String,
 }
 
-/// Whether this program was started with the signal ignored, as `nohup` and background jobs of a
-/// shell are: what it starts ignores it, too, and is right to.
+/// Whether this process was started with the signal ignored, as by `nohup` or in the background of
+/// a shell. Its child processes then ignore it, too, as they should.
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -120,7 +121,7 @@ fn is_ignored(signal: i32) -> bool {
     is_ignored
 }
 
-/// Waits for the end, with the input open all the time.
+/// Waits for the end of a process while its input stays open.
 fn ended(mut child: Child) -> Ended {
     let stdin = child.stdin.take();
     let clock = SystemClock::new();
@@ -141,7 +142,7 @@ fn ended(mut child: Child) -> Ended {
 
 #[test]
 fn append_stops_cleanly_on_a_signal_and_reports_the_rest() {
-    // At the same time: each waits more than it works.
+    // In parallel, because each run mostly waits.
     std::thread::scope(|scope| {
         for (name, number) in [("-INT", 2), ("-TERM", 15), ("-HUP", 1)] {
             if !is_ignored(number) {
@@ -162,7 +163,7 @@ fn stop_append(name: &str, number: i32) {
         acks.read_line(&mut line).expect("text");
         assert_eq!(line, lsn);
     }
-    // A part of a line may arrive after the acknowledgements of the lines before it.
+    // A partial line may be read after the earlier lines are acknowledged: wait for it.
     SystemClock::new().sleep(Duration::from_millis(300));
     signal(&append, name);
     let ended = ended(append);
@@ -191,7 +192,7 @@ fn append_ignores_a_signal_that_its_parent_ignores() {
         acks.read_line(&mut said).expect("text");
         assert_eq!(said, lsn);
         signal(&child, "-HUP");
-        // For the signal to arrive before the next line.
+        // Let the signal arrive before the next line.
         SystemClock::new().sleep(Duration::from_millis(300));
     }
     drop(stdin);
@@ -206,7 +207,7 @@ fn append_stops_when_its_acknowledgements_are_not_read() {
     let mut acks = BufReader::new(append.stdout.take().expect("a pipe"));
     acks.read_line(&mut String::new()).expect("text");
     drop(acks);
-    // The input stays open and silent: it ends all the same.
+    // `append` ends although its input stays open and sends nothing.
     let ended = ended(append);
     assert_eq!((ended.signal, ended.out.as_str()), (Some(13), ""), "{ended:?}");
     assert!(ended.err.contains("has closed the pipe"), "{ended:?}");
@@ -221,7 +222,7 @@ fn append_stops_when_its_acknowledgements_are_not_read() {
 
 #[test]
 fn interrupted_measurements_leave_no_files() {
-    // At the same time: none of them is measured.
+    // In parallel, because no time is measured.
     std::thread::scope(|scope| {
         for (line, name) in [
             ("bench append --time 30", "seawall-bench"),

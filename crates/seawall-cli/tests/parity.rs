@@ -1,4 +1,4 @@
-//! Parity as people meet it: a log that keeps it, what it mends, what it does not, and `protect`.
+//! Parity on the command line: the setting of a log, which damage it restores, and `protect`.
 
 use crate::tool;
 
@@ -16,7 +16,7 @@ fn lines() -> Vec<u8> {
     (0..20_000).flat_map(|n| format!("record {n:05} is here\n").into_bytes()).collect()
 }
 
-/// A closed log of one segment.
+/// Writes the records of `lines` to a new log of one segment and closes it.
 fn log(name: &str, options: &str) -> Folder {
     let folder = Folder::new(name);
     folder.run(&format!("append log -q {options}"), &lines()).fine();
@@ -61,7 +61,7 @@ fn flipped_bit_is_restored_for_every_reader_with_exit_4() {
     assert!(text.text().contains(&line), "{}", text.text());
     assert!(text.text().contains("next: seawall repair log --yes"), "{}", text.text());
 
-    // A plan says what a verdict does, and gives up nothing.
+    // The plan shows the effect of the repair and gives up no record.
     let plan = folder.run("repair log", b"");
     assert_eq!(plan.code, 4, "{plan:?}");
     assert!(plan.text().contains("ALL RECORDS READABLE"), "{}", plan.text());
@@ -81,7 +81,7 @@ fn flipped_bit_is_restored_for_every_reader_with_exit_4() {
     ] {
         let ran = folder.run(verb, b"");
         assert_eq!(ran.text(), if all { "needle\n" } else { "record 00000 is here\n" });
-        // What was not met is not told, by who does not read on.
+        // A reader that stops before the damage does not report it.
         if all {
             ran.refused(4);
         } else {
@@ -91,7 +91,7 @@ fn flipped_bit_is_restored_for_every_reader_with_exit_4() {
     assert_eq!(stat(&folder)["parity_lacking"], json!([]));
     assert_eq!(folder.read(SEGMENT), damaged, "a reader changes nothing");
 
-    // It goes on, in another segment, and says why.
+    // Appending continues in another segment and reports the repair.
     let ran = folder.run("append log", b"more\n");
     assert!(ran.fine().err.contains("repaired from parity"), "{ran:?}");
     assert!(folder.read(SEGMENT)[BATCHES..at + 6] == damaged[BATCHES..at + 6]);
@@ -117,7 +117,8 @@ fn two_lost_blocks_of_sixteen_are_rebuilt_and_three_are_named() {
     }
 }
 
-/// A copy takes files as they are, and said that records were lost which every reader shows.
+/// `copy` copies files unchanged; it must not report records as lost if every reader can restore
+/// them.
 #[test]
 fn copy_of_a_restorable_log_advises_a_repair() {
     let folder = log("parity-copy", "--parity 16+2");
@@ -191,12 +192,12 @@ fn protect_adds_missing_parity_and_a_dry_run_nothing() {
     zeros(&folder, &[2, 3]);
     let ran = folder.run("cat log -o raw", b"");
     assert_eq!((ran.code, ran.out == lines()), (4, true));
-    // What parity mends is in nobody's way, and is told.
+    // Damage that parity can restore does not stop `protect`, and is reported.
     let ran = folder.run("protect log", b"");
     assert!(ran.refused(4).contains("parity restores the bytes"), "{ran:?}");
 }
 
-/// Parity of damaged records would keep them as they are, and call that sound.
+/// Parity computed over damaged records would pass the damage off as sound data.
 #[test]
 fn protect_refuses_a_damaged_log() {
     let folder = log("protect-damaged", "");
@@ -206,7 +207,8 @@ fn protect_refuses_a_damaged_log() {
     folder.flip(SEGMENT, b"needle");
     assert!(folder.run("protect log", b"").refused(5).contains("record 20001"));
     folder.run("protect log --dry-run", b"").refused(5);
-    // A header of a batch: every record can be read, and no parity mends it.
+    // A damaged batch header: every record is readable, but there is no parity to restore the
+    // header.
     let at = sound.windows(6).position(|bytes| bytes == b"needle").unwrap();
     folder.write(SEGMENT, &sound);
     folder.overwrite(SEGMENT, at - 56 + 8, &[0xff]);
@@ -214,7 +216,7 @@ fn protect_refuses_a_damaged_log() {
     assert!(!folder.names("log").contains(&"000000000001.parity".to_owned()));
 }
 
-/// A text that somebody set out anew is sound, and not what parity knows.
+/// A text log that was reformatted is sound, but no longer matches its parity.
 #[test]
 fn protect_gives_advice_for_changed_records() {
     let folder = Folder::new("protect-edited");
@@ -231,14 +233,14 @@ fn protect_gives_advice_for_changed_records() {
     assert_eq!((&made["made"], &made["covered"]), (&json!([1]), &made["bytes"]));
 }
 
-/// What a crash left without a word that it is durable is not the disk's yet, perhaps.
+/// After a crash nothing proves that the last records are durable: they may not be on the disk yet.
 #[test]
 fn protect_reports_what_needs_an_open_first() {
     let folder = log("protect-crashed", "");
     folder.run("append log", b"first\n").fine();
     let log: Log<[u8], Raw> = Options::new().idle_mark(None).open(folder.path("log")).unwrap();
     log.append(b"second").unwrap();
-    // As a power cut leaves it: `live` is of an earlier run of the machine.
+    // As after a power cut: `live` would be from an earlier boot, so it is left out.
     folder.make_folder("crashed");
     for name in folder.names("log").iter().filter(|name| !["live", "lock"].contains(&&***name)) {
         folder.write(&format!("crashed/{name}"), &folder.read(&format!("log/{name}")));
@@ -319,7 +321,7 @@ fn damaged_parity_loses_nothing_and_protect_rewrites_it() {
         assert_eq!(folder.run("verify log", b"").code, 4, "{number}");
         folder.write(SEGMENT, &damaged);
     }
-    // A folder stands there: said, and the log is as good as it was.
+    // A folder in place of the parity file is reported, and the log stays readable.
     folder.remove(PARITY);
     folder.make_folder(PARITY);
     folder.run("verify log", b"").fine();

@@ -1,5 +1,5 @@
-//! The readable log from outside: `jq`, `tail -f` and an editor work on it, every verb does, and a
-//! kill takes nothing that was acknowledged.
+//! The readable log as a process: `jq`, `tail -f` and an editor work on it, every command does, and
+//! a kill loses no acknowledged record.
 
 #![allow(clippy::indexing_slicing, reason = "in a test a panic is the report")]
 
@@ -14,7 +14,7 @@ use tool::Folder;
 const TEXT: &str = "log/000000000001.jsonl";
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Whether this machine has the tool; says so loudly if not, because then a promise goes untested.
+/// Whether a tool is installed; prints that the test is skipped if not.
 fn has(tool: &str) -> bool {
     let found = Command::new(tool).arg("--version").output().is_ok();
     if !found {
@@ -44,8 +44,8 @@ fn jq_reads_the_files_and_its_reformatted_output_is_valid() {
     assert_eq!(sum, "210\n");
     let third = folder.shell("jq -c 'select(.lsn == 3).data.id' log/*.jsonl", b"");
     assert_eq!(third.fine().text(), "3\n");
-    // Pretty-printed, and its members sorted. Some versions of jq write 1.50 as 1.5, which is a
-    // changed number; so only what it leaves alone is tried.
+    // Pretty-printed with sorted members. Some versions of jq write 1.50 as 1.5, which changes the
+    // record, so the test uses integers.
     let integers: Vec<u8> =
         (1..=20).flat_map(|n| format!("{{\"b\":{n},\"a\":[1]}}\n").into_bytes()).collect();
     folder.run("append pretty --format json --log-format json", &integers).fine();
@@ -96,7 +96,7 @@ fn tail_f_shows_each_record_as_it_comes() {
     tail.wait().expect("it is dead");
 }
 
-/// As an editor saves it: a new file of the same name.
+/// An editor saves a file by replacing it with a new one of the same name.
 #[test]
 fn editor_may_reformat_a_record_but_not_change_it() {
     let folder = with_log("readable-editor");
@@ -143,7 +143,7 @@ fn every_verb_works_on_a_readable_log() {
     assert_eq!((&shown["lsn"], &shown["data"]["id"]), (&20.into(), &20.into()));
     let last = "{\"id\":20,\"op\":\"buy\",\"price\":1.50}\n";
     assert_eq!(folder.run("tail log -n 1 -o raw", b"").fine().text(), last);
-    // What it has stands in the log; another layout is refused.
+    // The log stores its codec and layout; another layout is refused.
     folder.run("append log --format json", &orders(21..=21)).fine();
     folder.run("append log --log-format binary", b"1\n").refused(2);
     folder.run("append log --codec raw --log-format json", b"1\n").refused(2);
@@ -227,7 +227,7 @@ fn input_without_a_value_creates_no_log() {
     assert_eq!(folder.run("cat log", b"").fine().text(), "1\t{\"a\":1}\n");
 }
 
-/// A hole reads as zeros, and says nothing: however long a file is, what was written is read.
+/// A hole reads as zeros and holds no records: the written lines are read however long the file is.
 #[test]
 fn text_with_a_huge_hole_after_its_lines_is_read_to_its_end() {
     let folder = with_log("readable-hole");

@@ -1,11 +1,11 @@
-//! Records go in and come out: any bytes, every format, and pipes that close.
+//! Appending and printing records: any bytes, every format, and pipes that close.
 
 use crate::tool;
 
 use std::io::{BufRead, BufReader, Read};
 use tool::Folder;
 
-/// Every byte, and what tends to be lost: empty records, newlines, zeros.
+/// Records with every byte, and the cases that are easily lost: empty records, newlines, zeros.
 fn any_bytes() -> Vec<Vec<u8>> {
     let all: Vec<u8> = (0..=255).collect();
     vec![all, vec![], b"\n".to_vec(), vec![0; 9], b"last".to_vec(), vec![0xfe; 100_000]]

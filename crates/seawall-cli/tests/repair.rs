@@ -1,5 +1,5 @@
-//! `repair`: a plan that changes nothing, a new log with everything intact, or an end before the
-//! damage.
+//! `repair`: a plan that changes nothing, a new log with every intact record, or a log that ends
+//! before the damage.
 
 use crate::tool;
 
@@ -23,7 +23,7 @@ fn answer(ran: &Ran) -> Value {
     answer
 }
 
-/// Every file of the log and its content.
+/// Every file of the log with its content, without the quarantine.
 fn state(folder: &Folder) -> Vec<(String, Vec<u8>)> {
     let names = folder.names("log").into_iter().filter(|name| name != "quarantine");
     names.map(|name| (name.clone(), folder.read(&format!("log/{name}")))).collect()
@@ -44,7 +44,7 @@ fn plan_names_the_loss_and_the_options_and_changes_nothing() {
     for words in ["LSN 40", "--salvage-to NEW", "keeps 99 records", "--cut-tail --yes", "LSN 39"] {
         assert!(said.text().contains(words), "{words}: {}", said.text());
     }
-    // Without --yes a cut is a plan, too.
+    // Without --yes, `--cut-tail` only prints the plan, too.
     assert_eq!(folder.run("repair log --cut-tail", b"").text(), said.text());
     assert!(state(&folder) == before);
 }
@@ -118,7 +118,7 @@ fn impossible_repair_is_reported() {
         let said = folder.run(&format!("repair log --from-replica {itself}"), b"");
         assert!(said.refused(2).contains("the log itself"), "{}", said.err);
     }
-    // Without a manifest no end can be given to it; the records are brought to a new log.
+    // Without a manifest the log cannot be truncated, only salvaged to a new log.
     folder.remove("log/manifest");
     assert!(!folder.run("repair log", b"").text().contains("--cut-tail"));
     folder.run("repair log --cut-tail --yes", b"").refused(5);
@@ -127,7 +127,7 @@ fn impossible_repair_is_reported() {
     folder.run("append new", b"on it goes\n").fine();
 }
 
-/// Two copies of a log, each of which went on by itself.
+/// Two copies of a log, each with further records of its own.
 fn diverged(name: &str, records: std::ops::RangeInclusive<u32>) -> Folder {
     let folder = Folder::new(name);
     let lines: Vec<u8> = (1..=100).flat_map(|n| format!("shared {n:03}\n").into_bytes()).collect();
@@ -198,7 +198,7 @@ fn replica_restores_damaged_records() {
         assert!(said.text().contains(words), "{words}: {}", said.text());
     }
     assert!(state(&folder) == before, "a plan changes nothing");
-    // A new log gets it, too.
+    // A salvaged log gets the records of the replica, too.
     let saved = folder.run("repair log --from-replica copy --salvage-to new --json", b"");
     assert_eq!(answer(saved.fine())["records"], 100);
     assert!(state(&folder) == before, "the source is only read");

@@ -1,4 +1,5 @@
-//! `seawall replay`: what was committed, each transaction once, and what is said of all else.
+//! `seawall replay`: committed transactions are delivered once each, and everything else is
+//! reported.
 
 use crate::tool;
 
@@ -9,9 +10,9 @@ use std::process::Command;
 use std::time::Duration;
 use tool::{Folder, Ran};
 
-/// A program that keeps what it is sent in `state`, and its place in the first line of it; `$1` is
-/// a line of shell to run at each batch, which stands in `$batch`, before it is kept, `$2` one to
-/// run behind that.
+/// A program that stores the batches it receives in the file `state`, with its place in the first
+/// line. For each batch (`$batch`) it runs the shell code `$1` before it stores the batch and `$2`
+/// after.
 const KEEPER: &str = r#"
 [ -f state ] || echo '{"place":null}' > state
 head -n 1 state
@@ -26,7 +27,7 @@ while IFS= read -r batch; do
 done
 "#;
 
-/// A line of shell that reads a batch and answers with its place.
+/// Shell code that reads a batch and answers with its place.
 const SAYS: &str = r#"read -r b; b="${b#*\"place\":}"; printf "{\"place\":%s}}\n" "${b%%\}*}""#;
 
 /// Three transactions: the first is committed, the second aborted, the third unfinished.
@@ -41,7 +42,7 @@ const BANK: &str = r#"{"begin":1}
 {"change":[3,{"delete":{"table":"","key":"ada"}}]}
 "#;
 
-/// A folder with a keeper and the log of `records`, lines of JSON.
+/// A folder with a keeper and a log of `records`, which are lines of JSON.
 fn bank(name: &str, records: &str) -> Folder {
     let folder = Folder::new(name);
     folder.write("keeper", KEEPER.as_bytes());
@@ -49,7 +50,7 @@ fn bank(name: &str, records: &str) -> Folder {
     folder
 }
 
-/// So many transactions of one change each.
+/// `count` transactions of one change each.
 fn many(count: u64) -> String {
     let one = |n: u64| {
         format!(r#"{{"atomic":[{{"put":{{"table":"","key":"{n}","value":"v"}}}}]}}"#) + "\n"
@@ -57,7 +58,7 @@ fn many(count: u64) -> String {
     (1..=count).map(one).collect()
 }
 
-/// Replays into the keeper with these lines of shell, before and behind its commit.
+/// Replays into the keeper, with shell code to run before and after it stores a batch.
 fn keep(folder: &Folder, (before, behind): (&str, &str), options: &str) -> Ran {
     folder.write("before", before.as_bytes());
     folder.write("behind", behind.as_bytes());
@@ -65,7 +66,7 @@ fn keep(folder: &Folder, (before, behind): (&str, &str), options: &str) -> Ran {
     folder.shell(&format!("seawall replay log --into 'cmd:{program}' {options}"), b"")
 }
 
-/// The commits that the keeper has, in the order in which it got them.
+/// The LSNs of the commits that the keeper stored, in order of arrival.
 fn kept(folder: &Folder) -> Vec<u64> {
     #[derive(serde::Deserialize)]
     struct Batch {
@@ -98,7 +99,7 @@ fn committed_transactions_are_printed_in_commit_order() {
     let last = json!({"lsn": 10, "changes": [
         {"lsn": 9, "delete": {"table": "", "key": "ada"}},
     ]});
-    // It began before.
+    // The transaction began before LSN 8, but was committed after it.
     assert_eq!(folder.run("replay log --into json:- --from 8 -q", b"").json(), [last]);
     assert_eq!(folder.run("replay log --into json:- --until 9 -q", b"").json(), [expected]);
     let both = folder.run("replay log --into json:- --from 8 --until 9 -q", b"");
@@ -134,7 +135,7 @@ fn operations_are_read_with_every_codec() {
 #[test]
 fn program_gets_each_transaction_once_despite_kills() {
     let folder = bank("replay-killed", &many(40));
-    // Before it has the batch, and behind that but before it says so.
+    // Killed before it stores the batch, and after that but before its answer.
     for (before, behind) in [("[ $applied -lt 12 ] || kill $$", ""), ("", "kill -9 $$")] {
         let ran = keep(&folder, (before, behind), "--batch 4");
         let said = ran.refused(1);
@@ -171,10 +172,11 @@ fn interrupted_replay_continues_at_the_place_of_the_program() {
     while kept(&folder).len() < 3 {
         SystemClock::new().sleep(Duration::from_millis(1));
     }
-    // Not SIGINT: who runs the tests in the background has it ignored, and so has the child.
+    // Not SIGINT: a shell that runs the tests in the background ignores it, and child processes
+    // inherit that.
     let kill = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
     assert!(kill.unwrap().success() && !child.wait().unwrap().success());
-    // It finishes the batch that it has.
+    // The program finishes its current batch.
     wait_for("ended");
     let count = u64::try_from(kept(&folder).len()).unwrap();
     assert!(count < 5_000, "it was interrupted");
@@ -196,7 +198,7 @@ fn program_continues_before_an_unfinished_transaction() {
     folder.run("append log --format json -q", b"{\"commit\":3}\n").fine();
     keep(&folder, ("", ""), "-q").fine();
     assert_eq!(kept(&folder), [7, 10]);
-    // The end of the log was cut off since.
+    // The end of the log is then truncated.
     folder.run("truncate log --after 9 --yes -q", b"").fine();
     let ran = keep(&folder, ("", ""), "");
     assert!(ran.refused(1).contains("has applied LSN 10, but the log ends before"), "{ran:?}");
@@ -256,7 +258,7 @@ fn invalid_operation_and_missing_begin_are_reported() {
     folder.run("replay file --into json:-", b"").refused(8);
 }
 
-/// One change of table `t`, as a transaction.
+/// A transaction of one change to table `t`.
 fn of_table(change: &str) -> String {
     let row = match change {
         "put" => r#","key":"k","value":"v""#,
@@ -298,7 +300,8 @@ fn rows_of_a_table_that_was_never_created_are_refused() {
     }
 }
 
-/// The tables are those that the transactions before it created, as far as the log has them.
+/// A replay that continues knows the tables created by earlier transactions, if the log still has
+/// them.
 #[test]
 fn replay_that_continues_knows_the_tables_from_before() {
     let folder = bank("replay-tables-later", &(of_table("create_table") + &of_table("put")));
@@ -344,7 +347,7 @@ fn contradicting_options_are_refused() {
 fn until_a_time_excludes_later_records() {
     let folder = bank("replay-time", &many(2));
     let first = folder.run("cat log --json", b"").json()[1]["time"].as_str().unwrap().to_owned();
-    // Until the clock shows another microsecond.
+    // Append until the clock shows another microsecond.
     let mut last = first.clone();
     while last == first {
         folder.run("append log --format json -q", many(1).as_bytes()).fine();
@@ -380,7 +383,7 @@ fn pruned_log_serves_a_current_program_and_refuses_a_new_one() {
     folder.remove("state");
     let ran = keep(&folder, ("", ""), "");
     assert!(ran.refused(1).contains("needs the records from LSN 1 on"), "{ran:?}");
-    // It was loaded with the state before.
+    // The store is loaded with the earlier state, so the replay may start at the oldest record.
     folder.remove("state");
     keep(&folder, ("", ""), &format!("-q --from {oldest}")).fine();
     assert_eq!(kept(&folder), (oldest..=60).collect::<Vec<_>>());
@@ -398,7 +401,7 @@ fn closed_pipe_ends_replay_silently() {
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let ended = child.wait_with_output().unwrap();
     assert!(ended.status.success() && ended.stderr.is_empty(), "{ended:?}");
-    // Nobody hears what was done, and it was done.
+    // The result cannot be printed, but the replay is complete.
     let folder = bank("replay-unheard", BANK);
     let line = "seawall replay log --into 'cmd:sh keeper' >&-; echo $?";
     assert!(folder.shell(line, b"").text().trim().len() == 1);
@@ -442,7 +445,7 @@ fn progress_of_a_replay_is_reported() {
     assert_eq!(last, json!({"done": 2_000, "total": 2_000, "unit": "records"}));
 }
 
-/// The log grows again behind LSN 5, beyond where it was.
+/// Truncates the log after LSN 5 and appends more records than were removed.
 fn regrow(folder: &Folder) {
     folder.run("truncate log --after 5 --yes -q", b"").fine();
     folder.run("append log --format json -q", many(7).as_bytes()).fine();
@@ -472,7 +475,7 @@ fn program_of_another_log_is_refused_and_of_a_copy_accepted() {
     keep(&folder, ("", ""), "-q").fine();
     folder.run("append other --format json -q", many(15).as_bytes()).fine();
     folder.run("copy log copied -q", b"").fine();
-    // A converted log has the records, and is another log.
+    // A converted log has the same records but another log id.
     folder.run("convert log lines --from seawall --to json -q", b"").fine();
     folder.run("convert lines converted --from json --to seawall -q", b"").fine();
     let program = r#"sh keeper "" """#;
@@ -498,7 +501,7 @@ fn program_of_an_earlier_version_gets_advice_and_can_be_adopted() {
         let said = ran.refused(1);
         assert!(said.contains("let it store the whole `place` received"), "{said}");
     }
-    // Its numbers, in the form of now.
+    // The position of an earlier version, in the current format.
     keep(&folder, ("", ""), "-q --until 4").fine();
     let numbers = "{\"place\":{\"applied\":4,\"restart\":5}}\n";
     let state = String::from_utf8(folder.read("state")).unwrap();
@@ -508,7 +511,7 @@ fn program_of_an_earlier_version_gets_advice_and_can_be_adopted() {
     let said = ran.refused(9);
     assert!(said.contains("written by an earlier version"), "{said}");
     assert!(said.contains("the same command with --adopt, once"), "{said}");
-    // Nothing is new to it, and it has a place of now all the same.
+    // Adopting stores a current place even if there is nothing new to replay.
     keep(&folder, ("", ""), "-q --until 4 --adopt").fine();
     keep(&folder, ("", ""), "-q").fine();
     assert_eq!(kept(&folder), (1..=10).collect::<Vec<_>>());

@@ -1,8 +1,8 @@
-//! docs/format.md suffices to read a log: a second reader, docs/reader.py, written from that text
-//! and not from the code, says of sound, torn and damaged logs what `seawall cat` says.
+//! docs/format.md suffices to read a log: docs/reader.py, a second reader written from that text
+//! and not from the code, agrees with `seawall cat` on sound, torn and damaged logs.
 //!
-//! Without `python3` there is nothing to compare, and each test says that it is skipped, also where
-//! tests that pass are not shown.
+//! Without `python3` each test is skipped and prints so, even if the output of passing tests is
+//! hidden.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 use tool::{Folder, Ran};
 
 pub(crate) const READER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reader.py");
-/// Says where the interpreter is, which may be behind a slow script of its name.
+/// Prints the path of the interpreter, because `python3` may be a slow wrapper script.
 const PYTHON: &str =
     "python3 -c 'import sys; assert sys.version_info >= (3, 8); print(sys.executable)'";
 const SEGMENT: &str = "log/000000000001.seg";
@@ -24,7 +24,7 @@ const BLOCK: usize = 4096;
 const BATCHES: usize = 4 * BLOCK + 65_536;
 const FLIPS: usize = 50;
 
-/// The interpreter, if there is one that can run the reader.
+/// The interpreter, if one is installed that can run the reader.
 pub(crate) fn python(folder: &Folder) -> Option<&'static str> {
     static PLACE: OnceLock<Option<String>> = OnceLock::new();
     let found = PLACE.get_or_init(|| {
@@ -34,20 +34,20 @@ pub(crate) fn python(folder: &Folder) -> Option<&'static str> {
     found.as_deref()
 }
 
-/// What the reader says of a log. It needs the standard library alone: looking for other packages
-/// (`-S` leaves that out) can take ten times as long as reading.
+/// Runs the second reader on a log. It needs only the standard library: without `-S`, the search
+/// for other packages can take ten times as long as reading.
 fn read(folder: &Folder, log: &str) -> Ran {
     let python = python(folder).expect("a test without an interpreter is skipped");
     folder.shell(&format!("'{python}' -S '{READER}' {log}"), b"")
 }
 
-/// A folder, if there is a second reader to compare with.
+/// A folder, if the second reader can run.
 pub(crate) fn folder(name: &str) -> Option<Folder> {
     let folder = Folder::new(name);
     if python(&folder).is_some() {
         return Some(folder);
     }
-    // Written past the harness, which keeps to itself what a test prints that passes.
+    // Written to stderr directly, because the harness hides the output of passing tests.
     let _ = writeln!(
         io::stderr(),
         "{name}: SKIPPED: no python3 of 3.8 or later is installed; docs/reader.py was NOT compared"
@@ -55,7 +55,7 @@ pub(crate) fn folder(name: &str) -> Option<Folder> {
     None
 }
 
-/// What both say of a log: the same records, and the same of its end.
+/// Checks that both readers show the same records and the same end of a log.
 #[track_caller]
 fn both(folder: &Folder, log: &str) -> Ran {
     let cat = folder.run(&format!("cat {log} -o hex"), b"");
@@ -63,7 +63,7 @@ fn both(folder: &Folder, log: &str) -> Ran {
     let report =
         || format!("{} {}\n{} {}\n{}", cat.code, ends(&cat), read.code, ends(&read), read.err);
     assert!(cat.out == read.out, "cat, reader: {}\n{}", report(), cat.err);
-    // Whether all records can be read in spite of damage only a look behind it tells.
+    // Only `cat` looks past the damage and can tell with exit code 4 that all records are readable.
     let code = if cat.code == 4 { 5 } else { cat.code };
     assert_eq!(code, read.code, "{}\n{}", report(), cat.err);
     if code == 5 {
@@ -73,14 +73,14 @@ fn both(folder: &Folder, log: &str) -> Ran {
     read
 }
 
-/// The exit code and the number of records that both say of `log`.
+/// The exit code and the number of records on which both readers agree for `log`.
 #[track_caller]
 fn says(folder: &Folder) -> (i32, usize) {
     let read = both(folder, "log");
     (read.code, count(&read))
 }
 
-/// Where an output ends.
+/// The number of records in an output, and its last line.
 fn ends(ran: &Ran) -> String {
     let last = ran.text().lines().last().unwrap_or_default();
     format!("{} records to {}", count(ran), last.get(..40).unwrap_or(last))
@@ -97,7 +97,7 @@ fn lines(count: usize, length: usize) -> Vec<u8> {
     (0..count).flat_map(line).collect()
 }
 
-/// Appends lines, each in a batch of its own, and kills the writer.
+/// Appends lines, each in its own batch, and kills the writer.
 fn append_and_kill(folder: &Folder, level: &str, (count, length): (usize, usize)) {
     let command = "append log --ack -q --segment-size 1MiB --level";
     let mut writer = folder.start(&format!("{command} {level}"));
@@ -109,7 +109,8 @@ fn append_and_kill(folder: &Folder, level: &str, (count, length): (usize, usize)
     }
     writer.kill().unwrap();
     writer.wait().unwrap();
-    // It would tell `cat` how far the writer was durable; nobody does after a reboot.
+    // `live` would tell `cat` up to which LSN the writer was durable. After a reboot that is
+    // unknown.
     folder.remove("log/live");
 }
 
@@ -118,7 +119,8 @@ fn segments(folder: &Folder) -> Vec<String> {
     names.map(|name| format!("log/{name}")).collect()
 }
 
-/// Several segments, by cuts and recoveries, with batches that no longer count.
+/// Writes a log of several segments by truncations and recoveries, with batches that are no longer
+/// valid.
 fn short(folder: &Folder) {
     folder.run("append log --segment-size 1MiB", &lines(30, 200)).fine();
     folder.run("truncate log --after 20 --yes", b"").fine();
@@ -142,7 +144,7 @@ fn empty_log_has_no_records_and_empty_directory_no_log() {
         folder.write("nothing/manifest", manifest);
         assert_eq!(both(&folder, "nothing").code, code);
     }
-    // A creation that a crash cut short: no manifest, and a segment that holds nothing.
+    // An interrupted creation: no manifest, and an empty segment.
     folder.remove("log/manifest");
     folder.remove("log/live");
     assert_eq!(both(&folder, "log").code, 0);
@@ -190,7 +192,7 @@ fn second_reader_ignores_parity_and_reports_damage() {
     folder.remove(&format!("log/{name}"));
     folder.run("protect log", b"").fine();
     assert_eq!(says(&folder), (0, 25));
-    // What the one gives back the other does not know of: it stops before the record.
+    // `cat` restores the record from parity. The second reader ignores parity and stops before it.
     folder.flip(SEGMENT, b"needle");
     let cat = folder.run("cat log -o hex", b"");
     assert_eq!((cat.code, count(&cat)), (4, 25));
@@ -232,7 +234,7 @@ fn stale_live_file_hides_no_record_from_either_reader() {
     let Some(folder) = folder("second-old-live") else { return };
     tool::append_and_leave_an_old_live(&folder, (9, 4));
     assert_eq!(says(&folder), (0, 9));
-    // Nor does it name one that is lost as the end of the log.
+    // Nor does it make a lost record look like the end of the log.
     let sound = folder.read(SEGMENT);
     let at = sound.windows(6).position(|bytes| bytes == b"line 3").unwrap();
     folder.overwrite(SEGMENT, at, b"mine 3");
@@ -273,7 +275,7 @@ fn both_readers_refuse_another_version() {
     }
 }
 
-/// Changes that one check, or one piece of evidence, shows alone.
+/// Each change is detected by a single check or piece of evidence.
 #[test]
 fn both_readers_detect_each_loss_from_one_piece_of_evidence() {
     let Some(folder) = folder("second-evidence") else { return };
@@ -281,13 +283,13 @@ fn both_readers_detect_each_loss_from_one_piece_of_evidence() {
     folder.run("append log", b"needle\n").fine();
     let sound = folder.read(SEGMENT);
     let at = sound.windows(6).position(|bytes| bytes == b"needle").unwrap();
-    // The zeros behind the payload: the checksum of the body covers them.
+    // Padding after the payload: the checksum of the body covers it.
     folder.overwrite(SEGMENT, at + 7, &[1]);
     assert_eq!(says(&folder), (5, 1));
-    // The last batch is gone: the clean close knows of it.
+    // Remove the last batch: the clean close recorded its LSN.
     folder.overwrite(SEGMENT, at - 56, &[0; 64]);
     assert_eq!(says(&folder), (5, 1));
-    // The file is shorter than its header says.
+    // Make the file shorter than its header says.
     folder.write(SEGMENT, &sound[..sound.len() - BLOCK]);
     assert_eq!(says(&folder), (5, 2));
 }
@@ -299,11 +301,11 @@ fn both_readers_miss_confirmed_records_of_a_killed_writer() {
     let sound = folder.read(SEGMENT);
     assert_eq!(says(&folder), (0, 3));
     let batch = |n: usize| BATCHES + n * (48 + 8 + 504);
-    // All but the last batch: its own header tells of those before it, and the marks are gone.
+    // Erase the marks and all but the last batch: its header confirms the earlier records.
     folder.overwrite(SEGMENT, BLOCK, &[0; 2 * BLOCK]);
     folder.overwrite(SEGMENT, batch(0), &[0; 2 * 560]);
     assert_eq!(says(&folder), (5, 0));
-    // The last batch: a mark tells of it.
+    // Erase the last batch: a mark confirms it.
     folder.write(SEGMENT, &sound);
     folder.overwrite(SEGMENT, batch(2), &[0; 560]);
     assert_eq!(says(&folder), (5, 2));
@@ -314,7 +316,8 @@ fn both_readers_miss_confirmed_records_of_a_killed_writer() {
 #[test]
 fn both_readers_miss_carried_records() {
     let Some(folder) = folder("second-carried") else { return };
-    // Longer than a block: the first record shares none with those that the open carries.
+    // Records longer than a block: the first shares no block with the records that the open carries
+    // over.
     append_and_kill(&folder, "synced", (3, 5000));
     append_and_kill(&folder, "synced", (1, 500));
     assert_eq!(says(&folder), (0, 4));
@@ -338,7 +341,7 @@ fn both_readers_miss_lost_files_and_show_no_truncated_record() {
         assert_eq!(both(&folder, "log").code, 5, "{name}");
         folder.write(&name, &sound);
     }
-    // A segment of another log, and an older one of this log, where the newest should be.
+    // Replace the newest segment by one of another log, and by an older one of this log.
     folder.run("append other --segment-size 1MiB", b"other\n").fine();
     let newest = segments(&folder).pop().unwrap();
     for stranger in [folder.read("other/000000000001.seg"), folder.read(SEGMENT)] {
@@ -382,7 +385,7 @@ fn both_readers_stop_at_the_same_flipped_bit() {
     assert!(stopped > FLIPS / 10, "{stopped} of {FLIPS} were damage");
 }
 
-/// A file with the name of a segment, above the newest one.
+/// The file is named like a segment after the newest one.
 #[test]
 fn both_readers_distinguish_an_orphan_from_a_lost_segment() {
     let Some(folder) = folder("second-orphan") else { return };
@@ -401,7 +404,7 @@ fn both_readers_distinguish_an_orphan_from_a_lost_segment() {
         folder.run("append log --segment-size 1MiB", &lines(30, 200)).fine();
         folder.shell(put, b"");
         assert_eq!(says(&folder), (code, 30), "{put}");
-        // A record after the close: now it may have been a segment.
+        // Once a record follows the close, the file may have been a segment.
         folder.shell("rm -f log/00000000009*", b"");
         append_and_kill(&folder, "confirmed", (1, 70));
         folder.shell(put, b"");

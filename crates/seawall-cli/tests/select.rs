@@ -1,4 +1,4 @@
-//! `--where` and `--fields` from outside: what matches is printed, and nothing else.
+//! `--where` and `--fields` as a process: only matching records and named fields are printed.
 
 use crate::tool;
 
@@ -21,7 +21,7 @@ fn logs(name: &str) -> Folder {
     folder
 }
 
-/// The numbers of the records that a line prints.
+/// The LSNs of the records that a command prints.
 #[track_caller]
 fn numbers(folder: &Folder, line: &str) -> String {
     let ran = folder.shell(line, b"");
@@ -65,7 +65,7 @@ fn tail_counts_matching_records() {
         let line = format!("seawall tail packed {options}");
         assert_eq!(numbers(&folder, &line), expected, "{line}");
     }
-    // The cursor file passes over what does not match.
+    // The cursor file advances past records that do not match.
     let line = "seawall tail packed --where order.id=1 --cursor-file at; cat at";
     assert_eq!(numbers(&folder, line), "1 5");
 }
@@ -87,7 +87,7 @@ fn damage_is_reported_among_matching_records() {
     folder.run("tail log --where id=1 -n 1", b"").fine();
     folder.run("tail log --where id=1 -n 2", b"").refused(5);
     folder.run("tail log --where id=2 -n 1", b"").fine();
-    // The second from the end may be the one that nobody can read.
+    // The unreadable record may be the second match from the end.
     folder.run("tail log --where id=2 -n 2", b"").refused(5);
 }
 

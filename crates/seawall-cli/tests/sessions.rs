@@ -1,10 +1,10 @@
-//! The terminal sessions in documents: run as they stand there, they say what stands there.
+//! Runs the terminal sessions in documents and checks that they print what the documents show.
 //!
-//! A block that is marked `console` is a session. A line after `$ ` is given to a shell in which
-//! `seawall` is the program, and so are the lines after `> ` that follow it; the other lines are
-//! what a terminal shows then. `[..]` stands for anything on one line, and a line of `...` for any
+//! A block marked `console` is a session. A line after `$ `, with the lines after `> ` that follow
+//! it, is given to a shell in which `seawall` is the program; the other lines are the expected
+//! output on a terminal. `[..]` matches anything on one line, and a line of `...` matches any
 //! lines. All blocks of a chapter (`## `) are one session, in one empty folder. A command that
-//! fails is followed by `$ echo $?`, so that a reader learns how it ended.
+//! fails is followed by `$ echo $?`, so that a reader learns its exit code.
 
 use crate::tool;
 
@@ -14,13 +14,13 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use tool::Folder;
 
-/// Nobody says this.
+/// Marks the end of each command's output; no program prints this.
 const END: &str = "-- end of command, exit";
 
-/// A command, and what it should say.
+/// A command and its expected output.
 #[derive(Debug, PartialEq, Eq)]
 struct Step {
-    /// Chapters begun before it in the document.
+    /// The number of chapters that began before it in the document.
     chapter: usize,
     line: usize,
     command: String,
@@ -50,7 +50,7 @@ fn steps(text: &str) -> Vec<Step> {
     steps
 }
 
-/// One shell for all steps, so that each finds what the one before left.
+/// Builds one shell script of all steps, so that each step sees the effects of those before it.
 fn script(steps: &[Step]) -> String {
     let mut script = String::from("exec 2>&1\nstatus=0\n");
     for step in steps {
@@ -61,7 +61,7 @@ fn script(steps: &[Step]) -> String {
     script
 }
 
-/// What each step said, and how it ended.
+/// The output and the exit code of each step.
 fn said(out: &str) -> Vec<(String, String)> {
     let (mut all, mut one) = (vec![], String::new());
     for line in out.lines() {
@@ -76,7 +76,7 @@ fn said(out: &str) -> Vec<(String, String)> {
     all
 }
 
-/// A line as a terminal shows it: a tab leads to the next column that eight divides.
+/// Expands tabs to columns that are multiples of eight, as a terminal does.
 fn untabbed(line: &str) -> String {
     let mut shown = String::new();
     for (at, part) in line.split('\t').enumerate() {
@@ -88,7 +88,7 @@ fn untabbed(line: &str) -> String {
     shown
 }
 
-/// Every document with sessions in a folder of the tree.
+/// All documents in a folder of the tree that have sessions.
 fn documents(folder: &str) -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder);
     let entries = root.read_dir().expect("a folder of documents");
@@ -105,13 +105,14 @@ fn text(document: &Path) -> String {
     String::from_utf8(text).expect("text")
 }
 
-/// A folder for this use of a document. Documents are checked at the same time.
+/// A folder for one use of a document, because documents are checked in parallel.
 fn folder(usage: &str, document: &Path) -> Folder {
     let name = document.file_stem().expect("a name").to_string_lossy();
     Folder::new(&format!("session-{usage}-{name}"))
 }
 
-/// Whether a session runs a program in Python that cannot run here; the test's output says so.
+/// Whether a session needs Python's sqlite3 module and it is missing; then prints that it is
+/// skipped.
 fn lacks_python(session: &[Step], document: &Path) -> bool {
     const SQLITE: &str = "python3 -c 'import sqlite3";
     let folder = folder("python", document);
@@ -123,7 +124,7 @@ fn lacks_python(session: &[Step], document: &Path) -> bool {
     lacks
 }
 
-/// How many steps a document has, and what differs.
+/// The number of steps of a document, and the differences found.
 fn check(document: &Path) -> (usize, Vec<String>) {
     let steps = steps(&text(document));
     let sessions = steps.chunk_by(|one, next| one.chapter == next.chapter);

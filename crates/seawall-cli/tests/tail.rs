@@ -1,4 +1,5 @@
-//! The last records, and those that come: none left out, and the cursor file never ahead.
+//! `seawall tail`: the last records and new ones, without a gap, and the cursor file is never
+//! ahead.
 
 use crate::tool;
 
@@ -14,7 +15,7 @@ fn lines(numbers: std::ops::RangeInclusive<u64>) -> Vec<u8> {
     numbers.flat_map(|n| format!("record {n}\n").into_bytes()).collect()
 }
 
-/// Reads lines of a program that may never end, with patience that does.
+/// Reads the lines of a program that may never end, with a timeout.
 struct Listener(mpsc::Receiver<String>);
 
 impl Listener {
@@ -57,8 +58,8 @@ fn last_records_are_printed_in_every_shape() {
     assert_eq!(folder.run("tail empty", b"").fine().text(), "");
 }
 
-/// A kill between a batch's barrier and the word to readers leaves this: more is there than `live`
-/// says.
+/// The state after a kill between a batch's sync and the update for readers: the log has more
+/// records than `live` says.
 #[test]
 fn last_records_are_those_that_cat_shows() {
     let folder = Folder::new("tail-killed-writer");
@@ -91,7 +92,7 @@ fn records_of_another_process_arrive_once_durable() {
     let mut tail = folder.start("tail log -f -n 1 -o raw");
     let heard = Listener::new(tail.stdout.take().unwrap());
     assert_eq!(heard.next(), "record 5");
-    // A writer that stays, across several segments.
+    // A writer that stays open across several segments.
     let mut append = folder.start("append log --ack");
     let mut stdin = append.stdin.take().unwrap();
     let acks = Listener::new(append.stdout.take().unwrap());
@@ -106,7 +107,7 @@ fn records_of_another_process_arrive_once_durable() {
     }
     drop(stdin);
     assert!(append.wait().unwrap().success());
-    // And one that comes after it.
+    // A writer that is started later.
     folder.run("append log", b"last\n").fine();
     assert_eq!(heard.next(), "last");
     assert!(folder.names("log").iter().filter(|name| name.contains(".seg")).count() > 1);
@@ -164,8 +165,8 @@ fn cursor_file_skips_and_repeats_no_record() {
     folder.run("tail log --cursor-file no/where", b"").refused(1);
 }
 
-/// What the cursor file claims was printed, was: across kills, every record comes at least once
-/// and in order.
+/// The cursor file never runs ahead of the output: across kills, every record is printed at least
+/// once and in order.
 #[test]
 fn killed_follower_continues_without_a_gap() {
     let folder = Folder::new("tail-killed");
@@ -188,7 +189,7 @@ fn killed_follower_continues_without_a_gap() {
             next = next.max(number + 1);
         }
         end(tail);
-        // Drained, as a pipe that nobody loses would be.
+        // Read the rest of the output: a reader of the pipe would lose none of it.
         while let Ok(line) = heard.0.recv() {
             if let Some(Ok(number)) = line.strip_prefix("record ").map(str::parse::<u64>) {
                 assert!(number <= next, "after {} comes {number}", next - 1);

@@ -1,4 +1,4 @@
-//! What stands around a log: the doctor, completions, manual pages, colour, progress, notes.
+//! Commands around a log: the doctor, completions, manual pages, colour, progress, verbose notes.
 
 use crate::tool;
 
@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 use tool::{Folder, Ran};
 
-/// A place in memory, if this machine has one.
+/// A directory in memory, if this system has one.
 fn in_memory() -> Option<&'static str> {
     let place = "/dev/shm";
     let ran = Folder::new("tools-probe").run(&format!("doctor {place} --json"), b"");
@@ -109,7 +109,7 @@ fn completions_are_valid_shell_scripts() {
     assert_eq!(folder.run("completions dos", b"").code, 2);
 }
 
-/// Runs a reader of manual pages, if there is one: its warnings and what it shows.
+/// Runs `man` on a page, if it is installed; returns its warnings and its output.
 fn shown_by_man(page: &Path) -> Option<(String, String)> {
     let man = Command::new("man")
         .args(["--warnings", "-P", "cat", "-l"])
@@ -119,7 +119,7 @@ fn shown_by_man(page: &Path) -> Option<(String, String)> {
         .output();
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     let shown = man.ok().filter(|man| man.status.success() && man.stdout.len() > 400);
-    // Whatever else man may have to say of this machine.
+    // Ignore other messages of `man`, which depend on the system.
     let warnings = |text: String| text.lines().filter(|line| line.contains("warning")).collect();
     shown.map(|man| (warnings(text(man.stderr)), text(man.stdout)))
 }
@@ -157,7 +157,7 @@ fn every_verb_has_a_readable_manual_page() {
     let cat = String::from_utf8(folder.read("pages/seawall-cat.1")).expect("text");
     let synopsis = cat.split(".SH").find(|part| part.starts_with(" SYNOPSIS")).expect("a synopsis");
     assert!(synopsis.contains("LSN") && synopsis.contains("COUNT"), "{synopsis}");
-    // Again over what is there, and not into what is not.
+    // Existing pages are replaced, but a missing directory is not created.
     folder.run("man --dir pages", b"").fine();
     folder.run("man --dir nowhere", b"").refused(1);
 }
@@ -225,7 +225,7 @@ fn progress_is_reported_to_programs() {
     let ran = folder.shell("seawall verify log --progress fd:7", b"");
     assert!(ran.refused(2).contains("descriptor 7"), "{ran:?}");
     assert_eq!(folder.run("verify log --progress loud", b"").code, 2);
-    // Nobody listens any more: the work goes on.
+    // The reader of the progress is gone: the command continues.
     let ran =
         folder.shell("{ seawall verify log --progress fd:7 -q; echo $? >&2; } 7>&1 | true", b"");
     assert_eq!(ran.err, "0\n");
@@ -297,12 +297,12 @@ fn stat_shows_the_newest_checkpoint() {
     assert!(folder.run("stat log", b"").fine().text().contains("checkpoint   LSN 2"));
 }
 
-/// One measurement, for the tests of what is said in JSON.
+/// The result of one `probe`, shared by the tests of its JSON output.
 struct Probed {
     ran: Ran,
-    /// The files that are left in the place that was measured.
+    /// The files left in the measured directory.
     left: Vec<String>,
-    /// Where the progress of the streams is told.
+    /// The progress of the streams.
     heard: String,
 }
 
@@ -327,7 +327,7 @@ fn probe_measures_every_method_and_leaves_no_files() {
     let contests = found["contests"].as_array().unwrap();
     let names: Vec<_> = contests.iter().map(|contest| contest["name"].as_str().unwrap()).collect();
     let expected = ["ways", "files", "sizes", "threads", "processors"];
-    // Where there is one, there is nothing to compare it with.
+    // With only one processor there is nothing to compare.
     let count = if stations().is_empty() { 4 } else { 5 };
     assert_eq!(names, expected[..count]);
     for contest in contests {
@@ -403,7 +403,7 @@ fn probe_labels_its_advice_and_reports_failures() {
         "not ranked",
     ] {
         let is_there = ran.text().contains(part);
-        // Where the file system has no direct writes, there is no such row.
+        // This row is missing if the file system has no direct writes.
         assert!(is_there || part == "direct", "{part}: {ran:?}");
     }
     for line in ran.text().lines() {
@@ -422,7 +422,8 @@ fn probe_of_a_file_system_in_memory_exits_10() {
     assert!(ran.text().contains("broken   file system"), "{ran:?}");
 }
 
-/// What a terminal of `columns` columns shows of a command, if `script` is here to be one.
+/// The output of a command on a terminal of `columns` columns, if `script` is installed to emulate
+/// one.
 fn on_a_terminal(folder: &Folder, columns: u32, command: &str) -> Option<String> {
     let line = format!(
         "COLUMNS={columns} script -qec \"'{}' {command}\" /dev/null < /dev/null",

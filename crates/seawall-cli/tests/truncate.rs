@@ -1,4 +1,4 @@
-//! Cuts at both ends: nothing goes without `--yes`, and with it what was announced, no more.
+//! Truncation at both ends: nothing is removed without `--yes`, and with it no more than announced.
 
 use crate::tool;
 use seawall_format::Manifest;
@@ -55,7 +55,7 @@ fn truncate_changes_nothing_without_yes_and_exactly_the_plan_with_it() {
     }
     let oldest = folder.run("stat log --json", b"").json()[0]["oldest_lsn"].as_u64().unwrap();
     assert!(oldest > 1);
-    // Older programs must be able to read the log: no file was used again.
+    // No file was reused, so that older programs can read the log.
     let slots = Manifest::decode_file(&folder.read("log/manifest"));
     assert!(slots.into_iter().all(|slot| !slot.unwrap().reuses));
     for verb in ["cat log --from 1", "truncate log --after 1", "truncate log --after 1 --yes"] {
@@ -98,7 +98,7 @@ fn truncated_records_never_return() {
     folder.run("verify log --strict", b"").fine();
 }
 
-/// `none` means before the first record that is left, whatever its number.
+/// `none` means before the first remaining record, whatever its LSN.
 #[test]
 fn pruned_log_can_be_emptied() {
     let folder = Folder::new("truncate-none");
@@ -123,8 +123,8 @@ fn pruned_log_can_be_emptied() {
     assert_eq!(folder.run("cat log -o raw", b"").fine().text(), "new\n");
 }
 
-/// An open after a kill makes a new segment behind the last record, and then the segment before it
-/// could go, too: nobody was told of that.
+/// Opening the log after a kill starts a new segment, so that the segment before it could be
+/// removed, too. The plan did not announce that.
 #[test]
 fn truncation_after_a_kill_removes_no_more_than_planned() {
     let folder = Folder::new("truncate-kill");
@@ -149,7 +149,7 @@ fn truncation_after_a_kill_removes_no_more_than_planned() {
     folder.run("verify log", b"").fine();
 }
 
-/// A plan that could not be carried out is not offered, and says nothing that is not so.
+/// A plan that cannot be carried out is not offered, and makes no false claims.
 #[test]
 fn damaged_log_is_refused_with_and_without_yes() {
     let folder = Folder::new("truncate-damaged");
@@ -195,7 +195,7 @@ fn truncate_uses_the_common_exit_codes() {
     let mut acks = BufReader::new(writer.stdout.take().unwrap());
     acks.read_line(&mut ack).unwrap();
     folder.run("truncate log --after 1 --yes", b"").refused(6);
-    // Also where there is nothing to do.
+    // Also if there is nothing to remove.
     folder.run("truncate log --before 1 --yes", b"").refused(6);
     folder.run("truncate log --after 9 --yes", b"").refused(6);
     assert!(folder.run("truncate log --after 1", b"").fine().err.contains("a writer has the log"));

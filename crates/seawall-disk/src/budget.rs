@@ -300,7 +300,7 @@ mod tests {
         assert!(budget.covers(3_500_000, ms(0)) && !budget.covers(3_500_001, ms(0)));
     }
 
-    /// In an emergency each disk ends its flush, writes its dump and flushes, one after the other.
+    /// In an emergency, one disk after the other finishes its flush, writes its dump and flushes.
     #[test]
     fn disks_with_a_share_of_the_hold_up_each_are_dumped_within_it() {
         for (count, flush_worst, bandwidth) in [(2, 1, 50_000_000), (3, 7, 1_000_000_000)] {
@@ -412,7 +412,7 @@ mod tests {
         budget.rearm(Disarmed::ByHand);
         budget.calibrated(MEASURED);
         assert_eq!(budget.capacity(ms(0)), Err(Disarmed::Device));
-        // And the other way round.
+        // The same with the two reasons exchanged.
         budget.disarm(Disarmed::ByHand);
         budget.rearm(Disarmed::Device);
         assert_eq!(budget.capacity(ms(0)), Err(Disarmed::ByHand));

@@ -347,7 +347,7 @@ mod tests {
         compose(&LABEL, &stamp(generation), ring.runs_by_age(), &mut area[BLOCK_SIZE..]).unwrap()
     }
 
-    /// The home after every valid run was written to it.
+    /// The contents of the home after all runs of the dump are written to it.
     fn home(dump: &Dump, area: &[u8]) -> Vec<u8> {
         let mut home = vec![0; 65_536];
         for Extent { offset, bytes, .. } in &dump.extents {
@@ -434,8 +434,8 @@ mod tests {
         }
     }
 
-    /// Any subset of the sectors of a dump reached the area, over an older dump: each run is either
-    /// found unchanged or counted as lost.
+    /// A random subset of a dump's sectors reaches the area and overwrites an older dump: each run
+    /// is either found unchanged or counted as lost.
     #[test]
     fn torn_dump_gives_whole_runs_and_counts_the_lost() {
         let (old, new) = (ring(1), ring(7));
@@ -447,7 +447,7 @@ mod tests {
             let mut area = before.clone();
             let is_rare = dice.one_in(2);
             for n in 0..AREA / SECTOR_SIZE {
-                // Usually all sectors, sometimes half of them.
+                // In half of the cases most sectors, otherwise half of them.
                 if dice.one_in(2) || (is_rare && n % 7 != 0) {
                     let sector = n * SECTOR_SIZE..(n + 1) * SECTOR_SIZE;
                     area[sector.clone()].copy_from_slice(&whole[sector]);

@@ -1,5 +1,5 @@
 //! The tests that need no feature, in one program: one link takes less time than five. `killed` is
-//! a program of its own, as it starts itself.
+//! a separate program, because it starts itself.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
 

@@ -1,5 +1,5 @@
-//! A disk that a server has, as a file: over our own server and the device for tests, and over
-//! servers that do as they like.
+//! The NBD client as a file: against our own server with a simulated device, and against servers
+//! that break the protocol.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
 #![allow(clippy::big_endian_bytes, reason = "NBD's numbers have the big end first")]
@@ -19,7 +19,7 @@ use std::time::Duration;
 
 const SIZE: u64 = 4 << 20;
 
-/// A folder for sockets; they go with it.
+/// A folder for sockets, removed on drop.
 fn folder(name: &str) -> Folder {
     Folder::new(&format!("client-{name}"))
 }
@@ -30,7 +30,7 @@ impl Folder {
     }
 }
 
-/// A device with the exports `home` and `area`, and what of them is durable.
+/// A simulated device with the exports `home` and `area`, and the durable content of both.
 struct Served {
     folder: Folder,
     server: Server,
@@ -141,7 +141,7 @@ fn only_fua_writes_are_durable_without_a_flush() {
     assert_eq!(served.durable.bytes("home").unwrap()[..4096], [1; 4096]);
 }
 
-/// A clock whose sleepers sleep until they are let go: so long takes a flush.
+/// A clock whose `sleep` blocks until `open` is called, to hold up flushes of the device.
 #[derive(Debug, Default)]
 struct Gate {
     sleepers: Mutex<(u32, bool)>,
@@ -203,7 +203,7 @@ fn every_call_fails_after_a_lost_connection() {
     let error = client.sync().unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::NotConnected);
     assert!(error.to_string().contains("start its server again"), "{error}");
-    // A new server at the same place is not found by itself.
+    // The client does not reconnect to a new server at the same address.
     let home: Arc<dyn Target> = Arc::new(served.device.region(0));
     let listen = Listen::Unix(served.folder.0.join("socket"));
     let _again = Server::start_all(&[("home", home)], &listen, Limits::default()).unwrap();
@@ -238,7 +238,7 @@ fn virtual_disk_over_nbd_loses_nothing_at_an_announced_power_cut() {
     // A dump fits into the area.
     let options = Options { buffers: 240, supply, ..Options::default() };
     let files = Files { home: client("home"), area: client("area") };
-    // The area is a device, and does not grow.
+    // The area is a device and cannot grow, so its label is prepared in memory.
     let memory = MemStorage::new();
     let label = Files { home: files.home.clone(), area: memory.create("area").unwrap() };
     label.prepare(7, &options).unwrap();
@@ -264,7 +264,8 @@ fn virtual_disk_over_nbd_loses_nothing_at_an_announced_power_cut() {
     }
 }
 
-/// A server that hears so many bytes and says something, in turns, and then hangs up.
+/// A server that follows a script and then disconnects. Each step reads a number of bytes and sends
+/// an answer.
 fn scripted(folder: &Folder, script: Vec<(usize, Vec<u8>)>) -> JoinHandle<()> {
     let listener = UnixListener::bind(folder.uri("").socket()).unwrap();
     thread::spawn(move || {
@@ -280,7 +281,7 @@ fn scripted(folder: &Folder, script: Vec<(usize, Vec<u8>)>) -> JoinHandle<()> {
 
 const GREETING: &[u8] = b"NBDMAGICIHAVEOPT\0\x03";
 
-/// An answer to `GO`.
+/// A reply to `GO`.
 fn answer(kind: u32, data: &[u8]) -> Vec<u8> {
     let length = u32::try_from(data.len()).unwrap();
     let head = [0x0003_e889_0455_65a9_u64.to_be_bytes().to_vec(), 7_u32.to_be_bytes().to_vec()];
@@ -294,7 +295,7 @@ fn disk(flags: u16) -> Vec<u8> {
     [answer(3, &data), answer(1, b"")].concat()
 }
 
-/// Flags, and the request for the export that has no name.
+/// The size of the flags and the request for the unnamed export.
 const CHOICE: usize = 4 + 16 + 8;
 
 fn refused(name: &str, says: &[&[u8]]) -> io::Error {

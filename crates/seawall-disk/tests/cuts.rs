@@ -1,8 +1,8 @@
-//! The power fails under a workload: with a warning, without one, and without one while flushes are
-//! acknowledged early, which is the control: that loses.
+//! Power cuts under a workload: announced, unannounced, and unannounced while flushes are
+//! acknowledged early. The last is the control: it must lose data.
 //!
-//! `SEAWALL_DISK_CUTS=N cargo test --release -p seawall-disk --test all cuts` cuts it N times each
-//! way.
+//! `SEAWALL_DISK_CUTS=N cargo test --release -p seawall-disk --test all cuts` makes N cuts of each
+//! kind.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
 
@@ -44,15 +44,15 @@ fn files(device: &MemStorage) -> Files {
     Files { home: slow(open("home"), Duration::from_millis(3)), area: open("area") }
 }
 
-/// What each sector was promised to be, at least.
+/// The minimum version of each sector that was acknowledged as flushed.
 type Promised = Arc<Mutex<BTreeMap<u64, u64>>>;
 
-/// Writes versions to a few sectors, each higher than the one before, and flushes now and then.
+/// Writes increasing versions to a few sectors, and flushes now and then.
 fn work(disk: &Disk, (writer, seed): (u64, u64), promised: &Promised, stop: &AtomicBool) {
     let mut dice = Dice::new(seed * 100 + writer);
     let mut unflushed = BTreeMap::new();
     for version in 1.. {
-        // Each writer has sectors of its own; some follow each other, some are far away.
+        // Each writer has its own sectors; some are adjacent, some far apart.
         let sector = writer * 100 + if dice.one_in(3) { dice.below(90) } else { version % 20 };
         let bytes: Vec<u8> = version.to_le_bytes().repeat(64);
         if disk.write(sector * SECTOR, &bytes).is_err() || stop.load(Ordering::Relaxed) {
@@ -75,7 +75,7 @@ enum Cut {
     DisarmedAndUnwarned,
 }
 
-/// Sectors that hold less than was promised behind the cut.
+/// Returns the number of sectors that hold less than was acknowledged before the power cut.
 fn lost(cut: Cut, seed: u64) -> usize {
     let device = made();
     let (disk, recovered) = Disk::open(files(&device), &SMALL, clock()).unwrap();
@@ -91,13 +91,14 @@ fn lost(cut: Cut, seed: u64) -> usize {
             let (disk, promised, stop) = (&disk, &promised, &stop);
             scope.spawn(move || work(disk, (writer, seed), promised, stop));
         }
-        // A cut before the first promise shows nothing, and on a busy machine there are such.
+        // A cut before the first acknowledgement tests nothing, and a busy machine can be that
+        // slow.
         wait_until(|| promised.lock().unwrap().len() >= 10);
         SystemClock::new().sleep(Duration::from_micros(2000 + dice.below(10_000)));
         if cut == Cut::Warned {
             disk.emergency().unwrap();
         }
-        // What was promised up to here must be there.
+        // Everything acknowledged up to here must survive.
         let promised = promised.lock().unwrap().clone();
         let left = device.power_cut(|_| dice.one_in(2));
         stop.store(true, Ordering::Relaxed);
@@ -118,7 +119,7 @@ fn lost(cut: Cut, seed: u64) -> usize {
     promised.iter().filter(|entry| is_lost(*entry)).count()
 }
 
-/// How many cuts of each kind.
+/// The number of cuts of each kind.
 fn cuts() -> u64 {
     std::env::var("SEAWALL_DISK_CUTS").ok().and_then(|count| count.parse().ok()).unwrap_or(20)
 }
@@ -139,7 +140,8 @@ fn unarmed_disk_loses_nothing_without_a_warning() {
 
 #[test]
 fn armed_disk_loses_data_without_a_warning() {
-    // How many of them hangs on who gets the processor: whether what was promised came home.
+    // How many cuts lose data depends on scheduling: the drainer may have written everything
+    // acknowledged.
     let lost = (0..200).filter(|seed| lost(Cut::WarnedTooLate, *seed) > 0).take(11).count();
     assert_eq!(lost, 11, "of 200");
 }
@@ -177,7 +179,7 @@ fn dump_is_restored_once() {
 }
 
 /// The process is killed at each step of a start that restores a dump. The next start serves newer
-/// data, and then the power fails: an old dump must not come back.
+/// data, and then the power fails: the old dump must not be restored over it.
 #[test]
 fn start_that_was_killed_never_restores_a_dump_over_newer_data() {
     let dumped = || {
@@ -208,7 +210,7 @@ fn start_that_was_killed_never_restores_a_dump_over_newer_data() {
     }
 }
 
-/// Bytes that a killed process has written but not synced are durable once a flush has returned.
+/// After a flush, bytes that a killed process had written but not synced are durable.
 #[test]
 fn flush_after_a_start_covers_what_a_killed_process_has_written() {
     let device = made();
@@ -225,7 +227,7 @@ fn flush_after_a_start_covers_what_a_killed_process_has_written() {
     assert!(read == again, "{} became {}", read[0], again[0]);
 }
 
-/// What became of a home that lets so many writes pass and no more.
+/// Counts of the calls to an image that lets only `passes` writes through.
 #[derive(Debug, Default)]
 struct Counts {
     passes: AtomicUsize,
@@ -261,7 +263,7 @@ fn no_flush_of_the_image_begins_after_a_power_failure() {
     let write = |place: u64| disk.write(place * 100_000, &[7; 8192]).unwrap();
     write(0);
     wait_until(|| counts.writes.load(Ordering::SeqCst) == 1);
-    // These fly together, when the first has landed.
+    // These are written together, once the first write has completed.
     (1..4).for_each(write);
     counts.passes.store(1, Ordering::SeqCst);
     wait_until(|| counts.writes.load(Ordering::SeqCst) == 2);
@@ -271,9 +273,9 @@ fn no_flush_of_the_image_begins_after_a_power_failure() {
         counts.passes.store(usize::MAX, Ordering::SeqCst);
         emergency.join().unwrap().unwrap();
     });
-    // It fails, as what is dumped is not at home.
+    // Closing fails, because the dumped data is not in the image.
     disk.close().unwrap_err();
-    // One sync when the disk was opened, one of the first run.
+    // One sync when the disk was opened, and one after the first run.
     assert_eq!((counts.writes.load(Ordering::SeqCst), counts.syncs.load(Ordering::SeqCst)), (2, 2));
     let left = device.power_cut(|_| false);
     let (disk, _) = Disk::open(files(&left), &SMALL, clock()).unwrap();
@@ -284,7 +286,7 @@ fn no_flush_of_the_image_begins_after_a_power_failure() {
     }
 }
 
-/// A clock that the test sets.
+/// A clock whose time the test sets.
 #[derive(Debug, Default)]
 struct Hands(Mutex<Duration>);
 
@@ -312,13 +314,13 @@ fn data_beyond_a_reduced_budget_is_reported_and_written_first() {
     disk.calibrate().unwrap();
     disk.flush().unwrap();
     disk.write(0, &[7; 8192]).unwrap();
-    // Until then it could have grown.
+    // Until this time the disk waits for the run to grow.
     *hands.0.lock().unwrap() = Duration::from_millis(10);
     wait_until(|| counts.writes.load(Ordering::SeqCst) == 1);
     disk.write(100_000, &[7; 100]).unwrap();
     disk.flush().unwrap();
     let armed = disk.status();
-    // What is on its way takes so long that the power would not hold for another one.
+    // The write in flight takes so long that the hold-up time does not suffice for another one.
     *hands.0.lock().unwrap() = Duration::from_secs(60);
     let late = disk.status();
     let beside = thread::scope(|scope| {
@@ -340,7 +342,7 @@ fn data_beyond_a_reduced_budget_is_reported_and_written_first() {
     assert_eq!(read, [7; 100]);
 }
 
-/// Another disk on the device may have to write its dump during a measurement.
+/// During a measurement, another disk on the device may have to write its dump.
 #[test]
 fn measurement_keeps_a_slow_device_busy_for_half_of_the_hold_up_at_most() {
     let supply = Supply { hold_up: Duration::from_millis(10), ..SMALL.supply };
@@ -373,7 +375,7 @@ fn data_beyond_the_budget_is_written_without_delay() {
     let hands = Arc::new(Hands::default());
     let (disk, _) = Disk::open(files(&device), &SMALL, hands).unwrap();
     disk.calibrate().unwrap();
-    // Less than a block, which waits a second of this clock, that is, for ever.
+    // Less than a block is held back for a second of this clock, which never passes.
     disk.write(0, &[7; 100]).unwrap();
     disk.flush().unwrap();
     assert_eq!(disk.status().dirty, 100);
@@ -444,7 +446,8 @@ fn dump_area_can_be_inspected_and_recreated_in_place() {
     drop(disk);
     let dump = || inspect(&*files.area).unwrap().unwrap().dump;
     assert!(dump().unwrap().time_us.unwrap() >= began && dump().unwrap().extents.len() == 1);
-    // Even for a disk of the same number the dump is gone then, and a device's end stays.
+    // Recreating the area removes the dump, even for the same disk id, and keeps the size of a
+    // device.
     let before = files.area.len().unwrap();
     files.prepare(7, &Options { buffers: 1, ..SMALL }).unwrap();
     assert_eq!(dump(), None);
@@ -452,7 +455,7 @@ fn dump_area_can_be_inspected_and_recreated_in_place() {
     assert_eq!(files.recover(&mut || Ok(())).unwrap(), None);
     files.area.write_at(&[0; 4096], 0).unwrap();
     assert_eq!(inspect(&*files.area).unwrap(), None);
-    // A label that promises more than there is.
+    // A label that claims a larger area than there is.
     let wide = seawall_disk::Label { area_size: u64::MAX, ..label };
     files.area.write_at(&wide.encode(), 0).unwrap();
     assert_eq!(dump(), None);

@@ -1,4 +1,4 @@
-//! A disk as a file: mounted, by the system's own client of FUSE. As root alone, with /dev/fuse.
+//! A disk mounted as a file with the kernel's FUSE client. Needs root and /dev/fuse.
 
 #![cfg(all(feature = "fuse", target_os = "linux"))]
 #![allow(clippy::unwrap_used, reason = "a test fails where it stands")]
@@ -23,7 +23,7 @@ use std::time::Duration;
 const SIZE: u64 = 4 << 20;
 const DIRECT: i32 = 0o40_000;
 
-/// Whether somebody can mount here; if not, it says who is not tried, and why.
+/// Whether this process can mount; if not, prints which test is skipped, and why.
 fn can_mount(name: &str) -> bool {
     let device = OpenOptions::new().read(true).write(true).open("/dev/fuse");
     let missing = match device {
@@ -66,7 +66,7 @@ fn open(path: &Path, flags: i32) -> io::Result<std::fs::File> {
     OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)
 }
 
-/// The first bytes when the power was cut.
+/// The first bytes of the disk after a power cut.
 fn left(device: &MemStorage) -> [u8; 4] {
     let mut bytes = [0; 4];
     opened(&device.power_cut(|_| false), false).read(0, &mut bytes).unwrap();
@@ -91,7 +91,7 @@ fn file_shows_the_disk() {
     found.fill(0);
     file.read_exact_at(&mut found, 12_345).unwrap();
     assert!(found == bytes);
-    // Aligned, as a loop device does it.
+    // With O_DIRECT, for aligned access as by a loop device.
     let direct = open(server.path(), DIRECT).unwrap();
     assert_eq!(direct.metadata().unwrap().len(), SIZE);
     file.sync_all().unwrap();
@@ -128,7 +128,7 @@ fn size_and_owner_are_fixed() {
     assert_eq!(rustix::fs::fallocate(&file, collapse, 0, 4096), Err(Errno::OPNOTSUPP));
     let space = rustix::fs::statfs(server.path()).unwrap();
     assert_eq!((space.f_blocks, space.f_bfree), (SIZE / 4096, 0));
-    // Whatever is asked of what is not a directory.
+    // Directory operations fail, because the mount point is a file.
     server.path().join("below").metadata().unwrap_err();
     server.path().read_dir().unwrap_err();
     assert!(server.is_mounted());
@@ -198,7 +198,7 @@ fn file_of_a_running_server_is_not_replaced() {
     assert_eq!(storage.open("full", Access::Read).unwrap().len().unwrap(), 1);
 }
 
-/// Runs a command of the system; what it said on standard output.
+/// Runs a system command and returns its standard output.
 fn run(command: &[&str]) -> Result<String, String> {
     let [program, arguments @ ..] = command else { return Err("no command".to_owned()) };
     let done = Command::new(program).args(arguments).output();
@@ -208,7 +208,7 @@ fn run(command: &[&str]) -> Result<String, String> {
     if done.status.success() { Ok(said) } else { Err(format!("{command:?}: {error}")) }
 }
 
-/// A loop device and a mount on it, taken away with this.
+/// A loop device and a mount of it, both removed on drop.
 struct Mounted<'a> {
     device: &'a str,
     place: &'a str,

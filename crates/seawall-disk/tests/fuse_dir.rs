@@ -1,5 +1,4 @@
-//! A volume as a folder: mounted, by the system's own client of FUSE. As root alone, with
-//! /dev/fuse.
+//! A volume mounted as a folder with the kernel's FUSE client. Needs root and /dev/fuse.
 
 #![cfg(all(feature = "fuse", target_os = "linux"))]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
@@ -79,7 +78,7 @@ fn contents(folder: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
 
 const NAMES: [&str; 5] = ["a", "b", "d", "d/a", "d/e"];
 
-/// One random operation, and how it ended.
+/// Runs one random operation and describes its result.
 fn act(folder: &Path, dice: &mut Dice, byte: u8) -> String {
     let mut name = || folder.join(NAMES[dice.index(NAMES.len())]);
     let (one, other) = (name(), name());
@@ -129,7 +128,8 @@ fn random_operations_have_the_effect_that_they_have_in_a_directory() {
             let renames_full = contents(&other).keys().any(|path| path.starts_with("d/"));
             let (here, there) = (act(server.path(), &mut one, step), act(&other, &mut two, step));
             if renames_full && here.starts_with("Some(CrossesDevices)") {
-                // The only difference: undo it in the other one by moving on.
+                // The only difference between the two: copy this folder's state to the other one
+                // and continue.
                 fs::remove_dir_all(&other).unwrap();
                 copy(server.path(), &other);
                 continue;
@@ -147,7 +147,7 @@ fn random_operations_have_the_effect_that_they_have_in_a_directory() {
     });
 }
 
-/// The kernel sends no sync, so a program's sync counts on this.
+/// The kernel sends no sync, so a program's sync relies on this.
 #[test]
 fn each_change_survives_a_power_cut_once_its_call_returns() {
     if !can_mount("each_change_survives_a_power_cut_once_its_call_returns") {
@@ -204,14 +204,14 @@ fn removed_file_keeps_its_bytes_while_it_is_open() {
     one.write_all_at(&[9; 3], 200_000).unwrap();
     one.sync_all().unwrap();
     assert_eq!(fs::read(&path).unwrap(), vec![8; 100_000]);
-    // One that another file replaces, likewise.
+    // The same for a file that another one replaces.
     let replaced = open(&path);
     fs::write(server.path().join("new"), b"new").unwrap();
     fs::rename(server.path().join("new"), &path).unwrap();
     replaced.read_exact_at(&mut read, 0).unwrap();
     assert_eq!((read, fs::read(&path).unwrap().as_slice()), ([8; 4], b"new".as_slice()));
     drop((one, two, replaced));
-    // The kernel tells it of a close when it likes.
+    // The kernel may report a close with a delay.
     let is_free = || space() >= before && server.connections() == 0;
     assert!((0..200).any(|_| is_free() || pause()), "{before} {}", space());
     server.stop().unwrap();
@@ -223,7 +223,7 @@ fn pause() -> bool {
     false
 }
 
-/// As a database does that removes old files of its log while it reads the folder.
+/// As by a database that removes old log files while it reads the folder.
 #[test]
 fn folder_is_read_while_its_files_are_removed() {
     if !can_mount("folder_is_read_while_its_files_are_removed") {
@@ -297,7 +297,7 @@ fn owner_and_mode_are_kept_and_decide_who_may_open() {
     server.stop().unwrap();
 }
 
-/// The files of a write-ahead log: made under another name, linked, written, used again.
+/// Files as a write-ahead log uses them: created under a temporary name, linked, written, reused.
 #[test]
 fn synced_files_of_a_log_survive_a_power_cut() {
     if !can_mount("synced_files_of_a_log_survive_a_power_cut") {
@@ -353,7 +353,7 @@ fn links_are_names_of_one_file() {
     }
     fs::hard_link(at("a"), at("d")).unwrap_err();
     fs::write(at("e"), b"other").unwrap();
-    // The name on the disk, one that is not, and one in place of another file.
+    // Remove the name stored on the disk, rename another link, and replace a third by a file.
     fs::remove_file(at("d")).unwrap();
     fs::rename(at("b"), at("x")).unwrap();
     fs::rename(at("e"), at("c")).unwrap();

@@ -1,5 +1,5 @@
-//! A process that uses a ring in shared memory is killed at random moments. What the ring and the
-//! home hold together is each write that had returned, with each sector either old or new.
+//! Kills a process that uses a ring in shared memory at random moments. Afterwards the ring and the
+//! image together must hold every write that had returned, with each sector either old or new.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
@@ -19,13 +19,13 @@ const SECTOR: usize = 512;
 const SECTORS: usize = 128;
 const SIZES: (usize, usize) = (3, 32_768);
 const IDENTITY: Identity = Identity { state: 7, serve: 3, home_size: (SECTOR * SECTORS) as u64 };
-/// The seed. The memory comes over the standard input.
+/// The environment variable with the seed. The shared memory is passed over standard input.
 const CHILD: &str = "SEAWALL_KILLED_CHILD";
 
-/// A write of whole sectors that all hold its number.
+/// The sectors of write `number`; each of them is filled with that number.
 fn write(seed: u64, number: u64) -> (usize, usize) {
     let mut dice = Dice::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(number));
-    // Often the end of the last write again, as logs do.
+    // Often in the same few sectors, so that writes overlap, as when a log rewrites its end.
     let first = if dice.one_in(3) { dice.index(SECTORS) } else { dice.index(12) };
     let count = if dice.one_in(2) { dice.index(8) } else { dice.index(64) };
     (first, (1 + count).min(SECTORS - first))
@@ -40,7 +40,7 @@ fn land(ring: &mut Ring, home: &mut MemoryPart, flight: Flight) {
     ring.landed(flight);
 }
 
-/// The process that is killed: writes until then.
+/// The child process: writes until it is killed.
 #[test]
 fn child() {
     let Ok(seed) = std::env::var(CHILD) else { return };
@@ -83,7 +83,7 @@ fn shared(size: usize) -> (MemoryPart, OwnedFd) {
     (part(memory), descriptor)
 }
 
-/// Kills a writer and compares what is left. Returns the number of writes that had returned.
+/// Kills a writer and checks what it left. Returns the number of writes that had returned.
 fn kill_one(seed: u64) -> u64 {
     let (ring_size, home_size) = (kept_size(SIZES.0, SIZES.1), SECTOR * SECTORS);
     let [ring, done, home] = [ring_size, 8, home_size].map(shared);

@@ -1,4 +1,5 @@
-//! The NBD server, spoken to byte by byte: rightly, wrongly, by several at once, and cut short.
+//! The NBD server, tested byte by byte: correct requests, wrong ones, several clients, and broken
+//! connections.
 
 #![allow(
     clippy::unwrap_used,
@@ -27,7 +28,7 @@ const ENOSPC: u32 = 28;
 const EOVERFLOW: u32 = 75;
 const ESHUTDOWN: u32 = 108;
 
-/// Nobody says that the power source is well: each flush waits for the device.
+/// The power source is not healthy, so each flush waits for the device.
 const SMALL: Options = Options {
     buffers: 4,
     buffer_size: 64 * 1024,
@@ -55,12 +56,12 @@ fn server() -> Server {
     served(opened(files(&made())))
 }
 
-/// Bytes that differ from place to place.
+/// Bytes that differ by position.
 fn pattern(seed: u8, size: usize) -> Vec<u8> {
     (0..size).map(|at| seed.wrapping_add((at % 251).try_into().unwrap())).collect()
 }
 
-/// What the disk has at `offset` when the power was cut, and it was opened again.
+/// The content at `offset` after a power cut and a reopen.
 fn left(device: &MemStorage, offset: u64, size: usize) -> Vec<u8> {
     let disk = opened(files(&device.power_cut(|_| false)));
     let mut bytes = vec![0; size];
@@ -75,7 +76,7 @@ fn export_name_is_answered_with_or_without_zeros() {
         let mut client = Client::new(&server);
         client.send(&[0, 0, 0, flags]);
         client.option(EXPORT_NAME, b"log");
-        // Flags, flush, FUA, trim, zeroing, several connections.
+        // Size; flags: has flags, flush, FUA, trim, write zeroes, multiple connections.
         let expected = [&SIZE.to_be_bytes()[..], &[0x01, 0x6d], &vec![0; zeros]].concat();
         assert_eq!(client.bytes(expected.len()), expected);
         assert_eq!(client.read(0, 3), Ok(vec![0; 3]));
@@ -121,14 +122,14 @@ fn invalid_options_are_refused_and_the_next_is_processed() {
     let refused: [(u32, &[u8], u32); 12] = [
         (5, b"", 1),                           // TLS
         (10, b"a context", 1),                 // metadata
-        (4_000_000_000, &long, 1),             // nothing that there is
-        (LIST, b"what?", 3),                   // has no data
-        (STRUCTURED, b"!", 3),                 // neither
-        (INFO, b"", 3),                        // has no name
-        (INFO, b"\0\0\0\x04log", 3),           // a name that ends too late
-        (INFO, b"\xff\xff\xff\xfflog\0\0", 3), // by far
-        (INFO, b"\0\0\0\x03log\0\x02\0\0", 3), // fewer kinds than it says
-        (GO, b"\0\0\0\x03log\0\0?", 3),        // something behind its end
+        (4_000_000_000, &long, 1),             // unknown option
+        (LIST, b"what?", 3),                   // must have no data
+        (STRUCTURED, b"!", 3),                 // must have no data either
+        (INFO, b"", 3),                        // without a name
+        (INFO, b"\0\0\0\x04log", 3),           // name longer than the data
+        (INFO, b"\xff\xff\xff\xfflog\0\0", 3), // name far longer than the data
+        (INFO, b"\0\0\0\x03log\0\x02\0\0", 3), // fewer kinds than announced
+        (GO, b"\0\0\0\x03log\0\0?", 3),        // extra bytes at the end
         (GO, b"\0\0\0\x03nol\0\0", 6),         // another name
         (GO, &long, 9),                        // too long
     ];
@@ -170,7 +171,7 @@ fn slow_handshake_ends_the_connection() {
     let mut silent = Client::new(&server);
     let mut busy = Client::new(&server);
     busy.send(&[0, 0, 0, 3]);
-    // Something to say again and again is no excuse.
+    // Asking for the list again and again does not extend the time limit.
     while busy.ask_for_the_list() {}
     assert!(silent.is_hung_up_on());
     assert_eq!(chosen.read(0, 1), Ok(vec![0]));
@@ -205,7 +206,7 @@ fn long_transfers_are_split_into_pieces() {
         assert_eq!(client.read(1003, 3_000_001), Ok(bytes));
     }
     let mut client = Client::structured(&server);
-    // One piece, or none.
+    // With DF, the reply is a single chunk or an error.
     client.request((DF, READ), 1003, 3_000_001);
     let error = [&EOVERFLOW.to_be_bytes()[..], &[0, 0]].concat();
     assert_eq!(client.chunk(), (1, 0x8001, error));
@@ -355,14 +356,14 @@ fn client_that_dies_during_a_write_leaves_old_or_new_blocks() {
     let mut watcher = Client::simple(&server);
     let old = vec![1; 3 << 20];
     assert_eq!(watcher.write(0, 0, &old), 0);
-    // As much as one piece has: all of it or nothing; here, nothing.
+    // A write of at most one piece is applied as a whole or, as here, not at all.
     let mut client = Client::simple(&server);
     client.request((0, WRITE), 8192, 65536);
     client.send(&vec![2; 65535]);
     client.fall_silent();
     assert!(client.is_hung_up_on());
     assert_eq!(watcher.read(0, 3 << 20), Ok(old));
-    // More than that: what has come, as far as a piece was whole.
+    // Of a longer write, the pieces that arrived as a whole are applied.
     let mut client = Client::simple(&server);
     client.request((0, WRITE), 100, 2 << 20);
     client.send(&vec![2; (1 << 20) + 70_000]);
@@ -372,7 +373,7 @@ fn client_that_dies_during_a_write_leaves_old_or_new_blocks() {
     let (new, behind) = bytes[100..].split_at((1 << 20) - 100);
     assert_eq!(bytes[..100], [1; 100]);
     assert!(new.iter().all(|byte| *byte == 2) && behind.iter().all(|byte| *byte == 1));
-    // Half a head is nothing at all.
+    // An incomplete request header has no effect.
     let mut client = Client::simple(&server);
     client.send(&request((0, ZERO), 1, 0, 4096)[..27]);
     client.fall_silent();
@@ -380,10 +381,10 @@ fn client_that_dies_during_a_write_leaves_old_or_new_blocks() {
     assert_eq!(watcher.read(0, 1), Ok(vec![1]));
 }
 
-/// Where flushes wait until they are let through.
+/// A gate that holds up flushes while it is shut.
 #[derive(Debug, Default)]
 struct Gate {
-    /// Whether it is shut, and how many wait there.
+    /// Whether the gate is shut, and how many flushes wait.
     state: Mutex<(bool, usize)>,
     changed: Condvar,
 }
@@ -462,7 +463,7 @@ fn stopped_server_completes_requests_in_progress() {
     waiting.request((FUA, WRITE), 0, 4096);
     waiting.send(&[7; 4096]);
     cut_short.request((0, WRITE), 0, 4096);
-    // It has come, and waits for the device.
+    // Wait until the server has the write, which then waits for the device.
     while disk.status().counts.writes == 0 {
         thread::yield_now();
     }
@@ -498,7 +499,7 @@ fn client_that_reads_no_replies_does_not_block_the_stop() {
     let disk = opened(files(&made()));
     let server = Server::start(disk, &Listen::Loopback(0), "log", limits).unwrap();
     let mut client = Client::simple(&server);
-    // More than the machine keeps for who does not listen.
+    // More than the system buffers for a client that does not read.
     for _ in 0..30 {
         client.request((0, READ), 0, 4 << 20);
     }
@@ -543,12 +544,12 @@ fn connections_beyond_the_limit_are_closed() {
     assert_eq!(first.read(0, 1), Ok(vec![7]));
 }
 
-/// Whether a new connection ends without a greeting.
+/// Whether a new connection is closed without a greeting.
 fn hears_nothing(server: &Server) -> bool {
     let address = server.address().to_string();
     let stream = std::net::TcpStream::connect(address.strip_prefix("nbd://").unwrap()).unwrap();
     let mut heard = Vec::new();
-    // Hung up on one way or the other.
+    // The connection may end with or without an error.
     let _ = io::Read::read_to_end(&mut &stream, &mut heard);
     heard.is_empty()
 }
@@ -573,7 +574,7 @@ fn only_the_socket_of_a_dead_server_is_replaced() {
     server.stop().unwrap();
     assert_eq!(storage.list().unwrap(), ["s.lock"]);
 
-    // One that knows nothing of our lock.
+    // A server that does not use our lock file.
     let foreign = UnixListener::bind(&path).unwrap();
     assert_eq!(start().unwrap_err().kind(), io::ErrorKind::AddrInUse);
     drop(foreign);

@@ -1,7 +1,7 @@
-//! The NBD protocol without sockets: right conversations against an array of bytes, and wrong ones
-//! by the thousand, which may confuse nobody but their peer.
+//! The NBD protocol without sockets: correct sessions are compared with an array of bytes, and
+//! thousands of malformed ones must do no harm beyond their own connection.
 //!
-//! `SEAWALL_NBD_CASES=1000000 cargo test --release -p seawall-disk --test all nbd_codec` tries so
+//! `SEAWALL_NBD_CASES=1000000 cargo test --release -p seawall-disk --test all nbd_codec` tries that
 //! many.
 
 #![allow(
@@ -17,19 +17,19 @@ use seawall_testkit::Dice;
 
 const SIZE: u64 = 3 << 20;
 
-/// Drives a session as the server does, over bytes that come in gusts.
+/// Drives a session as the server does, with input that arrives in pieces of random size.
 struct Driver {
     session: Session,
-    /// All that the client ever says.
+    /// Everything the client sends.
     stream: Vec<u8>,
-    /// What of it has come, and what is done with.
+    /// Bytes of it that have arrived, and bytes that were consumed.
     come: usize,
     used: usize,
-    /// All that the server said.
+    /// Everything the server sent.
     said: Vec<u8>,
-    /// The most that was asked for at once.
+    /// The most bytes that the session requested at once.
     asked: usize,
-    /// The most that one step had to say.
+    /// The most bytes that one step sent.
     answered: usize,
     steps: usize,
 }
@@ -41,8 +41,8 @@ impl Driver {
         Self { session, stream, come: 0, used: 0, said, asked: 0, answered: 0, steps: 0 }
     }
 
-    /// Goes on until the stream or the connection ends. Whatever the peer says, each step gets
-    /// somewhere, and asks for no more than it may.
+    /// Runs until the stream or the connection ends. Checks that each step makes progress and
+    /// requests no more than it may, whatever the client sends.
     fn run(&mut self, dice: &mut Dice, mut work: impl FnMut(Work<'_>) -> Result<(), Code>) {
         loop {
             self.steps += 1;
@@ -95,7 +95,7 @@ impl Driver {
     }
 }
 
-/// A job, with what comes with it, and what is to be sent behind it.
+/// A job, its payload, and the data to send after its reply.
 struct Work<'a> {
     job: Job,
     payload: &'a [u8],
@@ -137,7 +137,7 @@ fn handshake(dice: &mut Dice) -> (Vec<u8>, bool) {
     (stream, is_structured)
 }
 
-/// A place in the disk that is often at an edge of it, and now and then beyond.
+/// A random range of the disk, often at an edge and sometimes beyond the end.
 fn place(dice: &mut Dice) -> (u64, u32) {
     let length = match dice.below(10) {
         0 => 0,
@@ -154,14 +154,14 @@ fn place(dice: &mut Dice) -> (u64, u32) {
     (offset, length.try_into().unwrap())
 }
 
-/// What a client and an array of bytes say about the next reply.
+/// The reply that a request must get, according to an array of bytes.
 enum Expected {
     Error(u64, u32),
     Done(u64),
     Read(u64, u64, Vec<u8>),
 }
 
-/// Requests that make sense, now and then beyond the end, with the replies that they have to get.
+/// Random valid requests, some beyond the end, and their expected replies.
 fn requests(dice: &mut Dice, disk: &mut [u8], stream: &mut Vec<u8>) -> Vec<Expected> {
     let mut expected = Vec::new();
     for handle in 0..=dice.below(12) {
@@ -215,7 +215,7 @@ fn requests(dice: &mut Dice, disk: &mut [u8], stream: &mut Vec<u8>) -> Vec<Expec
     expected
 }
 
-/// Does a job to an array of bytes.
+/// Applies a job to an array of bytes.
 fn apply(disk: &mut [u8], work: Work<'_>) {
     let Work { job, payload, data } = work;
     let range =
@@ -228,7 +228,7 @@ fn apply(disk: &mut [u8], work: Work<'_>) {
     }
 }
 
-/// Takes the next reply off the front, and compares it.
+/// Compares the next reply and returns the bytes after it.
 fn compare<'a>(said: &'a [u8], expected: &Expected, is_structured: bool) -> &'a [u8] {
     let simple = |handle: u64, error: u32| {
         [&[0x67, 0x44, 0x66, 0x98][..], &error.to_be_bytes(), &handle.to_be_bytes()].concat()
@@ -263,7 +263,7 @@ fn compare<'a>(said: &'a [u8], expected: &Expected, is_structured: bool) -> &'a 
             }
         }
         Expected::Error(handle, error) => match said.first() {
-            // Of a read, by a piece of its own.
+            // A failed read is answered by an error chunk.
             Some(0x66) => {
                 let mut should = vec![0x66, 0x8e, 0x33, 0xef, 0, 1, 0x80, 1];
                 should.extend_from_slice(&handle.to_be_bytes());
@@ -284,7 +284,7 @@ fn server_behaves_like_an_array_of_bytes() {
         let (mut stream, is_structured) = handshake(&mut dice);
         let mut disk = vec![0; usize::try_from(SIZE).unwrap()];
         let mut ours = disk.clone();
-        // What the handshake says is another test's.
+        // The handshake replies are checked by another test.
         let mut shaken = Driver::new(stream.clone());
         shaken.run(&mut dice, |_| Ok(()));
         assert!(!shaken.session.is_in_handshake());
@@ -304,7 +304,7 @@ fn server_behaves_like_an_array_of_bytes() {
     }
 }
 
-/// A conversation with short payloads, and then now and then something done to it.
+/// A session with short payloads, sometimes with random mutations.
 fn mutated(dice: &mut Dice) -> Vec<u8> {
     let (mut stream, _) = handshake(dice);
     for handle in 0..dice.below(24) {
@@ -344,7 +344,7 @@ fn mutated(dice: &mut Dice) -> Vec<u8> {
             1 => stream.insert(at, dice.any().to_le_bytes()[0]),
             2 if at < stream.len() => drop(stream.remove(at)),
             3 => {
-                // Lengths like to be believed.
+                // Overwrite four bytes, perhaps a length, with a number that may be at a limit.
                 let number = dice.pick(&[0, 1, 8192, 8193, 32 << 20, u32::MAX]).copied().unwrap();
                 let end = stream.len().min(at + 4);
                 let size = end.saturating_sub(at);
@@ -361,7 +361,7 @@ fn mutated(dice: &mut Dice) -> Vec<u8> {
     stream
 }
 
-/// Bytes without any sense behind as much of a handshake as gets them somewhere.
+/// Random bytes, possibly after part of a handshake or all of it.
 fn noise(dice: &mut Dice) -> Vec<u8> {
     let mut stream = match dice.below(3) {
         0 => Vec::new(),
@@ -393,7 +393,7 @@ fn arbitrary_stream_neither_panics_nor_hangs_nor_allocates() {
             jobs += 1;
             if failing.one_in(10) { Err(Code::Device) } else { Ok(()) }
         });
-        // A request has at most a few pieces and a reply, each with a step.
+        // A request takes at most a few pieces and a reply, with one step each.
         assert!(driver.steps <= 20 + driver.stream.len(), "seed {seed}: {} steps", driver.steps);
         assert!(driver.answered <= REPLY_MAX, "seed {seed}");
         asked = asked.max(driver.asked);

@@ -1,4 +1,5 @@
-//! Files on a virtual disk: what a directory promises, across power cuts and kills, and a log.
+//! Files on a virtual disk: they keep the guarantees of a directory across power cuts and kills,
+//! and can hold a log.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
 
@@ -44,7 +45,7 @@ fn kind<T>(result: io::Result<T>) -> Option<io::ErrorKind> {
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// One random operation, and how it ended.
+/// Runs one random operation and describes its result.
 fn act(storage: &dyn Storage, dice: &mut Dice, byte: u8) -> String {
     let mut name = || NAMES[dice.index(3)];
     let (one, other) = (name(), name());
@@ -116,7 +117,7 @@ fn names_locks_and_handles_behave_as_in_a_directory() {
     assert_eq!(kind(folder.folder("file")), Some(io::ErrorKind::NotADirectory));
     assert_eq!((root.list().unwrap(), folder.list().unwrap().len()), (vec![], 1));
     assert!(root.folder_if_any("none").unwrap().is_none());
-    // A handle keeps the bytes of a file without a name.
+    // An open handle keeps the bytes of a removed file.
     file.write_at(&vec![7; 100_000], 0).unwrap();
     folder.remove("file").unwrap();
     folder.create("file").unwrap().write_at(&vec![8; 100_000], 0).unwrap();
@@ -175,7 +176,7 @@ fn file_may_have_most_of_the_volume_and_holes_and_be_scattered() {
     assert_eq!(file.len().unwrap(), 0);
     file.fill_with_zeros(mib(90)).unwrap();
     file.write_at(&[9; 9], mib(90) - 9).unwrap();
-    // A hole in the middle, and one run after all.
+    // A file with a hole in the middle and, after the removals, one in a single run.
     let holes = root.create("holes").unwrap();
     holes.write_at(&[2; 9], mib(3)).unwrap();
     holes.write_at(&[3; 9], mib(200) - 9).unwrap();
@@ -198,17 +199,18 @@ fn file_may_have_most_of_the_volume_and_holes_and_be_scattered() {
     assert_eq!(holes.next_written(mib(4)).unwrap(), Some(mib(199)));
 }
 
-/// What must be there after a power cut.
+/// The state that must survive a power cut.
 #[derive(Default)]
 struct Promised {
-    /// For each name whether it was there at the last sync, if nothing changed it since.
+    /// For each name, whether it existed at the last sync; only names that have not changed since.
     names: BTreeMap<String, bool>,
     contents: BTreeMap<String, Vec<u8>>,
-    /// Of removed files. A removal that was not synced may be undone, but then nothing has changed.
+    /// The contents of removed files. An unsynced removal may be undone, but only with the old
+    /// content.
     removed: BTreeMap<String, Vec<u8>>,
 }
 
-/// Some random operations on files that have bytes of their own, until the device stops.
+/// Runs random operations on files with distinct bytes, until the device stops.
 fn work(folder: &dyn Storage, dice: &mut Dice, promised: &mut Promised) -> io::Result<()> {
     for byte in 1..40u8 {
         let name = format!("file {byte}");
@@ -245,7 +247,7 @@ fn work(folder: &dyn Storage, dice: &mut Dice, promised: &mut Promised) -> io::R
     Ok(())
 }
 
-/// The power fails at any step. What was synced is there, and no file has bytes of another.
+/// The power fails at any step. Synced files must exist, and no file may have bytes of another.
 #[test]
 fn power_cut_leaves_synced_files_and_no_foreign_bytes() {
     each_seed(40, |dice| {
@@ -282,20 +284,20 @@ fn power_cut_leaves_synced_files_and_no_foreign_bytes() {
     });
 }
 
-/// A file is removed and another one takes its space. The power fails at each step of that, and
-/// either the table or the bytes of files reach the disk.
+/// A file is removed and another one takes its space. The power fails at each step, and either the
+/// table or the bytes of files reach the disk.
 #[test]
 fn file_has_its_own_bytes_whatever_reached_the_disk() {
     for (steps, keeps_table) in (0..40).flat_map(|steps| [(steps, false), (steps, true)]) {
         let device = made(2 << 20);
         let opened = volume(&device);
         let root = opened.root();
-        // All chunks but one are taken, so that the next file gets those of the removed one.
+        // Allocate all chunks but one, so that the next file gets those of the removed one.
         root.create("most").unwrap().fill_with_zeros(1_350_000).unwrap();
         root.create("old").unwrap().write_at(&vec![1; 60_000], 0).unwrap();
         opened.disk().drain().unwrap();
         device.stop_after(device.steps() + steps);
-        // From some step on each of them fails.
+        // From some step on, these calls fail.
         let _ = root.remove("old");
         let _ = root.create("new").and_then(|file| file.write_at(&vec![2; 60_000], 0));
         let _ = root.sync_dir();
@@ -310,7 +312,7 @@ fn file_has_its_own_bytes_whatever_reached_the_disk() {
     }
 }
 
-/// A file is renamed in place of another one, and the power fails at each step of that.
+/// A file replaces another by a rename, and the power fails at each step.
 #[test]
 fn power_cut_during_a_rename_leaves_the_old_or_the_new_file() {
     for (steps, keeps_first) in (0..12).flat_map(|steps| [(steps, false), (steps, true)]) {
@@ -322,7 +324,7 @@ fn power_cut_during_a_rename_leaves_the_old_or_the_new_file() {
         }
         opened.disk().drain().unwrap();
         device.stop_after(device.steps() + steps);
-        // From some step on each of them fails.
+        // From some step on, these calls fail.
         let _ = root.rename("second", "first");
         let _ = root.sync_dir();
         let is_first = |what| matches!(what, What::Sector(8));
@@ -371,13 +373,13 @@ fn damaged_table_is_an_error() {
         changed[at] ^= 0x11;
         assert_eq!(kind(opens(&changed)), Some(io::ErrorKind::InvalidData), "byte {at}");
     }
-    // The same chunk in two files, with checksums that match.
+    // One chunk in two files, with valid checksums.
     let mut doubled = sound.clone();
     doubled.copy_within(4096..4608, 4096 + 3 * 512);
     assert_eq!(kind(opens(&doubled)), Some(io::ErrorKind::InvalidData), "bound to its place");
 }
 
-/// A log in the process: what was acknowledged survives an announced power cut while armed, and any
+/// A log on a volume: acknowledged records survive an announced power cut while armed, and any
 /// power cut otherwise.
 #[test]
 fn log_on_a_volume_keeps_what_it_acknowledged() {

@@ -296,7 +296,7 @@ pub(crate) fn duplicate(descriptor: c_int) -> Result<OwnedFd, Fault> {
 
 #[cfg(test)]
 mod tests {
-    //! `cargo xtask long miri` interprets these: they touch no file.
+    //! These tests use no files, so that `cargo xtask long miri` can interpret them.
 
     use super::*;
     use crate::error::{Error, ErrorObject};
@@ -312,7 +312,7 @@ mod tests {
         }
     }
 
-    /// A handle as C has it.
+    /// A handle as a C caller holds it.
     fn options() -> *mut Options {
         options::seawall_options_new()
     }

@@ -50,7 +50,7 @@ fn cases() -> u64 {
     asked.unwrap_or(10_000)
 }
 
-/// Random numbers and bytes that follow from a seed.
+/// Random numbers and bytes determined by a seed.
 struct Random(Dice);
 
 impl Random {
@@ -133,7 +133,7 @@ struct Found {
 }
 
 impl Found {
-    /// The number of certain entries, if zeros are ambiguous.
+    /// The number of `entries`, less the empty ones at the end if the damage is ambiguous zeros.
     fn without_zeros(&self, entries: &[Vec<u8>]) -> usize {
         let in_doubt = self.damage.as_ref().is_some_and(|damage| damage.cause == ZEROS);
         let zeros = entries.iter().rev().take_while(|entry| in_doubt && entry.is_empty());
@@ -466,7 +466,7 @@ fn zeroed_sector_in_a_cwal_log_is_damage_not_empty_entries() {
     let found = read(format, &bytes, 1);
     assert_eq!(found.entries, [vec![b'a'; 500]]);
     assert_eq!(found.damage.map(|damage| (damage.cause, damage.offset)), Some((ZEROS, 512)));
-    // Real empty entries count too.
+    // Empty entries that were written are returned.
     let mut entries = vec![vec![]; 100];
     entries.push(b"end".to_vec());
     let found = read(format, &write(format, &entries).0, 1);

@@ -308,7 +308,7 @@ mod tests {
             changed[usize::try_from(at).unwrap()] = dice.any().to_le_bytes()[0];
             for source in [Raw, MessagePack, Json] {
                 for target in [Raw, MessagePack, Json] {
-                    // Every accepted value must be converted back to itself.
+                    // A value that converts there and back must convert there again unchanged.
                     if let Ok(there) = translate(&changed, source, target)
                         && let Ok(back) = translate(&there, target, source)
                     {

@@ -307,7 +307,7 @@ mod tests {
         compression_max: Compression::None,
         is_encrypted: false,
     };
-    /// In the middle of a sector, as tails are.
+    /// In the middle of a sector, where a tail usually begins.
     pub(super) const AT: Offset = Offset(6144 + 200);
 
     /// A batch of four records of 300 bytes at `AT`, then zeros.
@@ -341,7 +341,7 @@ mod tests {
         classify(&tail, life)
     }
 
-    /// The bytes of the tail that lie in this sector of the file, counted from the one with `AT`.
+    /// The range of the tail that lies in sector `index` of the file; sector 0 contains `AT`.
     fn sector(index: usize) -> std::ops::Range<usize> {
         (index * SECTOR).saturating_sub(200)..(index + 1) * SECTOR - 200
     }
@@ -414,7 +414,7 @@ mod tests {
         for (room, expected) in [(47, Row::Otherwise), (48, Row::HeaderTorn)] {
             let mut bytes = vec![0; room];
             bytes[room - 1] = 1;
-            // So near a sector's end that the header would begin in one and end in the next.
+            // Near the end of a sector, so that the header would reach into the next one.
             let offset = Offset(6144 + 512 - 8);
             let tail = Tail {
                 lead: &[],
@@ -489,7 +489,7 @@ mod tests {
         let mut bytes = written();
         bytes[end - 4] ^= 1;
         assert_eq!(row(&bytes), Row::Otherwise);
-        // A batch that does not lie in the bytes shown, as where the file ends, was not written.
+        // No writer writes a batch that extends past the bytes shown, such as past the file's end.
         let bytes = &written()[..end - 8];
         assert_eq!(row(bytes), Row::Otherwise);
     }

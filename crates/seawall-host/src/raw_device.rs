@@ -261,7 +261,7 @@ mod tests {
             assert_eq!(file.read(&mut found, 0).unwrap(), 4 << 12);
             let pages: Vec<u8> = found.chunks(1 << 12).map(|page| page[4095]).collect();
             assert_eq!(pages, [0, 7, 0, 7, 1], "direct: {direct}");
-            // Whatever this device can do, it is a power of two, or nothing.
+            // If the device reports a maximum, it is 0 or a power of two.
             let atomic = file.atomic_write_max();
             assert!(atomic.is_none_or(|max| max == 0 || max.is_power_of_two()), "{atomic:?}");
             match file.allocate(1 << 12) {

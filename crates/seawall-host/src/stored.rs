@@ -83,7 +83,7 @@ mod tests {
         let folder = PosixStorage::create(&path).unwrap();
         assert!(open_if_any(&folder, "note", Access::Read).unwrap().is_none());
         for bytes in [&b"a long one"[..], b"short"] {
-            // An interrupted replacement does not stand in the way.
+            // The leftover of an interrupted replacement must not prevent the next one.
             folder.create("note.new").unwrap();
             replace_file(&folder, "note", bytes).unwrap();
             let file = open_if_any(&folder, "note", Access::Read).unwrap().unwrap();

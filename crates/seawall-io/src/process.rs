@@ -99,7 +99,7 @@ mod tests {
         assert_ne!(process_token(), 0);
     }
 
-    /// A child's page is all zeros.
+    /// After a fork, the kernel gives the child a page of zeros.
     #[test]
     fn wiped_page_gets_another_token() {
         let page = AtomicU64::new(0);

@@ -1,4 +1,4 @@
-//! Both storages keep the same promises: one script, and random operations, run on both.
+//! Both storages behave the same: one script, and random operations, run on both.
 
 #![expect(
     clippy::unwrap_used,
@@ -218,7 +218,7 @@ fn random_operation(storage: &dyn Storage, entropy: &SeededEntropy) -> String {
     format!("{:?} {:?}", kind(result), content(storage))
 }
 
-/// Not every file system keeps the file.
+/// Recycles a file and removes it. Some file systems remove the file instead of renaming it.
 fn recycle_and_remove(storage: &dyn Storage, from: &str, to: &str) -> io::Result<()> {
     match storage.recycle(from, to)? {
         Recycled::Renamed(file) => {

@@ -1,6 +1,6 @@
 //! A log in a process that forks: the child writes nothing, even in its own pid namespace. These
-//! tests are a program of their own, because a child inherits the locks of all open logs. They are
-//! in this crate because forking needs unsafe code.
+//! tests have their own binary, because a child inherits the locks of all open logs. They are in
+//! this crate because forking needs unsafe code.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
@@ -23,7 +23,7 @@ fn forked_child_writes_nothing() {
     write_beside_a_child(&folder("fork"), in_child);
 }
 
-/// As in a container whose first process forks into a sandbox: the child has the same id, 1.
+/// As in a container whose first process forks into a sandbox: parent and child both have id 1.
 #[test]
 fn forked_child_with_the_id_of_its_parent_writes_nothing() {
     if std::env::var_os(FIRST).is_some() {
@@ -78,7 +78,7 @@ fn forked_child_writes_a_log_that_it_opens_itself() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// Forks with `fork` while a log is open, and reports what parent and child appended.
+/// Forks with `fork` while a log is open, and checks that only the parent can write.
 fn write_beside_a_child(folder: &Path, fork: impl Fn(Act) -> String) {
     let path = folder.join("log");
     let log = Arc::new(open(&path));

@@ -195,7 +195,7 @@ mod tests {
         let is = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-9, "{found}");
         is(share(41, 21, None), 0.0);
         is(share(81, 21, None), 0.2);
-        // Without the kernel threads, kernel time of others cannot be distinguished.
+        // Without the time of kernel threads, other programs' kernel time is not counted.
         is(share(41, 61, None), 0.0);
         let begin = Ticks { threads: Some(10), ..begin };
         let share = |programs, kernel, threads| {
@@ -220,7 +220,6 @@ mod tests {
 
     #[test]
     fn share_of_other_programs_is_between_0_and_1() {
-        // The share is at most 1, whatever other programs do.
         let watch = Watch::start();
         let share = watch.others().share();
         assert!(share.is_none_or(|share| (0.0..=1.0).contains(&share)), "{share:?}");

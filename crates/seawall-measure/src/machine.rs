@@ -168,7 +168,7 @@ mod tests {
             Err(error) if error.kind() == std::io::ErrorKind::Unsupported => return,
             forgotten => forgotten.unwrap(),
         }
-        // A file system in memory has no storage below, and some systems do not count.
+        // A file system in memory reads from no device, and some systems do not count the bytes.
         let first = fetched();
         let second = fetched();
         assert!(first >= second, "{first:?} and {second:?}");

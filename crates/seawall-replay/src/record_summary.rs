@@ -106,7 +106,7 @@ mod tests {
         }
     }
 
-    /// Holds for corrupted bytes too: if both decode, they agree.
+    /// Corrupted bytes are tested too: if they decode as an operation, the summary must agree.
     #[test]
     fn every_operation_decodes_as_its_summary() {
         each_seed(1000, |dice| {

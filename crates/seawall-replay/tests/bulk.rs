@@ -28,7 +28,7 @@ fn lives(operations: &[Operation], (manner, dice): (Manner, &mut Dice)) -> Resul
     let mut store = DyingStore::new(manner, dice.below(40));
     for _ in 0..8 {
         let partitions = 1 + u32::try_from(dice.below(3)).unwrap();
-        // Sometimes in batches, which can leave the partitions at different commits.
+        // Sometimes replays in batches, which can leave the partitions at different commits.
         let bulk_from = *dice.pick(&[1, 1, 15, u64::MAX]).unwrap();
         match bulk(bulk_from).partitions(partitions).run(&reader, &store) {
             Ok(_) => break,
@@ -57,7 +57,8 @@ fn each_transaction_is_ingested_once_despite_crashes() {
     });
 }
 
-/// Whole transactions of the table without a name. A quarter of the logs go on with other ones.
+/// Generates whole transactions of the unnamed table. A quarter of the logs end with operations
+/// of other kinds.
 fn whole_transactions(dice: &mut Dice) -> Vec<Operation> {
     let row = |dice: &mut Dice| match (dice.below(20).to_le_bytes(), dice.below(8)) {
         (key, 0) => Change::delete("", key),
@@ -100,13 +101,13 @@ fn nothing_after_the_last_record_wanted_is_gathered() {
     });
 }
 
-/// Counts the operations that are read, and can lack one or fail to read it.
+/// A log reader that counts the operations read, and can omit one or fail to read it.
 struct Watched<'a> {
     reader: &'a LogReader<Operation>,
     read: AtomicU64,
     missing: Option<Lsn>,
     unreadable: Option<Lsn>,
-    /// Its summary is readable.
+    /// Whether its summary is readable.
     has_summary: bool,
 }
 
@@ -158,7 +159,7 @@ impl Source for Watched<'_> {
     }
 }
 
-/// Puts of different keys: more than a small replay keeps.
+/// Puts of different keys: more than a small replay keeps in memory.
 fn many_puts() -> Vec<Operation> {
     (0..70_000u32).map(|n| Change::put("", n.to_le_bytes(), [7; 8]).into()).collect()
 }
@@ -173,7 +174,7 @@ fn whole_transactions_are_read_once() {
     assert_eq!(wrong_keys(&store.rows(), &expected(&log, None)), 0);
     let marks = store.watermarks().unwrap();
     assert_eq!(marks.first().map(|mark| mark.restart), Lsn::new(70_001));
-    // The record at which the small replay ended is read again.
+    // The record at which the small replay ended is read twice.
     assert_eq!(source.read.into_inner(), 70_001);
 }
 
@@ -270,7 +271,7 @@ fn ingested_changes_equal_changes_applied_in_batches() {
             (store.rows(), store.watermarks().unwrap(), report)
         };
         let (rows, marks, in_batches) = run(bulk(u64::MAX).memory(1 << 20));
-        // In the scratch file, and all in memory.
+        // Once with a scratch file, once all in memory.
         for memory in [2_000, 1 << 20] {
             let (ingested, marks_of_it, report) = run(bulk(1).memory(memory));
             assert_eq!((wrong_keys(&ingested, &rows), &marks_of_it), (0, &marks));
@@ -295,7 +296,7 @@ fn refused_change_is_named_and_everything_before_it_is_applied() {
         (add("", b"short"), "LSN 21: merge into table ``, key `k`: 5 bytes, not 8"),
     ] {
         let good = || (0..20).map(|_| Operation::from(add("", &one)));
-        // Later changes of the same key do not hide it.
+        // Later changes of the same key do not hide the failing change.
         let replaced = || [Operation::from(Change::put("", "k", "replaced"))].into_iter();
         let short: Vec<_> = good().chain([wrong.into()]).chain(replaced()).collect();
         let long: Vec<_> = short.iter().cloned().chain(good()).collect();

@@ -2,7 +2,7 @@
 //! aborted and unfinished ones not at all.
 //!
 //! The log is on a simulated disk. The store loses the newest batches in a crash, as real stores
-//! do. After each crash the engine is opened over a store that lost none of them, half, or all.
+//! do. After each crash the engine is opened with a store that lost none, half or all of them.
 
 #![expect(clippy::unwrap_used, reason = "a panic reports a failure")]
 
@@ -123,14 +123,14 @@ fn first_life(
     put(&three, "c", 100)?;
     one.add("t", b"a", 1)?;
     witness.commits(rows(&[("a", 2)]), || one.commit())?;
-    // A long transaction that commits.
+    // A long transaction commits.
     let four = engine.begin()?;
     four.add("t", b"a", 5)?;
     witness.commits(rows(&[("a", 7)]), || four.commit())?;
     two.add("t", b"b", 1)?;
     three.abort();
     witness.commits(rows(&[("a", 7), ("b", 11)]), || two.commit())?;
-    // A transaction that never ends. After a crash its number is reused.
+    // This transaction never ends. After a crash its number is reused.
     let five = engine.begin()?;
     five.delete("t", b"a")?;
     put(&five, "d", 1000)?;
@@ -159,7 +159,7 @@ fn second_life(
     witness.commits(rows(&[("b", 3)]), || transaction.commit())
 }
 
-/// Opens the engine over a store that kept `kept` batches, and returns its content.
+/// Opens the engine with a store that kept `kept` batches, and returns its content.
 fn recover(disk: &Arc<dyn Storage>, batches: &[Batch], kept: usize) -> Result<Recovered, Error> {
     let engine = open(disk, History::of(Arc::new(Mutex::new(batches.to_vec())), kept))?;
     let has_table = engine.definition("t")?.is_some();

@@ -112,7 +112,7 @@ fn replay_in_two_steps_equals_one_replay() {
         let store = DyingStore::new(Manner::Together, u64::MAX);
         replay(3, 10).until(until).run(&reader, &store).unwrap();
         assert_eq!(wrong_keys(&store.rows(), &expected(&operations, Some(until))), 0, "{until}");
-        // An end before the store's position changes nothing.
+        // Replaying up to an LSN before the store's position changes nothing.
         replay(3, 10).until(Lsn::FIRST).run(&reader, &store).unwrap();
         assert_eq!(wrong_keys(&store.rows(), &expected(&operations, Some(until))), 0, "{until}");
         replay(1, 10).run(&reader, &store).unwrap();
@@ -139,7 +139,7 @@ fn current_store_reads_little_more_than_the_new_records() {
     assert_eq!(again.applied_lsn, first.applied_lsn);
 }
 
-/// A log that grows during a replay: each pass sees more records than the one before.
+/// A log that grows during a replay: each pass sees more records than the previous one.
 struct Growing {
     log: Log<Operation>,
     reader: LogReader<Operation>,

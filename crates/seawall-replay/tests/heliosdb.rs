@@ -1,5 +1,5 @@
-//! The four tests that the seed report on the replay of HeliosDB Nano recommends, by name, and one
-//! test for each bug found in its code.
+//! The four tests that the seed report on HeliosDB Nano's replay recommends, under their names in
+//! the report, and one test for each bug found in its code.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a panic reports a failure")]
 
@@ -45,7 +45,8 @@ fn group_commit_stress_test_with_concurrent_writers() {
             let log = &log;
             scope.spawn(move || {
                 for tx in (0..EACH).map(|tx| writer * EACH + tx) {
-                    // Appended one by one, so that the transactions of all writers interleave.
+                    // Appends records one by one, so that the transactions of all writers
+                    // interleave.
                     log.append(&Operation::Begin(TxId(tx))).unwrap();
                     log.append(&add(tx, &format!("writer {writer}"))).unwrap();
                     log.append(&Operation::Commit(TxId(tx))).unwrap();
@@ -141,7 +142,7 @@ fn replaying_twice_equals_once() {
     assert_eq!(found(&store), once);
 }
 
-/// A store that refuses one key while this is switched on.
+/// A store that refuses the key in `refuses`, if one is set.
 struct Picky {
     store: MemoryStore,
     refuses: Mutex<Option<&'static [u8]>>,

@@ -33,7 +33,7 @@ fn reader(disk: &Disk) -> LogReader<Operation> {
     LogReader::open_in(disk.clone()).unwrap()
 }
 
-/// Copies the files to another device.
+/// Copies the files of a log to another device.
 fn files_of(disk: &Disk) -> Disk {
     let other: Disk = Arc::new(MemStorage::new());
     for name in disk.list().unwrap() {
@@ -45,7 +45,7 @@ fn files_of(disk: &Disk) -> Disk {
     other
 }
 
-/// Creates a log with `count` transactions, each of which puts a key of its own.
+/// Creates a log with `count` transactions, each of which puts a different key.
 fn log_of(name: &str, count: u64) -> Disk {
     let disk: Disk = Arc::new(MemStorage::new());
     put(&open(&disk), name, count);
@@ -197,7 +197,7 @@ fn store_is_proved_by_the_records_from_needed_from_and_by_no_fewer() {
     let log = open(&disk);
     let store = MemoryStore::new();
     put(&log, "k", 40);
-    // Truncate at a segment boundary, so that the last commit goes without the next record.
+    // Truncates at a segment boundary: the last commit is removed, the record after it is kept.
     let bases: Vec<Lsn> = (1..=40).map(|at| log.truncate_before(lsn(at)).unwrap()).collect();
     let base = *bases.iter().filter(|base| **base <= lsn(20)).max().unwrap();
     let disk = log_of("k", 40);

@@ -10,7 +10,7 @@ use seawall_io::Storage;
 use seawall_replay::Snapshots;
 use seawall_testkit::{Dice, MemStorage};
 
-/// Runs on a device that may crash.
+/// Runs the example on a device that may crash.
 fn run_on(device: &MemStorage, stop: impl FnMut(&Run) -> bool) -> Result<Run, String> {
     let options = Options::new().preallocate(false).idle_mark(None);
     let folder = |name| device.folder(name).map_err(|error| error.to_string());

@@ -1,4 +1,5 @@
-//! Small replays of logs whose records are whole transactions: exactly once, and in sorted batches.
+//! Small replays of logs whose records are whole transactions: each is applied exactly once, and
+//! batches are sorted.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a panic reports a failure")]
 
@@ -13,7 +14,7 @@ use seawall_testkit::Dice;
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
-/// The number of records.
+/// The number of records in a log.
 const COUNT: u64 = 120;
 
 /// Generates a log whose first record creates tables, and whose other records have up to three
@@ -45,7 +46,8 @@ fn replay(dice: &mut Dice) -> Replay {
     Replay::new().partitions(partitions).batches(bounds)
 }
 
-/// Replays the log in steps. Some of them end in a crash, which may lose unflushed writes.
+/// Replays the log in steps, some of which end in a crash that may lose unflushed writes. Returns
+/// an error that describes any difference.
 fn lives(manner: Manner, seed: u64, loses_power: bool) -> Result<(), String> {
     let mut dice = Dice::new(seed);
     let operations = operations(&mut dice);
@@ -113,7 +115,7 @@ fn refused_change_of_a_small_log_is_named() {
     assert!(store.get("t", b"k").unwrap().is_none());
 }
 
-/// A store that loses the watermarks of its batches of rows.
+/// A store that drops the watermarks of batches with rows.
 struct Forgetful(MemoryStore);
 
 impl Store for Forgetful {
@@ -143,7 +145,7 @@ fn report_says_what_the_store_needs_and_not_what_was_written() {
     assert_eq!((report.applied, report.applied_lsn, report.needed_from), (9, None, Lsn::FIRST));
 }
 
-/// A store whose first writes wait until another one has begun.
+/// A store whose first writes each wait until another one has begun.
 #[derive(Default)]
 struct Meeting {
     store: MemoryStore,

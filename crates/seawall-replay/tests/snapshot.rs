@@ -1,4 +1,4 @@
-//! Dumps next to a log: after any crash, and with either dump lost, the state is restored exactly.
+//! Dumps beside a log: after any crash, and with either dump lost, the state is restored exactly.
 
 #![expect(clippy::unwrap_used, reason = "a panic reports a failure")]
 
@@ -92,7 +92,7 @@ fn lsn(number: u64) -> Lsn {
 struct Witness {
     /// Allowed states. The first is the state before the operation in progress.
     allowed: Vec<Vec<u64>>,
-    /// Whether a dump was damaged and no other was taken since. Then a second damaged dump may lose
+    /// Whether a dump was damaged and no other was taken since. A second damaged dump may then lose
     /// the state.
     is_harmed: bool,
 }
@@ -124,7 +124,7 @@ impl Witness {
 struct Recovered {
     state: Vec<u64>,
     passed_over: Vec<PassedOver>,
-    /// The results with one dump damaged, by its name.
+    /// The result of restoring with one dump damaged, by the name of the dump.
     harmed: Vec<(String, Found)>,
 }
 
@@ -166,7 +166,7 @@ fn check(witness: &Witness, found: &Recovered) -> std::result::Result<(), String
     }
 }
 
-/// Copies the files to another device.
+/// Copies the log and the dumps to another device.
 fn copy(disk: &Arc<dyn Storage>) -> Arc<dyn Storage> {
     let other: Arc<dyn Storage> = Arc::new(MemStorage::new());
     for folder in ["log", "dumps"] {
@@ -199,7 +199,7 @@ fn crash(workload: impl Fn(Arc<dyn Storage>, &mut Witness) -> Result<()>) -> Tri
     bounds.run(workload, recover, check).unwrap()
 }
 
-/// The same, for fewer crashes in a usual run.
+/// The same as `crash`, but with fewer crashes unless the long tests run.
 fn some_crashes(workload: impl Fn(Arc<dyn Storage>, &mut Witness) -> Result<()>) -> Tried {
     if is_long() {
         return crash(workload);
@@ -289,7 +289,7 @@ fn crash_during_a_truncation_leaves_the_state_before_or_after_it() {
     assert!(tried.states > 400, "{tried:?}");
 }
 
-/// One random step. Allowed states are recorded before it, and the resulting state after it.
+/// Performs one random step. Records the allowed states before it and the resulting state after it.
 fn act(disk: &Arc<dyn Storage>, witness: &mut Witness, dice: &mut Dice) -> Result<()> {
     let mut program = Program::start(disk)?;
     for _ in 0..dice.any() % 9 {
@@ -312,7 +312,7 @@ fn act(disk: &Arc<dyn Storage>, witness: &mut Witness, dice: &mut Dice) -> Resul
             }
         }
     } else if dice.one_in(2) {
-        // Without new records there is no new dump, so nothing replaces a damaged one.
+        // Without new records no dump is taken, so nothing replaces a damaged one.
         witness.is_harmed &= program.take()? == 0;
         program.prune()?;
     }
@@ -521,7 +521,7 @@ fn dump_is_not_used_when_the_log_has_regrown_past_it_after_a_truncation() {
     assert_eq!(program.restored.dump, Some(lsn(10)));
     assert!(matches!(program.restored.passed_over[0].reason, Reason::Unmarked { .. }));
     assert_eq!(program.restored.state.values[10..], [10, 11, 12, 900, 901, 902, 903]);
-    // The next dump must not make it valid again.
+    // Taking the next dump must not make the unmarked one valid again.
     program.append(904).unwrap();
     program.take().unwrap();
     assert_eq!(names(&disk), [OLDER, "00000000000000000018.dump"]);
@@ -576,7 +576,7 @@ fn state_that_cannot_be_read_back_is_not_published() {
         let folder = disk.folder("one-way").unwrap();
         Snapshots::<OneWay>::open_in(folder, "one way", 1).unwrap()
     };
-    // With a directory of its own and a log that was not pruned.
+    // Uses a separate directory and a log that was not pruned.
     let fresh: Arc<dyn Storage> = Arc::new(MemStorage::new());
     let whole = open_log(&fresh).unwrap();
     let number = whole.append(&[0; 8]).unwrap();

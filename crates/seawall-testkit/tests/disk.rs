@@ -1,4 +1,4 @@
-//! Faults occur as planned, and are reproducible.
+//! Planned faults occur, and are reproducible.
 
 #![expect(clippy::unwrap_used, reason = "a panic reports a failure")]
 
@@ -22,7 +22,7 @@ fn fault(kind: Kind) -> Fault {
     Fault { kind, seed: 5 }
 }
 
-/// Opens the file, plans a fault for the next call that it fits, and returns the result of `act`.
+/// Opens the file, plans a fault for the next matching call, and returns the result of `act`.
 fn with<T>(kind: Kind, act: impl FnOnce(&FaultDisk, &dyn seawall_io::File) -> T) -> T {
     let disk = disk();
     let file = disk.open("f", Access::ReadWrite).unwrap();
@@ -59,7 +59,7 @@ fn failed_write_may_be_partly_done() {
     });
 }
 
-/// The new name is not durable in either case.
+/// Whether or not the rename happened, the new name is not durable.
 #[test]
 fn failed_recycling_may_have_renamed_the_file() {
     let names_after = |seed| {

@@ -1,11 +1,11 @@
-//! The tests of the whole log, in one program: one link takes less time than thirty. A test that
-//! has an allocator of its own (`allocations`) is a program of its own, in the package of the log.
+//! Tests of the whole log, linked into one program: one link takes less time than thirty. A test
+//! with its own allocator (`allocations`) is a separate program, in the package of the log.
 //!
-//! They are a package of their own, `seawall-tests`, because the compiler optimises a package or
-//! does not: the log needs it for the millions of states that are tried, the tests do not.
+//! These tests are a separate package, `seawall-tests`, because compiler optimisation is set per
+//! package: the log needs it for the millions of states that are tried, the tests do not.
 //!
-//! `cargo test` runs each suite once, on plain logs. CI runs those of `encoded` again for each
-//! encoding, as they take as long as all others: `cargo test --test all -- --ignored`.
+//! `cargo test` runs each suite once, on plain logs. CI also runs the suites of `encoded` for each
+//! encoding. They take as long as all others: `cargo test --test all -- --ignored`.
 
 mod callbacks;
 #[cfg(all(feature = "cbor", feature = "ron"))]

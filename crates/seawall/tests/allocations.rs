@@ -1,7 +1,7 @@
 //! Once its buffers have grown, an append allocates nothing, with every codec and at every level.
 //!
-//! What the appending thread allocates is counted. The log's own thread has nothing to do here, but
-//! its start allocates, in std, and may fall into the counted part.
+//! Only allocations of the appending thread are counted. The log's background thread is idle here,
+//! but std allocates when it starts, which may happen during the count.
 
 #![cfg(feature = "json")]
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The system's allocator, counted.
+/// The system allocator, with a count of allocations.
 struct Counting;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
@@ -34,22 +34,22 @@ fn count() {
     }
 }
 
-// SAFETY: every call is handed on to the system's allocator as it came.
+// SAFETY: every call is passed to the system allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: the caller upholds what `alloc` asks for.
+        // SAFETY: the caller upholds the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller upholds what `dealloc` asks for.
+        // SAFETY: the caller upholds the contract of `dealloc`.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count();
-        // SAFETY: the caller upholds what `realloc` asks for.
+        // SAFETY: the caller upholds the contract of `realloc`.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }
@@ -57,7 +57,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// Something of everything that a record may hold.
+/// A record with a field of each kind of value that a codec encodes.
 #[derive(Serialize, Deserialize)]
 struct Record {
     id: u32,
@@ -103,9 +103,9 @@ fn record(id: u32) -> Record {
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Append(Level),
-    /// A ticket that is waited for.
+    /// Submits a record and waits for its ticket.
     Submit,
-    /// In batches of a hundred records.
+    /// Appends records and flushes after every hundred.
     Batches,
 }
 
@@ -119,15 +119,15 @@ const WAYS: [Way; 5] = [
 const WARM_UP: usize = 3_000;
 const COUNTED: usize = 10_000;
 
-/// Allocations of so many appends after as many as it takes to warm up.
+/// Returns the number of allocations in `COUNTED` appends, after enough appends to warm up.
 fn allocations<T: ?Sized, C: Codec<T>>(way: Way, records: &[&T]) -> u64 {
     let level = match way {
         Way::Append(level) => level,
         Way::Submit => Level::Synced,
         Way::Batches => Level::Buffered,
     };
-    // One segment is enough, and the log's thread has nothing to do: what is counted is the same
-    // in every run.
+    // One segment holds everything and the background thread is idle, so every run allocates the
+    // same.
     let options = Options::new()
         .level(level)
         .geometry(Geometry::DEFAULT, 48 << 20)
@@ -148,7 +148,7 @@ fn allocations<T: ?Sized, C: Codec<T>>(way: Way, records: &[&T]) -> u64 {
         log.flush().unwrap();
     };
     if matches!(way, Way::Append(Level::Buffered)) {
-        // All of it is one batch; two buffers take turns, and a third is kept for its last block.
+        // Each pass is a single batch. Two buffers alternate, and a third holds the last block.
         (0..4).for_each(|_| append(COUNTED));
     } else {
         append(WARM_UP);

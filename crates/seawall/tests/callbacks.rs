@@ -1,5 +1,5 @@
-//! User code that the log calls: hooks, codecs, wakers. One that panics harms its own record at
-//! most, and one that calls the log back is answered: the log goes on serving others.
+//! User code that the log calls: hooks, codecs, wakers. If it panics, at most its own record is
+//! affected. If it calls the log, it does not deadlock. Other callers are not affected.
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
@@ -19,16 +19,16 @@ use seawall::recovery::Failover;
 use seawall::{Codec, Error, Level, Log, Lsn, Options, Raw, Ticket};
 use seawall_testkit::MemStorage;
 
-/// Nobody waits longer, in seconds.
+/// Time limit of each test, in seconds.
 const PATIENCE: u64 = 20;
 
-/// Nothing is written by a timer.
+/// Options without timed writes.
 fn options() -> Options {
     let hour = Duration::from_secs(3600);
     Options::new().segment_size(1 << 20).idle_mark(None).buffered(hour, 1 << 20)
 }
 
-/// Uses the log from two threads in every way that waits: all of that works.
+/// Checks that append, await, confirm and checkpoint work, from two threads.
 fn serves<C: Codec<[u8]> + Send + 'static>(log: &Log<[u8], C>) {
     std::thread::scope(|scope| {
         scope.spawn(|| log.append(b"by another thread").unwrap());
@@ -41,7 +41,7 @@ fn serves<C: Codec<[u8]> + Send + 'static>(log: &Log<[u8], C>) {
     assert_eq!(log.durable(), last);
 }
 
-/// Appends a record whose sync fails, so that the log goes on in a new segment and calls `hook`.
+/// Opens a log whose next sync fails: the log then continues in a new segment and calls `hook`.
 fn fail_over(hook: impl Fn(&Failover) + Send + Sync + 'static) -> (Bytes, MemStorage) {
     let device = MemStorage::new();
     let log: Bytes = options().on_failover(hook).open_in(Arc::new(device.clone())).unwrap();
@@ -66,10 +66,10 @@ fn hook_that_panics_leaves_the_log_as_it_is() {
     });
 }
 
-/// How a hook calls the log back.
+/// A call that a hook makes to the log.
 type CallBack = fn(&Bytes) -> Result<(), Error>;
 
-/// What a hook gets when it calls the log back.
+/// The results of a hook's calls, by name.
 type Answers = Arc<Mutex<Vec<(&'static str, String)>>>;
 
 #[test]
@@ -99,7 +99,7 @@ fn hook_that_calls_the_log_is_refused_without_a_deadlock() {
             for (name, call) in CALLS {
                 told.lock().unwrap().push((name, format!("{:?}", call(log))));
             }
-            // What only looks is answered.
+            // Calls that only read succeed.
             assert_eq!((log.stats().failovers, log.durable().unwrap().get()), (1, 3));
             assert_eq!(log.get(Lsn::FIRST).unwrap(), Some(b"before".to_vec()));
             assert_eq!(log.read_from(Lsn::FIRST).unwrap().count(), 3);
@@ -118,7 +118,7 @@ fn hook_that_calls_the_log_is_refused_without_a_deadlock() {
     });
 }
 
-/// While a hook takes its time, others append.
+/// Other threads can append while a hook is running.
 #[test]
 fn hook_that_waits_for_another_thread_does_not_block_the_log() {
     within(PATIENCE, || {
@@ -139,7 +139,7 @@ fn hook_that_waits_for_another_thread_does_not_block_the_log() {
     });
 }
 
-/// Panics where its name says.
+/// A codec that panics in the function that `WHERE` names.
 enum Panicking {}
 
 thread_local! {
@@ -173,7 +173,7 @@ impl Codec<[u8]> for Panicking {
     }
 }
 
-/// Runs `act` with a codec that panics at `place`; whether it panicked.
+/// Runs `act` with a codec that panics at `place`. Returns whether it panicked.
 fn panics_at(place: &'static str, act: impl FnOnce()) -> bool {
     WHERE.set(place);
     let panicked = catch_unwind(AssertUnwindSafe(act)).is_err();
@@ -213,7 +213,7 @@ fn codec_that_panics_leaves_no_trace_of_its_record() {
     });
 }
 
-/// A waker that does something when it is woken.
+/// A waker that calls a function when it is woken.
 struct Bell<F>(F);
 
 impl<F: Fn() + Send + Sync> Wake for Bell<F> {
@@ -226,7 +226,7 @@ fn poll(ticket: &mut Ticket, waker: &Waker) -> Poll<Result<Lsn, Error>> {
     std::pin::Pin::new(ticket).poll(&mut Context::from_waker(waker))
 }
 
-/// Two tickets are polled while the device is held: the first with a waker that panics.
+/// Two tickets are polled before the sync returns, the first with a waker that panics.
 #[test]
 fn panicking_waker_does_not_affect_other_tasks() {
     within(PATIENCE, || {
@@ -255,7 +255,7 @@ fn panicking_waker_does_not_affect_other_tasks() {
     });
 }
 
-/// The device is gone for good: everybody is told, also behind a waker that panics.
+/// Once all syncs fail, every waiter gets the error, even after another waiter's waker panicked.
 #[test]
 fn panicking_waker_of_a_poisoned_log_leaves_no_waiter() {
     within(PATIENCE, || {
@@ -275,12 +275,12 @@ fn panicking_waker_of_a_poisoned_log_leaves_no_waiter() {
     });
 }
 
-/// A waker that calls the log from within its vtable's functions.
+/// A waker that appends to the log when it is dropped.
 mod nosy {
     use super::{Arc, AtomicBool, Bytes, OnceLock, Ordering};
     use std::task::{Wake, Waker};
 
-    /// Waits for the log in `drop`: the last clone may go while the log's own code runs.
+    /// Appends to the log in `drop`: the log's own code may drop the last clone.
     pub(super) struct Nosy(pub(super) Arc<OnceLock<Arc<Bytes>>>, pub(super) Arc<AtomicBool>);
 
     impl Wake for Nosy {
@@ -321,7 +321,7 @@ fn waker_that_calls_the_log_in_drop_does_not_deadlock() {
         assert!(poll(&mut ticket, &first).is_pending());
         drop(first);
         gate.open();
-        // The waker of the first poll goes as this one takes its place.
+        // This poll replaces, and drops, the waker of the first poll.
         let _ = poll(&mut ticket, Waker::noop());
         block_on(ticket).unwrap();
         assert!(was_dropped.load(Ordering::SeqCst));
@@ -356,7 +356,7 @@ impl Watch for Trap {
     }
 }
 
-/// Storage may be the user's, too. While it panics under a checkpoint, another thread waits.
+/// Storage may be user code, too. It panics during a checkpoint while other threads wait.
 #[test]
 fn panicking_device_poisons_the_log_and_releases_all_waiters() {
     within(PATIENCE, || {
@@ -388,7 +388,7 @@ fn panicking_device_poisons_the_log_and_releases_all_waiters() {
     });
 }
 
-/// The flusher and a thread that closes the log meet the same device.
+/// The same panic in the flusher, and in a thread that closes the log.
 #[test]
 fn device_panic_in_background_or_close_releases_all_waiters() {
     within(PATIENCE, || {
@@ -412,8 +412,8 @@ fn device_panic_in_background_or_close_releases_all_waiters() {
     });
 }
 
-/// The file for the next segment is made by a thread of its own. Where that panics, the log makes
-/// the file when it is needed, and closes as ever.
+/// A separate thread preallocates the file for the next segment. If it panics, the log creates the
+/// file when needed, and closes normally.
 #[test]
 fn device_panic_during_preallocation_loses_no_record() {
     within(PATIENCE, || {
@@ -422,7 +422,7 @@ fn device_panic_during_preallocation_loses_no_record() {
             options().level(Level::Synced).open_in(Arc::new(trapped)).unwrap();
         trap.set(Call::Create);
         let large = vec![7; 100_000];
-        // Three segments of a mebibyte, each an eighth full before its successor is begun.
+        // Three segments of 1 MiB. Each is an eighth full before the next one is preallocated.
         for number in 1..=30_u64 {
             let appended = catch_unwind(AssertUnwindSafe(|| log.append(&large)));
             assert_eq!(appended.unwrap().unwrap().get(), number);

@@ -1,4 +1,4 @@
-//! The codecs `Cbor` and `Ron`, on logs.
+//! Logs with the codecs `Cbor` and `Ron`.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
@@ -40,7 +40,7 @@ fn records_survive<C: Codec<Event, Item = Event>>() -> Arc<MemStorage> {
     for event in events() {
         log.append(&event).unwrap();
     }
-    // As deep as each codec allows; then a record that no reader could decode.
+    // The first record is as deep as each codec allows. No reader could decode the second one.
     log.append(&nested(40)).unwrap();
     let refused = log.append(&nested(500)).unwrap_err();
     assert!(matches!(refused, Error::Encode { .. }), "{refused:?}");

@@ -1,5 +1,5 @@
-//! Golden files: logs of frozen versions of the format, which every release reads, and says of them
-//! what has to be said for ever. `golden/README.md` has the rules; what made them has no part here.
+//! Golden files: logs of frozen format versions. Every release reads them and reports the recorded
+//! results. `golden/README.md` has the rules. The code that made the files is not part of this.
 
 #![expect(
     clippy::unwrap_used,
@@ -26,17 +26,17 @@ use seawall_io::{PosixStorage, Storage};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// The second reader.
+/// The second reader, in Python.
 const READER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/reader.py");
 
-/// How many there are: none is taken away.
+/// The number of golden files: none is ever removed.
 const CASES: usize = 154;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/1")
 }
 
-/// Each golden file: its name, its files, and what has to be said of them.
+/// Each golden file: its name, its files and the expected results.
 fn cases() -> Vec<(String, Files, Expected)> {
     let folder = folder();
     let names = PosixStorage::open(&folder).unwrap().list().unwrap().into_iter();
@@ -56,7 +56,7 @@ fn cases() -> Vec<(String, Files, Expected)> {
 fn every_golden_file_gives_its_recorded_results() {
     for (name, files, expected) in cases() {
         let seen = observe(&files);
-        // What the case is, and what another reader says of it, nobody here has to say.
+        // The description and the second reader's result are not computed here.
         let what = expected.what.clone();
         let seen = Expected { what, second_reader: expected.second_reader, ..seen };
         assert_eq!(seen, expected, "{name}");
@@ -100,7 +100,7 @@ fn typed<C: Codec<Event, Item = Event>>(name: &str) {
     assert_eq!(found, events.collect::<Vec<_>>(), "{name}");
 }
 
-/// The text form of a golden file says all of it.
+/// The text form of a golden file is complete.
 #[test]
 fn rewritten_golden_file_is_identical() {
     for (name, files, _) in cases() {

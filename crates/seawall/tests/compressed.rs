@@ -1,5 +1,5 @@
-//! Logs with compressed batches, which no writer makes yet: every reader shows their records,
-//! damage costs a chunk, and what does not decode is never taken for the end.
+//! Logs with compressed batches, encoded by the tests themselves. Every reader shows their records,
+//! damage costs one chunk, and a chunk that does not decode is never taken for the end.
 
 #![expect(
     clippy::unwrap_used,
@@ -49,7 +49,7 @@ fn header() -> SegmentHeader {
     }
 }
 
-/// A record that compresses, of a size of its own.
+/// A compressible record whose size depends on its number.
 fn record(number: u64) -> Vec<u8> {
     let words = ["deposit", "withdraw", "transfer", "a note of some length"];
     let size = 40 + usize::try_from(number * 37 % 71).unwrap();
@@ -61,7 +61,7 @@ fn record(number: u64) -> Vec<u8> {
     bytes
 }
 
-/// A log in memory, and its records.
+/// An in-memory log and its records.
 struct Made {
     device: MemStorage,
     records: Vec<Vec<u8>>,
@@ -69,8 +69,8 @@ struct Made {
     batches: Vec<(usize, usize)>,
 }
 
-/// A log of batches with these numbers of records, all compressed but `plain`; of its batches the
-/// first `known` are confirmed. Every third record of a batch goes on in the next one.
+/// Writes a log with batches of `counts` records, all compressed except batch `plain`. The first
+/// `known` batches are confirmed. Every third record of a batch shares an atomic set with the next.
 fn make(counts: &[u32], plain: Option<usize>, known: usize) -> Made {
     let header = header();
     let life = Life::of(&header);
@@ -162,13 +162,13 @@ impl Made {
         Arc::new(self.device.clone())
     }
 
-    /// The records from `first` on, by number.
+    /// The records from `first` on, with their numbers.
     fn from(&self, first: u64) -> Vec<(u64, Vec<u8>)> {
         let all = (1..).zip(self.records.clone());
         all.filter(|(number, _)| *number >= first).collect()
     }
 
-    /// Sets the checksums of a batch again, after a change of its body.
+    /// Updates the checksums of a batch after its body was changed.
     fn sign(&self, number: usize) {
         let ((start, end), salt) = (self.batches[number], header().salt());
         let offset = |at: usize| Offset(u64::try_from(at).unwrap());
@@ -221,7 +221,7 @@ fn place(lsn: u64) -> usize {
 
 #[test]
 fn open_follows_compressed_batches_with_a_segment_of_its_own() {
-    // With unconfirmed batches, which it carries, and without.
+    // With unconfirmed batches, which open carries into the new segment, and without.
     for known in 1..=3 {
         let made = make(&[5, 9, 4], None, known);
         let before = made.device.bytes(ONE).unwrap();
@@ -257,7 +257,7 @@ fn truncation_within_a_chunk_keeps_the_records_before_it() {
     }
 }
 
-/// Of each record: whether it is shown past damage, else named.
+/// Checks that each record is either delivered when damage is skipped, or reported as lost.
 fn check_damaged(made: &Made, device: &MemStorage, what: &str, lost_max: usize) {
     let found = judge(device).unwrap();
     let read = read(device, true).unwrap();
@@ -328,7 +328,7 @@ fn batch_that_does_not_decode_is_damage_and_not_the_end_of_the_log() {
         // The first chunk begins with another token.
         made.device.edit(ONE, |bytes| bytes[start + HEADER_SIZE + 40] ^= 0x10);
         made.sign(1);
-        // The next batch chains to what the header was.
+        // The next batch chained to the old header.
         if counts.len() > 2 {
             rechain(&made);
         }
@@ -359,7 +359,7 @@ fn batch_that_does_not_decode_is_damage_and_not_the_end_of_the_log() {
     }
 }
 
-/// Sets the chain value of the third batch to that of the second.
+/// Sets the predecessor's chain value in the third batch to that of the changed second batch.
 fn rechain(made: &Made) {
     let ((before, _), (start, _)) = (made.batches[1], made.batches[2]);
     made.device.edit(ONE, |bytes| {

@@ -1,5 +1,5 @@
-//! Logs that are written compressed: a reader without compression is told in time, and the setting
-//! is kept. What holds for other logs holds for them: `encoded.rs`.
+//! Logs written compressed: readers without compression refuse them before they reach a compressed
+//! batch, and the setting is kept. `encoded.rs` runs the tests of all other logs on them, too.
 
 use crate::{common, in_flight};
 
@@ -19,8 +19,7 @@ use std::sync::Arc;
 
 use Act::Append;
 
-/// Programs that do not know of compression read the manifest first, and refuse the log by what it
-/// says.
+/// A program without compression reads the manifest first, and refuses the log because of it.
 #[test]
 fn manifest_says_it_before_a_segment_does() {
     let mut states = 0;
@@ -53,7 +52,7 @@ fn manifest_says_it_before_a_segment_does() {
         }
     }
     assert!(states > 20, "{states}");
-    // The same for a log that is created so.
+    // The same for a log that is compressed from the start.
     compressed(|| {
         each_power_cut(&[&[Append(960)]], 256, |_, device, what| {
             let slots = Manifest::decode_file(&device.bytes("manifest").unwrap_or_default());
@@ -63,9 +62,9 @@ fn manifest_says_it_before_a_segment_does() {
     });
 }
 
-/// The options of another process, with or without a wish.
+/// The options of another process, with or without a compression setting.
 fn with(wish: Option<Compression>) -> Options {
-    // One segment has space for all of it.
+    // One segment has space for everything.
     let options = of_any_size(7).geometry(GEOMETRY, 20 * 512).encode_sizes(0, 300);
     match wish {
         Some(compression) => options.compression(compression),
@@ -110,7 +109,7 @@ fn setting_is_kept_and_changes_at_an_open() {
     }
 }
 
-/// What makes a stream is how much was handed over, not what it takes on the device.
+/// The stream threshold applies to the bytes handed over, not to their size on the device.
 #[test]
 fn compressed_stream_has_several_writes_in_flight() {
     compressed(|| {
@@ -208,7 +207,7 @@ fn program_without_the_method_names_it_and_changes_nothing() {
     assert!(refused.contains("compression requires the cargo feature `zstd`"), "{refused}");
 }
 
-/// LZ4 in a segment that allows zstd, but never the other way.
+/// A segment that allows zstd may hold LZ4, but not the reverse.
 #[cfg(feature = "zstd")]
 #[test]
 fn change_to_zstd_needs_a_new_segment_and_back_needs_none() {

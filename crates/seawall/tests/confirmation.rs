@@ -1,5 +1,5 @@
-//! Evidence of what is durable advances in every configuration: were it to stand still in one,
-//! damage there would pass for the end of the log.
+//! Evidence of durability advances in every configuration. If it stopped in one, damage there would
+//! pass for the end of the log.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
@@ -10,9 +10,9 @@ use seawall::parity::Parity;
 use seawall::{Layout, Level, Lsn, Options, Retention, Stats};
 use seawall_testkit::MemStorage;
 
-/// Appends of a life, in segments that hold few of them.
+/// Appends per life. A segment holds only a few of them.
 const APPENDS: u64 = 30;
-/// Between two looks at the files.
+/// Appends between two checks of the files.
 const TURN: u64 = 3;
 
 /// One configuration of a log.
@@ -65,7 +65,7 @@ impl Configuration {
         if self.has_retention { options.retention(kept) } else { options }
     }
 
-    /// How many of the newest records may be without evidence.
+    /// The number of newest records that may be without evidence.
     fn window(self) -> u64 {
         match self.level {
             Level::Confirmed => 0,
@@ -74,8 +74,8 @@ impl Configuration {
         }
     }
 
-    /// Appends records, and looks at the files as a process that was killed leaves them. Returns
-    /// what the log did.
+    /// Appends records, and checks the files as a killed process leaves them. Returns the log's
+    /// counters.
     fn live(self, device: &MemStorage, options: &Options) -> Stats {
         let log: Bytes = open(options, device).unwrap();
         let first = log.durable().map_or(0, Lsn::get);

@@ -1,5 +1,5 @@
-//! A copy taken beside the running writer is a sound log, and holds all that was acknowledged
-//! before.
+//! A copy taken while the writer runs is an intact log, with all records acknowledged before the
+//! copy began.
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
@@ -30,7 +30,7 @@ fn open_in(storage: Arc<dyn Storage>, seed: u64) -> TestLog {
         .geometry(geometry, 8_192)
         .segment_size(16_384)
         .idle_mark(None)
-        // Nobody but the writer waits at a gate.
+        // Only the writer waits at a gate.
         .preallocate(false)
         .env(Arc::new(ManualClock::new()), Arc::new(SeededEntropy::new(seed)));
     common::maybe_encrypted(options).open_in(storage).unwrap()
@@ -40,7 +40,7 @@ fn payload(number: u64) -> Vec<u8> {
     format!("{number} {}", "z".repeat(50)).into_bytes()
 }
 
-/// The records of a copy: from, and how many.
+/// The oldest record of a copy, and the number of records.
 fn records(copied: &MemStorage) -> (u64, u64) {
     let reader: LogReader<[u8], Raw> = LogReader::open_in(Arc::new(copied.clone())).unwrap();
     let oldest = reader.oldest().unwrap();
@@ -147,8 +147,9 @@ fn copy_contains_only_durable_records() {
     });
 }
 
-/// The image: `live` is lowered to 20, and a mark of the newest segment still confirms 100: the
-/// cut waits for its new segment's barrier. What the copy confirms it must hold.
+/// The image: `live` is lowered to 20, but a mark of the newest segment still confirms 100, because
+/// the truncation waits for the sync of its new segment. The copy must hold all records that it
+/// confirms.
 #[test]
 fn copy_during_a_truncation_has_the_kept_records() {
     within(60, || {
@@ -174,8 +175,8 @@ fn copy_during_a_truncation_has_the_kept_records() {
     });
 }
 
-/// The same where the records were carried into the newest segment, whose header says so: then
-/// there is no copy before the cut is done.
+/// The same with records that were carried into the newest segment, whose header confirms them: no
+/// copy is possible before the truncation is done.
 #[test]
 fn truncation_of_carried_records_is_not_copied_halfway() {
     within(60, || {
@@ -201,8 +202,8 @@ fn truncation_of_carried_records_is_not_copied_halfway() {
     });
 }
 
-/// Found by simulation. The image: a cut was made in the midst of a batch, long ago, and one
-/// further down in the same batch is under way: the bytes behind it are of both.
+/// Found by simulation. The image: a batch was truncated in its middle long ago, and is being
+/// truncated further. The bytes after the new end are from both truncations.
 #[test]
 fn truncation_inside_a_batch_is_not_copied_halfway() {
     within(60, || {
@@ -272,9 +273,9 @@ fn encrypted_log_is_copied_before_or_after_a_truncation() {
     });
 }
 
-/// Found by simulation. The image: there is no `live`, and only the beginning of the first batch of
-/// a segment that was named ahead is written. Then the writer completes it, and shortens the
-/// segment before.
+/// Found by simulation. The image: there is no `live`, and of the first batch of a segment that was
+/// named ahead only the beginning is written. Then the writer completes the batch, and shortens the
+/// previous segment.
 #[test]
 fn copy_of_an_encrypted_log_has_no_segment_that_begins_meanwhile() {
     common::encrypted(|| {
@@ -304,8 +305,8 @@ fn copy_of_an_encrypted_log_has_no_segment_that_begins_meanwhile() {
     });
 }
 
-/// Makes a log where the first batch of the newest segment is being written. Returns the last
-/// record before it, and the files that change once it is written.
+/// Makes a log whose writer is in the middle of the first batch of the newest segment. Returns the
+/// last record before that batch, and the files that change once the batch is written.
 fn half_begun(device: &MemStorage) -> (u64, [(&'static str, Vec<u8>); 2]) {
     let (full, newest) = ("000000000001.seg", "000000000002.seg");
     let options = common::tiny(1).geometry(common::GEOMETRY, 7_168).segment_size(7_168);
@@ -315,7 +316,7 @@ fn half_begun(device: &MemStorage) -> (u64, [(&'static str, Vec<u8>); 2]) {
         size = device.bytes(full).unwrap().len();
         last = log.append(&[7; 790]).unwrap().get();
     }
-    // The writer stays.
+    // Leaks the log, so that the writer does not close it.
     std::mem::forget(log);
     let completed = [full, newest].map(|name| (name, device.bytes(name).unwrap()));
     let [(_, shortened), _] = &completed;
@@ -330,8 +331,8 @@ fn half_begun(device: &MemStorage) -> (u64, [(&'static str, Vec<u8>); 2]) {
     (last - 1, completed)
 }
 
-/// The image: a cut has sealed an old segment anew, which now names another successor than the one
-/// that the copy has; what it gives up is still there.
+/// The image: a truncation has written a new seal to an old segment. The seal names another
+/// successor than the copy has, and the truncated segments still exist.
 #[test]
 fn copy_is_sound_if_a_truncation_seals_an_old_segment_at_any_step() {
     for look in 0.. {
@@ -370,7 +371,7 @@ fn copy_is_sound_if_a_truncation_seals_an_old_segment_at_any_step() {
     }
 }
 
-/// What a writer may do while a copy is taken.
+/// Actions of a writer while a copy is taken.
 const BESIDE: [fn(&TestLog); 4] = [
     |log| {
         log.append(&payload(101)).unwrap();
@@ -395,7 +396,7 @@ const BESIDE: [fn(&TestLog); 4] = [
     },
 ];
 
-/// The writer does something just before each look that the copy takes at the log.
+/// The writer acts just before each read that the copy makes.
 #[test]
 fn copy_is_sound_whatever_the_writer_does_at_any_step() {
     for (which, beside) in BESIDE.into_iter().enumerate() {
@@ -407,7 +408,7 @@ fn copy_is_sound_whatever_the_writer_does_at_any_step() {
             }
             let (hooked, hook) = Hooked::new(storage, look, move || {
                 beside(&log);
-                // Held: the writer is still there.
+                // Leaks the log: its writer stays open.
                 std::mem::forget(log);
             });
             let case = || format!("writer {which}, look {look}");
@@ -423,8 +424,8 @@ fn copy_is_sound_whatever_the_writer_does_at_any_step() {
     }
 }
 
-/// The image: from some record on nothing can be done to `live`, and a mark in the newest segment
-/// confirms more than it says.
+/// The image: from some record on, every change of `live` fails, and a mark in the newest segment
+/// confirms more than `live` says.
 #[test]
 fn copy_is_sound_if_the_writer_cannot_write_live() {
     for (said, records) in [(1, 2), (1, 3), (2, 9), (40, 60), (100, 300)] {

@@ -1,5 +1,5 @@
-//! A crash at every step of small workloads, with every choice of what had reached the disk; then
-//! a second crash inside the recovery; and every sync failing once.
+//! A crash at every step of small workloads, with every choice of what had reached the disk, then a
+//! second crash during recovery; and a failure of every sync.
 
 #![expect(
     clippy::unwrap_used,
@@ -30,11 +30,11 @@ const WORKLOADS: [&[Act]; 9] = [
     &[Append(500), Append(480), Reopen, Append(20), Append(900), Reopen, Confirm],
 ];
 
-/// What is done after a recovery, to be cut again.
+/// Workloads after a recovery, in which the second crash happens.
 const AFTERWARDS: [&[Act]; 3] =
     [&[Append(90), Confirm], &[Set(&[100, 700]), Append(300), Append(300)], &[Reopen, Append(9)]];
 
-/// A workload that dies at step `stop`.
+/// Runs a workload that is stopped at step `stop`.
 fn run(acts: &[Act], (level, layout): Kind, stop: u64) -> Life {
     let device = MemStorage::new();
     device.stop_after(stop);
@@ -47,14 +47,14 @@ fn steps(acts: &[Act], kind: Kind) -> u64 {
     whole.device.steps()
 }
 
-/// The number of syncs that a workload takes.
+/// The number of syncs in a workload.
 fn syncs(acts: &[Act], kind: Kind) -> u64 {
     let whole = run(acts, kind, u64::MAX);
     assert!(whole.error.is_none(), "{:?}", whole.error);
     u64::try_from(whole.device.syncs().len()).unwrap()
 }
 
-/// Every state after a crash of a workload at any step, with the life that led there.
+/// Calls `visit` with every state after a crash at any step, and the life that led there.
 fn each_crash(acts: &[Act], kind: Kind, mut visit: impl FnMut(&Life, &MemStorage, &str)) {
     for stop in 0..=steps(acts, kind) {
         let life = run(acts, kind, stop);
@@ -83,7 +83,7 @@ fn acknowledged_records_survive_a_crash_at_every_step() {
 
 const SEED: u64 = 20_261_121;
 
-/// One state in `usual` is cut a second time.
+/// Crashes one state in `usual` a second time.
 fn second_crashes(kind: Kind, usual: u64) {
     let mut tally = Tally::default();
     let (mut sample, mut random) = (Sample::one_in(usual), Random::new(SEED));
@@ -100,7 +100,7 @@ fn second_crashes(kind: Kind, usual: u64) {
     assert!(tally.states > states && tally.torn > torn, "{tally:?}");
 }
 
-/// Recovers `device` and does `acts` there, dies at every step of that, and recovers again.
+/// Recovers `device` and runs `acts`, crashes at every step of that, and recovers again.
 fn crash_again(from: (&Life, &MemStorage), acts: (&[Act], Level), what: &str) -> Tally {
     let ((life, device), (acts, level), mut tally) = (from, acts, Tally::default());
     let whole = live(&device.kill(), acts, level, life);
@@ -148,7 +148,7 @@ fn failed_sync_loses_no_confirmed_record() {
 fn failed_syncs(level: Level) {
     let mut tally = Tally::default();
     let mut once = Sample::one_in(8);
-    // Second crashes; lines take longer.
+    // Samples of second crashes. Text logs take longer.
     let (mut binary, mut text) = (Sample::one_in(80), Sample::one_in(480));
     for (layout, acts) in LAYOUTS.into_iter().flat_map(|l| WORKLOADS.map(|acts| (l, acts))) {
         let kind = (level, layout);
@@ -159,7 +159,7 @@ fn failed_syncs(level: Level) {
             fail_sync(&device, nth, keep);
             let life = live(&device, acts, level, &Life::unborn(layout));
             match &life.error {
-                // The failure was one that may be overlooked.
+                // The failed sync may not have mattered.
                 None | Some(Error::Poisoned { .. }) => {}
                 Some(Error::Io { .. }) => assert!(!life.appending, "{what}"),
                 Some(other) => panic!("{what}: {other}"),
@@ -179,8 +179,8 @@ fn failed_syncs(level: Level) {
     assert!(tally.states > once.least(5_000), "{tally:?}");
 }
 
-/// The image: no new segment can be made, and the process dies. The next one finds in the page
-/// cache what the disk never had, and must not go on behind it.
+/// The image: no new segment could be created, and the process died. The next process finds data in
+/// the page cache that never reached the disk, and must not append after it.
 #[test]
 fn page_cache_of_a_device_that_fails_for_good_is_not_trusted() {
     let (mut tally, mut sample) = (Tally::default(), Sample::one_in(30));
@@ -201,15 +201,15 @@ fn page_cache_of_a_device_that_fails_for_good_is_not_trusted() {
     assert!(tally.states > sample.least(10_000), "{tally:?}");
 }
 
-/// The sync of the directory that ends a creation. Once it has failed and lost the manifest's name,
-/// no later sync brings the name back, and the manifest stands in the page cache only: a power cut
-/// is then reported as a lost manifest.
+/// The number of the directory sync that ends a creation. If that sync fails and loses the
+/// manifest's name, no later sync restores the name: the manifest exists only in the page cache. A
+/// power cut is then reported as a lost manifest.
 fn creation(layout: Layout) -> u64 {
-    // A readable log has two files for its first segment, and their two names one by one.
+    // A readable log has two files for its first segment, and syncs their names one by one.
     if layout == Layout::Text { 6 } else { 4 }
 }
 
-/// Lets a sync fail that lands nothing, every other item, or all.
+/// Fails sync `nth`, which keeps nothing (0), every other item (1) or all (2).
 fn fail_sync(device: &MemStorage, nth: u64, keep: u8) {
     let mut turn = 0;
     device.fail_sync(nth, move |_| {
@@ -222,9 +222,9 @@ fn fail_sync(device: &MemStorage, nth: u64, keep: u8) {
     });
 }
 
-/// The image (hole 23 of the model): a write of one slot of the manifest failed and garbled it on
-/// the disk, the page cache shows it sound; the next process fails in its first write, and garbles
-/// that.
+/// The image (hole 23 of the model): a write of one manifest slot failed and garbled the slot on
+/// disk, while the page cache shows it intact. The next process fails in its first write of the
+/// manifest, and garbles that, too.
 #[test]
 fn two_garbled_manifest_writes_leave_one_valid_slot() {
     let acts: &[Act] = &[Append(100), Reopen, Append(120)];
@@ -284,8 +284,8 @@ fn one_fault_after_a_failed_sync_never_hides_a_confirmed_record() {
     assert!(faults > sample.least(10_000), "{faults}");
 }
 
-/// The image: a batch on disk, the mark that confirms it in the page cache only, because its
-/// barrier failed. The next process sees the mark, and must not build on it.
+/// The image: a batch is on disk, but the mark that confirms it is only in the page cache, because
+/// its sync failed. The next process sees the mark, and must not rely on it.
 #[test]
 fn evidence_from_the_page_cache_is_rewritten_before_it_confirms() {
     let (mut faults, mut sample) = (0, Sample::one_in(10));
@@ -306,8 +306,8 @@ fn evidence_from_the_page_cache_is_rewritten_before_it_confirms() {
     assert!(faults > sample.least(30_000), "{faults}");
 }
 
-/// The image: a recovery died between naming its segment and sealing the one before. A log that
-/// goes on in that segment has nothing that tells of its loss.
+/// The image: a recovery died between naming its segment and sealing the previous one. If the log
+/// continued in that segment, nothing would reveal its loss.
 #[test]
 fn one_fault_never_hides_records_confirmed_after_an_interrupted_recovery() {
     let (mut faults, mut sample) = (0, Sample::one_in(10));
@@ -337,9 +337,9 @@ fn one_fault_never_hides_records_confirmed_after_an_interrupted_recovery() {
     assert!(faults > sample.least(25_000), "{faults}");
 }
 
-/// The image: a recovery died between naming its segment and the sync of the directory; the next
-/// open failed at that sync, and the name was lost on the disk. The page cache shows it, and no
-/// later sync brings it back.
+/// The image: a recovery died between naming its segment and syncing the directory. The next open
+/// failed at that sync, so the disk lost the name. The page cache still shows the name, and no
+/// later sync restores it.
 #[test]
 fn name_that_exists_only_in_the_page_cache_is_not_relied_on() {
     let mut tally = Tally::default();

@@ -1,4 +1,5 @@
-//! Cuts at either end, and checkpoints: durable when they return, and nothing cut ever returns.
+//! Truncation at either end, and checkpoints: durable when the call returns, and truncated records
+//! never return.
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
@@ -42,7 +43,7 @@ fn append(log: &TestLog, text: &str, count: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// The records as text, in order.
+/// The records from `from` on as text, in order.
 fn records(log: &TestLog, from: u64) -> Vec<String> {
     let read = log.read_from(lsn(from)).unwrap();
     read.map(|entry| String::from_utf8(entry.unwrap().1).unwrap()).collect()
@@ -66,13 +67,13 @@ fn record_is_not_mistaken_for_a_truncated_one_with_its_lsn() {
     for nth in 0..20 {
         storage.fail_sync(nth, |_| false);
     }
-    // Number 3 was durable once; this record is not.
+    // Number 3 was durable once. This record is not.
     let refused = append(&log, "b", 1).unwrap_err();
     assert!(matches!(refused, Error::Poisoned { .. }), "{refused}");
 }
 
-/// Found by simulation: a cut that has nothing to cut called everything confirmed, and the
-/// confirmation that followed wrote no mark. The image: a record whose only evidence is its batch.
+/// Found by simulation: a truncation that removed nothing marked all records as confirmed, so the
+/// next confirmation wrote no mark. The image: a record whose only evidence is its batch.
 #[test]
 fn truncation_of_nothing_confirms_nothing() {
     let storage = MemStorage::new();
@@ -86,8 +87,8 @@ fn truncation_of_nothing_confirms_nothing() {
     assert_eq!(verdict(&cut), Verdict::Lost);
 }
 
-/// Found by simulation: a close of a poisoned log wrote the manifest again, beginning with the slot
-/// that was sound. The image: one slot garbled by the write that failed, the other by the close.
+/// Found by simulation: closing a poisoned log rewrote the manifest, beginning with the intact
+/// slot. The image: one slot garbled by the failed write, the other by the close.
 #[test]
 fn close_of_a_poisoned_log_writes_nothing() {
     for drop_it in [false, true] {
@@ -108,8 +109,9 @@ fn close_of_a_poisoned_log_writes_nothing() {
     }
 }
 
-/// Found by simulation: readers of a handle whose cut had come to pass, but for the last sync of
-/// the directory, were told that what it took was lost. The image: the log after the cut, sound.
+/// Found by simulation: a truncation was complete except for the last directory sync, and readers
+/// of its handle reported the truncated records as lost. The image: the log after the truncation,
+/// intact.
 #[test]
 fn truncation_with_a_failed_sync_shows_the_log_before_or_after_it() {
     for target in [2, 6, 14] {
@@ -132,12 +134,12 @@ fn truncation_with_a_failed_sync_shows_the_log_before_or_after_it() {
                 assert!(count == 15 || count == usize::try_from(target).unwrap(), "{count}");
                 assert_eq!(found[..], all[..count], "sync {nth}");
             }
-            // What the handle calls durable is there.
+            // All records that the handle calls durable can be read.
             let count = u64::try_from(here.len()).unwrap();
             assert_eq!(log.durable(), Lsn::new(count), "sync {nth}");
             let seen = within(20, move || {
                 std::iter::from_fn(|| match follower.next_within(Duration::ZERO) {
-                    // It began before the cut.
+                    // The follower began before the truncation.
                     Err(Error::Poisoned { .. } | Error::Rewound { .. }) => None,
                     found => found.unwrap().map(|(at, _)| at),
                 })
@@ -152,8 +154,8 @@ fn truncation_with_a_failed_sync_shows_the_log_before_or_after_it() {
     }
 }
 
-/// Found by `appends_return_beside_a_cut` of seawall-scheduled: who was woken late, or looked late,
-/// waited until somebody else's record had the number.
+/// Found by `appends_return_beside_a_cut` of seawall-scheduled: a waiter that woke late, or checked
+/// late, waited until another caller's record had the number.
 #[test]
 fn waiter_of_a_truncated_record_is_released() {
     for wait in [Ticket::wait, block_on] {
@@ -229,7 +231,7 @@ fn checkpoint_beyond_the_end_is_refused() {
     assert_eq!(log.append(b"still usable").unwrap(), lsn(4));
 }
 
-/// Spoils a record with this text, wherever it is.
+/// Damages the record that contains this text, in every file that has it.
 fn spoil(storage: &MemStorage, text: &str) {
     for name in storage.names().iter().filter(|name| name.contains(".seg")) {
         let bytes = storage.bytes(name).unwrap();
@@ -240,7 +242,7 @@ fn spoil(storage: &MemStorage, text: &str) {
     }
 }
 
-/// Whether the log opens with a record spoilt, after a power cut.
+/// Whether the log opens after a power cut and damage to one record.
 fn opens_with_spoilt(storage: &MemStorage, text: &str) -> bool {
     let left = storage.power_cut(|_| false);
     spoil(&left, text);
@@ -267,7 +269,8 @@ fn checkpoint_is_durable_and_lowered_by_a_truncation() {
     assert!(!opens_with_spoilt(&storage, "new 2 "), "nobody said that it is not needed");
 }
 
-/// Readers here and elsewhere, with a cut just before each look that they take.
+/// Readers of this handle and of another process, with a truncation just before each of their
+/// reads.
 #[test]
 fn reader_during_a_truncation_finds_no_damage() {
     let mut raced = 0;
@@ -305,8 +308,8 @@ fn reader_during_a_truncation_finds_no_damage() {
     assert!(raced > 50, "{raced}");
 }
 
-/// Found by simulation. The image: two cuts in one segment that both could not seal it, the second
-/// one just before each look that a reader takes.
+/// Found by simulation. The image: two truncations in one segment, neither of which could seal it.
+/// The second one happens just before each read of a reader.
 #[test]
 fn reader_during_a_truncation_shows_nothing_that_an_earlier_one_removed() {
     let mut raced = 0;
@@ -352,8 +355,8 @@ fn reader_during_a_truncation_shows_nothing_that_an_earlier_one_removed() {
     assert!(raced > 20, "{raced}");
 }
 
-/// Left for the reader: a cut that has removed one of several segments, and goes on only when the
-/// reader waits for it, or has said what it found.
+/// Holds a truncation after it has removed one of several segments. It continues only when the
+/// reader waits for it, or is done.
 #[test]
 fn reader_waits_for_the_end_of_a_truncation_in_progress() {
     for last in [1, 3] {

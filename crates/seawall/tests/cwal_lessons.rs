@@ -1,9 +1,10 @@
-//! What a small C++ log, `CWal`, gets wrong, each as a promise that this log keeps.
+//! Bugs of a small C++ log, `CWal`, each as a promise that this log keeps.
 //!
-//! Its `wal_fsync` opens the file anew and syncs that, without flushing the stream in front of it,
-//! and looks at no result; its `rotate_log` overwrites the file from its start and leaves the rest
-//! as it was; nothing in it recovers, nothing tells a torn write from damage. What `convert` owes
-//! to the files that it leaves is in `crates/seawall-cli/src/foreign/tests.rs`.
+//! Its `wal_fsync` reopens the file and syncs that descriptor, without flushing the stream in front
+//! of it, and ignores all results. Its `rotate_log` overwrites the file from the start and leaves
+//! the old bytes after the new ones. It has no recovery, and cannot tell a torn write from damage.
+//! What `convert` must do with files that `CWal` leaves is in
+//! `crates/seawall-foreign/src/tests.rs`.
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
@@ -14,7 +15,7 @@ use seawall::Lsn;
 use seawall::verify::Verdict;
 use seawall_testkit::{MemStorage, What};
 
-/// Appends records up to this one, and drops the log without closing it well.
+/// Appends records up to `last`, confirms them, and drops the log.
 fn append_until(device: &MemStorage, last: u64, life: u64) {
     let log = open(&tiny(life), device).unwrap();
     let next = log.durable().map_or(1, |last| last.get() + 1);
@@ -32,7 +33,7 @@ fn records(found: &Found) -> Vec<Vec<u8>> {
     found.records.values().cloned().collect()
 }
 
-/// `wal_fsync` syncs another descriptor, and what the stream still buffers is not in the file.
+/// `wal_fsync` syncs another descriptor, so bytes still in the stream's buffer are not in the file.
 #[test]
 fn returned_append_is_durable_without_a_flush() {
     let device = MemStorage::new();
@@ -69,7 +70,7 @@ fn failed_sync_never_counts_as_a_successful_one() {
     }
 }
 
-/// `rotate_log` seeks to the start: behind a shorter new log old entries follow, and are read.
+/// `rotate_log` seeks to the start: old entries follow a shorter new log, and are read.
 #[test]
 fn shorter_log_over_a_longer_one_shows_no_old_record() {
     let device = MemStorage::new();
@@ -86,7 +87,7 @@ fn shorter_log_over_a_longer_one_shows_no_old_record() {
     assert_eq!(judge(&device).unwrap().verdict, Verdict::Clean);
 }
 
-/// There is no recovery: who opens a log with half an entry at its end appends behind that.
+/// `CWal` has no recovery: if a log ends with half an entry, it appends after that.
 #[test]
 fn open_recovers_the_log_and_continues_after_its_last_record() {
     let steps = {
@@ -118,7 +119,7 @@ fn open_recovers_the_log_and_continues_after_its_last_record() {
     }
 }
 
-/// There is no rule for a torn write: its reader fails on half an entry as on a flipped bit.
+/// `CWal` has no rule for a torn write: its reader fails on half an entry as on a flipped bit.
 #[test]
 fn torn_write_ends_the_log_and_a_flipped_bit_is_reported() {
     let device = MemStorage::new();
@@ -127,7 +128,7 @@ fn torn_write_ends_the_log_and_a_flipped_bit_is_reported() {
     let log = open(&tiny(2), &device).unwrap();
     let before = device.steps();
     device.stop_after(before + 1);
-    // Written, and not synced when the power goes.
+    // Written, but not synced when power is cut.
     log.append(&payload(21, 1, 900)).unwrap_err();
     std::mem::forget(log);
     let torn = device.power_cut(|pending| matches!(pending.what, What::Sector(n) if n % 2 == 0));
@@ -146,8 +147,8 @@ fn torn_write_ends_the_log_and_a_flipped_bit_is_reported() {
     assert_eq!(judge(&acknowledged).unwrap().verdict, Verdict::Lost);
 }
 
-/// `read_log` compares no checksum, makes room for whatever length it reads, and says yes at the
-/// end of the file as before; nothing tests it on damage. Here every byte is changed once.
+/// `read_log` compares no checksum, allocates any length that it reads, and also returns success at
+/// the end of the file. None of this is tested with damage. Here every byte is changed once.
 #[test]
 fn changed_byte_never_yields_an_unwritten_record() {
     let device = MemStorage::new();

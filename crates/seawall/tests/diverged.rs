@@ -1,5 +1,5 @@
-//! Mending from a copy that was written to since: its records are sound, of the same log, the same
-//! segment and the same numbers, and they are others. None of them is taken for one of this log.
+//! Repair from a copy that was written to later. Its newer records are intact, and have the same
+//! log, segment and numbers, but other bytes. None of them is taken for a record of this log.
 
 #![expect(
     clippy::unwrap_used,
@@ -29,13 +29,13 @@ fn mend(damaged: &MemStorage, replicas: &[&MemStorage]) -> RepairPlan {
     Maintenance::on(&storage(damaged)).replicas_on(&replicas).repair().unwrap()
 }
 
-/// Every file of a log that says something, and its content.
+/// The files of a log, without quarantine, and their contents.
 fn state(device: &MemStorage) -> Vec<(String, Vec<u8>)> {
     let names = files(device).into_iter().filter(|name| !name.starts_with("quarantine"));
     names.map(|name| (name.clone(), device.bytes(&name).unwrap())).collect()
 }
 
-/// Two logs with the same beginning, each of which went on by itself, in place.
+/// Two logs with the same beginning, each continued separately in the same segment.
 struct Fork {
     layout: Layout,
     ours: MemStorage,
@@ -56,7 +56,7 @@ fn write(device: &MemStorage, (layout, seed): (Layout, u64), numbers: RangeInclu
 }
 
 impl Fork {
-    /// `ours` and `theirs` are the last records of each.
+    /// `ours` and `theirs` are the last records of each log.
     fn new(layout: Layout, ours: u64, theirs: u64) -> Self {
         let shared = MemStorage::new();
         write(&shared, (layout, 1), 1..=SHARED);
@@ -75,14 +75,14 @@ impl Fork {
         if self.layout == Layout::Text { "000000000001.jsonl" } else { "000000000001.seg" }
     }
 
-    /// Where the batch or line of a record begins and ends.
+    /// The start and end of the batch or line of a record.
     fn place(&self, record: u64) -> (usize, usize) {
         let (_, all) = batches(&self.ours, self.file());
         let (start, end, _) = all.into_iter().find(|batch| batch.2 == record).unwrap();
         (start, end)
     }
 
-    /// Ours with bytes of the batch of a record changed.
+    /// Returns our log with damage to the batch of one record.
     fn spoilt(&self, record: u64, harm: Harm) -> MemStorage {
         let device = self.ours.kill();
         let (start, end) = self.place(record);
@@ -90,7 +90,7 @@ impl Fork {
         device
     }
 
-    /// What the log shows is what it once held, and what it lost is named.
+    /// Checks that all records shown are as written, and that all others are reported as lost.
     #[track_caller]
     fn holds(&self, device: &MemStorage, what: &str) -> BTreeMap<u64, Vec<u8>> {
         let found = read(device, true).unwrap();
@@ -110,7 +110,7 @@ impl Fork {
 /// A kind of damage to the bytes of a batch or line.
 type Harm = (&'static str, fn(&mut [u8]));
 
-/// 48 bytes of header in a batch, and some 90 bytes before the value in a line.
+/// A batch has 48 bytes of header, a line some 90 bytes before the value.
 const HARMS: [Harm; 6] = [
     ("four bytes of the payload", |bytes| {
         let at = bytes.len() - 30;
@@ -132,8 +132,8 @@ const HARMS: [Harm; 6] = [
 #[test]
 fn record_of_a_diverged_copy_never_replaces_a_lost_one() {
     for layout in LAYOUTS {
-        // The damaged record is the last one, or others are behind it; the copy is as long, longer,
-        // or shorter.
+        // The damaged record is the last one, or others follow. The copy is as long, longer, or
+        // shorter.
         for (ours, theirs) in [(6, 6), (9, 9), (6, 9), (9, 6)] {
             let fork = Fork::new(layout, ours, theirs);
             for harm in HARMS {
@@ -146,7 +146,7 @@ fn record_of_a_diverged_copy_never_replaces_a_lost_one() {
                 assert_eq!(done.after.damage, done.before.damage, "{what}");
                 assert!(done.is_empty() && state(&device) == was, "{what}: {:?}", done.patches);
                 assert_eq!(judge(&device).unwrap().damage, damage, "{what}");
-                // A copy of the same moment has what was there.
+                // A copy from the same moment has the records.
                 mend(&device, &[&fork.theirs, &fork.ours.kill()]);
                 assert!(state(&device) == state(&fork.ours), "{what}");
             }
@@ -154,18 +154,18 @@ fn record_of_a_diverged_copy_never_replaces_a_lost_one() {
     }
 }
 
-/// What both had before they parted is taken, and nothing else.
+/// Records written before the logs diverged are restored, and nothing else is.
 #[test]
 fn records_from_before_the_copy_are_restored() {
     for layout in LAYOUTS {
         let fork = Fork::new(layout, 9, 9);
         for harm in HARMS {
             let what = format!("{} in {layout:?}", harm.0);
-            // What is behind it is the same in both.
+            // The bytes after the damage are the same in both logs.
             let device = fork.spoilt(3, harm);
             mend(&device, &[&fork.theirs]);
             assert!(state(&device) == state(&fork.ours), "{what}");
-            // Two places, and the copy knows one of them.
+            // Damage in two places. The copy has the data of one of them.
             let one = fork.spoilt(7, harm);
             let left = fork.holds(&one, &what);
             let device = fork.spoilt(3, harm);
@@ -178,7 +178,7 @@ fn records_from_before_the_copy_are_restored() {
     }
 }
 
-/// A kind of damage to whole files, here of a segment.
+/// A kind of damage to whole files, usually those of a segment.
 type FileHarm = (&'static str, fn(&MemStorage, &Fork, u64));
 
 const FILE_HARMS: [FileHarm; 5] = [
@@ -212,8 +212,8 @@ const FILE_HARMS: [FileHarm; 5] = [
     }),
 ];
 
-/// Both went on in a next segment, too: that of the copy has another epoch, and it is not taken for
-/// the one that is lost.
+/// Both logs continued in another segment, too. The copy's segment has another epoch, and does not
+/// replace the lost one.
 #[test]
 fn segment_of_a_diverged_copy_never_replaces_a_lost_one() {
     for layout in LAYOUTS {
@@ -246,7 +246,7 @@ fn segment_of_a_diverged_copy_never_replaces_a_lost_one() {
                     mend(&whole, &[&fork.ours.kill()]);
                     fork.holds(&whole, &what);
                 }
-                // A copy of the same moment goes first, in whatever order.
+                // A copy from the same moment takes precedence, in any order.
                 mend(&intact, &[&fork.theirs, &fork.ours.kill()]);
                 assert_eq!(fork.holds(&intact, &what).len(), fork.records.len(), "{what}");
             }
@@ -254,8 +254,9 @@ fn segment_of_a_diverged_copy_never_replaces_a_lost_one() {
     }
 }
 
-/// Both filled the first segment before they parted, so that a second one of either continues it.
-/// Of this log's own nothing is left, and neither a seal nor the manifest names it.
+/// Both logs filled the first segment before they diverged, so the second segment of either
+/// continues it. Nothing is left of this log's own second segment, and neither a seal nor the
+/// manifest names it.
 #[test]
 fn segment_that_no_local_file_names_is_not_used() {
     for layout in LAYOUTS {
@@ -268,7 +269,7 @@ fn segment_that_no_local_file_names_is_not_used() {
         let next = (1..200).find(is_full).unwrap();
         let shared = MemStorage::new();
         write(&shared, (layout, 1), 1..=next - 1);
-        // Neither was closed: that would name the second segment.
+        // Neither log was closed, which would name the second segment.
         let grown = |seed| {
             let device = shared.kill();
             let options = laid_out(of_any_size(seed).segment_size(24 * 512), layout);
@@ -301,8 +302,8 @@ fn segment_that_no_local_file_names_is_not_used() {
     }
 }
 
-/// Its parity knows other bytes in the same blocks. A sound header says that they are not this
-/// log's, even if nothing else of the batch is left.
+/// The copy's parity describes other bytes in the same blocks. An intact header shows that those
+/// are not of this log, even if nothing else of the batch is left.
 #[test]
 fn parity_of_a_diverged_copy_never_overrides_an_intact_header() {
     let shared = MemStorage::new();

@@ -1,4 +1,4 @@
-//! A cut that keeps no record, of logs whose first records were truncated away before.
+//! Truncation that keeps no record, of logs whose first records were pruned before.
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
@@ -22,7 +22,7 @@ fn open(storage: &MemStorage) -> TestLog {
     options.open_in(Arc::new(storage.clone())).unwrap()
 }
 
-/// A log of 60 records without the first of them, and its oldest record.
+/// A log of 60 records whose first records were pruned, and its oldest record.
 fn pruned(storage: &MemStorage) -> (TestLog, Lsn) {
     let log = open(storage);
     for number in 0..60 {
@@ -57,7 +57,7 @@ fn truncate_after_none_empties_a_pruned_log() {
         let reader: LogReader<[u8], Raw> = LogReader::open_in(shared).unwrap();
         assert_eq!(reader.read_from(oldest).unwrap().count(), 0);
 
-        // A power cut leaves it empty, too, and the numbers of what is gone before are not given
+        // The log is empty after a power cut, too, and the numbers of pruned records are not used
         // again.
         let log = open(&storage.power_cut(|_| false));
         assert_eq!((log.durable(), log.recovery().first), (oldest.previous(), None));

@@ -1,5 +1,5 @@
-//! What holds for plain logs holds for those whose batches are encoded: compressed, encrypted, or
-//! both and padded. One list of suites serves all three. Only CI runs them: see all.rs.
+//! Tests for all logs, run on logs with encoded batches: compressed, encrypted, or both and padded.
+//! One list of suites serves all three. Only CI runs them: see all.rs.
 
 #![expect(clippy::print_stdout, reason = "in a test this is a part of the report")]
 
@@ -64,7 +64,7 @@ suites!(
     writes_in_flight_fail_in_any_order,
 );
 
-/// Batches of a few chunks, segments named ahead, files that are used again.
+/// Batches of a few chunks, segments named ahead, reused files.
 const WORKLOADS: [Acts; 3] = [
     &[
         Append(700),
@@ -79,7 +79,7 @@ const WORKLOADS: [Acts; 3] = [
         Append(700),
     ],
     &[Append(700); 14],
-    // Of the first size, records fill a segment to its last sector, or its file is cut off there.
+    // Records of the first size fill a segment to its last sector, or the file is truncated there.
     &[
         Set(&[480, 20]),
         Append(480),
@@ -122,7 +122,7 @@ fn workloads_name_segments_ahead_and_use_files_again() {
     let whole = WORKLOADS.map(|acts| run(acts, Level::Synced, u64::MAX).device);
     let [_, ahead, reused] = whole.each_ref().map(headers);
     assert!(ahead.iter().any(|header| header.named_ahead), "{ahead:?}");
-    // Of both, the records take too few segments.
+    // With both encodings, the records take too few segments to reuse a file.
     let is_reused = reused.iter().any(|header| header.is_reused);
     assert!(is_reused || (is_compressed() && is_encrypted()), "{reused:?}");
     let all = ahead.iter().chain(&reused);

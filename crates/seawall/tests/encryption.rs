@@ -1,5 +1,5 @@
-//! Encrypted logs: nothing of them shows without the key, and keys are replaced. What holds for
-//! other logs holds for them: `encoded.rs`.
+//! Encrypted logs: nothing of them can be read without the key, and keys can be replaced.
+//! `encoded.rs` runs the tests of all other logs on them, too.
 
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
@@ -45,7 +45,7 @@ fn has(device: &MemStorage, pattern: &[u8]) -> bool {
     })
 }
 
-/// Fails the draw with this number, once.
+/// Random numbers. The draw with the given number fails once.
 #[derive(Debug)]
 struct FailsOnce(SeededEntropy, AtomicU64);
 
@@ -65,7 +65,7 @@ fn random_bits_that_fail_once_lose_no_buffered_record() {
             let device = MemStorage::new();
             let entropy = FailsOnce(SeededEntropy::new(7), AtomicU64::new(number));
             let options = tiny(1).env(Arc::new(ManualClock::new()), Arc::new(entropy));
-            // Creating the log draws its id and key: nothing is acknowledged yet.
+            // Creating the log draws its id and key. Nothing is acknowledged yet.
             let Ok(log) = open(&options.level(Level::Buffered), &device) else { continue };
             let mut acknowledged = 0;
             for n in 1..=5 {
@@ -209,7 +209,7 @@ fn copy_of_a_log_that_was_closed_before_is_read() {
     });
 }
 
-/// Opens with this key; how many records there are.
+/// Opens with `key` and returns the number of records.
 fn count_with(device: &MemStorage, key: &Key) -> Result<u64, KeyError> {
     let options = of_any_size(9).geometry(GEOMETRY, SEGMENT_MIN).key(key.clone());
     match options.open_in::<[u8], Raw>(Arc::new(device.kill())) {
@@ -225,8 +225,8 @@ fn crash_while_keys_are_replaced_leaves_a_log_that_one_of_them_opens() {
         let before = MemStorage::new();
         written(&before, 5).close().unwrap();
         let (old, new) = (Key::new(&KEY), Key::new(&[9; 32]));
-        // Replaces both keys, on a device that stops after some steps. How many records are durable
-        // then, and whether the key was replaced.
+        // Replaces both keys, on a device that stops after `stop` steps. Returns the device, the
+        // number of durable records, whether the key was replaced, and the outcome.
         let run = |stop: u64| {
             let device = before.kill();
             device.stop_after(stop);
@@ -270,7 +270,7 @@ fn crash_while_keys_are_replaced_leaves_a_log_that_one_of_them_opens() {
     });
 }
 
-/// Found by simulation: it said that no key was given.
+/// Found by simulation: salvage reported that no key was given.
 #[test]
 fn salvage_says_that_the_keys_are_lost_although_no_header_is_left() {
     encrypted(|| {

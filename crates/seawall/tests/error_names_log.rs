@@ -19,9 +19,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-/// What a device in memory calls itself.
+/// The path that an in-memory device reports.
 const MEMORY: &str = "memory";
-/// No test takes longer, in seconds.
+/// Time limit of each test, in seconds.
 const PATIENCE: u64 = 20;
 
 /// A call and its error; `None` if it succeeded.
@@ -59,7 +59,7 @@ fn written() -> MemStorage {
     storage
 }
 
-/// The same with a flipped bit in a record of the first segment, between intact ones.
+/// The log of [`written`] with a flipped bit in a record of the first segment, between intact ones.
 fn damaged() -> MemStorage {
     let storage = written();
     storage.edit("000000000001.seg", |bytes| {
@@ -69,7 +69,7 @@ fn damaged() -> MemStorage {
     storage
 }
 
-/// A codec that encodes bytes and decodes none.
+/// A codec that encodes bytes but cannot decode them.
 #[derive(Debug)]
 enum Undecodable {}
 

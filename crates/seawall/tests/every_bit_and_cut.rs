@@ -1,5 +1,5 @@
-//! Every single-bit flip, every cut and every lost or misplaced file of a small log: whatever was
-//! acknowledged is delivered as it was written, or named as lost.
+//! Every bit flip, every truncation and every lost or misplaced file of a small log: each
+//! acknowledged record is delivered as written, or reported as lost.
 
 #![expect(
     clippy::unwrap_used,
@@ -26,14 +26,14 @@ use seawall_testkit::MemStorage;
 
 const ENDS: [End; 4] = [End::Closed, End::Confirmed, End::PowerCut, End::Killed];
 
-/// What each file holds. A reader may sync a file, and changes none.
+/// The contents of all files. A reader may sync files, but changes none.
 fn contents(device: &MemStorage) -> Vec<(String, Option<Vec<u8>>)> {
     device.names().into_iter().map(|name| (name.clone(), device.bytes(&name))).collect()
 }
 
-/// Looks at a damaged log in every way, and compares with what was written.
+/// Reads a damaged log in every way, and compares with what was written.
 ///
-/// Records in the window may be missing if the verdict is that one cannot tell.
+/// Records in the window may be missing if the verdict is ambiguous.
 fn look(image: &Image, damaged: &MemStorage, what: &dyn Fn() -> String) -> Verification {
     let before = contents(damaged);
     let found = judge(damaged).unwrap_or_else(|error| panic!("{}: {error}", what()));
@@ -53,7 +53,8 @@ fn look(image: &Image, damaged: &MemStorage, what: &dyn Fn() -> String) -> Verif
     }
     let keys = || skipping.records.keys().copied();
     if image.end != End::Killed {
-        // There the reader knows more: what `live` says was durable is not torn.
+        // After a kill the reader knows more: a record that is durable according to `live` is not
+        // torn.
         let number = |lsn: Option<Lsn>| lsn.map(Lsn::get);
         let seen = (found.records, number(found.first_lsn), number(found.last_lsn));
         let delivered = (skipping.count(), keys().min(), keys().max());
@@ -77,14 +78,14 @@ fn look(image: &Image, damaged: &MemStorage, what: &dyn Fn() -> String) -> Verif
     found
 }
 
-/// Whether the verdict owns up to what may be missing in the window. A line with a zero in it
-/// looks torn: a blank is one flip away from that.
+/// Whether the verdict admits that records in the window may be missing. A line with a zero byte in
+/// it looks torn, and one flip turns a blank into a zero byte.
 fn is_unsure(image: &Image, found: &Verification) -> bool {
     let is_text = image.layout == Layout::Text;
     found.verdict == Verdict::Unsure || (is_text && found.verdict == Verdict::Torn)
 }
 
-/// Opens a damaged log: refused, or everything that was acknowledged is there.
+/// Opens a damaged log: the open is refused, or every acknowledged record is there.
 fn reopen(image: &Image, damaged: &MemStorage, found: &Verification, what: &dyn Fn() -> String) {
     let device = damaged.kill();
     let log = match open(&laid_out(again(2), image.layout), &device) {
@@ -113,7 +114,7 @@ fn reopen(image: &Image, damaged: &MemStorage, found: &Verification, what: &dyn 
 pub(crate) fn every_flip(end: End, layout: Layout) {
     let image = write_in(end, layout);
     let mut seen = [0; 5];
-    // What a confirmation or a kill leaves otherwise than a close or a power cut.
+    // The files in which a confirmation or a kill differs from a close or a power cut.
     let newest = |others: &[&str]| {
         let newest: &[&str] =
             if layout == Layout::Text { &[NEWEST_HEAD, NEWEST_TEXT] } else { &[NEWEST] };
@@ -128,7 +129,7 @@ pub(crate) fn every_flip(end: End, layout: Layout) {
     let mut sample = Sample::one_in(if layout == Layout::Text { 120 } else { 20 });
     for file in files {
         let bytes = image.device.bytes(&file).unwrap();
-        // Heads are the blocks of any segment, and most of their bytes are zero.
+        // Heads have the same blocks as any segment, mostly zeros.
         let step = if file.contains(".head") { 5 } else { 1 };
         let flips = (0..bytes.len()).step_by(step).flat_map(|at| (0..8).map(move |bit| (at, bit)));
         for (at, bit) in flips.filter(|_| sample.takes_next()) {
@@ -223,8 +224,8 @@ fn lost_or_misplaced_file_is_always_detected() {
     }
 }
 
-/// What a run of damage in the newest segment may hide: the records behind the last one that
-/// something confirms which the run left alone.
+/// Returns the last confirmed record of the newest segment, according to the headers that a run of
+/// damage left intact. Only later records may be hidden.
 fn window_of(batches: &(u64, Vec<(usize, usize, u64)>), run: &Range<usize>) -> u64 {
     let (mut confirmed, mut last) = (batches.0 - 1, batches.0 - 1);
     for (at, _, last_here) in &batches.1 {
@@ -237,7 +238,7 @@ fn window_of(batches: &(u64, Vec<(usize, usize, u64)>), run: &Range<usize>) -> u
     confirmed
 }
 
-/// Every run of damage up to REACH: as [`look`], but a run may look like a torn write too.
+/// Every run of damage up to REACH. As [`look`], but a run may also look like a torn write.
 pub(crate) fn every_run(end: End, layout: Layout) {
     let image = write_in(end, layout);
     let reach = usize::try_from(GEOMETRY.reach).unwrap();
@@ -264,7 +265,8 @@ pub(crate) fn every_run(end: End, layout: Layout) {
     println!("{end:?} {layout:?}: {hidden} runs hid records of the window");
 }
 
-/// Whether a run of damage hid a record. Only from `first` on, and never under a clean verdict.
+/// Returns whether a run of damage hid a record: only from `first` on, and never under a clean
+/// verdict.
 fn look_at_run(image: &Image, damaged: &MemStorage, first: u64, what: &dyn Fn() -> String) -> bool {
     let found = judge(damaged).unwrap();
     let delivered: Found = read(damaged, true).unwrap();
@@ -311,11 +313,12 @@ fn other_files_in_the_directory_do_not_change_the_end_of_the_log() {
     assert_eq!(found.verdict, Verdict::Clean);
 }
 
-/// The image: a disk put the sector of one record in the place of another of the same batch.
+/// The image: a disk overwrote the frame of one record with that of another record of the batch.
 #[test]
 fn record_at_the_place_of_another_is_not_mistaken_for_it() {
     let image = write(End::Closed);
-    // Records 7, 8 and 9 are a set of three times 200 bytes, in frames of 208; two of them go on.
+    // Records 7, 8 and 9 are a set of three times 200 bytes, in frames of 208. Two of them
+    // continue.
     let (_, batches) = batches(&image.device, "000000000002.seg");
     let frames = batches[2].0 + 48;
     for (from, to) in [(0, 208), (208, 0)] {
@@ -329,8 +332,8 @@ fn record_at_the_place_of_another_is_not_mistaken_for_it() {
     }
 }
 
-/// The image: a disk put one slot of another log's manifest in the place of ours, or a person
-/// copied the whole file. The other log begins with record 5.
+/// The image: one slot of another log's manifest replaced ours, by a disk error, or a user copied
+/// the whole file. The other log begins with record 5.
 #[test]
 fn manifest_of_another_log_hides_no_record() {
     let image = write(End::Closed);
@@ -375,7 +378,7 @@ fn flipped_bit_in_a_readable_log_is_always_detected() {
     }
 }
 
-/// Where a text ends, its lines end: what was cut off shows only where something speaks of it.
+/// A text ends at the end of a line, so missing lines show only if something else refers to them.
 #[test]
 fn truncated_file_of_a_readable_log_is_always_detected() {
     every_cut(End::Closed, Layout::Text);

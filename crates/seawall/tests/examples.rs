@@ -1,4 +1,4 @@
-//! Each example runs and says what it should.
+//! Each example runs and prints what it should.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
@@ -8,7 +8,7 @@ use common::Scratch;
 use common::programs::output;
 use std::process::Command;
 
-/// What an example prints, run with these arguments.
+/// Runs an example with `arguments`. Returns whether it succeeded, and its output.
 fn run(example: &str, arguments: &[&str]) -> (bool, String) {
     let here = std::env::current_exe().unwrap();
     let target = here.parent().and_then(std::path::Path::parent).unwrap();
@@ -35,7 +35,7 @@ fn typed_events_add_up_across_starts() {
     let path = folder.path.to_str().unwrap();
     assert_eq!(run("typed_events", &[path]), (true, "1 Ada: 200\n2 Bob: 100\n".to_owned()));
     assert_eq!(run("typed_events", &[path]), (true, "1 Ada: 400\n2 Bob: 200\n".to_owned()));
-    // A log of greetings has no business there.
+    // The log there holds other records than greetings.
     assert!(!run("queue", &[path]).0);
 }
 
@@ -45,7 +45,7 @@ fn listing_of_the_paper_restores_what_it_wrote() {
     let path = folder.path.to_str().unwrap();
     assert_eq!(run("paper_listing", &[path]), (true, "restored 42\n".to_owned()));
     assert_eq!(run("paper_listing", &[path]), (true, "restored 42\nrestored 42\n".to_owned()));
-    // Where no log can be, it says so.
+    // Where no log can be created, the example reports an error.
     let (done, said) = run("paper_listing", &["/dev/null/records.wal"]);
     assert!(!done && said.starts_with("Something went wrong: "), "{said}");
 }

@@ -1,4 +1,4 @@
-//! A failed sync is not the end of a log: it goes on in a new segment, and loses nothing (R8).
+//! A failed sync does not end a log: it continues in a new segment and loses nothing (R8).
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
@@ -31,14 +31,14 @@ fn payload(number: u64) -> Vec<u8> {
     vec![u8::try_from(number % 251).expect("small"); size]
 }
 
-/// What a life of the log acknowledged, and how it ended.
+/// What one life of the log acknowledged, and how it ended.
 struct Life {
     acknowledged: u64,
     outcome: Result<(), Error>,
     failovers: u64,
 }
 
-/// Opens, appends, closes, with everything that may fail on the way.
+/// Opens the log, appends, confirms and closes, until a call fails.
 fn live(storage: &MemStorage, level: Level) -> Life {
     let failovers = Arc::new(AtomicU64::new(0));
     let told = failovers.clone();
@@ -60,7 +60,7 @@ fn live(storage: &MemStorage, level: Level) -> Life {
     Life { acknowledged, outcome, failovers: failovers.load(Ordering::SeqCst) }
 }
 
-/// Reopens and compares everything with what was written.
+/// Reopens the log and compares all records with what was written.
 fn check(storage: MemStorage, acknowledged: u64, case: &str) {
     let as_storage: Arc<dyn seawall_io::Storage> = Arc::new(storage.clone());
     let found = crate::common::maintenance(&as_storage)
@@ -78,7 +78,7 @@ fn check(storage: MemStorage, acknowledged: u64, case: &str) {
     assert!(next > acknowledged, "{case}: {} of {acknowledged} records", next - 1);
 }
 
-/// Fails sync `nth`, its pending bytes landing or not; then the process dies, or the power.
+/// Fails sync `nth`, with its pending bytes landing or not. Then kills the process or cuts power.
 fn fail_one(level: Level, nth: u64, lands: bool) -> Life {
     let storage = MemStorage::new();
     storage.fail_sync(nth, move |_| lands);
@@ -103,9 +103,9 @@ pub(crate) fn log_continues_without_loss_after_a_failed_sync() {
                 let life = fail_one(level, nth, lands);
                 match life.outcome {
                     Ok(()) if life.failovers == 1 => survived += 1,
-                    // The sync of a new segment or of a seal: the next try was another file.
+                    // The sync of a new segment or of a seal: the next attempt used another file.
                     Ok(()) => assert_eq!(life.failovers, 0),
-                    // A directory or the manifest: there is no other to go to.
+                    // A directory or the manifest: there is no other file to use.
                     Err(error) => {
                         let cause = error.to_string();
                         let known = ["sync memory", "manifest"].iter().any(|w| cause.contains(w));
@@ -147,8 +147,8 @@ fn device_that_fails_for_good_poisons_the_log_after_bounded_attempts() {
     assert_eq!(log.durable().map(Lsn::get), Some(1));
 }
 
-/// What shares a block with the failed write goes with it, acknowledged records too. They are in
-/// the new segment, so a power cut after the failover takes nothing (hole 17 of the model).
+/// A failed write can also destroy acknowledged records in its block. The new segment holds them,
+/// so a power cut after the failover loses nothing (hole 17 of the model).
 #[test]
 pub(crate) fn records_in_a_block_spoiled_by_a_failed_write_are_carried() {
     let mut spoiled = 0;
@@ -167,7 +167,7 @@ pub(crate) fn records_in_a_block_spoiled_by_a_failed_write_are_carried() {
     assert!(spoiled > 20, "{spoiled}");
 }
 
-/// The same when the records in that block are of an earlier process.
+/// The same with records of an earlier process in that block.
 #[test]
 pub(crate) fn spoiled_block_of_another_process_is_carried() {
     let mut spoiled = 0;
@@ -191,7 +191,7 @@ pub(crate) fn spoiled_block_of_another_process_is_carried() {
     assert!(spoiled > 20, "{spoiled}");
 }
 
-/// What a process leaves that was killed between the write of record `good + 1` and its sync.
+/// Returns the device of a process killed between the write of record `good + 1` and its sync.
 fn killed_before_a_sync(good: u64, sync: impl FnOnce(&MemStorage)) -> MemStorage {
     let storage = MemStorage::new();
     let log: Log<[u8], Raw> = options(Level::Synced).open_in(Arc::new(storage.clone())).unwrap();
@@ -204,14 +204,14 @@ fn killed_before_a_sync(good: u64, sync: impl FnOnce(&MemStorage)) -> MemStorage
 }
 
 /// Found by simulation. The image: the page cache shows a record that was not synced, and the sync
-/// of the next open garbles the block that it shares with acknowledged ones.
+/// of the next open garbles the block that the record shares with acknowledged ones.
 #[test]
 pub(crate) fn records_in_a_block_spoiled_by_an_open_are_carried() {
     let mut spoiled = 0;
     for (good, nth) in (1..RECORDS).flat_map(|good| (0..4).map(move |nth| (good, nth))) {
         let storage = killed_before_a_sync(good, |storage| storage.stop_after(storage.steps() + 1));
         storage.spoil_sync(nth, 512);
-        // A failed sync of the directory ends the open.
+        // A failed directory sync ends the open.
         let opened: Result<Log<[u8], Raw>, _> =
             options(Level::Synced).open_in(Arc::new(storage.clone()));
         drop(opened);
@@ -222,8 +222,8 @@ pub(crate) fn records_in_a_block_spoiled_by_an_open_are_carried() {
     assert!(spoiled > 20, "{spoiled}");
 }
 
-/// The same where the sync of the earlier process failed, and it was killed before it could write
-/// the records to another segment: the next open notices nothing.
+/// The same, but the earlier process had a failed sync, and was killed before it could write the
+/// records to another segment. The next open notices nothing.
 #[test]
 pub(crate) fn records_in_a_block_spoiled_by_a_killed_process_are_carried() {
     let mut spoiled = 0;

@@ -1,5 +1,5 @@
 //! `Options::fill_blocks`: no block with acknowledged records is written again, so a device that
-//! garbles what it writes when the power fails costs none of them.
+//! garbles the blocks it is writing at a power cut destroys no acknowledged record.
 
 use crate::common;
 
@@ -16,7 +16,7 @@ use seawall_testkit::{CrashOutcome, MemStorage};
 
 use Act::{Append, Confirm, Prune, Reopen, Set};
 
-/// As many bytes as the log takes for a block.
+/// The block size of the log.
 const BLOCK: usize = 512;
 
 const WORKLOADS: [Acts; 4] = [
@@ -24,7 +24,7 @@ const WORKLOADS: [Acts; 4] = [
     &[Append(50), Append(90), Reopen, Append(20), Append(600), Reopen, Append(30)],
     // Segments that were named ahead.
     &[Append(500), Append(20), Append(800), Append(30), Append(800), Append(800), Append(40)],
-    // A file that is used again.
+    // A reused file.
     &[
         Append(800),
         Append(800),
@@ -37,7 +37,7 @@ const WORKLOADS: [Acts; 4] = [
     ],
 ];
 
-/// What a power cut may leave of a device that garbles the blocks that it is writing.
+/// Returns possible states after a power cut on a device that garbles the blocks it is writing.
 fn garbling_cuts(device: &MemStorage, seed: u64) -> impl Iterator<Item = MemStorage> {
     let all = device.power_cut(|_| CrashOutcome::Garbled(BLOCK));
     let some = (0..12).map(move |nth| {
@@ -68,7 +68,7 @@ fn garbled_cuts_lose_nothing() -> Tally {
     let mut tally = Tally::default();
     with_filled_blocks(|| {
         cut_at_every_step(&mut |life, left, what| {
-            // Garbage where the log ends can be what a write left, or damage.
+            // Garbage at the end of the log can come from a write, or from damage.
             tally.add(check(life, left, Faults::FailedSync, what));
         });
     });
@@ -88,7 +88,7 @@ fn power_cut_that_garbles_blocks_loses_no_compressed_or_encrypted_record() {
     println!("encrypted: {:?}", encrypted(garbled_cuts_lose_nothing));
 }
 
-/// So the tests above can fail.
+/// Shows that the tests above can fail.
 #[test]
 fn without_the_option_a_garbling_power_cut_loses_acknowledged_records() {
     let mut lost = 0;
@@ -100,8 +100,8 @@ fn without_the_option_a_garbling_power_cut_loses_acknowledged_records() {
     assert!(lost > 100, "{lost}");
 }
 
-/// A write fails and garbles its blocks. Then the process dies, or the power, at each step until
-/// the log goes on in another segment.
+/// A write fails and garbles its blocks. Then the process dies, or power is cut, at each step until
+/// the log continues in another segment.
 #[test]
 fn write_that_fails_and_garbles_its_blocks_loses_no_acknowledged_record() {
     let (mut sample, mut tally) = (Sample::one_in(2), Tally::default());
@@ -134,7 +134,7 @@ fn segments(device: &MemStorage) -> impl Iterator<Item = String> {
     device.names().into_iter().filter(|name| SegmentId::from_file_name(name).is_some())
 }
 
-/// The batches of a log that do not begin at a block.
+/// The number of batches that do not begin at a block boundary.
 fn within_blocks(device: &MemStorage) -> usize {
     let all = segments(device).flat_map(|name| batches(device, &name).1);
     all.filter(|(at, _, _)| !at.is_multiple_of(BLOCK)).count()
@@ -214,7 +214,7 @@ fn full_disk_refuses_records_whose_blocks_have_no_space() {
             other => panic!("{limit}: {other:?}"),
         };
         refused += 1;
-        // The log goes on when there is space again.
+        // The log continues when there is space again.
         device.limit(u64::MAX);
         log.append(b"and another").unwrap();
         let left = device.power_cut(|_| CrashOutcome::Garbled(BLOCK));
@@ -225,7 +225,7 @@ fn full_disk_refuses_records_whose_blocks_have_no_space() {
     assert!(refused > 10, "{refused}");
 }
 
-/// The batches of one block, which the new segment carries, take a block each there.
+/// The new segment carries the batches of one block, and each takes a whole block there.
 #[test]
 fn recovery_has_space_for_the_blocks_of_what_it_carries() {
     let device = MemStorage::new();

@@ -1,4 +1,5 @@
-//! Following a log: each record once, in order, across rolls, prunes and restarts of the writer.
+//! Following a log: each record once, in order, across rotations, prunes and restarts of the
+//! writer.
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
@@ -28,7 +29,7 @@ fn open_in(storage: Arc<dyn Storage>, seed: u64) -> TestLog {
     with_segments(16_384, 32_768, seed).open_in(storage).unwrap()
 }
 
-/// A log whose first segment is so large, and none larger.
+/// A log whose first segment has size `first`, and whose largest has size `max`.
 fn with_segments(first: u64, max: u64, seed: u64) -> Options {
     let geometry = Geometry { block: 512, reach: 1024, batch_max: 4096 };
     Options::new()
@@ -48,7 +49,7 @@ fn follower_process_sees_each_record_once_across_rotations_and_restarts() {
     let storage = MemStorage::new();
     drop(open(&storage, 1));
     let position = AtomicU64::new(1);
-    // However threads are scheduled, the writer gets only so far ahead: so there is something to
+    // Limits how far the writer gets ahead, however threads are scheduled: so there is something to
     // prune.
     let (ahead, seen) = sync_channel(200);
     let reader: LogReader<[u8], Raw> = LogReader::open_in(Arc::new(storage.clone())).unwrap();
@@ -69,7 +70,7 @@ fn follower_process_sees_each_record_once_across_rotations_and_restarts() {
                 }
             }
         });
-        // Here, so that the writer ends if this fails.
+        // Moved here, so that the writer ends if this thread fails.
         let seen = seen;
         let mut follower = reader.follow(Lsn::FIRST).unwrap();
         for number in 1..=RECORDS {
@@ -121,7 +122,7 @@ fn follower_overtaken_by_a_truncation_gets_an_error() {
     assert!(matches!(told, Error::Rewound { next, .. } if next.get() == 5), "{told}");
 }
 
-/// The image: when the follower looks, the log has grown past its place again.
+/// The image: when the follower reads, the log has grown past its position again.
 #[test]
 fn truncation_is_reported_to_a_follower_after_the_log_has_regrown() {
     for (cut, here) in (0..=12).flat_map(|cut| [(cut, true), (cut, false)]) {
@@ -150,8 +151,8 @@ fn truncation_is_reported_to_a_follower_after_the_log_has_regrown() {
     }
 }
 
-/// Found by simulation. The image: when the follower looks, the log has grown past its place again,
-/// and all that was written in the place of what the cut took was pruned.
+/// Found by simulation. The image: when the follower reads, the log has grown past its position
+/// again, and everything written in place of the truncated records was pruned.
 #[test]
 fn truncation_is_reported_to_a_follower_after_its_evidence_was_pruned() {
     for (is_cut, here) in [(true, true), (true, false), (false, true), (false, false)] {
@@ -209,7 +210,7 @@ fn follower_shows_only_durable_records() {
             std::thread::scope(|scope| {
                 scope.spawn(|| log.append(&payload(number)).unwrap());
                 gate.wait_for_somebody();
-                // The record before is durable and not read yet.
+                // The previous record is durable and not read yet.
                 let durable = Lsn::new(number - 1);
                 let seen = followers.each_mut().map(|follower| {
                     let mut next = || follower.next_within(Duration::ZERO).unwrap();
@@ -241,8 +242,8 @@ fn follower_in_process_is_woken_by_each_commit() {
     });
 }
 
-/// Found by simulation: a follower went round and round. The image: a salvaged log whose last one
-/// was lost and given up, so that the log is durable beyond the last one that can be read.
+/// Found by simulation: a follower never stopped searching. The image: a salvaged log whose last
+/// record was lost and given up, so it is durable beyond the last readable record.
 #[test]
 fn follower_skips_records_given_up_at_the_end() {
     within(20, || {
@@ -276,7 +277,7 @@ fn follower_skips_records_given_up_at_the_end() {
     });
 }
 
-/// A log of records 1 to 5, and both followers from `from` on.
+/// A log of records 1 to 5, and both kinds of followers from `from` on.
 fn five_followed_from(from: u64) -> (TestLog, [Result<TestFollower, Error>; 2]) {
     let storage = MemStorage::new();
     let log = open(&storage, 1);
@@ -295,7 +296,7 @@ fn follower_from_beyond_the_end_is_refused_at_once() {
         for from in [7, 100, u64::MAX] {
             let (_log, followers) = five_followed_from(from);
             for follower in followers {
-                // One that is not refused: what it does then.
+                // If `follow` itself is not refused, the first read must be.
                 let refused = follower.and_then(|mut follower| follower.next_within(LONG / 20));
                 let told = matches!(
                     &refused,
@@ -324,7 +325,7 @@ fn follower_from_the_end_waits_for_the_next_record() {
     });
 }
 
-/// The position claims that the record before it was seen, even if this follower showed none.
+/// The position implies that the record before it was seen, even if this follower showed none.
 #[test]
 fn follower_without_records_learns_that_its_position_was_truncated() {
     within(60, || {
@@ -337,7 +338,7 @@ fn follower_without_records_learns_that_its_position_was_truncated() {
     });
 }
 
-/// The writer has given out the number, but no sync covers the record yet.
+/// The writer has assigned the number, but no sync covers the record yet.
 #[test]
 fn follower_from_a_submitted_record_waits_until_it_is_durable() {
     within(60, || {
@@ -359,7 +360,7 @@ fn follower_from_a_submitted_record_waits_until_it_is_durable() {
     });
 }
 
-/// The image: one byte of the second of three records is not what was written.
+/// The image: one byte of the second of three records was changed.
 #[test]
 fn follower_at_damage_returns_the_error_each_time() {
     within(60, || {
@@ -393,8 +394,8 @@ fn truncated_records_are_not_delivered_to_a_follower() {
     assert_eq!(follower.next_record().unwrap(), Some((Lsn::FIRST, payload(2))));
 }
 
-/// Found by simulation. The image: a follower that starts over asks the writer for its newest
-/// segment, and finds that one pruned when it reads the directory.
+/// Found by simulation. The image: a follower that starts over gets the writer's newest segment,
+/// and when it reads the directory, that segment was pruned.
 #[test]
 fn follower_that_restarts_during_pruning_continues() {
     let mut beside = 0;
@@ -409,7 +410,7 @@ fn follower_that_restarts_during_pruning_continues() {
         log.truncate_after(Lsn::new(1)).unwrap();
         let writer = log.clone();
         hook.plan(look, move || {
-            // A segment holds one of them.
+            // A segment holds one of these records.
             for _ in 0..2 {
                 writer.append(&[7; 3_000]).unwrap();
             }

@@ -1,19 +1,20 @@
-//! docs/format.md and the code say the same: every byte table, and a test for each row of the
-//! recovery table.
+//! docs/format.md agrees with the code: every byte table, and a test for each row of the recovery
+//! table.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 const TEXT: &str = include_str!("../../../docs/format.md");
-/// Where the rows of the recovery table have their tests.
+/// The files with the tests of the recovery table's rows.
 const TESTS: [&str; 2] = [
     include_str!("../src/recover/decision/tests.rs"),
     include_str!("../../seawall-format/src/tail.rs"),
 ];
 
-/// Where the tables of dumps are compared: with the code of another package.
+/// The tables of dumps, which a test of another package compares.
 const DUMP_TABLES: [&str; 3] = ["dump header", "dump chunk", "dump end"];
 
-/// The rows of each named table: a code block of `text` whose name follows that word.
+/// The rows of each named table: a code block of `TEXT` whose fence has the word `text` and the
+/// name.
 fn tables() -> BTreeMap<&'static str, Vec<Vec<&'static str>>> {
     let mut found = BTreeMap::new();
     let mut lines = TEXT.lines();
@@ -27,8 +28,8 @@ fn tables() -> BTreeMap<&'static str, Vec<Vec<&'static str>>> {
     found
 }
 
-/// The cells of each row. Columns begin where the words of the head do. A line with nothing but a
-/// last cell continues the row before: the rest of a value, which is not compared.
+/// The cells of each row. A column begins where its word in the head begins. A line with only a
+/// last cell continues the row above: it is the rest of a value, which is not compared.
 fn rows(head: &str, lines: impl Iterator<Item = &'static str>) -> Vec<Vec<&'static str>> {
     let starts: Vec<usize> = head.split_whitespace().filter_map(|word| head.find(word)).collect();
     let cells = |line: &'static str| -> Vec<&'static str> {
@@ -42,7 +43,7 @@ fn rows(head: &str, lines: impl Iterator<Item = &'static str>) -> Vec<Vec<&'stat
     rows
 }
 
-/// Offset, size and name of each field, as format.md has them.
+/// Offset, size and name of each field, as in format.md.
 type Fields = Vec<(String, String, String)>;
 
 fn fields_of_text(rows: &[Vec<&str>]) -> Fields {

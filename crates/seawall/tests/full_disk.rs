@@ -1,5 +1,5 @@
-//! A full disk refuses whole appends, before they have a number; the log goes on when there is
-//! room.
+//! A full disk refuses whole appends before they get a number. The log continues when there is
+//! space.
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
@@ -38,7 +38,7 @@ fn payload(number: u64) -> Vec<u8> {
     format!("record {number} {}", "x".repeat(100)).into_bytes()
 }
 
-/// Appends until the disk is full; how many records were acknowledged in all.
+/// Appends until the disk is full. Returns the last acknowledged record.
 fn fill(log: &TestLog, mut next: u64) -> u64 {
     loop {
         match log.append(&payload(next)) {
@@ -65,7 +65,7 @@ pub(crate) fn full_disk_freed_twenty_times_loses_nothing() {
     for ahead in [false, true] {
         let storage = MemStorage::new();
         let log = open(&storage, ahead);
-        // The second slot of the file `keys` is far behind the first.
+        // The second slot of the file `keys` is far after the first.
         let keys = if common::is_encrypted() { 66_000 } else { 0 };
         let (mut limit, mut records) = (30_000 + keys, 0);
         for round in 0..20 {
@@ -86,7 +86,7 @@ pub(crate) fn full_disk_freed_twenty_times_loses_nothing() {
     }
 }
 
-/// Short ones are framed in the batch itself, long ones before.
+/// Short records are framed in the batch itself, long ones beforehand.
 #[test]
 fn refused_long_record_leaves_nothing_for_the_next_one() {
     let storage = MemStorage::new();
@@ -136,7 +136,7 @@ fn fill_some(log: &TestLog, count: u64) {
     }
 }
 
-/// A record that would fit, were it not for the one that is on its way.
+/// A record that would fit without the batch in flight.
 #[test]
 fn record_is_refused_if_the_batch_in_flight_takes_its_space() {
     within(20, || {
@@ -160,8 +160,8 @@ fn record_is_refused_if_the_batch_in_flight_takes_its_space() {
     });
 }
 
-/// The first batch of a segment that was named ahead fills its last block. A record that comes
-/// while it is on its way needs space after that block.
+/// The first batch of a segment that was named ahead fills its last block. A record that is
+/// submitted while that batch is in flight needs space after that block.
 #[test]
 fn record_beside_the_first_batch_of_a_segment_is_refused_or_kept() {
     within(60, || {
@@ -213,7 +213,7 @@ fn record_beside_the_first_batch_of_a_segment_is_refused_or_kept() {
 fn preallocated_file_is_removed_by_close() {
     within(20, || {
         let storage = MemStorage::new();
-        // It has the name of the next segment already, or a temporary one.
+        // A preallocated file has a temporary name, or already that of the next segment.
         let is_spare = |name: &String| name.starts_with("spare") || *name == "000000000002.seg";
         let has_spare = || storage.names().iter().any(is_spare);
         let log = open(&storage, true);
@@ -222,7 +222,8 @@ fn preallocated_file_is_removed_by_close() {
         while !has_spare() {
             thread::park_timeout(Duration::from_millis(1));
         }
-        // One that is still being made goes by itself: let it be ready, and handed over.
+        // A file that is still being created is removed anyway. Waits until it is ready and handed
+        // over.
         let mut steps = 0;
         while steps != storage.steps() {
             steps = storage.steps();
@@ -233,8 +234,8 @@ fn preallocated_file_is_removed_by_close() {
     });
 }
 
-/// Who finds the disk full must not leave others waiting whose records were admitted before: one
-/// comes just before each look that the first takes on its way to the full disk.
+/// An append that finds the disk full must not leave earlier, admitted records waiting. Another
+/// record is submitted just before each storage call that the append makes.
 #[test]
 fn full_disk_leaves_no_committer_waiting() {
     within(60, || {
@@ -255,8 +256,8 @@ fn full_disk_leaves_no_committer_waiting() {
                     ticket.wait()
                 });
                 tell.send(waits).unwrap();
-                // It may wait for room, which comes later; and from its number to where it waits
-                // for its turn it takes a moment.
+                // The submit may wait for space, which is freed later. Once it has its number, it
+                // takes a moment until it waits for its turn.
                 let _ = is_admitted.recv_timeout(Duration::from_millis(20));
                 let _ = is_admitted.recv_timeout(Duration::from_millis(20));
             });
@@ -271,8 +272,8 @@ fn full_disk_leaves_no_committer_waiting() {
     });
 }
 
-/// What is given up frees its room only when the cut is durable, in a segment of its own: that one
-/// is as small as a segment can be where there is no room for another.
+/// Truncated records free their space only when the truncation is durable, in a segment of its own.
+/// If there is no space for a larger one, that segment has the minimum size.
 #[test]
 fn truncation_frees_a_disk_with_space_for_one_minimal_segment() {
     let storage = MemStorage::new();
@@ -292,7 +293,7 @@ fn truncation_frees_a_disk_with_space_for_one_minimal_segment() {
     assert_eq!(common::maintenance(&storage).verify().unwrap().verdict, Verdict::Clean);
 }
 
-/// Options of a readable log, whose texts grow in space that is reserved beyond their ends.
+/// Options of a readable log. Its texts grow in space reserved beyond their ends.
 fn readable(seed: u64) -> Options {
     laid_out(tiny(seed), Layout::Text).geometry(GEOMETRY, 4096).segment_size(16_384)
 }
@@ -301,7 +302,7 @@ fn value(number: u64) -> Vec<u8> {
     format!("{{\"number\":{number},\"text\":\"{}\"}}", "x".repeat(100)).into_bytes()
 }
 
-/// Appends until the disk is full; how many records were acknowledged in all.
+/// Appends until the disk is full. Returns the last acknowledged record.
 fn fill_readable(log: &Bytes, mut next: u64) -> u64 {
     loop {
         match log.append(&value(next)) {
@@ -348,8 +349,8 @@ fn full_disk_refuses_only_whole_appends_of_a_readable_log() {
     check_values(&common::open(&readable(2), &storage).unwrap(), (oldest, more));
 }
 
-/// The disk has room for the smallest segment, which the first record needs, and not for the larger
-/// one that both need.
+/// The disk has space for the smallest segment, which the first record needs, but not for the
+/// larger one that both records need.
 #[test]
 fn refused_record_leaves_the_space_of_an_admitted_one() {
     let storage = MemStorage::new();
@@ -362,14 +363,14 @@ fn refused_record_leaves_the_space_of_an_admitted_one() {
     assert!(storage.names().iter().any(|name| name.starts_with("spare")), "in a segment to come");
     let refused = log.submit(&text(3)).map(|ticket| ticket.lsn());
     assert!(matches!(refused, Err(Error::DiskFull { .. })), "{refused:?}");
-    // Another program takes what is free.
+    // Another program takes the free space.
     storage.limit(storage.used());
     assert_eq!(admitted.wait().unwrap().get(), 2);
     storage.limit(u64::MAX);
     assert_eq!(log.append(&text(3)).unwrap().get(), 3);
 }
 
-/// Records of one byte: a line takes more than ten times what the record's frame does.
+/// Records of one byte: a line takes more than ten times the space of the record's frame.
 #[test]
 fn space_is_reserved_for_the_lines_of_many_short_records() {
     for count in [1, 2, 5, 20, 40] {
@@ -390,7 +391,7 @@ fn space_is_reserved_for_the_lines_of_many_short_records() {
     }
 }
 
-/// Also by the open after a crash, which goes on in place or in another segment.
+/// The open after a crash frees it, too, whether the log continues in place or in another segment.
 #[test]
 fn space_reserved_for_a_text_is_freed_after_its_last_write() {
     let length = |storage: &MemStorage| -> u64 {
@@ -415,7 +416,7 @@ fn space_reserved_for_a_text_is_freed_after_its_last_write() {
     assert_eq!(storage.used(), length(&storage));
 }
 
-/// Neither an open nor the first segment of a log needs more than what is there.
+/// Neither an open nor the first segment of a log needs more space than there is.
 #[test]
 fn readable_log_is_created_and_opened_with_little_space() {
     let storage = MemStorage::new();

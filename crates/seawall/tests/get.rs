@@ -1,4 +1,4 @@
-//! One record by its number: what the iterator gives, whatever is remembered of the log.
+//! Lookup of one record by its number: the result agrees with the iterator, whatever is cached.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
@@ -25,7 +25,7 @@ fn reader(storage: impl Storage + 'static) -> Reader {
     LogReader::open_in(Arc::new(storage)).unwrap()
 }
 
-/// A log whose segments are larger than what one entry of an index stands for.
+/// A log whose segments are larger than the range of one index entry.
 fn roomy() -> Options {
     Options::new()
         .geometry(Geometry { block: 512, reach: 1024, batch_max: 4096 }, 16_384)
@@ -48,7 +48,7 @@ fn append(log: &Bytes, life: u64, numbers: impl IntoIterator<Item = u64>) {
     }
 }
 
-/// The bytes that [`append`] wrote.
+/// The bytes that [`append`] wrote for record `number`.
 #[expect(clippy::unnecessary_wraps, reason = "as `get` gives them")]
 fn appended(number: u64, life: u64) -> Option<Vec<u8>> {
     Some(payload(number, life, usize::try_from(number * 37 % 250).unwrap()))
@@ -116,7 +116,7 @@ fn get_works_without_a_writer_and_detects_one_without_live() {
         assert_eq!(reader.get(lsn(number)).unwrap(), appended(number, 1));
     }
     assert_eq!(reader.get(lsn(41)).unwrap(), None);
-    // A life of which `live` says nothing: it cuts, and goes on.
+    // A life that truncates and continues, and that `live` does not mention.
     let log = open(&again(3), &device).unwrap();
     log.truncate_after(Some(lsn(30))).unwrap();
     append(&log, 2, 31..=50);
@@ -156,7 +156,7 @@ fn get_finds_each_acknowledged_record_and_only_durable_ones() {
     });
 }
 
-/// The image: the writer was half way through writing `live`, and has gone on since.
+/// The image: the writer was halfway through writing `live`, and has finished since.
 #[test]
 fn reading_live_during_its_update_shows_only_durable_records() {
     let device = MemStorage::new();
@@ -171,7 +171,7 @@ fn reading_live_during_its_update_shows_only_durable_records() {
         gate.wait_for_somebody();
         let told = device.bytes("live").unwrap();
         device.edit("live", |bytes| bytes[50] ^= 1);
-        // The first looks ask for its lock, open it and read it.
+        // The first calls check its lock, open it and read it.
         hook.plan(3, move || device.edit("live", |bytes| bytes.clone_from(&told)));
         let got = reader.get(lsn(4));
         gate.open();
@@ -236,8 +236,8 @@ fn get_of_a_pruned_record_returns_pruned() {
     }
 }
 
-/// A log of two lives, several segments, sets, and a mark: in use, killed and booted, closed and
-/// booted.
+/// A log of two lives with several segments, sets and a mark, in three states: in use; killed and
+/// rebooted; closed and rebooted.
 fn two_lives() -> [MemStorage; 3] {
     let device = MemStorage::new();
     let log = open(&tiny(1), &device).unwrap();
@@ -256,7 +256,7 @@ fn two_lives() -> [MemStorage; 3] {
     [in_use, killed, device.power_cut(|_| true)]
 }
 
-/// What reading around damage delivers, and what else is known.
+/// The output of a reader that skips damage, and what else is known.
 struct Around<'a> {
     found: &'a Found,
     /// Whether `live` says that there are 34 records.
@@ -265,8 +265,8 @@ struct Around<'a> {
 }
 
 impl Around<'_> {
-    /// Each record that is delivered is got, each other one is damaged; or it is one of `kept`, if
-    /// the reader remembers what can be read no more.
+    /// Checks that `get` returns each delivered record, and an error for each lost one. If the
+    /// reader has cached lost records, it may return those: they are in `kept`.
     fn compare(&self, reader: &Reader, kept: &BTreeMap<u64, Vec<u8>>) {
         let Self { found, is_told, what } = self;
         let knows_the_end = *is_told || !kept.is_empty();
@@ -284,7 +284,7 @@ impl Around<'_> {
                     let Damage { lost, .. } = *damage;
                     assert!(names(&lost.unwrap(), number), "{what}: {lost:?} for record {number}");
                 }
-                // Reading all does not know how far a lost file went.
+                // Reading everything does not show how many records a lost file had.
                 (Ok(None), None) if !named || knows_the_end && number > 34 => {}
                 (got, _) => panic!("{what}: record {number}: {got:?}"),
             }
@@ -303,7 +303,7 @@ fn get_around_damage_agrees_with_reading_everything() {
             let spots = (0..length).step_by(29).map(Some).chain([None]);
             for spot in spots {
                 let device = sound.kill();
-                // One that has looked at everything before, and one that has not.
+                // One reader has read everything before, the other one has not.
                 let warm = reader(device.clone());
                 (1..=34).for_each(|number| drop(warm.get(lsn(number)).unwrap()));
                 match spot {
@@ -327,7 +327,7 @@ fn get_around_damage_agrees_with_reading_everything() {
     assert!(lost > 100 && whole > 50);
 }
 
-/// The byte of the file `name` where this text stands.
+/// The file that contains `text`, and its position there.
 fn place_of(device: &MemStorage, text: &[u8]) -> Option<(String, usize)> {
     device.names().into_iter().find_map(|name| {
         let bytes = device.bytes(&name)?;
@@ -375,7 +375,7 @@ fn get_never_misses_a_durable_record() {
     let segments: Vec<_> =
         device.names().into_iter().filter(|name| name.contains(".seg")).collect();
     let [.., sealed, newest] = segments.as_slice() else { panic!("segments") };
-    // Neither the newest file nor the seal that names it is left; `live` says how far it went.
+    // Neither the newest file nor the seal that names it is left. `live` says how far the log went.
     let left = device.kill();
     left.remove_raw(newest);
     left.edit(sealed, |bytes| bytes[3 * 512..4 * 512].fill(0));
@@ -389,7 +389,7 @@ fn get_never_misses_a_durable_record() {
     };
     let lost: Vec<_> = (1..=40).filter(is_lost).collect();
     assert!((1..15).contains(&lost.len()) && lost.ends_with(&[40]), "{lost:?}");
-    // What `live` says may be old.
+    // `live` may be out of date, so later records may be lost, too.
     assert!(is_lost(&41));
 }
 
@@ -401,7 +401,7 @@ fn record_near_the_last_lookup_costs_one_short_read() {
     append(&log, 1, 1..=9_000);
     let reader = reader(counted);
     let mut worst = [Reads::default(); 2];
-    // Every part of each segment is walked through once.
+    // Every part of each segment is scanned once.
     for number in (1..=9_000).rev() {
         log.get(lsn(number)).unwrap();
         reader.get(lsn(number)).unwrap();

@@ -1,4 +1,4 @@
-//! Many threads, one log: each record gets its own number and keeps its own bytes, and nobody
+//! Many threads, one log: each record gets its own number and keeps its own bytes, and no thread
 //! waits for ever, whatever fails.
 
 #![expect(
@@ -22,7 +22,7 @@ use seawall_testkit::MemStorage;
 
 const THREADS: u64 = 16;
 const EACH: u64 = 200;
-/// Nobody waits longer, in seconds.
+/// Time limit of each test, in seconds.
 const PATIENCE: u64 = 20;
 
 /// Options with a background thread and a real clock.
@@ -37,7 +37,7 @@ fn mixed(thread: u64, turn: u64) -> Vec<u8> {
     bytes
 }
 
-/// Runs `act` on many threads at once and returns what each gave.
+/// Runs `act` on many threads at once and returns all results.
 fn on_threads<T: Send>(threads: u64, act: impl Fn(u64) -> T + Sync) -> Vec<T> {
     let start = Barrier::new(usize::try_from(threads).unwrap());
     let run = |number| {
@@ -160,14 +160,14 @@ fn buffered_batch_is_written_once_it_is_large() {
     });
 }
 
-/// Everybody gets the error: those who lead, wait, await, and those who come later.
+/// Every caller gets the error: leaders, waiting and awaiting callers, and later ones.
 #[test]
 fn device_that_fails_for_good_releases_every_waiter_with_the_error() {
     within(PATIENCE, || {
         for nth in 0..12 {
             let device = MemStorage::new();
             let log: Bytes = options().open_in(Arc::new(device.clone())).unwrap();
-            // The device is gone from there on: no new segment can be made either.
+            // The device fails from there on: no new segment can be created either.
             for later in nth..nth + 12 {
                 device.fail_sync(later, |_| false);
             }
@@ -285,8 +285,8 @@ fn concurrent_appends_and_confirms_all_return() {
     });
 }
 
-/// The last to leave must not take a wake-up with them that somebody else needs: three wait for a
-/// confirmation of batch 0, and a record of batch 2 waits at the same door.
+/// Several threads wait for the confirmation of batch 0, and a record of batch 2 waits for the same
+/// event. A waiter that leaves must not use up a wake-up that another one needs.
 #[test]
 fn confirmation_wakes_every_waiter_that_it_covers() {
     within(PATIENCE, || {
@@ -314,7 +314,7 @@ fn confirmation_wakes_every_waiter_that_it_covers() {
     });
 }
 
-/// A clock that goes on by a microsecond whenever it is read.
+/// A clock that advances by a microsecond whenever it is read.
 #[derive(Debug, Default)]
 struct Read(AtomicU64);
 
@@ -332,8 +332,8 @@ impl Clock for Read {
     }
 }
 
-/// Where two commit, the one that waits stays awake, and reads the clock, for as long as a flight
-/// should take; one that takes longer it sleeps through.
+/// With two committers, the waiting one spins, and reads the clock, for as long as a write should
+/// take. If the write takes longer, the committer sleeps.
 #[test]
 fn one_of_two_committers_spins_for_a_fast_write_and_sleeps_for_a_slow_one() {
     within(PATIENCE, || {
@@ -347,7 +347,8 @@ fn one_of_two_committers_spins_for_a_fast_write_and_sleeps_for_a_slow_one() {
             scope.spawn(|| log.append(b"leads").unwrap());
             gate.wait_for_somebody();
             scope.spawn(|| log.append(b"leads next").unwrap());
-            // Only who stands by the open batch when the first one comes back makes it two.
+            // The log counts two committers only if this one is waiting when the first write
+            // completes.
             (0..50).for_each(|_| pause());
             gate.pass_one();
             while log.durable().is_none() || !gate.is_waited_at() {
@@ -356,7 +357,7 @@ fn one_of_two_committers_spins_for_a_fast_write_and_sleeps_for_a_slow_one() {
             let before = clock.0.load(Ordering::Relaxed);
             scope.spawn(|| log.append(b"waits").unwrap());
             let reads = || clock.0.load(Ordering::Relaxed);
-            // Beside other work a thread may be awake and not run for a while.
+            // On a busy machine, a thread that is awake may not run for a while.
             let is_still = |seen: u64| {
                 let mut pauses = (0..200).map(|_| pause());
                 pauses.all(|()| reads() == seen)
@@ -369,7 +370,7 @@ fn one_of_two_committers_spins_for_a_fast_write_and_sleeps_for_a_slow_one() {
     });
 }
 
-/// Long enough for a thread to come to where it waits; if not, the test only sees less.
+/// Long enough for a thread to reach the place where it waits. If not, the test only checks less.
 fn pause() {
     thread::park_timeout(Duration::from_millis(3));
 }

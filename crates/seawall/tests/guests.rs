@@ -1,4 +1,4 @@
-//! A log among other programs and people: read-only media, permissions, links, handles that are
+//! A log among other programs and users: read-only media, permissions, links, and handles that are
 //! dropped or opened twice.
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
@@ -16,7 +16,7 @@ use seawall_testkit::{MemStorage, What};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Whatever a reader can be asked for; what came of it, as text.
+/// Reads `storage` in every way that a reader can. Returns the verdict, and all results as text.
 fn look(storage: impl Storage + 'static) -> (Option<Verdict>, String) {
     let storage: Arc<dyn Storage> = Arc::new(storage);
     let verified = Maintenance::on(&storage).verify();
@@ -41,7 +41,7 @@ fn look(storage: impl Storage + 'static) -> (Option<Verdict>, String) {
     (verdict, seen.join("\n"))
 }
 
-/// A life of twelve records that ends early if the device does.
+/// A life of twelve records. It ends early if the device stops.
 fn live(device: &MemStorage) -> seawall::Result<()> {
     let log = open(&tiny(1), device)?;
     for number in 1..=12 {
@@ -152,7 +152,7 @@ fn scratch_storage(scratch: &Scratch, name: &str) -> Arc<dyn Storage> {
     Arc::new(PosixStorage::open(&scratch.path.join(name)).unwrap())
 }
 
-/// How each way to the log ends: writer, reader, verify, copy.
+/// The results of each way to use the log: writer, reader, verify, copy.
 fn ways(scratch: &Scratch) -> [Result<(), Error>; 4] {
     let path = scratch.path.join("log");
     let read = || {
@@ -184,7 +184,8 @@ fn symbolic_link_in_place_of_a_file_is_never_followed() {
         let before = scratch.modes(&away);
         let bytes = scratch.bytes(&away);
         for (way, done) in ways(&scratch).into_iter().enumerate() {
-            // A writer removes the link `live`; others do without `lock` if there is no writer.
+            // A writer removes the link `live`. Readers and copies need no `lock` if there is no
+            // writer.
             let may = match name {
                 "log/live" => true,
                 "log/lock" => way == 1 || way == 3,
@@ -242,7 +243,7 @@ fn dropped_handle_leaves_all_acknowledged_records() {
         let log = open(&tiny(1).level(level), &device).unwrap();
         append(&log, 20);
         drop(log);
-        // The drop is a close: buffered records, too, survive the power cut behind it.
+        // The drop closes the log: buffered records, too, survive a power cut after it.
         let left = device.power_cut(|_| false);
         let log = open(&again(2), &left).unwrap();
         assert_eq!(log.durable(), Some(lsn(20)), "{level:?}");
@@ -270,8 +271,8 @@ fn second_handle_is_busy_until_the_first_is_dropped() {
     assert_eq!(open_at(&scratch, "log").unwrap().durable(), Some(lsn(5)));
 }
 
-/// Left: an empty directory at the first look, and at the lock a whole log that another program
-/// made and closed in between.
+/// The image: an empty directory at the first read, and when the lock is taken, a complete log that
+/// another program created and closed in between.
 #[test]
 fn log_created_just_before_the_lock_is_not_created_again() {
     let mut beside = 0;
@@ -279,7 +280,7 @@ fn log_created_just_before_the_lock_is_not_created_again() {
         let device = MemStorage::new();
         let other = device.clone();
         let (hooked, hook) = Hooked::new(device.clone(), look, move || {
-            // The lock may be held already.
+            // The lock may already be held.
             if let Ok(log) = open(&tiny(2), &other) {
                 for number in 1..=3 {
                     log.append(&payload(number, 1, 40)).unwrap();

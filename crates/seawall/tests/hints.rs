@@ -1,5 +1,5 @@
-//! `live` is a hint: whatever it says, or does not say, readers show what a verdict and the next
-//! open find, and every record that was acknowledged.
+//! `live` is a hint: whatever it contains, or lacks, readers show the records that `verify` and the
+//! next open find, including every acknowledged one.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
@@ -34,7 +34,7 @@ fn storage(device: &MemStorage) -> Arc<dyn Storage> {
     Arc::new(device.clone())
 }
 
-/// The last record of the log as each way to read it says, which all agree.
+/// The last record of the log. Checks that all ways to read it agree.
 fn shown(device: &MemStorage, what: &str) -> u64 {
     let reader = LogReader::open_any_in(storage(device)).unwrap();
     let oldest = reader.oldest().unwrap();
@@ -62,21 +62,21 @@ fn shown(device: &MemStorage, what: &str) -> u64 {
     end
 }
 
-/// The same of a log without a writer, and as the next open finds it.
+/// The same for a log without a writer. Checks that the next open agrees, too.
 fn settled(device: &MemStorage, layout: Layout, what: &str) -> u64 {
     let end = shown(device, what);
     let again = device.kill();
     let log: Bytes = options(77, layout).open_in(storage(&again)).unwrap();
     assert_eq!(log.recovery().last, Lsn::new(end), "{what}: the next open");
     drop(log);
-    // What was shown stays, whatever else a power cut takes.
+    // Records that were shown survive a power cut.
     let cut = device.power_cut(|_| false);
     let log: Bytes = options(78, layout).open_in(storage(&cut)).unwrap();
     assert!(log.recovery().last >= Lsn::new(end), "{what}: after a power cut");
     end
 }
 
-/// The image: what was not synced was lost on the same boot, and an older `live` came back.
+/// The image: unsynced data was lost on the same boot, and an older `live` came back.
 #[test]
 fn stale_live_file_hides_nothing() {
     for layout in LAYOUTS {
@@ -101,7 +101,7 @@ fn stale_live_file_hides_nothing() {
     }
 }
 
-/// The image: from some record on no write of `live` succeeds, or nothing can be done to it.
+/// The image: from some record on, writes of `live` fail, or everything done to it fails.
 #[test]
 fn unwritable_live_file_hides_nothing() {
     for layout in LAYOUTS {
@@ -118,7 +118,7 @@ fn unwritable_live_file_hides_nothing() {
                 assert_eq!(shown(&device, &what), records, "{what}, beside the writer");
                 let killed = device.kill();
                 assert_eq!(settled(&killed, layout, &what), records, "{what}");
-                // One that can be written again is.
+                // Once `live` can be written again, it is.
                 mute.refuse(Refused::Nothing);
                 append(&log, layout, records + 1..=records + 1);
                 assert_eq!(shown(&device, &what), records + 1, "{what}, told again");
@@ -128,7 +128,7 @@ fn unwritable_live_file_hides_nothing() {
     }
 }
 
-/// The same, and the segment that it names was pruned since.
+/// The same, and the segment that `live` names was pruned since.
 #[test]
 fn pruning_with_a_stale_live_file_hides_nothing() {
     for layout in LAYOUTS {
@@ -149,8 +149,8 @@ fn pruning_with_a_stale_live_file_hides_nothing() {
     }
 }
 
-/// The image: a writer that does not know which run of the machine this is, as in a container
-/// without `/proc`, beside readers that do; `live` is of the writer before it.
+/// The image: a writer without a boot id, as in a container without `/proc`, next to readers that
+/// have one. `live` was written by the previous writer.
 #[test]
 fn writer_without_a_boot_id_hides_nothing() {
     for layout in LAYOUTS {
@@ -174,7 +174,8 @@ fn writer_without_a_boot_id_hides_nothing() {
     }
 }
 
-/// The image: `live` is of before a cut, and other records have the numbers of what was cut.
+/// The image: `live` is from before a truncation, and new records have the numbers of truncated
+/// ones.
 #[test]
 fn live_file_from_before_a_truncation_shows_no_truncated_record() {
     for layout in LAYOUTS {
@@ -200,7 +201,7 @@ fn live_file_from_before_a_truncation_shows_no_truncated_record() {
     }
 }
 
-/// A killed log of four records; nothing on the disk confirms the last one.
+/// A killed log of four records. Nothing on the disk confirms the last one.
 fn killed() -> MemStorage {
     let device = MemStorage::new();
     let log: Bytes = again(1).open_in(storage(&device)).unwrap();

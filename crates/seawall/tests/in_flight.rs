@@ -1,5 +1,5 @@
-//! Several writes in flight: whatever returns first, fails or is cut off, records are acknowledged
-//! in order, and none that was acknowledged is lost.
+//! Several writes in flight: whichever returns or fails first, and after a power cut, records are
+//! acknowledged in order and no acknowledged record is lost.
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "in a test a panic is the report")]
 
@@ -25,12 +25,12 @@ use seawall_testkit::{MemStorage, Pending, What};
 /// The timeout of a test, in seconds.
 const PATIENCE: u64 = 60;
 
-/// Gives a thread that does not wait the time to get somewhere.
+/// Gives other threads time to run until they block.
 fn pause() {
     thread::park_timeout(Duration::from_millis(20));
 }
 
-/// A device of which each direct write waits for its fate.
+/// A device whose direct writes each wait until the test decides their outcome.
 #[derive(Debug)]
 struct Writes {
     device: MemStorage,
@@ -41,18 +41,18 @@ struct Writes {
 #[derive(Debug, Default)]
 struct State {
     shut: bool,
-    /// The offsets of the writes that wait.
+    /// The offsets of the writes that wait for an outcome.
     waiting: Vec<u64>,
     fates: BTreeMap<u64, Fate>,
 }
 
-/// What becomes of a write.
+/// The outcome of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Lands,
-    /// It fails, and of its sectors this part is kept: none, every other, all.
+    /// The write fails and keeps a part of its sectors: 0 none, 1 every other, 2 all.
     Fails(u64),
-    /// It succeeds, although the device lost it with its cache.
+    /// The write reports success, but the device lost the data with its cache.
     Vanishes,
     Panics,
 }
@@ -106,13 +106,13 @@ struct Stream {
     device: MemStorage,
     writes: Arc<Writes>,
     log: Option<Arc<Bytes>>,
-    /// The records that were acknowledged before.
+    /// The number of records acknowledged before those in flight.
     before: u64,
     /// The appends in flight, with the offsets of their writes.
     appends: Vec<(u64, JoinHandle<seawall::Result<Lsn>>)>,
 }
 
-/// Two sectors with its headers.
+/// The payload of record `lsn`: two sectors, headers included.
 fn record(lsn: u64) -> Vec<u8> {
     payload(lsn, 1, 600)
 }
@@ -146,7 +146,7 @@ impl Stream {
         self.log.as_ref().unwrap()
     }
 
-    /// Appends a record on a thread of its own, and waits until its write is on its way.
+    /// Appends a record on its own thread, and waits until the write is in flight.
     fn launch(&mut self, number: u64) {
         let (log, record) = (self.log().clone(), record(number));
         self.launch_on(move || log.append(&record));
@@ -167,14 +167,14 @@ impl Stream {
         self.appends.push((offset, append));
     }
 
-    /// Lets the write of this append return, and waits until its thread has done what follows.
+    /// Returns the write of this append with `fate`, and waits until the device has handled it.
     fn returns(&self, append: usize, fate: Fate) {
         let offset = self.appends.get(append).unwrap().0;
         self.writes.state.lock().unwrap().fates.insert(offset, fate);
         self.writes.changed.notify_all();
         let state = self.writes.state.lock().unwrap();
         drop(self.writes.changed.wait_while(state, |s| s.fates.contains_key(&offset)).unwrap());
-        // It may be about to write, or waits for another one.
+        // The thread has taken its fate, but may still have to write, or wait for another write.
         let is_written = || {
             let is_of_it =
                 |item: &Pending| matches!(item.what, What::Sector(at) if at * 512 == offset);
@@ -193,7 +193,7 @@ impl Stream {
         drop(self.writes.changed.wait_while(state, |s| s.waiting.len() < count).unwrap());
     }
 
-    /// Lets all writes that wait return, the newest first.
+    /// Lets all waiting writes succeed, newest first.
     fn land_all(&self) {
         let offsets = self.writes.state.lock().unwrap().waiting.clone();
         for offset in offsets.into_iter().rev() {
@@ -206,7 +206,7 @@ impl Stream {
         self.log().durable().map_or(0, Lsn::get)
     }
 
-    /// The states that a power cut can leave now, or the first of them.
+    /// The devices that a power cut now can leave: all, or `most` of them.
     fn cuts(&self, most: u64) -> Vec<MemStorage> {
         let pending = self.device.pending();
         let masks = (1_u64 << pending.len().min(20)).min(most);
@@ -222,8 +222,8 @@ impl Stream {
         (0..masks).map(|mask| cut(if is_all { mask } else { spread(mask) })).collect()
     }
 
-    /// After each crash, the acknowledged records are there, and nothing but a prefix of the
-    /// appended ones.
+    /// Checks that each power cut keeps the acknowledged records, and nothing but a prefix of the
+    /// appended ones. Returns the number of power cuts checked.
     fn check_cuts(&self, most: u64, what: &str) -> u64 {
         let (acknowledged, states) = (self.acknowledged(), self.cuts(most));
         for (number, device) in states.iter().enumerate() {
@@ -264,7 +264,7 @@ fn newest(device: &MemStorage) -> SegmentHeader {
 const FAILURES: [Fate; 4] = [Fate::Lands, Fate::Fails(0), Fate::Fails(1), Fate::Fails(2)];
 const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
 
-/// Returns the number of states.
+/// Checks power cuts with three writes in flight. Returns how many were checked.
 pub(crate) fn cut_with_three_in_flight() -> u64 {
     let stream = Stream::new(3);
     assert_eq!(newest(&stream.device).in_flight_max, 3);
@@ -286,7 +286,7 @@ fn writes_return_and_fail_in_any_order_and_are_acknowledged_in_theirs() {
     within(PATIENCE, || fail_in_any_order(8_000));
 }
 
-/// `least` is the number of states that all runs have at least.
+/// Runs each order and outcome of three writes. Together they must check more than `least` states.
 pub(crate) fn fail_in_any_order(least: u64) {
     let (mut states, mut runs, mut sample) = (0, 0, Sample::one_in(3));
     for order in ORDERS {
@@ -303,7 +303,8 @@ pub(crate) fn fail_in_any_order(least: u64) {
             for append in order {
                 stream.returns(append, *fates.get(append).unwrap());
                 *returned.get_mut(append).unwrap() = true;
-                // Records before the first that is on its way or has failed.
+                // Only records before the first write that is in flight or failed may be
+                // acknowledged.
                 let sound = (0..3).take_while(|append| {
                     *returned.get(*append).unwrap() && fates.get(*append) == Some(&Fate::Lands)
                 });
@@ -328,8 +329,8 @@ pub(crate) fn fail_in_any_order(least: u64) {
     assert!(states > sample.least(least), "{states}");
 }
 
-/// A later write is on the disk, and the one before it is not. Damage before both makes the later
-/// record look like one that is intact after a lost one.
+/// A later write is on the disk, but the one before it is not. With damage before both, the later
+/// record looks like an intact record after a lost one.
 #[test]
 fn parity_restores_what_a_torn_end_follows() {
     within(PATIENCE, || {
@@ -341,7 +342,7 @@ fn parity_restores_what_a_torn_end_follows() {
         assert_eq!(append.join().unwrap().unwrap(), lsn(last));
         (1..=2).for_each(|more| stream.launch(last + more));
         stream.returns(1, Fate::Lands);
-        // All is stored but the first of the two.
+        // Everything is stored except the first of the two writes.
         let sector = stream.appends.first().unwrap().0 / 512;
         let unstored = sector..sector + 2;
         let is_lost = |what: &What| matches!(what, What::Sector(at) if unstored.contains(at));
@@ -349,7 +350,7 @@ fn parity_restores_what_a_torn_end_follows() {
         let at = usize::try_from(offset).unwrap();
         let lose = |bytes: &mut Vec<u8>| bytes.get_mut(at..at + 512).unwrap().fill(0);
         left.edit(&newest(&left).id.file_name(), lose);
-        // Garbage there may have been an acknowledged record: nothing after it is hidden.
+        // Garbage in its place may have been an acknowledged record, so later records stay visible.
         let garbled = left.kill();
         let place = usize::try_from(sector * 512).unwrap();
         let garble = |bytes: &mut Vec<u8>| bytes.get_mut(place..place + 1024).unwrap().fill(0xA5);
@@ -395,7 +396,7 @@ fn what_needs_the_log_alone_waits_until_nothing_is_in_flight() {
             stream.returns(second, Fate::Lands);
             pause();
             assert!(!act.is_finished(), "{name}");
-            // The write of the second one, and nothing else.
+            // Only the write of the second append happened.
             assert_eq!((stream.device.steps() - steps, newest(&stream.device).id), (2, segments));
             stream.returns(first, Fate::Lands);
             act.join().unwrap().unwrap();
@@ -413,7 +414,7 @@ fn stream_without_waiters_has_several_writes_in_flight() {
         let log = stream.log();
         for number in 1..=3 {
             for count in 1..=2 {
-                // All threads sleep.
+                // Let all threads go to sleep first.
                 pause();
                 drop(log.submit(&record(stream.before + 1)).unwrap());
                 stream.wait_for(count);
@@ -430,7 +431,7 @@ fn mark_is_not_written_beside_a_batch_in_flight() {
     within(PATIENCE, || {
         let stream = Stream::new(1);
         let log = stream.log().clone();
-        // The next batch is large enough to be launched, by the thread that confirms.
+        // The next batch is large enough to be written, by the thread that confirms.
         let ticket = log.submit(&record(stream.before + 2)).unwrap();
         let confirm = thread::spawn(move || log.confirm());
         stream.wait_for(2);
@@ -466,7 +467,7 @@ fn no_write_begins_after_one_has_failed() {
     });
 }
 
-/// A device whose cache was lost reports that to one write, and may report success to another.
+/// A device that lost its cache may report the loss to one write and success to another.
 #[test]
 fn batch_before_a_failed_one_is_written_again() {
     within(PATIENCE, || {
@@ -481,8 +482,8 @@ fn batch_before_a_failed_one_is_written_again() {
     });
 }
 
-/// Programs that do not know of several writes in flight read the manifest first, and refuse the
-/// log by what it says.
+/// Programs without support for several writes in flight read the manifest first. It must make them
+/// refuse the log before any segment uses the feature.
 #[test]
 fn manifest_says_it_before_a_segment_does() {
     let run = |stop| {
@@ -522,7 +523,7 @@ fn panic_in_a_write_poisons_the_log_and_close_waits_for_the_others() {
     within(PATIENCE, || {
         let mut stream = Stream::new(2);
         let before = stream.before;
-        // A ticket, unlike a call of the log, can be waited for while the log is closed.
+        // Unlike a call on the log, a ticket can be waited for while the log closes.
         stream.launch_by_ticket(before + 3);
         stream.returns(1, Fate::Panics);
         stream.returns(0, Fate::Lands);
@@ -574,7 +575,7 @@ fn batch_that_is_completed_ahead_is_not_written_before_the_oldest_returns() {
     });
 }
 
-/// Random bits, until the source is switched off.
+/// Random bits, until the source is switched off and fails.
 #[derive(Debug)]
 struct Switched(SeededEntropy, AtomicBool);
 

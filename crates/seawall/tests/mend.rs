@@ -1,4 +1,4 @@
-//! Mending from replicas: what comes back is what was there, bit for bit, or nothing is taken.
+//! Repair from replicas: restored bytes are identical to the original ones, or nothing is restored.
 
 #![expect(
     clippy::unwrap_used,
@@ -37,7 +37,7 @@ fn plan(damaged: &MemStorage, replicas: &[&MemStorage]) -> seawall::Result<Repai
     common::maintenance(&storage(damaged)).replicas_on(&replicas).plan_repair()
 }
 
-/// Every file of a log that says something, and its content.
+/// Every file of a log outside the quarantine, except the lock, with its content.
 fn state(device: &MemStorage) -> Vec<(String, Vec<u8>)> {
     let names = files(device).into_iter().filter(|name| !name.starts_with("quarantine"));
     names.map(|name| (name.clone(), device.bytes(&name).unwrap())).collect()
@@ -52,7 +52,7 @@ fn differing(one: &MemStorage, other: &MemStorage) -> Vec<String> {
     names.into_iter().map(|file| file.0.clone()).collect()
 }
 
-/// The file with the records of a segment, and where its second batch lies.
+/// The file with a segment's records, and the range of its second batch.
 fn place(image: &Image, segment: u64) -> (String, Range<usize>) {
     let suffix = if image.layout == Layout::Text { "jsonl" } else { "seg" };
     let name = format!("{segment:012}.{suffix}");
@@ -60,10 +60,10 @@ fn place(image: &Image, segment: u64) -> (String, Range<usize>) {
     (name, batches[1].0..batches[1].1)
 }
 
-/// A kind of damage, done to a device.
+/// A function that damages a device in one way.
 type Harm = Box<dyn Fn(&MemStorage)>;
 
-/// Every kind of damage in the middle of damage.md, to one segment.
+/// Every kind of damage in the middle of a log that damage.md lists, applied to one segment.
 fn in_the_middle(image: &Image, segment: u64) -> Vec<(&'static str, Harm)> {
     let (file, place) = place(image, segment);
     let (start, end) = (place.start, place.end);
@@ -178,7 +178,7 @@ fn of_whole_files(image: &Image) -> Vec<(&'static str, Harm)> {
     harms
 }
 
-/// Another log with files of the same names.
+/// Another log whose files have the same names.
 fn write_other(layout: Layout) -> MemStorage {
     let device = MemStorage::new();
     let log = open(&laid_out(again(7), layout), &device).unwrap();
@@ -207,7 +207,7 @@ fn every_kind_of_damage_is_restored_bit_for_bit() {
             let damaged = image.device.kill();
             harm(&damaged);
             if differing(&damaged, &image.device).is_empty() {
-                // Nothing stands behind that place of a text.
+                // The text ends there, so nothing changed.
                 continue;
             }
             let found = common::maintenance(&storage(&damaged)).diagnose().unwrap();
@@ -222,7 +222,7 @@ fn every_kind_of_damage_is_restored_bit_for_bit() {
             let left = damaged.power_cut(|_| false);
             assert_eq!(differing(&left, &image.device), Vec::<String>::new(), "{}", what());
             assert_eq!(judge(&left).unwrap().damage, vec![], "{}", what());
-            // The bytes as they were are in the journal.
+            // The journal keeps the bytes as they were before the repair.
             let file = done.quarantine.iter().find(|name| name.ends_with("-mend.done"));
             let journal = file.map_or(vec![], |file| left.bytes(file).unwrap());
             assert!(file.is_some() || !done.orphan_files.is_empty(), "{}", what());
@@ -239,7 +239,8 @@ fn every_kind_of_damage_is_restored_bit_for_bit() {
     assert!(mended > 200, "{mended}");
 }
 
-/// What a power cut may leave of what was not synced: all, nothing, and by lot, sectors torn too.
+/// Devices that a crash may leave: unsynced writes all kept, all lost, or chosen at random, with
+/// torn sectors too.
 fn lefts(device: &MemStorage, seed: u64) -> Vec<(String, MemStorage)> {
     let mut left = vec![
         ("killed".to_owned(), device.kill()),
@@ -263,7 +264,7 @@ fn lefts(device: &MemStorage, seed: u64) -> Vec<(String, MemStorage)> {
     left
 }
 
-/// A repair that died, whatever it left, did no harm; the next one ends where it would have.
+/// Checks that an interrupted repair did no harm, and that the next repair completes it.
 fn is_harmless(
     image: &Image,
     (damaged, left): (&MemStorage, &MemStorage),
@@ -274,9 +275,9 @@ fn is_harmless(
     for (lsn, payload) in &before.records {
         assert!(now.records.get(lsn) == Some(payload), "{}: record {lsn} is lost", what());
     }
-    // No byte is another before a journal that is whole, and has its name, keeps what it was.
+    // No byte changes before a complete journal, under its final name, keeps the old bytes.
     let changed = differing(damaged, left);
-    // A stray is kept as a file of its own.
+    // An orphan file is kept whole instead of in the journal.
     let is_of_log =
         |name: &String| !name.starts_with("spare-") && !name.starts_with("000000000004");
     if changed.iter().any(is_of_log) {
@@ -285,7 +286,7 @@ fn is_harmless(
         assert!(is_kept, "{}: {changed:?} changed, and there is no journal", what());
     }
     let all = image.records.len();
-    // Whoever opens it in between sees damage, or all of it: never a sound log that is shorter.
+    // An open before the next repair finds damage or every record, never a shorter sound log.
     let between = left.kill();
     if let Ok(log) = open(&laid_out(again(9), image.layout), &between) {
         assert_eq!(read_own(&log).records.len(), all, "{}: the end is hidden", what());
@@ -295,7 +296,7 @@ fn is_harmless(
         let log = open(&laid_out(again(10), image.layout), &between).unwrap();
         assert_eq!(read_own(&log).records.len(), all + 1, "{}: an append is undone", what());
     }
-    // Without the replica: a journal that is whole is enough.
+    // Without the replica, a complete journal is enough to finish the repair.
     let alone = left.kill();
     let is_whole = plan(&alone, &[]).unwrap().unfinished.is_some();
     let finished = mend(&alone, &[]).unwrap();
@@ -303,13 +304,13 @@ fn is_harmless(
         assert!(finished.after.damage.is_empty(), "{}: {:#?}", what(), finished.after.damage);
         assert_eq!(differing(&alone, &image.device), Vec::<String>::new(), "{}", what());
     }
-    // With it: always.
+    // With the replica, the next repair always finishes.
     let again = left.kill();
     let done = mend(&again, &[&image.device.kill()]).unwrap();
     assert!(done.after.damage.is_empty(), "{}: {:#?}", what(), done.after.damage);
     let end = again.power_cut(|_| false);
     let mut differing = differing(&end, &image.device);
-    // A text without its head is nothing: the repair that died had removed that of the stray.
+    // A text without a head is ignored: the interrupted repair had removed the orphan's head.
     differing.retain(|name| name != "000000000004.jsonl");
     assert_eq!(differing, Vec::<String>::new(), "{}", what());
     assert_eq!(plan(&again, &[]).unwrap().unfinished, None, "{}", what());
@@ -355,14 +356,14 @@ fn repair_interrupted_by_an_error_is_completed_by_the_next_one() {
     for (name, harm) in of_whole_files(&image).into_iter().chain(in_the_middle(&image, 1)) {
         let damaged = image.device.kill();
         harm(&damaged);
-        // Of a removal that failed the cache knows nothing more, and the file comes back.
+        // After a failed sync of a removal, the cache forgets the removal and the file comes back.
         for nth in (0..).take_while(|_| !name.contains("next name")) {
             let device = damaged.kill();
             device.fail_sync(nth, |_| false);
             let what = || format!("{name}, sync {nth}");
             match mend(&device, &[&replica]) {
                 Err(Error::Io { .. }) => {}
-                // There were not so many.
+                // The repair has no sync `nth`.
                 Ok(_) => break,
                 other => panic!("{}: {other:?}", what()),
             }
@@ -379,7 +380,7 @@ fn repair_interrupted_by_an_error_is_completed_by_the_next_one() {
     let steps = damaged.steps();
     let error = mend(&damaged, &[&replica]).unwrap_err().to_string();
     assert!(error.contains(FIRST) && error.contains("quarantine"), "{error}");
-    // The folder, the journal with its name, and one try.
+    // The steps are the folder, the journal and its name, and one attempt.
     assert!(damaged.steps() - steps < 12, "{}", damaged.steps() - steps);
     damaged.refuse_writes(FIRST, false);
     mend(&damaged, &[&replica]).unwrap();
@@ -405,7 +406,7 @@ fn log_in_use_and_replica_of_another_log_are_refused() {
     assert_eq!(state(&damaged), state(&image.device));
 }
 
-/// What is damaged in the replica as well stays as it is, and is named.
+/// Records that are damaged in the replica too stay damaged, and are reported.
 #[test]
 fn missing_records_of_a_replica_are_named_and_two_replicas_combine() {
     for layout in LAYOUTS {
@@ -431,7 +432,7 @@ fn missing_records_of_a_replica_are_named_and_two_replicas_combine() {
             assert!(there.records.iter().all(|(lsn, payload)| {
                 image.records[usize::try_from(*lsn).unwrap() - 1] == *payload
             }));
-            // The other batch is all there again.
+            // The other batch is restored.
             let sound = if lost == 1 { 2..=4 } else { 1..=1 };
             for lsn in sound {
                 let damage = &done.after.damage;
@@ -451,8 +452,8 @@ fn append_all(log: &Bytes, numbers: RangeInclusive<u64>, life: u64) {
     }
 }
 
-/// A copy that was opened and written to: from there on its records are others, though each of
-/// them is sound and of the same log.
+/// A copy was opened and written to. From there on its records differ, although each is sound and
+/// belongs to the same log.
 #[test]
 fn records_of_another_history_are_not_used() {
     let device = MemStorage::new();
@@ -477,14 +478,14 @@ fn records_of_another_history_are_not_used() {
         let done = mend(&device, &[&theirs]).unwrap();
         assert!(done.is_empty(), "{damaged:?}: {:?}", done.patches);
         assert_eq!(state(&device), before, "{damaged:?}");
-        // A sound one of the same history does it.
+        // A sound replica with the same history is used.
         mend(&device, &[&theirs, &ours.kill()]).unwrap();
         assert_eq!(state(&device), state(&ours), "{damaged:?}");
     }
 }
 
-/// A backup, and the log that went on: the backup is mended as far as something in it confirms what
-/// the log has, and does not become the log.
+/// Repairs a backup from the log that continued after it. Only records that something in the backup
+/// confirms are restored, and the backup does not become the newer log.
 #[test]
 fn replica_records_after_the_end_are_not_used() {
     for is_confirmed in [true, false] {
@@ -511,7 +512,7 @@ fn replica_records_after_the_end_are_not_used() {
                 assert_eq!((done.beyond, done.end_by_replica), (Some(lsn(9)), None));
                 assert_eq!(state(&damaged), state(&device));
             } else {
-                // Nothing here says that those of the replica are the same.
+                // Nothing in the backup confirms that the replica's records are the same.
                 let from = lsn(u64::try_from(first).unwrap() + 1);
                 assert_eq!(end, (Verdict::Lost, from.previous()));
                 assert_eq!(done.refused, [Lost::new(from, None)]);
@@ -521,8 +522,8 @@ fn replica_records_after_the_end_are_not_used() {
     }
 }
 
-/// A later copy of the same session has the same history to its end: what it has behind the end of
-/// this log is not taken either.
+/// A later copy from the same session shares the whole history, but its records after the end of
+/// this log are not used either.
 #[test]
 fn records_after_the_end_of_a_later_copy_are_not_used() {
     let device = MemStorage::new();
@@ -544,7 +545,7 @@ fn records_after_the_end_of_a_later_copy_are_not_used() {
     }
 }
 
-/// A replica that is damaged too gives what is sound in it, and none of its damaged bytes.
+/// Only the sound parts of a replica that is damaged too are used.
 #[test]
 fn damaged_bytes_of_a_replica_are_not_used() {
     let image = write(End::Closed);
@@ -562,7 +563,8 @@ fn damaged_bytes_of_a_replica_are_not_used() {
     assert_eq!(state(&damaged), state(&image.device));
 }
 
-/// Where the newest file is lost, only the replica says where the log ended; and that is said.
+/// If the newest file is lost, only the replica shows where the log ended, and the repair reports
+/// that.
 #[test]
 fn end_known_only_from_a_replica_is_reported() {
     let image = write(End::PowerCut);
@@ -632,7 +634,7 @@ fn described_bytes_name_their_record_or_those_of_their_batch() {
     assert_eq!(owner(57), (None, None), "the segment's header");
 }
 
-/// What the device does not give, it may take: the page is written anew.
+/// A block that cannot be read may still be writable, so the repair rewrites the page.
 #[test]
 fn repair_plan_skips_unreadable_blocks() {
     let image = write(End::Closed);
@@ -646,7 +648,7 @@ fn repair_plan_skips_unreadable_blocks() {
     assert_eq!(common::maintenance(&view).verify().unwrap().records, 13);
 }
 
-/// A journal that somebody put there, of a log that went on since, undoes nothing.
+/// A journal that was put next to a log that has since continued undoes nothing.
 #[test]
 fn journal_that_does_not_match_changes_nothing() {
     let image = write(End::Closed);
@@ -654,7 +656,7 @@ fn journal_that_does_not_match_changes_nothing() {
     damaged.edit(FIRST, |bytes| bytes[2650] ^= 1);
     let (whole, before) = (damaged.kill(), damaged.steps());
     mend(&whole, &[&image.device.kill()]).unwrap();
-    // Dies with its journal, before the first byte.
+    // Interrupted after the journal is complete, before the first byte is repaired.
     let steps = whole.steps() - before;
     let left = (0..steps)
         .map(|stop| {
@@ -674,7 +676,7 @@ fn journal_that_does_not_match_changes_nothing() {
         assert_eq!(state(&other) != now, is_outside, "byte {at}");
         assert_eq!(plan(&other, &[]).unwrap().unfinished, None);
     }
-    // Any byte of it: the whole journal, or none of it.
+    // If any byte of the journal is damaged, none of it is applied.
     let name = plan(&left, &[]).unwrap().unfinished.unwrap();
     for at in 0..left.bytes(&name).unwrap().len() {
         let other = left.kill();

@@ -28,8 +28,8 @@ use std::time::Duration;
 
 use Act::{Append, Confirm, Prune, Reopen, Set};
 
-/// The first segment holds one record of 960 bytes, the others two. From the third segment on they
-/// are named ahead.
+/// The first segment holds one record of 960 bytes, the others two. From the third on, segments are
+/// named ahead.
 const WORKLOADS: [Acts; 5] = [
     &[Append(960), Append(960), Append(960), Append(960), Append(960), Append(960), Append(50)],
     &[
@@ -56,7 +56,7 @@ const WORKLOADS: [Acts; 5] = [
         Reopen,
         Append(20),
     ],
-    // The fourth segment is in the file of the second one.
+    // The fourth segment reuses the file of the second.
     &[
         Append(960),
         Append(960),
@@ -73,10 +73,10 @@ const WORKLOADS: [Acts; 5] = [
     &[Append(960), Append(960), Append(960), Prune, Append(20), Append(960), Prune, Append(960)],
 ];
 
-/// The clean close names the only record before a segment that is named ahead.
+/// The clean close names a record that is the only one before a segment named ahead.
 const CLOSED_EARLY: Acts = &[Append(20), Reopen, Append(960), Append(960)];
 
-/// What is done after a recovery, to be cut again.
+/// Workloads to run after a recovery, until the second crash.
 const AFTERWARDS: [Acts; 2] =
     [&[Append(90), Confirm], &[Append(960), Append(960), Append(960), Append(960), Append(30)]];
 
@@ -126,9 +126,9 @@ fn failed_sync_loses_no_acknowledged_record() {
     assert!(tally.states > sample.least(3_000), "{tally:?}");
 }
 
-/// A write fails, and the process dies or the power while the log goes on in another segment. With
-/// `block`, the write garbles the blocks that it touched, of this size: then the power fails only
-/// after the other segment is durable.
+/// Fails a write, then kills the process or cuts the power while the log fails over to another
+/// segment. With `block`, the failed write garbles the blocks of this size that it touched, and the
+/// power fails only after the other segment is durable.
 fn crash_in_a_failover(block: Option<usize>) -> Tally {
     let (mut sample, mut tally) = (Sample::one_in(4), Tally::default());
     let failing = |nth: u64| {
@@ -144,7 +144,7 @@ fn crash_in_a_failover(block: Option<usize>) -> Tally {
         for (nth, step) in syncs(acts, Level::Synced, 5) {
             let device = failing(nth);
             live(&device, acts, Level::Synced, &unborn);
-            // The other segment, then the directory.
+            // Sync `nth + 1` is that of the other segment, `nth + 2` that of the directory.
             let durable = (0..).zip(device.syncs()).find(|(sync, _)| *sync == nth + 2);
             let durable = durable.map_or(u64::MAX, |(_, step)| step);
             for stop in (step..step + 12).filter(|_| sample.takes_next()) {
@@ -177,8 +177,8 @@ fn crash_after_a_garbled_write_loses_no_acknowledged_record() {
     println!("crashes after a garbled write: {:?}", crash_in_a_failover(Some(512)));
 }
 
-/// The first batch of a segment, the seal beside it, or both fail, and the log survives. Then each
-/// crash.
+/// The first batch of a segment, the seal written beside it, or both fail. No crash afterwards
+/// loses an acknowledged record.
 #[test]
 fn first_batch_and_seal_fail_together_and_alone() {
     let acts = WORKLOADS[0];
@@ -209,8 +209,8 @@ fn one_damaged_run_or_lost_file_never_hides_a_confirmed_record() {
     assert!(faults > sample.least(40_000), "{faults}");
 }
 
-/// A power cut takes `live`. Then the seal alone says that the segment of an acknowledged record
-/// was there.
+/// A power cut loses `live`. If the newest segment is lost too, only its predecessor's seal shows
+/// that it held an acknowledged record.
 #[test]
 fn first_acknowledgement_waits_for_the_seal() {
     let mut states = 0;
@@ -251,7 +251,8 @@ fn record_that_only_a_seal_confirms_is_missed() {
     assert_eq!((found.verdict, found.last_lsn), (Verdict::Lost, Lsn::new(last - 1)), "{found:?}");
 }
 
-/// Programs that do not know of them read the manifest first, and refuse the log by what it says.
+/// Programs without support for segments named ahead read the manifest first. It must make them
+/// refuse the log before such a segment exists.
 #[test]
 fn manifest_says_that_segments_are_named_ahead_before_one_is() {
     let mut states = 0;
@@ -265,7 +266,7 @@ fn manifest_says_that_segments_are_named_ahead_before_one_is() {
     assert!(states > 100, "{states}");
 }
 
-/// A log of ten records, of which the last segments were named ahead.
+/// A log of ten records whose last segments were named ahead; not closed.
 fn unclosed() -> MemStorage {
     let device = MemStorage::new();
     let log: Bytes = open(&tiny(1).parity(None), &device).unwrap();
@@ -277,8 +278,8 @@ fn unclosed() -> MemStorage {
     left
 }
 
-/// What the header of the first batch says is also said elsewhere, so that damage to it costs the
-/// records of that batch only.
+/// The content of the first batch's header is stored elsewhere too, so damage to it costs only the
+/// records of that batch.
 #[test]
 fn damaged_first_batch_costs_no_other_record() {
     let device = unclosed();
@@ -298,8 +299,8 @@ fn damaged_first_batch_costs_no_other_record() {
             let what = format!("segment {}, change {change}", header.id);
             let found = judge(&damaged).unwrap();
             let delivered = read(&damaged, true).unwrap();
-            // The newest one holds a single batch, which looks like one that was never acknowledged
-            // if nothing confirms it.
+            // The newest segment holds a single batch. If nothing confirms it, it looks like one
+            // that was never acknowledged.
             if is_newest && found.damage.is_empty() {
                 assert_eq!(found.records, header.base.get() - 1, "{what}: {found:?}");
                 continue;
@@ -316,8 +317,8 @@ fn damaged_first_batch_costs_no_other_record() {
     }
 }
 
-/// After a power cut, which takes `live`, only later batches say that the segment has begun. They
-/// may be further away than its first writes reach.
+/// After a power cut, which loses `live`, only later batches show that the segment has begun. They
+/// may be beyond the range that its first writes can cover.
 #[test]
 fn damage_to_all_that_the_first_writes_reach_hides_no_later_record() {
     let device = MemStorage::new();
@@ -343,7 +344,7 @@ fn damage_to_all_that_the_first_writes_reach_hides_no_later_record() {
     drop(log);
 }
 
-/// Where the segment before has lost its seal, its last record says where the next one begins.
+/// If the preceding segment has lost its seal, its last record shows where the next one begins.
 #[test]
 fn damaged_first_batch_costs_no_other_record_without_the_seal_before_it() {
     let device = unclosed();
@@ -412,7 +413,7 @@ fn segment_that_has_not_begun_counts_once_a_byte_of_it_has_changed() {
         assert!(sound && found.last_lsn == last, "byte {at}: {found:?}");
     }
     for at in marks {
-        // No valid mark: a crash can leave that.
+        // An invalid mark is not damage: a crash can leave one.
         let touched = left.kill();
         touched.edit(&header.id.file_name(), |bytes| bytes[usize::try_from(at).unwrap()] = 1);
         assert_eq!(judge(&touched).unwrap().verdict, Verdict::Clean);
@@ -426,8 +427,8 @@ fn segment_that_has_not_begun_counts_once_a_byte_of_it_has_changed() {
     drop(log);
 }
 
-/// A crash may undo the removal of a segment, but not that of its table only: without the table its
-/// end could not be told.
+/// A crash may undo the removal of a segment, but never that of the segment alone: without its
+/// table, the end of the segment would be ambiguous.
 #[test]
 fn table_of_a_segment_that_has_not_begun_goes_after_the_segment() {
     let (mut states, mut sample) = (0, Sample::one_in(5));
@@ -453,7 +454,7 @@ fn table_of_a_segment_that_has_not_begun_goes_after_the_segment() {
     assert!(states > sample.least(1_000), "{states}");
 }
 
-/// The tail before a segment that has begun is not clean: it may have held records.
+/// If the tail before a segment that has begun is not clean, it may have held records.
 #[test]
 fn end_before_a_segment_that_has_begun_cannot_be_told_if_it_is_not_clean() {
     let (device, log, header) = prepared();
@@ -469,8 +470,8 @@ fn end_before_a_segment_that_has_begun_cannot_be_told_if_it_is_not_clean() {
     drop(log);
 }
 
-/// The last clean close names a record whose sectors became zeros since. Of the segment after it, a
-/// crash left a part of the first batch.
+/// The last clean close names a record whose sectors have since become zeros. In the segment after
+/// it, a crash left a part of the first batch.
 #[test]
 fn record_that_the_last_close_names_is_missed_before_a_torn_first_batch() {
     let mut states = 0;
@@ -500,8 +501,8 @@ fn record_that_the_last_close_names_is_missed_before_a_torn_first_batch() {
     assert!(states > 2, "{states}");
 }
 
-/// A thread names the next segment; rotations by a batch of any size, truncations and failed writes
-/// find it in use, too small or out of date.
+/// A thread names the next segment. Rotations by batches of any size, truncations and prunes find
+/// it in use, too small or out of date.
 #[test]
 fn segments_named_by_a_thread_are_entered() {
     let device = MemStorage::new();

@@ -1,5 +1,5 @@
-//! Names that go away, or are taken, under a log that is open: one writer whatever is removed, and
-//! nothing acknowledged in a file that nobody can open again.
+//! File names removed or taken while a log is open: there is still only one writer, and no record
+//! is acknowledged in a file that cannot be opened again.
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
@@ -12,7 +12,7 @@ use seawall_format::{HEADER_SIZE, SegmentHeader};
 use seawall_io::{PosixStorage, Storage};
 use seawall_testkit::MemStorage;
 
-/// The newest segment of a log that was just made.
+/// The newest segment of a new log.
 const TAIL: &str = "000000000001.seg";
 
 fn posix(scratch: &Scratch) -> PosixStorage {
@@ -23,7 +23,7 @@ fn append_all(log: &Bytes, numbers: std::ops::RangeInclusive<u64>) -> Result<(),
     numbers.into_iter().try_for_each(|number| log.append(&payload(number, 1, 150)).map(drop))
 }
 
-/// What ends a log from which a name was taken: the error of the call, and that of its close.
+/// Returns the errors that end a log after a name was taken: that of `act` and that of the close.
 fn end_of(log: Bytes, act: impl FnOnce(&Bytes) -> Result<(), Error>) -> [String; 2] {
     let ended = act(&log).unwrap_err();
     let later = log.append(b"7").unwrap_err();
@@ -31,7 +31,7 @@ fn end_of(log: Bytes, act: impl FnOnce(&Bytes) -> Result<(), Error>) -> [String;
     [said(&ended), said(&log.close().unwrap_err())]
 }
 
-/// All that an error says, its causes too.
+/// The messages of an error and of its causes.
 fn said(error: &Error) -> String {
     let causes = std::iter::successors(Some(error as &dyn std::error::Error), |e| e.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
@@ -79,7 +79,7 @@ fn removed_or_replaced_lock_file_stops_the_log() {
 
 type Act = fn(&Bytes) -> Result<(), Error>;
 
-/// All that makes evidence, or takes a place by its name.
+/// Every call that writes evidence, or that uses a file by its name.
 fn acts() -> [(&'static str, Act); 5] {
     [
         ("mark", |log| log.confirm().map(drop)),
@@ -167,7 +167,7 @@ fn log_in_a_renamed_directory_continues() {
     assert_eq!(log.durable().unwrap().get(), 40);
 }
 
-/// A directory, and whatever else has the name of a spare file.
+/// Directories or other files may already have the names of preallocated files.
 #[test]
 fn existing_name_for_a_preallocated_file_is_skipped() {
     let device = MemStorage::new();
@@ -183,7 +183,7 @@ fn existing_name_for_a_preallocated_file_is_skipped() {
     assert_eq!(log.durable().unwrap().get(), 60);
 }
 
-/// A stray with the name of the next segment, made after the log was opened.
+/// An orphan file gets the name of the next segment after the log was opened.
 #[test]
 fn rotation_never_replaces_a_segment() {
     let device = MemStorage::new();
@@ -195,7 +195,7 @@ fn rotation_never_replaces_a_segment() {
     log.close().unwrap();
 }
 
-/// The image: the one segment of a log says that it has the highest number there is.
+/// The image: the only segment of the log has the highest possible number.
 #[test]
 fn log_with_the_highest_segment_number_creates_no_other_segment() {
     let device = MemStorage::new();
@@ -222,10 +222,10 @@ fn log_with_the_highest_segment_number_creates_no_other_segment() {
     assert_eq!(names, [name]);
 }
 
-/// Set in the process that plays a program which has used up its descriptors.
+/// Set in the child process, which uses up its file descriptors.
 const CHILD: &str = "SEAWALL_TEST_DESCRIPTORS";
 
-/// A failover makes its file as a rotation does.
+/// A failover creates its file in the same way as a rotation.
 #[test]
 fn log_rotates_when_no_descriptor_is_left() {
     if let Ok(layout) = std::env::var(CHILD) {
@@ -235,7 +235,7 @@ fn log_rotates_when_no_descriptor_is_left() {
     for layout in ["binary", "text"] {
         let this = std::env::current_exe().unwrap();
         let test = "names::log_rotates_when_no_descriptor_is_left";
-        // A limit of its own, which other tests do not meet.
+        // The limit applies only to the child process, not to other tests.
         let line = format!("ulimit -n 64 && exec '{}' --exact {test} --nocapture", this.display());
         let mut shell = std::process::Command::new("sh");
         let ran = output(shell.arg("-c").arg(line).env(CHILD, layout)).unwrap();
@@ -258,7 +258,7 @@ fn rotate_without_descriptors(layout: Layout) {
             append(1).unwrap();
         }
         drop(used_up);
-        // With descriptors to be had, some are taken back.
+        // Once descriptors are available, the log reserves some again.
         while log.stats().rolls == before + 1 {
             append(2).unwrap();
         }

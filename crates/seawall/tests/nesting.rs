@@ -16,14 +16,14 @@ use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// A level for each variant. `rmp-serde` does not count these.
+/// Each variant is one level. `rmp-serde` does not count these.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 enum Link {
     Down(Box<Link>),
     End,
 }
 
-/// Two levels each: the variant, and its fields.
+/// Each variant is two levels: the variant itself and its fields.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 enum Tree {
     Node { left: Option<Box<Tree>>, name: String },
@@ -31,7 +31,7 @@ enum Tree {
     Leaf,
 }
 
-/// A structure of some size, whose decoder needs much of the stack.
+/// A structure whose decoder needs much of the stack.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Wide {
     names: Vec<String>,
@@ -51,7 +51,7 @@ fn tree(levels: usize) -> Tree {
     })
 }
 
-/// One more level: the numbers at the bottom.
+/// The array `numbers` at the bottom is one more level.
 fn wide(levels: usize) -> Wide {
     let around = |inner| Wide { next: Some(Box::new(inner)), ..Wide::default() };
     (2..levels).fold(Wide::default(), |inner, _| around(inner))
@@ -62,7 +62,7 @@ fn open<T: ?Sized, C: Codec<T>>(device: &MemStorage, options: Options) -> Log<T,
     options.segment_size(1 << 20).open_in(storage).unwrap()
 }
 
-/// Appends and reads the deepest record, and sees the next one refused.
+/// Checks that the deepest record is appended and read, and that a deeper one is refused.
 fn keeps_the_deepest<T: Debug + PartialEq, C: Codec<T, Item = T>>(deepest: &T, deeper: &T) {
     let log: Log<T, C> = open(&MemStorage::new(), Options::new());
     let stored = log.append(deepest).unwrap();
@@ -75,7 +75,7 @@ fn keeps_the_deepest<T: Debug + PartialEq, C: Codec<T, Item = T>>(deepest: &T, d
     assert_eq!(log.append(deepest).unwrap(), lsn(2));
 }
 
-/// Reads a record that a program without the limit wrote.
+/// Checks that a record written by a program without the limit is refused.
 fn refuses<T: Debug, C: Codec<T, Item = T>>(payload: &[u8]) {
     let device = MemStorage::new();
     let log: Log<[u8], Raw> = open(&device, Options::new().codec(<C as Codec<T>>::ID));
@@ -107,7 +107,7 @@ fn every_codec_keeps_127_levels_and_refuses_more() {
 fn stored_record_of_any_depth_does_not_overflow_the_stack() {
     let arrays = vec![0x91; 100_000];
     let variants = [0x81, 0xa4, b'D', b'o', b'w', b'n'].repeat(100_000);
-    // A member that the structure does not have, so it is skipped.
+    // The structure does not have this member, so the decoder skips it.
     let unknown = [&[0x81, 0xa1, b'x'], &*arrays].concat();
     for payload in [&arrays, &variants, &unknown] {
         refuses::<Link, MessagePack>(payload);

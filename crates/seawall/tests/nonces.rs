@@ -1,5 +1,5 @@
-//! No nonce is used twice with one key, however logs are killed, cut, continued in place, cloned
-//! and restored.
+//! No nonce is used twice with one key, even if logs are killed, lose power, continue in place, or
+//! are cloned and restored.
 
 #![allow(
     clippy::unwrap_used,
@@ -23,20 +23,20 @@ use std::collections::hash_map::{DefaultHasher, Entry};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-/// With the random bits of the operating system: those of a seed would repeat in a clone.
+/// Uses the operating system's random bits: those of a seed would repeat in a clone.
 fn options() -> Options {
     let key = Key::new(&KEY);
     let options = Options::new().key(key).geometry(GEOMETRY, SEGMENT_MIN).segment_size(20 * 512);
     options.idle_mark(None).preallocate(false).encode_sizes(0, 100)
 }
 
-/// The nonces of all chunks that were seen: the segment's id and epoch, and the nonce; where the
-/// chunk is, and what it holds.
+/// All chunks seen. The key is the segment's id and epoch and the nonce; the value is the chunk's
+/// offset and a hash of its content.
 #[derive(Default)]
 struct Nonces(HashMap<(u64, u64, [u8; 12]), (usize, u64)>);
 
 impl Nonces {
-    /// Adds those of a log. A chunk that was copied is the same one.
+    /// Adds the nonces of a log. A copy of a chunk counts as the same chunk.
     fn take(&mut self, device: &MemStorage) {
         for name in device.names().iter().filter(|name| name.ends_with(".seg")) {
             let file = device.bytes(name).unwrap();
@@ -89,7 +89,7 @@ fn no_nonce_is_used_twice() {
                 }
             }
         };
-        // A torn end, a write that got lost, a log that is not there yet: each is continued.
+        // Opening continues after a torn tail or a lost write, and creates a missing log.
         let log: Log<[u8], Raw> = options().open_in(Arc::new(device.clone())).unwrap();
         for _ in 0..dice.below(60) {
             log.append(&common::payload(1, 1, usize::try_from(dice.below(300)).unwrap())).unwrap();

@@ -1,5 +1,5 @@
-//! A file that has the name of a segment and never was one costs no record, where a clean close
-//! proves that the log ends before it; where nothing proves that, it is damage as ever.
+//! Orphan files: a file with the name of a segment that never was one costs no record if a clean
+//! close proves that the log ends before it. Otherwise it is damage.
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
@@ -13,7 +13,7 @@ use seawall_io::Storage;
 use seawall_testkit::MemStorage;
 use std::sync::Arc;
 
-/// A number that no log comes near, after which there is none.
+/// The highest segment number, which no log reaches.
 const HUGE: u64 = u64::MAX;
 
 fn append(log: &Bytes, layout: Layout, numbers: std::ops::RangeInclusive<u64>) {
@@ -53,7 +53,7 @@ fn make(device: &MemStorage, name: &str, bytes: &[u8]) {
     device.sync_dir().unwrap();
 }
 
-/// Copies all files of a segment to another number, perhaps of another log.
+/// Copies all files of a segment to another segment number, perhaps in another log.
 fn copy_files((from, to): (&MemStorage, &MemStorage), (segment, number): (u64, u64)) {
     for name in from.names() {
         let id = SegmentId::from_any_name(&name).map(SegmentId::get);
@@ -66,7 +66,7 @@ fn copy_files((from, to): (&MemStorage, &MemStorage), (segment, number): (u64, u
 
 type Stray = (&'static str, OrphanKind, Box<dyn Fn(&MemStorage, u64)>);
 
-/// What may be put into a log's directory under the name of a segment.
+/// Orphan files that may appear in a log's directory under the name of a segment.
 fn strays(layout: Layout) -> Vec<Stray> {
     let foreign = closed(layout, 99);
     let first = SegmentId::FIRST;
@@ -155,8 +155,8 @@ fn repair_quarantines_an_orphan_and_copy_omits_it() {
     }
 }
 
-/// The images: the same files behind a log of which something says, or may have said, that it goes
-/// on.
+/// The images: the same files after a log that continues, or may have continued, after its last
+/// clean close.
 #[test]
 fn file_that_may_have_been_a_segment_is_damage() {
     for layout in LAYOUTS {
@@ -177,7 +177,7 @@ fn file_that_may_have_been_a_segment_is_damage() {
     }
 }
 
-/// Logs to whose newest segment something happened after the last clean close, or none was.
+/// Logs without a clean close, or whose newest segment changed after it.
 fn doubtful(layout: Layout) -> Vec<(&'static str, MemStorage)> {
     let never = MemStorage::new();
     let log = open(&laid_out(tiny(1), layout), &never).unwrap();
@@ -191,7 +191,7 @@ fn doubtful(layout: Layout) -> Vec<(&'static str, MemStorage)> {
     drop(log);
     let sealed = closed(layout, 1);
     let name = head(layout, newest(&sealed));
-    // A torn seal: it may have named a segment.
+    // A torn seal may have named a segment.
     sealed.edit(&name, |bytes| drop(bytes.splice(3 * 512 + 20..3 * 512 + 21, [1])));
     let headless = closed(layout, 1);
     let gone = newest(&headless);
@@ -252,7 +252,7 @@ fn file_with_its_own_records_is_not_an_orphan() {
     }
 }
 
-/// The image: a segment was renamed, and stands nowhere else.
+/// The image: a segment was renamed, and exists under no other name.
 #[test]
 fn renamed_segment_is_damage_that_names_it() {
     let device = closed(Layout::Binary, 1);
@@ -264,7 +264,7 @@ fn renamed_segment_is_damage_that_names_it() {
     assert_eq!(origin.segment.get(), 2);
 }
 
-/// `live` speaks for a segment that is not there.
+/// `live` names a segment that is not there.
 #[test]
 fn orphan_with_the_number_in_live_is_damage() {
     let device = closed(Layout::Binary, 1);
@@ -289,7 +289,7 @@ fn writer_and_readers_ignore_a_file_that_appears_later() {
             let device = closed(layout, 1);
             let log = open(&again_in(layout), &device).unwrap();
             append(&log, layout, 13..=13);
-            // The next number, and the highest there is.
+            // The next segment number, and the highest possible one.
             put(&device, newest(&device) + 1);
             put(&device, HUGE);
             assert_eq!(read(&device, false).unwrap().count(), 13, "{what}");

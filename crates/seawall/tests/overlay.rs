@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-/// What the files are, as plain bytes.
+/// The expected files, as plain bytes.
 type Files = BTreeMap<String, Vec<u8>>;
 
 fn number(random: &mut Random, end: usize) -> usize {
@@ -30,7 +30,7 @@ fn some_bytes(random: &mut Random, most: usize) -> Vec<u8> {
     (0..number(random, most)).map(|_| random.next().unwrap().to_le_bytes()[0]).collect()
 }
 
-/// Lays a patch over plain bytes.
+/// Applies a patch to plain bytes.
 fn apply(files: &mut Files, patch: &Patch) {
     let bytes = files.entry(patch.file.clone()).or_default();
     let at = usize::try_from(patch.offset).unwrap();
@@ -44,7 +44,7 @@ fn apply(files: &mut Files, patch: &Patch) {
 fn patch(random: &mut Random, files: &Files) -> Patch {
     let file = ["one", "two", "made"][number(random, 3)].to_owned();
     let length = files.get(&file).map_or(0, Vec::len);
-    // A byte or two behind the end, now and then.
+    // Some patches begin exactly at the end of the file.
     let offset = number(random, length + 3).min(length);
     let new = some_bytes(random, 40);
     let old = files.get(&file).map_or(&[][..], |bytes| &bytes[offset..]);
@@ -137,7 +137,7 @@ fn view_refuses_every_change() {
         assert!(refusal.is_err(), "number {index} of them");
     }
     assert_eq!((device.steps(), device.names()), (before, vec!["one".to_owned()]));
-    // A sync changes nothing: a reader makes durable what others wrote.
+    // Syncs are allowed: they only make durable what others wrote.
     file.sync().and_then(|()| view.sync_dir()).unwrap();
     assert_eq!(view.open("two", Access::Read).unwrap_err().kind(), io::ErrorKind::NotFound);
 }

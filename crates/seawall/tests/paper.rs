@@ -1,5 +1,5 @@
-//! *Design and Reliability of a User Space Write-Ahead Log in Rust*: its listing, and its
-//! reliability experiments by name, each on a log of the paper's record.
+//! *Design and Reliability of a User Space Write-Ahead Log in Rust*: runs the paper's listing and
+//! its reliability experiments by name, each on a log of the paper's record.
 
 #![expect(
     clippy::unwrap_used,
@@ -52,7 +52,7 @@ fn written<C: Codec<Record>>(name: &str) -> Scratch {
     folder
 }
 
-/// What stands in a file of the log.
+/// The content of a file of the log.
 fn content(folder: &Scratch, file: &str) -> Vec<u8> {
     let file = folder.storage().open(file, Access::Read).unwrap();
     let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
@@ -60,14 +60,14 @@ fn content(folder: &Scratch, file: &str) -> Vec<u8> {
     bytes
 }
 
-/// Does to a file what an outside program would do to it.
+/// Replaces the content of a file, as an outside program would.
 fn put(folder: &Scratch, file: &str, bytes: &[u8]) {
     let file = folder.storage().open(file, Access::ReadWrite).unwrap();
     file.set_len(bytes.len() as u64).unwrap();
     file.write_at(bytes, 0).unwrap();
 }
 
-/// A text with the line of the record that is hit changed; the others stay.
+/// Returns a text in which only the line of record `HIT` is changed.
 fn changed(text: &[u8], change: impl Fn(&str) -> String) -> Vec<u8> {
     let text = std::str::from_utf8(text).unwrap();
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -87,19 +87,18 @@ fn replaced(line: &str, what: &str, by: &str) -> String {
     line.replacen(what, by, 1)
 }
 
-/// Every record is recovered.
+/// Checks that every record is recovered and that the log continues.
 fn is_read_in_full<C: Codec<Record, Item = Record>>(folder: &Scratch, what: &str) {
     let logger: Logger<Record, C> = Logger::new(&folder.path);
     let found: Result<Vec<_>, _> = logger.retrieve().unwrap().collect();
     let found = found.unwrap_or_else(|error| panic!("{what}: {error}"));
     assert!(found.iter().cloned().eq((1..=COUNT).map(record)), "{what}: {found:?}");
     assert_eq!(Maintenance::at(&folder.path).verify().unwrap().verdict, Verdict::Clean, "{what}");
-    // And the log goes on.
     assert_eq!(logger.write(&record(COUNT + 1)).unwrap().get(), u64::from(COUNT + 1), "{what}");
 }
 
-/// Recovery delivers what stands before the corrupted record, names it and the part that has
-/// changed, and ends.
+/// Checks that recovery delivers the records before the corrupted one, reports that record and the
+/// part that changed, and stops.
 fn is_caught<C: Codec<Record, Item = Record>>(folder: &Scratch, part: ChangedPart, what: &str) {
     let logger: Logger<Record, C> = Logger::new(&folder.path);
     let refused = logger.write(&record(9)).unwrap_err();
@@ -155,8 +154,8 @@ fn sets_of_one_two_and_four_records_are_one_write_each() {
     }
 }
 
-/// `new` says nothing of a place where no log can be; the first call does, and the calls behind it
-/// try again.
+/// `new` accepts a path where no log can be. The first call returns the error, and later calls try
+/// again.
 #[test]
 fn open_error_is_returned_by_the_first_call() {
     let folder = Scratch::new("paper-held");
@@ -182,7 +181,7 @@ fn log_of_a_running_writer_can_be_retrieved() {
     assert_eq!(second.write(&record(2)).unwrap(), lsn(2));
 }
 
-/// Also of a log that another logger has open.
+/// Also checks a log that another logger has open.
 fn is_retrieved_since_the_checkpoint<C: Codec<Record, Item = Record>>(name: &str) {
     let folder = written::<C>(name);
     let logger: Logger<Record, C> = Logger::new(&folder.path);
@@ -224,7 +223,7 @@ fn json_1_adding_or_removing_spaces_newlines_and_tabs_changes_nothing() {
                 let structural = !inside && ",:{}[]".contains(c);
                 if structural { format!("{c}{space}") } else { c.to_string() }
             });
-            // The line's first bytes are how a reader finds its feet behind damage.
+            // Keeps the line's first bytes: a reader resyncs by them after damage.
             let spread: String = spread.collect();
             let end = spread.find("lsn").unwrap();
             spread.get(end - 1..).map(|rest| format!("{{{rest}")).unwrap()
@@ -233,7 +232,7 @@ fn json_1_adding_or_removing_spaces_newlines_and_tabs_changes_nothing() {
     }
 }
 
-/// Paper: fails at that point. Here: named, wherever in the record it stands.
+/// Paper: fails at that point. Here: reported, wherever in the record it is.
 #[test]
 fn json_2_loose_structural_symbols_are_caught() {
     let folder = written::<seawall::Json>("paper-symbol");
@@ -244,7 +243,7 @@ fn json_2_loose_structural_symbols_are_caught() {
         let add = |line: &str| format!("{}{symbol}{}", &line[..at], &line[at..]);
         put(&folder, TEXT, &changed(&text, add));
         if add(line).starts_with(line) {
-            // The record ends as before, and a symbol stands behind it.
+            // The record ends as before, and the symbol follows it.
             is_caught_between(&folder);
         } else {
             let part = part_of(line, &add(line));
@@ -260,7 +259,7 @@ fn json_2_loose_structural_symbols_are_caught() {
     }
 }
 
-/// Which part of a line an edit changed: within a string, a symbol leaves it JSON.
+/// The part of a line that an edit changed. A symbol within a string leaves the line valid JSON.
 fn part_of(line: &str, edited: &str) -> ChangedPart {
     let read = |text| serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text);
     let (before, Ok(after)) = (read(line).unwrap(), read(edited)) else { return NotJson };
@@ -271,7 +270,7 @@ fn part_of(line: &str, edited: &str) -> ChangedPart {
     }
 }
 
-/// A loose symbol behind a record: reading ends there, and no record is lost.
+/// Checks that reading stops at a loose symbol after a record, and that no record is lost.
 fn is_caught_between(folder: &Scratch) {
     let mut found = JSONLogger::<Record>::new(&folder.path).retrieve().unwrap();
     for id in 1..=HIT {
@@ -285,7 +284,7 @@ fn is_caught_between(folder: &Scratch) {
     assert_eq!((judged.verdict, judged.records), (Verdict::Correctable, u64::from(COUNT)));
 }
 
-/// Paper: a field more changes nothing, one less or by another name fails. Here: all are caught.
+/// Paper: an added field changes nothing, a removed or renamed one fails. Here: all are caught.
 #[test]
 fn json_3_added_removed_and_renamed_fields_are_caught() {
     for (what, by) in [
@@ -315,7 +314,7 @@ fn json_4_another_order_of_fields_changes_nothing() {
     is_read_in_full::<seawall::Json>(&folder, "fields");
 }
 
-/// Paper: fails where it stands. Here: named.
+/// Paper: fails at that point. Here: reported.
 #[test]
 fn json_5_an_empty_object_is_caught() {
     let folder = written::<seawall::Json>("paper-empty-data");
@@ -346,7 +345,7 @@ fn json_6_changed_values_are_caught() {
     }
 }
 
-/// The paper's readable log has no checksum. Here it can be what has changed.
+/// The paper's readable log has no checksum. Here the checksum itself can be what changed.
 #[test]
 fn json_changed_checksum_is_told_from_a_changed_record() {
     let crc = |line: &str| line.find("\"crc\":\"").unwrap() + 7;
@@ -367,9 +366,10 @@ fn json_changed_checksum_is_told_from_a_changed_record() {
     caught(&name, Members, "name");
 }
 
-// MessagePack: the five corruptions of section V.A. Paper: all caught. Here: all caught, and named.
+// MessagePack: the five corruptions of section V.A. Paper: all caught. Here: all caught and
+// reported.
 
-/// Where the payload of the record that is hit begins, and its length.
+/// The offset and length of the payload of record `HIT`.
 fn payload(bytes: &[u8]) -> (usize, usize) {
     let mut payload = vec![];
     MessagePack::encode(&record(HIT), &mut payload).unwrap();
@@ -377,7 +377,8 @@ fn payload(bytes: &[u8]) -> (usize, usize) {
     (at, payload.len())
 }
 
-/// Every bit of `part`, its place and length, of the record that is hit, one after the other.
+/// Checks that each flipped bit in a part of record `HIT` is caught. `part` maps the payload's
+/// offset and length to those of the part.
 fn each_bit_is_caught(
     name: &str,
     changed: ChangedPart,
@@ -404,7 +405,7 @@ fn binary_1_a_changed_identifier_of_an_object_is_caught() {
 
 #[test]
 fn binary_2_a_changed_identifier_of_a_field_is_caught() {
-    // A length of one byte, then `id`.
+    // A length byte, then `id`.
     each_bit_is_caught("field-identifier", Payload, |at, _| (at + 1, 3));
 }
 
@@ -413,8 +414,8 @@ fn binary_3_a_changed_value_of_a_field_is_caught() {
     each_bit_is_caught("field-value", Payload, |at, length| (at + 4, length - 4));
 }
 
-/// What tells the paper's checksum from a record is an identifier before it; here it is the first
-/// word of the frame's header.
+/// In the paper's log an identifier before the checksum tells it from a record. Here its
+/// counterpart is the first word of the frame's header.
 #[test]
 fn binary_4_a_changed_identifier_of_the_checksum_is_caught() {
     each_bit_is_caught("checksum-identifier", Length, |at, _| (at - 8, 4));

@@ -1,5 +1,5 @@
-//! Parity against crashes, failing devices and strangers beside a log: the rules of format.md
-//! section 10 that are about order, and about what is not believed.
+//! Parity under crashes, failing devices and foreign parity files: the rules of format.md section
+//! 10 about write order, and about parity that must not be trusted.
 
 #![expect(
     clippy::unwrap_used,
@@ -29,7 +29,7 @@ const BLOCK: usize = 512;
 const START: usize = 5 * BLOCK;
 /// Bytes of a stripe of four blocks.
 const STRIPE: usize = 4 * BLOCK;
-/// Bytes of a slot of 4+2: what is known of the stripe, and two blocks.
+/// Bytes of a 4+2 slot: a description of the stripe, and two blocks.
 const SLOT: usize = 56 + 2 * BLOCK;
 
 fn scheme() -> Parity {
@@ -40,13 +40,13 @@ fn with_parity(seed: u64, layout: Layout) -> Options {
     laid_out(tiny(seed).parity(Some(scheme())), layout)
 }
 
-/// The same with all records in one segment of many stripes.
+/// Options with parity that put all records in one segment of many stripes.
 fn in_one_segment(seed: u64) -> Options {
     let size = 64 * 512;
     of_any_size(seed).geometry(GEOMETRY, size).segment_size(size).parity(Some(scheme()))
 }
 
-/// Options of another process for such a log.
+/// Options of another process that opens such a log.
 fn later(seed: u64) -> Options {
     of_any_size(seed << 32)
 }
@@ -59,7 +59,7 @@ fn payload(layout: Layout, number: u64) -> Vec<u8> {
     payload_in(layout, (number, 1), 20 + usize::try_from(number * 37 % 300).unwrap())
 }
 
-/// Appends these records as far as the device takes them; the last that was acknowledged.
+/// Appends these records until the device fails. Returns the last one acknowledged.
 fn append(log: &Bytes, layout: Layout, numbers: impl Iterator<Item = u64>) -> u64 {
     let mut last = 0;
     for number in numbers {
@@ -74,7 +74,7 @@ fn records(layout: Layout, count: u64) -> BTreeMap<u64, Vec<u8>> {
     (1..=count).map(|number| (number, payload(layout, number))).collect()
 }
 
-/// A closed log of so many records.
+/// A closed log of `count` records.
 fn closed(options: &Options, layout: Layout, count: u64) -> MemStorage {
     let device = MemStorage::new();
     let log = open(options, &device).unwrap();
@@ -87,12 +87,12 @@ fn is_parity(name: &str) -> bool {
     SegmentId::from_parity_name(name).is_some()
 }
 
-/// The files with parity, oldest first.
+/// The names of the parity files, oldest first.
 fn sides(device: &MemStorage) -> Vec<String> {
     device.names().into_iter().filter(|name| is_parity(name)).collect()
 }
 
-/// The newest file with records, where they begin in it, and where they end.
+/// The newest file with records, and the range of the records in it.
 fn newest(device: &MemStorage, layout: Layout) -> (String, Range<usize>) {
     let (end, start) = if layout == Layout::Text { ("jsonl", 0) } else { ("seg", START) };
     let name = device.names().into_iter().rfind(|name| name.ends_with(end)).unwrap();
@@ -108,8 +108,8 @@ fn garble(device: &MemStorage, name: &str, range: Range<usize>) {
     });
 }
 
-/// What a slot says of its blocks is what stands there: one that says otherwise of what is gone
-/// counts it as lost, and so much less can be given back beside it.
+/// Checks that each slot describes the blocks that are stored. A slot that describes other blocks
+/// counts them as lost, so that fewer real losses can be repaired.
 fn assert_slots_are_true(device: &MemStorage, what: &str) {
     for side in sides(device) {
         let parity = device.bytes(&side).unwrap();
@@ -130,7 +130,8 @@ fn assert_slots_are_true(device: &MemStorage, what: &str) {
     }
 }
 
-/// Everything that is left after the power went at a step, and what was acknowledged before.
+/// Cuts the power after every step. Calls `look` with the device left, the last acknowledged record
+/// and a description.
 fn cut_at_every_step(
     options: &Options,
     count: u64,
@@ -151,8 +152,8 @@ fn cut_at_every_step(
     }
 }
 
-/// The disk has all that was written to the parity and nothing of the records that was not
-/// synced: a slot that covers more than is durable would make damage of an ordinary crash.
+/// The image: every write to parity files landed, but no unsynced record did. A slot that covers
+/// more than is durable would turn an ordinary crash into damage.
 #[test]
 fn slot_never_covers_records_that_are_not_durable() {
     let whole = |item: &Pending| is_parity(&item.file);
@@ -168,8 +169,8 @@ fn slot_never_covers_records_that_are_not_durable() {
     });
 }
 
-/// Somebody protects what a kill left in the page cache, and then the power goes: parity must not
-/// know of records that the disk never had, as others are to get their numbers.
+/// Parity is built for a log that a kill left in the page cache, then the power fails. Parity must
+/// not cover records that the disk never had: new records will get their numbers.
 #[test]
 fn protect_after_a_kill_covers_only_durable_records() {
     for (layout, own) in
@@ -215,8 +216,8 @@ fn protect_after_a_kill_covers_only_durable_records() {
     }
 }
 
-/// The disk has the newest head and the last slot, and no slot before it that was not synced: what
-/// a head covers is there, so nobody looks for it again.
+/// The image: the newest head and the last slot landed, but no unsynced slot before it. The slots
+/// that a head covers must be on the disk, because nothing looks for them again.
 #[test]
 fn slots_covered_by_a_head_survive_any_crash() {
     let options = in_one_segment(1);
@@ -241,8 +242,8 @@ fn slots_covered_by_a_head_survive_any_crash() {
     });
 }
 
-/// The disk of a log whose writer was killed: its slots are there, no head covers them, and a
-/// block is damaged. Who makes up for what the head lacks finds a slot that says otherwise.
+/// The image: the writer was killed, so there are slots that no head covers, and a block is
+/// damaged. Completing the parity then finds a slot that contradicts the block.
 #[test]
 fn slot_that_contradicts_the_records_is_never_overwritten() {
     let device = MemStorage::new();
@@ -270,8 +271,8 @@ fn slot_that_contradicts_the_records_is_never_overwritten() {
     }
 }
 
-/// The disk has slots of the newest segment, and no head yet: they know of a record that nothing
-/// else confirms. Nobody could ask them, so they are in nobody's way.
+/// The image: the newest segment has slots but no head yet, and they know a record that nothing
+/// else confirms. Without a head nothing reads the slots, so they may be overwritten.
 #[test]
 fn slots_without_a_head_are_rewritten() {
     let mut unsure = 0;
@@ -295,7 +296,7 @@ fn slots_without_a_head_are_rewritten() {
     assert!(unsure > 10, "{unsure}");
 }
 
-/// The disk of a closed log of which one block of the newest segment is damaged, wherever.
+/// The image: a closed log with any one block of the newest segment damaged.
 #[test]
 fn segment_restored_by_parity_is_not_appended_to() {
     for layout in LAYOUTS {
@@ -318,8 +319,8 @@ fn segment_restored_by_parity_is_not_appended_to() {
     }
 }
 
-/// What fails beside a segment ends its parity: appends, the close and the log itself go on, and
-/// nothing is moved to a new segment for it.
+/// A failure of a parity file ends the parity of its segment. Appends and the close still succeed,
+/// and the log does not fail over to a new segment.
 #[test]
 fn failures_of_parity_files_lose_no_record() {
     let options = in_one_segment(1);
@@ -345,7 +346,7 @@ fn failures_of_parity_files_lose_no_record() {
             assert_eq!(append(&log, Layout::Binary, at + 1..=40), 40, "{what}");
             let stats = log.stats();
             assert_eq!(stats.failovers, 0, "{what}");
-            // Nothing of the parity is read while it is written.
+            // The writer does not read parity.
             let failures = u64::from(way != "reads" && at < 39);
             assert_eq!(stats.parity_failures, failures, "{what}");
             log.close().unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -379,8 +380,8 @@ fn failures_of_parity_files_lose_no_record() {
     assert!(tried > 1, "syncs of parity");
 }
 
-/// The disk of a log where the parity of another segment stands beside the newest one, as who
-/// restores files by hand may leave it.
+/// The image: the newest segment has the parity file of another segment, as restoring files by hand
+/// may leave it.
 #[test]
 fn head_of_another_segment_is_ignored() {
     let sound = closed(&with_parity(1, Layout::Binary), Layout::Binary, 42);
@@ -393,7 +394,7 @@ fn head_of_another_segment_is_ignored() {
         let found = common::maintenance(&shared(&device)).protection().unwrap();
         let id = SegmentId::from_parity_name(own).unwrap();
         assert!(found.open == [id] && found.covered < found.bytes, "{what}: {found:?}");
-        // Shortened, so that what the other knows of would lie behind the end.
+        // What only the foreign parity knows must not count as records after the end.
         let cut = device.power_cut(|_| true);
         assert_eq!(judge(&cut).unwrap().verdict, Verdict::Clean, "{what}");
         let log = open(&again(2).mode(seawall::OpenMode::Strict), &cut);
@@ -407,7 +408,7 @@ fn head_of_another_segment_is_ignored() {
     }
 }
 
-/// The disk has in the place of a slot the one of another stripe of the same segment.
+/// The image: a slot was replaced by that of another stripe of the same segment.
 #[test]
 fn slot_of_another_stripe_is_ignored() {
     let sound = closed(&in_one_segment(1), Layout::Binary, 50);
@@ -432,8 +433,8 @@ fn slot_of_another_stripe_is_ignored() {
     }
 }
 
-/// The disk has records in the block of others that parity covers, written without parity, and
-/// damage to those that it covers.
+/// The image: records written without parity share a block with records that parity covers, and the
+/// covered records are damaged.
 #[test]
 fn records_after_the_end_of_parity_are_kept() {
     let device = closed(&with_parity(1, Layout::Binary), Layout::Binary, 2);
@@ -452,9 +453,9 @@ fn records_after_the_end_of_parity_are_kept() {
     assert_eq!(judge(&device).unwrap().verdict, Verdict::Correctable);
 }
 
-/// The disk of a log that two crashes kept from being opened: each left a new segment. The headers
-/// of two older ones are lost, and of the one before those the device refuses a block: only when
-/// the headers are back does anybody come there.
+/// The image: two opens crashed, and each left a new segment. The headers of two older segments are
+/// lost, and the segment before those has an unreadable block, which is reached only once the
+/// headers are restored.
 #[test]
 fn unreadable_blocks_after_lost_headers_are_rebuilt() {
     let mut tried = 0;
@@ -500,9 +501,9 @@ fn unreadable_blocks_after_lost_headers_are_rebuilt() {
     assert!(tried > 2, "{tried} disks");
 }
 
-/// Found by simulation. The image: the segments that a cut took are there, as if nobody could
-/// remove them, and the headers of those that are left are lost: more records are seen without them
-/// than with them.
+/// Found by simulation. The image: truncated segments still exist, as if they could not be removed,
+/// and the headers of the remaining segments are lost. Without these headers, more records are
+/// found than with them.
 #[test]
 fn lost_headers_around_a_truncation_are_rebuilt_for_verify() {
     for layout in LAYOUTS {
@@ -532,9 +533,9 @@ fn lost_headers_around_a_truncation_are_rebuilt_for_verify() {
     }
 }
 
-/// Found by simulation. The image: a barrier failed and garbled blocks of records that were
-/// durable; they were carried to a new segment, and parity knows the old place. Then the power
-/// went, and left an end that is torn, or that cannot be told.
+/// Found by simulation. The image: a sync failed and garbled blocks of durable records. The records
+/// were rewritten to a new segment, but parity knows the old place. Then a power cut left a torn or
+/// ambiguous tail.
 #[test]
 fn obsolete_range_is_not_damage() {
     let (mut torn, mut unsure) = (0, 0);
@@ -542,7 +543,7 @@ fn obsolete_range_is_not_damage() {
     for (layout, nth, far) in ways.flat_map(|(l, n)| [(l, n, 0), (l, n, 3 * BLOCK)]) {
         let what = format!("{layout:?}, sync {nth}, {far}");
         let device = MemStorage::new();
-        // Without the zeros after the first batch of a segment, which belong to it.
+        // Not named ahead: the zeros after such a segment's first batch would belong to it.
         let options = with_parity(1, layout).name_ahead(false);
         let log = open(&options, &device).unwrap();
         device.spoil_sync(nth, BLOCK);
@@ -573,15 +574,16 @@ fn obsolete_range_is_not_damage() {
     assert!(torn > 10 && unsure > 10, "{torn} torn ends, {unsure} that cannot be told");
 }
 
-/// Found by simulation. The image: a barrier failed, its records were carried on and stay in the
-/// page cache of the old segment until the power goes, and an open before that made the parity.
+/// Found by simulation. The image: a sync failed, and its records were rewritten to a new segment
+/// but stay in the page cache of the old one until the power fails. An open before that built the
+/// parity.
 #[test]
 fn unsynced_page_cache_of_a_failed_sync_gets_no_parity() {
     let mut carried = 0;
     for (layout, nth) in LAYOUTS.into_iter().flat_map(|layout| (0..40).map(move |n| (layout, n))) {
         let what = format!("{layout:?}, sync {nth}");
         let device = MemStorage::new();
-        // Without the zeros after the first batch of a segment, which belong to it.
+        // Not named ahead: the zeros after such a segment's first batch would belong to it.
         let options = with_parity(1, layout).name_ahead(false);
         let log = open(&options, &device).unwrap();
         device.fail_sync(nth, |_| false);
@@ -597,7 +599,7 @@ fn unsynced_page_cache_of_a_failed_sync_gets_no_parity() {
             continue;
         }
         assert_slots_are_true(&device, &what);
-        // At a torn end a verdict asks parity.
+        // At a torn tail, verify uses parity.
         let (name, used) = newest(&device, layout);
         device.edit(&name, |bytes| {
             let end = used.end.next_multiple_of(if layout == Layout::Text { 1 } else { 8 });

@@ -1,4 +1,4 @@
-//! What is told of how far long work has come: forwards, and to the end.
+//! Progress reports of long operations only move forward, and reach the total.
 
 use crate::common;
 

@@ -1,4 +1,4 @@
-//! What recovery cuts off a tail is kept for people, and takes no more than its room.
+//! Quarantine: the bytes that recovery truncates are kept for inspection, up to a size limit.
 
 use crate::common;
 
@@ -8,7 +8,7 @@ use seawall_testkit::MemStorage;
 
 const MIB: u64 = 1 << 20;
 
-/// The name that bytes cut off at that time have.
+/// The file name of bytes that were truncated at `time`.
 fn of_time(time: u64) -> String {
     format!("{time:020}-segment-1-offset-4096.bytes")
 }
@@ -29,7 +29,7 @@ fn quarantine_keeps_the_newest_and_drops_the_oldest() {
     ] {
         folder.create(&name).unwrap().set_len(size).unwrap();
     }
-    // Far behind the last batch, where no write of it reaches.
+    // Far after the last batch, where its write does not reach.
     device.edit("000000000001.seg", |bytes| *bytes.last_mut().unwrap() = 7);
     let log = open(&again(1), &device).unwrap();
     let recovery = log.recovery();

@@ -1,4 +1,5 @@
-//! The readable log: what people and their tools may do to it, and the promises of every log.
+//! The readable log: which edits by people and tools it accepts, and that it keeps the promises of
+//! every log.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
@@ -29,7 +30,7 @@ fn roomy(seed: u64) -> Options {
         .segment_size(8 * SEGMENT_MIN)
 }
 
-/// The same with segments of a few lines.
+/// Options of a readable log with segments of a few lines.
 fn narrow(seed: u64) -> Options {
     laid_out(tiny(seed), Layout::Text)
 }
@@ -42,7 +43,7 @@ fn record(number: u64) -> Vec<u8> {
     format!(r#"{{"n":{number},"op":"buy","tags":["a","b"],"price":1.50}}"#).into_bytes()
 }
 
-/// Records 1, then 2 and 3 as a set, 4, then 5 to 8 as a set, 9; closed, seen after a reboot.
+/// A closed log, seen after a reboot: record 1, 2 and 3 as a set, 4, 5 to 8 as a set, and 9.
 fn nine() -> MemStorage {
     let device = MemStorage::new();
     let log = open(&roomy(1), &device).unwrap();
@@ -54,7 +55,7 @@ fn nine() -> MemStorage {
     device.power_cut(|_| false)
 }
 
-/// The same, but the power was cut after the last acknowledgement: nothing confirms it.
+/// The same log after a power cut instead of a close: nothing confirms the last batch.
 fn nine_unconfirmed() -> MemStorage {
     let device = MemStorage::new();
     let log = open(&roomy(1), &device).unwrap();
@@ -74,7 +75,7 @@ fn edit(device: &MemStorage, change: impl FnOnce(String) -> String) {
     device.edit(FIRST, |bytes| *bytes = changed.into_bytes());
 }
 
-/// Where each line begins and ends, its break included.
+/// The start and end of each line, line break included.
 fn lines(text: &str) -> Vec<(usize, usize)> {
     let mut at = 0;
     text.split_inclusive('\n')
@@ -90,7 +91,7 @@ fn numbers(device: &MemStorage) -> Vec<u64> {
     read(device, true).unwrap().records.into_keys().collect()
 }
 
-/// The records that some damage names as lost.
+/// The ranges of records that are reported as lost.
 fn lost(device: &MemStorage) -> Vec<(u64, Option<u64>)> {
     let lost = judge(device).unwrap().damage.into_iter().filter_map(|damage| damage.lost);
     lost.map(|lost| (lost.from.get(), lost.to.map(Lsn::get))).collect()
@@ -151,14 +152,14 @@ fn invalid_json_is_refused_and_takes_no_lsn() {
     assert_eq!(log.append(b"1e999").unwrap().get(), 1);
 }
 
-/// What a crash leaves of the last write: every beginning of it, with zeros up to where the file
-/// ends, too. Sets are all there or not at all.
+/// A crash may leave any prefix of the last write, with or without zeros up to the end of the file.
+/// Atomic sets are kept whole or not at all.
 #[test]
 fn text_truncated_anywhere_keeps_whole_sets_and_is_at_most_torn() {
     let whole = nine_unconfirmed();
     let text = text_of(&whole, FIRST);
     let ends: Vec<usize> = lines(&text).iter().map(|(_, end)| *end).collect();
-    // What is confirmed says so in a line; the last write is the set's, then that of record 9.
+    // A line says what is confirmed. The last writes are the set of 5 to 8, then record 9.
     let last_set = ends[3];
     for cut in last_set..text.len() {
         for filled in [false, true] {
@@ -182,7 +183,7 @@ fn text_truncated_anywhere_keeps_whole_sets_and_is_at_most_torn() {
             assert_eq!(read_own(&log).count(), expected, "{what}");
             assert_eq!(log.append(&record(expected + 1)).unwrap().get(), expected + 1, "{what}");
             log.close().unwrap();
-            // Nothing confirms its end: what is there is carried to a new segment.
+            // Nothing confirms the end, so its records are rewritten to a new segment.
             assert_eq!(device.bytes(FIRST).unwrap(), before, "{what}: nothing is written over");
             assert_eq!(judge(&device).unwrap().verdict, Verdict::Clean, "{what}");
             assert_eq!(numbers(&device), (1..=expected + 1).collect::<Vec<_>>(), "{what}");
@@ -190,7 +191,8 @@ fn text_truncated_anywhere_keeps_whole_sets_and_is_at_most_torn() {
     }
 }
 
-/// One byte of one line in the middle: named with record, segment and place; the others are there.
+/// One damaged byte of a line is reported with record, segment and offset; the other records are
+/// read.
 #[test]
 fn damaged_byte_is_named_and_the_other_records_are_read() {
     let sound = nine();
@@ -218,7 +220,7 @@ fn damaged_byte_is_named_and_the_other_records_are_read() {
     }
 }
 
-/// The third line of the set of four is hit: its neighbours are read, and marked.
+/// The third line of the set of four is damaged. The other lines are read, and marked.
 #[test]
 fn rest_of_a_damaged_set_is_marked() {
     let device = nine();
@@ -249,10 +251,10 @@ fn rest_of_a_damaged_set_is_marked() {
     assert_eq!(void.len(), 2, "5 and 6 are given up, then 7: {text}");
 }
 
-/// What a person does to a text.
+/// An edit of a text.
 type Change<'a> = &'a dyn Fn(String) -> String;
 
-/// As `jq` and an editor may leave it.
+/// Reformats a text as `jq` and an editor may.
 #[test]
 fn reformatted_text_stays_valid_and_is_never_overwritten() {
     let spread =
@@ -296,7 +298,7 @@ fn reformatted_text_stays_valid_and_is_never_overwritten() {
         log.close().unwrap();
         let after = device.bytes(FIRST).unwrap();
         if is_one_line {
-            // Another record in the words of the writer.
+            // The writer appended its record to the edited text.
             assert!(after.starts_with(&edited), "{what}: stays as it was left");
         } else {
             assert_eq!(after, edited, "{what}: stays as it was left");
@@ -351,7 +353,7 @@ fn edited_value_is_detected() {
     assert_eq!(judge(&device).unwrap().verdict, Verdict::Correctable, "a line twice is told of");
 }
 
-/// The same log in both layouts, through everything that a log can do.
+/// Both layouts run the same appends, truncations, checkpoints and reopens.
 #[test]
 fn both_layouts_give_the_same_answers() {
     let mut answers = LAYOUTS.map(|layout| {
@@ -419,7 +421,7 @@ fn every_record_can_be_read_in_any_order_and_around_damage() {
     }
 }
 
-/// `tail -f` by our own hands, and copies, beside a writer that rolls, marks and prunes.
+/// A follower and backups run beside a writer that rotates, writes marks and prunes.
 #[test]
 fn followers_and_copies_of_a_running_writer_see_each_record_once() {
     const RECORDS: u64 = 1_500;
@@ -435,7 +437,7 @@ fn followers_and_copies_of_a_running_writer_see_each_record_once() {
                     log.append(&record(life * RECORDS / 3 + number)).unwrap();
                     match number % 100 {
                         0 => {
-                            // Not so far ahead of the follower that nothing could be pruned.
+                            // Waits for the follower, so that something can be pruned.
                             let written = life * RECORDS / 3 + number;
                             while position.load(Ordering::SeqCst) + 80 < written {
                                 std::thread::yield_now();
@@ -479,7 +481,7 @@ fn followers_and_copies_of_a_running_writer_see_each_record_once() {
     assert_eq!(log.recovery().tail, TailState::Clean);
 }
 
-/// Stores a position when its scope ends, also by a panic: no thread waits for it forever.
+/// Stores a position when its scope ends, even by a panic, so that no thread waits for it forever.
 struct StoreAtEnd<'a>(&'a AtomicU64, u64);
 
 impl Drop for StoreAtEnd<'_> {
@@ -488,8 +490,8 @@ impl Drop for StoreAtEnd<'_> {
     }
 }
 
-/// Between two looks the text grows by more than is read at once, so a line is cut by what was read
-/// and not by where the file ends.
+/// Between two reads the text grows by more than one read returns, so a line is cut off where the
+/// read ends and not where the file ends.
 #[test]
 fn follower_continues_in_a_text_that_grew_by_megabytes() {
     let device = MemStorage::new();
@@ -512,8 +514,8 @@ fn follower_continues_in_a_text_that_grew_by_megabytes() {
     }
 }
 
-/// The image: the process dies at some step of a prune or a cut; a text may be there without its
-/// head, or the other way round.
+/// The image: the process died at some step of a prune or a truncation, so a text may exist without
+/// its head, or a head without its text.
 #[test]
 fn a_crash_in_a_prune_or_a_cut_leaves_the_log_before_it_or_after_it() {
     for cut in [false, true] {
@@ -563,8 +565,8 @@ fn a_crash_in_a_prune_or_a_cut_leaves_the_log_before_it_or_after_it() {
     }
 }
 
-/// The text grows by each write; a full disk ends the log with an error, and what was acknowledged
-/// is there when there is room again.
+/// Each write extends the text. A full disk ends the log with an error, and the acknowledged
+/// records are there once the disk has space again.
 #[test]
 fn full_disk_without_space_reservation_loses_no_acknowledged_record() {
     let device = MemStorage::new();
@@ -610,7 +612,7 @@ fn failed_write_that_spoils_its_block_loses_nothing() {
     }
 }
 
-/// A log of which only a text is left, or a head without its text, is not an empty log.
+/// A log with only a text left, or a head without its text, is not an empty log.
 #[test]
 fn remains_of_a_log_do_not_count_as_an_empty_one() {
     let device = nine();
@@ -627,8 +629,8 @@ fn remains_of_a_log_do_not_count_as_an_empty_one() {
     assert!(device.bytes(FIRST).is_some(), "the text stays");
 }
 
-/// Found by simulation, where one read was wrong and the next right. The image: a line that is
-/// valid, has the number that comes next, and holds more than a batch can.
+/// Found by simulation, where one read was wrong and the next right. The image: a valid line with
+/// the next record's number that holds more than a batch can.
 #[test]
 fn line_too_large_for_any_set_is_reported_as_lost() {
     let device = nine();
@@ -671,7 +673,7 @@ fn stats_count_the_bytes_that_were_written() {
             log.append(&record(number)).unwrap();
         }
         let counted = usize::try_from(log.stats().bytes - before).unwrap();
-        // A record of a batch is padded with zeros, up to 7.
+        // A record of a batch is padded with up to 7 zeros.
         let written = end() - began;
         assert!(counted.abs_diff(written) < 8, "{layout:?}: {counted} of {written} bytes");
     }

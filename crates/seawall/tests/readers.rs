@@ -1,5 +1,5 @@
-//! Readers beside a writer: they see everything that was acknowledged, at once, and nothing that a
-//! crash could still take away.
+//! Readers beside a writer see every acknowledged record at once, and no record that a crash could
+//! still lose.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
@@ -30,7 +30,7 @@ const WORKLOADS: [&[Act]; 4] = [
     &[Append(960), Append(960), Append(960), Confirm],
 ];
 
-/// What a reader on the same boot sees of a device that stopped; nothing while there is no log.
+/// The records that a reader on the same boot finds on a stopped device; none if there is no log.
 fn seen(stopped: &MemStorage, what: &str) -> Found {
     match read(stopped, false) {
         Ok(found) => found,
@@ -39,9 +39,10 @@ fn seen(stopped: &MemStorage, what: &str) -> Found {
     }
 }
 
-/// Compares what a reader saw when the device stopped with what every crash then leaves.
+/// Compares the records that a reader saw when the device stopped with those that each crash then
+/// leaves. Returns the number of crashes.
 fn compare(life: &Life, what: &str) -> u64 {
-    // The reader syncs what it shows and nothing confirms.
+    // The reader syncs records that it shows and that nothing confirms.
     let read = life.device.kill();
     let shown = seen(&read, what);
     assert_eq!(shown.errors, 0, "{what}: a sound log, and a reader found damage");
@@ -80,8 +81,8 @@ fn reader_sees_exactly_the_durable_records() {
     assert!(states > 1_000, "{states}");
 }
 
-/// The image: the process died at some step, its un-synced writes are in the page cache, `live` is
-/// of this boot; the next process recovers while readers look.
+/// The image: the process died at some step, its unsynced writes are in the page cache, and `live`
+/// is from this boot. The next process recovers while readers read.
 #[test]
 fn reader_during_a_recovery_sees_only_kept_records() {
     let (mut states, mut sample) = (0, Sample::one_in(4));
@@ -113,8 +114,8 @@ fn reader_during_a_recovery_sees_only_kept_records() {
     assert!(states > sample.least(5_000), "{states}");
 }
 
-/// Found by simulation. The image: a recovery made a segment and died before it was named, the next
-/// one made another, named that, and died; `live` is of the process before them.
+/// Found by simulation. The image: one recovery created a segment and died before it named it. The
+/// next one created another, named it and died. `live` is from the process before them.
 #[test]
 fn reader_during_a_second_recovery_sees_no_damage() {
     let mut states = 0;
@@ -151,7 +152,7 @@ fn reader_during_a_second_recovery_sees_no_damage() {
     assert!(states > 500, "{states}");
 }
 
-/// A log of four records, the last of them not followed by anything; killed.
+/// A killed log of four records, with nothing after the last one.
 fn killed() -> MemStorage {
     let device = MemStorage::new();
     let acts = [Append(100), Append(900), Append(500), Append(20)];
@@ -185,10 +186,10 @@ fn live_file_of_another_boot_is_ignored() {
     let rebooted = device.power_cut(|_| true);
     rebooted.edit("live", |bytes| bytes.clone_from(&of_this_boot));
     assert_eq!(read(&rebooted, false).unwrap().count(), 4);
-    // The file says 4; what was written behind it on the other boot is there.
+    // `live` says 4, but the record written after them on the other boot is shown.
     let log = open(&again(3), &rebooted).unwrap();
     log.append(&payload(5, 2, 30)).unwrap();
-    // A clean close would outrank it, of whatever boot it is.
+    // There is no clean close: it would outrank `live`, whatever the boot.
     let killed = rebooted.kill();
     drop(log);
     for left in [killed, rebooted] {
@@ -223,7 +224,7 @@ fn verify_during_a_write_reports_a_clean_log() {
     }
 }
 
-/// Many rolls on a real file system, and readers that never stop reading.
+/// Many rotations on a real file system, with readers that never stop reading.
 #[test]
 fn readers_of_a_fast_writer_see_a_growing_prefix() {
     within(30, || {
@@ -266,7 +267,7 @@ fn read_beside(scratch: &Scratch, acknowledged: &AtomicU64) {
     }
 }
 
-/// A log of segments of one record each, and what `live` said after the first.
+/// A log with one record per segment, and the content of `live` after the first record.
 fn with_stale_live(records: u64) -> (MemStorage, Bytes, Vec<u8>) {
     let device = MemStorage::new();
     let log = open(&again(1), &device).unwrap();
@@ -277,9 +278,8 @@ fn with_stale_live(records: u64) -> (MemStorage, Bytes, Vec<u8>) {
     (device, log, stale)
 }
 
-/// Found by simulation. A roll gives back the room behind the last batch of the segment that a
-/// reader took for the newest one: without a word of the writer it looks once more before it calls
-/// that damage.
+/// Found by simulation. Rotation frees the space after the last batch of the segment that a reader
+/// takes for the newest. Without `live`, the reader looks again before it reports damage.
 #[test]
 fn rotation_is_never_damage_to_a_reader_without_live() {
     for at in 0..40 {
@@ -295,7 +295,7 @@ fn rotation_is_never_damage_to_a_reader_without_live() {
         device.refuse_writes("live", true);
         let beside = device.clone();
         let (hooked, hook) = Hooked::new(device.clone(), at, move || {
-            // Its seal, too, says nothing.
+            // The seal cannot be written either.
             beside.refuse_writes("000000000001.seg", true);
             append(3..=9);
         });
@@ -310,7 +310,7 @@ fn rotation_is_never_damage_to_a_reader_without_live() {
     }
 }
 
-/// Found by simulation. The same, closed; then the newest file was lost.
+/// Found by simulation. The image: a closed log with a stale `live` that lost its newest file.
 #[test]
 fn lost_record_of_a_clean_close_is_damage_despite_a_stale_live() {
     let (device, log, stale) = with_stale_live(9);
@@ -326,7 +326,8 @@ fn lost_record_of_a_clean_close_is_damage_despite_a_stale_live() {
     assert!(reader.get(Lsn::new(7).unwrap()).unwrap().is_some());
 }
 
-/// Found by simulation. The same, closed; then the manifest was lost, and with it the close.
+/// Found by simulation. The image: a closed log with a stale `live` that lost its manifest, and
+/// with it the close.
 #[test]
 fn lost_manifest_and_stale_live_leave_the_end_unknown() {
     let (device, log, stale) = with_stale_live(9);
@@ -340,14 +341,14 @@ fn lost_manifest_and_stale_live_leave_the_end_unknown() {
     device.edit("live", |bytes| bytes.clone_from(&stale));
     device.remove_raw("manifest");
     assert_eq!(open_ended(&device), Some((10, None)));
-    // Beside a writer `live` is its word.
+    // Beside a running writer, `live` is trusted.
     let (device, _log, _) = with_stale_live(9);
     device.remove_raw("manifest");
     assert_eq!(open_ended(&device), None);
 }
 
-/// The image: a recovery wrote anew what nothing confirmed, could not write `live`, and the disk
-/// then lost the old bytes, which only the page cache had shown.
+/// The image: a recovery rewrote records that nothing confirmed, and could not write `live`. The
+/// disk then lost the old bytes, which only the page cache had.
 #[test]
 fn stale_live_leads_to_the_segment_rewritten_by_recovery() {
     let device = killed();
@@ -367,8 +368,9 @@ fn stale_live_leads_to_the_segment_rewritten_by_recovery() {
     drop(log);
 }
 
-/// The image: a sync failed, the writer went on in a new segment with the records of that block,
-/// perhaps at the second attempt, and has not said so yet; then the new segment is lost.
+/// The image: a sync failed, and the writer continued with the records of that block in a new
+/// segment, perhaps at the second attempt, but has not published it yet. Then the new segment is
+/// lost.
 #[test]
 fn segment_lost_before_it_was_published_is_missed() {
     for failing in [1, 2] {
@@ -396,8 +398,8 @@ fn segment_lost_before_it_was_published_is_missed() {
     }
 }
 
-/// The image: nothing names the newest segment, so a recovery wrote all of it anew and removed it,
-/// and could not write `live`, which leads there.
+/// The image: nothing names the newest segment, so a recovery rewrote all of it and removed it. The
+/// recovery could not write `live`, which still names that segment.
 #[test]
 fn stale_live_that_names_a_rewritten_segment_is_no_damage() {
     for records in [2, 5] {
@@ -416,7 +418,8 @@ fn stale_live_that_names_a_rewritten_segment_is_no_damage() {
     }
 }
 
-/// What a reader elsewhere shows, one after the other and by number; it finds no damage.
+/// Returns how many records a separate reader shows, and checks that reading in order and by LSN
+/// agree and find no damage.
 fn shown(device: &MemStorage, last: u64) -> u64 {
     let found = read(device, false).unwrap();
     assert_eq!(found.errors, 0);
@@ -428,8 +431,8 @@ fn shown(device: &MemStorage, last: u64) -> u64 {
     found.count()
 }
 
-/// Found by corruptions. The image: the writer died, and `live` is a copy of another log's, of the
-/// same run of the machine.
+/// Found by corruption tests. The image: the writer died, and `live` is a copy of another log's,
+/// from the same boot.
 #[test]
 fn live_file_of_another_log_is_ignored() {
     for layout in LAYOUTS {
@@ -452,8 +455,8 @@ fn live_file_of_another_log_is_ignored() {
     }
 }
 
-/// Found by simulation. The image: nothing can be told by `live`, nor can it be removed. A cut that
-/// readers cannot be told of is refused.
+/// Found by simulation. The image: `live` can be neither written nor removed. A truncation that
+/// cannot be published to readers is refused.
 #[test]
 fn truncation_that_cannot_be_published_is_refused() {
     for (records, kept) in [(3, 1), (9, 2), (9, 8), (9, 0)] {
@@ -480,9 +483,9 @@ fn truncation_that_cannot_be_published_is_refused() {
     }
 }
 
-/// Found by simulation. The image: a close, then a cut, a record, and another cut that died after
-/// it lowered `live`; the newest segment is lost, and the close names the one that the first cut
-/// ended.
+/// Found by simulation. The image: a clean close, a truncation, a record, and another truncation
+/// that died after it lowered `live`. The newest segment is lost, and the close names the segment
+/// that the first truncation ended.
 #[test]
 fn close_before_a_truncation_shows_no_truncated_record() {
     let (device, log, _) = with_stale_live(3);
@@ -503,8 +506,8 @@ fn close_before_a_truncation_shows_no_truncated_record() {
     drop(log);
 }
 
-/// The image: `live` says more than is left, and numbers will be given anew. Readers are told
-/// first, or the log does not open.
+/// The image: `live` says more records than are left, and their LSNs will be reused. The open
+/// publishes the end to readers first, or fails.
 #[test]
 fn open_publishes_the_end_before_it_reuses_lsns() {
     let device = MemStorage::new();
@@ -529,12 +532,12 @@ fn open_publishes_the_end_before_it_reuses_lsns() {
     drop(log);
 }
 
-/// Found by simulation. The image: there is no `live` beside the writer, as on a system that does
-/// not say which run of the machine this is, and more is appended between two looks of who reads.
+/// Found by simulation. The image: the writer has no `live`, as on a system without a boot id, and
+/// it appends more between two calls of the reader.
 #[test]
 fn reader_of_a_writer_without_live_finds_no_damage() {
-    // Of small records more fit in, large ones go on in a new segment: the room behind the last
-    // batch of the one before is given back then.
+    // More small records fit in the segment. Large ones cause a rotation, which frees the space
+    // after the last batch of the old segment.
     for (layout, size) in LAYOUTS.into_iter().flat_map(|layout| [(layout, 40), (layout, 960)]) {
         for what in 0..3 {
             for at in 0.. {

@@ -1,5 +1,5 @@
-//! What a log's records are: codec, type name, schema number. Another one is refused by name, and a
-//! record is decoded by the schema it was written with, whatever happened since.
+//! The record type of a log: codec, type name and schema number. A mismatch is refused by name, and
+//! each record is decoded by the schema it was written with, whatever happened since.
 
 #![cfg(feature = "json")]
 #![expect(
@@ -128,7 +128,7 @@ fn positional_record_of_an_older_schema_needs_an_upgrade() {
     assert_eq!(log.get(lsn(2)).unwrap(), Some(payment(8, 400)));
 }
 
-/// What is said to who asks for a log of that codec, name and schema.
+/// The error messages of a writer and a reader that open the log with these options, if refused.
 fn refusals(device: &MemStorage, asked: &Options) -> [Option<String>; 2] {
     let log = asked.open_in::<[u8], Raw>(storage(&device.kill()));
     let reader = asked.open_reader_in::<[u8], Raw>(storage(device));
@@ -200,12 +200,14 @@ fn of_schema(schema: u32, seed: u64) -> Options {
     again(seed).schema(schema)
 }
 
-/// Record `number`, as that program writes it: no two are the same, and none has a zero.
+/// The payload of record `number`, as a program of that schema writes it. No two are the same, and
+/// none contains a zero.
 fn payload(schema: u32, number: u64) -> Vec<u8> {
     format!("record {number} of schema {schema}, {}", "x".repeat(60)).into_bytes()
 }
 
-/// Appends so many records, as far as the device goes, without a clean close; how many there are.
+/// Appends `count` records, or fewer if the device fails, without a clean close. Returns how many
+/// records are acknowledged.
 fn append(device: &MemStorage, (schema, seed): (u32, u64), count: u64) -> u64 {
     let Ok(log) = of_schema(schema, seed).open_in::<[u8], Raw>(storage(device)) else { return 0 };
     let first = log.durable().map_or(1, |last| last.get() + 1);
@@ -220,7 +222,8 @@ fn append(device: &MemStorage, (schema, seed): (u32, u64), count: u64) -> u64 {
     acknowledged
 }
 
-/// The schemas of all records, by number; each record must be what a program of its schema wrote.
+/// The schemas of all records, in order. Checks that each record is the one that a program of its
+/// schema wrote.
 #[track_caller]
 fn schemas(device: &MemStorage) -> Vec<u32> {
     let any = Options::new().schema(u32::MAX);
@@ -236,8 +239,8 @@ fn schemas(device: &MemStorage) -> Vec<u32> {
     found
 }
 
-/// Logs of schema 1 with two records, as programs leave them: closed, or killed with records that
-/// nothing confirms, or with a torn write behind them.
+/// Logs of schema 1 with two records: closed, killed with records that nothing confirms, or killed
+/// with a torn write after them.
 fn left_by_the_old() -> Vec<(&'static str, MemStorage)> {
     let closed = MemStorage::new();
     let log = of_schema(1, 1).open_in::<[u8], Raw>(storage(&closed)).unwrap();
@@ -270,7 +273,7 @@ fn schema_change_interrupted_anywhere_keeps_each_records_schema() {
             for (mask, left) in cuts(&device, stop, 64).into_iter().chain(killed) {
                 let what = format!("{state}, step {stop} of {steps}, kept {mask:b}");
                 states += 1;
-                // The old program is refused, or all is as it was before.
+                // The old program is refused, or finds the log as it was before.
                 let old = left.kill();
                 match of_schema(1, 3).open_in::<[u8], Raw>(storage(&old)) {
                     Ok(log) => assert_eq!(log.durable(), Lsn::new(2), "{what}"),
@@ -323,7 +326,7 @@ fn salvage_keeps_the_schema_of_each_record() {
     of_schema(1, 4).open_in::<[u8], Raw>(storage(&target.kill())).unwrap_err();
 }
 
-/// Three records of that schema in one batch, none of them in a set, and a clean close.
+/// Appends three records of that schema in one batch, none of them in a set, and closes the log.
 fn add_a_batch(device: &MemStorage, (schema, seed): (u32, u64)) {
     let log = of_schema(schema, seed).open_in::<[u8], Raw>(storage(device)).unwrap();
     let first = log.durable().map_or(1, |last| last.get() + 1);

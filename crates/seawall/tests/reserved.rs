@@ -1,5 +1,5 @@
-//! What format 1 keeps for later is refused by name, and nothing is changed where it stands; and
-//! segments of other sizes than the manifest's are read by their own. format.md sections 4 and 11.
+//! Values reserved by format 1 are refused by name, and the log is not changed; segments whose
+//! sizes differ from the manifest's are read by their own. format.md sections 4 and 11.
 
 #![expect(
     clippy::unwrap_used,
@@ -29,7 +29,8 @@ fn bytes_of(device: &MemStorage) -> BTreeMap<String, Vec<u8>> {
     names.map(|name| (name.clone(), device.bytes(&name).unwrap())).collect()
 }
 
-/// Nobody reads, judges, opens or repairs this log; all name the same, and it stays as it is.
+/// Checks that readers, verify, open and repair all refuse this log with the same `name`, and leave
+/// it unchanged.
 #[track_caller]
 fn is_refused(device: &MemStorage, name: &str) {
     let before = bytes_of(device);
@@ -61,7 +62,7 @@ fn number(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(*bytes[at..].first_chunk().unwrap())
 }
 
-/// Sets the checksum at `at` of the structure at `structure`, of what lies behind it to `end`.
+/// Sets the checksum at `structure + at`. It covers the bytes after it, up to `structure + end`.
 fn checksum(bytes: &mut [u8], (structure, at, end): (usize, usize, usize), salt: &Salt) {
     let offset = Offset(u64::try_from(structure).unwrap());
     let crc = salt.checksum(offset, &bytes[structure + at + 4..structure + end]);
@@ -192,7 +193,7 @@ fn parity_of_a_newer_version_is_not_used_and_never_overwritten() {
     }
 }
 
-/// Left: a mark that was forged, as no segment gets so many.
+/// The image: a forged mark, with a number that no segment reaches.
 #[test]
 fn mark_without_a_valid_number_is_the_header_of_another_segment() {
     let image = write(End::Closed);
@@ -209,7 +210,7 @@ fn mark_without_a_valid_number_is_the_header_of_another_segment() {
     log.confirm().unwrap();
     let device = device.power_cut(|_| false);
     assert_eq!(read(&device, false).unwrap().count(), count + 1);
-    // What was confirmed is missed, whatever becomes of its batch.
+    // The confirmed record is reported as lost if its batch is damaged.
     let (_, placed) = batches(&device, NEWEST);
     let (at, _, last) = *placed.last().unwrap();
     assert_eq!(last, count + 1);
@@ -219,7 +220,7 @@ fn mark_without_a_valid_number_is_the_header_of_another_segment() {
     assert!(found.damage.iter().any(|d| d.lost.is_some_and(|lost| common::names(&lost, last))));
 }
 
-/// The log with other words in both slots of its manifest.
+/// A copy of the log with `forge` applied to both slots of its manifest.
 fn forged(image: &images::Image, forge: impl Fn(Manifest) -> Manifest) -> MemStorage {
     let device = image.device.kill();
     let slots = Manifest::decode_file(&device.bytes("manifest").unwrap()).map(Result::unwrap);
@@ -249,7 +250,7 @@ fn existing_records_are_read_although_the_manifest_gives_them_up() {
 fn manifest_sequence_never_exceeds_its_maximum() {
     for end in ENDS {
         let image = write(end);
-        // The highest numbers that leave each slot in its place.
+        // The highest sequence numbers that keep each slot in its place.
         let raise = |sequence: u64| sequence + ((1 << 63) - 2 - sequence) / 2 * 2;
         let device = forged(&image, |slot| Manifest { sequence: raise(slot.sequence), ..slot });
         let before = device.bytes("manifest");
@@ -292,7 +293,8 @@ fn goes_on_with(image: &images::Image, geometry: Geometry) {
     let log = match open(&laid_out(tiny(9), image.layout), &device) {
         Ok(log) => log,
         Err(Error::Damaged { .. }) if geometry.batch_max < GEOMETRY.batch_max => {
-            // What it has to carry fits in no batch any more: it says so, and nothing is lost.
+            // The records to rewrite no longer fit in a batch: open reports that, and nothing is
+            // lost.
             let now = bytes_of(&device);
             for (name, bytes) in before.iter().filter(|(name, _)| name.contains('0')) {
                 assert!(now.get(name) == Some(bytes), "{case}: {name}");

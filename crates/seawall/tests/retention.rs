@@ -1,5 +1,5 @@
-//! Retention by size and by age: what is too much goes by itself, never what a checkpoint may need,
-//! and a crash on the way loses nothing else.
+//! Retention by size and by age: the excess is removed automatically, never what a checkpoint may
+//! need, and a crash on the way loses nothing else.
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
@@ -22,7 +22,7 @@ type TestLog = Log<[u8], Raw>;
 const SEGMENT: u64 = 4608;
 /// How many of these records a segment holds at most.
 const RECORDS: u64 = 8;
-/// And at least: its first batch can fill its last block.
+/// How many it holds at least: its first batch can fill its last block.
 const RECORDS_LEAST: u64 = 4;
 
 fn options(seed: u64, keep: Option<Retention>, clock: &Arc<ManualClock>) -> Options {
@@ -75,7 +75,7 @@ fn oldest(storage: &MemStorage) -> u64 {
     reader(storage.clone()).oldest().unwrap().get()
 }
 
-/// The first record and how many follow without a hole, each as it was written.
+/// Returns how many records follow from `from` on without a gap, each as it was written.
 fn span(log: &TestLog, from: u64) -> u64 {
     let mut next = from;
     for entry in log.read_from(lsn(from)).unwrap() {
@@ -177,7 +177,7 @@ fn records_needed_by_the_older_checkpoint_are_not_pruned() {
     assert!(log.stats().rolls > 14);
     let oldest = oldest(&storage);
     assert_eq!(span(&log, oldest), 185 - oldest);
-    // A checkpoint that goes back keeps what is still there from then on.
+    // A checkpoint that moves back keeps the records that are still there from then on.
     log.checkpoint(lsn(oldest)).unwrap();
     append(&log, 100).unwrap();
     assert_eq!(span(&log, oldest), 285 - oldest);
@@ -195,7 +195,7 @@ fn frequent_checkpoints_keep_the_log_within_its_size() {
     assert!(300 - oldest(&storage) > 3 * RECORDS_LEAST, "no more goes than must");
 }
 
-/// What a crash now may leave.
+/// The devices that a crash now may leave.
 fn crashes(storage: &MemStorage) -> [MemStorage; 4] {
     [
         storage.kill(),
@@ -207,7 +207,7 @@ fn crashes(storage: &MemStorage) -> [MemStorage; 4] {
 
 type Then = fn(&TestLog, u64) -> Result<(), Error>;
 
-/// Appends, and notes after each what is the oldest record; `then` follows each append.
+/// Appends records, calls `then` after each append, and adds the oldest record to `told`.
 fn run(
     storage: &MemStorage,
     (keep, then): (Retention, Then),
@@ -267,7 +267,7 @@ fn crash_during_retention_loses_no_retained_record() {
     }
 }
 
-/// Whether there are files of segments that the log has given up.
+/// Whether there are still files of pruned segments.
 fn has_segments_behind(storage: &MemStorage) -> bool {
     let files = storage.names().iter().filter(|name| name.contains(".seg")).count() as u64;
     files > live_segments(storage)
@@ -290,7 +290,8 @@ fn oldest_record_is_the_same_after_reopening() {
     }
 }
 
-/// What reading from there ends with: how many records, each the next one, and which error.
+/// Reads from record `from` on, and checks that each record is the next one. Returns the record at
+/// which reading ended, or that was pruned.
 fn read_on(entries: impl Iterator<Item = Result<(Lsn, Vec<u8>), Error>>, from: u64) -> u64 {
     let mut next = from;
     for entry in entries {
@@ -327,7 +328,7 @@ fn reader_in_the_pruned_part_gets_pruned() {
     assert!(matches!(log.read_from(lsn(first)), Err(Error::Pruned { .. })));
 }
 
-/// A log that keeps its tail alone, and who sees its looks at the device.
+/// A log that keeps only its tail, on a device with a hook before each read call.
 fn hooked(storage: &MemStorage, records: u64) -> (Arc<dyn Storage>, Arc<Hook>, Arc<TestLog>) {
     let (hooked, hook) = Hooked::new(storage.clone(), u64::MAX, || {});
     let hooked: Arc<dyn Storage> = Arc::new(hooked);
@@ -337,8 +338,8 @@ fn hooked(storage: &MemStorage, records: u64) -> (Arc<dyn Storage>, Arc<Hook>, A
     (hooked, hook, Arc::new(log))
 }
 
-/// The writer rolls and prunes just before each look of one who judges: a file that is gone then
-/// was given up.
+/// The writer rotates and prunes just before each device call of a verification: a file that is
+/// gone by then was pruned.
 #[test]
 fn verify_is_correct_during_any_step_of_retention() {
     for (records, more) in (1..=2 * RECORDS).flat_map(|records| [(records, 1), (records, 20)]) {
@@ -357,8 +358,8 @@ fn verify_is_correct_during_any_step_of_retention() {
     }
 }
 
-/// The writer rolls and prunes just before each look that a reader takes: one that begins at the
-/// oldest record, or at the one that is yet to come.
+/// The writer rotates and prunes just before each device call of a reader that begins at the oldest
+/// record, or at the next one to be written.
 #[test]
 fn reader_sees_no_damage_during_any_step_of_retention() {
     for (records, more) in (1..=2 * RECORDS).flat_map(|records| [(records, 1), (records, 20)]) {
@@ -388,7 +389,7 @@ fn reader_sees_no_damage_during_any_step_of_retention() {
     }
 }
 
-/// Somebody judges the log, just before each look that the writer takes on its way through a prune.
+/// The log is verified just before each device call of the writer during a prune.
 #[test]
 fn verify_during_retention_finds_no_damage() {
     let mut pruned = 0;
@@ -429,7 +430,7 @@ fn failed_sync_during_retention_poisons_the_log_and_keeps_the_records() {
     }
 }
 
-/// The thread that prepares and removes files does not write before it may.
+/// Blocks the writes of the thread that prepares and removes files, until `release`.
 #[derive(Debug, Default)]
 struct Held {
     may_write: Mutex<bool>,
@@ -453,12 +454,12 @@ impl Watch for Held {
     }
 }
 
-/// A log that keeps one segment, and whose preallocator waits; just after its first prune.
+/// A log that keeps one segment, just after its first prune, with the preallocator blocked.
 fn pruned_beside_commits() -> (MemStorage, Arc<Held>, TestLog) {
     pruned_beside_commits_after(|_| {})
 }
 
-/// The same of a log to which this was done before.
+/// Like `pruned_beside_commits`, but calls `act` on the new log first.
 fn pruned_beside_commits_after(act: fn(&TestLog)) -> (MemStorage, Arc<Held>, TestLog) {
     let device = MemStorage::new();
     let (storage, held) = Watched::by(Held::default(), device.clone());
@@ -473,7 +474,7 @@ fn pruned_beside_commits_after(act: fn(&TestLog)) -> (MemStorage, Arc<Held>, Tes
 
 const FIRST: &str = "000000000001.seg";
 
-/// All records of the log that a process which died now leaves.
+/// The first and last record of the log that a crash of the process now leaves.
 fn left(device: &MemStorage) -> (u64, u64) {
     let crashed = device.kill();
     let log = open(&crashed, None).unwrap();
@@ -497,7 +498,7 @@ fn commits_do_not_wait_for_the_manifest_of_retention() {
     });
 }
 
-/// Runs `act` while the preallocator waits, and lets that go on if `act` waits for it.
+/// Runs `act` while the preallocator is blocked, then releases it in case `act` waits for it.
 fn beside_waiting<T: Send>(held: &Held, act: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         let acting = scope.spawn(act);
@@ -511,7 +512,7 @@ fn beside_waiting<T: Send>(held: &Held, act: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// Written after it, the manifest of the prune would undo the checkpoint.
+/// If the prune wrote its manifest after the checkpoint, it would undo the checkpoint.
 #[test]
 fn checkpoint_is_written_after_the_manifest_of_retention() {
     common::within(60, || {
@@ -540,7 +541,7 @@ fn truncation_is_durable_beside_retention() {
     });
 }
 
-/// The keys of the segments that retention removes stay until these no longer count.
+/// The keys of the segments that retention removes are kept until these no longer count.
 #[test]
 fn keys_are_kept_until_the_manifest_of_retention_is_written() {
     common::within(60, || {

@@ -1,4 +1,4 @@
-//! What retention removes is given back to the file system bit by bit, and harms nobody who reads.
+//! Deferred deletion: files that retention removes are freed in steps, without harm to readers.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 #![cfg(target_os = "linux")]
@@ -17,9 +17,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const SEGMENT: u64 = 1 << 20;
-/// Nobody waits longer.
+/// The timeout of a wait.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Time for the preparer to do what it must not do yet.
+/// Time for the preallocator to do what it must not do yet.
 const WHILE: Duration = Duration::from_millis(20);
 
 fn options() -> Options {
@@ -27,7 +27,7 @@ fn options() -> Options {
     Options::new().segment_size(SEGMENT).retention(keep).reuse(false)
 }
 
-/// The same, but for files that are used again.
+/// Like `options`, but files are reused.
 fn reusing() -> Options {
     options().reuse(true)
 }
@@ -38,7 +38,7 @@ fn payload(number: u64) -> Vec<u8> {
     bytes
 }
 
-/// Appends until so many segments were pruned.
+/// Appends until `count` more segments were pruned.
 fn append_until_pruned(log: &Bytes, count: u64) {
     let before = log.stats().pruned;
     while log.stats().pruned < before + count {
@@ -51,12 +51,12 @@ fn sleep(time: Duration) {
     SystemClock::new().sleep(time);
 }
 
-/// What became of files that lost their names.
+/// The files that lost their names, as the device saw it.
 #[derive(Debug, Default)]
 struct Seen {
-    /// Each, and its length when it lost its name.
+    /// Files whose removal is durable, with their length when they lost their names.
     retired: Mutex<Vec<(Arc<dyn File>, u64)>>,
-    /// The same of those of which that is not durable.
+    /// Files whose removal is not durable yet, with the same length.
     loose: Mutex<Vec<(Arc<dyn File>, u64)>>,
 }
 
@@ -82,14 +82,14 @@ impl Watch for Seen {
 }
 
 impl Seen {
-    /// Those that were not cut to the end, and still are in somebody's hands.
+    /// The number of files that are not truncated to the end and are still held elsewhere.
     fn held(&self) -> usize {
-        // One for the list, and one for its copy.
+        // One reference is the list's, and one its copy's.
         let is_held = |file: &Arc<dyn File>| file.len().unwrap() > 0 && Arc::strong_count(file) > 2;
         self.retired().iter().filter(|(file, _)| is_held(file)).count()
     }
 
-    /// Those that were cut, be it in part.
+    /// The number of files that were truncated, at least in part.
     fn cut(&self) -> usize {
         let is_cut = |file: &Arc<dyn File>, length| file.len().unwrap() < length;
         self.retired().iter().filter(|(file, length)| is_cut(file, *length)).count()
@@ -165,7 +165,7 @@ fn read_to_the_end(name: &str, options: &Options, is_ready: fn(&Bytes) -> bool) 
         append_until_pruned(&log, 1);
     }
     sleep(5 * WHILE);
-    // All that the first segment holds: some 30 records.
+    // The whole first segment: some 30 records.
     for cursor in [&mut beside, &mut here] {
         let mut next = first.get() + 1;
         while let Some(Ok((number, bytes))) = cursor.next() {
@@ -177,11 +177,11 @@ fn read_to_the_end(name: &str, options: &Options, is_ready: fn(&Bytes) -> bool) 
     }
 }
 
-/// A second name, as a backup by hard links makes it, keeps what it has.
+/// A second name, such as a backup by hard links makes, keeps its content.
 #[test]
 fn file_with_another_name_is_not_used_again() {
     let scratch = Scratch::new("reused-linked");
-    // A segment that was named ahead and has not begun may become another one.
+    // A segment named ahead that has not begun may still become another one.
     let log: Bytes = reusing().name_ahead(false).open(&scratch.path).unwrap();
     let storage = PosixStorage::open(&scratch.path).unwrap();
     let content = |name: &str| {
@@ -212,7 +212,7 @@ fn file_with_another_name_is_not_used_again() {
     }
     let removed = links.values().flatten().count();
     assert!(removed > 3, "{removed} of {}", links.len());
-    // What was removed before the first link has one name.
+    // Files removed before the first link have only one name.
     let reused = log.stats().reused;
     assert!(reused <= 2, "{reused}: all others have a second name");
 }

@@ -26,8 +26,8 @@ use std::time::Duration;
 
 use Act::{Append, Confirm, Prune, Reopen, Set};
 
-/// The first segment holds one record of 960 bytes, the others two. The file of the second one is
-/// used again for the fourth.
+/// The first segment holds one record of 960 bytes, the others two. The fourth segment reuses the
+/// file of the second.
 const WORKLOADS: [Acts; 4] = [
     &[
         Append(960),
@@ -69,7 +69,7 @@ const WORKLOADS: [Acts; 4] = [
         Append(20),
         Append(960),
     ],
-    // The next process knows nothing of what the file holds.
+    // The next process does not know what the file holds.
     &[
         Append(960),
         Append(960),
@@ -84,7 +84,7 @@ const WORKLOADS: [Acts; 4] = [
     ],
 ];
 
-/// What is done after a recovery, to be cut again.
+/// Workloads to run after a recovery, until the second crash.
 const AFTERWARDS: [Acts; 2] =
     [&[Append(90), Confirm], &[Append(960), Prune, Append(960), Append(960), Append(300)]];
 
@@ -134,8 +134,8 @@ fn failed_sync_loses_no_acknowledged_record() {
 /// again: its table would be wrong either after a crash or after a power cut.
 #[test]
 fn file_in_which_a_sync_failed_makes_no_later_end_unclean() {
-    // The third record of the third segment is the last that fits. The log notes checksums from the
-    // first truncation on.
+    // The third record of the third segment is the last that fits. The log records checksums from
+    // the first prune on.
     let first: &[Act] = &[
         Append(960),
         Append(960),
@@ -164,7 +164,7 @@ fn file_in_which_a_sync_failed_makes_no_later_end_unclean() {
                 live(&device.kill(), second, Level::Synced, &before)
             };
             if life.error.is_some() {
-                // The sync of the directory, after which no write is safe.
+                // The directory sync failed, after which no write is safe.
                 continue;
             }
             used_again += reused(&life.device).len();
@@ -187,8 +187,8 @@ fn one_damaged_run_or_lost_file_never_hides_a_confirmed_record() {
     assert!(faults > sample.least(40_000), "{faults}");
 }
 
-/// Programs that do not know of reused files read the manifest first, and refuse the log by what it
-/// says.
+/// Programs without support for reused files read the manifest first. It must make them refuse the
+/// log before such a file exists.
 #[test]
 fn manifest_says_that_files_are_reused_before_a_segment_does() {
     let mut states = 0;
@@ -243,7 +243,7 @@ fn changed_bytes_after_the_end_of_a_reused_file_are_not_a_clean_end() {
     }
 }
 
-/// A truncation creates a segment with the next id, while a table for that id is there.
+/// A truncation creates a segment with the next id while a table for that id exists.
 #[test]
 fn file_made_ready_before_a_truncation_is_used_after_it() {
     let device = MemStorage::new();
@@ -255,8 +255,8 @@ fn file_made_ready_before_a_truncation_is_used_after_it() {
     log.truncate_before(log.durable().unwrap()).unwrap();
     // The thread makes the file ready once an eighth of the tail is used.
     let clock = SystemClock::new();
-    // A rotation that the thread is too late for makes another file, and the one that the thread
-    // makes ready then is removed. The next truncation leaves a file again.
+    // If the thread is too late for a rotation, the rotation creates another file, and the one that
+    // the thread prepares then is removed. The next prune leaves a file again.
     let append = |turn: u64, bytes: &[u8]| {
         let last = log.append(bytes).unwrap();
         if turn.is_multiple_of(100) {

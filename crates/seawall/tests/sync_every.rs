@@ -1,4 +1,4 @@
-//! `Options::sync_every`: a crash loses fewer acknowledged records than it says.
+//! `Options::sync_every`: a crash loses fewer acknowledged records than the given number.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
@@ -16,13 +16,13 @@ fn plain() -> Options {
     Options::new().segment_size(1 << 20).preallocate(false)
 }
 
-/// Nothing else syncs: no delay ends, and no buffer is full.
+/// Options with which nothing else syncs: no delay ends, and no buffer is full.
 fn options(records: u64) -> Options {
     let hour = Duration::from_secs(3600);
     plain().buffered(hour, usize::MAX).idle_mark(None).sync_every(records)
 }
 
-/// The last record after a power cut that takes all that was not synced.
+/// The last record after a power cut that loses everything unsynced.
 fn after_a_power_cut(storage: &MemStorage) -> u64 {
     let left = Arc::new(storage.power_cut(|_| CrashOutcome::Lost));
     let log: Bytes = plain().open_in(left).unwrap();

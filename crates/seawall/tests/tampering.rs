@@ -1,5 +1,5 @@
-//! Someone without the key changes an encrypted log, with right checksums: no one reads it as what
-//! the log said, and nothing is changed.
+//! Tampering: someone without the key changes an encrypted log and makes the checksums valid. The
+//! log is never read as if it were intact, and no call changes it.
 
 #![allow(
     clippy::unwrap_used,
@@ -55,7 +55,7 @@ fn key_error<T>(what: &str, outcome: seawall::Result<T>) -> KeyError {
     }
 }
 
-/// Nobody with the key takes this log for the one that was written.
+/// Checks that every call with the key refuses this log, and leaves it unchanged.
 #[track_caller]
 fn is_refused(what: &str, device: &MemStorage) {
     let before = contents(device);
@@ -76,7 +76,7 @@ fn is_refused(what: &str, device: &MemStorage) {
     assert!(before == after, "{what}: something was changed");
 }
 
-/// Gives the batch at `at`, and its first chunk, checksums that agree with their bytes.
+/// Recomputes the checksums of the batch at `at` and of its first chunk.
 fn with_checksums(file: &mut [u8], header: &SegmentHeader, at: usize) {
     let number = |file: &[u8], at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
     let (body, chunk) = (at + BATCH, at + BATCH + 24);
@@ -85,7 +85,7 @@ fn with_checksums(file: &mut [u8], header: &SegmentHeader, at: usize) {
     let parts =
         [(chunk, chunk + 4..chunk_end), (at + 24, body..body_end), (at, at + 4..at + BATCH)];
     for (place, covered) in parts {
-        // The checksum of a body is bound to where that begins.
+        // The checksum of a body is bound to the offset of the body.
         let bound_to = if place == at + 24 { body } else { place };
         let bound_to = Offset(u64::try_from(bound_to).unwrap());
         let crc = header.salt().checksum(bound_to, &file[covered]);
@@ -131,8 +131,8 @@ fn changed_ciphertext_code_or_numbers_are_refused() {
                     file[at + place] ^= 1;
                     with_checksums(file, &header, at);
                 });
-                // The next batch names the checksums of the one before, which tells a change
-                // without the key. A change of the last one only the key tells.
+                // Each batch stores the checksums of the one before, which reveals a change without
+                // the key. Only the key reveals a change of the last batch.
                 let storage: Arc<dyn Storage> = Arc::new(changed.clone());
                 let without = Maintenance::on(&storage).verify().unwrap();
                 if without.verdict == Verdict::Clean {
@@ -145,7 +145,7 @@ fn changed_ciphertext_code_or_numbers_are_refused() {
     });
 }
 
-/// Puts a structure with right checksums and an authenticator of another key in a file.
+/// Writes a structure with valid checksums and an authenticator of another key to a file.
 fn put(device: &MemStorage, name: &str, (at, structure): (Offset, &[u8])) {
     let header = header(device, FIRST);
     let salt =
@@ -160,7 +160,8 @@ fn put(device: &MemStorage, name: &str, (at, structure): (Offset, &[u8])) {
     });
 }
 
-/// The file and offset of the batch that begins with this record, in the newest segment with it.
+/// The file and offset of the batch that begins with this record, in the newest segment that has
+/// one.
 fn place_of(device: &MemStorage, number: u64) -> (String, usize) {
     let files = device.names().into_iter().rev().filter(|name| name.ends_with(".seg"));
     let mut places = files.flat_map(|name| {
@@ -175,7 +176,7 @@ fn field(file: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(file[at..at + 8].try_into().unwrap())
 }
 
-/// The body of that batch.
+/// The body of the batch that begins with this record.
 fn body_of(device: &MemStorage, number: u64) -> Vec<u8> {
     let ((name, at), length) = (place_of(device, number), BATCH + 24 + 40);
     let file = device.bytes(&name).unwrap();
@@ -183,8 +184,8 @@ fn body_of(device: &MemStorage, number: u64) -> Vec<u8> {
     file[at + BATCH..at + length + stored].to_vec()
 }
 
-/// Puts a body in the place of that of this batch, under the header that is there, with right
-/// checksums, also of the batches after it.
+/// Replaces the body of the batch that begins with this record, but not its header. Recomputes its
+/// checksums and those of the batches after it.
 fn put_body(device: &MemStorage, number: u64, body: &[u8]) {
     let (name, at) = place_of(device, number);
     assert_eq!(body_of(device, number).len(), body.len(), "all records have one length");
@@ -218,7 +219,7 @@ fn batches_moved_within_a_log_are_refused() {
         let newest = in_newest(&device);
         assert!(newest.len() > 1 && newest.len() < 20, "{newest:?}");
         for target in newest {
-            // Some are of the same segment.
+            // Some sources are in the same segment.
             for source in (1..=30).filter(|source| *source != target) {
                 let changed = device.kill();
                 put_body(&changed, target, &body_of(&device, source));
@@ -240,7 +241,7 @@ fn batches_of_an_older_copy_or_another_log_are_refused() {
         }
         log.confirm().unwrap();
         log.close().unwrap();
-        // The same key, and the same numbers.
+        // The key and the record numbers are the same.
         let other = written(77);
         for number in in_newest(&device) {
             for (what, source) in [("an older copy", &older), ("another log", &other)] {
@@ -252,14 +253,14 @@ fn batches_of_an_older_copy_or_another_log_are_refused() {
     });
 }
 
-/// With its own header a batch has the wrong place in the sequence of records: that is damage, and
-/// no reader takes it for another record.
+/// A batch copied with its header is out of sequence: that is damage, and no reader takes it for
+/// another record.
 #[test]
 fn batches_copied_with_their_headers_hide_no_record() {
     encrypted(|| {
         let device = written(1);
         for name in device.names().iter().filter(|name| name.ends_with(".parity")) {
-            // Which would restore what was there.
+            // Parity would restore the original bytes.
             device.remove_raw(name);
         }
         for (source, target) in [(28, 30), (30, 28), (1, 30), (2, 29), (29, 3), (1, 2)] {
@@ -343,7 +344,7 @@ fn headers_marks_seals_and_manifests_of_others_are_refused() {
 fn encryption_cannot_be_stripped() {
     encrypted(|| {
         let device = written(1);
-        // A segment that is not encrypted, of this log.
+        // An unencrypted segment of this log.
         let changed = device.kill();
         let plain = SegmentHeader { authenticator: None, ..header(&device, FIRST) };
         changed.edit(FIRST, |file| file[..192].copy_from_slice(&plain.encode()));
@@ -378,7 +379,7 @@ fn older_keys_and_those_of_others_are_refused() {
         let storage: Arc<dyn Storage> = Arc::new(device.clone());
         let with_new = || Options::new().key(Key::new(&[9; 32]));
         with_new().open_any_reader_in(storage.clone()).unwrap();
-        // The one who knows the old key puts back the old file.
+        // Someone who knows the old key puts back the old file.
         device.edit("keys", |file| *file = older);
         assert_eq!(key_error("older keys", read(&device, false)), KeyError::Forged);
         assert_eq!(key_error("older keys", open(&tiny(3), &device)), KeyError::Forged);
@@ -396,7 +397,7 @@ fn older_keys_and_those_of_others_are_refused() {
 fn nothing_plain_is_in_any_file() {
     encrypted(|| {
         let device = written(1);
-        // A torn end goes to quarantine, a repair has a journal.
+        // A torn tail goes to the quarantine, and a repair keeps a journal.
         let newest = device.names().into_iter().rfind(|name| name.ends_with(".seg")).unwrap();
         let at = *batches(&device, &newest).last().unwrap();
         device.edit(&newest, |file| file[at + 100] ^= 1);

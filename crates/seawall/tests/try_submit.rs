@@ -13,17 +13,17 @@ use seawall_testkit::MemStorage;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// No test takes longer, in seconds.
+/// The timeout of a test, in seconds.
 const PATIENCE: u64 = 20;
 const RECORD: [u8; 400] = [b'a'; 400];
 
-/// Small batches and segments, and no file that is made ahead.
+/// Opens a log with small batches and segments, and without preallocated files.
 fn open(storage: Arc<dyn Storage>) -> Bytes {
     let options = Options::new().geometry(GEOMETRY, SEGMENT_MIN).segment_size(1 << 16);
     options.preallocate(false).open_in(storage).unwrap()
 }
 
-/// Submits until a record is refused; returns how many were not.
+/// Submits records until one is refused. Returns how many were accepted.
 fn fill(log: &Bytes) -> u64 {
     for count in 0..1000 {
         match log.try_submit(&RECORD) {

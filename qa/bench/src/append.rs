@@ -15,10 +15,10 @@ use seawall_measure::pairs::{HEAD, Ours, Plain, Rounds, Row, Trouble, compare};
 use serde_json::{Value, json};
 
 const PLAIN: &str = "plain: write and sync each record, one thread, in a file written before";
-/// As large as a log's segments.
+/// The size of a log's segments.
 const PLAIN_FILE: u64 = 64 << 20;
 
-/// One number of writers, and what became of it since an earlier build.
+/// The result for one number of writers, and its change since an earlier build.
 pub(crate) type Paired = (Row, Option<Change>);
 
 impl Bench for args::Append {
@@ -99,7 +99,7 @@ impl Bench for args::Append {
     }
 }
 
-/// What became of the ratio since an earlier build.
+/// Compares the ratio of a row with that of an earlier build.
 fn change(row: &Row, past: &Past<'_>) -> Result<Option<Change>, Unfit> {
     let then = past.baseline.result("writers", row.writers)?;
     let then = past.baseline.ratio(then, "raw_ratio");
@@ -108,7 +108,7 @@ fn change(row: &Row, past: &Past<'_>) -> Result<Option<Change>, Unfit> {
     Ok(then.map(|then| Change { then, now }))
 }
 
-/// What is measured.
+/// Describes the measurement: record size, level and kind of writers.
 fn about(args: &args::Append) -> String {
     let by = if args.tasks { ", by tasks of one thread" } else { "" };
     format!("{}-byte records, {}{by}", args.common.size("append"), args.level.name())

@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line of `seawall-bench`.
 
 mod examples;
 
@@ -473,7 +473,7 @@ fn parse_records(text: &str) -> Result<u64, String> {
     number.ok_or_else(|| format!("`{text}` is not a number of records from 1000 to 100000000"))
 }
 
-/// A delay of at most a minute, with parts of a millisecond after a point.
+/// Parses a delay of at most a minute, in milliseconds with an optional fraction.
 fn parse_delay(text: &str) -> Result<Duration, String> {
     let millis = text.parse::<f64>().ok().filter(|millis| (0.0..=60_000.0).contains(millis));
     let none = || format!("`{text}` is not a number of milliseconds from 0 to 60000, as 8.3");

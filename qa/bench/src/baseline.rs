@@ -1,8 +1,9 @@
 //! Compares the results of this build with those of an earlier one.
 //!
-//! Rates of two runs cannot be compared: the disk drifts by half within a second, and the machine
-//! by the day. The ratios can that each run measured to the plain way of its own slices. They
-//! differ if the middle halves of their slices do not overlap; else they are the same.
+//! Rates of two runs are not comparable: the disk's speed changes by half within a second, and the
+//! machine's from day to day. So each run measures ratios to the plain way of its own slices, and
+//! these are compared. Two ratios differ if the middle halves of their slices do not overlap;
+//! otherwise they are the same.
 
 use crate::place::{Place, read_text};
 use seawall_measure::contest::Verdict;
@@ -12,34 +13,34 @@ use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::path::Path;
 
-/// An entry compared with the first one of its run.
+/// The speed of an entry relative to the first entry of its run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
-    /// Of all slices, the one in the middle.
+    /// The median of all slices.
     pub median: f64,
-    /// Where the middle half of them begins, and where it ends.
+    /// The lower and upper quartile of the slices.
     pub quartiles: [f64; 2],
-    /// Whether anything may be said of it.
+    /// Whether the measurement was quiet enough to draw conclusions.
     pub is_ranked: bool,
 }
 
-/// A way beside what it was in an earlier build.
+/// The ratio of a way in an earlier build and in this one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Change {
-    /// In the earlier build.
+    /// The ratio in the earlier build.
     pub then: Ratio,
-    /// In this one.
+    /// The ratio in this build.
     pub now: Ratio,
 }
 
 impl Change {
-    /// How many times as much it is now.
+    /// The current median divided by the earlier one.
     #[must_use]
     pub fn times(&self) -> f64 {
         self.now.median / self.then.median.max(1e-9)
     }
 
-    /// What may be said of that.
+    /// The conclusion: faster, slower, the same, or not ranked.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         let Self { then, now } = self;
@@ -55,7 +56,7 @@ impl Change {
         }
     }
 
-    /// For programs: what it was, and what became of it.
+    /// The earlier ratio and the change, as JSON.
     #[must_use]
     pub fn as_json(&self) -> Value {
         json!({
@@ -66,7 +67,7 @@ impl Change {
         })
     }
 
-    /// Then, now, and what may be said of it: cells of a table.
+    /// Table cells: the earlier ratio, the current ratio, the change and the verdict.
     #[must_use]
     pub fn cells(&self) -> [String; 4] {
         let [then, now, change] = [self.then.median, self.now.median, self.times()].map(times);
@@ -74,18 +75,18 @@ impl Change {
     }
 }
 
-/// Adds to the `row` of an answer what became of it, if that is known.
+/// Adds `change` to a `row` of the JSON result, if there is one.
 pub fn add(row: &mut Value, change: Option<&Change>) {
     if let (Some(members), Some(change)) = (row.as_object_mut(), change) {
         members.insert("baseline".to_owned(), change.as_json());
     }
 }
 
-/// What the columns of [`Change::cells`] are.
+/// The headers of the columns of [`Change::cells`].
 pub const COLUMNS: [&str; 4] = ["then", "now", "now/then", ""];
 
-/// A table for people of what became of some ways; none of those that are new. No lines if there is
-/// nothing to compare.
+/// Formats the changes of some ways as a text table. New ways have no change and no line. Returns
+/// no lines if there is nothing to compare.
 #[must_use]
 pub fn lines<'a>(ways: impl Iterator<Item = (impl AsRef<str>, &'a Change)>) -> Vec<String> {
     let line = |name: &str, [then, now, change, verdict]: [&str; 4]| {
@@ -102,18 +103,18 @@ pub fn lines<'a>(ways: impl Iterator<Item = (impl AsRef<str>, &'a Change)>) -> V
     rows
 }
 
-/// The answer of an earlier build, as its `--json` printed it.
+/// The result of an earlier build, as its `--json` printed it.
 #[derive(Clone, Debug)]
 pub struct Baseline {
     answer: Value,
 }
 
-/// Why there is nothing to compare with.
+/// The reason why a file cannot serve as a baseline.
 #[derive(Debug)]
 pub enum Unfit {
     /// The file cannot be read.
     Io(io::Error),
-    /// What it holds is not what this run measures: how it differs.
+    /// The file does not match this run; the text says how.
     Other(String),
 }
 
@@ -129,21 +130,22 @@ impl Display for Unfit {
 impl std::error::Error for Unfit {}
 
 impl Baseline {
-    /// Reads the file at `path`; each field of `settings` must be there, with that value.
+    /// Reads the baseline at `path`. It must contain each field of `settings` with the same value.
     ///
     /// # Errors
     ///
-    /// [`Unfit::Io`]; [`Unfit::Other`] if it is not JSON, or the first field that differs.
+    /// [`Unfit::Io`] if the file cannot be read. [`Unfit::Other`] if it is not JSON, or names the
+    /// first field that differs.
     pub fn read(path: &Path, settings: &[(&str, Value)]) -> Result<Self, Unfit> {
         let text = Place::of(path).and_then(|place| read_text(&place)).map_err(Unfit::Io)?;
         Self::parse(&text, settings)
     }
 
-    /// Reads an answer; each field of `settings` must be there, with that value.
+    /// Parses a baseline. It must contain each field of `settings` with the same value.
     ///
     /// # Errors
     ///
-    /// [`Unfit::Other`] if it is not JSON, or the first field that differs.
+    /// [`Unfit::Other`] if the text is not JSON, or names the first field that differs.
     pub fn parse(text: &str, settings: &[(&str, Value)]) -> Result<Self, Unfit> {
         let answer: Value = serde_json::from_str(text)
             .map_err(|error| Unfit::Other(format!("this baseline is not JSON: {error}")))?;
@@ -157,17 +159,17 @@ impl Baseline {
         Ok(Self { answer })
     }
 
-    /// Whether its run could be ranked.
+    /// Whether the run of the baseline was ranked.
     #[must_use]
     pub fn is_ranked(&self) -> bool {
         self.answer.get("ranked") == Some(&Value::Bool(true))
     }
 
-    /// The rows of the contest that asked the same.
+    /// Returns the rows of the contest with this name and question.
     ///
     /// # Errors
     ///
-    /// [`Unfit::Other`] if there was none.
+    /// [`Unfit::Other`] if the baseline has no such contest.
     pub fn contest(&self, name: &str, asks: &str) -> Result<&[Value], Unfit> {
         let is_it = |value: &Value| {
             value.get("name").is_some_and(|found| found == name)
@@ -178,11 +180,11 @@ impl Baseline {
         found.map(Vec::as_slice).ok_or_else(why)
     }
 
-    /// The result in which `field` is `number`.
+    /// Returns the result in which `field` is `number`.
     ///
     /// # Errors
     ///
-    /// [`Unfit::Other`] if there was none.
+    /// [`Unfit::Other`] if the baseline has no such result.
     pub fn result(&self, field: &str, number: usize) -> Result<&Value, Unfit> {
         let results = self.answer.get("results").and_then(Value::as_array);
         let is_it = |value: &&Value| value.get(field) == Some(&json!(number));
@@ -192,7 +194,7 @@ impl Baseline {
         })
     }
 
-    /// What the row of an answer says of a ratio called `name`.
+    /// Reads the ratio called `name` from a row. `None` if the row does not have it.
     #[must_use]
     pub fn ratio(&self, row: &Value, name: &str) -> Option<Ratio> {
         let quartiles = row.get(format!("{name}_quartiles"))?;
@@ -208,7 +210,7 @@ impl Baseline {
     }
 }
 
-/// The first value in `value` that `is_it`, itself included.
+/// Searches `value`, including itself, depth-first for the first value that satisfies `is_it`.
 fn find<'a>(value: &'a Value, is_it: &dyn Fn(&Value) -> bool) -> Option<&'a Value> {
     if is_it(value) {
         return Some(value);

@@ -1,4 +1,4 @@
-//! Shared by all benches: the baseline to compare with, and the page to write.
+//! Options that all benches share: the baseline to compare with, and the page to write.
 
 use crate::args::Beside;
 use crate::baseline::{Baseline, Unfit};
@@ -10,7 +10,7 @@ use seawall_measure::scratch::Watched;
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// The earlier build that a bench is compared with, and its file.
+/// The result of an earlier build to compare with, and its file.
 #[derive(Debug)]
 pub(crate) struct Past<'a> {
     pub(crate) baseline: Baseline,
@@ -18,7 +18,7 @@ pub(crate) struct Past<'a> {
 }
 
 impl<'a> Past<'a> {
-    /// Reads it, if there is to be one: it must have been measured with the same `settings`.
+    /// Reads the baseline, if one was requested. It must have the same `settings`.
     pub(crate) fn read(
         args: &'a Beside,
         settings: &[(&str, Value)],
@@ -28,18 +28,18 @@ impl<'a> Past<'a> {
         Ok(Some(Self { baseline, path }))
     }
 
-    /// Something in it is not to be found.
+    /// Converts an error of the baseline, naming its file.
     pub(crate) fn failure(&self, unfit: &Unfit) -> Failure {
         failure(unfit, self.path)
     }
 
-    /// Puts what came of a contest beside it.
+    /// Compares a contest with the same contest of the baseline.
     pub(crate) fn compare(&self, compared: &mut Compared) -> Result<(), Failure> {
         let done = compared.compare(&self.baseline, is_real_time());
         done.map_err(|unfit| self.failure(&unfit))
     }
 
-    /// For programs: which file it was.
+    /// The baseline's file and whether its run was ranked, as JSON.
     pub(crate) fn as_json(&self) -> Value {
         json!({ "file": self.path.display().to_string(), "ranked": self.baseline.is_ranked() })
     }
@@ -57,12 +57,12 @@ fn failure(unfit: &Unfit, path: &Path) -> Failure {
     }
 }
 
-/// The page that was requested, if one was.
+/// The page to write, if one was requested.
 #[derive(Debug)]
 pub(crate) struct Report<'a>(Option<(PageFile, &'a Path, Watched)>);
 
 impl<'a> Report<'a> {
-    /// Begins it, so that a place where it cannot be is known before the work.
+    /// Creates the page's temporary file, so that an unusable path is reported before measuring.
     pub(crate) fn begin(path: Option<&'a Path>) -> Result<Self, Failure> {
         let begin = |path: &'a Path| -> Result<_, Failure> {
             let fail = |error| Failure::of_page(&error, path);
@@ -72,7 +72,7 @@ impl<'a> Report<'a> {
         Ok(Self(path.map(begin).transpose()?))
     }
 
-    /// Writes it; `title` is the command line without its options.
+    /// Writes the page, if one was requested. `title` is the command line without its options.
     pub(crate) fn write(self, title: &str, body: impl FnOnce() -> String) -> Result<(), Failure> {
         let Some((page, path, _watched)) = self.0 else { return Ok(()) };
         let version = env!("CARGO_PKG_VERSION");

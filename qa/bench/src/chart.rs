@@ -1,32 +1,32 @@
-//! Charts. The only module that knows the library which draws them.
+//! Draws charts. Only this module uses the plotting library.
 
 use kuva::prelude::{BarPlot, Layout, LegendPosition, LinePlot, Plot, TickFormat};
 use seawall_measure::human::rounded;
 use std::sync::Arc;
 
-/// A series of points: a name, a colour, and (x, y).
+/// A series of (x, y) points with a name and a color.
 #[derive(Clone, Debug)]
 pub struct Series<'a> {
-    /// As the legend calls it.
+    /// The name in the legend.
     pub name: &'a str,
-    /// As CSS writes it.
+    /// The color, in CSS notation.
     pub color: &'a str,
-    /// Each above 0.
+    /// The points; all coordinates must be positive.
     pub points: Vec<(f64, f64)>,
 }
 
-/// Names of a chart and its axes.
+/// The titles of a chart and its axes.
 #[derive(Clone, Debug)]
 pub struct Names<'a> {
-    /// Above the chart.
+    /// The title above the chart.
     pub title: &'a str,
-    /// Below it.
+    /// The title of the x axis.
     pub x: &'a str,
-    /// Beside it.
+    /// The title of the y axis.
     pub y: &'a str,
 }
 
-/// Lines over two logarithmic axes, as an SVG document.
+/// Draws lines over two logarithmic axes, as an SVG document.
 #[must_use]
 pub fn log_log(names: &Names<'_>, series: &[Series<'_>]) -> String {
     let line = |one: &Series<'_>| {
@@ -47,10 +47,9 @@ pub fn log_log(names: &Names<'_>, series: &[Series<'_>]) -> String {
     scalable(kuva::render_to_svg(plots, layout))
 }
 
-/// Bars over names, side by side for each; a bar for each series. As an SVG document.
+/// Draws groups of bars, one bar per series in each group, as an SVG document.
 ///
-/// `series` are names and colours, `groups` the names below the bars and as many values as there
-/// are series.
+/// A series has a name and a color. A group has the name below its bars, and one value per series.
 #[must_use]
 pub fn bars(names: &Names<'_>, series: &[(&str, &str)], groups: &[(String, Vec<f64>)]) -> String {
     let group = |plot: BarPlot, (name, values): &(String, Vec<f64>)| {
@@ -83,7 +82,7 @@ fn scalable(svg: String) -> String {
     }
 }
 
-/// A place on an axis, in few letters: `20M`, `10k`, `5,000`, `0.2`.
+/// Formats a number on an axis in few characters: `20M`, `10k`, `5,000`, `0.2`.
 fn tick(value: f64) -> String {
     match value {
         1e6.. => format!("{}M", rounded(value / 1e6)),

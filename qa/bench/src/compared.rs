@@ -1,15 +1,16 @@
-//! A contest beside the same contest of an earlier build.
+//! Compares a contest with the same contest of an earlier build.
 
 use crate::baseline::{self, Baseline, Change, Ratio, Unfit};
 use seawall_measure::contest::{Contest, Row, Spread, Verdict};
 use serde_json::Value;
 
-/// What came of a contest, and what became of its ways since an earlier build.
+/// A contest, and the change of each way since an earlier build.
 #[derive(Debug)]
 pub struct Compared {
-    /// The answer of this build.
+    /// The contest of this build.
     pub contest: Contest,
-    /// One for each row, if an earlier build was given and had the way, too.
+    /// One entry per row; `None` if the earlier build does not have the way. Empty without an
+    /// earlier build.
     changes: Vec<Option<Change>>,
 }
 
@@ -20,12 +21,11 @@ impl From<Contest> for Compared {
 }
 
 impl Compared {
-    /// Puts each row beside what it was in an earlier build; `is_ranked` is whether this run may
-    /// be.
+    /// Compares each row with that of an earlier build. `is_ranked`: this run may be ranked.
     ///
     /// # Errors
     ///
-    /// The earlier build was not asked this.
+    /// If the earlier build does not have this contest.
     pub fn compare(&mut self, baseline: &Baseline, is_ranked: bool) -> Result<(), Unfit> {
         let past = baseline.contest(self.contest.name, &self.contest.asks)?;
         let change = |row: &Row| {
@@ -40,13 +40,13 @@ impl Compared {
         Ok(())
     }
 
-    /// The ways of both builds: their names, and what became of them.
+    /// The ways that both builds have: their names and changes.
     pub fn changes(&self) -> impl Iterator<Item = (&str, &Change)> {
         let rows = self.contest.standings.rows.iter().zip(&self.changes);
         rows.filter_map(|(row, change)| Some((&*row.name, change.as_ref()?)))
     }
 
-    /// A table for people; its first line is empty.
+    /// The contest and the changes as text; the first line is empty.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let mut lines = self.contest.lines();
@@ -54,7 +54,7 @@ impl Compared {
         lines
     }
 
-    /// The same for programs.
+    /// The contest and the changes as JSON.
     #[must_use]
     pub fn as_json(&self) -> Value {
         let mut answer = self.contest.as_json();
@@ -73,7 +73,8 @@ mod tests {
     use seawall_measure::load::Others;
     use serde_json::json;
 
-    /// Three ways in a quiet run; without a rank if `share` says that others were at work.
+    /// A contest of three ways. Other programs used `share` of the processors; if that is too much,
+    /// nothing is ranked.
     fn held(share: Option<f64>) -> Compared {
         let spread = |median: f64| {
             let quartiles = [median * 0.99, median * 1.01];

@@ -1,5 +1,5 @@
-//! `seawall-bench compress`: the bytes and the time that a record takes if it is compressed,
-//! encrypted, or both, with real records.
+//! `seawall-bench compress`: the size of a record and the time for it when it is compressed,
+//! encrypted, or both. The records are real ones.
 
 use crate::args::{self, Common};
 use crate::driver::{Bench, Fields, Stage};
@@ -22,7 +22,7 @@ use std::io;
 /// One week of earthquakes, one JSON object per line.
 const LINES: &str = include_str!("../../../crates/seawall-cli/data/earthquakes.jsonl");
 
-/// Where the first batch of a segment begins.
+/// The offset of the first batch of a segment.
 const AT: Offset = Offset(80 << 10);
 
 impl Bench for args::Compress {
@@ -59,7 +59,7 @@ impl Bench for args::Compress {
     }
 }
 
-/// A batch of earthquakes: space for a header, then frames.
+/// A batch of earthquakes: space for the batch header, then frames.
 struct Batch {
     count: u32,
     payload: usize,
@@ -84,7 +84,7 @@ impl Batch {
         Spec { first: Lsn::FIRST, count, kind, confirmed: None, chain: 1, time_us: 1 }
     }
 
-    /// The batch as it is stored.
+    /// Encodes the batch as it is stored in a segment.
     fn store(&self, encoding: &mut Encoding, stored: &mut Vec<u8>) {
         let (plain, life) = ((&*self.plain, self.spec()), encoding.life);
         let spec = match &mut encoding.encoder {
@@ -132,7 +132,7 @@ impl Batch {
         Entry::new(form.made(), in_turns(self.count, make))
     }
 
-    /// What it costs to read this form beyond what a plain batch costs.
+    /// Measures the cost of decoding this form. `None` for plain, which needs no decoding.
     fn decoded(&self, form: Form) -> Option<Entry<'_, Trouble>> {
         let (stored, mut frames) = (Stored::new(self, form), vec![]);
         let read = move || {
@@ -155,7 +155,7 @@ enum Form {
 }
 
 impl Form {
-    /// All that this build has.
+    /// The forms that this build supports.
     fn all() -> impl Iterator<Item = Self> {
         let all = [Self::Plain, Self::Lz4, Self::Zstd, Self::Encrypted, Self::Both];
         all.into_iter().filter(|form| form.compression().is_built_in())
@@ -205,7 +205,7 @@ impl Form {
     }
 }
 
-/// Makes batches of one form.
+/// Encodes batches in one form.
 struct Encoding {
     life: Life,
     encoder: Option<Encoders>,
@@ -234,7 +234,7 @@ impl Encoding {
     }
 }
 
-/// A batch as a reader finds it.
+/// A stored batch, as a reader finds it.
 struct Stored {
     header: BatchHeader,
     body: Vec<u8>,
@@ -252,7 +252,7 @@ impl Stored {
         Self { header, body, life, keys: keys() }
     }
 
-    /// Puts its frames into `frames`; returns whether it is one that decodes to them.
+    /// Decodes the batch into `frames`. Returns false if the batch is stored plain.
     fn decode(&self, frames: &mut Vec<u8>) -> bool {
         let body = black_box(&*self.body);
         if self.life.is_encrypted {
@@ -263,13 +263,13 @@ impl Stored {
     }
 }
 
-/// The keys of the segment that [`life`] is of.
+/// The keys of the segment that [`life`] describes.
 fn keys() -> SegmentKeys {
     let segment = SegmentRef { id: SegmentId::FIRST, epoch: life().epoch };
     SegmentKeys::derive(&LogKey::new(&[7; KEY_SIZE]), LogId(7), segment)
 }
 
-/// A nonce as a log draws it.
+/// Draws a random nonce, as a log does.
 fn draw() -> io::Result<Nonce> {
     let mut nonce = [0; NONCE_SIZE];
     SystemEntropy.fill(&mut nonce).map(|()| nonce)

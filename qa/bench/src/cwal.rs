@@ -1,5 +1,5 @@
-//! `seawall-bench cwal`: the benchmarks of the `CWal` library with its parameters, with its method
-//! and with Seawall.
+//! `seawall-bench cwal`: the benchmarks of the `CWal` library, with the same parameters, run by
+//! `CWal`'s method and by Seawall.
 
 mod theirs;
 
@@ -19,18 +19,18 @@ use std::path::Path;
 use std::time::Duration;
 use theirs::{Method, Writer};
 
-/// Entries and bytes of its published runs.
+/// Number of entries, and bytes of an entry, in the runs that `CWal` published.
 const PUBLISHED: (u64, usize) = (1000, 1000);
-/// Different entries, which are appended in turn.
+/// Number of different entries, which are appended in turn.
 const DIFFERENT: usize = 16;
 
-/// How this log appends.
+/// How Seawall appends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ours {
     Buffered,
     /// Synced at every n-th append.
     Every(u64),
-    /// Atomic sets of n, each durable.
+    /// In atomic sets of n, each durable.
     Sets(u64),
 }
 
@@ -123,7 +123,7 @@ impl Bench for args::Cwal {
         vec![("published_us", published), ("run_ms", runs), ("contest", json!(contest))]
     }
 
-    /// Both tables.
+    /// The tables of the text output: the contest, and the published times.
     fn page(&self, (): &(), held: &[Compared]) -> String {
         let contests: String = held.iter().map(page::contest).collect();
         let heads = ["", "published, us", "published, run ms", "here, us", "here, run ms"];
@@ -135,7 +135,8 @@ impl Bench for args::Cwal {
 }
 
 impl args::Cwal {
-    /// `BATCH_SIZE`: by default, as in its text, the square root and the cube root of the entries.
+    /// The sizes of `BATCH_SIZE`. Defaults to the square root and the cube root of the number of
+    /// entries, as the text of `CWal` has it.
     fn batches(&self) -> Vec<u64> {
         if self.batch.is_empty() {
             return [2, 3].map(|degree| root(self.logs, degree)).into();
@@ -143,7 +144,7 @@ impl args::Cwal {
         self.batch.clone()
     }
 
-    /// Its runs: those that sync, in batches, and without a sync.
+    /// The runs of `CWal`: with a sync, in batches, and without a sync.
     fn theirs(&self) -> Vec<(String, Method)> {
         let synced = self.sync_period.iter().map(|period| {
             let flushed = if self.flush { "flushed and " } else { "" };
@@ -169,8 +170,8 @@ impl args::Cwal {
         synced.chain(sets).chain([("seawall, buffered".to_owned(), Ours::Buffered)]).collect()
     }
 
-    /// Its time for an append, in what its source measures: microseconds, though its output says
-    /// ms.
+    /// The published time of an append in microseconds, the unit that the source of `CWal`
+    /// measures, though its output says ms. `None` if the parameters differ.
     fn published(&self, method: Method) -> Option<f64> {
         if (self.logs, self.common.size(Self::NAME)) != PUBLISHED {
             return None;
@@ -191,8 +192,8 @@ impl args::Cwal {
         to_f64(self.logs) * 1e3 / row.per_second.median.max(1e-9)
     }
 
-    /// For each row: its name, then microseconds an append and milliseconds a run, published and
-    /// here.
+    /// The times of each row: its name, then microseconds per append and milliseconds per run,
+    /// first published, then measured here.
     fn times(&self, held: &[Compared]) -> Vec<[String; 5]> {
         let theirs = self.theirs();
         let row = |row: &Row| {
@@ -214,13 +215,13 @@ fn synced(period: u64) -> String {
     if period == 1 { "synced each".to_owned() } else { format!("synced each {period}") }
 }
 
-/// The largest number whose power of this degree is not above `count`.
+/// The largest number whose power of this degree is at most `count`.
 fn root(count: u64, degree: u32) -> u64 {
     let is_below = |root: &u64| root.checked_pow(degree).is_some_and(|power| power <= count);
     (1..=count).take_while(is_below).last().unwrap_or(1)
 }
 
-/// Entries of random letters and digits, as its benchmark has them.
+/// Makes entries of random letters and digits, as `CWal`'s benchmark does.
 fn entries_of(size: usize) -> Vec<Vec<u8>> {
     const SYMBOLS: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let mut state = 1_u64;
@@ -234,7 +235,7 @@ fn entries_of(size: usize) -> Vec<Vec<u8>> {
 }
 
 fn open(path: &Path, way: Ours) -> seawall::Result<Log<[u8], Raw>> {
-    // CWal starts its file again; Seawall's past is bounded, too.
+    // CWal truncates its file before each run, so the log is bounded, too.
     let retention = Retention::new().max_bytes(64 << 20).without_checkpoints();
     let options = Options::new().retention(retention).idle_mark(None);
     match way {
@@ -245,10 +246,10 @@ fn open(path: &Path, way: Ours) -> seawall::Result<Log<[u8], Raw>> {
     .open(path)
 }
 
-/// Nanoseconds of each append.
+/// The time of each append, in nanoseconds.
 type Times = Vec<u32>;
 
-/// A way that makes whole runs until the time is over. A run gives the time that it took.
+/// A way that repeats whole runs until the time is over. `run` returns its duration.
 fn whole_runs<'a>(
     name: String,
     mut run: impl FnMut(&mut Times) -> Result<Duration, Trouble> + 'a,
@@ -279,7 +280,7 @@ fn their_run(
     Ok(now - begin)
 }
 
-/// Each record of a set took its part of the time.
+/// Appends `count` records. The time of a set is divided evenly among its records.
 fn our_run(
     log: &Log<[u8], Raw>,
     (data, count): (&[Vec<u8>], u64),
@@ -307,7 +308,7 @@ fn our_run(
     Ok(now - begin)
 }
 
-/// Heads of the columns below `published` and `here`.
+/// Headers of the columns below `published` and `here`.
 const TIMES: [&str; 5] = ["", "us an append", "ms a run", "us an append", "ms a run"];
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! `seawall-bench disk`: the time of a write and its flush while the virtual disk is armed, and of
-//! the dump of a full ring while writers continue.
+//! dumping a full ring while writers continue.
 
 use crate::args::{self, Common};
 use crate::compared::Compared;
@@ -23,29 +23,29 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-/// Bytes of the disk: some are written again and again.
+/// Size of the disk in bytes. The writes wrap around.
 const SIZE: u64 = 64 << 20;
-/// What the simulated device exports, and the bytes of the second one.
+/// The regions that the simulated device exports, and the size of the second one.
 const HOME: &str = "home";
 const AREA: &str = "area";
 const AREA_SIZE: u64 = 16 << 20;
 /// Bytes of a write.
 const WRITE: usize = 8 << 10;
-/// What counts as a full ring, in parts of 16: runs begin and end somewhere.
+/// Fill level that counts as full, in sixteenths, because runs need not fill their buffers.
 const FULL: usize = 15;
-/// How long it may take until the ring is full.
+/// Maximum time to wait until the ring is full.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often it is looked at.
+/// How often the fill level is checked.
 const LOOK_EVERY: Duration = Duration::from_micros(50);
-/// What these figures are to be on the device that they were planned for.
+/// Targets for these figures, on the device that they were planned for.
 const WRITE_P99_MAX: Duration = Duration::from_micros(20);
 const DIR_WORST_MAX: Duration = Duration::from_millis(5);
 const DEVICE_WORST_MAX: Duration = Duration::from_millis(20);
 
-/// All that was timed.
+/// The times of writes and of dumps.
 pub(crate) struct Found {
     writes: Writes,
-    /// On the file system, and on the simulated device.
+    /// The dumps on the file system, and on the simulated device.
     dumps: [Dumps; 2],
     conditions: Conditions,
 }
@@ -110,7 +110,7 @@ impl Bench for args::Disk {
     }
 }
 
-/// A disk whose budget covers whatever fits in the ring.
+/// Options of a disk whose power budget covers a full ring.
 fn options() -> Options {
     let hold_up = Duration::from_secs(3600);
     Options {
@@ -129,7 +129,7 @@ fn in_folder(folder: &Path) -> io::Result<Files> {
     Ok(files)
 }
 
-/// A simulated device that serves over NBD, and a disk on it.
+/// Starts a simulated device that serves over NBD, and connects to its two regions.
 fn on_device(folder: &Path, delay: Duration) -> io::Result<(Server, Files)> {
     let storage = PosixStorage::open(folder)?;
     let region = |(name, size): (&str, u64)| -> io::Result<Arc<dyn File>> {
@@ -153,7 +153,7 @@ fn on_device(folder: &Path, delay: Duration) -> io::Result<(Server, Files)> {
     Ok((server, files))
 }
 
-/// A disk that is armed.
+/// Opens the disk, calibrates it, and checks that it is armed.
 fn open(files: &Files) -> io::Result<Disk> {
     let (disk, _) = Disk::open(files.clone(), &options(), Arc::new(SystemClock::new()))?;
     disk.calibrate()?;
@@ -163,11 +163,12 @@ fn open(files: &Files) -> io::Result<Disk> {
     }
 }
 
-/// Writes, each with its flush.
+/// The latency of writes, each with its flush.
 struct Writes {
     nanos: Histogram<u64>,
     rate: u32,
-    /// Flushes that waited for the device, and writes that waited for room: none as a rule.
+    /// Number of flushes that waited for the device, and of writes that waited for room; normally
+    /// none.
     waited: u64,
 }
 
@@ -185,7 +186,7 @@ impl Writes {
             disk.write(at, &bytes)?;
             disk.flush()?;
             let took = clock.now().saturating_sub(began);
-            // It grows: to saturate it would be to cut off what matters.
+            // The histogram resizes itself. Clamping to its range would hide the slowest writes.
             let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
             nanos.record(took).map_err(io::Error::other)?;
             at = (at + to_u64(WRITE)) % SIZE;
@@ -231,7 +232,7 @@ impl Writes {
     }
 }
 
-/// Emergencies under load, the quickest first.
+/// Emergencies under load, the fastest first.
 struct Dumps {
     name: &'static str,
     worst_max: Duration,
@@ -291,7 +292,7 @@ impl Dumps {
     }
 }
 
-/// Lets writers fill the ring, and the power fail under them.
+/// Lets writers fill the ring, then declares an emergency while they continue.
 fn dump_under_load(files: &Files, writers: u16) -> io::Result<Emergency> {
     let disk = open(files)?;
     let clock = SystemClock::new();
@@ -299,7 +300,7 @@ fn dump_under_load(files: &Files, writers: u16) -> io::Result<Emergency> {
     thread::scope(|scope| {
         for number in 0..u64::from(writers) {
             let (disk, share) = (&disk, SIZE / u64::from(writers) / to_u64(WRITE));
-            // Each writes as a log does, in a part of its own, until the power fails.
+            // Like a log, each thread writes sequentially in its own region until the power fails.
             scope.spawn(move || {
                 let first = number * share * to_u64(WRITE);
                 let places = (0..share).cycle().map(|at| first + at * to_u64(WRITE));

@@ -1,5 +1,5 @@
-//! The steps of every bench: reads the baseline, begins the page, makes a folder, measures, and
-//! writes the result as text, JSON and page.
+//! Runs a bench: reads the baseline, creates the page and a scratch folder, measures, and writes
+//! the result as text, JSON and page.
 
 use crate::args::{Common, Defaults};
 use crate::baseline::Unfit;
@@ -16,38 +16,38 @@ use serde_json::{Map, Value, json};
 use std::path::Path;
 use std::time::Duration;
 
-/// Fields of an answer.
+/// Fields of the JSON result.
 pub(crate) type Fields = Vec<(&'static str, Value)>;
 
 /// One benchmark.
 pub(crate) trait Bench {
-    /// As the command line calls it; the answer has the schema `seawall.bench-NAME/1`.
+    /// The verb on the command line. The JSON result has the schema `seawall.bench-NAME/1`.
     const NAME: &'static str;
-    /// The title of its page.
+    /// The title of the page.
     const TITLE: &'static str;
-    /// What is left when it was measured, beside its contests.
+    /// The results other than the contests.
     type Found;
 
     /// The options that all benches have.
     fn common(&self) -> &Common;
 
-    /// What its page is about.
+    /// The introduction of the page.
     fn about(&self) -> String;
 
-    /// What an earlier build must have been measured with, too.
+    /// Settings that must be the same in a baseline.
     fn settings(&self) -> Fields;
 
-    /// What else it was measured with.
+    /// Settings that may differ in a baseline.
     fn also(&self) -> Fields {
         vec![]
     }
 
-    /// The contests that an earlier build must have: their names and questions.
+    /// The names and questions of the contests that a baseline must have.
     fn contests(&self) -> Vec<(&'static str, String)> {
         vec![]
     }
 
-    /// Refuses an earlier build that was not measured the same way.
+    /// Refuses a baseline that was not measured in the same way.
     fn check(&self, past: &Past<'_>) -> Result<(), Unfit> {
         let contests = self.contests();
         if contests.is_empty() {
@@ -57,31 +57,31 @@ pub(crate) trait Bench {
         contests.try_for_each(|(name, asks)| past.baseline.contest(name, &asks).map(drop))
     }
 
-    /// Measures, and keeps each contest on the stage.
+    /// Measures, and passes each contest to [`Stage::keep`].
     fn measure(&self, stage: &mut Stage<'_>) -> Result<Self::Found, Failure>;
 
-    /// Under which conditions that was.
+    /// The conditions of the measurement.
     fn conditions(&self, _found: &Self::Found, held: &[Compared]) -> Conditions {
         Conditions::of(held.iter().map(|compared| compared.contest.standings.others))
     }
 
-    /// What people are told at the end.
+    /// Lines printed at the end of the text output.
     fn remarks(&self, _found: &Self::Found, _held: &[Compared]) -> Vec<String> {
         vec![]
     }
 
-    /// What programs are told.
+    /// Fields of the JSON result.
     fn results(&self, _found: &Self::Found, held: &[Compared]) -> Fields {
         vec![("contests", held.iter().map(Compared::as_json).collect())]
     }
 
-    /// What its page has below its head.
+    /// The body of the page.
     fn page(&self, _found: &Self::Found, held: &[Compared]) -> String {
         held.iter().map(page::contest).collect()
     }
 }
 
-/// Where a bench is measured, and where it tells of its contests.
+/// The environment of a running bench: its scratch folder, the baseline, and the contests so far.
 #[derive(Debug)]
 pub(crate) struct Stage<'a> {
     common: &'a Common,
@@ -92,7 +92,7 @@ pub(crate) struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// A folder that is removed at the end.
+    /// The scratch folder, which is removed at the end.
     pub(crate) fn folder(&self) -> &Path {
         self.scratch.path()
     }
@@ -102,17 +102,17 @@ impl Stage<'_> {
         Duration::from_secs_f64(self.common.time.or(self.defaults.time).unwrap_or(1.0))
     }
 
-    /// Something went wrong while measuring.
+    /// Converts an error of the measurement.
     pub(crate) fn failure(&self, trouble: &Trouble) -> Failure {
         failure(&self.common.dir, trouble)
     }
 
-    /// Tells people something now.
+    /// Prints lines now, unless the output is JSON.
     pub(crate) fn say(&self, lines: &[impl AsRef<str>]) -> Result<(), Failure> {
         if self.common.json { Ok(()) } else { say(lines) }
     }
 
-    /// Puts a contest beside the earlier build, shows it, and keeps it.
+    /// Compares a contest with the baseline, prints it, and keeps it.
     pub(crate) fn keep(&mut self, contest: Contest) -> Result<&Contest, Failure> {
         let mut compared = Compared::from(contest);
         if let Some(past) = self.past {
@@ -123,7 +123,7 @@ impl Stage<'_> {
         Ok(&self.held.last().expect("it was just kept").contest)
     }
 
-    /// Keeps the one contest that a bench has.
+    /// Keeps the contest of a bench that has exactly one.
     pub(crate) fn keep_one(
         &mut self,
         contests: Vec<(&'static str, String)>,
@@ -133,19 +133,19 @@ impl Stage<'_> {
         self.keep(Contest { name, asks, standings }).map(drop)
     }
 
-    /// The earlier build, if there is one.
+    /// The baseline, if there is one.
     pub(crate) fn past(&self) -> Option<&Past<'_>> {
         self.past
     }
 }
 
-/// What went wrong while measuring in `folder`.
+/// Converts an error of a measurement in `folder`.
 pub(crate) fn failure(folder: &Path, trouble: &Trouble) -> Failure {
     let next = "give --dir a directory with more space";
     Failure::new(format!("cannot measure: {trouble}"), folder.display(), next)
 }
 
-/// Measures, and tells what came of it.
+/// Runs a bench and reports its result.
 pub(crate) fn run<B: Bench>(bench: &B) -> Result<(), Failure> {
     let (common, defaults) = (bench.common(), Defaults::of(B::NAME));
     common.refuse_unused(B::NAME, defaults)?;

@@ -18,13 +18,13 @@ use serde_json::json;
 use std::path::Path;
 use std::time::Duration;
 
-/// Bytes of the stream that may not be durable yet.
+/// Bytes of a stream that may be in flight, not yet durable.
 const WINDOW: u64 = 1 << 20;
-/// What a log keeps of what was written, in bytes.
+/// Retention of a log, in bytes.
 const KEPT: u64 = 128 << 20;
-/// Bytes of the records that fill a log before it is measured.
+/// Bytes of the records that fill a log before the measurement.
 const FILL: usize = 64 << 10;
-/// Long enough for what is made durable in the background.
+/// Long enough to include the work in the background.
 const SLICE: Duration = Duration::from_millis(250);
 
 impl Bench for args::Encrypt {
@@ -99,23 +99,23 @@ impl Bench for args::Encrypt {
 }
 
 impl args::Encrypt {
-    /// What both logs do by turns, one table for each.
+    /// The loads to measure, one contest for each.
     fn loads(&self) -> Vec<Load> {
         self.writers.iter().copied().map(Load::Commits).chain([Load::Stream]).collect()
     }
 }
 
-/// What records cost, for people.
+/// The processor cost of a record, as text.
 fn says(costs: &Costs) -> String {
     costs.says("A record", ["plain", "encrypted"])
 }
 
-/// Those of a plain log and of an encrypted one.
+/// The options of the plain log and of the encrypted one.
 fn options() -> [Options; 2] {
     [Options::new(), Options::new().key(Key::new(&[7; 32]))]
 }
 
-/// What a log does.
+/// The load on a log.
 #[derive(Clone, Copy, Debug)]
 enum Load {
     /// This many threads append, and each waits for every one of its records.
@@ -142,7 +142,7 @@ impl Load {
     }
 }
 
-/// One of the logs, and what it cost the processor.
+/// One of the two logs, and its processor time.
 struct Side {
     log: Log<[u8], Raw>,
     record: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Errors in three lines: what, where, what next. And how the program ends.
+//! Errors in three lines: what is wrong, where, and what to do next; and the exit codes.
 
 use seawall_measure::scratch::NoFolder;
 use std::error::Error;
@@ -6,14 +6,14 @@ use std::fmt::{self, Display, Formatter};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// I/O or environment.
+/// Exit code of an I/O or environment error.
 const FAILED: u8 = 1;
-/// The command line asks for what cannot be.
+/// Exit code of a usage error.
 pub const USAGE: u8 = 2;
-/// There is something else where the report should be.
+/// Exit code if the report's file exists already.
 const CONFLICT: u8 = 9;
 
-/// An error as a person reads it.
+/// An error as printed for people.
 #[derive(Debug)]
 pub struct Failure {
     code: u8,
@@ -23,18 +23,18 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// I/O or environment: what is wrong, where, and what to do next.
+    /// Creates an I/O or environment error: what is wrong, where, and what to do next.
     pub fn new(what: impl Display, place: impl Display, next: impl Display) -> Self {
         let [what, place, next] = [what.to_string(), place.to_string(), next.to_string()];
         Self { code: FAILED, what, place, next }
     }
 
-    /// What was asked for cannot be.
+    /// Creates a usage error.
     pub fn usage(what: impl Display, place: impl Display, next: impl Display) -> Self {
         Self { code: USAGE, ..Self::new(what, place, next) }
     }
 
-    /// The report cannot be written.
+    /// Creates the error of a report that cannot be written.
     #[must_use]
     pub fn of_page(error: &io::Error, path: &Path) -> Self {
         if error.kind() == io::ErrorKind::AlreadyExists {
@@ -49,7 +49,7 @@ impl Failure {
         Self::new(what, path.display(), "give a name in a writable directory")
     }
 
-    /// Tells the person; how the program ends.
+    /// Prints the error and returns the exit code.
     #[must_use]
     pub fn tell(&self) -> u8 {
         let Self { code, what, place, next } = self;

@@ -17,11 +17,11 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Records of one timed turn, at most: a batch.
+/// Maximum number of records in a timed turn, which form one batch.
 const TURN: u32 = 1000;
-/// Bytes of them, at most: a batch has room for more, or a submit would wait for the device.
+/// Maximum bytes of a turn. The open batch has room for more, so no submit waits for the device.
 const TURN_BYTES: usize = 1 << 20;
-/// What the log keeps of what was submitted, in bytes.
+/// Retention of the log of submitted records, in bytes.
 const KEPT: u64 = 64 << 20;
 
 impl Bench for args::Frame {
@@ -81,7 +81,7 @@ fn ways(size: usize, path: &Path) -> Result<Vec<Entry<'static, Trouble>>, Troubl
             black_box(&frames);
         }
     };
-    // What many threads may do at the same time takes a lock for each record.
+    // Many threads can share the batch only if each record takes a lock.
     let locked = {
         let (record, shared) = (record.clone(), Mutex::new(vec![]));
         move || {
@@ -111,7 +111,7 @@ fn ways(size: usize, path: &Path) -> Result<Vec<Entry<'static, Trouble>>, Troubl
     ])
 }
 
-/// How many records of this size one turn has.
+/// Number of records of this size in a turn.
 fn turn_of(size: usize) -> u32 {
     u32::try_from(TURN_BYTES / size.max(1)).unwrap_or(u32::MAX).clamp(1, TURN)
 }
@@ -163,7 +163,7 @@ fn a_second((turns, size): (usize, u32), time: Duration) -> f64 {
     to_f64(count) / time.as_secs_f64().max(1e-9)
 }
 
-/// Appends without a wait; the device's time is not included.
+/// Appends without waiting. The time of the device is not included.
 struct Submitted {
     log: Log<[u8], Raw>,
     record: Vec<u8>,
@@ -172,7 +172,7 @@ struct Submitted {
 impl Submitted {
     fn new(path: &Path, record: Vec<u8>) -> seawall::Result<Self> {
         let kept = Retention::new().max_bytes(KEPT).without_checkpoints();
-        // Its thread has nothing to do but when it is told to.
+        // With these options, the background thread works only on request.
         let options = Options::new().level(Level::Buffered).idle_mark(None).retention(kept);
         let log = options.buffered(Duration::from_secs(3600), usize::MAX).open(path)?;
         Ok(Self { log, record })
@@ -181,7 +181,7 @@ impl Submitted {
     fn slice(&self, time: Duration) -> seawall::Result<Slice> {
         let (mut times, mut sum) = (vec![], Duration::ZERO);
         let (all, turn) = (Stopwatch::start(), turn_of(self.record.len()));
-        // The device may take long to write what this makes in no time.
+        // Bounds the total time: the device may need long to write what is submitted in an instant.
         while sum < time && all.elapsed() < 4 * time {
             let watch = Stopwatch::start();
             for _ in 0..turn {

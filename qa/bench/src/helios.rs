@@ -1,6 +1,6 @@
 //! `seawall-bench helios`: the three modes of HeliosDB Nano's log, rebuilt as its document
-//! describes them, and this log. Theirs write to a file that was written before, which is the best
-//! they can do, or into a store, as the document has it.
+//! describes them, beside Seawall. The rebuilt modes write to a file that was written before, which
+//! is their fastest case, or into a store, as the document has it.
 
 use crate::args::{self, Common};
 use crate::chart::{Names, Series, log_log};
@@ -26,17 +26,18 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Of the ways in the chart, as CSS writes them.
+/// The colors of the ways in the chart, in CSS notation.
 const COLORS: [&str; 5] = ["#b3541e", "#d9a05b", "#8a94a0", "#0b6e4f", "#5fa8d3"];
-/// The window of its group commit.
+/// The window of HeliosDB Nano's group commit.
 const WINDOW: Duration = Duration::from_millis(10);
-/// Its published modes: transactions a second, and microseconds, the mean and the 99th percentile.
+/// The published figures of each mode: transactions per second, then the mean and the 99th
+/// percentile of the latency in microseconds.
 const PUBLISHED: [(&str, [&str; 3]); 3] = [
     ("10 ms window", ["10,000-50,000", "20-100", "10,000"]),
     ("sync", ["1,000", "1,000", "2,000"]),
     ("async, NOT durable", ["100,000", "10", "50"]),
 ];
-/// As large as a log's segments.
+/// The size of a log's segments.
 const FILE_SIZE: u64 = 64 << 20;
 
 /// `seawall-bench helios`, with the stores that the program was built with.
@@ -88,7 +89,7 @@ impl Bench for Modes {
     fn measure(&self, stage: &mut Stage<'_>) -> Result<(), Failure> {
         let fail = |trouble: Trouble| failure(&self.args.common.dir, &trouble);
         let size = self.size();
-        // Removed after the store is closed.
+        // Dropped after the store, so that the store is closed before its folder is removed.
         let folder =
             self.args.store.as_ref().map(|store| Scratch::new(&store.place, "seawall-bench-modes"));
         let folder = folder.transpose()?;
@@ -165,10 +166,10 @@ impl Bench for Modes {
         vec![("published", published), ("results", results.collect())]
     }
 
-    /// A line for each way over the number of writers, and all tables.
+    /// A line per way over the number of writers, and all tables.
     fn page(&self, (): &(), held: &[Compared]) -> String {
         let mut body = String::new();
-        // One point is not a line.
+        // A chart needs at least two points.
         if let [first, _, ..] = held {
             let names = Names {
                 title: "Commits a second",
@@ -200,17 +201,17 @@ impl Bench for Modes {
     }
 }
 
-/// Its modes `Sync` and `Async`: each commit is one write, and in the first its sync, under a lock.
+/// The modes `Sync` and `Async`: each commit is one write under a lock, in `Sync` with a sync.
 struct Theirs {
     tail: Arc<Mutex<Tail>>,
     record: Vec<u8>,
 }
 
-/// Where the next record goes.
+/// The destination of the next record.
 enum Tail {
-    /// To this offset of a file.
+    /// A file, and the offset in it.
     File(Arc<dyn File>, u64),
-    /// Into a store, by this number.
+    /// A store, and the number of the record.
     Store(Box<dyn Store>, Lsn),
 }
 
@@ -276,7 +277,8 @@ impl Theirs {
     }
 }
 
-/// Its mode `GroupCommit`: a thread sleeps for the window, takes what waits, and syncs once.
+/// The mode `GroupCommit`: a thread sleeps for the window, takes all waiting commits, writes them,
+/// and syncs once.
 struct Window {
     shared: Arc<Queue>,
     thread: Option<JoinHandle<()>>,
@@ -315,7 +317,7 @@ impl Queue {
     fn run(&self) {
         loop {
             let state = lock(&self.state);
-            // It sleeps whether a commit waits or not.
+            // The thread sleeps even if no commit is waiting.
             let slept = self.stop.wait_timeout_while(state, WINDOW, |state| !state.stopping);
             let mut state = slept.unwrap_or_else(PoisonError::into_inner).0;
             if state.stopping {
@@ -333,7 +335,7 @@ impl Queue {
             for tell in waiting {
                 let again = |error: &io::Error| io::Error::new(error.kind(), error.to_string());
                 let told = written.as_ref().copied().map_err(again);
-                // A thread that no longer waits need not be told.
+                // Sending fails if the committer is gone, which is not an error.
                 let _ = tell.send(told);
             }
         }

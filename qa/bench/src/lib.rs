@@ -1,10 +1,11 @@
 //! Benchmarks for developers of Seawall, as a program and as a library.
 //!
-//! The program measures other logs' methods beside this log, single costs of this log, and an
-//! earlier build beside this one. One file per verb; [`main_with`] runs them, and `driver` holds
-//! what all of them do. The library has the charts, pages and baselines that other benches use.
+//! The program measures the methods of other logs beside Seawall, single costs of Seawall, and an
+//! earlier build beside this one. There is one file per verb; [`main_with`] runs them, and `driver`
+//! holds the steps that they share. The library has the charts, pages and baselines that other
+//! benches use.
 //!
-//! How slices are measured is in `seawall-measure`, which the command line uses as well.
+//! `seawall-measure`, which the command line uses as well, measures the slices.
 
 #![forbid(unsafe_code)]
 
@@ -41,10 +42,10 @@ use failure::Failure;
 use seawall_cli::StoreKind;
 use std::process::ExitCode;
 
-/// The whole program. `stores` are what `--store NAME:PLACE` knows by name.
+/// Runs the program. `stores` are the stores that `--store NAME:PLACE` finds by name.
 pub fn main_with(stores: &'static [&'static dyn StoreKind]) -> ExitCode {
     let said = |error: clap::Error| {
-        // Help is an answer; a closed pipe is no reason to complain about it.
+        // Help is not an error. Ignores a failure to print, such as a closed pipe.
         let _ = error.print();
         ExitCode::from(if error.use_stderr() { failure::USAGE } else { 0 })
     };

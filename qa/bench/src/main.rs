@@ -1,4 +1,4 @@
-//! `seawall-bench`: the benchmarks, with no store but the one in memory.
+//! `seawall-bench`: the benchmarks, with the in-memory store only.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! `seawall-bench open`: the time to open a log after its process was killed, out of files that are
-//! not in the system's cache.
+//! `seawall-bench open`: the time to open a log after its process was killed, from files that are
+//! not in the page cache.
 
 mod opener;
 
@@ -22,12 +22,12 @@ use std::io;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-/// The segments that a log may have here.
+/// The segment sizes that are allowed here.
 const SEGMENTS: RangeInclusive<u64> = 1 << 20..=64 << 20;
-/// What one call of the plain read reads.
+/// Bytes of one call of the plain read.
 const READ_SIZE: usize = 256 << 10;
 
-/// All opens of a log whose next segment is in a new file, and in one that was used before.
+/// The opens of two logs: the next segment of one is in a new file, of the other in a reused file.
 pub(crate) struct Found {
     logs: [Opens; 2],
     conditions: Conditions,
@@ -88,7 +88,7 @@ impl Bench for args::Open {
     }
 }
 
-/// Opens of one log, each after a kill, and a plain read of its segments before each.
+/// Opens of one log after kills, each with a plain read of the log's segments before it.
 struct Opens {
     name: &'static str,
     all: Vec<Opened>,
@@ -108,20 +108,20 @@ impl Opens {
                 opens.plain_ms.push(watch.elapsed().as_secs_f64() * 1e3);
                 forget(log)?;
             }
-            // The first one creates the log.
+            // The first round creates the log and does not count.
             let opened = Killed::after_opening(log, args, reuse)?.opened;
             opens.all.extend(Some(opened).filter(|_| round > 0));
         }
         Ok(opens)
     }
 
-    /// The median of all opens, and of all plain reads, in milliseconds.
+    /// The medians of the opens and of the plain reads, in milliseconds.
     fn medians(&self) -> [f64; 2] {
         let mut opens: Vec<_> = self.all.iter().map(|opened| opened.took_ms).collect();
         [median(&mut opens), median(&mut self.plain_ms.clone())]
     }
 
-    /// The mean, because the system counts processor time in hundredths of a second.
+    /// The mean, not the median: the system counts processor time in hundredths of a second.
     fn mean(&self, of: impl Fn(&Opened) -> f64) -> f64 {
         self.all.iter().map(of).sum::<f64>() / to_f64(to_u64(self.all.len().max(1)))
     }
@@ -162,7 +162,7 @@ impl Opens {
     }
 }
 
-/// The files in the folder of a log whose names end so.
+/// The files in the log's folder whose names have this ending.
 fn files(log: &Path, ending: &str) -> io::Result<Vec<PathBuf>> {
     let paths = log.read_dir()?.map(|entry| entry.map(|entry| entry.path()));
     let mut paths = paths.collect::<io::Result<Vec<_>>>()?;
@@ -175,7 +175,7 @@ fn forget(log: &Path) -> io::Result<()> {
     files(log, "")?.iter().try_for_each(|file| RawFile::open(file)?.forget_cached())
 }
 
-/// Reads files one after the other; how many bytes they have.
+/// Reads the files one after the other and returns the number of bytes.
 fn read(files: &[PathBuf]) -> io::Result<u64> {
     let (mut buffer, mut all) = (vec![0; READ_SIZE], 0);
     for file in files {

@@ -1,13 +1,13 @@
-//! Standard output: lines for people, or one object for programs.
+//! Standard output: lines for people, or one JSON object for programs.
 
 use crate::failure::Failure;
 use std::io::{self, Write};
 
-/// Writes lines to standard output; a closed pipe is not a failure.
+/// Prints lines. A closed pipe is not an error.
 ///
 /// # Errors
 ///
-/// Whatever else the system says.
+/// If standard output cannot be written for another reason.
 pub fn say(lines: &[impl AsRef<str>]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     let mut write = |line: &_| writeln!(out, "{}", AsRef::<str>::as_ref(line));

@@ -1,4 +1,4 @@
-//! Pages for people: one file of HTML without scripts, with its charts in it.
+//! Pages for people: a single HTML file with charts and without scripts.
 
 use crate::baseline::{COLUMNS, Change};
 use crate::compared::Compared;
@@ -11,7 +11,7 @@ pub use seawall_measure::page::{escaped, page};
 use std::io;
 use std::path::Path;
 
-/// Text in HTML; what is in back-ticks is shown as code.
+/// Escapes text for HTML and shows parts in back-ticks as code.
 fn with_code(text: &str) -> String {
     let parts = text.split('`').map(escaped).enumerate();
     let shown = parts.map(|(place, part)| match place % 2 {
@@ -21,7 +21,7 @@ fn with_code(text: &str) -> String {
     shown.collect()
 }
 
-/// A table: the first row is its head, the first cell of each row names it.
+/// Formats a table. The first row and the first cell of each row are headers.
 #[must_use]
 pub fn table(rows: &[Vec<String>]) -> String {
     let row = |(place, cells): (usize, &Vec<String>)| {
@@ -36,11 +36,11 @@ pub fn table(rows: &[Vec<String>]) -> String {
     format!("<table>\n{rows}</table>\n")
 }
 
-/// The beginning of a page: its name, whether its figures are ranked, what it is about and where
-/// that was measured.
+/// Formats the head of a page: its title, whether its figures are ranked, its introduction, and the
+/// folder of the measurement.
 #[must_use]
 pub fn head(title: &str, conditions: &Conditions, (about, folder): (&str, &Path)) -> String {
-    // A page is read elsewhere, too.
+    // Uses the full path, because the page may be read elsewhere.
     let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let says = match conditions.says() {
         says if says.is_empty() => {
@@ -62,7 +62,7 @@ pub fn head(title: &str, conditions: &Conditions, (about, folder): (&str, &Path)
     )
 }
 
-/// A contest: its question, and the table of its answer.
+/// Formats a contest: its question, the table of results, and the changes since the baseline.
 #[must_use]
 pub fn contest(compared: &Compared) -> String {
     let contest = &compared.contest;
@@ -92,7 +92,7 @@ pub fn contest(compared: &Compared) -> String {
     format!("<h2>{asks}</h2>\n{}<p class=note>{}</p>\n{past}", table(&rows), escaped(&notes))
 }
 
-/// A table of what became of some ways since an earlier build; empty if there is nothing to say.
+/// Formats the changes of some ways since an earlier build as a table. Empty without changes.
 #[must_use]
 pub fn changes<'a>(ways: impl Iterator<Item = (&'a str, &'a Change)>) -> String {
     let row = |name: &str, cells: [String; 4]| [name.to_owned()].into_iter().chain(cells).collect();
@@ -104,7 +104,7 @@ pub fn changes<'a>(ways: impl Iterator<Item = (&'a str, &'a Change)>) -> String 
     table(&rows)
 }
 
-/// A page that gets its name when it is whole.
+/// A page that is written under a temporary name and renamed when it is complete.
 #[derive(Debug)]
 pub struct PageFile {
     place: Place,
@@ -112,13 +112,13 @@ pub struct PageFile {
 }
 
 impl PageFile {
-    /// Begins it, so that a place where it cannot be is known before the work.
+    /// Creates the temporary file, so that an unusable path is reported before the work.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::InvalidInput`] if the path does not end in a name in UTF-8;
-    /// [`io::ErrorKind::AlreadyExists`] if there is something by that name, or by that name with
-    /// `.partial` after it.
+    /// [`io::ErrorKind::InvalidInput`] if the path does not end in a UTF-8 name.
+    /// [`io::ErrorKind::AlreadyExists`] if a file has that name, or that name followed by
+    /// `.partial`.
     pub fn begin(path: &Path) -> io::Result<Self> {
         let place = Place::of(path)?;
         if path.symlink_metadata().is_ok() {
@@ -129,11 +129,11 @@ impl PageFile {
         Ok(Self { place, draft })
     }
 
-    /// Writes it; nothing else is there by this name then.
+    /// Writes the page, durably under its final name.
     ///
     /// # Errors
     ///
-    /// Whatever the device says; there is no page then.
+    /// If the page cannot be written.
     pub fn write(self, title: &str, body: &str) -> io::Result<()> {
         let Place { storage, name } = &self.place;
         let file = storage.open(&self.draft, Access::ReadWrite)?;
@@ -146,7 +146,7 @@ impl PageFile {
 
 impl Drop for PageFile {
     fn drop(&mut self) {
-        // After a failure; a page that was written has another name.
+        // Removes the temporary file after a failure. A page that was written has been renamed.
         let _ = self.place.storage.remove(&self.draft);
     }
 }

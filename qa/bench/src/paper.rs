@@ -23,14 +23,14 @@ use std::path::Path;
 use std::time::Duration;
 use theirs::Sync;
 
-/// The content of the file.
+/// The file format of the records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     MessagePack,
     Json,
 }
 
-/// What one writing or reading took.
+/// The result of writing or reading the records once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Measured {
     pub(super) time: Duration,
@@ -44,10 +44,10 @@ impl Measured {
     }
 }
 
-/// Records in a set, by the paper's names for its configurations.
+/// The configurations by the paper's names, with the number of records in a set.
 pub(super) const SIZES: [(&str, usize); 3] = [("A", 1), ("B", 2), ("C", 4)];
 
-/// Everything that was measured of one format and one size of sets: one entry a run.
+/// The measurements of one format and one set size; each list has one entry per run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cell {
     unsynced: Vec<Measured>,
@@ -59,7 +59,7 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// How many times as many records a second; the median over the runs, each with itself.
+    /// The ratio of the record rates: the median over the runs, each compared with the same run.
     fn ratio(ours: &[Measured], theirs: &[Measured]) -> f64 {
         let pairs = ours.iter().zip(theirs);
         let ratio =
@@ -68,7 +68,7 @@ impl Cell {
     }
 }
 
-/// One format in all sizes.
+/// The measurements of one format, for all set sizes.
 #[derive(Debug)]
 pub(crate) struct Table {
     format: Format,
@@ -104,7 +104,7 @@ impl Bench for args::Paper {
                     let what = (sets.as_slice(), size, self.records);
                     let format = table.format;
                     let turn = Turn { stage, dir: &self.common.dir, format, what };
-                    // The first one changes, so that drift favours none.
+                    // The order alternates, so that drift favors neither.
                     let measured = if run % 2 == 0 {
                         turn.theirs(cell).and_then(|()| turn.ours(cell))
                     } else {
@@ -134,7 +134,7 @@ impl Bench for args::Paper {
     }
 }
 
-/// One format, one size of sets, one run.
+/// One format and one set size, in one run.
 struct Turn<'a> {
     stage: &'a Stage<'a>,
     dir: &'a Path,
@@ -172,7 +172,7 @@ impl Turn<'_> {
         })
     }
 
-    /// In a folder that goes with what is in it, before the system comes to write that out.
+    /// Runs `act` in a scratch folder, which is removed before the system writes its files back.
     fn within(&self, act: impl FnOnce(&Path) -> Result<(), Trouble>) -> Result<(), Failure> {
         let scratch = Scratch::new(self.stage.folder(), "run")?;
         act(scratch.path()).map_err(|trouble| failure(self.dir, &trouble))

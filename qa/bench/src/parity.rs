@@ -1,4 +1,4 @@
-//! `seawall-bench parity`: what parity beside the segments, or filled blocks, cost a commit.
+//! `seawall-bench parity`: what parity or filled blocks cost a commit.
 
 use crate::args::{self, Common};
 use crate::compared::Compared;
@@ -15,11 +15,11 @@ use serde_json::json;
 use std::path::Path;
 use std::time::Duration;
 
-/// As large as a log's segments.
+/// The size of a log's segments.
 const PLAIN_FILE: u64 = 64 << 20;
-/// Long enough for what is made durable in the background.
+/// Long enough to include the work in the background.
 const SLICE: Duration = Duration::from_millis(250);
-/// What a log keeps of what was written, in bytes.
+/// Retention of a log, in bytes.
 const KEPT: u64 = 256 << 20;
 
 impl Bench for args::Parity {
@@ -102,17 +102,17 @@ impl Bench for args::Parity {
     }
 }
 
-/// What contests are called that an earlier build is asked for.
+/// The names of contests by number of writers, which must match those of a baseline.
 const NAMES: [(usize, &str); 5] =
     [(1, "1 writer"), (2, "2 writers"), (8, "8 writers"), (64, "64 writers"), (256, "256 writers")];
 
-/// The name of the contest with `writers` threads.
+/// The name of the contest with this number of writers.
 pub(crate) fn name_of(writers: usize) -> &'static str {
     NAMES.iter().find(|(count, _)| *count == writers).map_or("writers", |name| name.1)
 }
 
 impl args::Parity {
-    /// What one of the logs has.
+    /// The feature that is measured.
     fn what(&self) -> String {
         if self.fill_blocks {
             "filled blocks".to_owned()
@@ -121,13 +121,13 @@ impl args::Parity {
         }
     }
 
-    /// What commits cost, for people.
+    /// The processor cost of a commit, as text.
     fn says(&self, costs: &Costs) -> String {
         costs.says("A commit", ["without", &format!("with {}", self.what())])
     }
 }
 
-/// One of the logs, and what it cost the processor.
+/// One of the two logs, and its processor time.
 struct Side {
     log: Ours,
     usage: Usage,

@@ -1,10 +1,10 @@
-//! A path as the directory that it is in, and a name there.
+//! A path, split into its directory and a name there.
 
 use seawall_io::{Access, PosixStorage, Storage};
 use std::io;
 use std::path::Path;
 
-/// Where a file is, or will be.
+/// The location of a file that exists or will be created.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) storage: PosixStorage,
@@ -12,7 +12,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Opens the directory that `path` is in.
+    /// Opens the parent directory of `path`.
     pub(crate) fn of(path: &Path) -> io::Result<Self> {
         let name = path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
         let name = name.ok_or_else(|| {
@@ -25,10 +25,10 @@ impl Place {
     }
 }
 
-/// More than any text has that we are asked to read.
+/// Maximum size of a text file. The files read here are smaller.
 const TEXT_MAX: u64 = 16 << 20;
 
-/// All of a text.
+/// Reads a whole text file.
 pub(crate) fn read_text(place: &Place) -> io::Result<String> {
     let file = place.storage.open(&place.name, Access::Read)?;
     let length = file.len()?;

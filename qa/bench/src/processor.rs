@@ -1,11 +1,11 @@
-//! The processor time that records take, of two logs by turns.
+//! The processor time per record of two logs that are measured in turns.
 
 use seawall_measure::human::{times, to_f64};
 use seawall_measure::machine::processor_time;
 use std::cell::Cell;
 use std::time::Duration;
 
-/// The processor time of what one log did, that of all its threads included.
+/// The processor time that one log used, with all its threads.
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
     records: Cell<u64>,
@@ -13,7 +13,7 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    /// Adds the time that `act` takes for the records whose number it returns with its result.
+    /// Adds the processor time of `act`, which returns the number of its records and its result.
     pub(crate) fn add<T, E>(&self, act: impl FnOnce() -> Result<(u64, T), E>) -> Result<T, E> {
         let before = processor_time();
         let (records, result) = act()?;
@@ -24,24 +24,24 @@ impl Usage {
         Ok(result)
     }
 
-    /// The time of one record, in microseconds, and begins again.
+    /// Returns the processor time per record in microseconds, and resets both counters.
     pub(crate) fn take_us(&self) -> Option<f64> {
         let (records, time) = (self.records.take(), self.time.take());
         (records > 0).then(|| time.as_secs_f64() * 1e6 / to_f64(records))
     }
 }
 
-/// The processor time of one record in two logs, in microseconds; `None`: the system does not tell.
+/// The processor time per record in two logs, in microseconds; `None` if the system reports none.
 #[derive(Debug)]
 pub(crate) struct Costs(pub(crate) [Option<f64>; 2]);
 
 impl Costs {
-    /// For people: what took that long, in which logs.
+    /// Formats the cost of one operation, named `one`, in both logs.
     pub(crate) fn says(&self, one: &str, [in_first, in_second]: [&str; 2]) -> String {
         let [Some(first), Some(second)] = self.0 else {
             return "The system does not tell what a record costs the processor.".to_owned();
         };
-        // What is shorter than a tick of the system's clock may seem to take no time.
+        // Work that is shorter than a tick of the system's clock may seem to take no time.
         let ratio = Some(second / first).filter(|ratio| ratio.is_finite());
         let ratio = ratio.map_or(String::new(), |ratio| format!(" ({})", times(ratio)));
         format!(

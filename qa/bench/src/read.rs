@@ -1,5 +1,5 @@
-//! `seawall-bench read`: verified records read from a log, beside the minimum work of any reader,
-//! the paper's reader, and plain reads of the device.
+//! `seawall-bench read`: the rate of reading verified records from a log, beside the minimum work
+//! of any reader, the paper's reader, and plain reads of the device.
 
 mod alone;
 mod cold;
@@ -24,8 +24,7 @@ use serde_json::json;
 use std::sync::Arc;
 use ways::{Checked, InMemory, Replay, Scan, Theirs, entry};
 
-/// What is asked of logs in the cache: a name, the question, and the ways. The first three
-/// contests are of the largest log.
+/// The contests of cached logs: name, question and ways. The first three use the largest log.
 const WARM: [(&str, &str, Ways); 5] = [
     ("scan", "a verified scan, one thread; times are of 1,000 records", scans),
     ("threads", "the same scan, each thread its part", threads),
@@ -39,14 +38,14 @@ const COLD: (&str, &str) = ("cold", "the largest log from below the system's cac
 
 type Ways = fn(&[Sample]) -> Result<Vec<Entry<'static, Trouble>>, Trouble>;
 
-/// All that was measured, beside the contests.
+/// The results other than the contests.
 pub(crate) struct Found {
-    /// From the smallest to the largest.
+    /// The logs, from the smallest to the largest.
     samples: Vec<Sample>,
     fetched: Fetched,
 }
 
-/// `seawall-bench read`, with the sizes of its logs in order.
+/// `seawall-bench read`, with the log sizes sorted.
 pub(crate) struct Read(args::Read);
 
 impl Read {

@@ -1,5 +1,5 @@
-//! `seawall-bench replay`: rebuilds a store from a log: the table of HeliosDB Nano's report with
-//! its method, large logs one by one and in batches, and with several threads.
+//! `seawall-bench replay`: rebuilds a store from a log. Measures the table of HeliosDB Nano's
+//! report with its method, then large logs one by one, in batches, and with several threads.
 
 mod page;
 mod partitions;
@@ -21,9 +21,9 @@ use std::cell::Cell;
 use std::path::PathBuf;
 use workload::Keys;
 
-/// Entries of its table.
+/// Number of log entries in the table of HeliosDB Nano's report.
 const ENTRIES: u64 = 10_000;
-/// Its ways, and its milliseconds for them.
+/// The ways in the report, and their times in milliseconds.
 const THEIRS: [(&str, f64); 3] =
     [("each, logged again", 1000.0), ("each", 700.0), ("batches of 100", 100.0)];
 const ABOUT_THEIRS: &str = "HeliosDB Nano's report gives these times for its own store and log on \
@@ -98,7 +98,7 @@ impl Bench for Stored {
     }
 }
 
-/// One contest, before it is held.
+/// A contest that is not measured yet.
 struct Question {
     kind: Kind,
     name: &'static str,
@@ -107,11 +107,11 @@ struct Question {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// The table of the report.
+    /// The table of the report, with its entries.
     Helios,
-    /// Many operations.
+    /// A large number of operations, with these keys.
     Many(Keys),
-    /// 1, 2, 4 and 8 threads, for a store that waits.
+    /// 1, 2, 4 and 8 threads, writing to a store that waits.
     Partitions(Keys),
 }
 
@@ -154,7 +154,7 @@ fn questions(args: &args::Replay) -> Vec<Question> {
     asked
 }
 
-/// What all contests share.
+/// The environment of all contests.
 struct Hall<'a> {
     args: &'a args::Replay,
     fresh: Fresh,
@@ -176,14 +176,14 @@ impl Hall<'_> {
 /// The ways of one contest.
 type Ways<'a> = Vec<Entry<'a, Failure>>;
 
-/// New stores, one for each turn.
+/// Creates a new store for each turn.
 struct Fresh {
-    /// None: in memory.
+    /// The kind of store and the folder for all of them; `None` for stores in memory.
     kind: Option<(&'static dyn StoreKind, Scratch)>,
     count: Cell<u64>,
 }
 
-/// A store and its folder, which is removed after it.
+/// A store, and its folder, which is removed after the store is closed.
 struct New {
     store: Box<dyn Store>,
     _folder: Option<Scratch>,
@@ -217,8 +217,8 @@ fn store_name(args: &args::Replay) -> String {
     args.store.as_ref().map_or("memory".to_owned(), |store| store.name.clone())
 }
 
-/// Its published times and ours, in milliseconds for all entries, each with how many times as fast
-/// as the first it is.
+/// The published times and those measured here, in milliseconds for all entries, each with its
+/// speed relative to the first way.
 fn published(contest: &Contest) -> Vec<[String; 3]> {
     let entries = to_f64(ENTRIES);
     let row = |row: &Row| {
@@ -254,10 +254,10 @@ mod tests {
     use std::path::Path;
     use std::sync::{Arc, Mutex};
 
-    /// Where stores were made.
+    /// The folders of all stores that were created.
     static MADE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-    /// A store in memory whose folder is there for as long as it is written to.
+    /// A store in memory that checks on each write that its folder still exists.
     struct Held {
         store: Arc<MemoryStore>,
         folder: PathBuf,
@@ -295,7 +295,7 @@ mod tests {
 
         fn open(&self, place: &Path) -> Result<Box<dyn Store>, StoreError> {
             assert!(MADE.lock().unwrap().insert(place.to_owned()), "a new one each time");
-            // A folder with something in it.
+            // Put a file into the folder.
             drop(seawall::Log::<u32>::open(place).map_err(StoreError::failed)?);
             let (store, folder) = (Arc::new(MemoryStore::new()), place.to_owned());
             Ok(Box::new(Held { store, folder }))

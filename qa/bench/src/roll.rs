@@ -1,5 +1,5 @@
-//! `seawall-bench roll`: the cost of starting a new segment, and how long the
-//! longest write takes while the next file is made beside it.
+//! `seawall-bench roll`: the cost of starting a new segment, and the longest write while the next
+//! file is created in the background.
 
 use crate::args::{self, Common};
 use crate::compared::Compared;
@@ -18,17 +18,17 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
 
-/// The segments of the log that hardly ever rolls; and the plain file.
+/// Segment size of the log that hardly ever rotates, and size of the plain file.
 const LARGE: u64 = 64 << 20;
-/// What the others may have.
+/// The allowed range of the smaller segment size.
 const SEGMENTS: RangeInclusive<u64> = 1 << 20..=LARGE;
-/// How many full segments a log keeps: each new one removes the oldest.
+/// Number of full segments that a log keeps. Each new segment removes the oldest.
 const KEPT: u64 = 2;
-/// Bytes of the sets that fill what comes before.
+/// Bytes of a set that fills the log before the measurement.
 const FILL: usize = 1 << 20;
-/// What the next segment's file is made in, for as many bytes.
+/// Pause after each set, so that the next segment's file is ready in time.
 const FILL_PAUSE: Duration = Duration::from_millis(15);
-/// Long enough for a few rolls.
+/// Long enough for several rotations.
 const SLICE: Duration = Duration::from_millis(250);
 
 impl Bench for args::Roll {
@@ -116,17 +116,17 @@ impl Bench for args::Roll {
     }
 }
 
-/// A log whose writes are told apart by whether they went on in a new segment.
+/// A log, and the times of its writes, separately for those that continued in a new segment.
 struct Rolling {
     log: Log<[u8], Raw>,
     record: Vec<u8>,
     times: RefCell<Crossings>,
 }
 
-/// How long writes took, in nanoseconds.
+/// Durations of writes, in nanoseconds.
 #[derive(Debug, Default)]
 pub(crate) struct Crossings {
-    /// Of those that went on in a new segment.
+    /// Writes that continued in a new segment.
     crossing: Vec<u32>,
     others: Vec<u32>,
 }
@@ -137,8 +137,8 @@ impl Rolling {
         let options = Options::new().idle_mark(None).retention(kept).segment_size(segment);
         let log: Log<[u8], Raw> = options.open(path)?;
         let record = vec![0x5a; size];
-        // The first segments are small; what is measured begins when they have their size. Slowly,
-        // so that the next one is always there: its blocks then count as written.
+        // The first segments are small, so fill the log until segments have full size. Fill it
+        // slowly, so that the next file is always preallocated and its blocks count as written.
         let set: Vec<&[u8]> = vec![&record; (FILL / size.max(1)).max(1)];
         let clock = SystemClock::new();
         while log.stats().bytes < 2 * segment + segment / 4 {
@@ -175,17 +175,17 @@ impl Rolling {
     }
 }
 
-/// What a table of rates does not say.
+/// The results that a table of rates does not show.
 #[derive(Debug)]
 pub(crate) struct Found {
     crossings: Crossings,
-    /// Of large segments, small ones, and plain, in nanoseconds.
+    /// The longest writes with large segments, with small ones, and plain, in nanoseconds.
     longest: [u32; 3],
 }
 
 impl Found {
-    /// Half of the crossing writes, and of the others, took less, in microseconds; `None`: there
-    /// were none.
+    /// The median of the writes that crossed into a new segment, and of the others, in
+    /// microseconds; `None` if there were none.
     fn medians(&self) -> [Option<f64>; 2] {
         let Crossings { crossing, others } = &self.crossings;
         let half = |times: &Vec<u32>| per_mille(&mut times.clone(), 500);

@@ -6,10 +6,10 @@ use seawall_cli::StoreKind;
 use seawall_replay::Store;
 use std::path::Path;
 
-/// The stores of this program.
+/// The stores that this program was built with.
 pub(crate) type Stores = &'static [&'static dyn StoreKind];
 
-/// Finds a store by its name.
+/// Finds a store by name.
 pub(crate) fn find(stores: Stores, wanted: &StorePlace) -> Result<&'static dyn StoreKind, Failure> {
     let name = &wanted.name;
     let found = stores.iter().find(|kind| kind.name() == name);
@@ -24,7 +24,7 @@ pub(crate) fn find(stores: Stores, wanted: &StorePlace) -> Result<&'static dyn S
     })
 }
 
-/// Opens a new store in this folder.
+/// Opens a new store in the folder `path`.
 pub(crate) fn open(kind: &dyn StoreKind, path: &Path) -> Result<Box<dyn Store>, Failure> {
     kind.open(path).map_err(|error| {
         let what = format!("cannot open the {} store: {error}", kind.name());

@@ -1,5 +1,5 @@
 //! `seawall-bench stream`: one thread that appends without waiting for each record, beside plain
-//! writes of a mebibyte.
+//! writes of 1 MiB.
 
 mod pipeline;
 
@@ -27,15 +27,16 @@ use std::time::Duration;
 
 use pipeline::Pipeline;
 
-/// What a plain write takes.
+/// Bytes of a plain write.
 const PLAIN_WRITE: usize = 1 << 20;
-/// The file of the plain writes, which go over it again and again.
+/// Size of the file for plain writes, which wrap around.
 const PLAIN_FILE: u64 = 64 << 20;
-/// Bytes of records between two looks at what the log has done so far.
+/// Bytes of records appended between two checks of the log's statistics.
 const TURN: usize = 16 << 20;
-/// One record of this many is timed, and its ticket awaited.
+/// One of this many records is timed, and its ticket awaited.
 const TIMED: u64 = 64;
-/// Longer slices than those of single commits: what a stream leaves to the system weighs less.
+/// Longer than slices of single commits, so that the background work that a stream leaves behind
+/// weighs less.
 const SLICE: Duration = Duration::from_millis(250);
 /// How long a stream runs alone to count what the device writes.
 const ALONE: Duration = Duration::from_secs(1);
@@ -133,13 +134,13 @@ impl Bench for args::Stream {
     }
 }
 
-/// The bytes that the device wrote for a stream.
+/// The bytes that the device wrote during a stream.
 #[derive(Debug)]
 pub(crate) struct DeviceBytes {
     window: u64,
     /// Bytes of batches in the log's files.
     logged: u64,
-    /// Bytes that the device wrote; `None`: the system does not tell.
+    /// Bytes that the device wrote; `None` if the system does not report them.
     device: Option<u64>,
 }
 
@@ -179,7 +180,7 @@ impl DeviceBytes {
     }
 }
 
-/// Writes of a mebibyte, one after the other, over a file that was written before.
+/// Sequential writes of 1 MiB that wrap around in a file that was written before.
 struct Plain {
     name: &'static str,
     file: RawFile,
@@ -189,7 +190,7 @@ struct Plain {
 }
 
 impl Plain {
-    /// Past the cache, where that is possible, and through it.
+    /// Prepares direct writes, where they are supported, and synced writes through the page cache.
     fn both(folder: &Path) -> io::Result<Vec<Self>> {
         let new = |(name, is_direct)| {
             let file = RawFile::create(folder, is_direct)?;
@@ -222,31 +223,32 @@ impl Plain {
     }
 }
 
-/// Appends without waiting, as long as no more than a window is on its way.
+/// Appends without waiting while at most a window of bytes is in flight.
 pub(crate) struct Stream<'a> {
     pub(crate) log: &'a Log<[u8], Raw>,
     pub(crate) record: Vec<u8>,
 }
 
-/// What was streamed until all of it was durable.
+/// The result of streaming until all records were durable.
 pub(crate) struct Streamed {
     pub(crate) records: u64,
     pub(crate) took: Duration,
-    /// From append to durable, of some records, in nanoseconds.
+    /// The time from append to durable of the timed records, in nanoseconds.
     pub(crate) times: Vec<u32>,
 }
 
-/// A record that is timed.
+/// A timed record.
 struct Timed {
     ticket: Ticket,
     since: Duration,
-    /// All that was appended before it, in bytes.
+    /// Total bytes of the records up to and including this one.
     before: u64,
 }
 
 impl Stream<'_> {
-    /// Streams until the log uses the files of removed segments again, as a log with retention does
-    /// most of its life. Where the file system does not allow that, twice what is kept.
+    /// Streams until the log reuses the files of removed segments, as a log with retention does for
+    /// most of its life. Stops at twice the retained size where the file system does not allow
+    /// that.
     pub(crate) fn fill(&self, kept: u64) -> seawall::Result<()> {
         while self.log.stats().reused == 0 && self.log.stats().bytes < 2 * kept {
             for _ in 0..=TURN / (self.record.len() + FRAME_HEADER) {
@@ -263,7 +265,7 @@ impl Stream<'_> {
         Ok(Slice { per_second: megabytes(self.log.stats().bytes - begin, took), times })
     }
 
-    /// Streams for this long, then waits until everything is durable.
+    /// Streams for `time`, then waits until all records are durable.
     pub(crate) fn run(&self, window: u64, time: Duration) -> seawall::Result<Streamed> {
         let watch = Stopwatch::start();
         let (mut times, mut on_their_way, mut count) = (vec![], VecDeque::new(), 0_u64);
@@ -275,7 +277,7 @@ impl Stream<'_> {
                 continue;
             }
             now = watch.elapsed();
-            // A wait makes a thread of the log write it at once.
+            // Polling the ticket makes a thread of the log write the record at once.
             let _ = Pin::new(&mut ticket).poll(&mut Context::from_waker(Waker::noop()));
             let before = count * to_u64(self.record.len());
             on_their_way.push_back(Timed { ticket, since: now, before });

@@ -1,4 +1,4 @@
-//! The benches measure, report and clean up as they should. Their speed is not tested.
+//! Tests that the benches measure, report and clean up. Their speed is not tested.
 
 #[path = "../../../crates/seawall-cli/tests/tool/mod.rs"]
 mod tool;
@@ -7,10 +7,10 @@ use serde_json::json;
 use std::path::Path;
 use tool::{Folder, beside_others};
 
-/// The program that is tried.
+/// The program under test.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_seawall-bench");
 
-/// A page without scripts, and with nothing left to be filled in.
+/// Reads a page and checks that it is complete: no scripts, and no placeholder left.
 #[track_caller]
 fn page(folder: &Folder, name: &str) -> String {
     let page = String::from_utf8(folder.read(name)).expect("text");
@@ -85,7 +85,7 @@ fn reading_is_measured_warm_and_cold_and_by_the_size_of_the_log() {
     }
     for (size, records) in found["sizes"].as_array().unwrap().iter().zip([1000, 3000]) {
         assert_eq!(size["records"], records);
-        // The paper's record, with 8 bytes before it and padding after.
+        // The paper's record with its frame header of 8 bytes and padding.
         let bytes = size["log_bytes"].as_f64().unwrap() / f64::from(records);
         assert!((112.0..=136.0).contains(&bytes), "{size}");
         for field in ["open_us", "scan_ns", "decode_ns"] {
@@ -94,7 +94,7 @@ fn reading_is_measured_warm_and_cold_and_by_the_size_of_the_log() {
         let peak = &size["peak_rss_bytes"];
         assert!(peak.is_null() || peak.as_u64() > Some(1 << 20), "{size}");
     }
-    // In memory nothing is cold, and it is said either way.
+    // A file system in memory has no cold files. The report must state which case it is.
     let cold = &found["cold"];
     let verdict = &contests[5]["rows"][1]["verdict"];
     assert!(cold["is_cold"] == true || verdict == "not ranked", "{found}");
@@ -147,7 +147,7 @@ fn the_papers_tables_are_measured_with_its_method_and_with_seawall() {
                     assert!(run["seconds"].as_f64() > Some(0.0), "{what}: {run}");
                 }
             }
-            // The paper's bytes a record, in A, B and C.
+            // The paper's bytes per record, in A, B and C.
             let published = match table["format"].as_str() {
                 Some("json") => [296.91, 276.41, 266.39],
                 _ => [116.16, 111.39, 108.05],
@@ -164,7 +164,7 @@ fn the_papers_tables_are_measured_with_its_method_and_with_seawall() {
     let ran = folder.run("paper --records 2000 --runs 2 --time 0.1", b"");
     let text = ran.fine().text();
     assert!(text.contains("means ") && text.contains("medians "), "{text}");
-    // The published rows, with the means and with the medians.
+    // The published rows appear with the means and with the medians.
     let row = "published             8.46  4.98  3.15    70.2   111   169     236   401   634";
     assert_eq!(text.matches(row).count(), 2, "{text}");
     let mut lines = text.lines().filter(|line| !line.contains("; in "));
@@ -186,7 +186,7 @@ fn a_fixed_window_is_measured_beside_seawall() {
             ["10 ms window", "sync", "async, NOT durable", "seawall, synced", "seawall, buffered"]
         );
         assert!(rows.iter().all(|row| row["mean_us"].as_f64() > Some(0.0)), "{result}");
-        // Each thread there commits at most once in a window.
+        // With a fixed window, each thread commits at most once per window.
         let window = rows[0]["per_s"].as_f64().unwrap();
         assert!(window <= 120.0 * result["writers"].as_f64().unwrap(), "{result}");
     }
@@ -219,7 +219,7 @@ fn the_benchmarks_of_cwal_run_with_its_method_and_with_seawall() {
     for part in ["seawall, sets of 31", "None of its rows", "published, run ms"] {
         assert!(html.contains(part), "{part}: {html}");
     }
-    // An earlier build whose sets of 31 were out of all reach.
+    // Pretend that sets of 31 had an unreachable ratio in an earlier build.
     (rows[8]["ratio"], rows[8]["ratio_quartiles"]) = (json!(1e9), json!([0.9e9, 1.1e9]));
     folder.write("old.json", found.to_string().as_bytes());
     let bench = "cwal --time 0.5 --baseline old.json";
@@ -265,7 +265,7 @@ fn a_stream_is_measured_beside_plain_writes() {
     let found = &ran.fine().json()[0];
     assert_eq!(found["schema"], "seawall.bench-stream/1");
     let rows = found["contests"][0]["rows"].as_array().unwrap();
-    // Not every file system has direct writes.
+    // Some file systems do not support direct writes.
     assert!((3..=4).contains(&rows.len()), "{found}");
     for row in rows {
         assert!(row["per_s"].as_f64() > Some(0.0) && row["p50_us"].as_f64() > Some(0.0), "{row}");
@@ -276,7 +276,7 @@ fn a_stream_is_measured_beside_plain_writes() {
     for stream in streams {
         let [logged, device] = ["logged_bytes", "device_bytes"].map(|name| stream[name].as_u64());
         assert!(logged > Some(0), "{stream}");
-        // In memory, there is no device below.
+        // A file system in memory has no block device.
         assert!(device.is_none() || device >= logged, "{stream}");
     }
     assert!(page(&folder, "page.html").contains("one thread"), "a page");
@@ -441,7 +441,7 @@ fn the_virtual_disk_is_timed_while_it_is_armed_and_when_the_power_fails() {
         assert_eq!(dumps["all_ms"].as_array().unwrap().len(), 3);
         assert!(dumps["median_ms"].as_f64() <= dumps["worst_ms"].as_f64(), "{answer}");
     }
-    // The flush of the dump takes what the device takes.
+    // The flush of the dump takes at least as long as the device's delay.
     assert!(device["all_ms"][0].as_f64().unwrap() >= 2.0, "{answer}");
     assert_eq!(folder.names("."), [""; 0], "what it made is gone");
 }

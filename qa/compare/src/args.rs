@@ -1,4 +1,4 @@
-//! What can be asked for, as clap reads it.
+//! The command line of `seawall-compare`.
 
 use crate::payload;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -58,7 +58,7 @@ pub(crate) enum Act {
 }
 
 impl Act {
-    /// As it is typed.
+    /// The name on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Write => "write",

@@ -1,4 +1,4 @@
-//! `seawall-compare`: every table, one after the other.
+//! `seawall-compare`: measures all tables, one after the other.
 
 use crate::args::Compare;
 use crate::peer::{Discipline, Kind};
@@ -13,7 +13,7 @@ use seawall_measure::scratch::Scratch;
 use std::path::Path;
 use std::time::Duration;
 
-/// All that came of it.
+/// The logs that were compared, and the results.
 pub(crate) struct Compared<'a> {
     pub(crate) args: &'a Compare,
     pub(crate) kinds: Vec<&'static Kind>,
@@ -21,13 +21,13 @@ pub(crate) struct Compared<'a> {
 }
 
 impl Compared<'_> {
-    /// Under which conditions everything was measured.
+    /// The conditions of all measurements.
     pub(crate) fn conditions(&self) -> Conditions {
         Conditions::of(self.tables.iter().map(|raced| raced.standings.others))
     }
 }
 
-/// Measures, and says what came of it.
+/// Measures and reports the results.
 pub(crate) fn run(args: &Compare) -> Result<(), Failure> {
     let kinds = chosen(&args.peers)?;
     if args.list {
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Compare) -> Result<(), Failure> {
     }
     for task in tasks(args) {
         let place = Scratch::new(scratch.path(), &race::key(task))?;
-        // Walrus writes below the current folder, or where the environment says.
+        // Walrus writes below the current folder, unless an environment variable names another.
         std::env::set_current_dir(place.path()).map_err(|error| trouble(&error, place.path()))?;
         let raced = race::run(&compared.kinds, task, place.path())
             .map_err(|error| trouble(&format!("seawall: {error}"), &args.dir))?;
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Compare) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Seawall, and the peers that were asked for.
+/// Returns Seawall and the requested peers.
 fn chosen(asked: &[String]) -> Result<Vec<&'static Kind>, Failure> {
     let named = |name: &str| PEERS.iter().find(|kind| tell::key(kind) == name);
     if let Some(unknown) = asked.iter().find(|name| named(name).is_none()) {
@@ -89,7 +89,7 @@ fn tasks(args: &Compare) -> Vec<Task> {
     synced.chain(others.map(|discipline| task(discipline, 1))).collect()
 }
 
-/// Begins the page, so that a place where it cannot be is known before the work.
+/// Creates the page's temporary file, so that an unusable path is reported before measuring.
 fn report(args: &Compare) -> Result<Option<(PageFile, std::path::PathBuf)>, Failure> {
     let begin = |path: &std::path::PathBuf| {
         let page = PageFile::begin(path).map_err(|error| Failure::of_page(&error, path))?;

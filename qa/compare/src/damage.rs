@@ -1,7 +1,7 @@
-//! `seawall-compare damage`: what each log makes of one change to its files.
+//! `seawall-compare damage`: shows how each log reacts to one change of its files.
 //!
-//! Every step is a process of its own. One that ends without closing the log leaves what a crash
-//! leaves, and a log that panics or hangs takes nothing else with it.
+//! Each step is a separate process. A process that ends without closing the log leaves the same
+//! files as a crash, and a log that panics or hangs does not affect the others.
 
 mod change;
 mod process;
@@ -27,7 +27,7 @@ const RECORDS: usize = 600;
 const SIZE: usize = 256;
 /// The record that a change in the middle hits, counted from 0.
 const MIDDLE: usize = 299;
-/// A record far from every change: it must still be in a file after the log was opened.
+/// A record far from every change. It must still be in a file after the log was opened.
 const UNTOUCHED: usize = 449;
 
 /// The columns of the table.
@@ -66,7 +66,7 @@ fn failed(what: &dyn std::fmt::Display, folder: &Path) -> Failure {
     Failure::new(format!("cannot damage the logs: {what}"), folder.display(), next)
 }
 
-/// What one log makes of every change.
+/// The results of one log for all changes.
 fn row(kind: &'static Kind, scratch: &Path) -> Done<Vec<String>> {
     let unchanged = cell(kind, None, scratch)?;
     if unchanged != RECORDS.to_string() {
@@ -79,7 +79,7 @@ fn row(kind: &'static Kind, scratch: &Path) -> Done<Vec<String>> {
     Ok(cells)
 }
 
-/// Writes a log, changes it, reads it, and appends to it.
+/// Writes a log, changes a file, reads the log, appends to it, and describes the result.
 fn cell(kind: &'static Kind, change: Option<Change>, scratch: &Path) -> Done<String> {
     let home = Scratch::new(scratch, &tell::key(kind))?;
     let written = process::run(Act::Write, kind, home.path())?;
@@ -97,7 +97,7 @@ fn cell(kind: &'static Kind, change: Option<Change>, scratch: &Path) -> Done<Str
     Ok(words(&read, &appended, is_deleted))
 }
 
-/// What is written into a cell.
+/// Describes the result in a cell.
 fn words(read: &Ran, appended: &Ran, is_deleted: bool) -> String {
     let (intact, wrong) = (read.delivered.intact, read.delivered.wrong);
     match (read.end, appended.end) {

@@ -1,8 +1,7 @@
 //! Seawall beside other logs and stores: the same records, by turns, on the same disk.
 //!
-//! [`peer`] says what is asked of each, `peers` has a file for each of them, and [`race`] lets them
-//! run; how it is measured is in
-//! `seawall-measure`, and the page and its charts are those of `seawall-bench`.
+//! [`peer`] defines what is measured, `peers` has a file for each log, and [`race`] runs them.
+//! `seawall-measure` does the measuring; the page and its charts come from `seawall-bench`.
 
 #![forbid(unsafe_code)]
 
@@ -21,14 +20,14 @@ use seawall_bench::failure::{self, Failure};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
-/// Walrus prints to standard output, unless this is set.
+/// Walrus prints to standard output unless this is set.
 const QUIET: &str = "WALRUS_QUIET";
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // Help goes to standard output. An error while printing has no reader either.
+            // Help is not an error. Ignores a failure to print, such as a closed pipe.
             let _ = error.print();
             return ExitCode::from(if error.use_stderr() { failure::USAGE } else { 0 });
         }
@@ -42,7 +41,7 @@ fn main() -> ExitCode {
     done.map_or_else(|failure| ExitCode::from(failure.tell()), |()| ExitCode::SUCCESS)
 }
 
-/// The same program with the same arguments, and quiet.
+/// Starts this program again with the same arguments, and with walrus quiet.
 fn again() -> Result<(), Failure> {
     let program = std::env::current_exe();
     let error = program.map(|program| {

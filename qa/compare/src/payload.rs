@@ -1,18 +1,18 @@
-//! What is written, and whether it comes back: payloads that a seed and a number determine.
+//! The payloads to write, determined by a seed and a number, and the check that they are read back.
 
 use seawall_measure::machine::Stopwatch;
 use seawall_measure::slice::{Slice, nanoseconds};
 use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
-/// The smallest payload: its number.
+/// The smallest payload: only its number.
 pub(crate) const SIZE_MIN: usize = 8;
-/// How many records a time of reading is of.
+/// Number of records per measured read time.
 pub(crate) const GROUP: u64 = 1_000;
 const SEED: u64 = 0x5ea_3a11;
 
-/// All payloads of one size: noise that a seed determines, under another key for each number. This
-/// must cost next to nothing beside any reader.
+/// All payloads of one size: noise from a seed, combined with a different key for each number.
+/// Making a payload must cost next to nothing compared with any reader.
 #[derive(Debug, Default)]
 pub(crate) struct Payloads {
     noise: Vec<u64>,
@@ -25,7 +25,7 @@ impl Payloads {
         Self { noise: noise.collect(), size }
     }
 
-    /// Writes payload `number` over `into`: its number, then bytes that do not compress.
+    /// Writes payload `number` into `into`: its number, then bytes that do not compress.
     fn fill(&self, number: u64, into: &mut [u8]) {
         let key = mixed(SEED ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let (words, rest) = into.as_chunks_mut::<8>();
@@ -39,7 +39,7 @@ impl Payloads {
         }
     }
 
-    /// The payloads from number 0 on.
+    /// Returns the first `count` payloads, starting with number 0.
     pub(crate) fn first(&self, count: usize) -> Vec<Vec<u8>> {
         let one = |number| {
             let mut payload = vec![0; self.size];
@@ -56,24 +56,24 @@ fn mixed(mut value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// In which order records may come.
+/// The order in which a reader may deliver records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Order {
     /// 0, 1, 2, ...
     #[default]
     Ascending,
-    /// As several threads wrote them.
+    /// Any order, as several threads wrote them.
     Any,
-    /// As a damaged log delivers them: what is wrong is counted, and the reading continues.
+    /// Any order, from a damaged log: wrong records are counted, and reading continues.
     Damaged,
 }
 
-/// What came of a damaged log.
+/// The records that a damaged log delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Delivered {
-    /// Records as they were written, each counted once.
+    /// Unchanged records, each counted once.
     pub(crate) intact: u64,
-    /// Other bytes, or a record twice.
+    /// Changed records, and records that were delivered before.
     pub(crate) wrong: u64,
 }
 
@@ -84,7 +84,7 @@ impl Display for Delivered {
 }
 
 impl Delivered {
-    /// Reads what `Display` writes; anything else is nothing.
+    /// Parses the output of `Display`. Returns zeros for any other text.
     pub(crate) fn parse(text: &str) -> Self {
         let numbers = text.strip_suffix(" wrong").and_then(|text| text.split_once(" intact, "));
         let [intact, wrong] = numbers
@@ -93,22 +93,22 @@ impl Delivered {
     }
 }
 
-/// Takes what a peer delivers, makes each payload again, and compares.
+/// Compares the records that a peer delivers with the payloads as they were written.
 #[derive(Debug, Default)]
 pub(crate) struct Check {
     order: Order,
     payloads: Payloads,
     expected: Vec<u8>,
-    /// Which ones came, where they may come in any order.
+    /// The records delivered so far, if they may come in any order.
     seen: Vec<bool>,
     count: u64,
-    /// The first record of this reading, and the one that comes next.
+    /// Number of the first record of this reading, and of the next record.
     start: u64,
     read: u64,
     wrong: Option<String>,
-    /// Of a damaged log.
+    /// The records of a damaged log.
     found: Delivered,
-    /// When enough was read; `None`: all is read.
+    /// When to stop reading; `None` to read to the end.
     until: Option<Duration>,
     watch: Option<Stopwatch>,
     last: Duration,
@@ -116,7 +116,7 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    /// Of `count` payloads of `size` bytes.
+    /// Creates a check for `count` payloads of `size` bytes.
     pub(crate) fn new(count: usize, size: usize, order: Order) -> Self {
         Self {
             order,
@@ -135,13 +135,13 @@ impl Check {
         }
     }
 
-    /// Begins with record `start`; reads until that much time has gone, or to the end.
+    /// Starts a reading at record `start`, for the duration `until` or to the end.
     pub(crate) fn begin(&mut self, start: u64, until: Option<Duration>) {
         (self.start, self.read, self.until) = (start, start, until);
         (self.watch, self.last) = (Some(Stopwatch::start()), Duration::ZERO);
     }
 
-    /// Takes one record; whether another one is wanted.
+    /// Checks one record. Returns whether the reader should deliver another.
     pub(crate) fn take(&mut self, payload: &[u8]) -> bool {
         let number = match (self.order, payload.first_chunk::<8>()) {
             (Order::Any | Order::Damaged, Some(head)) => u64::from_le_bytes(*head),
@@ -181,7 +181,8 @@ impl Check {
         self.watch.as_ref().map(Stopwatch::elapsed).unwrap_or_default()
     }
 
-    /// What came of one reading: its records and its time; an error if some are wrong or missing.
+    /// Ends a reading and returns its number of records and its duration. Fails if a record is
+    /// wrong or missing.
     pub(crate) fn end(&mut self) -> Result<(u64, Duration), String> {
         let took = self.elapsed();
         if let Some(wrong) = self.wrong.take() {
@@ -197,12 +198,12 @@ impl Check {
         Ok((self.read - self.start, took))
     }
 
-    /// What came of a damaged log so far.
+    /// The records of a damaged log so far.
     pub(crate) fn delivered(&self) -> Delivered {
         self.found
     }
 
-    /// What came of several readings.
+    /// Summarizes several readings: their rate, and the time of each group of records.
     pub(crate) fn slice(&mut self, read: u64, spent: Duration) -> Slice {
         let per_second = seawall_measure::human::to_f64(read) / spent.as_secs_f64().max(1e-9);
         Slice { per_second, times: std::mem::take(&mut self.times) }

@@ -1,99 +1,99 @@
-//! What is measured: a log or a store that keeps records, as its own documents say it is best used.
+//! Logs and stores to compare with, each used as its own documentation recommends.
 
 use crate::payload::Check;
 use std::error::Error;
 use std::path::Path;
 
-/// Whatever a peer says went wrong.
+/// An error of a peer.
 pub(crate) type Trouble = Box<dyn Error + Send + Sync>;
-/// What comes of something that a peer does.
+/// The result of an operation of a peer.
 pub(crate) type Done<T = ()> = Result<T, Trouble>;
 
-/// What an append waits for.
+/// The condition for an append to return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
     /// The record is durable.
     Synced,
-    /// The peer has it.
+    /// The peer has accepted the record, which need not be durable yet.
     Buffered,
 }
 
-/// Where a peer works, and for whom.
+/// Where and how a peer is used.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'a> {
-    /// A folder of its own; not there before the first opening.
+    /// A folder of its own, which does not exist before the peer is first opened.
     pub(crate) folder: &'a Path,
     pub(crate) level: Level,
-    /// Threads are numbered from 0 on.
+    /// Number of threads; they are numbered from 0.
     pub(crate) threads: usize,
     /// Bytes in a record.
     pub(crate) size: usize,
-    /// How many records are kept to be read; 0: it need not keep what it has done with.
+    /// Number of records that are read back. With 0, the peer may drop old records.
     pub(crate) kept: usize,
 }
 
-/// Something that records are written to.
+/// An open log or store that accepts records.
 pub(crate) trait Peer: Send + Sync {
-    /// Writes one record, of that thread.
+    /// Appends one record on behalf of `thread`.
     fn append(&self, thread: usize, record: &[u8]) -> Done;
 
-    /// Writes records as one, of thread 0; they are durable when it returns.
+    /// Appends records as one set on behalf of thread 0. They are durable when this returns.
     fn append_set(&self, records: &[&[u8]]) -> Done;
 
-    /// Between measured times: makes durable what is not, and waits for work in the background, so
-    /// that no other log pays for it.
+    /// Called between measurements. Makes everything durable and waits for background work, so that
+    /// it does not slow the other logs.
     fn settle(&self) -> Done {
         Ok(())
     }
 
-    /// Ends it as a program would.
+    /// Closes the peer as a program would.
     fn close(self: Box<Self>) -> Done {
         Ok(())
     }
 }
 
-/// Something that records are read from, the first one first.
+/// Reads the records of a log or store in order.
 pub(crate) trait Reader {
-    /// Gets ready to read; not measured. The record that comes next: the first one is 0, unless
-    /// it can only go on where it stopped.
+    /// Prepares for reading; this is not measured. Returns the number of the next record: 0, unless
+    /// the reader can only continue where it stopped.
     fn rewind(&mut self) -> Done<u64> {
         Ok(0)
     }
 
-    /// Hands over one record after the other, until no more are wanted.
+    /// Delivers the records in sequence, until `check` wants no more.
     fn read(&mut self, check: &mut Check) -> Done;
 }
 
-/// What a peer is asked to do.
+/// The task of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Discipline {
     /// Each record is durable when its append returns.
     Synced,
-    /// Sets of records, each durable.
+    /// Sets of records are appended, each durable when the call returns.
     Batches,
-    /// An append returns at once.
+    /// An append returns without waiting for the device.
     Buffered,
-    /// All of it is read back.
+    /// All records are read back.
     Read,
 }
 
-/// A kind of peer.
+/// A log or store to compare, and how it is used.
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
-    /// Crate and version, for people.
+    /// Its crate and version, as text.
     pub(crate) what: &'static str,
-    /// How it is used here.
+    /// How the benchmark uses it.
     pub(crate) how: &'static str,
     /// What it does better than Seawall.
     pub(crate) better: &'static str,
-    /// What it is not asked to do, and why.
+    /// The disciplines that are not measured, each with the reason.
     pub(crate) lacks: &'static [(Discipline, &'static str)],
     pub(crate) open: fn(&Place<'_>) -> Done<Box<dyn Peer>>,
     pub(crate) reader: fn(&Place<'_>) -> Done<Box<dyn Reader>>,
 }
 
 impl Kind {
-    /// Why it is left out there, if it is.
+    /// The reason why `discipline` is not measured, if it is not.
     pub(crate) fn lack(&self, discipline: Discipline) -> Option<&'static str> {
         self.lacks.iter().find(|(lacking, _)| *lacking == discipline).map(|(_, why)| *why)
     }

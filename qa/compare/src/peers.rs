@@ -1,4 +1,4 @@
-//! Seawall, and all its peers. One file for each; the order is that of the tables.
+//! Seawall and all its peers, one file for each, in the order of the tables.
 
 mod commitlog;
 mod fjall;
@@ -19,10 +19,10 @@ mod walrus;
 use crate::peer::Kind;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What the others are compared with.
+/// The log that the others are compared with.
 pub(crate) const OURS: &Kind = &seawall::KIND;
 
-/// The others.
+/// The logs and stores that Seawall is compared with.
 pub(crate) const PEERS: &[&Kind] = &[
     &okaywal::KIND,
     &raft_engine::KIND,
@@ -42,7 +42,7 @@ pub(crate) const PEERS: &[&Kind] = &[
     &plain::WRITTEN,
 ];
 
-/// Logs that are damaged: those that store a record once, in a file that is found by its bytes.
+/// The logs for the damage test: they store a record once, and its bytes can be found in a file.
 pub(crate) const DAMAGED: &[&Kind] = &[
     &okaywal::KIND,
     &raft_engine::KIND,
@@ -58,7 +58,7 @@ pub(crate) const DAMAGED: &[&Kind] = &[
     &fjall::KIND,
 ];
 
-/// As a lock is taken where a panic of its holder breaks nothing.
+/// Locks a mutex. Ignores poisoning, because a panic of the holder leaves no broken state.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -116,7 +116,7 @@ mod tests {
         peer.close()
     }
 
-    /// Twice, as reading changes nothing.
+    /// Reads everything twice, because reading must not change the log.
     fn read(kind: &Kind, place: &Place<'_>) -> Done {
         let mut reader = (kind.reader)(place)?;
         for _ in 0..2 {

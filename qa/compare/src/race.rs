@@ -1,4 +1,4 @@
-//! One table: everybody does the same thing, by turns.
+//! Measures one table: all logs do the same task in turns.
 
 use crate::payload::{Check, Order, Payloads};
 use crate::peer::{Discipline, Done, Kind, Level, Peer, Place, Reader, Trouble};
@@ -12,45 +12,44 @@ use std::time::Duration;
 
 /// Records in a set.
 pub(crate) const SET: usize = 1_000;
-/// What a reader could reach that had nothing to read.
+/// The name of the upper bound for readers: the records are in memory and are only checked.
 pub(crate) const CEILING: &str = "nothing read, only checked";
-/// How long everybody does it before it counts, at most.
+/// Maximum warm-up time of each log before the measurement.
 const WARM_UP: Duration = Duration::from_millis(500);
-/// So many different payloads are appended, again and again.
+/// Number of different payloads, which are appended in turn.
 const PAYLOADS: usize = 4 * SET;
 
-/// What is asked of everybody.
+/// The task of all logs in a table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Task {
     pub(crate) discipline: Discipline,
     pub(crate) writers: usize,
     /// Bytes in a record.
     pub(crate) size: usize,
-    /// How many are read back.
+    /// Number of records that are read back.
     pub(crate) records: usize,
     pub(crate) time: Duration,
 }
 
-/// A name, and why there is no figure for it.
+/// The name of a log, and the reason why it has no result.
 pub(crate) type Absent = (&'static str, String);
 
-/// What came of it.
+/// The results of a table.
 #[derive(Debug)]
 pub(crate) struct Raced {
     pub(crate) task: Task,
     pub(crate) standings: Standings,
-    /// Logs that were not measured.
+    /// Logs that are not measured in this task.
     pub(crate) left_out: Vec<Absent>,
-    /// Logs that failed, or returned other records.
+    /// Logs that failed, or returned wrong records.
     pub(crate) failed: Vec<Absent>,
 }
 
-/// Lets everybody do it in folders in `folder`; the first of `kinds` is what the others are
-/// compared with.
+/// Measures all logs, in folders below `folder`. The others are compared with the first of `kinds`.
 ///
 /// # Errors
 ///
-/// The first one cannot do it.
+/// If the first log fails.
 pub(crate) fn run(kinds: &[&'static Kind], task: Task, folder: &Path) -> Done<Raced> {
     let mut left_out = vec![];
     let mut made: Vec<(&'static str, Box<dyn Way>)> = vec![];
@@ -73,7 +72,7 @@ pub(crate) fn run(kinds: &[&'static Kind], task: Task, folder: &Path) -> Done<Ra
     let mut standings = {
         let mut entries: Vec<_> =
             made.iter_mut().map(|(name, way)| entry_of(name, way.as_mut(), &failed)).collect();
-        // Files that grow with their log have done so before, and threads were started.
+        // Warm up, so that files have grown and threads have started before the measurement.
         for entry in &mut entries {
             (entry.act)((task.time / 20).min(WARM_UP))?;
         }
@@ -88,13 +87,13 @@ pub(crate) fn run(kinds: &[&'static Kind], task: Task, folder: &Path) -> Done<Ra
     if let Some((_, why)) = failed.iter().find(|(name, _)| Some(*name) == ours) {
         return Err(why.clone().into());
     }
-    // Half a figure is none.
+    // Drop the results of logs that failed during the measurement: they are incomplete.
     standings.rows.retain(|row| failed.iter().all(|(name, _)| *name != row.name));
     Ok(Raced { task, standings, left_out, failed })
 }
 
-/// Neighbours are compared best; but a stream must last, or others pay for what is written and
-/// compacted behind its back.
+/// Short slices, so that neighbors are comparable. Streams need longer ones, or background writes
+/// and compaction would fall into the slices of other logs.
 fn slice_max(discipline: Discipline) -> Duration {
     match discipline {
         Discipline::Batches | Discipline::Buffered => Duration::from_secs(1),
@@ -112,7 +111,7 @@ pub(crate) fn key(task: Task) -> String {
     }
 }
 
-/// How one of them does it.
+/// How a log does the task.
 trait Way {
     fn slice(&mut self, time: Duration) -> Done<Slice>;
 
@@ -135,7 +134,7 @@ fn entry_of<'a>(
             }
             is_out = true;
         }
-        // It takes no turns any more, and the others go on.
+        // The failed log does no more work, and the others continue.
         Ok(Slice { per_second: 0.0, times: vec![] })
     })
 }
@@ -146,7 +145,7 @@ fn note(failed: &RefCell<Vec<Absent>>, name: &'static str, error: Option<Trouble
     }
 }
 
-/// A panic of a peer is its failure, and not ours.
+/// Runs `act` and converts a panic of a peer into an error.
 fn caught<T>(act: impl FnOnce() -> Done<T>) -> Done<T> {
     catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
@@ -171,19 +170,19 @@ fn way(kind: &Kind, task: Task, home: &Path) -> Done<Box<dyn Way>> {
     fill(&*peer, task)?;
     peer.close()?;
     let mut reading = Reading::new((kind.reader)(&place)?, task);
-    // All of it once: what was lost is known, and the cache is warm.
+    // Read everything once, to detect lost records and to warm the cache.
     reading.pass(None)?;
     Ok(Box::new(reading))
 }
 
-/// Writes what is to be read.
+/// Writes the records to read.
 fn fill(peer: &dyn Peer, task: Task) -> Done {
     let records = Payloads::new(task.size).first(task.records);
     let records: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
     records.chunks(SET).try_for_each(|set| peer.append_set(set))
 }
 
-/// Writes, again and again.
+/// Appends the same payloads repeatedly.
 struct Writing {
     peer: Box<dyn Peer>,
     records: Vec<Vec<u8>>,
@@ -222,7 +221,7 @@ impl Writing {
     }
 }
 
-/// Reads from the beginning, again and again.
+/// Reads from the beginning repeatedly.
 struct Reading {
     reader: Box<dyn Reader>,
     check: Check,
@@ -233,7 +232,7 @@ impl Reading {
         Self { reader, check: Check::new(task.records, task.size, Order::Ascending) }
     }
 
-    /// Reads for that long, or to the end; how many records it was, and how long it took.
+    /// Reads for the duration `until`, or to the end. Returns the number of records and the time.
     fn pass(&mut self, until: Option<Duration>) -> Done<(u64, Duration)> {
         let start = self.reader.rewind()?;
         self.check.begin(start, until);
@@ -254,7 +253,7 @@ impl Way for Reading {
     }
 }
 
-/// Payloads that are in memory: what the check alone costs.
+/// Payloads in memory, to measure the cost of the check alone.
 struct Memory(Vec<Vec<u8>>);
 
 impl Memory {
@@ -276,7 +275,7 @@ mod tests {
     use crate::peers::OURS;
     use seawall_measure::scratch::Scratch;
 
-    /// Keeps nothing, and fails after this many appends; returns fewer records than were appended.
+    /// Stores nothing. Fails after this many appends, and returns fewer records than were appended.
     struct Bad(AtomicUsize);
 
     impl Peer for Bad {
@@ -349,7 +348,7 @@ mod tests {
         assert_eq!(names, ["seawall", CEILING]);
     }
 
-    /// Says yes to everything.
+    /// Acknowledges every append without storing it.
     struct Quiet;
 
     impl Peer for Quiet {

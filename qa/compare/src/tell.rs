@@ -1,4 +1,4 @@
-//! What was measured: for people, for programs, as a page.
+//! The results as text, JSON and page.
 
 use crate::args::Compare;
 use crate::compare::Compared;
@@ -11,19 +11,19 @@ use seawall_measure::contest::{Row, Verdict};
 use seawall_measure::human::{folded, number, rounded};
 use serde_json::{Value, json};
 
-/// A colour for each line of a chart; the first is ours.
+/// Colors of the lines of a chart; the first is for Seawall.
 const COLORS: [&str; 17] = [
     "#0b6e4f", "#b3541e", "#1f5fa8", "#5fa8d3", "#7a3e9d", "#8a94a0", "#c2185b", "#6d4c41",
     "#e0a100", "#444c56", "#2aa198", "#d33682", "#6c71c4", "#859900", "#00838f", "#9e9d24",
     "#ff7043",
 ];
 
-/// A name as it is typed.
+/// The name of a log on the command line.
 pub(crate) fn key(kind: &Kind) -> String {
     kind.name.replace(", ", "-").replace(' ', "-")
 }
 
-/// The peers, in words or as JSON.
+/// The list of the peers, as text or JSON.
 pub(crate) fn list(kinds: &[&'static Kind], as_json: bool) -> Vec<String> {
     let peers = kinds.iter().filter(|kind| kind.name != OURS.name);
     if as_json {
@@ -62,7 +62,7 @@ fn name(discipline: Discipline) -> &'static str {
     }
 }
 
-/// What a table is of.
+/// The question that a table answers.
 fn asks(task: Task) -> String {
     let threads = match task.writers {
         1 => "one thread".to_owned(),
@@ -85,7 +85,7 @@ fn number_of(count: usize) -> String {
     number(u64::try_from(count).expect("fits in 64 bits"))
 }
 
-/// Before the first table.
+/// The lines before the first table.
 pub(crate) fn head(args: &Compare) -> Vec<String> {
     let place = args.dir.display();
     let about = format!(
@@ -96,7 +96,7 @@ pub(crate) fn head(args: &Compare) -> Vec<String> {
     folded(&about, 0).lines().map(str::to_owned).collect()
 }
 
-/// One table.
+/// The lines of one table.
 pub(crate) fn table(raced: &Raced) -> Vec<String> {
     let standings = &raced.standings;
     let columns =
@@ -121,7 +121,7 @@ pub(crate) fn table(raced: &Raced) -> Vec<String> {
     lines
 }
 
-/// Seawall beside this one: the other way round than a row has it.
+/// The speed of Seawall relative to this row, while a row has the speed relative to Seawall.
 fn ratio(row: &Row) -> [f64; 3] {
     let over = |value: f64| 1.0 / value.max(1e-9);
     [over(row.ratio.highest), over(row.ratio.median), over(row.ratio.lowest)]
@@ -137,7 +137,7 @@ fn beside(row: &Row) -> String {
     }
 }
 
-/// What Seawall is beside it.
+/// How Seawall compares with the row.
 fn word(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::First => "itself",
@@ -149,7 +149,7 @@ fn word(verdict: Verdict) -> &'static str {
     }
 }
 
-/// After the last table.
+/// The lines after the last table.
 pub(crate) fn foot(compared: &Compared<'_>) -> Vec<String> {
     let mut lines = vec![];
     let says = compared.conditions().says();
@@ -160,7 +160,7 @@ pub(crate) fn foot(compared: &Compared<'_>) -> Vec<String> {
     lines
 }
 
-/// The same for programs.
+/// The results as JSON.
 pub(crate) fn as_json(compared: &Compared<'_>) -> Value {
     let (Compared { args, tables, .. }, conditions) = (compared, compared.conditions());
     json!({
@@ -206,7 +206,7 @@ fn row_as_json(row: &Row) -> Value {
     })
 }
 
-/// As a page: a chart of the rates and one of the times, then every table, then the peers.
+/// The results as a page: charts of the rates and of the latencies, every table, and the peers.
 pub(crate) fn page(compared: &Compared<'_>) -> String {
     let mut body = vec!["<h1>Seawall beside other logs</h1>".to_owned()];
     body.push(format!("<p>{}</p>", escaped(&head(compared.args).join(" "))));
@@ -231,7 +231,7 @@ pub(crate) fn page(compared: &Compared<'_>) -> String {
     body.join("\n")
 }
 
-/// Over the numbers of writers; nothing if there is one only.
+/// A chart over the number of writers; empty if there is only one.
 fn chart(compared: &Compared<'_>, title: &str, value: fn(&Row) -> f64) -> String {
     let synced: Vec<&Raced> = compared
         .tables

@@ -1,8 +1,8 @@
-//! The table of damage holds what the command prints.
+//! Tests that the damage table in the repository is what the command prints.
 
 use std::process::Command;
 
-/// `docs/damage.md` shows these rows beside those of Seawall.
+/// The rows that `docs/damage.md` shows beside those of Seawall.
 const TABLE: &str = include_str!("../damage.txt");
 
 #[test]

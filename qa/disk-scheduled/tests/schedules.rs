@@ -1,9 +1,9 @@
-//! The virtual disk's own source under many schedules: writers, flushes, a reader, the drainer and
-//! an emergency. Promises are kept, and no task waits for ever: a lost wake-up shows as a
-//! deadlock, a task that spins as too many steps.
+//! Runs the source of the virtual disk under many schedules: writers, flushes, a reader, the
+//! drainer and an emergency. The guarantees must hold, and no task may wait forever: a lost wake-up
+//! shows as a deadlock, a spinning task as too many steps.
 //!
-//! `SEAWALL_SCHEDULES` tells how many in all, `SEAWALL_SEED` which ones. A schedule that fails is
-//! printed; `SEAWALL_REPLAY` runs it again: docs/design.md.
+//! `SEAWALL_SCHEDULES` sets the total number of schedules, `SEAWALL_SEED` their seed. A failing
+//! schedule is printed; `SEAWALL_REPLAY` runs it again: docs/design.md.
 
 #![expect(
     clippy::unwrap_used,
@@ -28,14 +28,14 @@ use std::time::Duration;
 
 const SIZE: u64 = 64 * 1024;
 const BLOCK: u64 = 4096;
-/// How many schedules all scenarios are tried under together, unless `SEAWALL_SCHEDULES` says.
+/// The total number of schedules for all scenarios, unless `SEAWALL_SCHEDULES` is set.
 const SCHEDULES: u64 = 4_000;
-/// How often PCT changes its mind.
+/// The bug depth of PCT, which limits how often a schedule changes priorities.
 const DEPTH: usize = 3;
-/// The longest schedule here has a few thousand steps.
+/// The maximum number of steps. The longest schedule has a few thousand.
 const STEPS_MAX: usize = 100_000;
 
-/// Makes a test of each scenario.
+/// Generates a test for each scenario.
 macro_rules! scenarios {
     ($($name:ident,)*) => {
         const SCENARIOS: u64 = [$(stringify!($name)),*].len() as u64;
@@ -68,7 +68,7 @@ const SMALL: Options = Options {
     },
 };
 
-/// Tries a scenario under its share of the schedules, half of them random and half by PCT.
+/// Runs a scenario under its share of the schedules, half of them random and half by PCT.
 fn run(scenario: fn()) {
     if let Ok(schedule) = env::var("SEAWALL_REPLAY") {
         return runner(ReplayScheduler::new_from_encoded(&schedule), scenario);
@@ -86,7 +86,7 @@ fn runner<S: Scheduler + 'static>(scheduler: S, scenario: fn()) {
     Runner::new(scheduler, config).run(scenario);
 }
 
-/// A device whose every call lets others run before it, with a disk that was never opened.
+/// Creates a device with a disk that was never opened.
 fn made() -> MemStorage {
     let device = MemStorage::new();
     let home = device.create("home").unwrap();
@@ -130,7 +130,7 @@ fn read(disk: &Disk, block: u64) -> u64 {
     version(&bytes)
 }
 
-/// The version that a block has as a whole.
+/// Returns the version of a block, and asserts that all of its parts have the same one.
 fn version(bytes: &[u8]) -> u64 {
     let parts: Vec<u64> =
         bytes.chunks(8).map(|part| u64::from_le_bytes(part.try_into().unwrap())).collect();
@@ -138,17 +138,17 @@ fn version(bytes: &[u8]) -> u64 {
     parts[0]
 }
 
-/// What is left of a block when the power is cut now, and nothing lands that was not synced.
+/// Returns the version of a block after a power cut now that loses everything unsynced.
 fn durable(device: &MemStorage, block: u64) -> u64 {
     let from = usize::try_from(block * BLOCK).unwrap();
     version(&device.power_cut(|_| false).bytes("home").unwrap()[from..from + 4096])
 }
 
-/// What each block was promised to be, at least. The lock is std's: no task lets another one run
-/// while it is held.
+/// The lowest version that each block may have. The lock is std's, which is no scheduling point: no
+/// other task runs while it is held.
 type Promised = Arc<Mutex<BTreeMap<u64, u64>>>;
 
-/// Writes versions of two blocks, one beside the other writer's and one far from it, and flushes.
+/// Writes versions of two blocks, one next to the other writer's and one far from it, and flushes.
 fn work(disk: &Disk, number: u64, promised: &Promised) {
     for version in 1..=3 {
         for block in [number, 4 + number * 3] {
@@ -193,7 +193,7 @@ fn an_emergency_keeps_what_was_acknowledged() {
     });
     switch();
     disk.emergency().unwrap();
-    // No other task runs in between.
+    // No other task runs between these two calls.
     let (kept, left) = (promised.lock().unwrap().clone(), device.power_cut(|_| false));
     for task in tasks {
         task.join().unwrap();

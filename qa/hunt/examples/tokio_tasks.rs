@@ -1,9 +1,10 @@
-//! Group commit for tasks: hundreds of them await their records, and share a handful of syncs.
+//! Group commit for async tasks: hundreds of tasks await their records and share a few syncs.
 //!
-//! `tokio_tasks LOG TASKS`. A ticket is a future that does no I/O when it is polled, so it needs
-//! nothing of tokio; any other runtime will do. Awaiting it holds up no thread. `submit` itself
-//! blocks while more is submitted than the device takes (2 MiB wait in memory): a program that
-//! submits large records bounds how many are not awaited yet, or submits in `spawn_blocking`.
+//! `tokio_tasks LOG TASKS`. A ticket is a future that does no I/O when polled, so it works with
+//! tokio and with any other runtime. Awaiting a ticket blocks no thread. `submit` itself blocks
+//! while records arrive faster than the device writes them (2 MiB may wait in memory). A program
+//! that submits large records should limit the number of unawaited tickets, or call `submit` in
+//! `spawn_blocking`.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! One corruption of one file of a log: from a flipped bit to a mebibyte of something else.
+//! Random corruption of one file of a log: from one flipped bit to 1 MiB of other bytes.
 
 use crate::random::Random;
 use crate::sample::Sample;
@@ -8,37 +8,37 @@ use std::ops::Range;
 /// The longest run of damage, in bytes.
 pub const RUN_MAX: usize = 1 << 20;
 
-/// What is done.
+/// The kind of corruption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Act {
-    /// One bit flips.
+    /// Flips one bit.
     Bit,
-    /// Bits flip here and there in the file.
+    /// Flips scattered bits of the file.
     Bits,
-    /// Up to eight bytes become others.
+    /// Overwrites up to eight bytes with random ones.
     Bytes,
-    /// A run becomes noise.
+    /// Overwrites a range with random bytes.
     Garbage,
-    /// A run becomes zeros.
+    /// Zeroes a range.
     Zeros,
-    /// A run becomes ones.
+    /// Fills a range with 0xFF.
     Ones,
-    /// A run is what stood a little before or after it.
+    /// Overwrites a range with bytes from shortly before or after it.
     Shifted,
-    /// A run gets the bytes of another place in the log.
+    /// Overwrites a range with bytes from another place in the log.
     Elsewhere,
-    /// A run gets the bytes of the same place in another log.
+    /// Overwrites a range with the bytes at the same offset of another log.
     Foreign,
-    /// A run is what stood there some records ago.
+    /// Restores a range to its content of some records earlier.
     Earlier,
-    /// The file ends early.
+    /// Truncates the file.
     Cut,
-    /// The end of the file becomes zeros.
+    /// Zeroes the end of the file.
     Blank,
 }
 
 impl Act {
-    /// All of them.
+    /// All kinds of corruption.
     pub const ALL: [Self; 12] = [
         Self::Bit,
         Self::Bits,
@@ -74,21 +74,21 @@ impl Act {
     }
 }
 
-/// What was changed, and the new bytes.
+/// A corrupted file: its new bytes, and where they differ.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// What.
+    /// The kind of corruption.
     pub act: Act,
-    /// To this file.
+    /// The name of the file.
     pub file: String,
-    /// From the first to the last byte that was in the way.
+    /// The range within which bytes may have changed.
     pub range: Range<usize>,
-    /// The whole file afterwards.
+    /// The whole file after the change.
     pub bytes: Vec<u8>,
 }
 
 impl Change {
-    /// Draws a change of `sample` that changes something; `other` is a log of the same kind.
+    /// Draws a change of `sample` that alters at least one byte; `other` is a log of the same kind.
     #[must_use]
     pub fn draw(random: &mut Random, sample: &Sample, other: &Sample) -> Self {
         loop {
@@ -102,7 +102,7 @@ impl Change {
         }
     }
 
-    /// The log with this change.
+    /// Returns a copy of the log with this change.
     #[must_use]
     pub fn made(&self, sample: &Sample) -> MemStorage {
         let damaged = sample.device.kill();
@@ -110,7 +110,7 @@ impl Change {
         damaged
     }
 
-    /// Whether the bytes of these ranges in `file` are what they were.
+    /// Whether the bytes of these ranges of `file` are unchanged.
     #[must_use]
     pub fn spares(&self, sample: &Sample, file: &str, ranges: &[Range<usize>]) -> bool {
         let now = |range: &Range<usize>| self.bytes.get(range.clone());
@@ -119,7 +119,7 @@ impl Change {
     }
 }
 
-/// Segments by what is in them, the small files now and then.
+/// Picks a file: mostly a segment, weighted by its used size, and sometimes a small file.
 fn pick_file<'a>(random: &mut Random, sample: &'a Sample) -> &'a String {
     let is_small = |name: &str| ["manifest", "live", "keys"].contains(&name);
     let wants_small = random.once_in(12);
@@ -134,7 +134,7 @@ fn pick_file<'a>(random: &mut Random, sample: &'a Sample) -> &'a String {
     names[index]
 }
 
-/// Up to the last byte that is not zero.
+/// The file's size without trailing zeros.
 fn used(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1)
 }
@@ -150,7 +150,7 @@ impl Act {
             return 0..0;
         }
         let length = bytes.len();
-        // Mostly where there is content.
+        // Seven times in eight, the start lies before the trailing zeros.
         let within = if random.once_in(8) { length } else { used(bytes).clamp(1, length) };
         let at = random.below(within);
         let run = at..(at + random.size(RUN_MAX)).min(length);
@@ -209,7 +209,7 @@ impl Act {
     }
 }
 
-/// Puts the beginning of `source` over a run of `bytes`, as far as it goes.
+/// Overwrites the start of a range of `bytes` with `source`, up to the length of the shorter one.
 fn put(bytes: &mut [u8], run: &Range<usize>, source: &[u8]) {
     let size = run.len().min(source.len());
     bytes[run.start..run.start + size].copy_from_slice(&source[..size]);

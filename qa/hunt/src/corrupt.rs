@@ -1,4 +1,5 @@
-//! Corruptions by the million. Each follows from its number, so that one can be repeated alone.
+//! Makes and judges millions of corruptions. Each depends only on the seed and its number, so that
+//! one can be repeated alone.
 
 use crate::change::{Act, Change};
 use crate::judge::{Outcome, judge};
@@ -8,47 +9,51 @@ use seawall::verify::Verdict;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// One in this many corruptions is of a log of several hundred kilobytes, of several mebibytes.
+/// One in this many corruptions hits a log of several hundred kilobytes, or one of several
+/// mebibytes.
 const SMALL_ONCE_IN: u64 = 40;
 const LARGE_ONCE_IN: u64 = 1000;
 
-/// Logs to corrupt, each with another one of its kind.
+/// The logs to corrupt. Each is paired with another log of the same kind, which supplies foreign
+/// bytes.
 #[derive(Debug)]
 pub struct Bench {
     seed: u64,
     scales: Vec<(u64, Vec<[Sample; 2]>)>,
 }
 
-/// What came of many corruptions of one sort.
+/// Total results of the corruptions of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// How many there were.
+    /// Number of corruptions.
     pub cases: u64,
-    /// Verdicts: clean, torn, unsure, correctable, lost.
+    /// Number of each verdict: clean, torn, unsure, correctable, lost.
     pub verdicts: [u64; 5],
-    /// Records that were not delivered.
+    /// Number of records that were not delivered.
     pub missing: u64,
-    /// Those of them that nothing left confirmed: the window of crashed logs.
+    /// Number of missing records that no remaining evidence confirms: the window of crashed logs.
     pub in_window: u64,
-    /// Opens for append that went on, and those that were refused.
+    /// Number of opens for append that succeeded, and of those that were refused.
     pub opens: [u64; 2],
-    /// Broken promises.
+    /// Number of broken promises.
     pub undetected: u64,
 }
 
-/// What came of all of them.
+/// Total results of all corruptions.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// By what was done.
+    /// The results by kind of corruption.
     pub tallies: BTreeMap<Act, Tally>,
-    /// What was broken, with the number of the corruption.
+    /// The broken promises, each with the number of its corruption.
     pub broken: Vec<(u64, String)>,
-    /// Bytes that were changed by the longest run.
+    /// Length of the longest corrupted range, in bytes. Scattered bits and changes that reach the
+    /// end of the file do not count.
     pub longest: usize,
 }
 
 impl Bench {
-    /// Writes the logs. `with_large`: those of several mebibytes, too, for runs of one.
+    /// Writes the logs. `with_large` adds logs of several mebibytes, so that the longest
+    /// corruptions fit.
     #[must_use]
     pub fn new(seed: u64, with_large: bool) -> Self {
         let pairs = |scale: Scale| -> Vec<[Sample; 2]> {
@@ -62,13 +67,13 @@ impl Bench {
         Self { seed, scales }
     }
 
-    /// How many logs there are.
+    /// Number of pairs of logs.
     #[must_use]
     pub fn logs(&self) -> usize {
         self.scales.iter().map(|(_, pairs)| pairs.len()).sum()
     }
 
-    /// Makes corruption `number`, and judges what the library says of it.
+    /// Makes corruption `number` and checks what the library reports for it.
     ///
     /// # Panics
     ///
@@ -84,7 +89,7 @@ impl Bench {
         Random::new(self.seed.rotate_left(32) ^ number)
     }
 
-    /// What corruption `number` is, for a report.
+    /// Describes corruption `number` for a report.
     #[must_use]
     pub fn describe(&self, number: u64) -> String {
         let (sample, change) = self.draw(number);
@@ -92,7 +97,7 @@ impl Bench {
         format!("{:?}: {}, {file}, bytes {range:?}", sample.kind, act.name())
     }
 
-    /// The log of corruption `number`, and the change.
+    /// Returns the log that corruption `number` changes, and the change.
     #[must_use]
     pub fn draw(&self, number: u64) -> (&Sample, Change) {
         let mut random = self.random(number);
@@ -101,7 +106,7 @@ impl Bench {
         (sample, Change::draw(&mut random, sample, other))
     }
 
-    /// Makes corruptions `from` to `to`, the last not among them, into `report`.
+    /// Makes the corruptions `numbers` and adds their results to `report`.
     pub fn run(&self, numbers: std::ops::Range<u64>, report: &mut Report) {
         for number in numbers {
             match catch_unwind(AssertUnwindSafe(|| self.one(number))) {
@@ -137,7 +142,7 @@ impl Report {
         }
     }
 
-    /// All of them in one.
+    /// Sums the results of all kinds of corruption.
     #[must_use]
     pub fn sum(&self) -> Tally {
         let mut sum = Tally::default();
@@ -156,7 +161,7 @@ impl Report {
         sum
     }
 
-    /// A table for people.
+    /// Formats the results as a table.
     #[must_use]
     pub fn table(&self) -> String {
         let head = ["what is done", "cases", "clean", "torn", "unsure", "correctable", "lost"];

@@ -1,5 +1,6 @@
-//! `seawall-hunt damage`: what Seawall and other logs do with damage. Each case makes one change to
-//! a log whose content is known, uses it in four ways, and compares the result with the truth.
+//! `seawall-hunt damage`: how Seawall and other logs respond to damage. Each case makes one change
+//! to a log whose content is known, uses the log in four ways, and compares the results with the
+//! known content.
 
 mod cases;
 mod change;
@@ -24,9 +25,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// The form of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// For people.
+    /// Tables.
     Text,
-    /// For programs: one object for each row.
+    /// One JSON object for each row.
     Json,
 }
 
@@ -37,13 +38,13 @@ struct Row {
     case: &'static str,
     end: End,
     parity: Option<Parity>,
-    /// `Err`: a panic, or a failure that the damage does not explain.
+    /// `Err`: a panic, or an error that the damage does not explain.
     seen: Result<Seen, String>,
     /// The broken promises.
     broken: Vec<String>,
 }
 
-/// Runs all cases; false if a promise is broken.
+/// Runs all cases; returns false if a promise is broken.
 ///
 /// # Errors
 ///
@@ -78,7 +79,7 @@ fn rows() -> io::Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// The logs to damage, one for each way in which writing ends.
+/// The logs to damage: one for each way in which writing can end.
 struct Samples {
     logs: Vec<Sample>,
     parity: Option<Parity>,
@@ -105,7 +106,7 @@ impl Samples {
         Ok(())
     }
 
-    /// `None` if the change has no effect on this log.
+    /// Runs a case on a log. Returns `None` if the change has no effect on this log.
     fn row(
         &self,
         group: &'static str,
@@ -133,7 +134,7 @@ impl Samples {
     }
 }
 
-/// The result of a change, and the promises that it breaks.
+/// Returns the result of a change, and the promises that it breaks.
 fn judged(scene: &Scene<'_>, truth: &Truth) -> (Result<Seen, String>, Vec<String>) {
     let seen = match catch_unwind(AssertUnwindSafe(|| look::look(&scene.image))) {
         Ok(seen) => seen.map_err(|error| error.to_string()),

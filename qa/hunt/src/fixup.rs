@@ -1,7 +1,7 @@
-//! Checksums corrected after a change, so that the code after their check is reached, too.
+//! Recomputes checksums after a change, so that the change also reaches the code after their check.
 //!
-//! A disk does not do this. A forger does, and so does a fuzzer that is to see more
-//! than the first check.
+//! A failing disk does not do this, but a forger does. A fuzzer needs it to get beyond the first
+//! check.
 
 use crate::forge::SegmentKeys;
 pub(crate) use seawall_format::batch::HEADER_SIZE as BATCH;
@@ -13,31 +13,31 @@ use seawall_format::{frame, time};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
-/// The flag of a void batch, in its body length.
+/// The flag of a void batch, in the batch's length field.
 const VOID: u64 = 1 << 27;
 /// The flags of a compressed batch.
 const COMPRESSED: u64 = 1 << 28 | 1 << 31;
-/// Those of an encrypted one.
+/// The flags of an encrypted batch.
 const ENCRYPTED: u64 = 1 << 28 | 1 << 30;
 const FLAGS: u64 = 0x1F << 27;
 
-/// Bytes before the chunks of a body, and before the payload of a chunk.
+/// Bytes before the chunks of a body, and before the payload of a chunk: compressed, encrypted.
 pub(crate) const PREFIX: [usize; 2] = [8, 24];
 pub(crate) const CHUNK: [usize; 2] = [32, 40];
 
-/// Whether a batch with this body length is encrypted, its records given up or not.
+/// Whether a batch with this length field is encrypted, even if its records were given up (void).
 pub(crate) fn is_encrypted(length: u64) -> bool {
     length & FLAGS & !VOID == ENCRYPTED
 }
 
-/// A number of up to eight bytes; 0 where there are too few.
+/// Reads a number of up to eight bytes; returns 0 if `bytes` is too short.
 #[must_use]
 pub fn number(bytes: &[u8], at: usize, size: usize) -> u64 {
     let field = bytes.get(at..at + size).unwrap_or_default();
     field.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// Puts the low bytes of a number there, if there is room.
+/// Writes the low `size` bytes of a number at `at`, if there is room.
 pub fn put(bytes: &mut [u8], at: usize, size: usize, number: u64) {
     if let Some(field) = bytes.get_mut(at..at + size) {
         field.copy_from_slice(&number.to_le_bytes()[..size]);
@@ -48,7 +48,7 @@ pub(crate) fn put_crc(bytes: &mut [u8], at: usize, crc: u32) {
     put(bytes, at, 4, u64::from(crc));
 }
 
-/// The plain CRC-32C, which nothing binds to a place.
+/// The plain CRC-32C, which is not bound to a log, an epoch or an offset.
 fn crc(bytes: &[u8]) -> u32 {
     let salt = Salt::new(LogId(1), Epoch(1));
     salt.checksum(Offset(0), bytes) ^ salt.checksum(Offset(0), b"")
@@ -61,7 +61,7 @@ fn preamble(bytes: &mut [u8]) {
     }
 }
 
-/// The first 192 bytes of a segment, whatever its fields say.
+/// Corrects the checksums of a segment header (192 bytes), whatever its fields hold.
 pub fn header(bytes: &mut [u8]) {
     preamble(bytes);
     let salt = salt_of(bytes);
@@ -72,8 +72,8 @@ pub fn header(bytes: &mut [u8]) {
     authenticator(bytes, (0, 192), &salt);
 }
 
-/// The authenticator of a structure of `size` bytes that begins here and at `at` of its file, if it
-/// has one.
+/// Corrects the checksum of the authenticator, if any, of the structure of `size` bytes at the
+/// start of `bytes` and at `at` of its file.
 fn authenticator(bytes: &mut [u8], (at, size): (usize, usize), salt: &Salt) {
     let Some(proof) = bytes.get(AUTHENTICATOR_AT..AUTHENTICATOR_AT + AUTHENTICATOR_SIZE) else {
         return;
@@ -85,13 +85,13 @@ fn authenticator(bytes: &mut [u8], (at, size): (usize, usize), salt: &Salt) {
     }
 }
 
-/// What checksums of the file with this header are bound with.
+/// Returns the salt that binds the checksums of the file with this header.
 #[must_use]
 pub fn salt_of(header: &[u8]) -> Salt {
     Salt::new(LogId(number(header, 32, 8)), Epoch(number(header, 48, 8)))
 }
 
-/// Every slot of a manifest that begins as one does.
+/// Corrects the checksums of every manifest slot that begins with the manifest's magic bytes.
 pub fn manifest(bytes: &mut [u8]) {
     for at in manifest_slots() {
         let Some(slot) = bytes.get_mut(at..).filter(|slot| slot.len() >= MANIFEST_SLOT_SIZE) else {
@@ -107,12 +107,12 @@ pub fn manifest(bytes: &mut [u8]) {
     }
 }
 
-/// Where a slot of a manifest may begin.
+/// The offsets at which a manifest slot may begin.
 pub(crate) fn manifest_slots() -> impl Iterator<Item = usize> {
     std::iter::once(0).chain((0..8).map(|shift| 512 << shift))
 }
 
-/// Both slots of the file `keys`.
+/// Corrects the checksums of both slots of the file `keys`.
 pub fn keys(bytes: &mut [u8]) {
     for at in [0, KEYS_B] {
         let Some(slot) = bytes.get_mut(at..).filter(|slot| slot.starts_with(b"SEAWALLK")) else {
@@ -126,12 +126,12 @@ pub fn keys(bytes: &mut [u8]) {
     }
 }
 
-/// Where slot B of `keys` begins, the bytes of a slot before its keys, and those of a key.
+/// Offset of slot B of `keys`, size of a slot before its keys, and size of a key.
 pub(crate) const KEYS_B: usize = 65_536;
 pub(crate) const KEYS_HEAD: usize = 96;
 pub(crate) const KEY: usize = 40;
 
-/// The file `live`.
+/// Corrects the checksum of the file `live`.
 pub fn live(bytes: &mut [u8]) {
     if let Some(covered) = bytes.get(4..64) {
         let crc = Salt::of_log(LogId(number(bytes, 8, 8))).checksum(Offset(0), covered);
@@ -139,7 +139,8 @@ pub fn live(bytes: &mut [u8]) {
     }
 }
 
-/// A mark or a seal of `size` bytes at `at`, if one begins there.
+/// Corrects the epoch and the checksum of the mark or seal of `size` bytes at `at`, if one begins
+/// there.
 pub fn small(bytes: &mut [u8], (at, size): (usize, usize), salt: &Salt, epoch: u64) {
     let Some(here) = bytes.get_mut(at..).filter(|here| here.len() >= size) else { return };
     if [&b"MARK"[..], b"SEAL"].contains(&&here[4..8]) {
@@ -150,12 +151,13 @@ pub fn small(bytes: &mut [u8], (at, size): (usize, usize), salt: &Salt, epoch: u
     }
 }
 
-/// A whole segment of the binary layout, or the head of one of the readable.
+/// Corrects the checksums of a whole binary segment, or of the head of a readable one.
 pub fn segment(bytes: &mut [u8]) {
     segment_with(bytes, None);
 }
 
-/// The same with the tags and codes of its batches, if there are keys.
+/// As [`segment`]; with `keys`, also computes the tags and codes of the segment's encrypted
+/// batches.
 pub(crate) fn segment_with(bytes: &mut [u8], keys: Option<&SegmentKeys>) {
     header(bytes);
     let (salt, epoch) = (salt_of(bytes), number(bytes, 48, 8));
@@ -164,7 +166,7 @@ pub(crate) fn segment_with(bytes: &mut [u8], keys: Option<&SegmentKeys>) {
         small(bytes, (slot * block, size), &salt, epoch);
     }
     let at = 4 * block + reach;
-    // The first batch of a segment that was named ahead says itself what it follows.
+    // In a segment named ahead, the first batch itself holds the chain value that it follows.
     let chain = if number(bytes, 104, 4) & 1 << 2 == 0 {
         number(bytes, 16, 4) | (epoch & 0xFFFF_FFFF) << 32
     } else {
@@ -175,13 +177,13 @@ pub(crate) fn segment_with(bytes: &mut [u8], keys: Option<&SegmentKeys>) {
     }
 }
 
-/// Consecutive batches from `origin` of their file on: bound to their places,
-/// each to the one before.
+/// Corrects the checksums of consecutive batches that start at `origin` of their file. Each batch
+/// is bound to its offset and chained to the one before.
 pub fn batches(bytes: &mut [u8], origin: usize, (salt, epoch): (&Salt, u64), chain: u64) {
     batches_with(bytes, origin, (salt, epoch, None), chain);
 }
 
-/// The same with the tags and codes of encrypted ones, if there are keys.
+/// As [`batches`]; with `keys`, also computes the tags and codes of encrypted batches.
 pub(crate) fn batches_with(
     bytes: &mut [u8],
     origin: usize,
@@ -217,7 +219,7 @@ pub(crate) fn batches_with(
     }
 }
 
-/// A head of parity, and the header in it.
+/// Corrects the checksums of a parity head and of the segment header in it.
 pub fn parity_head(bytes: &mut [u8], at: usize) {
     let Some(here) = bytes.get_mut(at..at + HEAD_SIZE) else { return };
     preamble(here);
@@ -226,7 +228,7 @@ pub fn parity_head(bytes: &mut [u8], at: usize) {
     put_crc(here, 16, crc);
 }
 
-/// The slot header of stripe `number`.
+/// Corrects the checksum of the slot header of stripe `number`.
 pub fn parity_slot(
     bytes: &mut [u8],
     (at, number): (usize, u64),
@@ -243,7 +245,8 @@ pub(crate) fn offset(at: usize) -> Offset {
     Offset(u64::try_from(at).unwrap())
 }
 
-/// Each chunk of the compressed (0) or encrypted (1) body at `place`, as far as their sizes lead.
+/// Corrects the checksum of each chunk of the compressed (form 0) or encrypted (form 1) body at
+/// `place`, up to the first chunk that does not fit.
 fn chunks(body: &mut [u8], place: usize, (salt, form): (&Salt, usize)) {
     let (mut at, head) = (PREFIX[form], CHUNK[form]);
     while let Some(here) = body.get_mut(at..).filter(|here| here.len() >= head) {
@@ -256,7 +259,7 @@ fn chunks(body: &mut [u8], place: usize, (salt, form): (&Salt, usize)) {
     }
 }
 
-/// Each frame of a body, as far as their lengths lead.
+/// Corrects the checksum of each frame of a body, up to the first frame that cannot be read.
 fn frames(body: &mut [u8], first: u64, salt: &Salt) {
     let (mut at, mut lsn) = (0, first);
     while let Some(number) = Lsn::new(lsn)
@@ -269,7 +272,8 @@ fn frames(body: &mut [u8], first: u64, salt: &Salt) {
     }
 }
 
-/// A text: each of its lines that is an object with a number becomes what a writer writes for it.
+/// Rewrites a text: each line that is a JSON object with a record number becomes the line that a
+/// writer writes for it.
 #[must_use]
 pub fn text(bytes: &[u8], salt: &Salt) -> Vec<u8> {
     let mut fixed = vec![];

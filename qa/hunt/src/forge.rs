@@ -1,7 +1,7 @@
-//! Tags and codes computed again after a change, as a holder of the key does: what is authentic and
-//! makes no sense is reached, too. Written from format.md, section 3.7, without the library.
+//! Recomputes tags and codes after a change, as a holder of the key can, so that authentic but
+//! nonsensical content is tested, too. Written from format.md, section 3.7, without the library.
 //!
-//! An *opened* file has what is encrypted in the clear, in the same place, and no tags.
+//! An *opened* file holds its encrypted parts in plaintext, at the same offsets, without tags.
 
 use crate::fixup::{
     self, CHUNK, KEY, KEYS_B, KEYS_HEAD, PREFIX, manifest_slots, number, offset, put_crc,
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 type Secret = [u8; 32];
 
-/// Bytes of a tag, and of a code.
+/// Size of a tag and of a code, in bytes.
 const TAG: usize = 16;
 
 /// The keys of a log, by their numbers.
@@ -68,21 +68,21 @@ fn decrypt(key: &Secret, nonce: &[u8], bound: &[u8], (bytes, tag): (&mut [u8], &
 }
 
 impl SegmentKeys {
-    /// Those of a segment: log id, segment id, epoch.
+    /// Derives the keys of a segment; `place` is its log id, segment id and epoch.
     #[must_use]
     pub fn of(key: &Secret, place: [u64; 3]) -> Self {
         let [chunk, batch, head] = ["chunk", "batch", "head"].map(|info| derived(key, place, info));
         Self { chunk, batch, head, place }
     }
 
-    /// What the tag of the chunk at `at` covers beside its content.
+    /// Returns what the tag of the chunk at `at` covers in addition to its content.
     fn bound(&self, at: usize, chunk: &[u8]) -> Vec<u8> {
         let place = [&self.place[..], &[offset(at).0]].concat();
         [&numbers(&place), &chunk[4..24]].concat()
     }
 
-    /// Encrypts each chunk of the opened body at `place`, as far as their sizes lead, and gives the
-    /// batch its code.
+    /// Encrypts each chunk of the opened body at `place`, up to the first chunk that does not fit,
+    /// and computes the batch's code.
     pub(crate) fn seal(&self, header: &[u8], body: &mut [u8], (place, salt): (usize, &Salt)) {
         let (mut at, mut tags, mut left) = (PREFIX[1], vec![], number(header, 16, 4));
         while let Some((chunk, size)) = chunk_at(body, at) {
@@ -90,7 +90,7 @@ impl SegmentKeys {
             let (head, payload) = chunk.split_at_mut(CHUNK[1]);
             let (content, tag) = payload.split_at_mut(size - TAG);
             tag.copy_from_slice(&encrypt(&self.chunk, &head[24..36], &bound, content));
-            // Those of chunks after the last record count for nothing.
+            // The code does not cover the tags of chunks after the last record.
             if left > 0 {
                 tags.extend_from_slice(tag);
                 left = left.saturating_sub(number(head, 12, 4));
@@ -106,7 +106,7 @@ impl SegmentKeys {
         }
     }
 
-    /// Opens each chunk of a valid body.
+    /// Decrypts each chunk of a valid body in place.
     fn open(&self, body: &mut [u8], place: usize) {
         let mut at = PREFIX[1];
         while let Some((chunk, size)) = chunk_at(body, at) {
@@ -120,7 +120,7 @@ impl SegmentKeys {
     }
 }
 
-/// The chunk there with its payload, and how long that is, if there can be one.
+/// Returns the chunk at `at` with its payload, and the payload's size, if a chunk fits there.
 fn chunk_at(body: &mut [u8], at: usize) -> Option<(&mut [u8], usize)> {
     let here = body.get_mut(at..)?;
     let size = usize::try_from(number(here, 4, 4)).expect("of four bytes");
@@ -128,7 +128,7 @@ fn chunk_at(body: &mut [u8], at: usize) -> Option<(&mut [u8], usize)> {
     Some((chunk, size))
 }
 
-/// Gives the structure of `size` bytes at `at` a code, if it has an authenticator.
+/// Computes the code of the structure of `size` bytes at `at`, if it has an authenticator.
 fn authenticate(bytes: &mut [u8], (at, size): (usize, usize), key: &Secret) {
     let Some(here) = bytes.get_mut(at..at + AUTHENTICATOR_AT + AUTHENTICATOR_SIZE) else { return };
     let (structure, proof) = here.split_at_mut(AUTHENTICATOR_AT);
@@ -139,7 +139,7 @@ fn authenticate(bytes: &mut [u8], (at, size): (usize, usize), key: &Secret) {
 }
 
 impl LogKeys {
-    /// Those in the newer slot of a valid file `keys`.
+    /// Reads the keys in the newer slot of a valid file `keys`.
     #[must_use]
     pub fn of(file: &[u8]) -> Self {
         let mut opened = file.to_vec();
@@ -155,14 +155,14 @@ impl LogKeys {
         self.0.get(&number).copied().unwrap_or([1; 32])
     }
 
-    /// The keys of the segment that begins with this header, if it is encrypted.
+    /// Derives the keys of the segment that begins with this header, if it is encrypted.
     fn of_segment(&self, file: &[u8]) -> Option<SegmentKeys> {
         let is_encrypted = file.get(..192)? != [0; 192] && number(file, 104, 4) & 1 << 4 != 0;
         let place = [32, 40, 48].map(|at| number(file, at, 8));
         is_encrypted.then(|| SegmentKeys::of(&self.get(number(file, 116, 4)), place))
     }
 
-    /// Opens a valid segment.
+    /// Decrypts a valid segment in place.
     pub fn open_segment(&self, file: &mut [u8]) {
         let Some(keys) = self.of_segment(file) else { return };
         let [block, reach] = [20, 24].map(|at| usize::try_from(number(file, at, 4)).unwrap());
@@ -175,9 +175,9 @@ impl LogKeys {
         }
     }
 
-    /// Makes an opened segment authentic, whatever it says.
+    /// Encrypts an opened segment and makes it authentic, whatever it contains.
     pub fn seal_segment(&self, file: &mut [u8]) {
-        // The crc of a structure is a part of what its code covers.
+        // The code of a structure covers its checksum, so the checksums come first.
         fixup::segment(file);
         let keys = self.of_segment(file);
         if let Some(keys) = &keys {
@@ -189,7 +189,7 @@ impl LogKeys {
         fixup::segment_with(file, keys.as_ref());
     }
 
-    /// Makes a manifest authentic, whatever it says.
+    /// Makes a manifest authentic, whatever it contains.
     pub fn seal_manifest(&self, file: &mut [u8]) {
         fixup::manifest(file);
         for at in manifest_slots() {
@@ -207,14 +207,14 @@ fn secret(bytes: &[u8]) -> Secret {
     *bytes.first_chunk().expect("there are as many")
 }
 
-/// Opens both slots of a valid file `keys`.
+/// Decrypts both slots of a valid file `keys` in place.
 pub fn open_keys(file: &mut [u8]) {
     each_slot(file, |key, head, bound, keys| {
         decrypt(key, &head[68..80], bound, (keys, &head[80..96]));
     });
 }
 
-/// Makes both slots of an opened file `keys` authentic, whatever they say.
+/// Encrypts both slots of an opened file `keys` and makes them authentic, whatever they contain.
 pub fn seal_keys(file: &mut [u8]) {
     fixup::keys(file);
     each_slot(file, |key, head, bound, keys| {
@@ -224,7 +224,8 @@ pub fn seal_keys(file: &mut [u8]) {
     fixup::keys(file);
 }
 
-/// Calls `with` for each slot: the key, its head, what the tag covers beside the keys, the keys.
+/// Calls `with` for each slot of `keys`: the wrapping key, the slot's head, what the tag covers in
+/// addition to the keys, and the keys.
 fn each_slot(file: &mut [u8], with: impl Fn(&Secret, &mut [u8], &[u8], &mut [u8])) {
     for at in [0, KEYS_B] {
         let Some(slot) = file.get_mut(at..).filter(|slot| slot.starts_with(b"SEAWALLK")) else {

@@ -1,8 +1,8 @@
-//! The golden files of format 1: logs that are sound, torn, damaged, cut, checkpointed, readable,
-//! with parity, encrypted, as texts. `crates/seawall/tests/golden/README.md` says what becomes of
-//! them.
+//! The golden files of format 1: logs, stored as text, that are intact, torn, damaged, truncated,
+//! checkpointed, readable, with parity, or encrypted. `crates/seawall/tests/golden/README.md` says
+//! how they are used.
 //!
-//! Everything in them follows from this code: times and random bits are fixed.
+//! This code determines every byte of them: times and random bits are fixed.
 
 mod compressed;
 mod damaged;
@@ -26,13 +26,13 @@ use seawall_io::{PosixStorage, Storage};
 use std::io;
 use std::path::Path;
 
-/// The second reader.
+/// The second reader, a Python program.
 const READER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reader.py");
 
-/// One golden file: its name, what it is, and its bytes as a text.
+/// One golden file: its name, its description, and its bytes as text.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// The name of its two files.
+    /// The name of its two files, without extension.
     pub name: &'static str,
     what: &'static str,
     /// The content of `NAME.bytes`.
@@ -49,7 +49,7 @@ impl Case {
     }
 }
 
-/// All of them; those that others begin with come first.
+/// Returns all cases. A case comes after the one it is derived from.
 #[must_use]
 pub fn cases() -> Vec<Case> {
     let sound: Vec<(Case, Files)> =
@@ -66,11 +66,11 @@ pub fn cases() -> Vec<Case> {
 ///
 /// # Errors
 ///
-/// Whatever the device says; there is no Python for the second reader.
+/// An error of the storage, or Python is missing, which the second reader needs.
 ///
 /// # Panics
 ///
-/// If the second reader shows other records.
+/// If the second reader shows records that differ from those the library reads.
 pub fn write(folder: &Path) -> io::Result<Vec<&'static str>> {
     if !second::is_there() {
         return Err(io::Error::other("there is no python3 of 3.8 or later"));

@@ -1,10 +1,11 @@
-//! Checks the promises for a damaged log, given the evidence that the damage left: guarantees.md,
-//! sections 1 and 2.
+//! Checks the promises for a damaged log, given the evidence that remains: guarantees.md, sections
+//! 1 and 2.
 //!
 //! - Every delivered record is exactly as written, in order, and delivered once.
-//! - An acknowledged record that is not delivered is named by `verify` and by the reader, unless
-//!   nothing confirms it any more and the verdict says that this is possible.
-//! - An open refuses a log that lacks records for which there is evidence; else the log continues.
+//! - `verify` and the reader report each acknowledged record that is not delivered, unless no
+//!   evidence confirms it any more and the verdict says that records may be missing.
+//! - An open refuses a log that lacks records for which there is evidence; any other log opens and
+//!   accepts appends.
 
 use crate::change::Change;
 use crate::random::Random;
@@ -20,7 +21,7 @@ use seawall_testkit::MemStorage;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// After this many errors a reader counts as looping.
+/// After this many errors the reader is taken to loop.
 const ERRORS_MAX: usize = 10_000;
 
 /// The results for one damaged log.
@@ -30,7 +31,7 @@ pub struct Outcome {
     pub verdict: Verdict,
     /// Number of records that were not delivered.
     pub missing: u64,
-    /// Number of missing records that nothing confirms, so that they are not named.
+    /// Number of missing records that no evidence confirms, so that they are not reported.
     pub in_window: u64,
     /// Whether an open for append accepted the log.
     pub opened: Option<bool>,
@@ -44,14 +45,14 @@ struct Reading {
     errors: usize,
 }
 
-/// A changed log under examination.
+/// A changed log, its original, and the change.
 struct Case<'a> {
     sample: &'a Sample,
     change: &'a Change,
     damaged: MemStorage,
 }
 
-/// Uses a changed log in every way that reads; `random` selects the ways that write.
+/// Uses a changed log in every way that reads. `random` selects the other ways to use it.
 ///
 /// # Panics
 ///
@@ -99,7 +100,7 @@ fn lost(damage: &[Damage]) -> impl Iterator<Item = Lost> + '_ {
 }
 
 impl Reading {
-    /// Takes one more, and compares it with what was written.
+    /// Adds a record, and compares it with what was written.
     fn take(&mut self, lsn: Lsn, payload: &[u8], sample: &Sample) {
         let lsn = lsn.get();
         let last = self.delivered.last().copied();
@@ -126,7 +127,7 @@ impl Reading {
     }
 }
 
-/// What a log is given after it was opened.
+/// The record that is appended after an open.
 const NEXT: &[u8] = b"7";
 
 impl Case<'_> {
@@ -158,7 +159,7 @@ impl Case<'_> {
         }
     }
 
-    /// Several cursors side by side deliver and name the same as one.
+    /// Checks that `count` parallel cursors together deliver and report the same as one cursor.
     fn side_by_side(&self, alone: &Reading, count: usize) {
         let storage = Arc::new(self.damaged.clone());
         let reader = self.sample.kind.reader(storage).expect("it opened before");
@@ -173,7 +174,7 @@ impl Case<'_> {
         assert_eq!(together.lost, alone.lost, "{count} side by side");
     }
 
-    /// The same is damaged for `verify` without the key.
+    /// Checks that `verify` reports the same damage without the key.
     fn is_verified_without_the_key(&self, found: &Verification) {
         let storage: Arc<dyn Storage> = Arc::new(self.damaged.clone());
         let without = Maintenance::on(&storage).verify();
@@ -182,7 +183,7 @@ impl Case<'_> {
         assert_eq!(said(&without), said(found), "without the key");
     }
 
-    /// That three ways to look say the same.
+    /// Checks that `verify`, a reader that stops at damage and a reader that skips it agree.
     fn compare(&self, found: &Verification, plain: &Reading, skipping: &Reading) {
         let before: BTreeSet<_> =
             skipping.delivered.iter().take(plain.delivered.len()).copied().collect();
@@ -191,7 +192,8 @@ impl Case<'_> {
             "a reader that stops at damage shows all records before it"
         );
         if self.sample.kind.end == End::Killed {
-            // There a reader knows more: what `live` says was durable is not torn.
+            // The readers of a killed writer's log know more: records that `live` lists as durable
+            // are not torn.
             return;
         }
         let ends = |of: &BTreeSet<u64>| (of.first().copied(), of.last().copied());
@@ -205,10 +207,11 @@ impl Case<'_> {
         assert_eq!(plain.errors > 0, !found.damage.is_empty(), "both meet damage: {found:?}");
     }
 
-    /// How many records are missing and not named: only such as nothing confirms that is left.
+    /// Checks that each missing record is reported, or that no remaining evidence confirms it.
+    /// Returns the number of records that are missing and not reported.
     fn missing_is_named(&self, found: &Verification, skipping: &Reading) -> u64 {
         if self.change.file == "live" {
-            // A word that is older than the log makes readers stop early; it is never evidence.
+            // A `live` that is older than the log makes readers stop early; it is never evidence.
             assert_eq!(found.verdict, Verdict::Clean, "what is no evidence: {found:?}");
             return 0;
         }
@@ -233,8 +236,8 @@ impl Case<'_> {
         silent
     }
 
-    /// The highest record that intact evidence speaks of; the highest there is where the file
-    /// itself shows that it is not what it was.
+    /// The highest LSN that intact evidence confirms. Returns `u64::MAX` if the damage shows by
+    /// itself: it is not in the newest segment, or it hits the header or truncates the file.
     fn confirmed(&self) -> u64 {
         let (sample, change) = (self.sample, self.change);
         let is_text = sample.kind.layout == Layout::Text;
@@ -256,7 +259,7 @@ impl Case<'_> {
         others.max(last_word.first().map(|one| one.confirmed)).unwrap_or(0)
     }
 
-    /// Whether no evidence follows the last record that is delivered.
+    /// Whether nothing but blank bytes follows the last delivered record.
     fn is_blank_behind(&self, found: &Verification, skipping: &Reading) -> bool {
         let sample = self.sample;
         let last = skipping.delivered.last().copied().unwrap_or(0);
@@ -272,7 +275,7 @@ impl Case<'_> {
         bytes.get(end..).unwrap_or_default().iter().all(|byte| is_blank(*byte))
     }
 
-    /// Records by their number are those that a walk delivers.
+    /// Checks that `get` returns the same records as a cursor.
     fn look_up(&self, skipping: &Reading, random: &mut Random) {
         let storage = Arc::new(self.damaged.clone());
         let reader = self.sample.kind.reader(storage).unwrap();
@@ -286,15 +289,15 @@ impl Case<'_> {
                 Ok(None) => {
                     assert!(!skipping.delivered.contains(&lsn), "record {lsn} is there, not got");
                 }
-                // What it cannot reach past it may refuse.
+                // `get` may refuse a record that it cannot reach because of damage.
                 Err(Error::Damaged { .. }) => {}
                 Err(error) => panic!("get record {lsn}: {error}"),
             }
         }
     }
 
-    /// Whether an open in one of its modes accepts the log; then checks that every record is there
-    /// and that appends continue.
+    /// Opens a copy for append in a random mode and returns whether the open succeeded. If so,
+    /// checks that every record is there and that appends continue.
     fn opens(&self, found: &Verification, skipping: &Reading, random: &mut Random) -> bool {
         let mode = *random.pick(&[OpenMode::Standard, OpenMode::Strict, OpenMode::Salvage]);
         let device = self.damaged.kill();
@@ -314,12 +317,12 @@ impl Case<'_> {
         assert!(mode != OpenMode::Strict || found.tail != TailState::Ambiguous, "{found:?}");
         let (first, last) = (self.sample.first, log.recovery().last.map_or(0, Lsn::get));
         if mode != OpenMode::Salvage {
-            // Bodies before the checkpoint are judged when they are read.
+            // An open does not check bodies before the checkpoint; reading them does.
             let needed = |lost: &Lost| lost.to.is_none_or(|to| to.get() >= self.sample.checkpoint);
             assert!(!lost(&found.damage).any(|lost| needed(&lost)), "opened: {found:?}");
             let mut kept = skipping.delivered.last().copied().unwrap_or(first - 1);
             if self.sample.kind.end == End::Killed {
-                // What `live` tells readers is no evidence: format.md section 5.
+                // `live` is no evidence: format.md section 5.
                 kept = kept.min(self.confirmed());
             }
             assert!(last >= kept, "records up to {kept} were there, and {last} is the last now");
@@ -340,7 +343,8 @@ impl Case<'_> {
         true
     }
 
-    /// A salvage gives a sound log of what can be read, or says why there is none.
+    /// Checks that a salvage writes a sound log with all readable records, or reports that there is
+    /// no log.
     fn salvages(&self, skipping: &Reading) {
         let source: Arc<dyn Storage> = Arc::new(self.damaged.kill());
         let target: Arc<dyn Storage> = Arc::new(MemStorage::new());
@@ -368,7 +372,7 @@ impl Case<'_> {
         }
     }
 
-    /// A repair that cuts leaves a sound log, or says why it cannot.
+    /// Checks that truncating the damaged tail leaves a sound log, or is refused because of damage.
     fn cuts(&self) {
         let device = self.damaged.kill();
         let storage: Arc<dyn Storage> = Arc::new(device.clone());

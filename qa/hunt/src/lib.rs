@@ -2,19 +2,19 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`sample`] | logs in memory of which every byte is known, in each way that a log can end |
-//! | [`change`] | one corruption of such a log: a bit, a run of a mebibyte, a cut |
-//! | [`judge`] | what may be asked of the log then, by the evidence that is left |
-//! | [`damage`] | a list of kinds of damage on real files, and other logs: docs/damage.md |
-//! | [`corrupt`] | the two together, a million times |
-//! | [`mend`] | damage to logs with parity, within its strength and beyond |
-//! | [`targets`] | what fuzzers throw bytes at, with what is to hold whatever they are |
-//! | [`golden`] | the golden files of format 1, made again |
-//! | [`fixup`] | checksums corrected after a change, to reach the code after their check |
-//! | [`forge`] | the same with the tags and codes of encrypted logs |
+//! | [`sample`] | logs in memory of which every byte is known, one for each way to end writing |
+//! | [`change`] | one corruption of such a log: a bit, a range of 1 MiB, a truncation |
+//! | [`judge`] | checks the promises for a corrupted log, given the evidence that remains |
+//! | [`damage`] | a list of kinds of damage to real files, also for other logs: docs/damage.md |
+//! | [`corrupt`] | corrupts logs and checks the promises, a million times |
+//! | [`mend`] | damages logs with parity, within the strength of parity and beyond |
+//! | [`targets`] | fuzz targets, with the properties that hold for any input |
+//! | [`golden`] | makes the golden files of format 1 |
+//! | [`fixup`] | corrects checksums after a change, to reach the code after their check |
+//! | [`forge`] | the same for the tags and codes of encrypted logs |
 //!
-//! `cargo run --release -p seawall-hunt -- corrupt` is the long way; the tests of this crate go the
-//! short one. A broken promise is a panic here.
+//! `cargo run --release -p seawall-hunt -- corrupt` runs a million corruptions; the tests of this
+//! crate run a few thousand. A broken promise causes a panic.
 
 #![forbid(unsafe_code)]
 #![expect(

@@ -1,5 +1,5 @@
-//! The command-line program of this crate: corruptions by the million, a list of kinds of damage,
-//! seeds for fuzzers, golden files.
+//! The command-line program of this crate: random corruptions, a list of kinds of damage, seeds for
+//! fuzzers, and golden files.
 
 #![forbid(unsafe_code)]
 
@@ -40,7 +40,7 @@ golden writes the golden files of format 1 that are missing in DIR; see the READ
 Exit codes: 0 all damage was detected, 1 some was not, 2 usage
 ";
 
-/// Corruptions between two lines of progress.
+/// Number of corruptions between two progress messages.
 const STRIDE: u64 = 10_000;
 
 #[derive(Debug)]
@@ -99,7 +99,7 @@ fn main() -> ExitCode {
         say(&format!("{outcome:?}"));
         return ExitCode::SUCCESS;
     }
-    // Each is told of at the end, with its number.
+    // Panics are reported at the end, each with the number of its corruption.
     std::panic::set_hook(Box::new(|_| {}));
     let clock = SystemClock::new();
     let began = clock.now();
@@ -124,7 +124,7 @@ fn main() -> ExitCode {
     if report.broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Damages logs with parity as often as is arguments.
+/// Runs the command `mend`.
 fn mend_many(arguments: &Arguments) -> ExitCode {
     let bench = mend::Bench::new(arguments.seed);
     if let Some(number) = arguments.only {
@@ -195,7 +195,7 @@ fn tell(arguments: &Arguments, bench: &Bench, report: &Report, seconds: u64) -> 
     )
 }
 
-/// The form of the table if `damage` is called.
+/// Returns the output form if the command is `damage`.
 fn damage_form(args: &[String]) -> Option<damage::Form> {
     match args {
         [verb] if verb == "damage" => Some(damage::Form::Text),

@@ -1,5 +1,6 @@
-//! Damage to closed logs that have parity: within its strength all of it is corrected, bit for bit,
-//! for every reader; beyond, all that is lost is named. format.md section 10.
+//! Damages closed logs that have parity. Damage within the strength of parity must be corrected,
+//! bit for bit, for every reader. Beyond it, every lost record must be reported. See format.md
+//! section 10.
 
 use crate::random::Random;
 use crate::sample::{Bytes, Encoding, End, Kind, Past, Scale, contents, open};
@@ -17,13 +18,13 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// The schemes that are tried.
+/// The parity schemes to test.
 pub const SCHEMES: [&str; 3] = ["2+1", "4+2", "16+2"];
 
-/// So that a sector is a part of a block, and a segment holds several stripes.
+/// Block size: larger than a sector, and small enough that a segment holds several stripes.
 const BLOCK: u32 = 1024;
 
-/// A closed log with parity, and what is known of it.
+/// A closed log with parity, its records, and the layout of its stripes.
 #[derive(Debug)]
 struct Protected {
     kind: Kind,
@@ -37,33 +38,33 @@ struct Protected {
 struct Segment {
     head: String,
     data: String,
-    /// The blocks of each stripe that hold something its slot knows.
+    /// The blocks of each stripe that its parity slot covers.
     stripes: Vec<Vec<Range<usize>>>,
 }
 
-/// What came of many cases.
+/// Total results of many cases.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Cases within the strength: all corrected.
+    /// Number of cases within the strength of parity: all damage was corrected.
     pub within: u64,
-    /// Cases beyond it.
+    /// Number of cases beyond the strength of parity.
     pub beyond: u64,
-    /// Records that were lost there, and named.
+    /// Number of records that were lost and reported.
     pub named: u64,
-    /// Blocks that were damaged.
+    /// Number of damaged blocks.
     pub blocks: u64,
-    /// What was broken, with the number of the case.
+    /// The broken promises, each with the number of its case.
     pub broken: Vec<(u64, String)>,
 }
 
-/// Logs to damage.
+/// The logs to damage.
 #[derive(Debug)]
 pub struct Bench {
     seed: u64,
     logs: Vec<Protected>,
 }
 
-/// One case, drawn.
+/// A log with random damage.
 struct Case<'a> {
     log: &'a Protected,
     damaged: MemStorage,
@@ -114,7 +115,7 @@ impl Protected {
             records.push(bytes);
         }
         log.close().unwrap();
-        // Seen after a reboot.
+        // The device as it is after a reboot.
         let device = device.power_cut(|_| true);
         let segments = segments(&device);
         assert!(segments.len() > 2, "several segments");
@@ -150,7 +151,7 @@ impl Bench {
     ///
     /// # Panics
     ///
-    /// Not: these are schemes.
+    /// Never: the schemes are valid.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let schemes = SCHEMES.map(|said| said.parse().unwrap());
@@ -159,13 +160,13 @@ impl Bench {
         Self { seed, logs }
     }
 
-    /// How many logs there are.
+    /// Number of logs.
     #[must_use]
     pub fn logs(&self) -> usize {
         self.logs.len()
     }
 
-    /// Makes cases `numbers` into `report`.
+    /// Runs the cases `numbers` and adds their results to `report`.
     pub fn run(&self, numbers: Range<u64>, report: &mut Report) {
         for number in numbers {
             let case = self.draw(number);
@@ -182,7 +183,7 @@ impl Bench {
         }
     }
 
-    /// Judges case `number` without catching its panic, and says what it was.
+    /// Runs case `number` without catching its panic; returns its description.
     ///
     /// # Panics
     ///
@@ -226,7 +227,7 @@ impl Bench {
     }
 }
 
-/// So many of these, no two the same.
+/// Picks up to `count` different elements of `of`.
 fn some_of<T: Clone>(random: &mut Random, of: &[T], count: usize) -> Vec<T> {
     let mut left: Vec<T> = of.to_vec();
     (0..count.min(of.len())).map(|_| left.remove(random.below(left.len()))).collect()
@@ -239,10 +240,11 @@ impl Case<'_> {
         format!("{:?} {}, {strength}: {}", log.kind, log.scheme, what.join(", "))
     }
 
-    /// One to as many blocks of its stripes as there is parity for, and the header now and then.
+    /// Damages stripes of a segment, each in at most as many blocks as parity can restore, and
+    /// sometimes the header.
     fn harm_segment(&mut self, random: &mut Random, segment: &Segment, refuses: bool) {
         let has_header = random.once_in(3);
-        // One block has to say that the file is the segment's.
+        // At least one intact block must remain to show that the file belongs to the segment.
         let blocks: usize = segment.stripes.iter().map(Vec::len).sum();
         let mut left = blocks - usize::from(has_header).min(blocks);
         let sparse = !random.once_in(4);
@@ -257,7 +259,8 @@ impl Case<'_> {
             }
         }
         if has_header && blocks > 1 {
-            // A header that the device refuses to give ends every look, parity or not.
+            // A header that the device refuses to read ends every operation, with or without
+            // parity.
             self.harm(random, (&segment.head, 0..HEADER_SIZE), false);
         }
     }
@@ -287,7 +290,7 @@ impl Case<'_> {
         Arc::new(self.damaged.clone())
     }
 
-    /// How many records are lost, and named.
+    /// Checks the promises; returns the number of records that are lost, all of them reported.
     fn judge(&self, random: &mut Random) -> u64 {
         let (before, mut missing) = (contents(&self.damaged), BTreeSet::new());
         let named = self.read(&mut missing);
@@ -305,7 +308,8 @@ impl Case<'_> {
         u64::try_from(missing.len()).unwrap()
     }
 
-    /// What a reader says is lost; what it does not deliver goes into `missing`.
+    /// Returns the records that a reader reports as lost; adds those it does not deliver to
+    /// `missing`.
     fn read(&self, missing: &mut BTreeSet<u64>) -> Vec<Lost> {
         let reader = self.log.kind.reader(self.storage()).expect("a reader opens");
         let cursor = reader.skip_damaged(true).cursor(Lsn::FIRST);
@@ -322,7 +326,8 @@ impl Case<'_> {
                 Ok(None) => return named,
                 Err(Error::Damaged { damage, .. }) => named.extend(damage.lost),
                 Err(error) if self.is_refused && self.is_beyond && errors < 100 => {
-                    // What the device does not give it may end at; nothing is reported of the rest.
+                    // A reader may stop where the device refuses to read, without a report on the
+                    // records after it.
                     assert!(matches!(error, Error::Io { .. }), "{error}");
                     named.push(Lost::new(Lsn::FIRST, None));
                     errors += 1;
@@ -354,7 +359,7 @@ impl Case<'_> {
     fn verify(&self, missing: &BTreeSet<u64>) {
         let found = match self.log.kind.maintenance(&self.storage()).verify() {
             Ok(found) => found,
-            // What cannot be read has no verdict.
+            // `verify` may return no verdict if the device refuses to read.
             Err(Error::Io { .. }) if self.is_refused => return,
             Err(error) => panic!("verify: {error}"),
         };

@@ -1,5 +1,5 @@
-//! Logs in memory of which every byte is known: where each record is, and what is evidence of
-//! which.
+//! Logs in memory of which every byte is known: the location of each record, and the evidence that
+//! confirms it.
 
 use crate::random::Random;
 use seawall::encryption::{Key, Padding};
@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// A log of plain bytes.
 pub type Bytes = Log<[u8], Raw>;
 
-/// What each file of a device holds. A reader may sync a file, and changes none.
+/// Returns the content of each file of a device. A reader may sync a file but must not change it.
 #[must_use]
 pub fn contents(device: &MemStorage) -> Vec<(String, Option<Vec<u8>>)> {
     device.names().into_iter().map(|name| (name.clone(), device.bytes(&name))).collect()
@@ -29,40 +29,41 @@ pub fn contents(device: &MemStorage) -> Vec<(String, Option<Vec<u8>>)> {
 /// How the writing of a log ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It was closed; seen after a reboot.
+    /// The log was closed, and the machine rebooted.
     Closed,
     /// `confirm` returned, then the power was cut.
     Confirmed,
     /// The power was cut after the last acknowledgement.
     PowerCut,
-    /// The process was killed after the last acknowledgement: `live` speaks of this boot.
+    /// The process was killed after the last acknowledgement, so `live` belongs to the current
+    /// boot.
     Killed,
 }
 
-/// How large a log is, and its parts.
+/// The size of a log and of its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// Some kilobytes, with the smallest blocks there are.
+    /// A few kilobytes, with the smallest possible blocks.
     Tiny,
-    /// Some hundred kilobytes in several segments.
+    /// A few hundred kilobytes in several segments.
     Small,
-    /// Several mebibytes with the sizes that users have.
+    /// Several mebibytes, with the default sizes.
     Large,
 }
 
-/// What becomes of a log before it ends.
+/// What happens to a log before its writing ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Past {
-    /// Records are appended.
+    /// Only appends.
     Plain,
-    /// It is closed and opened again, cut at both ends, and has a checkpoint.
+    /// The log is also closed and reopened, truncated at both ends, and gets a checkpoint.
     Eventful,
 }
 
 /// How the batches of a log are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
-    /// As they are.
+    /// Neither compressed nor encrypted.
     Plain,
     /// Compressed.
     Compressed,
@@ -72,63 +73,63 @@ pub enum Encoding {
     Both,
 }
 
-/// The key of the logs that are encrypted.
+/// The key of the encrypted logs.
 pub const KEY: [u8; 32] = [7; 32];
 
-/// Which log.
+/// The properties of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
     /// The layout of its records.
     pub layout: Layout,
     /// How its writing ended.
     pub end: End,
-    /// How large it is.
+    /// Its size.
     pub scale: Scale,
-    /// What became of it before.
+    /// What happened before its writing ended.
     pub past: Past,
     /// How its batches are stored.
     pub encoding: Encoding,
-    /// Two logs of one kind with other seeds have nothing in common.
+    /// The seed of its content. Logs that differ only in the seed share no content.
     pub seed: u64,
 }
 
-/// A log, and what is known of it.
+/// A log, its records, and the evidence in it.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// Which one.
+    /// The properties of the log.
     pub kind: Kind,
-    /// As it was left.
+    /// The device as the end of writing left it.
     pub device: MemStorage,
-    /// Its files.
+    /// The files of the log.
     pub files: BTreeMap<String, Vec<u8>>,
-    /// Its files some records earlier.
+    /// The files some records earlier.
     pub earlier: BTreeMap<String, Vec<u8>>,
-    /// The number of its first record.
+    /// The LSN of the first record.
     pub first: u64,
-    /// Nothing before this record is needed.
+    /// The checkpoint: no record before it is needed.
     pub checkpoint: u64,
-    /// Its records, all acknowledged.
+    /// The records, all acknowledged.
     pub records: Vec<Vec<u8>>,
     /// The file with the records of the newest segment.
     pub newest: String,
-    /// The file with the header of that.
+    /// The file with the header of the newest segment.
     pub newest_head: String,
-    /// Where its batches or sets end, with the last record of each.
+    /// The last LSN and the end offset of each batch or set of the newest segment.
     pub ends: Vec<(u64, usize)>,
-    /// What says that records up to one were durable.
+    /// The evidence that records were durable.
     pub evidence: Vec<Evidence>,
 }
 
-/// Some bytes, and the record up to which they say that all were durable.
+/// Bytes that confirm that all records up to an LSN were durable.
 #[derive(Clone, Debug)]
 pub struct Evidence {
-    /// In this file.
+    /// The file with the bytes.
     pub file: String,
-    /// There.
+    /// The ranges of the bytes.
     pub bytes: Vec<Range<usize>>,
-    /// Up to this record.
+    /// The highest confirmed LSN.
     pub confirmed: u64,
-    /// If this is there, the evidence after it in the list is not asked.
+    /// Only the first intact evidence with this flag in the list counts.
     pub is_final: bool,
 }
 
@@ -169,7 +170,7 @@ impl Kind {
         }
     }
 
-    /// How a log of this kind is opened; with other `luck` its random bits are others.
+    /// The options to open a log of this kind; `luck` selects the random bits.
     #[must_use]
     pub fn options(self, luck: u64) -> Options {
         let (geometry, least, most) = self.geometry();
@@ -197,7 +198,7 @@ impl Kind {
         if self.scale == Scale::Tiny { options.encode_sizes(0, chunk_max) } else { options }
     }
 
-    /// Whether it is encrypted.
+    /// Whether the log is encrypted.
     #[must_use]
     pub fn is_encrypted(self) -> bool {
         matches!(self.encoding, Encoding::Encrypted | Encoding::Both)
@@ -207,13 +208,13 @@ impl Kind {
         matches!(self.encoding, Encoding::Compressed | Encoding::Both)
     }
 
-    /// These options with the key, if the log is encrypted.
+    /// Adds the key to `options` if the log is encrypted.
     #[must_use]
     pub fn with_key(self, options: Options) -> Options {
         if self.is_encrypted() { options.key(Key::new(&KEY)) } else { options }
     }
 
-    /// Opens a reader of the log's records, with the key.
+    /// Opens a reader for the log, with the key.
     ///
     /// # Errors
     ///
@@ -222,14 +223,15 @@ impl Kind {
         self.with_key(Options::new()).open_any_reader_in(storage)
     }
 
-    /// Maintenance of the log, with the key.
+    /// Returns the maintenance of the log, with the key.
     #[must_use]
     pub fn maintenance<'a>(self, storage: &Arc<dyn Storage>) -> Maintenance<'a> {
         let maintenance = Maintenance::on(storage);
         if self.is_encrypted() { maintenance.key(Key::new(&KEY)) } else { maintenance }
     }
 
-    /// The bytes that count of a structure of this size at `at`: its own, and its authenticator.
+    /// The ranges that belong to a structure of `size` bytes at `at`: its own bytes, and its
+    /// authenticator if the log is encrypted.
     #[must_use]
     pub fn stored(self, at: usize, size: usize) -> Vec<Range<usize>> {
         let proof = at + AUTHENTICATOR_AT..at + AUTHENTICATOR_AT + AUTHENTICATOR_SIZE;
@@ -237,7 +239,7 @@ impl Kind {
         std::iter::once(at..at + size).chain(proof).collect()
     }
 
-    /// How many sets of records it gets, and the size of the largest.
+    /// The number of record sets, and the size of the largest record.
     fn amount(self) -> (usize, usize) {
         match (self.scale, self.layout) {
             (Scale::Tiny, _) => (14, 600),
@@ -262,7 +264,7 @@ impl Sample {
     ///
     /// # Panics
     ///
-    /// If the log fails, which nothing makes it do.
+    /// If the log returns an error, which must not happen in memory.
     #[must_use]
     pub fn make(kind: Kind) -> Self {
         let mut writing = Writing::begin(kind);
@@ -279,25 +281,25 @@ impl Sample {
         writing.end()
     }
 
-    /// A record by its number.
+    /// Returns a record by its LSN.
     #[must_use]
     pub fn record(&self, lsn: u64) -> Option<&[u8]> {
         let index = usize::try_from(lsn.checked_sub(self.first)?).ok()?;
         self.records.get(index).map(Vec::as_slice)
     }
 
-    /// The number of the last record.
+    /// The LSN of the last record.
     ///
     /// # Panics
     ///
-    /// Not: a log in memory has fewer than 2^64 records.
+    /// Never: a log in memory has fewer than 2^64 records.
     #[must_use]
     pub fn last(&self) -> u64 {
         self.first + u64::try_from(self.records.len()).expect("in memory") - 1
     }
 }
 
-/// A log on its way.
+/// A log that is being written.
 struct Writing {
     kind: Kind,
     device: MemStorage,
@@ -305,7 +307,7 @@ struct Writing {
     random: Random,
     first: u64,
     checkpoint: u64,
-    /// All records from 1 on.
+    /// All records since LSN 1.
     records: Vec<Vec<u8>>,
     earlier: BTreeMap<String, Vec<u8>>,
     lives: u64,
@@ -339,7 +341,7 @@ impl Writing {
         self.log.as_ref().unwrap()
     }
 
-    /// A set of one to four records, or several sets in one write.
+    /// Appends one or three records: as one set, or as separate sets submitted together.
     fn append(&mut self) {
         let (_, most) = self.kind.amount();
         let mut size = || if self.random.once_in(8) { 0 } else { self.random.size(most) };
@@ -354,7 +356,7 @@ impl Writing {
         if is_set {
             self.log().append_batch(records.iter().map(Vec::as_slice)).unwrap();
         } else {
-            // Those that are handed over before anybody waits share a write.
+            // Records that are submitted before any wait share a write.
             let tickets: Vec<_> =
                 records.iter().map(|record| self.log().submit(record).unwrap()).collect();
             for ticket in tickets {
@@ -368,7 +370,7 @@ impl Writing {
         u64::try_from(self.records.len()).unwrap() + 1
     }
 
-    /// What happens in an eventful life before set `turn` of `sets`.
+    /// Does what an eventful log undergoes before set `turn` of `sets`.
     fn happens(&mut self, turn: usize, sets: usize) {
         let lsn = |number: u64| Lsn::new(number).unwrap();
         if turn == sets / 4 {
@@ -378,7 +380,7 @@ impl Writing {
             let kept = self.next() - 3;
             self.log().truncate_after(Lsn::new(kept)).unwrap();
             self.records.truncate(usize::try_from(kept).unwrap());
-            // What comes now has numbers that others had.
+            // The next records reuse LSNs of removed ones, and must differ from them.
             self.kind.seed += 1000;
         } else if turn == sets * 3 / 4 && self.kind.is_encrypted() {
             self.log().renew_log_key().unwrap();
@@ -428,7 +430,8 @@ impl Writing {
     }
 }
 
-/// The header of a segment, with what its first batch says if the segment was named ahead.
+/// Decodes the header of a segment. If the segment was named ahead, its first batch supplies the
+/// missing fields.
 fn begun_header(file: &[u8]) -> SegmentHeader {
     let header = SegmentHeader::decode(file).unwrap();
     if !header.named_ahead {
@@ -438,7 +441,7 @@ fn begun_header(file: &[u8]) -> SegmentHeader {
     BatchHeader::begins(&header, &file[start..]).unwrap()
 }
 
-/// What record `lsn` holds: no two have the same, but for the shortest.
+/// The payload of record `lsn`. All payloads differ, except for the shortest.
 pub(crate) fn payload(kind: Kind, lsn: u64, size: usize) -> Vec<u8> {
     let mut random = Random::new(kind.seed << 32 ^ lsn);
     let mut bytes = vec![0; size];
@@ -447,7 +450,7 @@ pub(crate) fn payload(kind: Kind, lsn: u64, size: usize) -> Vec<u8> {
         random.fill(&mut part);
         bytes.iter_mut().zip(part.iter().cycle()).for_each(|(byte, part)| *byte = *part);
     } else if random.once_in(4) {
-        // As good as any other record, and much like what is not there.
+        // A valid record of mostly zeros, which looks much like unwritten space.
         bytes.iter_mut().step_by(97).for_each(|byte| *byte = random.draw().to_le_bytes()[0]);
     } else {
         random.fill(&mut bytes);
@@ -463,7 +466,7 @@ pub(crate) fn payload(kind: Kind, lsn: u64, size: usize) -> Vec<u8> {
     }
 }
 
-/// All files of a device but the lock, which is empty.
+/// Returns all files of a device but the lock file, which is empty.
 #[must_use]
 pub fn files(device: &MemStorage) -> BTreeMap<String, Vec<u8>> {
     let names = device.list().unwrap_or_default().into_iter().filter(|name| name != "lock");
@@ -495,7 +498,8 @@ impl Sample {
             let [at, end] = [batch.offset, batch.end].map(|at| usize::try_from(at.0).unwrap());
             let confirmed = number(batch.header.confirmed());
             if self.kind.layout == Layout::Text {
-                // A line is found where one begins, and it takes all of it.
+                // A line is valid only after a line end, so the byte before it belongs to the
+                // evidence.
                 for line in data[at..end].split_inclusive(|byte| *byte == b'\n') {
                     let at = line.as_ptr().addr() - data.as_ptr().addr();
                     let line = at.saturating_sub(1)..at + line.len() - 1;
@@ -506,7 +510,7 @@ impl Sample {
             }
             self.ends.push((batch.header.last().get(), end));
         }
-        // The slot that was written last goes before the other.
+        // The newer slot comes first.
         let manifest = &self.files["manifest"];
         let mut slots: Vec<_> = Manifest::decode_file(manifest).into_iter().flatten().collect();
         slots.sort_by_key(|slot| std::cmp::Reverse(slot.sequence));

@@ -1,8 +1,9 @@
-//! What a fuzzer throws bytes at. Each target is a function that panics if something is wrong, so
-//! that `cargo test` runs the same checks over the seeds and thousands of changed ones.
+//! The fuzz targets. Each target is a function that panics if something is wrong, so that `cargo
+//! test` can run the same checks on the seeds and on thousands of changed seeds.
 //!
-//! Besides "no panic": what is accepted comes back as the same bytes where the format says what
-//! the writer writes; reading in pieces gives the same; a log that opens can be appended to.
+//! Besides "no panic", the targets check: accepted bytes are encoded to the same bytes where the
+//! format determines them; reading in pieces gives the same result; a log that opens accepts
+//! appends.
 
 mod bytes;
 mod codecs;
@@ -15,18 +16,18 @@ mod scan;
 
 use crate::random::Random;
 
-/// One of them.
+/// A fuzz target.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// As its folder of seeds is called.
+    /// The name, which is also that of the folder of seeds.
     pub name: &'static str,
-    /// Takes any bytes.
+    /// Checks any bytes; panics if something is wrong.
     pub run: fn(&[u8]),
-    /// Valid inputs to begin with.
+    /// Returns valid inputs to start from.
     pub seeds: fn() -> Vec<Vec<u8>>,
 }
 
-/// All of them.
+/// All fuzz targets.
 pub const TARGETS: &[Target] = &[
     Target { name: "header", run: bytes::header, seeds: bytes::headers },
     Target { name: "manifest", run: bytes::manifest, seeds: bytes::manifests },
@@ -48,18 +49,18 @@ pub const TARGETS: &[Target] = &[
     Target { name: "codecs", run: codecs::run, seeds: codecs::seeds },
 ];
 
-/// The target of this name.
+/// Returns the target with this name.
 ///
 /// # Panics
 ///
-/// If there is none.
+/// If no target has this name.
 #[must_use]
 pub fn target(name: &str) -> &'static Target {
     let found = TARGETS.iter().find(|target| target.name == name);
     found.unwrap_or_else(|| panic!("no target is called {name}"))
 }
 
-/// An input that is a seed with some changes, as a fuzzer makes them; or noise.
+/// Returns a seed with some changes, as a fuzzer makes them, or random bytes.
 #[must_use]
 pub fn mutated(seeds: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
     let mut bytes = if random.once_in(8) || seeds.is_empty() {

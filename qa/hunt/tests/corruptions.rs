@@ -1,5 +1,5 @@
-//! Some thousands of corruptions of all kinds; `cargo run --release -p seawall-hunt -- corrupt`
-//! makes a million.
+//! Runs thousands of corruptions of all kinds; `cargo run --release -p seawall-hunt -- corrupt`
+//! runs a million.
 
 use seawall_hunt::corrupt::{Bench, Report};
 

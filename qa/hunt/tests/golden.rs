@@ -1,6 +1,6 @@
-//! The writer of today makes the golden files of format 1 again, byte by byte. If it does not, it
-//! changed: that is allowed as long as `compatibility.rs` of the log holds, and then the new bytes
-//! come beside the old ones, under new names.
+//! Checks that the current writer makes the golden files of format 1, byte for byte. The writer may
+//! change as long as `compatibility.rs` of the log passes. Then its new bytes are added next to the
+//! old ones, under new names.
 
 use seawall_hunt::golden::cases;
 use seawall_io::{Access, PosixStorage, Storage};
@@ -21,8 +21,8 @@ fn the_writer_of_today_makes_the_same_bytes() {
     }
 }
 
-/// Without an empty `live`: whether its name reached the device before a power cut depends on when
-/// it was made, and it says nothing.
+/// Removes an empty `live`. Whether its name reached the device before a power cut depends on when
+/// the file was created, and an empty file carries no information.
 fn without_hint(text: &str) -> String {
     text.replace("file live 0\n", "")
 }

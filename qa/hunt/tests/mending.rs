@@ -1,5 +1,5 @@
-//! Some hundred damages to logs with parity; `cargo run --release -p seawall-hunt -- mend` makes a
-//! hundred thousand.
+//! Damages logs with parity some hundred times; `cargo run --release -p seawall-hunt -- mend` does
+//! it a hundred thousand times.
 
 use seawall_hunt::mend::{Bench, Report};
 

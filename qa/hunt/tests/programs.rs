@@ -1,8 +1,8 @@
-//! Random programs against the plainest model of a log there is: a list of records, and three
-//! numbers. The same program runs on both layouts and must say the same at each step.
+//! Compares random programs with a minimal model of a log: a list of records and three numbers. The
+//! same program runs on both layouts and must give the same result at each step.
 //!
-//! What the promises are in a world of failing devices, the simulator tries; this is about what the
-//! calls mean, and a program that fails shrinks to the few calls that matter.
+//! The simulator tests the promises on failing devices. This test is about the meaning of the
+//! calls, and a failing program shrinks to the few calls that matter.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
@@ -15,7 +15,7 @@ use seawall_io::Storage;
 use seawall_testkit::MemStorage;
 use std::sync::Arc;
 
-/// One call. Positions are shares of what is there: 0 is before the first record, 255 the last.
+/// A call. Positions are relative: 0 is before the first record, 255 is the last record.
 #[derive(Clone, Copy, Debug)]
 enum Call {
     Append(u16),
@@ -28,13 +28,13 @@ enum Call {
     TruncateAfter(u8),
     Get(u8),
     ReadFrom(u8),
-    /// How many records the follower takes at most.
+    /// The maximum number of records that the follower reads.
     Follow(u8),
     Close,
     Drop,
-    /// The process dies, the machine keeps running.
+    /// Kills the process; the machine keeps running.
     Kill,
-    /// The power is cut; of what was not synced the bits say what lands.
+    /// Cuts the power; the bits select which unsynced writes survive.
     PowerCut(u64),
 }
 
@@ -59,14 +59,15 @@ fn calls() -> impl Strategy<Value = Vec<Call>> {
     prop::collection::vec(call, 1..40)
 }
 
-/// What a log is.
+/// The expected state of a log.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Model {
-    /// All records from the first ever on; what was truncated at the front is still here.
+    /// All records from LSN 1 on, including those truncated at the front.
     records: Vec<Vec<u8>>,
-    /// How many are gone in front.
+    /// Number of records removed at the front.
     gone: u64,
-    /// How many were to go: whole segments go, and those differ between the layouts.
+    /// Number of records to remove at the front, as requested. Only whole segments are removed, and
+    /// those differ between the layouts.
     asked: u64,
     checkpoint: Option<u64>,
     written: u64,
@@ -77,19 +78,19 @@ impl Model {
         u64::try_from(self.records.len()).unwrap()
     }
 
-    /// The record at a share of what is surely there.
+    /// The record at a relative position among those that are certainly there.
     fn at(&self, share: u8) -> u64 {
         self.asked + (self.last() - self.asked) * u64::from(share) / 255
     }
 
-    /// A record that no other equals, and that both layouts can hold.
+    /// Makes a record that differs from all others and is valid in both layouts.
     fn draw(&mut self, size: u16) -> Vec<u8> {
         self.written += 1;
         format!("\"{}.{}\"", self.written, "x".repeat(usize::from(size))).into_bytes()
     }
 }
 
-/// A log, the model of it, and a follower if one was begun.
+/// A log, its model, and a follower if one was started.
 struct World {
     kind: Kind,
     level: Level,
@@ -120,7 +121,7 @@ impl World {
         self.log.as_ref().unwrap()
     }
 
-    /// Opens what is there, and compares all of it.
+    /// Opens the log and compares all of it with the model.
     fn open(&mut self) {
         self.lives += 1;
         let options = self.kind.options(self.lives << 16).level(self.level);
@@ -139,7 +140,7 @@ impl World {
         assert_eq!(found.verdict, Verdict::Clean, "{found:?}");
     }
 
-    /// Reads from a record on, by the log and by a reader beside it; the last one there is.
+    /// Reads from a record on, with the log and with a separate reader; returns the last LSN.
     fn read(&self, from: u64) -> u64 {
         let from = from.max(self.model.gone + 1);
         let lsn = Lsn::new(from).unwrap();
@@ -219,7 +220,7 @@ impl World {
     }
 
     fn crash(&mut self, left: MemStorage) {
-        // What the dying process still does to its own device does not matter.
+        // Writes of the dying process to its own device do not matter: the log uses a copy.
         self.follower = None;
         self.log = None;
         self.device = left;
@@ -261,7 +262,7 @@ impl World {
         assert_eq!(self.log().get(Lsn::new(self.model.last() + 1).unwrap()).unwrap(), None);
     }
 
-    /// Takes the records that are there, up to this many.
+    /// Reads the available records with the follower, at most `most` of them.
     fn follow(&mut self, most: u8) {
         let (mut follower, mut next) = self.follower.take().unwrap_or_else(|| {
             let from = self.model.gone + 1;
@@ -294,7 +295,7 @@ fn run(calls: &[Call], layout: Layout, level: Level) -> Model {
     world.model
 }
 
-/// How many programs; `SEAWALL_CASES` in the environment says otherwise.
+/// Sets the number of programs; the environment variable `SEAWALL_CASES` overrides it.
 fn config() -> ProptestConfig {
     let asked = std::env::var("SEAWALL_CASES").ok().and_then(|cases| cases.parse().ok());
     let cases = asked.unwrap_or(300);

@@ -1,5 +1,5 @@
-//! Every fuzz target over its seeds, over what fuzzers found, and over thousands of changed inputs:
-//! what runs for hours elsewhere runs here for seconds, on any toolchain.
+//! Runs every fuzz target on its seeds, on inputs that fuzzers found, and on thousands of changed
+//! inputs. Fuzzers run for hours elsewhere; this test takes seconds, on any toolchain.
 
 use seawall_hunt::random::Random;
 use seawall_hunt::targets::{TARGETS, Target, mutated};
@@ -8,13 +8,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const FUZZ: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz");
 
-/// How many changed inputs each target gets; `SEAWALL_CASES` in the environment says otherwise.
+/// Number of changed inputs for each target; the environment variable `SEAWALL_CASES` overrides it.
 fn cases(usual: u64) -> u64 {
     let asked = std::env::var("SEAWALL_CASES").ok().and_then(|cases| cases.parse().ok());
     asked.unwrap_or(usual)
 }
 
-/// The files of a folder of inputs, if there is one.
+/// Reads the files of a folder of inputs, if it exists.
 fn inputs(folder: &str) -> Vec<(String, Vec<u8>)> {
     let Ok(storage) = PosixStorage::open(std::path::Path::new(folder)) else { return vec![] };
     let read = |name: &String| {

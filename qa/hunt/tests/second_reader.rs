@@ -1,7 +1,8 @@
-//! The second reader, docs/reader.py, and ours say the same of hundreds of damaged logs: the same
-//! records up to the same stop, and the same of the end. One process of Python reads them all.
+//! Checks that the second reader, docs/reader.py, and the library agree on hundreds of damaged
+//! logs: the same records up to the same end, and the same verdict on the end. One Python process
+//! reads all the logs.
 //!
-//! Without `python3` there is nothing to compare, and the test says so past the harness.
+//! Without `python3` nothing is compared; the test prints this to standard error, past the harness.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
@@ -20,8 +21,8 @@ use std::sync::Arc;
 
 const READER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reader.py");
 
-/// Reads every folder that standard input names, with the key file after it, as the program itself
-/// would.
+/// A Python program that reads every folder named on standard input, with the key file given after
+/// it, as the second reader itself does.
 const DRIVER: &str = "
 import contextlib, importlib.util, io, sys
 spec = importlib.util.spec_from_file_location('reader', sys.argv[1])
@@ -39,7 +40,7 @@ for line in sys.stdin:
     print(out.getvalue() + '= %d' % code)
 ";
 
-/// A folder of folders, gone with the test.
+/// A folder of folders, removed on drop.
 struct Scratch(PathBuf);
 
 impl Drop for Scratch {
@@ -56,7 +57,7 @@ fn has_python() -> bool {
     runs("import sys; assert sys.version_info >= (3, 8)")
 }
 
-/// Whether it can decrypt.
+/// Whether Python can decrypt.
 fn has_cipher() -> bool {
     runs("from cryptography.hazmat.primitives.ciphers.aead import AESGCMSIV")
 }
@@ -66,21 +67,21 @@ fn runs(asked: &str) -> bool {
     ran.is_ok_and(|status| status.success())
 }
 
-/// The name of a file that is not part of a log.
+/// The name of the key file, which is not part of a log.
 const KEY_FILE: &str = "user.key";
 
 fn write(device: &MemStorage, folder: &Path) {
     let storage = PosixStorage::create(folder).unwrap();
     storage.create(KEY_FILE).unwrap().write_at(&KEY, 0).unwrap();
     for (name, bytes) in files(device) {
-        // What a killed writer told its readers is of another boot.
+        // `live` of a killed writer belongs to another boot.
         if name != "live" {
             storage.create(&name).unwrap().write_at(&bytes, 0).unwrap();
         }
     }
 }
 
-/// What our reader says, in the second one's words.
+/// Returns the result of the library's reader, in the format of the second reader.
 fn ours(folder: &Path, kind: Kind) -> String {
     let storage: Arc<dyn Storage> = Arc::new(PosixStorage::open(folder).unwrap());
     let mut said = String::new();

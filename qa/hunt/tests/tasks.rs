@@ -1,4 +1,4 @@
-//! The example of tasks that await their records runs and says what it should.
+//! Checks that the example of tasks that await their records runs and prints the expected result.
 
 use std::process::Command;
 

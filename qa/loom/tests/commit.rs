@@ -1,9 +1,9 @@
-//! The hand-off of a commit in every interleaving of a few threads within a bound of preemptions:
-//! no thread waits for ever, and a record reported as durable is durable.
+//! Checks commits in every interleaving of a few threads within a bound of preemptions: no thread
+//! waits forever, and a record reported as durable is durable.
 //!
-//! The bound is 2, unless `LOOM_MAX_PREEMPTIONS` says. A log in memory is opened again for each
-//! interleaving. Others get in where a thread takes a lock or waits, so what a leader does at the
-//! device is one step here; seawall-scheduled lets others in there, too.
+//! The bound is 2, unless `LOOM_MAX_PREEMPTIONS` is set. Each interleaving opens a new log in
+//! memory. Threads switch only where they take a lock or wait, so a leader's device accesses are
+//! one step here. seawall-scheduled switches there, too.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
@@ -25,10 +25,10 @@ use seawall_testkit::MemStorage;
 
 type Bytes = Log<[u8], Raw>;
 
-/// How often a thread is taken off while it could go on, unless the environment says.
+/// How often a runnable thread may be preempted, unless `LOOM_MAX_PREEMPTIONS` is set.
 const PREEMPTIONS: usize = 2;
 
-/// Runs `test` in every interleaving, and tells how many there were.
+/// Runs `test` in every interleaving, and prints their number.
 fn everywhere(name: &str, test: impl Fn() + Send + Sync + 'static) {
     let mut model = Builder::new();
     model.preemption_bound.get_or_insert(PREEMPTIONS);
@@ -44,7 +44,7 @@ fn everywhere(name: &str, test: impl Fn() + Send + Sync + 'static) {
     let _ = writeln!(io::stderr(), "{name}: {count} interleavings, preemptions {bound:?}");
 }
 
-/// A log that does nothing by itself.
+/// Options of a log without background work.
 fn quiet() -> Options {
     Options::new()
         .geometry(Geometry { block: 512, reach: 512, batch_max: 1024 }, 7 * 512)
@@ -58,8 +58,8 @@ fn open(options: &Options, device: &MemStorage) -> Arc<Bytes> {
     Arc::new(options.open_in(Arc::new(device.clone())).unwrap())
 }
 
-/// Starts a thread whose stack is large enough for a recovery. Those that loom gives by itself are
-/// not always: that depends on what the compiler inlines.
+/// Starts a thread whose stack is large enough for a recovery. Loom's default stack sometimes is
+/// not, depending on what the compiler inlines.
 fn spawn<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     ThreadBuilder::new().stack_size(16 << 10).spawn(act).unwrap()
 }
@@ -69,7 +69,7 @@ fn follow(log: &Arc<Bytes>) -> Follower<[u8], Raw> {
     spawn(move || log.follow(Lsn::FIRST).unwrap()).join().unwrap()
 }
 
-/// One thread for each act.
+/// Starts one thread for each act.
 fn threads<const N: usize>(log: &Arc<Bytes>, acts: [fn(&Bytes); N]) -> [JoinHandle<()>; N] {
     acts.map(|act| {
         let log = Arc::clone(log);
@@ -87,7 +87,7 @@ fn lsn(number: u64) -> Option<Lsn> {
     Lsn::new(number)
 }
 
-/// The last record after a power cut that takes all it can.
+/// Returns the last record after a power cut that loses everything unsynced.
 fn survives(device: &MemStorage) -> Option<Lsn> {
     open(&quiet(), &device.power_cut(|_| false)).durable()
 }
@@ -113,7 +113,7 @@ fn cut(log: &Bytes) {
     log.truncate_after(None).unwrap();
 }
 
-/// Appends, and looks whether it was told the truth.
+/// Appends a record, and checks that it survives a power cut once it is acknowledged.
 fn append(log: &Bytes, device: &MemStorage) -> seawall::Result<()> {
     let number = log.append(b"record")?;
     assert!(survives(device) >= Some(number), "{number} was acknowledged");
@@ -128,7 +128,7 @@ fn concurrent_appends_are_all_durable() {
         join(threads(&log, [twice, twice]));
         assert_eq!(survives(&device), lsn(4));
     });
-    // One leads, and three may share the next batch.
+    // One thread leads, and the other three may share the next batch.
     everywhere("four threads append", || {
         let device = MemStorage::new();
         let log = open(&quiet(), &device);
@@ -215,7 +215,7 @@ fn a_follower_is_woken() {
     });
 }
 
-/// Tries to submit the record and waits for it. Returns whether it was taken.
+/// Tries to submit the record and waits for it. Returns whether the log accepted it.
 fn tries(log: &Bytes, record: &[u8]) -> bool {
     match log.try_submit(record) {
         Ok(ticket) => ticket.wait().is_ok(),
@@ -224,7 +224,8 @@ fn tries(log: &Bytes, record: &[u8]) -> bool {
     }
 }
 
-/// Number of records after a power cut that takes all it can; none of them is `refused`.
+/// Returns the number of records after a power cut that loses everything unsynced, and checks that
+/// none of them is in `refused`.
 fn count_without(device: &MemStorage, refused: &[&[u8]]) -> usize {
     let left = device.power_cut(|_| false);
     let refused: Vec<Vec<u8>> = refused.iter().map(|record| record.to_vec()).collect();
@@ -299,7 +300,7 @@ fn block_on(mut ticket: Ticket) -> seawall::Result<Lsn> {
     }
 }
 
-/// The flusher writes what is awaited: three threads with the one that asks.
+/// The log's flusher writes the awaited record: with it, three threads take part.
 #[test]
 fn an_awaited_record_is_written_and_its_waker_woken() {
     everywhere("one awaits, one appends", || {

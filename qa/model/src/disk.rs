@@ -1,40 +1,40 @@
-//! The device: files, a page cache, un-synced sector writes, un-synced directory changes.
+//! The device: files, a page cache, unsynced sector writes, unsynced directory changes.
 //!
-//! Everything that can differ after a crash is a *pending* item, so a crash is a choice of
-//! which pending items reached the disk. A failed barrier drops its pending items but leaves
-//! the page cache showing them: later reads see what the disk may not hold.
+//! Everything that can differ after a crash is a *pending* item, so a crash chooses which pending
+//! items reached the disk. A failed sync drops its pending items, but the page cache still shows
+//! them: later reads see content that the disk may not have.
 
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 pub const SECTOR: usize = if cfg!(feature = "wide") { 64 } else { 32 };
-/// The block to which pipelined batches are padded and which a non-powersafe write may garble.
+/// The block to which pipelined batches are padded, and which a non-powersafe write may garble.
 pub const BLOCK: usize = if cfg!(feature = "wide") { SECTOR } else { 2 * SECTOR };
 
-/// Above this many subsets a sample of this size is taken.
+/// The maximum number of subsets to try. Of more subsets, a sample of this size is taken.
 const LIMIT: u64 = 1 << 9;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Name {
     Manifest,
     Segment(u16),
-    /// The lines of a segment of the readable log; its header, slots and seal are `Segment`.
+    /// The lines of a segment in the text layout; its header, slots and seal are in `Segment`.
     Text(u16),
     Temporary(u16),
-    /// What the earlier life of a segment's file left.
+    /// The table of the content that a reused segment's file had before.
     Before(u16),
-    /// A removed segment, to become a new one.
+    /// The file of a removed segment, to be reused for a new one.
     Spare(u16),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stop {
-    /// The run was cut here.
+    /// The run ends here with a crash.
     Crash,
-    /// A barrier returned an error.
+    /// A sync returned an error.
     Failed,
-    /// Too many barriers failed in a row.
+    /// Too many syncs failed in a row, or one of the directory.
     Poisoned,
 }
 
@@ -42,13 +42,13 @@ pub enum Stop {
 pub struct File {
     pub cache: Vec<u8>,
     pub disk: Vec<u8>,
-    /// What each sector held before its last durable change: the stale image.
+    /// The content of each sector before its last durable change: the stale image.
     pub stale: Vec<u8>,
-    /// What the whole file held after each barrier, kept where faults are applied.
+    /// The content of the whole file after each sync. Only recorded if faults are applied.
     pub past: Vec<Arc<Vec<u8>>>,
 }
 
-/// The sector number of a pending change of a file's length.
+/// The sector number that marks a pending change of a file's length.
 const LENGTH: usize = usize::MAX;
 
 #[derive(Clone, Hash)]
@@ -57,12 +57,12 @@ pub struct Pending {
     pub file: usize,
     pub sector: usize,
     pub bytes: [u8; SECTOR],
-    /// Length of the file when this was written.
+    /// The length of the file at the time of the write.
     pub len: usize,
 }
 
-/// What a writer tells readers on the same boot: evidence that this much is durable, and of nothing
-/// else once its writer is gone. A power cut voids it.
+/// The durable LSN that a writer publishes for readers on the same boot. Once the writer is gone,
+/// this proves only that this much is durable. A power cut deletes it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Live {
     pub id: u16,
@@ -77,28 +77,28 @@ pub enum DirOp {
     Unlink(Name),
 }
 
-/// What the caller has been told; the checker compares recovery with it.
+/// The state that the log promised to its caller; the checker compares recovery with it.
 #[derive(Clone, Hash, Default, Debug)]
 pub struct Truth {
-    /// Every record handed in since the last cut, by LSN - 1.
+    /// All records submitted since the last truncation, by LSN - 1.
     pub log: Vec<u64>,
     /// Records acknowledged as `Synced`.
     pub acked: usize,
     /// Records acknowledged as `Confirmed`.
     pub confirmed: usize,
-    /// A truncation that has been asked for and not yet acknowledged.
+    /// The LSN of a truncation that was requested and is not acknowledged yet.
     pub cut: Option<usize>,
-    /// Records before this LSN were given up by a checkpoint.
+    /// A checkpoint released the records before this LSN.
     pub first_needed: usize,
-    /// The highest checkpoint asked for and not cut off.
+    /// The highest checkpoint that was requested and not truncated.
     pub checkpoint: usize,
-    /// What the last clean close covered.
+    /// The last LSN at the last clean close.
     pub closed: usize,
-    /// The highest record that a reader beside the writer has shown.
+    /// The highest LSN that a concurrent reader has shown.
     pub shown: usize,
-    /// (first, last) LSN of the atomic sets.
+    /// The first and last LSN of each atomic set.
     pub sets: Vec<(usize, usize)>,
-    /// A barrier failed and the records are not yet safe elsewhere.
+    /// Whether a sync failed, and its records are not yet durable in another segment.
     pub failing: bool,
 }
 
@@ -113,22 +113,24 @@ pub struct World {
     pub steps: usize,
     pub crash_at: usize,
     pub syncs: usize,
-    /// Barriers to fail, by number, and which of their items reach the disk all the same.
+    /// The syncs to fail, by number, each with a mask of its items that reach the disk all the
+    /// same.
     pub fails: Vec<(usize, u32)>,
-    /// A failed barrier garbles the blocks that it would otherwise have landed.
+    /// Whether a failed sync garbles the blocks that would otherwise reach the disk.
     pub spoil: bool,
     pub keep_past: bool,
     pub live: Option<Live>,
-    /// Its writer runs, and holds it.
+    /// Whether the writer of `live` is running and holds it.
     pub live_is_held: bool,
-    /// The least and the most that it ever said of a segment: as it is never synced, a device that
-    /// went away may bring back any of it.
+    /// The lowest and highest value that `live` had, by segment id and epoch. `live` is never
+    /// synced, so a device that was detached may come back with any of its values.
     told: BTreeMap<(u16, u16), (u16, u16)>,
-    /// A barrier failed: the cache may show what the disk has not, and no later barrier tells.
+    /// Whether a sync failed: the cache may show content that the disk lacks, and no later sync
+    /// reports that.
     pub is_doubtful: bool,
     pub next_epoch: u16,
     pub next_value: u64,
-    /// A directory sync failed: the file system takes nothing more until the power is cut.
+    /// Whether a directory sync failed: the file system refuses everything until the power is cut.
     dead: bool,
     next_ticket: u32,
 }
@@ -170,7 +172,7 @@ impl World {
         Ok(())
     }
 
-    /// A new file: reads as zeros, allocated but nothing of it durable, not even its length.
+    /// Creates a file. It reads as zeros, but nothing of it is durable, not even its length.
     pub fn add_file(&mut self, len: usize) -> usize {
         self.files.push(File { cache: vec![0; len], disk: vec![], stale: vec![], past: vec![] });
         let file = self.files.len() - 1;
@@ -185,7 +187,7 @@ impl World {
         self.pending.push(Pending { ticket: self.next_ticket, file, sector, bytes, len });
     }
 
-    /// Writes through the page cache; the touched sectors, and a new length, become pending.
+    /// Writes through the page cache. The changed sectors, and a new length, become pending.
     pub fn write(&mut self, file: usize, at: usize, bytes: &[u8]) -> Result<u32, Stop> {
         self.step()?;
         let f = &mut self.files[file];
@@ -209,7 +211,7 @@ impl World {
         Ok(self.next_ticket - 1)
     }
 
-    /// Cuts a file short, without a barrier.
+    /// Truncates a file, without a sync.
     pub fn shorten(&mut self, file: usize, len: usize) -> Result<(), Stop> {
         self.step()?;
         self.files[file].cache.truncate(len);
@@ -227,14 +229,14 @@ impl World {
         Ok(())
     }
 
-    /// Removes what an earlier writer told readers.
+    /// Removes the `live` of an earlier writer.
     pub fn retract(&mut self) -> Result<(), Stop> {
         self.step()?;
         (self.live, self.live_is_held) = (None, false);
         Ok(())
     }
 
-    /// A reader syncs these files, and the directory; whether that succeeds.
+    /// Syncs these files and the directory for a reader. Returns whether that succeeds.
     pub fn settle(&mut self, files: &[usize]) -> bool {
         if self.dead {
             return false;
@@ -309,12 +311,12 @@ impl World {
         }
     }
 
-    /// The barrier of one write.
+    /// Syncs one write.
     pub fn complete(&mut self, ticket: u32) -> Result<(), Stop> {
         self.finish(|p| p.ticket == ticket)
     }
 
-    /// The barrier of one file.
+    /// Syncs one file.
     pub fn sync(&mut self, file: usize) -> Result<(), Stop> {
         self.finish(|p| p.file == file)
     }
@@ -345,7 +347,7 @@ impl World {
         }
     }
 
-    /// The process dies, the machine lives: cache and pending writes stay.
+    /// Kills the process. The machine keeps running, so cache and pending writes stay.
     pub fn kill(&self) -> World {
         let mut w = self.clone();
         w.live_is_held = false;
@@ -353,7 +355,7 @@ impl World {
         w
     }
 
-    /// Power is cut. `choice` picks for each pending sector: 0 lost, 1 landed, 2 block garbled.
+    /// Cuts the power. For each pending sector, `choice` is 0: lost, 1: written, 2: block garbled.
     pub fn power_cut(&self, choice: &[u8]) -> World {
         let mut w = self.clone();
         let pending = std::mem::take(&mut w.pending);
@@ -380,11 +382,11 @@ impl World {
         w
     }
 
-    /// What is there when a device that went away with such a choice comes back on the same boot:
-    /// the same, with any of what `live` said.
+    /// Returns the states in which a device can come back on the same boot if it was detached and
+    /// left `cut`: the same files, with any value that `live` had.
     pub fn detached(&self, cut: &World) -> Vec<World> {
         if !self.pending.is_empty() && !cut.pending.is_empty() {
-            // The process was killed, and nothing went away.
+            // The process was killed, so the device was not detached.
             return vec![];
         }
         let segments = cut.names.keys().filter_map(|n| match n {
@@ -399,7 +401,7 @@ impl World {
         said.map(|live| World { live: Some(live), ..cut.clone() }).collect()
     }
 
-    /// The same by lot.
+    /// Returns one of those states, or the state after the power cut, chosen by `lot`.
     pub fn detach(&self, choice: &[u8], lot: usize) -> World {
         let cut = self.power_cut(choice);
         let mut all = self.detached(&cut);
@@ -407,7 +409,7 @@ impl World {
         all.swap_remove(lot % all.len())
     }
 
-    /// Every state that a power cut can leave, plus the one that a kill leaves.
+    /// Returns every state that a power cut can leave, and the one that a kill leaves.
     pub fn crashes(&self, garble: bool) -> Vec<World> {
         let sectors = self.pending.len();
         let n = sectors + self.dir_pending.len();
@@ -417,7 +419,7 @@ impl World {
         if n > 0 {
             out.push(self.kill());
         }
-        // More than LIMIT subsets: sampled.
+        // Above LIMIT subsets, a sample is taken.
         for nth in 0..total.min(LIMIT) {
             let mut rest =
                 if total <= LIMIT { nth } else { nth.wrapping_mul(0x9E37_79B9_7F4A_7C15) % total };

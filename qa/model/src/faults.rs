@@ -1,4 +1,4 @@
-//! One fault at a time in a closed log, and the result of recovery.
+//! Applies one fault at a time to a closed log, and judges the result of recovery.
 
 use crate::disk::{Name, World, BLOCK, SECTOR};
 use crate::format::{self, Layout};
@@ -8,7 +8,7 @@ use crate::search::{agree, Config};
 use crate::stats::Stats;
 use crate::table;
 
-/// What a fault hit.
+/// The part of a log that a fault hits.
 #[derive(Clone, Copy)]
 enum Hit {
     /// A range of the records of the segment with this id.
@@ -19,7 +19,7 @@ enum Hit {
     Elsewhere,
 }
 
-/// What a fault in this range of a file hits.
+/// Returns the part that a fault in this range of a file hits.
 fn hit(name: Name, range: (usize, usize), c: &Config) -> Hit {
     let records = format::data_start(c.layout, c.rules.gap);
     match name {
@@ -121,7 +121,7 @@ pub fn faults(w: &World, before: &Inspection, c: &Config, s: &mut Stats, trace: 
     }
 }
 
-/// Whether a whole file is an older copy of this one, from the same epoch.
+/// Returns whether `old` is an older content of this file, from the same epoch.
 fn same_life(name: Name, old: &[u8], now: &[u8]) -> bool {
     let epoch = |bytes: &[u8]| format::Header::decode(bytes).map(|h| h.epoch);
     old != now && (!matches!(name, Name::Segment(_)) || epoch(old) == epoch(now))
@@ -159,7 +159,8 @@ fn after_fault(
             trace,
         );
     }
-    // More than one run of damage within reach: promised only up to the last clean close.
+    // These faults damage more than one run within reach: records are promised only up to the last
+    // clean close.
     let promised = kind != "rolled back" && !(kind == "cut far short" && c.layout == Layout::Text);
     if promised && total < t.confirmed.min(floor) {
         let key =
@@ -181,7 +182,7 @@ fn after_fault(
         });
     }
     if total < t.acked.min(floor) {
-        // A file that only a note names may be missing without a name for what it held.
+        // A lost file that only a note names leaves no trace of its records, so doubt is allowed.
         let may_doubt = c.rules.features.ahead == Ahead::Batch && kind == "file lost";
         if matches!(hit, Hit::Elsewhere) && promised && !(tells && may_doubt) {
             let how = if tells { "cannot tell" } else { "SILENT" };
@@ -200,7 +201,7 @@ fn after_fault(
     s.note(key, trace);
 }
 
-/// Whether the verdict on a reused segment hides what its table would show.
+/// Returns how the verdict on a reused segment hides what its table would show, if it does so.
 fn judge_reuse(
     w: &World,
     found: &Inspection,

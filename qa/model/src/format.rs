@@ -1,5 +1,5 @@
-//! Bytes: header, mark slots, seal, manifest, batches. Field sizes are scaled down; every
-//! checksum is an ideal 64-bit one, so a verdict never depends on a lucky collision.
+//! The byte formats: header, mark slots, seal, manifest, batches. Field sizes are scaled down;
+//! every checksum is an ideal 64-bit one, so a verdict never depends on a lucky collision.
 
 use crate::disk::{BLOCK, SECTOR};
 
@@ -8,10 +8,11 @@ pub const REACH: usize = 10 * SECTOR;
 pub const SLOT: [usize; 2] = [BLOCK, 2 * BLOCK];
 pub const SEAL: usize = 3 * BLOCK;
 pub const HEAD: usize = 4 * BLOCK;
-/// Sectors for data in a first, recovered, cut or failed-over segment, and in one made by a roll.
+/// The number of data sectors. `SMALL`: in a first, recovered, truncated or failed-over segment.
+/// `LARGE`: in one made by a rotation.
 pub const SMALL: usize = if cfg!(feature = "wide") { 8 } else { 12 };
 pub const LARGE: usize = if cfg!(feature = "wide") { 10 } else { 20 };
-/// The same with two writes in flight: longer than their window.
+/// The same with two writes in flight: larger than their window.
 pub const LARGEST: usize = if cfg!(feature = "wide") { 16 } else { 32 };
 pub const BATCH_HEADER: usize = 32;
 pub const MANIFEST_SLOT: [usize; 2] = [0, BLOCK];
@@ -22,7 +23,7 @@ pub enum Layout {
     Dense,
     /// Several writes in flight, each padded to the block.
     Padded,
-    /// Lines in a growing file of their own.
+    /// Lines in a separate file, which grows.
     Text,
 }
 
@@ -56,7 +57,7 @@ fn halves(values: &[u16]) -> Vec<u8> {
     values.iter().flat_map(|v| v.to_le_bytes()).collect()
 }
 
-/// A checked cell: digest, then four or more 16-bit values (a multiple of four).
+/// Encodes a checked cell: digest, then four or more 16-bit values (a multiple of four).
 fn cell(kind: u64, values: &[u16]) -> Vec<u8> {
     let body = halves(values);
     let mut out = digest(kind, &body).to_le_bytes().to_vec();
@@ -81,17 +82,17 @@ pub struct Header {
     pub pred_id: u16,
     pub pred_epoch: u16,
     pub pred_digest: u16,
-    /// Sectors for data.
+    /// The number of data sectors.
     pub size: u16,
     /// Records up to here were durable before the segment got its name.
     pub carried: u16,
-    /// Its file held another segment before.
+    /// Whether the file held another segment before.
     pub reused: bool,
-    /// It was named ahead: its first batch says where it begins and what it follows.
+    /// Whether it was named ahead: its first batch says where it begins and which batch it follows.
     pub ahead: bool,
-    /// Writes in flight, at most.
+    /// The maximum number of writes in flight.
     pub flights: u16,
-    /// What the first batch of a segment named ahead chains to; 0 if it has not begun.
+    /// The digest that the first batch of a segment named ahead chains to; 0 if it has not begun.
     pub link: u64,
 }
 
@@ -123,13 +124,13 @@ impl Header {
         })
     }
 
-    /// Whether it was named ahead, and no batch says where it begins.
+    /// Returns whether the segment was named ahead and no batch says where it begins.
     pub fn has_not_begun(&self) -> bool {
         self.ahead && self.base == 0
     }
 
-    /// The header of a segment named ahead once its first batch is there. That batch was written
-    /// when all before it was durable.
+    /// Returns the header of a segment named ahead, completed from its first batch if that is
+    /// there. The batch was written when all records before it were durable.
     pub fn begun(self, file: &[u8], at: usize) -> Header {
         match decode_header(file, at, self.epoch) {
             Some(b) if self.ahead && b.confirmed + 1 == b.first => {
@@ -139,12 +140,12 @@ impl Header {
         }
     }
 
-    /// The same, for a first LSN and the digest of the batch before.
+    /// Returns the header completed with the first LSN and the digest of the batch before.
     pub fn begin(self, base: u16, link: u64) -> Header {
         Header { base, link, pred_digest: link as u16, carried: base - 1, ..self }
     }
 
-    /// The digest that the first batch of the segment chains to.
+    /// Returns the digest that the first batch of the segment chains to.
     pub fn chain(&self) -> u64 {
         if self.ahead {
             self.link
@@ -154,15 +155,15 @@ impl Header {
     }
 }
 
-/// In the block of mark slot A: the segment named ahead.
+/// The offset of the note in the block of mark slot A. The note names the segment named ahead.
 const NOTE: usize = BLOCK + if SECTOR < BLOCK { SECTOR } else { SECTOR / 2 };
 
-/// Where the note is, and the note: `next` is the id and epoch of the segment named ahead.
+/// Encodes a note after its offset. `next` is the id and epoch of the segment named ahead.
 pub fn encode_note(epoch: u16, next: (u16, u16)) -> (usize, Vec<u8>) {
     (NOTE, cell(8, &[epoch, next.0, next.1, 0]))
 }
 
-/// (epoch, id of the segment named ahead, its epoch)
+/// Decodes a note: (epoch, id of the segment named ahead, its epoch).
 pub fn decode_note(file: &[u8]) -> Option<(u16, u16, u16)> {
     open_cell(8, file, NOTE, 4).map(|v| (v[0], v[1], v[2]))
 }
@@ -171,17 +172,17 @@ pub fn encode_mark(epoch: u16, confirmed: u16, seq: u16) -> Vec<u8> {
     cell(2, &[epoch, confirmed, seq, 0])
 }
 
-/// (epoch, confirmed, seq)
+/// Decodes a mark: (epoch, confirmed, seq).
 pub fn decode_mark(file: &[u8], slot: usize) -> Option<(u16, u16, u16)> {
     open_cell(2, file, SLOT[slot], 4).map(|v| (v[0], v[1], v[2]))
 }
 
-/// `next`: id and epoch of the successor.
+/// Encodes a seal. `next` is the id and epoch of the successor.
 pub fn encode_seal(epoch: u16, last: u16, next: (u16, u16)) -> Vec<u8> {
     cell(3, &[epoch, last, next.0, next.1])
 }
 
-/// (epoch, last, id of the successor, its epoch)
+/// Decodes a seal: (epoch, last, id of the successor, its epoch).
 pub fn decode_seal(file: &[u8]) -> Option<(u16, u16, u16, u16)> {
     open_cell(3, file, SEAL, 4).map(|v| (v[0], v[1], v[2], v[3]))
 }
@@ -193,7 +194,7 @@ pub struct Manifest {
     pub oldest: (u16, u16),
     /// The last two checkpoints, newest first.
     pub checkpoints: (u16, u16),
-    /// Where the last clean close ended: LSN, id and epoch of the newest segment then.
+    /// Where the last clean close ended: the last LSN, then id and epoch of the newest segment.
     pub closed: (u16, u16, u16),
 }
 
@@ -214,7 +215,7 @@ impl Manifest {
 pub struct BatchHeader {
     pub len: u16,
     pub count: u16,
-    /// The atomic set continues in the next batch.
+    /// Whether the atomic set continues in the next batch.
     pub goes_on: bool,
     pub first: u16,
     pub confirmed: u16,
@@ -223,7 +224,7 @@ pub struct BatchHeader {
     pub digest: u64,
 }
 
-/// What a batch carries.
+/// The content of a batch to be encoded.
 pub struct Part<'a> {
     pub first: u16,
     pub confirmed: u16,
@@ -235,12 +236,12 @@ pub fn salt(epoch: u16, at: usize) -> u64 {
     (epoch as u64) << 32 | at as u64
 }
 
-/// A batch at byte `at`: header, then frames; `pad` rounds it up to a whole block.
+/// Encodes a batch for byte `at`: header, then frames. `pad` extends it to the end of a block.
 pub fn encode_batch(epoch: u16, at: usize, part: &Part, chain: u64, pad: bool) -> (Vec<u8>, u64) {
     let Part { first, confirmed, values, goes_on } = *part;
     let mut body = vec![];
     for (i, v) in values.iter().enumerate() {
-        // Every third value carries zeros, so that a sector of data may look like no data.
+        // Every third value carries zeros, so that a sector of data may look as if it had none.
         let payload: Vec<u64> = if v % 3 == 0 { vec![*v, 0, 0, 0] } else { vec![*v] };
         let payload: Vec<u8> = payload.iter().flat_map(|w| w.to_le_bytes()).collect();
         let check = digest(salt(epoch, first as usize + i), &payload);
@@ -283,7 +284,7 @@ pub fn decode_header(file: &[u8], at: usize, epoch: u16) -> Option<BatchHeader> 
     })
 }
 
-/// The values of a batch whose header is sound, if its body is.
+/// Returns the values of a batch with a valid header, if its body is valid.
 pub fn decode_body(file: &[u8], at: usize, epoch: u16, h: &BatchHeader) -> Option<Vec<u64>> {
     let body = file.get(at + BATCH_HEADER..at + BATCH_HEADER + h.len as usize)?;
     if digest(salt(epoch, at), body) != h.body {
@@ -302,8 +303,8 @@ pub fn decode_body(file: &[u8], at: usize, epoch: u16, h: &BatchHeader) -> Optio
     Some(out)
 }
 
-/// Whether every frame that lies wholly in sectors which were written is sound. `untouched` says
-/// whether some sector of a range was not, looking no further than to the end of the batch.
+/// Returns whether every frame that lies wholly in written sectors is valid. `untouched` returns
+/// whether some sector of a range was not written, and looks no further than the end of the batch.
 pub fn frames_in_written_sectors_are_sound(
     file: &[u8],
     at: usize,
@@ -334,7 +335,7 @@ pub fn frames_in_written_sectors_are_sound(
     true
 }
 
-/// Whether all bytes there are zero; bytes after the end of the file count as zero.
+/// Returns whether all bytes in the range are zero. Bytes after the end of the file count as zero.
 pub fn zero(file: &[u8], from: usize, to: usize) -> bool {
     let to = to.min(file.len());
     file.get(from..to).is_none_or(|bytes| bytes.iter().all(|b| *b == 0))

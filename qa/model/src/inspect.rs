@@ -1,4 +1,4 @@
-//! The conclusions of recovery, `verify` and readers from the files of a directory. Writes nothing.
+//! The conclusions that recovery, `verify` and readers draw from the files. Writes nothing.
 
 use crate::disk::{Live, Name, World, SECTOR};
 use crate::format::*;
@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {
     pub header: Header,
-    /// Holds the records.
+    /// The file with the records.
     pub file: usize,
-    /// Holds header, slots and seal: the same file unless the layout is text.
+    /// The file with header, slots and seal: the same one unless the layout is text.
     pub head: usize,
 }
 
@@ -22,46 +22,46 @@ pub enum Verdict {
     Clean,
     Torn,
     Ambiguous,
-    /// Open refuses; the text says which check.
+    /// Open refuses the log; the text names the failed check.
     Damage(&'static str),
-    /// No log here yet.
+    /// No log exists yet.
     Fresh,
 }
 
 pub struct Inspection {
     pub verdict: Verdict,
-    /// LSN of the first record found.
+    /// The LSN of the first record found.
     pub start: usize,
-    /// Zero for a record whose body was not judged.
+    /// The values of the records; zero for a record whose body was not judged.
     pub records: Vec<u64>,
-    /// Digest of the batch of each record found.
+    /// The digest of the batch of each record found.
     pub digests: Vec<u64>,
     pub w: usize,
     pub chain: Vec<Segment>,
     pub manifest: Option<Manifest>,
     pub max_id: u16,
     pub end: usize,
-    /// (last LSN, end) of the batches of the newest segment.
+    /// (last LSN, end) of each batch of the newest segment.
     pub ends: Vec<(u16, usize)>,
     pub digest: u64,
-    /// The last batches of an unfinished set are cut.
+    /// Whether the last batches are truncated because their set is unfinished.
     pub cut_set: bool,
-    /// A segment named ahead, in which nothing was written.
+    /// A segment named ahead in which nothing was written.
     pub prepared: Option<Segment>,
 }
 
-/// What recovery reads and concludes; writes nothing.
+/// Inspects the files as recovery does.
 pub fn inspect(w: &World, r: &Rules, layout: Layout) -> Inspection {
     judge(w, r, layout, None, false)
 }
 
-/// The same, with every body judged, as `verify` does.
+/// Inspects the files as `verify` does, which judges every body.
 pub fn verify(w: &World, r: &Rules, layout: Layout) -> Inspection {
     judge(w, r, layout, None, true)
 }
 
-/// What a reader shows; nothing if it must try again. And the files that it has to sync first, if
-/// there are any: with them the directory.
+/// Returns the records that a reader shows, and the files that it must sync before that, together
+/// with the directory. `None` if the reader must try again.
 pub fn reader(w: &World, r: &Rules, layout: Layout) -> Option<(Inspection, Vec<usize>)> {
     let word = w.live.filter(|_| w.live_is_held || !r.live_ends_with_writer);
     let found = judge(w, r, layout, word.filter(|_| r.reader_heeds_live), true);
@@ -74,7 +74,8 @@ pub fn reader(w: &World, r: &Rules, layout: Layout) -> Option<(Inspection, Vec<u
     Some((found, files))
 }
 
-/// Whether all of it was durable by what the files say, or a writer that is gone.
+/// Returns whether the files, or the `live` of a writer that is gone, prove that all records found
+/// are durable.
 fn is_known(w: &World, found: &Inspection, newest: &Segment) -> bool {
     let h = newest.header;
     let said = w.live.filter(|l| (l.id, l.epoch) == (h.id, h.epoch));
@@ -109,14 +110,14 @@ fn judge(w: &World, r: &Rules, layout: Layout, live: Option<Live>, full: bool) -
     out
 }
 
-/// One look at a directory.
+/// One inspection of a directory.
 struct Look<'a> {
     w: &'a World,
     r: &'a Rules,
     layout: Layout,
-    /// What the running writer tells readers.
+    /// The durable LSN that the running writer has published for readers.
     live: Option<Live>,
-    /// Judge every body.
+    /// Whether to judge every body.
     full: bool,
 }
 
@@ -175,7 +176,7 @@ impl Look<'_> {
         }
     }
 
-    /// Whether a clean close was the last thing that happened to the newest segment.
+    /// Returns whether a clean close was the last operation on the newest segment.
     fn is_closed(&self, newest: &Segment, manifest: &Manifest, out: &Inspection) -> bool {
         let (lsn, id, epoch) = manifest.closed;
         let seal = self.w.files[newest.head].cache.get(SEAL..HEAD);
@@ -189,7 +190,7 @@ impl Look<'_> {
         self.w.names.get(&Name::Text(id)).copied()
     }
 
-    /// Whether a segment has content, or it is unknown.
+    /// Returns whether a segment has content. True if that is unknown.
     fn is_used(&self, id: u16, head: usize) -> bool {
         let file = &self.w.files[head].cache;
         let Some(h) = Header::decode(file) else {
@@ -207,8 +208,8 @@ impl Look<'_> {
             || decode_seal(file).is_some_and(|s| s.0 == h.epoch)
     }
 
-    /// The segments that may count, by the id in their name, and what is wrong with a file above
-    /// them that may be an orphan.
+    /// Returns the segments that may be part of the log, by the id in their name, and the error of
+    /// a file after them that may be an orphan.
     fn segments(
         &self,
         named: &BTreeMap<u16, usize>,
@@ -249,7 +250,7 @@ impl Look<'_> {
         Ok((segments, others.first().map(|other| other.2)))
     }
 
-    /// Whether what `live`, the manifest and the seals name is there.
+    /// Checks that the segments named by `live`, the manifest and the seals exist.
     fn judge_names(
         &self,
         segments: &BTreeMap<u16, Segment>,
@@ -285,7 +286,7 @@ impl Look<'_> {
         Ok(())
     }
 
-    /// Up to where the last clean close says that the chain was durable.
+    /// Returns the LSN up to which the chain was durable according to the last clean close.
     fn last_close(
         &self,
         chain: &[Segment],
@@ -307,7 +308,7 @@ impl Look<'_> {
         Ok(if self.r.clamp_close { lsn.min(limit) } else { lsn } as usize)
     }
 
-    /// Whether a segment named ahead has begun after all, in which case it is the newest; and
+    /// Checks whether a segment named ahead has begun after all, which makes it the newest one, and
     /// whether one is missing that the newest segment notes.
     fn judge_prepared(
         &self,
@@ -352,14 +353,14 @@ impl Look<'_> {
         if v < out.w {
             return Err("V < W");
         }
-        // It begins when all before it is durable.
+        // A segment begins only when all records before it are durable, so those must end cleanly.
         out.verdict = if out.verdict == Verdict::Clean { verdict } else { Verdict::Ambiguous };
         (out.end, out.ends) = (data, vec![]);
         out.chain.push(next);
         Ok(())
     }
 
-    /// What lies at the end of the newest segment, `out` having its records and W.
+    /// Judges the end of the newest segment. `out` has its records and W.
     fn judge_end(
         &self,
         seg: &Segment,
@@ -403,7 +404,7 @@ impl Look<'_> {
     }
 }
 
-/// The live chain, from the manifest's oldest segment to the newest.
+/// Returns the live chain, from the manifest's oldest segment to the newest one.
 fn chain(
     segments: &BTreeMap<u16, Segment>,
     newest: &Segment,
@@ -420,7 +421,7 @@ fn chain(
     Ok(chain)
 }
 
-/// Adds the records of one segment that count to those of the segments before it.
+/// Adds the valid records of one segment to those of the segments before it.
 fn take(
     r: &Rules,
     seg: &Segment,

@@ -1,19 +1,20 @@
 //! Checks the on-disk rules of a write-ahead log by exhaustive and randomized crashes and faults.
 //!
-//! Every crash point of a set of small workloads, times every subset of the sector writes, file
-//! lengths and directory changes in flight, times kill or power cut; then a second crash inside
-//! recovery or in the appends that follow; then one fault (every contiguous run of 1 to 10
-//! sectors, five kinds, in any file; a file lost, swapped, duplicated, cut short or rolled back).
-//! At every step a reader beside the writer looks, too. `disk.rs` is the device, `format.rs` and
-//! `text.rs` are the bytes; `writer.rs`, `inspect.rs` and `scan.rs` implement the rules, and
-//! `search.rs`, `faults.rs`, `random.rs` test them. Each rule of `rules.rs` can be dropped, then
-//! the checker must fail.
+//! The checker tries every crash point of a set of small workloads, with every subset of the sector
+//! writes, file lengths and directory changes in flight, as a kill and as a power cut. Then it
+//! crashes a second time, inside recovery or in the appends that follow. Then it applies one fault:
+//! every contiguous run of 1 to 10 sectors, five kinds, in any file; a file lost, swapped,
+//! duplicated, cut short or rolled back. At every step a concurrent reader inspects the log, too.
+//!
+//! `disk.rs` is the device, `format.rs` and `text.rs` are the bytes; `writer.rs`, `inspect.rs` and
+//! `scan.rs` implement the rules, and `search.rs`, `faults.rs`, `random.rs` test them. Each rule of
+//! `rules.rs` can be dropped; the checker must then fail.
 //!
 //! Run: `cargo run --release -p seawall-model -- check [DEPTH] | faults [1 IN N] | planted [RULE]
 //! | parity | disk [RULE | long] | random SECONDS [SEED]`;
 //! `--features wide` makes sectors larger than batches; WITHOUT=rule drops a rule in any mode,
-//! LAYOUT=Dense|Padded|Text keeps to one layout, ONLY=text to configurations whose name contains
-//! it, WORKLOAD=text likewise. Exit code 1: a promise was broken where the rules
+//! LAYOUT=Dense|Padded|Text selects one layout, ONLY=text the configurations whose name contains
+//! it, WORKLOAD=text likewise the workloads. Exit code 1: a promise was broken where the rules
 //! keep it (`planted`: dropping a rule went unnoticed); 2: usage.
 
 #![allow(
@@ -83,7 +84,7 @@ fn in_parallel(jobs: Vec<(String, Config)>) -> Vec<(String, Stats)> {
     out.into_iter().map(|o| (o.1, o.2)).collect()
 }
 
-/// (layout, failed barriers, spoiled, garbled, faults) to try for a planted bug.
+/// (layout, fail, spoil, garble, faults) of the configurations to try for a planted bug.
 const PLANTED: &[(Layout, bool, bool, bool, u64)] = &[
     (Layout::Dense, false, false, false, 0),
     (Layout::Padded, false, false, false, 0),
@@ -96,8 +97,8 @@ const PLANTED: &[(Layout, bool, bool, bool, u64)] = &[
     (Layout::Padded, false, false, false, 500),
 ];
 
-/// The configurations to try for a planted bug: those with the feature that its description names,
-/// else the plain ones first.
+/// Returns the configurations to try for a planted bug: those with the feature that its description
+/// names, else the plain ones first.
 fn to_plant(about: &str) -> Vec<Config> {
     let mut out = vec![];
     let names = ["reuse", "flights", "ahead", "ahead, acknowledged by the batch"];
@@ -139,7 +140,7 @@ fn to_plant(about: &str) -> Vec<Config> {
     out
 }
 
-/// Drops each rule, or the named one; returns how many went unnoticed.
+/// Drops each rule, or the named one. Returns the number of rules whose absence went unnoticed.
 fn planted(only: Option<&String>) -> u64 {
     let mut broken = 0;
     for (name, about) in Rules::NAMES.iter().filter(|n| only.is_none_or(|o| o == n.0)) {
@@ -166,7 +167,7 @@ fn planted(only: Option<&String>) -> u64 {
     broken
 }
 
-/// Configurations with features: a few at level 1, else every combination.
+/// Returns configurations with features: a few at level 1, otherwise every combination.
 fn with_features(level: usize) -> Vec<Config> {
     let at = |layout, flights, reuse, ahead| with(layout, Features { reuse, flights, ahead });
     let (dense, padded) = (Layout::Dense, Layout::Padded);
@@ -223,7 +224,8 @@ fn label(c: &Config) -> String {
     )
 }
 
-/// A device that garbles what is in flight breaks promises unless writes are padded (R5).
+/// Returns whether promises must hold. A device that garbles blocks in flight breaks promises
+/// unless writes are padded (R5).
 fn must_hold(c: &Config) -> bool {
     !c.garble || c.layout == Layout::Padded
 }

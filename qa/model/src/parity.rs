@@ -1,9 +1,9 @@
-//! The rules of parity beside a segment (format.md section 10), by themselves: every crash of small
-//! workloads, with every subset of what was in flight, then damage, an open, a crash inside that,
-//! and damage again.
+//! Checks the rules of parity (format.md section 10) on their own: every crash of small workloads,
+//! with every subset of the writes in flight, then damage, an open, a crash during the open, and
+//! damage again.
 //!
-//! Blocks of two cells, stripes of two blocks and one of parity, their XOR. Checksums are ideal: in
-//! their place stands what they are of, which is compared and nothing else.
+//! A block has two cells; a stripe has two data blocks and one parity block, their XOR. Checksums
+//! are ideal: each is replaced by a copy of the content, which is only compared.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ type Block = [u8; CELLS];
 
 macro_rules! rules {
     ($($name:ident: $about:literal,)*) => {
-        /// Every switch is true in the design; false plants the bug.
+        /// One switch for each rule: true in the design, false to plant the bug.
         #[derive(Clone, Copy)]
         struct Rules { $($name: bool,)* }
         impl Rules {
@@ -59,7 +59,7 @@ enum Write {
     Head(usize, u32, usize),
 }
 
-/// A device with a cache: what is pending lands with a sync, or any part of it in a crash.
+/// A device with a cache: pending writes land with a sync, or any subset of them in a crash.
 #[derive(Clone)]
 struct Disk {
     cells: [u8; SIZE],
@@ -67,7 +67,7 @@ struct Disk {
     parity: [Option<Block>; STRIPES],
     heads: [Option<(u32, usize)>; 2],
     pending: Vec<Write>,
-    /// Steps that are left.
+    /// The number of steps until the crash.
     fuse: usize,
 }
 
@@ -105,7 +105,7 @@ impl Disk {
         Ok(())
     }
 
-    /// A barrier of the file with the records, or of the one with the parity.
+    /// Syncs the file with the records, or the one with the parity.
     fn sync(&mut self, of_data: bool) -> Result<(), Crash> {
         self.step()?;
         let all = std::mem::take(&mut self.pending);
@@ -119,7 +119,7 @@ impl Disk {
         Ok(())
     }
 
-    /// What readers see now.
+    /// Returns the state that readers see now.
     fn seen(&self) -> Self {
         let mut seen = self.clone();
         for write in std::mem::take(&mut seen.pending) {
@@ -128,7 +128,7 @@ impl Disk {
         seen
     }
 
-    /// What a power cut may leave.
+    /// Returns every state that a power cut may leave.
     fn after_cut(&self) -> Vec<Self> {
         let count = self.pending.len();
         assert!(count < 18, "every subset");
@@ -136,7 +136,7 @@ impl Disk {
             let mut left = self.clone();
             for (place, write) in std::mem::take(&mut left.pending).into_iter().enumerate() {
                 match write {
-                    // A head that is torn is not valid.
+                    // A torn head is not valid.
                     Write::Head(copy, ..) if mask >> place & 1 == 0 => left.heads[copy] = None,
                     _ if mask >> place & 1 == 1 => left.land(write),
                     _ => {}
@@ -164,7 +164,7 @@ impl Disk {
         blocks
     }
 
-    /// The records, with those that parity restores.
+    /// Returns the records, with lost blocks restored from parity.
     fn healed(&self, rules: Rules) -> [u8; SIZE] {
         let mut cells = self.cells;
         if self.heads == [None; 2] {
@@ -200,7 +200,7 @@ impl Disk {
     }
 }
 
-/// Follows the writer, as `track.rs` does.
+/// Writes parity while records are appended, as `parity/writer.rs` of the log does.
 #[derive(Clone)]
 struct Side {
     number: usize,
@@ -247,7 +247,7 @@ impl Side {
     }
 }
 
-/// An open of what is left: makes what is missing up to where the records end.
+/// Opens the log after a crash: writes the parity that is missing up to the end of the records.
 fn open(disk: &mut Disk, rules: Rules) -> Result<(), Crash> {
     let healed = disk.healed(rules);
     let end = healed.iter().take_while(|cell| **cell != 0 && **cell != GARBAGE).count();
@@ -294,12 +294,12 @@ impl Stats {
     }
 }
 
-/// What cell `at` holds once it is written.
+/// Returns the value of cell `at` once it is written.
 fn truth(at: usize) -> u8 {
     u8::try_from(at + 1).unwrap()
 }
 
-/// Whether a reader gets only what was written, or what is stored there.
+/// Returns whether a reader gets only written values, or the bytes stored in their place.
 fn invents_nothing(disk: &Disk, rules: Rules, acknowledged: usize) -> bool {
     let healed = disk.healed(rules);
     (0..SIZE)
@@ -312,7 +312,7 @@ fn lose(disk: &Disk, block: usize, with: u8) -> Disk {
     lost
 }
 
-/// Every block of the records in turn, lost in two ways; and two at once.
+/// Returns every loss of one block of the records, in two ways, and of two blocks at once.
 fn losses(disk: &Disk) -> Vec<(Vec<usize>, Disk)> {
     let mut found = vec![];
     for block in 0..SIZE / CELLS {
@@ -327,7 +327,7 @@ fn losses(disk: &Disk) -> Vec<(Vec<usize>, Disk)> {
     found
 }
 
-/// The records below `end` come back from every single loss.
+/// Checks that parity restores the records below `end` after every loss of one block.
 fn all_come_back(disk: &Disk, rules: Rules, end: usize) -> Result<(), String> {
     for (blocks, lost) in losses(disk) {
         let healed = lost.healed(rules);
@@ -341,7 +341,7 @@ fn all_come_back(disk: &Disk, rules: Rules, end: usize) -> Result<(), String> {
 fn judge(disk: &Disk, (rules, acknowledged): (Rules, usize), depth: u32, stats: &mut Stats) {
     let about = || format!("{:?} {:?} covered {}", disk.cells, disk.known, disk.covered());
     stats.check(invents_nothing(disk, rules, acknowledged), "a look invents nothing", about);
-    // The stripe where it ends may be on its way to another slot.
+    // The slot of the last, partial stripe may be in the middle of a rewrite.
     let promised = disk.covered() / STRIPE * STRIPE;
     let kept = all_come_back(disk, rules, promised.min(acknowledged));
     stats.check(kept.is_ok(), "what is covered comes back", || kept.unwrap_err());
@@ -382,7 +382,7 @@ fn judge(disk: &Disk, (rules, acknowledged): (Rules, usize), depth: u32, stats: 
     }
 }
 
-/// Appends of this many cells each; 0: an idle sync of what was written.
+/// Workloads: a number appends that many cells, 0 is an idle sync of what was written.
 const WORKLOADS: &[&[usize]] = &[
     &[1, 1, 0, 1, 1, 0, 1],
     &[3, 0, 3, 0, 2, 0],
@@ -392,14 +392,14 @@ const WORKLOADS: &[&[usize]] = &[
     &[8, 0, 4, 0],
 ];
 
-/// How far it came.
+/// The progress of a run.
 #[derive(Default)]
 struct Done {
     acknowledged: usize,
     settled: usize,
 }
 
-/// Both copies of the head, as they are when the file is made.
+/// Writes both copies of the head, as in a new file.
 fn make_heads(disk: &mut Disk) -> Result<(), Crash> {
     for sequence in [1, 2] {
         disk.write(Write::Head(sequence as usize % 2, sequence, 0))?;
@@ -443,10 +443,10 @@ fn all(rules: Rules) -> Stats {
             let mut disk = Disk::new();
             disk.fuse = fuse;
             let (done, outcome) = run(&mut disk, workload, rules);
-            // A process that is killed leaves all, a power cut any part of it.
+            // A kill leaves all pending writes, a power cut any subset of them.
             let killed = Disk { fuse: usize::MAX, ..disk.seen() };
             for left in disk.after_cut().into_iter().chain([killed]) {
-                // An unacknowledged write may be there in part.
+                // A part of an unacknowledged write may be stored.
                 let landed = left.cells.iter().take_while(|cell| **cell != 0).count();
                 let acknowledged = done.acknowledged.max(landed);
                 stats.check(left.covered() >= done.settled, "what was covered stays so", || {
@@ -462,8 +462,8 @@ fn all(rules: Rules) -> Stats {
     stats
 }
 
-/// Checks the rules, then takes each away; returns how many promises were broken with them, and
-/// how many bugs went unnoticed.
+/// Checks the rules, then drops each. Returns the number of promises broken with all rules, plus
+/// the number of bugs that went unnoticed.
 pub fn check() -> u64 {
     let stats = all(Rules::ALL);
     println!("parity: {} states", stats.states);

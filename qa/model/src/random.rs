@@ -1,4 +1,4 @@
-//! Random workloads over many crashes and openings.
+//! Random workloads with many crashes and reopens.
 
 use crate::disk::Stop;
 use crate::format::Layout;
@@ -21,8 +21,8 @@ impl Dice {
     }
 }
 
-/// Long random lives: appends, cuts, rolls, several failed barriers, up to six crashes.
-/// Returns how many promises were broken.
+/// Runs long random workloads: appends, truncations, rotations, several failed syncs, up to six
+/// crashes. Returns the number of broken promises.
 pub fn random(seconds: u64, seed: u64) -> u64 {
     let began = std::time::Instant::now();
     std::thread::scope(|scope| {
@@ -100,7 +100,8 @@ pub fn one_life(seed: u64, s: &mut Stats) {
             Ok(())
         })();
         trace += &format!(" | {lived:?} at {}", w.steps);
-        // A reader looks just before the crash; one that has to sync does so in half of the lives.
+        // A reader inspects the log just before the crash. One that must sync does so in half of
+        // the cases.
         if let Some((f, files)) = reader(&w, &c.rules, layout) {
             let may_show = files.is_empty()
                 || (w.steps.is_multiple_of(2) && !w.is_doubtful && w.settle(&files));

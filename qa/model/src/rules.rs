@@ -2,29 +2,29 @@
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Tail {
-    /// What lies beyond V and above W is torn if it looks like a half-written batch over zeros.
+    /// The bytes after V and above W are torn if they look like a half-written batch over zeros.
     ZeroPreimage,
-    /// What lies beyond V and above W is torn, whatever it is.
+    /// The bytes after V and above W are torn in any case.
     Watermark,
 }
 
-/// When the first batch of a segment that was named ahead is acknowledged.
+/// When the first batch of a segment named ahead is acknowledged.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Ahead {
     /// No segment is named ahead.
     Off,
-    /// When the batch is durable; the next one waits for the seal, and the segment is noted.
+    /// Once the batch is durable. The next one waits for the seal, and a note names the segment.
     Batch,
-    /// When the batch and the seal of the segment before are durable.
+    /// Once the batch and the seal of the previous segment are durable.
     Both,
 }
 
-/// What a log does besides the plain rules.
+/// The optional features of a log.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Features {
-    /// Removed segments become new ones.
+    /// Whether removed segments are reused for new ones.
     pub reuse: bool,
-    /// Writes that are not acknowledged yet, at most.
+    /// The maximum number of writes that are not acknowledged yet.
     pub flights: u16,
     pub ahead: Ahead,
 }
@@ -35,7 +35,7 @@ impl Features {
 
 macro_rules! rules {
     ($($name:ident: $about:literal,)*) => {
-        /// Every switch is true in the design as mended; false plants the bug.
+        /// One switch for each rule: true in the design, false to plant the bug.
         #[derive(Clone, Copy)]
         pub struct Rules { pub tail: Tail, pub features: Features, $(pub $name: bool,)* }
         impl Rules {

@@ -10,21 +10,21 @@ use crate::writer::{BATCH, WRITE};
 
 /// The content of one segment.
 pub struct Scan {
-    /// (value, digest of its batch)
+    /// The value of each record and the digest of its batch.
     pub records: Vec<(u64, u64)>,
     pub confirmed: usize,
-    /// Where the valid prefix ends.
+    /// The end of the valid prefix.
     pub end: usize,
     pub digest: u64,
-    /// The last batch says that its set continues.
+    /// Whether the last batch says that its set continues.
     pub open_set: bool,
-    /// Records up to the end of the last finished set, and its byte.
+    /// The number of records up to the end of the last finished set; `whole_end` is that end.
     pub whole: usize,
     pub whole_end: usize,
     pub ends: Vec<(u16, usize)>,
 }
 
-/// The content of one segment; a zero for each record whose body is not to be judged.
+/// Scans one segment. A record whose body is not to be judged has the value zero.
 pub fn scan(w: &World, seg: &Segment, r: &Rules, layout: Layout, bodies: bool) -> Scan {
     let (h, file) = (seg.header, &w.files[seg.file].cache);
     let end = data_start(layout, r.gap);
@@ -86,7 +86,7 @@ fn scan_batches(file: &[u8], h: Header, r: &Rules, bodies: bool, out: &mut Scan)
     }
 }
 
-/// What lies beyond V, none of it at or below W.
+/// Judges the bytes after V, where no record is at or below W.
 pub fn classify(
     w: &World,
     seg: &Segment,

@@ -1,4 +1,4 @@
-//! The search: every crash of a workload, then every crash of what follows it.
+//! The search: every crash of a workload, then every crash of the recovery and appends after it.
 
 use crate::disk::{Stop, World, SECTOR};
 use crate::faults::faults;
@@ -9,14 +9,14 @@ use crate::stats::Stats;
 use crate::workload::{perform, Op, Op::*};
 use crate::writer::{recover, Writer};
 
-/// The workloads of a configuration with features.
+/// Which workloads a configuration with features gets.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Extent {
     /// The first two of each feature.
     Few,
-    /// Those of its features.
+    /// All workloads of its features.
     Own,
-    /// The plain ones too.
+    /// The plain workloads, too.
     All,
 }
 
@@ -24,24 +24,24 @@ pub enum Extent {
 pub struct Config {
     pub rules: Rules,
     pub layout: Layout,
-    /// In-flight blocks may come back garbled.
+    /// Whether blocks in flight may come back garbled.
     pub garble: bool,
-    /// Fail each barrier once.
+    /// Whether to fail each sync once.
     pub fail: bool,
-    /// A failed barrier garbles.
+    /// Whether a failed sync garbles its blocks.
     pub spoil: bool,
-    /// Apply faults to one state in this many; 0 for none.
+    /// Faults are applied to one state in this many; 0 for none.
     pub faults: u64,
     pub depth: usize,
-    /// Stop at the first broken promise.
+    /// Whether to stop at the first broken promise.
     pub first: bool,
     pub extent: Extent,
 }
 
-/// All rules, less the one named in the environment variable WITHOUT.
+/// Returns a configuration with all rules except the one in the environment variable WITHOUT.
 pub fn base(layout: Layout) -> Config {
     let mut rules = Rules::without(&std::env::var("WITHOUT").unwrap_or_default());
-    // Those of `append_pipelined`.
+    // As many writes as `append_pipelined` has in flight.
     rules.features.flights = if layout == Layout::Padded { 3 } else { 1 };
     Config {
         rules,
@@ -56,7 +56,7 @@ pub fn base(layout: Layout) -> Config {
     }
 }
 
-/// The same with these features.
+/// Returns the same configuration with these features.
 pub fn with(layout: Layout, features: Features) -> Config {
     let mut c = base(layout);
     c.rules.features = features;
@@ -69,7 +69,7 @@ pub fn start_world(c: &Config) -> World {
     w
 }
 
-/// Whether these are the records of the truth; zeros were not judged.
+/// Returns whether the records found are those of the truth. Zeros were not judged.
 pub fn agree(found: &Inspection, log: &[u64]) -> bool {
     let (from, total) = (found.start - 1, found.start - 1 + found.records.len());
     from <= total
@@ -77,14 +77,15 @@ pub fn agree(found: &Inspection, log: &[u64]) -> bool {
         && found.records.iter().zip(&log[from..total]).all(|(a, b)| a == b || *a == 0)
 }
 
-/// Looks at the states after a crash now, each with `depth` more of them; a reader has looked just
-/// before, or none has, if looking changes what is durable.
+/// Explores every state after a crash now, with `depth` more crashes. A reader inspects the log
+/// just before. If its sync changes what is durable, the states with and without the sync are
+/// explored.
 fn crash(w: &World, c: &Config, s: &mut Stats, depth: usize, trace: &str) {
     let mut w = w.clone();
     let synced = look(&mut w, c, s, trace);
     for left in w.crashes(c.garble) {
-        // A reader finds the same with any `live` that a device brings back on the same boot; where
-        // no rule can hold, that is seen below.
+        // A reader must find the same with any `live` that a detached device brings back on the
+        // same boot. States in which no rule can hold are counted by `explore` below.
         let is_hopeless = beyond_help(&left, c) || (c.garble && c.layout != Layout::Padded);
         for mut again in if is_hopeless { vec![] } else { w.detached(&left) } {
             let trace = format!("{trace} | detached, {:?}", again.live);
@@ -97,7 +98,7 @@ fn crash(w: &World, c: &Config, s: &mut Stats, depth: usize, trace: &str) {
     }
 }
 
-/// A reader looks. The world after that, if the reader has to sync what it shows.
+/// Lets a reader inspect the log. Returns the state after that if the reader must sync first.
 fn look(w: &mut World, c: &Config, s: &mut Stats, trace: &str) -> Option<World> {
     s.looks += 1;
     let found = reader(w, &c.rules, c.layout);
@@ -121,8 +122,8 @@ fn look(w: &mut World, c: &Config, s: &mut Stats, trace: &str) -> Option<World> 
     looked(w, (total, &files))
 }
 
-/// The world after a reader has synced these files and shown the records up to `total`; nothing if
-/// it shows no more than was known to be durable, or if its sync proves nothing.
+/// Returns the state after a reader has synced these files and shown the records up to `total`, or
+/// `None` if its sync proves nothing.
 fn looked(w: &World, (total, files): (usize, &[usize])) -> Option<World> {
     let mut w = w.clone();
     // The cache may show what a failed sync has lost; the reader's sync then proves nothing.
@@ -133,7 +134,7 @@ fn looked(w: &World, (total, files): (usize, &[usize])) -> Option<World> {
     Some(w)
 }
 
-/// Whether what recovery found is what the caller may see; else which promise it breaks.
+/// Returns the promise that the result of recovery breaks, if any.
 fn judge(w: &World, found: &Inspection) -> Option<&'static str> {
     let t = &w.truth;
     let from = found.start - 1;
@@ -156,8 +157,8 @@ fn judge(w: &World, found: &Inspection) -> Option<&'static str> {
     }
 }
 
-/// Unpadded, and cut between a failed write that spoiled its block and the next segment: no rule
-/// can hold here, so what happens is counted apart.
+/// Returns whether no rule can hold: writes are unpadded, and the crash came between a failed write
+/// that spoiled its block and the next segment. Such states are counted separately.
 fn beyond_help(w: &World, c: &Config) -> bool {
     c.spoil && w.truth.failing && c.layout != Layout::Padded
 }
@@ -219,7 +220,7 @@ pub fn explore(w: &World, c: &Config, s: &mut Stats, depth: usize, trace: &str) 
                     crash(&again, c, s, depth - 1, &format!("{trace} | recovery cut at {at}"));
                 }
                 Ok((_, writer)) => break 'recovered (again, writer),
-                // The file system is dead until the power is cut.
+                // The file system refuses everything until the power is cut.
                 Err(Stop::Poisoned) => {
                     let choice = vec![0; again.pending.len() + again.dir_pending.len()];
                     return explore(
@@ -254,7 +255,8 @@ pub fn explore(w: &World, c: &Config, s: &mut Stats, depth: usize, trace: &str) 
     }
 }
 
-/// The data of the newest segment, one letter a sector: zero, or the first epoch byte that fits.
+/// Describes the data of the newest segment, one character for 8 bytes: the first LSN if they begin
+/// a batch header, `.` for zeros, `#` for anything else.
 fn dump(w: &World, found: &Inspection) -> String {
     let Some(seg) = found.chain.last() else {
         return String::new();
@@ -276,7 +278,7 @@ fn dump(w: &World, found: &Inspection) -> String {
     out
 }
 
-/// What an open log shows is acknowledged from then on.
+/// Treats everything that an opened log shows as acknowledged.
 pub fn adopt(w: &mut World, found: &Inspection) {
     let t = &mut w.truth;
     let total = found.start - 1 + found.records.len();
@@ -289,7 +291,7 @@ pub fn adopt(w: &mut World, found: &Inspection) {
     t.sets.retain(|s| s.1 <= total);
 }
 
-/// A workload cut at every step, and again with each of its barriers failed if that is asked for.
+/// Crashes a workload at every step and, if requested, again with each of its syncs failed.
 pub fn every_crash(c: &Config, ops: &[Op], s: &mut Stats, name: &str) {
     let run = |at: usize, fails: &[(usize, u32)]| {
         let mut w = start_world(c);
@@ -317,7 +319,8 @@ pub fn every_crash(c: &Config, ops: &[Op], s: &mut Stats, name: &str) {
             crash(&w, c, s, c.depth, &trace);
             match result {
                 Err(Stop::Crash) => {}
-                // A failed manifest or checkpoint is the caller's to see; the log stops there.
+                // The caller gets the error of a failed manifest or checkpoint; the log stops
+                // there.
                 _ => break,
             }
         }

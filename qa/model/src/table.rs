@@ -1,16 +1,17 @@
-//! The table of a reused file: a checksum for each sector of records, as the earlier life left it.
+//! The table of a reused file: a checksum for each sector of records, as the previous segment in
+//! the file left it.
 
 use crate::disk::{Name, World, BLOCK, SECTOR};
 use crate::format::*;
 use crate::inspect::Segment;
 use crate::rules::Rules;
 
-/// A checksum for each sector from `data` on.
+/// Returns a checksum for each sector from `data` on.
 pub fn sums(file: &[u8], data: usize) -> Vec<u32> {
     file.get(data..).unwrap_or(&[]).chunks_exact(SECTOR).map(|s| digest(7, s) as u32).collect()
 }
 
-/// The table of what a file held before the segment with this id and epoch.
+/// Encodes the table of a file's content before the segment with this id and epoch.
 pub fn encode(id: u16, epoch: u16, sums: &[u32]) -> Vec<u8> {
     let mut body: Vec<u8> =
         [id, epoch, sums.len() as u16, 0].iter().flat_map(|v| v.to_le_bytes()).collect();
@@ -19,7 +20,7 @@ pub fn encode(id: u16, epoch: u16, sums: &[u32]) -> Vec<u8> {
     [digest(6, &body).to_le_bytes().to_vec(), body].concat()
 }
 
-/// The table of a reused segment, if it is there and sound.
+/// Returns the table of a reused segment, if it exists and is valid.
 pub fn of(w: &World, h: &Header) -> Option<Vec<u32>> {
     let table = w.names.get(&Name::Before(h.id))?;
     decode(&w.files[*table].cache, h)
@@ -37,16 +38,16 @@ fn decode(file: &[u8], h: &Header) -> Option<Vec<u32>> {
     Some(body[8..8 + 4 * count].chunks_exact(4).map(sum).collect())
 }
 
-/// What a file held before this life.
+/// The content of a file before the current segment.
 enum Before {
     Zeros,
     Sums(Vec<u32>),
-    /// Planted: as if nothing had changed.
+    /// Planted bug: every sector counts as unchanged.
     Anything,
     Unknown,
 }
 
-/// Which sectors after the end P of the valid batches no write of this life changed.
+/// Which sectors after the end P of the valid batches were not written since the segment began.
 pub struct Untouched<'a> {
     file: &'a [u8],
     before: Before,
@@ -69,7 +70,8 @@ impl<'a> Untouched<'a> {
         Untouched { file, before, data: data_start(layout, r.gap), p, zeros_to }
     }
 
-    /// One sector; bytes before P and from `end` on do not count where zero does.
+    /// Returns whether one sector is untouched. Where only zeros are, bytes before P and from `end`
+    /// on are ignored.
     fn is(&self, sector: usize, end: usize) -> bool {
         let (from, to) = (sector * SECTOR, (sector + 1) * SECTOR);
         let is_zero = || zero(self.file, from.max(self.p), to.min(end));
@@ -85,12 +87,12 @@ impl<'a> Untouched<'a> {
         }
     }
 
-    /// Whether each sector of a range is untouched.
+    /// Returns whether each sector of a range is untouched.
     pub fn all(&self, from: usize, to: usize) -> bool {
         (from / SECTOR..to.div_ceil(SECTOR)).all(|s| self.is(s, to))
     }
 
-    /// Whether some sector of a range is, looking no further than `end`.
+    /// Returns whether some sector of a range is untouched, looking no further than `end`.
     pub fn any(&self, from: usize, to: usize, end: usize) -> bool {
         (from / SECTOR..to.div_ceil(SECTOR)).any(|s| self.is(s, end))
     }

@@ -1,11 +1,11 @@
-//! The readable log: one line a record in a growing file; checksums bind epoch and LSN.
+//! The readable log: one line per record in a growing file; checksums bind epoch and LSN.
 
 use crate::format::{digest, salt, zero, Header};
 use crate::inspect::Verdict;
 use crate::rules::Rules;
 use crate::scan::Scan;
 
-/// The longest line.
+/// The maximum size of a line, in bytes.
 pub const LINE: usize = 64;
 
 fn check(epoch: u16, lsn: u16, confirmed: u16, goes_on: bool, data: &str) -> u64 {
@@ -14,7 +14,7 @@ fn check(epoch: u16, lsn: u16, confirmed: u16, goes_on: bool, data: &str) -> u64
     digest(salt(epoch, lsn as usize) ^ (confirmed as u64) << 40 ^ (goes_on as u64) << 60, &bytes)
 }
 
-/// The line of one record, and the digest that a successor names.
+/// Encodes the line of one record. Also returns the digest that a successor names.
 pub fn encode(epoch: u16, lsn: u16, confirmed: u16, goes_on: bool, value: u64) -> (Vec<u8>, u64) {
     // Every third value is long, so that a line spans sectors.
     let data = if value.is_multiple_of(3) {
@@ -77,7 +77,7 @@ pub fn scan(file: &[u8], h: Header, r: &Rules, out: &mut Scan) {
     }
 }
 
-/// What lies beyond V: a line that was being written lacks its end or holds a zero byte.
+/// Judges the bytes after V: a half-written line lacks its end or contains a zero byte.
 pub fn classify(file: &[u8], p: usize, largest: usize) -> Verdict {
     if zero(file, p, file.len()) {
         return Verdict::Clean;

@@ -1,4 +1,4 @@
-//! The workloads that are crashed.
+//! The workloads that the checker crashes.
 
 use crate::disk::{Stop, World};
 use crate::format::Layout;
@@ -10,12 +10,12 @@ use Op::*;
 #[derive(Clone, Copy, Debug)]
 pub enum Op {
     Append(usize),
-    /// Several batches in one write; all of them one atomic set.
+    /// Several batches in one write. `Set` makes all of them one atomic set.
     Many(usize),
     Set(usize),
-    /// Second barrier first; roll right after.
+    /// Two writes in flight: whether the second sync returns first, and whether a rotation follows.
     Pair(bool, bool),
-    /// Writes, records in each; the newest barrier first.
+    /// The number of writes, the records in each, and whether the newest sync returns first.
     Stream(usize, usize, bool),
     Mark,
     Roll,
@@ -145,7 +145,7 @@ const FLIGHTS: &[(&str, &[Op])] = &[
     ("stream, cut", &[Stream(3, 1, true), Cut(2), Stream(2, 1, false)]),
 ];
 
-/// The workloads of a configuration: plain ones, and those of each of its features.
+/// Returns the workloads of a configuration: the plain ones, and those of each of its features.
 pub fn workloads(c: &Config) -> Vec<(&'static str, &'static [Op])> {
     let f = c.rules.features;
     let plain = base(c.layout).rules.features == f;

@@ -1,4 +1,4 @@
-//! The writer: appends, barriers, marks, a clean close, and what follows a failure.
+//! The writer: appends, syncs, marks, a clean close, and the response to failures.
 
 mod ahead;
 mod cut;
@@ -17,7 +17,7 @@ use crate::text;
 use std::collections::BTreeMap;
 
 const ATTEMPTS: usize = 3;
-/// Records in one batch, batches in one write, at most.
+/// The maximum number of records in a batch, and of batches in a write.
 pub const BATCH: usize = 2;
 pub const WRITE: usize = 2;
 
@@ -26,12 +26,12 @@ pub const WRITE: usize = 2;
 struct Write {
     first: u16,
     values: Vec<u64>,
-    /// (last LSN, end, digest) of its batches.
+    /// (last LSN, end, digest) of each batch.
     parts: Vec<(u16, usize, u64)>,
-    /// Where the last batch begins, and what it confirms.
+    /// The offset of the last batch, and the LSN that it confirms.
     evidence: (usize, u16),
     ticket: u32,
-    /// What its barrier returned.
+    /// The result of its sync, once that has returned.
     returned: Option<bool>,
 }
 
@@ -52,9 +52,9 @@ pub struct Writer {
     acked: u16,
     confirmed: u16,
     in_flight: Vec<Write>,
-    /// (last LSN, end) of the batches of this segment.
+    /// (last LSN, end) of each batch of this segment.
     ends: Vec<(u16, usize)>,
-    /// Digest of the batch of each LSN.
+    /// The digest of the batch of each LSN.
     digests: BTreeMap<u16, u64>,
     mark_seq: u16,
     max_id: u16,
@@ -132,13 +132,13 @@ impl Writer {
         self.digests.get(&lsn).copied().unwrap_or(0)
     }
 
-    /// Tells readers what is durable.
+    /// Publishes for readers what is durable.
     fn tell(&self, w: &mut World) -> Result<(), Stop> {
         let h = self.current().header;
         w.tell(Live { id: h.id, epoch: h.epoch, durable: self.acked })
     }
 
-    /// Acknowledges up to `lsn`: readers first.
+    /// Acknowledges up to `lsn`, after publishing that for readers.
     fn acknowledge_to(&mut self, w: &mut World, lsn: u16) -> Result<(), Stop> {
         self.acked = lsn;
         if self.rules.live_before_ack {
@@ -151,7 +151,8 @@ impl Writer {
         Ok(())
     }
 
-    /// The batches of `values` from byte `at` on: their bytes, and (last LSN, end, digest) of each.
+    /// Encodes the batches of `values` from byte `at` on. Returns their bytes, (last LSN, end,
+    /// digest) of each, and the offset of the last one.
     fn encode(
         &self,
         epoch: u16,
@@ -174,7 +175,7 @@ impl Writer {
             begin = at + bytes.len();
             let (b, digest) = match self.layout {
                 Layout::Text => text::encode(epoch, first, confirmed, goes_on, values[0]),
-                // Padding follows the last batch of a write.
+                // Only the last batch of a write is padded.
                 _ => {
                     let is_padded = self.layout == Layout::Padded && self.rules.pad_flights;
                     let seg = self.chain.last().map(|s| s.header);
@@ -221,7 +222,7 @@ impl Writer {
         self.pos + bytes.next_multiple_of(BLOCK) <= self.room()
     }
 
-    /// Builds the batches of `count` new records and starts their one write.
+    /// Encodes the batches of `count` new records and starts the write of all of them.
     fn submit(&mut self, w: &mut World, count: usize, set: bool) -> Result<(), Stop> {
         let values: Vec<u64> = (0..count as u64).map(|i| w.next_value + i).collect();
         w.next_value += count as u64;
@@ -253,7 +254,7 @@ impl Writer {
         self.seal_the_one_before(w)
     }
 
-    /// The barrier of the oldest write in flight has returned: acknowledge it.
+    /// Acknowledges the oldest write in flight, whose sync has returned.
     fn acknowledge(&mut self, w: &mut World) -> Result<(), Stop> {
         let b = self.in_flight.remove(0);
         let mut first = b.first;
@@ -263,13 +264,14 @@ impl Writer {
             first = last + 1;
         }
         self.acknowledge_to(w, b.last())?;
-        // What this durable batch carries is evidence for earlier ones.
+        // This durable batch is evidence for the earlier records that it confirms.
         let (begin, confirmed) = b.evidence;
         let far = |end: usize| !self.rules.far_confirm || end + REACH <= begin;
         let proven =
             self.ends.iter().filter(|(lsn, end)| *lsn <= confirmed && far(*end)).map(|e| e.0).max();
         let mut proven = proven.unwrap_or(0) as usize;
-        // A set comes back whole or not at all: none of it is safe before its last batch is.
+        // Recovery returns a set whole or not at all: no record of it is safe before its last
+        // batch.
         let open = w.truth.sets.iter().find(|s| s.0 <= proven && proven < s.1);
         if let (true, Some(set)) = (self.rules.confirm_sets, open) {
             proven = set.0 - 1;
@@ -297,7 +299,7 @@ impl Writer {
         self.go_on(w, self.next, &[], size)
     }
 
-    /// Continues in a new segment that starts at `base` with `values`, and acknowledges those.
+    /// Continues in a new segment that starts at `base` with `values`, and acknowledges these.
     fn go_on(&mut self, w: &mut World, base: u16, values: &[u64], size: usize) -> Result<(), Stop> {
         self.retrying(w, |me, w| {
             let pred = me.current();
@@ -309,7 +311,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Idle: one mark slot.
+    /// Writes one mark slot, because the log is idle.
     pub fn mark(&mut self, w: &mut World) -> Result<(), Stop> {
         if self.rules.confirmed_waits {
             self.settle(w)?;
@@ -329,7 +331,7 @@ impl Writer {
         }
     }
 
-    /// A clean close: the manifest says where the log ends. It stays true whatever follows.
+    /// Closes cleanly: the manifest says where the log ends, which stays true whatever follows.
     pub fn close(&mut self, w: &mut World) -> Result<(), Stop> {
         self.settle(w)?;
         let h = self.current().header;

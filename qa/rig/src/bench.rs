@@ -1,5 +1,5 @@
-//! A workload in cells that alternate: each round measures every cell once, in an order that is
-//! turned.
+//! Measures a workload in cells that alternate: each round measures every cell once, and each round
+//! starts with another cell.
 
 use crate::args::{Bench, Buffers, Kinds, Load, Transport};
 use crate::database::{self, Database, Kept};
@@ -11,16 +11,16 @@ use crate::workload::{Measured, Workload};
 use seawall_io::{Clock, SystemClock};
 use seawall_measure::load::{Others, Watch};
 
-/// Seconds of a run before the first round, which leaves files of the log to be used again.
+/// Seconds of a run before the first round, which leaves log files that can be reused.
 const WARM_UP: u32 = 5;
 
 /// Where the log is, and what a commit waits for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Way {
     pub(crate) log: Log,
-    /// Milliseconds of a flush of the log's device.
+    /// Time that a flush of the log's device takes, in milliseconds.
     pub(crate) delay: f64,
-    /// Commits do not wait: the database acknowledges what a crash of its own loses.
+    /// Whether commits do not wait: a crash of the database then loses acknowledged commits.
     pub(crate) is_async: bool,
 }
 
@@ -29,18 +29,18 @@ pub(crate) struct Way {
 pub(crate) enum Log {
     /// On the file system of the machine.
     Machine,
-    /// On the device of a disk alone.
+    /// Directly on the disk's device, without the disk.
     Device,
-    /// On that device, whose flushes cost nothing: its cache loses data with the power.
+    /// On that device, with flushes that cost nothing: its cache loses data when the power fails.
     Cached,
-    /// On the disk, not armed.
+    /// On the disk, write-through.
     PassThrough(Buffers),
     /// On the disk, armed.
     Armed(Buffers),
 }
 
 impl Way {
-    /// As a report calls it.
+    /// The name in reports.
     pub(crate) fn name(self) -> &'static str {
         match (self.log, self.is_async) {
             (Log::Machine | Log::Device, false) => "native",
@@ -52,7 +52,7 @@ impl Way {
         }
     }
 
-    /// The way of this kind on a device of this delay.
+    /// The way of this kind on a device with this delay.
     pub(crate) fn of(kind: Kinds, delay: f64, buffers: Buffers) -> Self {
         let native = if delay > 0.0 { Log::Device } else { Log::Machine };
         let log = match kind {
@@ -64,7 +64,7 @@ impl Way {
         Self { log, delay, is_async: matches!(kind, Kinds::Async | Kinds::CachedAsync) }
     }
 
-    /// The disk's buffers, where there is a disk.
+    /// The disk's buffers, or `None` without a disk.
     pub(crate) fn buffers(self) -> Option<Buffers> {
         match self.log {
             Log::PassThrough(buffers) | Log::Armed(buffers) => Some(buffers),
@@ -73,41 +73,41 @@ impl Way {
     }
 }
 
-/// What is measured again and again.
+/// A combination of settings that every round measures.
 #[derive(Clone, Debug)]
 pub(crate) struct Cell {
     pub(crate) way: Way,
-    /// PostgreSQL's option of this name, in microseconds.
+    /// PostgreSQL's option `commit_delay`, in microseconds.
     pub(crate) commit_delay: u32,
     pub(crate) clients: u32,
     pub(crate) windows: Vec<Window>,
 }
 
 impl Cell {
-    /// Whether both are one cell.
+    /// Whether both have the same settings.
     fn is_same(&self, other: &Self) -> bool {
         let key = |cell: &Self| (cell.way, cell.commit_delay, cell.clients);
         key(self) == key(other)
     }
 }
 
-/// A cell in one round.
+/// The measurement of a cell in one round.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
     pub(crate) measured: Measured,
-    /// Flushes of the disk that returned at once, and that waited; nothing where there is no disk.
+    /// Flushes that returned immediately, and that waited; `None` without a disk.
     pub(crate) flushes: Option<[u64; 2]>,
-    /// The share of one processor that the disk's server used; nothing where there is no disk.
+    /// The share of one processor that the disk's server used; `None` without a disk.
     pub(crate) server_share: Option<f64>,
-    /// What others used of the processors.
+    /// The processor use of others.
     pub(crate) others: Others,
 }
 
-/// All windows of all cells.
+/// Runs all rounds and returns the cells with their measurements.
 ///
 /// # Errors
 ///
-/// The rig does not work, or the disk could not be armed or stayed armed.
+/// The rig itself failed, or the disk could not be armed or stayed armed.
 pub(crate) fn run(args: &Bench, ground: &Ground) -> Result<Vec<Cell>, Failure> {
     let mut cells = cells(args);
     let setting = Setting::make(args, ground, &cells)?;
@@ -149,7 +149,7 @@ fn line(args: &Bench, round: u32, (cell, window): (&Cell, &Window)) -> String {
     )
 }
 
-/// Each combination once.
+/// Lists each combination of settings once.
 fn cells(args: &Bench) -> Vec<Cell> {
     let kinds = kinds(args);
     let mut cells: Vec<Cell> = Vec::new();
@@ -168,7 +168,7 @@ fn cells(args: &Bench) -> Vec<Cell> {
     cells
 }
 
-/// The ways on a device of this delay; some of them once for each kind of buffers.
+/// The ways on a device with this delay; those on the disk once for each kind of buffers.
 fn ways(args: &Bench, kinds: &[Kinds], delay: f64) -> Vec<Way> {
     let of = |kind: &Kinds| {
         let kind = *kind;
@@ -178,7 +178,7 @@ fn ways(args: &Bench, kinds: &[Kinds], delay: f64) -> Vec<Way> {
     ways.filter(|way| way.log != Log::Device || find(BARE).is_some()).collect()
 }
 
-/// Those that can be measured here.
+/// The kinds that can be measured here.
 fn kinds(args: &Bench) -> Vec<Kinds> {
     let is_cached = |kind: &Kinds| matches!(kind, Kinds::Cached | Kinds::CachedAsync);
     let mut kinds = args.ways.clone();
@@ -190,14 +190,14 @@ fn kinds(args: &Bench) -> Vec<Kinds> {
     kinds
 }
 
-/// One database for each place of the log. All of them run, and one at a time has load.
+/// One database for each place of the log. All databases run, but only one at a time has load.
 #[derive(Debug)]
 struct Setting {
     places: Vec<(Place, Box<dyn Database>, Option<Disk>)>,
 }
 
-/// What has a database of its own: the machine's file system, or a device or disk of this delay
-/// and with these buffers.
+/// A place of the log with its own database: the machine's file system, or a device or disk with
+/// this delay and these buffers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Place {
     Machine,
@@ -210,7 +210,7 @@ impl Place {
         match way.log {
             Log::Machine => Self::Machine,
             Log::Device => Self::Device(way.delay),
-            // Its delay is in the flushes that it does not wait for.
+            // The delay applies to flushes, and this device does not wait for those.
             Log::Cached => Self::Device(0.0),
             Log::PassThrough(buffers) | Log::Armed(buffers) => Self::Disk(way.delay, buffers),
         }
@@ -237,7 +237,7 @@ impl Setting {
         Ok(setting)
     }
 
-    /// Adds a database with these tables, and its disk.
+    /// Adds a disk and a database with these tables.
     fn add(
         &mut self,
         args: &Bench,
@@ -303,7 +303,7 @@ impl Setting {
         Ok(Window { measured, flushes, server_share, others })
     }
 
-    /// Checks the tables and shuts down.
+    /// Checks the tables and shuts everything down.
     fn end(self, workload: Workload) -> Result<(), Failure> {
         for database in self.databases() {
             workload.check(database)?;
@@ -316,7 +316,7 @@ impl Setting {
     }
 }
 
-/// The files of a database with filled tables: those kept by an earlier run, or new ones.
+/// Returns the files of a database with filled tables: files kept by an earlier run, or new ones.
 fn filled(args: &Bench, ground: &Ground) -> Result<Kept, Failure> {
     let engine = args.database.name().to_lowercase();
     let Workload { load, size } = args.workload();
@@ -330,7 +330,7 @@ fn filled(args: &Bench, ground: &Ground) -> Result<Kept, Failure> {
     let mut database = database::make(args.database, ground, ("filled", &log))?;
     start(args, &mut *database)?;
     say(&format!("filling the tables: {}", args.workload().about()));
-    // A kept set of files counts from its last file on, so nothing has to be durable yet.
+    // Kept files become valid when their marker is created, so nothing has to be durable yet.
     database.set_async(true)?;
     args.workload().fill(&*database)?;
     database.set_async(false)?;

@@ -1,4 +1,4 @@
-//! Removes everything that a run made, even if it was killed, by the name of its folder alone.
+//! Removes everything that a run made, even if it was killed; only its folder must be known.
 
 use crate::disk::BARE;
 use crate::process::{Failure, command_line, kill_all, processes, run, wait_for};
@@ -9,11 +9,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Kills what runs in this folder, takes away mounts and loop devices below it, and removes it.
+/// Kills a run's processes in this folder, and removes its mounts, its loop devices and the folder.
 ///
 /// # Errors
 ///
-/// Something stays: what, and why.
+/// Names what could not be removed, and why.
 pub(crate) fn clean(dir: &Path) -> Result<(), Failure> {
     if dir.symlink_metadata().is_err() {
         return Ok(());
@@ -29,7 +29,7 @@ pub(crate) fn clean(dir: &Path) -> Result<(), Failure> {
     for number in processes().into_iter().filter(|number| *number != own && runs(*number, dir)) {
         kill_all(number);
     }
-    // The file systems first, then what they lie on.
+    // The file systems first, then the files that they are mounted from.
     let mut mounts = mounts(dir)?;
     mounts.reverse();
     for path in mounts.iter().filter(|path| !path.ends_with(FILE)) {
@@ -41,29 +41,29 @@ pub(crate) fn clean(dir: &Path) -> Result<(), Failure> {
     for path in mounts.iter().filter(|path| path.ends_with(FILE)) {
         let _ = unmount(path, UnmountFlags::FORCE | UnmountFlags::DETACH);
     }
-    // A loop device is gone when its last user has closed it.
+    // A loop device disappears when its last user has closed it.
     let gone = || (loops(dir).is_empty() && self::mounts(dir).ok()?.is_empty()).then_some(());
     wait_for(Duration::from_secs(10), gone)
         .ok_or_else(|| format!("mounts or loop devices below {} stay", dir.display()))?;
     fs::remove_dir_all(dir).map_err(|error| format!("{}: {error}", dir.display()).into())
 }
 
-/// The file that says that a folder is a rig's, and whether the rig is alive.
+/// The file that marks a folder of the rig; it is locked while the rig runs.
 const MARK: &str = "seawall-rig";
-/// Of the folder's name: that of a socket below it has about a hundred bytes at most.
+/// Maximum length of the folder's path: a socket's path below it can have only about 100 bytes.
 const NAME_MAX: usize = 60;
-/// What the file is called that a disk appears as.
+/// The name of the file that the disk appears as.
 pub(crate) const FILE: &str = "disk.img";
 
-/// Makes the folder of a run, in place of what a run before it has left.
+/// Creates the folder of a run, after removing what an earlier run left there.
 ///
 /// # Errors
 ///
-/// It cannot be made, or something else is there.
+/// The folder cannot be created, or it has other contents.
 pub(crate) fn begin(dir: &Path) -> Result<Kept, Failure> {
     let name = dir.to_str().unwrap_or_default();
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte);
-    // It is looked for in tables of mounts and processes, and sockets lie below it.
+    // The path is searched for in tables of mounts and processes, and sockets are created below it.
     if !(1..=NAME_MAX).contains(&name.len()) || !name.bytes().all(is_plain) {
         let why = "a folder with a plain name of 60 bytes at most is needed";
         return Err(format!("{}: {why}: say --dir", dir.display()).into());
@@ -75,11 +75,11 @@ pub(crate) fn begin(dir: &Path) -> Result<Kept, Failure> {
     Ok(Kept { dir: dir.to_owned(), lock: Some(lock) })
 }
 
-/// The folder of a run; cleaned when this is dropped.
+/// The folder of a run; cleaned when dropped.
 #[derive(Debug)]
 pub(crate) struct Kept {
     dir: PathBuf,
-    /// Held as long as the run lives.
+    /// Held until the run ends.
     lock: Option<Box<dyn Lock>>,
 }
 
@@ -92,11 +92,11 @@ impl Drop for Kept {
     }
 }
 
-/// Whether a process was started with a path below this folder, or works there.
+/// Whether a process of the rig has a path below this folder on its command line, or works there.
 fn runs(number: u32, dir: &Path) -> bool {
     let name = dir.as_os_str().as_encoded_bytes();
     let inside = [name, b"/"].concat();
-    // It may have ended meanwhile: then it runs nowhere.
+    // Empty if the process has ended meanwhile.
     let line = command_line(number);
     let is_told = line.windows(inside.len()).any(|part| part == inside);
     let place = fs::read_link(format!("/proc/{number}/cwd")).unwrap_or_default();
@@ -106,7 +106,7 @@ fn runs(number: u32, dir: &Path) -> bool {
     is_known && (is_told || place.starts_with(dir))
 }
 
-/// What a rig starts; nothing else is killed, an editor for instance.
+/// Programs that a rig starts. Others, such as an editor, are never killed.
 const KNOWN: &[&str] = &[
     "seawall",
     BARE,
@@ -125,14 +125,14 @@ const KNOWN: &[&str] = &[
     KERNEL,
 ];
 
-/// Mounts below a folder, in the order of their making.
+/// Mounts below a folder, oldest first.
 fn mounts(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
     let table = fs::read_to_string("/proc/self/mountinfo")?;
     let paths = table.lines().filter_map(|line| line.split(' ').nth(4)).map(PathBuf::from);
     Ok(paths.filter(|path| path.starts_with(dir)).collect())
 }
 
-/// Loop devices on files below a folder.
+/// Loop devices whose files are below a folder.
 fn loops(dir: &Path) -> Vec<String> {
     let said = run(&["losetup", "--list", "--noheadings", "--raw", "-O", "NAME,BACK-FILE"]);
     let said = said.unwrap_or_default();

@@ -11,30 +11,30 @@ use seawall_io::{Clock, SystemClock};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// What a client has to have been told before the crash.
+/// Acknowledged inserts that a client needs before the crash.
 const ENOUGH: u64 = 20;
 const ENOUGH_WITHIN: Duration = Duration::from_secs(30);
-/// Clients of TPC-C.
+/// Number of TPC-C clients.
 const CLIENTS: u32 = 4;
 
-/// What became of one crash.
+/// The result of one crash.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
     pub(crate) cycle: u32,
     /// The last key that the client was told is durable.
     pub(crate) acknowledged: u64,
-    /// Keys up to that one that are there; nothing if the database did not come back.
+    /// Keys found up to `acknowledged`; `None` if the database did not come back.
     pub(crate) found: Option<u64>,
-    /// The highest key, if it is told.
+    /// The highest key found, or 0.
     pub(crate) max: u64,
-    /// From the crash until the database answers.
+    /// Time from the crash until the database answers.
     pub(crate) back_ms: u64,
-    /// Why it did not come back.
+    /// Why the database did not come back.
     pub(crate) why: Option<String>,
 }
 
 impl Outcome {
-    /// Keys that were acknowledged and are gone.
+    /// The number of acknowledged keys that are gone.
     pub(crate) fn lost(&self) -> u64 {
         self.acknowledged.saturating_sub(self.found.unwrap_or_default())
     }
@@ -63,11 +63,11 @@ impl Outcome {
     }
 }
 
-/// All of them.
+/// Runs all cycles.
 ///
 /// # Errors
 ///
-/// The rig does not work: that says nothing of the disk.
+/// The rig itself failed; this says nothing about the disk.
 pub(crate) fn run(args: &Crash, ground: &Ground) -> Result<Vec<Outcome>, Failure> {
     let settings = Settings {
         delay: args.delay,
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &Crash, ground: &Ground) -> Result<Vec<Outcome>, Failure
         };
         let outcome = crash(args, cycle, (&mut disk, &mut *database))?;
         say(&outcome.line());
-        // One that does not come back is of no more use.
+        // A database that did not come back is not used again.
         rig = outcome.found.is_some().then_some((disk, database));
         outcomes.push(outcome);
     }
@@ -124,7 +124,7 @@ fn crash(
     let table = format!("counted_{cycle}");
     database.make_table(&table)?;
     disk.set_armed(true)?;
-    // Its notes lie beside the disk, on the file system of the machine, which keeps its power.
+    // Keys are noted beside the disk, on the machine's file system, which keeps its power.
     let (shared, own) = match args.workload() {
         Some(workload) if database.has_one_client() => (None, Some(workload)),
         workload => (workload, None),
@@ -136,7 +136,7 @@ fn crash(
     let load = load.transpose()?;
     wait_for(ENOUGH_WITHIN, || (client.acknowledged() >= ENOUGH).then_some(()))
         .ok_or("the client was told next to nothing")?;
-    // Not always at the same place; the same for the same cycle.
+    // A different moment in each cycle, but the same whenever that cycle is repeated.
     pause(Duration::from_millis(u64::from(cycle) * 379 % 700));
 
     let clock = SystemClock::new();
@@ -165,7 +165,7 @@ fn crash(
     Ok(outcome)
 }
 
-/// Starts all that is gone; how many of the keys are there, and the highest.
+/// Restarts whatever is gone. Returns how many acknowledged keys are there, and the highest key.
 fn back(
     args: &Crash,
     table: &str,
@@ -173,7 +173,7 @@ fn back(
     acknowledged: u64,
 ) -> Result<(u64, u64), Failure> {
     if args.kind != Kind::Killed {
-        // A fresh mount: what the system has in memory of the old one is not asked.
+        // A new mount, so that nothing is read from the system's cache of the old one.
         disk.forget()?;
         disk.up()?;
     }
@@ -188,14 +188,14 @@ fn back(
     Ok((found, max))
 }
 
-/// What a run came to, as JSON; and whether it is as it should be.
+/// Returns the summary as JSON, and whether the result is as expected.
 pub(crate) fn summary(args: &Crash, outcomes: &[Outcome]) -> (Value, bool) {
     let losing = outcomes.iter().filter(|outcome| outcome.lost() > 0 || outcome.found.is_none());
     let losing = losing.count();
     let acknowledged: u64 = outcomes.iter().map(|outcome| outcome.acknowledged).sum();
     let lost: u64 = outcomes.iter().map(Outcome::lost).sum();
     let is_fine = match args.kind {
-        // The control: without a warning it has to lose, or the others prove nothing.
+        // The control must lose keys without a warning, or the other kinds prove nothing.
         Kind::Unannounced => losing * 2 > outcomes.len(),
         Kind::Killed | Kind::Server | Kind::Announced => losing == 0 && !outcomes.is_empty(),
     };

@@ -1,4 +1,4 @@
-//! The databases whose acknowledged inserts are counted: made, started, asked, killed.
+//! The databases whose acknowledged inserts are counted: creates, starts, queries and kills them.
 
 mod client;
 mod mariadb;
@@ -20,53 +20,53 @@ use std::process::Command;
 
 /// A database with its log on a disk.
 pub(crate) trait Database: Debug {
-    /// Lets clients of this machine reach it by this port of TCP, from the next start on.
+    /// Makes the database listen on this local TCP port from the next start on.
     fn listen(&mut self, port: u16);
 
-    /// Starts it, and returns when it has recovered and answers.
+    /// Starts the database and returns once it has recovered and answers.
     ///
     /// # Errors
     ///
-    /// It does not start: its last messages.
+    /// The database does not start; the error has its last messages.
     fn start(&mut self) -> Result<(), Failure>;
 
     /// Returns the answer to a query.
     fn sql(&self, text: &str) -> Result<String, Failure>;
 
-    /// Makes a table of numbers.
+    /// Creates a table of numbers.
     fn make_table(&self, name: &str) -> Result<(), Failure> {
         self.sql(&format!("CREATE TABLE {name} (k bigint PRIMARY KEY)")).map(drop)
     }
 
-    /// A client that reads statements from its input, prints only rows, and stops at the first
-    /// error.
+    /// Returns a client that reads statements from its input, prints only rows, and stops at the
+    /// first error.
     fn client(&self) -> Command;
 
-    /// Whether one process has it for itself: the clients of TPC-C take turns there.
+    /// Whether only one process can use the database; TPC-C clients then take turns.
     fn has_one_client(&self) -> bool {
         false
     }
 
-    /// The arguments of go-tpc that say how to reach the database.
+    /// The arguments with which go-tpc connects to the database.
     fn driver(&self) -> Result<Vec<String>, Failure> {
         Err("go-tpc has no driver for this database".into())
     }
 
-    /// Runs pgbench, and returns what it said.
+    /// Runs pgbench and returns its output.
     fn pgbench(&self, _: &[&str]) -> Result<String, Failure> {
         Err("pgbench measures PostgreSQL: try --load tpcc".into())
     }
 
-    /// From now on a commit waits for the log, or not.
+    /// Sets whether commits return without waiting for the log.
     fn set_async(&self, is_async: bool) -> Result<(), Failure>;
 
-    /// PostgreSQL's option `commit_delay`, in microseconds.
+    /// Sets PostgreSQL's option `commit_delay`, in microseconds.
     fn set_commit_delay(&self, _: u32) -> Result<(), Failure> {
         Err("commit_delay is an option of PostgreSQL".into())
     }
 
-    /// Does the work that it would otherwise do in the background some time after tables were
-    /// filled.
+    /// Does work now that the database would otherwise do in the background some time after its
+    /// tables were filled.
     fn settle(&self) -> Result<(), Failure> {
         Ok(())
     }
@@ -76,28 +76,28 @@ pub(crate) trait Database: Debug {
         Ok(())
     }
 
-    /// The folders of its data and of its log.
+    /// The folders of data and log.
     fn folders(&self) -> [PathBuf; 2];
 
     /// Lets the database check a table.
     ///
     /// # Errors
     ///
-    /// What it found.
+    /// Describes what the check found.
     fn check(&self, table: &str) -> Result<(), Failure>;
 
-    /// SIGKILL for all of its processes.
+    /// Kills all processes of the database with SIGKILL.
     fn kill(&mut self);
 
-    /// Shuts it down.
+    /// Shuts the database down.
     fn stop(&mut self) -> Result<(), Failure>;
 }
 
-/// Makes a database with its log in a folder below `log`.
+/// Creates a database with its log in a folder below `log`.
 ///
 /// # Errors
 ///
-/// Its own program fails: what it said.
+/// The database's setup program failed; the error has its output.
 pub(crate) fn make(
     engine: Engine,
     ground: &Ground,
@@ -110,7 +110,7 @@ pub(crate) fn make(
     })
 }
 
-/// The version of a database, and what differs from its defaults.
+/// The version of a database, and the settings that differ from its defaults.
 pub(crate) fn about(engine: Engine, ground: &Ground) -> [String; 2] {
     let (program, settings) = match engine {
         Engine::Postgres => (ground.program("postgres"), postgres::SETTINGS),
@@ -121,7 +121,7 @@ pub(crate) fn about(engine: Engine, ground: &Ground) -> [String; 2] {
     [version.unwrap_or_default(), settings.join(", ")]
 }
 
-/// The files of a database that was filled and stopped.
+/// Saved files of a database that was filled and stopped.
 #[derive(Debug)]
 pub(crate) struct Kept(PathBuf);
 
@@ -138,16 +138,16 @@ impl Kept {
         self.0.join("whole")
     }
 
-    /// Whether all of them are there.
+    /// Whether the files were saved completely.
     pub(crate) fn is_whole(&self) -> bool {
         self.mark().is_dir()
     }
 
-    /// Copies those of a stopped database.
+    /// Saves the files of a stopped database.
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The files cannot be copied.
     pub(crate) fn take(&self, database: &dyn Database) -> Result<(), Failure> {
         if self.0.exists() {
             fs::remove_dir_all(&self.0)?;
@@ -163,11 +163,11 @@ impl Kept {
         Ok(fs::create_dir(self.mark())?)
     }
 
-    /// Replaces the files of a stopped database by these.
+    /// Replaces the files of a stopped database with the saved ones.
     ///
     /// # Errors
     ///
-    /// The system's; the database is of no more use.
+    /// The files cannot be copied; the database is then unusable.
     pub(crate) fn give(&self, database: &dyn Database) -> Result<(), Failure> {
         let ([data, log], [data_to, log_to]) = (self.folders(), database.folders());
         let empty = |folder: &Path| run(&["find", &text(folder), "-mindepth", "1", "-delete"]);
@@ -189,7 +189,7 @@ fn text(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// The number that a query answers.
+/// Runs a query that returns a number.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! A device that goes away under a log and comes back, on the same boot: every record that was
-//! acknowledged is shown by all readers of the log, with exit code 0.
+//! A device disappears under a log and comes back while the machine keeps running. Then every
+//! reader must show every acknowledged record and exit with code 0.
 
 use crate::process::{Failure, output, pause, wait_for};
 use crate::rig::say;
@@ -11,25 +11,25 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Records before all is written to the device, as the system does by itself: `live`, too.
+/// Records before the file system, with `live`, is synced, as the system does by itself in time.
 const BEFORE: u64 = 20;
-/// Records after that, of which `live` is only in memory.
+/// Records after that; for these, `live` is only in memory.
 const BEHIND: u64 = 60;
-/// Records that a cut takes.
+/// Records that a truncation removes.
 const CUT: u64 = 8;
-/// Until a writer has the log open.
+/// How long a writer may take to open the log.
 const OPENED: Duration = Duration::from_secs(30);
-/// More than a writer under load is given time for.
+/// More records than a writer under load has time for.
 const MANY: u64 = 1_000_000;
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug)]
 pub(crate) enum Came {
-    /// Nothing was tried, and why.
+    /// Nothing was tested, for this reason.
     Skipped(String),
-    /// All showed all.
+    /// All readers showed all acknowledged records.
     Kept,
-    /// At least one reader did not.
+    /// At least one reader did not show them all.
     Broken,
 }
 
@@ -37,11 +37,11 @@ pub(crate) enum Came {
 #[derive(Clone, Copy, Debug)]
 struct Way {
     name: &'static str,
-    /// The layout, as `append --log-format` has it.
+    /// The value of `append --log-format`.
     layout: &'static str,
-    /// Records are cut off, and others written in their place.
+    /// Whether records are truncated and others written in their place.
     is_cut: bool,
-    /// The device goes away while records are written.
+    /// Whether the device disappears while records are being written.
     is_busy: bool,
 }
 
@@ -53,13 +53,13 @@ const WAYS: &[Way] = &[
     Way { name: "readable, cut", layout: "json", is_cut: true, is_busy: false },
 ];
 
-/// All cycles.
+/// Runs all cycles.
 ///
 /// # Errors
 ///
-/// The rig does not work: that says nothing of the log.
+/// The rig itself failed; this says nothing about the log.
 pub(crate) fn run(cycles: u32, dir: &Path, seawall: &Path) -> Result<Came, Failure> {
-    // Where nothing can be mounted, nothing is wrong with the log.
+    // If nothing can be mounted here, the log is not at fault.
     let volume = match Volume::make(dir) {
         Ok(volume) => volume,
         Err(why) => return Ok(Came::Skipped(why.to_string())),
@@ -87,7 +87,7 @@ pub(crate) fn run(cycles: u32, dir: &Path, seawall: &Path) -> Result<Came, Failu
     Ok(if broken == 0 { Came::Kept } else { Came::Broken })
 }
 
-/// What was written, by number from 1, and up to which record that was acknowledged.
+/// The records written, numbered from 1, and the number of the last one acknowledged.
 struct Written {
     records: Vec<String>,
     acknowledged: u64,
@@ -102,7 +102,7 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// Uses the log until its device is gone; nothing if this system cannot take it away.
+    /// Uses the log until its device is gone. Returns `None` if this system cannot remove it.
     fn pulled(&self, cycle: u32) -> Result<Option<Written>, Failure> {
         let mut records: Vec<String> = (1..=BEFORE).map(|lsn| format!("first {lsn}")).collect();
         let writer = self.append(records.clone())?;
@@ -128,7 +128,7 @@ impl Case<'_> {
         let writer = writer.ok_or("there is a writer by now")?;
         writer.wait_for(from + BEHIND - 1)?;
         if self.way.is_busy {
-            // Not always at the same place; the same for the same cycle.
+            // A different moment in each cycle, but the same whenever that cycle is repeated.
             pause(Duration::from_millis(u64::from(cycle) * 379 % 200));
         }
         if self.volume.pull().is_err() {
@@ -145,14 +145,14 @@ impl Case<'_> {
         Writer::start(&mut command, lines)
     }
 
-    /// A command that gets the log as its first argument.
+    /// Returns a command whose first argument is the log.
     fn tool(&self, verb: &str) -> Command {
         let mut command = Command::new(self.seawall);
         command.arg(verb).arg(&self.log);
         command
     }
 
-    /// Reads the log in every way; what is wrong.
+    /// Reads the log with every tool and returns the discrepancies.
     fn look(&self, written: &Written) -> Result<Vec<String>, Failure> {
         let mut wrong = vec![];
         let mut last = None;
@@ -170,7 +170,7 @@ impl Case<'_> {
         compare("cat", self.shown(&self.log, written));
         compare("copy", self.copied(&copied, written));
         compare("convert", self.converted(&converted));
-        // A writer that has opened the log, and writes nothing.
+        // This writer opens the log and writes nothing.
         let writer = self.append(vec![])?;
         let has_opened = || self.is_in_use().then_some(());
         wait_for(OPENED, has_opened).ok_or("a writer does not open the log")?;
@@ -197,7 +197,7 @@ impl Case<'_> {
         found.and_then(|found| found.get("in_use")?.as_bool()) == Some(true)
     }
 
-    /// The last record that `cat` prints, if all of them are what was written.
+    /// Returns the number of the last record that `cat` prints, if all records are as written.
     fn shown(&self, log: &Path, written: &Written) -> Result<u64, Failure> {
         let said = output(Command::new(self.seawall).arg("cat").arg(log).args(["-o", "json"]))?;
         let mut count = 0;

@@ -1,4 +1,4 @@
-//! `seawall-rig device`: a simulated device as a process of its own, whose power can be cut.
+//! `seawall-rig device`: runs a simulated device, whose power can be cut, as a separate process.
 
 use crate::args;
 use crate::process::Failure;
@@ -15,19 +15,19 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Its exports, one for each region.
+/// Names of the exports, one for each region.
 pub(crate) const HOME: &str = "home";
 pub(crate) const AREA: &str = "area";
 
-/// Another process has the image; as `seawall` has it.
+/// Exit code, as in `seawall`: another process uses the image.
 const BUSY: u8 = 6;
-/// The image has another size.
+/// Exit code: the image has another size.
 const CONFLICT: u8 = 9;
 
-/// What is durable of each region.
+/// The files with the durable bytes of each region.
 type Regions = Vec<Arc<dyn File>>;
 
-/// Serves until the power is cut, or until SIGTERM or SIGINT; the exit code.
+/// Serves until SIGUSR1 cuts the power, or until SIGTERM or SIGINT. Returns the exit code.
 pub(crate) fn run(args: &args::Device) -> Result<u8, Failure> {
     let image = args.image.display();
     let name = args.image.file_name().and_then(|name| name.to_str());
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &args::Device) -> Result<u8, Failure> {
     }
     let cost = Cost { delay: args.delay, bandwidth: args.bandwidth };
     let device = Arc::new(Device::new(files, cost, Arc::new(SystemClock::new()))?);
-    // From here on a signal is waited for, and does not end the process by itself.
+    // From here on, signals are caught and do not end the process.
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGUSR1])?;
     let exports: [(&str, Arc<dyn Target>); 2] =
         [(HOME, Arc::new(device.region(0))), (AREA, Arc::new(device.region(1)))];
@@ -54,11 +54,11 @@ pub(crate) fn run(args: &args::Device) -> Result<u8, Failure> {
     let server = Server::start_all(&exports, &listen, Limits::default())
         .map_err(|error| format!("{}: cannot listen: {error}", args.unix.display()))?;
     ready(args)?;
-    // Without a signal nothing could end this.
+    // Only a signal ends this wait.
     let signal = signals.forever().next().unwrap_or(SIGTERM);
     if signal == SIGUSR1 {
         let fate = device.cut(args.seed)?;
-        // The power is off: no client is waited for.
+        // The power is off, so the server does not wait for its clients.
         std::mem::forget(server);
         return tell(args, fate);
     }
@@ -66,14 +66,14 @@ pub(crate) fn run(args: &args::Device) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// The file of this size, made where it is missing; `None`, and a message, if it has another.
+/// Opens or creates a file of this size. If it has another size, prints that and returns `None`.
 fn region(storage: &PosixStorage, name: &str, size: u64) -> Result<Option<Arc<dyn File>>, Failure> {
     let file = match storage.open(name, Access::ReadWrite) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => storage.create(name),
         other => other,
     }?;
     match file.len()? {
-        // New, or made and not filled.
+        // New, or left empty by a run that ended while creating it.
         0 => file.set_len(size).and_then(|()| storage.sync_dir())?,
         there if there == size => {}
         there => {
@@ -107,7 +107,7 @@ fn ready(args: &args::Device) -> Result<(), Failure> {
     Ok(output::say(&[line])?)
 }
 
-/// What a cut left.
+/// Prints what a power cut left.
 fn tell(args: &args::Device, fate: Fate) -> Result<u8, Failure> {
     let Fate { kept, older, lost } = fate;
     let line = if args.json {

@@ -1,5 +1,5 @@
-//! A Seawall disk as a directory, or with a file system on it: device, server, loop device, mount.
-//! Or the device alone with a file system, to compare.
+//! A mounted Seawall disk, either a directory or a file with ext4 on it: device, server, loop
+//! device and mount. For comparison also ext4 on the bare device.
 
 use crate::args::{Buffers, Transport};
 use crate::clean::FILE;
@@ -15,32 +15,33 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
 
-/// Room for the log, and for what a checkpoint leaves of it.
+/// Size of the disk: room for the log, and for old log files that a checkpoint keeps.
 const SIZE: &str = "1GiB";
-/// Until a server is ready: it may have to fill the image with zeros.
+/// How long a server may take to be ready; it may have to fill the image with zeros.
 const READY: Duration = Duration::from_secs(120);
-/// How often a device is measured: beside other work one flush may take too long for the hold-up.
+/// How often arming is tried. Each attempt measures the device, and with other load on the machine
+/// one flush may take too long for the hold-up time.
 const ARM_MAX: u32 = 10;
-/// Shows an NBD device as a file; of Debian's package of that name.
+/// Program that shows an NBD device as a file, from the Debian package of the same name.
 pub(crate) const BARE: &str = "nbdfuse";
-/// Until it has ended: it drains.
+/// How long a process may take to end; a server drains first.
 const ENDED: Duration = Duration::from_secs(30);
 
 /// How a disk is set up.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
-    /// Milliseconds of a flush of the device.
+    /// Time that a flush of the device takes, in milliseconds.
     pub(crate) delay: f64,
-    /// Whether the device is a process with a volatile cache, also without a delay: so that its
+    /// Whether the device is a process with a volatile cache even without a delay, so that its
     /// power can be cut.
     pub(crate) is_cut: bool,
-    /// Milliseconds that the power is said to last.
+    /// The server's option --hold-up: how long the power lasts after a warning, in milliseconds.
     pub(crate) hold_up: u32,
     pub(crate) transport: Transport,
     pub(crate) buffers: Buffers,
 }
 
-/// A disk; what it has started ends with it.
+/// A disk; its processes and mounts end when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Disk {
     ground: Ground,
@@ -49,26 +50,26 @@ pub(crate) struct Disk {
     device: Option<Child>,
     server: Option<Child>,
     block: Option<String>,
-    /// Starts of the device so far: each decides again what survives a cut.
+    /// Starts of the device so far; each start has another seed, which decides what survives a cut.
     lives: u32,
 }
 
 impl Disk {
-    /// Makes a disk with files on it, mounted.
+    /// Makes a disk for files and mounts it.
     pub(crate) fn make(ground: &Ground, name: &str, settings: Settings) -> Result<Self, Failure> {
         let mut disk = Self::make_file(ground, name, settings)?;
         if settings.transport == Transport::Dir {
             return Ok(disk);
         }
         disk.attach()?;
-        // Everything is written now, not behind a measurement's back.
+        // Initializes everything now, so that no background writes disturb a measurement.
         let now = "-Enodiscard,lazy_itable_init=0,lazy_journal_init=0";
         run(&["mkfs.ext4", "-q", now, &disk.block()?])?;
         disk.mount()?;
         Ok(disk)
     }
 
-    /// Makes a disk that is a file or a directory alone, without a loop device and a file system.
+    /// Makes a disk that is only a file or a directory, without a loop device and a file system.
     pub(crate) fn make_file(
         ground: &Ground,
         name: &str,
@@ -85,22 +86,22 @@ impl Disk {
         Ok(disk)
     }
 
-    /// The file that it appears as.
+    /// The file that the disk appears as.
     pub(crate) fn file(&self) -> PathBuf {
         self.folder.join(FILE)
     }
 
-    /// Where the file system is.
+    /// The mount point of the file system.
     pub(crate) fn mounted(&self) -> PathBuf {
         self.folder.join("mounted")
     }
 
-    /// What belongs to it, on the file system of the machine.
+    /// The folder with the disk's own files, on the machine's file system.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Everything again, after a cut.
+    /// Starts everything again after a cut.
     pub(crate) fn up(&mut self) -> Result<(), Failure> {
         self.serve()?;
         if self.settings.transport == Transport::Dir {
@@ -148,12 +149,12 @@ impl Disk {
         Ok(())
     }
 
-    /// Shows the device as a file, with nothing between.
+    /// Shows the device as a file, without a Seawall disk in between.
     fn serve_bare(&mut self, device: &str) -> Result<(), Failure> {
-        // A file is mounted over, which stays after the first start.
+        // The mount covers a file, which still exists after the first start.
         fs::OpenOptions::new().write(true).create(true).truncate(false).open(self.file())?;
         let mut server = Command::new(BARE);
-        // It says nothing when it is ready, but writes its number.
+        // nbdfuse prints nothing when it is ready, but writes its process id.
         server.args(["--pidfile", "/dev/stdout"]).arg(self.file()).arg(device);
         self.server = Some(self.start(&mut server, "server", |said| !said.is_empty())?);
         Ok(())
@@ -166,7 +167,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Starts a server, and returns when it has written that it is ready.
+    /// Starts a server and returns once it has reported that it is ready.
     fn start(
         &self,
         command: &mut Command,
@@ -205,12 +206,12 @@ impl Disk {
         self.folder.join("state")
     }
 
-    /// Asks the server by its control socket.
+    /// Sends a command to the server's control socket and returns the answer.
     pub(crate) fn ask(&self, what: &str) -> Result<Value, Failure> {
         ask(&self.state(), what, READY)
     }
 
-    /// Lets flushes return early from now on, or wait for the device.
+    /// Arms or disarms the disk: flushes then return early, or wait for the device.
     pub(crate) fn set_armed(&self, is_armed: bool) -> Result<(), Failure> {
         let mut said = String::new();
         for _ in 0..ARM_MAX {
@@ -225,8 +226,8 @@ impl Disk {
         Err(format!("{said}, measured {ARM_MAX} times").into())
     }
 
-    /// Flushes so far that returned at once, be it that there was nothing to wait for, and that
-    /// waited for the device.
+    /// Flushes so far: those that returned immediately, even if only because nothing was pending,
+    /// and those that waited for the device.
     pub(crate) fn flushes(&self) -> Result<[u64; 2], Failure> {
         let status = self.ask("status")?;
         let counted = |name| status.pointer(&format!("/counts/{name}")).and_then(Value::as_u64);
@@ -235,18 +236,18 @@ impl Disk {
         found.map(<[u64; 2]>::from).ok_or_else(|| "a status without counts".into())
     }
 
-    /// The time that the server has used processors.
+    /// The processor time that the server has used.
     pub(crate) fn processor_time(&self) -> Result<Duration, Failure> {
         let server = self.server.as_ref().ok_or("there is no server")?;
         processor_time(server.id()).ok_or_else(|| "the server is gone".into())
     }
 
-    /// Tells the server that the power fails.
+    /// Warns the server with SIGPWR that the power fails.
     pub(crate) fn warn(&self) -> Result<(), Failure> {
         signal(self.server.as_ref().ok_or("there is no server")?, Signal::POWER)
     }
 
-    /// SIGKILL for the server; its keeper holds the memory.
+    /// Kills the server with SIGKILL; its keeper holds the memory.
     pub(crate) fn kill_server(&mut self) -> Result<(), Failure> {
         let mut server = self.server.take().ok_or("there is no server to kill")?;
         server.kill()?;
@@ -254,14 +255,14 @@ impl Disk {
         Ok(())
     }
 
-    /// Cuts the power: the device loses what it has not flushed, and the server its memory.
+    /// Cuts the power: the device loses everything unflushed, and the server its memory.
     pub(crate) fn cut(&mut self) -> Result<(), Failure> {
         signal(self.device.as_ref().ok_or("there is no device to cut")?, Signal::USR1)?;
         if let Some(mut server) = self.server.take() {
             kill_all(server.id());
             server.wait()?;
         }
-        // It ends by itself, when it has drawn what of its cache survives.
+        // The device ends by itself once it has drawn which cached writes survive.
         let Some(mut device) = self.device.take() else { return Ok(()) };
         if wait_for(ENDED, || device.try_wait().ok().flatten()).is_none() {
             kill_all(device.id());
@@ -271,9 +272,9 @@ impl Disk {
         Ok(())
     }
 
-    /// Takes away what lies on a disk that is gone.
+    /// Removes the mount and the loop device of a disk that is gone.
     pub(crate) fn forget(&mut self) -> Result<(), Failure> {
-        // A running server does that for its directory.
+        // A running server unmounts its directory itself.
         if self.server.is_none() || self.settings.transport != Transport::Dir {
             let _ = unmount(self.mounted(), UnmountFlags::DETACH);
         }
@@ -289,7 +290,7 @@ impl Disk {
         Ok(())
     }
 
-    /// What the server has said lately.
+    /// The last lines of the server's log.
     pub(crate) fn said(&self) -> String {
         tail(&self.folder.join("server.log"))
     }
@@ -297,7 +298,7 @@ impl Disk {
     fn end(&mut self) -> Result<(), Failure> {
         let place = self.mounted();
         if self.server.is_some() && self.block.is_some() {
-            // Nothing is mounted if the making has failed.
+            // Nothing is mounted if making the disk failed.
             let _ = unmount(&place, UnmountFlags::empty());
         }
         self.forget()?;
@@ -315,12 +316,12 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // What stays is found by its folder, and taken away with it.
+        // Anything left is found by the run's folder and removed together with it.
         let _ = self.end();
     }
 }
 
-/// Asks the server whose files are in `state`, by its control socket.
+/// Sends a command to the control socket of the server whose state folder is `state`.
 pub(crate) fn ask(state: &Path, what: &str, limit: Duration) -> Result<Value, Failure> {
     let mut stream = UnixStream::connect(state.join("control"))?;
     stream.set_read_timeout(Some(limit))?;

@@ -1,5 +1,5 @@
-//! `seawall-rig drill`: cuts the power of a simulated device under a workload, again and again,
-//! and reads back every block that a flush has promised.
+//! `seawall-rig drill`: repeatedly cuts the power of a simulated device under a workload, and reads
+//! back every block that a flush acknowledged.
 
 mod nut;
 mod pair;
@@ -31,24 +31,24 @@ use work::{Client, Found, Promised, look};
 
 /// More versions than a client writes in a cycle.
 const VERSIONS: u64 = 1 << 40;
-/// How often it is heard what clients say that are processes, and whether it is to end.
+/// How often the output of client processes is read and a request to end is noticed.
 const LISTEN_EVERY: Duration = Duration::from_millis(20);
 
-/// What one cycle was.
+/// The result of one cycle.
 #[derive(Clone, Copy, Debug)]
 struct Cycle {
     cut: Cut,
     found: Found,
-    /// Blocks that were promised in this cycle.
+    /// Blocks acknowledged by flushes in this cycle.
     promised: u64,
-    /// Whether a dump of it was found, and whole.
+    /// Whether the recovered dump was whole; `None` if no dump was found.
     dump: Option<bool>,
 }
 
-/// The promised durability does not hold; as `seawall` has it.
+/// Exit code, as in `seawall`: the promised durability does not hold.
 const CONTRACT: u8 = 10;
 
-/// Does all cycles, and judges; the exit code.
+/// Runs all cycles, prints the verdict and returns the exit code.
 pub(crate) fn run(args: &args::Drill) -> Result<u8, Failure> {
     if let Some(share) = &args.share {
         return be_a_client(share, args.seed);
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &args::Drill) -> Result<u8, Failure> {
     if !args.json {
         say(&[says_what(kind, args)])?;
     }
-    // On a signal its processes end and its folder is removed.
+    // After a signal, the child processes are ended and the folder is removed.
     let stopped = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         flag::register(signal, stopped.clone())?;
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &args::Drill) -> Result<u8, Failure> {
     for number in 1..=u64::from(args.cycles) {
         let cycle = drill.cycle(number)?;
         if !args.json {
-            // Each as it comes, to show how far it is.
+            // Printed as soon as it is known, to show progress.
             say(&[row(number, &cycle, kind)])?;
         }
         cycles.push(cycle);
@@ -113,7 +113,7 @@ struct Drill<'a> {
     kind: Drilled,
     pair: Pair,
     promised: Promised,
-    /// A request to end.
+    /// Set by a signal that requests the end.
     stopped: Arc<AtomicBool>,
 }
 
@@ -126,7 +126,7 @@ impl Drill<'_> {
         };
         let count = u64::try_from(promised.len()).unwrap_or(u64::MAX);
         if count == 0 {
-            // A drill that has looked at nothing is not to pass.
+            // A drill that checked nothing must not pass.
             let what = format!("no flush returned before the cut of cycle {number}");
             return Err(format!("{what}; increase --seconds").into());
         }
@@ -142,7 +142,7 @@ impl Drill<'_> {
         Ok(Cycle { cut, found, promised: count, dump })
     }
 
-    /// What does not return early cannot lose.
+    /// Fails unless the server is armed: a disk whose flushes all wait has nothing to lose.
     fn check_armed(&self) -> Result<(), Failure> {
         let status = self.pair.status()?;
         let text = |name| status.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -161,7 +161,7 @@ impl Drill<'_> {
         Client { number, above: cycle * VERSIONS, seed: self.args.seed }
     }
 
-    /// Cuts the power under clients that outlive it; what they were promised.
+    /// Cuts the power under clients that outlive the cut. Returns the blocks acknowledged to them.
     fn cut(&mut self, cycle: u64) -> Result<(Promised, Cut), Failure> {
         let numbers = 0..self.args.clients;
         let clients: Vec<Client> = numbers.map(|number| self.client(cycle, number)).collect();
@@ -175,7 +175,7 @@ impl Drill<'_> {
         let cut = thread::scope(|scope| {
             for (client, disk) in clients.iter().zip(&disks) {
                 let (stop, tell) = (&stop, &tell);
-                // The cut ends it with an error.
+                // The cut ends the client with an error.
                 scope.spawn(move || client.work(disk, stop, tell).is_ok());
             }
             let clock = SystemClock::new();
@@ -193,7 +193,7 @@ impl Drill<'_> {
         Ok((promised.into_inner().unwrap_or_else(PoisonError::into_inner), cut))
     }
 
-    /// Kills clients, which are processes here, in the midst of what they do.
+    /// Kills all clients, which are processes here, in the middle of their work.
     fn kill_clients(&mut self, cycle: u64) -> Result<(Promised, Cut), Failure> {
         let mut clients = Vec::new();
         for number in 0..self.args.clients {
@@ -206,7 +206,7 @@ impl Drill<'_> {
         let mut promised = Promised::new();
         let clock = SystemClock::new();
         while clock.now() < self.args.seconds && !self.is_stopped() {
-            // What they say is not to pile up.
+            // Read now, so that the clients' output does not pile up.
             for client in &clients {
                 hear(client.lines.try_iter(), &mut promised);
             }
@@ -219,7 +219,7 @@ impl Drill<'_> {
         for client in &mut clients {
             client.kill()?;
         }
-        // All that they said before their end.
+        // Everything that the clients printed before they were killed.
         for client in &clients {
             hear(client.lines.iter(), &mut promised);
         }
@@ -227,10 +227,10 @@ impl Drill<'_> {
     }
 }
 
-/// Works until it is killed, and says what it was promised, a line for each flush.
+/// Works until killed, and prints the acknowledged blocks, one line for each flush.
 fn be_a_client(share: &Share, seed: u64) -> Result<u8, Failure> {
     let disk: Arc<dyn File> = if share.uri.starts_with("/dev/") {
-        // In a guest.
+        // A block device: this client runs in a guest.
         let device = OpenOptions::new().read(true).write(true).open(&share.uri)?;
         Arc::new(PosixFile::new(device, share.uri.clone()))
     } else {
@@ -240,23 +240,23 @@ fn be_a_client(share: &Share, seed: u64) -> Result<u8, Failure> {
     let mut out = io::stdout();
     let worked = client.work(&*disk, &AtomicBool::new(false), |flushed| {
         let blocks: Vec<[u64; 2]> = flushed.iter().map(|(at, version)| [*at, *version]).collect();
-        // One call, one whole line.
+        // A single write, so that each line is whole.
         out.write_all(format!("{}\n", json!(blocks)).as_bytes())?;
         out.flush()
     });
     Ok(worked.map(|()| 0)?)
 }
 
-/// Notes what clients that are processes say that they were promised.
+/// Adds the blocks that client processes report as acknowledged.
 fn hear(lines: impl Iterator<Item = String>, promised: &mut Promised) {
     for line in lines {
-        // The last line of one that was killed may be half of one.
+        // The last line of a killed client may be incomplete.
         let blocks: Vec<[u64; 2]> = serde_json::from_str(&line).unwrap_or_default();
         promised.extend(blocks.into_iter().map(|[block, version]| (block, version)));
     }
 }
 
-/// What all cycles say.
+/// The conclusion from all cycles.
 struct Verdict {
     is_broken: bool,
     name: &'static str,
@@ -271,7 +271,7 @@ impl Verdict {
         let promised = sum(|cycle| cycle.promised);
         let lost = sum(|cycle| cycle.found.lost);
         let damaged = sum(|cycle| cycle.found.damaged);
-        // A client that is killed leaves each block old or new; a cut may leave its sectors.
+        // A killed client leaves each block old or new; a power cut may mix old and new sectors.
         let mixed = match kind {
             Drilled::KilledClient => sum(|cycle| cycle.found.mixed),
             Drilled::Announced | Drilled::Unannounced => 0,

@@ -1,5 +1,5 @@
-//! The figures of the evaluation of `RapiLog`: experiments, each a bench, and a page of their
-//! results.
+//! The figures of the evaluation of `RapiLog`: runs one bench for each experiment, and writes a
+//! page with the results.
 
 mod page;
 
@@ -13,19 +13,19 @@ use seawall_io::PosixStorage;
 use serde_json::Value;
 use std::fs;
 
-/// A flush of a disk of 7,200 revolutions a minute, in milliseconds.
+/// Time of a flush on a disk with 7,200 revolutions a minute, in milliseconds.
 const SLOW: f64 = 8.3;
 
-/// What is measured in one run.
+/// The kind of measurement made in one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Experiment {
-    /// Every way, on a slow device.
+    /// All ways to keep the log, on a slow device.
     Slow,
-    /// On the machine's own device.
+    /// The usual ways, on the machine's own device.
     Fast,
     /// With and without PostgreSQL's `commit_delay`.
     GroupCommit,
-    /// With buffers of several numbers and sizes.
+    /// With buffers of different numbers and sizes.
     Buffers,
 }
 
@@ -41,8 +41,8 @@ impl Experiment {
         }
     }
 
-    /// Whether it is measured with this database. Only PostgreSQL has a `commit_delay`, and
-    /// `MariaDB` writes its log as PostgreSQL does.
+    /// Whether it is measured with this database. Only PostgreSQL has a `commit_delay`. Buffers are
+    /// not measured with `MariaDB`, which writes its log as PostgreSQL does.
     fn is_for(self, engine: Engine) -> bool {
         match self {
             Self::Slow | Self::Fast => true,
@@ -65,7 +65,8 @@ impl Experiment {
             clients: vec![1, 2, 4, 8, 16],
             scale: 1,
             hold_up: 150,
-            // SQLite makes dozens of small writes for each commit, and none shall be a request.
+            // SQLite makes dozens of small writes for each commit, and none should become a
+            // request.
             transport: if engine == Engine::Sqlite { Transport::Loop } else { Transport::Dir },
             tables: Some(args.out.join("tables")),
             out: args.out.clone(),
@@ -88,11 +89,11 @@ impl Experiment {
     }
 }
 
-/// Measures what has no result yet, and writes the page.
+/// Runs the experiments that have no result yet, and writes the page.
 ///
 /// # Errors
 ///
-/// The rig does not work; what was measured before stays.
+/// The rig itself failed; earlier results are kept.
 pub(crate) fn run(args: &Figures, ground: &[(Engine, Ground)]) -> Result<(), Failure> {
     fs::create_dir_all(&args.out)?;
     let out = PosixStorage::open(&args.out)?;
@@ -128,11 +129,11 @@ fn measured(bench: &Bench, ground: &Ground) -> Result<Value, Failure> {
     Ok(report.json())
 }
 
-/// One experiment with one database.
+/// The result of one experiment with one database.
 #[derive(Debug)]
 struct Measured {
     experiment: Experiment,
     engine: Engine,
-    /// As `bench.json` has it.
+    /// The contents of `bench.json`.
     result: Value,
 }

@@ -12,10 +12,10 @@ use seawall_io::{Clock, SystemClock};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// What the rig has to have been told before a panic.
+/// Acknowledged inserts that the rig needs before a panic.
 const ENOUGH: u64 = 20;
 
-/// A guest that is up, and its disk.
+/// A running guest, and its disk.
 #[derive(Debug)]
 struct Rig {
     disk: Disk,
@@ -27,15 +27,15 @@ struct Rig {
 #[derive(Clone, Debug)]
 pub(crate) struct Panic {
     outcome: Outcome,
-    /// Flushes of the guest between its boot and its panic: returned at once, and waited.
+    /// Flushes from the guest's boot to its panic that returned immediately, and that waited.
     flushes: [u64; 2],
 }
 
-/// All of them.
+/// Runs all cycles.
 ///
 /// # Errors
 ///
-/// The rig does not work: that says nothing of the disk.
+/// The rig itself failed; this says nothing about the disk.
 pub(crate) fn run(args: &Args, ground: &Ground) -> Result<Vec<Panic>, Failure> {
     make_root(ground, &args.root)?;
     let mut panics = Vec::new();
@@ -70,14 +70,14 @@ fn made(args: &Args, ground: &Ground, cycle: u32) -> Result<Rig, Failure> {
     Ok(Rig { disk, machine, guest })
 }
 
-/// One panic, and the boot after it; the rig only if it came back whole.
+/// Runs one panic and the boot after it. Returns the rig only if nothing was lost.
 fn panic(rig: Rig, cycle: u32) -> Result<(Panic, Option<Rig>), Failure> {
     let Rig { disk, machine, mut guest } = rig;
-    // It may have been disarmed by a device that was slow for a while.
+    // A device that was slow for a while may have disarmed the disk.
     disk.set_armed(true)?;
     let before = disk.flushes()?;
     guest.count(ENOUGH)?;
-    // Not always at the same place; the same for the same cycle.
+    // A different moment in each cycle, but the same whenever that cycle is repeated.
     pause(Duration::from_millis(1500 + u64::from(cycle) * 379 % 1500));
     let after = disk.flushes()?;
     let acknowledged = guest.panic()?;
@@ -99,20 +99,20 @@ fn panic(rig: Rig, cycle: u32) -> Result<(Panic, Option<Rig>), Failure> {
     let [early, waited] = before;
     let [early_after, waited_after] = after;
     let flushes = [early_after.saturating_sub(early), waited_after.saturating_sub(waited)];
-    // What is lost once would be counted again in every later cycle.
+    // A key that is lost once would count as lost in every later cycle, too.
     let rig = rig.filter(|_| outcome.lost() == 0);
     Ok((Panic { outcome, flushes }, rig))
 }
 
-/// What a run came to, as JSON; and whether it is as it should be.
+/// Returns the summary as JSON, and whether the result is as expected.
 pub(crate) fn summary(args: &Args, panics: &[Panic]) -> (Value, bool) {
     let is_losing = |panic: &&Panic| panic.outcome.lost() > 0 || panic.outcome.found.is_none();
     let losing = panics.iter().filter(is_losing).count();
     let is_fine = if args.without_fsync {
-        // The control: it has to lose, or a panic of the guest takes nothing away.
+        // The control must lose keys, or a panic of the guest takes nothing away.
         losing * 2 > panics.len()
     } else {
-        // Without one flush that returned early the disk had nothing to lose.
+        // If no flush returned early, the disk had nothing to lose.
         let has_tried = panics.iter().all(|panic| panic.flushes.first() > Some(&0));
         losing == 0 && has_tried && !panics.is_empty()
     };

@@ -1,12 +1,12 @@
-//! PostgreSQL, unmodified, with its log on a Seawall disk: how fast it is. And what survives of the
-//! acknowledged inserts of PostgreSQL, `MariaDB` and `SQLite` when the power is cut.
+//! The rig: measures unmodified PostgreSQL with its log on a Seawall disk, and tests which
+//! acknowledged inserts of PostgreSQL, `MariaDB` and `SQLite` survive a power cut.
 //!
-//! The disk is a directory by FUSE, where `initdb --waldir` puts the log; or a file by FUSE, which
-//! a loop device with direct I/O makes a block device with ext4. The data directory stays on the
+//! The disk is a FUSE directory, where `initdb --waldir` puts the log, or a FUSE file, which a loop
+//! device with direct I/O turns into a block device with ext4. The data directory stays on the
 //! machine's file system. All files are below one folder, and `clean` removes them.
 //!
-//! Without PostgreSQL: a disk on a simulated device whose power is cut during a workload, and a log
-//! on a device that goes away and comes back while the machine keeps running.
+//! Tests without PostgreSQL: a disk on a simulated device whose power is cut during a workload, and
+//! a log on a device that goes away and comes back while the machine keeps running.
 
 #![deny(unsafe_code)]
 

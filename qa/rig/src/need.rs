@@ -14,38 +14,38 @@ const PROGRAMS: &[&str] = &["initdb", "postgres", "psql", "pgbench"];
 
 /// The server of Network UPS Tools.
 pub(crate) const UPSD: &str = "/lib/nut/upsd";
-/// Its driver without a UPS.
+/// The driver of Network UPS Tools that simulates a UPS.
 pub(crate) const DUMMY_UPS: &str = "/lib/nut/dummy-ups";
 
-/// What a run works with.
+/// The folder, programs and user of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Ground {
-    /// The folder with all that the run makes.
+    /// The folder for everything that the run makes.
     pub(crate) dir: PathBuf,
-    /// The seawall that is tried.
+    /// The program `seawall` under test.
     pub(crate) seawall: PathBuf,
-    /// The folder of PostgreSQL's programs.
+    /// The folder with PostgreSQL's programs.
     pub(crate) programs: PathBuf,
-    /// Number and group of the database's user: most refuse root.
+    /// User and group id of the database's user, since most databases refuse root.
     pub(crate) user: (u32, u32),
 }
 
-/// Where the run's files go, if nothing else was said.
+/// The folder for the run's files; a default unless `--dir` names one.
 pub(crate) fn folder(place: &Place) -> PathBuf {
     let folder = place.dir.clone().unwrap_or_else(|| std::env::temp_dir().join("seawall-rig"));
     std::path::absolute(&folder).unwrap_or(folder)
 }
 
-/// All that has to be there.
+/// Checks the requirements of a run with PostgreSQL.
 ///
 /// # Errors
 ///
-/// What is missing, and how to get it.
+/// Names what is missing, and how to get it.
 pub(crate) fn look(place: &Place) -> Result<Ground, String> {
     look_for(Engine::Postgres, place)
 }
 
-/// The same for another database.
+/// Checks the requirements of a run with this database.
 ///
 /// # Errors
 ///
@@ -71,7 +71,7 @@ pub(crate) fn look_for(engine: Engine, place: &Place) -> Result<Ground, String> 
     Ok(Ground { dir: folder(place), seawall, programs: place.postgres.clone(), user })
 }
 
-/// What a bench takes.
+/// Checks the requirements of a bench.
 ///
 /// # Errors
 ///
@@ -83,7 +83,7 @@ pub(crate) fn look_for_bench(args: &Bench) -> Result<Ground, String> {
     look_for(args.database, &args.place)
 }
 
-/// What a database's own tests take.
+/// Checks the requirements of a database's own tests.
 ///
 /// # Errors
 ///
@@ -97,7 +97,7 @@ pub(crate) fn look_for_suite(args: &Suite) -> Result<Ground, String> {
     Ok(ground)
 }
 
-/// What crashes take.
+/// Checks the requirements of crashes.
 ///
 /// # Errors
 ///
@@ -109,7 +109,7 @@ pub(crate) fn look_for_crash(args: &Crash) -> Result<Ground, String> {
     look_for(args.database, &args.place)
 }
 
-/// What each database of the figures takes.
+/// Checks the requirements of each database of the figures.
 ///
 /// # Errors
 ///
@@ -122,7 +122,7 @@ pub(crate) fn look_for_figures(args: &Figures) -> Result<Vec<(Engine, Ground)>, 
     args.databases.iter().map(look).collect()
 }
 
-/// The rig itself runs TPC-C where one process has the database for itself.
+/// Checks that go-tpc is installed. For `SQLite`, the rig itself runs TPC-C.
 fn look_for_tpcc(engine: Engine) -> Result<(), String> {
     if engine == Engine::Sqlite {
         return Ok(());
@@ -148,7 +148,7 @@ fn look_for_programs(programs: &[&str], package: &str) -> Result<(), String> {
         .map_or(Ok(()), |program| Err(format!("{program} is not there: apt-get install {package}")))
 }
 
-/// What it takes to mount a file: root, devices, tools.
+/// Checks the requirements for mounting a file: root, devices and tools.
 fn look_for_mounts(devices: &[&str]) -> Result<(), String> {
     if !rustix::process::geteuid().is_root() {
         return Err("it takes root to mount".to_owned());
@@ -163,16 +163,16 @@ fn look_for_mounts(devices: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-/// The seawall that is tried; `features` says how one is built that can do all of it.
+/// Finds the program `seawall` under test; `features` are those to build it with if it is missing.
 fn program(place: &Place, features: &str) -> Result<PathBuf, String> {
     program_or_beside(place.seawall.clone(), features)
 }
 
-/// The seawall that a drill tries: `wanted`, or the one beside this program.
+/// Finds the program `seawall` for a drill: `wanted`, or the one beside this program.
 ///
 /// # Errors
 ///
-/// There is none.
+/// The program is missing.
 pub(crate) fn seawall(wanted: Option<PathBuf>) -> Result<PathBuf, String> {
     program_or_beside(wanted, "")
 }
@@ -183,11 +183,11 @@ fn program_or_beside(wanted: Option<PathBuf>, features: &str) -> Result<PathBuf,
         let next = format!("cargo build --release -p seawall-cli{features}, or say --seawall");
         format!("there is no seawall beside this program: {next}")
     })?;
-    // It is started in other folders.
+    // Absolute, because the program is started in other folders.
     Ok(std::path::absolute(&seawall).unwrap_or(seawall))
 }
 
-/// What a device takes that goes away under a log: the folder of the run, and the seawall.
+/// Checks the requirements of `detach`. Returns the folder of the run, and the program `seawall`.
 ///
 /// # Errors
 ///
@@ -197,7 +197,7 @@ pub(crate) fn look_for_detach(place: &Place) -> Result<(PathBuf, PathBuf), Strin
     Ok((folder(place), program(place, "")?))
 }
 
-/// What a guest takes beside.
+/// Checks the requirements of a guest, in addition to those of [`look`].
 ///
 /// # Errors
 ///
@@ -213,7 +213,7 @@ pub(crate) fn look_for_guest(place: &Place, root: &Path) -> Result<Ground, Strin
     Ok(ground)
 }
 
-/// What it takes to boot a guest of QEMU: the folder of the run, and the seawall.
+/// Checks the requirements of `qemu`. Returns the folder of the run, and the program `seawall`.
 ///
 /// # Errors
 ///
@@ -223,7 +223,7 @@ pub(crate) fn look_for_qemu(place: &Place, kernel: &Path) -> Result<(PathBuf, Pa
     Ok((folder(place), program(place, " --features seawall-cli/vhost-user")?))
 }
 
-/// What it takes to ask a real upsd, whose driver pretends to have a UPS.
+/// Checks that upsd is installed, with the driver that simulates a UPS.
 ///
 /// # Errors
 ///
@@ -241,7 +241,7 @@ fn beside() -> Option<PathBuf> {
     Some(std::env::current_exe().ok()?.parent()?.join("seawall"))
 }
 
-/// The numbers of a user and its group.
+/// The ids of a user and its group.
 fn number_of(user: &str) -> Option<(u32, u32)> {
     let text = fs::read_to_string("/etc/passwd").ok()?;
     let line = text.lines().find(|line| line.split(':').next() == Some(user))?;
@@ -250,16 +250,16 @@ fn number_of(user: &str) -> Option<(u32, u32)> {
 }
 
 impl Ground {
-    /// A program of PostgreSQL.
+    /// The path of a PostgreSQL program.
     pub(crate) fn program(&self, name: &str) -> PathBuf {
         self.programs.join(name)
     }
 
-    /// A folder below that of the run, which the database's user has.
+    /// Creates a folder in that of the run, owned by the database's user.
     ///
     /// # Errors
     ///
-    /// It cannot be made.
+    /// The folder cannot be created.
     pub(crate) fn folder_of_user(&self, name: &str) -> std::io::Result<PathBuf> {
         let path = self.dir.join(name);
         fs::create_dir(&path)?;
@@ -267,11 +267,11 @@ impl Ground {
         Ok(path)
     }
 
-    /// Gives a file to the database's user.
+    /// Makes the database's user the owner of a file.
     ///
     /// # Errors
     ///
-    /// Whatever the system says.
+    /// The owner cannot be changed.
     pub(crate) fn give(&self, path: &Path) -> std::io::Result<()> {
         let (user, group) = self.user;
         std::os::unix::fs::chown(path, Some(user), Some(group))

@@ -1,4 +1,4 @@
-//! The results of a bench: lines, JSON, a chart, a page.
+//! The results of a bench as lines, JSON, a chart and a page.
 
 use crate::args::{Bench, Buffers, Kinds};
 use crate::bench::{Cell, Way};
@@ -28,7 +28,7 @@ const SERIES: [(Kinds, &str); 6] = [
     (Kinds::Armed, "#c0392b"),
 ];
 
-/// What cells that are compared have in common.
+/// The settings that compared cells have in common.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     delay: f64,
@@ -47,7 +47,7 @@ impl Row {
     }
 }
 
-/// What there is to say.
+/// Everything that the report shows.
 #[derive(Debug)]
 pub(crate) struct Report<'a> {
     args: &'a Bench,
@@ -62,7 +62,7 @@ impl<'a> Report<'a> {
     pub(crate) fn of(args: &'a Bench, ground: &Ground, cells: &'a [Cell]) -> Self {
         let [version, settings] = database::about(args.database, ground);
         let windows = cells.iter().flat_map(|cell| &cell.windows);
-        // Clients and database are others, too: how busy the machine is besides is not known.
+        // Others include clients and database, so it is unknown how busy the machine is otherwise.
         let conditions = Conditions::of(windows.map(|window| window.others));
         let folder = ground.dir.parent().map_or_else(|| ground.dir.clone(), PathBuf::from);
         Self { args, folder, version, settings, cells, conditions }
@@ -75,7 +75,7 @@ impl<'a> Report<'a> {
         })
     }
 
-    /// The median of what one cell has by what another has, round by round.
+    /// The median, over all rounds, of the rate of one cell divided by that of another.
     fn ratio(&self, (kind, beside): (Kinds, Kinds), row: Row) -> Option<f64> {
         let (one, other) = (self.cell(kind, row)?, self.cell(beside, row)?);
         let pairs = one.windows.iter().zip(&other.windows);
@@ -107,7 +107,7 @@ impl<'a> Report<'a> {
         SERIES.into_iter().filter(|(kind, _)| self.args.ways.contains(kind)).collect()
     }
 
-    /// A table of the medians, with a head.
+    /// A table of the medians, with a header row.
     fn table(&self) -> Vec<Vec<String>> {
         let series = self.series();
         let name = |kind| Way::of(kind, 0.0, Buffers::USUAL).name().to_owned();
@@ -129,7 +129,7 @@ impl<'a> Report<'a> {
         [head].into_iter().chain(self.rows().into_iter().map(row)).collect()
     }
 
-    /// For a terminal.
+    /// Returns the lines for a terminal.
     pub(crate) fn lines(&self) -> Vec<String> {
         let row = |cells: Vec<String>| {
             let cells: Vec<String> = cells.iter().map(|cell| format!("{cell:>23}")).collect();
@@ -239,12 +239,12 @@ impl<'a> Report<'a> {
     }
 }
 
-/// The median.
+/// The median rate.
 fn rate(cell: &Cell) -> f64 {
     median(&mut cell.windows.iter().map(|window| window.measured.rate).collect::<Vec<_>>())
 }
 
-/// The median of what the disk's server used of one processor.
+/// The median share of one processor that the disk's server used.
 fn server_share(cell: &Cell) -> Option<f64> {
     let shares: Option<Vec<f64>> = cell.windows.iter().map(|window| window.server_share).collect();
     shares.map(|mut shares| median(&mut shares))

@@ -19,11 +19,11 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// The promised durability does not hold; as `seawall` has it.
+/// Exit code, as in `seawall`: the promised durability does not hold.
 const CONTRACT: u8 = 10;
 const FAILED: u8 = 1;
 
-/// What `smoke` does of a bench.
+/// Delay of the slow device in `smoke`, in milliseconds.
 const SMOKE_DELAY: f64 = 1.0;
 
 pub(crate) fn main() -> ExitCode {
@@ -61,7 +61,7 @@ pub(crate) fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// Runs `what` in a folder that is cleaned before and after, if everything that it needs is there.
+/// Runs `work` in a folder that is cleaned before and after, if all requirements are met.
 fn with(
     ground: Result<Ground, String>,
     work: impl FnOnce(&Ground) -> Result<u8, Failure>,
@@ -115,7 +115,7 @@ fn boot(args: &Qemu) -> Result<u8, Failure> {
 }
 
 fn measure(args: &Bench, ground: &Ground) -> Result<u8, Failure> {
-    // Known before the work.
+    // Opened first, so that a bad folder is noticed before the work.
     let out = PosixStorage::open(&args.out).or_else(|_| PosixStorage::create(&args.out))?;
     let results = bench::run(args, ground)?;
     let report = report::Report::of(args, ground, &results);
@@ -150,7 +150,7 @@ fn try_suite(args: &Suite, ground: &Ground) -> Result<u8, Failure> {
     told(suite::run(args, ground)?, args.out.as_deref())
 }
 
-/// Says a summary, and what it comes to as an exit code.
+/// Prints a summary, writes it to `out`, and returns the exit code.
 fn told((summary, is_fine): (Value, bool), out: Option<&Path>) -> Result<u8, Failure> {
     let text = format!("{summary:#}\n");
     let _ = std::io::stdout().write_all(text.as_bytes());
@@ -163,10 +163,10 @@ fn told((summary, is_fine): (Value, bool), out: Option<&Path>) -> Result<u8, Fai
     Ok(if is_fine { 0 } else { CONTRACT })
 }
 
-/// Writes a file, in place of one of that name.
+/// Writes a file, replacing one of the same name.
 pub(crate) fn replace(storage: &PosixStorage, name: &str, bytes: &[u8]) -> Result<(), Failure> {
     let draft = format!("{name}.partial");
-    // What an attempt before this one left.
+    // Left by an earlier attempt.
     let _ = storage.remove(&draft);
     let file = storage.create(&draft)?;
     file.write_at(bytes, 0)?;
@@ -175,7 +175,7 @@ pub(crate) fn replace(storage: &PosixStorage, name: &str, bytes: &[u8]) -> Resul
     Ok(storage.sync_dir()?)
 }
 
-/// Whether the rig works here: a second for each cell, one crash of each kind.
+/// Checks that the rig works here: one second for each cell, one crash of each kind.
 fn smoke(place: &Place, ground: &Ground) -> Result<u8, Failure> {
     let out = ground.dir.join("out");
     let short = Bench {

@@ -24,9 +24,9 @@ use std::path::Path;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Results {
     passed: BTreeSet<String>,
-    /// Each with the reason.
+    /// Failed tests, each with the reason.
     failed: BTreeMap<String, String>,
-    /// The suite refused to run them here.
+    /// Tests that the suite refused to run here.
     refused: BTreeSet<String>,
 }
 
@@ -47,13 +47,13 @@ impl Results {
     }
 }
 
-/// Results of both runs.
+/// The results of the run without the disk and of the run on it.
 #[derive(Debug, Default)]
 struct Ran {
     native: Results,
     disk: Results,
     cuts: Vec<Cut>,
-    /// Flushes of the disk that returned at once, and that waited for its device.
+    /// Flushes of the disk: those that returned immediately, and those that waited for its device.
     flushes: [u64; 2],
 }
 
@@ -79,11 +79,11 @@ impl Ran {
     }
 }
 
-/// Runs the suite without and with the disk; a summary, and whether the promise holds.
+/// Runs the suite without and with the disk. Returns a summary, and whether the promise holds.
 ///
 /// # Errors
 ///
-/// The rig does not work: that says nothing of the disk.
+/// The rig itself failed; this says nothing about the disk.
 pub(crate) fn run(args: &Suite, ground: &Ground) -> Result<(Value, bool), Failure> {
     let ran = match args.database {
         SuiteOf::Postgres => postgres::run(args, ground)?,
@@ -119,7 +119,7 @@ pub(crate) fn run(args: &Suite, ground: &Ground) -> Result<(Value, bool), Failur
     Ok((summary, is_fine))
 }
 
-/// Reports the tests that fail without a disk: they say nothing about it.
+/// Reports the tests that fail without the disk, since they say nothing about it.
 fn say_skipped(native: &Results) {
     say(&format!("native: {} passed, {} failed", native.passed.len(), native.failed.len()));
     for name in native.failed.keys() {
@@ -127,7 +127,7 @@ fn say_skipped(native: &Results) {
     }
 }
 
-/// Creates a file, in place of one of that name.
+/// Creates a file, replacing the contents of one of the same name.
 fn create(path: &Path) -> io::Result<fs::File> {
     fs::OpenOptions::new().write(true).create(true).truncate(true).open(path)
 }

@@ -1,4 +1,4 @@
-//! TPC-C for a database that one process has for itself, as SQLite: clients take turns.
+//! TPC-C for a database that only one process can use, such as SQLite: clients take turns.
 //!
 //! Tables, transactions and their mix are those of the specification, revision 5.11; amounts are in
 //! cents, and texts that no transaction reads are shorter.
@@ -18,15 +18,15 @@ use std::thread;
 use std::time::Duration;
 use transaction::Transaction;
 
-/// What the session answers after each transaction.
+/// The answer of the session after each transaction.
 const DONE: &str = "done";
 
-/// Makes the tables.
+/// Creates and fills the tables.
 pub(crate) fn fill(database: &dyn Database, warehouses: u32) -> Result<(), Failure> {
     database.sql(&fill::tables(warehouses)).map(drop)
 }
 
-/// Lets clients work for some seconds.
+/// Lets clients work for some seconds, and returns their rate and latency.
 pub(crate) fn run(
     database: &dyn Database,
     warehouses: u32,
@@ -56,7 +56,7 @@ pub(crate) fn run(
     Ok(Measured { rate: f64::from(orders) / minutes, latency_ms })
 }
 
-/// The statements of one transaction after another.
+/// Generates transactions, each as its statements.
 pub(crate) fn transactions(warehouses: u32, seed: u64) -> Draw {
     let mut dice = Dice::new(seed);
     Box::new(move || Transaction::draw(&mut dice, warehouses).sql)
@@ -66,7 +66,7 @@ pub(crate) fn transactions(warehouses: u32, seed: u64) -> Draw {
 ///
 /// # Errors
 ///
-/// Names the first that does not hold.
+/// Names the first condition that does not hold.
 pub(crate) fn check(database: &dyn Database) -> Result<(), Failure> {
     for (condition, query) in fill::CONDITIONS {
         let broken = number(database, query)?;
@@ -77,14 +77,14 @@ pub(crate) fn check(database: &dyn Database) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a client did.
+/// The work of one client.
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
     /// New orders that were committed.
     orders: u32,
-    /// New orders, also those that are rolled back as the specification wants.
+    /// New orders, including those that are rolled back as the specification requires.
     tries: u32,
-    /// Their time, with the time to wait for a turn.
+    /// The time of all new orders, including the time spent waiting for a turn.
     took: Duration,
 }
 
@@ -111,7 +111,7 @@ fn work(
     Ok(count)
 }
 
-/// The process that has the database.
+/// The only process that uses the database.
 #[derive(Debug)]
 struct Session {
     process: Child,
@@ -129,7 +129,7 @@ impl Session {
         Ok(Self { process, input, answers: BufReader::new(answers).lines() })
     }
 
-    /// Returns when the transaction has ended.
+    /// Runs a transaction and returns when it has ended.
     fn run(&mut self, sql: &str) -> Result<(), String> {
         let sent = writeln!(self.input, "{sql}SELECT '{DONE}';");
         sent.map_err(|error| format!("the database took no statement: {error}"))?;

@@ -1,4 +1,4 @@
-//! A guest: User-mode Linux with PostgreSQL, controlled by its console.
+//! A guest: User-mode Linux with PostgreSQL, controlled through its console.
 
 use crate::disk::tail;
 use crate::need::Ground;
@@ -15,23 +15,23 @@ use std::time::Duration;
 
 /// The kernel, as Debian names it.
 pub(crate) const KERNEL: &str = "linux.uml";
-/// What makes the root file system.
+/// The program that makes the root file system.
 pub(crate) const MAKER: &str = "mmdebstrap";
-/// The first process; the rest is on the data disk, which each run creates again.
+/// The first process. All other files are on the data disk, which each run creates again.
 const FIRST: &str = "#!/bin/sh\nmount -t proc proc /proc && mount -t ext4 /dev/ubdc /data && \
                      exec /bin/sh /data/guest.sh\necho 'RIG failed: no data disk'\nsleep 1\n";
 const SCRIPT: &str = include_str!("guest.sh");
-/// What the kernel says when it was told to panic.
+/// The kernel's message for a requested panic.
 const PANIC: &str = "Kernel panic - not syncing: sysrq triggered crash";
-/// Until PostgreSQL answers: the first time it is made.
+/// How long PostgreSQL may take to answer; the first boot also creates its cluster.
 const READY: Duration = Duration::from_secs(240);
-/// Until an order is obeyed.
+/// How long the guest may take to obey an order.
 const DONE: Duration = Duration::from_secs(60);
 
-/// What the console says.
+/// A message on the console.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Word {
-    /// Keys up to the last acknowledged one that are there, and the highest.
+    /// The number of keys found up to the last acknowledged one, and the highest key.
     Found(u64, u64),
     Acknowledged(u64),
     Panicked,
@@ -60,7 +60,7 @@ impl Word {
     }
 }
 
-/// The disks of a guest, and what it is told.
+/// The disks of a guest, and its boot options.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
     folder: PathBuf,
@@ -71,7 +71,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// Makes the data disk; that of the log is there.
+    /// Creates the data disk; the disk of the log must exist.
     pub(crate) fn make(
         (ground, name): (&Ground, &str),
         (root, log): (&Path, &Path),
@@ -90,12 +90,12 @@ impl Machine {
         Ok(Self { folder, root, log, is_synced, umid })
     }
 
-    /// Boots it; how many of the acknowledged keys are there, and the highest key.
+    /// Boots the guest. Returns how many of the acknowledged keys are there, and the highest key.
     pub(crate) fn boot(&self, acknowledged: u64) -> Result<(Guest, u64, u64), Failure> {
         let mut kernel = Command::new(KERNEL);
         kernel.args(["mem=256M", "con0=fd:0,fd:1", "con=null", "ssl=null", "root=/dev/ubda", "ro"]);
         kernel.arg(format!("ubd0rd={}", self.root.display()));
-        // This kernel's ubd forgets a flush, seen with 6.1: `s` has each write be durable instead.
+        // This kernel's ubd forgets a flush, seen with 6.1: `s` makes each write durable instead.
         kernel.arg(format!("ubd1sd={}", self.log.display())).arg("ubd2d=data.img");
         kernel.arg(format!("umid={}", self.umid)).arg(format!("uml_dir={}", self.folder.display()));
         kernel.args(["init=/rig-init", &format!("rig_acknowledged={acknowledged}")]);
@@ -124,7 +124,7 @@ impl Machine {
     }
 }
 
-/// Hands on what the console says, until no process has it any more.
+/// Forwards messages from the console until no process has it open any more.
 fn listen(console: impl Read, mut log: fs::File, speaker: &Sender<Word>) {
     for line in BufReader::new(console).split(b'\n').map_while(Result::ok) {
         let line = String::from_utf8_lossy(&line);
@@ -139,20 +139,20 @@ fn listen(console: impl Read, mut log: fs::File, speaker: &Sender<Word>) {
     }
 }
 
-/// A guest at work; killed when this is dropped.
+/// A running guest; killed when dropped.
 #[derive(Debug)]
 pub(crate) struct Guest {
     child: Child,
     orders: ChildStdin,
     words: Receiver<Word>,
-    /// The last key that its console has acknowledged.
+    /// The last key acknowledged on the console.
     acknowledged: u64,
     umid: String,
     place: PathBuf,
 }
 
 impl Guest {
-    /// Inserts keys until this many are acknowledged.
+    /// Inserts keys until `enough` are acknowledged.
     pub(crate) fn count(&mut self, enough: u64) -> Result<(), Failure> {
         self.order("count")?;
         let mut heard = 0;
@@ -162,19 +162,19 @@ impl Guest {
         })
     }
 
-    /// Has its kernel panic, and takes away what is left; the last key that was acknowledged.
+    /// Makes the kernel panic, kills what is left, and returns the last acknowledged key.
     pub(crate) fn panic(mut self) -> Result<u64, Failure> {
         self.order("panic")?;
         self.hear(DONE, |word| (*word == Word::Panicked).then_some(()))?;
         self.kill();
-        // What it had said before is on its way.
+        // Earlier messages may still be on their way.
         while let Ok(word) = self.words.recv_timeout(DONE) {
             self.note(&word);
         }
         Ok(self.acknowledged)
     }
 
-    /// Shuts PostgreSQL down, and lets go of the disk of the log.
+    /// Shuts PostgreSQL down, and unmounts the disk of the log.
     pub(crate) fn stop(mut self) -> Result<(), Failure> {
         self.order("stop")?;
         self.hear(DONE, |word| (*word == Word::Stopped).then_some(()))
@@ -184,7 +184,7 @@ impl Guest {
         Ok(writeln!(self.orders, "{order}")?)
     }
 
-    /// Waits for a word.
+    /// Waits for a message for which `is_it` returns a value.
     fn hear<T>(
         &mut self,
         limit: Duration,
@@ -210,7 +210,7 @@ impl Guest {
         }
     }
 
-    /// Kills all of its processes: those that outlive the first hold its disks and its console.
+    /// Kills all processes of the guest: those that outlive the first hold its disks and console.
     fn kill(&mut self) {
         kill_all(self.child.id());
         let word = format!("umid={}", self.umid);
@@ -229,7 +229,7 @@ impl Drop for Guest {
     }
 }
 
-/// Makes the root file system where there is none: Debian with its PostgreSQL.
+/// Creates the root file system, Debian with PostgreSQL, unless it exists.
 pub(crate) fn make_root(ground: &Ground, root: &Path) -> Result<(), Failure> {
     if root.is_file() {
         return Ok(());
@@ -246,10 +246,10 @@ pub(crate) fn make_root(ground: &Ground, root: &Path) -> Result<(), Failure> {
     fs::set_permissions(&first, fs::Permissions::from_mode(0o755))?;
     let parent = root.parent().ok_or_else(|| format!("{} is no file", root.display()))?;
     fs::create_dir_all(parent)?;
-    // Under its name only when it is whole.
+    // Gets its name only when it is complete.
     let draft = root.with_extension("partial");
     let draft_name = draft.display().to_string();
-    // It is mounted read-only.
+    // Without a journal, since it is mounted read-only.
     run(&["mkfs.ext4", "-q", "-F", "-O", "^has_journal", "-d", &files, &draft_name, "1G"])?;
     let name = |path: &Path| Some(path.file_name()?.to_str()?.to_owned());
     let (old, new) = name(&draft).zip(name(root)).ok_or("--root has no plain name")?;
@@ -257,7 +257,7 @@ pub(crate) fn make_root(ground: &Ground, root: &Path) -> Result<(), Failure> {
     Ok(fs::remove_dir_all(&folder)?)
 }
 
-/// Makes a small file.
+/// Creates a small file.
 fn put(folder: &Path, name: &str, text: &str) -> Result<(), Failure> {
     Ok(PosixStorage::open(folder)?.create(name)?.write_at(text.as_bytes(), 0)?)
 }

@@ -1,4 +1,4 @@
-//! A file system of its own on a file, whose device can go away and come back.
+//! A separate file system on a file, whose device can go away and come back.
 
 use crate::clean::FILE;
 use crate::process::{Failure, run};
@@ -9,10 +9,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Room for the logs of a cycle and their copies.
+/// Size of the volume: room for the logs of a cycle and their copies.
 const SIZE: u64 = 256 << 20;
 
-/// An ext4 on a loop device; it ends with it.
+/// An ext4 on a loop device; unmounted and detached when dropped.
 #[derive(Debug)]
 pub(crate) struct Volume {
     mounted: PathBuf,
@@ -20,7 +20,7 @@ pub(crate) struct Volume {
 }
 
 impl Volume {
-    /// Makes one below this folder, mounted.
+    /// Creates a volume in this folder, mounted.
     pub(crate) fn make(dir: &Path) -> Result<Self, Failure> {
         let (image, mounted) = (dir.join(FILE), dir.join("mounted"));
         fs::create_dir(&mounted)?;
@@ -36,23 +36,23 @@ impl Volume {
         run(&["mount", "-t", "ext4", block, &self.mounted.display().to_string()]).map(drop)
     }
 
-    /// Where it is mounted.
+    /// The mount point.
     pub(crate) fn mounted(&self) -> &Path {
         &self.mounted
     }
 
-    /// Writes all that was written so far to the device, as the system does by itself in time.
+    /// Syncs the whole file system, as the system does by itself in time.
     pub(crate) fn settle(&self) -> io::Result<()> {
         let folder = open(&self.mounted, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?;
         Ok(syncfs(folder)?)
     }
 
-    /// Takes the device away: what was not synced is lost, and all calls fail from now on.
+    /// Removes the device: unsynced data is lost, and all calls fail from now on.
     pub(crate) fn pull(&self) -> io::Result<()> {
         shut_down(&self.mounted)
     }
 
-    /// Mounts it again: what the system has in memory of before is not asked.
+    /// Mounts the volume again, so that nothing is read from the system's cache of the old mount.
     pub(crate) fn come_back(&self) -> Result<(), Failure> {
         let block = self.block.clone().ok_or("the volume has no device")?;
         unmount(&self.mounted, UnmountFlags::empty())?;
@@ -62,7 +62,7 @@ impl Volume {
 
 impl Drop for Volume {
     fn drop(&mut self) {
-        // What stays is found by its folder, and taken away with it.
+        // Anything left is found by the run's folder and removed together with it.
         let _ = unmount(&self.mounted, UnmountFlags::DETACH);
         let _ = self.block.take().map(|block| run(&["losetup", "--detach", &block]));
     }

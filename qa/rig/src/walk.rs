@@ -1,4 +1,4 @@
-//! The walk of `docs/disk.md`, as it is written there: PostgreSQL's log moves to a disk, and back.
+//! Runs the steps in `docs/disk.md` as written: PostgreSQL's log moves to a disk, and back.
 
 use crate::disk::tail;
 use crate::need::Ground;
@@ -9,16 +9,16 @@ use std::time::Duration;
 
 const PAGE: &str = include_str!("../../../docs/disk.md");
 const SECTION: &str = "## PostgreSQL's log on it\n";
-/// The folder that the page has for the disk.
+/// The folder of the disk in the page.
 const FOLDER: &str = "/srv";
-/// Until all of it is done.
+/// How long the walk may take.
 const DONE: Duration = Duration::from_secs(120);
 
-/// Walks there and back, with rows before, between and after.
+/// Moves the log to a disk and back, and inserts rows before, between and after.
 ///
 /// # Errors
 ///
-/// A command of the page fails, or a row is not there: what was said.
+/// A command of the page fails, or a row is missing; the error has the output.
 pub(crate) fn run(ground: &Ground) -> Result<(), Failure> {
     let home = ground.folder_of_user("walk")?;
     let disk = ground.dir.join("walk-srv");
@@ -42,7 +42,7 @@ pub(crate) fn run(ground: &Ground) -> Result<(), Failure> {
     }
 }
 
-/// Both blocks of commands, with what a reader does around them.
+/// Returns a script with both blocks of commands, and the steps that a reader does around them.
 fn script(page: &str) -> Result<String, Failure> {
     let (_, section) = page.split_once(SECTION).ok_or("the page has no such section")?;
     let mut blocks = section.split("```sh\n").skip(1).filter_map(|text| text.split("```").next());
@@ -71,8 +71,8 @@ $AS pg_ctl -D $D -w stop
     ))
 }
 
-/// The lines of a block, in a folder of the run. A reader waits until the server is ready, and
-/// knows its number.
+/// Adapts the commands of a block to a folder of the run. Adds the steps of a reader, who waits
+/// until the server is ready and knows its process id.
 fn commands(block: &str) -> String {
     let block = block.replace(FOLDER, "$S").replace("TERM SERVER", "TERM $SERVER");
     let is_started =

@@ -1,4 +1,4 @@
-//! What a bench runs against a database: pgbench's TPC-B, or TPC-C by go-tpc.
+//! The workload of a bench: pgbench's TPC-B, or TPC-C by go-tpc.
 
 use crate::args::Load;
 use crate::database::{Database, Draw};
@@ -20,17 +20,17 @@ pub(crate) struct Workload {
     pub(crate) size: u32,
 }
 
-/// What was measured.
+/// The result of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Measured {
-    /// Transactions a second, or orders a minute.
+    /// Transactions a second, or new orders a minute.
     pub(crate) rate: f64,
-    /// Milliseconds of one, on average.
+    /// Mean time of a transaction or order, in milliseconds.
     pub(crate) latency_ms: f64,
 }
 
 impl Workload {
-    /// The unit of its rate.
+    /// The unit of the rate.
     pub(crate) fn unit(self) -> &'static str {
         match self.load {
             Load::Pgbench => "transactions a second",
@@ -45,7 +45,7 @@ impl Workload {
         }
     }
 
-    /// Makes the tables.
+    /// Creates and fills the tables.
     pub(crate) fn fill(self, database: &dyn Database) -> Result<(), Failure> {
         match self.load {
             Load::Pgbench => database.pgbench(&["-i", "-q", "-s", &self.size.to_string()])?,
@@ -57,7 +57,7 @@ impl Workload {
         database.settle()
     }
 
-    /// Runs it for some seconds without a result: it may end before the first order.
+    /// Runs it for some seconds without a result, since it may end before the first order.
     pub(crate) fn warm_up(self, database: &dyn Database, seconds: u32) -> Result<(), Failure> {
         let time = seconds.to_string();
         match self.load {
@@ -70,7 +70,7 @@ impl Workload {
         Ok(())
     }
 
-    /// Runs it for some seconds.
+    /// Runs the workload for some seconds.
     pub(crate) fn run(
         self,
         database: &dyn Database,
@@ -96,12 +96,12 @@ impl Workload {
         }
     }
 
-    /// Its transactions, for the only client of a database.
+    /// Generates transactions of this workload, for the only client of a database.
     pub(crate) fn transactions(self, seed: u64) -> Draw {
         tpcc::transactions(self.size, seed)
     }
 
-    /// Starts it without an end; it ends when its database is gone.
+    /// Starts TPC-C without a time limit; it ends when the database is gone.
     pub(crate) fn start(
         self,
         database: &dyn Database,
@@ -120,7 +120,7 @@ impl Workload {
         if database.has_one_client() {
             return tpcc::check(database);
         }
-        // Without this index it would read the whole table for each customer.
+        // Without this index, the check would read the whole table for each customer.
         database
             .sql("CREATE INDEX IF NOT EXISTS checked ON history (h_c_w_id, h_c_d_id, h_c_id)")?;
         self.tpcc(database, "check", &["-T", FILLERS]).map(drop)
@@ -155,7 +155,7 @@ fn measured_by_pgbench(said: &str) -> Result<Measured, Failure> {
     Ok(Measured { rate, latency_ms })
 }
 
-/// From the lines of JSON that go-tpc prints at the end.
+/// Parses the lines of JSON that go-tpc prints at the end.
 fn measured_by_tpcc(said: &str) -> Result<Measured, Failure> {
     let rows: Vec<Value> = said
         .lines()

@@ -1,4 +1,4 @@
-//! A running `seawall append`: takes lines, and counts those it acknowledges.
+//! A running `seawall append`: sends it lines, and counts those it acknowledges.
 
 use crate::process::{Failure, kill_all, wait_for};
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -8,21 +8,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Until this many records are durable.
+/// How long a writer may take to make a record durable.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub(crate) struct Writer {
     child: Child,
-    /// The last record that it said is durable.
+    /// The last record that the writer reported as durable.
     acknowledged: Arc<AtomicU64>,
     reader: JoinHandle<()>,
-    /// Returns the input when everything was written to it; `None` if its reader is gone.
+    /// Returns the input once everything was written to it; `None` if the process stopped reading.
     sender: Option<JoinHandle<Option<ChildStdin>>>,
 }
 
 impl Writer {
-    /// Starts the command, and gives it these lines.
+    /// Starts the command and sends it these lines.
     pub(crate) fn start(command: &mut Command, lines: Vec<String>) -> Result<Self, Failure> {
         let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = pipes.spawn()?;
@@ -41,20 +41,20 @@ impl Writer {
         Ok(Self { child, acknowledged, reader, sender })
     }
 
-    /// Gives it more lines, after those that it has.
+    /// Sends more lines, after those sent before.
     pub(crate) fn send(&mut self, lines: Vec<String>) {
         let before = self.sender.take();
         let more = move || write(before?.join().ok()??, &lines);
         self.sender = Some(thread::spawn(more));
     }
 
-    /// Waits until that record is acknowledged.
+    /// Waits until record `lsn` is acknowledged.
     pub(crate) fn wait_for(&self, lsn: u64) -> Result<(), Failure> {
         let is_there = || (self.acknowledged.load(Ordering::SeqCst) >= lsn).then_some(());
         wait_for(PATIENCE, is_there).ok_or_else(|| format!("record {lsn} gets not durable").into())
     }
 
-    /// Ends its input, and waits until it has ended well.
+    /// Closes the input and waits until the writer has ended successfully.
     pub(crate) fn close(mut self) -> Result<(), Failure> {
         drop(self.sender.take().map(JoinHandle::join));
         let status = self.child.wait()?;
@@ -62,11 +62,11 @@ impl Writer {
         if status.success() { Ok(()) } else { Err(format!("append: {status}").into()) }
     }
 
-    /// Kills it; the last record that it acknowledged.
+    /// Kills the writer and returns the last acknowledged record.
     pub(crate) fn kill(mut self) -> u64 {
         kill_all(self.child.id());
         let _ = self.child.wait();
-        // The pipe is read to its end.
+        // The thread ends once the pipe is read to its end.
         let _ = self.reader.join();
         drop(self.sender.take().map(JoinHandle::join));
         self.acknowledged.load(Ordering::SeqCst)

@@ -1,5 +1,5 @@
-//! `seawall-rig device` and `seawall-rig drill` as processes: what a power cut leaves. The drill
-//! starts the `seawall` beside this program, so the tests build it first.
+//! Tests `seawall-rig device` and `seawall-rig drill` as processes: what a power cut leaves. The
+//! drill starts the `seawall` beside this program, so the tests build it first.
 
 #![allow(clippy::indexing_slicing, clippy::unwrap_used, reason = "in a test a panic is the report")]
 
@@ -40,7 +40,8 @@ impl Device {
         Client::connect(&self.uri.with_name(name)).unwrap()
     }
 
-    /// Writes two blocks of each export, and flushes the first ones.
+    /// Writes and flushes the first block of each export. Then writes both blocks of `home` and the
+    /// second of `area`, without a flush.
     fn fill(&self) {
         let (home, area) = (self.client("home"), self.client("area"));
         home.write_at(&[1; 4096], 0).unwrap();
@@ -51,7 +52,7 @@ impl Device {
         area.write_at(&[4; 4096], 4096).unwrap();
     }
 
-    /// Its exit code, and what it said after its first line.
+    /// Waits for the end. Returns the exit code, and the output after the first line.
     fn ended(mut self) -> (Option<i32>, Vec<String>) {
         let status = self.child.wait().unwrap();
         (status.code(), self.lines.by_ref().map(Result::unwrap).collect())
@@ -60,7 +61,7 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
-        // It may have ended.
+        // The device may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -78,7 +79,7 @@ fn a_device_that_is_killed_has_what_was_flushed_and_nothing_else() {
     assert_eq!((home.len(), area.len()), (1 << 20, 16 << 20));
     assert!(home[..4096] == [1; 4096] && home[4096..8192] == [0; 4096]);
     assert!(area[..4096] == [2; 4096] && area[4096..8192] == [0; 4096]);
-    // A new server continues with that.
+    // A new device process continues with these files.
     let device = Device::start(&folder, "");
     let mut bytes = [9; 2];
     assert_eq!(device.client("home").read_at(&mut bytes, 4095).unwrap(), 2);
@@ -132,14 +133,14 @@ fn one_process_is_a_device_and_its_size_stays() {
     assert_eq!(wrong.code, 2, "{wrong:?}");
 }
 
-/// Builds `seawall` from the present source, so that no older one is tested by mistake.
+/// Builds `seawall` from the current source, so that no older one is tested by mistake.
 fn build_seawall() {
     static BUILT: Once = Once::new();
     BUILT.call_once(|| {
         let folder = Path::new(PROGRAM).parent().unwrap();
         let profile = if folder.ends_with("debug") { "dev" } else { "release" };
         let mut cargo = Command::new(env!("CARGO"));
-        // With the package that chooses features, so that dependencies are not built again.
+        // Also builds the package that selects features, so that dependencies are not built again.
         let packages = ["-p", "seawall-features", "-p", "seawall-cli"];
         cargo.args(["build", "--quiet", "--locked", "--bins", "--profile", profile]).args(packages);
         cargo.arg("--target-dir").arg(folder.parent().unwrap());
@@ -147,7 +148,7 @@ fn build_seawall() {
     });
 }
 
-/// Runs a drill with a longer hold-up time than an idle machine needs: time is not tested here.
+/// Runs a drill. Time is not tested, so callers give a long hold-up time.
 fn drill(name: &str, arguments: &str) -> (i32, Value) {
     build_seawall();
     let folder = Folder::new(name);
@@ -211,7 +212,7 @@ fn a_disk_whose_upsd_says_on_battery_loses_nothing_and_a_second_run_continues() 
     for cycles in 1..3 {
         let ran = folder.run(&format!("power --out o --cycles {cycles} --hold-up 2000"), b"");
         if ran.code == 77 {
-            // Without nut-server.
+            // Skipped without nut-server.
             return;
         }
         let answer: Value = serde_json::from_slice(&ran.out).unwrap_or_else(|_| panic!("{ran:?}"));
@@ -240,7 +241,7 @@ fn a_drill_that_is_interrupted_leaves_nothing_behind() {
     folder.make_folder("tmp");
     let mut command = folder.command("drill --seconds 60");
     let mut child = command.env("TMPDIR", folder.path("tmp")).spawn().unwrap();
-    // The socket of the server: both processes are there, and the clients are about to work.
+    // The server's socket exists, so both processes run, and the clients are about to work.
     let is_served = |name: &String| folder.path("tmp").join(name).join("s").exists();
     while !folder.names("tmp").iter().any(is_served) {
         assert!(child.try_wait().unwrap().is_none(), "it ended");

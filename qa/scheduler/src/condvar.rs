@@ -1,4 +1,4 @@
-//! A condition variable whose timed waits end when their time has come.
+//! A condition variable whose timed waits end by the simulated clock.
 
 use crate::time;
 use std::sync::{Arc, LockResult, PoisonError};
@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use shuttle::sync::MutexGuard;
 
-/// As [`std::sync::Condvar`]; time is [`time::now`].
+/// Works like [`std::sync::Condvar`], with [`time::now`] as the clock.
 #[derive(Debug, Default)]
 pub struct Condvar(Arc<shuttle::sync::Condvar>);
 
-/// Whether a wait ended because its time was over.
+/// Whether a wait ended because of its timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitTimeoutResult(bool);
 
 impl WaitTimeoutResult {
-    /// Whether it did.
+    /// Returns whether the wait timed out.
     #[must_use]
     pub fn timed_out(&self) -> bool {
         self.0
@@ -23,7 +23,7 @@ impl WaitTimeoutResult {
 }
 
 impl Condvar {
-    /// A condition variable without waiters.
+    /// Creates a condition variable without waiters.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -38,7 +38,7 @@ impl Condvar {
         self.0.wait(guard)
     }
 
-    /// Waits for a notification, at most for that time.
+    /// Waits for a notification, at most for `time`.
     ///
     /// # Errors
     ///

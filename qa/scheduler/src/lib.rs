@@ -1,8 +1,8 @@
-//! What the log's threads meet by when shuttle schedules them: many tasks in one thread of the
-//! machine, and the scheduler chooses which one continues, the same way for the same seed.
+//! The synchronization primitives of the log's threads when shuttle schedules them: many tasks run
+//! in one OS thread, and the scheduler chooses the next one, always the same one for the same seed.
 //!
-//! qa/scheduled is the log compiled with this in the place of std: the modules have
-//! std's names. Shuttle knows no time; [`time`] adds it, so that a timed wait ends.
+//! qa/scheduled compiles the log with this crate in place of std, so the modules have std's names.
+//! Shuttle has no clock; [`time`] adds one, so that a timed wait ends.
 //!
 //! # Examples
 //!
@@ -26,26 +26,26 @@ pub mod time;
 
 pub use shuttle;
 
-/// As `std::sync`.
+/// Replaces `std::sync`.
 pub mod sync {
     pub use crate::condvar::{Condvar, WaitTimeoutResult};
     pub use shuttle::sync::{Mutex, MutexGuard, atomic};
 }
 
-/// As `std::thread`.
+/// Replaces `std::thread`.
 pub mod thread {
     pub use shuttle::thread::{Builder, JoinHandle, ThreadId, current, yield_now};
 }
 
-/// Lets the scheduler choose the next task, which may be the caller: a place where a device takes
-/// time. Unlike a yield it does not prefer another task.
+/// Lets the scheduler choose the next task, which may be the caller. Called where a device takes
+/// time. Unlike a yield, this does not prefer another task.
 pub fn switch() {
     shuttle::thread::sleep(std::time::Duration::ZERO);
 }
 
-/// Shuttle's defaults, without its warnings: atomics are sequentially consistent here whatever
-/// they ask for (loom knows better), and that the time of an execution ends with it is
-/// what is wanted.
+/// Returns shuttle's default configuration without its warnings. They say that all atomics are
+/// sequentially consistent here, whatever ordering the code requests (loom checks that better), and
+/// that lazy statics, here the time, end with each execution, which is intended.
 #[must_use]
 pub fn config() -> shuttle::Config {
     let mut config = shuttle::Config::new();
@@ -54,5 +54,5 @@ pub fn config() -> shuttle::Config {
     config
 }
 
-/// Bytes of a task's stack: opening a log takes more than shuttle's default.
+/// The stack size of a task, in bytes: opening a log needs more than shuttle's default.
 const STACK_SIZE: usize = 256 << 10;

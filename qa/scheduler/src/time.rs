@@ -1,8 +1,8 @@
-//! The time of one execution: starts at zero, and stands still until a task moves it on.
+//! The simulated time of one execution: starts at zero, and stands still until a task advances it.
 //!
-//! A task that waits for a time sets an alarm; moving time on rings those that are due. An alarm
-//! stays set until its owner takes it away: between setting it and waiting other tasks run, and one
-//! that rings too early must ring again.
+//! A task that waits for a time sets an alarm; advancing the time notifies the tasks whose alarms
+//! are due. An alarm remains until its owner removes it, because other tasks can run between
+//! setting the alarm and waiting: a notification in that time is lost and must be repeated.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -17,16 +17,16 @@ use shuttle::sync::Condvar;
 #[derive(Debug, Default)]
 struct Times {
     now: Duration,
-    /// The waiters by time; the number tells equal times apart.
+    /// The waiting tasks by time; the number distinguishes equal times.
     alarms: BTreeMap<(Duration, u64), Arc<Condvar>>,
     numbers: u64,
-    /// The task that moves time on as soon as another one waits for it.
+    /// The task that advances the time as soon as another task waits for it.
     flow: Option<Waker>,
 }
 
 shuttle::lazy_static! {
-    /// Shuttle creates it for each execution. The lock is std's: no task lets another one run
-    /// while it is held.
+    /// Shuttle creates this for each execution. The lock is std's, which is no scheduling point: no
+    /// other task runs while it is held.
     static ref TIMES: Mutex<Times> = Mutex::default();
 }
 
@@ -34,13 +34,13 @@ fn times() -> MutexGuard<'static, Times> {
     TIMES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The time since this execution began.
+/// Returns the time since this execution began.
 #[must_use]
 pub fn now() -> Duration {
     times().now
 }
 
-/// Moves time on, and wakes the tasks that waited for it.
+/// Advances the time, and wakes the tasks that waited for it.
 pub fn advance(time: Duration) {
     let due: Vec<Arc<Condvar>> = {
         let mut times = times();
@@ -52,20 +52,21 @@ pub fn advance(time: Duration) {
     }
 }
 
-/// The earliest time that a task waits for; it may be over already, until that task has run.
+/// Returns the earliest time that a task waits for. That time may have passed already if the
+/// task has not run since.
 #[must_use]
 pub fn next_alarm() -> Option<Duration> {
     times().alarms.first_key_value().map(|((time, _), _)| *time)
 }
 
-/// Moves time on to the next alarm, if there is one.
+/// Advances the time to the next alarm, if there is one.
 pub fn advance_to_next_alarm() {
     if let Some(time) = next_alarm() {
         advance(time.saturating_sub(now()));
     }
 }
 
-/// Returns once so much time has passed.
+/// Waits until `time` has passed.
 pub fn sleep(time: Duration) {
     let until = now().saturating_add(time);
     let (mutex, condvar) = (shuttle::sync::Mutex::new(()), sync::Condvar::new());
@@ -76,12 +77,12 @@ pub fn sleep(time: Duration) {
     }
 }
 
-/// Lets time pass by itself from now on: whenever a task waits for it, it moves on to the next
-/// alarm, at a moment that the scheduler chooses. To a task at work meanwhile it is as if the
-/// machine had been slow.
+/// Makes time pass by itself from now on: whenever a task waits for a time, the clock advances to
+/// the next alarm, at a moment that the scheduler chooses. To other tasks this looks as if the
+/// machine were slow.
 ///
-/// It stands still while no task waits for it, so a task that would wait for ever is still found to
-/// be deadlocked; and the execution ends without it.
+/// The clock stands still while no task waits for a time. So a task that would wait forever is
+/// still detected as deadlocked, and the execution can end.
 pub fn flow() {
     let flow = async {
         loop {
@@ -98,18 +99,18 @@ pub fn flow() {
             shuttle::future::yield_now().await;
         }
     };
-    // Without its handle no task waits for its end.
+    // Drops the handle, so that no task waits for this one to end.
     drop(shuttle::future::spawn(flow));
 }
 
-/// A task that waits for a time.
+/// The alarm of a task that waits for a time.
 #[derive(Debug)]
 pub(crate) struct Alarm {
     key: (Duration, u64),
 }
 
 impl Alarm {
-    /// Has `condvar` notified when so much time is over.
+    /// Arranges that `condvar` is notified after `time`.
     pub(crate) fn set(condvar: &Arc<Condvar>, time: Duration) -> Self {
         let mut times = times();
         times.numbers += 1;
@@ -123,7 +124,7 @@ impl Alarm {
         Self { key }
     }
 
-    /// Whether that time is over.
+    /// Returns whether the time of the alarm has come.
     pub(crate) fn is_due(&self) -> bool {
         self.key.0 <= now()
     }
@@ -136,11 +137,11 @@ impl Drop for Alarm {
     }
 }
 
-/// The same time as a [`seawall_io::Clock`]: a task that sleeps by it lets other tasks run.
+/// The simulated time as a [`seawall_io::Clock`]: while a task sleeps, other tasks run.
 #[derive(Debug, Default)]
 pub struct Clock;
 
-/// 2020, by the wall clock, when an execution begins: in microseconds since 1970.
+/// The wall clock at the start of an execution, in microseconds since 1970: the year 2020.
 const START_US: u64 = 1_577_836_800_000_000;
 
 impl seawall_io::Clock for Clock {
@@ -171,7 +172,7 @@ mod tests {
         shuttle::Runner::new(random, crate::config()).run(test);
     }
 
-    /// A place where tasks wait, and a flag.
+    /// A flag that tasks wait for.
     #[derive(Default)]
     struct Door {
         open: sync::Mutex<bool>,

@@ -1,5 +1,5 @@
-//! What the parity beside a segment promises of bytes that a fault took: worked out by hand, for
-//! the oracle, from a disk on which nothing was harmed yet. format.md section 10.
+//! Decides for the oracle which damaged bytes parity must restore (format.md section 10). It
+//! decodes the files itself, from the device as it was before the damage.
 
 use crate::world::to_u64;
 use std::collections::BTreeMap;
@@ -9,12 +9,13 @@ use seawall_format::{SegmentHeader, SegmentId};
 use seawall_testkit::Harmed;
 use seawall_testkit::MemStorage;
 
-/// Whether only parity was harmed: then nothing is lost at all.
+/// Whether the damage is in a parity file, so that no record can be lost.
 pub(crate) fn is_parity_alone(harmed: &Harmed) -> bool {
     SegmentId::from_parity_name(&harmed.file).is_some()
 }
 
-/// Whether all that was harmed is covered within the strength of sound parity, and comes back.
+/// Whether intact parity covers all of the damage, within its strength, so that it must be
+/// restored.
 pub(crate) fn gives_back(device: &MemStorage, copy: &MemStorage, harmed: &Harmed) -> bool {
     let length = |device: &MemStorage| device.bytes(&harmed.file).map(|bytes| bytes.len());
     is_covered(device, harmed) == Some(true) && length(device) == length(copy)
@@ -32,7 +33,8 @@ fn is_covered(device: &MemStorage, harmed: &Harmed) -> Option<bool> {
     let (start, end) = (to_u64(harmed.bytes.start), to_u64(harmed.bytes.end));
     let data = device.bytes(&header.data_name())?;
     if harmed.file == header.head_name() && end <= HEADER_SIZE {
-        // A block has to say that the file is the segment's.
+        // A header is restored only with a data block that is not blank, which identifies the
+        // segment.
         let covered = covered_by_slot(&places, 0, (&parity, &data))?;
         let known = usize::try_from(places.start()).ok()?..usize::try_from(covered).ok()?;
         return Some(data.get(known)?.iter().any(|byte| *byte != 0));
@@ -56,8 +58,8 @@ fn is_covered(device: &MemStorage, harmed: &Harmed) -> Option<bool> {
 
 const HEADER_SIZE: u64 = 192;
 
-/// Up to where in the file with the records a slot covers them, if it is sound and says what
-/// stands there.
+/// Returns the end of the range that a parity slot covers in the data file, if the slot is intact
+/// and matches the stored data.
 fn covered_by_slot(places: &Places, number: u64, (parity, data): (&[u8], &[u8])) -> Option<u64> {
     let at = usize::try_from(places.slot_at(number).0).ok()?;
     let slot = parity.get(at..at + places.slot_size())?;

@@ -1,4 +1,4 @@
-//! The end of a life, and the state in which it leaves the device.
+//! The end of a life, and the state of the device after it.
 
 use seawall_testkit::Dice;
 use seawall_testkit::{CrashOutcome, MemStorage, Pending, What};
@@ -14,13 +14,14 @@ impl End {
         }
     }
 
-    /// Whether a sector may be half written or garbled: then an end may look like damage.
+    /// Whether a sector may be half written or garbled, so that the end of the log can look like
+    /// damage.
     pub(crate) fn may_tear(self) -> bool {
         let tears = [Unit::Byte, Unit::Block];
         matches!(self, Self::Power(_, cut) | Self::Detach(_, cut) if tears.contains(&cut.unit))
     }
 
-    /// The device as the next life finds it.
+    /// Returns the device as the next life finds it.
     pub(crate) fn left(self, device: &MemStorage) -> MemStorage {
         match self {
             Self::Close | Self::Drop | Self::Kill(_) => device.kill(),
@@ -31,7 +32,7 @@ impl End {
 }
 
 impl Cut {
-    /// The fate of each pending item, in order.
+    /// Decides for each pending item, in order, how much of it reaches the device.
     fn lands(self) -> impl FnMut(&Pending) -> CrashOutcome {
         let mut dice = Dice::new(self.seed);
         let style = dice.below(6);

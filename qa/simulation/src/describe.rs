@@ -4,7 +4,7 @@ use crate::evidence::begun_header;
 use seawall_format::{Live, Manifest, Seal, SegmentHeader, lsn_or_zero};
 use seawall_testkit::MemStorage;
 
-/// All files of a device, in one line.
+/// Describes all files of a device in one line.
 pub(crate) fn describe(device: &MemStorage) -> String {
     let names = device.names().into_iter();
     let files = names.map(|name| {

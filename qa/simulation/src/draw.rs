@@ -1,5 +1,5 @@
-//! A plan that follows from a seed. Each seed has its own mixture: most know few kinds of acts and
-//! of faults, so that what is rare together comes together in some of them.
+//! Draws a plan from a seed. Each seed has its own mixture of acts and faults. Most mixtures have
+//! few kinds, so that rare events coincide in some of them.
 
 use seawall::parity::Parity;
 use seawall::{Layout, Level};
@@ -13,7 +13,7 @@ struct Mixture {
     dice: Dice,
     letters: Vec<char>,
     faults: Vec<Kind>,
-    /// One life in this many is damaged at its end; 0 for none.
+    /// One life in this many is damaged at its end; 0 for no damage.
     harm_one_in: u64,
     tasks_max: u64,
     acts_max: u64,
@@ -44,8 +44,8 @@ pub fn draw(seed: u64) -> Plan {
     Plan { seed, layout, segment_max, lives }
 }
 
-/// The parity options of the lives: a third of the logs have parity at least for a while. Drawn
-/// from separate dice, so that the rest of the plan does not change.
+/// Draws the parity options: a third of the logs have parity for at least some lives. Uses separate
+/// dice, so that the rest of the plan does not change.
 fn draw_parity(seed: u64, lives: &mut [Life]) {
     let mut dice = Dice::new(seed ^ 0x7A91_717E);
     if !dice.one_in(3) {
@@ -67,15 +67,15 @@ fn draw_parity(seed: u64, lives: &mut [Life]) {
     }
 }
 
-/// Faults of parity files only, in half of the logs with parity, and damage that parity must
-/// restore. From separate dice, too.
+/// Adds faults of parity files only, in half of the logs with parity, and damage that parity must
+/// restore. Uses separate dice.
 fn draw_beside(seed: u64, lives: &mut [Life]) {
     if lives.iter().all(|life| !matches!(life.beside, Beside::On(_))) {
         return;
     }
     let mut dice = Dice::new(seed ^ 0xBE51_DE00);
     let goes_wrong = dice.one_in(2);
-    // What fails in a call of another file, or all of them, is no matter of this one.
+    // These faults must not reach files other than parity.
     let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| !reaches_others(*kind)).collect();
     for life in lives {
         let acts: usize = life.tasks.iter().map(Vec::len).sum();
@@ -97,8 +97,8 @@ fn draw_beside(seed: u64, lives: &mut [Life]) {
     }
 }
 
-/// Parity made between two lives: in a quarter of the logs, with or without some of
-/// their own. From separate dice, too.
+/// Builds parity between two lives, in a quarter of the logs, whether or not they have the parity
+/// option. Uses separate dice.
 fn draw_protect(seed: u64, lives: &mut [Life]) {
     let mut dice = Dice::new(seed ^ 0x9207_EC70);
     if !dice.one_in(4) {
@@ -113,7 +113,7 @@ fn draw_protect(seed: u64, lives: &mut [Life]) {
                 0 => End::Close,
                 1 => End::Kill(step),
                 2 => End::Power(step, Cut { unit: unit(&mut dice), seed: dice.any() & 0xFFFF }),
-                // Done, and then the power goes.
+                // The power cut comes after the parity is complete.
                 _ => End::Power(100_000, Cut { unit: unit(&mut dice), seed: dice.any() & 0xFFFF }),
             };
             life.protect = Some((*scheme, end));
@@ -121,8 +121,8 @@ fn draw_protect(seed: u64, lives: &mut [Life]) {
     }
 }
 
-/// Devices that come back while the machine keeps running, in place of power cuts: in half of the
-/// logs. From separate dice, too.
+/// Replaces some power cuts by a device that goes away and comes back while the machine keeps
+/// running, in half of the logs. Uses separate dice.
 fn draw_detach(seed: u64, lives: &mut [Life]) {
     let mut dice = Dice::new(seed ^ 0xDE7A_C4ED);
     if !dice.one_in(2) {
@@ -137,8 +137,7 @@ fn draw_detach(seed: u64, lives: &mut [Life]) {
     }
 }
 
-/// Submits that never block, in place of some that may: in half of the logs. From separate dice,
-/// too.
+/// Replaces most submits by ones that never block, in half of the logs. Uses separate dice.
 fn draw_tries(seed: u64, lives: &mut [Life]) {
     let mut dice = Dice::new(seed ^ 0x7217_5AB3);
     if !dice.one_in(2) {
@@ -153,9 +152,9 @@ fn draw_tries(seed: u64, lives: &mut [Life]) {
     }
 }
 
-/// Several writes in flight, in half of the binary logs and most of their lives, with tasks that
-/// append at the same time and segments with space for more than one rotation of them. From
-/// separate dice, too. Returns the size of a segment.
+/// Allows several writes in flight in half of the binary logs and most of their lives, and adds
+/// tasks that append at the same time. Returns a segment size with space for more than one rotation
+/// of these writes. Uses separate dice.
 fn draw_in_flight(seed: u64, layout: Layout, lives: &mut [Life]) -> Option<u64> {
     let mut dice = Dice::new(seed ^ 0x0F11_6875);
     if layout == Layout::Text || !dice.one_in(2) {
@@ -173,9 +172,9 @@ fn draw_in_flight(seed: u64, layout: Layout, lives: &mut [Life]) -> Option<u64> 
     Some(512 * (14 + dice.below(3) * 6))
 }
 
-/// Blocks that are filled, in a quarter of the binary logs and most of their lives. Without parity,
-/// whose blocks are not filled, their power cuts may garble what is written. From separate dice,
-/// too.
+/// Fills blocks in a quarter of the binary logs and most of their lives. In logs without parity,
+/// power cuts may then garble the blocks that were written; parity blocks are not filled. Uses
+/// separate dice.
 fn draw_filled_blocks(seed: u64, layout: Layout, lives: &mut [Life]) {
     let mut dice = Dice::new(seed ^ 0xF111_B10C);
     if layout == Layout::Text || !dice.one_in(4) {
@@ -183,7 +182,7 @@ fn draw_filled_blocks(seed: u64, layout: Layout, lives: &mut [Life]) {
     }
     let is_parity = |life: &Life| matches!(life.beside, Beside::On(_)) || life.protect.is_some();
     let has_parity = lives.iter().any(is_parity);
-    // Whether all that is pending was written in filled blocks: what a killed life left may be.
+    // Whether all pending writes filled their blocks. A killed life may leave some that did not.
     let mut is_filled = true;
     for life in lives {
         life.fills_blocks = !dice.one_in(4);
@@ -197,8 +196,8 @@ fn draw_filled_blocks(seed: u64, layout: Layout, lives: &mut [Life]) {
     }
 }
 
-/// Encryption, in a third of the binary logs, whose largest batches have less space. From separate
-/// dice, too.
+/// Encrypts a third of the binary logs, and limits record sizes: their largest batches have less
+/// space. Uses separate dice.
 fn draw_encryption(seed: u64, layout: Layout, lives: &mut [Life]) {
     let mut dice = Dice::new(seed ^ 0x5EC2_E7ED);
     if layout == Layout::Text || !dice.one_in(3) {
@@ -223,9 +222,9 @@ fn draw_encryption(seed: u64, layout: Layout, lives: &mut [Life]) {
     }
 }
 
-/// Compression, in a third of the binary logs: most lives turn it on, some off, some keep the
-/// setting. Records are larger and more come in sets, so that segments still fill. From separate
-/// dice, too.
+/// Compresses a third of the binary logs: most lives turn compression on, some turn it off, some
+/// keep the setting. Records are larger and more come in sets, so that segments still fill. Uses
+/// separate dice.
 fn draw_compression(seed: u64, layout: Layout, lives: &mut [Life]) {
     let mut dice = Dice::new(seed ^ 0xC093_8E55);
     if layout == Layout::Text || !dice.one_in(3) {
@@ -251,8 +250,8 @@ fn draw_compression(seed: u64, layout: Layout, lives: &mut [Life]) {
     }
 }
 
-/// Segments that are named ahead, in three quarters of the binary logs and most of their lives,
-/// with records that fill several of them. From separate dice, too.
+/// Names segments ahead in three quarters of the binary logs and most of their lives, with records
+/// large enough to fill several segments. Uses separate dice.
 fn draw_name_ahead(seed: u64, layout: Layout, lives: &mut [Life]) {
     let mut dice = Dice::new(seed ^ 0x0A8E_AD00);
     if layout == Layout::Text || dice.one_in(4) {
@@ -268,8 +267,8 @@ fn draw_name_ahead(seed: u64, layout: Layout, lives: &mut [Life]) {
     }
 }
 
-/// Files that are used again, in half of the binary logs, each life with them or without, and most
-/// lives with enough removed segments and large records for that. From separate dice, too.
+/// Reuses files in half of the binary logs, in most of their lives. Most lives remove enough
+/// segments and append records large enough for that. Uses separate dice.
 fn draw_reuse(seed: u64, layout: Layout, lives: &mut [Life]) {
     let mut dice = Dice::new(seed ^ 0x5BA2_EF11);
     if layout == Layout::Text || !dice.one_in(2) {
@@ -294,7 +293,7 @@ fn size(number: u64) -> usize {
     usize::try_from(number).expect("a small number")
 }
 
-/// The strengths of parity that are tried.
+/// The parity ratios to try.
 fn schemes() -> Vec<Parity> {
     ["2+1", "4+1", "4+2"].iter().flat_map(|said| said.parse()).collect()
 }
@@ -312,7 +311,7 @@ impl Mixture {
                 letters.push(letter);
             }
         }
-        // Half of the seeds know nothing but crashes.
+        // Half of the seeds have no faults other than crashes.
         let harmless: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| !kind.is_damage()).collect();
         let mut faults = vec![];
         let (mut harm_one_in, mut damages) = (0, false);
@@ -411,7 +410,7 @@ impl Mixture {
     }
 
     fn end(&mut self, steps: u64) -> End {
-        // Some die while they open the log.
+        // Some lives end while they open the log.
         let step =
             if self.dice.one_in(3) { self.dice.below(120) } else { self.dice.below(steps * 2) };
         let unit = unit(&mut self.dice);

@@ -1,5 +1,6 @@
-//! Where a log ends, for all that read it without a writer: a reader, a look by number, a copy,
-//! a verdict and the next open find the same last record, or say by name why not.
+//! Checks that everything that reads a log without a writer agrees on its end: a reader, a get by
+//! LSN, a copy, `verify` and the next open find the same last record, or return an error that
+//! explains why not.
 
 use std::sync::Arc;
 
@@ -13,10 +14,11 @@ use crate::look::storage;
 use crate::run::{plain, read};
 use crate::world::{Bytes, World};
 
-/// Compares them, each on a copy of its own, so that the sync of one does not help another.
+/// Compares all of them, each on its own copy of the device, so that the sync of one does not help
+/// another.
 ///
-/// `may_be_gone`: a barrier failed before, so what the cache shows may not be on the disk, and no
-/// later sync says so. The same after a device that lied.
+/// `may_be_gone`: a sync failed before, so the page cache may show bytes that are not on the disk,
+/// and no later sync reports it. The same holds after a device that lied.
 pub(crate) fn agree(world: &World, device: &MemStorage, may_be_gone: bool) {
     let Ok(found) = keyed::maintenance(&storage(&device.kill())).verify() else { return };
     let last = found.last_lsn.map(Lsn::get);
@@ -34,7 +36,7 @@ pub(crate) fn agree(world: &World, device: &MemStorage, may_be_gone: bool) {
     for (who, end) in ends {
         match end {
             Ok(end) if end == last => {}
-            // It says so.
+            // Damage explains the error.
             Err(_) if world.ledger().damaged || !found.damage.is_empty() => {}
             Ok(end) => world.find(format!("{who} ends with {end:?}, a verdict: {found:?}")),
             Err(error) => world.find(format!("{who}: {error:#}; a verdict: {found:?}")),
@@ -47,8 +49,9 @@ pub(crate) fn agree(world: &World, device: &MemStorage, may_be_gone: bool) {
     fails_aloud(world, device, (last, may_be_gone));
 }
 
-/// What was shown survives a power cut, unless it is pruned: a prune that failed half way is in one
-/// slot of the manifest, and which slot counts can change with the power cut.
+/// Checks that the records a reader showed survive a power cut, unless they are pruned. A prune
+/// that failed halfway is in one slot of the manifest, and a power cut can change which slot is
+/// valid.
 fn is_durable(world: &World, shown: &MemStorage, (who, records): (&str, &[Record])) {
     let last = last_of(records);
     let left = match opened(world, &shown.power_cut(|_| false)) {
@@ -69,7 +72,8 @@ fn is_durable(world: &World, shown: &MemStorage, (who, records): (&str, &[Record
     }
 }
 
-/// A reader whose sync fails shows what is durable all the same, and says that it is not all.
+/// Checks that a reader whose sync fails still shows the durable records, and returns an error if
+/// those are not all.
 fn fails_aloud(world: &World, device: &MemStorage, (last, may_be_gone): (Option<u64>, bool)) {
     for sync in 0..2 {
         let copy = device.kill();
@@ -100,7 +104,7 @@ fn read_all(device: &MemStorage) -> seawall::Result<Vec<Record>> {
     read(device, false)?.into_iter().collect()
 }
 
-/// That record, if a look by number finds it.
+/// Returns `last` if a get by LSN finds that record.
 fn last_got(device: &MemStorage, last: Option<u64>) -> Last {
     let reader = keyed::reader(storage(device))?;
     let Some(lsn) = last.and_then(Lsn::new) else { return Ok(None) };
@@ -118,11 +122,11 @@ fn last_copied(device: &MemStorage) -> Last {
     }
 }
 
-/// What an open finds.
+/// The state that an open finds.
 struct Left {
-    /// The first number that the log has, or will have.
+    /// The first LSN that the log has, or will assign.
     first: u64,
-    /// The last number that was given, even if its record was pruned.
+    /// The last LSN that was assigned, even if its record was pruned.
     last: Option<u64>,
     records: Vec<Record>,
 }

@@ -1,5 +1,5 @@
-//! What the bytes of a log say of how far it was durable: read here by hand, for the oracle, from a
-//! disk that is sound, so that what a fault left of it is known.
+//! Collects for the oracle the evidence on an intact disk of how far a log was durable. It decodes
+//! the files itself, so that the oracle knows what evidence a fault leaves.
 
 use crate::world::to_usize;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use seawall_format::{
 };
 use seawall_testkit::{Harmed, Kind, MemStorage};
 
-/// Places that say that everything up to a record was durable.
+/// Byte ranges of files, each of which proves that everything up to an LSN was durable.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Evidence {
     places: Vec<(String, Range<usize>, u64)>,
@@ -23,7 +23,7 @@ const MARK_SIZE: usize = 40;
 const BATCH_HEADER: usize = 48;
 
 impl Evidence {
-    /// All the evidence of the log on this device.
+    /// Collects all evidence of the log on this device.
     pub(crate) fn of(device: &MemStorage) -> Self {
         let mut found = Self::default();
         let headers: BTreeMap<SegmentId, SegmentHeader> =
@@ -62,7 +62,7 @@ impl Evidence {
         while let Step::Batch(batch) = scanner.step(window) {
             let start = to_usize(batch.offset.0);
             let binary = header.layout == Layout::Binary;
-            // A line is looked for after a line break: without that it says nothing.
+            // A line counts only after a line break, so the break is part of the evidence.
             let start = if binary { start } else { start.saturating_sub(1) };
             let end = if binary { start + BATCH_HEADER } else { to_usize(batch.end.0) };
             self.add(&data, start..end, lsn_or_zero(batch.header.confirmed()));
@@ -83,8 +83,8 @@ impl Evidence {
         }
     }
 
-    /// The evidence without what wrong reads of these files may have hidden: a flipped bit one
-    /// place, the bytes of another place all.
+    /// Removes the evidence that wrong reads of these files may have hidden: a flipped bit hides
+    /// one place of a file, a misdirected read all of them.
     pub(crate) fn misread(mut self, reads: &[(String, Kind)]) -> Self {
         for (file, kind) in reads {
             let of_file = self.places.iter().enumerate().filter(|(_, (name, ..))| name == file);
@@ -97,12 +97,12 @@ impl Evidence {
         self
     }
 
-    /// Up to which record what is left still speaks, after these bytes were harmed.
+    /// Returns the highest LSN that the evidence still proves after these bytes were damaged.
     pub(crate) fn bound(&self, harmed: Option<&Harmed>) -> u64 {
         self.witness(harmed).map_or(0, |(_, _, lsn)| *lsn)
     }
 
-    /// Its place.
+    /// Returns the file and byte range that prove that LSN.
     pub(crate) fn witness(&self, harmed: Option<&Harmed>) -> Option<&(String, Range<usize>, u64)> {
         let is_left = |(file, place, _): &&(String, Range<usize>, u64)| {
             harmed.is_none_or(|harmed| {
@@ -115,8 +115,8 @@ impl Evidence {
     }
 }
 
-/// The highest id of a segment that is there, or that a seal or the clean close names. An open does
-/// not go by `live`.
+/// Returns the highest id of a segment that exists, or that a seal or the clean close names. `live`
+/// is not evidence for an open.
 pub(crate) fn highest_id(device: &MemStorage) -> Option<SegmentId> {
     let spoken_of = |name: &String| {
         let bytes = device.bytes(name)?;
@@ -132,7 +132,8 @@ pub(crate) fn highest_id(device: &MemStorage) -> Option<SegmentId> {
     device.names().iter().filter_map(spoken_of).chain(closed).max()
 }
 
-/// Where the log begins: by each readable slot of the manifest, the one that counts last.
+/// Returns the first LSN of the log according to each readable slot of the manifest; the last
+/// element is from the valid slot.
 pub(crate) fn beginnings(device: &MemStorage) -> Vec<u64> {
     let manifest = device.bytes("manifest").unwrap_or_default();
     let mut slots: Vec<_> = Manifest::decode_file(&manifest).into_iter().flatten().collect();
@@ -145,7 +146,7 @@ pub(crate) fn beginnings(device: &MemStorage) -> Vec<u64> {
     slots.iter().map(begins).collect()
 }
 
-/// The header of the segment in `file`. `None` if it was named ahead and has no batch.
+/// Returns the header of the segment in `file`, or `None` if it was named ahead and has no batch.
 pub(crate) fn begun_header(file: &[u8]) -> Option<SegmentHeader> {
     let header = SegmentHeader::decode(file).ok()?;
     if !header.named_ahead {
@@ -160,7 +161,7 @@ fn header(device: &MemStorage, name: &str) -> Option<(SegmentId, SegmentHeader)>
     (header.id == id).then_some((id, header))
 }
 
-/// The live segments, the newest first.
+/// Returns the live segments, newest first.
 fn chain(headers: &BTreeMap<SegmentId, SegmentHeader>) -> Vec<SegmentHeader> {
     let mut chain: Vec<SegmentHeader> = vec![];
     let mut next = headers.values().next_back();

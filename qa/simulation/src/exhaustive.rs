@@ -1,4 +1,5 @@
-//! Every crash of small workloads, with every choice of what had reached the disk.
+//! Tries every crash of small workloads, with every choice of the pending writes that reach the
+//! disk.
 
 use seawall::{Layout, Level};
 use seawall_testkit::cuts;
@@ -6,26 +7,26 @@ use seawall_testkit::cuts;
 use crate::plan::{Act, Cut, End, Life, Plan, Unit};
 use crate::run::run;
 
-/// What was tried, and the first finding.
+/// Totals of all runs, and the first finding.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exhausted {
-    /// Crashes, each recovered and compared with what was promised.
+    /// Number of crashes, each recovered from and compared with the promises.
     pub states: u64,
-    /// Calls of the device.
+    /// Number of calls of the device.
     pub steps: u64,
-    /// What is wrong, and where.
+    /// The plan that fails, and what is wrong.
     pub finding: Option<(Plan, String)>,
 }
 
-/// What a group may be.
+/// The acts that workloads consist of.
 fn groups() -> [Act; 5] {
     [Act::Append(100), Act::Set(vec![60, 70, 80]), Act::Append(700), Act::Confirm, Act::Cut(1)]
 }
 
 /// Tries every crash of all workloads of `count` groups, in both layouts and at both levels that
-/// promise something at once: at each step the process is killed, the power is cut, or the device
-/// goes away and comes back, with all choices of the pending items if there are few, else with so
-/// many of them. `tell` hears how far it is.
+/// promise something immediately. At each step the process is killed, the power is cut, or the
+/// device goes away and comes back. All choices of the pending items are tried if there are few,
+/// otherwise a sample. `tell` receives the number of crashes so far.
 #[must_use]
 pub fn exhaustive(count: u32, mut tell: impl FnMut(u64)) -> Exhausted {
     let mut done = Exhausted::default();
@@ -44,7 +45,7 @@ pub fn exhaustive(count: u32, mut tell: impl FnMut(u64)) -> Exhausted {
     done
 }
 
-/// The `number`th workload of `count` groups.
+/// Returns the `number`th workload of `count` groups.
 fn workload(mut number: u64, count: u32) -> Vec<Act> {
     let groups = groups();
     let mut acts = vec![];
@@ -56,7 +57,7 @@ fn workload(mut number: u64, count: u32) -> Vec<Act> {
     acts
 }
 
-/// More choices than this are drawn by lot.
+/// Maximum number of choices of the pending items; if there are more, these are drawn at random.
 const CHOICES_MAX: u64 = 64;
 
 fn every_crash(done: &mut Exhausted, (layout, level): (Layout, Level), acts: &[Act]) {
@@ -65,7 +66,7 @@ fn every_crash(done: &mut Exhausted, (layout, level): (Layout, Level), acts: &[A
         let lives = vec![Life { end, ..life.clone() }];
         Plan { seed: 1, layout, segment_max: 5120, lives }
     };
-    // The whole of it, and the last look, which is not counted in.
+    // The steps of the last look are included, although no crash happens in it.
     let whole = run(&plan(End::Kill(u64::MAX)));
     for step in 0..=whole.steps {
         let pending = run(&plan(End::Kill(step))).pending_at_end;

@@ -1,9 +1,9 @@
-//! Records that an open did not find any more, and that a device which lies can bring back.
+//! Records that an open did not find, and that a device which lies can bring back.
 //!
-//! Only the manifest says where a log begins. Once its writes and the removals of the files are
-//! lost, the disk is what it was before the prune, or after a crash in the middle of one: nothing
-//! tells the two apart. Records at the end, which wrong reads hid, are behind the segment that the
-//! open made. Without a trace of that one, the disk is what it was before.
+//! Only the manifest says where a log begins. If its writes and the removals of the files are lost,
+//! the disk looks as it did before the prune, or after a crash in the middle of the prune. Records
+//! at the end that wrong reads hid are superseded by the segment that the open created. If no trace
+//! of that segment is left, the disk looks as it did before that open.
 
 use std::ops::RangeInclusive;
 
@@ -11,7 +11,7 @@ use seawall_format::SegmentId;
 
 use crate::ledger::Payload;
 
-/// All of them, in all lives.
+/// The records given up by the opens of all lives.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GivenUp {
     records: Vec<Record>,
@@ -19,7 +19,7 @@ pub(crate) struct GivenUp {
 
 #[derive(Clone, Debug)]
 struct Record {
-    /// `None` if its number was neither returned nor shown.
+    /// `None` if its LSN was neither returned nor shown.
     lsn: Option<u64>,
     payload: Payload,
     open: Open,
@@ -28,23 +28,23 @@ struct Record {
 /// An open that gave up records.
 #[derive(Clone, Debug)]
 pub(crate) struct Open {
-    /// The numbers that the log has now.
+    /// The LSNs that the log has after the open.
     pub(crate) left: RangeInclusive<u64>,
-    /// The highest segment that the disk spoke of before.
+    /// The highest segment id on the disk before the open.
     pub(crate) highest: Option<SegmentId>,
 }
 
-/// What a disk says before an open.
+/// What a disk shows before an open.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Disk {
     /// Where the log begins according to the manifest.
     pub(crate) begins: u64,
-    /// The highest segment that the disk speaks of.
+    /// The highest segment id that exists or is named.
     pub(crate) highest: Option<SegmentId>,
 }
 
 impl Disk {
-    /// What both say.
+    /// Returns the lower value of each field.
     pub(crate) fn at_most(self, other: Self) -> Self {
         let (begins, highest) = (self.begins.min(other.begins), self.highest.min(other.highest));
         Self { begins, highest }
@@ -52,14 +52,14 @@ impl Disk {
 }
 
 impl GivenUp {
-    /// Notes a record, if the log no longer has it after this open.
+    /// Adds a record if the log no longer has it after this open.
     pub(crate) fn add(&mut self, (lsn, payload): (Option<u64>, &Payload), open: &Open) {
         if lsn.is_none_or(|lsn| !open.left.contains(&lsn)) {
             self.records.push(Record { lsn, payload: payload.clone(), open: open.clone() });
         }
     }
 
-    /// Whether this record was given up, and nothing on the disk says so.
+    /// Whether this record was given up, and nothing on the disk shows that.
     pub(crate) fn may_return(&self, (lsn, payload): (u64, &Payload), disk: Disk) -> bool {
         self.records.iter().any(|record| {
             let Open { left, highest } = &record.open;
@@ -80,7 +80,7 @@ mod tests {
     const SEGMENTS: [Option<SegmentId>; 3] =
         [SegmentId::new(1), SegmentId::new(2), SegmentId::new(3)];
 
-    /// After an open with records 4 and 5 left, of 1 to 7.
+    /// Records 1 to 7, after an open that kept records 4 and 5.
     fn given_up() -> GivenUp {
         let [_, highest, _] = SEGMENTS;
         let mut given_up = GivenUp::default();

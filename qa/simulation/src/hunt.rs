@@ -1,4 +1,5 @@
-//! Runs the command line: seeds one after the other, figures, and findings as tests.
+//! Runs what the command line requests: seeds one after the other, totals, and findings printed as
+//! tests.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
@@ -8,7 +9,7 @@ use seawall_sim::{Outcome, Plan, draw, exhaustive, run, shrink, tell};
 
 use crate::Arguments;
 
-/// What was done.
+/// Totals of all runs.
 #[derive(Debug, Default)]
 struct Sum {
     runs: u64,
@@ -22,7 +23,7 @@ struct Finding {
     what: String,
 }
 
-/// Does what is asked; whether nothing was found.
+/// Runs what the arguments request; returns whether nothing was found.
 pub(crate) fn run_requested(arguments: &Arguments) -> io::Result<bool> {
     let clock = SystemClock::new();
     let mut sum = Sum::default();
@@ -80,7 +81,7 @@ fn told(text: &str) -> io::Result<bool> {
     Ok(outcome.finding.is_none())
 }
 
-/// One line that is written over, on a terminal only.
+/// Replaces the progress line, on a terminal only.
 fn progress(line: &str) {
     let mut terminal = io::stderr().lock();
     if terminal.is_terminal() {
@@ -103,7 +104,7 @@ impl Sum {
         self.outcome.encrypted += outcome.encrypted;
     }
 
-    /// Steps in a second, and in a day.
+    /// Steps per second and per day.
     fn speed(&self, time: Duration) -> (u64, u64) {
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX).max(1);
         let second = self.outcome.steps.saturating_mul(1_000_000) / micros;
@@ -154,7 +155,7 @@ fn report(arguments: &Arguments, sum: &Sum, time: Duration) -> io::Result<()> {
     writeln!(out, "{} found", sum.findings.len())
 }
 
-/// A finding as a test to be put into `tests/found.rs`.
+/// Formats a finding as a test for `tests/found.rs`.
 fn as_test(finding: &Finding) -> String {
     let Finding { plan, what } = finding;
     format!(
@@ -188,7 +189,7 @@ fn json(out: &mut impl io::Write, sum: &Sum, time: Duration) -> io::Result<()> {
     )
 }
 
-/// A JSON string.
+/// Encodes a JSON string.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for letter in text.chars() {

@@ -1,4 +1,4 @@
-//! The key of logs that are encrypted, for all who open one.
+//! Adds the key to everything that opens an encrypted log.
 
 use seawall::encryption::Key;
 use seawall::{LogReader, Maintenance, Options, Raw};
@@ -11,7 +11,7 @@ thread_local! {
     static IS_ENCRYPTED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// States whether the log of the run that begins is encrypted.
+/// Sets whether the log of the run that begins is encrypted.
 pub(crate) fn begin(is_encrypted: bool) {
     IS_ENCRYPTED.set(is_encrypted);
 }
@@ -20,7 +20,7 @@ fn key() -> Option<Key> {
     IS_ENCRYPTED.get().then(|| Key::new(&[7; 32]))
 }
 
-/// The options with the key, and with chunks that leave enough space for records.
+/// Adds the key to `options`, and chunks that leave enough space for records.
 pub(crate) fn options(options: Options) -> Options {
     match key() {
         Some(key) => options.key(key).encode_sizes(0, 2000),
@@ -28,12 +28,12 @@ pub(crate) fn options(options: Options) -> Options {
     }
 }
 
-/// A reader of any records.
+/// Opens a reader for records of any codec.
 pub(crate) fn reader(storage: Arc<dyn Storage>) -> seawall::Result<LogReader<[u8], Raw>> {
     options(Options::new()).open_any_reader_in(storage)
 }
 
-/// Maintenance with the key.
+/// Returns maintenance with the key.
 pub(crate) fn maintenance<'a>(storage: &Arc<dyn Storage>) -> Maintenance<'a> {
     let maintenance = Maintenance::on(storage);
     match key() {

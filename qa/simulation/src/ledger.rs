@@ -1,7 +1,7 @@
-//! The oracle's memory: what the log promised, and to which reader.
+//! The oracle's memory: what the log promised, and what each reader may see.
 //!
-//! The ledger never asks how the log works. It knows what was handed over, what was acknowledged or
-//! shown, what was cut off or given up, and compares that with what is delivered later.
+//! The ledger does not depend on how the log works. It knows which records were appended,
+//! acknowledged, shown, truncated or given up, and compares that with the records delivered later.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -15,83 +15,86 @@ use crate::world::to_u64;
 /// The bytes of a record.
 pub(crate) type Payload = Vec<u8>;
 
-/// What was promised so far.
+/// What the log promised so far.
 #[derive(Clone, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct Ledger {
-    /// Records whose number was returned by a call, or shown by a reader.
+    /// Records whose LSN was returned by a call or shown by a reader.
     known: BTreeMap<u64, Known>,
-    /// Those that were cut off in this life: a reader that started before may still deliver them.
+    /// Records truncated in this life. A reader that started before the truncation may still
+    /// deliver them.
     gone: Vec<Gone>,
-    /// Those of the lives before: what a cut took stays on the disk, hidden by what was made since.
+    /// Records truncated in earlier lives. Their bytes stay on the disk, hidden by later segments.
     gone_before: Vec<Gone>,
-    /// Those that opens did not find any more.
+    /// Records that an open did not find.
     given_up: GivenUp,
-    /// Truncations that happened in this life: when, and after which record.
+    /// Truncations in this life: the moment, and the last LSN that was kept.
     past_cuts: Vec<(Moment, u64)>,
-    /// Sets with their first and last number, those of several records only.
+    /// First and last LSN of each set of several records.
     sets: Vec<(u64, u64)>,
-    /// Appended, and nothing was promised.
+    /// Records that were appended and not yet promised.
     flying: Vec<Flying>,
-    /// Counts what happens.
+    /// The current moment; appends and truncations advance it.
     moment: Moment,
-    /// Up to here everything is promised to survive.
+    /// Everything up to this LSN is promised to survive.
     pub(crate) durable: u64,
-    /// Calls returned up to here. Other readers may have been shown more.
+    /// The highest LSN that a call acknowledged. Readers may have been shown more.
     acknowledged: u64,
-    /// Up to here no single fault may hide a record.
+    /// No single fault may hide a record up to this LSN.
     pub(crate) confirmed: u64,
-    /// A cut after this record was asked for, and whether it came to pass is not known.
+    /// A truncation after this LSN was requested, and its outcome is unknown.
     cutting: Option<u64>,
-    /// The highest segment when the last cut began.
+    /// The highest segment id when the last truncation began.
     cut_in: Option<SegmentId>,
-    /// What the disk said at each open of a damaged log since one returned.
+    /// The disk before each open since the last one that succeeded, if damage or wrong reads were
+    /// possible.
     disks: Vec<Disk>,
-    /// The log begins here at least, or further on.
+    /// The lowest LSN with which the log may begin.
     first_min: u64,
-    /// And no further than here.
+    /// The highest LSN with which the log may begin.
     first_max: u64,
-    /// Where the newest checkpoint may be.
+    /// The possible LSNs of the newest checkpoint.
     pub(crate) checkpoints: Vec<u64>,
-    /// Numbers whose records are lost and given up, knowingly.
+    /// LSNs whose records are known to be lost and were given up.
     holes: BTreeSet<u64>,
-    /// Whether the log gives up records by itself.
+    /// Whether retention may remove records.
     pub(crate) keeps_less: bool,
-    /// Whether it may give up any but the newest.
+    /// Whether retention may remove any record but the newest.
     pub(crate) is_ring: bool,
-    /// How many cuts began so far.
+    /// Number of truncations begun so far.
     cuts: u64,
-    /// A device was damaged: what is missing is excused if nothing that is left speaks of it.
+    /// Whether the device was damaged. A missing record is then excused if no remaining evidence
+    /// proves that it was durable.
     pub(crate) damaged: bool,
-    /// Whether a torn write lies at the end that could also be damage, until the next open.
+    /// Whether the log may end with a torn write that could also be damage, until the next open.
     pub(crate) may_be_unsure: bool,
-    /// Whether it was ever opened.
+    /// Whether the log was ever opened.
     pub(crate) is_born: bool,
 }
 
-/// A point between two things that happened.
+/// A point in time between two events.
 pub(crate) type Moment = u64;
 
-/// A record with its number.
+/// A record whose LSN is known.
 #[derive(Clone, Debug)]
 struct Known {
     payload: Payload,
-    /// When it was handed over.
+    /// When the append began.
     since: Moment,
 }
 
-/// One that was cut off.
+/// A record that was truncated.
 #[derive(Clone, Debug)]
 struct Gone {
-    /// `None` if its number was neither returned nor shown.
+    /// `None` if its LSN was neither returned nor shown.
     lsn: Option<u64>,
     payload: Payload,
     stood: Stood,
-    /// The highest segment when the cut began that took it.
+    /// The highest segment id when the truncation began.
     segment: Option<SegmentId>,
 }
 
-/// When a record stood in the log: from when it was handed over until the cut that took it
+/// When a record was in the log: from the start of its append until the truncation that removed it
 /// returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stood {
@@ -100,10 +103,10 @@ pub(crate) struct Stood {
 }
 
 impl Stood {
-    /// For all that is known.
+    /// The longest interval, for a record about which nothing narrower is known.
     const ALWAYS: Self = Self { from: 0, until: Moment::MAX };
 
-    /// Whether there was a moment at which both stood there.
+    /// Whether both records were in the log at the same moment.
     pub(crate) fn together(self, other: Self) -> bool {
         self.from < other.until && other.from < self.until
     }
@@ -111,23 +114,23 @@ impl Stood {
 
 #[derive(Clone, Debug)]
 struct Flying {
-    /// When it was handed over; no two have the same.
+    /// When the append began; unique.
     turn: Moment,
     payloads: Vec<Payload>,
-    /// Its first number, if a reader saw it.
+    /// The first LSN, if a call returned it or a reader saw it.
     first: Option<u64>,
 }
 
-/// Records that are shorter may be equal, in bytes.
+/// Payloads shorter than this many bytes may be equal.
 const NAMED_MIN: usize = 12;
 
-/// A record that was delivered.
+/// The LSN and payload of a delivered record.
 pub(crate) type Delivered<'a> = (u64, &'a [u8]);
 
 type Judged = Result<(), String>;
 
 impl Ledger {
-    /// A life begins, in which the log keeps so much.
+    /// Begins a life with the retention `keep`.
     pub(crate) fn begin(&mut self, keep: Keep) {
         self.keeps_less = keep != Keep::All;
         self.is_ring |= matches!(keep, Keep::Ring(_));
@@ -136,55 +139,57 @@ impl Ledger {
         }
     }
 
-    /// What cannot be lost by a single fault that leaves evidence up to `bound`.
+    /// Returns the highest LSN that a single fault cannot hide if it leaves evidence up to `bound`.
     pub(crate) fn sure(&self, bound: u64) -> u64 {
         let sure = self.durable.min(bound.max(self.confirmed));
-        // A cut that was under way may have come to pass.
+        // The running truncation may have taken effect.
         self.cutting.map_or(sure, |cut| sure.min(cut))
     }
 
-    /// A call returned that promises everything up to `lsn`.
+    /// Notes that a call promised everything up to `lsn`.
     pub(crate) fn acknowledge(&mut self, lsn: u64) -> Judged {
         self.acknowledged = self.acknowledged.max(lsn);
         self.promise(lsn)
     }
 
-    /// This moment, for a reader that starts: it is passed to [`Ledger::shown`].
+    /// Returns the current moment. A reader that starts now passes it to [`Ledger::shown`] later.
     pub(crate) fn now(&self) -> Moment {
         self.moment
     }
 
-    /// Up to which record calls returned.
+    /// Returns the highest LSN that a call acknowledged, without what a running truncation may
+    /// remove.
     pub(crate) fn acknowledged(&self) -> u64 {
-        // While a cut is under way it may have come to pass.
         let acknowledged = self.acknowledged.min(self.durable);
         self.cutting.map_or(acknowledged, |cut| cut.min(acknowledged))
     }
 
-    /// What of the records up to `lsn` no cut took since that moment, and none may have taken.
+    /// Returns the highest LSN up to `lsn` that no truncation since that moment removed, or may
+    /// have removed.
     pub(crate) fn left_since(&self, since: Moment, lsn: u64) -> u64 {
         let cuts = self.past_cuts.iter().filter(|(moment, _)| *moment > since);
         cuts.map(|(_, cut)| *cut).chain(self.cutting).fold(lsn, u64::min)
     }
 
-    /// How many cuts began so far.
+    /// Returns the number of truncations begun so far.
     pub(crate) fn cuts(&self) -> u64 {
         self.cuts
     }
 
-    /// Whether a cut is under way, or was left half done.
+    /// Whether a truncation is running, or failed halfway.
     pub(crate) fn is_cutting(&self) -> bool {
         self.cutting.is_some()
     }
 
-    /// Records are appended; the returned value names them until they are acknowledged.
+    /// Notes that an append begins. The returned value names its records until they are
+    /// acknowledged.
     pub(crate) fn hand_over(&mut self, payloads: Vec<Payload>) -> u64 {
         self.moment += 1;
         self.flying.push(Flying { turn: self.moment, payloads, first: None });
         self.moment
     }
 
-    /// They were refused: the log does not have them.
+    /// Notes that an append failed, so that the log does not have its records.
     pub(crate) fn refused(&mut self, turn: u64) -> Judged {
         let place = self.flying.iter().position(|set| set.turn == turn);
         let gone = place.map(|place| self.flying.remove(place));
@@ -194,10 +199,10 @@ impl Ledger {
         }
     }
 
-    /// They have these numbers; `payload` is the first of them.
+    /// Notes the LSN of the first record of an append, whose payload is `payload`.
     pub(crate) fn numbered(&mut self, turn: u64, (first, payload): Delivered<'_>) -> Judged {
         let Some(set) = self.flying.iter_mut().find(|set| set.turn == turn) else {
-            // It was shown already, or truncated since.
+            // A reader already showed the record, or it was truncated.
             return self.known.get(&first).map_or(Ok(()), |known| known.is(first, payload));
         };
         match set.first.replace(first) {
@@ -208,7 +213,7 @@ impl Ledger {
         }
     }
 
-    /// Everything up to `lsn` is promised to survive; what is numbered up to there is known.
+    /// Notes that everything up to `lsn` is promised to survive.
     pub(crate) fn promise(&mut self, lsn: u64) -> Judged {
         self.durable = self.durable.max(lsn);
         let durable = self.durable;
@@ -235,9 +240,9 @@ impl Ledger {
         Ok(())
     }
 
-    /// A record was delivered to a reader that started, or last looked at the log's end, at the
-    /// moment `since`: it must be one that was there at some time since then, and if it is there
-    /// now, it is promised from here on.
+    /// Checks a record delivered to a reader that started, or last looked for the log's end, at the
+    /// moment `since`. The record must have been in the log at some time since then. If it still
+    /// is, it is promised from now on.
     pub(crate) fn shown(
         &mut self,
         (lsn, payload): Delivered<'_>,
@@ -245,7 +250,7 @@ impl Ledger {
     ) -> Result<Stood, String> {
         let known = self.known.get(&lsn);
         if let Some(known) = known.filter(|known| known.payload == payload) {
-            // Another that is as short may have stood there before.
+            // An equal short record may have had this LSN before.
             let from = if payload.len() < NAMED_MIN { 0 } else { known.since };
             return Ok(Stood { from, ..Stood::ALWAYS });
         }
@@ -264,22 +269,22 @@ impl Ledger {
         Ok(stood)
     }
 
-    /// The log was given up, and a new one begins.
+    /// Forgets the log: it was given up, and a new one begins.
     pub(crate) fn start_over(&mut self) {
         *self = Self { moment: self.moment, cuts: self.cuts, ..Self::default() };
     }
 
-    /// The log was closed: all that was handed over is durable.
+    /// Notes a clean close: everything durable is confirmed.
     pub(crate) fn closed(&mut self) {
         self.confirmed = self.durable;
     }
 
-    /// Finds the unacknowledged set that a record is from.
+    /// Finds the unacknowledged append that a record is from.
     fn recognise(&mut self, (lsn, payload): Delivered<'_>) -> Result<Stood, String> {
         if payload.len() < NAMED_MIN
             && self.flying.iter().any(|set| set.payloads.iter().any(|own| own == payload))
         {
-            // It is too short to say which one it is.
+            // The payload is too short to identify the append.
             return Ok(Stood::ALWAYS);
         }
         let fits = |set: &&mut Flying| {
@@ -297,15 +302,16 @@ impl Ledger {
         Ok(Stood { from: set.turn, ..Stood::ALWAYS })
     }
 
-    /// A damaged log is opened. If that open does not return, the next one finds what it made of
-    /// what came back.
+    /// Notes the state of the disk before an open. If the open fails, the next one starts from the
+    /// files that it left, so both states count.
     pub(crate) fn saw(&mut self, disk: Disk) {
         self.disks.push(disk);
     }
 
-    /// What the log delivers after it was opened, in order, is all there is from now on.
+    /// Checks what the log delivers, in order, after it was opened. These are all of its records
+    /// from now on.
     ///
-    /// `excused` says which missing records nothing that is left speaks of.
+    /// `excused` returns whether a missing record has no evidence left that it was durable.
     pub(crate) fn opened(
         &mut self,
         found: &[(u64, Payload)],
@@ -320,7 +326,8 @@ impl Ledger {
                     self.durable
                 ));
             }
-            // With more than the cut left it did not come to pass: damage took what is missing.
+            // If more records are left, the truncation had no effect, and damage took what is
+            // missing.
             if last <= cut {
                 self.cut(cut);
             }
@@ -345,7 +352,7 @@ impl Ledger {
         for lsn in first..=last.max(self.durable) {
             match (delivered.get(&lsn), self.known.get(&lsn)) {
                 (Some(payload), Some(known)) if known.payload == **payload => {}
-                // A device that lied about a cut may bring back what that took.
+                // A device that lost the writes of a truncation may bring back what it removed.
                 (Some(payload), None) if self.damaged && self.was_cut(lsn, payload) => {}
                 (Some(payload), None) if self.damaged && self.is_rolled_back(lsn, payload) => {}
                 (Some(payload), Some(known)) => {
@@ -374,13 +381,14 @@ impl Ledger {
         }
     }
 
-    /// Whether a cut of the life before took this record.
+    /// Whether a truncation of the previous life removed this record.
     fn was_cut(&self, lsn: u64, payload: &Payload) -> bool {
         self.gone.iter().any(|gone| gone.is(lsn, payload))
     }
 
-    /// Whether a cut or an open of whichever life took this record, and nothing on the disk says
-    /// so. A cut made a segment, and what was written since went to that or later ones.
+    /// Whether a truncation or an open in any life removed this record, and nothing on the disk
+    /// shows that. A truncation creates a segment, and later writes go to that segment or later
+    /// ones.
     fn is_rolled_back(&self, lsn: u64, payload: &Payload) -> bool {
         let mut gone = self.gone.iter().chain(&self.gone_before);
         let Some(disk) = self.disks.iter().copied().reduce(Disk::at_most) else { return false };
@@ -400,7 +408,7 @@ impl Ledger {
         let known =
             |(lsn, payload): &(u64, Payload)| (*lsn, Known { payload: payload.clone(), since: 0 });
         self.known = found.iter().map(known).collect();
-        // The readers of the life before are gone, too.
+        // The readers of the previous life have ended, too.
         self.gone_before.append(&mut self.gone);
         self.past_cuts.clear();
         self.holes = (first..=last).filter(|lsn| !self.known.contains_key(lsn)).collect();
@@ -411,7 +419,7 @@ impl Ledger {
         self.first_max = self.first_max.max(first);
     }
 
-    /// Notes what is known or was on its way, and is not among the numbers that are left.
+    /// Gives up the known and unacknowledged records that are not among the remaining LSNs.
     fn give_up(&mut self, (first, last): (u64, u64)) {
         let highest = std::mem::take(&mut self.disks).last().and_then(|disk| disk.highest);
         let open = Open { left: first..=last, highest };
@@ -426,24 +434,24 @@ impl Ledger {
         }
     }
 
-    /// Everything up to `lsn` is confirmed.
+    /// Notes that everything up to `lsn` is confirmed.
     pub(crate) fn confirm(&mut self, lsn: u64) {
         self.confirmed = self.confirmed.max(lsn.min(self.durable));
     }
 
-    /// A cut after `lsn` begins, with that one the highest segment.
+    /// Notes that a truncation after `lsn` begins; `highest` is the highest segment id.
     pub(crate) fn begin_cut(&mut self, lsn: u64, highest: Option<SegmentId>) {
         self.cuts += 1;
         self.cutting = Some(lsn);
         self.cut_in = highest;
     }
 
-    /// It was refused: all is as it was.
+    /// Notes that the truncation failed without an effect.
     pub(crate) fn cut_refused(&mut self) {
         self.cutting = None;
     }
 
-    /// It is done: what it took never comes back.
+    /// Notes that the truncation is complete: the records after `lsn` must never return.
     pub(crate) fn cut(&mut self, lsn: u64) {
         self.cutting = None;
         self.moment += 1;
@@ -458,7 +466,7 @@ impl Ledger {
             segment,
         }));
         self.sets.retain(|(_, to)| *to <= lsn);
-        // What was handed over and has no answer was written before it, or fails.
+        // Appends without a result were written before the truncation, or fail.
         for Flying { turn, payloads, first } in std::mem::take(&mut self.flying) {
             let stood = Stood { from: turn, until };
             self.gone.extend((0..).zip(payloads).map(|(place, payload)| Gone {
@@ -476,18 +484,18 @@ impl Ledger {
         }
     }
 
-    /// Records before `lsn` may go from now on.
+    /// Notes that records before `lsn` may be pruned from now on.
     pub(crate) fn may_prune(&mut self, lsn: u64) {
         self.first_max = self.first_max.max(lsn);
     }
 
-    /// A checkpoint came to be.
+    /// Notes that a checkpoint at `lsn` was set.
     pub(crate) fn checkpointed(&mut self, lsn: u64) {
         self.checkpoints = vec![lsn];
     }
 
-    /// A checkpoint is asked for; a log that keeps less than everything may give up what stands
-    /// before it.
+    /// Notes that a checkpoint at `lsn` is being set. With a retention limit the log may remove the
+    /// records before it.
     pub(crate) fn begin_checkpoint(&mut self, lsn: u64) {
         self.checkpoints.push(lsn);
         if self.keeps_less {
@@ -495,12 +503,12 @@ impl Ledger {
         }
     }
 
-    /// Whether a record between others is known to be lost.
+    /// Whether a record in the middle of the log is known to be lost.
     pub(crate) fn has_holes(&self) -> bool {
         !self.holes.is_empty()
     }
 
-    /// Records before `lsn` are gone for good.
+    /// Checks a prune that removed the records before `lsn` for good.
     pub(crate) fn pruned(&mut self, lsn: u64) -> Judged {
         if lsn > self.first_max.max(1) && !self.is_ring {
             return Err(format!("the log begins with {lsn}; up to {} may go", self.first_max));
@@ -509,17 +517,17 @@ impl Ledger {
         Ok(())
     }
 
-    /// Whether all before that record may be gone.
+    /// Whether the log may begin with `lsn`.
     pub(crate) fn may_begin_with(&self, lsn: u64) -> bool {
         self.is_ring || lsn <= self.first_max
     }
 
-    /// Whether records at the start may be gone.
+    /// Whether records at the start of the log may be missing.
     pub(crate) fn may_begin_later(&self) -> bool {
         self.first_max > 1 || self.keeps_less || self.is_ring
     }
 
-    /// The content of record `lsn`, if it was promised.
+    /// Returns the payload of record `lsn`, if it was promised.
     pub(crate) fn known(&self, lsn: u64) -> Option<&Payload> {
         self.known.get(&lsn).filter(|_| lsn <= self.durable).map(|known| &known.payload)
     }
@@ -540,7 +548,7 @@ impl Known {
     }
 }
 
-/// A payload in short.
+/// Returns the length and the first bytes of a payload, in hexadecimal.
 fn name(payload: &[u8]) -> String {
     let mut text = format!("{} bytes ", payload.len());
     for byte in payload.iter().take(20) {

@@ -1,8 +1,9 @@
-//! Deterministic simulation of the real log: many lives of one log on a failing disk, all from one
-//! seed, and an oracle that knows what was promised.
+//! Deterministic simulation of the real log: many lives of one log on a failing disk, all derived
+//! from one seed, and an oracle that knows what the log promised.
 //!
-//! The log is the source of `seawall`, compiled with a scheduler's locks and threads. The seed
-//! decides which task continues, the disk's failures, the crashes, and the time.
+//! The log is the source code of `seawall`, compiled with the locks and threads of a scheduler. The
+//! seed decides which task runs next, which disk calls fail, when the log crashes, and how time
+//! passes.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! Looks at what a life left on the device: the verdict, what readers see, and what single faults
-//! do to copies of it.
+//! Checks what a life left on the device: the result of `verify`, what readers see, and the effect
+//! of single faults on copies of it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ pub(crate) fn storage(device: &MemStorage) -> Arc<dyn Storage> {
     Arc::new(device.clone())
 }
 
-/// After a life: a sound log is called sound, readers see what was promised and no more, and all
-/// who look find the same end.
+/// Checks the log after a life: `verify` must find no damage in an undamaged log, readers must see
+/// what was promised and no more, and all of them must find the same end.
 ///
-/// `may_be_gone`: a barrier failed, so what the cache shows may not be on the disk.
+/// `may_be_gone`: a sync failed, so the page cache may show bytes that are not on the disk.
 pub(crate) fn after(world: &World, device: &MemStorage, may_be_gone: bool) {
     let Ledger { damaged, may_be_unsure, .. } = *world.ledger();
     let judged = keyed::maintenance(&storage(device)).verify();
@@ -47,8 +47,8 @@ pub(crate) fn after(world: &World, device: &MemStorage, may_be_gone: bool) {
     if world.has_found() {
         return;
     }
-    // A reader syncs what it shows. In half of the lives that is done to a copy, so that the next
-    // life finds what the last one left.
+    // A reader syncs what it shows. In half of the lives it reads a copy, so that the next life
+    // finds exactly what this one left.
     let is_settled = world.disk.steps().is_multiple_of(2);
     let device = if is_settled { device.clone() } else { device.kill() };
     let before = contents(&device);
@@ -65,7 +65,7 @@ pub(crate) fn after(world: &World, device: &MemStorage, may_be_gone: bool) {
             Err(error) => return world.find(format!("a reader after a crash: {error:#}")),
         };
         if damaged {
-            // What a lying device lost in the middle of a log may show what was cut off.
+            // If the device lost writes in the middle of the log, truncated records may show.
             continue;
         }
         let mut ledger = world.ledger();
@@ -88,13 +88,13 @@ pub(crate) fn after(world: &World, device: &MemStorage, may_be_gone: bool) {
     }
 }
 
-/// All names and bytes, as the cache shows them.
+/// Returns all file names and contents, as the page cache shows them.
 pub(crate) fn contents(device: &MemStorage) -> Vec<(String, Option<Vec<u8>>)> {
     let names = device.names().into_iter();
     names.map(|name| (name.clone(), device.bytes(&name))).collect()
 }
 
-/// After a clean close: nothing but clean.
+/// Checks that `verify` finds the log clean after a clean close.
 pub(crate) fn is_clean(world: &World, device: &MemStorage) {
     if world.ledger().damaged {
         return;
@@ -105,7 +105,7 @@ pub(crate) fn is_clean(world: &World, device: &MemStorage) {
     }
 }
 
-/// Tries single faults on copies; how many.
+/// Tries `count` single faults on copies; returns `count`.
 pub(crate) fn probe(
     world: &World,
     (device, earlier): (&MemStorage, &MemStorage),
@@ -145,7 +145,7 @@ pub(crate) fn probe(
     count
 }
 
-/// The first and the last record that a reader sees of a sound log.
+/// Returns the first and the last LSN that a reader sees of an intact log.
 fn seen(device: &MemStorage) -> (u64, u64) {
     let reader = keyed::reader(storage(device));
     let oldest = reader.and_then(|reader| reader.oldest()).map_or(1, Lsn::get);
@@ -153,7 +153,7 @@ fn seen(device: &MemStorage) -> (u64, u64) {
     (oldest, entries.iter().flatten().last().map_or(0, |(lsn, _)| *lsn))
 }
 
-/// Nothing is missing in the copy that is there without the fault, for readers or a verdict.
+/// Checks that the fault costs the copy no record, for readers, `verify` and an open.
 fn is_whole(world: &World, device: &MemStorage, copy: &MemStorage, what: &str) {
     let seen = |device: &MemStorage| -> seawall::Result<_> {
         let found = keyed::maintenance(&storage(device)).verify()?;
@@ -188,7 +188,8 @@ fn is_whole(world: &World, device: &MemStorage, copy: &MemStorage, what: &str) {
     }
 }
 
-/// Whatever was promised and is confirmed by what is left is delivered, or named as lost.
+/// Checks that every record that was promised, and that the remaining evidence confirms, is
+/// delivered or named as lost.
 fn is_there_or_named(
     world: &World,
     copy: &MemStorage,
@@ -206,8 +207,8 @@ fn is_there_or_named(
         Ok(entries) => entries,
         Err(error) => return world.find(format!("{what}, a reader: {error:#}")),
     };
-    // Only the manifest says where a log begins. Without it, records before that may return with a
-    // file whose removal was lost.
+    // Only the manifest says where a log begins. Without it, earlier records may return with a file
+    // whose removal did not reach the disk.
     let returned = |lsn| lsn < seen.0 && beginnings(copy).is_empty();
     let mut delivered = BTreeMap::new();
     let mut told = vec![];
@@ -228,7 +229,7 @@ fn is_there_or_named(
     }
     is_looked_up(world, copy, &delivered, what);
     let sure = ledger.sure(bound).min(seen.1);
-    // A prune that came half way may come to pass with an older slot of the manifest.
+    // A prune that failed halfway may take effect with an older slot of the manifest.
     let begins = self::seen(copy).0;
     let first = if ledger.may_begin_with(begins) { seen.0.max(begins) } else { seen.0 };
     let named = |lsn: u64| {
@@ -248,7 +249,8 @@ fn is_there_or_named(
     }
 }
 
-/// What a walk delivered, a look by number gives: the first, the last, and one between them.
+/// Checks that a get by LSN returns what the scan delivered: for the first record, the last, and
+/// one in the middle.
 fn is_looked_up(world: &World, copy: &MemStorage, delivered: &BTreeMap<u64, Vec<u8>>, what: &str) {
     let reader = match keyed::reader(storage(copy)) {
         Ok(reader) => reader,
@@ -268,8 +270,8 @@ fn is_looked_up(world: &World, copy: &MemStorage, delivered: &BTreeMap<u64, Vec<
     }
 }
 
-/// A damaged log that does not open is mended in one of two ways, and what that leaves must be
-/// sound. Repairs draw random bits of the machine, so the log that continues here is a new one.
+/// Repairs a damaged log that does not open, in one of two ways, and checks that the result is
+/// sound. Repairs draw random bits from the machine, so the simulation continues with a new log.
 pub(crate) fn mend(world: &World, device: &MemStorage, seed: u64) -> MemStorage {
     let before = read(device, true).unwrap_or_default();
     let salvage = Dice::new(seed).one_in(2);
@@ -286,7 +288,7 @@ pub(crate) fn mend(world: &World, device: &MemStorage, seed: u64) -> MemStorage 
     };
     match mended {
         Ok(mended) => is_mended(world, (&mended, &before), (salvage, what)),
-        // Too little is left.
+        // Not enough of the log is left to repair.
         Err(Error::NotALog { .. } | Error::Damaged { .. } | Error::InvalidOption { .. }) => {}
         Err(error) => world.find(format!("{what}: {error:#}")),
     }
@@ -294,7 +296,7 @@ pub(crate) fn mend(world: &World, device: &MemStorage, seed: u64) -> MemStorage 
     MemStorage::new()
 }
 
-/// Numbers and lengths, for people.
+/// Returns LSNs and lengths, for the trace.
 fn in_short(entries: &[Entry]) -> Vec<(u64, usize)> {
     entries.iter().flatten().map(|(lsn, payload)| (*lsn, payload.len())).collect()
 }
@@ -306,7 +308,7 @@ fn is_mended(
 ) {
     match keyed::maintenance(&storage(mended)).verify() {
         Ok(found) if matches!(found.verdict, Verdict::Clean | Verdict::Torn | Verdict::Unsure) => {}
-        // Open truncates what it finds, and it does not check what is before a checkpoint.
+        // An open truncates the damage, and does not check the records before a checkpoint.
         Ok(_) if !salvage => {}
         other => world.find(format!("{what} leaves {other:?}")),
     }

@@ -1,4 +1,4 @@
-//! `seawall-sim`: runs seeds until the time is over or one fails.
+//! `seawall-sim`: runs seeds until the time is up or one of them fails.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! Damage within the strength of the parity, on copies of what a life left: it must not cost a
-//! record, for any reader.
+//! Damages copies of what a life left, within the strength of their parity. No reader may lose a
+//! record.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,35 +16,35 @@ use crate::look::contents;
 use crate::run::read;
 use crate::world::{Bytes, World, is_parity, to_u64, to_usize};
 
-/// One stripe, and what may be done to it.
+/// One stripe, and the damage that it can bear.
 struct Stripe {
     file: String,
-    /// What its slot covers of each of its blocks.
+    /// For each data block, the range that the slot covers.
     blocks: Vec<Range<usize>>,
-    /// Which of them are what the slot knows.
+    /// For each data block, whether it matches its checksum in the slot.
     sound: Vec<bool>,
-    /// Whether only zeros follow that in the last of them.
+    /// Whether only zeros follow the covered range in the last block.
     ends_blank: bool,
-    /// Whether nothing at all does.
+    /// Whether the covered range extends to the end of the last block, or of the file.
     ends_whole: bool,
-    /// So many of them can be lost.
+    /// How many of the data blocks can be lost.
     strength: usize,
 }
 
-/// The parity of a log.
+/// The damage that the parity of a log can restore.
 #[derive(Default)]
 struct Strength {
     stripes: Vec<Stripe>,
-    /// Files with a header that has a copy, and those with their records.
+    /// Files whose header has a copy in parity, each with the file of its records.
     heads: Vec<(String, String)>,
 }
 
-/// What a log delivers: numbers and bytes.
+/// The LSNs and payloads that a log delivers.
 type Records = Vec<(u64, Vec<u8>)>;
 
-/// Tries this many damages; returns the number of lost blocks.
+/// Tries `count` damages on copies; returns the number of lost blocks.
 ///
-/// `is_sound`: nothing happened to the parity so far but what the log did.
+/// `is_sound`: so far only the log changed the parity.
 pub(crate) fn probe(
     world: &World,
     device: &MemStorage,
@@ -139,7 +139,7 @@ fn differ(who: &str, was: &Records, is: &Records) -> String {
     format!("{who} had {:?}, and has {:?}", ends(was), ends(is))
 }
 
-/// What can be lost; `None` after a finding.
+/// Returns what parity can restore, or `None` after a finding.
 fn strength(world: &World, device: &MemStorage, is_sound: bool) -> Option<Strength> {
     let mut found = Strength::default();
     for name in device.names().into_iter().filter(|name| is_parity(name)) {
@@ -210,15 +210,15 @@ impl Strength {
         Ok(())
     }
 
-    /// The log ends in a block of which parity knows the beginning only, and no close says that it
-    /// ends there: if the device refuses that block, it is unknown what follows.
+    /// Excludes that the device refuses the last block, if parity knows only the beginning of it:
+    /// without a clean close, nothing shows that the log ends there.
     fn give_the_end(&mut self) {
         if let Some(last) = self.stripes.last_mut() {
             last.ends_blank &= last.ends_whole;
         }
     }
 
-    /// Does damage; where.
+    /// Damages the device; returns the damaged ranges.
     fn damage(&self, device: &MemStorage, dice: &mut Dice) -> Vec<(String, Range<usize>)> {
         let mut done = vec![];
         for stripe in &self.stripes {
@@ -236,7 +236,8 @@ impl Strength {
             }
         }
         for (name, data) in &self.heads {
-            // Where nothing is left of a segment more than its header is lost.
+            // A header can be restored only if an intact block of its segment is left that is not
+            // blank.
             let is_left = |bytes: &Range<usize>| {
                 let is_lost = done.contains(&(data.clone(), bytes.clone()));
                 let there = device.bytes(data).unwrap_or_default();

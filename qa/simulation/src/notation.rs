@@ -1,4 +1,4 @@
-//! A plan as one line of text, and back: what a failing seed is printed as.
+//! Converts a plan to one line of text and back. A failing plan is printed in this form.
 //!
 //! `seed 2a text 4096 | synced ahead ; a100 s60+70 / r l ; @17 failed-sync:1f ; power@57 sector:9f`
 
@@ -193,7 +193,7 @@ impl FromStr for Life {
 }
 
 impl Life {
-    /// Opened and closed, nothing in between.
+    /// Returns a life in which the log is opened and closed, with no acts or faults.
     #[must_use]
     pub fn quiet(level: Level) -> Self {
         Self {

@@ -1,28 +1,29 @@
-//! The bytes of records: each says which one it is, and no two are equal if there is room.
+//! Payloads of records. Each contains the number of its record, so that no two are equal unless
+//! they are very short.
 
 use std::fmt::Write as _;
 
 use seawall_testkit::Dice;
 
-/// What the records of a log consist of.
+/// The kind of payloads in a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stuff {
     /// Random bytes.
     Random,
-    /// Bytes of which a part repeats.
+    /// Bytes that repeat in part.
     Compressible,
     /// JSON strings.
     Text,
 }
 
-/// The record that is handed over as the `number`th, in `size` bytes at most.
+/// Returns the payload of the `number`th record, in at most `size` bytes.
 pub(crate) fn payload(stuff: Stuff, number: u64, size: usize) -> Vec<u8> {
     if stuff == Stuff::Text {
         return text(number, size);
     }
     let mut bytes = number.to_le_bytes().to_vec();
     if stuff == Stuff::Compressible {
-        // All of it, half of it, or nothing.
+        // A quarter does not repeat at all, a quarter entirely, the others by half.
         let repeated = match number % 4 {
             0 => 0,
             1 => size,

@@ -4,7 +4,7 @@ use seawall::parity::Parity;
 use seawall::{Layout, Level};
 use seawall_testkit::{Fault, Harm};
 
-/// Everything that happens to one log. The same plan gives the same run, step by step.
+/// Everything that happens to one log. Runs of the same plan are equal, step by step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The seed of schedules and random bits.
@@ -17,12 +17,12 @@ pub struct Plan {
     pub lives: Vec<Life>,
 }
 
-/// How the next segment is made.
+/// How the next segment is created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Next {
-    /// Whether a thread makes it ahead.
+    /// Whether a thread creates it in advance.
     pub ahead: bool,
-    /// Whether files of removed segments are used again.
+    /// Whether files of removed segments are reused.
     pub reuse: bool,
     /// Whether it gets its name before it is needed.
     pub name_ahead: bool,
@@ -33,7 +33,7 @@ pub struct Next {
 pub struct Life {
     /// The durability level of appends.
     pub level: Level,
-    /// How the next segment is made.
+    /// How the next segment is created.
     pub next: Next,
     /// How many writes of batches, large or small, may be in flight.
     pub in_flight: u8,
@@ -57,7 +57,7 @@ pub struct Life {
     pub faults_beside: Vec<(u64, Fault)>,
     /// The end of this life.
     pub end: End,
-    /// The parity that is made after the end, and how that ends.
+    /// The parity that is built after the end of the life, and how that ends.
     pub protect: Option<(Parity, End)>,
     /// Damage to the disk before the next life.
     pub harm: Option<Harm>,
@@ -100,7 +100,7 @@ pub enum Act {
     Set(Vec<usize>),
     /// Appends a record and keeps its ticket.
     Submit(usize),
-    /// The same, unless that would block.
+    /// Appends a record and keeps its ticket, unless that would block.
     TrySubmit(usize),
     /// Waits for the oldest ticket.
     Wait,
@@ -114,21 +114,21 @@ pub enum Act {
     Prune(u64),
     /// Truncates this many records at the end.
     Cut(u64),
-    /// Reads everything by the log's handle.
+    /// Reads everything through the log's handle.
     Read,
-    /// Reads everything as another process does.
+    /// Reads everything as a reader in another process would.
     Look,
     /// Gets the record this many before the end.
     Get(u64),
-    /// Gets it as another process does.
+    /// Gets that record as a reader in another process would.
     GetElsewhere(u64),
-    /// Moves a follower of this handle to the end.
+    /// Reads to the end with a follower of this handle.
     Follow,
-    /// Moves a follower, as in another process, to the end.
+    /// Reads to the end with a follower as in another process.
     FollowElsewhere,
-    /// Verifies the log beside its writer.
+    /// Verifies the log while its writer runs.
     Verify,
-    /// Copies the log beside its writer.
+    /// Copies the log while its writer runs.
     Copy,
     /// Sleeps this many milliseconds.
     Rest(u64),
@@ -166,9 +166,9 @@ pub enum Unit {
     Page,
     /// A sector of 512 bytes.
     Sector,
-    /// A sector may be torn at any byte, too.
+    /// A sector, which may also be torn at any byte.
     Byte,
-    /// A sector that is written may garble its block, with what was there before. Only for lives
+    /// A sector whose write may garble its block, including what was there before. Only for lives
     /// that fill blocks.
     Block,
     /// Each item by itself; the bits of the seed decide.

@@ -1,4 +1,4 @@
-//! Runs a plan: life after life, and a look at what each of them leaves.
+//! Runs a plan: one life after the other, and checks what each of them leaves.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -47,11 +47,11 @@ pub struct Outcome {
     pub reused: u64,
     /// Number of rotations to a segment that had its name already.
     pub named_ahead: u64,
-    /// Number of batches launched while another one was in flight.
+    /// Number of batches whose write began while another one was in flight.
     pub overlapped: u64,
     /// Number of batches that were compressed.
     pub compressed: u64,
-    /// Whether the log is encrypted; of several runs, how many.
+    /// 1 if the log is encrypted; for several runs, the number of encrypted logs.
     pub encrypted: u64,
     /// Number of items that the last crash could have lost.
     pub pending_at_end: usize,
@@ -65,7 +65,7 @@ pub fn run(plan: &Plan) -> Outcome {
     run_telling(plan, None)
 }
 
-/// The same, with a trace of one line for each act, to find the cause of a finding.
+/// Runs a plan and returns a trace of one line for each act, to find the cause of a finding.
 #[must_use]
 pub fn tell(plan: &Plan) -> (Outcome, Vec<String>) {
     let story = Arc::new(Mutex::new(vec![]));
@@ -116,8 +116,8 @@ thread_local! {
     static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Keeps panics of runs from the terminal: they are findings. Shuttle's own hook comes first, and
-/// is replaced.
+/// Keeps panics of runs off the terminal, because they are findings. Lets shuttle install its hook
+/// first, and replaces it.
 fn quiet() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -142,19 +142,19 @@ struct Simulation {
     segment_max: u64,
     seed: u64,
     device: MemStorage,
-    /// The log before the last life.
+    /// The durable state of the device before the last life.
     earlier: MemStorage,
-    /// Whether only the log changed the parity.
+    /// Whether nothing but the log changed the parity files.
     parity_is_sound: bool,
-    /// A barrier failed since the machine came up, so the cache may show what the disk has not; no
-    /// later sync reports. An open writes it again.
+    /// Whether a sync failed since the machine started, so that the page cache may show bytes that
+    /// are not on the disk. No later sync reports it. An open writes them again.
     may_be_gone: bool,
     ledger: Arc<Mutex<Ledger>>,
     serial: Arc<Mutex<u64>>,
     finding: Arc<Mutex<Option<String>>>,
     story: Option<Arc<Mutex<Vec<String>>>>,
     outcome: Outcome,
-    /// The state so far, for use after a panic.
+    /// The outcome so far, for use after a panic.
     shared: Arc<Mutex<Outcome>>,
 }
 
@@ -224,7 +224,7 @@ impl Simulation {
             .idle_mark(life.idle.then_some(Duration::from_millis(100)))
             .buffered(Duration::from_millis(10), 2048);
         if !lock(&self.ledger).damaged {
-            // A log that lost its manifest forgets its largest segment.
+            // A log that lost its manifest does not know its largest segment.
             options = options.segment_size(self.segment_max);
         }
         options = match life.compress {
@@ -247,7 +247,7 @@ impl Simulation {
     }
 
     fn live(&mut self, life: &Life, turn: u64) {
-        // What stood on the disk: what only the cache shows does not come back.
+        // Only durable data: what was only in the page cache cannot come back as a stale sector.
         self.earlier = self.device.power_cut(|_| false);
         let disk = disk(self.device.clone());
         life.faults.iter().for_each(|(step, fault)| disk.plan(*step, *fault));
@@ -291,7 +291,7 @@ impl Simulation {
         let highest = if asks { highest_id(&self.device) } else { None };
         let begins = if asks { beginnings(&self.device) } else { vec![] };
         let opened = options.open_in(Arc::new(world.disk.clone()));
-        // A wrong read may hide the slot of the manifest that counts.
+        // A wrong read may hide the valid slot of the manifest.
         let is_misled = world.wrong_reads() > 0;
         let begins = if is_misled { begins.into_iter().min() } else { begins.last().copied() };
         if asks {
@@ -305,22 +305,23 @@ impl Simulation {
             .collect();
         let found = found?;
         let last = log.recovery().last.map_or(0, Lsn::get);
-        // The numbers of records that a repair gave up at the end count, too.
+        // LSNs that a repair gave up at the end count, too.
         let range = (first.get(), last.max(first.get() - 1));
         let mut ledger = world.ledger();
         world.tell(|| format!("opened: {} to {last}, {:?}", first, log.recovery().tail));
         ledger.is_born = true;
-        // One wrong read hides what nothing else confirms at most: the window of guarantees.md,
-        // section 2. Two of one open may take a record and what speaks for it. But then the open
-        // must not say that all is well.
+        // One wrong read hides at most what nothing else confirms: the window of guarantees.md,
+        // section 2. Two in one open may hide a record and its evidence. But then the open must not
+        // report that the tail is clean.
         let wrong_reads = world.wrong_reads();
-        // The bytes of another place may be zeros, as if nothing had been written here.
+        // A misdirected read may return zeros, as if nothing had been written here.
         let says_so = log.recovery().tail != TailState::Clean || world.reads_astray();
         let doubted = wrong_reads > 0 && says_so;
         let may_hide_all = doubted && (wrong_reads > 1 || damaged);
         let bound = evidence.as_ref().map_or(u64::MAX, |evidence| evidence.bound(None));
         let bound = if damaged { bound } else { bound.max(ledger.confirmed) };
-        // What the device lost before has only its evidence left, which one wrong read can hide.
+        // Of what the device lost before only the evidence is left, and one wrong read can hide
+        // that.
         let read = evidence.filter(|_| damaged).map(|evidence| evidence.misread(&world.misread()));
         let heard = read.map_or(u64::MAX, |evidence| evidence.bound(None));
         let is_unheard = |lsn| wrong_reads > 0 && lsn > heard && !stored.contains(&lsn);
@@ -378,13 +379,13 @@ impl Simulation {
                     world.bear(&error, "a close");
                 } else {
                     let mut ledger = world.ledger();
-                    // A close writes everything that was handed over.
+                    // A close writes everything that was appended.
                     ledger.closed();
                 }
             }
             End::Drop => drop(log),
             End::Kill(_) | End::Power(..) | End::Detach(..) => {
-                // It ends here at the latest.
+                // The life ends here if its last step was not reached.
                 world.disk.stop_after(0);
                 drop(log);
             }
@@ -401,7 +402,7 @@ impl Simulation {
         }
     }
 
-    /// The disk that the life leaves to the next one.
+    /// Ends a life: checks the log, and leaves the disk to the next life.
     fn end(&mut self, world: &World, life: &Life, opened: bool) {
         let disk = &world.disk;
         self.outcome.steps += disk.steps();
@@ -421,9 +422,9 @@ impl Simulation {
         }
 
         let spoiled_last = injected.iter().rev().find(|one| one.fault.kind == Kind::SpoiledSync);
-        // Until the next segment is durable, a power cut takes what stood in the block.
+        // Until the next segment is durable, a power cut loses the records of the spoiled block.
         let survived = spoiled_last.is_some_and(|one| *lock(&world.went_on_at) > one.step);
-        // A creation whose directory sync failed: guarantees.md, section 8.
+        // The directory sync of a creation failed: guarantees.md, section 8.
         let is_unborn = !world.ledger().is_born;
         let lost_name =
             injected.iter().any(|one| one.fault.kind == Kind::FailedSync && one.file.is_empty());
@@ -474,8 +475,7 @@ impl Simulation {
         }
     }
 
-    /// Makes the parity that the log lacks, as `protect` may without a writer; and a
-    /// crash may come then.
+    /// Builds the missing parity without a writer, as `protect` does. A crash may interrupt it.
     fn protect(&mut self, world: &World, (scheme, end): (Parity, End)) {
         if world.ledger().damaged || lock(&self.finding).is_some() {
             return;
@@ -495,7 +495,7 @@ impl Simulation {
                 world.find(format!("protect leaves without parity: {made:?}"));
             }
             Err(Error::NotALog { .. }) => {}
-            // What went wrong with the parity may contradict the records: that is kept.
+            // Damaged parity may contradict the records; `protect` keeps it and fails.
             Err(error) if self.parity_is_sound => world.find(format!("protect: {error:#}")),
             _ => {}
         }
@@ -505,7 +505,7 @@ impl Simulation {
         look::after(world, &self.device, self.may_be_gone);
     }
 
-    /// After the last life the log must open without help, close, and be clean.
+    /// Checks that the log opens without help after the last life, closes, and is clean.
     fn last_look(&mut self) {
         let world = self.world(disk(self.device.clone()));
         let life = Life::quiet(seawall::Level::Synced);
@@ -524,19 +524,19 @@ impl Simulation {
     }
 }
 
-/// The numbers of the records that a reader finds on a sound disk.
+/// Returns the LSNs of the records that a reader finds when all reads are correct.
 fn stored(device: &MemStorage) -> BTreeSet<u64> {
     let entries = read(&device.kill(), true).unwrap_or_default();
     entries.into_iter().flatten().map(|(lsn, _)| lsn).collect()
 }
 
-/// Options of every log here; `luck` is the seed of its random bits.
+/// Returns the options of all simulated logs; `luck` seeds their random bits.
 pub(crate) fn plain(layout: Layout, luck: u64) -> Options {
     let geometry = Geometry { block: BLOCK, reach: BLOCK, batch_max: 1024 };
     let least = if layout == Layout::Text { 1024 } else { 7 * u64::from(BLOCK) };
     let options = Options::new()
         .geometry(geometry, least)
-        // Small batches too, in several pieces.
+        // Encode small batches too, in several pieces.
         .encode_sizes(0, 300)
         .env(Arc::new(time::Clock), Arc::new(SeededEntropy::new(luck)));
     match layout {
@@ -548,7 +548,7 @@ pub(crate) fn plain(layout: Layout, luck: u64) -> Options {
 /// A record that a reader delivered, or its error.
 pub(crate) type Entry = seawall::Result<(u64, Vec<u8>)>;
 
-/// Everything that a reader without the lock delivers.
+/// Reads everything as a reader without the lock.
 pub(crate) fn read(device: &MemStorage, skip: bool) -> seawall::Result<Vec<Entry>> {
     let reader = keyed::reader(Arc::new(device.clone()))?.skip_damaged(skip);
     let oldest = reader.oldest()?;
@@ -557,7 +557,7 @@ pub(crate) fn read(device: &MemStorage, skip: bool) -> seawall::Result<Vec<Entry
 }
 
 const _: fn() = || {
-    // Shuttle moves the simulation to a thread of its own.
+    // Shuttle runs the simulation in a thread of its own.
     fn is_send<T: Send>() {}
     is_send::<Log<[u8], seawall::Raw>>();
 };

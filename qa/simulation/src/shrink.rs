@@ -1,9 +1,9 @@
-//! Makes a failing plan smaller as long as it fails in the same way.
+//! Makes a failing plan smaller for as long as it fails in the same way.
 
 use crate::plan::{Act, Beside, End, Keep, Life, Plan};
 use crate::run::{IN_CIRCLES, run};
 
-/// A smaller plan with the same kind of finding, after at most `runs` runs.
+/// Returns a smaller plan with the same kind of finding, after at most `runs` runs.
 #[must_use]
 pub fn shrink(plan: &Plan, finding: &str, runs: u32) -> (Plan, String) {
     let mut search =
@@ -19,17 +19,17 @@ pub fn shrink(plan: &Plan, finding: &str, runs: u32) -> (Plan, String) {
     }
 }
 
-/// What tells findings apart: their words without the numbers.
+/// Returns what distinguishes kinds of findings: their first words, without numbers.
 fn kind(finding: &str) -> String {
     let words = finding.chars().filter(|letter| letter.is_ascii_alphabetic() || *letter == ' ');
     let words: String = words.collect();
     words.split_whitespace().skip_while(|word| word.len() == 1).take(4).collect()
 }
 
-/// A run without an end takes as long as this many others.
+/// A run without an end takes as long as this many other runs.
 const ENDLESS_COSTS: u32 = 100;
 
-/// Other schedules that are tried for each smaller plan.
+/// Number of schedules to try for each smaller plan.
 const SCHEDULES: u64 = 4;
 
 struct Search {
@@ -40,7 +40,7 @@ struct Search {
 }
 
 impl Search {
-    /// Takes `plan` if it fails in the same way, perhaps under another schedule.
+    /// Keeps `plan` if it fails in the same way, perhaps under another schedule.
     fn try_plan(&mut self, plan: &Plan) -> bool {
         let is_single = plan.lives.iter().all(|life| life.tasks.len() < 2 && !life.next.ahead);
         for turn in 0..if is_single { 1 } else { SCHEDULES } {
@@ -60,7 +60,7 @@ impl Search {
         false
     }
 
-    /// Leaves out lives.
+    /// Removes lives.
     fn lives(&mut self) {
         let mut at = 0;
         while at < self.best.lives.len() {
@@ -72,7 +72,7 @@ impl Search {
         }
     }
 
-    /// Leaves out tasks, acts, faults, and what else a life has.
+    /// Removes tasks, acts, faults and options of lives.
     fn parts(&mut self) {
         for at in 0..self.best.lives.len() {
             self.each(at, |life, part| (part < life.tasks.len()).then(|| life.tasks.remove(part)));
@@ -111,7 +111,8 @@ impl Search {
         }
     }
 
-    /// Tries `without` for part 0, 1, 2, ... of a life until it answers that there is none.
+    /// Applies `without` to part 0, 1, 2, ... of a life, until it returns `None`. Keeps each change
+    /// with which the plan still fails.
     fn each<T>(&mut self, at: usize, without: impl Fn(&mut Life, usize) -> Option<T>) {
         let mut part = 0;
         loop {
@@ -135,7 +136,7 @@ impl Search {
         }
     }
 
-    /// Lets lives end earlier.
+    /// Makes lives end earlier.
     fn steps(&mut self) {
         for at in 0..self.best.lives.len() {
             for share in [2, 4, 16] {

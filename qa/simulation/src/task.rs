@@ -22,20 +22,20 @@ pub(crate) struct Task {
     world: World,
     name: usize,
     log: Arc<Bytes>,
-    /// Cuts, checkpoints and prunes have it to themselves, appends share it.
+    /// Truncations, checkpoints and prunes lock it exclusively; appends share it.
     gate: Arc<RwLock<()>>,
     tickets: VecDeque<(u64, Ticket)>,
     here: Option<Following>,
     elsewhere: Option<Following>,
-    /// Of another process, and what it remembers of the log.
+    /// A reader as in another process, kept with what it caches about the log.
     reader: Option<LogReader<[u8], Raw>>,
 }
 
-/// A follower, and what it delivered.
+/// A follower, and the record that it delivered last.
 struct Following {
     follower: Follower<[u8], Raw>,
     place: Place,
-    /// When it heard last how far the log goes.
+    /// When the follower last read how far the log goes.
     since: Moment,
 }
 
@@ -46,23 +46,23 @@ impl Following {
     }
 }
 
-/// Where a reader is: the number that comes next, and the record before.
+/// Where a reader is: the next LSN, and the record before.
 struct Place {
     next: u64,
     last: Option<(u64, Option<Stood>)>,
     who: Who,
 }
 
-/// Which reader it is.
+/// The kind of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Who {
-    /// The writer's process.
+    /// In the writer's process.
     Here,
-    /// Another one, which follows `live`: this many writes of `live` had failed when
-    /// it began.
+    /// In another process, and follows `live`. When the reader began, `lost` writes of `live` had
+    /// failed.
     Told { lost: usize },
-    /// Another one that found no word of the writer's, after a sync that failed: what it shows may
-    /// be in the cache alone, and its own sync does not tell.
+    /// In another process, and found no valid `live` after a sync that failed. What this reader
+    /// shows may be in the page cache only, and its own sync does not report that.
     Untold,
 }
 
@@ -173,7 +173,7 @@ impl Task {
         self.world.judge(judged, "an append");
     }
 
-    /// An append returned that began at step `began`: what that means is the level's.
+    /// Notes the end of an append that began at step `began`. The level decides what that promises.
     fn acknowledged(&self, last: u64, began: u64) {
         let level = self.log.level();
         let durable = self.log.durable().map_or(0, Lsn::get);
@@ -185,7 +185,7 @@ impl Task {
         }
         drop(ledger);
         if durable >= last {
-            // A barrier that was asked for after that step has returned.
+            // A sync requested after that step has returned.
             let mut survived = crate::world::lock(&self.world.went_on_at);
             *survived = (*survived).max(began);
         }
@@ -217,7 +217,7 @@ impl Task {
         let gate = self.gate.clone();
         let _shared = gate.read();
         if cuts != self.world.ledger().cuts() {
-            // It may have been cut off since: nothing is promised of it.
+            // A truncation since then may have removed the record: nothing is promised.
             return Ok(());
         }
         let lsn = ticket.wait()?;
@@ -240,7 +240,7 @@ impl Task {
         Ok(())
     }
 
-    /// The record this many before the last promised one.
+    /// Returns the LSN of the record `count` before the last promised one.
     fn back(&self, count: u64) -> u64 {
         let oldest = self.log.oldest().get();
         self.world.ledger().durable.saturating_sub(count).max(oldest)
@@ -271,10 +271,10 @@ impl Task {
         let gate = self.gate.clone();
         let _alone = gate.write();
         if self.world.ledger().is_cutting() {
-            // One failed, and how far it came is for the next open to find out.
+            // A truncation failed, and only the next open shows its effect.
             return Ok(());
         }
-        // What is on its way is written first, and then there is a last record to count from.
+        // A flush writes the pending records, so that there is a last record to count from.
         let last = self.log.flush()?.map_or(0, Lsn::get);
         let oldest = self.log.oldest().get();
         let place = last.saturating_sub(back).max(oldest.saturating_sub(1));
@@ -300,8 +300,8 @@ impl Task {
         }
     }
 
-    /// Takes what a reader delivers that began to read at the moment `since`; numbers rise by one
-    /// from `first`.
+    /// Checks what a reader delivers that began to read at the moment `since`; LSNs rise by one
+    /// from `first`. Returns the last LSN.
     fn take(
         &self,
         entries: impl Iterator<Item = Entry>,
@@ -315,14 +315,14 @@ impl Task {
         Ok(place.next - 1)
     }
 
-    /// A reader delivers this record: it has stood there since then, and there was a moment at
-    /// which it stood there together with the one before.
+    /// Checks a delivered record: it was in the log at some time since `since`, and at some moment
+    /// together with the record before.
     fn deliver(&self, (lsn, payload): (Lsn, Vec<u8>), (place, since): (&mut Place, Moment)) {
         self.world.tell(|| format!("task {}: delivered {lsn}, {} bytes", self.name, payload.len()));
         place.who = self.still(place.who);
         let mut ledger = self.world.ledger();
         let judged = match place.who {
-            // That is not promised.
+            // What this reader shows is not promised.
             Who::Untold => ledger.clone().shown((lsn.get(), &payload), since),
             Who::Here | Who::Told { .. } => ledger.shown((lsn.get(), &payload), since),
         };
@@ -352,7 +352,7 @@ impl Task {
         Ok(())
     }
 
-    /// The kind of a reader in another process, given what is in `live` now.
+    /// Returns the kind of a reader in another process, given the current `live`.
     fn still(&self, who: Who) -> Who {
         match who {
             Who::Told { lost }
@@ -365,18 +365,19 @@ impl Task {
         }
     }
 
-    /// A reader of another process that begins now.
+    /// Returns the kind of a reader in another process that begins now.
     fn begin_elsewhere(&self) -> Who {
         self.still(Who::Told { lost: self.world.lost_words() })
     }
 
-    /// What is acknowledged at this moment, and which it is.
+    /// Returns the highest acknowledged LSN, and the current moment.
     fn begin(&self) -> (u64, Moment) {
         let ledger = self.world.ledger();
         (ledger.acknowledged(), ledger.now())
     }
 
-    /// What was promised when the reader began, and not cut off since, is there.
+    /// Checks that a reader got everything that was acknowledged when it began and was not
+    /// truncated since.
     fn is_complete(&self, last: u64, before: u64, since: Moment) {
         let ledger = self.world.ledger();
         let (sure, damaged) = (ledger.left_since(since, before), ledger.damaged);
@@ -424,7 +425,8 @@ impl Task {
         Ok(())
     }
 
-    /// What was got is the record, and what was promised and not cut off since is there.
+    /// Checks the result of a get: the right record, and not `None` if it was promised and not
+    /// truncated since.
     fn is_got(
         &self,
         (place, got): (u64, Option<Vec<u8>>),
@@ -475,13 +477,13 @@ impl Task {
         Ok(())
     }
 
-    /// Takes what is there.
+    /// Checks all records that the follower delivers without waiting.
     fn go_on(&self, following: &mut Following) -> seawall::Result<()> {
         loop {
             let (_, asked) = self.begin();
             let Following { follower, place, since } = following;
             let Some(entry) = follower.next_within(Duration::ZERO)? else {
-                // It has heard how far the log goes, and holds nothing of before in memory.
+                // The follower has read how far the log goes, and caches nothing from before.
                 *since = asked;
                 return Ok(());
             };

@@ -1,5 +1,5 @@
-//! State shared by all tasks of a simulation: the device of this life, the ledger, the first
-//! finding.
+//! State shared by all tasks of a simulation: the device of the current life, the ledger, and the
+//! first finding.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::payload::Stuff;
 /// A log of plain bytes.
 pub(crate) type Bytes = Log<[u8], Raw>;
 
-/// The sizes of a simulated log: so small that every case occurs within a few kilobytes.
+/// Block size of a simulated log: so small that every case occurs within a few kilobytes.
 pub(crate) const BLOCK: u32 = 512;
 
 /// The state of one life.
@@ -28,11 +28,11 @@ pub(crate) struct World {
     pub(crate) disk: FaultDisk,
     pub(crate) ledger: Arc<Mutex<Ledger>>,
     pub(crate) finding: Arc<Mutex<Option<String>>>,
-    /// The source of record numbers.
+    /// Number of the last payload.
     pub(crate) serial: Arc<Mutex<u64>>,
-    /// A trace for people; `None` if it is not printed.
+    /// The trace for printing; `None` if it is not needed.
     pub(crate) story: Option<Arc<Mutex<Vec<String>>>>,
-    /// The last step at which a record was appended that became durable.
+    /// The step at which the latest append began whose record became durable.
     pub(crate) went_on_at: Arc<Mutex<u64>>,
 }
 
@@ -70,7 +70,7 @@ impl World {
         lock(&self.finding).is_some()
     }
 
-    /// Notes a verdict of the ledger.
+    /// Turns a failed check of the ledger into a finding.
     pub(crate) fn judge(&self, judged: Result<(), String>, what: &str) {
         if let Err(why) = judged {
             self.find(format!("{what}: {why}"));
@@ -83,14 +83,14 @@ impl World {
         *serial
     }
 
-    /// The failures so far, except those of parity files, which must go unnoticed.
+    /// Returns the faults so far, except those of parity files, which must go unnoticed.
     pub(crate) fn injected(&self) -> Vec<Injected> {
         let mut injected = self.disk.injected();
         injected.retain(|one| !is_beside(one));
         injected
     }
 
-    /// Decides what to do after this error; an unexplained one is a finding.
+    /// Decides what to do after this error. An error that no fault explains is a finding.
     pub(crate) fn bear(&self, error: &Error, what: &str) -> Next {
         if self.disk.is_stopped() || self.has_found() {
             return Next::Stop;
@@ -114,7 +114,7 @@ impl World {
                 (damaged || any(&[Kind::ReadError, Kind::LastingError]), Next::GoOn)
             }
             Error::Damaged { .. } => (damaged, Next::GoOn),
-            // A reader's place was given up or cut off, if anything was.
+            // A prune or truncation may have removed the reader's position.
             Error::Pruned { .. } => (self.ledger().may_begin_later(), Next::GoOn),
             Error::Rewound { .. } => (self.ledger().cuts() > 0, Next::GoOn),
             _ => (false, Next::Stop),
@@ -130,7 +130,8 @@ impl World {
         word(self.disk.device()).is_some()
     }
 
-    /// Number of failed writes of `live`, each of which may have left no valid one for a while.
+    /// Returns the number of failed writes of `live`. Each may have left no valid `live` for a
+    /// while.
     pub(crate) fn lost_words(&self) -> usize {
         let injected = self.injected();
         let of_word = injected.iter().filter(|one| one.file == "live");
@@ -144,23 +145,24 @@ impl World {
         self.injected().iter().any(|one| failed.contains(&one.fault.kind))
     }
 
-    /// Whether bytes, or their delivery, were damaged in this life.
+    /// Whether a fault in this life damaged stored bytes or what a read returned.
     pub(crate) fn is_lied_to(&self) -> bool {
         self.injected().iter().any(|one| one.fault.kind.is_damage())
     }
 
-    /// The files and kinds of reads in this life that returned other bytes than the stored ones.
+    /// Returns the file and kind of each read in this life that returned other bytes than the
+    /// stored ones.
     pub(crate) fn misread(&self) -> Vec<(String, Kind)> {
         let wrong = self.injected().into_iter().filter(|one| WRONG_READS.contains(&one.fault.kind));
         wrong.map(|one| (one.file, one.fault.kind)).collect()
     }
 
-    /// Number of such reads.
+    /// Returns the number of wrong reads in this life.
     pub(crate) fn wrong_reads(&self) -> usize {
         self.misread().len()
     }
 
-    /// Whether one of them returned the bytes of another place.
+    /// Whether a read in this life returned the bytes of another place.
     pub(crate) fn reads_astray(&self) -> bool {
         self.injected().iter().any(|one| one.fault.kind == Kind::MisdirectedRead)
     }
@@ -196,10 +198,10 @@ pub(crate) fn is_parity(name: &str) -> bool {
     SegmentId::from_parity_name(name).is_some()
 }
 
-/// The device returns the bytes of another place, or bytes that are stored nowhere.
+/// Faults in which a read returns the bytes of another place, or bytes that are stored nowhere.
 pub(crate) const WRONG_READS: [Kind; 2] = [Kind::MisdirectedRead, Kind::FlippedRead];
 
-/// A device for one life: time passes with each call, and others run.
+/// Returns a device for one life. With each call, time passes and other tasks run.
 pub(crate) fn disk(device: MemStorage) -> FaultDisk {
     let block = usize::try_from(BLOCK).expect("a small number");
     FaultDisk::paced(device, block, |stall| {
@@ -211,7 +213,7 @@ pub(crate) fn disk(device: MemStorage) -> FaultDisk {
 /// Duration of a call of the device.
 const CALL: Duration = Duration::from_micros(10);
 
-/// The content of `live`, written by the last writer of this boot.
+/// Returns the content of `live`, if a writer of this boot wrote it.
 pub(crate) fn word(device: &MemStorage) -> Option<Live> {
     let found = device.bytes("live").and_then(|bytes| Live::decode(&bytes));
     found.filter(|live| Some(live.boot_id) == device.boot_id())

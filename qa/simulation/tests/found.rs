@@ -1,5 +1,6 @@
-//! What simulation found, as it printed it: each plan failed once. The smallest tests of the same
-//! are in `crates/seawall/tests`, named in the comments.
+//! Findings of the simulation, in the form in which it printed them: each plan failed once. The
+//! smallest tests of the same bugs are in `crates/seawall/tests`; the comments name the files.
+//! "Image" is the state of the disk that shows the bug.
 
 use seawall_sim::{End, Plan, run};
 
@@ -16,7 +17,7 @@ mod recovery;
 #[path = "found/space.rs"]
 mod space;
 
-/// Runs a plan, and the same with each crash a few steps earlier or later: a change of the log can
+/// Runs a plan, and again with each crash a few steps earlier or later: a change of the log can
 /// move the step at which a crash shows a bug.
 fn replay(plan: &str) {
     let plan: Plan = plan.parse().expect("a plan");
@@ -33,8 +34,8 @@ fn replay(plan: &str) {
     }
 }
 
-/// A cut of nothing called everything confirmed (`cuts.rs`). The image: a record whose only
-/// evidence is its batch, and that is garbled.
+/// A truncation that removed nothing marked everything as confirmed (`cuts.rs`). Image: a record
+/// whose only evidence is its own batch, which is garbled.
 #[test]
 fn found_by_seed_104169() {
     replay(
@@ -42,7 +43,7 @@ fn found_by_seed_104169() {
     );
 }
 
-/// A poisoned log wrote its manifest again when it was closed (`cuts.rs`). The image: both slots
+/// A poisoned log wrote its manifest again when it was closed (`cuts.rs`). Image: both slots
 /// garbled by two failed writes of one process.
 #[test]
 fn found_by_seed_106493() {
@@ -52,8 +53,9 @@ fn found_by_seed_106493() {
     );
 }
 
-/// A name that only the page cache showed was built on (`crash_points.rs`). The image: segment 2
-/// was named, the next open failed at its sync of the directory, and the one after it went on.
+/// An open relied on a name that only the page cache showed (`crash_points.rs`). Image: segment 2
+/// was named, the next open failed at its directory sync, and the one after that continued in
+/// segment 2.
 #[test]
 fn found_by_seed_2457() {
     replay(
@@ -64,7 +66,8 @@ fn found_by_seed_2457() {
     );
 }
 
-/// A stale `live` named a segment that was cut off, and readers called it lost (`readers.rs`).
+/// A stale `live` named a truncated segment, and readers reported that segment as lost
+/// (`readers.rs`).
 #[test]
 fn found_by_seed_106425() {
     replay(
@@ -74,8 +77,8 @@ fn found_by_seed_106425() {
     );
 }
 
-/// A get delivered what another task had cut off while it was under way: the oracle forgot too
-/// early.
+/// A get delivered a record that another task truncated at the same time. A bug of the oracle,
+/// which forgot the record too early.
 #[test]
 fn found_by_seed_b46c1() {
     replay(
@@ -85,8 +88,7 @@ fn found_by_seed_b46c1() {
     );
 }
 
-/// A reader went round and round at a line (`readable.rs`). The image: sound; one read of it was
-/// wrong.
+/// A reader looped forever at one line (`readable.rs`). Image: intact; one read of it was wrong.
 #[test]
 fn found_by_seed_2159() {
     replay(
@@ -101,8 +103,8 @@ fn found_by_seed_2159() {
     );
 }
 
-/// A cut failed at its last directory sync, and its own readers found damage (`cuts.rs`). The
-/// image: the log after the cut, sound.
+/// A truncation failed at its last directory sync, and readers of the same handle found damage
+/// (`cuts.rs`). Image: the log after the truncation, intact.
 #[test]
 fn found_by_seed_b4d43() {
     replay(
@@ -121,7 +123,7 @@ fn found_by_seed_b4d43() {
     );
 }
 
-/// A follower of a handle whose cut had failed halfway went in circles (`cuts.rs`).
+/// A follower looped forever after a truncation by the same handle had failed halfway (`cuts.rs`).
 #[test]
 fn found_by_seed_fe1e8() {
     replay(
@@ -144,8 +146,8 @@ fn found_by_seed_fe1e8() {
     );
 }
 
-/// A reader showed what was cut off (`readers.rs`). The image: `live` of before the cut, and a
-/// segment that the cut could not seal.
+/// A reader showed truncated records (`readers.rs`). Image: `live` from before the truncation, and
+/// a segment that the truncation could not seal.
 #[test]
 fn found_by_seed_b6661() {
     replay(
@@ -155,8 +157,8 @@ fn found_by_seed_b6661() {
     );
 }
 
-/// A reader saw a clean end (`readers.rs`). The image: `live` of before, a clean close, and the
-/// segment that it names lost.
+/// A reader reported a clean end too early (`readers.rs`). Image: an older `live`, a clean close,
+/// and the segment that the close names is lost.
 #[test]
 fn found_by_seed_aca14() {
     replay(
@@ -166,7 +168,7 @@ fn found_by_seed_aca14() {
     );
 }
 
-/// The same, with the manifest lost (`readers.rs`).
+/// The same as aca14, with the manifest lost (`readers.rs`).
 #[test]
 fn found_by_seed_b16f1() {
     replay(
@@ -177,8 +179,7 @@ fn found_by_seed_b16f1() {
     );
 }
 
-/// A copy beside a writer that could not make `live` found damage (`readers.rs`). The image:
-/// sound.
+/// A copy made while a writer could not create `live` found damage (`readers.rs`). Image: intact.
 #[test]
 fn found_by_seed_1455() {
     replay(
@@ -191,8 +192,9 @@ fn found_by_seed_1455() {
     );
 }
 
-/// A copy brought back what a cut long before had taken (`copy.rs`). The image: a cut in the midst
-/// of a batch, in which an older cut had fallen, under way.
+/// A copy brought back records that a truncation had removed long before (`copy.rs`). Image: a
+/// truncation in the middle of a batch is running, and an older truncation had ended in the same
+/// batch.
 #[test]
 fn found_by_seed_fee8e() {
     replay(
@@ -209,8 +211,8 @@ fn found_by_seed_fee8e() {
     );
 }
 
-/// A salvage kept what a cut had left of a set as if it went on (`repair.rs`). The image: that
-/// set's batch, spoilt by a write that the device lost.
+/// A salvage kept the part of a set that a truncation had left, as if the set continued
+/// (`repair/salvaging.rs`). Image: the batch of that set, damaged by a write that the device lost.
 #[test]
 fn found_by_seed_ac14a() {
     replay(
@@ -220,8 +222,8 @@ fn found_by_seed_ac14a() {
     );
 }
 
-/// A repair that cuts brought back what had been cut off (`repair.rs`). The image: another file in
-/// the place of a segment below that of the checkpoint.
+/// A truncating repair brought back truncated records (`repair/cutting.rs`). Image: another file in
+/// the place of a segment before that of the checkpoint.
 #[test]
 fn found_by_seed_b6498() {
     replay(
@@ -234,8 +236,8 @@ fn found_by_seed_b6498() {
     );
 }
 
-/// A log went on in what a cut had taken (`cuts.rs`). The image: a cut that died before it removed
-/// its segments, and the one it made lost.
+/// A log continued in a segment that a truncation had removed (`cuts.rs`). Image: the truncation
+/// crashed before it removed its segments, and the segment that it had created is lost.
 #[test]
 fn found_by_seed_18d2e22() {
     replay(
@@ -250,8 +252,8 @@ fn found_by_seed_18d2e22() {
     );
 }
 
-/// One wrong read hid a record that a reader had shown after a crash: nothing but its batch spoke
-/// of it, and the open said so. The oracle asked for more than that window allows.
+/// One wrong read hid a record that a reader had shown after a crash: only its batch was evidence,
+/// and the open reported it. A bug of the oracle, which required more than that window guarantees.
 #[test]
 fn found_by_seed_abd87() {
     replay(
@@ -262,8 +264,8 @@ fn found_by_seed_abd87() {
     );
 }
 
-/// A buffered append that returned was taken for a sign that a spoilt sync was survived: the
-/// oracle's mistake.
+/// A buffered append that returned was taken as proof that the log survived a spoiled sync. A bug
+/// of the oracle.
 #[test]
 fn found_by_seed_b13ed() {
     replay(
@@ -275,8 +277,8 @@ fn found_by_seed_b13ed() {
     );
 }
 
-/// The line break before a line was damaged, and the line then confirms nothing: guarantees.md,
-/// section 7.
+/// The line break before a line was damaged, so the line confirms nothing: guarantees.md, section
+/// 7.
 #[test]
 fn found_by_seed_22e0() {
     replay(
@@ -293,8 +295,8 @@ fn found_by_seed_22e0() {
     );
 }
 
-/// A reader beside a writer without `live` twice looked just before a segment was named that the
-/// one before had just named (`survey.rs` looks again while names change). The image: sound.
+/// Twice, a reader without `live` listed the directory just before the writer named a segment, and
+/// missed it (`scan/load.rs` loads again while names change). Image: intact.
 #[test]
 fn found_by_seed_4c6396() {
     replay(
@@ -309,7 +311,8 @@ fn found_by_seed_4c6396() {
     );
 }
 
-/// A device that lied about a cut brought back what that took: more than is promised.
+/// A device that lost the writes of a truncation brought back the truncated records: more than is
+/// promised.
 #[test]
 fn found_by_seed_4c7cc6() {
     replay(
@@ -325,8 +328,8 @@ fn found_by_seed_4c7cc6() {
     );
 }
 
-/// The same, and what was written since went with it: three writes of one cut were lost, and
-/// nothing on the disk speaks of its segment.
+/// The same as 4c7cc6, and later writes were lost with the truncation: three of its writes were
+/// lost, and nothing on the disk names its segment.
 #[test]
 fn found_by_seed_95041bbf() {
     replay(
@@ -340,8 +343,9 @@ fn found_by_seed_95041bbf() {
     );
 }
 
-/// The power went when a barrier had returned and `live` was not written: readers lag, and by the
-/// seal of a failed barrier, which was then damaged, had lagged less. A verdict finds all.
+/// The power was cut after a sync had returned and before `live` was written: readers lag. With the
+/// seal of a failed sync, which was damaged later, they had lagged less. `verify` finds all
+/// records.
 #[test]
 fn found_by_seed_1a733014e() {
     replay(
@@ -353,8 +357,8 @@ fn found_by_seed_1a733014e() {
     );
 }
 
-/// Two recoveries died one after the other, and the seal named the segment of the second, after
-/// that of the first: readers were told that it is missing (`readers.rs`). The image: sound.
+/// Two recoveries crashed one after the other, and the seal named the segment of the second, which
+/// follows that of the first: readers reported a missing segment (`readers.rs`). Image: intact.
 #[test]
 fn found_by_seed_21e6726ac() {
     replay(
@@ -364,8 +368,8 @@ fn found_by_seed_21e6726ac() {
     );
 }
 
-/// A follower had no word of the writer, listed the segments before a roll and looked at the newest
-/// one after it, when the room after its last batch had been given back. The image: sound.
+/// A follower found no `live`, listed the segments before a rotation, and read the newest of them
+/// after it, when the space after its last batch had been freed. Image: intact.
 #[test]
 fn found_by_seed_7735c6f58() {
     replay(
@@ -393,9 +397,8 @@ fn found_by_seed_7735c6f58() {
     );
 }
 
-/// The segment that a cut had made was lost, and the seal that names it was read once with a bit
-/// that was not on the disk: what had been cut came back. The image: a log whose newest file is
-/// missing.
+/// The segment that a truncation had created was lost, and one read of the seal that names it
+/// returned a flipped bit: truncated records came back. Image: a log whose newest file is missing.
 #[test]
 fn found_by_seed_7ea8ee85a() {
     replay(
@@ -406,9 +409,9 @@ fn found_by_seed_7ea8ee85a() {
     );
 }
 
-/// A lookup took the end that damage makes for the end of the log, where a reader used parity
-/// (`parity/ends.rs`). The image: a lost block with the header of an atomic set, after which
-/// nothing is confirmed.
+/// A get took the place where damage ends the log for its end, where a reader used parity
+/// (`parity/ends.rs`). Image: a lost block with the header of an atomic set, after which nothing is
+/// confirmed.
 #[test]
 fn found_by_seed_71dc() {
     replay(
@@ -419,7 +422,7 @@ fn found_by_seed_71dc() {
     );
 }
 
-/// The same with a readable log, after a crash: a lost block, and a record that is asked for.
+/// The same as 71dc with a readable log, after a crash: a lost block, and a get of its record.
 #[test]
 fn found_by_seed_363d9d37() {
     replay(
@@ -429,7 +432,7 @@ fn found_by_seed_363d9d37() {
     );
 }
 
-/// The same in a text.
+/// The same as 71dc in the text layout.
 #[test]
 fn found_by_seed_3e45() {
     replay(
@@ -439,9 +442,9 @@ fn found_by_seed_3e45() {
     );
 }
 
-/// Damage to a text took the break of a line and all after it: the line was taken for one that
-/// a person had edited, and what parity knew to be there for gone. The image: a lost block that
-/// begins with a line break.
+/// Damage to a text log removed a line break and everything after it. The line was taken for one
+/// that a person had edited, and the records that parity knew were taken for missing. Image: a lost
+/// block that begins with a line break.
 #[test]
 fn found_by_seed_11e1aa7e() {
     replay(
@@ -452,9 +455,9 @@ fn found_by_seed_11e1aa7e() {
     );
 }
 
-/// Read repair dropped the header of a segment, because a record of a failed write, rewritten to
-/// that segment, then left the older one (`parity/lost.rs`). The image: the headers of the last two
-/// segments are lost.
+/// Read repair discarded the restored header of a segment: the record of a failed write had been
+/// rewritten to that segment, so with the header it was no longer shown in the older one
+/// (`parity/lost.rs`). Image: the headers of the last two segments are lost.
 #[test]
 fn found_by_seed_11e3e8fa() {
     replay(
@@ -467,9 +470,9 @@ fn found_by_seed_11e3e8fa() {
     );
 }
 
-/// An open removed the segments whose records it had carried on, or which held none, the oldest
-/// first, and was killed: `live`, which it could not write, led a reader to the newest of them. The
-/// image: a segment is missing.
+/// An open removed, oldest first, segments that were empty or whose records it had rewritten, and
+/// was killed. It could not write `live`, which led a reader to the newest of them. Image: a
+/// segment is missing.
 #[test]
 fn found_by_seed_127a6003() {
     replay(
@@ -480,8 +483,9 @@ fn found_by_seed_127a6003() {
     );
 }
 
-/// Of a block that the device refused parity knew the beginning alone, as the log kept none any
-/// more: a reader took the rest, of which it had zeros, for a line that a person had broken.
+/// The device refused a block of which parity knew only the beginning, because the log no longer
+/// wrote parity. A reader took the unknown part, which it saw as zeros, for a line that a person
+/// had broken.
 #[test]
 fn found_by_seed_17de1579() {
     replay(
@@ -491,9 +495,9 @@ fn found_by_seed_17de1579() {
     );
 }
 
-/// Parity gave back the header of the segment that a cut had made, and a verdict left it out, as
-/// more records were seen without it: those that the cut had taken and could not remove
-/// (`parity_crash.rs`). The image: the headers of the two newest segments are lost.
+/// Parity restored the header of the segment that a truncation had created, but `verify` left it
+/// out, because more records were visible without it: truncated ones that could not be removed
+/// (`parity_crash.rs`). Image: the headers of the two newest segments are lost.
 #[test]
 fn found_by_seed_1ad741ac() {
     replay(
@@ -505,9 +509,9 @@ fn found_by_seed_1ad741ac() {
     );
 }
 
-/// A reader asked parity for the header of the segment after damage, and not for that of the one
-/// after it, without which a record would have been gone. The image: the headers of the two newest
-/// segments are lost, and the seal before them was never written.
+/// A reader used parity for the header of the segment after the damage, but not for that of the
+/// next one, without which a record was missing. Image: the headers of the two newest segments are
+/// lost, and the seal before them was never written.
 #[test]
 fn found_by_seed_1ad7d2d8() {
     replay(
@@ -519,9 +523,9 @@ fn found_by_seed_1ad7d2d8() {
     );
 }
 
-/// An open made parity of what a failed barrier had left in the page cache, and when the power
-/// went, its slot told of what never was on the disk (`parity_crash.rs`). The image: a sound log,
-/// but for that slot.
+/// An open built parity from what a failed sync had left in the page cache. After a power cut, the
+/// slot described bytes that were never on the disk (`parity_crash.rs`). Image: an intact log,
+/// except for that slot.
 #[test]
 fn found_by_seed_1ad7b1c3() {
     replay(
@@ -532,9 +536,9 @@ fn found_by_seed_1ad7b1c3() {
     );
 }
 
-/// What a cut had taken in the life before the last that opened came back: the seal that told of
-/// its successor was spoilt, then that successor was lost. Nothing on the disk speaks of the cut
-/// any more, and the oracle remembered those of one life only.
+/// Records came back that a truncation had removed one life before the last open: the seal that
+/// names its segment was damaged, then that segment was lost. Nothing on the disk shows the
+/// truncation any more. A bug of the oracle, which remembered the truncations of one life only.
 #[test]
 fn found_by_seed_1ad4d0cb() {
     replay(
@@ -546,9 +550,10 @@ fn found_by_seed_1ad4d0cb() {
     );
 }
 
-/// A reader showed what had been cut, met the lost header of the segment that the cut had made, got
-/// that from parity and took the record back (`Rewound`); a salvage asked parity first. The image:
-/// the seal that names that segment is lost, too. `what_was_cut_is_not_shown` in `parity.rs`.
+/// A reader showed a truncated record, then restored the lost header of the segment that the
+/// truncation had created, and took the record back (`Rewound`); a salvage used parity first.
+/// Image: the seal that names that segment is lost, too.
+/// `truncated_records_are_not_shown_if_parity_has_the_new_header` in `parity/cuts.rs`.
 #[test]
 fn found_by_seed_1ad92f0a() {
     replay(
@@ -563,9 +568,10 @@ fn found_by_seed_1ad92f0a() {
     );
 }
 
-/// A log whose writer was killed was protected, and then the power went: parity knew of
-/// records that the disk never had, and `verify` called them damaged. The image: a sound log, but
-/// for that slot. `who_protects_what_a_kill_left` in `parity_crash.rs`.
+/// Parity was built for a log whose writer had been killed, and then the power was cut: parity knew
+/// records that were never on the disk, and `verify` reported them as damaged. Image: an intact
+/// log, except for that slot. `protect_after_a_kill_covers_only_durable_records` in
+/// `parity_crash.rs`.
 #[test]
 fn found_by_seed_2faf1a9b() {
     replay(
@@ -574,8 +580,9 @@ fn found_by_seed_2faf1a9b() {
     );
 }
 
-/// Parity was made of a log without records, and stood alone when a power cut took a log whose
-/// creation had failed: its directory was no log any more, and no place for one (`parity.rs`).
+/// Parity was built for a log without records, and only the parity was left when a power cut
+/// removed the log, whose creation had failed: its directory was no longer a log, and no log could
+/// be created in it (`parity/made.rs`).
 #[test]
 fn found_by_seed_2faf1b73() {
     replay(
@@ -584,9 +591,9 @@ fn found_by_seed_2faf1b73() {
     );
 }
 
-/// `protect` took what follows a slot that was never written for not durable, though
-/// the slot after it says so: some of the segment went without until it was made once more. The
-/// image: parity of which the first slot is lost.
+/// `protect` took what follows a slot that was never written for not durable, although the next
+/// slot proves that it is. A part of the segment had no parity until `protect` ran again. Image:
+/// parity whose first slot is lost.
 #[test]
 fn found_by_seed_3049bf44() {
     replay(
@@ -600,9 +607,9 @@ fn found_by_seed_3049bf44() {
     );
 }
 
-/// Parity is asked for the block before the end of a text, and has it; but after the end is a
-/// whole line of a torn set, which damage before it lets be seen, and no intact record is taken
-/// away. The oracle wanted the block all the same. The image: the end of a text, torn, and lost.
+/// Parity has the lost block before the end of a text log. But a complete line of a torn set
+/// follows the end and is visible because of the damage, and no intact record may be removed. A bug
+/// of the oracle, which required the block. Image: the end of a text log, torn, and lost.
 #[test]
 fn found_by_seed_3049eb28() {
     replay(
@@ -612,8 +619,8 @@ fn found_by_seed_3049eb28() {
     );
 }
 
-/// Slots of the newest segment were on the disk, and no head: they knew of a record that nothing
-/// else confirmed, and `protect` took that for a contradiction. The image: the same.
+/// Slots of the newest segment were on the disk without a parity head. They knew a record that
+/// nothing else confirmed, and `protect` took that for a contradiction. Image: the same.
 /// `slots_without_a_head_are_rewritten` in `parity_crash.rs`.
 #[test]
 fn found_by_seed_3048e4d2() {
@@ -634,10 +641,9 @@ fn found_by_seed_3048e4d2() {
     );
 }
 
-/// A device garbled the end of a batch that was carried to a new segment; parity knew the old
-/// place, which no longer counts, and at a torn end `verify` called it correctable. The image: the
-/// same.
-/// `obsolete_range_is_not_damage` in `parity_crash.rs`.
+/// A device garbled the end of a batch that was rewritten to a new segment. Parity knew the old
+/// place, which no longer counts, and `verify` reported it as correctable when the log had a torn
+/// end. Image: the same. `obsolete_range_is_not_damage` in `parity_crash.rs`.
 #[test]
 fn found_by_seed_30e059a1() {
     replay(
@@ -651,9 +657,9 @@ fn found_by_seed_30e059a1() {
     );
 }
 
-/// Not the log's: a write of `live` failed and the next one succeeded while a reader was on its
-/// way. That reader found no word in between, so what it shows is not promised; the oracle
-/// looked only when it began and when it delivered. The image: the same.
+/// A bug of the oracle: while a reader was running, a write of `live` failed and the next one
+/// succeeded. The reader found no `live` in between, so what it shows is not promised; the oracle
+/// checked only when the reader began and when it delivered. Image: the same.
 #[test]
 fn found_by_seed_30e3a235() {
     replay(
@@ -663,15 +669,15 @@ fn found_by_seed_30e3a235() {
     );
 }
 
-/// Readers ended with record 1 of 5 that were acknowledged, and exit code 0: they went by what
-/// `live` had said before the device went away. The image: an old `live` of this boot.
+/// Readers ended with record 1 of 5 acknowledged ones and exit code 0, because they used the `live`
+/// from before the device went away. Image: an old `live` of this boot.
 #[test]
 fn found_by_an_old_live_of_the_same_boot() {
     replay("seed 1 binary 5120 | synced ; a100 a100 a100 a100 a100 ; ; detach@46 chosen:b");
 }
 
 /// The same with a readable log: `live` named a segment whose name the device had lost, and readers
-/// called it damaged.
+/// reported it as damaged.
 #[test]
 fn found_by_seed_67() {
     replay(

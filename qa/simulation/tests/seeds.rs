@@ -1,4 +1,4 @@
-//! Fixed seeds: each does the same twice, and finds nothing.
+//! Fixed seeds: two runs of a seed are equal, and no run has a finding.
 
 use seawall_sim::{Plan, draw, exhaustive, run};
 

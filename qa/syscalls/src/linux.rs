@@ -1,4 +1,4 @@
-//! The command line, and its output.
+//! The command line of the program, and its output.
 
 mod bench;
 mod calls;
@@ -66,13 +66,13 @@ pub(super) fn main() -> ExitCode {
     }
 }
 
-/// The workload's process.
+/// Runs the workload, in the process that is traced.
 fn begin(folder: &Path, name: &str) -> ExitCode {
     let Some(config) = Config::named(name) else { return ExitCode::from(2) };
     wait_for_tracer().map_or_else(|exit| exit, |()| work::run(folder, config))
 }
 
-/// A traced process starts after a byte on standard input.
+/// Waits for the byte on standard input that the tracer sends when it is ready.
 fn wait_for_tracer() -> Result<(), ExitCode> {
     let mut word = [0];
     if io::stdin().read_exact(&mut word).is_err() {
@@ -111,7 +111,7 @@ fn plan(words: &[&str]) -> Option<Plan> {
     Some(plan)
 }
 
-/// `SEAWALL_SEED`, by default the day.
+/// Returns `SEAWALL_SEED`, or by default the current day.
 fn seed() -> Option<u64> {
     match std::env::var("SEAWALL_SEED") {
         Ok(seed) => seed.parse().ok(),

@@ -1,4 +1,4 @@
-//! The stores of this workspace, for programs that find them by name: `fjall:DIR`, `redb:FILE`,
+//! The stores of this workspace, by the names that programs use: `fjall:DIR`, `redb:FILE`,
 //! `sqlite:FILE`, and with the feature `rocksdb` also `rocksdb:DIR`.
 
 #![forbid(unsafe_code)]
@@ -19,7 +19,7 @@ pub const STORES: &[&dyn StoreKind] = &[
     &Kind::<seawall_rocksdb::Rocks>::NEW,
 ];
 
-/// Tables in a database.
+/// The kind of store that keeps its tables in a database `E`.
 struct Kind<E>(PhantomData<fn() -> E>);
 
 impl<E> Kind<E> {

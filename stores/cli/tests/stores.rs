@@ -70,14 +70,15 @@ fn database_with_truncated_records_exits_with_9() {
     }
 }
 
-/// The stacks of its threads do not fit into memory. The stores of these two need no thread.
+/// The stacks of the replay's threads do not fit into memory. These two stores need no threads of
+/// their own.
 #[test]
 fn thread_that_cannot_start_is_an_error() {
     let folder = std::env::temp_dir().join(format!("seawall-no-thread-{}", std::process::id()));
     let one = "{\"atomic\":[{\"put\":{\"table\":\"\",\"key\":\"k\",\"value\":\"v\"}}]}\n";
     for kind in ["redb", "sqlite"] {
         std::fs::create_dir(&folder).unwrap();
-        // More records than a small replay keeps in memory.
+        // Appends more records than a small replay keeps in memory.
         let append = "append ops.wal --format json --level buffered";
         assert!(seawall(&folder, append, &one.repeat(66_000)).status.success());
         let mut replay = Command::new(env!("CARGO_BIN_EXE_seawall"));

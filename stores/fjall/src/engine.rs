@@ -29,7 +29,7 @@ impl Fjall {
 
 impl Engine for Fjall {
     const NAME: &'static str = "fjall";
-    // fjall panics for a longer one.
+    // fjall panics for a longer value.
     const VALUE_MAX: usize = 0xffff_ffff;
 
     type Rows<'a> = Rows;
@@ -56,7 +56,7 @@ impl Engine for Fjall {
     }
 
     fn scan(&self, range: Range) -> Result<Rows, StoreError> {
-        // A snapshot, because the keyspace itself may show parts of a batch.
+        // Reads from a snapshot, because the keyspace itself may show parts of a batch.
         Ok(Rows(self.database.snapshot().range(&self.keyspace, range)))
     }
 
@@ -99,7 +99,7 @@ impl Edits for Batch<'_> {
     }
 }
 
-/// A snapshot of a range of keys. While it exists, fjall keeps the remaining rows.
+/// The rows of a range of keys in a snapshot. While it exists, fjall keeps the rows not yet read.
 pub struct Rows(Iter);
 
 impl Iterator for Rows {

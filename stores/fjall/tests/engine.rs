@@ -1,4 +1,4 @@
-//! The example prints what it promises.
+//! The example prints the expected output.
 
 #[allow(dead_code, unreachable_pub, missing_docs, reason = "the example is included as it is")]
 #[path = "../examples/engine.rs"]
@@ -18,7 +18,7 @@ fn engine_recovers_from_what_fjall_kept() {
                     bob has 100 cents\n";
     assert_eq!(String::from_utf8(said).unwrap(), expected);
 
-    // Delete the store: it is rebuilt from the log alone.
+    // Deletes the store. It must be rebuilt from the log alone.
     std::fs::remove_dir_all(folder.0.join("store")).unwrap();
     let store = FjallStore::open(folder.0.join("store")).unwrap();
     let engine = example::engine::Engine::open(folder.0.join("log"), store).unwrap();

@@ -12,7 +12,7 @@ const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("seawall")
 
 /// A redb database in a locked file.
 ///
-/// Each batch is synced: redb keeps others only in the memory of the process.
+/// Each batch is synced: redb keeps unsynced ones only in the memory of the process.
 pub struct Redb {
     database: Database,
     /// Released last, after the database is closed.
@@ -64,7 +64,7 @@ impl Engine for Redb {
 
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         let get = || -> Result<_, redb::Error> {
-            // The table holds the snapshot, which has to outlive the value.
+            // The table keeps the snapshot open, which has to outlive the value.
             let table = self.database.begin_read()?.open_table(TABLE)?;
             let value = table.get(key)?;
             Ok(value.map(|value| value.value().to_vec()))
@@ -94,7 +94,7 @@ impl Engine for Redb {
         transaction.commit().map_err(StoreError::failed)
     }
 
-    /// Each batch is durable already.
+    /// Does nothing: each batch is durable already.
     fn flush(&self) -> Result<(), StoreError> {
         Ok(())
     }
@@ -125,7 +125,7 @@ impl Edits for Batch<'_> {
     }
 }
 
-/// A snapshot of a range of keys. While it exists, redb keeps the remaining rows.
+/// The rows of a range of keys in a snapshot. While it exists, redb keeps the rows not yet read.
 pub struct Rows(redb::Range<'static, &'static [u8], &'static [u8]>);
 
 type Entry<'a> = (redb::AccessGuard<'a, &'static [u8]>, redb::AccessGuard<'a, &'static [u8]>);

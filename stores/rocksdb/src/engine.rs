@@ -9,7 +9,7 @@ use std::fmt;
 use std::ops::Bound;
 use std::path::Path;
 
-/// The memory for rows that are not yet in a sorted file. A larger one makes fewer files.
+/// The size of the memtable, in bytes. A larger one makes fewer sorted files.
 const MEMTABLE: usize = 128 << 20;
 
 /// A RocksDB database in a locked folder.
@@ -84,7 +84,7 @@ impl Engine for Rocks {
         self.database.flush_wal(true).map_err(StoreError::failed)
     }
 
-    /// Into sorted files, which one change of the manifest adds.
+    /// Writes sorted files, and adds them with one change of RocksDB's manifest.
     fn ingest(
         &self,
         fill: impl FnOnce(&mut dyn Edits) -> Result<(), StoreError>,
@@ -122,7 +122,7 @@ impl Edits for Batch {
     }
 }
 
-/// A snapshot of a range of keys. While it exists, RocksDB keeps the remaining rows.
+/// The rows of a range of keys in a snapshot. While it exists, RocksDB keeps the rows not yet read.
 pub struct Rows<'a>(DBIterator<'a>);
 
 impl Iterator for Rows<'_> {

@@ -1,5 +1,5 @@
-//! The sorted files of an ingestion, beside the database. The rows are merged on one thread, and
-//! written on another.
+//! The sorted files of an ingestion, in a folder next to the database. One thread merges the rows,
+//! and another one writes them.
 
 use rocksdb::{Options, SstFileWriter};
 use seawall_replay::StoreError;
@@ -17,15 +17,15 @@ const FILE_SIZE: usize = 64 << 20;
 const CHUNK: usize = 64 << 10;
 const CHUNKS_AHEAD: usize = 4;
 
-/// A folder for files, empty at first. RocksDB moves them away; others are removed at the end, or
-/// by the next ingestion after a crash.
+/// A folder for sorted files, empty at first. RocksDB moves the files that it adds. The others are
+/// removed at the end, or by the next ingestion after a crash.
 pub(crate) struct SortedFiles<'a> {
     options: &'a Options,
     folder: PathBuf,
 }
 
 impl<'a> SortedFiles<'a> {
-    /// Creates the folder, in that of the store.
+    /// Creates the folder inside that of the store.
     pub(crate) fn new(options: &'a Options, store: &Path) -> io::Result<Self> {
         let folder = store.join(FOLDER);
         match fs::remove_dir_all(&folder) {
@@ -35,7 +35,7 @@ impl<'a> SortedFiles<'a> {
         Ok(Self { options, folder })
     }
 
-    /// Writes all rows that `fill` puts and removes, and returns the files.
+    /// Writes all rows that `fill` puts and removes, and returns the names of the files.
     pub(crate) fn write(
         &self,
         fill: impl FnOnce(&mut dyn Edits) -> Result<(), StoreError>,
@@ -47,7 +47,8 @@ impl<'a> SortedFiles<'a> {
             let mut rows = Rows { chunk: Chunk::default(), chunks };
             let filled = fill(&mut rows).and_then(|()| rows.send());
             drop(rows);
-            // If the writer has failed, filling ended with that.
+            // If the writer failed, `fill` failed only for that reason: the writer's error is
+            // returned.
             let names = writer.join().expect("the writer returns errors")?;
             filled.map(|()| names)
         })
@@ -124,7 +125,7 @@ impl Edits for Rows {
     }
 }
 
-/// Rows in one piece of memory: a thread that frees what another one has allocated delays it.
+/// Rows in one allocation: freeing memory of another thread slows that thread down.
 #[derive(Default)]
 struct Chunk {
     bytes: Vec<u8>,

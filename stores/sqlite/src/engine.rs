@@ -8,8 +8,9 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// In exclusive mode the file stays locked from the first write on: two replays at once would both
-/// apply the same transactions. With `NORMAL`, commits are not synced, but survive in order.
+/// In exclusive mode the file stays locked from the first write on. Without that, two replays at
+/// the same time would both apply the same transactions. With `NORMAL`, commits are not synced: a
+/// power cut may lose only the newest ones.
 const START: &str = "PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = NORMAL";
 const MAKE: &str = r#"
 CREATE TABLE IF NOT EXISTS seawall(key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
@@ -29,7 +30,7 @@ const PUT: &str = "INSERT OR REPLACE INTO seawall(key, value) VALUES (?1, ?2)";
 const REMOVE: &str = "DELETE FROM seawall WHERE key = ?1";
 const PAGE: &str = "SELECT key, value FROM seawall WHERE key > ?1 ORDER BY key LIMIT 256";
 const FIRST: &str = "SELECT key, value FROM seawall WHERE key >= ?1 ORDER BY key LIMIT 1";
-/// Syncs everything, and moves it from the write-ahead log into the database.
+/// Syncs all commits, and moves them from SQLite's write-ahead log into the database.
 const SYNC: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
 
 /// A SQLite database in a locked file.
@@ -122,8 +123,8 @@ impl Edits for Batch<'_> {
     }
 }
 
-/// The rows of a range of keys, read a page at a time: each page shows complete batches, and later
-/// pages may show later ones.
+/// The rows of a range of keys, read a page at a time. Each page shows complete batches; later
+/// pages may show later batches.
 pub struct Rows<'a> {
     engine: &'a Sqlite,
     from: Bound<Vec<u8>>,

@@ -5,7 +5,7 @@ use crate::key::{ID_SIZE, NAME_MAX, ROW_KEY_MAX, TableId};
 use seawall_replay::{Batch, Edit, NewRow, StoreError, Write};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The catalog of the store, with the tables whose rows are garbage.
+/// The tables of the store, and the ids of dropped tables whose rows remain.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Catalog {
     pub(crate) tables: BTreeMap<String, Table>,
@@ -27,7 +27,7 @@ pub(crate) struct Prepared<'a> {
     pub(crate) tables: BTreeMap<&'a str, Option<Table>>,
     /// Existing tables that were dropped.
     pub(crate) garbage: BTreeSet<TableId>,
-    /// Tables that were created, possibly dropped again.
+    /// Tables that were created, including those dropped again.
     created: BTreeSet<TableId>,
 }
 
@@ -95,8 +95,8 @@ impl Catalog {
         }
     }
 
-    /// The LSN as an id, or the next one that no table with remaining rows uses: one record can
-    /// create several tables.
+    /// Returns the LSN as an id, or the next id that no table with remaining rows uses: one record
+    /// can create several tables.
     fn free_id(&self, write: &Write, prepared: &Prepared<'_>) -> TableId {
         let is_taken = |id: &TableId| {
             self.garbage.contains(id)
@@ -123,7 +123,7 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// Some databases panic for longer keys and values.
+/// Checks the sizes of a write: some databases panic for longer keys and values.
 pub(crate) fn check_sizes<E: Engine>(write: &Write) -> Result<(), StoreError> {
     let why = match &write.edit {
         Edit::Put { .. } | Edit::Delete { .. } => {

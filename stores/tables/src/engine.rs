@@ -1,4 +1,4 @@
-//! What a database has to offer: sorted keys and atomic batches.
+//! The interface that a database must implement: sorted keys and atomic batches.
 
 use crate::OpenError;
 use seawall_replay::StoreError;
@@ -15,9 +15,9 @@ pub type Range = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 ///
 /// A crash may lose the newest batches, never one before a batch that survives.
 pub trait Engine: Sized + Send + Sync {
-    /// The name of the database, as it is used in messages and in `--into NAME:PLACE`.
+    /// The name of the database, used in messages and in `--into NAME:PLACE`.
     const NAME: &'static str;
-    /// The longest value that the database takes, in bytes.
+    /// The longest value that the database accepts, in bytes.
     const VALUE_MAX: usize;
     /// The number of threads that can usefully call [`write`](Engine::write) at the same time.
     const PARTITIONS_MAX: usize = 1;
@@ -30,7 +30,7 @@ pub trait Engine: Sized + Send + Sync {
         Self: 'a;
 
     /// Opens the database at `path`, or creates an empty one, even if an earlier creation was
-    /// interrupted. No other handle can open it meanwhile.
+    /// interrupted. No other handle can open the database meanwhile.
     ///
     /// # Errors
     ///
@@ -51,8 +51,8 @@ pub trait Engine: Sized + Send + Sync {
     /// [`StoreError::Failed`].
     fn scan(&self, range: Range) -> Result<Self::Rows<'_>, StoreError>;
 
-    /// Applies atomically what `fill` puts and removes; nothing if `fill` fails. `count` is about
-    /// the number of edits.
+    /// Applies all edits that `fill` makes atomically, or none if `fill` fails. `count` is the
+    /// approximate number of edits.
     ///
     /// # Errors
     ///
@@ -70,8 +70,8 @@ pub trait Engine: Sized + Send + Sync {
     /// [`StoreError::Failed`].
     fn flush(&self) -> Result<(), StoreError>;
 
-    /// Applies as [`write`](Engine::write) does, even in a crash, any number of edits that are
-    /// sorted by key. Only called if [`INGESTS`](Engine::INGESTS).
+    /// Applies any number of edits, sorted by key, as atomically as [`write`](Engine::write) does,
+    /// even in a crash. Only called if [`INGESTS`](Engine::INGESTS).
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ pub trait Engine: Sized + Send + Sync {
     }
 }
 
-/// What [`Engine::write`] and [`Engine::ingest`] fill. No key occurs twice.
+/// The edits that [`Engine::write`] and [`Engine::ingest`] apply. No key occurs twice.
 pub trait Edits {
     /// Sets the value of a key.
     ///

@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// Another process or another handle of this one has it open: close that first.
+    /// Another process, or another handle of this process, has the store open: close that first.
     Locked {
         /// The store.
         path: PathBuf,
     },
-    /// Something exists there, but is not a store of this release: use another path or another
-    /// release of this crate.
+    /// The path exists, but is not a store of this release: use another path or another release of
+    /// this crate.
     Foreign {
         /// The store.
         path: PathBuf,

@@ -8,7 +8,8 @@ use crate::tables::put_watermarks;
 use seawall_replay::{Ingest, SortedRows, StoreError, Watermark};
 
 impl<E: Engine> Ingest for Tables<E> {
-    /// By id, as the rows of the database are. A missing table comes first: it is refused at once.
+    /// Sorts by table id, as the database does. A missing table comes first, so that it is refused
+    /// at once.
     fn sort_tables(&self, tables: &mut [String]) {
         let catalog = self.catalog();
         tables.sort_by_key(|table| catalog.id(table));

@@ -15,7 +15,8 @@ const ROWS: u8 = 1;
 
 /// The size of the prefix before a row's key.
 pub(crate) const ROW_PREFIX: usize = 9;
-/// The longest key, which is fjall's: a log that fits one store fits all.
+/// The longest key that fjall accepts. All stores have this limit, so a log that fits one store
+/// fits all.
 const KEY_MAX: usize = 65_535;
 pub(crate) const ROW_KEY_MAX: usize = KEY_MAX - ROW_PREFIX;
 pub(crate) const NAME_MAX: usize = KEY_MAX - CATALOG.len();

@@ -1,8 +1,8 @@
 //! Tables of rows in a database of sorted keys, as the target of a Seawall log's replay.
 //!
-//! [`Tables`] is a [`seawall_replay::Store`] over any [`Engine`]. Each batch is atomic, with the
-//! changes and with the progress in the log ([`Watermark`](seawall_replay::Watermark)). The crates
-//! `seawall-fjall`, `seawall-redb`, `seawall-rocksdb` and `seawall-sqlite` have an engine each.
+//! [`Tables`] is a [`seawall_replay::Store`] over any [`Engine`]. Each batch is atomic: its changes
+//! together with its progress in the log ([`Watermark`](seawall_replay::Watermark)). The crates
+//! `seawall-fjall`, `seawall-redb`, `seawall-rocksdb` and `seawall-sqlite` each provide an engine.
 //!
 //! # Layout
 //!

@@ -1,7 +1,7 @@
-//! The place of a database: its lock, and a database that is created atomically.
+//! The place of a database: locks it, and creates the database atomically.
 //!
-//! Some databases cannot open one whose creation was interrupted. So those are created under a
-//! temporary name.
+//! Some databases cannot be opened if their creation was interrupted. They are therefore created
+//! under a temporary name.
 
 use crate::{OpenError, Result};
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -15,7 +15,7 @@ const DATABASE: &str = "database";
 pub struct Place {
     path: PathBuf,
     database: PathBuf,
-    /// Locked while it is open.
+    /// Keeps the lock while it is open.
     _lock: File,
 }
 
@@ -61,20 +61,20 @@ impl Place {
         }
     }
 
-    /// The path that was given.
+    /// Returns the path of the store, as given to [`folder`](Self::folder) or [`file`](Self::file).
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The database.
+    /// Returns the path of the database.
     #[must_use]
     pub fn database(&self) -> &Path {
         &self.database
     }
 
-    /// Creates the database with `make` if there is none. `make` gets a temporary path, closes the
-    /// database there, and has made it durable.
+    /// Creates the database with `make` if there is none. `make` gets a temporary path. It must
+    /// make the database durable there and close it.
     ///
     /// # Errors
     ///
@@ -96,8 +96,8 @@ impl Place {
         self.sync_names().map_err(failed)
     }
 
-    /// Makes the names of the database and of its folder durable. Without this a power failure
-    /// could remove the database with everything that is flushed later.
+    /// Makes the names of the database and of its folder durable. Otherwise a power failure could
+    /// remove the database with everything that is flushed later.
     ///
     /// # Errors
     ///
@@ -120,7 +120,7 @@ pub fn sync_name(path: &Path) -> io::Result<()> {
 
 fn sync_folder(path: &Path) -> io::Result<()> {
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-    // Other systems cannot open folders and need no such sync.
+    // Other systems cannot open folders, and do not need this sync.
     if cfg!(unix) { OpenOptions::new().read(true).open(path)?.sync_all() } else { Ok(()) }
 }
 

@@ -1,4 +1,4 @@
-//! The store: tables in a database, with its catalog in memory.
+//! The store: tables in a database, with their catalog in memory.
 
 use crate::catalog::{Catalog, Prepared, Table, check_sizes, has_tables};
 use crate::engine::{Edits, Engine};
@@ -13,8 +13,8 @@ use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Tables in a database.
 ///
-/// Reading is possible at any time and from any thread; a reader sees complete batches. While a
-/// replay with several partitions is running, a transaction may be visible in part.
+/// Any thread can read at any time, and sees complete batches. While a replay with several
+/// partitions is running, a transaction may be partly visible.
 ///
 /// A batch survives the end of the process as soon as it is written, and a power failure after the
 /// next [`flush`](Store::flush).
@@ -97,12 +97,12 @@ impl<E: Engine> Tables<E> {
     }
 }
 
-/// The number of edits of a batch that changes nothing but rows.
+/// Returns the number of edits of a batch that changes only rows.
 fn edits_of(batch: &Batch) -> usize {
     batch.writes.len() + batch.watermarks.len()
 }
 
-/// Puts and removes the rows of a batch that creates and drops no tables.
+/// Puts and removes the rows of a batch that neither creates nor drops tables.
 fn put_rows<E: Engine>(
     catalog: &Catalog,
     batch: &Batch,
@@ -147,7 +147,7 @@ impl<E: Engine> Store for Tables<E> {
 
     fn get(&self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         let catalog = self.catalog();
-        // No longer key exists, and fjall panics for one.
+        // No stored key is longer, and fjall panics for a longer one.
         let Some(id) = catalog.id(table).filter(|_| key.len() <= key::ROW_KEY_MAX) else {
             return Ok(None);
         };

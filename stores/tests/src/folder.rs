@@ -1,13 +1,13 @@
-//! A folder for a test.
+//! A temporary folder for a test.
 
 use std::path::PathBuf;
 
-/// A folder that is removed at the end of the test, unless it failed.
+/// A folder that is removed at the end of the test, unless the test failed.
 #[derive(Debug)]
 pub struct Folder(pub PathBuf);
 
 impl Folder {
-    /// Creates an empty folder with this name and the number of the process.
+    /// Creates an empty folder whose name ends with the process id.
     ///
     /// # Panics
     ///

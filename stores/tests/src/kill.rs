@@ -43,8 +43,8 @@ enum Kind {
 enum Point {
     Never,
     Before,
-    /// Between rows and watermark, which the real store writes together; within an ingestion, after
-    /// some rows.
+    /// Between the rows and the watermark, which the real store writes together. In an ingestion,
+    /// after some rows.
     Between,
     After,
 }
@@ -56,7 +56,7 @@ fn points(kind: Kind, ingests: bool) -> &'static [Point] {
     match kind {
         Kind::Together if ingests => &[Point::Before, Point::Between, Point::After],
         Kind::Together => &[Point::Before, Point::After],
-        // At the critical point, so that the bug is always found.
+        // Aborts at the critical point, so that the bug is always found.
         Kind::Later | Kind::Elsewhere => &[Point::Between],
     }
 }
@@ -84,12 +84,14 @@ pub fn every_change_is_ingested_once_despite_kills<E: Engine>() {
     }
 }
 
-/// Whether this mistake leaves a wrong key in one of twelve logs: most kills come at a moment at
-/// which it does no harm.
+/// Returns whether this mistake leaves a wrong key in one of twelve logs. One log is not enough:
+/// most kills come at a moment when the mistake does no harm.
 fn is_caught<E: Engine>(kind: Kind, in_bulk: bool) -> bool {
     (1..=12).any(|seed| wrong_keys::<E>(kind, in_bulk, seed) > 0)
 }
 
+/// Checks that the test detects a watermark written after the ingestion.
+///
 /// # Panics
 ///
 /// If the mistake is not caught.
@@ -119,6 +121,8 @@ pub fn store_killed_during_creation_is_created_by_the_next_open<E: Engine>() {
     assert!(early > 0);
 }
 
+/// Checks that the test detects a watermark written after the batch.
+///
 /// # Panics
 ///
 /// If the mistake is not caught.
@@ -126,6 +130,8 @@ pub fn watermark_written_after_the_batch_is_caught<E: Engine>() {
     assert!(is_caught::<E>(Kind::Later, false));
 }
 
+/// Checks that the test detects a watermark in another database.
+///
 /// # Panics
 ///
 /// If the mistake is not caught.
@@ -150,7 +156,7 @@ fn wrong_keys<E: Engine>(kind: Kind, ingests: bool, seed: u64) -> usize {
         let changes_max = *dice.pick(&[1, 3, 20, 100]).unwrap();
         let point =
             if number % 2 == 0 { Point::Never } else { *dice.pick(points(kind, ingests)).unwrap() };
-        // An ingestion has the changes between two changes of tables, many more than a batch.
+        // An ingestion covers all changes between two changes of tables, many more than a batch.
         let (writes, delay_us) = if ingests { (10, 100_000) } else { (100, 10_000) };
         let write = dice.below(writes);
         let task = Task { kind, partitions, changes_max, point, write, ingests };
@@ -173,8 +179,8 @@ fn wrong_keys<E: Engine>(kind: Kind, ingests: bool, seed: u64) -> usize {
          begun again after the commits {stood:?} of a log of {} records",
         operations.len()
     );
-    // The kills must have happened, and at different commits; a store with a mistake may refuse a
-    // table again and again.
+    // Kills must have happened, and at different commits. A store with a mistake may refuse the
+    // same table in every run.
     let has_advanced = stood.len() > 2 || kind != Kind::Together;
     assert!(timed > 0 && aborted > 0 && has_advanced, "a test without kills shows nothing");
     wrong
@@ -199,7 +205,7 @@ fn run(task: &Task, folder: &Path, delay: Option<Duration>) -> (ExitStatus, u64)
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     let (mut said, mut stands) = (String::new(), None);
     while stands.is_none() && stdout.read_line(&mut said).unwrap() > 0 {
-        // The test's name may precede it.
+        // The name of the test may precede the message.
         let line = said.split_once(OPENED).map(|(_, line)| line.trim());
         stands = line.map(|stands| stands.parse().unwrap());
     }
@@ -229,7 +235,7 @@ fn pause(delay: Duration) {
     std::thread::sleep(delay);
 }
 
-/// Runs a task, if there is one.
+/// Runs the task in the environment, if there is one.
 ///
 /// # Panics
 ///
@@ -253,7 +259,7 @@ pub fn child<E: Engine>() {
     let reader: LogReader<Operation, Upgraded> = LogReader::open(folder.join("log")).unwrap();
     let changes_max = changes_max.parse().unwrap();
     let bounds = Bounds { changes_min: 1, changes_max, ..Bounds::default() };
-    // Little memory, so that ingestions merge runs of a scratch file.
+    // Limits the memory, so that ingestions merge runs of a scratch file.
     let bulk_from = if ingests == "true" { 20 } else { u64::MAX };
     let replay = Replay::new().partitions(partitions.parse().unwrap()).batches(bounds);
     let replay = replay.bulk_from(bulk_from).memory(20_000);
@@ -276,7 +282,7 @@ struct Killed<E> {
 
 impl<E: Engine> Killed<E> {
     fn at(&self, point: Point, number: u64) {
-        // An ingestion has points that a batch lacks.
+        // `>=`, because a batch can lack this point; an ingestion has all of them.
         if self.abort.0 == point && number >= self.abort.1 {
             std::process::abort();
         }
@@ -327,7 +333,7 @@ impl<E: Engine> Store for Killed<E> {
         self.store.flush()
     }
 
-    /// Partitions are not faster with every store, but must work.
+    /// Always four: partitions do not make every store faster, but must work with all of them.
     fn partitions_max(&self) -> usize {
         4
     }
@@ -361,7 +367,7 @@ impl<E: Engine> Ingest for Killed<E> {
     }
 }
 
-/// Calls `before` before the tenth row.
+/// Sorted rows that call `before` before the tenth row.
 struct Tenth<'a, F> {
     rows: &'a mut dyn SortedRows,
     count: u32,
@@ -378,7 +384,7 @@ impl<F: Fn()> SortedRows for Tenth<'_, F> {
     }
 }
 
-/// The number of keys with a wrong value, and of missing and unexpected ones.
+/// Returns the number of keys that are wrong, missing or unexpected.
 fn compare<E: Engine>(path: &Path, expected: &Content) -> usize {
     let store = Tables::<E>::open(path).unwrap();
     let named = expected.keys().filter(|name| !name.is_empty());

@@ -1,5 +1,5 @@
 //! Tests that every store passes: exactly-once replay despite kills, and the same content as a
-//! store in memory. [`kill_tests`] and [`store_tests`] make them tests of an engine.
+//! store in memory. [`kill_tests`] and [`store_tests`] generate the tests of an engine.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -17,10 +17,10 @@ mod workload;
 
 pub use folder::Folder;
 
-/// Makes the functions of [`kill`] tests of an engine, in a program of their own: a process that is
-/// being started holds the locks of all stores that are open.
+/// Generates the tests of [`kill`] for an engine. They need their own test binary: while a process
+/// is being started, it holds the locks of all open stores.
 ///
-/// Use it in the root of the program, whose test `child` others run as a process.
+/// Use this in the root of the binary: the other tests run its test `child` as a process.
 #[macro_export]
 macro_rules! kill_tests {
     ($engine:ty) => {
@@ -33,7 +33,8 @@ macro_rules! kill_tests {
     };
 }
 
-/// The same for an engine with an ingestion: [`kill_tests`] has its `child`.
+/// Generates the tests of [`kill`] for an engine with ingestion. Requires [`kill_tests`], which
+/// provides `child`.
 #[macro_export]
 macro_rules! ingestion_kill_tests {
     ($engine:ty) => {
@@ -43,7 +44,7 @@ macro_rules! ingestion_kill_tests {
     };
 }
 
-/// Makes the functions of [`store`] tests of an engine.
+/// Generates the tests of [`store`] for an engine.
 #[macro_export]
 macro_rules! store_tests {
     ($engine:ty) => {
@@ -58,7 +59,7 @@ macro_rules! store_tests {
     };
 }
 
-/// Makes some functions of a module tests of an engine.
+/// Generates tests of an engine from some functions of a module.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! tests_of {

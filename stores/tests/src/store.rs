@@ -1,4 +1,4 @@
-//! A store behaves like a store in memory, also after reopening, and refuses invalid writes.
+//! A store behaves like a store in memory, also after it is reopened, and refuses invalid writes.
 
 use crate::folder::Folder;
 use proptest::prelude::*;
@@ -16,11 +16,11 @@ use std::path::{Path, PathBuf};
 
 const TABLES: [&str; 3] = ["", "t", "u"];
 
-/// A step that is applied to both stores.
+/// A step that is applied to the store and to its model in memory.
 #[derive(Clone, Debug)]
 enum Step {
     Write(Batch),
-    /// The rows of a batch, sorted, if the store has an ingestion.
+    /// The rows of a batch, sorted. Skipped if the store has no ingestion.
     Ingest(Batch),
     Flush,
     Reopen,
@@ -45,7 +45,7 @@ fn batch() -> impl Strategy<Value = Batch> {
     let writes = prop::collection::vec(edit(), 0..12);
     (writes, prop::collection::vec(mark, 0..3)).prop_map(|(edits, marks)| {
         let write = |(table, edit): (usize, Edit)| {
-            // In one record, so that its tables need different ids.
+            // All writes belong to one record, so that its tables need different ids.
             Write { lsn: Lsn::FIRST, table: TABLES[table].to_owned(), edit }
         };
         let mark = |(partition, applied, restart)| {
@@ -85,7 +85,7 @@ fn assert_same<E: Engine>(store: &Tables<E>, model: &MemoryStore) {
     }
 }
 
-/// Applies random steps to the store and to one in memory.
+/// Applies random steps to the store and to a model in memory.
 ///
 /// # Panics
 ///
@@ -131,7 +131,7 @@ fn compare<E: Engine>(steps: Vec<Step>) {
     assert_same(&Tables::<E>::open(&path).unwrap(), &model);
 }
 
-/// The rows of a batch as an ingestion takes them.
+/// Returns the rows of a batch in the order that an ingestion requires.
 fn sorted(batch: Batch, ingestion: &dyn Ingest) -> Batch {
     let mut rows: BTreeMap<String, BTreeMap<Vec<u8>, Write>> = BTreeMap::new();
     for write in batch.writes {
@@ -160,15 +160,17 @@ fn batch_of(writes: Vec<Write>) -> Batch {
     Batch { writes, watermarks: vec![] }
 }
 
-/// The number of entries of a kind.
+/// Returns the number of database entries of a kind.
 fn count<E: Engine>(store: &Tables<E>, kind: u8) -> usize {
     let range = (Bound::Included(vec![kind]), Bound::Excluded(vec![kind + 1]));
     store.engine().scan(range).unwrap().count()
 }
 
+/// Checks that a dropped table is empty at once, and that a flush frees its space.
+///
 /// # Panics
 ///
-/// If it is not so.
+/// If a count of rows or entries is wrong.
 pub fn dropped_rows_vanish_at_once_and_their_space_at_the_next_flush<E: Engine>() {
     let folder = Folder::new(&format!("drop-{}", E::NAME));
     let store = Tables::<E>::open(folder.0.join("store")).unwrap();
@@ -195,9 +197,11 @@ pub fn dropped_rows_vanish_at_once_and_their_space_at_the_next_flush<E: Engine>(
     assert_eq!((rows(&store, "t").len(), rows(&store, "").len()), (1, 1));
 }
 
+/// Checks that tables created by the same record do not share rows.
+///
 /// # Panics
 ///
-/// If it is not so.
+/// If a table has wrong rows.
 pub fn tables_created_by_one_record_have_separate_rows<E: Engine>() {
     let folder = Folder::new(&format!("one-record-{}", E::NAME));
     let store = Tables::<E>::open(folder.0.join("store")).unwrap();
@@ -212,9 +216,11 @@ pub fn tables_created_by_one_record_have_separate_rows<E: Engine>() {
     assert_eq!(rows(&store, "a").len(), 0);
 }
 
+/// Checks that a batch with a key or table name that is too long changes nothing.
+///
 /// # Panics
 ///
-/// If it is not so.
+/// If such a batch is not refused, or changes the store.
 pub fn batch_with_a_longer_key_than_allowed_is_refused_whole<E: Engine>() {
     let folder = Folder::new(&format!("long-{}", E::NAME));
     let store = Tables::<E>::open(folder.0.join("store")).unwrap();
@@ -232,9 +238,11 @@ pub fn batch_with_a_longer_key_than_allowed_is_refused_whole<E: Engine>() {
     assert_eq!(store.get("", &vec![7; longest + 1]).unwrap(), None);
 }
 
+/// Checks that a store that is open, foreign or of an unknown format is not opened.
+///
 /// # Panics
 ///
-/// If it is not so.
+/// If such a store is opened or changed.
 pub fn open_or_foreign_or_unknown_store_is_refused<E: Engine>() {
     let folder = Folder::new(&format!("open-{}", E::NAME));
     let store = Tables::<E>::open(folder.0.join("store")).unwrap();
@@ -271,9 +279,11 @@ fn log_puts(log: &Log<Operation>, name: &str, count: u64) {
     }
 }
 
+/// Checks that a replay refuses a store of another log, or with records that the log lost.
+///
 /// # Panics
 ///
-/// If it is not so.
+/// If such a store is accepted or changed.
 pub fn store_of_another_log_or_of_truncated_records_is_refused<E: Engine>() {
     let folder = Folder::new(&format!("history-{}", E::NAME));
     let path = folder.0.join("log");
@@ -303,9 +313,11 @@ pub fn store_of_another_log_or_of_truncated_records_is_refused<E: Engine>() {
     assert_eq!(rows(&store, ""), before);
 }
 
+/// Checks that a store with old watermarks, which have no log id, is refused until it is adopted.
+///
 /// # Panics
 ///
-/// If it is not so.
+/// If the store is accepted before that.
 pub fn watermarks_of_an_earlier_version_have_no_log_id<E: Engine>() {
     let folder = Folder::new(&format!("older-{}", E::NAME));
     let path = folder.0.join("log");

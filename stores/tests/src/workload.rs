@@ -1,4 +1,4 @@
-//! The operations that are replayed, and the content that they make.
+//! The operations that are replayed, and the content that they must produce.
 
 use seawall_replay::{Change, Operation, Operators, TxId};
 use seawall_testkit::Dice;
@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 const TRANSACTIONS: u64 = 6_000;
 
-/// A log of transactions with one to four changes, several at the same time: committed, aborted,
-/// and unfinished; and atomic ones that drop a table and create it again.
+/// Generates a log of concurrent transactions with one to four changes, which commit, abort or
+/// never end, and of atomic transactions that drop a table and create it again.
 pub(crate) fn operations(dice: &mut Dice) -> Vec<Operation> {
     let mut operations = vec![
         Change::create_table("sum", "numbers").into(),
@@ -33,7 +33,8 @@ pub(crate) fn operations(dice: &mut Dice) -> Vec<Operation> {
         open.remove(at);
         match dice.below(10) {
             0 => operations.push(Operation::Abort(tx)),
-            // Unfinished. Not among the first ones, because reading would always start there.
+            // The transaction never ends. Not among the first ones, because every replay would
+            // start there.
             1 if begun > TRANSACTIONS / 2 => {}
             _ => operations.push(Operation::Commit(tx)),
         }
@@ -71,7 +72,7 @@ fn table_anew(dice: &mut Dice) -> Vec<Change> {
 
 pub(crate) type Content = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
 
-/// The expected content after the replay.
+/// Computes the expected content after the replay.
 pub(crate) fn expected(operations: &[Operation]) -> Content {
     let mut tables = Content::new();
     let mut open: BTreeMap<TxId, Vec<Change>> = BTreeMap::new();

@@ -7,19 +7,19 @@ use std::io;
 use std::path::Path;
 use std::process::Command;
 
-/// One planted bug.
+/// A planted bug.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Bug {
-    /// The name of the patch, without its ending.
+    /// The name of the patch file, without its extension.
     pub(super) name: String,
     pub(super) breaks: String,
     pub(super) caught_by: CargoCommand,
 }
 
-/// A command line of cargo, taken apart into words.
+/// A cargo command line, split into words.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct CargoCommand {
-    /// Environment variables that are set for it: name and value.
+    /// Names and values of the environment variables set for the command.
     variables: Vec<(String, String)>,
     words: Vec<String>,
 }
@@ -52,7 +52,7 @@ impl Bug {
 }
 
 impl CargoCommand {
-    /// Takes a command line apart: blanks separate words, double quotes keep blanks in one word.
+    /// Splits a command line at blanks; double quotes keep blanks in a word.
     pub(super) fn new(line: &str) -> Result<Self, String> {
         let mut words = words(line);
         let is_variable = |word: &String| word.split_once('=').is_some_and(|(n, _)| is_name(n));
@@ -67,19 +67,19 @@ impl CargoCommand {
         }
     }
 
-    /// The subcommand of cargo; a toolchain may precede it.
+    /// The subcommand of cargo, which a toolchain may precede.
     fn verb(&self) -> Option<&str> {
         let mut words = self.words.iter().map(String::as_str).skip_while(|w| w.starts_with('+'));
         let cargo = words.next();
         words.find(|word| !word.starts_with('+')).filter(|_| cargo == Some("cargo"))
     }
 
-    /// Whether it runs tests, and so prints how many passed.
+    /// Whether the command runs tests, and so prints how many passed.
     pub(super) fn is_test(&self) -> bool {
         self.verb() == Some("test")
     }
 
-    /// The name, or a part of it, of the test function that it runs; `None` if it names none.
+    /// The name, or part of the name, of the test function that the command runs, if it names one.
     pub(super) fn test_name(&self) -> Option<&str> {
         let mut words = self.words.iter().rev();
         let (last, before) = (words.next()?, words.next()?);
@@ -89,14 +89,14 @@ impl CargoCommand {
         name.filter(|name| self.is_test() && !name.starts_with('-'))
     }
 
-    /// The package whose tests it runs, if it names one.
+    /// The package whose tests the command runs, if it names one.
     pub(super) fn package(&self) -> Option<&str> {
         let mut words = self.words.iter();
         words.find(|word| *word == "-p").and_then(|_| words.next()).map(String::as_str)
     }
 
-    /// The command without the name of its test, and that name as cargo takes it; `None` if it runs
-    /// something else than one test of a program.
+    /// Splits the command into a command without the test name, and that name; `None` if it does
+    /// not run a single test of a program.
     pub(super) fn split_test(&self) -> Option<(Self, &str)> {
         self.test_name()?;
         let (name, words) = self.words.split_last()?;
@@ -105,7 +105,7 @@ impl CargoCommand {
         is_plain.then_some((program, name))
     }
 
-    /// The command that runs the tests of this program with these names.
+    /// Returns this command with the names of the tests to run.
     pub(super) fn with_tests(&self, names: &[&str]) -> Self {
         let mut all = self.clone();
         all.words.push("--".to_owned());
@@ -113,7 +113,7 @@ impl CargoCommand {
         all
     }
 
-    /// The command that builds what this one runs, and runs nothing.
+    /// Returns the command that builds this one's program without running it.
     pub(super) fn build(&self) -> Self {
         let mut built = self.clone();
         built.words.clear();
@@ -129,7 +129,7 @@ impl CargoCommand {
         built
     }
 
-    /// The command that checks the types of what this one builds, and generates no code.
+    /// Returns the command that type-checks this one's program without generating code.
     pub(super) fn check(&self) -> Self {
         const WITH_VALUE: &[&str] = &["-p", "--features", "--test", "--bin"];
         let mut checked = Self { variables: self.variables.clone(), words: vec![] };
@@ -142,7 +142,7 @@ impl CargoCommand {
                 checked.words.push(if self.is_test() { "test" } else { "dev" }.to_owned());
                 has_verb = true;
             } else if !has_verb || is_value || (word.starts_with('-') && word != "--release") {
-                // All but the name of a test; and a profile is named already.
+                // Skip the test name, and `--release`: the profile is set above.
                 checked.words.push(word.clone());
             }
             is_value = WITH_VALUE.contains(&word.as_str());
@@ -276,7 +276,7 @@ mod tests {
             ("cargo +nightly test a", "cargo +nightly test --no-run a"),
             ("RUSTFLAGS=\"--cfg a\" cargo test", "RUSTFLAGS=\"--cfg a\" cargo test --no-run"),
         ] {
-            // The second `test` of the first line is the name of a file.
+            // The second `test` in the first line is the name of a file.
             let built = CargoCommand::new(line).unwrap().build();
             assert_eq!(built.to_string(), expected, "{line}");
         }

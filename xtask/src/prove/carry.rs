@@ -1,12 +1,11 @@
 //! `cargo xtask prove --carry BASE [--renames SCRIPT]`: rewrites patches that no longer apply.
 //!
-//! 1. A patch is planted in the commit BASE, where it applies.
-//! 2. SCRIPT moves and renames in BASE, with the bug and without, what `HEAD` has moved and
-//!    renamed.
-//! 3. The two differ by the bug alone. Git merges this difference with `HEAD`: a merge follows
-//!    moved files and moved code, `git apply` does not.
-//! 4. Where the merge conflicts, or the patch does not apply to BASE, [`place`] looks for the
-//!    changed lines in the files of `HEAD`.
+//! 1. The patch is planted in the commit BASE, where it applies.
+//! 2. SCRIPT makes the moves and renames of `HEAD` in BASE, once with the bug and once without.
+//! 3. The two results differ only by the bug. Git merges this difference with `HEAD`: a merge
+//!    follows moved files and moved code, `git apply` does not.
+//! 4. If the merge conflicts, or the patch does not apply to BASE, [`place`] looks for the changed
+//!    lines in the files of `HEAD`.
 //!
 //! A patch that no step can carry stays as it is and is printed: rewrite it by hand.
 
@@ -34,9 +33,9 @@ pub(super) struct Carrier {
     git: Git,
     base: String,
     renames: Option<Renames>,
-    /// The tree of BASE as SCRIPT leaves it, in a commit.
+    /// A commit with the tree of BASE after SCRIPT has run.
     moved_base: String,
-    /// The tree of `HEAD`, in a commit on top of `moved_base`, which makes that the merge base.
+    /// A commit with the tree of `HEAD` on top of `moved_base`, which makes that the merge base.
     head: String,
     places: OnceCell<Places>,
 }
@@ -110,7 +109,7 @@ impl Carrier {
         Ok(!count.contains_key(NOT_CARRIED))
     }
 
-    /// The patch `old` of `bug`, which is in `file`, as a patch to `HEAD`.
+    /// Returns the patch `old` of `bug` as a patch to `HEAD`.
     fn carried(&self, bug: &Bug, file: &Path, old: &str) -> io::Result<Carried> {
         let (head, difference) = planted::split(old);
         let head = self.head(head, bug.caught_by.test_name())?;
@@ -133,7 +132,7 @@ impl Carrier {
         Ok(Carried { text: head + &difference, by })
     }
 
-    /// A tree: `HEAD` with the bug of the commit `planted`, and how that was made.
+    /// Returns a tree of `HEAD` with the bug of the commit `planted`, and how it was made.
     fn merged(&self, planted: &str) -> io::Result<(String, &'static str)> {
         match self.git.merge(&self.head, planted)? {
             Merged::Clean(tree) => Ok((tree, MERGED)),
@@ -146,15 +145,15 @@ impl Carrier {
         }
     }
 
-    /// `head` with the test that its command names as it is called now.
+    /// Returns `head` with the current name of the test in its command.
     ///
-    /// `test` is part of the names of one or more functions. Where one was renamed, its whole new
-    /// name takes the place of `test`; where several were, the command must be changed by hand.
+    /// `test` is part of the names of one or more functions. If one of them was renamed, its whole
+    /// new name replaces `test`; if several were, the command must be changed by hand.
     fn head(&self, head: &str, test: Option<&str>) -> io::Result<String> {
         let (Some(renames), Some(test)) = (&self.renames, test) else { return Ok(head.to_owned()) };
         let pattern = format!("fn [a-z0-9_]*{test}[a-z0-9_]*");
         let grep = ["grep", "--only-matching", "-E", &pattern, &self.base, "--", "*.rs"];
-        // Git fails where it finds nothing.
+        // Git fails if it finds nothing.
         let found = self.git.run(&grep).unwrap_or_default();
         let mut old: BTreeMap<&str, String> = BTreeMap::new();
         for line in found.lines() {
@@ -168,7 +167,7 @@ impl Carrier {
         }
         let is_kept = new.iter().all(|function| function.contains(test));
         let only = new.pop_first().filter(|_| !is_kept && new.is_empty());
-        // The command is the last line of the head, and the test its last word.
+        // The command is the last line of the head, and the test name its last word.
         Ok(match only.zip(head.rsplit_once(test)) {
             Some((function, (before, after))) => {
                 format!("{before}{}{after}", function.trim_start_matches("fn "))
@@ -177,7 +176,7 @@ impl Carrier {
         })
     }
 
-    /// A commit with the bug of the patch in `file`, on top of `moved_base`.
+    /// Returns a commit on top of `moved_base` with the bug of the patch in `file`.
     fn planted(&self, file: &Path) -> io::Result<String> {
         self.git.read_tree(&self.base)?;
         self.git
@@ -191,7 +190,7 @@ impl Carrier {
         self.git.commit(&tree, Some(&self.moved_base))
     }
 
-    /// A tree: `HEAD` with the changes of `difference` where their lines are found.
+    /// Returns a tree of `HEAD` with the changes of `difference` made where their lines are found.
     fn placed(&self, difference: &str) -> io::Result<String> {
         if self.places.get().is_none() {
             let files = tree::tracked(&self.root).unwrap_or_default();

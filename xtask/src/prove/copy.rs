@@ -1,7 +1,7 @@
-//! A copy of the tree that bugs are planted in, with its own folder for builds.
+//! A copy of the tree to plant bugs in, with its own target directory.
 //!
-//! It stays for the next run: only files that differ are written, so that cargo builds no more
-//! than what changed.
+//! The copy is kept for the next run: only files that differ are written, so that cargo rebuilds
+//! only what changed.
 
 use crate::tree;
 use std::collections::BTreeSet;
@@ -11,10 +11,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// A copy.
+/// A copy of the tree.
 #[derive(Debug)]
 pub(super) struct Copy {
-    /// Keeps other runs of `prove` out of the copy.
+    /// Locks the copy against other runs of `prove`.
     _lock: fs::File,
     tree: PathBuf,
     target: PathBuf,
@@ -22,7 +22,7 @@ pub(super) struct Copy {
 }
 
 impl Copy {
-    /// The copy with this number, as the tree at `root` is now.
+    /// Opens copy `number` and updates it from the tree at `root`.
     pub(super) fn new(root: &Path, number: usize) -> io::Result<Self> {
         let folder = tree::target(root).join("prove").join(number.to_string());
         fs::create_dir_all(&folder)?;
@@ -34,7 +34,7 @@ impl Copy {
         };
         fs::create_dir_all(&copy.tree)?;
         if !copy.tree.join(".git").exists() {
-            // Without it git would take the tree around for the one that patches are for.
+            // Without a repository of its own, git would apply patches to the enclosing tree.
             let mut git = Command::new("git");
             succeed(&git.args(["init", "--quiet", "."]).current_dir(&copy.tree).output()?)?;
         }
@@ -42,19 +42,19 @@ impl Copy {
         Ok(copy)
     }
 
-    /// Where commands run.
+    /// The folder in which commands run.
     pub(super) fn tree(&self) -> &Path {
         &self.tree
     }
 
-    /// Where they build.
+    /// Their target directory.
     pub(super) fn target(&self) -> &Path {
         &self.target
     }
 
     fn fill(&self, root: &Path) -> io::Result<()> {
         let paths = tree::tracked(root).ok_or_else(|| io::Error::other("git lists no files"))?;
-        // A tracked file may be gone.
+        // A tracked file may have been deleted.
         let paths: BTreeSet<PathBuf> =
             paths.iter().map(PathBuf::from).filter(|path| root.join(path).is_file()).collect();
         remove_others(&self.tree, Path::new(""), &paths)?;
@@ -69,17 +69,17 @@ impl Copy {
         Ok(())
     }
 
-    /// Plants a bug.
+    /// Plants the bug `name`.
     pub(super) fn plant(&self, name: &str) -> io::Result<()> {
         self.apply(name, &[])
     }
 
-    /// Takes it out again.
+    /// Removes the bug `name`.
     pub(super) fn take_out(&self, name: &str) -> io::Result<()> {
         self.apply(name, &["--reverse"])
     }
 
-    /// Whether it could be planted in the tree at `root`.
+    /// Checks whether the bug `name` can be planted in the tree at `root`.
     pub(super) fn check(root: &Path, name: &str) -> io::Result<()> {
         apply(root, &root.join("proof").join(format!("{name}.patch")), &["--check"])
     }

@@ -1,4 +1,4 @@
-//! One trial: a command in a copy of the tree, with a bug planted or without, and what it showed.
+//! One trial: a command in a copy of the tree, with or without a planted bug, and its outcome.
 
 use super::bug::{Bug, CargoCommand};
 use super::copy::Copy;
@@ -9,27 +9,27 @@ use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// How long a test may take; longer, and it hangs.
+/// The time after which a test counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// How long a build may take.
+/// Maximum time of a build.
 const BUILD_PATIENCE: Duration = Duration::from_secs(1800);
 
 /// The outcome of a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// The command failed with the bug; what it said.
+    /// The command failed with the bug; its first error.
     Caught(String),
     /// The command passed with the bug.
     Missed,
-    /// What the command builds has no errors with the bug; the command did not run.
+    /// The command's program type-checks with the bug; the command did not run.
     Compiles,
-    /// The patch or the command is out of date, and why.
+    /// The patch or the command is out of date; the reason.
     Stale(String),
 }
 
 impl Outcome {
-    /// In one word.
+    /// The outcome in one word.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Caught(_) => "caught",
@@ -39,7 +39,7 @@ impl Outcome {
         }
     }
 
-    /// What there is to say about it.
+    /// Details of the outcome.
     pub(super) fn text(&self) -> &str {
         match self {
             Self::Caught(said) => said,
@@ -50,17 +50,17 @@ impl Outcome {
     }
 }
 
-/// What is done with a bug in the tree.
+/// How to try a bug.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Trial {
-    /// Its command runs.
+    /// Run its command.
     #[default]
     Run,
-    /// What its command builds is only compiled.
+    /// Only type-check the command's program.
     Compile,
 }
 
-/// Plants the bug of `bug`, tries it, takes it out.
+/// Plants a bug, tries it, and removes it.
 pub(super) fn planted(copy: &Copy, bug: &Bug, trial: Trial) -> io::Result<Outcome> {
     if let Err(error) = copy.plant(&bug.name) {
         return Ok(Outcome::Stale(format!("the patch does not apply: {error}")));
@@ -93,8 +93,8 @@ fn with_the_bug(copy: &Copy, command: &CargoCommand) -> io::Result<Outcome> {
     }
 }
 
-/// Runs the tests of `program` with these names in the sound tree: whether each name has a test
-/// and all of them pass.
+/// Runs the named tests of `program` in the sound tree; returns whether each name matched a test
+/// and all passed.
 pub(super) fn all_pass(copy: &Copy, program: &CargoCommand, names: &[&str]) -> io::Result<bool> {
     let patience = names.iter().fold(BUILD_PATIENCE, |sum, _| sum + PATIENCE);
     let Some(output) = run(copy, &program.with_tests(names), patience)? else { return Ok(false) };
@@ -104,12 +104,12 @@ pub(super) fn all_pass(copy: &Copy, program: &CargoCommand, names: &[&str]) -> i
     Ok(output.status.success() && names.iter().all(is_there))
 }
 
-/// The name of the test that this line of output says passed.
+/// The name of the passed test in a line of output, if there is one.
 fn passed_test(line: &str) -> Option<&str> {
     line.strip_prefix("test ")?.strip_suffix(" ... ok")
 }
 
-/// Runs a command in the sound tree: `None` if it passes, else why it proves nothing.
+/// Runs a command in the sound tree: `None` if it passes, otherwise why it proves nothing.
 pub(super) fn unplanted(copy: &Copy, command: &CargoCommand) -> io::Result<Option<String>> {
     let built = run(copy, &command.build(), BUILD_PATIENCE)?;
     if !succeeded(built.as_ref()) {
@@ -128,17 +128,18 @@ pub(super) fn unplanted(copy: &Copy, command: &CargoCommand) -> io::Result<Optio
     })
 }
 
-/// What the command wrote, and how it ended; `None` if it had to be ended.
+/// Runs a command; returns its output and status, or `None` if it exceeded the time limit and was
+/// killed.
 fn run(copy: &Copy, command: &CargoCommand, patience: Duration) -> io::Result<Option<Output>> {
     let mut command = command.command(copy.tree());
     command
         .env("CARGO_TARGET_DIR", copy.target())
-        // These many builds are never debugged.
+        // There are many builds, and none is debugged.
         .env("CARGO_PROFILE_DEV_DEBUG", "0")
         .env("CARGO_INCREMENTAL", "1")
         .env("CARGO_TERM_COLOR", "never")
         .env("RUST_BACKTRACE", "0")
-        // What cargo tells this chore is not meant for the cargo that it starts.
+        // Variables that cargo sets for xtask are not meant for the cargo that it starts.
         .env_remove("CARGO_MANIFEST_DIR")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -158,7 +159,7 @@ fn wait(command: &mut Command, patience: Duration) -> io::Result<Option<Output>>
         Err(RecvTimeoutError::Timeout) => {
             let group = group.ok_or_else(|| io::Error::other("a process without a number"))?;
             kill_process_group(group, Signal::KILL)?;
-            // Until the group is gone the copy is not free.
+            // The copy is in use until the process group has ended.
             let _ = ended.recv();
             Ok(None)
         }
@@ -179,7 +180,7 @@ fn first_error(output: Option<&Output>) -> String {
     text.lines().find(|line| line.starts_with("error")).unwrap_or(&text).chars().take(160).collect()
 }
 
-/// How many tests passed.
+/// The number of tests that passed.
 fn passed(output: &Output) -> usize {
     let count = |line: &str| -> Option<usize> {
         line.split_once("test result: ok. ")?.1.split(' ').next()?.parse().ok()
@@ -187,13 +188,13 @@ fn passed(output: &Output) -> usize {
     text(output).lines().filter_map(count).sum()
 }
 
-/// The first thing it said when it failed: of a test, what it panicked with.
+/// The first error of a failed command: for a test, the panic message.
 fn said(command: &CargoCommand, output: &Output) -> String {
     let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
     let text = if command.is_test() { text(output) } else { complaint };
     let mut lines = text.lines();
     let panic = lines.find(|line| line.contains("panicked at")).and_then(|_| lines.next());
-    // What cargo itself tells begins with blanks.
+    // Lines of cargo itself begin with blanks.
     let first = text.lines().find(|line| !line.is_empty() && !line.starts_with(' '));
     let line = panic.filter(|_| command.is_test()).or(first);
     line.unwrap_or("nothing").trim().chars().take(120).collect()

@@ -1,4 +1,4 @@
-//! Rules on Rust code: comments and literals are not looked at, except where a rule says so.
+//! Rules on Rust code. Comments and literals are ignored, except where a rule says so.
 
 use super::crates::MAY_BE_UNSAFE;
 use super::{Breach, in_file};
@@ -10,10 +10,10 @@ const MACHINE: &[&str] = &["Instant::now", "SystemTime::now", "thread::sleep"];
 const INTEGERS: &[&str] =
     &["u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize", "_"];
 const UNFINISHED: &[&str] = &["todo!", "unimplemented!", "dbg!", "#[ignore"];
-/// Taken apart, so that this file keeps the rule that it states.
+/// Split, so that this file does not violate its own rule.
 const NOTES: &[&str] = &[concat!("FIX", "ME"), concat!("X", "XX")];
 
-/// Finds what must not stay: stubs, ignored tests, notes to mend it later.
+/// Finds unfinished code: stubs, ignored tests, notes to fix something later.
 pub(super) fn unfinished(tree: &[Source]) -> Vec<Breach> {
     let mut found = Vec::new();
     for source in tree.iter().filter(|source| source.is_rust()) {
@@ -31,7 +31,8 @@ fn has_note(text: &str) -> bool {
     text.split(|c| !is_word(c)).any(|word| NOTES.contains(&word))
 }
 
-/// Finds `as` to an integer: it cuts off silently. Lexical, so it asks not from what.
+/// Finds `as` to an integer, which can truncate silently. The check is lexical and ignores the
+/// source type.
 pub(super) fn casts(tree: &[Source]) -> Vec<Breach> {
     let ours = tree.iter().filter(|source| source.is_ours());
     ours.flat_map(|source| {
@@ -42,7 +43,7 @@ pub(super) fn casts(tree: &[Source]) -> Vec<Breach> {
 
 fn cast_lines(source: &Source) -> Vec<usize> {
     let mut found = Vec::new();
-    // `use a::Trait as _;` is a name, not a number.
+    // `use a::Trait as _;` is not a cast.
     let mut in_use = false;
     for pair in source.tokens().windows(2) {
         let [token, next] = pair else { continue };
@@ -64,7 +65,7 @@ pub(super) fn unwrap(tree: &[Source]) -> Vec<Breach> {
     ours.flat_map(|s| in_file(s, s.find_outside_tests(".unwrap()"), advice)).collect()
 }
 
-/// Finds code that goes to the machine past seawall-io and seawall-host, tests included.
+/// Finds code that bypasses seawall-io and seawall-host, tests included.
 pub(super) fn machine(tree: &[Source]) -> Vec<Breach> {
     let advice = "go through seawall-io: the simulator cannot see this";
     let mut found = Vec::new();
@@ -82,7 +83,7 @@ fn is_ground(source: &Source) -> bool {
     GROUND.iter().any(|folder| source.path.starts_with(folder))
 }
 
-/// Finds `unsafe` outside of its places, and inside them without a reason above.
+/// Finds `unsafe` outside of the allowed crates, and inside them without a `SAFETY` comment.
 pub(super) fn unsafe_code(tree: &[Source]) -> Vec<Breach> {
     let mut found = Vec::new();
     for source in tree.iter().filter(|source| source.is_rust()) {
@@ -91,7 +92,7 @@ pub(super) fn unsafe_code(tree: &[Source]) -> Vec<Breach> {
             found.extend(in_file(source, lines, "give seawall-io a safe call for this"));
             continue;
         }
-        // The name of an exported function: the linker refuses two of the same.
+        // Exported function names are excepted: the linker refuses duplicates.
         let exports = source.find("#[unsafe(no_mangle)]");
         let lines = lines.into_iter().filter(|line| !exports.contains(line));
         let bare = lines.filter(|line| !is_justified(source, *line));
@@ -101,7 +102,7 @@ pub(super) fn unsafe_code(tree: &[Source]) -> Vec<Breach> {
     found
 }
 
-/// Whether the statement on `line`, or the comment on it, says why it is sound.
+/// Whether a comment on or above the statement on `line` says why it is sound.
 fn is_justified(source: &Source, line: usize) -> bool {
     let declares = |text: &str| text.contains("unsafe fn ") || text.contains("unsafe trait ");
     let lines: Vec<(&str, &str)> =

@@ -1,16 +1,16 @@
-//! Rules on crates: which may depend on which, and which may use `unsafe`.
+//! Rules on crates: their dependencies on each other, and the use of `unsafe`.
 
 use super::{Breach, in_file};
 use crate::source::Source;
 
-/// Where `unsafe` is allowed. The disk's transports join when they exist.
+/// Where `unsafe` is allowed. The disk's transports will be added when they exist.
 pub(super) const MAY_BE_UNSAFE: &[&str] = &["crates/seawall-ffi/", "crates/seawall-io/"];
 
-/// The crates of each floor. A crate depends on lower floors only.
+/// The crates of each floor. A crate may depend on lower floors only.
 const FLOORS: &[&[&str]] = &[
     &["seawall-format", "seawall-io"],
-    // seawall-scheduled and seawall-loom are seawall, seawall-disk-scheduled is seawall-disk,
-    // compiled with another's locks.
+    // seawall-scheduled and seawall-loom are seawall, and seawall-disk-scheduled is seawall-disk,
+    // compiled with other locks.
     &["seawall", "seawall-host", "seawall-scheduler"],
     &[
         "seawall-scheduled",
@@ -28,20 +28,20 @@ const FLOORS: &[&[&str]] = &[
     &["seawall-disk-cli"],
     &["seawall-cli", "seawall-ffi", "seawall-sim", "seawall-tables", "seawall-model", "xtask"],
     &["seawall-fjall", "seawall-redb", "seawall-rocksdb", "seawall-sqlite", "seawall-store-tests"],
-    // Benches lean on what they try.
+    // Benchmarks depend on the crates that they measure.
     &["seawall-hunt", "seawall-with-stores", "seawall-bench", "seawall-tests", "seawall-syscalls"],
     &["seawall-bench-with-stores", "seawall-compare", "seawall-fuzz", "seawall-rig"],
 ];
 
 const FORBID: &str = "#![forbid(unsafe_code)]";
 
-/// One line of a manifest that names a dependency.
+/// A line of a manifest that names a dependency.
 struct Dependency {
     line: usize,
     name: String,
 }
 
-/// Finds roots of crates that do not forbid `unsafe`.
+/// Finds crate roots that do not forbid `unsafe`.
 pub(super) fn forbid_unsafe(tree: &[Source]) -> Vec<Breach> {
     let roots = tree.iter().filter(|source| is_root(source));
     let bound = roots.filter(|s| !MAY_BE_UNSAFE.iter().any(|place| s.path.starts_with(place)));
@@ -57,7 +57,7 @@ fn is_root(source: &Source) -> bool {
         && (in_bin || source.path.ends_with("/src/lib.rs") || source.path.ends_with("/src/main.rs"))
 }
 
-/// Finds dependencies on the same floor or a higher one, dependencies of tests aside.
+/// Finds dependencies on the same floor or a higher one; those of tests are ignored.
 pub(super) fn floors(tree: &[Source]) -> Vec<Breach> {
     let mut found = Vec::new();
     for manifest in manifests(tree) {
@@ -80,7 +80,7 @@ pub(super) fn floors(tree: &[Source]) -> Vec<Breach> {
     found
 }
 
-/// Finds dependencies that no ADR names, dependencies of tests aside.
+/// Finds dependencies that no ADR names; those of tests are ignored.
 pub(super) fn dependencies(tree: &[Source]) -> Vec<Breach> {
     let adrs: Vec<&Source> = tree.iter().filter(|s| s.path.starts_with("docs/adr/")).collect();
     let is_named = |name: &str| adrs.iter().any(|adr| adr.text.contains(&format!("`{name}`")));
@@ -96,7 +96,8 @@ pub(super) fn dependencies(tree: &[Source]) -> Vec<Breach> {
     found
 }
 
-/// Finds files of tests that no program includes: with `autotests = false` cargo does not look.
+/// Finds test files that no test program includes: with `autotests = false` cargo does not find
+/// them.
 pub(super) fn tests_that_never_run(tree: &[Source]) -> Vec<Breach> {
     let listing = manifests(tree).filter(|m| m.text.contains("\nautotests = false\n"));
     let folders = listing.filter_map(|m| {
@@ -107,7 +108,7 @@ pub(super) fn tests_that_never_run(tree: &[Source]) -> Vec<Breach> {
     for (manifest, folder) in folders {
         let all = format!("{folder}all.rs");
         let all = tree.iter().find(|source| source.path == all);
-        // The folder may be a package of its own.
+        // The folder may be a separate package.
         let own = format!("{folder}Cargo.toml");
         let own = tree.iter().find(|source| source.path == own);
         let is_run = |name: &str| {
@@ -131,7 +132,8 @@ pub(super) fn tests_that_never_run(tree: &[Source]) -> Vec<Breach> {
     found
 }
 
-/// Finds files that a published crate includes from outside its folder: its package lacks them.
+/// Finds files that a published crate includes from outside its folder: its package would lack
+/// them.
 pub(super) fn packages(tree: &[Source]) -> Vec<Breach> {
     let published = manifests(tree).filter(|m| !m.text.contains("\npublish = false\n"));
     let mut found = Vec::new();
@@ -154,7 +156,7 @@ pub(super) fn packages(tree: &[Source]) -> Vec<Breach> {
     found
 }
 
-/// Whether the line includes a file that is more than `depth` folders up.
+/// Whether the line includes a file from more than `depth` folders up.
 fn leaves(line: &str, depth: usize) -> bool {
     let ways = ["include_str!(\"", "include_bytes!(\"", "#[path = \""];
     let path = ways.iter().find_map(|way| line.split_once(way)).map(|(_, path)| path);
@@ -165,7 +167,7 @@ fn floor_of(name: &str) -> Option<usize> {
     FLOORS.iter().position(|crates| crates.contains(&name))
 }
 
-/// Manifests of crates: one that is of a workspace alone has no dependencies.
+/// Manifests of crates. One that only defines a workspace has no dependencies.
 fn manifests(tree: &[Source]) -> impl Iterator<Item = &Source> {
     let is_crate = |source: &&Source| source.text.lines().any(|line| line == "[package]");
     tree.iter().filter(|source| source.path.ends_with("/Cargo.toml")).filter(is_crate)
@@ -176,7 +178,7 @@ fn package_name(manifest: &Source) -> String {
     name.unwrap_or_default().trim_matches('"').to_owned()
 }
 
-/// Reads as much TOML as the manifests of this repository use.
+/// Parses as much TOML as the manifests of this repository use.
 fn dependencies_of(manifest: &Source) -> Vec<Dependency> {
     let mut found = Vec::new();
     let mut inside = false;
@@ -283,7 +285,7 @@ mod tests {
         assert_eq!(found("//! All.\n\nmod b;\n"), ["crates/a/tests/c/mod.rs"]);
         assert_eq!(found("//! All.\n\nmod c;\n"), ["crates/a/tests/b.rs"]);
 
-        // The program may be that of a package in the folder.
+        // The program may belong to a package in the folder.
         let mut tree = Vec::from(tree("//! All.\n\nmod b;\nmod c;\n"));
         tree.remove(0);
         tree.push(Source::new("crates/a/Cargo.toml", package));

@@ -1,4 +1,4 @@
-//! Rules on documents: links lead somewhere, pages are in the book, decisions are numbered.
+//! Rules on documents: links resolve, the book has all pages, and decisions are numbered.
 
 use super::{Breach, in_file};
 use crate::links::{relative_links, resolve};
@@ -7,7 +7,7 @@ use crate::source::Source;
 const ADR_FOLDER: &str = "docs/adr/";
 const SUMMARY: &str = "docs/SUMMARY.md";
 
-/// Finds relative links to what is not in the tree.
+/// Finds relative links to files that do not exist.
 pub(super) fn links(tree: &[Source]) -> Vec<Breach> {
     let exists = |path: &str| {
         let inside = format!("{path}/");
@@ -25,7 +25,7 @@ pub(super) fn links(tree: &[Source]) -> Vec<Breach> {
     found
 }
 
-/// Finds pages that the book leaves out.
+/// Finds pages that are missing from the book.
 pub(super) fn pages(tree: &[Source]) -> Vec<Breach> {
     let Some(summary) = tree.iter().find(|source| source.path == SUMMARY) else { return vec![] };
     let listed: Vec<String> = relative_links(&summary.text)
@@ -43,7 +43,7 @@ pub(super) fn pages(tree: &[Source]) -> Vec<Breach> {
         .collect()
 }
 
-/// Finds decisions out of number.
+/// Finds decisions whose number is not the next one.
 pub(super) fn adr_numbers(tree: &[Source]) -> Vec<Breach> {
     let mut adrs: Vec<&Source> = tree.iter().filter(|s| s.path.starts_with(ADR_FOLDER)).collect();
     adrs.sort_by(|a, b| a.path.cmp(&b.path));

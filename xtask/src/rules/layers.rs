@@ -1,17 +1,18 @@
-//! Rules on the modules of a product crate: imports lead downward, and nothing is too big.
+//! Rules on the modules of a product crate: imports lead downward, and files and folders are not
+//! too big.
 
 use super::Breach;
 use crate::modules::{Crate, Import, Path};
 use crate::source::Source;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Files in one folder, tests apart.
+/// Maximum number of files in a folder, without tests.
 const FILES_MAX: usize = 15;
-/// Lines of code in one file; tests, comments and blank lines apart.
+/// Maximum lines of code in a file, without tests, comments and blank lines.
 const LINES_MAX: usize = 500;
 
-/// The modules at the root of a crate, lowest layer first. A module imports from its own folder
-/// and from layers below; modules of one layer lie beside each other and share nothing.
+/// The modules at the root of a crate, lowest layer first. A module imports from its own folder and
+/// from lower layers, but not from other modules of its layer.
 const ORDERS: &[(&str, &[&[&str]])] = &[
     (
         "crates/seawall/",
@@ -73,7 +74,7 @@ const ORDERS: &[(&str, &[&[&str]])] = &[
     ),
 ];
 
-/// Finds imports from a higher layer, or from one beside.
+/// Finds imports from a higher layer, or from another module of the same layer.
 pub(super) fn upward(tree: &[Source]) -> Vec<Breach> {
     crates(tree).iter().flat_map(|(folder, modules)| upward_in(modules, order_of(folder))).collect()
 }
@@ -103,7 +104,7 @@ fn upward_in(modules: &Crate<'_>, order: &[&[&str]]) -> Vec<Breach> {
     found
 }
 
-/// Finds imports by way of the root, which is for users of the crate.
+/// Finds imports through the crate root, which is for users of the crate.
 pub(super) fn facade(tree: &[Source]) -> Vec<Breach> {
     let mut found = Vec::new();
     for (_, modules) in crates(tree) {
@@ -118,7 +119,7 @@ pub(super) fn facade(tree: &[Source]) -> Vec<Breach> {
     found
 }
 
-/// Finds modules that import each other in a cycle: one finding for each component.
+/// Finds modules that import each other in a cycle: one finding per component.
 pub(super) fn cycles(tree: &[Source]) -> Vec<Breach> {
     crates(tree).iter().flat_map(|(_, modules)| cycles_in(modules)).collect()
 }
@@ -158,7 +159,7 @@ fn cycles_in(modules: &Crate<'_>) -> Vec<Breach> {
 
 type Graph<'a> = BTreeMap<&'a Path, BTreeMap<&'a Path, usize>>;
 
-/// What can be reached from `start`, which belongs to it only if a cycle leads back.
+/// The modules that can be reached from `start`, including itself only if it is in a cycle.
 fn reached<'a>(graph: &Graph<'a>, start: &Path) -> BTreeSet<&'a Path> {
     let mut found = BTreeSet::new();
     let mut next: Vec<&Path> = vec![start];
@@ -172,7 +173,7 @@ fn reached<'a>(graph: &Graph<'a>, start: &Path) -> BTreeSet<&'a Path> {
     found
 }
 
-/// The shortest way from `start` to itself, both ends named.
+/// The shortest cycle through `start`, which is both its first and its last module.
 fn cycle<'a>(graph: &Graph<'a>, start: &'a Path) -> Option<Vec<&'a Path>> {
     let mut seen = BTreeSet::new();
     let mut ways = VecDeque::from([vec![start]]);
@@ -190,7 +191,7 @@ fn cycle<'a>(graph: &Graph<'a>, start: &'a Path) -> Option<Vec<&'a Path>> {
     None
 }
 
-/// Finds folders with more files than a reader keeps in mind.
+/// Finds folders with too many files to keep in mind.
 pub(super) fn crowded(tree: &[Source]) -> Vec<Breach> {
     let mut folders: BTreeMap<&str, usize> = BTreeMap::new();
     for source in tree.iter().filter(|source| is_code(source)) {
@@ -210,7 +211,7 @@ pub(super) fn crowded(tree: &[Source]) -> Vec<Breach> {
         .collect()
 }
 
-/// Finds files with more than one idea, by their length.
+/// Finds files that are so long that they likely hold more than one idea.
 pub(super) fn long_files(tree: &[Source]) -> Vec<Breach> {
     let sized =
         tree.iter().filter(|source| is_code(source)).map(|source| (source, source.code_lines()));
@@ -234,7 +235,7 @@ fn order_of(folder: &str) -> &'static [&'static [&'static str]] {
     ORDERS.iter().find(|(name, _)| *name == folder).map_or(&[], |(_, order)| order)
 }
 
-/// The product crates with their folders.
+/// The product crates and their folders.
 fn crates(tree: &[Source]) -> Vec<(&str, Crate<'_>)> {
     let manifests = tree.iter().filter_map(|source| source.path.strip_suffix("Cargo.toml"));
     let folders = manifests.filter(|folder| folder.starts_with("crates/"));
@@ -247,7 +248,7 @@ mod tests {
 
     type Rule = fn(&[Source]) -> Vec<Breach>;
 
-    /// What `rule` says of a crate of these files: name, line, advice.
+    /// The findings of `rule` in a crate of these files: name, line, advice.
     fn caught(rule: Rule, files: &[(&str, &str)]) -> Vec<String> {
         let mut tree = vec![Source::new("crates/seawall/Cargo.toml", "[package]\n")];
         let source =

@@ -10,13 +10,13 @@ const TESTING: &str = "docs/testing.md";
 /// The documents whose links name tests and planted bugs.
 const PAGES: &[&str] = &[TESTING, "docs/losses.md"];
 
-/// Finds links of these documents whose text names no test or planted bug of the file they lead to.
+/// Finds links in these documents whose text is not a test or planted bug of the linked file.
 pub(super) fn named(tree: &[Source]) -> Vec<Breach> {
     let mut found = vec![];
     for source in tree.iter().filter(|source| PAGES.contains(&source.path.as_str())) {
         for (line, name, target) in source.lines().flat_map(|(at, text)| named_links(at, text)) {
             let path = resolve(&source.path, target).unwrap_or_default();
-            // That the file is there is another rule's business.
+            // Another rule checks that the file exists.
             let file = tree.iter().find(|source| source.path == path);
             if let Some(why) = file.and_then(|file| amiss(file, name)) {
                 found.push((source.path.clone(), line, format!("`{name}`: {why}")));

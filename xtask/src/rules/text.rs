@@ -1,4 +1,4 @@
-//! Rules on the text of files, whatever it means.
+//! Rules on the text of files, regardless of its meaning.
 
 use super::{Breach, in_file};
 use crate::mask::is_word;
@@ -6,13 +6,13 @@ use crate::source::Source;
 
 const COLUMNS_MAX: usize = 100;
 
-/// Taken apart, so that this file keeps the rule that it states.
+/// Split, so that this file does not violate its own rule.
 const MACHINE_PATHS: &[&str] = &[concat!("/wo", "rk/"), concat!("/ro", "ot/")];
 const FOLDERS_OF_ONE_MACHINE: &[&str] = &[concat!("/t", "mp/"), concat!("/ho", "me/")];
 const TALK_OF_THE_WORK: &[&str] =
     &[concat!("sub", "agent"), concat!("this ", "session"), concat!("earlier ", "session")];
 
-/// Finds Rust files that do not begin with their idea.
+/// Finds Rust files that do not begin with a `//!` line.
 pub(super) fn first_line(tree: &[Source]) -> Vec<Breach> {
     let ours = tree.iter().filter(|source| source.is_ours());
     ours.filter(|source| !source.text.starts_with("//! "))
@@ -29,12 +29,12 @@ pub(super) fn ascii(tree: &[Source]) -> Vec<Breach> {
         .collect()
 }
 
-/// Finds tabs, trailing white space, and a wrong end of file.
+/// Finds tabs, trailing white space, and files that do not end with exactly one newline.
 pub(super) fn white_space(tree: &[Source]) -> Vec<Breach> {
     let mut found = Vec::new();
     for source in tree.iter().filter(|s| is_source(s) || s.extension() == "md") {
         let untidy = |line: &str| line.contains('\t') || line != line.trim_end();
-        // `lines` takes the carriage return away.
+        // `split`, because `lines` removes carriage returns.
         let lines = (1..).zip(source.text.split('\n')).filter(|(_, line)| untidy(line));
         let lines: Vec<usize> = lines.map(|(line, _)| line).collect();
         found.extend(in_file(source, lines, "remove the tab or the trailing white space"));
@@ -54,7 +54,7 @@ pub(super) fn columns(tree: &[Source]) -> Vec<Breach> {
         .collect()
 }
 
-/// Finds what only the authors' machines and days explain.
+/// Finds text that only makes sense to the authors: their paths and how they worked.
 pub(super) fn words(tree: &[Source]) -> Vec<Breach> {
     let advice = "name no path of one machine, and nothing of how the work was organised";
     tree.iter().flat_map(|s| in_file(s, lines_where(s, names_the_workplace), advice)).collect()

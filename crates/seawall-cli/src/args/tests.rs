@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 const EXPLAIN: &str = include_str!("../commands/help/explain.txt");
 const OPERATIONS: &str = include_str!("../../../../docs/operations.md");
 
-/// The words of a shell command line after `seawall`, up to the first pipe or redirection.
+/// The words of a shell command line, up to the first pipe or redirection.
 fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (vec![], None::<String>, None);
     for character in line.chars() {
@@ -27,7 +27,7 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// Every `seawall` command line in a line of code, without the program's name.
+/// The words of every `seawall` command line in a line of code.
 fn command_lines(line: &str) -> impl Iterator<Item = Vec<String>> {
     let starts = line.match_indices("seawall ").filter(|(at, _)| {
         let before = line.get(..*at).unwrap_or_default().trim();
@@ -112,7 +112,7 @@ fn capitalized(text: &str) -> String {
 
 #[test]
 fn documented_exit_codes_match_the_code() {
-    // A bug, a signal and a closed pipe have no rank.
+    // `TABLE` lacks the codes of a panic, a signal and a closed pipe: they have no rank.
     let all: BTreeSet<u8> =
         TABLE.map(|row| row.1).into_iter().chain([101, 129, 130, 141, 143]).collect();
     let (_, table) = OPERATIONS.split_once("\n## Exit codes\n").expect("the table");

@@ -1,8 +1,8 @@
-//! A client of NBD, as small as can be.
+//! A minimal NBD client.
 
 use super::*;
 
-/// As much of an NBD client as it takes to write and to read.
+/// An NBD client that can write, flush and read.
 pub(super) struct Client {
     pub(super) stream: UnixStream,
 }
@@ -13,7 +13,7 @@ impl Client {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut client = Self { stream };
         assert!(client.receive(18).starts_with(b"NBDMAGICIHAVEOPT"));
-        // Fixed newstyle without zeros; then the export by its name.
+        // Fixed newstyle without zeros; then the export's name.
         client.send(&[&[0, 0, 0, 3], b"IHAVEOPT", &[0, 0, 0, 1, 0, 0, 0, 3], b"log"]);
         client.receive(10);
         client
@@ -24,7 +24,7 @@ impl Client {
         self.reply();
     }
 
-    /// Writes and flushes, unless the server has ended.
+    /// Writes and flushes; fails if the server has ended.
     pub(super) fn try_write(&mut self, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
         let mut reply = [0; 16];
         for (command, size, bytes) in [(1, bytes.len(), bytes), (3, 0, &[][..])] {

@@ -1,10 +1,10 @@
-//! What confines a server and its keeper, as the system says it.
+//! The sandbox of a server and its keeper, as the kernel reports it.
 
 use super::kept::{keepers, kill, wait_until};
 use super::*;
 
-/// The values of a field in the system's status of each thread of a process. A thread may end
-/// while they are read.
+/// The values of one field of `/proc/PID/task/*/status`, for all threads of a process. A thread may
+/// end meanwhile.
 fn field(folder: &Folder, pid: u32, name: &str) -> Vec<String> {
     let files = format!("/proc/{pid}/task/*/status");
     let lines = folder.shell(&format!("cat {files} 2>/dev/null | grep '^{name}:'"), b"");
@@ -14,7 +14,7 @@ fn field(folder: &Folder, pid: u32, name: &str) -> Vec<String> {
     values
 }
 
-/// Whether the kernel has these parts of a sandbox; says which tests are left out if not.
+/// Whether the kernel has these parts of a sandbox; prints that the test is skipped if not.
 fn has(standing: &Value, parts: &[&str]) -> bool {
     let has = |part: &&str| standing[*part] != "not available";
     let has = parts.iter().all(has);
@@ -47,7 +47,7 @@ fn server_and_keeper_are_confined_as_the_status_says() {
             let found = ["Seccomp", "NoNewPrivs"].map(|name| field(&folder, pid(standing), name));
             assert_eq!(found, [["2"], ["1"]], "{process} in round {round}");
         }
-        // Another one is started by a process that is confined.
+        // The next keeper is started by a server that is already confined.
         kill(&pid(&status["keeper"]).to_string());
         wait_until(|| server.ask(&json!({ "do": "status" }))["keeper"] != status["keeper"]);
         wait_until(|| server.ask(&json!({ "do": "status" }))["kept"] == true);
@@ -57,8 +57,8 @@ fn server_and_keeper_are_confined_as_the_status_says() {
     assert!(said.contains(", landlock ABI ") && said.contains(", seccomp on\n"), "{said}");
 }
 
-/// Landlock shows in no file of the system. A server starts a keeper in its directory: another
-/// directory of that name is out of reach.
+/// Landlock is not visible in /proc, so its effect is tested. A server starts a keeper in its state
+/// directory: after a rename, it cannot reach another directory of that name.
 #[test]
 fn server_reaches_no_directory_but_its_own() {
     for (sandbox, is_reached) in [("on", false), ("off", true)] {
@@ -100,7 +100,7 @@ fn server_that_starts_programs_is_not_confined_and_says_so() {
     }
 }
 
-/// Needs root, and a user who owns the folder.
+/// Needs root, and a user that owns the folder.
 #[test]
 fn server_that_root_starts_becomes_another_user_for_good() {
     let folder = made("confined-user");
@@ -126,7 +126,7 @@ fn server_that_root_starts_becomes_another_user_for_good() {
     server.signal("-TERM");
     assert_eq!(server.ended().0.code(), Some(0));
     assert_eq!(folder.read("vd")[..6], *b"theirs");
-    // It has no more rights than they have.
+    // The server has no more rights than that user.
     folder.shell("chown 0:0 vd && chmod 600 vd", b"");
     assert!(serve_once(&folder, "vd --user 65534:65533").refused(1).contains("ermission denied"));
 }

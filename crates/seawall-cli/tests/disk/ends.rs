@@ -1,4 +1,4 @@
-//! Who begins and ends a server: others, commands, systemd.
+//! How a server starts and ends: a second server, its command, systemd.
 
 use super::*;
 
@@ -35,14 +35,14 @@ fn server_exits_with_the_code_of_its_command() {
 #[test]
 fn server_stopped_before_its_command_reports_it() {
     let folder = made("disk-early");
-    // It stays for as long as its server, and does not hold what is read here.
+    // The command runs until its server ends, and closes the pipes that the test reads.
     let command = "exec >&- 2>&-; kill -TERM $PPID; while kill -0 $PPID; do :; done";
     let ran =
         folder.shell(&format!("seawall disk serve vd --export nbd:tcp:0 --run '{command}'"), b"");
     assert!(ran.refused(1).contains("stopped before its command"), "{ran:?}");
 }
 
-/// Runs a server to its end, with a socket for what it tells; what it told.
+/// Runs a server to its end and returns its notifications to systemd.
 fn told(folder: &Folder, socket: &std::os::unix::net::UnixDatagram, name: &str) -> Vec<String> {
     let mut command = folder.command("disk serve vd --export nbd:unix:s");
     let micros = PATIENCE.as_micros().to_string();
@@ -55,7 +55,8 @@ fn told(folder: &Folder, socket: &std::os::unix::net::UnixDatagram, name: &str) 
         let size = socket.recv(&mut bytes).unwrap();
         told.push(String::from_utf8(bytes[..size].to_vec()).unwrap());
     };
-    // Two threads tell; of the watchdog's there is one at once, and the next is far away.
+    // Two threads send notifications. The watchdog sends its first at once, and its next much
+    // later.
     hear(&mut told);
     hear(&mut told);
     server.signal("-TERM");
@@ -120,7 +121,7 @@ fn keeper_notifies_systemd_when_it_listens() {
     keeper.wait().unwrap();
 }
 
-/// `proof/life/units.sh` runs them.
+/// `proof/life/units.sh` runs these units.
 #[test]
 fn units_for_systemd_are_valid_and_tight() {
     let folder = made("disk-units");
@@ -137,7 +138,7 @@ fn units_for_systemd_are_valid_and_tight() {
     let verify = "SYSTEMD_UNIT_PATH=$PWD: systemd-analyze verify --man=no $PWD/*.service";
     let ran = folder.shell(verify, b"");
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
-    // A number of systemd's: tenths of 0, nothing to find fault with, to 10.
+    // The threshold is systemd's exposure level times 10: 0 is the safest, 100 the least safe.
     let security = "systemd-analyze security --offline=yes --threshold=20 $PWD/*.service";
     let ran = folder.shell(security, b"");
     assert_eq!(ran.code, 0, "{}", ran.text());

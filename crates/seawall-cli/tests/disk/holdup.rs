@@ -1,9 +1,9 @@
-//! `seawall disk measure-holdup`: a machine that fails, and its witness.
+//! `seawall disk measure-holdup`: the machine that loses power, and its witness.
 
 use super::*;
 use seawall_host::{Notice, send_signal};
 
-/// One of the two sides, killed if it does not end by itself.
+/// The sender or the witness; killed on drop if it still runs.
 struct Side {
     child: Child,
     says: BufReader<std::process::ChildStderr>,
@@ -17,7 +17,7 @@ impl Side {
         Self { child, says }
     }
 
-    /// Reads until it says this, on standard error; that line.
+    /// Reads standard error up to a line that contains `text`, and returns that line.
     fn says(&mut self, text: &str) -> String {
         let mut line = String::new();
         while !line.contains(text) {
@@ -27,7 +27,7 @@ impl Side {
         line
     }
 
-    /// Its exit code, and what it has printed.
+    /// Waits for the end; returns the exit code and standard output.
     fn ended(mut self) -> (Option<i32>, String) {
         let mut text = String::new();
         self.child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
@@ -37,13 +37,13 @@ impl Side {
 
 impl Drop for Side {
     fn drop(&mut self) {
-        // It may have ended.
+        // The process may have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A witness, and a sender that it hears.
+/// Starts a witness and a sender, and waits until the witness hears the sender.
 fn pair(folder: &Folder, more: (&str, &str)) -> (Side, Side) {
     let mut witness = Side::start(folder, &format!("--witness 0 {}", more.0));
     let line = witness.says("UDP port");

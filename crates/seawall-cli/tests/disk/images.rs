@@ -1,4 +1,4 @@
-//! What is served, and what is refused: images, block devices, configurations.
+//! Which images, block devices and configurations are served, and which are refused.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn image_is_created_once_and_accessible_only_to_its_owner() {
     assert_eq!(answer["schema"], "seawall.disk.serve/1");
     assert_eq!((&answer["bytes"], &answer["dir"]), (&65536.into(), &"vd.seawall".into()));
     assert_eq!(folder.read("vd"), vec![0; 65536]);
-    // Two buffers with their headers, and the label.
+    // The label and two buffers with their headers.
     assert_eq!(
         folder.read("vd.seawall/area").len(),
         (4096_usize + 2 * (8192 + 512)).next_multiple_of(4096)
@@ -20,7 +20,7 @@ fn image_is_created_once_and_accessible_only_to_its_owner() {
     assert_eq!(folder.names("."), ["s.lock", "vd", "vd.seawall"]);
     assert_eq!(folder.names("vd.seawall"), ["area", "disk.json", "keeper.lock", "lock"]);
     assert_eq!((folder.mode("vd.seawall"), folder.mode("vd")), (0o700, 0o600));
-    // It is served again with or without its size, and with another ring.
+    // It can be served again with or without its size, and with other buffers.
     folder.write("vd", &vec![7; 65536]);
     for more in ["", "--size 64KiB", "--buffers 3", "--buffer-size 4KiB -q"] {
         let ran = serve_once(&folder, &format!("vd {more}"));
@@ -38,7 +38,7 @@ fn image_is_created_once_and_accessible_only_to_its_owner() {
 #[test]
 fn existing_image_is_served_unchanged() {
     let folder = Folder::new("disk-brought");
-    // Of any size, with anything in it, and by a link.
+    // An image of any size and content, reached through a link.
     let content: Vec<u8> = (0..70_001u32).map(|n| u8::try_from(n % 251).unwrap()).collect();
     folder.write("there", &content);
     folder.make_link("there", "vd");
@@ -51,7 +51,7 @@ fn existing_image_is_served_unchanged() {
     let mut changed = content.clone();
     changed[70_000] = b'!';
     assert_eq!(folder.read("there"), changed);
-    // By another name it is the same image, and another state does not make it two.
+    // Another name or another state directory does not allow a second server of the same image.
     folder.run("disk serve there --export nbd:unix:t --run true", b"").refused(6);
     folder.run("disk serve vd --state mine --export nbd:unix:t --run true", b"").refused(6);
     assert_eq!(folder.names("."), ["s", "s.lock", "there", "vd", "vd.seawall"]);
@@ -72,7 +72,7 @@ fn state_option_sets_the_state_directory() {
     folder.run("disk emergency-flush --state my", b"").fine();
     server.signal("-TERM");
     assert_eq!(server.ended().0.code(), Some(0));
-    // Nothing is made among other things.
+    // No state is created in a directory that has other files, or in a file.
     folder.make_folder("theirs");
     folder.write("theirs/letter", b"dear");
     for state in ["theirs", "vd"] {
@@ -212,7 +212,7 @@ fn config_file_supplies_missing_options() {
     folder.run("disk serve vd --export nbd:unix:s --config none --run true", b"").refused(1);
     folder.write("vd.conf", &vec![b'#'; 70_000]);
     folder.run("disk serve vd --export nbd:unix:s --config vd.conf --run true", b"").refused(1);
-    // What is missing in both is asked for.
+    // An option that is missing in both the file and the arguments is an error.
     folder.write("vd.conf", b"export = nbd:unix:s\n");
     assert_eq!(folder.run("disk serve --config vd.conf --run true", b"").code, 2);
 }
@@ -229,7 +229,7 @@ fn path_need_not_be_utf_8() {
     assert!(folder.path("").join(of(b"v\xff.seawall")).is_dir(), "{:?}", folder.names("."));
 }
 
-/// A block device over a file, where this machine has such and lets us.
+/// A loop device over a file, if the system has one and allows it.
 struct Loop(String);
 
 impl Loop {
@@ -266,7 +266,7 @@ fn block_device_is_served_unchanged_by_one_server() {
     assert_eq!((&status["bytes"], &status["state"]), (&1_048_576.into(), &"armed".into()));
     serve_once(&folder, &format!("{name} --state other")).refused(6);
     let mut client = Client::connect(&folder.path("s"));
-    // Long enough for a way past the cache.
+    // A write long enough to bypass the page cache.
     client.write(4096, &vec![6; 200_000]);
     assert_eq!(client.read((1 << 20) - 10, 10), [5; 10]);
     server.signal("-TERM");

@@ -1,4 +1,4 @@
-//! A server is killed, and its keeper still has what was in its memory.
+//! The keeper: it holds the memory of a server that is killed.
 
 use super::stale::{copy, wait_until_changes_are_foreign};
 use super::*;
@@ -24,7 +24,7 @@ pub(super) fn wait_until(is_so: impl Fn() -> bool) {
     }
 }
 
-/// An armed server that has acknowledged a flush of bytes that are in its memory alone, killed.
+/// Kills an armed server that has acknowledged a flush of bytes that are only in its memory.
 fn killed(folder: &Folder) {
     let server = Server::start(folder, ARMED);
     let mut client = Client::connect(&folder.path("s"));
@@ -87,7 +87,7 @@ fn memory_that_is_gone_is_reported() {
     assert!(ran.text().contains("flushed data of the last server may be LOST"), "{ran:?}");
     assert!(error_of(&mut server.child).contains("its memory is gone"));
     drop(server);
-    // Nothing is said after an end with a drain, or of a server that was never armed.
+    // No loss is reported after a server that drained, or after one that was never armed.
     kill(&keepers(&folder)[0]);
     serve_once(&folder, "vd --no-keeper");
     for _ in 0..2 {
@@ -125,7 +125,7 @@ fn memory_is_never_written_over_newer_data() {
     let names = folder.names("vd.seawall");
     assert!(names.iter().any(|name| name.starts_with("area.discarded")), "{names:?}");
 
-    // Applied, if that is wanted.
+    // With `--dump apply` the memory is written over the newer data.
     folder.overwrite("vd", 32768, &[0; 6]);
     killed(&folder);
     wait_until_changes_are_foreign();
@@ -175,13 +175,13 @@ fn keeper_of_its_own_serves_one_server_after_the_other() {
         folder.overwrite("vd", 32768, &[0; 6]);
     }
     assert!(keeper.try_wait().unwrap().is_none(), "it stays");
-    // Without its name nothing can reach it.
+    // The keeper ends when its socket is removed: nothing can reach it any more.
     folder.remove("vd.seawall/keeper");
     assert!(keeper.wait().unwrap().success());
 }
 
 /// A client writes a growing number to a few places and reconnects whenever its server is killed.
-/// All that was flushed, and no other version, is there at each start.
+/// Each start must find the last flushed version.
 #[test]
 fn killed_at_any_moment_under_load_nothing_is_lost() {
     let folder = made("kept-load");
@@ -194,7 +194,7 @@ fn killed_at_any_moment_under_load_nothing_is_lost() {
             let found = client.read(at, 512);
             let number = u64::from_le_bytes(found[..8].try_into().unwrap());
             assert!(found == number.to_le_bytes().repeat(64), "round {round}: torn");
-            // A write that was not acknowledged may have arrived.
+            // An unacknowledged write may have arrived.
             assert!([*newest, *newest + 1].contains(&number), "{round}: {number}, not {newest}");
             *newest = number;
         }
@@ -209,7 +209,7 @@ fn killed_at_any_moment_under_load_nothing_is_lost() {
 fn kill_later(folder: &Folder, round: u64, server: u32) {
     SystemClock::new().sleep(Duration::from_micros(200 + 977 * round % 20_000));
     if round % 4 == 3 {
-        // The keeper first. The server gives its memory to another one.
+        // Kill the keeper first. The server gives its memory to a new one.
         let old = keepers(folder);
         kill(&old[0]);
         wait_until(|| keepers(folder).iter().any(|keeper| !old.contains(keeper)));

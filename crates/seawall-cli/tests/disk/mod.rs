@@ -1,4 +1,4 @@
-//! `seawall disk` from outside: over NBD, by its control socket, by signals, and killed.
+//! `seawall disk` as a process: over NBD, by its control socket, by signals, and killed.
 
 #![allow(clippy::indexing_slicing, clippy::unwrap_used, reason = "in a test a panic is the report")]
 
@@ -37,10 +37,10 @@ fn made(name: &str) -> Folder {
 }
 
 const UNKNOWN: &str = "vd --export nbd:unix:s";
-/// With a hold-up that any device keeps.
+/// With a hold-up time that any device can meet.
 const ARMED: &str = "vd --export nbd:unix:s --power ok --hold-up 60000";
 
-/// Serves for a moment, with these arguments.
+/// Runs a server with these arguments and the command `true`, so that it ends at once.
 fn serve_once(folder: &Folder, arguments: &str) -> tool::Ran {
     folder.run(&format!("disk serve {arguments} --export nbd:unix:s --run true"), b"")
 }

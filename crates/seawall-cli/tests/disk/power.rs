@@ -1,4 +1,4 @@
-//! When what was written is on the device: flushes, drains, dumps.
+//! When written data reaches the device: flushes, drains, dumps.
 
 use super::*;
 
@@ -24,7 +24,7 @@ fn flushed_data_without_a_power_source_is_on_the_device() {
     let status = folder.run("disk status vd --json", b"");
     let status = &status.fine().json()[0];
     assert_eq!((&status["capacity"], &status["dirty"]), (&Value::Null, &0.into()));
-    // One had to wait; the other one finds nothing to do, which is not early.
+    // One flush waited; this one has nothing to do, which does not count as early.
     client.flush();
     let counts = server.ask(&json!({ "do": "status" }))["counts"].clone();
     let flushes = ["early", "waited", "idle"].map(|how| counts[format!("flushes_{how}")].as_u64());
@@ -36,7 +36,7 @@ fn flushed_data_without_a_power_source_is_on_the_device() {
     assert!(ran.text().contains("(start with --power to arm)"), "{ran:?}");
     server.signal("-KILL");
     assert!(!server.ended().0.success());
-    // What it left, its sockets too, is in nobody's way.
+    // What a killed server leaves, sockets included, does not prevent the next start.
     let server = Server::start(&folder, UNKNOWN);
     assert_eq!(Client::connect(&folder.path("s")).read(4096, 8), b"a record");
     assert_eq!(server.ask(&json!({ "do": "stop" }))["error"], Value::Null);
@@ -97,7 +97,8 @@ fn flush_drain_disarm_and_arm_are_answered() {
     assert_eq!(server.state(), "armed");
 }
 
-/// Writes before an emergency, kills the server, and has the next one bring home what was dumped.
+/// Writes data, lets `emergency` dump it, kills the server, and checks that the next one restores
+/// the dump.
 fn dumped_by(name: &str, emergency: impl Fn(&Server<'_>)) {
     let folder = made(name);
     let server = Server::start(&folder, ARMED);
@@ -138,11 +139,12 @@ fn emergency_flush_dumps_once_and_reports_its_duration() {
     });
 }
 
-/// A folder with a disk whose dump has this in a run of its own; the server that dumped is killed.
+/// A folder with a disk whose dump has `needle` in a run of its own. The server that dumped is
+/// killed.
 pub(super) fn with_dump(name: &str, needle: &[u8]) -> Folder {
     for _ in 0..20 {
         let folder = made(name);
-        // Only the dump is left of the memory.
+        // Without a keeper, the dump is all that survives of the memory.
         let server = Server::start(&folder, &format!("{ARMED} --no-keeper"));
         let mut client = Client::connect(&folder.path("s"));
         client.write(0, b"another");
@@ -150,7 +152,7 @@ pub(super) fn with_dump(name: &str, needle: &[u8]) -> Folder {
         folder.run("disk emergency-flush vd", b"").fine();
         server.signal("-KILL");
         server.ended();
-        // The drainer may have been quicker.
+        // The drainer may have written the data before the dump.
         if folder.read("vd.seawall/area").windows(needle.len()).any(|window| window == needle) {
             return folder;
         }
@@ -175,7 +177,7 @@ fn dump_is_never_written_to_another_image() {
     let folder = with_dump("disk-foreign", b"needle");
     let dump = folder.read("vd.seawall/area");
     let theirs = vec![9; 65536];
-    // As large, with the same name, often with the same number of the file.
+    // The other image has the same size and name, and often the same inode number.
     folder.remove("vd");
     folder.write("vd", &theirs);
     let ran = serve_once(&folder, "vd");
@@ -183,20 +185,20 @@ fn dump_is_never_written_to_another_image() {
     folder.write("other", &theirs);
     serve_once(&folder, "other --state vd.seawall").refused(9);
     assert_eq!((folder.read("vd"), folder.read("other")), (theirs.clone(), theirs.clone()));
-    // Nor into one that is made in its place, or that has another size by now.
+    // Nor is it written to a new image in the old one's place, or to one of another size.
     folder.remove("vd");
     serve_once(&folder, "vd --size 64KiB").refused(9);
     assert!(!folder.names(".").iter().any(|name| name.starts_with("vd") && name != "vd.seawall"));
     assert_eq!(folder.read("vd.seawall/area"), dump);
-    // The settings say whose it is; without them nobody knows.
+    // The settings name the image of the dump; without them it is unknown.
     folder.write("vd", &theirs);
     folder.remove("vd.seawall/disk.json");
     serve_once(&folder, "vd").refused(9);
     assert_eq!((folder.read("vd"), folder.read("vd.seawall/area")), (theirs.clone(), dump));
-    // A directory that names no image fits none, either.
+    // A state directory that names no image matches none.
     folder.write("vd.seawall/disk.json", b"{\"schema\":\"seawall.disk.settings/1\"}");
     serve_once(&folder, "vd").refused(9);
-    // It is written there if that is asked for, as for a copy of the image.
+    // `--dump apply` writes the dump anyway, for example to a copy of the image.
     let ran = serve_once(&folder, "vd --dump apply");
     assert!(ran.code == 0 && ran.err.contains("all of it was restored"), "{ran:?}");
     assert_eq!(folder.read("vd")[32768..32774], *b"needle");
@@ -237,7 +239,7 @@ fn missed_deadline_exits_10() {
         let ran = folder.run("disk emergency-flush vd", b"");
         assert!(ran.refused(10).contains("failed: no device"), "{ran:?}");
     });
-    // One that never answers is not waited for.
+    // A server that never answers is not waited for.
     let ran = folder.run("disk drain vd --deadline 1", b"");
     assert!(ran.refused(10).contains("missed its deadline and continues"), "{ran:?}");
 }

@@ -1,4 +1,4 @@
-//! A disk whose device is another server of NBD.
+//! A disk whose device is another NBD server.
 
 use super::*;
 

@@ -1,16 +1,16 @@
-//! A server under test, and how it is talked to.
+//! A server under test, and its control socket.
 
 use super::*;
 
-/// Longer than anything here takes, on any machine.
+/// Longer than any step of these tests takes, on any machine.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server, killed if it does not end by itself.
+/// A server process, killed on drop if it still runs.
 pub(super) struct Server<'a> {
     pub(super) child: Child,
     pub(super) folder: &'a Folder,
     pub(super) ready: String,
-    /// What it says behind that.
+    /// The lines of standard output after `ready`.
     pub(super) rest: mpsc::Receiver<String>,
 }
 
@@ -38,7 +38,8 @@ impl<'a> Server<'a> {
         assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
     }
 
-    /// Waits until it has closed its standard output, and then for its end.
+    /// Waits until standard output is closed and the process has ended; returns its status and
+    /// standard error.
     pub(super) fn ended(mut self) -> (ExitStatus, String) {
         loop {
             match self.rest.recv_timeout(PATIENCE) {
@@ -51,7 +52,7 @@ impl<'a> Server<'a> {
         (status, error_of(&mut self.child))
     }
 
-    /// One request by the control socket, and its answer.
+    /// Sends one request to the control socket and returns the answer.
     pub(super) fn ask(&self, request: &Value) -> Value {
         let mut stream = UnixStream::connect(self.folder.path("vd.seawall/control")).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -68,7 +69,7 @@ impl<'a> Server<'a> {
 
 impl Drop for Server<'_> {
     fn drop(&mut self) {
-        // It may have ended.
+        // The process may have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,11 +1,11 @@
-//! A dump that waits is written home only where nothing was written since; in doubt the server
-//! refuses to start, and changes nothing.
+//! A dump is restored only if the image was not written since. In doubt the server refuses to start
+//! and changes nothing.
 
 use super::power::with_dump;
 use super::*;
 use seawall_io::{Clock, SystemClock};
 
-/// Longer than the time after a dump in which a change of the image can be the server's own.
+/// Waits longer than the time after a dump in which a change to the image may be the server's own.
 pub(super) fn wait_until_changes_are_foreign() {
     SystemClock::new().sleep(Duration::from_millis(2200));
 }
@@ -14,7 +14,7 @@ fn needle_of(folder: &Folder) -> Vec<u8> {
     folder.read("vd")[32768..32774].to_vec()
 }
 
-/// Serves with these arguments, writes there, and ends well.
+/// Serves with these arguments, writes newer data over the needle's place, and ends cleanly.
 fn write_newer(folder: &Folder, arguments: &str) {
     let server = Server::start(folder, &format!("{arguments} --export nbd:unix:s"));
     let mut client = Client::connect(&folder.path("s"));
@@ -37,7 +37,8 @@ fn image_with_a_waiting_dump_is_not_served_with_another_directory() {
     let ran = serve_once(&folder, "vd --state other");
     assert!(ran.refused(9).contains("vd.seawall"), "{ran:?}");
     assert_eq!((folder.read("vd"), folder.read("vd.seawall/area")), (image, area));
-    // It is served by the first one, and then by any.
+    // A server with the first state directory restores the dump; then any other can serve the
+    // image.
     let ran = serve_once(&folder, "vd");
     assert!(ran.code == 0 && ran.err.contains("all of it was restored"), "{ran:?}");
     assert_eq!(
@@ -54,7 +55,7 @@ fn dump_never_overwrites_data_written_with_another_directory() {
     let ran = serve_once(&folder, "vd");
     assert!(ran.refused(9).contains("other"), "{ran:?}");
     assert_eq!((needle_of(&folder), folder.read("vd.seawall/area")), (b"newer!".to_vec(), area));
-    // What is wanted has to be said, and what is not is kept.
+    // The user must decide, and the discarded dump is kept as a copy.
     let ran = serve_once(&folder, "vd --dump discard");
     assert_eq!((ran.code, needle_of(&folder)), (0, b"newer!".to_vec()), "{ran:?}");
     let names = folder.names("vd.seawall");
@@ -69,7 +70,7 @@ fn dump_never_overwrites_data_written_without_the_server() {
     let folder = with_dump("disk-raw", b"needle");
     let area = folder.read("vd.seawall/area");
     wait_until_changes_are_foreign();
-    // In place, as a mount by a loop device does it, or `cat backup > vd`.
+    // An in-place change, as by a mount on a loop device or by `cat backup > vd`.
     folder.overwrite("vd", 32768, b"newer!");
     let ran = serve_once(&folder, "vd");
     let said = ran.refused(9);
@@ -83,7 +84,8 @@ fn dump_never_overwrites_data_written_without_the_server() {
 fn interrupted_write_back_continues() {
     let folder = with_dump("disk-half-home", b"needle");
     wait_until_changes_are_foreign();
-    // The first run comes home, and the second one, behind this limit, ends the process.
+    // The first run is restored. The second one exceeds the file size limit, which ends the
+    // process.
     let program = env!("CARGO_BIN_EXE_seawall");
     let serve = "disk serve vd --export nbd:unix:s --run true";
     let ran = folder.shell(&format!("prlimit --core=0 --fsize=20480 '{program}' {serve}"), b"");
@@ -112,7 +114,7 @@ fn missing_state_directory_is_reported() {
     let folder = with_dump("disk-gone", b"needle");
     copy(&folder, "vd.seawall", "backup");
     assert_eq!(folder.shell("rm -r vd.seawall", b"").code, 0);
-    // As when the device that it is on is not mounted.
+    // As if the file system of the state directory were not mounted.
     let ran = serve_once(&folder, "vd");
     assert!(ran.refused(9).contains("vd.seawall"), "{ran:?}");
     copy(&folder, "backup", "vd.seawall");
@@ -127,6 +129,6 @@ fn directory_without_a_dump_releases_its_image() {
     server.signal("-KILL");
     server.ended();
     write_newer(&folder, "vd --state other");
-    // It has no dump, so that the killed one may have the image back.
+    // That directory has no dump, so the server that was killed may use the image again.
     assert_eq!((serve_once(&folder, "vd").code, needle_of(&folder)), (0, b"newer!".to_vec()));
 }

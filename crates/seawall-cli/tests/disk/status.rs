@@ -1,4 +1,4 @@
-//! What a server says of itself.
+//! The status that a server reports.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn watched_status_ends_with_the_server() {
     assert_eq!(watch.wait().unwrap().code(), Some(1));
 }
 
-/// What the system says of a process.
+/// A file of a process in /proc.
 fn proc_file(folder: &Folder, pid: u32, name: &str) -> String {
     String::from_utf8(folder.read(&format!("/proc/{pid}/{name}"))).unwrap()
 }
@@ -32,7 +32,7 @@ fn status_reports_the_memory_lock_of_the_system() {
     let process = proc_file(&folder, pid, "status");
     let locked = process.lines().find_map(|line| line.strip_prefix("VmLck:")).unwrap();
     let kib: u64 = locked.trim().trim_end_matches(" kB").parse().unwrap();
-    // The ring and the memory for its dump are 3 MiB each.
+    // The ring and the memory for its dump take 3 MiB each.
     assert_eq!(status["memory_locked"], kib > 6 * 1024, "{status} {locked}");
     assert_eq!(status["memory_why"].is_string(), kib == 0, "{status}");
     let score: i64 = proc_file(&folder, pid, "oom_score_adj").trim().parse().unwrap();
@@ -40,7 +40,7 @@ fn status_reports_the_memory_lock_of_the_system() {
     let said = folder.run("disk status vd", b"").text().to_owned();
     let shown = if kib > 0 { "locked, " } else { "NOT locked: " };
     assert!(said.contains(&format!("  memory      {shown}")), "{said}");
-    // What is run beside is not spared because the server is.
+    // The command does not inherit the server's protection from the OOM killer.
     let mine: i64 = proc_file(&folder, std::process::id(), "oom_score_adj").trim().parse().unwrap();
     let children = proc_file(&folder, pid, &format!("task/{pid}/children"));
     let child = children.split_whitespace().last().unwrap().parse().unwrap();
@@ -49,7 +49,7 @@ fn status_reports_the_memory_lock_of_the_system() {
 
 #[test]
 fn server_without_a_memory_lock_reports_it_and_serves() {
-    // Without what lets the owner of the machine pass the limit, where that can be given up.
+    // Give up the capabilities that exempt root from the limit, if the system allows that.
     let give_up = "setpriv --bounding-set=-sys_resource,-ipc_lock";
     let may_give_up = Command::new("sh").args(["-c", &format!("{give_up} true")]).output();
     let give_up = if may_give_up.unwrap().status.success() { give_up } else { "" };
@@ -66,11 +66,11 @@ fn server_without_a_memory_lock_reports_it_and_serves() {
     let status: Value = serde_json::from_str(ran.text().lines().nth(1).unwrap()).unwrap();
     let is_locked = status["memory_locked"].as_bool().unwrap();
     assert_eq!(ran.err.contains("memory is NOT locked"), !is_locked, "{ran:?}");
-    // Only the owner of the machine is not kept by the limit, if it could not be given up.
+    // Only root may exceed the limit, and only if the capabilities could not be given up.
     assert!(!is_locked || give_up.is_empty(), "{ran:?}");
 }
 
-/// The values of a page in Prometheus' text format, read as strictly as it has to be written.
+/// Parses a page in the text format of Prometheus, as strictly as the format allows.
 fn metrics(page: &str) -> std::collections::BTreeMap<String, String> {
     let is_name = |name: &str| {
         let is_part = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
@@ -120,7 +120,7 @@ fn prometheus_metrics_show_the_status() {
     let worst = number("seawall_disk_flush_worst_seconds");
     let margin = number("seawall_disk_margin_seconds");
     assert!(worst > 0.0 && (60.0 - 0.001 - 2.0 * worst - margin).abs() < 1e-9, "{values:?}");
-    // The same over HTTP, also behind somebody who says nothing, and one who never ends.
+    // The same over HTTP, while one client sends nothing and another never ends its request.
     let connect = || UnixStream::connect(folder.path("m")).unwrap();
     let _silent = connect();
     let mut endless = connect();
@@ -131,7 +131,7 @@ fn prometheus_metrics_show_the_status() {
     assert!(head.contains(&format!("Content-Length: {}\r\n", page.len())), "{head}");
     assert_eq!(metrics(page).keys().collect::<Vec<_>>(), values.keys().collect::<Vec<_>>());
     assert!(http(connect(), "GET /x HTTP/1.0\r\n\r\n").starts_with("HTTP/1.0 404 "));
-    // A socket that a killed server left is in nobody's way; one of a living server is.
+    // The socket of a killed server is replaced; that of a living server is not.
     folder.write("other", &vec![0; 4096]);
     for place in ["m", "other", "other.seawall"] {
         let line =

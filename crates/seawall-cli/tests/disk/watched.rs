@@ -1,29 +1,29 @@
-//! The power source, watched: an armed disk writes through as soon as it is not healthy.
+//! A monitored power source: an armed disk writes through as soon as it is not healthy.
 
 use super::*;
 use std::net::{TcpListener, TcpStream};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 
-/// What a monitor says.
+/// The state of the power source that the monitor reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Says {
     Online,
     OnBattery,
-    /// It does not know.
+    /// The state is unknown.
     Stale,
-    /// It takes the question and does not answer.
+    /// The monitor accepts the request and does not answer.
     Nothing,
 }
 
-/// A monitor that says what the test wants.
+/// A fake monitor that reports what the test sets.
 struct Ups {
     port: u16,
     says: Arc<Mutex<Says>>,
 }
 
 impl Ups {
-    /// One whose answers `answer` writes.
+    /// Starts a monitor that answers with `answer`.
     fn new(answer: fn(&mut TcpStream, Says)) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -57,7 +57,7 @@ fn nut(stream: &mut TcpStream, says: Says) {
         Says::OnBattery => b"VAR ups ups.status \"OB DISCHRG\"\n",
         _ => b"ERR DATA-STALE\n",
     };
-    // It may have lost its patience.
+    // The server may have timed out and disconnected.
     let _ = stream.write_all(answer);
 }
 
@@ -78,7 +78,7 @@ fn apcupsd(stream: &mut TcpStream, says: Says) {
     }
 }
 
-/// Waits until the disk is in this state with nothing unwritten, for this reason.
+/// Waits until the disk is in `state` because of `why`, with nothing unwritten unless it is armed.
 fn wait_for(server: &Server<'_>, state: &str, why: &str) {
     let is_there = |status: &Value| {
         let says = status["says"].as_str().unwrap();
@@ -95,7 +95,7 @@ fn wait_for(server: &Server<'_>, state: &str, why: &str) {
     panic!("never {state}: {last}");
 }
 
-/// Lets the power source fail in these ways, and come back after each.
+/// Lets the power source fail in each of these ways and recover after each.
 fn fails(server: &Server<'_>, says: impl Fn(Says), ways: &[(Says, &str)]) {
     let mut client = Client::connect(&server.folder.path("s"));
     for (round, (way, why)) in (0..).zip(ways) {
@@ -131,7 +131,7 @@ fn disk_writes_through_while_the_ups_is_on_battery_or_does_not_answer() {
             (Says::Stale, "no contact"),
             (Says::Nothing, "no answer within 500 ms"),
         ];
-        // What differs between the two is how they answer.
+        // The monitors differ only in the format of their answers.
         let ways = if name == "apcupsd:" { &ways[..1] } else { &ways[..] };
         fails(&server, |says| ups.say(says), ways);
         let ran = folder.run("disk status vd", b"");
@@ -206,7 +206,7 @@ fn power_source_that_cannot_be_watched_is_refused() {
     assert!(ran.refused(2).contains("is too short for nut:ups@127.0.0.1:1"), "{ran:?}");
     let ran = serve_once(&folder, "vd --hold-up 60000 --power fd:99");
     assert!(ran.refused(1).contains("cannot watch fd:99"), "{ran:?}");
-    // Nobody listens there: it serves, and every flush waits.
+    // No monitor listens there: the server starts, and every flush waits.
     let server =
         Server::start(&folder, &format!("{UNKNOWN} --hold-up 60000 --power nut:ups@127.0.0.1:1"));
     wait_for(&server, "write-through", "no contact");

@@ -1,4 +1,4 @@
-//! Drives the real program from outside: runs it, reads what it says, damages its files.
+//! Runs the real program, reads its output, and damages its files.
 
 #![allow(dead_code, reason = "each test file uses its part of this")]
 #![allow(clippy::indexing_slicing, reason = "in a test a panic is the report")]
@@ -9,11 +9,11 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// A fresh folder that the program runs in; removed at the end.
+/// A new folder for the program to run in; removed on drop.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    /// `name` is that of the test.
+    /// Creates the folder; `name` is the name of the test.
     pub(crate) fn new(name: &str) -> Self {
         let place = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let path = place.join(format!("{name}-{}", std::process::id()));
@@ -22,7 +22,7 @@ impl Folder {
         Self(path)
     }
 
-    /// The program with arguments as one would type them, to be started here.
+    /// The program with arguments as typed in a shell, to run in this folder.
     pub(crate) fn command(&self, arguments: &str) -> Command {
         let mut command = Command::new(crate::PROGRAM);
         command.args(arguments.split_whitespace()).current_dir(&self.0);
@@ -30,7 +30,7 @@ impl Folder {
         command
     }
 
-    /// Starts the program, with pipes for all that it reads and says.
+    /// Starts the program with pipes for its input and output.
     pub(crate) fn start(&self, arguments: &str) -> Child {
         self.command(arguments).spawn().expect("start the program")
     }
@@ -40,7 +40,7 @@ impl Folder {
         finish(self.start(arguments), input)
     }
 
-    /// Runs a line of shell in which `seawall` is the program.
+    /// Runs a shell command in which `seawall` is the program.
     pub(crate) fn shell(&self, line: &str, input: &[u8]) -> Ran {
         let program = crate::PROGRAM;
         let mut shell = Command::new("sh");
@@ -94,7 +94,7 @@ impl Folder {
         names
     }
 
-    /// Every file of a folder and of the folders in it, each with a checksum.
+    /// All files below a folder, each with a checksum.
     pub(crate) fn contents(&self, name: &str) -> Vec<(String, u64)> {
         let each = |inner: String| {
             let inner = format!("{name}/{inner}");
@@ -115,7 +115,7 @@ impl Folder {
         self.write(name, &content);
     }
 
-    /// Flips one bit of the first place in a segment where `needle` stands.
+    /// Flips one bit in the first occurrence of `needle` in a file.
     pub(crate) fn flip(&self, name: &str, needle: &[u8]) {
         let mut content = self.read(name);
         let found = content.windows(needle.len()).position(|window| window == needle);
@@ -130,7 +130,7 @@ impl Drop for Folder {
     }
 }
 
-/// What the program said.
+/// The exit code and output of a program.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -150,7 +150,7 @@ impl Ran {
         self.text().lines().map(read).collect()
     }
 
-    /// Ended with this code, and said what, where and what next.
+    /// Checks the exit code, and that the error says what failed, where, and what to do next.
     #[track_caller]
     pub(crate) fn refused(&self, code: i32) -> &str {
         assert_eq!(self.code, code, "{self:?}");
@@ -163,7 +163,7 @@ impl Ran {
         &self.err
     }
 
-    /// Ended well, and had nothing to complain of.
+    /// Checks that the exit code is 0.
     #[track_caller]
     pub(crate) fn fine(&self) -> &Self {
         assert_eq!(self.code, 0, "{self:?}");
@@ -171,8 +171,8 @@ impl Ran {
     }
 }
 
-/// Appends `line N` as record N for each of `records`, and kills the writer. `live` is then what it
-/// was when the writer had acknowledged the record `said`.
+/// Appends `line N` as record N for each of `records`, kills the writer, and restores `live` to its
+/// content when record `said` was acknowledged.
 pub(crate) fn append_and_leave_an_old_live(folder: &Folder, (records, said): (usize, usize)) {
     let mut writer = folder.start("append log --ack -q --segment-size 1MiB");
     let mut input = writer.stdin.take().expect("a pipe");
@@ -192,7 +192,7 @@ pub(crate) fn append_and_leave_an_old_live(folder: &Folder, (records, said): (us
     folder.write("log/live", &old);
 }
 
-/// Lets other threads use a good part of the processors meanwhile.
+/// Runs `act` while other threads keep a quarter of the processors busy.
 pub(crate) fn beside_others<T>(act: impl FnOnce() -> T) -> T {
     use std::sync::atomic::{AtomicBool, Ordering};
     let done = AtomicBool::new(false);
@@ -205,7 +205,7 @@ pub(crate) fn beside_others<T>(act: impl FnOnce() -> T) -> T {
                 }
             });
         }
-        // A panic of `act` must end the others, too.
+        // If `act` panics, the other threads must end, too.
         let acted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(act));
         done.store(true, Ordering::Relaxed);
         acted.unwrap_or_else(|panic| std::panic::resume_unwind(panic))

@@ -136,7 +136,7 @@ mod tests {
         let all = ["a b.img", "--export=nbd:tcp:0", "--hold-up=16"];
         assert_eq!(of(text, &[]).unwrap(), all);
         assert_eq!(of(text, &["x.img", "--hold-up", "9"]).unwrap(), ["--export=nbd:tcp:0"]);
-        // A default was not typed.
+        // A default value does not count as typed.
         assert_eq!(of("hold-up = 16", &["x.img"]).unwrap(), ["--hold-up=16"]);
     }
 

@@ -128,7 +128,7 @@ mod tests {
         Mark { state, serve, is_open: true, dir: "/b".into() }
     }
 
-    /// A dump of an image that has not changed since.
+    /// A dump whose image has not changed since the dump began.
     fn sound() -> Evidence {
         let settings = Settings {
             image: Some("file 7".to_owned()),
@@ -160,21 +160,21 @@ mod tests {
         let homing = Some(Homing { generation: 1, time_us: DUMPED + 9_000_000 });
         for evidence in [
             sound(),
-            // The power failed, and the last changes of the file were not kept.
+            // A power cut lost the last changes of the image file.
             Evidence { changed_us: Some(DUMPED - 500), ..sound() },
-            // A write was under way.
+            // A write was in progress when the dump began.
             Evidence { changed_us: Some(DUMPED + MOMENT_US), ..sound() },
-            // Killed while writing the dump to the image.
+            // The server was killed while writing the dump to the image.
             Evidence {
                 changed_us: Some(DUMPED + 9_000_000 + MOMENT_US),
                 homing_us: Some(DUMPED + 9_000_000),
                 ..noted(|settings| settings.homing = homing)
             },
-            // Killed between recording progress in the directory and on the image.
+            // The server was killed between recording progress in the directory and on the image.
             Evidence { mark: Some(mark(1, 4)), ..sound() },
-            // A file system without marks.
+            // The file system does not support marks.
             Evidence { mark: None, ..noted(|settings| settings.is_marked = false) },
-            // A device.
+            // The image is a device: it has no mark and no times.
             Evidence {
                 mark: None,
                 changed_us: None,

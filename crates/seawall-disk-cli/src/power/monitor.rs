@@ -330,7 +330,7 @@ mod tests {
 
     #[test]
     fn nothing_is_left_of_a_command_that_takes_too_long() {
-        // The inner shell would live on without the outer one.
+        // Killing only the outer shell would leave the inner one running.
         let marker = format!("sleep 98.{}", std::process::id());
         let slow = run(&format!("({marker}; true); true"), Duration::from_millis(200));
         slow.unwrap_err();

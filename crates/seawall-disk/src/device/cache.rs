@@ -233,14 +233,13 @@ mod tests {
         })
     }
 
-    /// The device as a history: its state after each write, and the write up to which it is
-    /// durable.
+    /// The expected device: its image after each write, and the index of the durable image.
     struct Model {
         images: Vec<Image>,
         durable: usize,
     }
 
-    /// A cache over two regions, which receive what it reports as durable.
+    /// The cache under test, and where the flush in progress began: in the cache and in the model.
     #[derive(Default)]
     struct Tried {
         cache: Cache,
@@ -254,7 +253,7 @@ mod tests {
         }
     }
 
-    /// Performs all acts on both; returns the durable bytes, the cache and the model.
+    /// Performs all acts on the cache and the model. Returns the durable bytes and both of them.
     fn play(acts: &[Act]) -> (Image, Cache, Model) {
         let mut model = Model { images: vec![[[0; SIZE]; 2]], durable: 0 };
         let mut durable = [[0; SIZE]; 2];

@@ -332,7 +332,7 @@ mod tests {
         bytes
     }
 
-    /// A clock whose sleepers sleep until they are released.
+    /// A clock whose `sleep` blocks until the test calls `open`.
     #[derive(Debug, Default)]
     struct Gate {
         sleepers: Mutex<(u32, bool)>,

@@ -271,7 +271,7 @@ mod tests {
         assert_eq!(at("/a"), None);
     }
 
-    /// Needs root: the remains of a killed server, and the next one.
+    /// The next server removes the mount that a killed server left. Needs root.
     #[test]
     fn dead_mount_is_removed() {
         for shape in [Shape::File, Shape::Folder] {

@@ -269,7 +269,8 @@ mod tests {
         Arc::new(opened.unwrap().0)
     }
 
-    /// No monitor reports the power source as healthy, so each flush waits for the device.
+    /// A new disk. No monitor reports its power source as healthy, so each flush waits for the
+    /// device.
     fn made() -> (MemStorage, OneFile) {
         let device = MemStorage::new();
         let create = |name| device.create(name).unwrap();
@@ -282,7 +283,7 @@ mod tests {
         (device, file)
     }
 
-    /// The first bytes after a power cut.
+    /// The first bytes of the disk after a power cut.
     fn left(device: &MemStorage) -> [u8; 4] {
         let mut bytes = [0; 4];
         opened(&device.power_cut(|_| false)).read(0, &mut bytes).unwrap();

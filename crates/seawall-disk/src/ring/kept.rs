@@ -360,7 +360,7 @@ mod tests {
             assert_eq!(error == KeptError::NotKept, at < 8, "byte {at}: {error}");
         }
         for at in [0, 8, 16, 24, 32].map(|field| BLOCK_SIZE + field) {
-            // Both copies of the first entry.
+            // Changes both copies of the first entry.
             let mut changed = sound.clone();
             changed[at] ^= 0x10;
             changed[at + COPY_SIZE] ^= 0x10;

@@ -1,4 +1,4 @@
-//! Tests of the ring.
+//! Tests of the ring: no written byte is lost or replaced by an older one.
 
 use super::*;
 use seawall_testkit::{Dice, each_seed};
@@ -21,7 +21,7 @@ fn act(dice: &mut Dice) -> Act {
             let size = 1 + dice.index(8999);
             Act::Write { at: dice.index(DISK).min(DISK - size), size, with: dice.byte() }
         }
-        // The same places repeatedly, as logs write.
+        // Writes the same few places repeatedly, as a log does.
         3..9 => {
             let (at, size) = (dice.index(40) * 512, 1 + dice.index(1199));
             Act::Write { at, size, with: dice.byte() }
@@ -33,7 +33,7 @@ fn act(dice: &mut Dice) -> Act {
     }
 }
 
-/// A device that keeps any choice of the sectors in flight.
+/// Writes the sectors of `flight` that `kept` selects to the device.
 fn land_some(device: &mut [u8], flight: &Flight, kept: &[bool]) {
     let at = to_usize(flight.offset());
     for (n, (to, from)) in device[at..].iter_mut().zip(flight.bytes()).enumerate() {
@@ -43,9 +43,8 @@ fn land_some(device: &mut [u8], flight: &Flight, kept: &[bool]) {
     }
 }
 
-/// Whatever is written, taken, landed or failed, in any order: reads see the newest bytes; a
-/// power cut with a dump of the ring loses nothing; and when everything has landed, the device
-/// has it.
+/// Performs `acts` in their order and checks three things: reads return the newest bytes; a power
+/// cut with a dump of the ring loses nothing; and when everything has landed, the device holds it.
 fn nothing_is_lost(acts: Vec<Act>, (buffers, size): (usize, usize)) {
     let mut ring = Ring::new(buffers, size * 4096);
     let (mut truth, mut device) = (vec![0; DISK], vec![0; DISK]);
@@ -111,7 +110,7 @@ fn newest_bytes_are_read_dumped_and_written_last() {
     });
 }
 
-/// A sequence that failed once.
+/// Regression test: this sequence failed once.
 #[test]
 fn bytes_written_twice_keep_the_last_write() {
     let write = |at, size, with| Act::Write { at, size, with };
@@ -162,7 +161,7 @@ fn runs_of_a_block_linger_until_half_of_the_buffers_are_used() {
     let taken = due.map(|_| ring.take(2 * LINGER, Haste::Calm).map(|flight| flight.offset()));
     assert_eq!(taken, due, "those of one turn are due together");
 
-    // A full buffer shares a flush with the next ones.
+    // A full buffer waits to share a flush with the next ones.
     ring.write(1 << 20, &vec![1; 64 * 1024], NOW).unwrap();
     assert!(ring.take(NOW, Haste::Calm).is_none());
 
@@ -179,8 +178,7 @@ fn newer_bytes_stay_newer_after_a_failed_run() {
     ring.write(4096, &[2; 4096], NOW).unwrap();
     let second = ring.take(NOW, Haste::Blocks).unwrap();
     ring.failed(first);
-    // The first run ends here and could be extended, but these bytes are in flight in a newer
-    // one.
+    // The first run ends here and could be extended, but a newer run in flight has these bytes.
     ring.write(4096, &[3; 100], NOW).unwrap();
     let mut read = [0; 8192];
     ring.read(0, &mut read);

@@ -498,7 +498,7 @@ mod tests {
             assert_eq!(chunks_in(&slots, 9), None, "{slots:?}");
         }
         assert_eq!(chunks_in(&[1; 10], 9), None);
-        // Outside the volume: refused when owners are looked for.
+        // Chunks outside the volume are refused later, when their owners are looked up.
         assert_eq!(chunks_in(&[MORE - 1, MORE | 2], 9).map(|chunks| chunks.len()), Some(3));
     }
 }

@@ -1,9 +1,9 @@
-//! A folder of the system for one test.
+//! A folder in the file system for one test.
 
 use seawall_io::PosixStorage;
 use std::path::PathBuf;
 
-/// A folder for one test, gone with it.
+/// A folder for one test, removed on drop.
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {

@@ -1,5 +1,4 @@
-//! A device for tests, and devices that somebody stands before: what is slow, counts, or
-//! waits to be let through.
+//! A simulated device, and wrappers of files that slow down, count or hold up calls.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
@@ -14,7 +13,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A device with a disk of zeros of this size, and its area.
+/// A device with a zeroed disk of `size` bytes and its dump area.
 pub(crate) fn made(size: u64, options: &Options) -> MemStorage {
     let device = MemStorage::new();
     let home = device.create("home").unwrap();
@@ -26,7 +25,7 @@ pub(crate) fn made(size: u64, options: &Options) -> MemStorage {
     device
 }
 
-/// What changes a file, or makes it durable.
+/// A call that changes a file or makes it durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Call {
     /// The number of bytes.
@@ -34,13 +33,13 @@ pub(crate) enum Call {
     Sync,
 }
 
-/// A file, and what is done before each of those calls reaches it.
+/// A file, and a function to call before each write and sync.
 struct Guarded<F> {
     file: Arc<dyn File>,
     before: F,
 }
 
-/// A file before which that is done.
+/// Wraps a file so that `before` is called before each write and sync.
 pub(crate) fn guarded(
     file: Arc<dyn File>,
     before: impl Fn(Call) + Send + Sync + 'static,
@@ -48,7 +47,7 @@ pub(crate) fn guarded(
     Arc::new(Guarded { file, before })
 }
 
-/// A device that takes so long for a flush.
+/// Wraps a file so that each flush takes this long.
 pub(crate) fn slow(file: Arc<dyn File>, flush: Duration) -> Arc<dyn File> {
     guarded(file, move |call| {
         if call == Call::Sync {

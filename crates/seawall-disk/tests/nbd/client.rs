@@ -1,4 +1,4 @@
-//! A client of our own, that speaks NBD byte by byte, and rightly or wrongly as it is told.
+//! An NBD client for tests that works byte by byte and can break the protocol.
 
 use seawall_disk::nbd::{Address, Server};
 use std::io::{self, Read, Write};
@@ -31,7 +31,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Connected, and greeted.
+    /// Connects and reads the greeting.
     pub(crate) fn new(server: &Server) -> Self {
         let Address::Tcp(address) = server.address() else { panic!("these tests go by TCP") };
         let stream = TcpStream::connect(address).unwrap();
@@ -40,7 +40,7 @@ impl Client {
         client
     }
 
-    /// Ready for requests.
+    /// Connects and chooses the export, ready for requests.
     pub(crate) fn simple(server: &Server) -> Self {
         let mut client = Self::new(server);
         client.send(&[0, 0, 0, 3]);
@@ -49,7 +49,7 @@ impl Client {
         client
     }
 
-    /// The same, with structured replies.
+    /// Connects, enables structured replies and chooses the export.
     pub(crate) fn structured(server: &Server) -> Self {
         let mut client = Self::new(server);
         client.send(&[0, 0, 0, 3]);
@@ -71,7 +71,7 @@ impl Client {
         bytes
     }
 
-    /// Whether the server has hung up, with nothing said before.
+    /// Whether the server disconnects without sending anything.
     pub(crate) fn is_hung_up_on(&mut self) -> bool {
         let received = self.stream.read(&mut [0; 1]);
         match received {
@@ -80,7 +80,7 @@ impl Client {
         }
     }
 
-    /// Says no more, and still listens.
+    /// Stops sending, but still receives.
     pub(crate) fn fall_silent(&mut self) {
         self.stream.shutdown(Shutdown::Write).unwrap();
     }
@@ -91,13 +91,13 @@ impl Client {
         self.send(&[&head, data].concat());
     }
 
-    /// Asks for the list. False once the server has hung up.
+    /// Requests the list of exports; false once the server has disconnected.
     pub(crate) fn ask_for_the_list(&mut self) -> bool {
         let asked = self.stream.write_all(b"IHAVEOPT\0\0\0\x03\0\0\0\0").is_ok();
         asked && self.stream.read_exact(&mut [0; 47]).is_ok()
     }
 
-    /// Which option it is for, what kind of answer, and its data.
+    /// Receives an option reply: the option, the kind of reply, and its data.
     pub(crate) fn answer(&mut self) -> (u32, u32, Vec<u8>) {
         assert_eq!(self.u64(), 0x0003_e889_0455_65a9);
         let (option, kind, length) = (self.u32(), self.u32(), self.u32());
@@ -111,7 +111,7 @@ impl Client {
         self.send(&head);
     }
 
-    /// The error of a reply without data.
+    /// Receives a simple reply without data and returns its error.
     pub(crate) fn reply(&mut self) -> u32 {
         assert_eq!(self.u32(), 0x6744_6698);
         let error = self.u32();
@@ -119,7 +119,7 @@ impl Client {
         error
     }
 
-    /// Flags, kind and data of a piece of a structured reply.
+    /// Receives a chunk of a structured reply: flags, kind and data.
     pub(crate) fn chunk(&mut self) -> (u16, u16, Vec<u8>) {
         assert_eq!(self.u32(), 0x668e_33ef);
         let (flags, kind) = (self.u16(), self.u16());
@@ -128,7 +128,7 @@ impl Client {
         (flags, kind, self.bytes(length.try_into().unwrap()))
     }
 
-    /// Does a request that has no payload and no data, and returns its error.
+    /// Sends a request without payload, waits for its reply without data, and returns the error.
     pub(crate) fn act(&mut self, what: (u16, u16), offset: u64, length: u32) -> u32 {
         self.request(what, offset, length);
         self.reply()

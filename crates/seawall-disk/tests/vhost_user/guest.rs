@@ -1,4 +1,5 @@
-//! The other end: a virtual machine with one queue, which puts into its memory what a test wants.
+//! The guest side of vhost-user: a virtual machine with one queue, whose memory a test can fill as
+//! it likes.
 
 use seawall_io::{Clock, PosixStorage, Storage, SystemClock};
 use std::fs::OpenOptions;
@@ -34,14 +35,15 @@ pub(crate) const TABLE: u16 = 4;
 pub(crate) const EVENT_INDEX: u64 = 1 << 29;
 pub(crate) const KNOWS_FLUSH: u64 = 1 << 9;
 
-/// Address, length, flags; the next is always the one behind it, but for a test that says so.
+/// Address, length, flags. A descriptor is chained to the next one in the table, except where a
+/// test sets another.
 pub(crate) type Segment = (u64, u32, u16);
 
 pub(crate) fn pause(time: Duration) {
     SystemClock::new().sleep(time);
 }
 
-/// Waits for a thing that has to happen.
+/// Waits until a condition holds; panics after 20 seconds.
 pub(crate) fn wait_until(mut has_happened: impl FnMut() -> bool) {
     let clock = SystemClock::new();
     while !has_happened() {
@@ -50,18 +52,18 @@ pub(crate) fn wait_until(mut has_happened: impl FnMut() -> bool) {
     }
 }
 
-/// The memory of a virtual machine, which outlives servers.
+/// The memory of a virtual machine; it outlives connections to servers.
 pub(crate) struct Machine {
     pub(crate) memory: GuestMemoryMmap,
-    /// Requests made so far.
+    /// Requests made available so far.
     pub(crate) made: u16,
 }
 
-/// A machine that is connected.
+/// A machine that is connected to a server.
 pub(crate) struct Guest<'a> {
     machine: &'a mut Machine,
     frontend: Frontend,
-    /// Where its memory is in this process.
+    /// The address of the machine's memory in this process.
     memory_at: u64,
     kick: EventFd,
     call: EventFd,
@@ -71,7 +73,7 @@ impl Machine {
     pub(crate) fn new(folder: &Path) -> Self {
         let path = folder.join("memory");
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(path).unwrap();
-        // It lives as long as a process has it.
+        // The file lives as long as it is open.
         PosixStorage::open(folder).unwrap().remove("memory").unwrap();
         file.set_len(MEMORY).unwrap();
         let size = usize::try_from(MEMORY).unwrap();
@@ -105,7 +107,7 @@ impl Machine {
         self.put(at + 14, &next.to_le_bytes());
     }
 
-    /// Puts a chain from a descriptor on.
+    /// Writes a chain of descriptors into `table`, starting at `first`.
     pub(crate) fn chain(&self, table: u64, first: u16, segments: &[Segment]) {
         for (index, (address, size, flags)) in (first..).zip(segments) {
             let is_last = usize::from(index - first) + 1 == segments.len();
@@ -118,7 +120,7 @@ impl Machine {
         self.chain(DESCRIPTORS, first, segments);
     }
 
-    /// Makes the chain at a descriptor available, without a word to the server.
+    /// Makes the chain at a descriptor available without notifying the server.
     pub(crate) fn make_available(&mut self, head: u16) {
         let slot = u64::from(self.made % QUEUE);
         self.put(AVAILABLE + 4 + slot * 2, &head.to_le_bytes());
@@ -130,7 +132,7 @@ impl Machine {
         self.put(AVAILABLE + 2, &index.to_le_bytes());
     }
 
-    /// As a server has left it that has completed this number.
+    /// Sets the used index as a server leaves it that has completed `index` requests.
     pub(crate) fn set_used(&self, index: u16) {
         self.put(USED + 2, &index.to_le_bytes());
     }
@@ -140,7 +142,7 @@ impl Machine {
         u16::from_le_bytes([bytes[0], bytes[1]])
     }
 
-    /// The length of the completion before the given one.
+    /// The length reported by the completion before index `before`.
     pub(crate) fn used_length(&self, before: u16) -> u32 {
         let slot = u64::from(before.wrapping_sub(1) % QUEUE);
         let bytes = self.bytes(USED + 4 + slot * 8 + 4, 4);
@@ -151,12 +153,12 @@ impl Machine {
         self.bytes(STATUS, 1)[0]
     }
 
-    /// Connects as QEMU does, with all features but those.
+    /// Connects as QEMU does, with all features except those in `without`.
     pub(crate) fn connect(&mut self, path: &Path, without: u64) -> Guest<'_> {
         self.connect_at(path, without, 0)
     }
 
-    /// Connects, and says how many requests are complete.
+    /// Connects and tells the server how many requests are complete.
     pub(crate) fn connect_at(&mut self, path: &Path, without: u64, base: u16) -> Guest<'_> {
         let mut frontend = Frontend::connect(path, 16).unwrap();
         frontend.set_owner().unwrap();
@@ -175,7 +177,8 @@ impl Machine {
     }
 }
 
-/// Starts a queue whose rings are behind this address; how to kick it, and its interrupts.
+/// Starts a queue whose rings are relative to the address `at`; returns the descriptors for kicks
+/// and interrupts.
 fn start_queue(frontend: &mut Frontend, (queue, base): (usize, u16), at: u64) -> [EventFd; 2] {
     let (kick, call) = (EventFd::new(0).unwrap(), EventFd::new(EFD_NONBLOCK).unwrap());
     frontend.set_vring_num(queue, QUEUE).unwrap();
@@ -204,7 +207,7 @@ impl std::ops::Deref for Guest<'_> {
 }
 
 impl Guest<'_> {
-    /// Makes a chain available and tells the server.
+    /// Makes a chain available and notifies the server.
     pub(crate) fn submit(&mut self, segments: &[Segment]) {
         self.put_chain(0, segments);
         self.submit_head(0);
@@ -229,7 +232,7 @@ impl Guest<'_> {
         wait_until(|| self.call.read().is_ok());
     }
 
-    /// Waits until all requests are complete; the status of the last.
+    /// Waits until all requests are complete; returns the status of the last.
     pub(crate) fn complete(&self) -> u8 {
         self.wait_for(self.made);
         self.status()
@@ -272,7 +275,7 @@ impl Guest<'_> {
         self.frontend.get_config(0, size, flags, &space).unwrap().1
     }
 
-    /// Executes one chain in the second queue, whose rings are 4 MiB behind those of the first.
+    /// Executes one chain in the second queue, whose rings are 4 MiB after those of the first.
     pub(crate) fn complete_in_second_queue(&mut self, segments: &[Segment]) {
         const BEHIND: u64 = 4 << 20;
         let at = self.memory_at + BEHIND;
@@ -283,7 +286,7 @@ impl Guest<'_> {
         wait_until(|| self.bytes(BEHIND + USED + 2, 1) == [1]);
     }
 
-    /// The ring stops; how far it has come.
+    /// Stops the ring and returns the index that the server has reached.
     pub(crate) fn stop_ring(&self) -> u32 {
         self.frontend.get_vring_base(0).unwrap()
     }

@@ -1,4 +1,4 @@
-//! A disk for a virtual machine, whose end of the connection is spoken here: rightly, wrongly, and
+//! A vhost-user disk for a virtual machine, whose side the tests play: correctly, wrongly, and
 //! again after a crash.
 
 #![cfg(all(feature = "vhost-user", target_os = "linux"))]
@@ -23,13 +23,13 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// Room for a request that is too long. Most of it is never touched.
+/// Large enough for a request that is too long. Most of it is never touched.
 const SIZE: usize = 64 << 20;
 const SECTORS: u32 = 1 << 17;
-/// How long nothing may happen where nothing is to happen.
+/// How long to wait to see that nothing happens.
 const QUIET: Duration = Duration::from_millis(150);
 
-/// What the disk was asked for.
+/// A call that the disk received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Call {
     Read(u64, usize),
@@ -58,7 +58,7 @@ impl Memory {
         Arc::new(Self { state: Mutex::new(state), changed: Condvar::new() })
     }
 
-    /// Lets flushes wait until what is returned is dropped, also by a test that fails.
+    /// Holds up flushes until the returned guard is dropped, even if the test fails.
     fn hold(&self) -> Held<'_> {
         self.state.lock().unwrap().is_held = true;
         Held(self)
@@ -160,7 +160,7 @@ fn request_may_have_any_framing() {
     let _server = folder.serve(&disk);
     let mut machine = Machine::new(&folder.0);
     let mut guest = machine.connect(&folder.socket(), 0);
-    // The header in two parts, data in parts that are not whole sectors, one of them empty.
+    // The header in two parts; data in parts that are not whole sectors, one of them empty.
     guest.put_header(WRITE, 1);
     guest.put(DATA, &pattern(7, 1024));
     guest.submit(&[
@@ -172,7 +172,7 @@ fn request_may_have_any_framing() {
         (STATUS, 1, WRITABLE),
     ]);
     assert_eq!((guest.complete(), disk.bytes(512, 1024)), (0, pattern(7, 1024)));
-    // A table of its own, and the status behind the data in one segment.
+    // An indirect table, with the data and the status in one segment.
     guest.put_header(READ, 1);
     guest.chain(INDIRECT, 0, &[(HEADER, 16, 0), (DATA + 5000, 1025, WRITABLE)]);
     guest.put(DATA + 5000, &[9; 1025]);
@@ -232,8 +232,8 @@ fn zeroes_serial_number_and_configuration() {
     assert_eq!([field(48), field(52)], [8192, 1]);
 }
 
-/// What is wrong, the kind of the request, its sector, its chain, and the status that it gets, if
-/// there is a place for one.
+/// What is wrong, the kind of the request, its sector, its chain, and the expected status, if the
+/// chain has a place for one.
 type Wrong = (&'static str, u32, u64, Vec<Segment>, Option<u8>);
 
 fn wrong_chains() -> Vec<Wrong> {
@@ -279,7 +279,7 @@ fn wrong_chains_fail_and_change_nothing() {
     let (folder, disk) = (Folder::new("guest-wrong"), Memory::new());
     let _server = folder.serve(&disk);
     let mut machine = Machine::new(&folder.0);
-    // A table in a table; and one of more segments than there may be.
+    // A table in a table, and a table with too many segments.
     machine.put_descriptor((INDIRECT, 0), (INDIRECT, 16, TABLE), 0);
     let mut many = vec![(HEADER, 16, 0)];
     many.extend([(DATA, 512, 0); 198]);
@@ -315,9 +315,9 @@ fn endless_chain_ends() {
     assert_eq!(guest.write(0, &[1; 512]), 0);
 }
 
-/// A descriptor as a guest may put it that knows what it wants, or has gone mad.
+/// A random descriptor, as a malicious or broken guest may write it.
 fn any_descriptor(dice: &mut Dice) -> (Segment, u16) {
-    // None in the rings, which a read could change.
+    // No address in the rings, which a read could overwrite.
     let places = [HEADER, STATUS, DATA, INDIRECT, MEMORY - 8, MEMORY, u64::MAX - 8];
     let sizes = [0, 1, 16, 20, 64, 512, 4096, 1 << 20, u32::MAX];
     let flags = [0, NEXT, NEXT, NEXT | WRITABLE, WRITABLE, TABLE, NEXT | TABLE, 0xffff];
@@ -359,7 +359,7 @@ fn broken_ring_stops_and_the_next_connection_works() {
         let mut guest = machine.connect(&folder.socket(), 0);
         assert_eq!(guest.write(0, &[1; 512]), 0, "{broken}");
         match broken {
-            // More requests than the queue has.
+            // More requests than the queue holds.
             "index" => guest.set_available(QUEUE + 100),
             _ => guest.submit_head(QUEUE + 1),
         }
@@ -432,7 +432,7 @@ fn next_server_executes_what_is_not_complete_and_nothing_else() {
     let (folder, disk) = (Folder::new("guest-next"), Memory::new());
     let _server = folder.serve(&disk);
     let mut machine = Machine::new(&folder.0);
-    // Of three writes a killed server had completed the first, and the other end knows of none.
+    // A killed server had completed the first of three writes; the guest reports none as complete.
     machine.put_header(WRITE, 0);
     for (head, byte) in [(0, 1), (3, 2), (6, 3)] {
         let data = DATA + u64::from(head) * 0x1000;
@@ -470,7 +470,7 @@ fn interrupts_come_for_each_request() {
         let mut guest = machine.connect(&folder.socket(), without);
         guest.wait_for_call();
         for made in 0..10_u16 {
-            // The guest wants to hear of the next one.
+            // The guest asks for an interrupt at the next completion.
             guest.put(0x2000 + 4 + u64::from(QUEUE) * 2, &made.to_le_bytes());
             guest.submit_flush();
             guest.wait_for_call();

@@ -1,10 +1,10 @@
-//! Random sequences of calls, and those that fuzzers found.
+//! Random sequences of calls of the C interface, and sequences that fuzzers found.
 
 mod calls;
 
 const FUZZ: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../qa/fuzz");
 
-/// The bytes of a seed.
+/// Pseudo-random bytes that depend on the seed.
 fn noise(seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut draw = || {
@@ -17,7 +17,7 @@ fn noise(seed: u64) -> Vec<u8> {
     (0..length).map(|_| draw()).collect()
 }
 
-/// Seeds: 100, or `SEAWALL_FFI_SEEDS`.
+/// Tries 100 seeds, or as many as `SEAWALL_FFI_SEEDS` says.
 #[test]
 fn random_sequences_of_calls_have_a_status() {
     let seeds = std::env::var("SEAWALL_FFI_SEEDS").map_or(100, |seeds| seeds.parse().unwrap());

@@ -1,4 +1,4 @@
-//! `seawall/cwal.hpp`: programs of `CWal` work, and each thing that it gets wrong is right here.
+//! `seawall/cwal.hpp`: programs written for `CWal` work, and each error of `CWal` is avoided here.
 
 use crate::programs::{parses, program};
 use crate::sanitizers::checked;
@@ -76,7 +76,7 @@ fn benchmarks_of_cwal_run_by_both_methods() {
     };
     let all = ran(&["--logs", "64"]);
     assert_eq!(all.matches("64 entries | data_length = 50").count(), 6, "{all}");
-    // The square and the cube root of 64.
+    // 8 and 4 are the square root and the cube root of 64.
     for parameters in [
         "Flush? No | Sync? No\n",
         "Flush? Yes | Sync? No\n",

@@ -1,4 +1,5 @@
-//! The header is made from the sources, and every function in it has the guard against panics.
+//! The C header: it is generated from the sources, and every function in it has the guard against
+//! panics.
 
 use crate::toolchain::{Scratch, crate_folder};
 use std::fs;
@@ -20,11 +21,11 @@ const SOURCES: [&str; 13] = [
     "stats",
 ];
 
-/// Pointers with checks, and what C calls them.
+/// Pointer types with checks, and the plain pointers that C sees.
 const POINTERS: [(&str, &str); 4] =
     [("InMut<", "*mut "), ("In<", "*const "), ("Out<", "*mut "), ("Freed<", "*mut ")];
 
-/// Writes plain pointers for those with checks, which cbindgen would give names.
+/// Replaces pointer types with checks by plain pointers: cbindgen would give them names.
 fn plain(source: &str) -> String {
     let mut plain = source.to_owned();
     for (checked, pointer) in POINTERS {
@@ -49,7 +50,7 @@ fn generated() -> String {
         };
         let source = source.lines().filter(|line| !is_module(line)).collect::<Vec<_>>().join("\n");
         let path = scratch.join(format!("{name}.rs"));
-        // Only pointer.rs is written in terms of what it defines.
+        // Only pointer.rs keeps these types, because it defines them.
         fs::write(&path, if name == "pointer" { source } else { plain(&source) }).unwrap();
         builder = builder.with_src(path);
     }
@@ -73,7 +74,7 @@ fn header_is_what_the_sources_say() {
     );
 }
 
-/// The bodies of all exported functions.
+/// The names and bodies of all exported functions.
 pub(crate) fn exported() -> Vec<(String, String)> {
     let mut found = vec![];
     for entry in fs::read_dir(crate_folder().join("src")).unwrap() {
@@ -94,7 +95,7 @@ fn every_exported_function_catches_panics() {
     let functions = exported();
     assert!(functions.len() > 60, "{}", functions.len());
     for (name, body) in functions {
-        // Statements before the guard, which cannot panic, and constants.
+        // Skips constants, and statements before the guard that cannot panic.
         let lines = body.lines().map(str::trim);
         let calls = |line: &str| guards.iter().any(|guard| line.starts_with(guard));
         let first = lines

@@ -1,6 +1,6 @@
-//! C and C++ programs against the built library. A compiler or tool that is missing is named on the
-//! error output as SKIPPED. It is a failure with `SEAWALL_FFI_COMPLETE=1`, and a compiler or its
-//! sanitizers with `CI`, too.
+//! C and C++ programs against the built library. A missing compiler or tool is reported as SKIPPED
+//! on the error output. With `SEAWALL_FFI_COMPLETE=1` it is a failure; with `CI`, a missing
+//! compiler or sanitizer is one too.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 #![expect(clippy::indexing_slicing, reason = "in a test a panic is the report")]

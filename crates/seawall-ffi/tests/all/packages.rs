@@ -1,4 +1,4 @@
-//! What the install script leaves: `pkg-config`, `CMake`, `man` and `dpkg` find it.
+//! The installed files: `pkg-config`, `CMake`, `man` and `dpkg` find them.
 
 use crate::toolchain::{Scratch, crate_folder, has, installed, run};
 use std::fs;
@@ -14,7 +14,7 @@ fn pkg_config_and_make_without_more_build_the_example() {
     for (arguments, extra) in
         [("--cflags --libs", ""), ("--cflags --libs --static", "-static-libgcc")]
     {
-        // The line that examples/orders.c names.
+        // The command that examples/orders.c names.
         let line = format!(
             "cc {extra} {}/examples/orders.c $(pkg-config {arguments} seawall) -o orders",
             crate_folder().display()
@@ -76,7 +76,7 @@ fn debian_package_has_what_programs_need() {
     let mut build = Command::new("bash");
     build.arg(crate_folder().join("deb.sh")).arg(scratch.join(""));
     build.env("SEAWALL_LIBRARIES", crate::toolchain::libraries());
-    // In the place of the command line, which this test does not build.
+    // Stands in for the command line tool, which this test does not build.
     build.env("SEAWALL_COMMAND", "/bin/true").env("DPKG_DEB_COMPRESSOR_TYPE", "none");
     let package = run(&mut build).trim().to_owned();
     let fields = run(Command::new("dpkg-deb").args(["--field", &package]));

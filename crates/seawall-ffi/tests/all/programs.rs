@@ -31,7 +31,7 @@ fn garbage_has_a_status_and_a_panic_too() {
     passes("gcc", C, "garbage.c");
 }
 
-/// Seeds: 2, or `SEAWALL_FFI_SEEDS`.
+/// Tries 2 seeds, or as many as `SEAWALL_FFI_SEEDS` says.
 #[test]
 fn random_calls_have_a_status() {
     let scratch = Scratch::new();
@@ -52,8 +52,8 @@ fn both_faces_work_from_cpp() {
     passes("g++", &["-std=c++20"], "faces.cpp");
 }
 
-/// Compiles without making a program. The folder of headers is not that of a system, in which
-/// warnings would not count.
+/// Compiles without creating a program. The folder of headers is not passed as a system folder, in
+/// which warnings would be ignored.
 pub(crate) fn parses(compiler: &str, (language, standard): (&str, &str), source: &Path) {
     let mut compile = Command::new(compiler);
     compile.args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", "-x", language]);
@@ -67,7 +67,7 @@ pub(crate) fn parses(compiler: &str, (language, standard): (&str, &str), source:
     run(compile.arg(source));
 }
 
-/// Every standard, except the one that `both_faces_work_from_cpp` has.
+/// Checks every standard except the one that `both_faces_work_from_cpp` uses.
 fn parses_all(c: &str, cpp: &str, standards: &[&str]) {
     for standard in ["gnu99", "gnu2x"].into_iter().filter(|_| has(c)) {
         parses(c, ("c", standard), &program("calls.c"));
@@ -87,7 +87,7 @@ fn clang_has_no_warning_in_any_standard() {
     parses_all("clang", "clang++", &["c++17", "c++20", "c++2b"]);
 }
 
-/// The example appends a record and, when it runs again, reads it.
+/// Runs an example twice: it appends a record, then reads it.
 fn example(compiler: &str, name: &str) {
     let scratch = Scratch::new();
     let source = crate_folder().join("examples").join(name);
@@ -122,11 +122,11 @@ fn kill_after(writer: &Path, log: &Path, (acknowledged, count): (u64, u64)) -> u
     }
     process.kill().unwrap();
     process.wait().unwrap();
-    // What was printed before the kill counts, too.
+    // Lines printed before the kill count too.
     lines.map(|line| line.unwrap_or_default().parse().unwrap_or(last)).fold(last, u64::max)
 }
 
-/// In a small file system of memory, which only this process sees.
+/// Runs in a small tmpfs, which only this process sees.
 #[test]
 fn full_disk_refuses_records_until_there_is_space() {
     let scratch = Scratch::new();

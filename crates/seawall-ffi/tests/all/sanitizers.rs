@@ -1,13 +1,15 @@
-//! Sanitizers: which work here, and what each of them sees.
+//! Sanitizers: which of them work here, and what each of them detects.
 //!
-//! A stable compiler of Rust does not instrument the library. Of it, the sanitizers see
+//! A stable Rust compiler does not instrument the library, so the sanitizers see only these parts
+//! of it:
 //!
-//! - memory: what it allocates and frees, so that C is caught which reads what was freed, frees it
-//!   again or loses it; and what it hands to functions of the C library, such as `memcpy` and
-//!   `strlen`, so that a record that ends before its size is caught, too. Other loads and stores of
-//!   the library are not seen. A handle that is used after its end gets a status, not a report.
-//! - threads: which it starts. Its locks are not seen, so reports about its memory, or about what C
-//!   passes to a callback, would be false: programs of which that is no part are tried.
+//! - memory: what the library allocates and frees, so C code that uses freed memory, frees it again
+//!   or leaks it is caught; and what the library passes to functions of the C library, such as
+//!   `memcpy` and `strlen`, so a record that ends before its size is caught too. Other loads and
+//!   stores of the library are not seen. A handle that is used after its end gets a status, not a
+//!   report.
+//! - threads: those that the library starts. Its locks are not seen, so reports about its memory,
+//!   or about what C passes to a callback, would be false: only programs without these are tried.
 //!
 //! `cargo xtask long sanitizers` instruments the library, too.
 
@@ -22,8 +24,8 @@ const MEMORY: &[&str] = &["-fsanitize=address,undefined", "-fno-sanitize-recover
 /// A race is reported.
 const THREADS: &[&str] = &["-fsanitize=thread", "-O1"];
 
-/// Compiles a program in which a memory error, a leak or undefined behaviour is a failure, where
-/// sanitizers work. `None` without the compiler.
+/// Compiles a program, with sanitizers where they work: a memory error, a leak or undefined
+/// behaviour is then a failure. `None` without the compiler.
 pub(crate) fn checked(
     scratch: &Scratch,
     (compiler, flags, source): (&str, &[&str], &Path),
@@ -73,7 +75,8 @@ fn under_sanitizer(built: &Path) -> Command {
     command
 }
 
-/// Expects a report with its text for each bug of `wrong.c`, and none without a bug.
+/// Checks that each bug of `wrong.c` is reported with its text, and that nothing is reported
+/// without a bug.
 fn sees(flags: &[&str], bugs: &[(&str, &str)]) {
     let scratch = Scratch::new();
     let Some(built) = sanitized(&scratch, ("wrong.c", flags)) else { return };

@@ -12,7 +12,7 @@ pub(crate) fn crate_folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The folder with the library: `SEAWALL_LIBRARIES`, or that which cargo built for this test.
+/// The folder with the library: `SEAWALL_LIBRARIES`, or where cargo built it for this test.
 pub(crate) fn libraries() -> PathBuf {
     if let Some(folder) = std::env::var_os("SEAWALL_LIBRARIES") {
         return folder.into();
@@ -23,7 +23,7 @@ pub(crate) fn libraries() -> PathBuf {
     folder
 }
 
-/// A folder that goes with the value.
+/// A temporary folder that is removed on drop.
 #[derive(Debug)]
 pub(crate) struct Scratch(PathBuf);
 
@@ -70,7 +70,7 @@ pub(crate) fn run(command: &mut Command) -> String {
 
 const COMPILERS: [&str; 4] = ["gcc", "g++", "clang", "clang++"];
 
-/// Whether a tool exists; if not, says so where the test harness hides nothing.
+/// Whether a tool exists. If not, reports that where the test harness does not capture it.
 pub(crate) fn has(tool: &str) -> bool {
     let found = Command::new(tool).arg("--version").output();
     let exists = found.is_ok_and(|found| found.status.success());
@@ -81,14 +81,14 @@ pub(crate) fn has(tool: &str) -> bool {
     exists
 }
 
-/// Says what was not tested, which on the machines of `CI` must not be.
+/// Reports what was not tested. With `CI` set, panics instead.
 pub(crate) fn lacks(why: &str) {
     let is_ci = std::env::var_os("CI").is_some_and(|set| !set.is_empty());
     assert!(!is_ci, "CI={}, but {why}", std::env::var("CI").unwrap_or_default());
     skip(why);
 }
 
-/// Says what was not tested.
+/// Reports what was not tested. With `SEAWALL_FFI_COMPLETE=1`, panics instead.
 pub(crate) fn skip(why: &str) {
     let is_complete = std::env::var_os("SEAWALL_FFI_COMPLETE").is_some_and(|set| set == "1");
     assert!(!is_complete, "{why}");

@@ -593,7 +593,7 @@ mod tests {
         assert_eq!(BatchHeader::trace(&[0; 48], &LIFE, 8192), None);
     }
 
-    /// The header with another number in this field, and a checksum that agrees with it.
+    /// Decodes the header after setting these fields and recomputing its checksum.
     fn forged(fields: &[(crate::fields::Field, u64)]) -> Option<BatchHeader> {
         let mut bytes = batch();
         for (field, number) in fields {

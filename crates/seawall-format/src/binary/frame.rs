@@ -337,7 +337,7 @@ mod tests {
 
     const SALT: Salt = Salt::new(LogId(1), Epoch(2));
 
-    /// Whether frames fill a body that is seen all at once, or a byte more each time.
+    /// Whether `count` frames fill `body`: the same whether it is seen at once or byte by byte.
     fn fill(body: &[u8], count: u32, block: u32) -> bool {
         let is_filled = |step: usize| {
             let mut filled = Filled::default();
@@ -458,11 +458,11 @@ mod tests {
         bytes[0] ^= 0x40;
         bytes[24] ^= 0x40;
         assert_eq!(places(&bytes), [(40, 3), (64, 4)]);
-        // The last length is damaged: the frames before need none after them.
+        // The last length is damaged: the frames before it are found without it.
         let mut bytes = good.clone();
         bytes[starts[3]] ^= 0x40;
         assert_eq!(places(&bytes), [(0, 1), (24, 2), (40, 3)]);
-        // A length that leads elsewhere, to the very end: what it skipped is found again.
+        // A wrong length leads into the last frame: the frames that it skips are found again.
         let mut bytes = good;
         bytes[24..28].copy_from_slice(&40_u32.to_le_bytes());
         assert_eq!(places(&bytes), [(0, 1), (40, 3), (64, 4)]);

@@ -202,7 +202,7 @@ mod tests {
         Nesting::default().accepts(bytes)
     }
 
-    /// `depth` times what opens an array or a map, then a value.
+    /// Opens an array or a map `depth` times, then adds a value.
     fn nested(opening: &[u8], depth: usize) -> Vec<u8> {
         [opening.repeat(depth), vec![0xc0]].concat()
     }
@@ -214,7 +214,7 @@ mod tests {
             &[0x93, 0x01, 0x02],
             &[0xdc, 0, 1],
             &[0xdd, 0, 0, 0, 1],
-            // A name before the value.
+            // Maps: a key precedes the nested value.
             &[0x81, 0xa1, b'n'],
             &[0x82, 0x01, 0x02, 0xa1, b'n'],
             &[0xde, 0, 1, 0x2a],
@@ -242,7 +242,7 @@ mod tests {
         let many = [vec![0xdc, 0x10, 0], [0x91, 0x90].repeat(4096)].concat();
         assert!(accepted(&many) && is_shallow(&many));
         assert!(accepted(&[0x91, 0x80].repeat(1000)));
-        // After 127 levels that ended, the depth is 0 again.
+        // When 127 levels have ended, the depth is 0 again.
         assert!(accepted(&nested(&[0x91], 127).repeat(3)));
     }
 

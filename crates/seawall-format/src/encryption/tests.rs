@@ -1,4 +1,4 @@
-//! The published vectors of the primitives, and what a second program derives from a key.
+//! Test vectors: published ones of the primitives, and keys that a second program derived.
 
 use crate::encryption::{Cipher, KeyEncryptionKey, LogKey, Nonce, SegmentKeys};
 use crate::ids::{Epoch, LogId, SegmentId, SegmentRef};
@@ -46,7 +46,7 @@ fn cipher_encrypts_as_rfc_8452_says() {
     assert_eq!(count, 26);
 }
 
-/// Numbers that follow from a seed.
+/// Random bytes determined by a seed.
 #[cfg(feature = "aws-lc-rs")]
 fn random(seed: u64) -> impl Iterator<Item = u8> {
     let next = |x: &u64| Some(x ^ (x << 13)).map(|x| x ^ (x >> 7)).map(|x| x ^ (x << 17));

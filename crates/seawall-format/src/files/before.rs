@@ -234,7 +234,7 @@ mod tests {
         size: 3072 + 4 * 512,
     };
 
-    /// Four sectors: ones, twos, zeros, fours.
+    /// The checksums of a file of four sectors filled with 1, 2, 0 and 4, and the file.
     fn sums() -> (SectorSums, Vec<u8>) {
         let file: Vec<u8> = [1, 2, 0, 4].iter().flat_map(|byte| [*byte; SECTOR]).collect();
         let mut sums = SectorSums::from_offset(OF.start);
@@ -333,12 +333,12 @@ mod tests {
             let here = at(u64::try_from(number).unwrap());
             assert!(before.is_untouched((here, sector(number)), used), "{number}");
         }
-        // Sectors of another place, and zeros that were not there before.
+        // The contents of another sector, and zeros that were not there before.
         assert!(!before.is_untouched((at(0), sector(1)), used));
         assert!(!before.is_untouched((at(0), &[0; SECTOR]), used));
         assert!(!before.is_untouched((at(4), &[0; SECTOR]), used), "beyond the table");
         assert!(!before.is_untouched((at(0), &[1; 500]), used), "a part of a sector");
-        // A write of 100 bytes and zeros to the end of its block of two sectors.
+        // A write of 100 bytes, padded with zeros to the end of its block of two sectors.
         let used = (OF.start + 100, OF.start + 1024);
         let written = [[9; 100].as_slice(), &[0; 412]].concat();
         assert!(before.is_untouched((at(0), &written), used));

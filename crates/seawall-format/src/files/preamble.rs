@@ -62,7 +62,7 @@ mod tests {
             put(&mut bytes, CRC, u64::from(crc));
             let refused = Refused::OtherVersion { version, draft };
             assert_eq!(check(&bytes, *b"SEAWALLS"), Err(refused));
-            // Another file's: nothing is known of it.
+            // With another magic, the version has no meaning.
             assert_eq!(check(&bytes, *b"SEAWALLM"), Err(Refused::Invalid));
         }
     }

@@ -199,7 +199,7 @@ mod tests {
         }
     }
 
-    /// Searches zeros with one batch in the middle, in windows of `size` bytes.
+    /// Searches for the only batch among zeros, in windows of `size` bytes.
     fn found_in_windows_of(size: usize) -> HeaderSearch {
         let header = header();
         let scanner = Scanner::new(&header, header.size, Limit::Open);

@@ -1,4 +1,4 @@
-//! Images that are created, abandoned, opened twice and confused with each other.
+//! Tests of images: creation, leftovers, opening twice, and identity.
 
 #![allow(clippy::disallowed_methods, reason = "the test acts as another program")]
 

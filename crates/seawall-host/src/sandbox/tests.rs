@@ -1,4 +1,4 @@
-//! Processes that confine themselves, and try what they must not do.
+//! Tests of the sandbox: processes confine themselves, then try what is forbidden.
 
 use super::*;
 
@@ -15,8 +15,8 @@ fn a_byte_holds_what_confines_a_process() {
     assert_eq!(Confined::OFF.to_string(), "landlock off, seccomp off");
 }
 
-/// In processes of their own, because there is no way out. Of those only the thread of the test is
-/// confined, and what it starts.
+/// These tests confine child processes, because confinement cannot be undone. In a child, only the
+/// test's thread and what it starts are confined.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod confined {
     use super::*;
@@ -32,12 +32,12 @@ mod confined {
     use std::process::{Command, Stdio};
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    /// Names the test that a child process continues, and a folder for it.
+    /// The environment variable that marks a child process. Its value is the child's folder.
     const CHILD: &str = "SEAWALL_SANDBOX_FOLDER";
 
     static FOLDERS: AtomicU32 = AtomicU32::new(0);
 
-    /// What the child process of this test says.
+    /// Runs `test` in a child process. Returns the lines that it reported with [`say`].
     fn child(test: &str) -> String {
         let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
         let name = format!("seawall-sandbox-{}-{number}", std::process::id());
@@ -55,7 +55,7 @@ mod confined {
         lines.join("\n")
     }
 
-    /// The folder of a child process, on its own.
+    /// Returns the folder of this child process, or `None` in the parent.
     fn own_folder() -> Option<PathBuf> {
         std::env::var_os(CHILD).map(PathBuf::from)
     }
@@ -103,7 +103,7 @@ mod confined {
         command.status().map(drop)
     }
 
-    /// Without parts of what is tried, as in an older kernel, the answers differ.
+    /// Returns `answers`, or `None` if this kernel lacks parts of the sandbox: its answers differ.
     fn expected(confined: Confined, answers: &str) -> Option<String> {
         match confined {
             Confined { landlock: Guard::On(abi), seccomp: Guard::On(_) } if abi >= 4 => {

@@ -1,4 +1,4 @@
-//! Promises of a real directory that are visible without a crash.
+//! Tests of a real directory: guarantees that can be checked without a crash.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::sync::mpsc;
@@ -326,8 +326,8 @@ fn draft_never_replaces_another() {
     let scratch = Scratch::new("draft-taken");
     let draft = Draft::create(&scratch.log()).unwrap();
     refusal(Draft::create(&scratch.log()), io::ErrorKind::AlreadyExists);
-    // Even an empty directory belongs to another program; also if it appears while the draft is
-    // filled.
+    // Even an empty directory may belong to another program, also if it was created while the draft
+    // was being filled.
     fs::create_dir(scratch.log()).unwrap();
     refusal(draft.finish(), io::ErrorKind::AlreadyExists);
     refusal(Draft::create(&scratch.log()), io::ErrorKind::AlreadyExists);
@@ -355,7 +355,7 @@ fn check_visible(write: fn(&dyn File, &[u8], u64) -> io::Result<()>) {
     let mut memory = crate::AlignedMemory::default();
     let places = [(0, 4096), (100, 5000), (8192, 65_536), (73_728, 131_072), (70_001, 90_000)];
     for (number, (offset, length)) in (1..).zip(places) {
-        // The cache now holds what the reader has seen.
+        // This read puts the old bytes into the page cache.
         let mut seen = vec![1; 1 << 20];
         reader.read_at(&mut seen, 0).unwrap();
         assert!(seen == expected, "before {number}");
@@ -391,7 +391,7 @@ fn only_whole_blocks_bypass_the_cache() {
     let whole = PosixFile::new(file.try_clone().unwrap(), "file".to_owned());
     let flags = whole.direct.way(&whole.file).map(|way| rustix::fs::fcntl_getfl(way).unwrap());
     assert!(flags.is_none_or(|flags| flags.contains(OFlags::DIRECT | OFlags::DSYNC)), "a barrier");
-    // On other file systems the descriptor cannot be opened, and that shows at once.
+    // Without direct writes, opening the descriptor fails, so nothing bypasses the cache.
     let is_there = path_has_direct_writes(&path);
     let taken = way.write(&file, bytes, 4096).unwrap();
     assert_eq!(taken, if is_there { bytes.len() } else { 0 });
@@ -408,7 +408,7 @@ fn uncached_read_returns_what_was_written_by_every_method() {
     let mut expected = written;
     expected[65_536..131_072].fill(0);
     let mut memory = crate::AlignedMemory::default();
-    // Whole blocks; a part of the last block; nothing; and ranges that go through the cache.
+    // Whole blocks, a part of the last block, ranges after the end, and ranges that need the cache.
     for (offset, length) in
         [(0, 131_072), (61_440, 8192), (131_072, 131_072), (196_608, 4096), (204_800, 4096)]
             .into_iter()
@@ -426,7 +426,7 @@ fn uncached_read_returns_what_was_written_by_every_method() {
     assert_eq!(unaligned[1..], expected[4096..4103]);
 }
 
-/// Tests only file systems with direct access to a device, on systems that count its bytes.
+/// Runs only on file systems with direct access to a device, if the system counts the bytes read.
 #[cfg(target_os = "linux")]
 #[test]
 fn uncached_read_reaches_the_device() {
@@ -440,7 +440,7 @@ fn uncached_read_reaches_the_device() {
         line.and_then(|count| count.parse::<u64>().ok())
     };
     let directory = fs::File::options().read(true).open(&scratch.path).unwrap();
-    // The number of ext4.
+    // The magic number of ext4.
     let is_on_device = in_place::file_system(&directory) == Some(0xEF53);
     let path = scratch.log().join("file");
     let Some(before) = read_so_far().filter(|_| is_on_device && path_has_direct_writes(&path))
@@ -461,7 +461,7 @@ fn path_has_direct_writes(path: &Path) -> bool {
     rustix::fs::openat(CWD, path, flags, Mode::empty()).is_ok()
 }
 
-/// Tests only file systems that can reserve space beyond the end.
+/// Runs only on file systems that can reserve space beyond the end.
 #[cfg(target_os = "linux")]
 #[test]
 fn reserved_space_changes_no_length_and_is_freed_by_setting_the_same_length() {

@@ -1,4 +1,4 @@
-//! Verdicts of alternating slices.
+//! Tests of ranking entries that are measured in alternating slices.
 
 use super::*;
 use serde_json::json;
@@ -77,7 +77,8 @@ fn shuffled_rounds_have_every_turn_in_changing_order() {
     assert!(rounds.chunks(3).all(|round| sorted(round.to_vec()) == [0, 0, 1]), "{rounds:?}");
 }
 
-/// Three ways in twelve quiet rounds, with this share of other programs.
+/// Ranks three entries after twelve quiet rounds, while other programs used `share` of the
+/// processors.
 fn judged(share: Option<f64>) -> Contest {
     let done = |rate: f64| Done { rates: QUIET.map(|one| one * rate).into(), times: vec![1] };
     let ways = [("one", 100.0), ("two", 200.0), ("half", 50.0)];

@@ -1,4 +1,4 @@
-//! Streams to real files, and what is said of their speed.
+//! Tests of streams to real files, and of the report on their speed.
 
 use super::*;
 use crate::contest::{Row, Spread, Verdict};
@@ -22,7 +22,7 @@ fn new_blocks_are_written_once_and_written_ones_again() {
         let (is_new, is_growing) = (blocks != Blocks::Written, blocks == Blocks::Growing);
         assert_eq!(length, if is_growing { 0 } else { found.len() }, "{blocks:?}");
         assert!(is_growing || !is_new || found[0] == 0, "the old bytes are gone: {blocks:?}");
-        // Either the end of a new file or the beginning of a written one.
+        // After this write, a new file is full; a written one starts over at its beginning.
         target.next.store(FILE_SIZE - (1 << 20), Ordering::Relaxed);
         assert!(target.write(bytes).unwrap(), "{blocks:?}");
         assert_eq!(target.file.read(&mut found, FILE_SIZE - (1 << 20)).unwrap(), REFERENCE_SIZE);
@@ -62,7 +62,8 @@ fn spread(median: f64) -> Spread {
     }
 }
 
-/// All ways: growing, allocated and written files at these ratios with 1, 2 and 4 in flight.
+/// Results with these ratios: for growing, allocated and written files, each with 1, 2 and 4 writes
+/// in flight.
 fn streams(ratios: [[f64; 3]; 3]) -> Streams {
     let row = |way: &Way, ratio: f64, verdict| Row {
         name: way.to_string().into(),
@@ -128,7 +129,7 @@ fn clear_gains_are_said_and_unclear_ones_are_not() {
          with four 2.0 times as fast as new ones; four writes in flight are 2.2 times as fast as \
          one in a file used again, and 1.7 times as fast as one in a new file"
     );
-    // The middle halves overlap.
+    // The middle halves of the results overlap, so no difference is certain.
     let even = said([[0.3; 3], [0.3; 3], [0.31; 3]]);
     assert_eq!(even.matches("no faster than").count(), 4, "{even}");
     let mut busy = streams(RATIOS);

@@ -285,7 +285,7 @@ mod tests {
             size.changes()
         };
         assert_eq!(second(10_000, 256), 10_000);
-        // 10 ms are quick for 256 changes, but not 390 ms for 10,000.
+        // At 10 ms for 256 changes, 10,000 would take 390 ms: too long for one batch.
         assert_eq!(second(10_000, 10_000), 1_024);
         assert_eq!((second(300, 256), second(100_000, 256)), (1_024, 1_024));
     }
@@ -334,12 +334,12 @@ mod tests {
 
     #[test]
     fn size_grows_while_the_store_becomes_slower_by_itself() {
-        // As a skip list does: 1 us for a change at first, 2.5 us after 500,000.
+        // Like a skip list: a change takes 1 us at first, and 2.5 us after 500,000 changes.
         let (_, largest) =
             sizes_after(250_000, |before| 1_000 + n(before.min(500_000)) * 3 / 1_000);
         assert_eq!(largest, 65_536);
-        // As one does whose rows go to a file from time to time. The size falls to a quarter at
-        // most.
+        // Like a store that moves its rows to a file from time to time. The size never falls below
+        // a quarter.
         let (smallest, _) = sizes_after(250_000, |before| 1_000 + n(before % 300_000) / 200);
         assert!(smallest >= 16_384, "{smallest}");
     }

@@ -302,7 +302,7 @@ mod tests {
     }
 
     fn change(dice: &mut Dice) -> Change {
-        // The last two differ only after more bytes than are compared as a number.
+        // The last two keys differ only after the eight bytes that are compared as a number.
         let keys = ["a", "b", "first eight, 1", "first eight, 2"];
         let (table, key) = (["", "t"][dice.index(2)], keys[dice.index(4)]);
         match dice.below(7) {

@@ -115,11 +115,11 @@ mod tests {
         Lsn::new(number).unwrap()
     }
 
-    /// A log of changes of which number `broken` cannot be read.
+    /// A log of `count` changes, of which record `broken` cannot be read.
     struct Log {
         count: u64,
         broken: u64,
-        /// Whether the first pass need not decode it.
+        /// Whether the first pass reads summaries without decoding the broken record.
         has_summary: bool,
     }
 

@@ -173,7 +173,7 @@ mod tests {
         write(table, Edit::Put { key: b"k".to_vec(), value: b"v".to_vec() })
     }
 
-    /// Sorted runs, long and short, have the same result as their writes one by one.
+    /// Batches with sorted runs, long and short, give the same rows as their writes one by one.
     #[test]
     fn sorted_batch_is_applied_as_its_writes_are() {
         each_seed(64, |dice| {

@@ -250,7 +250,7 @@ mod tests {
         String::from_utf8(transaction.changes.iter().flat_map(key).collect()).unwrap()
     }
 
-    /// Three transactions at the same time, one of them never committed.
+    /// Three interleaved transactions, of which the third is aborted.
     fn mixed() -> Vec<Operation> {
         let (one, two, three) = (TxId(1), TxId(2), TxId(3));
         vec![

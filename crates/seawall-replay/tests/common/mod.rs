@@ -7,12 +7,12 @@
     reason = "each test uses a part of this module, and a panic reports a failure"
 )]
 
-/// A part of the cases, another part each day: the same module as in the tests of the log.
+/// Selects a sample of the cases, a new one each day: shared with the tests of the log.
 #[allow(unreachable_pub, clippy::print_stdout, reason = "it is written for another program")]
 #[path = "../../../seawall/tests/common/sample.rs"]
 pub(crate) mod sample;
 
-/// What the sample asks: these logs are not encoded.
+/// The divisor of a sample's size, for `sample`: 1, because these logs are not encoded.
 pub(crate) fn sample_divisor() -> u64 {
     1
 }
@@ -32,7 +32,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Tables with their rows.
 pub(crate) type Rows = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
 
-/// The numbers that a sample is drawn by.
+/// The random numbers that select a sample.
 #[derive(Debug)]
 pub(crate) struct Random(Dice);
 
@@ -108,7 +108,7 @@ pub(crate) fn operations(seed: u64, count: usize) -> Vec<Operation> {
                 open.remove(at);
                 operations.push(match dice.below(6) {
                     0 => Operation::Abort(tx),
-                    1 => continue, // It never ends.
+                    1 => continue, // This transaction never ends.
                     _ => Operation::Commit(tx),
                 });
             }
@@ -126,7 +126,7 @@ fn change(dice: &mut Dice) -> Change {
     }
 }
 
-/// Returns a key. A quarter of them differ only after many bytes.
+/// Returns a key. A quarter of the keys differ only after many bytes.
 pub(crate) fn key(number: u64) -> String {
     if number % 4 == 3 { format!("key that is long {number}") } else { format!("k{number}") }
 }
@@ -309,7 +309,7 @@ impl Store for DyingStore {
 
 /// Rows are ingested as they are written: atomically, or apart from their watermarks.
 impl Ingest for DyingStore {
-    /// Backwards: the order of tables is the store's affair.
+    /// Sorts the tables in descending order: a store may choose any order.
     fn sort_tables(&self, tables: &mut [String]) {
         tables.sort_by(|one, other| other.cmp(one));
     }

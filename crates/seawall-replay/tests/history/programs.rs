@@ -1,7 +1,6 @@
 //! Random programs over two logs and several stores. Logs are truncated at both ends, grow again,
 //! are killed and lose power; stores lose their newest batches. After each replay, either the store
-//! equals the fold of its log's committed transactions, or the replay returned an error that is
-//! justified.
+//! contains exactly its log's committed transactions, or the replay returned a justified error.
 
 use super::{Disk, open, reader};
 use crate::common::sample::Sample;
@@ -24,7 +23,7 @@ struct Written {
     oldest: u64,
 }
 
-/// A store, with the records that it had applied after its last successful replay.
+/// A store, and the records that it had applied after its last successful replay.
 struct Kept {
     store: DyingStore,
     /// The index of the log, and the unique number of each record by LSN.
@@ -70,7 +69,7 @@ impl Written {
         for _ in 0..=dice.below(12) {
             *own += 1;
             let key = format!("k{}", dice.below(12));
-            // Equal bytes recur, also after a truncation.
+            // Some changes have equal bytes, also after a truncation.
             let change = match dice.below(3) {
                 0 => Change::put("t", key, 7u64.to_le_bytes()),
                 1 => Change::put("t", key, own.to_le_bytes()),
@@ -107,7 +106,7 @@ impl Written {
         self.oldest = self.log().truncate_before(before).unwrap().get();
     }
 
-    /// Closes the writer in a random way, and opens the log again.
+    /// Closes the log, kills it or cuts the power, at random, and opens it again.
     fn reopen(&mut self, dice: &mut Dice) {
         let log = self.log.take().unwrap();
         self.device = match dice.below(3) {
@@ -138,10 +137,11 @@ impl Kept {
         marks.iter().filter_map(Watermark::applied_lsn).map(Lsn::get).max()
     }
 
-    /// Returns whether the applied records equal the log's, as far as the log still has them.
+    /// Returns whether the store's applied records equal those of `log`, as far as the log still
+    /// has them.
     fn belongs_to(&self, number: usize, log: &Written) -> bool {
         if self.store.watermarks().unwrap().is_empty() {
-            return true; // It is new, or has lost all that it had.
+            return true; // The store is new, or has lost all batches.
         }
         let Some((of, history)) = &self.history else { return true };
         let Some(applied) = self.highest() else { return *of == number };
@@ -149,8 +149,8 @@ impl Kept {
         *of == number && record.map(|(own, _)| own) == history.get(&applied)
     }
 
-    /// Replays, and checks for either the fold of the log or a justified error. On success, returns
-    /// the LSN up to which the log can be pruned.
+    /// Replays, and checks that the store has the log's transactions or the error is justified. On
+    /// success, returns the LSN up to which the log can be pruned.
     fn replay(&mut self, number: usize, log: &Written, dice: &mut Dice) -> Option<Lsn> {
         let changes_max = usize::try_from(1 + dice.below(6)).unwrap();
         let bounds = Bounds { changes_min: 1, changes_max, ..Bounds::default() };
@@ -189,7 +189,8 @@ impl Kept {
     }
 }
 
-/// Returns the number of successful replays, and of stores refused because of another history.
+/// Runs a random program. Returns the number of successful replays, and of stores refused because
+/// of another history.
 fn program(seed: u64) -> (u64, u64) {
     let mut dice = Dice::new(seed);
     let mut logs = [Written::new(), Written::new()];

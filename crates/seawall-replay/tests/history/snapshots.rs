@@ -1,4 +1,4 @@
-//! A dump of another log, or with records that the log lost, is not used.
+//! A dump of another log, or with records that the log lost, is ignored.
 
 use super::{Disk, files_of, lsn};
 use seawall::{Log, Lsn, Options};
@@ -14,7 +14,7 @@ fn open(disk: &Disk) -> Log<u64> {
     Options::new().preallocate(false).idle_mark(None).open_in(disk.clone()).unwrap()
 }
 
-/// A restored state, and the dump used.
+/// A restored state, and the LSN of the dump used.
 type Found = (Vec<u64>, Option<Lsn>);
 
 fn restore(log: &Log<u64>, dumps: &Disk) -> Result<Found, SnapshotError> {

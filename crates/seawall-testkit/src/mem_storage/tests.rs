@@ -1,4 +1,4 @@
-//! What a crash may leave, and what it may not.
+//! Tests of the simulated device: what a crash may leave, and what it must not leave.
 
 use super::*;
 use crate::mem_storage::pending::What;

@@ -84,8 +84,8 @@ mod tests {
     use seawall_io::{Access, Storage};
     use seawall_testkit::MemStorage;
 
-    /// Files of these numbers of pieces, added to a `DeferredDelete`, and handles to observe their
-    /// lengths.
+    /// Adds files of `pieces` pieces to a `DeferredDelete`. Returns it, and a function that returns
+    /// the current length of each file in pieces.
     fn held(
         has_background_thread: bool,
         pieces: &[u64],

@@ -163,7 +163,8 @@ mod tests {
         }
     }
 
-    /// An environment with one removed segment: waiting to be freed, or to be used again.
+    /// An environment with one removed segment, which is kept for reuse if `is_spare` and waits to
+    /// be freed otherwise.
     fn with_removed(is_spare: bool) -> Env {
         let storage = MemStorage::new();
         let env = Env::new(&Options::new(), Arc::new(storage.clone()));
@@ -209,7 +210,7 @@ mod tests {
         let env = Env::new(&Options::new(), Arc::new(device.clone()));
         device.fail_sync(0, |_| false);
         let first = env.sync_dir().unwrap_err();
-        // The device tells only one thread.
+        // The device reports the failure only once.
         device.sync_dir().expect("it failed once");
         for other in [&env, &env.clone()] {
             let later = other.sync_dir().unwrap_err().to_string();

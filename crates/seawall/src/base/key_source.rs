@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(*shell(SECRET).unwrap(), *b"0123456789abcdef0123456789abcdef");
         assert!(refused("printf 0123456789").contains("fewer than the 32 bytes"));
         assert!(refused(&format!("{SECRET}0")).contains("more than the 32 bytes"));
-        // Without an end.
+        // The output of this command never ends.
         assert!(refused("yes 0123456789abcdef").contains("more than the 32 bytes"));
         assert!(refused(&format!("{SECRET}; exit 3")).contains("exit status: 3"));
         assert!(refused(&format!("{SECRET}; kill -9 $$")).contains("signal: 9"));

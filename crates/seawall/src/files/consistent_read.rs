@@ -156,7 +156,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
     use std::time::Duration;
 
-    /// A writer whose watermark moves during its next turns.
+    /// A writer whose watermark advances by one record in each of its next `moves` turns.
     #[derive(Debug, Default)]
     struct Writer {
         durable: AtomicU64,
@@ -209,8 +209,8 @@ mod tests {
         Error::damaged(damage)
     }
 
-    /// The durable LSNs by which each read of `result` took place, while the writer moves `moves`
-    /// times.
+    /// Reads with `result` as the outcome of each attempt, while the watermark advances `moves`
+    /// times. Returns the durable LSN at each attempt.
     fn reads(moves: u32, result: impl Fn() -> Result<Reading<()>>) -> Vec<u64> {
         let writer = Writer { durable: AtomicU64::new(1), moves: Mutex::new(moves) };
         let writer: Arc<dyn LocalWriter> = Arc::new(writer);

@@ -41,7 +41,7 @@ fn in_time(test: impl FnOnce() + Send + 'static) {
     thread.join().expect("the test passes");
 }
 
-/// Calls, each of which returns whether it was refused.
+/// Calls to a log. Each returns whether it was refused because the handle is forked.
 const CALLS: [fn(&TestLog) -> bool; 10] = [
     |log| is_refused(&log.append(b"x")),
     |log| is_refused(&log.append_batch([b"x".as_slice()])),

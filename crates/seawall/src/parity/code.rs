@@ -135,7 +135,7 @@ mod tests {
         Places::of(&header, scheme)
     }
 
-    /// Pseudo-random bytes.
+    /// A stripe of pseudo-random bytes, with zeros from `covered` on.
     fn stripe(places: &Places, covered: usize) -> Vec<u8> {
         let size = usize::try_from(places.stripe_size()).unwrap();
         let mut state = 1_u64;
@@ -203,7 +203,7 @@ mod tests {
 
     /// The field of format.md section 10, implemented from its text.
     struct Field {
-        /// Conversion between the polynomial basis and the library's representation.
+        /// The polynomial of each element of the library; `element` is the inverse.
         plain: Vec<u32>,
         element: Vec<u16>,
     }
@@ -245,7 +245,7 @@ mod tests {
         }
     }
 
-    /// Pins the result against other versions of the library and other implementations.
+    /// Other versions of the library and other implementations must compute the same parity.
     #[test]
     fn parity_blocks_match_the_sums_of_the_format() {
         let field = Field::new();

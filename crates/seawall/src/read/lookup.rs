@@ -481,7 +481,7 @@ mod tests {
         let mut batch_index = BatchIndex::default();
         for number in 1..=1_000 {
             for scan in 0..5 {
-                // Batches of 1 KiB; each scan visits others.
+                // Each scan visits different batches of 1 KiB.
                 let batches = (scan..SIZE / 1024).step_by(7);
                 let visited = batches.map(|batch| start(batch + 1, batch * 1024)).collect();
                 batch_index.add(segment(number), visited);

@@ -223,7 +223,7 @@ mod tests {
         let mut encoder = Encoder::of(Compression::Lz4, sizes).expect("the feature is on");
         let mut bytes = vec![];
         let spec = encoder.encode((&plain, spec), (at, &LIFE), &mut bytes).expect("it shrinks");
-        // It fills its last block.
+        // Pads the batch to the end of its last block.
         bytes.resize(bytes.len().next_multiple_of(512), 0);
         finish(&mut bytes, spec, at, &LIFE);
         let (kind, end) = (spec.kind, at.plus(to_u64(bytes.len())));
@@ -236,7 +236,7 @@ mod tests {
         assert!(written.bytes.len() < plain.len() / 2 && written.kind == BodyKind::Encoded);
         let RewriteBatch { mut bytes, kind, .. } =
             written.unseal((&LIFE, None)).expect("it is sound");
-        // What is there is overwritten by the next header.
+        // The next header overwrites these bytes, so their values do not matter.
         bytes[..HEADER_SIZE].fill(0);
         assert_eq!((bytes, kind), (plain, BodyKind::Frames));
     }
@@ -249,7 +249,7 @@ mod tests {
             let mut bytes = written.bytes.clone();
             bytes[at] ^= 4;
             let changed = WrittenBatch { bytes, ..written_like(&written) };
-            // Only what the chunks need is looked at, not the zeros after them.
+            // Decoding reads only the bytes that the chunks need, not the zeros after them.
             match changed.unseal((&LIFE, None)) {
                 Ok(rewrite) => assert!(rewrite.bytes[HEADER_SIZE..].len() == 10 * 208, "{at}"),
                 Err(error) => {

@@ -1,4 +1,4 @@
-//! A device that counts what is read of it.
+//! A device that counts reads, opens and directory listings.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use seawall_io::Storage;
 
 use super::watched::{Call, Watch, Watched};
 
-/// Storage, and what was read of it.
+/// Storage that counts reads.
 pub type Counted = Watched<Counts>;
 
 #[derive(Debug, Default)]
@@ -17,18 +17,18 @@ pub struct Counts {
     lists: AtomicU64,
 }
 
-/// What was read.
+/// The reads since the last count.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Reads {
     pub bytes: u64,
     /// Files that were opened.
     pub opens: u64,
-    /// Looks at the directory.
+    /// Directory listings.
     pub lists: u64,
 }
 
 impl Counts {
-    /// What was read since this was asked last.
+    /// Returns the reads since the last call, and resets the counts.
     pub fn take(&self) -> Reads {
         let take = |count: &AtomicU64| count.swap(0, Ordering::SeqCst);
         Reads { bytes: take(&self.bytes), opens: take(&self.opens), lists: take(&self.lists) }

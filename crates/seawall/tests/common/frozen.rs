@@ -1,4 +1,4 @@
-//! Read-only media: whatever would change something panics. A sync changes nothing.
+//! Read-only media: any call that would change something panics. A sync changes nothing.
 
 use seawall_io::{Access, Storage};
 

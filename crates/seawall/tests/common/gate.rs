@@ -1,4 +1,4 @@
-//! A device that stops at a gate: a test sees who waits there, and lets them through.
+//! A device that holds one kind of call at a gate until a test opens it.
 
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -6,12 +6,12 @@ use seawall_io::Storage;
 
 use super::watched::{Call, Watch, Watched};
 
-/// Storage whose syncs of files, or other calls, wait while the gate is shut.
+/// Storage whose file syncs, or other calls, wait while the gate is shut.
 pub type Gated = Watched<Gate>;
 
 #[derive(Debug)]
 pub struct Gate {
-    /// What waits.
+    /// The call to hold.
     call: Call,
     state: Mutex<State>,
     changed: Condvar,
@@ -20,7 +20,7 @@ pub struct Gate {
 #[derive(Debug, Default)]
 struct State {
     shut: bool,
-    /// How many may pass though it is shut.
+    /// Number of calls that may pass while the gate is shut.
     passes: u64,
     waiting: u64,
 }
@@ -35,19 +35,19 @@ impl Gate {
         self.changed.notify_all();
     }
 
-    /// Lets one sync through a gate that stays shut.
+    /// Lets one call through a gate that stays shut.
     pub fn pass_one(&self) {
         self.state.lock().unwrap().passes += 1;
         self.changed.notify_all();
     }
 
-    /// Returns once somebody waits at the gate.
+    /// Waits until a call is held at the gate.
     pub fn wait_for_somebody(&self) {
         let state = self.state.lock().unwrap();
         drop(self.changed.wait_while(state, |state| state.waiting == 0).unwrap());
     }
 
-    /// Whether somebody waits who was not let through yet.
+    /// Whether a call is held at the gate and none was let through with [`Self::pass_one`].
     pub fn is_waited_at(&self) -> bool {
         let state = self.state.lock().unwrap();
         state.waiting > 0 && state.passes == 0

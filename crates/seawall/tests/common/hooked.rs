@@ -1,5 +1,5 @@
-//! A device where something happens just before the nth look at it, lock, or file made there: a
-//! race, each time the same.
+//! A device that runs a closure just before the nth read, lock, listing, open or creation: a race
+//! that is the same in every run.
 
 use std::fmt::{self, Debug, Formatter};
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,7 @@ use seawall_io::Storage;
 
 use super::watched::{Call, Watch, Watched};
 
-/// Storage, and what happens beside.
+/// Storage that runs a planned closure before one of its calls.
 pub type Hooked = Watched<Hook>;
 
 #[derive(Default)]
@@ -23,13 +23,13 @@ struct State {
 type Act = Box<dyn FnOnce() + Send>;
 
 impl Hook {
-    /// `act` happens before look `at` from now, counted from 0.
+    /// Plans `act` to run before look `at` from now, counted from 0.
     pub fn plan(&self, at: u64, act: impl FnOnce() + Send + 'static) {
         let mut state = self.0.lock().unwrap();
         state.planned = Some((state.looks + at, Box::new(act)));
     }
 
-    /// Whether what was planned has not happened.
+    /// Whether the planned closure has not run yet.
     pub fn is_waiting(&self) -> bool {
         self.0.lock().unwrap().planned.is_some()
     }
@@ -56,7 +56,7 @@ impl Watch for Hook {
 }
 
 impl Hooked {
-    /// `act` happens before look `at`, counted from 0.
+    /// Storage that runs `act` before look `at`, counted from 0.
     pub fn new(
         inner: impl Storage + 'static,
         at: u64,

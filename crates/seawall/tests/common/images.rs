@@ -1,4 +1,4 @@
-//! A small log in every way that a log can end, and ways to damage it.
+//! Images of a small log: one for each way in which it can end, and ways to damage them.
 
 use super::{Random, is_compressed, is_encrypted, laid_out, open, payload_in, tiny};
 use seawall::Layout;
@@ -7,34 +7,34 @@ use seawall_format::scan::{Limit, Scanner, Step, Window};
 use seawall_format::{Offset, SegmentHeader, SegmentId};
 use seawall_testkit::MemStorage;
 
-/// A log of thirteen records in nine batches and three segments, and what is known of it. A
-/// compressed one has them several times over.
+/// A log of thirteen records in nine batches and three segments, and its expected content. A
+/// compressed log repeats the batches until it has three segments.
 #[derive(Clone)]
 pub(crate) struct Image {
     pub(crate) end: End,
     pub(crate) layout: Layout,
     pub(crate) device: MemStorage,
     pub(crate) records: Vec<Vec<u8>>,
-    /// From here on nothing but their own batch speaks of the records: it is the last one.
+    /// The first record whose only evidence is its own batch: the last record, or [`NONE`].
     pub(crate) window: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum End {
-    /// Closed; seen after a reboot.
+    /// Closed, then rebooted.
     Closed,
     /// Confirmed, then the power was cut.
     Confirmed,
     /// The power was cut after the last acknowledgement.
     PowerCut,
-    /// The process was killed after the last acknowledgement: `live` speaks of this boot.
+    /// The process was killed after the last acknowledgement: `live` is from this boot.
     Killed,
 }
 
 pub(crate) const SETS: [&[usize]; 9] =
     [&[150], &[80, 90, 100], &[300], &[600], &[700], &[200, 200, 200], &[500], &[250], &[20]];
 
-/// No record is in the window.
+/// The `window` of an image in which all records are confirmed.
 pub(crate) const NONE: u64 = u64::MAX;
 pub(crate) const NEWEST: &str = "000000000003.seg";
 pub(crate) const NEWEST_HEAD: &str = "000000000003.head";
@@ -111,7 +111,7 @@ pub(crate) fn begun_header(file: &[u8]) -> Option<SegmentHeader> {
     BatchHeader::begins(&header, file.get(usize::try_from(header.data_start()).unwrap()..)?)
 }
 
-/// Where the batches of a segment begin and end, and their last records.
+/// Returns the segment's first LSN, and for each batch its start, its end and its last record.
 pub(crate) fn batches(device: &MemStorage, file: &str) -> (u64, Vec<(usize, usize, u64)>) {
     let bytes = device.bytes(file).unwrap();
     let head = device.bytes(&file.replace("jsonl", "head")).unwrap();
@@ -128,7 +128,7 @@ pub(crate) fn batches(device: &MemStorage, file: &str) -> (u64, Vec<(usize, usiz
     (header.base.get(), found)
 }
 
-/// What a run of damage leaves in its place.
+/// What damage writes over a range.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fill {
     Zeros,

@@ -1,5 +1,5 @@
-//! Lives of a log: a workload that notes what it was promised, and the comparison with what a
-//! later look at the device finds.
+//! Lives of a log: a workload that tracks what was acknowledged, and a check of the device after
+//! it.
 
 use std::ops::RangeInclusive;
 
@@ -13,7 +13,7 @@ use seawall::{Error, Layout, Level, Lsn, Result};
 use seawall_io::Storage;
 use seawall_testkit::{MemStorage, Pending};
 
-/// One call of a workload; numbers are the sizes of records.
+/// One call of a workload. Numbers are record sizes.
 #[derive(Clone, Copy, Debug)]
 pub enum Act {
     Append(usize),
@@ -24,31 +24,31 @@ pub enum Act {
     Prune,
 }
 
-/// What a process did with a log, and what it was told.
+/// One process's use of a log: the records it wrote and the promises it got.
 #[derive(Debug)]
 pub struct Life {
     pub device: MemStorage,
     pub layout: Layout,
-    /// All that may be there: what was shown at the last open, then what was handed over.
+    /// All records that may be stored: those shown at the last open, then those written since.
     pub submitted: Vec<Vec<u8>>,
     pub sets: Vec<RangeInclusive<u64>>,
-    /// Records up to here were acknowledged, or shown.
+    /// The last record that was acknowledged, or shown.
     pub acknowledged: u64,
-    /// Of those, the ones after whose acknowledgement the device still took orders: if it stops at
-    /// the write of `live`, the record is durable and readers lag.
+    /// The last record after whose acknowledgement the device still worked. If the device stops at
+    /// the write of `live`, a record is durable but readers do not see it yet.
     pub told: u64,
     pub confirmed: u64,
     pub number: u64,
-    /// Records up to here may have been removed on request.
+    /// The last record that may have been pruned.
     pub pruned: u64,
-    /// What ended it early.
+    /// The error that ended the life early.
     pub error: Option<Error>,
-    /// Whether it ended in an append.
+    /// Whether the life ended during an append.
     pub appending: bool,
 }
 
 impl Life {
-    /// Nothing has been written yet.
+    /// Returns a life before anything is written.
     pub fn unborn(layout: Layout) -> Self {
         Self {
             device: MemStorage::new(),
@@ -66,7 +66,7 @@ impl Life {
     }
 }
 
-/// Opens the log on `device` as the life after `before`, and does `acts` until an error.
+/// Opens the log on `device` as the life after `before`, and runs `acts` until an error.
 pub fn live(device: &MemStorage, acts: &[Act], level: Level, before: &Life) -> Life {
     let mut life = Life {
         device: device.clone(),
@@ -104,7 +104,7 @@ impl Life {
                 }
             }
         }
-        // Dropped by the dying process: nothing more is written.
+        // The drop of a dying process writes nothing more.
         self.device.stop_after(self.device.steps());
         drop(log);
         self.device.stop_after(u64::MAX);
@@ -156,8 +156,9 @@ impl Life {
     }
 }
 
-/// What a power cut now may leave: every choice of the pending items, or `max` of them drawn by
-/// lot if there are more. `live` is lost, but for one more variant where all is kept.
+/// Returns the possible states after a power cut now: every choice of the pending items, or a
+/// random sample of `max` choices if there are more. `live` is lost, except in one extra state that
+/// keeps everything.
 pub fn cuts(device: &MemStorage, seed: u64, max: u64) -> Vec<(u64, MemStorage)> {
     let is_choice = |item: &Pending| item.file != "live";
     let count = device.pending().iter().filter(|item| is_choice(item)).count();
@@ -180,15 +181,15 @@ pub fn cuts(device: &MemStorage, seed: u64, max: u64) -> Vec<(u64, MemStorage)> 
     masks.into_iter().map(|mask| (mask, cut(mask))).chain([with_live]).collect()
 }
 
-/// What besides crashes has happened to the device.
+/// Faults besides crashes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Faults {
     None,
-    /// A sync failed, so the cache may have shown what the disk had lost.
+    /// A sync failed, so the page cache may have shown data that the disk had lost.
     FailedSync,
 }
 
-/// How many states were looked at, and what they were called.
+/// The number of states checked, by verdict.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     pub states: u64,
@@ -217,7 +218,8 @@ impl std::ops::AddAssign for Tally {
     }
 }
 
-/// Looks at what a crash left, recovers it, and compares with what `life` was promised.
+/// Verifies and recovers `left`, the state after a crash, and compares it with the promises of
+/// `life`.
 pub fn check(life: &Life, left: &MemStorage, faults: Faults, what: &str) -> Verdict {
     let before = judge(left);
     let verdict = match &before {
@@ -255,8 +257,8 @@ fn compare(life: &Life, shown: &Found, what: &str) {
     assert!(halved.is_none(), "{what}: {count} records end within the set {halved:?}");
 }
 
-/// One run of damage at a time, at every sector of every file, and every file lost: no record up to
-/// `confirmed` is ever silently missing. Returns how many there were.
+/// Damages one run at a time, at every sector of every file, and removes each file once: no record
+/// up to `confirmed` is ever silently missing. Returns the number of faults.
 pub fn each_run(device: &MemStorage, life: &Life, sample: &mut Sample, what: &str) -> u64 {
     let promised = (life.pruned + 1..=life.confirmed, &*life.submitted);
     let reach = usize::try_from(super::GEOMETRY.reach).unwrap();

@@ -1,5 +1,5 @@
-//! What the tests of the whole log share: records that say which one they are, a log of tiny sizes
-//! in memory, and the verbs write, damage, reopen, look.
+//! Shared helpers for the tests of the whole log: records that contain their own number, a tiny log
+//! in memory, and functions to write, damage, reopen and read it.
 
 #![allow(
     dead_code,
@@ -44,9 +44,9 @@ use seawall_testkit::MemStorage;
 /// A log of plain bytes.
 pub type Bytes = Log<[u8], Raw>;
 
-/// So small that every byte of a log can be visited.
+/// Small enough to visit every byte of a log.
 pub const GEOMETRY: Geometry = Geometry { block: 512, reach: 512, batch_max: 1024 };
-/// Room for a kilobyte of batches.
+/// The smallest segment: space for 1 KiB of batches.
 pub const SEGMENT_MIN: u64 = 7 * 512;
 
 /// Options of a tiny log without background work. The same seed gives the same bytes.
@@ -54,7 +54,8 @@ pub fn tiny(seed: u64) -> Options {
     of_any_size(seed).segment_size(10 * 512)
 }
 
-/// The same for a log that lost its manifest, and with it what it knew of its largest segment.
+/// The same options without a segment size, for a log that lost its manifest and with it the size
+/// of its largest segment.
 pub fn of_any_size(seed: u64) -> Options {
     let clock = ManualClock::new();
     clock.set_wall_us(seed);
@@ -74,23 +75,23 @@ thread_local! {
     static FILLS_BLOCKS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `test` with logs that fill the last block of each write. Threads that it starts do not know
-/// of that.
+/// Runs `test` with logs that fill the last block of each write. This does not apply to threads
+/// that `test` starts.
 pub fn with_filled_blocks<T>(test: impl FnOnce() -> T) -> T {
     during(&FILLS_BLOCKS, test)
 }
 
-/// The key of the logs that are encrypted.
+/// The key of encrypted logs.
 pub const KEY: [u8; 32] = [7; 32];
 
-/// Runs `test` with logs that are encrypted, in small pieces, and with readers that have the key.
-/// Threads that it starts do not know of that.
+/// Runs `test` with logs encrypted in small chunks, and with readers that have the key. This does
+/// not apply to threads that `test` starts.
 pub fn encrypted<T>(test: impl FnOnce() -> T) -> T {
     during(&IS_ENCRYPTED, test)
 }
 
 fn during<T>(what: &'static LocalKey<Cell<bool>>, test: impl FnOnce() -> T) -> T {
-    /// For the tests that run later on this thread, also after a panic.
+    /// Resets the setting for later tests on this thread, also after a panic.
     struct End(&'static LocalKey<Cell<bool>>);
     impl Drop for End {
         fn drop(&mut self) {
@@ -107,37 +108,37 @@ pub fn is_encrypted() -> bool {
     IS_ENCRYPTED.get()
 }
 
-/// How many times fewer states to look at, because they are looked at without the encoding, too; a
-/// state is encrypted more slowly than it is compressed.
+/// The factor by which encoded logs check fewer states, because each state is also checked without
+/// encoding. Encryption takes longer than compression.
 pub fn sample_divisor() -> u64 {
     (if is_compressed() { 4 } else { 1 }) * (if is_encrypted() { 8 } else { 1 })
 }
 
-/// The same options with the key, within [`encrypted`].
+/// Adds the key, within [`encrypted`].
 pub fn maybe_encrypted(options: Options) -> Options {
     if is_encrypted() { options.key(Key::new(&KEY)).encode_sizes(0, 4096) } else { options }
 }
 
-/// A reader of the records of any log, with the key within [`encrypted`].
+/// A reader for the records of any log, with the key within [`encrypted`].
 pub fn reader(storage: Arc<dyn Storage>) -> seawall::Result<LogReader<[u8], Raw>> {
     maybe_encrypted(Options::new()).open_any_reader_in(storage)
 }
 
-/// Maintenance of a log, with the key within [`encrypted`].
+/// Maintenance for a log, with the key within [`encrypted`].
 pub fn maintenance<'a>(storage: &Arc<dyn Storage>) -> Maintenance<'a> {
     let maintenance = Maintenance::on(storage);
     if is_encrypted() { maintenance.key(Key::new(&KEY)) } else { maintenance }
 }
 
-/// How logs are compressed in tests.
+/// The compression method of the tests.
 pub const METHOD: Compression =
     if cfg!(feature = "zstd") { Compression::Zstd } else { Compression::Lz4 };
 
-/// Bytes of a chunk in tests: zstd needs more to gain an eighth.
+/// Chunk size of the tests, in bytes: zstd needs more to save an eighth.
 pub const CHUNK: usize = if cfg!(feature = "zstd") { 900 } else { 300 };
 
-/// Runs `test` with logs that are compressed, in small pieces, and with records that compress.
-/// Threads that it starts do not know of that.
+/// Runs `test` with logs compressed in small chunks, and with records that compress. This does not
+/// apply to threads that `test` starts.
 pub fn compressed<T>(test: impl FnOnce() -> T) -> T {
     during(&IS_COMPRESSED, test)
 }
@@ -147,8 +148,9 @@ pub fn is_compressed() -> bool {
     IS_COMPRESSED.get()
 }
 
-/// The same options for a log that is compressed or encrypted, within [`compressed`] or
-/// [`encrypted`]; padded within both, and with chunks that leave enough space for records.
+/// Adds compression and the key, within [`compressed`] and [`encrypted`]. Within both, also adds
+/// padding, and keeps the larger chunks of [`maybe_encrypted`], which leave enough space for
+/// records.
 pub fn maybe_encoded(options: Options) -> Options {
     let options = maybe_encrypted(options);
     match (is_compressed(), is_encrypted()) {
@@ -158,7 +160,7 @@ pub fn maybe_encoded(options: Options) -> Options {
     }
 }
 
-/// Runs `test`, on whatever thread, with logs that are encoded as those of this thread.
+/// Wraps `test` so that any thread can run it with the encoding of this thread.
 pub fn with_same_encoding<T>(test: impl FnOnce() -> T) -> impl FnOnce() -> T {
     let (is_compressed, is_encrypted) = (is_compressed(), is_encrypted());
     move || match (is_compressed, is_encrypted) {
@@ -169,15 +171,16 @@ pub fn with_same_encoding<T>(test: impl FnOnce() -> T) -> impl FnOnce() -> T {
     }
 }
 
-/// The same options for another process: other random bits, another time.
+/// The options of [`tiny`] for another process: other random bits, another time.
 pub fn again(seed: u64) -> Options {
     tiny(seed << 32)
 }
 
-/// The same options for a log of that layout.
+/// The same options for a log of layout `layout`.
 pub fn laid_out(options: Options, layout: Layout) -> Options {
     match layout {
-        // Several segments within a few lines; 160 is what a line takes at most beside its frame.
+        // Several segments within a few lines. A line takes at most 160 bytes besides the record's
+        // frame.
         Layout::Text => options.geometry(GEOMETRY, 1024 + 160).codec(CodecId::Json).layout(layout),
         _ => options,
     }
@@ -187,13 +190,12 @@ pub fn open(options: &Options, device: &MemStorage) -> seawall::Result<Bytes> {
     options.open_in(Arc::new(device.clone()))
 }
 
-/// The bytes of record `lsn` as life `life` of the log writes it: no zero among them, and no two
-/// records have the same.
+/// The bytes of record `lsn` in life `life`: none is zero, and they differ for each record.
 pub fn payload(lsn: u64, life: u64, size: usize) -> Vec<u8> {
     let name = format!("record {lsn} of life {life}.");
     let random = Random::new(lsn << 8 | life);
     if is_compressed() {
-        // A third of it does not repeat.
+        // A third of the payload does not repeat.
         let random = random.take(size / 3).map(|n| n.to_le_bytes()[3] | 1);
         return name.bytes().chain(random).chain(name.bytes().cycle()).take(size).collect();
     }
@@ -203,7 +205,7 @@ pub fn payload(lsn: u64, life: u64, size: usize) -> Vec<u8> {
     bytes
 }
 
-/// The same for a log of that layout: a JSON string there, or a digit where there is no room.
+/// The same for layout `layout`: in a text, a JSON string, or a digit if there is no space.
 pub fn payload_in(layout: Layout, (lsn, life): (u64, u64), size: usize) -> Vec<u8> {
     let bytes = payload(lsn, life, size);
     match (layout, size) {
@@ -218,7 +220,7 @@ pub fn payload_in(layout: Layout, (lsn, life): (u64, u64), size: usize) -> Vec<u
     }
 }
 
-/// Numbers that follow from a seed.
+/// Pseudorandom numbers from a seed.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
@@ -243,7 +245,6 @@ impl Iterator for Random {
     }
 }
 
-/// How many records these are.
 pub fn lsn_count(records: &[Vec<u8>]) -> u64 {
     u64::try_from(records.len()).unwrap()
 }
@@ -252,17 +253,17 @@ pub fn lsn(number: u64) -> Lsn {
     Lsn::new(number).unwrap()
 }
 
-/// What a reader delivered, by number.
+/// The output of a reader, by LSN.
 #[derive(Debug, Default)]
 pub struct Found {
     pub records: BTreeMap<u64, Vec<u8>>,
-    /// The ranges that its errors named.
+    /// The lost ranges that its errors name.
     pub lost: Vec<Lost>,
     pub errors: u64,
 }
 
 impl Found {
-    /// Takes a reader's whole output; numbers must rise.
+    /// Collects the whole output of a reader. LSNs must increase.
     pub fn take(
         entries: impl Iterator<Item = seawall::Result<(Lsn, Vec<u8>)>>,
     ) -> seawall::Result<Self> {
@@ -285,7 +286,7 @@ impl Found {
         Ok(found)
     }
 
-    /// Whether the records have no hole and begin at most after record `pruned`.
+    /// Whether the records have no gap and begin at or before record `pruned + 1`.
     pub fn follows(&self, pruned: u64) -> bool {
         let Some((first, end)) = self.records.keys().next().copied().zip(self.end()) else {
             return true;
@@ -298,7 +299,7 @@ impl Found {
         self.records.keys().next_back().copied()
     }
 
-    /// Whether the records are 1, 2, 3, ... without a hole.
+    /// Whether the records are 1, 2, 3, ... without a gap.
     pub fn is_prefix(&self) -> bool {
         self.records.keys().copied().eq(1..=self.count())
     }
@@ -314,7 +315,7 @@ pub fn read(device: &MemStorage, skip_damaged: bool) -> seawall::Result<Found> {
     Found::take(reader.skip_damaged(skip_damaged).read_from(Lsn::FIRST)?)
 }
 
-/// Reads with a `LogReader` from a record on, past damage.
+/// Reads with a `LogReader` from record `first` on, skipping damage.
 pub fn read_from(device: &MemStorage, first: Lsn) -> seawall::Result<Found> {
     let reader = reader(Arc::new(device.clone()))?;
     Found::take(reader.skip_damaged(true).read_from(first)?)
@@ -329,7 +330,7 @@ pub fn judge(device: &MemStorage) -> seawall::Result<Verification> {
     Maintenance::on(&(Arc::new(device.clone()) as Arc<dyn Storage>)).verify()
 }
 
-/// Whether a lost range holds this record.
+/// Whether a lost range contains record `lsn`.
 pub fn names(lost: &Lost, lsn: u64) -> bool {
     lost.from.get() <= lsn && lost.to.is_none_or(|to| to.get() >= lsn)
 }
@@ -357,7 +358,7 @@ impl Wake for Unpark {
     }
 }
 
-/// The outcome of a future, for which this thread waits.
+/// Waits for a future on this thread and returns its output.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut future = pin!(future);
@@ -380,7 +381,7 @@ impl Scratch {
         Self { path: std::env::temp_dir().join(name) }
     }
 
-    /// The directory, which is made if it is missing.
+    /// The directory, which is created if it is missing.
     pub fn storage(&self) -> Arc<dyn Storage> {
         programs::wait_for_programs();
         Arc::new(
@@ -390,7 +391,7 @@ impl Scratch {
 }
 
 impl Scratch {
-    /// Every file and folder under `name`, itself too, with the bits of its mode.
+    /// Lists `name` and every file and folder below it, with their mode bits.
     pub fn modes(&self, name: &str) -> Vec<(String, u32)> {
         use std::os::unix::fs::MetadataExt;
         let path = self.path.join(name);
@@ -404,7 +405,7 @@ impl Scratch {
         found
     }
 
-    /// Moves `name` away, leaves a symbolic link to it there, and says where it is now.
+    /// Moves `name` away, leaves a symbolic link to it, and returns its new name.
     pub fn replace_by_link(&self, name: &str) -> String {
         let (path, away) = (self.path.join(name), self.path.join("away"));
         #[expect(clippy::disallowed_methods, reason = "this is what an outsider does")]
@@ -413,18 +414,18 @@ impl Scratch {
         "away".to_owned()
     }
 
-    /// The place for a log inside, which an outsider may take away.
+    /// The path for a log inside, which another program may take away.
     pub fn log(&self) -> std::path::PathBuf {
         self.storage();
         self.path.join("log")
     }
 
-    /// Removes the log with all that is in it.
+    /// Removes the log and everything in it.
     pub fn remove_log(&self) {
         std::fs::remove_dir_all(self.log()).unwrap();
     }
 
-    /// Gives the log's directory another name, and says where it is now.
+    /// Renames the log's directory and returns the new path.
     pub fn move_log(&self) -> std::path::PathBuf {
         let moved = self.path.join("moved");
         #[expect(clippy::disallowed_methods, reason = "this is what an outsider does")]
@@ -444,13 +445,13 @@ impl Drop for Scratch {
     }
 }
 
-/// The levels that promise something at once.
+/// The levels that guarantee durability when an append returns.
 pub const LEVELS: [Level; 2] = [Level::Synced, Level::Confirmed];
 
 /// Both layouts of a log.
 pub const LAYOUTS: [Layout; 2] = [Layout::Binary, Layout::Text];
 
-/// Those that a test is to try: a text cannot be compressed or encrypted.
+/// The layouts that a test should try: a text log cannot be compressed or encrypted.
 pub fn layouts() -> impl Iterator<Item = Layout> {
     LAYOUTS
         .into_iter()
@@ -460,7 +461,7 @@ pub fn layouts() -> impl Iterator<Item = Layout> {
 /// A level and a layout.
 pub type Kind = (Level, Layout);
 
-/// All of them.
+/// All combinations of level and layout.
 pub const KINDS: [Kind; 4] = [
     (Level::Synced, Layout::Binary),
     (Level::Confirmed, Layout::Binary),

@@ -1,4 +1,5 @@
-//! A device that fails on one file: its writes, or whatever would change or remove it.
+//! A device that fails for the file `live`: its writes, or everything that would change or remove
+//! it.
 
 use std::io;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use seawall_io::{Access, File, Lock, Recycled, Storage};
 use seawall_testkit::MemStorage;
 
-/// A device in memory, and what it refuses of the file `live`.
+/// An in-memory device that can refuse calls for the file `live`.
 #[derive(Clone, Debug)]
 pub struct Mute {
     inner: MemStorage,
@@ -15,13 +16,13 @@ pub struct Mute {
     has_boot_id: bool,
 }
 
-/// What is refused of `live`.
+/// The calls that are refused for `live`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     Nothing = 0,
-    /// Writes, to whichever file has the name.
+    /// Writes to any file of that name.
     Writes = 1,
-    /// Whatever changes or removes it.
+    /// Everything that changes or removes it.
     All = 2,
 }
 
@@ -30,7 +31,7 @@ impl Mute {
         Self { inner, refused: Arc::default(), has_boot_id: true }
     }
 
-    /// A system that does not say which run of the machine this is.
+    /// A system without a boot id.
     pub fn without_boot_id(inner: MemStorage) -> Self {
         Self { has_boot_id: false, ..Self::new(inner) }
     }

@@ -1,4 +1,4 @@
-//! A device of plain memory that allocates when files are made, and never when they are written.
+//! A device in plain memory that allocates when files are created, never when they are written.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use seawall_io::{Access, File, Lock, Storage};
 
-/// Storage without crashes and faults, and so without a cost worth naming.
+/// Storage without crashes and faults, and with negligible cost.
 #[derive(Debug, Clone, Default)]
 pub struct Ram(Arc<Mutex<BTreeMap<String, Arc<RamFile>>>>);
 

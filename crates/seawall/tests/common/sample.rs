@@ -1,13 +1,13 @@
-//! A part of the states that an exhaustive test would look at, another part each day.
+//! Random samples of the states of an exhaustive test, a new one each day.
 //!
 //! The tests that visit every bit of a file or every crash of a workload take minutes. A usual run
-//! looks at one state in a few, drawn by a seed that changes from day to day and is printed.
-//! `SEAWALL_SEED=N` draws the same part again, `SEAWALL_LONG=1` looks at every state.
+//! checks one state in a few. The seed of the sample changes daily and is printed. `SEAWALL_SEED=N`
+//! repeats a sample, `SEAWALL_LONG=1` checks every state.
 
 use super::Random;
 use seawall_io::{Clock, SystemClock};
 
-/// Which states to look at.
+/// A sample of states.
 #[derive(Debug)]
 pub struct Sample {
     random: Random,
@@ -16,7 +16,7 @@ pub struct Sample {
 
 impl Sample {
     /// One state in `usual`, or all of them with `SEAWALL_LONG` in the environment. A test that is
-    /// repeated with compression or encryption looks at fewer.
+    /// repeated with compression or encryption checks fewer.
     pub fn one_in(usual: u64) -> Self {
         let usual = usual * super::sample_divisor();
         let (seed, one_in) = (seed(), if is_long() { 1 } else { usual });
@@ -26,23 +26,23 @@ impl Sample {
         Self { random: Random::new(seed), one_in }
     }
 
-    /// Whether to look at the next state.
+    /// Whether to check the next state.
     pub fn takes_next(&mut self) -> bool {
         self.random.below(self.one_in) == 0
     }
 
-    /// How many states the sample has at least, of `all`.
+    /// A lower bound for the number of sampled states, out of `all`.
     pub fn least(&self, all: u64) -> u64 {
         if self.one_in == 1 { all } else { all / self.one_in / 2 }
     }
 }
 
-/// Whether to look at every state.
+/// Whether to check every state.
 pub fn is_long() -> bool {
     std::env::var_os("SEAWALL_LONG").is_some()
 }
 
-/// What decides which states are drawn.
+/// The seed of the samples.
 pub fn seed() -> u64 {
     number("SEAWALL_SEED").unwrap_or_else(today)
 }

@@ -1,5 +1,5 @@
-//! A device of which somebody hears: each call is told before it goes through to the device below.
-//! What counts, waits, comes in between or refuses is a [`Watch`].
+//! A device that reports each call to a [`Watch`] before passing it on. A watch counts calls,
+//! delays them, runs something before them, or panics.
 
 use std::fmt::Debug;
 use std::io;
@@ -22,7 +22,7 @@ pub enum Call {
     Folder,
     Read,
     Write,
-    /// A direct write at this offset, of which so far only the cache knows.
+    /// A direct write at this offset, so far only in the cache.
     Direct(u64),
     Sync,
     Len,
@@ -32,19 +32,19 @@ pub enum Call {
     Reserve,
 }
 
-/// Whoever hears of the calls of a device.
+/// Observes the calls of a device.
 pub trait Watch: Debug + Send + Sync + 'static {
-    /// This call is about to be made.
+    /// Called before each call of the device.
     fn before(&self, call: Call);
 
-    /// So many bytes were read.
+    /// Called after a read of `_bytes` bytes.
     fn was_read(&self, _bytes: usize) {}
 
-    /// This file lost its name, and may be cut.
+    /// Called after a file lost its name: it may be truncated now.
     fn was_retired(&self, _file: &Arc<dyn File>) {}
 }
 
-/// Storage, and who hears of its calls.
+/// Storage that reports its calls.
 #[derive(Debug)]
 pub struct Watched<W> {
     inner: Arc<dyn Storage>,

@@ -1,4 +1,4 @@
-//! Workloads on a tiny binary log, tried with a crash at every step, with two crashes, with failed
+//! Workloads on a tiny binary log, run with a crash at every step, with two crashes, with failed
 //! syncs and with damage.
 
 use super::lives::{Act, Faults, Life, Tally, check, cuts, each_run, live};
@@ -6,33 +6,33 @@ use super::sample::Sample;
 use seawall::{Layout, Level};
 use seawall_testkit::MemStorage;
 
-/// What is done to a log, one after the other.
+/// The calls of a workload, in order.
 pub type Acts = &'static [Act];
 
 const LEVELS: [Level; 2] = [Level::Synced, Level::Confirmed];
 
-/// Does `acts` on a new device, which stops after `stop` steps.
+/// Runs `acts` on a new device that stops after `stop` steps.
 pub fn run(acts: Acts, level: Level, stop: u64) -> Life {
     let device = MemStorage::new();
     device.stop_after(stop);
     live(&device, acts, level, &Life::unborn(Layout::Binary))
 }
 
-/// The number of steps of the device that `acts` take.
+/// The number of device steps in `acts`.
 pub fn steps(acts: Acts, level: Level) -> u64 {
     let whole = run(acts, level, u64::MAX);
     assert!(whole.error.is_none(), "{:?}", whole.error);
     whole.device.steps()
 }
 
-/// The syncs of the device that `acts` take, from number `first` on, and the steps with each.
+/// The syncs in `acts`, from number `first` on, each with its device step.
 pub fn syncs(acts: Acts, level: Level, first: usize) -> impl Iterator<Item = (u64, u64)> {
     let whole = run(acts, level, u64::MAX);
     assert!(whole.error.is_none(), "{:?}", whole.error);
     (0..).zip(whole.device.syncs()).skip(first)
 }
 
-/// The process dies, or the power, at every step.
+/// Kills the process, or cuts power, at every step.
 pub fn one_crash(workloads: &[Acts]) -> Tally {
     let mut tally = Tally::default();
     for (level, acts) in with_levels(workloads) {
@@ -49,7 +49,7 @@ pub fn one_crash(workloads: &[Acts]) -> Tally {
     tally
 }
 
-/// After a power cut, `afterwards` is done, and cut at every step again.
+/// After each power cut, runs each of `afterwards` and cuts power again at every step.
 pub fn two_crashes(workloads: &[Acts], afterwards: &[Acts], sample: &mut Sample) -> Tally {
     let mut tally = Tally::default();
     each_power_cut(workloads, 64, |life, left, first| {
@@ -73,8 +73,8 @@ pub fn two_crashes(workloads: &[Acts], afterwards: &[Acts], sample: &mut Sample)
     tally
 }
 
-/// Each sync fails once and keeps nothing, every other item, or all; then the process dies, or the
-/// power.
+/// Fails each sync once, which keeps nothing, every other item, or all. Then kills the process, or
+/// cuts power.
 pub fn failed_syncs(workloads: &[Acts], sample: &mut Sample) -> Tally {
     let mut tally = Tally::default();
     for (level, acts) in with_levels(workloads) {
@@ -95,7 +95,7 @@ pub fn failed_syncs(workloads: &[Acts], sample: &mut Sample) -> Tally {
     tally
 }
 
-/// Lets a sync fail, and keep nothing (0), every other item (1) or all (2).
+/// Fails sync `nth`, which keeps nothing (0), every other item (1) or all (2).
 pub fn fail_sync(device: &MemStorage, nth: u64, keep: u64) {
     let mut turn = 0;
     device.fail_sync(nth, move |_| {
@@ -104,7 +104,7 @@ pub fn fail_sync(device: &MemStorage, nth: u64, keep: u64) {
     });
 }
 
-/// One run of damage or a lost file after each step. Returns the number of faults.
+/// Adds one run of damage, or loses one file, after each step. Returns the number of faults.
 pub fn one_fault(workloads: &[Acts], sample: &mut Sample) -> u64 {
     let mut faults = 0;
     for acts in workloads {
@@ -118,7 +118,8 @@ pub fn one_fault(workloads: &[Acts], sample: &mut Sample) -> u64 {
     faults
 }
 
-/// What each power cut leaves, at most `max` at a step, and what it is.
+/// Calls `look` with the states after each power cut, at most `max` of them per step, and their
+/// description.
 pub fn each_power_cut(
     workloads: &[Acts],
     max: u64,

@@ -1,4 +1,4 @@
-//! Truncations, and what a crash or a lost file leaves of them: truncated records never return.
+//! Truncations, followed by crashes or lost files: truncated records never return.
 
 use super::{append, lsn, open, records, verdict};
 use seawall::verify::Verdict;
@@ -8,7 +8,7 @@ use seawall_io::{Access, Storage};
 use seawall_testkit::{MemStorage, What};
 use std::sync::Arc;
 
-/// What a crash now may leave.
+/// The possible states after a crash now.
 fn crashes(storage: &MemStorage) -> [MemStorage; 4] {
     [
         storage.kill(),
@@ -18,8 +18,8 @@ fn crashes(storage: &MemStorage) -> [MemStorage; 4] {
     ]
 }
 
-/// Appends, a cut in the middle of everything, appends; a crash at every step, then every choice
-/// of a few ways in which the pending items landed.
+/// Appends, truncates in the middle, and appends again. Crashes at every step, with a few choices
+/// of the pending items that reached the disk.
 #[test]
 fn crash_during_a_truncation_leaves_the_log_before_or_after_it() {
     let (mut before, mut after) = (0, 0);
@@ -91,8 +91,8 @@ fn crash_during_pruning_leaves_the_log_before_or_after_it() {
     assert!(before > 0 && after > 8, "{before} before, {after} after");
 }
 
-/// Found by simulation. The image: a prune was stopped after one slot of the manifest, and the next
-/// open was killed while it wrote that slot again. The page cache shows the log before the prune,
+/// Found by simulation. The image: a prune was stopped after writing one manifest slot, and the
+/// next open was killed while it rewrote that slot. The page cache shows the log before the prune,
 /// the disk the log after it.
 #[test]
 fn prune_that_a_power_cut_completes_takes_nothing_else() {
@@ -128,7 +128,7 @@ fn prune_that_a_power_cut_completes_takes_nothing_else() {
     assert!(completed > 0);
 }
 
-/// Found by simulation. The image: the device lost the removal of what a prune took.
+/// Found by simulation. The image: the device lost the removal of pruned segments.
 #[test]
 fn pruned_segments_that_return_do_not_count() {
     let storage = MemStorage::new();
@@ -186,8 +186,8 @@ fn reader_during_a_truncation_shows_only_records_that_survive_a_crash() {
     assert!(all > 0 && few > 3, "{all} {few}");
 }
 
-/// Found by simulation. The image: what a cut, or a prune, removed came back, as the sync of the
-/// directory failed and the power went.
+/// Found by simulation. The image: files removed by a truncation or a prune came back, because the
+/// directory sync failed and then power was cut.
 #[test]
 fn files_that_reappear_after_truncation_or_pruning_are_removed_by_open() {
     for is_cut in [true, false] {
@@ -217,9 +217,9 @@ fn files_that_reappear_after_truncation_or_pruning_are_removed_by_open() {
     }
 }
 
-/// Found by simulation. The image: a cut could not write the seal of the segment where it fell,
-/// which names what was cut; later another seal could not be written, and the segment that was made
-/// then is lost.
+/// Found by simulation. The image: a truncation could not write the seal of the segment that it
+/// shortened, so the old seal still names a truncated segment. Later another seal could not be
+/// written, and the segment created then is lost.
 #[test]
 fn old_seal_does_not_bring_back_truncated_records() {
     let storage = MemStorage::new();
@@ -247,8 +247,8 @@ fn old_seal_does_not_bring_back_truncated_records() {
     assert_eq!(shown(storage.kill()), [0; 0], "nobody knows how far the second one counts");
 }
 
-/// Found by simulation. The image: some of the segments that a cut took could not be removed, the
-/// last of them names one that is gone, and the segment that the cut made is lost.
+/// Found by simulation. The image: some truncated segments could not be removed, the last of them
+/// names a segment that is gone, and the segment that the truncation created is lost.
 #[test]
 fn truncated_segment_does_not_return_when_the_newest_segment_is_lost() {
     let storage = MemStorage::new();
@@ -283,8 +283,9 @@ fn truncated_segment_does_not_return_when_the_newest_segment_is_lost() {
     }
 }
 
-/// Found by simulation. The image: the segments that a cut took, which seal each other, are there
-/// as if nobody could remove them; the log went on, and the segment that the cut made is lost.
+/// Found by simulation. The image: the truncated segments, which seal each other, still exist as if
+/// they could not be removed. The log continued, and the segment that the truncation created is
+/// lost.
 #[test]
 fn truncated_records_do_not_return_when_a_later_segment_is_lost() {
     for before in 0..30 {
@@ -329,8 +330,8 @@ fn truncated_records_do_not_return_when_a_later_segment_is_lost() {
     panic!("the cut never returned");
 }
 
-/// Found by simulation. The image: a cut made the newest segment, which holds nothing yet, all
-/// before it was pruned, and the manifest is lost.
+/// Found by simulation. The image: a truncation created the newest, empty segment, all segments
+/// before it were pruned, and the manifest is lost.
 #[test]
 fn log_with_one_empty_segment_and_no_manifest_is_not_created_again() {
     for pruned in [false, true] {

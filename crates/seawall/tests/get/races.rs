@@ -1,4 +1,4 @@
-//! Lookups of one record while the writer acts: each result is that before or after the act.
+//! Lookups of one record while the writer acts: each result is that before or after the action.
 
 use super::{Reader, append, appended, reader};
 use crate::common;
@@ -17,7 +17,7 @@ use seawall_testkit::MemStorage;
 
 type Act = fn(&Bytes);
 
-/// Something that a writer does to a log of 40 records, with the record that `get` is asked for.
+/// Actions of a writer on a log of 40 records.
 const ACTS: [(&str, Act); 4] = [
     ("cut", |log| {
         log.truncate_after(Some(lsn(15))).unwrap();
@@ -28,7 +28,7 @@ const ACTS: [(&str, Act); 4] = [
     ("roll", |log| append(log, 2, 41..=80)),
 ];
 
-/// What may be got of a record while that happens.
+/// Whether a lookup of record `number` returned the state before or after the action `name`.
 fn is_before_or_after(name: &str, number: u64, got: &seawall::Result<Option<Vec<u8>>>) -> bool {
     let is = |life| matches!(got, Ok(got) if *got == appended(number, life));
     let is_old = if number > 40 { matches!(got, Ok(None)) } else { is(1) };
@@ -41,14 +41,14 @@ fn is_before_or_after(name: &str, number: u64, got: &seawall::Result<Option<Vec<
         }
 }
 
-/// A `get` and what the writer does meanwhile.
+/// A lookup, and the action of the writer meanwhile.
 #[derive(Debug, Clone, Copy)]
 struct Race {
     name: &'static str,
     act: Act,
-    /// By the writer's own handle.
+    /// Whether the lookup uses the writer's own handle.
     here: bool,
-    /// Everything was got before.
+    /// Whether all records were looked up before.
     warm: bool,
     number: u64,
 }
@@ -62,8 +62,8 @@ impl Race {
         })
     }
 
-    /// What a lookup returns if the writer acts before read `look`, and once more after as many
-    /// further reads as `again` says; with the number of its actions.
+    /// Returns the result of a lookup if the writer acts before read `look`, and once more after as
+    /// many further reads as `again` says, and the number of actions that took place.
     fn run(self, look: u64, again: (u64, Act)) -> (seawall::Result<Option<Vec<u8>>>, u64) {
         let (hooked, hook) = Hooked::new(MemStorage::new(), u64::MAX, || {});
         let log: Arc<OnceLock<Bytes>> = Arc::default();
@@ -90,7 +90,7 @@ impl Race {
     }
 }
 
-/// The writer acts just before each single look that `get` takes.
+/// The writer acts just before each single read of `get`.
 #[test]
 fn concurrent_writes_are_not_mistaken_for_damage() {
     let mut races = 0;
@@ -109,7 +109,7 @@ fn concurrent_writes_are_not_mistaken_for_damage() {
     assert!(races > 500, "{races}");
 }
 
-/// The writer cuts just before a look, and prunes what it wrote behind the cut just before another.
+/// The writer truncates before one read, and prunes what it then wrote before another one.
 #[test]
 fn concurrent_truncation_and_pruning_are_not_mistaken_for_damage() {
     let (mut races, mut sample) = (0, Sample::one_in(4));
@@ -128,7 +128,7 @@ fn concurrent_truncation_and_pruning_are_not_mistaken_for_damage() {
     assert!(races > sample.least(500), "{races}");
 }
 
-/// The image: the writer stands before one of the barriers of what it does.
+/// The image: the writer is waiting for one of the syncs of its action.
 #[test]
 fn get_during_any_step_of_the_writer_sees_the_state_before_or_after_it() {
     within(60, || {
@@ -224,8 +224,8 @@ fn many_threads_can_get_while_a_fast_writer_prunes() {
     });
 }
 
-/// The image: the manifest begins behind the segment that the writer named last, as its turn, in
-/// which it made another segment and pruned that one, is not over.
+/// The image: the manifest begins after the segment that the writer named last. In an unfinished
+/// step, the writer has created another segment and pruned that one.
 #[test]
 fn get_during_pruning_waits_for_the_end_of_the_step() {
     within(60, || {
@@ -242,7 +242,8 @@ fn get_during_pruning_waits_for_the_end_of_the_step() {
                     log.append(&[1; 900]).unwrap();
                 }
             });
-            // The name of the new segment, then that of the one which was removed.
+            // The directory syncs for the name of the new segment, then for the removal of the old
+            // one.
             gate.wait_for_somebody();
             gate.pass_one();
             while !gate.is_waited_at() {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a program may have logged: each shape that a codec has to bring back.
+/// A record of a program, with every shape of value that a codec must restore.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Event {
     id: u64,
@@ -23,7 +23,7 @@ enum Kind {
 }
 
 impl Event {
-    /// How many there are.
+    /// The number of events.
     pub(crate) const COUNT: u64 = 6;
 
     /// The event of record `lsn`.

@@ -39,7 +39,7 @@ pub(crate) fn load(folder: &Path, name: &str) -> Files {
     files
 }
 
-/// A file of the folder, which is a text.
+/// Reads a text file of the folder.
 pub(crate) fn read(folder: &Path, name: &str) -> String {
     let file = PosixStorage::open(folder).unwrap().open(name, Access::Read).unwrap();
     let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
@@ -51,7 +51,7 @@ fn extend(files: &mut Files, open: Option<&String>, text: &str) {
     files.get_mut(open.unwrap()).unwrap().extend(text.as_bytes());
 }
 
-/// Follows a line of words; gives back the file that the lines behind it are about.
+/// Executes a line of words. Returns the file to which the following lines apply.
 fn word(folder: &Path, files: &mut Files, open: Option<String>, line: &str) -> Option<String> {
     let words: Vec<_> = line.split_ascii_whitespace().collect();
     match *words.as_slice() {
@@ -95,12 +95,12 @@ fn put(file: &mut [u8], at: &str, digits: &str) {
     }
 }
 
-/// A number of bytes, in hexadecimal digits.
+/// Parses hexadecimal digits.
 fn number(digits: &str) -> usize {
     usize::from_str_radix(digits, 16).unwrap()
 }
 
-/// The same text as [`load`] reads it.
+/// The text that [`load`] reads as `files`.
 pub(crate) fn show(files: &Files) -> String {
     let mut text = String::new();
     for (name, bytes) in files {

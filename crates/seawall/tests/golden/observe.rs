@@ -1,4 +1,4 @@
-//! What is said of a golden file: by `verify`, by readers, by opens of copies.
+//! The results for a golden file: of `verify`, of readers, and of opens of copies.
 
 use super::image::Files;
 use seawall::damage::Damage;
@@ -13,39 +13,41 @@ use seawall_testkit::MemStorage;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// The key of the logs that are encrypted.
+/// The key of encrypted logs.
 pub(crate) const KEY: [u8; 32] = [7; 32];
 
-/// `NAME.json`: what has to be said of `NAME.bytes` for ever.
+/// `NAME.json`: the results that `NAME.bytes` must give for ever.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Expected {
-    /// What the case is, for people.
+    /// A description of the case.
     pub(crate) what: String,
-    /// A part of what all say who refuse the log, or to look further than `records`.
+    /// Part of the error with which everything refuses the log, or refuses to read beyond
+    /// `records`.
     pub(crate) refused: Option<String>,
     pub(crate) verdict: String,
     pub(crate) tail: String,
-    /// What the log is like, from its manifest and headers.
+    /// Properties of the log, from its manifest and headers.
     pub(crate) log: String,
     pub(crate) damage: Vec<String>,
-    /// What parity gives back: file, offset, length.
+    /// What parity can restore: file, offset, length.
     pub(crate) mended: Vec<String>,
     pub(crate) given_up: Vec<String>,
-    /// Every record that can be read: LSN, length, CRC-32C.
+    /// Every readable record: LSN, length, CRC-32C.
     pub(crate) records: Vec<String>,
-    /// So many of them are shown by a reader that stops at damage.
+    /// The number of records shown by a reader that stops at damage.
     pub(crate) shown: usize,
-    /// What an open answers, which also keeps all that is shown, and adds a record.
+    /// The result of an open in each mode. An open that succeeds keeps the shown records and
+    /// appends one.
     pub(crate) open: Vec<String>,
-    /// What the second reader, docs/reader.py, answers: exit code and number of records.
+    /// The results of the second reader, docs/reader.py: exit code and number of records.
     pub(crate) second_reader: (i32, usize),
-    /// Of an encrypted log: what `verify` says without the key.
+    /// The results of `verify` without the key, for an encrypted log.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) locked: Vec<String>,
 }
 
-/// All of that but what the second reader says.
+/// Computes all results except those of the second reader.
 pub(crate) fn observe(files: &Files) -> Expected {
     let storage = storage(files);
     let (key, locked) = (key(files), locked(files));
@@ -92,8 +94,8 @@ fn with_key(options: Options, key: Option<&Key>) -> Options {
     key.into_iter().fold(options, |options, key| options.key(key.clone()))
 }
 
-/// What `verify` says of an encrypted log without its key. Readers and opens say that it is
-/// missing, unless what they see anyhow was not written with it.
+/// The results of `verify` on an encrypted log without its key. Readers and opens report a missing
+/// key, unless what they can read shows that it was not written with the key.
 fn locked(files: &Files) -> Vec<String> {
     let storage = storage(files);
     if !is_encrypted(files) {
@@ -122,14 +124,14 @@ fn locked(files: &Files) -> Vec<String> {
     [said].into_iter().chain(found.damage.iter().map(damage)).collect()
 }
 
-/// A file that is not part of the log: nobody touches it.
+/// A file that is not part of the log: it is never touched.
 const UNKNOWN: &str = "000000000001.index";
 
 fn modes() -> [(&'static str, OpenMode); 3] {
     [("strict", OpenMode::Strict), ("standard", OpenMode::Standard), ("salvage", OpenMode::Salvage)]
 }
 
-/// All say the same, and nobody writes.
+/// Checks that every way to use the log gives the same error, and that none writes.
 fn refused(files: &Files, error: &Error) -> Expected {
     let said = unsupported(error);
     let (storage, key) = (storage(files), key(files));
@@ -162,7 +164,7 @@ fn is_unchanged(files: &Files, storage: &Arc<dyn Storage>) {
 }
 
 fn unsupported(error: &Error) -> String {
-    // In whatever words: which version, which feature, which key.
+    // The wording may change. The version, feature or key is what counts.
     let said = match error {
         Error::Unsupported { refused, .. } => refused.to_string(),
         Error::Key { source, .. } => source.to_string(),
@@ -171,7 +173,7 @@ fn unsupported(error: &Error) -> String {
     said.split([',', ';']).next().unwrap().to_owned()
 }
 
-/// The files on a device in memory, all of them durable.
+/// An in-memory device with `files`, all of them durable.
 pub(crate) fn storage(files: &Files) -> Arc<dyn Storage> {
     let device = MemStorage::new();
     for (name, bytes) in files {
@@ -220,7 +222,7 @@ fn mended(patch: &Patch) -> String {
     format!("{} offset {:#x}, {} bytes", patch.file, patch.offset, patch.new.len())
 }
 
-/// What a reader shows, and what it named besides.
+/// The records that a reader shows, and the number of damage errors.
 fn read(storage: &Arc<dyn Storage>, key: Option<&Key>, skips: bool) -> (Vec<String>, usize) {
     let reader = with_key(Options::new(), key).open_any_reader_in(storage.clone());
     let reader: LogReader<[u8], Raw> = reader.unwrap();
@@ -240,7 +242,7 @@ pub(crate) fn record(lsn: Lsn, payload: &[u8]) -> String {
     format!("{lsn} {} {:08x}", payload.len(), crc32c(payload))
 }
 
-/// By itself: what this says of records must not change with the code.
+/// A separate implementation: recorded checksums must not change with the code.
 fn crc32c(bytes: &[u8]) -> u32 {
     let of_bit = |crc: u32| if crc & 1 == 1 { crc >> 1 ^ 0x82F6_3B78 } else { crc >> 1 };
     let of_byte = |crc: u32, byte: &u8| (0..8).fold(crc ^ u32::from(*byte), |crc, _| of_bit(crc));
@@ -258,7 +260,7 @@ fn options(codec: CodecId, layout: Option<Layout>) -> Options {
     if layout == Some(Layout::Text) { options.layout(Layout::Text) } else { options }
 }
 
-/// What an open of a copy answers; the records that are shown are kept, and one more goes in.
+/// The result of opening a copy. Checks that the shown records are kept, and appends one more.
 fn open(
     files: &Files,
     found: &Verification,

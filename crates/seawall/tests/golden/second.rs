@@ -1,4 +1,4 @@
-//! What the second reader, docs/reader.py, says of a golden file.
+//! The results of the second reader, docs/reader.py, for a golden file.
 
 use super::READER;
 use super::image::Files;
@@ -9,12 +9,12 @@ use seawall_io::{PosixStorage, Storage};
 use std::path::Path;
 use std::process::Command;
 
-/// Whether there is a Python that can run it.
+/// Whether a suitable Python is installed.
 pub(crate) fn is_there() -> bool {
     runs("import sys; assert sys.version_info >= (3, 8)")
 }
 
-/// Whether it can decrypt this log.
+/// Whether that Python can decrypt this log.
 pub(crate) fn has_cipher_for(files: &Files) -> bool {
     let module = "cryptography.hazmat.primitives.ciphers.aead";
     !is_encrypted(files) || runs(&format!("from {module} import AESGCMSIV"))
@@ -25,13 +25,14 @@ fn runs(asked: &str) -> bool {
     ran.is_ok_and(|ran| ran.status.success())
 }
 
-/// Its exit code and the records that it shows, with the key; `folder` is made and removed.
+/// Runs the second reader with the key. Returns its exit code and the records that it shows.
+/// Creates and removes `folder`.
 pub(crate) fn ask(files: &Files, folder: &Path) -> (i32, Vec<String>) {
     let storage = PosixStorage::create(folder).unwrap();
     for (name, bytes) in files {
         storage.create(name).unwrap().write_at(bytes, 0).unwrap();
     }
-    // In a file that is not part of the log.
+    // The key is in a file that is not part of the log.
     storage.create("user.key").unwrap().write_at(&KEY, 0).unwrap();
     let key = is_encrypted(files).then(|| folder.join("user.key"));
     let ran = output(Command::new("python3").arg(READER).arg(folder).args(key)).unwrap();

@@ -1,10 +1,10 @@
-//! What was cut does not come back by parity.
+//! Parity does not bring back truncated records.
 
 use super::*;
 
-/// The image: a log that was cut behind `last` and went on with these records. The seal that names
-/// the segment of the cut is lost; what was cut still stands in the segment before. With the names
-/// of the two files that have their headers.
+/// The image: a log was truncated after `last` and continued with these records. The seal that
+/// names the segment of the truncation is lost; the truncated records are still in the segment
+/// before it. Also returns the names of the two files with their headers.
 fn cut_with_lost_seal(
     layout: Layout,
     last: Option<Lsn>,
@@ -25,7 +25,7 @@ fn cut_with_lost_seal(
     (device, heads)
 }
 
-/// The header of the segment that the cut made is lost, too.
+/// The header of the segment that the truncation created is lost too.
 #[test]
 fn truncated_records_are_not_shown_if_parity_has_the_new_header() {
     for layout in LAYOUTS {
@@ -36,7 +36,7 @@ fn truncated_records_are_not_shown_if_parity_has_the_new_header() {
         for how in ["zeros", "garbage", "bit"] {
             let harmed = device.kill();
             spoil(&harmed, &newest, 0..BLOCK, how);
-            // The bit is to be one that means something.
+            // Flips a bit that has a meaning.
             spoil(&harmed, &newest, 40..48, "bit");
             let what = format!("{layout:?} {how}");
             assert_whole(&harmed, layout, &records, &what);
@@ -48,7 +48,7 @@ fn truncated_records_are_not_shown_if_parity_has_the_new_header() {
     }
 }
 
-/// And a record before the cut is lost, whatever parity says: the cut is still seen.
+/// A record before the truncation is lost too, and has no parity. The truncation is still detected.
 #[test]
 fn truncated_records_are_not_counted_next_to_a_lost_one() {
     for layout in LAYOUTS {

@@ -1,8 +1,8 @@
-//! Where a log ends, by what parity knows of it and the device refuses.
+//! The end of a log: what parity knows about it, and blocks that cannot be read.
 
 use super::*;
 
-/// The log as a power cut leaves it on another boot: all that was synced.
+/// Returns the log as a power cut leaves it, seen after a reboot: everything that was synced.
 fn after_a_power_cut(layout: Layout, numbers: std::ops::RangeInclusive<u64>) -> MemStorage {
     let device = MemStorage::new();
     let log = open(&with_parity(1, layout), &device).unwrap();
@@ -53,7 +53,7 @@ fn unreadable_block_of_zeros_is_rebuilt() {
     }
 }
 
-/// Of the block where they end, parity knows what stood there when it was last kept.
+/// Parity knows the block at the end of the records only as of its last update.
 #[test]
 fn unreadable_block_without_parity_is_not_damage() {
     for layout in LAYOUTS {
@@ -87,7 +87,7 @@ fn unreadable_block_without_parity_is_not_damage() {
     }
 }
 
-/// The disk was left with records that a slot knows and nothing else confirms, as zeros.
+/// The image: records that only a parity slot confirms have become zeros.
 #[test]
 fn log_does_not_end_before_records_known_to_parity() {
     for layout in LAYOUTS {
@@ -120,11 +120,11 @@ fn log_does_not_end_before_records_known_to_parity() {
                     assert!(matches!(log, Err(Error::Damaged { .. })), "{count}");
                     continue;
                 }
-                // A record that ends behind the stripe is lost, and known to have been there.
+                // A record that ends after the stripe is lost, and known to have existed.
                 assert!(judged.verdict >= Verdict::Correctable, "{count}: {judged:?}");
                 assert!(read(&device, false).unwrap().records.len() + 12 >= records.len());
                 let Ok(log) = log else { continue };
-                // What stood in the block behind the stripe is gone, and was never confirmed.
+                // The content of the block after the stripe is gone, and was never confirmed.
                 let own = Found::take(log.read_from(Lsn::FIRST).unwrap()).unwrap();
                 assert!(own.records.len() + 12 >= records.len(), "{count}");
                 let before = device.bytes(&name).unwrap();
@@ -140,11 +140,12 @@ fn log_does_not_end_before_records_known_to_parity() {
     }
 }
 
-/// What took the last records of a text took the break of the line before them, too: that line
-/// looks as if somebody had edited it, and an edited text may end early.
+/// A text lost its last records together with the line break before them. The line before them then
+/// looks edited, and an edited text may end early.
 #[test]
 fn text_without_its_last_line_break_does_not_count_as_edited() {
-    // Lines that end one byte into the third block of the stripe, at its end, and behind it.
+    // Lines that end one byte into the third block of the stripe, at the end of that block, and at
+    // or after the end of the stripe.
     let lost = DATA / 2 * BLOCK;
     let text_of = |lengths: &[usize]| {
         let device = MemStorage::new();
@@ -185,7 +186,7 @@ fn text_without_its_last_line_break_does_not_count_as_edited() {
     }
 }
 
-/// The disk was left with a block lost of which parity knows the beginning only.
+/// The image: a block is lost, and parity knows only its beginning.
 #[test]
 fn end_in_a_lost_block_is_ambiguous() {
     let (sound, _) = sample(Layout::Binary);
@@ -235,8 +236,8 @@ fn get_returns_every_record_of_a_last_batch_whose_size_only_parity_shows() {
     }
 }
 
-/// The device refuses the block where the log ends, of which parity knows the beginning only: it
-/// may give the block later, and what it holds then was promised.
+/// The device cannot read the block where the log ends, and parity knows only its beginning. A
+/// later read may succeed, and the block then holds acknowledged records.
 #[test]
 fn end_in_an_unreadable_block_is_not_truncated() {
     for layout in LAYOUTS {
@@ -245,7 +246,7 @@ fn end_in_an_unreadable_block_is_not_truncated() {
         append(&log, layout, 1..=2);
         let device = running.power_cut(|_| true);
         drop(log);
-        // Only the first is confirmed.
+        // Only the first record is confirmed.
         let covered = common::maintenance(&shared(&device)).build_parity(scheme()).unwrap().covered;
         let (name, from) = data_file(&device);
         let known = from + usize::try_from(covered).unwrap();

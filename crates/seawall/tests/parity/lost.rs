@@ -1,4 +1,4 @@
-//! What is lost within the strength of parity comes back; what is beyond it is named.
+//! Losses within the strength of parity are restored; losses beyond it are reported.
 
 use super::*;
 
@@ -21,7 +21,7 @@ pub(crate) fn every_single_lost_block_is_rebuilt() {
                 }
             }
         }
-        // The heads of texts have a file of their own.
+        // The heads of texts are files of their own.
         for name in sound.names().iter().filter(|name| name.ends_with("head")) {
             for start in (0..4 * BLOCK).step_by(BLOCK) {
                 let device = sound.kill();
@@ -42,7 +42,7 @@ pub(crate) fn two_lost_or_unreadable_blocks_per_stripe_are_rebuilt() {
         for turn in 0..turns {
             let device = sound.kill();
             for (name, from) in data_files(&sound) {
-                // What stands behind the records has no parity.
+                // The space after the records has no parity.
                 let bytes = sound.bytes(&name).unwrap();
                 let length = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
                 for stripe in (from..length).step_by(DATA * BLOCK) {
@@ -102,7 +102,7 @@ fn damaged_parity_loses_no_record_and_yields_no_wrong_one() {
             let at = usize::try_from(random.below(u64::try_from(length).unwrap())).unwrap();
             device.edit(&name, |bytes| bytes[at] ^= 1 << (turn % 8));
             assert_eq!(judge(&device).unwrap().verdict, Verdict::Clean, "{name} {at}");
-            // And with damage to the log itself beside it: whatever is delivered is right.
+            // With damage to the log itself as well, every delivered record is still correct.
             let (data, from) = data_files(&sound)[turn % 3].clone();
             spoil(&device, &data, from + turn * 8 % 1500..from + turn * 8 % 1500 + 600, "garbage");
             let found = read(&device, true).unwrap();
@@ -135,8 +135,8 @@ fn strict_open_refuses_damage_that_the_default_open_tolerates() {
     assert_eq!(cursor.mended().len(), 1);
 }
 
-/// The image: after a crash, all of the newest segment is zeros, or something else, its header
-/// included. With the header from the parity alone it would be an empty segment, and sound.
+/// The image: after a crash, the whole newest segment is zeros or garbage, its header included. If
+/// only the header came back from parity, it would look like a sound, empty segment.
 #[test]
 fn lost_segment_is_not_rebuilt_as_an_empty_one() {
     for layout in LAYOUTS {
@@ -200,8 +200,7 @@ fn header_of_a_segment_with_rewritten_records_is_rebuilt() {
     }
 }
 
-/// Parity of a log that was damaged when it was made, beside the log as it was before.
-/// A closed log of so many records of one size, whose last one is of that kind.
+/// A closed log of `count` records of one size, and its records. The last record is of `kind`.
 pub(crate) fn ending_with(kind: u64, count: u64) -> (MemStorage, BTreeMap<u64, Vec<u8>>) {
     let device = MemStorage::new();
     let log = open(&with_parity(1, Layout::Binary), &device).unwrap();
@@ -215,6 +214,7 @@ pub(crate) fn ending_with(kind: u64, count: u64) -> (MemStorage, BTreeMap<u64, V
     (device, found.records)
 }
 
+/// The image: parity built while the last record was damaged, beside the undamaged log.
 #[test]
 fn contradicting_parity_removes_no_record() {
     let mut tried = 0;
@@ -227,7 +227,7 @@ fn contradicting_parity_removes_no_record() {
         let (one, two) = (sound.bytes(&name).unwrap(), other.bytes(&name).unwrap());
         let is_other = |start: &usize| one[*start..*start + BLOCK] != two[*start..*start + BLOCK];
         let (others, same): (Vec<_>, Vec<_>) = (from..one.len()).step_by(BLOCK).partition(is_other);
-        // All but one block is the same, so the slot is believed of what is lost.
+        // Only one block differs, so the slot is trusted about a lost block.
         if others.len() != 1 {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Parity is made, kept, and made anew, of what is known to be durable.
+//! Parity is built, updated and rebuilt, and only from data that is known to be durable.
 
 use super::*;
 
@@ -50,7 +50,7 @@ fn parity_setting_is_stored_and_applies_to_new_records() {
     let found = common::maintenance(&shared(&device)).protection().unwrap();
     assert_eq!(found.scheme, Some(scheme()));
     assert!(found.covered < found.bytes && found.open.contains(&SegmentId::FIRST), "{found:?}");
-    // What an earlier life wrote is protected when that is asked for.
+    // Data that an earlier process wrote is covered once parity is built on request.
     let made = common::maintenance(&shared(&device)).build_parity(scheme()).unwrap();
     assert_eq!((made.open.len(), made.covered), (0, made.bytes));
     let records = read(&device, false).unwrap().records;
@@ -59,7 +59,7 @@ fn parity_setting_is_stored_and_applies_to_new_records() {
         spoil(&harmed, &name, from..from + BLOCK, "zeros");
         assert_whole(&harmed, Layout::Binary, &records, &name);
     }
-    // Freed of it, the segments to come have none.
+    // With parity disabled, new segments have none.
     let log = open(&again(4).parity(None), &device).unwrap();
     append(&log, Layout::Binary, 91..=150);
     log.close().unwrap();
@@ -68,7 +68,7 @@ fn parity_setting_is_stored_and_applies_to_new_records() {
     assert_eq!(judge(&device).unwrap().verdict, Verdict::Clean);
 }
 
-/// A file of parity and nothing else would make no log of a directory that lost the rest.
+/// A parity file alone would not make a log of a directory that lost all other files.
 #[test]
 fn log_without_records_needs_no_parity() {
     for layout in LAYOUTS {
@@ -115,7 +115,7 @@ fn open_after_any_power_cut_completes_the_parity() {
     }
 }
 
-/// The image: a block is damaged, and its parity goes on for ever, as a sparse file can.
+/// The image: a block is damaged, and its parity file is endless, as a sparse file can be.
 #[test]
 fn oversized_parity_file_is_read_only_up_to_the_last_record() {
     let (sound, records) = sample(Layout::Binary);
@@ -132,8 +132,8 @@ fn oversized_parity_file_is_read_only_up_to_the_last_record() {
     assert!(reads.bytes < 2 << 20, "{reads:?}");
 }
 
-/// The image: a slot that was written anew as its stripe filled is torn, and the head before said
-/// that all up to a block that it shares with the next records had parity.
+/// The image: a slot that was rewritten as its stripe filled is torn. The head before it says that
+/// all data has parity up to a block that it shares with the next records.
 #[test]
 fn torn_last_slot_is_rewritten_by_open() {
     let device = MemStorage::new();
@@ -145,14 +145,14 @@ fn torn_last_slot_is_rewritten_by_open() {
         let side = sides(&torn).pop().unwrap();
         torn.edit(&side, |bytes| bytes[2 * BLOCK + at] ^= 1);
         assert_protected(&torn, &format!("byte {at} of the slot"));
-        // Durable it is, too.
+        // The rewritten slot is durable too.
         let left = torn.power_cut(|_| false);
         let (was, is) = (torn.bytes(&side), left.bytes(&side));
         assert_eq!(was, is, "byte {at} of the slot");
     }
 }
 
-/// A power cut left the last slot of a segment torn that the writer had left already.
+/// A power cut tore the last slot of a segment that the writer had already left.
 #[test]
 fn slot_torn_by_a_crash_is_rewritten() {
     let (sound, _) = sample(Layout::Binary);
@@ -183,7 +183,7 @@ fn slot_torn_by_a_crash_is_rewritten() {
     }
 }
 
-/// Whoever forges a head may say anything in it.
+/// A forged head may claim anything.
 #[test]
 fn head_that_claims_to_cover_everything_is_harmless() {
     use seawall_format::parity::Head;

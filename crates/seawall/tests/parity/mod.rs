@@ -1,4 +1,4 @@
-//! Parity beside a log: what damage takes comes back, bit for bit, or is named.
+//! Parity: lost data is restored bit for bit, or reported.
 
 #![expect(
     clippy::unwrap_used,
@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 const SCHEME: &str = "4+2";
 const BLOCK: usize = 512;
-/// Blocks of a stripe.
+/// Data blocks in a stripe.
 const DATA: usize = 4;
 
 fn scheme() -> Parity {
@@ -60,7 +60,7 @@ fn sample(layout: Layout) -> (MemStorage, BTreeMap<u64, Vec<u8>>) {
     sample_of(if is_compressed() { 400 } else { 60 }, layout)
 }
 
-/// The same with `count` records.
+/// A closed log of `count` records, and its records.
 fn sample_of(count: u64, layout: Layout) -> (MemStorage, BTreeMap<u64, Vec<u8>>) {
     let device = MemStorage::new();
     let log = open(&with_parity(1, layout), &device).unwrap();
@@ -88,7 +88,7 @@ fn data_files_of(device: &MemStorage) -> Vec<(String, usize)> {
     data.collect()
 }
 
-/// The only one of them.
+/// The only file with records, and where they begin.
 fn data_file(device: &MemStorage) -> (String, usize) {
     let files = data_files_of(device);
     assert_eq!(files.len(), 1);
@@ -108,7 +108,7 @@ fn spoil(device: &MemStorage, name: &str, range: std::ops::Range<usize>, how: &s
     });
 }
 
-/// All the ways to look at a log say that its records are these, and it goes on.
+/// Checks that verify, readers and a writer all find exactly `records`, and that the log continues.
 fn assert_whole(device: &MemStorage, layout: Layout, records: &BTreeMap<u64, Vec<u8>>, what: &str) {
     let found = judge(device).unwrap();
     assert!(found.verdict <= Verdict::Correctable, "{what}: {found:?}");
@@ -131,7 +131,7 @@ fn assert_whole(device: &MemStorage, layout: Layout, records: &BTreeMap<u64, Vec
     assert_eq!(after.count(), next.get(), "{what}");
 }
 
-/// What the log that a crash left says of its parity once it was opened and closed.
+/// Checks that parity covers all of a crashed log once the log was opened and closed.
 fn assert_protected(device: &MemStorage, what: &str) {
     let log = open(&again(2).parity(Some(scheme())), device).unwrap();
     log.close().unwrap();
@@ -156,14 +156,14 @@ fn sides(device: &MemStorage) -> Vec<String> {
     device.names().into_iter().filter(|name| name.ends_with("parity")).collect()
 }
 
-/// A log that was repaired from its parity.
+/// Repairs the log from its parity.
 fn mended(device: &MemStorage) -> MemStorage {
     let done = common::maintenance(&shared(device)).repair().unwrap();
     assert_eq!(done.after.verdict, Verdict::Clean);
     device.clone()
 }
 
-/// A log that was cut before its first damage: with parity there is none.
+/// Truncates the log before its first damage. With parity there is none.
 fn cut(device: &MemStorage) -> MemStorage {
     let done = common::maintenance(&shared(device)).truncate_damaged_tail().unwrap();
     assert!(done.damage.is_empty(), "{done:?}");

@@ -29,13 +29,13 @@ fn spoil_in_a_row(device: &MemStorage, three: &[(String, usize)]) {
     spoil(device, next, 0..BLOCK, "garbage");
 }
 
-/// The same in a log with so much other damage that no block of it is tried alone.
+/// The same damage in a log with so much other damage that no block of it is tried alone.
 #[test]
 fn first_batch_is_restored_beside_much_other_damage() {
     let (device, records) = sample_of(1_500, Layout::Binary);
     let files = data_files(&device);
     let middle = files.len() / 2;
-    // Damage nearby would ask for the parity of these segments, too.
+    // Damage nearby would use the parity of these segments too.
     let far = files.iter().enumerate().filter(|(at, _)| at.abs_diff(middle) > 4);
     assert!(far.clone().count() > 64, "{}", files.len());
     for (_, (name, from)) in far {
@@ -45,8 +45,9 @@ fn first_batch_is_restored_beside_much_other_damage() {
     assert_whole(&device, Layout::Binary, &records, &files[middle].0);
 }
 
-/// The logs that a crash of an open can leave while it replaces the newest segment: that one and
-/// its successor are there, and the seal before them names the successor. With the three names.
+/// The logs that a crash can leave while an open replaces the newest segment: that segment and its
+/// successor both exist, and the seal before them names the successor. Each log comes with the
+/// names of the three files.
 fn with_a_replaced_segment() -> Vec<(MemStorage, [String; 3])> {
     let mut found = vec![];
     for count in 20..60 {
@@ -76,16 +77,16 @@ fn with_a_replaced_segment() -> Vec<(MemStorage, [String; 3])> {
     found
 }
 
-/// The segment that the seal of this one names.
+/// The segment that this segment's seal names.
 fn next_id(device: &MemStorage, name: &str) -> Option<SegmentId> {
     let bytes = device.bytes(name).unwrap();
     let header = SegmentHeader::decode(&bytes[..HEADER_SIZE]).ok()?;
     Some(Seal::decode(&bytes[3 * BLOCK..], &header)?.next.id)
 }
 
-/// Found by simulation. The image: the newest segment and the one that replaces it are both there,
-/// and two headers are lost, that of the segment whose seal names the new one, and that of the new
-/// one, perhaps with its first batch. Restored alone, each hides the segment that was replaced.
+/// Found by simulation. The image: the newest segment and its replacement both exist. Two headers
+/// are lost: that of the segment whose seal names the replacement, and that of the replacement,
+/// perhaps with its first batch. Restoring either alone hides the replaced segment.
 #[test]
 fn seal_is_restored_together_with_the_lost_header_that_it_names() {
     let logs = with_a_replaced_segment();
@@ -99,7 +100,7 @@ fn seal_is_restored_together_with_the_lost_header_that_it_names() {
         spoil(&device, &newest, 0..BLOCK, "garbage");
         let what = format!("{number}: {before}, {replaced} replaced by {newest}");
         assert_whole(&device, Layout::Binary, &records, &what);
-        // One block of a segment is left: it says whose parity this is.
+        // One block of a segment must remain to show which segment the parity belongs to.
         let second = &device.bytes(&newest).unwrap()[6 * BLOCK..7 * BLOCK];
         if made.unsure == 0 && second.iter().any(|byte| *byte != 0) {
             spoil(&device, &newest, 5 * BLOCK..6 * BLOCK, "garbage");
@@ -110,8 +111,8 @@ fn seal_is_restored_together_with_the_lost_header_that_it_names() {
     assert!(with_batch > 5, "{with_batch}");
 }
 
-/// What a reader shows without parity, it shows with it, and nothing wrong. Returns whether parity
-/// restores a record.
+/// Checks that every record shown without parity is also shown with it, and that every record shown
+/// is correct. Returns whether parity restored a record.
 fn hides_nothing(device: &MemStorage, records: &BTreeMap<u64, Vec<u8>>, what: &str) -> bool {
     let without = device.kill();
     for name in sides(&without) {
@@ -125,8 +126,9 @@ fn hides_nothing(device: &MemStorage, records: &BTreeMap<u64, Vec<u8>>, what: &s
     with.count() > without.count()
 }
 
-/// The image: two headers are lost, that of the newest segment and that of another, which has no
-/// parity and which no seal names. With the newest segment, nothing before the other one is shown.
+/// The image: two headers are lost, that of the newest segment and that of another segment, which
+/// has no parity and is named by no seal. If the newest segment were restored, nothing before the
+/// other one would be shown.
 #[test]
 fn newest_segment_is_not_restored_if_it_hides_older_ones() {
     let (sound, records) = sample(Layout::Binary);
@@ -143,7 +145,7 @@ fn newest_segment_is_not_restored_if_it_hides_older_ones() {
     }
 }
 
-/// Whatever is lost, parity included.
+/// Random blocks are lost, of parity files too.
 #[test]
 fn parity_hides_no_record_that_is_read_without_it() {
     let (sound, records) = sample(Layout::Binary);
@@ -172,7 +174,7 @@ fn parity_hides_no_record_that_is_read_without_it() {
     assert!(restored > turns / 4, "{restored} of {turns} in which parity restored a record");
 }
 
-/// The image: no segment has a seal, and each loses no more than parity restores.
+/// The image: no segment has a seal, and each has lost no more than parity can restore.
 #[test]
 fn losses_of_several_segments_without_seals_are_rebuilt() {
     let (sound, records) = sample(Layout::Binary);
@@ -189,7 +191,8 @@ fn losses_of_several_segments_without_seals_are_rebuilt() {
             let bytes = sound.bytes(&name).unwrap();
             let length = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
             for stripe in (from..length).step_by(DATA * BLOCK) {
-                // One block of the first stripe is left: it says whose parity this is.
+                // One block of the first stripe must remain to show which segment the parity
+                // belongs to.
                 let first = if random.below(2) == 0 { stripe } else { stripe + BLOCK };
                 for start in [first, stripe + 2 * BLOCK] {
                     if start < length && random.below(3) > 0 {
@@ -212,8 +215,8 @@ fn losses_of_several_segments_without_seals_are_rebuilt() {
     }
 }
 
-/// Of the newest segment, parity knows another last record than is there. Its block is not used,
-/// and that keeps no other segment from being restored.
+/// The parity of the newest segment describes a different last record than the segment has. Its
+/// block is not used, but the other segments are still restored.
 #[test]
 fn one_harmful_block_keeps_no_other_segment_from_being_rebuilt() {
     let mut tried = 0;
@@ -234,8 +237,8 @@ fn one_harmful_block_keeps_no_other_segment_from_being_rebuilt() {
     assert!(tried > 10, "{tried}");
 }
 
-/// The image: a truncation could not remove what it cut off, nor name its segment in a seal. The
-/// header of that segment is lost, and a block of a segment that does not count.
+/// The image: a truncation could neither remove the truncated segments nor name its own segment in
+/// a seal. The header of that segment is lost, and a block of a segment that no longer counts.
 #[test]
 fn truncated_records_do_not_come_back_with_a_lost_block_of_theirs() {
     let (device, mut records) = sample(Layout::Binary);

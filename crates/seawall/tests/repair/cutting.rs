@@ -1,4 +1,4 @@
-//! A repair that cuts the log before its first damage.
+//! Tail truncation: a repair that truncates the log before its first damage.
 
 use super::ways_out::{are_as_written, try_all};
 use super::*;
@@ -17,7 +17,7 @@ fn tail_truncation_interrupted_anywhere_loses_no_kept_record() {
         let _ = common::maintenance(&storage(&device)).truncate_damaged_tail();
         for left in [device.power_cut(|_| false), device.power_cut(|_| true), device.kill()] {
             let what = || format!("stopped after {stop} of {steps} steps");
-            // Damaged as before, or repaired: never sound and shorter.
+            // The log is damaged as before, or repaired: never sound and shorter.
             if open(&again(9), &left.kill()).is_err() {
                 assert_eq!(judge(&left).unwrap().verdict, Verdict::Lost, "{}", what());
             }
@@ -38,14 +38,15 @@ fn removed_bytes_are_kept_in_quarantine() {
     let files = ["000000000001.seg", "000000000002.seg", NEWEST];
     let before = files.map(|file| device.bytes(file));
     let done = common::maintenance(&storage(&device)).truncate_damaged_tail().unwrap();
-    // The first one, too: what stands behind its damage leaves with its next prune.
+    // The first file is kept too: the data after its damage disappears with its next prune.
     let kept: Vec<_> = done.quarantine.iter().map(|file| device.bytes(file)).collect();
     assert_eq!(kept, before, "{:?}", done.quarantine);
     assert_eq!((device.bytes(files[1]), device.bytes(files[2])), (None, None));
 }
 
-/// Found by simulation. The image: damage, and a file after the newest with the bytes of another
-/// segment. The segment that the repair makes gets the name of that file, and was removed with it.
+/// Found by simulation. The image: damage, and a file after the newest one with the bytes of
+/// another segment. The segment that the repair creates gets the name of that file, and used to be
+/// removed with it.
 #[test]
 fn tail_truncation_keeps_the_segment_that_it_makes() {
     for from in ["000000000001.seg", "000000000002.seg", NEWEST] {
@@ -58,7 +59,7 @@ fn tail_truncation_keeps_the_segment_that_it_makes() {
     }
 }
 
-/// A reader that lives must not be told to undo what the repair is about to write again.
+/// Running readers must not be told to undo records that the repair is about to rewrite.
 #[test]
 fn tail_truncation_never_tells_readers_to_undo_kept_records() {
     let device = MemStorage::new();
@@ -88,8 +89,8 @@ fn tail_truncation_never_tells_readers_to_undo_kept_records() {
     }
 }
 
-/// Found by simulation. The image: a log that was emptied three times, then a record and a
-/// checkpoint at it; the segment is lost in which the first cut went on.
+/// Found by simulation. The image: a log that was truncated to empty three times, then got a record
+/// and a checkpoint at it. The segment in which it continued after the first truncation is lost.
 #[test]
 fn truncation_before_a_gap_below_the_checkpoint_shows_no_removed_record() {
     for layout in layouts() {
@@ -114,8 +115,8 @@ fn truncation_before_a_gap_below_the_checkpoint_shows_no_removed_record() {
     }
 }
 
-/// Records 2, 3 and 4 and the set of 5 and 6 share a batch, as those of many threads do: a hit one
-/// takes none with it but the beginning of its set.
+/// Records 2, 3 and 4 and the set of 5 and 6 share a batch, as records of many threads do. A
+/// damaged record costs no other one except the beginning of its set.
 #[test]
 fn appends_in_one_batch_are_judged_separately() {
     const FRAME: usize = 48;
@@ -164,8 +165,8 @@ fn log_in_use_is_not_repaired() {
     assert!(busy(common::maintenance(&storage(&device)).diagnose().err()));
 }
 
-/// Left: the headers of two batches side by side are spoilt, and all records are intact. Found by
-/// reading: a cut put them into one batch, larger than any, and panicked.
+/// The image: the headers of two adjacent batches are damaged, and all records are intact. Found by
+/// code review: truncation put them into one batch above the maximum size, and panicked.
 #[test]
 fn intact_records_of_adjacent_batches_are_kept() {
     for size in [300, 480, 600, 900] {
@@ -195,8 +196,8 @@ fn intact_records_of_adjacent_batches_are_kept() {
     }
 }
 
-/// Left: a manifest that was forged, sound in itself, of a log with smaller batches than its
-/// segments have.
+/// The image: a forged manifest, sound in itself, of a log with smaller batches than its segments
+/// have.
 #[test]
 fn oversized_batches_are_refused_or_given_up_without_a_panic() {
     for size in [200, 600, 900] {

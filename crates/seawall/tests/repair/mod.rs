@@ -1,6 +1,6 @@
-//! Repair: whatever the damage, what is intact can be brought to a new log with its numbers, the
-//! log's sound beginning can be kept, and the damaged log itself can go on; nothing wrong is ever
-//! delivered, and nothing is given up without a word.
+//! Repair: after any damage, the intact records can be salvaged to a new log with their LSNs, the
+//! log can be truncated to its sound beginning, or the damaged log can continue. No wrong record is
+//! ever delivered, and every record given up is reported.
 
 #![expect(
     clippy::unwrap_used,
@@ -35,7 +35,7 @@ fn storage(device: &MemStorage) -> Arc<dyn Storage> {
     Arc::new(device.clone())
 }
 
-/// Salvages to a new device, which is a sound log then.
+/// Salvages a damaged log to a new device. Checks that the source is only read.
 fn rescue(damaged: &MemStorage) -> seawall::Result<(MemStorage, SalvageReport)> {
     let before = damaged.steps();
     let target = MemStorage::new();
@@ -44,7 +44,7 @@ fn rescue(damaged: &MemStorage) -> seawall::Result<(MemStorage, SalvageReport)> 
     Ok((target, rescued))
 }
 
-/// A log with one payload byte of its second batch of three changed, in the first segment.
+/// A log with one changed payload byte in the second batch, of three records, of the first segment.
 fn with_a_hole() -> (Image, MemStorage) {
     let image = write(End::Closed);
     let damaged = image.device.kill();

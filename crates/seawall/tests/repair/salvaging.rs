@@ -1,4 +1,4 @@
-//! A salvage, which writes what is intact into a new log, and names the rest.
+//! Salvage: writes the intact records to a new log, and reports the others.
 
 use super::ways_out::{are_as_written, try_all};
 use super::*;
@@ -25,7 +25,8 @@ fn interrupted_salvage_never_leaves_a_seemingly_whole_log() {
     }
 }
 
-/// Without manifest and first segment nobody knows how the log began: no number is given anew.
+/// Without the manifest and the first segment, the beginning of the log is unknown. The salvage
+/// reports those records and does not reuse their LSNs.
 #[test]
 fn salvage_names_the_records_lost_with_the_manifest() {
     let image = write(End::Closed);
@@ -44,7 +45,7 @@ fn salvage_names_the_records_lost_with_the_manifest() {
 fn partial_atomic_set_is_given_up_as_a_whole() {
     let image = write(End::Closed);
     let damaged = image.device.kill();
-    // Records 2 to 4 are a set; the last of them is hit.
+    // Records 2 to 4 are a set; the last of them is damaged.
     let (_, batches) = batches(&damaged, "000000000001.seg");
     let record_4 = batches[1].1 - 8;
     damaged.edit("000000000001.seg", |bytes| bytes[record_4] ^= 1);
@@ -56,8 +57,8 @@ fn partial_atomic_set_is_given_up_as_a_whole() {
     assert!(kept.records.keys().copied().eq([1].into_iter().chain(5..=13)));
 }
 
-/// Left: a salvaged log whose records 2 to 4 are void batches; then its writer, and a machine that
-/// started anew.
+/// The image: a salvaged log whose records 2 to 4 are void batches, first beside its writer, then
+/// after a reboot.
 #[test]
 fn record_given_up_is_not_found_but_its_neighbours_are() {
     let image = write(End::Closed);
@@ -90,8 +91,8 @@ fn record_given_up_is_not_found_but_its_neighbours_are() {
     }
 }
 
-/// The image: a run of a text moved on a little, so that something stands between the lines of a
-/// set that is not a line, and the last line of the set is spoilt.
+/// The image: a part of a text was shifted, so that bytes between the lines of a set are no line,
+/// and the last line of the set is damaged.
 #[test]
 fn set_of_lines_with_damage_inside_is_not_carried_in_part() {
     let image = write_in(End::Closed, Layout::Text);
@@ -111,15 +112,15 @@ fn set_of_lines_with_damage_inside_is_not_carried_in_part() {
     let (target, rescued) = rescue(&damaged).unwrap();
     let after = judge(&target).unwrap();
     assert_eq!((after.verdict, after.records), (Verdict::Clean, rescued.records), "{after:#?}");
-    // What is intact of the set is given up with the rest of it.
+    // The intact records of the set are given up with the others.
     let carried = read(&target, false).unwrap().records;
     assert!(rescued.broken_sets > 0, "{rescued:#?}");
     assert!(carried.iter().all(|(lsn, _)| !(2..=4).contains(lsn)), "{rescued:#?}");
     try_all(&image, &damaged, &|| "damage in the midst of a set of lines".to_owned());
 }
 
-/// Found by simulation. The image: a set of three records of which a cut left one, and behind that
-/// one the batch is spoilt.
+/// Found by simulation. The image: a truncation left one record of a set of three, and the batch is
+/// damaged after that record.
 #[test]
 fn set_shortened_by_a_truncation_is_salvaged_from_a_damaged_batch() {
     for layout in layouts() {
@@ -147,8 +148,8 @@ fn set_shortened_by_a_truncation_is_salvaged_from_a_damaged_batch() {
     }
 }
 
-/// The image: of a log of many years the oldest segment is lost, and with it more records than 32
-/// bits can count; the newest holds none yet. Or a number is forged that no log reaches.
+/// The image: an old log lost its oldest segment, and with it more records than 32 bits can count;
+/// the newest segment holds none yet. Or the LSN is forged, and no log reaches it.
 #[test]
 fn more_than_32_bits_of_records_can_be_given_up() {
     for (lost, is_rescued) in [(10_000_000_000, true), (1 << 62, false)] {
@@ -218,7 +219,7 @@ fn misplaced_bytes_are_named_with_the_place_they_belong_to() {
     assert!(causes.contains(&Corruption::Misplaced), "{causes:?}");
 }
 
-/// Half a log inside the log that it is rescued from would be in the way of both.
+/// A partial log inside its own source would get in the way of both.
 #[test]
 fn salvage_and_backup_into_their_source_log_are_refused() {
     let folder = Scratch::new("inside");
@@ -237,7 +238,7 @@ fn salvage_and_backup_into_their_source_log_are_refused() {
     assert!(!inside.exists());
 }
 
-/// The writer could not write `live` any more, went on, and was killed.
+/// The writer could no longer write `live`, continued, and was killed.
 #[test]
 fn salvage_continues_past_a_stale_live_file() {
     let image = write(End::Killed);

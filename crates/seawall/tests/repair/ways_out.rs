@@ -1,8 +1,8 @@
-//! Whatever is damaged, there are three ways out: a salvage, a cut, and a log that goes on.
+//! The three ways out of any damage: salvage, truncation, and a damaged log that continues.
 
 use super::*;
 
-/// Asserts that every record is what was written as its number.
+/// Asserts that every record has the payload that was written under its LSN.
 pub(crate) fn are_as_written(image: &Image, found: &Found, what: &dyn Fn() -> String) {
     for (lsn, payload) in &found.records {
         let written = usize::try_from(*lsn - 1).ok().and_then(|index| image.records.get(index));
@@ -10,23 +10,23 @@ pub(crate) fn are_as_written(image: &Image, found: &Found, what: &dyn Fn() -> St
     }
 }
 
-/// The highest number that a record has, or had before it was lost.
+/// The highest LSN that a record has, or had before it was lost.
 fn highest_taken(found: &Found, damage: &[Damage]) -> u64 {
     let lost = damage.iter().filter_map(|damage| damage.lost.and_then(|lost| lost.to));
     found.records.keys().copied().chain(lost.map(Lsn::get)).max().unwrap_or(0)
 }
 
-/// All three ways out of damage, tried on copies.
+/// Tries all three ways out of damage, each on a copy.
 pub(crate) fn try_all(image: &Image, damaged: &MemStorage, what: &dyn Fn() -> String) {
     let skipping = read(damaged, true).unwrap_or_else(|error| panic!("{}: {error}", what()));
     if judge(damaged).unwrap().damage.iter().any(|damage| damage.cause == Corruption::Keys) {
-        // Without the keys there is one way only: a copy of them.
+        // Without the keys, the only way out is a copy of them.
         let refused = rescue(damaged).map(|_| ());
         assert!(matches!(refused, Err(Error::Damaged { .. })), "{}: {refused:?}", what());
         return;
     }
     salvage_keeps_what_is_intact(image, damaged, &skipping, what);
-    // A writer goes by what is on disk, as if the machine had started anew.
+    // A writer uses what is on disk, as after a reboot.
     let rebooted = damaged.power_cut(|_| false);
     cut_keeps_the_beginning(image, &rebooted, what);
     the_log_goes_on(image, &rebooted, what);
@@ -46,7 +46,8 @@ fn salvage_keeps_what_is_intact(
         }
         Err(error) => panic!("{}: {error}", what()),
     };
-    // It says no less than a verification; more where a killed writer's word is known.
+    // The salvage reports at least the damage of a diagnosis, and more if `live` of a killed writer
+    // is known.
     let says = |known: &Damage| {
         rescued.damage.iter().any(|damage| {
             let same = (damage.segment, damage.cause) == (known.segment, known.cause);
@@ -104,7 +105,7 @@ fn cut_keeps_the_beginning(image: &Image, damaged: &MemStorage, what: &dyn Fn() 
     let kept = read_own(&log);
     assert!(kept.is_prefix(), "{}", what());
     are_as_written(image, &kept, what);
-    // All but the beginning of a set whose end is lost.
+    // Only the beginning of a set whose end is lost may be missing.
     assert!(kept.count() + 2 >= plain.count(), "{}: {} of {}", what(), kept.count(), plain.count());
     assert_eq!(kept.records.keys().max().copied(), done.last.map(Lsn::get), "{}", what());
     let planned = planned.unwrap();
@@ -146,14 +147,14 @@ fn the_log_goes_on(image: &Image, damaged: &MemStorage, what: &dyn Fn() -> Strin
     for lsn in 1..next {
         assert!(after.records.contains_key(&lsn) || lost(lsn), "{}: record {lsn}", what());
     }
-    // It opens again in the same way, and not without being asked to.
+    // The log opens again in salvage mode, and not without it.
     assert!(!is_damaged || open(&laid_out(again(4), image.layout), &device).is_err(), "{}", what());
     let log = open(&laid_out(again(4), image.layout).mode(OpenMode::Salvage), &device).unwrap();
     assert_eq!(log.append(b"\"again\"").unwrap().get(), next + 1, "{}", what());
 }
 
-/// The device refuses each block of each segment: an error, no damage, to those who did not ask to
-/// go on, and a name to those who did.
+/// The device cannot read one block of a segment. That is an error, not damage, for callers that do
+/// not skip damage; for those that do, the damage is reported.
 #[test]
 fn unreadable_block_is_not_damage_and_hides_no_end() {
     for end in [End::Closed, End::PowerCut] {
@@ -169,11 +170,12 @@ fn unreadable_block_is_not_damage_and_hides_no_end() {
                 let verdict = judge(&device);
                 assert!(!matches!(&verdict, Ok(found) if !found.damage.is_empty()), "{}", what());
                 if start < 4 * 512 {
-                    // Header, marks and seal: nothing is known of such a segment.
+                    // The block is of the header, marks or seal: nothing is known of such a
+                    // segment.
                     continue;
                 }
                 read_around(&image, &device, &what);
-                // Behind the last record, too: nobody knows that it was the last.
+                // After the last record too: it is not known to be the last.
                 let is_data = start >= 4 * 512 + 512;
                 let damage = common::maintenance(&storage(&device)).diagnose().unwrap().damage;
                 let is_named = !damage.is_empty();
@@ -216,7 +218,7 @@ pub(crate) fn every_flipped_bit_can_be_repaired_in_three_ways() {
         let end = (image.end, image.layout);
         for file in files(&image.device) {
             let length = image.device.bytes(&file).unwrap().len();
-            // One bit of every fifth byte, each time another one.
+            // One bit of every fifth byte, at changing bit positions.
             for at in (0..length).step_by(5).filter(|_| sample.takes_next()) {
                 let damaged = image.device.kill();
                 damaged.edit(&file, |bytes| bytes[at] ^= 1 << (at % 8));
@@ -278,15 +280,15 @@ pub(crate) fn every_lost_or_misplaced_file_can_be_repaired_in_three_ways() {
     }
 }
 
-/// The image: the header of a segment, or the first batch if that says where the segment begins,
-/// names a first record further on, even beyond the next segment. Its checksum is right.
+/// The image: the header of a segment, or its first batch if that says where the segment begins,
+/// names too high a first record, even one beyond the next segment. The checksum is valid.
 #[test]
 fn base_that_is_too_high_takes_no_record_of_another_segment_with_it() {
     for image in images() {
         for pair in headers(&image.device).windows(2) {
             let (first, next) = (pair[0].base, pair[1].base);
             let forged = [next.previous().unwrap(), next.next(), lsn(4_412_901_075_595_854_108)];
-            // A batch that says another number within the segment is another record.
+            // Within the segment, a batch with another number is another record.
             let counts = |base: &Lsn| *base > first && (*base > next || !pair[0].named_ahead);
             for base in forged.into_iter().filter(counts) {
                 let what = || format!("{:?}, {:?}, {first} as {base}", image.end, image.layout);
@@ -309,7 +311,7 @@ fn base_that_is_too_high_takes_no_record_of_another_segment_with_it() {
     }
 }
 
-/// Gives a segment another first record, with right checksums.
+/// Gives a segment another first record, with valid checksums.
 fn forge_base(device: &MemStorage, header: &SegmentHeader, base: Lsn) {
     device.edit(&header.head_name(), |bytes| {
         if header.named_ahead {
@@ -324,7 +326,7 @@ fn forge_base(device: &MemStorage, header: &SegmentHeader, base: Lsn) {
     });
 }
 
-/// The log goes on, and finds the new record and each of its old ones that is not lost.
+/// Checks that the log continues, and finds the new record and each old one that is not lost.
 fn finds_what_is_not_lost(
     image: &Image,
     device: &MemStorage,

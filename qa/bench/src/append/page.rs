@@ -11,11 +11,11 @@ const OURS_LIGHT: &str = "#8fc1ae";
 const OURS_PALE: &str = "#c9b458";
 const PLAIN: &str = "#b3541e";
 
-/// Charts and tables.
+/// Builds the charts and tables of the page.
 pub(super) fn body(paired: &[Paired]) -> String {
     let rows: Vec<&Row> = paired.iter().map(|(row, _)| row).collect();
     let mut body = String::new();
-    // One point is not a line.
+    // A chart needs at least two points.
     if rows.len() > 1 {
         for chart in [ratios(&rows), delays(&rows)] {
             body.extend(["<figure>", &chart, "</figure>\n"]);

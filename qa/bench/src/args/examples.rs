@@ -1,4 +1,4 @@
-//! Examples of every verb, and what it measures.
+//! Help text of every verb: examples, and what the verb measures.
 
 pub(super) const APPEND: &str = "\
 Examples:

@@ -1,5 +1,6 @@
-//! Its writer, as its source has it: a length of 8 bytes, the data and a CRC-32 by a table go to a
-//! stream with a buffer; a sync opens the file once more, syncs that, and closes it.
+//! The writer of `CWal`, rebuilt from its source. A length of 8 bytes, the data and a table-based
+//! CRC-32 go to a buffered stream. A sync opens the file a second time, syncs that handle, and
+//! closes it.
 
 use seawall_host::RawFile;
 use seawall_io::{File, PosixStorage, Storage};
@@ -7,17 +8,17 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How its benchmarks append.
+/// How the benchmarks of `CWal` append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Method {
-    /// `benchmark_write`: flushed after each append or not, synced after every n-th one or not.
+    /// `benchmark_write`: optionally flushes after each append, and syncs after every n-th.
     Regular { flush: bool, sync: Option<u64> },
-    /// `batched_sync_benchmarks`: synced after each append; after n appends it begins at the start
-    /// the file again.
+    /// `batched_sync_benchmarks`: syncs after each append, and returns to the start of the file
+    /// after every n appends.
     Batched(u64),
 }
 
-/// What libstdc++ gives a file stream.
+/// The buffer size of a file stream in libstdc++.
 const BUFFER: usize = 8191;
 
 pub(super) struct Writer {
@@ -27,7 +28,7 @@ pub(super) struct Writer {
     table: [u32; 256],
 }
 
-/// A file, a place in it, and what is not in it yet.
+/// A file, the offset of the next write, and the bytes that are not written yet.
 struct Stream {
     file: Arc<dyn File>,
     at: u64,
@@ -45,19 +46,19 @@ impl Writer {
         Ok(Self { method, path: folder.join(name), stream, table: table() })
     }
 
-    /// An empty file, as each of its runs begins with.
+    /// Empties the file, as each run of `CWal` does at its start.
     pub(super) fn begin(&mut self) -> io::Result<()> {
         self.stream.buffer.clear();
         self.stream.at = 0;
         self.stream.file.set_len(0)
     }
 
-    /// Append number `number` of a run, from 0 on.
+    /// Appends entry `number` of a run, counted from 0.
     pub(super) fn append(&mut self, number: u64, data: &[u8]) -> io::Result<()> {
         if let Method::Batched(size) = self.method
             && number.is_multiple_of(size)
         {
-            // A seek writes the buffer.
+            // A seek flushes the buffer.
             self.stream.flush()?;
             self.stream.at = 0;
         }
@@ -82,7 +83,7 @@ impl Writer {
         }
     }
 
-    /// What is in the buffer stays there.
+    /// Syncs the file without flushing the buffer first, as `CWal` does.
     fn sync(&self) -> io::Result<()> {
         RawFile::open(&self.path)?.sync_all()
     }
@@ -105,7 +106,7 @@ impl Write for Stream {
     }
 }
 
-/// Of the polynomial 0x04C11DB7, reflected.
+/// The CRC table of the polynomial 0x04C11DB7, reflected.
 fn table() -> [u32; 256] {
     let mut table = [0; 256];
     for (number, entry) in (0..).zip(&mut table) {

@@ -1,4 +1,4 @@
-//! The process that opens the log, fills its newest segment, and waits to be killed.
+//! The process that opens the log, fills the newest segment, and waits to be killed.
 
 use crate::args::{self, Opener};
 use crate::driver::failure;
@@ -16,23 +16,23 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Synced sets in a segment.
+/// Number of synced sets in a segment.
 const SETS: usize = 64;
 const SET_PAUSE: Duration = Duration::from_millis(15);
-/// How long the name of the next segment may take.
+/// Maximum time to wait until the next segment has its name.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// What opening took.
+/// The cost of opening the log.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(super) struct Opened {
     pub(super) took_ms: f64,
     pub(super) processor_ms: f64,
-    /// Bytes that did not come from the cache.
+    /// Bytes that did not come from the page cache.
     pub(super) read_bytes: f64,
 }
 
-/// A process that has opened and filled the log. It is killed when this is dropped.
+/// A process that has opened and filled the log. Dropping this kills it.
 pub(super) struct Killed {
     process: Child,
     pub(super) opened: Opened,
@@ -64,8 +64,8 @@ impl Drop for Killed {
     }
 }
 
-/// Opens the log, says what that took once the newest segment is nearly full and the next one has
-/// its name, and waits.
+/// Opens the log, fills the newest segment until the next one has its name, prints the cost of
+/// opening, and waits.
 pub(crate) fn run(args: &Opener) -> Result<(), Failure> {
     let fail = |trouble: Trouble| failure(&args.log, &trouble);
     let now = || (processor_time().unwrap_or_default(), bytes_from_below().unwrap_or_default());
@@ -82,13 +82,13 @@ pub(crate) fn run(args: &Opener) -> Result<(), Failure> {
     fill(&log, args).map_err(|error| fail(Trouble::Ours(error)))?;
     wait_for_next(&args.log).map_err(|error| fail(Trouble::Plain(error)))?;
     say(&[serde_json::to_string(&opened).expect("three numbers")])?;
-    // Until it is killed, or the one who would do that is gone.
+    // Waits for the kill, or for the end of standard input if the parent process is gone.
     let _ = io::stdin().lock().read_line(&mut String::new());
     Ok(())
 }
 
-/// Appends until a segment of full size is nearly full. It follows one of full size, so that the
-/// next one can use that file again.
+/// Appends until a segment of full size is nearly full. The segment before it also has full size,
+/// so that the next segment can reuse its file.
 fn fill(log: &Log<[u8], Raw>, args: &Opener) -> seawall::Result<()> {
     let record = vec![0x5a; args.record_size];
     let size = usize::try_from(args.segment_size).unwrap_or(usize::MAX);
@@ -106,7 +106,7 @@ fn fill(log: &Log<[u8], Raw>, args: &Opener) -> seawall::Result<()> {
         } else if was_full && used > full {
             return Ok(());
         }
-        // So that the next segment has its name in time.
+        // Leaves time for the next segment to be named.
         clock.sleep(SET_PAUSE);
     }
 }
@@ -123,7 +123,7 @@ fn wait_for_next(log: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the last file is a segment that was named ahead, and follows the one before.
+/// Whether the last file is a segment that was named ahead and follows the one before it.
 fn has_next(log: &Path) -> io::Result<bool> {
     let storage = PosixStorage::open(log)?;
     let names = storage.list()?;

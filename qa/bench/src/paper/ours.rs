@@ -1,4 +1,4 @@
-//! The same records in this log: durable when the clock stops.
+//! Writes and reads the paper's records with Seawall. All records are durable when the clock stops.
 
 use super::records::Record;
 use super::{Format, Measured, sets};
@@ -9,16 +9,16 @@ use seawall_measure::pairs::Trouble;
 use std::path::Path;
 use std::time::Duration;
 
-/// What the clock waits for.
+/// When the writer waits for durability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// For all records at the end: appends do not wait.
+    /// Once, at the end, for all records.
     AtTheEnd,
-    /// For each set, for that long: as many sets as that gives.
+    /// After each set. Stops after this time, with as many sets as were written.
     EachSet(Duration),
 }
 
-/// Writes `total` records in sets of `size`, or as many as there is time for.
+/// Writes `total` records in sets of `size`, or as many as the time allows.
 pub(crate) fn write(
     folder: &Path,
     (format, wait): (Format, Wait),
@@ -66,7 +66,7 @@ fn options<C: Codec<Record>>() -> Options {
     Options::new().layout(layout)
 }
 
-/// Reads them back, verified and decoded one by one.
+/// Reads the records back, verified and decoded one by one.
 pub(super) fn read(
     folder: &Path,
     format: Format,
@@ -80,7 +80,7 @@ pub(super) fn read(
     Ok(Measured { time, records: sets * super::to_u64(size), bytes })
 }
 
-/// The number of sets, and the time.
+/// Returns the number of sets, and the time.
 fn read_as<C: Codec<Record, Item = Record>>(folder: &Path) -> seawall::Result<(u64, Duration)> {
     let watch = Stopwatch::start();
     let reader = options::<C>().open_reader::<Record, C>(folder.join("log"))?;

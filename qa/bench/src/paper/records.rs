@@ -1,8 +1,8 @@
-//! The paper's record, and its sets.
+//! The paper's record and its sets.
 
 use serde::{Deserialize, Serialize};
 
-/// The structs of the paper's listing 2, with its names.
+/// The structs of the paper's listing 2, with the same names.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(crate) struct Record {
     pub(super) id: u32,
@@ -21,12 +21,13 @@ const DIFFERENT: u32 = 20_000;
 /// Pairs of numbers in a record.
 const PAIRS: usize = 10;
 
-/// Sets of `size` records, each one value of listing 2 that is written by one call.
+/// Makes sets of `size` records. Each set is one value of listing 2, written by one call.
 ///
-/// The bytes of the paper's tables say that a set has one frame: in JSON, each set takes 41 bytes
-/// and each record in it 256; an array of records would take 2 bytes. So a set is one value whose
-/// vector holds the pairs of all its records. Ten pairs a record, of numbers with 5 (16 of 100),
-/// 7 (72) and 8 digits (12), give the published sizes in both formats.
+/// The byte counts in the paper's tables show that a set has a single frame: in JSON, each set
+/// takes 41 bytes and each record in it 256, while an array of records would take 2 bytes. So a set
+/// is one value whose vector holds the pairs of all its records. Ten pairs per record, of numbers
+/// with 5 digits (16 of 100), 7 digits (72) and 8 digits (12), give the published sizes in both
+/// formats.
 pub(crate) fn records(size: usize) -> Vec<Record> {
     let mut state = 1_u32;
     // The minimal standard generator of Park and Miller.
@@ -48,7 +49,7 @@ pub(crate) fn records(size: usize) -> Vec<Record> {
     (10_000_000..10_000_000 + sets).map(&mut record).collect()
 }
 
-/// The sets of `total` records, `size` in each, which go round.
+/// Repeats `sets` until they have `total` records, `size` in each.
 pub(super) fn sets(sets: &[Record], size: usize, total: u64) -> impl Iterator<Item = &Record> {
     let count = total / u64::try_from(size).expect("a few");
     sets.iter().cycle().take(usize::try_from(count).expect("fits in memory"))
@@ -61,7 +62,7 @@ mod tests {
 
     #[test]
     fn records_are_as_large_as_the_papers_in_both_formats() {
-        // Table I, megabytes a second by records a second.
+        // From Table I: megabytes per second divided by records per second.
         let published = [(1, 116.16, 296.91), (2, 111.39, 276.41), (4, 108.05, 266.39)];
         for (size, packed, json) in published {
             let records = records(size);
@@ -69,7 +70,7 @@ mod tests {
                 let sum: usize = records.iter().map(bytes).sum();
                 to_f64(u64::try_from(sum).unwrap()) / f64::from(DIFFERENT)
             };
-            // With the checksum, and with the line break.
+            // Adds the checksum in one format, and the line break in the other.
             let ours = mean(&|record| rmp_serde::to_vec(record).unwrap().len() + 5);
             assert!((ours / packed - 1.0).abs() < 0.007, "{size}: {ours} and {packed}");
             let ours = mean(&|record| serde_json::to_vec(record).unwrap().len() + 1);

@@ -1,4 +1,4 @@
-//! The results as the paper's tables, with Seawall's rows below: as text, JSON and page.
+//! The results as the paper's tables, with rows for Seawall: as text, JSON and page.
 
 mod published;
 
@@ -28,7 +28,7 @@ impl Format {
     }
 }
 
-/// How the runs become one figure: the paper has means.
+/// How the runs are summarized. The paper prints means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Statistic {
     Mean,
@@ -52,7 +52,7 @@ impl Statistic {
     }
 }
 
-/// A row of a table: its three metrics, each in the configurations A, B and C.
+/// A row of a table: three metrics, each in the configurations A, B and C.
 struct Row {
     name: &'static str,
     key: &'static str,
@@ -79,7 +79,7 @@ impl Row {
         Self { name: "published", key: "published", results }
     }
 
-    /// Nine figures: seconds, megabytes a second, and thousands of records a second.
+    /// Nine figures: seconds, megabytes per second, and thousands of records per second.
     fn shown(&self) -> impl Iterator<Item = String> {
         let Results { seconds, megabytes, records } = self.results;
         let figures = [seconds, megabytes, records.map(|rate| rate / 1e3)];
@@ -106,7 +106,7 @@ const WRITTEN: [(&str, &str, Pick); 4] = [
 const READ: [(&str, &str, Pick); 2] =
     [("method", "theirs", |cell| &cell.read), ("Seawall", "ours", |cell| &cell.ours_read)];
 
-/// Which table of the paper.
+/// A table of the paper: I for writing, II for reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Which {
     Written,
@@ -135,7 +135,7 @@ impl Which {
     }
 }
 
-/// How many times as many records a second, in A, B and C.
+/// The ratio of two record rates, in the configurations A, B and C.
 struct Ratio {
     name: &'static str,
     key: &'static str,
@@ -160,7 +160,7 @@ fn ratios(table: &Table, which: Which) -> Vec<Ratio> {
     }
 }
 
-/// Microseconds of a published write, and of one sync here.
+/// The time of a published write, and of a write with its sync measured here, in microseconds.
 fn of_a_write(tables: &[Table]) -> (f64, f64) {
     let [published, ..] = Format::MessagePack.published_write().seconds;
     let here = tables.first().and_then(|table| table.cells.first());
@@ -177,7 +177,7 @@ fn verdict(tables: &[Table]) -> String {
     )
 }
 
-/// How many times as fast as JSON `MessagePack` is read in A.
+/// How many times as fast as JSON `MessagePack` is read in configuration A, as text.
 fn of_the_formats(tables: &[Table]) -> Option<String> {
     let [packed, json] = tables else { return None };
     let rates = |table| {
@@ -195,7 +195,7 @@ pub(super) fn head(args: &args::Paper) -> String {
     format!("{} records, {}", number(args.records), count(args.runs.into(), "run"))
 }
 
-/// For people: both tables with the means, then with the medians.
+/// Both tables as text, with the means and then with the medians.
 pub(super) fn lines_of(args: &args::Paper, tables: &[Table]) -> Vec<String> {
     let mut shown = vec![format!("{}; in {}", head(args), args.common.dir.display())];
     for statistic in [Statistic::Mean, Statistic::Median] {
@@ -235,7 +235,7 @@ fn line(name: &str, figures: impl Iterator<Item = String>) -> String {
     format!("{name:<22}{}", cells.collect::<String>())
 }
 
-/// For programs.
+/// Both tables as JSON.
 pub(super) fn as_json(tables: &[Table]) -> Fields {
     let (published_us, sync_us) = of_a_write(tables);
     vec![
@@ -294,7 +294,7 @@ fn runs(runs: &[Measured]) -> Value {
     runs.iter().map(run).collect()
 }
 
-/// As a page: both tables of each format, with a chart.
+/// Both tables of each format as a page, with a chart for each.
 pub(super) fn page(tables: &[Table]) -> String {
     let mut body = format!(
         "<p>{}</p>\n<p>Its method is rebuilt as <em>Design and Reliability of a User Space \

@@ -1,9 +1,9 @@
-//! The paper's method, rebuilt as its section IV describes it: a set is serialised, its checksum
-//! is, and each goes to the file with a call of its own; reading goes through a buffer, and a
-//! record is serialised once more to compare its checksum. The JSON log has no checksum.
+//! The paper's method, rebuilt as its section IV describes it. A set and its checksum are
+//! serialized, and each is written to the file by its own call. Reading is buffered, and a record
+//! is serialized again to compare its checksum. The JSON log has no checksum.
 //!
-//! It writes to the page cache, as `File::flush` and no sync do; `Sync::EachSet` is what the paper
-//! says of its writes.
+//! The writes end in the page cache, because `File::flush` does not sync. `Sync::EachSet` does what
+//! the paper says of its writes.
 
 use super::records::Record;
 use super::{Format, Measured, sets};
@@ -17,17 +17,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// When a write is durable.
+/// When the writer syncs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sync {
     Never,
-    /// Each set, for that long: as many sets as that gives.
+    /// After each set. Stops after this time, with as many sets as were written.
     EachSet(Duration),
 }
 
 const NAME: &str = "records.wal";
 
-/// Writes `total` records in sets of `size`, or as many as there is time for.
+/// Writes `total` records in sets of `size`, or as many as the time allows.
 pub(crate) fn write(
     folder: &Path,
     (format, sync): (Format, Sync),
@@ -51,7 +51,7 @@ pub(crate) fn write(
     Ok(Measured { time, records: written * super::to_u64(size), bytes: file.at })
 }
 
-/// Reads them back.
+/// Reads the records back.
 pub(super) fn read(folder: &Path, format: Format, size: usize) -> Result<Measured, Trouble> {
     let storage = PosixStorage::open(folder).map_err(Trouble::Plain)?;
     let file = storage.open(NAME, Access::Read).map_err(Trouble::Plain)?;
@@ -75,13 +75,13 @@ fn read_packed(reader: impl Read) -> io::Result<u64> {
     Ok(count)
 }
 
-/// Its reader: one set after the other, decoded and compared with its checksum.
+/// The paper's reader: decodes one set after the other and compares its checksum.
 pub(crate) struct PackedSets<R: Read> {
     values: rmp_serde::Deserializer<ReadReader<R>>,
 }
 
 impl PackedSets<BufReader<Appended>> {
-    /// From the start of what was written in this folder.
+    /// Opens the file that `write` created in this folder.
     pub(crate) fn open(folder: &Path) -> io::Result<Self> {
         let file = PosixStorage::open(folder)?.open(NAME, Access::Read)?;
         Ok(Self::new(BufReader::new(Appended { file, at: 0 })))
@@ -93,7 +93,7 @@ impl<R: Read> PackedSets<R> {
         Self { values: rmp_serde::Deserializer::new(reader) }
     }
 
-    /// The next set; `None` at the end.
+    /// Reads the next set; `None` at the end.
     pub(crate) fn next_set(&mut self) -> io::Result<Option<Record>> {
         let set = match Record::deserialize(&mut self.values) {
             Ok(set) => set,
@@ -123,7 +123,7 @@ fn read_json(reader: impl Read) -> io::Result<u64> {
     Ok(count)
 }
 
-/// A file that is written at its end, or read from its start.
+/// A file that is written sequentially, or read sequentially from its start.
 pub(crate) struct Appended {
     file: Arc<dyn File>,
     at: u64,

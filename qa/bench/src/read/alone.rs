@@ -1,4 +1,4 @@
-//! The memory of a reader, measured in a process that only reads.
+//! Measures the memory of a reader, in a process that only reads.
 
 use super::logs::Sample;
 use super::ways::{Replay, Scan};
@@ -14,7 +14,7 @@ use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Scans and decodes all of a log, and says how much memory was in use at most.
+/// Scans and decodes the whole log and prints the peak memory use of this process.
 pub(crate) fn run(args: &Reader) -> Result<(), Failure> {
     let read = || -> Result<u64, Trouble> {
         let records = count(&args.log).map_err(Trouble::Ours)?;
@@ -35,9 +35,9 @@ fn count(log: &Path) -> seawall::Result<u64> {
     Ok(records)
 }
 
-/// What a process that reads this log says; `None` where the system does not tell.
+/// Runs a process that reads this log. `None` where the system does not report its memory use.
 pub(super) fn peak(sample: &Sample) -> Result<Option<u64>, Trouble> {
-    // So that it comes from the cache: it is read here once, too.
+    // Read the log here once, so that the process reads it from the page cache.
     Scan::of(&sample.path, sample.all())?.advance(sample.records)?;
     let said = std::env::current_exe().and_then(|program| {
         let mut reader = Command::new(program);

@@ -1,4 +1,4 @@
-//! Reading files that are not in the system's cache, beside plain reading of the same files.
+//! Measures reading of files that are not in the page cache, beside plain reads of the same files.
 
 use super::logs::Sample;
 use super::ways::{Reader, STEP, Scan};
@@ -18,12 +18,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What one call reads.
+/// Bytes of one call of the plain read.
 const READ_SIZE: usize = 256 << 10;
-/// With less than this from below, it was not cold.
+/// Minimum share of the bytes that must come from storage for a run to count as cold.
 const COLD_MIN: f64 = 0.9;
 
-/// Bytes that were read in all slices, and those that came from below the cache.
+/// Bytes that were read in all slices, and how many of them came from storage.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Fetched {
     read: u64,
@@ -31,24 +31,24 @@ pub(super) struct Fetched {
 }
 
 impl Fetched {
-    /// How much of what was read came from below; read ahead makes it more than 1.
+    /// The bytes from storage divided by the bytes read. Read-ahead can make it more than 1.
     fn share(self) -> Option<f64> {
         Some(to_f64(self.from_below?) / to_f64(self.read.max(1)))
     }
 
-    /// Whether the cache is known to have forgotten.
+    /// Whether the files were known to be dropped from the page cache.
     fn is_cold(self) -> bool {
         self.share().is_some_and(|share| share >= COLD_MIN)
     }
 
-    /// Takes back what was ranked, if it was not cold.
+    /// Removes the ranking if the files were not cold.
     pub(super) fn judge(self, standings: &mut Standings) {
         if !self.is_cold() {
             standings.rank_nothing();
         }
     }
 
-    /// For people: what was done, and what cannot be known.
+    /// The method and its limits, as text.
     pub(super) fn says(self) -> String {
         let percent = |share: f64| (share * 100.0).min(100.0);
         match self.share() {
@@ -69,20 +69,20 @@ impl Fetched {
         }
     }
 
-    /// For programs.
+    /// The result as JSON.
     pub(super) fn as_json(self) -> Value {
         json!({ "from_below_share": self.share(), "is_cold": self.is_cold(), "says": self.says() })
     }
 }
 
-/// All ways, and where they note what was fetched.
+/// The ways to read, and the bytes that they fetched.
 pub(super) struct Cold {
     pub(super) entries: Vec<Entry<'static, Trouble>>,
     fetched: Rc<RefCell<Fetched>>,
 }
 
 impl Cold {
-    /// Over a log.
+    /// Creates the ways for one log.
     pub(super) fn new(sample: &Sample) -> Result<Self, Trouble> {
         let names = sample.segments().map_err(Trouble::Plain)?;
         let files: Vec<_> = names.iter().map(|name| sample.path.join(name)).collect();
@@ -118,7 +118,7 @@ impl Cold {
     }
 }
 
-/// In megabytes a second.
+/// Measures one slice; its rate is in megabytes per second.
 fn slice(reader: &mut dyn Reader, step: usize, time: Duration) -> Result<Slice, Trouble> {
     let watch = Stopwatch::start();
     let (mut times, mut now) = (vec![], Duration::ZERO);
@@ -135,20 +135,20 @@ fn forget(files: &[PathBuf]) -> io::Result<()> {
     files.iter().try_for_each(|file| RawFile::open(file)?.forget_cached())
 }
 
-/// The least that verifies: one checksum over all that a call read.
+/// The minimum verification: one checksum over all bytes of a read call.
 fn checksum(bytes: &[u8]) {
     black_box(crc_fast::crc32_iscsi(bytes));
 }
 
-/// Reads files one after the other by calls of one size.
+/// Reads files one after the other, in calls of one size.
 struct Plain {
     files: Vec<Arc<dyn File>>,
     /// Bytes that count as [`STEP`] records.
     step: usize,
-    /// What is done with what each call read.
+    /// Called with the bytes of each read.
     look: fn(&[u8]),
     buffer: Vec<u8>,
-    /// The file, the place in it, and how much of the buffer was not handed out yet.
+    /// The file, the offset in it, and the bytes of the buffer that were not consumed yet.
     at: (usize, u64, usize),
 }
 

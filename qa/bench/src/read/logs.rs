@@ -1,4 +1,4 @@
-//! The files to read: logs of the paper's records, and the paper's own file of the same records.
+//! Creates the files to read: logs of the paper's records, and the paper's file of the same ones.
 
 use super::alone;
 use crate::paper::Format;
@@ -13,24 +13,24 @@ use seawall_measure::slice::median;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// How often a log is opened to see how long that takes.
+/// How often a log is opened to time this.
 const OPENED: usize = 21;
 
-/// A log, and what was found of it beforehand.
+/// A log, and its properties that are measured in advance.
 #[derive(Debug)]
 pub(super) struct Sample {
     pub(super) records: u64,
     pub(super) path: PathBuf,
-    /// Of its batches.
+    /// Bytes of its batches.
     pub(super) bytes: u64,
-    /// From nothing to the first record, the median, in microseconds.
+    /// The median time from opening the log to its first record, in microseconds.
     pub(super) open_us: f64,
-    /// The most memory of a process that scans and decodes it.
+    /// The peak memory of a process that scans and decodes the log.
     pub(super) peak_memory: Option<u64>,
 }
 
 impl Sample {
-    /// Makes it in a folder of its own.
+    /// Creates the log in a folder of its own.
     pub(super) fn new(folder: &Path, count: u64) -> Result<Self, Trouble> {
         let name = count.to_string();
         let made = PosixStorage::open(folder).and_then(|storage| storage.folder(&name));
@@ -54,7 +54,7 @@ impl Sample {
         Lsn::new(self.records + 1).expect("they are numbered from 1")
     }
 
-    /// What each of `count` threads reads: whole segments, so there may be fewer parts.
+    /// Splits the records for up to `count` threads. Each part has whole segments.
     pub(super) fn parts(&self, count: usize) -> Result<Vec<Range<Lsn>>, Trouble> {
         let starts = || -> seawall::Result<Vec<Lsn>> {
             let mut starts = vec![];
@@ -79,14 +79,14 @@ impl Sample {
         Ok(median(&mut times))
     }
 
-    /// The names of its segments, in their order.
+    /// The names of the segments, in order.
     pub(super) fn segments(&self) -> std::io::Result<Vec<String>> {
         let mut names = PosixStorage::open(&self.path)?.list()?;
         names.retain(|name| name.strip_suffix(".seg").is_some());
         Ok(names)
     }
 
-    /// Writes the paper's file of as many of the same records beside it.
+    /// Writes the paper's file of the same records into the folder of the log.
     pub(super) fn write_theirs(&self) -> Result<&Path, Trouble> {
         let folder = self.path.parent().expect("it is in a folder of its own");
         let what = (Format::MessagePack, Sync::Never);

@@ -1,5 +1,5 @@
-//! The upper bound of a scan: the same payloads in memory, with a length and a CRC32C each, in
-//! batches with their own CRC32C, checked by as little code as possible.
+//! The upper bound of a scan: the same payloads in memory, each with a length and a CRC32C, in
+//! batches with their own CRC32C, and a minimal checker.
 
 use seawall::{LogReader, Lsn};
 use seawall_io::{File, PosixStorage, Storage};
@@ -7,9 +7,9 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// As much as one read of a log takes.
+/// Size of a batch: as much as a log reader reads at once.
 const BATCH: usize = 256 << 10;
-/// More than any cache has, and no more than most machines can spare.
+/// More than any processor cache, and no more memory than most machines can spare.
 const BYTES_MAX: usize = 256 << 20;
 const HEAD: usize = 8;
 
@@ -20,14 +20,14 @@ pub(super) struct Memory {
     batches: Vec<(std::ops::Range<usize>, u32)>,
 }
 
-/// Some of them, one after the other.
+/// Consecutive records, with a checksum over all of them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Batch<'a> {
     bytes: &'a [u8],
     checksum: u32,
 }
 
-/// One of them.
+/// One record of a batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame<'a> {
     pub(super) payload: &'a [u8],
@@ -35,7 +35,7 @@ pub(super) struct Frame<'a> {
 }
 
 impl Memory {
-    /// The records of a log, from the first on, as many as there is room for.
+    /// Copies the records of a log, starting with the first, up to `BYTES_MAX`.
     pub(super) fn of(log: &Path) -> seawall::Result<Self> {
         let mut cursor = LogReader::open_any(log)?.cursor(Lsn::FIRST)?;
         let mut memory = Self::default();
@@ -58,7 +58,7 @@ impl Memory {
         Ok(memory)
     }
 
-    /// Ends the batch that begins at `start`, if it has a record; where the next one begins.
+    /// Ends the batch that begins at `start`, unless it is empty. Returns the start of the next.
     fn end_batch(&mut self, start: usize) -> usize {
         let end = self.bytes.len();
         if let Some(bytes) = self.bytes.get(start..end).filter(|bytes| !bytes.is_empty()) {
@@ -67,15 +67,15 @@ impl Memory {
         end
     }
 
-    /// The same bytes in a file of this folder, out of which a batch is read before it is walked:
-    /// the minimum of a reader that does not map files into memory.
+    /// Writes the bytes to a file in this folder. Reading each batch from it before checking is the
+    /// minimum work of a reader that does not map files into memory.
     pub(super) fn write(&self, folder: &Path) -> io::Result<Arc<dyn File>> {
         let file = PosixStorage::open(folder)?.create("plain")?;
         file.write_at(&self.bytes, 0)?;
         Ok(file)
     }
 
-    /// Batch `number`, out of that file.
+    /// Reads batch `number` from that file.
     pub(super) fn read(
         &self,
         file: &dyn File,
@@ -88,7 +88,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Batch `number` as it is in other memory.
+    /// Batch `number`, whose content is in `bytes`.
     pub(super) fn batch_in<'a>(&self, number: usize, bytes: &'a [u8]) -> Option<Batch<'a>> {
         let (_, checksum) = self.batches.get(number)?;
         Some(Batch { bytes, checksum: *checksum })
@@ -109,7 +109,7 @@ impl<'a> Batch<'a> {
         compare(self.bytes, self.checksum)
     }
 
-    /// The frame at `place`, and where the next one is.
+    /// Returns the frame at `place`, and the place of the next one.
     pub(super) fn frame(self, place: usize) -> io::Result<(Frame<'a>, usize)> {
         let found = || {
             let (head, behind) = self.bytes.get(place..)?.split_first_chunk::<HEAD>()?;

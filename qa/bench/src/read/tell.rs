@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 
 pub(super) const ABOUT: &str = "the paper's records, in sets of one";
 
-/// What came of one size.
+/// The results for one log size.
 struct Line {
     records: u64,
     log_bytes: u64,
     open_us: f64,
-    /// Of a record, with what opening the log again at its end adds to each.
+    /// Nanoseconds per record, including the time to open the log again at its end.
     scan_ns: f64,
     replay_ns: f64,
     peak_memory: Option<u64>,
@@ -53,7 +53,7 @@ fn lines(found: &Found, held: &[Compared]) -> Vec<Line> {
     found.samples.iter().zip(costs).map(line).collect()
 }
 
-/// What a record costs by the size of the log, for people.
+/// The cost of a record by log size, as text.
 pub(super) fn sizes(found: &Found, held: &[Compared]) -> Vec<String> {
     let line = |[records, log, open, scan, replay, peak]: [&str; 6]| {
         format!("{records:>13}{log:>13}{open:>11}{scan:>11}{replay:>13}{peak:>14}")
@@ -66,7 +66,7 @@ pub(super) fn sizes(found: &Found, held: &[Compared]) -> Vec<String> {
     shown
 }
 
-/// For programs.
+/// The costs as JSON.
 pub(super) fn as_json(found: &Found, held: &[Compared]) -> Value {
     let size = |line: Line| {
         json!({
@@ -81,11 +81,11 @@ pub(super) fn as_json(found: &Found, held: &[Compared]) -> Value {
     lines(found, held).into_iter().map(size).collect()
 }
 
-/// As a page: a record's cost over the size of the log, and all tables.
+/// The results as a page: a chart and a table of the costs by log size, and all contests.
 pub(super) fn page(found: &Found, held: &[Compared]) -> String {
     let lines = lines(found, held);
     let mut body = String::new();
-    // One point is not a line.
+    // A chart needs at least two points.
     if lines.len() > 1 {
         body.extend(["<figure>", &chart(&lines), "</figure>\n"]);
     }

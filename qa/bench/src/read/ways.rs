@@ -1,4 +1,4 @@
-//! The ways to read records one after the other, each of which starts again at the end.
+//! The ways to read records in sequence. Each starts again at the end of the log.
 
 use super::memory::Memory;
 use crate::paper::records::Record;
@@ -15,17 +15,17 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How many records are read between two looks at the clock: microseconds for that many are
-/// nanoseconds for one.
+/// Records read between two checks of the clock. The microseconds for a step are the nanoseconds
+/// for a record.
 pub(super) const STEP: u64 = 1_000;
 
-/// Something that reads.
+/// A way to read.
 pub(super) trait Reader: Send {
-    /// Reads this many records, from where it was.
+    /// Reads this many records, continuing at the current position.
     fn advance(&mut self, records: u64) -> Result<(), Trouble>;
 }
 
-/// Readers that go on at the same time, each in a thread, as a way of a contest.
+/// Creates a way of a contest in which all readers run at the same time, each in its own thread.
 pub(super) fn entry(
     name: impl Into<Cow<'static, str>>,
     readers: Vec<Box<dyn Reader>>,
@@ -41,7 +41,7 @@ pub(super) fn entry(
     })
 }
 
-/// Our reader, which lends the bytes of verified records.
+/// Seawall's reader, which lends the bytes of verified records.
 pub(super) struct Scan {
     reader: LogReader<[u8], Raw>,
     range: Range<Lsn>,
@@ -49,7 +49,7 @@ pub(super) struct Scan {
 }
 
 impl Scan {
-    /// Of the records in `range` of a log.
+    /// Reads the records in `range` of a log.
     pub(super) fn of(log: &Path, range: Range<Lsn>) -> Result<Box<dyn Reader>, Trouble> {
         let open = || {
             let reader = LogReader::open_any(log)?;
@@ -76,7 +76,7 @@ impl Reader for Scan {
     }
 }
 
-/// Our reader, which decodes each record to one of its own.
+/// Seawall's reader, which decodes each record into an owned value.
 pub(super) struct Replay {
     reader: LogReader<Record, Positional>,
     range: Range<Lsn>,
@@ -84,7 +84,7 @@ pub(super) struct Replay {
 }
 
 impl Replay {
-    /// Of the records in `range` of a log.
+    /// Reads the records in `range` of a log.
     pub(super) fn of(log: &Path, range: Range<Lsn>) -> Result<Box<dyn Reader>, Trouble> {
         let open = || {
             let reader = LogReader::open(log)?;
@@ -118,7 +118,7 @@ pub(super) struct Theirs {
 }
 
 impl Theirs {
-    /// Of what its writer left in a folder.
+    /// Reads the file that the paper's writer left in `folder`.
     pub(super) fn of(folder: &Path) -> Result<Box<dyn Reader>, Trouble> {
         let sets = PackedSets::open(folder).map_err(Trouble::Plain)?;
         Ok(Box::new(Self { folder: folder.to_owned(), sets }))
@@ -141,20 +141,20 @@ impl Reader for Theirs {
     }
 }
 
-/// What checksums are of, in memory.
+/// What checksums in memory are computed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Checked {
     Batches,
     Records,
 }
 
-/// A walk over records in memory.
+/// Reads records in memory.
 pub(super) struct InMemory {
     memory: Arc<Memory>,
     checked: Checked,
-    /// If the walk is over what a file has: that, and the batch that was read.
+    /// If the records come from a file: the file, and the current batch.
     file: Option<(Arc<dyn File>, Vec<u8>)>,
-    /// The batch where it is, and the place in that.
+    /// The current batch, and the place in it.
     at: (usize, usize),
 }
 
@@ -163,7 +163,7 @@ impl InMemory {
         Box::new(Self { memory: memory.clone(), checked, file: None, at: (0, 0) })
     }
 
-    /// The same records read out of a new file, batch by batch, and checked one by one.
+    /// Reads the same records from a new file, batch by batch, and checks each record.
     pub(super) fn out_of(memory: &Arc<Memory>, folder: &Path) -> io::Result<Box<dyn Reader>> {
         let file = Some((memory.write(folder)?, vec![]));
         let memory = memory.clone();

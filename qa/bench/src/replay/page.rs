@@ -1,4 +1,4 @@
-//! `seawall-bench replay` as a page.
+//! The page of `seawall-bench replay`.
 
 use super::partitions::{self, THREADS};
 use super::ways::{CEILING, CEILING_OF_TWO, READING};
@@ -9,11 +9,11 @@ use crate::compared::Compared;
 use crate::page;
 use seawall_measure::contest::{Contest, Row};
 
-/// Of two workloads, as CSS writes them.
+/// The colors of two workloads, in CSS notation.
 const COLORS: [&str; 2] = ["#0b6e4f", "#d9a05b"];
 const GREY: &str = "#8a94a0";
 
-/// All tables, bars for the ways, and lines for the threads.
+/// Builds the page: bars for the ways, lines for the threads, and all tables.
 pub(super) fn body(held: &[Compared]) -> String {
     let mut body = String::new();
     let contests = || held.iter().map(|compared| &compared.contest);
@@ -43,14 +43,14 @@ pub(super) fn body(held: &[Compared]) -> String {
     body
 }
 
-/// Bars for what brings a store back.
+/// Draws a bar for each way to rebuild a store.
 fn of_many(contest: &Contest, keys: Keys) -> String {
     let (title, color) = match keys {
         Keys::Each => ("Operations a second, a key each", COLORS[0]),
         _ => ("Operations a second, 1,000 keys", COLORS[1]),
     };
     let names = Names { title, x: "", y: "operations a second" };
-    // With few keys the ceiling has little left to write: it would hide the others.
+    // With few keys, the ceiling has little to write, and its bars would dwarf the others.
     let is_ceiling = |row: &&Row| row.name == CEILING || row.name == CEILING_OF_TWO;
     let is_shown = |row: &&Row| row.name != READING && (keys == Keys::Each || !is_ceiling(row));
     let rows = contest.standings.rows.iter().filter(is_shown);

@@ -1,4 +1,4 @@
-//! The gain by threads for a store that waits: one that sleeps for each write.
+//! The speedup from several threads, with a store that waits: it sleeps for each write.
 
 use super::ways::whole;
 use super::workload::{self, Keys};
@@ -10,10 +10,10 @@ use seawall_replay::{Batch, Bounds, Replay, Store, StoreError, Watermark};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How many threads apply, and their names in the table.
+/// Numbers of threads that apply, and their names in the table.
 pub(super) const THREADS: [(u32, &str); 4] =
     [(1, "1 thread"), (2, "2 threads"), (4, "4 threads"), (8, "8 threads")];
-/// What one thread sleeps in a turn, about, in microseconds.
+/// Approximate time that a single thread sleeps in a turn, in microseconds.
 const TURN: u64 = 1_000_000;
 
 const MANY_KEYS: &str = "Each thread has keys of its own, and they sleep at the same time. That is \
@@ -24,17 +24,17 @@ const ONE_KEY: &str = "All changes of a key go to one thread: here the others ha
                        Each change is a batch of its own, to show what depends on each other; \
                        in larger batches changes of one key become one write.";
 
-/// How such figures are to be read.
+/// Explains how to read the results.
 pub(super) fn about(keys: Keys) -> &'static str {
     if keys == Keys::One { ONE_KEY } else { MANY_KEYS }
 }
 
-/// So many operations as take one thread a second, about.
+/// The number of operations that take one thread about a second.
 pub(super) fn count(args: &args::Replay, cost_us: u64) -> u64 {
     (TURN / cost_us.max(1)).clamp(512, args.count.max(512))
 }
 
-/// The same replay by 1, 2, 4 and 8 threads.
+/// The same replay with 1, 2, 4 and 8 threads.
 pub(super) fn ways<'a>(hall: &'a Hall<'_>, keys: Keys) -> Result<Ways<'a>, Failure> {
     let cost_us = hall.args.apply_cost.unwrap_or_default();
     let (cost, count) = (Duration::from_micros(cost_us), count(hall.args, cost_us));
@@ -53,7 +53,7 @@ pub(super) fn ways<'a>(hall: &'a Hall<'_>, keys: Keys) -> Result<Ways<'a>, Failu
     Ok(THREADS.into_iter().map(way).collect())
 }
 
-/// A store that sleeps for each write of a batch, and lets others write meanwhile.
+/// A store that sleeps for each write of a batch, while other threads can write.
 struct Waits<'a> {
     store: &'a dyn Store,
     cost: Duration,

@@ -17,16 +17,16 @@ use std::rc::Rc;
 use std::thread;
 use std::time::Duration;
 
-/// The best that the store can do, and the log.
+/// Names of the upper bounds: what the store alone and the log alone can do.
 pub(super) const CEILING: &str = "ceiling, sorted";
 pub(super) const CEILING_OF_TWO: &str = "ceiling, 2 threads";
 pub(super) const READING: &str = "reading alone";
-/// The batches of the report.
+/// Batch size in the report.
 const BATCH: usize = 100;
-/// What the log keeps that everything is logged to again.
+/// Retention of the log to which all entries are logged again, in bytes.
 const KEPT: u64 = 64 << 20;
 
-/// Those of the report, and ours.
+/// The ways of the report, and Seawall's replay.
 pub(super) fn of_helios<'a>(hall: &'a Hall<'_>, count: u64) -> Result<Ways<'a>, Failure> {
     let source = Rc::new(workload::log(&hall.folder.join("helios"), Keys::Each, count)?);
     let path = hall.folder.join("again");
@@ -45,7 +45,7 @@ pub(super) fn of_helios<'a>(hall: &'a Hall<'_>, count: u64) -> Result<Ways<'a>, 
     ])
 }
 
-/// One by one, in batches, by us, and the best that the store can do.
+/// One by one, in batches, by Seawall, and the upper bounds of the store and of the log.
 pub(super) fn of_many<'a>(hall: &'a Hall<'_>, keys: Keys) -> Result<Ways<'a>, Failure> {
     let (name, count) = (format!("{keys:?}"), hall.args.count);
     let source = Rc::new(workload::log(&hall.folder.join(name), keys, count)?);
@@ -53,7 +53,7 @@ pub(super) fn of_many<'a>(hall: &'a Hall<'_>, keys: Keys) -> Result<Ways<'a>, Fa
     let (partitions_max, ingests) = (store.partitions_max(), store.ingestion().is_some());
     let in_our_batches = Replay::new().bulk_from(u64::MAX);
     let tried = in_our_batches.run(&*source, &*store).map_err(|error| of_replay(hall, &error))?;
-    // It takes as much memory as what follows.
+    // Free the store first: it takes as much memory as the sorted batches.
     drop((store, folder));
     let sorted = sorted(&source, tried.batch_changes).map_err(|error| of_log(hall, &error))?;
     let in_batches = |size| {
@@ -94,7 +94,7 @@ pub(super) fn of_many<'a>(hall: &'a Hall<'_>, keys: Keys) -> Result<Ways<'a>, Fa
     Ok(ways)
 }
 
-/// Why a turn failed.
+/// The reason why a turn failed.
 pub(super) enum Trouble {
     Log(seawall::Error),
     Store(StoreError),
@@ -119,7 +119,7 @@ impl From<seawall_replay::Error> for Trouble {
     }
 }
 
-/// A way to rebuild a new store from this many operations in each turn. It ends with a flush.
+/// A way that rebuilds a new store from `count` operations in each turn. `act` ends with a flush.
 pub(super) fn whole<'a>(
     hall: &'a Hall<'_>,
     name: &'static str,
@@ -152,15 +152,15 @@ fn ours<'a>(
     whole(hall, name, (count, act))
 }
 
-/// A turn, and what 1,000 of its operations took.
+/// The result of a turn, with the time per 1,000 operations as its latency.
 fn slice(count: u64, took: Duration) -> Slice {
     let seconds = took.as_secs_f64().max(1e-9);
     let thousand = Duration::from_secs_f64(seconds * 1e3 / to_f64(count.max(1)));
     Slice { per_second: to_f64(count) / seconds, times: vec![nanoseconds(thousand)] }
 }
 
-/// As the report describes it: all entries are read, then looked at for aborted transactions, then
-/// applied; and each was logged again, before there was a flag against it.
+/// Replays as the report describes it: reads all entries, searches them for aborted transactions,
+/// then applies them. Each entry was also logged again, until a flag prevented that.
 fn their_replay(
     source: &OperationLog,
     store: &dyn Store,
@@ -185,7 +185,7 @@ fn their_replay(
     apply(logged, store, size)
 }
 
-/// Writes this many changes at once, in the order of the log, then flushes.
+/// Writes the changes in batches of this size, in the order of the log, then flushes.
 fn apply(
     entries: impl Iterator<Item = seawall::Result<(Lsn, Operation)>>,
     store: &dyn Store,
@@ -206,7 +206,7 @@ fn apply(
     Ok(store.flush()?)
 }
 
-/// The rows that an operation puts; these logs have no others.
+/// The rows that an operation puts. These logs have no other changes.
 fn writes(lsn: Lsn, operation: Operation) -> impl Iterator<Item = Write> {
     let changes = match operation {
         Operation::Atomic(changes) => changes,
@@ -221,7 +221,7 @@ fn writes(lsn: Lsn, operation: Operation) -> impl Iterator<Item = Write> {
     })
 }
 
-/// The whole log as batches of this many changes, each sorted, with one write for each key.
+/// Reads the whole log as batches of this many changes, each sorted, with one write per key.
 fn sorted(source: &OperationLog, size: usize) -> seawall::Result<Vec<Batch>> {
     let (mut batches, mut rows, mut held) = (vec![], BTreeMap::new(), 0);
     let mut put_away = |rows: &mut BTreeMap<Vec<u8>, Write>| {
@@ -245,7 +245,7 @@ fn sorted(source: &OperationLog, size: usize) -> seawall::Result<Vec<Batch>> {
     Ok(batches)
 }
 
-/// The writes of these batches, for two threads: each key belongs to one of them.
+/// Splits the writes for two threads, so that each key belongs to one of them.
 fn halved(batches: &[Batch]) -> [Vec<Batch>; 2] {
     let is_second = |write: &Write| match &write.edit {
         Edit::Put { key, .. } => key.iter().map(|byte| byte.count_ones()).sum::<u32>() % 2 == 1,
@@ -260,7 +260,7 @@ fn halved(batches: &[Batch]) -> [Vec<Batch>; 2] {
     })
 }
 
-/// One thread writes each half, then the store is flushed.
+/// Writes each half in its own thread, then flushes the store.
 fn write_at_once(halves: &[Vec<Batch>; 2], store: &dyn Store) -> Result<(), StoreError> {
     let write = |half: &[Batch]| half.iter().try_for_each(|batch| store.write(batch));
     let [one, other] = halves;
@@ -291,7 +291,7 @@ mod tests {
     use seawall_measure::scratch::Scratch;
     use seawall_replay::MemoryStore;
 
-    /// All ways do the same work.
+    /// The ways must do the same work, or their times could not be compared.
     #[test]
     fn every_way_leaves_the_same_rows() {
         let scratch = Scratch::new(&std::env::temp_dir(), "seawall-replay-ways").unwrap();

@@ -1,31 +1,31 @@
-//! The operations to replay: their keys, and the log that contains them.
+//! Creates the operations to replay, and the log that contains them.
 
 use crate::failure::Failure;
 use seawall::{Level, Log, LogReader, Options};
 use seawall_replay::{Change, Operation};
 use std::path::Path;
 
-/// What is replayed.
+/// The log that is replayed.
 pub(super) type OperationLog = LogReader<Operation>;
 
-/// How many keys there are where there are few.
+/// Number of keys in the workload with few keys.
 pub(super) const FEW: u64 = 1_000;
 const VALUE_SIZE: usize = 100;
-/// What is appended at once.
+/// Number of operations in one append.
 const SET: u64 = 1_000;
 
-/// Which keys operations have, of 16 bytes.
+/// The keys of the operations; a key has 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keys {
-    /// Each its own, in random order.
+    /// A different key for each operation, in random order.
     Each,
-    /// One of [`FEW`], at random.
+    /// One of [`FEW`] keys, at random.
     Few,
-    /// All the same.
+    /// The same key for all operations.
     One,
 }
 
-/// Writes a log of this many operations, each a transaction of its own that puts one row.
+/// Writes a log of this many operations. Each is a transaction of its own that puts one row.
 pub(super) fn log(path: &Path, keys: Keys, count: u64) -> Result<OperationLog, Failure> {
     let fail = |error: seawall::Error| {
         let next = "choose another directory with --dir";
@@ -54,7 +54,7 @@ fn operation(keys: Keys, number: u64) -> Operation {
     Change::put("", key, value).into()
 }
 
-/// `SplitMix64` (<https://prng.di.unimi.it/splitmix64.c>): no two numbers become the same one.
+/// `SplitMix64` (<https://prng.di.unimi.it/splitmix64.c>). Equal results mean equal input.
 fn mixed(number: u64) -> u64 {
     let number = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,5 +1,5 @@
-//! What a stream could reach at best: records are copied and get a checksum, two threads write them
-//! in large pieces, without a log.
+//! The upper bound of a stream: records are copied and checksummed, and two threads write them in
+//! large pieces, without a log.
 
 use super::{PLAIN_FILE, TIMED, megabytes};
 use seawall_host::RawFile;
@@ -14,20 +14,20 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// As many as a log has in flight by default.
+/// The number of batches that a log has in flight by default.
 const WRITERS: usize = 2;
-/// A piece is this part of a window: one is filled while the others are written.
+/// A window has this many pieces: one is filled while the others are written.
 const PIECES: u64 = 3;
-/// What a direct write takes a multiple of.
+/// Direct writes must be multiples of this many bytes.
 const BLOCK: u64 = 4096;
 
-/// Writes of a stream.
+/// A stream without a log: its file, and the state of the filling thread.
 pub(super) struct Pipeline {
     file: RawFile,
     filler: Filler,
 }
 
-/// The thread that fills pieces.
+/// Fills pieces with records.
 struct Filler {
     record: Vec<u8>,
     window: u64,
@@ -37,19 +37,19 @@ struct Filler {
     at: u64,
 }
 
-/// Records on their way to the device.
+/// Records to write to the file.
 struct Piece {
     memory: AlignedMemory,
     at: u64,
-    /// When records that are timed were appended.
+    /// When the timed records were appended.
     since: Vec<Duration>,
 }
 
-/// A piece that was written, or why it was not.
+/// A piece, and the result of writing it.
 type Written = (Piece, io::Result<()>);
 
 impl Pipeline {
-    /// A file that was written before. The error is `Unsupported` where there are no direct writes.
+    /// Creates a file filled in advance. Fails with `Unsupported` where there are no direct writes.
     pub(super) fn new(folder: &Path, record: &[u8], window: u64) -> io::Result<Self> {
         let file = RawFile::create(folder, true)?;
         file.fill(PLAIN_FILE)?;
@@ -77,8 +77,7 @@ impl Pipeline {
 }
 
 impl Filler {
-    /// Fills pieces for this long, as long as no more than a window is on its way, then waits for
-    /// the last one.
+    /// Fills pieces for `time`, with at most a window in flight, then waits until all are written.
     fn fill(
         &mut self,
         time: Duration,
@@ -89,7 +88,7 @@ impl Filler {
         let (mut now, mut bytes, mut times) = (Duration::ZERO, 0, vec![]);
         let (size, mut on_their_way) = (to_u64(self.size), 0);
         while now < time {
-            // The window includes the piece that is filled.
+            // The window includes the piece that is being filled.
             while on_their_way > 0 && on_their_way + size > self.window {
                 self.take(done, &watch, &mut times)?;
                 on_their_way -= size;
@@ -117,7 +116,7 @@ impl Filler {
         Piece { memory, at, since: vec![] }
     }
 
-    /// Copies records into a piece.
+    /// Fills a piece with copies of the record and computes a checksum of each.
     fn copy(&self, piece: &mut Piece, watch: &Stopwatch) {
         let Piece { memory, since, .. } = piece;
         let record = self.record.get(..self.size).unwrap_or(&self.record);
@@ -130,7 +129,7 @@ impl Filler {
         }
     }
 
-    /// Waits for a piece that was written.
+    /// Waits until a piece is written, and keeps its memory for reuse.
     fn take(
         &mut self,
         done: &Receiver<Written>,
@@ -147,7 +146,7 @@ impl Filler {
     }
 }
 
-/// Writes pieces until there are no more.
+/// Writes pieces until the channel is closed.
 fn write(
     file: &RawFile,
     size: usize,

@@ -1,4 +1,4 @@
-//! One change to the file in which a record is stored, wherever a log keeps that file.
+//! Changes the file that contains a certain record, wherever a log keeps that file.
 
 use super::{MIDDLE, SIZE};
 use crate::peer::Done;
@@ -6,16 +6,16 @@ use seawall_io::{Access, File, PosixStorage, Storage};
 use std::path::Path;
 use std::sync::Arc;
 
-/// How many bytes of a file are searched at once.
+/// Number of bytes of a file that are searched at once.
 const SEARCHED: usize = 64 << 10;
 const SECTOR: u64 = 512;
-/// How many bytes of the last record are changed.
+/// Number of bytes of the last record that are changed.
 const TAIL: usize = 100;
 
-/// What is done to a log.
+/// A change to a file of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// One bit in a record in the middle flips.
+    /// One bit flips in a record in the middle.
     Bit,
     /// The sector of 512 bytes around the middle of that record is zeroed.
     Sector,
@@ -25,14 +25,14 @@ pub(super) enum Change {
     TailZeros,
 }
 
-/// Where bytes are stored.
+/// The location of some bytes.
 pub(super) struct Found {
     file: Arc<dyn File>,
     offset: u64,
 }
 
 impl Change {
-    /// Makes the change below `folder`.
+    /// Applies the change to a file below `folder`.
     pub(super) fn apply(self, folder: &Path, records: &[Vec<u8>]) -> Done {
         let record = match self {
             Self::Bit | Self::Sector => records.get(MIDDLE),
@@ -59,7 +59,7 @@ fn flip(file: &dyn File, offset: u64) -> Done {
     Ok(file.write_at(&byte.map(|byte| byte ^ 0x10), offset)?)
 }
 
-/// The place of these bytes in the largest file below `folder` that holds them.
+/// Finds these bytes in the largest file below `folder` that contains them.
 pub(super) fn find(folder: &Path, bytes: &[u8]) -> Done<Option<Found>> {
     let mut best: Option<(u64, Found)> = None;
     let mut folders = vec![folder.to_owned()];
@@ -89,7 +89,7 @@ fn find_in(file: &dyn File, bytes: &[u8]) -> Done<Option<u64>> {
         at = written;
         let read = file.read_at(&mut buffer, at)?;
         let part = buffer.get(..read).unwrap_or_default();
-        // Logs make files of zeros ahead.
+        // Logs preallocate files with zeros.
         if zeros.get(..read) != Some(part)
             && let Some(place) = part.windows(bytes.len()).position(|window| window == bytes)
         {
@@ -113,7 +113,7 @@ mod tests {
         Scratch::new(&std::env::temp_dir(), name).unwrap()
     }
 
-    /// A log of nothing but records, far into a file of zeros, in a folder of its own.
+    /// Writes a file of zeros, followed by the records, in a folder of its own.
     fn written(scratch: &Scratch, records: &[Vec<u8>]) -> Arc<dyn File> {
         let storage = PosixStorage::create(&scratch.path().join("below")).unwrap();
         let file = storage.create("log").unwrap();
@@ -121,7 +121,7 @@ mod tests {
         file
     }
 
-    /// Not where a part that is searched begins.
+    /// An offset that is not a multiple of the searched size.
     const START: u64 = 200_003;
 
     #[test]
@@ -137,7 +137,7 @@ mod tests {
             let mut after = vec![0; before.len()];
             file.read_at(&mut after, START).unwrap();
             let differ = before.iter().zip(&after).filter(|(one, two)| one != two).count();
-            // Some of the bytes were zero before.
+            // Some of the changed bytes may have been zero before.
             assert!((changed - changed / 20..=changed).contains(&differ), "{change:?}: {differ}");
             let record =
                 if matches!(change, Change::Bit | Change::Sector) { MIDDLE } else { MIDDLE + 9 };

@@ -1,4 +1,4 @@
-//! A step in a process of its own, and how that ended.
+//! Runs a step in a separate process, and reports how it ended.
 
 use crate::args::Act;
 use crate::payload::Delivered;
@@ -10,10 +10,10 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-/// A step that takes longer hangs.
+/// A step that takes longer counts as hung.
 const TIME_MAX: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(2);
-/// The exit code of a step that met an error.
+/// The exit code of a step that returned an error.
 const FAILED: i32 = 1;
 
 /// How a step ended.
@@ -24,19 +24,19 @@ pub(super) enum End {
     Failed,
     /// A panic, or a signal.
     Crashed,
-    /// It was killed after its time.
+    /// The process was killed after the time limit.
     Hung,
 }
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ran {
     pub(super) end: End,
-    /// Of a step that reads.
+    /// The records that a reading step delivered.
     pub(super) delivered: Delivered,
 }
 
-/// Runs a step of `kind` in the folder `home`, where some logs put their files.
+/// Runs a step of `kind` in the current folder `home`, because some logs write there.
 pub(super) fn run(act: Act, kind: &Kind, home: &Path) -> Done<Ran> {
     let mut child = Command::new(std::env::current_exe()?)
         .args(["step", act.name(), "--peer", &tell::key(kind)])
@@ -58,7 +58,7 @@ pub(super) fn run(act: Act, kind: &Kind, home: &Path) -> Done<Ran> {
     Ok(Ran { end, delivered: Delivered::parse(text.lines().last().unwrap_or_default()) })
 }
 
-/// `None`: it had to be killed.
+/// Waits for the process; `None` if it had to be killed.
 fn wait(child: &mut Child) -> Done<Option<ExitStatus>> {
     let clock = SystemClock::new();
     while clock.now() < TIME_MAX {

@@ -1,4 +1,4 @@
-//! A step, in the process that runs it: it writes a log, reads it, or appends to it.
+//! A step, in the process that runs it: writes a log, reads it, or appends to it.
 
 use super::{RECORDS, SIZE};
 use crate::args::{Act, Step};
@@ -9,10 +9,10 @@ use crate::tell;
 use seawall_bench::failure::Failure;
 use seawall_bench::output::say;
 
-/// Where a log is, below the folder of its process.
+/// The folder of the log, below the current folder of the process.
 const FOLDER: &str = "log";
 
-/// The log of this name.
+/// Returns the log with this name.
 pub(super) fn named(name: &str) -> Option<&'static Kind> {
     DAMAGED.iter().find(|kind| tell::key(kind) == name).copied()
 }
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Step) -> Result<(), Failure> {
     done.map_err(|error| failed(&error))
 }
 
-/// Writes all records and ends without a close, as a crash does.
+/// Writes all records and ends without closing the log, as in a crash.
 fn write(kind: &Kind, place: &Place<'_>) -> Done {
     let peer = (kind.open)(place)?;
     for record in Payloads::new(SIZE).first(RECORDS) {
@@ -45,7 +45,7 @@ fn write(kind: &Kind, place: &Place<'_>) -> Done {
     Ok(())
 }
 
-/// Reads all there is and prints how much came, even if an error ended it.
+/// Reads all records and prints how many were delivered, even if an error ended the reading.
 fn read(kind: &Kind, place: &Place<'_>) -> Done {
     let mut check = Check::new(place.kept, SIZE, Order::Damaged);
     let done = (kind.reader)(place).and_then(|mut reader| {
@@ -56,7 +56,7 @@ fn read(kind: &Kind, place: &Place<'_>) -> Done {
     done
 }
 
-/// Appends one record more.
+/// Appends one more record.
 fn append(kind: &Kind, place: &Place<'_>) -> Done {
     let record = Payloads::new(SIZE).first(place.kept).pop().ok_or("there is no record")?;
     let peer = (kind.open)(place)?;

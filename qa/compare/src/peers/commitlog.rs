@@ -1,4 +1,4 @@
-//! commitlog: one log under a lock; it never syncs, so its caller syncs the segment's file.
+//! commitlog: one log under a lock. commitlog never syncs, so the caller syncs the segment's file.
 
 use super::lock;
 use crate::payload::Check;
@@ -25,11 +25,11 @@ pub(super) const KIND: Kind = Kind {
 const READ: usize = 256 << 10;
 /// Bytes before the payload of a message.
 const MESSAGE_HEAD: usize = 20;
-/// As it begins each segment.
+/// Bytes before the first message of a segment.
 const HEAD: usize = 2;
-/// Its default.
+/// The default segment size of commitlog.
 const SEGMENT_MAX: usize = 1_000_000_000;
-/// More than a set of the largest records.
+/// Maximum bytes of an append: more than a set of the largest records.
 const MESSAGES_MAX: usize = SEGMENT_MAX - HEAD;
 
 fn start(folder: &Path) -> Done<CommitLog> {
@@ -46,7 +46,7 @@ fn open(place: &Place<'_>) -> Done<Box<dyn Peer>> {
     Ok(Box::new(Writer { inner, is_synced: place.level == Level::Synced }))
 }
 
-/// The segment that is written.
+/// Opens the newest segment, which receives the appends.
 fn newest(storage: &PosixStorage) -> Done<Arc<dyn File>> {
     let is_segment = |name: &String| Path::new(name).extension().is_some_and(|end| end == "log");
     let last = storage.list()?.into_iter().rfind(is_segment).ok_or("it has no segment")?;
@@ -62,7 +62,7 @@ struct Inner {
     log: CommitLog,
     storage: PosixStorage,
     file: Arc<dyn File>,
-    /// Where its segment ends.
+    /// The offset at which the next message is written.
     position: usize,
 }
 
@@ -74,7 +74,7 @@ impl Inner {
         }
         let size = messages.bytes().len();
         self.log.append(&mut messages)?;
-        // It continues in a new segment by the same rule, and does not report it.
+        // commitlog starts a new segment by the same rule, without reporting it.
         if self.position + size > SEGMENT_MAX {
             self.file.sync()?;
             self.storage.sync_dir()?;
@@ -105,7 +105,7 @@ fn reader(place: &Place<'_>) -> Done<Box<dyn Reader>> {
 
 struct Messages {
     log: CommitLog,
-    /// Bytes that hold one message and not two.
+    /// A read limit that fits one message, but not two, in bytes.
     one: usize,
 }
 

@@ -1,4 +1,4 @@
-//! fjall: a keyspace whose keys are numbers; its journal is what is synced.
+//! fjall: a keyspace with numbers as keys. A commit syncs its journal.
 
 use crate::payload::Check;
 use crate::peer::{Done, Kind, Level, Peer, Place, Reader};
@@ -64,7 +64,8 @@ impl Peer for Writer {
     fn settle(&self) -> Done {
         self.store.persist(PersistMode::SyncData)?;
         let clock = SystemClock::new();
-        // What it compacts would fall into the slices of the others; some of it may never end.
+        // Compaction would slow the slices of other logs. The wait is bounded, because some
+        // compaction may never end.
         while clock.now() < Duration::from_secs(1)
             && (self.store.outstanding_flushes() > 0 || self.store.active_compactions() > 0)
         {

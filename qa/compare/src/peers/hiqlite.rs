@@ -35,7 +35,7 @@ openraft::declare_raft_types!(
 
 type Store = LogStore<Bytes>;
 
-/// An entry is appended to a runtime of its own, as its functions are asynchronous.
+/// A store, and a runtime for its asynchronous functions.
 struct Log {
     runtime: Runtime,
     store: Store,
@@ -52,7 +52,7 @@ fn start(place: &Place<'_>) -> Done<Log> {
 }
 
 impl Log {
-    /// Does one thing after the other.
+    /// Runs one call and waits for its result.
     fn act<'a, F: Future>(&'a mut self, act: impl FnOnce(&'a mut Store) -> F) -> F::Output {
         let Self { runtime, store } = self;
         runtime.block_on(act(store))

@@ -1,4 +1,4 @@
-//! logdb: one log for all threads; each commit is an append and its `flush`.
+//! logdb: one log for all threads. Each commit is an append followed by `flush`.
 
 use crate::payload::Check;
 use crate::peer::{Done, Kind, Level, Peer, Place, Reader};

@@ -1,4 +1,4 @@
-//! okaywal: an entry for each record, or one for a set; read by its recovery.
+//! okaywal: an entry for each record or set. Reads by its recovery.
 
 use super::lock;
 use crate::payload::Check;
@@ -24,7 +24,7 @@ pub(super) const KIND: Kind = Kind {
 
 const SEGMENT: u32 = 64 << 20;
 
-/// All that is to be read stays in one segment: those before the last are given up at an open.
+/// Makes segments large enough for all records to read: an open drops all segments but the last.
 fn configuration(place: &Place<'_>) -> Configuration {
     let kept = u64::try_from(place.kept * (place.size + 64)).expect("fits in 64 bits");
     let ahead = u64::from(SEGMENT).max(kept);
@@ -58,7 +58,7 @@ impl Peer for Writer {
     }
 }
 
-/// Needs nothing of what is checkpointed.
+/// A log manager that ignores all entries.
 #[derive(Debug)]
 struct Forgetful;
 
@@ -89,7 +89,7 @@ struct Recovery {
 
 impl Reader for Recovery {
     fn read(&mut self, check: &mut Check) -> Done {
-        // Recovery owns what it calls; the check goes in, and comes back.
+        // Recovery takes ownership of its log manager, so the check is moved in and back out.
         let taken = Arc::new(Mutex::new(std::mem::take(check)));
         let reading = Reading { check: taken.clone(), chunk: vec![] };
         let opened = self.configuration.clone().open(reading);
@@ -118,7 +118,7 @@ impl LogManager for Reading {
                 return Err(io::ErrorKind::InvalidData.into());
             }
             if !check.take(&self.chunk) {
-                // An error is the only way to stop a recovery; nothing is changed then.
+                // An error is the only way to stop a recovery. It changes no files.
                 return Err(io::ErrorKind::Interrupted.into());
             }
         }

@@ -1,4 +1,4 @@
-//! open-wal: its one writer under a lock; each commit is an append and its `commit`.
+//! open-wal: its only writer, under a lock. Each commit is an append followed by `commit`.
 
 use super::lock;
 use crate::payload::Check;

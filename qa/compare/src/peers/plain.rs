@@ -1,4 +1,4 @@
-//! No log at all: each record is written and synced, under a lock.
+//! Plain files without a log: each record is written and synced under a lock.
 
 use super::lock;
 use crate::payload::Check;
@@ -47,7 +47,7 @@ fn open(place: &Place<'_>, round: u64) -> Done<Box<dyn Peer>> {
 struct Writer {
     file: Arc<dyn File>,
     at: Mutex<u64>,
-    /// Where it begins again; 0: never.
+    /// The offset at which writing wraps around to the start; 0 for never.
     round: u64,
     is_synced: bool,
 }
@@ -93,7 +93,7 @@ struct Blocks {
     file: Arc<dyn File>,
     buffer: Vec<u8>,
     size: usize,
-    /// What is after may have been written for another reason.
+    /// Number of records to read. Bytes after them are not records.
     kept: usize,
 }
 

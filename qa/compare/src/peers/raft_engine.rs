@@ -31,8 +31,8 @@ pub(super) const PREFILLED: Kind = Kind {
     reader: |place| reader(place, Files::Prefilled),
 };
 
-/// Bytes of the files in use before they are recycled, where they are prefilled; it makes half as
-/// many again.
+/// With prefilling, the size of the files in use before they are recycled, in bytes. raft-engine
+/// creates half as many bytes again.
 const PREFILLED_BYTES: u64 = 512 << 20;
 const GROUP: u64 = 1_000;
 
@@ -121,7 +121,7 @@ impl Peer for Writer {
                 let group = lock(group);
                 self.engine.compact_to(group.id, group.last);
             }
-            // Gives files back once there are more of them than its threshold says.
+            // Frees files once they exceed the purge threshold.
             self.engine.purge_expired_files()?;
         }
         Ok(())
@@ -138,7 +138,7 @@ struct Entries {
 }
 
 impl Entries {
-    /// How many entries of `range` were found.
+    /// Reads the entries in `range` and returns their number.
     fn fetch(&mut self, group: u64, range: Range<u64>) -> Done<u64> {
         let Self { engine, found } = self;
         found.clear();

@@ -1,4 +1,4 @@
-//! raft-log: one Raft log for all threads, which wait for its flush together.
+//! raft-log: one Raft log for all threads, which wait for its flushes together.
 
 use super::lock;
 use crate::payload::Check;
@@ -26,7 +26,7 @@ pub(super) const KIND: Kind = Kind {
 const GROUP: u64 = 1_000;
 const TERM: u64 = 1;
 
-/// What the log holds: entries of bytes, and nothing of interest beside them.
+/// The types of the log. Entries are bytes; the vote and the user data are not used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Bytes;
 
@@ -84,7 +84,7 @@ impl Writer {
     }
 }
 
-/// Begins a flush; its end is received.
+/// Starts a flush and returns a receiver of its result.
 fn flush(log: &mut RaftLog<Bytes>) -> Done<Receiver<io::Result<()>>> {
     let (sender, receiver) = sync_channel(1);
     log.flush(true, Some(sender))?;

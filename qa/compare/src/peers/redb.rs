@@ -1,4 +1,4 @@
-//! redb: a table whose keys are numbers; each commit is a transaction.
+//! redb: a table with numbers as keys. Each commit is a transaction.
 
 use super::lock;
 use crate::payload::Check;
@@ -35,7 +35,7 @@ struct Writer {
 
 impl Writer {
     fn write(&self, records: &[&[u8]], level: Level) -> Done {
-        // It lets one write at a time; the number is taken under the same turn.
+        // redb allows one writer at a time, so this lock is held for the whole transaction.
         let mut next = lock(&self.next);
         let mut transaction = self.store.begin_write()?;
         if level == Level::Buffered {

@@ -14,7 +14,7 @@ pub(super) const KIND: Kind = Kind {
     reader,
 };
 
-/// What a log keeps that is not read back: others start their files again, too.
+/// Retention of a log that is not read back, in bytes. Other logs reuse their files, too.
 const KEPT: u64 = 1 << 30;
 
 fn open(place: &Place<'_>) -> Done<Box<dyn Peer>> {
@@ -22,7 +22,7 @@ fn open(place: &Place<'_>) -> Done<Box<dyn Peer>> {
         Level::Synced => seawall::Level::Synced,
         Level::Buffered => seawall::Level::Buffered,
     };
-    // Marks of an idle log would fall into the slices of the others.
+    // Writing idle marks would disturb the slices of other logs.
     let mut options = Options::new().level(level).idle_mark(None);
     if place.kept == 0 {
         options = options.retention(Retention::new().max_bytes(KEPT).without_checkpoints());

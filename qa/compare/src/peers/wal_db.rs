@@ -1,4 +1,4 @@
-//! wal-db: one log in segments for all threads; each commit is its `append_and_sync`.
+//! wal-db: one segmented log for all threads. Each commit is a call of `append_and_sync`.
 
 use crate::payload::Check;
 use crate::peer::{Done, Kind, Level, Peer, Place, Reader};
@@ -16,7 +16,7 @@ pub(super) const KIND: Kind = Kind {
     reader: |place| reader(place, OpenPolicy::TruncateTail),
 };
 
-/// Only damage shows a difference.
+/// Differs from [`KIND`] only in how damage is handled.
 pub(super) const STRICT: Kind = Kind {
     name: "wal-db, strict",
     what: "wal-db 1.1.0, strict",

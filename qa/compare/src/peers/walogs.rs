@@ -1,4 +1,4 @@
-//! walogs: its one writer under a lock; each append syncs.
+//! walogs: its only writer, under a lock. Each append syncs.
 
 use super::lock;
 use crate::payload::Check;

@@ -1,4 +1,4 @@
-//! walrus-rust: a topic for each thread, which is how it lets them write beside each other.
+//! walrus-rust: a topic for each thread, which allows the threads to write concurrently.
 
 use crate::payload::Check;
 use crate::peer::{Done, Kind, Level, Peer, Place, Reader};
@@ -20,11 +20,11 @@ pub(super) const KIND: Kind = Kind {
     reader,
 };
 
-/// Cursors stay in memory, so that it can be read more than once.
+/// Keeps cursors in memory, so that a log can be read more than once.
 const CONSISTENCY: ReadConsistency = ReadConsistency::AtLeastOnce { persist_every: u32::MAX };
-/// How many bytes one call reads.
+/// Bytes of one read call.
 const READ: usize = 1 << 20;
-/// Where it puts its folders; only an environment variable changes this.
+/// The folder for all logs. Only an environment variable can change it.
 const ROOT: &str = "wal_files";
 
 fn start(place: &Place<'_>) -> Done<Walrus> {
@@ -41,7 +41,7 @@ fn start(place: &Place<'_>) -> Done<Walrus> {
     Ok(Walrus::with_consistency_and_schedule_for_key(&key(place), CONSISTENCY, schedule)?)
 }
 
-/// The names of the folder and of those above it that tell runs apart.
+/// A key for the log: the full path, so that runs never share one.
 fn key(place: &Place<'_>) -> String {
     let text = place.folder.display().to_string();
     text.trim_start_matches('/').replace('/', "_")
@@ -85,14 +85,15 @@ fn reader(place: &Place<'_>) -> Done<Box<dyn Reader>> {
     }))
 }
 
-/// Its cursors only go on, and an instance never ends its threads: one reads all before the next.
+/// Reads all topics through one instance before opening the next: cursors cannot go back, and an
+/// instance never ends its threads.
 struct Cursors {
     log: Option<Walrus>,
     key: String,
     topics: Vec<String>,
-    /// The place of the one that is being read.
+    /// Index of the topic that is being read.
     at: usize,
-    /// What was read and not handed over.
+    /// Entries that were read but not delivered yet.
     waiting: VecDeque<Entry>,
     read: u64,
 }

@@ -5,27 +5,27 @@ use super::change::{self, Change};
 /// What is required of the log after the change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Damage: every missing record is named, except in the window of `Synced`.
+    /// Damage: every missing record must be reported, except in the window of `Synced`.
     Damage,
-    /// Possible after a crash: a log that was not closed must open without help.
+    /// Damage that a crash can cause: a log that was not closed must open without repair.
     Torn,
-    /// As `Torn`, and in a log that was not closed no byte is left that shows the loss: damage.md,
-    /// "How to read the tables".
+    /// As `Torn`, but in a log that was not closed nothing shows the loss: damage.md, "How to read
+    /// the tables".
     Blind,
 }
 
 /// In which logs parity must restore everything that the change destroyed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mends {
-    /// In all of them.
+    /// In all logs.
     All,
-    /// In all but the crashed one, whose newest records have no parity yet.
+    /// In all logs but the crashed one, whose newest records have no parity yet.
     AtRest,
-    /// In none: the change destroys more than parity promises to restore.
+    /// In no log: the change destroys more than parity promises to restore.
     None,
 }
 
-/// One change.
+/// A change to a log, and what is required of the log afterwards.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Case {
     pub(super) name: &'static str,
@@ -35,12 +35,12 @@ pub(super) struct Case {
 }
 
 impl Case {
-    /// Changes the newest records.
+    /// Marks a change to the newest records, which have no parity yet in a crashed log.
     const fn at_the_end(self) -> Self {
         Self { mends: Mends::AtRest, ..self }
     }
 
-    /// Changes more than two blocks of sixteen.
+    /// Marks a change to more than two blocks of sixteen, which parity cannot restore.
     const fn too_much(self) -> Self {
         Self { mends: Mends::None, ..self }
     }
@@ -65,7 +65,7 @@ const fn blind(name: &'static str, change: Change) -> Case {
     Case { name, kind: Kind::Blind, mends: Mends::AtRest, change }
 }
 
-/// Cases that are compared with other logs.
+/// Names of the cases that are compared with other logs.
 pub(super) const ONE_BIT: &str = "one bit of a record";
 pub(super) const SECTOR_ZEROED: &str = "one 512-byte sector zeroed";
 pub(super) const TAIL_CUT: &str = "last 100 bytes missing";

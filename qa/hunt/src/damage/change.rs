@@ -1,4 +1,5 @@
-//! One change to the files of a log. `None`: the log has no such place.
+//! The changes that the cases make to the files of a log. A change returns `None` if the log has no
+//! place to apply it.
 
 use super::image::Image;
 use super::sample::{MIDDLE, Place, RECORDS, Sample, ZEROS, noise};
@@ -6,22 +7,22 @@ use seawall::format::Geometry;
 use seawall_format::{HEADER_SIZE as SEGMENT_HEADER_SIZE, SECTOR, batch};
 use std::ops::Range;
 
-/// Where the lengths are, format.md section 3.3.
+/// Where the length fields are within a batch: format.md section 3.3.
 const BATCH_LENGTH: Range<usize> = 4..8;
 const RECORD_LENGTH: Range<usize> = batch::HEADER_SIZE..batch::HEADER_SIZE + 4;
 
 const MANIFEST: &str = "manifest";
 
-/// What is changed, and what it is changed with.
+/// The log to change, and the logs that supply the new bytes.
 #[derive(Debug)]
 pub(super) struct Scene<'a> {
     pub(super) image: Image,
     pub(super) sample: &'a Sample,
-    /// A log of the same shape, to take a file from.
+    /// A log of the same structure, from which files can be taken.
     pub(super) other: &'a Sample,
 }
 
-/// A change.
+/// Applies a change.
 pub(super) type Change = fn(&mut Scene<'_>) -> Option<()>;
 
 impl Scene<'_> {
@@ -33,7 +34,7 @@ impl Scene<'_> {
         self.sample.last().cloned()
     }
 
-    /// The name of a segment, counted from the oldest.
+    /// The name of the segment with this index, counted from the oldest.
     fn segment(&self, index: usize) -> Option<String> {
         self.sample.image.segments().nth(index).map(str::to_owned)
     }
@@ -59,7 +60,7 @@ impl Scene<'_> {
         Some(())
     }
 
-    /// Two ranges of one length, the first before the second.
+    /// Swaps two ranges of the same length; `first` must lie before `second`.
     fn swap(&mut self, file: &str, first: Range<usize>, second: Range<usize>) -> Option<()> {
         let (before, behind) = (
             self.image.part(file, first.clone())?.to_vec(),
@@ -71,56 +72,56 @@ impl Scene<'_> {
     }
 }
 
-/// A bit of the record in the middle.
+/// Flips a bit of the middle record.
 pub(super) fn record_bit(scene: &mut Scene<'_>) -> Option<()> {
     let place = scene.middle()?;
     scene.flip(&place.file, place.payload() + 100, 3)
 }
 
-/// A bit in the header of its batch: in the number of the record.
+/// Flips a bit in the batch header of the middle record: in its first LSN.
 pub(super) fn batch_header_bit(scene: &mut Scene<'_>) -> Option<()> {
     let place = scene.middle()?;
     scene.flip(&place.file, place.batch.start + 8, 3)
 }
 
-/// 8 bytes of the record.
+/// Overwrites 8 bytes of the middle record.
 pub(super) fn eight_bytes(scene: &mut Scene<'_>) -> Option<()> {
     let place = scene.middle()?;
     scene.spoil(&place.file, place.payload() + 100..place.payload() + 108)
 }
 
-/// 100 bytes of the record.
+/// Zeroes 100 bytes of the middle record.
 pub(super) fn hundred_zeros(scene: &mut Scene<'_>) -> Option<()> {
     let place = scene.middle()?;
     scene.zero(&place.file, place.payload() + 100..place.payload() + 200)
 }
 
-/// The sector in which the payload begins.
+/// The sector in which the payload of a record begins.
 fn sector(place: &Place) -> Range<usize> {
     let start = place.payload() / SECTOR * SECTOR;
     start..start + SECTOR
 }
 
-/// A sector of the device.
+/// Zeroes the sector in which the middle record's payload begins.
 pub(super) fn zero_sector(scene: &mut Scene<'_>) -> Option<()> {
     let place = scene.middle()?;
     scene.zero(&place.file, sector(&place))
 }
 
-/// 4 KiB from the record on.
+/// Overwrites 4 KiB, starting at the middle record.
 pub(super) fn garbage(scene: &mut Scene<'_>) -> Option<()> {
     let place = scene.middle()?;
     scene.spoil(&place.file, place.payload()..place.payload() + 4096)
 }
 
-/// As much as one fault is taken to spoil, guarantees.md section 1.
+/// Zeroes as many bytes as one fault is assumed to destroy: guarantees.md section 1.
 pub(super) fn reach(scene: &mut Scene<'_>) -> Option<()> {
     let place = scene.middle()?;
     let reach = usize::try_from(Geometry::DEFAULT.reach).ok()?;
     scene.zero(&place.file, place.payload()..place.payload() + reach)
 }
 
-/// Flips a bit of the record of zeros.
+/// Flips a bit of the record that contains only zeros.
 pub(super) fn bit_in_zeros(scene: &mut Scene<'_>) -> Option<()> {
     let place = scene.sample.place(ZEROS)?.clone();
     scene.flip(&place.file, place.payload() + 2000, 0)
@@ -132,7 +133,7 @@ pub(super) fn batch_length_zero(scene: &mut Scene<'_>) -> Option<()> {
     scene.zero(&file, batch.start + BATCH_LENGTH.start..batch.start + BATCH_LENGTH.end)
 }
 
-/// Sets the highest length bit of a batch that is not a flag: 128 MiB more.
+/// Flips the highest bit of a batch's length field that is not a flag, which adds 128 MiB.
 pub(super) fn batch_length_bit(scene: &mut Scene<'_>) -> Option<()> {
     let Place { file, batch, .. } = scene.middle()?;
     scene.flip(&file, batch.start + BATCH_LENGTH.end - 1, 3)
@@ -144,13 +145,13 @@ pub(super) fn record_length_zero(scene: &mut Scene<'_>) -> Option<()> {
     scene.zero(&file, batch.start + RECORD_LENGTH.start..batch.start + RECORD_LENGTH.end)
 }
 
-/// Sets the highest length bit of a record that is not a flag: 1 GiB more.
+/// Flips the highest bit of a record's length field that is not a flag, which adds 1 GiB.
 pub(super) fn record_length_bit(scene: &mut Scene<'_>) -> Option<()> {
     let Place { file, batch, .. } = scene.middle()?;
     scene.flip(&file, batch.start + RECORD_LENGTH.end - 1, 6)
 }
 
-/// Swaps two neighbouring sectors.
+/// Swaps two adjacent sectors.
 pub(super) fn swapped_sectors(scene: &mut Scene<'_>) -> Option<()> {
     let place = scene.middle()?;
     let first = sector(&place);
@@ -209,7 +210,7 @@ fn tear(place: &Place) -> Option<usize> {
     place.batch.contains(&boundary).then_some(boundary)
 }
 
-/// Removes all but the first sector of the last write.
+/// Zeroes the last write except for its first sector.
 pub(super) fn torn_end(scene: &mut Scene<'_>) -> Option<()> {
     let place = scene.last()?;
     // A write within one sector cannot be torn.
@@ -217,20 +218,20 @@ pub(super) fn torn_end(scene: &mut Scene<'_>) -> Option<()> {
     scene.zero(&place.file, boundary..place.batch.end)
 }
 
-/// Removes the first sector of the last write.
+/// Zeroes the first sector of the last write.
 pub(super) fn torn_start(scene: &mut Scene<'_>) -> Option<()> {
     let place = scene.last()?;
     let Some(boundary) = tear(&place) else { return Some(()) };
     scene.zero(&place.file, place.batch.start..boundary)
 }
 
-/// Removes the last write, as a device that lies about syncs does.
+/// Zeroes the last write, as if the device had not written it despite a successful sync.
 pub(super) fn dropped_write(scene: &mut Scene<'_>) -> Option<()> {
     let place = scene.last()?;
     scene.zero(&place.file, place.batch)
 }
 
-/// Removes the last writes: fewer bytes than one fault may destroy.
+/// Zeroes the last 200 writes: fewer bytes than one fault may destroy.
 pub(super) fn dropped_writes(scene: &mut Scene<'_>) -> Option<()> {
     for lsn in RECORDS - 199..=RECORDS {
         let Place { file, batch, .. } = scene.sample.place(lsn)?.clone();
@@ -239,7 +240,7 @@ pub(super) fn dropped_writes(scene: &mut Scene<'_>) -> Option<()> {
     Some(())
 }
 
-/// Removes the first segment.
+/// Removes the oldest segment.
 pub(super) fn oldest_missing(scene: &mut Scene<'_>) -> Option<()> {
     let file = scene.segment(0)?;
     scene.image.remove(&file).map(drop)
@@ -251,7 +252,7 @@ pub(super) fn middle_missing(scene: &mut Scene<'_>) -> Option<()> {
     scene.image.remove(&file).map(drop)
 }
 
-/// Removes the last segment.
+/// Removes the newest segment.
 pub(super) fn newest_missing(scene: &mut Scene<'_>) -> Option<()> {
     let file = scene.newest()?;
     scene.image.remove(&file).map(drop)
@@ -272,7 +273,7 @@ pub(super) fn over_neighbour(scene: &mut Scene<'_>) -> Option<()> {
     Some(())
 }
 
-/// Replaces the newest segment by an older copy of itself.
+/// Replaces the newest segment with an older copy of itself.
 pub(super) fn rolled_back(scene: &mut Scene<'_>) -> Option<()> {
     let file = scene.newest()?;
     let before = scene.sample.earlier.file(&file)?.clone();
@@ -280,7 +281,7 @@ pub(super) fn rolled_back(scene: &mut Scene<'_>) -> Option<()> {
     Some(())
 }
 
-/// Replaces a segment by one of another log.
+/// Replaces a segment with one of another log.
 pub(super) fn foreign(scene: &mut Scene<'_>) -> Option<()> {
     let file = scene.segment(1)?;
     let theirs = scene.other.image.file(&file)?.clone();
@@ -323,7 +324,7 @@ pub(super) fn no_manifest(scene: &mut Scene<'_>) -> Option<()> {
 
 const BLOCK: usize = 4096;
 
-/// The block with the byte at `at`.
+/// The block that contains offset `at`.
 fn block(at: usize) -> Range<usize> {
     let start = at / BLOCK * BLOCK;
     start..start + BLOCK
@@ -337,24 +338,24 @@ impl Scene<'_> {
     }
 }
 
-/// Zeroes the block with the header of a segment.
+/// Zeroes the block that holds the header of a segment.
 pub(super) fn header_block(scene: &mut Scene<'_>) -> Option<()> {
     scene.zero_block(0)
 }
 
-/// Zeroes the block with the header of the newest segment.
+/// Zeroes the block that holds the header of the newest segment.
 pub(super) fn newest_header_block(scene: &mut Scene<'_>) -> Option<()> {
     let file = scene.newest()?;
     scene.zero(&file, block(0))
 }
 
-/// Overwrites the block of a mark slot.
+/// Overwrites the block that holds a mark slot.
 pub(super) fn mark_block(scene: &mut Scene<'_>) -> Option<()> {
     let file = scene.newest()?;
     scene.spoil(&file, block(BLOCK))
 }
 
-/// Zeroes the block with the seal of a segment.
+/// Zeroes the block that holds the seal of a segment.
 pub(super) fn seal_block(scene: &mut Scene<'_>) -> Option<()> {
     scene.zero_block(3)
 }
@@ -377,49 +378,50 @@ pub(super) fn last_block(scene: &mut Scene<'_>) -> Option<()> {
     scene.zero(&place.file, block(place.batch.end - 1))
 }
 
-/// Zeroes as many blocks of a stripe as parity can restore, apart from each other.
+/// Zeroes as many blocks of a stripe as parity can restore; they are not adjacent.
 pub(super) fn two_blocks(scene: &mut Scene<'_>) -> Option<()> {
     let start = usize::try_from(Geometry::DEFAULT.data_start()).ok()? / BLOCK;
     scene.zero_block(start + 1)?;
     scene.zero_block(start + 11)
 }
 
-/// Zeroes one block more than parity can restore, side by side.
+/// Zeroes one block more of a stripe than parity can restore; they are adjacent.
 pub(super) fn three_blocks(scene: &mut Scene<'_>) -> Option<()> {
     let start = usize::try_from(Geometry::DEFAULT.data_start()).ok()? / BLOCK;
     (start + 1..=start + 3).try_for_each(|number| scene.zero_block(number))
 }
 
-/// The name of the parity file of the segment in the middle.
+/// The name of the parity file of the middle record's segment.
 fn parity_of_middle(scene: &Scene<'_>) -> Option<String> {
     let name = scene.middle()?.file.replace(".seg", ".parity");
     scene.image.file(&name).map(|_| name)
 }
 
-/// Removes the parity file of a segment.
+/// Removes the parity file of the middle record's segment.
 pub(super) fn parity_missing(scene: &mut Scene<'_>) -> Option<()> {
     let file = parity_of_middle(scene)?;
     scene.image.remove(&file).map(drop)
 }
 
-/// Overwrites the whole parity file of a segment.
+/// Overwrites the whole parity file of the middle record's segment.
 pub(super) fn parity_garbage(scene: &mut Scene<'_>) -> Option<()> {
     let file = parity_of_middle(scene)?;
     let length = scene.image.file(&file)?.len();
     scene.spoil(&file, 0..length)
 }
 
-/// Overwrites the parity, and flips a bit that it would have restored.
+/// Overwrites the parity file, and flips a bit that it would have restored.
 pub(super) fn parity_garbage_and_bit(scene: &mut Scene<'_>) -> Option<()> {
     parity_garbage(scene)?;
     record_bit(scene)
 }
 
-/// Flips a bit of the record in the middle, and one of a parity block of its stripe.
+/// Flips a bit of the middle record, and one of a parity block of its stripe.
 pub(super) fn both_bits(scene: &mut Scene<'_>) -> Option<()> {
     let (file, place) = (parity_of_middle(scene)?, scene.middle()?);
     let start = usize::try_from(Geometry::DEFAULT.data_start()).ok()?;
-    // Two blocks of heads, then slots of checksums and two parity blocks: format.md section 10.
+    // The file starts with two blocks of heads. Each slot has checksums and two parity blocks:
+    // format.md section 10.
     let known = (32 + 4 * 18_usize).next_multiple_of(8);
     let slot = 2 * BLOCK + (place.payload() - start) / (16 * BLOCK) * (known + 2 * BLOCK);
     scene.flip(&file, slot + known + 100, 5)?;

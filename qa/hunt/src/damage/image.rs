@@ -1,4 +1,4 @@
-//! The files of a log in memory.
+//! Copies of a log's files in memory.
 
 use seawall::format::SegmentId;
 use seawall_io::{Access, PosixStorage, Storage};
@@ -7,7 +7,7 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 
-/// Files of the running writer, which do not survive a power cut.
+/// Files that belong to the running writer and do not survive a power cut.
 const OF_ONE_RUN: [&str; 2] = ["live", "lock"];
 
 /// The files of a log as a power cut or a shutdown leaves them.
@@ -17,7 +17,7 @@ pub(super) struct Image {
 }
 
 impl Image {
-    /// Reads a log's directory, while it is open too.
+    /// Reads a log's directory; the log may be open.
     pub(super) fn read(folder: &Path) -> io::Result<Self> {
         let storage = PosixStorage::open(folder)?;
         let mut image = Self::default();
@@ -33,7 +33,7 @@ impl Image {
         Ok(image)
     }
 
-    /// Writes them to an empty folder.
+    /// Writes the files to an empty folder.
     pub(super) fn write(&self, folder: &Path) -> io::Result<()> {
         let storage = PosixStorage::open(folder)?;
         for (name, bytes) in &self.files {
@@ -48,27 +48,27 @@ impl Image {
         names.filter(|name| SegmentId::from_file_name(name).is_some())
     }
 
-    /// A file.
+    /// The content of a file.
     pub(super) fn file(&self, name: &str) -> Option<&Vec<u8>> {
         self.files.get(name)
     }
 
-    /// A file, to be changed.
+    /// The content of a file, mutable.
     pub(super) fn file_mut(&mut self, name: &str) -> Option<&mut Vec<u8>> {
         self.files.get_mut(name)
     }
 
-    /// A part of a file.
+    /// A range of a file.
     pub(super) fn part(&self, name: &str, range: Range<usize>) -> Option<&[u8]> {
         self.files.get(name)?.get(range)
     }
 
-    /// A part of a file, to be changed.
+    /// A range of a file, mutable.
     pub(super) fn part_mut(&mut self, name: &str, range: Range<usize>) -> Option<&mut [u8]> {
         self.files.get_mut(name)?.get_mut(range)
     }
 
-    /// Adds a file, or replaces it.
+    /// Adds or replaces a file.
     pub(super) fn put(&mut self, name: &str, bytes: Vec<u8>) {
         self.files.insert(name.to_owned(), bytes);
     }

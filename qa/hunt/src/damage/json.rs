@@ -1,4 +1,4 @@
-//! The table for programs: one object for each row, of Seawall's cases and of other logs.
+//! JSON output: one object for each of Seawall's cases and for each case of another log.
 
 use super::Row;
 use super::cases::{ONE_BIT, SECTOR_ZEROED, TAIL_CUT, TAIL_ZEROED};
@@ -10,7 +10,7 @@ use seawall::Lsn;
 use seawall::damage::Damage;
 use serde::Serialize;
 
-/// A row about another log.
+/// How another log behaved in one case.
 #[derive(Serialize)]
 struct PeerRow<'a> {
     row: &'a str,
@@ -19,7 +19,7 @@ struct PeerRow<'a> {
     did: &'a str,
 }
 
-/// A row about Seawall.
+/// How Seawall behaved in one case.
 #[derive(Serialize)]
 struct SeawallRow<'a> {
     row: &'a str,
@@ -64,7 +64,7 @@ struct DamageFields {
     lost_to: Option<u64>,
 }
 
-/// All rows, each on a line.
+/// Formats all rows, one per line.
 pub(super) fn lines(rows: &[Row]) -> String {
     let ours = rows.iter().map(|row| line(&seawall_row(row)));
     let others = peers::measured().chain(BY_HAND.iter().copied());
@@ -75,7 +75,7 @@ fn line(row: &impl Serialize) -> String {
     serde_json::to_string(row).expect("rows have only strings and numbers") + "\n"
 }
 
-/// The behaviour of another log in each of the four common cases.
+/// Formats the behaviour of another log in each of the four common cases.
 fn peer_rows(log: &Peer) -> Vec<String> {
     let cases = [ONE_BIT, SECTOR_ZEROED, TAIL_CUT, TAIL_ZEROED].into_iter().zip(log.did);
     cases.map(|(case, did)| line(&PeerRow { row: "peer", case, system: log.name, did })).collect()

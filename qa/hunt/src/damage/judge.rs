@@ -1,4 +1,4 @@
-//! Which promises the results for a damaged log break.
+//! Finds the promises that the results for a damaged log break.
 
 use super::look::{Opened, Reading, Seen};
 use super::sample::numbers;
@@ -10,19 +10,20 @@ use std::collections::BTreeSet;
 /// The effect of a change, and what is required of the log.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Truth {
-    /// Records whose bytes, or whose file header, the change touched: all others must be readable.
+    /// Records whose batch or segment header the change touched. All other records must be
+    /// readable.
     pub(super) touched: BTreeSet<Lsn>,
     /// Records that may be missing if the verdict is `unsure` or `torn`.
     pub(super) window: BTreeSet<Lsn>,
-    /// Nothing in the log shows the loss.
+    /// Whether nothing in the log shows the loss.
     pub(super) is_blind: bool,
-    /// The log must open without help.
+    /// Whether the log must open without repair.
     pub(super) must_open: bool,
-    /// Parity must restore everything.
+    /// Whether parity must restore everything.
     pub(super) must_mend: bool,
 }
 
-/// One sentence for each broken promise.
+/// Returns one sentence for each broken promise.
 pub(super) fn broken(truth: &Truth, seen: &Seen) -> Vec<String> {
     let mut found = vec![];
     reading(truth, seen, &mut found);
@@ -37,7 +38,7 @@ pub(super) fn broken(truth: &Truth, seen: &Seen) -> Vec<String> {
     found
 }
 
-/// Nothing is missing, for readers and after further appends.
+/// Checks that parity restored everything: the reader delivers every record and the log opens.
 fn mending(seen: &Seen, found: &mut Vec<String>) {
     if seen.verdict > Verdict::Correctable {
         found.push(format!("{}, and parity could mend it", seen.verdict.name()));
@@ -53,7 +54,7 @@ pub(super) fn named_in_vain(seen: &Seen) -> usize {
     seen.reader.intact.iter().filter(|lsn| is_named(lost(&seen.damage), **lsn)).count()
 }
 
-/// The records that a reading lacks.
+/// The records that a reader did not deliver.
 pub(super) fn missing(reading: &Reading) -> BTreeSet<Lsn> {
     numbers().filter(|lsn| !reading.intact.contains(lsn)).collect()
 }
@@ -82,7 +83,7 @@ fn opening(truth: &Truth, seen: &Seen, (what, opened): (&str, &Opened), found: &
     }
 }
 
-/// Whether this record cannot be requested.
+/// Whether this record may be missing without a report.
 fn is_excused(truth: &Truth, seen: &Seen, lsn: Lsn) -> bool {
     let is_doubtful = matches!(seen.verdict, Verdict::Torn | Verdict::Unsure);
     truth.is_blind || (is_doubtful && truth.window.contains(&lsn))
@@ -96,7 +97,7 @@ fn is_named(mut lost: impl Iterator<Item = Lost>, lsn: Lsn) -> bool {
     lost.any(|lost| lost.from <= lsn && lost.to.is_none_or(|to| lsn <= to))
 }
 
-/// Adds a sentence on these records, if there are any.
+/// Adds a sentence about these records, if there are any.
 fn say<'a>(what: &str, records: impl IntoIterator<Item = &'a Lsn>, found: &mut Vec<String>) {
     let records: Vec<_> = records.into_iter().collect();
     match records.as_slice() {

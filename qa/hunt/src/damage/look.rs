@@ -1,4 +1,4 @@
-//! Uses a damaged log in four ways and records the results.
+//! Uses a damaged log in four ways (verify, read, open, strict open) and returns the results.
 
 use super::image::Image;
 use super::sample::{RECORDS, options, payload};
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
-/// After this many errors a reader counts as looping.
+/// After this many errors the reader is taken to loop.
 const ERRORS_MAX: usize = 1000;
 
 /// The results for a damaged log.
@@ -19,48 +19,49 @@ pub(super) struct Seen {
     pub(super) verdict: Verdict,
     /// The damage that `verify` reports.
     pub(super) damage: Vec<Damage>,
-    /// Number of places that `verify` restored from parity.
+    /// Number of damaged places that `verify` could restore from parity.
     pub(super) mended: usize,
     /// Segment, offset and length of a torn or ambiguous tail.
     pub(super) tail: Option<(u64, u64, u64)>,
-    /// A reader that skips damage, without a writer.
+    /// The records delivered by a reader that skips damage, without an open writer.
     pub(super) reader: Reading,
-    /// An ordinary open for append.
+    /// The result of an open for append in the default mode.
     pub(super) open: Opened,
-    /// A strict open for append.
+    /// The result of an open for append in strict mode.
     pub(super) strict: Opened,
 }
 
 /// The records that were read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Reading {
-    /// Records with exactly the bytes that were written.
+    /// Records delivered with exactly the bytes that were written.
     pub(super) intact: BTreeSet<Lsn>,
-    /// Other records: other bytes, another order, or never written.
+    /// Other delivered records: different bytes, out of order, or never written.
     pub(super) wrong: Vec<Lsn>,
     /// Records that errors reported as lost.
     pub(super) lost: Vec<Lost>,
-    /// Failures that must not happen.
+    /// Errors that must not occur.
     pub(super) troubles: Vec<String>,
 }
 
 /// The result of an open for append.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Opened {
-    /// The records read afterwards; another append succeeded and left the log undamaged.
+    /// The open succeeded. Holds the records read afterwards, and any error of a further append.
     Yes(Reading),
-    /// The open was refused, with this error.
+    /// The open was refused with this error.
     No(String),
 }
 
-/// Uses the log in four ways, each on its own copy.
+/// Verifies and reads a copy of the log, and opens two more copies: in the default and in strict
+/// mode.
 pub(super) fn look(image: &Image) -> io::Result<Seen> {
     let scratch = Scratch::new()?;
     image.write(scratch.path())?;
     let found = seawall::Maintenance::at(scratch.path()).verify().map_err(io::Error::other)?;
     let reader = LogReader::<[u8], Raw>::open(scratch.path()).map_err(io::Error::other)?;
     let entries = reader.skip_damaged(true).read_from(Lsn::FIRST).map_err(io::Error::other)?;
-    // Blocks restored from parity stay damaged on disk until a repair; the log continues.
+    // Blocks restored from parity stay damaged on disk until a repair, even if the log continues.
     let sound = if found.mended.is_empty() { Verdict::Clean } else { Verdict::Correctable };
     Ok(Seen {
         verdict: found.verdict,
@@ -122,7 +123,7 @@ fn open(image: &Image, (mode, sound): (OpenMode, Verdict)) -> io::Result<Opened>
     Ok(Opened::Yes(reading))
 }
 
-/// Whether an append succeeds and leaves the log as it should be.
+/// Checks that an append succeeds and that the log then has verdict `Clean` or `sound`.
 fn goes_on(log: Log<[u8], Raw>, folder: &Path, sound: Verdict) -> Result<(), String> {
     log.append(b"and on").map_err(|error| error.to_string())?;
     log.close().map_err(|error| error.to_string())?;

@@ -1,23 +1,23 @@
-//! What other logs did with the same damage: data for the table, each row with its version.
+//! How other logs responded to the same damage: data for the table, each row with its version.
 //!
 //! No figure comes from a log's documentation. Each log wrote its records, one change was made to
-//! its files, and it was opened and read in its ordinary way, at one place and one record size. The
-//! comparison program prints those in the table; the others were measured once, by hand, and are
-//! only in the JSON.
+//! its files, and then it was opened and read in its ordinary way. Each was tested at one place and
+//! with one record size only. The comparison program prints the logs in the table; the others were
+//! measured once by hand and appear only in the JSON.
 
-/// What `seawall-compare damage` prints; a test of that program compares it.
+/// The output of `seawall-compare damage`; a test of that program compares the file with it.
 const MEASURED: &str = include_str!("../../../compare/damage.txt");
 
-/// A log under four changes.
+/// How another log responded to four changes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Peer {
-    /// With the version.
+    /// The name and version of the log.
     pub(super) name: &'static str,
     pub(super) did: [&'static str; 4],
 }
 
-/// The logs that the comparison program damages: one bit and one sector in the middle, then the
-/// last 100 bytes missing and zeroed.
+/// The results that the comparison program printed: one bit and one sector changed in the middle,
+/// then the last 100 bytes missing and zeroed.
 pub(super) fn measured() -> impl Iterator<Item = Peer> {
     MEASURED.lines().skip(1).filter_map(|line| {
         let mut cells = line.split("  ").map(str::trim).filter(|cell| !cell.is_empty());
@@ -31,7 +31,7 @@ const fn peer(name: &'static str, did: [&'static str; 4]) -> Peer {
     Peer { name, did }
 }
 
-/// Below the logs of the comparison program.
+/// Note below the results of the comparison program.
 pub(super) const MEASURED_NOTE: &str = "\
 Seawall: of 2000 records, how many a reader that skips damage reads, and which it reports as lost.
 Others: of 600 records of 256 bytes; the process ended after the last sync without a close.
@@ -48,13 +48,15 @@ const WRONG: &str = "1 WRONG";
 const STOPS: &str = "stops at record";
 const NEEDS_CALL: &str = "needs Repair()";
 
-/// Logs that were damaged by hand, once, in 2026: one bit and one sector in the middle, then the
-/// last 100 bytes missing and zeroed. The libraries wrote 600 or 2,000 records of 256 bytes, the
-/// larger systems 200 of about 1.5 KB (`PostgreSQL` about 0.5 KB), each synced on its own.
+/// Logs that were damaged once, by hand, in 2026: one bit and one sector in the middle, then the
+/// last 100 bytes missing and zeroed. The libraries wrote 600 or 2,000 records of 256 bytes; the
+/// larger systems wrote 200 of about 1.5 KB (`PostgreSQL` about 0.5 KB). Each record was synced
+/// alone.
 ///
-/// "N of M": N intact records were read, of M. etcd's server makes one repair by itself; a program
-/// that uses its wal package must call it. `RocksDB` by rocksdict 0.3.29: `PointInTime` is its
-/// default, "recycling" is of log files. `PostgreSQL` writes one line to its own log.
+/// "N of M": N of M records were read intact. etcd's server makes one repair by itself; a program
+/// that uses its wal package must call it. `RocksDB` was used through rocksdict 0.3.29:
+/// `PointInTime` is its default, and "recycling" means that it reuses log files. `PostgreSQL`
+/// writes one line to its own log.
 pub(super) const BY_HAND: &[Peer] = &[
     peer("nano-wal 1.0.0", [WRONG, NOT_TRIED, ERROR, WRONG]),
     peer("simple_wal 0.3.0", [ERROR, NOT_TRIED, "1999, no error", "read error"]),

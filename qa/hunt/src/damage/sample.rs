@@ -17,11 +17,12 @@ const RECORD_SIZE: usize = 256;
 /// The record that contains only zeros.
 pub(super) const ZEROS: u64 = 700;
 const ZEROS_SIZE: usize = 4096;
-/// The record that damage in the middle hits.
+/// The record that changes in the middle of the log hit.
 pub(super) const MIDDLE: u64 = 900;
-/// The older copy is taken after this many records: the rest is more than the window of `Synced`.
+/// The older copy is taken after this many records. The records after it exceed the window of
+/// `Synced`.
 const EARLIER: u64 = 1750;
-/// So small that the log has four segments. The rest of the geometry is the default.
+/// Small enough that a log has four segments. The rest of the geometry is the default.
 const SEGMENT_SIZE: u64 = 256 << 10;
 
 /// How the writing of a log ended.
@@ -29,9 +30,9 @@ const SEGMENT_SIZE: u64 = 256 << 10;
 pub(super) enum End {
     /// The log was closed.
     Closed,
-    /// The power was cut after the last acknowledgement: nothing confirms the last record.
+    /// The power was cut after the last acknowledgement, so nothing confirms the last record.
     Crashed,
-    /// As `Crashed`, and then the log was opened and closed.
+    /// As `Crashed`; then the log was opened and closed again.
     Again,
 }
 
@@ -46,45 +47,45 @@ impl End {
     }
 }
 
-/// A log, and where each record is.
+/// A log, and the location of each record.
 #[derive(Debug)]
 pub(super) struct Sample {
     pub(super) end: End,
     pub(super) image: Image,
-    /// The same log, some records earlier.
+    /// The same log some records earlier.
     pub(super) earlier: Image,
     places: Vec<Place>,
 }
 
-/// The place of a record, which is alone in its batch.
+/// The location of a record; each record has a batch of its own.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     pub(super) lsn: Lsn,
     pub(super) file: String,
-    /// Its batch: header of the batch, header of the frame, payload.
+    /// The range of its batch: batch header, frame header, payload.
     pub(super) batch: Range<usize>,
 }
 
 impl Place {
-    /// Offset of its payload.
+    /// The offset of the record's payload.
     pub(super) fn payload(&self) -> usize {
         self.batch.start + batch::HEADER_SIZE + frame::HEADER_SIZE
     }
 }
 
-/// Options of every log here.
+/// The options of every log to damage.
 pub(super) fn options() -> Options {
-    // Neither marks nor spare files: what a look finds must not depend on the machine's pace.
+    // No idle marks and no preallocated files: the results must not depend on the machine's speed.
     Options::new()
         .geometry(Geometry::DEFAULT, SEGMENT_SIZE)
         .segment_size(SEGMENT_SIZE)
         .idle_mark(None)
         .preallocate(false)
-        // The table in docs/damage.md is of segments whose headers say where they begin.
+        // The table in docs/damage.md is about segments whose headers contain their base LSN.
         .name_ahead(false)
 }
 
-/// The payload of record `lsn`; no two are equal.
+/// The payload of record `lsn`. All payloads differ.
 pub(super) fn payload(lsn: Lsn) -> Vec<u8> {
     if lsn.get() == ZEROS {
         return vec![0; ZEROS_SIZE];
@@ -103,7 +104,7 @@ pub(super) fn noise(seed: u64) -> impl Iterator<Item = u8> {
     .flatten()
 }
 
-/// All records, by number.
+/// The LSNs of all records.
 pub(super) fn numbers() -> impl DoubleEndedIterator<Item = Lsn> {
     (1..=RECORDS).filter_map(Lsn::new)
 }
@@ -134,17 +135,17 @@ impl Sample {
         Ok(Self { end, image, earlier, places })
     }
 
-    /// Where record `lsn` is.
+    /// The location of record `lsn`.
     pub(super) fn place(&self, lsn: u64) -> Option<&Place> {
         self.places.iter().find(|place| place.lsn.get() == lsn)
     }
 
-    /// Where the last record is.
+    /// The location of the last record.
     pub(super) fn last(&self) -> Option<&Place> {
         self.places.last()
     }
 
-    /// The records whose batch or segment header has changed: those may be lost.
+    /// The records whose batch or segment header differs in `now`: these may be lost.
     pub(super) fn touched(&self, now: &Image) -> BTreeSet<Lsn> {
         let is_same = |place: &Place, range: &Range<usize>| {
             let before = self.image.part(&place.file, range.clone());
@@ -155,8 +156,8 @@ impl Sample {
         self.places.iter().filter(touched).map(|place| place.lsn).collect()
     }
 
-    /// The records that only evidence close by confirms: the window of `Synced`, guarantees.md
-    /// section 2. A close leaves none.
+    /// The records that only nearby bytes confirm: the window of `Synced`, guarantees.md section 2.
+    /// A closed log has no such records.
     pub(super) fn window(&self) -> BTreeSet<Lsn> {
         let reach = usize::try_from(Geometry::DEFAULT.reach).unwrap_or_default();
         let last = self.last().filter(|_| self.end == End::Crashed);
@@ -169,8 +170,8 @@ impl Sample {
     }
 }
 
-/// What a power cut leaves for certain, while the log is open: of the parity of the newest segment
-/// nothing need be durable, not even the name of its file.
+/// Returns what a power cut is certain to leave while the log is open. Parity of the newest segment
+/// need not be durable, not even the name of its file.
 fn crashed(folder: &Path) -> io::Result<Image> {
     let mut image = Image::read(folder)?;
     let newest = image.segments().last().map(|name| name.replace(".seg", ".parity"));
@@ -178,7 +179,7 @@ fn crashed(folder: &Path) -> io::Result<Image> {
     Ok(image)
 }
 
-/// The log after another open and close.
+/// Returns the log after another open and close.
 fn again(image: &Image) -> io::Result<Image> {
     let scratch = Scratch::new()?;
     image.write(scratch.path())?;
@@ -187,7 +188,7 @@ fn again(image: &Image) -> io::Result<Image> {
     Image::read(scratch.path())
 }
 
-/// Finds each record by its payload, independently of the library.
+/// Finds each record by its payload, without using the library's readers.
 fn places(image: &Image) -> Option<Vec<Place>> {
     let start = usize::try_from(Geometry::DEFAULT.data_start()).ok()?;
     let mut files = image.segments();
@@ -210,7 +211,7 @@ fn places(image: &Image) -> Option<Vec<Place>> {
     Some(places)
 }
 
-/// What an open carried over to a further segment counts there.
+/// Updates the locations of records that an open rewrote to a further segment.
 fn carried(image: &Image, file: &str, places: &mut [Place]) -> Option<()> {
     let mut at = usize::try_from(Geometry::DEFAULT.data_start()).ok()?;
     let now = |lsn: Lsn, at| {

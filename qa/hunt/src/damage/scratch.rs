@@ -7,14 +7,14 @@ use std::{fs, io};
 /// Counts the folders of this process, so that their names differ.
 static MADE: AtomicU64 = AtomicU64::new(0);
 
-/// A new folder; dropping it removes it with its content.
+/// A new folder, removed with its content on drop.
 #[derive(Debug)]
 pub(super) struct Scratch {
     path: PathBuf,
 }
 
 impl Scratch {
-    /// Creates one below `TMPDIR`.
+    /// Creates a folder below `TMPDIR`.
     pub(super) fn new() -> io::Result<Self> {
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let name = format!("seawall-damage-{}-{number}", std::process::id());
@@ -23,7 +23,7 @@ impl Scratch {
         Ok(Self { path })
     }
 
-    /// The path.
+    /// The path of the folder.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

@@ -1,4 +1,4 @@
-//! The table for people: what Seawall does with each change, then what other logs do with some.
+//! Text output: how Seawall responds to each change, then how other logs respond to some of them.
 
 use super::Row;
 use super::cases::{ONE_BIT, SECTOR_ZEROED, TAIL_CUT, TAIL_ZEROED};
@@ -10,7 +10,7 @@ use seawall::Lsn;
 use seawall::damage::{Damage, Lost};
 use std::collections::BTreeSet;
 
-/// Above the tables, after the number of records.
+/// Text above the tables, after the number of records.
 const HEAD: &str = "\
 records of 256 bytes, each synced alone, and one change to its files.
 log: closed, or crashed (the power was cut after the last record). opens: for append; \"default\":
@@ -19,7 +19,7 @@ missing one. report: lost records, cause, segment:offset; or the tail that an op
 quarantine.
 ";
 
-/// Above the tables of logs with parity.
+/// Text above the tables of logs with parity.
 const PARITY_HEAD: &str = "
 With parity (16+2: two parity blocks for sixteen blocks of records).
 log: closed; again: crashed, opened and closed again, then damaged; crashed: without the parity of
@@ -28,17 +28,17 @@ opens in the default mode), or it has the same result as without parity. report:
 and the kind of damage.
 ";
 
-/// The words for one row.
+/// The cells of one row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Words {
     pub(super) verdict: String,
     pub(super) opens: &'static str,
-    /// Records before the first missing one, and after it.
+    /// Number of records read before the first missing one, and after it.
     pub(super) read: String,
     pub(super) report: String,
 }
 
-/// All tables.
+/// Formats all tables.
 pub(super) fn text(rows: &[Row]) -> String {
     let mut out = format!("A Seawall log of {RECORDS} {HEAD}");
     let (with, without): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.parity.is_some());
@@ -51,7 +51,7 @@ pub(super) fn text(rows: &[Row]) -> String {
     out
 }
 
-/// Every record is read and the log opens, although blocks are damaged.
+/// Whether every record is read and the log opens, although blocks are damaged.
 fn is_restored(row: &Row) -> bool {
     row.seen.as_ref().is_ok_and(|seen| {
         let words = words(seen);
@@ -59,15 +59,15 @@ fn is_restored(row: &Row) -> bool {
     })
 }
 
-/// The same case with the same result. A log that was closed again after a crash is compared with
-/// a closed one.
+/// Whether both rows have the same case and the same result. A log that was closed again after a
+/// crash is compared with a closed one.
 fn same(without: &Row, with: &Row) -> bool {
     let words = |row: &Row| row.seen.as_ref().ok().map(words);
     let end = if with.end == End::Again { End::Closed } else { with.end };
     without.case == with.case && without.end == end && words(without) == words(with)
 }
 
-/// The cells for one result.
+/// Returns the cells for one result.
 pub(super) fn words(seen: &Seen) -> Words {
     let opens = match (&seen.open, &seen.strict) {
         (Opened::Yes(_), Opened::Yes(_)) => "yes",
@@ -90,7 +90,7 @@ fn both_sides(seen: &Seen) -> String {
     }
 }
 
-/// How many records were read before the first missing one, and after it.
+/// Counts the records read before the first missing one, and after it.
 pub(super) fn sides(intact: &BTreeSet<Lsn>, missing: Option<Lsn>) -> (usize, usize) {
     let before = intact.iter().filter(|lsn| missing.is_none_or(|first| **lsn < first)).count();
     (before, intact.len() - before)
@@ -117,10 +117,10 @@ fn report(seen: &Seen) -> String {
     }
 }
 
-/// No record is lost.
+/// The text for an empty list of lost records.
 const NONE: &str = "none";
 
-/// All records reported as lost, as ranges; adjacent ones are joined.
+/// Formats the records reported as lost as ranges; adjacent ranges are joined.
 fn lost(damage: &[Damage]) -> String {
     let mut ranges: Vec<Lost> = damage.iter().filter_map(|damage| damage.lost).collect();
     ranges.dedup_by(|next, range| {
@@ -160,7 +160,7 @@ fn ours(rows: &[&Row]) -> String {
     out
 }
 
-/// One line for all neighbouring logs of a case that have the same result.
+/// Formats a case: consecutive logs with the same result share a line.
 fn lines_of(logs: &[&Row]) -> Vec<Vec<String>> {
     let words = |row: &Row| row.seen.as_ref().map(words).map_err(Clone::clone);
     let alike = logs.chunk_by(|one, two| words(one).is_ok() && words(one) == words(two));
@@ -184,7 +184,7 @@ fn line(case: &str, log: &str, words: &Words) -> Vec<String> {
     cells([case, log, &words.verdict, words.opens, &words.read, &words.report])
 }
 
-/// Seawall and the logs that the comparison program damages.
+/// Formats the results of Seawall beside those of the logs that the comparison program damages.
 fn beside_measured(rows: &[Row]) -> String {
     let head = ["other logs", "one bit", "512 B zeroed", "last 100 B missing", "100 B zeroed"];
     let mut grid = vec![cells(head)];
@@ -201,7 +201,7 @@ fn peer_line(peer: &Peer) -> Vec<String> {
     [vec![peer.name.to_owned()], cells(peer.did)].concat()
 }
 
-/// The name of Seawall's rows beside others.
+/// The name of Seawall in the comparison with other logs.
 fn us(end: End) -> String {
     format!("Seawall ({})", end.name())
 }
@@ -210,7 +210,7 @@ fn cells<const N: usize>(texts: [&str; N]) -> Vec<String> {
     texts.map(str::to_owned).to_vec()
 }
 
-/// The result of a case in the log without parity.
+/// Returns the result of a case in the log without parity.
 fn find<'a>(rows: &'a [Row], case: &str, end: End) -> Option<&'a Seen> {
     let is_it = |row: &&Row| row.case == case && row.end == end && row.parity.is_none();
     rows.iter().find(is_it)?.seen.as_ref().ok()
@@ -226,7 +226,7 @@ fn in_short(seen: &Seen) -> String {
     }
 }
 
-/// A table; the first line of `grid` is its head.
+/// Formats a table; the first line of `grid` is its head.
 fn draw(grid: &[Vec<String>]) -> String {
     let columns = grid.first().map_or(0, Vec::len);
     let width = |at: usize| grid.iter().filter_map(|line| line.get(at)).map(String::len).max();

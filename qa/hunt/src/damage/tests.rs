@@ -1,4 +1,4 @@
-//! The judge notices broken promises, and no case breaks one.
+//! Checks that the judge notices broken promises and that no case breaks one.
 
 use super::judge::{Truth, broken};
 use super::look::{Opened, Reading, Seen};
@@ -16,7 +16,7 @@ fn lost(from: u64, to: u64) -> Lost {
     Lost::new(lsn(from), Lsn::new(to))
 }
 
-/// All that was written.
+/// A reading with all records that were written.
 fn whole() -> Reading {
     Reading { intact: numbers().collect(), ..Reading::default() }
 }
@@ -28,7 +28,7 @@ fn without(range: Lost) -> Reading {
     reading
 }
 
-/// A log without damage.
+/// The results for a log without damage.
 fn sound() -> Seen {
     Seen {
         verdict: Verdict::Clean,
@@ -41,7 +41,7 @@ fn sound() -> Seen {
     }
 }
 
-/// A log that says truly what it lost.
+/// The results for a log that reports its lost records correctly.
 fn honest(range: Lost) -> Seen {
     let mut damage = Damage::new(Corruption::Body);
     damage.lost = Some(range);
@@ -55,7 +55,7 @@ fn honest(range: Lost) -> Seen {
     }
 }
 
-/// A log that says it cannot know, and opens without the records of `range`.
+/// The results for a log with verdict `unsure` that opens without the records of `range`.
 fn unsure(range: Lost) -> Seen {
     let reading = Reading { lost: vec![], ..without(range) };
     Seen {
@@ -163,7 +163,7 @@ fn every_line_that_the_comparison_program_prints_is_a_row() {
     assert_eq!(peers::measured().count() + 1, printed.lines().count());
 }
 
-/// With real logs on the real file system; the document holds what the command prints.
+/// Uses real logs on the real file system, and compares the output with docs/damage.md.
 #[test]
 fn no_damage_breaks_a_promise_and_the_document_holds_the_table() {
     let rows = rows().unwrap();

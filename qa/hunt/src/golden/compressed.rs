@@ -1,4 +1,4 @@
-//! Golden files with compressed batches, which no writer makes: intact, torn, damaged, refused.
+//! Golden files with compressed batches, built by hand: intact, torn, damaged, refused.
 
 use super::Case;
 use super::handmade::Content::{self, Compressed, Records, Undecodable, Void};
@@ -8,7 +8,7 @@ use seawall_format::{Compression, SegmentHeader};
 
 const FILE: &str = "000000000001.seg";
 
-/// Words that repeat, as those of logs do.
+/// Records with repeated words, as in typical logs.
 const TEXT: [&str; 6] = [
     "{\"account\":1,\"action\":\"deposit\",\"amount\":100,\
      \"note\":\"the note of a deposit, a deposit\"}",
@@ -24,7 +24,7 @@ const TEXT: [&str; 6] = [
      \"note\":\"the note of a deposit, a deposit\"}",
 ];
 
-/// Nothing that an LZ4 block makes shorter.
+/// Text that LZ4 cannot make shorter.
 const NOISE: &str = "\
     GT_d7FguoV8FW;n?FbB0JxXujr4qqaaABvvLOz;AxzXMcU1vsHiQMaRiNTN9Ox98whGcTZc,1UWb5f\
     xzpF7S/T_G7nVLe3lAR/UsRJ;lNONwktN9ugk:ZeESG61she-QAq!q0nv3Vth1Ls6v=6+O9JL8ZsoW\
@@ -35,7 +35,7 @@ fn compressing() -> SegmentHeader {
     SegmentHeader { size: 8192, compression_max: Compression::Lz4, ..header() }
 }
 
-/// Each with its files.
+/// Returns each case with its files.
 pub(super) fn all() -> Vec<(Case, Files)> {
     let log = |contents: &[Content<'_>]| log_of(&compressing(), contents, contents.len());
     let sound = [
@@ -55,7 +55,7 @@ pub(super) fn all() -> Vec<(Case, Files)> {
         file[end..end + 512].fill(0);
         files
     };
-    // Of the second batch, which begins after the header of the first and one frame.
+    // Damages the second batch, which begins after the header of the first and one frame.
     let damaged = |from: usize| {
         let mut files = middle(Compressed(&TEXT, 0));
         let at = usize::try_from(compressing().data_start()).unwrap() + 48 + 16;

@@ -1,4 +1,4 @@
-//! Golden files made by changing other ones: torn, damaged, edited, or of a newer version.
+//! Golden files derived from other ones: torn, damaged, edited, or of a newer version.
 
 use super::Case;
 use super::image::Files;
@@ -25,7 +25,7 @@ pub(super) fn all(find: &Find<'_>) -> Vec<Case> {
         .collect()
 }
 
-/// Files that were changed.
+/// The files of a case before and after changes.
 pub(super) struct Changed {
     base: &'static str,
     pub(super) before: Files,
@@ -62,7 +62,7 @@ impl Changed {
         self
     }
 
-    /// Where batch `number` of a segment begins and ends; the last one for `usize::MAX`.
+    /// Returns the start and end of batch `number` of a segment; `usize::MAX` means the last batch.
     pub(super) fn batch(&self, name: &str, number: usize) -> (usize, usize) {
         let bytes = &self.before[name];
         let header = SegmentHeader::decode(bytes).unwrap();
@@ -80,7 +80,7 @@ impl Changed {
         (at, end)
     }
 
-    /// Sets the checksum at `crc` of the structure from `from` to `to`.
+    /// Sets the checksum at offset `crc` of the structure from `from` to `to`.
     fn sign(mut self, name: &str, (from, crc, to): (usize, usize, usize), epoch: bool) -> Self {
         let bytes = self.file(name);
         let log = LogId(number(bytes, from + 32));
@@ -90,7 +90,7 @@ impl Changed {
         self.set(name, from + crc, &sum.to_le_bytes())
     }
 
-    /// A version and a draft in the preamble at `at`.
+    /// Sets the version and the draft in the preamble at `at`.
     fn version(mut self, name: &str, at: usize, [version, draft]: [u16; 2]) -> Self {
         self = self.set(name, at + 8, &version.to_le_bytes());
         self = self.set(name, at + 10, &draft.to_le_bytes());
@@ -115,7 +115,7 @@ fn number(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(*bytes[at..].first_chunk().unwrap())
 }
 
-/// What makes a file what it is now: its length, and each run of other bytes.
+/// Writes the edits that turn `before` into `now`: the length, and each run of changed bytes.
 fn edits(text: &mut String, file: &str, before: &[u8], now: &[u8]) {
     if before.len() != now.len() {
         writeln!(text, "length {file} {:x}", now.len()).unwrap();
@@ -127,7 +127,7 @@ fn edits(text: &mut String, file: &str, before: &[u8], now: &[u8]) {
             at += 1;
             continue;
         }
-        // Eight bytes that are as they were end a run.
+        // Eight unchanged bytes end a run.
         let is_end = |end: &usize| (*end..end + 8).all(|at| at >= now.len() || !differs(at));
         let end = (at..=now.len()).find(is_end).unwrap();
         let run = &now[at..end];
@@ -141,7 +141,7 @@ fn edits(text: &mut String, file: &str, before: &[u8], now: &[u8]) {
     }
 }
 
-/// The rows of the recovery table on what lies after the last record.
+/// Cases for the rows of the recovery table about what follows the last record.
 fn torn(find: &Find<'_>) -> Vec<Case> {
     let wide = || Changed::new(find, "wide");
     let (at, end) = wide().batch(TWO, 0);
@@ -186,7 +186,7 @@ fn damaged(find: &Find<'_>) -> Vec<Case> {
     ]
 }
 
-/// Damage to the last records, by what is left to tell of it.
+/// Damage to the last records, with different evidence left of them.
 fn evidence(find: &Find<'_>) -> Vec<Case> {
     let confirmed = || Changed::new(find, "confirmed");
     let newest = confirmed().now.keys().rfind(|name| name.contains(".seg")).unwrap().clone();
@@ -259,7 +259,7 @@ fn texts(find: &Find<'_>) -> Vec<Case> {
     ]
 }
 
-/// A text of which nearly all is another.
+/// A case that stores the whole changed text, because nearly every byte of it differs.
 fn rewritten(changed: &Changed, name: &'static str, what: &'static str) -> Case {
     let text: Files = [(FIRST_TEXT.to_owned(), changed.now[FIRST_TEXT].clone())].into();
     let text = super::image::show(&text);
@@ -293,8 +293,8 @@ fn mended(find: &Find<'_>) -> Vec<Case> {
     ]
 }
 
-/// Ends of a segment in a reused file that differ from what the file held before, or cannot be
-/// compared with it.
+/// Cases where the end of a segment in a reused file differs from the file's old content, or cannot
+/// be compared with it.
 fn reused(find: &Find<'_>) -> Vec<Case> {
     let log = || Changed::new(find, "reused");
     let (at, end) = log().batch(FOUR, usize::MAX);
@@ -312,13 +312,13 @@ fn reused(find: &Find<'_>) -> Vec<Case> {
     ]
 }
 
-/// The power was cut while the last two batches were in flight, and the first of them is lost.
+/// Cases where the power was cut while the last two batches were in flight and the first is lost.
 fn in_flight(find: &Find<'_>) -> Vec<Case> {
     let log = || Changed::new(find, "in-flight");
     let ((first, _), (second, end)) = (log().batch(TWO, 2), log().batch(TWO, 3));
     let head = SegmentHeader::decode(&log().before[TWO]).unwrap();
     let mut bytes = log().before[TWO][second..second + 48].to_vec();
-    // The two records before it were not confirmed.
+    // The two records before this batch were not confirmed.
     bytes[20] = 2;
     let sum = head.salt().checksum(Offset(u64::try_from(second).unwrap()), &bytes[4..]);
     bytes[..4].copy_from_slice(&sum.to_le_bytes());
@@ -333,7 +333,7 @@ fn in_flight(find: &Find<'_>) -> Vec<Case> {
     ]
 }
 
-/// The third segment has not begun, or its first batch is torn or damaged.
+/// Cases where the third segment has no batch yet, or its first batch is torn or damaged.
 fn named_ahead(find: &Find<'_>) -> Vec<Case> {
     let log = || Changed::new(find, "named-ahead");
     let ((first, _), (last, end)) = (log().batch(TWO, 0), log().batch(TWO, usize::MAX));
@@ -357,7 +357,7 @@ fn named_ahead(find: &Find<'_>) -> Vec<Case> {
     ]
 }
 
-/// What a newer program may write one day, and an older one wrote.
+/// Files as a newer program may write them one day, and as an older one wrote them.
 fn newer(find: &Find<'_>) -> Vec<Case> {
     let closed = || Changed::new(find, "closed");
     let (at, _) = closed().batch(TWO, 0);
@@ -389,12 +389,12 @@ fn newer(find: &Find<'_>) -> Vec<Case> {
         header(closed().set(TWO, 119, &[1])).case("newer-byte", "a byte of a segment's header"),
         header(closed().set(TWO, 108, &[4])).case("newer-codec", "a codec"),
         header(closed().set(TWO, 110, &[2])).case("newer-layout", "a layout"),
-        // Feature bit 1 was not in use when this was made.
+        // Feature bit 1 was not in use when this case was made.
         slot(closed().set("manifest", 512 + 120, &[2])).case("newer-log", "a feature of a log"),
-        // Nor was bit 2.
+        // Feature bit 2 was not in use, either.
         slot(closed().set("manifest", 512 + 120, &[4]))
             .case("newer-log-2", "another feature of it"),
-        // Nor was bit 3.
+        // Feature bit 3 was not in use, either.
         slot(closed().set("manifest", 512 + 120, &[8])).case("newer-log-3", "a third one"),
         slot(closed().set("manifest", 512 + 135, &[1])).case("newer-log-byte", "a manifest's byte"),
         slot(closed().set("manifest", 512 + 127, &[3])).case("newer-level", "a level"),
@@ -407,7 +407,7 @@ fn newer(find: &Find<'_>) -> Vec<Case> {
     ]
 }
 
-/// Files that are gone, or in the place of others.
+/// Cases where files are missing, or have the content of others.
 fn moved() -> Vec<Case> {
     [
         ("oldest-missing", "row oldest-missing", "closed", "remove 000000000001.seg"),

@@ -1,4 +1,4 @@
-//! Golden files of encrypted logs: one for each way to write one, then torn, damaged and forged.
+//! Golden files of encrypted logs: each way to write one, then torn, damaged and forged ones.
 
 use super::Case;
 use super::damaged::{Changed, Find};
@@ -15,7 +15,7 @@ const ONE: &str = "000000000001.seg";
 const TWO: &str = "000000000002.seg";
 const THREE: &str = "000000000003.seg";
 
-/// Sets that fit in a batch of several chunks.
+/// Sets whose batches have several chunks.
 const SMALL: [&[usize]; 9] =
     [&[150], &[80, 0, 100], &[300], &[500], &[560], &[150, 150, 150], &[500], &[250], &[20]];
 
@@ -23,7 +23,7 @@ fn keyed(options: Options) -> Options {
     options.key(Key::new(&KEY)).encrypt(Padding::Off)
 }
 
-/// An encrypted log, on which these sets were appended.
+/// Begins an encrypted log and appends these sets.
 fn log(sets: &[&[usize]], change: impl FnOnce(Options) -> Options) -> Life {
     let mut life = Life::begin(Layout::Binary, |options| change(keyed(options)));
     life.append(sets);
@@ -41,7 +41,7 @@ fn compressed() -> Files {
     life.closed()
 }
 
-/// All that can be at the same time.
+/// All features that can be combined.
 fn all_at_once() -> Files {
     let mut life = log(&SMALL[..5], |options| {
         let options = options.compression(Compression::Lz4).encode_sizes(0, 300);
@@ -53,7 +53,7 @@ fn all_at_once() -> Files {
     life.power_cut()
 }
 
-/// The first two segments have the first key of the log, the others the second.
+/// The first two segments use the first key of the log, the others the second.
 fn renewed() -> Life {
     let mut life = log(&SETS[..5], |options| options);
     life.log().renew_log_key().unwrap();
@@ -61,7 +61,7 @@ fn renewed() -> Life {
     life
 }
 
-/// Written with another key of the user, until the one of these files took its place.
+/// Written with another user key at first, which was then replaced with the key of these files.
 fn rewrapped() -> Files {
     let mut life = log(&SETS[..3], |options| options.key(Key::new(&[9; 32])));
     life.log().change_key(&Key::new(&KEY)).unwrap();
@@ -69,7 +69,7 @@ fn rewrapped() -> Files {
     life.closed()
 }
 
-/// Plain, until it was opened with a key.
+/// Not encrypted until it was opened with a key.
 fn later() -> Files {
     let mut life = Life::begin(Layout::Binary, |options| options);
     life.append(&SETS[..4]);
@@ -79,7 +79,7 @@ fn later() -> Files {
     life.closed()
 }
 
-/// The file of the second segment becomes that of the fourth.
+/// The fourth segment reuses the file of the second.
 fn reused() -> Files {
     let mut life = log(&[&[860_usize] as &[usize]; 5], |options| options);
     life.log().truncate_before(Lsn::new(5).unwrap()).unwrap();
@@ -100,7 +100,7 @@ fn named_ahead() -> Files {
     log(&sets, |options| options.name_ahead(true)).power_cut()
 }
 
-/// Each with its files.
+/// Returns each case with its files.
 pub(super) fn all() -> Vec<(Case, Files)> {
     let parity: Option<Parity> = "4+2".parse().ok();
     let sizes = Padding::multiple_of(256).unwrap();
@@ -134,7 +134,7 @@ pub(super) fn all() -> Vec<(Case, Files)> {
     all.into_iter().map(|(name, what, files)| (Case::of(name, what, &files), files)).collect()
 }
 
-/// Those made by changing others.
+/// Returns the cases derived from other ones.
 pub(super) fn changed(find: &Find<'_>) -> Vec<Case> {
     let log = || Changed::new(find, "encrypted");
     let (first, _) = log().batch(ONE, 1);
@@ -144,7 +144,7 @@ pub(super) fn changed(find: &Find<'_>) -> Vec<Case> {
     let (_, end) = crashed.batch(&newest, usize::MAX);
     let parity = || Changed::new(find, "encrypted-parity");
     let (block, _) = parity().batch(TWO, 0);
-    // The bytes of a chunk begin after the headers of its batch and its own.
+    // A chunk's payload begins after the batch header, the prefix and the chunk header.
     let chunk = 48 + 24 + 40;
     let mut forged = log().flip(THREE, last + chunk + 5);
     fixup::segment(forged.file(THREE));

@@ -1,4 +1,4 @@
-//! Golden files that today's writer does not make: built from their structures.
+//! Golden files that the current writer does not make: built from their structures.
 
 use super::Case;
 use super::image::Files;
@@ -14,13 +14,13 @@ use seawall_format::{
 
 /// The content of a batch.
 pub(super) enum Content<'a> {
-    /// Records, and zeros after them.
+    /// Records, and the number of zeros after them.
     Records(&'a [&'a str], usize),
-    /// So many that were given up.
+    /// A void batch: the number of records that were given up.
     Void(u32),
-    /// Records, compressed, in chunks of at most 300 bytes; and zeros after them.
+    /// Records, compressed in chunks of at most 300 bytes, and the number of zeros after them.
     Compressed(&'a [&'a str], usize),
-    /// The same with another byte in its first chunk, and checksums that agree with it.
+    /// Compressed records with a changed byte in the first chunk, and checksums that match it.
     Undecodable(&'a [&'a str]),
 }
 
@@ -85,10 +85,10 @@ fn log(contents: &[Content<'_>]) -> Files {
     log_of(&header(), contents, contents.len())
 }
 
-/// A log of which this number of batches is confirmed.
+/// Builds a log whose first `known` batches are confirmed.
 pub(super) fn log_of(header: &SegmentHeader, contents: &[Content<'_>], known: usize) -> Files {
     let size = usize::try_from(header.size).unwrap();
-    // Also what the segment may not have, to see it refused.
+    // Compression is allowed here even if the header forbids it, to test that readers refuse it.
     let life = Life { compression_max: Compression::Lz4, ..Life::of(header) };
     let mut file = vec![0; size];
     put(&mut file, Offset(0), &header.encode());
@@ -138,7 +138,7 @@ pub(super) fn log_of(header: &SegmentHeader, contents: &[Content<'_>], known: us
     [(header.head_name(), file), ("manifest".to_owned(), manifest)].into()
 }
 
-/// Compresses a batch, and puts zeros after it.
+/// Compresses a batch and appends zeros to it.
 fn compress(bytes: &mut Vec<u8>, spec: Spec, place: (Offset, &Life), zeros: usize) -> Spec {
     let mut stored = vec![];
     let mut encoder = Encoder::with_sizes(0, 300);
@@ -157,7 +157,7 @@ fn change_chunk(bytes: &mut [u8], at: Offset, life: &Life) {
     chunk[..4].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// Puts zeros after the records of a batch; returns the chain value for the next one.
+/// Appends zeros to the records of a batch; returns the chain value for the next batch.
 fn pad(batch: &mut Vec<u8>, zeros: usize, at: Offset, life: &Life) -> u64 {
     batch.resize(batch.len() + zeros, 0);
     let length = u32::try_from(batch.len() - HEADER_SIZE).unwrap();
@@ -169,7 +169,7 @@ fn pad(batch: &mut Vec<u8>, zeros: usize, at: Offset, life: &Life) -> u64 {
     u64::from(header) | u64::from(body) << 32
 }
 
-/// Each with its files.
+/// Returns each case with its files.
 pub(super) fn all() -> Vec<(Case, Files)> {
     use Content::{Records, Void};
     let void = log(&[

@@ -1,4 +1,4 @@
-//! Golden files made by the writer: intact logs, one for each way to leave a log.
+//! Golden files made by the writer: intact logs, one for each way in which writing can end.
 
 use super::Case;
 use super::event::Event;
@@ -10,7 +10,7 @@ use seawall_io::{ManualClock, SeededEntropy};
 use seawall_testkit::MemStorage;
 use std::sync::Arc;
 
-/// The smallest that there are: all of a log is on one page.
+/// The smallest geometry, so that a log fits on one page.
 pub(super) const SIZES: Geometry = Geometry { block: 512, reach: 512, batch_max: 1024 };
 
 /// 2026-01-01, in microseconds since 1970.
@@ -20,7 +20,7 @@ pub(super) const TIME: u64 = 1_767_225_600_000_000;
 pub(super) const SETS: [&[usize]; 9] =
     [&[150], &[80, 0, 100], &[300], &[600], &[700], &[200, 200, 200], &[500], &[250], &[20]];
 
-/// A log on its way.
+/// A log that is being written.
 pub(super) struct Life {
     device: MemStorage,
     clock: Arc<ManualClock>,
@@ -80,7 +80,7 @@ impl Life {
         }
     }
 
-    /// Each set has a time of its own.
+    /// Advances the clock, so that each set has its own time.
     fn tick(&self) {
         self.clock.set_wall_us(TIME + 1_000_003 * self.next);
     }
@@ -101,7 +101,7 @@ impl Life {
         self.log.take().unwrap().close().unwrap();
     }
 
-    /// The power is cut: what was synced is there, and nothing else.
+    /// Cuts the power: only synced data survives.
     pub(super) fn power_cut(self) -> Files {
         files(&self.device.power_cut(|_| false))
     }
@@ -118,14 +118,14 @@ fn plain(layout: Layout) -> Life {
     life
 }
 
-/// One segment.
+/// A log of one segment.
 fn short(layout: Layout) -> Life {
     let mut life = Life::begin(layout, as_is);
     life.append(&SETS[..2]);
     life
 }
 
-/// The last batch is the only one of its segment.
+/// A log whose last batch is the only one of its segment.
 fn wide() -> Files {
     let mut life = Life::begin(Layout::Binary, as_is);
     life.append(&[&[150], &[300, 300, 200]]);
@@ -153,7 +153,7 @@ fn typed<C: Codec<Event>>() -> Files {
     files(&device.power_cut(|_| true))
 }
 
-/// With the sizes that every log has.
+/// A log with the default sizes.
 fn usual() -> Files {
     let device = MemStorage::new();
     let options = Options::new()
@@ -194,7 +194,7 @@ fn checkpointed() -> Files {
     life.closed()
 }
 
-/// The file of the second segment becomes that of the fourth.
+/// The fourth segment reuses the file of the second.
 fn reused() -> Files {
     let mut life = Life::begin(Layout::Binary, as_is);
     life.append(&[&[900], &[960], &[960], &[960], &[900]]);
@@ -203,7 +203,7 @@ fn reused() -> Files {
     life.power_cut()
 }
 
-/// The second segment has three writes in flight at most: each fills its last block.
+/// The second segment has at most three writes in flight, so each write fills its last block.
 fn in_flight() -> Files {
     let change =
         |options: Options| options.writes_in_flight(3).stream_batch(1, 1).segment_size(16 * 512);
@@ -233,7 +233,7 @@ fn reopened() -> Files {
     life.close();
     life.open(2, as_is);
     life.append(&SETS[2..3]);
-    // What nothing confirms is carried into a segment of its own by the next open.
+    // The next open rewrites unconfirmed records to a segment of their own.
     life.device = life.device.power_cut(|_| false);
     life.open(3, as_is);
     life.append(&SETS[6..]);
@@ -260,7 +260,7 @@ fn schemas(layout: Layout) -> Files {
     life.closed()
 }
 
-/// Each with its files.
+/// Returns each case with its files.
 pub(super) fn all() -> Vec<(Case, Files)> {
     use Layout::{Binary, Text};
     let empty = Life::begin(Binary, |options| options.level(Level::Buffered)).closed();

@@ -1,4 +1,5 @@
-//! Fuzz target for structures of fixed size: accepted bytes are exactly those that a writer writes.
+//! Fuzz targets for structures of fixed size and for batches: accepted bytes are exactly those that
+//! a writer writes.
 
 use crate::fixup;
 use crate::sample::{Encoding, End, Kind, Past, Sample, Scale};
@@ -15,7 +16,7 @@ use seawall_format::{
 use seawall_format::{HEADER_SIZE, Live, MANIFEST_SLOT_SIZE, Manifest, Mark, MarkSlot, Seal};
 use seawall_format::{SegmentHeader, SegmentRef};
 
-/// Checks the bytes as they are, and with their checksums made right.
+/// Checks the bytes as they are, and again with corrected checksums.
 fn both(data: &[u8], fix: impl Fn(&mut [u8]), check: impl Fn(&[u8])) {
     check(data);
     let mut fixed = data.to_vec();
@@ -49,7 +50,7 @@ pub(super) fn live(data: &[u8]) {
     });
 }
 
-/// The blocks after a header, one after the other: two marks and a seal.
+/// Range of the input for each block after the header: two marks and a seal (start, size).
 const SLOTS: [(usize, usize); 3] = [(0, 40), (40, 40), (80, 48)];
 
 pub(super) fn slots(data: &[u8]) {
@@ -122,7 +123,8 @@ fn check_batch(bytes: &[u8], life: &Life) {
     }
 }
 
-/// Chunks that are valid alone are bounded, in order, and have the frames that they count.
+/// Checks that the chunks that can be salvaged one by one are bounded, in order, and have as many
+/// frames as they state.
 fn check_chunks(found: &BatchHeader, bytes: &[u8], life: &Life) {
     let mut memory = vec![];
     let mut next = found.first;
@@ -136,7 +138,8 @@ fn check_chunks(found: &BatchHeader, bytes: &[u8], life: &Life) {
     assert!(memory.len() <= 3 * usize::try_from(life.batch_max).unwrap());
 }
 
-/// What decodes is a batch that could have been written: compressed again it is the same.
+/// Checks that a batch that decodes could have been written: if it is compressed again, it decodes
+/// to the same bytes.
 fn compress_again(found: &BatchHeader, body: &[u8], life: &Life) {
     let mut plain = vec![];
     let does_decode = decode(found, body, life, &mut plain);
@@ -162,7 +165,8 @@ fn compress_again(found: &BatchHeader, body: &[u8], life: &Life) {
     }
 }
 
-/// What is accepted is what its frames make, the zeros between and after them aside.
+/// Checks that an accepted batch can be built again from its frames. Only the zeros between and
+/// after the frames may be missing.
 fn rebuild(found: &BatchHeader, body: &[u8], life: &Life) {
     let mut built = vec![0; BATCH_HEADER];
     let mut count = 0;
@@ -180,7 +184,7 @@ fn rebuild(found: &BatchHeader, body: &[u8], life: &Life) {
     assert_eq!((again.first, again.count, again.behind), (found.first, found.count, found.behind));
 }
 
-/// A header as tests have it: small blocks, all checksums known.
+/// Returns a header for tests: small blocks, and fixed ids, so that all checksums are known.
 pub(super) fn segment_header(layout: Layout) -> SegmentHeader {
     let geometry = Geometry { block: 512, reach: 512, batch_max: 1024 };
     let (size, codec) = match layout {
@@ -208,7 +212,7 @@ pub(super) fn segment_header(layout: Layout) -> SegmentHeader {
     }
 }
 
-/// The files of logs of several kinds whose names hold `part`.
+/// Returns the files whose names contain `part`, from logs of several kinds.
 fn files_with(part: &str) -> Vec<Vec<u8>> {
     let kind = |layout, end| Kind {
         layout,
@@ -267,7 +271,7 @@ pub(super) fn batches() -> Vec<Vec<u8>> {
     vec![some(&[b"one"], 8), some(&[b"", b"two", &[7; 300]], 3), some(&[], 0), compressed(&life)]
 }
 
-/// Records in three chunks, of which the second is stored as it is.
+/// A batch of three chunks, of which the second is stored uncompressed.
 fn compressed(life: &Life) -> Vec<u8> {
     let life = Life { compression_max: Compression::Lz4, ..*life };
     let (mut plain, mut stored) = (vec![0; BATCH_HEADER], vec![]);

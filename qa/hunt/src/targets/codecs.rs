@@ -1,11 +1,11 @@
-//! Codecs: what was decoded and encoded again decodes to the same.
+//! Fuzz target for codecs: a decoded record, encoded again, decodes to the same record.
 
 use seawall::{Codec, Json, MessagePack, Positional};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-/// Something of everything that a record may hold.
+/// A record with every kind of value that a record may hold.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Record {
     id: u64,

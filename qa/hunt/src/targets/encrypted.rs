@@ -1,5 +1,5 @@
-//! Encrypted batches and the file `keys`: authentic ones that make no sense, and such as someone
-//! without the key makes.
+//! Fuzz targets for encrypted batches and the file `keys`: authentic but nonsensical ones, and
+//! forgeries made without the key.
 
 use super::bytes::segment_header;
 use super::scan::walk;
@@ -15,7 +15,7 @@ use seawall_format::keys::WrappedKeys;
 use seawall_format::scan::{Limit, Scanner, Step, Window};
 use seawall_format::{Authenticator, Claims, KeyNumber, Offset, SegmentHeader};
 
-/// The log key of the segment.
+/// The log key of the test segment.
 const LOG_KEY: [u8; 32] = [5; 32];
 
 fn header() -> SegmentHeader {
@@ -28,8 +28,8 @@ fn origin() -> usize {
     usize::try_from(header().data_start()).unwrap()
 }
 
-/// Opened batches of a segment: with right checksums nobody takes them for authentic; with right
-/// tags and codes, too, they are, whatever they say.
+/// Checks opened batches of a segment. With correct checksums alone, none may count as authentic.
+/// With correct tags and codes, too, any content must be handled.
 pub(super) fn batches(data: &[u8]) {
     let header = header();
     let data = &data[..data.len().min(8192 - origin())];
@@ -47,7 +47,7 @@ pub(super) fn batches(data: &[u8]) {
     check(&header, &fixed(Some(&forger)));
 }
 
-/// Walks and opens the batches; how many were authentic and made sense.
+/// Scans and decrypts the batches; returns how many were authentic and valid.
 fn check(header: &SegmentHeader, data: &[u8]) -> usize {
     let place = (header.data_start(), data);
     let (whole, _) = walk(header, place, 1 << 20);
@@ -86,7 +86,7 @@ fn check(header: &SegmentHeader, data: &[u8]) -> usize {
     taken
 }
 
-/// Sound logs; their batches numbered as in a first segment.
+/// Returns the opened batches of sound logs, with LSNs as in a first segment.
 pub(super) fn some_batches() -> Vec<Vec<u8>> {
     let mut found = vec![];
     for sample in samples() {
@@ -97,7 +97,7 @@ pub(super) fn some_batches() -> Vec<Vec<u8>> {
             keys.open_segment(&mut opened);
             let used = file.iter().rposition(|byte| *byte != 0).unwrap_or(0) + 1;
             let used = used.next_multiple_of(512).min(file.len());
-            // One that was named ahead has none.
+            // A segment that was named ahead may have no batches.
             let batches = opened.get(origin()..used).filter(|batches| !batches.is_empty());
             found.extend(batches.map(renumbered));
         }
@@ -105,7 +105,7 @@ pub(super) fn some_batches() -> Vec<Vec<u8>> {
     found
 }
 
-/// The same batches with numbers from 1 on, and so their chunks.
+/// Returns the batches with LSNs from 1 on, in their chunks, too.
 fn renumbered(batches: &[u8]) -> Vec<u8> {
     let mut whole = batches.to_vec();
     let bytes = whole.as_mut_slice();
@@ -141,7 +141,7 @@ fn samples() -> [Sample; 2] {
     })
 }
 
-/// The file `keys`, opened. Its slots follow each other here, so that an input is short.
+/// Checks an opened file `keys`. The input holds its slots one right after the other, to be short.
 pub(super) fn keys(data: &[u8]) {
     let (first, second) = data.split_at(data.len() / 2);
     let mut file = vec![0; fixup::KEYS_B];
@@ -188,7 +188,7 @@ pub(super) fn some_keys() -> Vec<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// Else all that this makes would be forged, and nothing behind that check be reached.
+    /// Otherwise every input would count as forged, and no code after that check would run.
     #[test]
     fn what_is_opened_and_sealed_is_what_the_library_wrote() {
         for sample in samples() {

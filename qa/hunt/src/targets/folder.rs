@@ -1,5 +1,5 @@
-//! Recovery of a folder of whatever files: a valid log and a script of edits, after which checksums
-//! may be made right again, so that the rules behind them are reached.
+//! Fuzz targets for recovery of a folder with arbitrary files. A script edits the files of a valid
+//! log; checksums may then be corrected, so that the checks after them run, too.
 
 use crate::fixup;
 use crate::forge::{self, LogKeys};
@@ -15,9 +15,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
-/// What a log may take up after it was tampered with: a forged size is not to fill the memory.
+/// Maximum size of a device: a forged size must not fill the memory.
 const ROOM: u64 = 8 << 20;
-/// The longest file.
+/// Maximum length of a file.
 const LENGTH_MAX: usize = 32 << 10;
 const EDITS_MAX: usize = 6;
 
@@ -35,12 +35,12 @@ type Files = BTreeMap<String, Vec<u8>>;
 
 static LOGS: LazyLock<Vec<Sample>> = LazyLock::new(|| plain_kinds().map(Sample::make).collect());
 
-/// All that are not encrypted: what a script means must not change.
+/// All kinds that are not encrypted. Others would change what existing scripts do.
 fn plain_kinds() -> impl Iterator<Item = Kind> {
     Kind::all(Scale::Tiny).into_iter().filter(|kind| !kind.is_encrypted())
 }
 
-/// Names that a file may have; most of them a log gives.
+/// Names for files; logs use most of them.
 const NAMES: [&str; 12] = [
     "manifest",
     "live",
@@ -73,12 +73,12 @@ const NUMBERS: [u64; 12] = [
 
 pub(super) fn run(data: &[u8]) {
     let mut script = Unstructured::new(data);
-    // What a script that ends early leaves undone is no harm.
+    // A script that ends early is skipped.
     let Ok((device, kind)) = build(&mut script) else { return };
     look(&device, kind, &mut script);
 }
 
-/// A log that is encrypted, its files opened, and its keys.
+/// An encrypted log, its opened files, and its keys.
 struct Encrypted {
     sample: Sample,
     opened: Files,
@@ -101,8 +101,9 @@ static ENCRYPTED: LazyLock<Vec<Encrypted>> = LazyLock::new(|| {
     kinds.map(Sample::make).map(open).collect()
 });
 
-/// The same for encrypted logs. What is changed is opened, and authentic afterwards, whatever it
-/// says; or it is as it is stored, and nobody with the key wrote what it says then.
+/// As `run`, for encrypted logs. Either the script edits the opened files, which are then made
+/// authentic, or it edits the files as they are stored. In the second case only records that were
+/// written may be delivered.
 pub(super) fn sealed(data: &[u8]) {
     let mut script = Unstructured::new(data);
     let Ok((device, log, is_authentic)) = build_sealed(&mut script) else { return };
@@ -150,7 +151,7 @@ fn build(script: &mut Unstructured<'_>) -> Result<(MemStorage, Kind)> {
     Ok((device_of(sample, now), sample.kind))
 }
 
-/// A device with these files instead of those of the log.
+/// Returns a device with these files instead of those of the log.
 fn device_of(sample: &Sample, now: Files) -> MemStorage {
     let device = sample.device.kill();
     for name in device.names() {
@@ -159,7 +160,7 @@ fn device_of(sample: &Sample, now: Files) -> MemStorage {
         }
     }
     for (name, bytes) in now {
-        // A file is copied over itself to be there, and then changed.
+        // A missing file is created as a copy of `lock`, and then filled.
         if device.bytes(&name).is_none() {
             device.copy_raw("lock", &name);
         }
@@ -206,7 +207,7 @@ fn edit(files: &mut Files, script: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Gives a field of a structure a number, of those that break things.
+/// Sets a field of a structure to a number that is likely to break something.
 fn set_field(bytes: &mut [u8], name: &str, script: &mut Unstructured<'_>) -> Result<()> {
     let table = |name: &str| tables().into_iter().find(|(found, _)| *found == name);
     let (kind, places) = match name {
@@ -254,7 +255,7 @@ fn is_encrypted(bytes: &[u8]) -> bool {
     fixup::number(bytes, 104, 4) & 1 << 4 != 0
 }
 
-/// A structure of an encrypted segment, and where it may be.
+/// Picks a structure of an encrypted segment; returns its name and its possible offsets.
 fn encrypted_field(
     bytes: &[u8],
     script: &mut Unstructured<'_>,
@@ -288,7 +289,7 @@ fn is_a(name: &str, extension: &str) -> bool {
     Path::new(name).extension().is_some_and(|found| found == extension)
 }
 
-/// Where the batches of a segment begin, as far as their lengths lead.
+/// Returns the offsets of the batches of a segment, found by their lengths.
 fn batches(bytes: &[u8]) -> Vec<usize> {
     let (mut at, mut found) = (2560, vec![]);
     while bytes.len() >= at + 48 && fixup::number(bytes, at + 16, 4) > 0 {
@@ -298,7 +299,7 @@ fn batches(bytes: &[u8]) -> Vec<usize> {
     found
 }
 
-/// Makes every checksum of every file right.
+/// Corrects every checksum of every file.
 fn fix(files: &mut Files) {
     let mut texts = vec![];
     for (name, bytes) in files.iter_mut() {
@@ -321,13 +322,13 @@ fn fix(files: &mut Files) {
     }
 }
 
-/// What reading delivered, and how it ended.
+/// The delivered records, and the number of errors.
 pub(super) struct Reading {
     pub(super) records: Vec<(u64, Vec<u8>)>,
     errors: usize,
 }
 
-/// Reads all there is; `None`: a reader does not even begin.
+/// Reads all records; returns `None` if a reader cannot be opened or positioned.
 pub(super) fn read(device: &MemStorage, kind: Kind, skip: bool) -> Option<Reading> {
     let reader = kind.reader(Arc::new(device.clone())).ok()?;
     let from = reader.oldest().ok()?;
@@ -355,7 +356,7 @@ fn look(device: &MemStorage, kind: Kind, script: &mut Unstructured<'_>) {
     let before = contents(device);
     let found = verify(device, kind);
     if kind.is_encrypted() {
-        // Without the key, too, there is an answer.
+        // Without the key, `verify` must not panic, either.
         let _ = Maintenance::on(&(Arc::new(device.clone()) as Arc<dyn Storage>)).verify();
     }
     let plain = read(device, kind, false);
@@ -376,7 +377,7 @@ fn look(device: &MemStorage, kind: Kind, script: &mut Unstructured<'_>) {
     is_cut(&device.kill(), kind);
 }
 
-/// What a walk delivered, a look by number gives.
+/// Checks that `get` returns the records that the cursor delivered.
 fn look_up(device: &MemStorage, kind: Kind, plain: &Reading) {
     let reader = kind.reader(Arc::new(device.clone())).unwrap();
     let some = [plain.records.first(), plain.records.get(plain.records.len() / 2)];
@@ -386,7 +387,8 @@ fn look_up(device: &MemStorage, kind: Kind, plain: &Reading) {
     }
 }
 
-/// A log that opens is in order and without a hole, takes a record, and is sound then.
+/// Checks that a log that opens delivers its records in order and none after its last one, accepts
+/// an append, and is sound afterwards.
 fn goes_on(
     device: &MemStorage,
     found: &seawall::Result<Verification>,
@@ -428,7 +430,7 @@ fn goes_on(
     assert_eq!(after.last_lsn, Some(lsn));
 }
 
-/// What is salvaged is sound, and was there.
+/// Checks that a salvaged log is sound and that its records match those that were readable before.
 fn is_rescued(device: &MemStorage, kind: Kind, skipping: Option<&Reading>) {
     let target = MemStorage::new();
     target.limit(ROOM);
@@ -442,7 +444,8 @@ fn is_rescued(device: &MemStorage, kind: Kind, skipping: Option<&Reading>) {
     let Some(skipping) = skipping else { return };
     let there: BTreeMap<_, _> = skipping.records.iter().map(|(lsn, bytes)| (lsn, bytes)).collect();
     for (lsn, payload) in &rescued.records {
-        // A salvage continues where `live` of a killed writer stops readers.
+        // A salvage continues where `live` of a killed writer stops readers, so it may have more
+        // records.
         assert!(there.get(lsn).is_none_or(|found| *found == payload), "record {lsn}");
     }
 }
@@ -458,13 +461,13 @@ fn is_cut(device: &MemStorage, kind: Kind) {
     assert_eq!((cut.last, cut.intact_behind), (planned.last, planned.intact_behind));
     match verify(device, kind) {
         Ok(found) => assert_eq!(found.tail, TailState::Clean, "{found:?}"),
-        // As an open, this does not read what is before the checkpoint.
+        // Like an open, the truncation does not read records before the checkpoint.
         Err(Error::Key { .. }) if is_forged => {}
         Err(error) => assert!(matches!(error, Error::NotALog { .. }), "{error}"),
     }
 }
 
-/// Scripts: a few that a fuzzer would take long to find the form of.
+/// Returns scripts of a form that a fuzzer would take long to find.
 pub(super) fn seeds() -> Vec<Vec<u8>> {
     scripts(5)
 }

@@ -1,9 +1,10 @@
-//! Foreign logs: the entries delivered are those in the bytes, however the stream is divided.
+//! Fuzz targets for importers of other formats: the delivered entries are those in the bytes,
+//! however the stream is divided.
 
 use seawall_foreign::{Entries, Stop, cwal as theirs, json as values, msgpack as pairs};
 use std::io::{self, Read};
 
-/// A stream that gives as many bytes at once as it is told, over and over.
+/// A stream that delivers its bytes in pieces of the given sizes, repeated in turn.
 struct Pieces<'a> {
     bytes: &'a [u8],
     sizes: &'a [usize],
@@ -21,7 +22,7 @@ impl Read for Pieces<'_> {
     }
 }
 
-/// The entries, and what ended them: nothing, or the cause, entry and offset of damage.
+/// The entries, and the damage that ended the reading, if any: its cause, entry number and offset.
 type Found = (Vec<Vec<u8>>, Option<(&'static str, u64, u64)>);
 
 fn read(reader: &mut dyn Entries) -> Found {
@@ -41,7 +42,7 @@ fn read(reader: &mut dyn Entries) -> Found {
 
 type Open = for<'a> fn(Pieces<'a>) -> Box<dyn Entries + 'a>;
 
-/// Reads in pieces of several sizes; what is read is the same.
+/// Reads in pieces of several sizes and checks that the result is the same.
 fn in_pieces(data: &[u8], open: Open) -> Found {
     let whole = read(&mut *open(Pieces { bytes: data, sizes: &[1 << 20], turn: 0 }));
     for sizes in [&[1][..], &[7, 1, 13]] {
@@ -57,7 +58,7 @@ fn in_pieces(data: &[u8], open: Open) -> Found {
     whole
 }
 
-/// Asserts that the delivered entries, written again, are the same bytes.
+/// Checks that the delivered entries, written again, give the same bytes.
 fn stands_there(data: &[u8], (entries, damage): &Found, write: fn(&[u8], &mut Vec<u8>)) {
     let mut written = vec![];
     for entry in entries {
@@ -82,7 +83,7 @@ pub(super) fn cwal_text(data: &[u8]) {
 
 pub(super) fn msgpack(data: &[u8]) {
     let found = in_pieces(data, |input| Box::new(pairs::Pairs::new(input)));
-    // A checksum has several forms: the entries written again read the same.
+    // A checksum can be encoded in several forms, so the bytes may differ: compare the entries.
     let mut written = vec![];
     for entry in &found.0 {
         pairs::write(entry, &mut written);

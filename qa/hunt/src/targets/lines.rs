@@ -1,4 +1,4 @@
-//! Fuzz target for the readable layout: lines, sets of lines, and edits by people.
+//! Fuzz targets for the readable layout: lines, sets of lines, and edits by people.
 
 use super::bytes::segment_header;
 use super::scan::walk;
@@ -43,7 +43,7 @@ fn check_line(data: &[u8]) {
     spread(&line, found.crc, &data[..found.end]);
 }
 
-/// White space between the parts of a line changes nothing.
+/// Checks that white space between the tokens of a line changes nothing.
 fn spread(line: &Line<'_>, crc: u32, bytes: &[u8]) {
     let (mut spread, mut in_text, mut escaped) = (vec![b' '], false, false);
     for byte in bytes {
@@ -82,7 +82,8 @@ fn check_text(header: &SegmentHeader, data: &[u8]) {
     }
 }
 
-/// The lines of logs as a writer wrote them, for the life that these targets have.
+/// Returns the lines of logs as a writer wrote them, with checksums for the header of these
+/// targets.
 fn written() -> Vec<Vec<u8>> {
     let kind = |past| Kind {
         layout: Layout::Text,

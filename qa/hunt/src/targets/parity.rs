@@ -1,5 +1,5 @@
-//! A file of parity, whatever it holds: as head and slot, and beside a log that is sound or lost a
-//! block. It may restore what was lost, and nothing else changes.
+//! Fuzz target for arbitrary parity files: as head and slot, and next to a log that is sound or
+//! lost a block. A parity file may restore lost records; it must not change anything else.
 
 use super::folder::{PLAIN, read, verify};
 use crate::fixup;
@@ -16,18 +16,18 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 const BLOCK: usize = 512;
-/// What a log may take up beside such a file.
+/// Maximum size of a log with such a file.
 const ROOM: u64 = 16 << 20;
-/// As long as a file is made: with a hole, as by a forged length.
+/// Maximum length of a generated parity file, which may have a hole, as after a forged length.
 const LENGTH_MAX: usize = 4 << 20;
 const EDITS_MAX: usize = 6;
 
-/// A log with parity, and what it holds.
+/// A log with parity, and its records.
 struct Protected {
     layout: Layout,
     device: MemStorage,
     records: BTreeMap<u64, Vec<u8>>,
-    /// Its segments, oldest first, and the sound parity of each.
+    /// The segments, oldest first, and the sound parity file of each.
     sides: Vec<(SegmentHeader, Vec<u8>)>,
 }
 
@@ -91,7 +91,7 @@ pub(super) fn run(data: &[u8]) {
     }
 }
 
-/// What is accepted as a head or a slot is, byte for byte, what a writer writes.
+/// Checks that an accepted head or slot is, byte for byte, what a writer writes.
 fn structures(data: &[u8]) {
     let (header, _) = &LOGS[0].sides[0];
     let places = Places::of(header, scheme());
@@ -117,18 +117,18 @@ fn structures(data: &[u8]) {
     }
 }
 
-/// One file of parity, beside one log.
+/// A log with one changed parity file.
 struct Case {
     log: &'static Protected,
-    /// With that file.
+    /// The log with that file.
     with: MemStorage,
-    /// Without it.
+    /// The log without that file.
     without: MemStorage,
-    /// Whether nothing was done to the log but that.
+    /// Whether only the parity file was changed.
     is_sound: bool,
-    /// Whether the file says nothing of the records that is not so.
+    /// Whether everything that the file states about the records is true.
     is_honest: bool,
-    /// Whether it has another version: it is neither used nor overwritten.
+    /// Whether the file has another version, so that it is neither used nor overwritten.
     is_foreign: bool,
 }
 
@@ -175,7 +175,8 @@ impl Case {
         }
     }
 
-    /// What is shown is right, and what was there without the file is.
+    /// Checks that every delivered record is correct, and that no record is missing that can be
+    /// read without the parity file.
     fn assert_kept(
         &self,
         kept: &BTreeMap<u64, Vec<u8>>,
@@ -219,7 +220,7 @@ impl Case {
         }
     }
 
-    /// Parity can be made, and then restores a block.
+    /// Checks that parity can be built, and that it then restores a block.
     fn is_protected(&self, kept: &BTreeMap<u64, Vec<u8>>) {
         let device = self.with.kill();
         let made = Maintenance::on(&storage(&device)).build_parity(scheme());
@@ -232,7 +233,8 @@ impl Case {
         }
         let made = made.unwrap_or_else(|error| panic!("a sound log: {error}"));
         let open = usize::from(made.unsure > 0);
-        // What nothing confirms, at the end of a log that was not closed, has to wait for an open.
+        // Unconfirmed records at the end of a log that was not closed get parity only after an
+        // open.
         assert_eq!((made.open.len(), made.covered), (open, made.bytes - made.unsure), "{made:?}");
         for (header, _) in self.log.sides.iter().rev().skip(open) {
             let start = usize::try_from(header.data_start()).expect("a small number");
@@ -252,8 +254,8 @@ fn records(device: &MemStorage) -> BTreeMap<u64, Vec<u8>> {
     read(device, PLAIN, true).into_iter().flat_map(|found| found.records).collect()
 }
 
-/// Whether all that the file says is what the sound one says, as far as it says something: a
-/// checksum that a fuzzer found, or was given, may be the one of a lie.
+/// Whether everything in the file that is valid equals the sound file. A fuzzer may find or be
+/// given a correct checksum for false content.
 fn is_honest(file: &[u8], sound: &[u8]) -> bool {
     let truth = Head::decode_file(sound).expect("it is sound");
     let Ok(head) = Head::decode_file(file) else { return true };
@@ -272,7 +274,7 @@ fn is_honest(file: &[u8], sound: &[u8]) -> bool {
     })
 }
 
-/// Does something to the records of a segment, or not.
+/// Damages the records of a segment; returns false if nothing was changed.
 fn damage(
     device: &MemStorage,
     header: &SegmentHeader,
@@ -303,7 +305,8 @@ fn damage(
     Ok(true)
 }
 
-/// The file: any bytes, or the sound one with edits, with its checksums made right or not.
+/// Returns a parity file: arbitrary bytes, or the sound file with edits; its checksums may be
+/// corrected.
 fn forge(
     sound: &[u8],
     header: &SegmentHeader,
@@ -328,7 +331,7 @@ fn forge(
 fn fix(file: &mut [u8], header: &SegmentHeader) {
     fixup::parity_head(file, 0);
     fixup::parity_head(file, BLOCK);
-    // A head that fits says where the slots are.
+    // The scheme in a valid head determines where the slots are.
     let scheme = Head::decode_file(file).map_or_else(|_| scheme(), |head| head.scheme);
     let places = Places::of(header, scheme);
     for number in 0..64 {
@@ -376,7 +379,7 @@ fn edit(
 const NUMBERS: [u64; 10] =
     [0, 1, 2, 512, 1 << 20, u64::MAX, 1 << 63, (1 << 48) - 1, 0xFFFF_FFFF, 1 << 32];
 
-/// Gives a field of a head, of the header in it, or of a slot a number.
+/// Sets a field of a head, of the segment header in it, or of a slot.
 fn set_field(file: &mut [u8], header: &SegmentHeader, script: &mut Unstructured<'_>) -> Result<()> {
     let places = Places::of(header, scheme());
     let slot = |number: u64| usize::try_from(places.slot_at(number).0).expect("a small number");
@@ -401,7 +404,7 @@ fn set_field(file: &mut [u8], header: &SegmentHeader, script: &mut Unstructured<
     Ok(())
 }
 
-/// Sound files, sound heads and slots, and scripts.
+/// Returns sound files, sound heads and slots, and scripts.
 pub(super) fn seeds() -> Vec<Vec<u8>> {
     let mut random = Random::new(11);
     let script = |random: &mut Random| {
@@ -412,8 +415,8 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     let mut found: Vec<Vec<u8>> = (0..16).map(|_| script(&mut random)).collect();
     for (number, log) in (0_u8..).zip(LOGS.iter()) {
         for (segment, (_, file)) in (0_u8..).zip(log.sides.iter()).step_by(2) {
-            // Of this log, beside this segment, no damage or a block of noise, checksums as they
-            // are or made right, any bytes: these.
+            // A script selects the log, the segment, no damage or a block of noise, checksums as
+            // they are or corrected, and arbitrary bytes: this file.
             found.push([&[number, segment, 0, 0, 0, 0][..], file].concat());
             found.push([&[number, segment, 0, 3, 1, 1, 0][..], file].concat());
         }

@@ -1,4 +1,5 @@
-//! Walking a segment: alike in windows of any size, in order, and to an end.
+//! Fuzz target for scanning a segment: windows of any size give the same batches, in order, and the
+//! scan ends.
 
 use super::bytes::segment_header;
 use crate::fixup;
@@ -9,7 +10,7 @@ use seawall_format::frame::Frames;
 use seawall_format::scan::{Limit, Scanner, Step, Window, headers};
 use seawall_format::{Offset, SegmentHeader};
 
-/// What a walk found: where, which records, what they hold; and where it stopped.
+/// The result of a scan: offset, first LSN and payloads of each batch, and where the scan stopped.
 #[derive(Debug, PartialEq)]
 pub(super) struct Walked {
     pub(super) batches: Vec<(u64, u64, Vec<Vec<u8>>)>,
@@ -17,7 +18,7 @@ pub(super) struct Walked {
     pub(super) is_exact: bool,
 }
 
-/// Scans a file with `bytes` from `origin` on, in windows of `size`.
+/// Scans a file that holds `bytes` from offset `origin` on, in windows of `size` bytes.
 pub(super) fn walk(
     header: &SegmentHeader,
     (origin, bytes): (u64, &[u8]),
@@ -97,7 +98,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     let segments = files.filter(|(name, _)| name.contains(".seg"));
     let batches = |bytes: &Vec<u8>| {
         let used = bytes.iter().rposition(|byte| *byte != 0).unwrap_or(0) + 1;
-        // Numbered as in a first segment; the checksums are computed again.
+        // The LSNs become those of a first segment, and the checksums are computed again.
         let mut found = bytes[2560..used.max(2560)].to_vec();
         renumber(&mut found);
         found
@@ -105,7 +106,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     segments.map(|(_, bytes)| batches(bytes)).collect()
 }
 
-/// Gives the batches the numbers from 1 on.
+/// Renumbers the batches from LSN 1 on.
 fn renumber(bytes: &mut [u8]) {
     let (mut at, mut next) = (0, 1);
     while bytes.len() >= at + 48 {

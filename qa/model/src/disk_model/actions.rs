@@ -1,4 +1,4 @@
-//! What can happen next, and what it changes.
+//! The actions that are possible in a state, and their effects.
 
 use super::device::{HomeSector, SLOTS};
 use super::memory::Memory;
@@ -19,7 +19,7 @@ pub enum Action {
     },
     WriteHome,
     SyncHome,
-    /// The next step of who holds the lock, or of a start.
+    /// The next step of the thread that holds the lock, or of a start.
     Step,
     /// The next step of the dump in an emergency.
     Dump,
@@ -39,7 +39,7 @@ pub enum Action {
     Arrive,
 }
 
-/// All that can happen now.
+/// Returns every action that is possible now.
 pub fn actions(w: &World, c: &Config) -> Vec<Action> {
     let mut out = vec![];
     match &w.server {
@@ -118,7 +118,7 @@ fn faults(w: &World, kinds: Kinds, out: &mut Vec<Action>) {
             }
         }
     }
-    // While the lock is held, only its holder would notice.
+    // While the lock is held, only its holder could notice that the keeper is gone.
     let is_locked = matches!(&w.server, Server::Serving(s) if !s.steps.is_empty());
     if kinds != Kinds::All {
         return;
@@ -132,7 +132,7 @@ fn faults(w: &World, kinds: Kinds, out: &mut Vec<Action>) {
     }
 }
 
-/// The world after it, or the promise that it breaks.
+/// Returns the state after the action, or the promise that the action breaks.
 pub fn apply(before: &World, action: Action, c: &Config) -> Result<World, String> {
     let mut w = before.clone();
     match action {
@@ -143,7 +143,7 @@ pub fn apply(before: &World, action: Action, c: &Config) -> Result<World, String
         Action::Start { has_keeper } => {
             w.events += u8::from(!has_keeper);
             if !has_keeper {
-                // Whatever it cannot reach is lost.
+                // Data that is only in the keeper's memory is lost.
                 w.truth.needed = w.truth.durable;
                 w.truth.may_refuse = true;
             }
@@ -199,7 +199,7 @@ fn sync_fails(w: &mut World, stays_visible: bool, c: &Config) {
     }
 }
 
-/// A step of a start.
+/// Performs the next step of a start.
 fn start(w: &mut World, c: &Config) -> Result<(), String> {
     let Server::Starting(starting) = &w.server else { return Ok(()) };
     let has_keeper = starting.has_keeper;
@@ -255,7 +255,7 @@ fn start(w: &mut World, c: &Config) -> Result<(), String> {
     Ok(())
 }
 
-/// An action of a running server.
+/// Performs an action of a running server.
 fn served(w: &mut World, action: Action, c: &Config) {
     let World { device, truth, server: Server::Serving(s), .. } = w else { return };
     match action {

@@ -1,27 +1,27 @@
-//! The device: the home, the area of the dump, and the settings. What is written is visible at
-//! once, also after a kill of the server; a power failure keeps any of it that was not synced.
+//! The device: the home, the area of the dump, and the settings. A write is visible at once, also
+//! after a kill of the server. A power failure keeps any part of the unsynced writes.
 
 use super::memory::{Buffer, Run};
 
-/// Sectors of the home.
+/// The number of sectors of the home.
 pub const SECTORS: usize = 2;
-/// Buffers, and places for runs in the area, at most.
+/// The maximum number of buffers, and of places for runs in the area.
 pub const SLOTS: usize = 3;
 
-/// The content of a sector: two halves of three bits. Those of a torn one differ.
+/// The content of a sector: two halves of three bits each, which differ if the sector is torn.
 pub type Sector = u8;
 
 pub fn whole(value: u8) -> Sector {
     value | value << 3
 }
 
-/// The sector with one half taken from `new`.
+/// Returns the sector with one half taken from `new`.
 pub fn with_half(old: Sector, new: Sector, half: u8) -> Sector {
     let mask = if half == 0 { 0o07 } else { 0o70 };
     old & !mask | new & mask
 }
 
-/// The value, unless the sector is torn.
+/// Returns the value, or `None` if the sector is torn.
 pub fn value(sector: Sector) -> Option<u8> {
     (sector & 7 == sector >> 3).then_some(sector & 7)
 }
@@ -38,7 +38,7 @@ pub fn show(sector: Sector) -> String {
 pub struct HomeSector {
     pub visible: Sector,
     pub durable: Sector,
-    /// A bit for each content that was written and not synced.
+    /// The contents written since the last sync, one bit each.
     unsynced: u64,
 }
 
@@ -55,7 +55,7 @@ impl HomeSector {
         }
     }
 
-    /// The sync failed: what was not synced is not written again by any later one.
+    /// Fails a sync: no later sync writes the unsynced contents.
     pub fn sync_failed(&mut self, stays_visible: bool) {
         self.unsynced = 0;
         if !stays_visible {
@@ -63,7 +63,7 @@ impl HomeSector {
         }
     }
 
-    /// What it may hold after a power failure.
+    /// Returns every state that the sector can have after a power failure.
     fn fates(&self) -> Vec<Self> {
         let others = (0..64).filter(|s| self.unsynced >> s & 1 == 1 && *s != self.durable);
         let at = |s| Self { visible: s, durable: s, unsynced: 0 };
@@ -113,11 +113,11 @@ impl<T: Clone + PartialEq> Stored<T> {
     }
 }
 
-/// A run in the area; its checksums match.
+/// A run in the area whose checksums match.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct DumpRun {
     pub generation: u8,
-    /// Runs of this dump.
+    /// The number of runs in this dump.
     pub count: u8,
     pub run: Run,
     pub bytes: Buffer,
@@ -126,7 +126,7 @@ pub struct DumpRun {
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Device {
     pub home: [HomeSector; SECTORS],
-    /// `None` is a place without a valid run.
+    /// The run in each place, or `None` if the place has no valid run.
     pub area: [Stored<Option<DumpRun>>; SLOTS],
     /// The generation of the last dump that was restored.
     pub used: Stored<u8>,
@@ -143,7 +143,7 @@ impl Device {
         self.area.iter_mut().for_each(Stored::sync);
     }
 
-    /// Every outcome of a power failure.
+    /// Returns every state that a power failure can leave.
     pub fn fates(&self) -> Vec<Device> {
         let mut all = vec![self.clone()];
         for n in 0..SECTORS {
@@ -157,8 +157,8 @@ impl Device {
         each(&all, self.serve.fates(None), |device, fate| device.serve = fate)
     }
 
-    /// The newest dump that was not restored: its runs in the order of their places, and whether
-    /// it is whole by the count in the first of them.
+    /// Returns the newest dump that was not restored: its runs in the order of their places, and
+    /// whether it is complete by the count in its first run.
     pub fn dump(&self) -> Option<(Vec<DumpRun>, bool)> {
         let seen = self.area.iter().filter_map(|place| place.visible.as_ref());
         let waiting = seen.filter(|run| run.generation > self.used.visible);
@@ -168,7 +168,7 @@ impl Device {
         Some((runs, is_whole))
     }
 
-    /// The highest generation in the area.
+    /// Returns the highest generation of all dumps in the area and of the dump last restored.
     pub fn newest_generation(&self) -> u8 {
         let seen = self.area.iter().filter_map(|place| place.visible.as_ref());
         seen.map(|run| run.generation).max().unwrap_or(0).max(self.used.visible)

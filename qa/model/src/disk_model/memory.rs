@@ -1,15 +1,16 @@
-//! The kept memory: entries that name the runs in its buffers, and the staging buffer.
+//! The memory that the keeper preserves: entries that name the runs in its buffers, and the staging
+//! buffer.
 
 use super::device::{with_half, Sector, SECTORS, SLOTS};
 
-/// Sectors of a buffer.
+/// The number of sectors of a buffer.
 pub const BUFFER: usize = SECTORS;
-/// The entry of an overwrite that is not finished; the others are those of the slots.
+/// The index of the entry for an unfinished overwrite; the other entries belong to the slots.
 pub const PENDING: usize = SLOTS;
 
 pub type Buffer = [Sector; BUFFER];
 
-/// Consecutive sectors of the home. Of two runs that hold a sector, the higher number is right.
+/// Consecutive sectors of the home. Of two runs with the same sector, the higher number is current.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Run {
     pub number: u8,
@@ -31,13 +32,13 @@ impl Run {
     }
 }
 
-/// What a copy of an entry says: nothing, while it is torn; no run; or a run.
+/// A copy of an entry: `None` while torn, `Some(None)` without a run, or its run.
 type Copy = Option<Option<Run>>;
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Entry {
     copies: [Copy; 2],
-    /// The copy that was written last.
+    /// The index of the copy that was written last.
     newest: u8,
 }
 
@@ -52,7 +53,7 @@ impl Entry {
         self.copies[self.target(two_copies)] = None;
     }
 
-    /// The copy before is not read again, so it is not kept: fewer states.
+    /// Writes a copy of the entry. The other copy is never read again; dropping it saves states.
     fn publish(&mut self, run: Option<Run>, two_copies: bool) {
         let target = self.target(two_copies);
         self.copies = [None; 2];
@@ -68,7 +69,7 @@ impl Entry {
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Memory {
-    /// The number of the start of its server.
+    /// The number of the server start that created this memory.
     pub serve: u8,
     pub is_laid_out: bool,
     entries: [Entry; SLOTS + 1],
@@ -87,13 +88,13 @@ impl Memory {
         }
     }
 
-    /// Its runs, by slot.
+    /// Returns the runs with their bytes, by slot.
     pub fn runs(&self) -> Vec<(Run, Buffer)> {
         let named = self.entries[..SLOTS].iter().zip(self.buffers);
         named.filter_map(|(entry, bytes)| Some((entry.read()?, bytes))).collect()
     }
 
-    /// Repeats an overwrite that was not finished, if its run is there.
+    /// Repeats an unfinished overwrite, if its run still exists.
     pub fn redo(&mut self) {
         let Some(pending) = self.entries[PENDING].read() else { return };
         let slots = self.entries[..SLOTS].iter();
@@ -107,7 +108,7 @@ impl Memory {
         }
     }
 
-    /// A step of a server: a store to the memory.
+    /// Performs one store of the server to the memory.
     pub fn store(&mut self, store: Store, two_copies: bool) {
         match store {
             Store::Copy { slot, at, half, sector } => {
@@ -133,14 +134,14 @@ impl Memory {
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Store {
-    /// Half of a sector to a buffer.
+    /// Writes half of a sector to a buffer.
     Copy { slot: u8, at: u8, half: u8, sector: Sector },
-    /// Half of a sector to the staging buffer.
+    /// Writes half of a sector to the staging buffer.
     Stage { at: u8, half: u8, sector: Sector },
-    /// Half of a sector from there to a buffer.
+    /// Copies half of a sector from the staging buffer to a buffer.
     Unstage { slot: u8, at: u8, from: u8, half: u8 },
-    /// An entry is being written.
+    /// Begins to write an entry, which is torn until it is published.
     Tear { entry: u8 },
-    /// It was written.
+    /// Finishes writing the entry.
     Publish { entry: u8, run: Option<Run> },
 }

@@ -1,12 +1,13 @@
-//! Checks the rules of the virtual disk, without its code: every small workload, with a kill of
-//! the server or of the keeper, a power failure or a failed sync at any step, also in a start.
+//! Checks the rules of the virtual disk, without its code. Tries every small workload, with a kill
+//! of the server or of the keeper, a power failure or a failed sync at any step, also in a start.
 //!
-//! The server copies a write to its memory, which a keeper holds, too; a drainer writes it home. A
-//! start restores the memory of a killed server by way of the dump area. Promises: an acknowledged
-//! write survives a kill of the server or of the keeper; a flushed one a power failure that is
-//! announced; what a start shows, any power failure; no sector is torn, and no older value returns.
+//! The server copies each write to its memory, which the keeper process also holds. A drainer
+//! writes it to its home on the device. A start restores the memory of a killed server through the
+//! dump area. Promises: an acknowledged write survives a kill of the server or of the keeper; a
+//! flushed write survives an announced power failure; everything that a start shows survives any
+//! power failure; no sector is torn, and no older value returns.
 //!
-//! Not kept: what was acknowledged early, if server and keeper are both killed, if the power fails
+//! Early acknowledged writes may be lost if server and keeper are both killed, if the power fails
 //! before the next start has dumped the memory, or if a server starts that does not use the keeper.
 
 mod actions;
@@ -30,11 +31,11 @@ const fn extent(writes: u8, events: u8, slots: usize, kinds: Kinds) -> Extent {
     Extent { writes, events, slots, kinds }
 }
 
-/// The searches with all rules.
+/// The extents searched with all rules.
 const WHOLE: &[Extent] =
     &[extent(3, 2, 2, Kinds::All), extent(2, 3, 2, Kinds::All), extent(2, 3, 3, Kinds::Announced)];
 
-/// Those that take minutes.
+/// Extents whose search takes minutes.
 const LONG: &[Extent] = &[
     extent(3, 3, 3, Kinds::Announced),
     extent(5, 1, 3, Kinds::Kills),
@@ -42,7 +43,7 @@ const LONG: &[Extent] = &[
     extent(3, 3, 2, Kinds::All),
 ];
 
-/// The search in which a promise breaks without this rule.
+/// Returns an extent in which a promise breaks without this rule.
 fn planted(name: &str) -> Extent {
     match name {
         "pending_cleared" | "restored_in_order" => extent(3, 1, 2, Kinds::Kills),
@@ -54,14 +55,15 @@ fn planted(name: &str) -> Extent {
     }
 }
 
-/// A search, and whether its outcome is right.
+/// A search with all rules, or without one of them.
 enum Job {
     Whole(Extent),
     Planted(&'static str, &'static str),
 }
 
-/// Checks all rules, then drops each; or only the named one, or more with all rules if that is
-/// `long`. Returns how many outcomes are wrong.
+/// Checks all rules together, then drops each. With `only`, drops just that rule, or searches
+/// larger extents with all rules if `only` is `long`. Returns the number of wrong outcomes, or
+/// `None` if there is no such rule.
 pub fn check(only: Option<&String>) -> Option<usize> {
     let whole = |extents: &[Extent]| extents.iter().map(|extent| Job::Whole(*extent)).collect();
     let planted = Rules::NAMES.iter().map(|(name, about)| Job::Planted(name, about));
@@ -87,7 +89,7 @@ pub fn usage() {
     }
 }
 
-/// Runs all of them, two at a time, and prints each outcome.
+/// Runs all jobs, two at a time, prints each outcome, and returns whether it is right.
 fn in_parallel(jobs: &[Job], is_long: bool) -> Vec<bool> {
     let next = AtomicUsize::new(0);
     let out = Mutex::new(vec![]);
@@ -130,7 +132,7 @@ fn run(job: &Job, is_long: bool) -> (String, bool) {
     }
 }
 
-/// The promise that breaks, and all steps of the shortest way to it if that is wanted.
+/// Describes the broken promise, and if `is_long` all steps of the shortest path to it.
 fn show(broken: Option<&Broken>, is_long: bool) -> String {
     let mut out = String::new();
     let Some(broken) = broken else { return out };

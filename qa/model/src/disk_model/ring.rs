@@ -1,4 +1,4 @@
-//! The ring of a server as it knows it, and the stores of a write to it.
+//! The server's own view of its ring, and the stores to memory that make up a write.
 
 use super::device::{whole, Sector, SLOTS};
 use super::memory::{Run, Store, BUFFER, PENDING};
@@ -17,7 +17,7 @@ pub struct Ring {
     newest: u8,
 }
 
-/// Where a sector goes.
+/// Where to store a sector: in a run that holds it, after the end of a run, or in a new run.
 enum Home {
     In(usize),
     Behind(usize),
@@ -33,14 +33,14 @@ impl Ring {
         self.runs().map(|(_, slot)| slot.run.size).sum()
     }
 
-    /// The slots with their runs, oldest first.
+    /// Returns the slots with their runs, oldest first.
     pub fn by_age(&self) -> Vec<(usize, Run)> {
         let mut runs: Vec<_> = self.runs().map(|(n, slot)| (n, slot.run)).collect();
         runs.sort_by_key(|(_, run)| run.number);
         runs
     }
 
-    /// Whether this run may be written home now.
+    /// Returns whether this run may be written home now.
     pub fn may_fly(&self, slot: usize, rules: &Rules) -> bool {
         let Some(own) = self.slots[slot].filter(|own| !own.is_flying) else { return false };
         let blocks = |other: Slot| other.run.number < own.run.number && other.run.meets(&own.run);
@@ -68,7 +68,7 @@ impl Ring {
         }
     }
 
-    /// The stores of a write, in their order; `None` if there is no room.
+    /// Returns the stores of a write in order, or `None` if there is no room.
     pub fn write(&mut self, (offset, size): (u8, u8), value: u8, c: &Config) -> Option<Vec<Store>> {
         let r = &c.rules;
         let mut stores = vec![];
@@ -144,7 +144,7 @@ fn copies(slot: usize, (from, part): (u8, u8), sector: Sector) -> impl Iterator<
     halves.map(move |(at, half)| Store::Copy { slot, at, half, sector })
 }
 
-/// The stores of an update of an entry.
+/// Returns the stores that update an entry.
 pub fn publish(entry: usize, run: Option<Run>) -> [Store; 2] {
     let entry = entry as u8;
     [Store::Tear { entry }, Store::Publish { entry, run }]

@@ -2,7 +2,7 @@
 
 macro_rules! rules {
     ($($name:ident: $about:literal,)*) => {
-        /// Every switch is true in the design; false plants the bug.
+        /// One switch for each rule: true in the design, false to plant the bug.
         #[derive(Clone, Copy)]
         pub struct Rules { $(pub $name: bool,)* }
         impl Rules {

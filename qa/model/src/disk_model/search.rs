@@ -1,4 +1,4 @@
-//! Every state within an extent, each once, those of the fewest steps first.
+//! Visits every state within an extent once, in the order of the number of steps.
 
 use super::actions::{actions, apply, Action};
 use super::words::words;
@@ -11,7 +11,7 @@ pub struct Outcome {
     pub broken: Option<Broken>,
 }
 
-/// A promise that does not hold, and the shortest way to it, in words.
+/// A broken promise, and the shortest path to it, in words.
 pub struct Broken {
     pub promise: String,
     pub trace: Vec<String>,
@@ -27,7 +27,7 @@ pub fn search(c: &Config) -> Outcome {
     let start = World::new();
     let mut seen: HashSet<u64, BuildHasherDefault<Same>> = HashSet::default();
     seen.insert(hash(&start));
-    // The state of number n was reached by entry n - 1.
+    // State n was reached by entry n - 1.
     let mut reached: Vec<Reached> = vec![];
     let mut level = vec![(0u32, start)];
     while !level.is_empty() {
@@ -77,7 +77,7 @@ fn hash(world: &World) -> u64 {
     mixer.finish()
 }
 
-/// Multiplies and folds each word.
+/// A hasher that multiplies and folds each word.
 struct Mixer(u64);
 
 impl Mixer {
@@ -112,7 +112,7 @@ impl Hasher for Mixer {
     }
 }
 
-/// The hash is the key.
+/// A hasher for keys that are hashes already.
 #[derive(Default)]
 struct Same(u64);
 

@@ -1,11 +1,11 @@
-//! A start: what it does with the memory of the server before, and with a dump.
+//! A start: how it handles the memory of the previous server, and a dump.
 
 use super::device::{DumpRun, Sector};
 use super::memory::{Buffer, Memory, Run};
 use super::rules::Rules;
 use super::world::{Keeper, Step, World};
 
-/// The dump of these runs: the steps that write it, and its runs by place.
+/// Returns the steps that write a dump of these runs, and the dump's runs by place.
 pub fn compose(runs: &[(Run, Buffer)], generation: u8) -> (Vec<Step>, Vec<DumpRun>) {
     let count = runs.len() as u8;
     let dumped =
@@ -18,7 +18,7 @@ pub fn compose(runs: &[(Run, Buffer)], generation: u8) -> (Vec<Step>, Vec<DumpRu
     (steps.collect(), dump)
 }
 
-/// The runs of the memory in the order in which they are dumped.
+/// Returns the runs of the memory in the order in which they are dumped.
 fn usable(mut memory: Memory, r: &Rules) -> Vec<(Run, Buffer)> {
     if r.pending_redone {
         memory.redo();
@@ -34,7 +34,7 @@ fn sectors(dump: &DumpRun) -> impl Iterator<Item = (u8, Sector)> + '_ {
     (dump.run.offset..dump.run.end()).zip(dump.bytes)
 }
 
-/// Marks this dump as used, or the mark that is there as durable.
+/// Returns the steps that mark this dump as used, or that make the existing mark durable.
 fn mark(generation: Option<u8>, used: u8, r: &Rules) -> Vec<Step> {
     let generation = match generation {
         None if !r.mark_synced => return vec![],
@@ -45,7 +45,7 @@ fn mark(generation: Option<u8>, used: u8, r: &Rules) -> Vec<Step> {
     vec![Step::Use { generation }, Step::SyncUsed]
 }
 
-/// All steps of a start in their order; nothing else changes the machine meanwhile.
+/// Returns all steps of a start, the first one last. Nothing else changes the machine meanwhile.
 pub fn steps(world: &World, has_keeper: bool, r: &Rules) -> Result<Vec<Step>, String> {
     let device = &world.device;
     let memory = match &world.keeper {

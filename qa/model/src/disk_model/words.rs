@@ -1,11 +1,11 @@
-//! Actions in words.
+//! Describes actions in words.
 
 use super::actions::Action;
 use super::device::{show, DumpRun, SLOTS};
 use super::memory::{Run, Store, PENDING};
 use super::world::{Server, Step, World};
 
-/// What this action does to this world.
+/// Describes the effect of this action on this state.
 pub fn words(w: &World, action: Action) -> String {
     match action {
         Action::Write { offset, size } => {

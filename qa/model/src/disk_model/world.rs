@@ -1,14 +1,14 @@
-//! A machine with a disk, its keeper and its server; and what the server's client was promised.
+//! A machine with a disk, its keeper and its server, and the promises made to the server's client.
 
 use super::device::{show, value, Device, DumpRun, Sector, SECTORS};
 use super::memory::{Memory, Store};
 use super::ring::Ring;
 use super::rules::Rules;
 
-/// Sectors that an emergency can dump in time.
+/// The number of sectors that an emergency can dump in time.
 pub const BUDGET: u8 = 3;
 
-/// How much happens.
+/// The limits of a search.
 #[derive(Clone, Copy)]
 pub struct Extent {
     pub writes: u8,
@@ -18,13 +18,13 @@ pub struct Extent {
     pub kinds: Kinds,
 }
 
-/// Which events there are.
+/// The kinds of events that can happen.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Kinds {
     All,
     /// Kills of the server only.
     Kills,
-    /// And announced power failures.
+    /// Kills of the server, and announced power failures.
     Announced,
 }
 
@@ -34,7 +34,7 @@ pub struct Config {
     pub extent: Extent,
 }
 
-/// A step of a thread that holds the lock of the ring, or of a start.
+/// A step of a start, or of a thread that holds the lock of the ring.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Step {
     Store(Store),
@@ -43,7 +43,7 @@ pub enum Step {
         size: u8,
         value: u8,
     },
-    /// A place of the area is torn while it is being written, then has its run.
+    /// Writes a place of the area: `None` while the write tears it, then its run.
     Place {
         at: u8,
         run: Option<DumpRun>,
@@ -78,10 +78,10 @@ pub enum Keeper {
 /// A server before it accepts clients.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Starting {
-    /// The remaining steps, the next one last; `None` before it has looked.
+    /// The remaining steps, the next one last; `None` before the start has inspected the machine.
     pub steps: Option<Vec<Step>>,
     pub has_keeper: bool,
-    /// The keeper was killed since.
+    /// Whether the keeper was killed since then.
     pub is_alone: bool,
 }
 
@@ -89,15 +89,15 @@ pub struct Starting {
 pub struct Serving {
     pub memory: Memory,
     pub ring: Ring,
-    /// What the holder of the lock still has to do, the next step last.
+    /// The remaining steps of the thread that holds the lock, the next one last.
     pub steps: Vec<Step>,
-    /// The steps of the dump, the next one last.
+    /// The remaining steps of the dump, the next one last.
     pub dump: Vec<Step>,
-    /// Slots that are being written home, and how many of their sectors were.
+    /// The slots that are being written home; `written` counts their sectors already written.
     pub flights: Vec<u8>,
     pub written: u8,
     pub has_keeper: bool,
-    /// The size of the dump, once the power failure was announced.
+    /// The size of the dump, once a power failure was announced.
     pub emergency: Option<u8>,
     pub has_dumped: bool,
 }
@@ -109,18 +109,18 @@ pub enum Server {
     Serving(Box<Serving>),
 }
 
-/// By sector: what was written, and the oldest values that may be found.
+/// For each sector: the values that may be found, and the oldest one allowed in each situation.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Truth {
     /// A bit for each value that may be found.
     pub written: [u8; SECTORS],
     pub acknowledged: [u8; SECTORS],
     pub flushed: [u8; SECTORS],
-    /// Kept by any power failure.
+    /// The oldest values allowed after any power failure.
     pub durable: [u8; SECTORS],
-    /// Found by the next start.
+    /// The oldest values that the next start may find.
     pub needed: [u8; SECTORS],
-    /// A server without a keeper has started since the memory was made.
+    /// Whether a server without a keeper has started since the memory was created.
     pub may_refuse: bool,
 }
 
@@ -130,11 +130,11 @@ pub struct World {
     pub keeper: Keeper,
     pub server: Server,
     pub truth: Truth,
-    /// A write of a killed server that has not arrived.
+    /// A write of a killed server that has not reached the home yet.
     pub late: Option<(u8, Sector)>,
     pub writes: u8,
     pub events: u8,
-    /// The power failure was announced.
+    /// Whether a power failure was announced.
     pub is_failing: bool,
 }
 
@@ -153,7 +153,7 @@ impl Serving {
         }
     }
 
-    /// The sectors of the runs that are being written home, in their order.
+    /// Returns the sectors of the runs that are being written home, in order.
     pub fn flying(&self) -> Vec<(u8, Sector)> {
         let mut out = vec![];
         for slot in &self.flights {
@@ -164,7 +164,7 @@ impl Serving {
         out
     }
 
-    /// What a read of the whole disk returns.
+    /// Returns the content of the whole disk as clients read it.
     fn view(&self, device: &Device) -> [Sector; SECTORS] {
         let mut view = device.home.map(|sector| sector.visible);
         for (slot, run) in self.ring.by_age() {
@@ -192,7 +192,7 @@ impl World {
         }
     }
 
-    /// The server accepts clients: what they see has to be right, and is durable from now on.
+    /// Accepts clients. The content that they see must be right, and is durable from now on.
     pub fn open(&mut self) -> Result<(), String> {
         for n in 0..SECTORS {
             let sector = self.device.home[n].visible;
@@ -218,7 +218,7 @@ impl World {
         Ok(())
     }
 
-    /// Reads the whole disk, if a server runs and nothing is being changed.
+    /// Reads the whole disk and checks it, if a server runs and changes nothing at the moment.
     pub fn read(&self) -> Result<(), String> {
         let Server::Serving(serving) = &self.server else { return Ok(()) };
         if !serving.steps.is_empty() {
@@ -234,7 +234,7 @@ impl World {
         Ok(())
     }
 
-    /// The server is killed, or ends by an error.
+    /// Kills the server, or ends it after an error.
     pub fn server_dies(&mut self, rules: &Rules) {
         let late = self.next_home_write().filter(|_| !rules.late_writes_end);
         self.late = self.late.or(late);
@@ -276,12 +276,12 @@ impl World {
         }
     }
 
-    /// Whether the power can fail now: announced, at once, or by one more event.
+    /// Returns whether the power can fail now: because that was announced, or as one more event.
     pub fn may_lose_power(&self, extent: &Extent) -> bool {
         match &self.server {
-            // Only what the lock protects changes.
+            // Until the lock is released, only state that it protects changes.
             Server::Serving(s) if !s.steps.is_empty() => false,
-            // It was announced, and the dump ends in time.
+            // The power failure was announced, and the dump ends in time.
             Server::Serving(s)
                 if s.emergency.is_some_and(|size| size <= BUDGET) && !s.has_dumped =>
             {

@@ -1,5 +1,5 @@
-//! A segment named ahead of need, and the rotation into it: its first batch and the seal of the
-//! segment before are written together.
+//! Segments named ahead of need, and the rotation into one: its first batch and the seal of the
+//! previous segment are written together.
 
 use super::roll::trim;
 use super::Writer;
@@ -11,16 +11,16 @@ use crate::rules::Ahead;
 #[derive(Clone, Default)]
 pub(super) struct State {
     prepared: Option<Segment>,
-    /// One try for each segment.
+    /// Whether naming a segment ahead was tried, which happens once for each segment.
     was_tried: bool,
-    /// A rotation was asked for: the next write goes to the segment named ahead.
+    /// Whether a rotation was requested: the next write then goes to the segment named ahead.
     pub(super) is_due: bool,
-    /// The segment before, until its seal is written with the first batch.
+    /// The previous segment, until its seal is written with the first batch.
     entered_from: Option<Segment>,
-    /// The segment before, and the write of its seal.
+    /// The previous segment, and the write of its seal.
     sealing: Option<(Segment, u32)>,
     seal_failed: bool,
-    /// The segment before, until it is shortened.
+    /// The previous segment, until it is shortened.
     untrimmed: Option<Segment>,
 }
 
@@ -41,7 +41,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Names the next segment while none is, then notes it in the current one.
+    /// Names the next segment while no write is in flight, then notes it in the current segment.
     pub(super) fn prepare_before(&mut self, w: &mut World) -> Result<(), Stop> {
         if !self.rotates_ahead(Ahead::Batch) || !self.prepare(w)? || !self.rules.note_names_next {
             return Ok(());
@@ -56,7 +56,8 @@ impl Writer {
         }
     }
 
-    /// Whether it made one. A failure leaves the log as it was: it rotates in the plain way.
+    /// Names the next segment and returns whether it did. After a failure the log is unchanged, and
+    /// its next rotation is a plain one.
     fn prepare(&mut self, w: &mut World) -> Result<bool, Stop> {
         let is_entering = self.ahead.entered_from.is_some() || self.ahead.sealing.is_some();
         if self.ahead.was_tried || is_entering || self.ahead.seal_failed {
@@ -71,7 +72,7 @@ impl Writer {
         Ok(true)
     }
 
-    /// Enters the segment named ahead. All before it is durable.
+    /// Enters the segment named ahead. All records before it are durable.
     pub(super) fn begin(&mut self) {
         let mut seg = self.ahead.prepared.take().expect("a rotation is due");
         let pred = self.current();
@@ -84,7 +85,7 @@ impl Writer {
         self.ahead = State { entered_from: Some(pred), ..State::default() };
     }
 
-    /// After the first batch was submitted.
+    /// Writes the seal of the previous segment, after the first batch was submitted.
     pub(super) fn seal_the_one_before(&mut self, w: &mut World) -> Result<(), Stop> {
         let Some(pred) = self.ahead.entered_from.take() else { return Ok(()) };
         let h = self.current().header;
@@ -93,7 +94,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Of the two writes in flight: both orders are tried.
+    /// Returns whether the seal's sync returns before that of the first batch. Both orders are
+    /// tried.
     pub(super) fn seal_returns_first(&self) -> bool {
         let base = self.current().header.base;
         let is_first = self.in_flight.first().is_some_and(|b| b.first == base);
@@ -109,7 +111,7 @@ impl Writer {
         }
     }
 
-    /// Whether the seal of the segment before is durable, once its barrier has returned.
+    /// Waits for the sync of the previous segment's seal. Returns whether the seal is durable.
     pub(super) fn wait_for_seal(&mut self, w: &mut World) -> Result<bool, Stop> {
         let Some((pred, ticket)) = self.ahead.sealing.take() else {
             return Ok(!self.ahead.seal_failed);
@@ -117,7 +119,7 @@ impl Writer {
         match w.complete(ticket) {
             Ok(()) => {
                 self.ahead.untrimmed = Some(pred);
-                // The seal says so.
+                // The seal confirms all records before this segment.
                 let before = self.current().header.base as usize - 1;
                 w.truth.confirmed = w.truth.confirmed.max(before);
                 if self.acked >= self.current().header.base || !self.rules.trim_after_batch {
@@ -133,9 +135,9 @@ impl Writer {
         }
     }
 
-    /// Once the first batch and the seal are durable: the batch says that all before it is, and
-    /// the seal that the batch exists. Until both are there, the segment before is the newest
-    /// after a crash, and must be as long as its header says.
+    /// Finishes the rotation once the first batch and the seal are durable: the batch says that all
+    /// records before it are durable, and the seal that the batch exists. Until both are durable,
+    /// the previous segment is the newest after a crash, and must be as long as its header says.
     pub(super) fn finish_rotation(&mut self, w: &mut World) -> Result<(), Stop> {
         let h = self.current().header;
         if !h.ahead || self.ahead.sealing.is_some() || self.ahead.seal_failed {
@@ -152,7 +154,7 @@ impl Writer {
         }
     }
 
-    /// Waits for a seal in flight; if it failed, a segment follows whose seal is durable.
+    /// Waits for a seal in flight. If it failed, continues in a segment whose seal is durable.
     pub(super) fn settle(&mut self, w: &mut World) -> Result<(), Stop> {
         if !self.wait_for_seal(w)? {
             self.go_on(w, self.next, &[], SMALL)?;
@@ -160,14 +162,14 @@ impl Writer {
         Ok(())
     }
 
-    /// Whether the first batch of a segment named ahead is the one that failed.
+    /// Returns whether the failed write is the first batch of a segment named ahead.
     pub(super) fn never_began(&self) -> bool {
         let h = self.current().header;
         let failed = self.in_flight.first().filter(|b| b.returned == Some(false));
         h.ahead && failed.is_some_and(|b| b.first == h.base)
     }
 
-    /// The segment named ahead does not count: the next one follows the segment before it.
+    /// Abandons the segment named ahead: the next segment follows the one before it.
     pub(super) fn abandon(
         &mut self,
         w: &mut World,
@@ -179,8 +181,8 @@ impl Writer {
         if is_sealed {
             return self.go_on(w, base, &values, SMALL);
         }
-        // The block of the seal failed and is not written again: the segment after next is named
-        // by the next one's seal.
+        // The seal failed, and its block is not written again. So two segments are made: the seal
+        // of the first one names the second.
         let pred = self.current();
         self.retrying(w, |me, w| me.make_segment(w, base, &values, Some(pred), SMALL))?;
         self.go_on(w, self.next, &[], SMALL)

@@ -12,7 +12,7 @@ impl Writer {
         self.settle(w)?;
         let t = &mut w.truth;
         t.cut = Some(lsn as usize);
-        // From here on an idle record of the cut part is not promised any more.
+        // From here on, no truncated record is promised any more.
         t.confirmed = t.confirmed.min(lsn as usize);
         t.closed = t.closed.min(lsn as usize);
         t.shown = t.shown.min(lsn as usize);
@@ -49,7 +49,7 @@ impl Writer {
         self.retire_dead(w, holder.header.id)
     }
 
-    /// Nothing before `lsn` is needed by the caller; segments stay for the checkpoint before.
+    /// Notes that the caller needs no record before `lsn`. Removes segments only if `prune`.
     pub fn checkpoint(&mut self, w: &mut World, lsn: u16, prune: bool) -> Result<(), Stop> {
         self.settle(w)?;
         let lsn = lsn.min(self.acked);

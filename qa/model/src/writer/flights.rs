@@ -1,11 +1,11 @@
-//! Appends: one write at a time or several in flight, and what follows a failed one.
+//! Appends: one write at a time or several in flight, and failover after a failed one.
 
 use super::Writer;
 use crate::disk::{Stop, World, BLOCK};
 use crate::format::*;
 
 impl Writer {
-    /// One write of `count` records; more than one batch if they do not fit one; atomic if `set`.
+    /// Appends `count` records in one write: in several batches if needed, atomically if `set`.
     pub fn append(&mut self, w: &mut World, count: usize, set: bool) -> Result<(), Stop> {
         self.make_room(w, count)?;
         self.submit(w, count, set)?;
@@ -36,8 +36,8 @@ impl Writer {
         }
     }
 
-    /// Rotates unless `count` records fit, and enters a segment that is due: then nothing is in
-    /// flight.
+    /// Rotates unless `count` records fit, and enters the segment named ahead if that is due. In
+    /// both cases nothing is in flight.
     fn make_room(&mut self, w: &mut World, count: usize) -> Result<(), Stop> {
         if !self.fits(count) {
             self.roll(w)?;
@@ -45,15 +45,15 @@ impl Writer {
         if self.ahead.is_due {
             self.begin();
         }
-        // If the note fails, the next segment follows what is acknowledged.
+        // If the note fails, the next segment follows the acknowledged records.
         if self.in_flight.is_empty() {
             self.prepare_before(w)?;
         }
         Ok(())
     }
 
-    /// Acknowledges the oldest write, whose barrier has returned; false if the seal that this
-    /// waits for failed.
+    /// Acknowledges the oldest write, whose sync has returned. Returns false if the write waits for
+    /// a seal that failed.
     fn admit(&mut self, w: &mut World) -> Result<bool, Stop> {
         if self.must_wait_for_seal(self.in_flight[0].first) && !self.wait_for_seal(w)? {
             return Ok(false);
@@ -62,8 +62,8 @@ impl Writer {
         Ok(true)
     }
 
-    /// `writes` writes of `count` records, as many in flight as the log allows; their barriers
-    /// return in order, or always the newest one first.
+    /// Appends `writes` writes of `count` records, with as many in flight as the log allows. Their
+    /// syncs return in order, or always the newest one first.
     pub fn append_stream(
         &mut self,
         w: &mut World,
@@ -90,7 +90,7 @@ impl Writer {
                 match (self.in_flight.is_empty(), left) {
                     (true, 0) => return Ok(()),
                     (true, _) => continue,
-                    // One failed, and the others have returned.
+                    // One write failed, and the syncs of all others have returned.
                     _ => return self.fail_over(w),
                 }
             };
@@ -122,8 +122,8 @@ impl Writer {
         flying < self.rules.features.flights as usize
     }
 
-    /// Two batches in flight; `swap` says that the second barrier returns first. A third is
-    /// built between the two, so that its `confirmed` is put to the test.
+    /// Appends two writes that are in flight together. If `swap`, the second sync returns first. A
+    /// third write is built between the two returns, to test its `confirmed`.
     pub fn append_pipelined(
         &mut self,
         w: &mut World,
@@ -174,7 +174,7 @@ impl Writer {
         }
     }
 
-    /// After a failed barrier: the records of its blocks go into a new segment.
+    /// Continues after a failed sync: the records of its blocks go into a new segment.
     fn fail_over(&mut self, w: &mut World) -> Result<(), Stop> {
         let never_began = self.never_began();
         w.truth.failing = !never_began && self.in_flight.iter().any(|b| b.returned != Some(true));
@@ -182,7 +182,7 @@ impl Writer {
         self.in_flight.clear();
         let mut base = self.acked + 1;
         if self.rules.carry_block && self.layout != Layout::Padded {
-            // What shares a block with the failed write may be lost with it.
+            // Records that share a block with the failed write may be lost with it.
             let end = self.ends.iter().filter(|e| e.0 == self.acked).map(|e| e.1).max();
             let block = end.unwrap_or(0) / BLOCK * BLOCK;
             let before = self.ends.iter().filter(|e| e.1 <= block).map(|e| e.0).max();

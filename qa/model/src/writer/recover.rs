@@ -1,4 +1,4 @@
-//! Opening a log: how recovery acts on what it found.
+//! Opening a log: how recovery acts on its findings.
 
 use super::{Writer, BLOCK};
 use crate::disk::{DirOp, Name, Stop, World};
@@ -6,7 +6,7 @@ use crate::format::*;
 use crate::inspect::{inspect, Inspection, Verdict};
 use crate::rules::{Ahead, Rules};
 
-/// Opens the log: inspects, then cuts, seals and rolls as the rules say.
+/// Opens the log: inspects it, then truncates, seals and rotates as the rules say.
 pub fn recover(
     w: &mut World,
     r: &Rules,
@@ -58,7 +58,7 @@ pub fn recover(
         {
             match w.sync(file) {
                 Ok(()) => {}
-                // Of what this barrier covered, only the seal is relied on below.
+                // Of the content synced here, only the seal is relied on below.
                 Err(Stop::Failed) if pred.is_some_and(|p| p.head == file) => seal = Some(None),
                 Err(Stop::Failed) => {}
                 Err(stop) => return Err(stop),
@@ -80,15 +80,16 @@ pub fn recover(
     let named = named || !r.in_place_needs_seal;
     let head = &w.files[newest.head].cache;
     let sealed = decode_seal(head).is_some_and(|s| s.0 == newest.header.epoch);
-    // A note says that the segment named ahead is there, which is removed below.
+    // The note says that the segment named ahead exists, but that is removed below.
     let noted = decode_note(head).is_some_and(|n| n.0 == newest.header.epoch);
     let may_end = (sealed && r.sealed_ends) || (noted && r.features.ahead == Ahead::Batch);
     let quiet =
         found.verdict == Verdict::Clean && v == found.w && own && named && exact && !may_end;
     let in_place = quiet || !r.roll_after_cut;
     if in_place {
-        // A slot or a seal may be in the cache only, its barrier having failed in an earlier
-        // process, and no sync says so again. This states it again: W, and which segment is newest.
+        // A slot or a seal may be only in the cache, because its sync failed in an earlier process,
+        // and no sync reports that again. The manifest therefore repeats W and names the newest
+        // segment.
         me.manifest.closed = (v as u16, newest.header.id, newest.header.epoch);
     }
     if if in_place { r.manifest_in_place } else { r.manifest_at_open } {
@@ -104,12 +105,13 @@ pub fn recover(
         me.tell(w)?;
         return Ok((found, Some(me)));
     }
-    // The name of a segment that no seal names may be in the cache only: all of it is carried.
+    // The name of a segment that no seal names may be only in the cache: all its records are
+    // carried.
     let before = newest.header.base as usize - 1;
     let sure = if is_named { found.w } else { found.w.min(before) };
     let mut base = if r.rewrite_unconfirmed { sure } else { v } as u16 + 1;
     if r.carry_block && r.rewrite_unconfirmed && layout != Layout::Padded {
-        // What shares a block with what nothing confirms may be garbled with it.
+        // Records that share a block with unconfirmed bytes may be garbled with them.
         let end = found.ends.iter().filter(|e| e.0 < base).map(|e| e.1).max();
         let block = end.unwrap_or(0) / BLOCK * BLOCK;
         let whole = found.ends.iter().filter(|e| e.1 <= block).map(|e| e.0).max();

@@ -1,5 +1,5 @@
-//! Removed segments become new ones: a spare is settled, a table of its content is made durable,
-//! and only then do its bytes change.
+//! Reuse of removed segments: a spare is synced, a table of its content is made durable, and only
+//! then do its bytes change.
 
 use super::Writer;
 use crate::disk::{DirOp, Name, Stop, World, SECTOR};
@@ -7,13 +7,13 @@ use crate::format::*;
 use crate::table;
 use std::collections::BTreeMap;
 
-/// Spares kept, at most.
+/// The maximum number of spares.
 const SPARES: usize = 2;
 
 #[derive(Clone, Default)]
 pub(super) struct Pool {
     spares: Vec<usize>,
-    /// Planted: the first table of each file.
+    /// The first table of each file, for the planted bug that uses it again.
     first_tables: BTreeMap<usize, Vec<u32>>,
 }
 
@@ -22,7 +22,7 @@ impl Writer {
         self.rules.features.reuse && self.layout != Layout::Text
     }
 
-    /// At open: spares that an earlier process left.
+    /// Finds the spares that an earlier process left.
     pub(super) fn find_spares(&mut self, w: &World) {
         if self.reuses() {
             let spares = w.names.iter().filter(|(n, _)| matches!(n, Name::Spare(_)));
@@ -30,7 +30,8 @@ impl Writer {
         }
     }
 
-    /// Removes a file that no longer counts, or keeps it as a spare. No directory sync.
+    /// Removes a file that is no longer needed, or keeps it as a spare. Does not sync the
+    /// directory.
     pub(super) fn retire(&mut self, w: &mut World, name: Name) -> Result<(), Stop> {
         let is_wanted = self.reuses() && self.reuse.spares.len() < SPARES;
         match name {
@@ -44,7 +45,7 @@ impl Writer {
         }
     }
 
-    /// After a truncation: the segments that it took out of the chain.
+    /// Retires the segments that a truncation took out of the chain.
     pub(super) fn retire_dead(&mut self, w: &mut World, after: u16) -> Result<(), Stop> {
         if !self.reuses() {
             return Ok(());
@@ -61,7 +62,8 @@ impl Writer {
         Ok(())
     }
 
-    /// A spare with space for this number of sectors, on which cache and disk agree.
+    /// Returns a spare with space for this number of sectors, on whose content cache and disk
+    /// agree.
     pub(super) fn pick_spare(
         &mut self,
         w: &mut World,
@@ -88,8 +90,8 @@ impl Writer {
         Ok(None)
     }
 
-    /// Makes the table of a spare's content durable, and with it the spare's name. Returns its
-    /// file.
+    /// Makes the table of a spare's content durable, together with the spare's name. Returns the
+    /// file of the table.
     pub(super) fn write_table(
         &mut self,
         w: &mut World,

@@ -1,4 +1,4 @@
-//! Rotation: a new segment is made durable under another name, named, then sealed into the chain.
+//! Rotation: a new segment becomes durable, gets its name, and is linked by its predecessor's seal.
 
 use super::Writer;
 use crate::disk::{DirOp, Name, Stop, World, BLOCK, SECTOR};
@@ -15,7 +15,7 @@ impl Writer {
         Ok((name, file))
     }
 
-    /// Makes a segment that starts at `base` and holds `values`; returns it durable and named.
+    /// Makes a segment that starts at `base` and holds `values`, durable and under its final name.
     pub(super) fn make_segment(
         &mut self,
         w: &mut World,
@@ -64,8 +64,8 @@ impl Writer {
         self.build(w, header, &[], spare)
     }
 
-    /// The header of a new segment, and the spare to make it of, if there is one with the least of
-    /// the two sizes.
+    /// Returns the header of a new segment, and the spare to make it from, if one has at least the
+    /// smaller of the two sizes.
     fn new_header(
         &mut self,
         w: &mut World,
@@ -147,7 +147,7 @@ impl Writer {
         Ok(Segment { header, file, head })
     }
 
-    /// Continues in a new segment: made durable first, then named by the seal of its predecessor.
+    /// Continues in a new segment, which is durable before the seal of its predecessor names it.
     pub(super) fn roll_to(
         &mut self,
         w: &mut World,
@@ -183,7 +183,7 @@ impl Writer {
         w.sync(seg.head)
     }
 
-    /// Planted: the next segment is made while a batch of this one is in flight.
+    /// Planted bug: makes the next segment while a batch of this one is in flight.
     pub(super) fn roll_undrained(&mut self, w: &mut World) -> Result<(), Stop> {
         let pred = self.current();
         let (next, flight) = (self.next, std::mem::take(&mut self.in_flight));
@@ -199,7 +199,7 @@ impl Writer {
     }
 }
 
-/// Cuts the unused zeros off a sealed segment; no barrier follows.
+/// Truncates the unused zeros of a sealed segment. No sync follows.
 pub(super) fn trim(w: &mut World, seg: Segment, r: &Rules, layout: Layout) -> Result<(), Stop> {
     let file = &w.files[seg.file].cache;
     let mut used = file.iter().rposition(|b| *b != 0).map_or(0, |at| at + 1);

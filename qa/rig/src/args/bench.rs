@@ -104,7 +104,7 @@ impl Kinds {
         Self::PassThrough,
         Self::Armed,
     ];
-    /// What is measured if nothing is said.
+    /// The default of `--ways`.
     pub(crate) const USUAL: [Self; 4] = [Self::Native, Self::Async, Self::PassThrough, Self::Armed];
 }
 
@@ -117,7 +117,7 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
-    /// As the disk has them by default.
+    /// The disk's default buffers.
     pub(crate) const USUAL: Self = Self { count: 480, size: 16 * 1024 };
 }
 

@@ -79,11 +79,11 @@ pub(crate) struct Drill {
 /// The part of the disk that a client of a drill uses.
 #[derive(Clone, Debug)]
 pub(crate) struct Share {
-    /// Where the disk is.
+    /// The address of the disk.
     pub(crate) uri: String,
-    /// Which of the clients it is.
+    /// The client's number.
     pub(crate) number: u16,
-    /// Its first version is above this.
+    /// The client's versions are above this.
     pub(crate) above: u64,
 }
 
@@ -139,7 +139,7 @@ impl From<DrilledKind> for Drilled {
     }
 }
 
-/// A delay of at most a minute, with parts of a millisecond after a point.
+/// Parses a delay in milliseconds, possibly fractional, of at most a minute.
 pub(super) fn parse_delay(text: &str) -> Result<Duration, String> {
     let millis = text.parse::<f64>().ok().filter(|millis| (0.0..=60_000.0).contains(millis));
     let none = || format!("`{text}` is not a number of milliseconds from 0 to 60000, as 8.3");
@@ -152,7 +152,7 @@ fn parse_work(text: &str) -> Result<Duration, String> {
     seconds.map(Duration::from_secs_f64).ok_or_else(none)
 }
 
-/// Reads a size of whole blocks, one at least.
+/// Parses a size in whole blocks, at least one.
 fn parse_disk_size(text: &str) -> Result<u64, String> {
     let size = human::parse_size(text)?;
     if size == 0 || !size.is_multiple_of(4096) {

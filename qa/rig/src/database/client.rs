@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
-/// A client at work, until its server is gone.
+/// A running client; it works until its server is gone.
 #[derive(Debug)]
 pub(crate) struct Client {
     process: Child,
@@ -19,12 +19,12 @@ pub(crate) struct Client {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Draws the statements of a transaction.
+/// A generator: each call returns the statements of another transaction.
 pub(crate) type Draw = Box<dyn FnMut() -> String + Send>;
 
 impl Client {
-    /// Begins to count in this table; the acknowledged keys go to a file in that folder. Runs a
-    /// transaction of `beside` before each insert.
+    /// Starts a client that inserts into `table` and notes acknowledged keys in a file in `folder`.
+    /// Before each insert, it runs a transaction from `beside`.
     pub(crate) fn start(
         database: &dyn Database,
         (table, folder): (&str, &Path),
@@ -43,7 +43,7 @@ impl Client {
             let mut answers = BufReader::new(answers).lines().map_while(Result::ok);
             for key in 1.. {
                 let (before, inserted) = (draw(), format!("inserted {key}"));
-                // The client runs the last statement once the one before is acknowledged.
+                // The client runs the SELECT only after the INSERT was acknowledged.
                 let insert = format!("INSERT INTO {table} VALUES ({key}); SELECT '{inserted}';");
                 let asked = writeln!(input, "{before}{insert}");
                 let answer = asked.ok().and_then(|()| answers.find(|line| *line == inserted));
@@ -57,19 +57,19 @@ impl Client {
         Ok(Self { process, acknowledged, thread })
     }
 
-    /// The last key that was acknowledged so far.
+    /// Returns the last key acknowledged so far.
     pub(crate) fn acknowledged(&self) -> u64 {
         self.acknowledged.load(Ordering::SeqCst)
     }
 
-    /// Waits until it has noticed that its server is gone; the last key that was acknowledged.
+    /// Ends a client whose server is gone, and returns the last acknowledged key.
     pub(crate) fn end(mut self) -> u64 {
         self.hang_up();
         self.acknowledged()
     }
 
     fn hang_up(&mut self) {
-        // It answers each line before it reads the next.
+        // The client answers each line before it reads the next.
         kill_all(self.process.id());
         let _ = self.process.wait();
         if let Some(thread) = self.thread.take() {
@@ -84,7 +84,7 @@ impl Drop for Client {
     }
 }
 
-/// Writes a key down, in eight digits and a newline.
+/// Appends a key to the notes: eight digits and a newline.
 fn note(notes: &dyn File, key: u64) -> Option<()> {
     notes.write_at(format!("{key:08}\n").as_bytes(), (key - 1).checked_mul(9)?).ok()
 }

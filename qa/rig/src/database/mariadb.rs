@@ -1,4 +1,4 @@
-//! `MariaDB` of Debian's packages, with the redo log of its engine `InnoDB` on a disk.
+//! `MariaDB` from Debian's packages, with the redo log of its engine `InnoDB` on a disk.
 
 use super::Database;
 use super::server::Server;
@@ -9,14 +9,14 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Its data is in memory, as that of PostgreSQL.
+/// The setting that differs from the defaults: all data fits in memory, as for PostgreSQL.
 pub(super) const SETTINGS: &[&str] = &["--innodb-buffer-pool-size=512M"];
 
 /// A server and its data; killed when this is dropped.
 #[derive(Debug)]
 pub(super) struct MariaDb {
     ground: Ground,
-    /// With data and socket.
+    /// The folder with data and socket.
     folder: PathBuf,
     log: PathBuf,
     port: Option<u16>,
@@ -37,7 +37,7 @@ impl MariaDb {
         Ok(database)
     }
 
-    /// One of its programs, run by its user, without the options of the machine.
+    /// Returns a command for a `MariaDB` program, run by its user without the machine's options.
     fn command(&self, program: &str) -> Command {
         let (user, group) = self.ground.user;
         let mut command = Command::new(program);
@@ -45,7 +45,7 @@ impl MariaDb {
         command
     }
 
-    /// Says where data and log are. What decides about durability is as it comes.
+    /// Sets the locations of data and log. Options that affect durability keep their defaults.
     fn place(&self, command: &mut Command) {
         command.arg(format!("--datadir={}", self.data().display()));
         command.arg(format!("--innodb-log-group-home-dir={}", self.log.display()));

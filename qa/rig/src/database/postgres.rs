@@ -1,4 +1,4 @@
-//! A PostgreSQL cluster of Debian's packages: created, started, measured, killed.
+//! A PostgreSQL cluster from Debian's packages: creates, starts, measures and kills it.
 
 use super::Database;
 use super::server::Server;
@@ -9,11 +9,11 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The port of TCP that also names the socket, as it comes.
+/// PostgreSQL's default TCP port; the socket's name contains it, too.
 const PORT: u16 = 5432;
 
-/// What differs from PostgreSQL's defaults, so that no checkpoint and no vacuum falls into a
-/// measurement; what decides about durability is as it comes.
+/// Settings that differ from the defaults, so that no checkpoint and no vacuum runs during a
+/// measurement. Options that affect durability keep their defaults.
 pub(super) const SETTINGS: &[&str] = &[
     "checkpoint_timeout=1d",
     "max_wal_size=700MB",
@@ -27,7 +27,7 @@ pub(super) const SETTINGS: &[&str] = &[
 #[derive(Debug)]
 pub(crate) struct Cluster {
     ground: Ground,
-    /// With data and socket.
+    /// The folder with data and socket.
     folder: PathBuf,
     log: PathBuf,
     port: Option<u16>,
@@ -35,7 +35,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Makes a cluster with its log below this folder, which PostgreSQL's user need not have.
+    /// Creates a cluster with its log below `log`, a folder that PostgreSQL's user need not own.
     pub(crate) fn make(ground: &Ground, name: &str, log: &Path) -> Result<Self, Failure> {
         let folder = ground.folder_of_user(name)?;
         let log = log.join("wal");
@@ -49,7 +49,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// A program of PostgreSQL, run by its user.
+    /// Returns a command for a program of PostgreSQL, run by its user.
     fn command(&self, program: &str) -> Command {
         let (user, group) = self.ground.user;
         let mut command = Command::new(self.ground.program(program));

@@ -1,4 +1,4 @@
-//! The process of a database: started, killed, shut down.
+//! The server process of a database: starts, kills and shuts it down.
 
 use crate::disk::tail;
 use crate::process::{Failure, kill_all, signal, start, wait_for};
@@ -7,9 +7,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Until it answers: it may have to recover.
+/// How long a server may take to answer; it may have to recover.
 const READY: Duration = Duration::from_secs(60);
-/// Until it has shut down.
+/// How long a server may take to shut down.
 const ENDED: Duration = Duration::from_secs(60);
 
 /// A process, or none; killed when this is dropped.
@@ -17,7 +17,7 @@ const ENDED: Duration = Duration::from_secs(60);
 pub(super) struct Server(Option<Child>);
 
 impl Server {
-    /// Starts it, and returns when it answers.
+    /// Starts the server and returns once it answers.
     pub(super) fn start(
         &mut self,
         command: &mut Command,
@@ -38,7 +38,7 @@ impl Server {
         Err(format!("the database does not start:\n{}", tail(log)).into())
     }
 
-    /// SIGKILL for it and all that it has started.
+    /// Kills the server, and all processes that it started, with SIGKILL.
     pub(super) fn kill(&mut self) {
         if let Some(mut child) = self.0.take() {
             kill_all(child.id());
@@ -46,7 +46,7 @@ impl Server {
         }
     }
 
-    /// Sends the signal that shuts it down, and waits for its end.
+    /// Sends the signal that shuts the server down, and waits for its end.
     pub(super) fn stop(&mut self, how: Signal) -> Result<(), Failure> {
         let Some(child) = &mut self.0 else { return Ok(()) };
         signal(child, how)?;

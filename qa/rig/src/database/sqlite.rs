@@ -1,6 +1,6 @@
-//! `SQLite`, whose log and data lie beside each other: all of a database is on a disk.
+//! `SQLite`, with the whole database on the disk, because its log is stored beside its data.
 //!
-//! Its client is the database; there is no server to start.
+//! There is no server to start: the client process is the database.
 
 use super::Database;
 use crate::need::Ground;
@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A log as of other databases, synced at each commit. One process has the database for itself, so
-/// it needs no shared memory.
+/// Uses a write-ahead log, as other databases do, synced at each commit. Only one process uses the
+/// database, so it needs no shared memory.
 const SETTINGS: &str = "PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL;";
 
 /// A database in a file.
@@ -46,7 +46,7 @@ impl Database for Sqlite {
         let (user, group) = self.ground.user;
         let mut client = Command::new("sqlite3");
         client.uid(user).gid(group).current_dir("/").args(["-batch", "-bail"]);
-        // Its answers to the settings are not those to the statements.
+        // Discards the output of the settings, so that only answers to statements remain.
         let level = if self.is_async.load(Ordering::SeqCst) { "NORMAL" } else { "FULL" };
         let settings = format!("{SETTINGS} PRAGMA synchronous={level};");
         client.args(["-cmd", ".output /dev/null", "-cmd", &settings, "-cmd", ".output stdout"]);
@@ -72,7 +72,7 @@ impl Database for Sqlite {
         if said == "ok" { Ok(()) } else { Err(said.into()) }
     }
 
-    /// Its client was killed.
+    /// Does nothing, since killing the client is enough.
     fn kill(&mut self) {}
 
     fn stop(&mut self) -> Result<(), Failure> {

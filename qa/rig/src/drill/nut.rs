@@ -1,4 +1,4 @@
-//! A real upsd with two UPS that do not exist: one is in use while the other recovers.
+//! A real upsd with two simulated UPS: one is in use while the other recovers.
 
 use super::process::{PATIENCE, Process};
 use crate::need::{DUMMY_UPS, UPSD};
@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// How often upsd is asked whether it knows already.
+/// How often upsd is queried for a changed status.
 const ASK_EVERY: Duration = Duration::from_millis(2);
 const NAMES: [&str; 2] = ["first", "second"];
-/// What the driver is told at most once a second.
+/// The file ups.conf; a driver polls at most once a second.
 const CONFIG: &str = "\
 [first]
 driver = dummy-ups
@@ -56,7 +56,7 @@ impl Line {
         Ok(answer)
     }
 
-    /// Whether this UPS has this status, as upsd says.
+    /// Whether upsd reports this status for this UPS.
     fn has(&mut self, ups: &str, status: &str) -> Result<bool, Failure> {
         let answer = self.ask(&format!("GET VAR {ups} ups.status"))?;
         Ok(answer == format!("VAR {ups} ups.status \"{status}\"\n"))
@@ -64,7 +64,7 @@ impl Line {
 }
 
 impl Nut {
-    /// Starts all in this folder, and returns when both are online.
+    /// Starts the drivers and upsd in this folder, and returns once both UPS are online.
     pub(super) fn start(folder: &Path) -> Result<Self, Failure> {
         fs::create_dir(folder)?;
         let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
@@ -86,13 +86,13 @@ impl Nut {
         Ok(nut)
     }
 
-    /// The option --power of a disk that is served in this cycle.
+    /// The option --power for a disk served in this cycle.
     pub(super) fn power(&self, cycle: u64) -> String {
         format!("nut:{}@127.0.0.1:{}", name(cycle), self.port)
     }
 
-    /// The UPS of this cycle goes on battery. Returns when upsd says so: the time on this clock at
-    /// which it said for the last time that all is well.
+    /// Switches the UPS of this cycle to battery, and waits until upsd reports that. Returns the
+    /// time on this clock at which upsd last reported that all was well.
     pub(super) fn fail(&self, cycle: u64, clock: &SystemClock) -> Result<Duration, Failure> {
         self.set(cycle, "OB DISCHRG")?;
         let mut line = Line::open(self.port)?;
@@ -111,23 +111,23 @@ impl Nut {
         }
     }
 
-    /// The UPS of this cycle recovers, within about a second.
+    /// Switches the UPS of this cycle back online, which takes about a second.
     pub(super) fn recover(&self, cycle: u64) -> Result<(), Failure> {
         self.set(cycle, "OL")
     }
 
-    /// SIGKILL for upsd.
+    /// Kills upsd with SIGKILL.
     pub(super) fn kill(&mut self) -> Result<(), Failure> {
         self.upsd.kill()
     }
 
-    /// upsd hangs, or goes on.
+    /// Suspends upsd, so that it hangs, or resumes it.
     pub(super) fn pause(&self, is_paused: bool) -> Result<(), Failure> {
         self.upsd.pause(is_paused)
     }
 
-    /// Starts all again, after upsd was killed: a driver of NUT 2.8.0 aborts when it writes to an
-    /// upsd that is gone.
+    /// Restarts the drivers and upsd after upsd was killed: a driver of NUT 2.8.0 aborts when it
+    /// writes to an upsd that is gone.
     pub(super) fn start_again(&mut self) -> Result<(), Failure> {
         for driver in &mut self.drivers {
             driver.kill()?;
@@ -140,7 +140,7 @@ impl Nut {
         Ok(())
     }
 
-    /// Waits until both are online.
+    /// Waits until both UPS are online.
     pub(super) fn wait_until_online(&self) -> Result<(), Failure> {
         let is_online = |ups: &str| {
             Line::open(self.port).and_then(|mut line| line.has(ups, "OL")).unwrap_or_default()
@@ -181,14 +181,14 @@ fn start_all(folder: &Path) -> Result<(Vec<Process>, Process), Failure> {
     Ok((drivers, run(folder, UPSD, &["-F"])?))
 }
 
-/// Starts a program of NUT with all its files in this folder.
+/// Starts a NUT program with all its files in this folder.
 fn run(folder: &Path, program: &str, arguments: &[&str]) -> Result<Process, Failure> {
     let mut command = Command::new(program);
     for variable in ["NUT_CONFPATH", "NUT_STATEPATH", "NUT_ALTPIDPATH"] {
         command.env(variable, folder);
     }
     if rustix::process::geteuid().is_root() {
-        // Otherwise it becomes a user who has no access to the folder.
+        // Otherwise the program switches to a user without access to the folder.
         command.args(["-u", "root"]);
     }
     let started = Process::of({

@@ -1,4 +1,4 @@
-//! The processes of a drill: a device, a server over it, and what becomes of them.
+//! The pair of processes in a drill, device and server: starts them and cuts their power.
 
 use super::process::{PATIENCE, Process, start, start_device, words};
 use super::work::SIZE;
@@ -14,27 +14,27 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How often it is asked whether the dump is written.
+/// How often the server is asked whether the dump is written.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
-/// What the server calls the disk.
+/// The server's name for the disk.
 const NAME: &str = "log";
 
-/// What was seen of a cut.
+/// Observations of one power cut.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cut {
-    /// Bytes that were in memory alone.
+    /// Bytes that were only in the server's memory.
     pub(super) dirty: u64,
     /// Time that the dump took; `None` if it did not end within the hold-up time, or if the cut was
     /// not announced.
     pub(super) emergency_ms: Option<f64>,
-    /// Sectors of the device that were not flushed and did not survive.
+    /// Unflushed sectors of the device that did not survive.
     pub(super) sectors_lost: Option<u64>,
 }
 
-/// How both are started.
+/// How device and server are started.
 #[derive(Clone, Debug)]
 pub(super) struct Setup {
-    /// The seawall that serves.
+    /// The program `seawall` that serves the disk.
     pub(super) program: PathBuf,
     pub(super) delay: Duration,
     pub(super) hold_up: Duration,
@@ -42,7 +42,7 @@ pub(super) struct Setup {
     pub(super) power: String,
 }
 
-/// Device and server, and the folder of their files.
+/// The device, the server, and the folder with their files.
 #[derive(Debug)]
 pub(super) struct Pair {
     setup: Setup,
@@ -52,7 +52,7 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// Starts both.
+    /// Starts the device and the server.
     pub(super) fn start(setup: Setup, seed: u64) -> Result<Self, Failure> {
         let scratch = Folder::new(&std::env::temp_dir(), "seawall-drill")?;
         let device = start_device(scratch.path(), SIZE, (setup.delay, seed))?;
@@ -60,24 +60,24 @@ impl Pair {
         Ok(Self { setup, scratch, device, server })
     }
 
-    /// Starts both again, after a cut.
+    /// Starts the device and the server again after a cut.
     pub(super) fn start_again(&mut self, seed: u64) -> Result<(), Failure> {
         self.device = start_device(self.scratch.path(), SIZE, (self.setup.delay, seed))?;
         self.server = start_server(&self.setup, &self.scratch)?;
         Ok(())
     }
 
-    /// From the next start on the server has this option --power.
+    /// Sets the option --power for the next start of the server.
     pub(super) fn set_power(&mut self, power: String) {
         self.setup.power = power;
     }
 
-    /// Where clients find the disk.
+    /// The address of the disk for clients.
     pub(super) fn uri(&self) -> Uri {
         Uri::new(NAME, &self.scratch.path().join("s"))
     }
 
-    /// A client of the disk.
+    /// Connects a client to the disk.
     pub(super) fn client(&self) -> Result<Client, Failure> {
         Client::connect(&self.uri()).map_err(|error| self.server.failure(&error.to_string()))
     }
@@ -86,7 +86,7 @@ impl Pair {
         ask(&self.scratch.path().join("state"), "status", PATIENCE)
     }
 
-    /// The power fails: SIGPWR, and when the hold-up is over the cut.
+    /// Sends SIGPWR, and cuts the power when the hold-up time is over.
     pub(super) fn cut_announced(&mut self) -> Result<Cut, Failure> {
         let clock = SystemClock::new();
         self.server.signal(Notice::Power)?;
@@ -109,7 +109,7 @@ impl Pair {
         Ok(cut)
     }
 
-    /// The device loses its power. Returns how many of its sectors did not survive.
+    /// Cuts the device's power. Returns how many of its sectors did not survive.
     pub(super) fn cut_device(&mut self) -> Result<Option<u64>, Failure> {
         self.device.signal(Notice::User)?;
         let answer = self.device.answer("the device does not say what it lost")?;
@@ -118,7 +118,7 @@ impl Pair {
         Ok(lost.and_then(Value::as_u64))
     }
 
-    /// The power fails without a warning.
+    /// Cuts the power without a warning.
     pub(super) fn cut_unannounced(&mut self) -> Result<Cut, Failure> {
         let dirty = self.dirty()?;
         self.kill_server()?;
@@ -126,7 +126,7 @@ impl Pair {
         Ok(Cut { dirty, ..Cut::default() })
     }
 
-    /// Bytes that are in the server's memory alone.
+    /// Bytes that are only in the server's memory.
     pub(super) fn dirty(&self) -> Result<u64, Failure> {
         Ok(self.status()?.get("dirty").and_then(Value::as_u64).unwrap_or_default())
     }
@@ -141,7 +141,7 @@ impl Pair {
 
 fn start_server(setup: &Setup, scratch: &Folder) -> Result<Process, Failure> {
     let path = |name| scratch.path().join(name);
-    // A keeper would lose its memory in the same cut.
+    // Without a keeper, since that would lose its memory in the same cut.
     let mut arguments = words("disk serve --json --quiet --no-keeper --power");
     arguments.extend([setup.power.clone().into(), "--hold-up".into()]);
     let hold_up = setup.hold_up.as_millis().to_string();

@@ -1,5 +1,5 @@
-//! `seawall-rig power`: the power of a simulated device is cut after a real upsd has told that its
-//! UPS is on battery, or has fallen silent; and every promised block is read back.
+//! `seawall-rig power`: cuts the power of a simulated device after a real upsd has reported that
+//! its UPS is on battery, or has stopped answering. Then reads back every acknowledged block.
 
 use super::nut::Nut;
 use super::pair::{Pair, Setup};
@@ -22,15 +22,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// How often the server is asked whether it has noticed.
+/// How often the server is asked whether it has noticed the failure.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
-/// How long a server may take to be armed: it measures the device.
+/// How long a server may take to be armed; it measures the device first.
 const ARMED: Duration = Duration::from_secs(20);
-/// How late an answer may be: the machine has other work.
+/// How far beyond its own limit the server may notice a failure: the machine has other work.
 const SLACK_MS: f64 = 50.0;
 /// The file with a line for each cycle.
 const LINES: &str = "power.jsonl";
-/// The kinds of cycles, again and again.
+/// After this many cycles, the sequence of kinds repeats.
 const KINDS: u64 = 12;
 
 /// What happens to the power source, or to its monitor.
@@ -59,25 +59,26 @@ impl Kind {
     }
 }
 
-/// When the server had noticed, and had written what it owed, in milliseconds.
+/// When the server had noticed the failure, and when it had written the acknowledged bytes that
+/// were only in memory, in milliseconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     noticed_ms: Option<f64>,
     drained_ms: Option<f64>,
-    /// The longest time that it may take to notice, as the server says.
+    /// The longest time that noticing may take, as reported by the server.
     detection_ms: f64,
     sectors_lost: Option<u64>,
 }
 
-/// Does all cycles that are not done; a summary, and whether all is well.
+/// Runs the missing cycles. Returns a summary, and whether all cycles are fine.
 ///
 /// # Errors
 ///
-/// The rig does not work: that says nothing of the disk.
+/// The rig itself failed; this says nothing about the disk.
 pub(crate) fn run(args: &args::Power, program: PathBuf) -> Result<(Value, bool), Failure> {
     let path = args.out.join(LINES);
     let mut rows = begin(args, &path)?;
-    // On a signal its processes end and its folders are removed.
+    // After a signal, the child processes are ended and the folders are removed.
     let stopped = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         flag::register(signal, stopped.clone())?;
@@ -100,7 +101,7 @@ pub(crate) fn run(args: &args::Power, program: PathBuf) -> Result<(Value, bool),
     Ok(summary(args, rows.get(..usize::try_from(cycles)?).unwrap_or(&rows)))
 }
 
-/// The rows of an earlier run with the same settings; writes those to a new file.
+/// Returns the rows of an earlier run with the same settings; writes the settings to a new file.
 fn begin(args: &args::Power, path: &Path) -> Result<Vec<Value>, Failure> {
     let settings = settings(args);
     if !path.exists() {
@@ -125,7 +126,7 @@ fn settings(args: &args::Power) -> Value {
     })
 }
 
-/// Adds a line.
+/// Appends a line to the file.
 fn note(path: &Path, row: &Value) -> Result<(), Failure> {
     let mut file = OpenOptions::new().create(true).append(true).open(path)?;
     Ok(file.write_all(format!("{row}\n").as_bytes())?)
@@ -137,12 +138,12 @@ struct Drill<'a> {
     nut: Nut,
     pair: Pair,
     promised: Promised,
-    /// A request to end.
+    /// Set by a signal that requests the end.
     stopped: Arc<AtomicBool>,
 }
 
 impl Drill<'_> {
-    /// One cycle, as a line of the file.
+    /// Runs one cycle and returns its row for the file.
     fn cycle(&mut self, cycle: u64) -> Result<Value, Failure> {
         let kind = Kind::of(cycle);
         self.wait_until_armed()?;
@@ -163,7 +164,7 @@ impl Drill<'_> {
         Ok(row(kind, &seen, (acknowledged, found)))
     }
 
-    /// What does not return early cannot lose.
+    /// Waits until the server is armed: a disk whose flushes all wait has nothing to lose.
     fn wait_until_armed(&self) -> Result<(), Failure> {
         let mut last = Value::Null;
         let armed = wait_for(ARMED, || {
@@ -176,7 +177,8 @@ impl Drill<'_> {
         })
     }
 
-    /// Clients work until the power is cut; what they were promised.
+    /// Lets clients work until the power is cut. Returns their acknowledged blocks and what was
+    /// seen.
     fn work(&mut self, cycle: u64, kind: Kind) -> Result<(Promised, Seen), Failure> {
         let (above, seed) = ((cycle + 1) * VERSIONS, self.args.seed);
         let client = |number| Client { number, above, seed };
@@ -191,7 +193,7 @@ impl Drill<'_> {
         let cut = thread::scope(|scope| {
             for (client, disk) in clients.iter().zip(&disks) {
                 let (stop, tell) = (&stop, &tell);
-                // The cut ends it with an error.
+                // The cut ends the client with an error.
                 scope.spawn(move || client.work(disk, stop, tell).is_ok());
             }
             let cut = self.fail(cycle, kind);
@@ -201,7 +203,7 @@ impl Drill<'_> {
         Ok((promised.into_inner().unwrap_or_else(PoisonError::into_inner), cut))
     }
 
-    /// At a moment by chance the power source fails, or its monitor; then the power is cut.
+    /// Makes the power source or its monitor fail at a random moment, then cuts the power.
     fn fail(&mut self, cycle: u64, kind: Kind) -> Result<Seen, Failure> {
         let clock = SystemClock::new();
         let chance = SeededEntropy::new(self.args.seed ^ cycle.rotate_left(32)).random()?;
@@ -219,7 +221,7 @@ impl Drill<'_> {
             seen.look(&self.pair.status()?, clock.now().saturating_sub(failed));
             clock.sleep(LOOK_EVERY);
         }
-        // In this order the cut meets a flush of the device.
+        // The device comes first, so that the cut can meet one of its flushes.
         seen.sectors_lost = self.pair.cut_device()?;
         self.pair.kill_server()?;
         Ok(seen)
@@ -258,7 +260,7 @@ fn row(kind: Kind, seen: &Seen, (acknowledged, found): (usize, Found)) -> Value 
     })
 }
 
-/// What all rows come to.
+/// Summarizes all rows.
 fn summary(args: &args::Power, rows: &[Value]) -> (Value, bool) {
     let sum = |name| rows.iter().filter_map(|row| row.get(name)?.as_u64()).sum::<u64>();
     let is_fine = |row: &&Value| row.get("is_fine") == Some(&json!(true));

@@ -1,4 +1,4 @@
-//! The processes of a drill: devices and clients, which are this program, and servers.
+//! Child processes of a drill: servers, and this program as a device or client.
 
 use crate::process::{Failure, signal};
 use rustix::process::Signal;
@@ -12,16 +12,16 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
-/// How long one may take to be ready, or to answer.
+/// How long a process may take to be ready, or to answer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
-/// What one says beyond this is not kept.
+/// Bytes of standard error that are kept.
 const SAID_MAX: u64 = 64 * 1024;
 
-/// A process of ours, killed if it does not end before this does.
+/// A child process, killed when dropped.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
-    /// Its answer, line by line.
+    /// Its standard output, line by line.
     pub(super) lines: mpsc::Receiver<String>,
     said: Arc<Mutex<String>>,
 }
@@ -61,7 +61,7 @@ impl Process {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// SIGKILL.
+    /// Kills the process with SIGKILL.
     pub(crate) fn kill(&mut self) -> Result<(), Failure> {
         let killed = self.child.kill().and_then(|()| self.child.wait());
         killed.map(drop).map_err(|error| self.failure(&error.to_string()))
@@ -77,12 +77,12 @@ impl Process {
         sent.map_err(|error| self.failure(&format!("cannot send it a signal: {error}")))
     }
 
-    /// SIGSTOP, or SIGCONT.
+    /// Suspends the process with SIGSTOP, or resumes it with SIGCONT.
     pub(super) fn pause(&self, is_paused: bool) -> Result<(), Failure> {
         signal(&self.child, if is_paused { Signal::STOP } else { Signal::CONT })
     }
 
-    /// How it has ended, if it has.
+    /// Describes whether and how the process has ended.
     pub(super) fn ending(&mut self) -> String {
         match self.child.try_wait() {
             Ok(None) => "it is running".to_owned(),
@@ -91,14 +91,14 @@ impl Process {
         }
     }
 
-    /// Why there is no answer.
+    /// An error with everything that the process wrote to standard error.
     pub(super) fn failure(&self, what: &str) -> Failure {
         let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         let next = if said.is_empty() { "it said nothing" } else { said.trim_end_matches("; ") };
         format!("{what}: {next}").into()
     }
 
-    /// The next line of its answer.
+    /// Reads the next line of output, which is JSON.
     pub(super) fn answer(&self, what: &str) -> Result<Value, Failure> {
         let line = self.lines.recv_timeout(PATIENCE).map_err(|_| self.failure(what))?;
         serde_json::from_str(&line).map_err(|_| self.failure(what))
@@ -107,7 +107,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended.
+        // The process may have ended already.
         let _ = self.kill();
     }
 }
@@ -115,12 +115,12 @@ impl Drop for Process {
 pub(super) fn start(what: &str, program: &Path, words: &[OsString]) -> Result<Process, Failure> {
     let process = Process::start(program, words);
     let process = process.map_err(|error| format!("cannot start {what}: {error}"))?;
-    // Its first line says that it is ready.
+    // The first line reports that the process is ready.
     process.answer(&format!("{what} does not get ready"))?;
     Ok(process)
 }
 
-/// A device in this folder, with the socket `d`; `home` has `size` bytes.
+/// Starts a device in this folder, with the socket `d`; its export `home` has `size` bytes.
 pub(crate) fn start_device(
     folder: &Path,
     size: u64,

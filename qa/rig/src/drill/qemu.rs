@@ -1,5 +1,5 @@
-//! `seawall-rig qemu`: a guest of QEMU with its disk by vhost-user writes numbered blocks; server,
-//! QEMU or power are cut, and every acknowledged block is looked for.
+//! `seawall-rig qemu`: a QEMU guest with a vhost-user disk writes numbered blocks. The server or
+//! QEMU is killed, or the power is cut, and every acknowledged block is looked for.
 
 mod machine;
 mod server;
@@ -17,23 +17,23 @@ use server::{Served, Setup};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What one cycle was.
+/// The result of one cycle.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cycle {
     acknowledged: u64,
     found: Found,
-    /// Kills of the server; and those of them when it had bytes in memory alone.
+    /// Kills of the server, and how many of them happened with bytes only in memory.
     kills: u32,
     kills_with_bytes: u32,
-    /// Whether a dump was made in time.
+    /// Whether the server wrote its dump in time.
     is_dumped: bool,
 }
 
-/// Does all cycles; a summary, and whether all is well.
+/// Runs all cycles. Returns a summary, and whether all is well.
 ///
 /// # Errors
 ///
-/// The rig does not work: that says nothing of the disk.
+/// The rig itself failed; this says nothing about the disk.
 pub(crate) fn run(
     args: &args::Qemu,
     (dir, program): (&Path, PathBuf),
@@ -82,11 +82,11 @@ impl Rig<'_> {
             self.pause(20, 400)?;
             let mut in_memory = served.wait_until_armed()?;
             if kill % 2 == 1 || !is_armed {
-                // Not at any moment, but at one when there is something to lose, or to wait for.
+                // Not a random moment, but one with something to lose, or to wait for.
                 in_memory = served.wait_for_bytes()?;
             }
             if kill % 10 == 9 {
-                // A restart is nothing else to the guest.
+                // To the guest, a restart looks like a kill.
                 served.stop()?;
             } else {
                 served.kill()?;
@@ -94,10 +94,11 @@ impl Rig<'_> {
                 cycle.kills_with_bytes += u32::from(in_memory > 0);
             }
             guest.listen(&mut promised)?;
-            // The device may be at a request of the killed server: it ends it before the next one.
+            // The device may be at a request of the killed server; it finishes that before the
+            // next.
             self.pause(100, 200)?;
             served.start_again(seed)?;
-            // What it says from here on comes from the new server.
+            // After this wait, acknowledgements come from the new server.
             served.wait_until_used()?;
             guest.listen(&mut promised)?;
             guest.wait_for_more(&mut promised)?;
@@ -105,7 +106,7 @@ impl Rig<'_> {
         self.pause(500, 1500)?;
         served.wait_until_armed()?;
         if kind == QemuCut::Unannounced {
-            // The control is to have something to lose.
+            // The control needs something to lose.
             served.wait_for_bytes()?;
         }
         if is_cut {
@@ -123,7 +124,7 @@ impl Rig<'_> {
         Ok(cycle)
     }
 
-    /// A time by chance.
+    /// Pauses for a random time, in milliseconds.
     fn pause(&self, least: u64, most: u64) -> Result<(), Failure> {
         let chance = self.chance.random()?;
         pause(Duration::from_millis(least + chance % (most - least)));
@@ -149,7 +150,7 @@ impl Cycle {
     }
 }
 
-/// What all cycles come to.
+/// Summarizes all cycles.
 fn summary(args: &args::Qemu, rows: &[(QemuCut, Cycle)]) -> (Value, bool) {
     let mut kinds = serde_json::Map::new();
     let mut all_fine = !rows.is_empty();
@@ -160,7 +161,7 @@ fn summary(args: &args::Qemu, rows: &[(QemuCut, Cycle)]) -> (Value, bool) {
         let losing = its().filter(|cycle| cycle.found.lost > 0).count();
         let cycles = its().count();
         let is_fine = match kind {
-            // The control: if it mostly keeps all, the other kinds prove nothing.
+            // The control: if it mostly keeps everything, the other kinds prove nothing.
             QemuCut::Unannounced => losing * 2 > cycles,
             QemuCut::Announced => lost == 0 && its().all(|cycle| cycle.is_dumped),
             _ => lost == 0,

@@ -1,5 +1,5 @@
-//! What the clients of a drill do: they write numbered and checksummed blocks, and flush. And how
-//! their blocks are read back.
+//! The clients of a drill: they write numbered, checksummed blocks and flush. After a cut, the
+//! blocks are read back and checked.
 
 use seawall_io::{Entropy, File, SeededEntropy};
 use seawall_measure::human::to_u64;
@@ -11,32 +11,32 @@ pub(super) const BLOCK: u64 = 4096;
 const SECTOR: usize = 512;
 /// Blocks of one client: 2 MiB.
 const SHARE: u64 = 512;
-/// Bytes of the disk: room for more clients than there may be.
+/// Bytes of the disk: room for more clients than a drill may have.
 pub(super) const SIZE: u64 = 8 * SHARE * BLOCK;
 /// The longest write, in blocks.
 const WRITE_MAX: u64 = 8;
 const MAGIC: u64 = u64::from_le_bytes(*b"SWDRILL1");
 
-/// The least version that a block has to have, as a flush that returned says.
+/// The lowest version that each block must have, because a flush of it returned.
 pub(super) type Promised = BTreeMap<u64, u64>;
 
-/// One of the clients.
+/// A client of a drill.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Client {
-    /// Which one; it alone writes its blocks.
+    /// The client's number; no other client writes its blocks.
     pub(super) number: u16,
-    /// Its versions are above this.
+    /// Versions written by this client are above this.
     pub(super) above: u64,
     pub(super) seed: u64,
 }
 
 impl Client {
-    /// Writes and flushes until it is told to stop, or the disk fails, and tells what each flush
-    /// that returned has promised.
+    /// Writes and flushes until `stop` is set or the disk fails. Passes the versions that each
+    /// successful flush acknowledged to `tell`.
     ///
     /// # Errors
     ///
-    /// The disk's, or that of a client.
+    /// An error of the disk or of `tell`.
     pub(super) fn work(
         self,
         disk: &dyn File,
@@ -48,7 +48,7 @@ impl Client {
         let mut unflushed = Promised::new();
         while !stop.load(Ordering::Relaxed) {
             let lot = dice.random()?;
-            // Like a log, after the last write; now and then somewhere else.
+            // Usually after the last write, like a log; one write in four goes somewhere else.
             let at = if lot.is_multiple_of(4) { (lot >> 8) % SHARE } else { next };
             let blocks = (1 + (lot >> 32) % WRITE_MAX).min(SHARE - at);
             next = (at + blocks) % SHARE;
@@ -69,8 +69,8 @@ impl Client {
     }
 }
 
-/// Adds a block: in each sector its magic, its place, its version, that again and again, and a
-/// checksum.
+/// Appends a block. Each sector has the magic, its position, its version, repeated filler made of
+/// these two, and a checksum.
 fn put_block(bytes: &mut Vec<u8>, block: u64, version: u64) {
     let sectors = BLOCK / to_u64(SECTOR);
     for sector in block * sectors..(block + 1) * sectors {
@@ -84,7 +84,7 @@ fn put_block(bytes: &mut Vec<u8>, block: u64, version: u64) {
     }
 }
 
-/// The version of a sector, 0 for one that was never written; `None` if it holds neither.
+/// Returns the version of a sector, or 0 if it was never written; `None` if it is damaged.
 fn version_of(sector: u64, bytes: &[u8]) -> Option<u64> {
     if bytes.iter().all(|byte| *byte == 0) {
         return Some(0);
@@ -97,24 +97,24 @@ fn version_of(sector: u64, bytes: &[u8]) -> Option<u64> {
     (is_whole && is_its).then(|| u64::from_le_bytes(*version))
 }
 
-/// What is on the disk after a cut.
+/// The state of the disk after a cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
-    /// Blocks that were promised, and looked at.
+    /// Acknowledged blocks, all of which were checked.
     pub(super) checked: u64,
-    /// Those that hold less than was promised.
+    /// Acknowledged blocks that hold an older version, or are damaged.
     pub(super) lost: u64,
     /// Blocks with a sector that no client wrote.
     pub(super) damaged: u64,
-    /// Blocks whose sectors are of several versions: right after a cut, if none is too old.
+    /// Blocks whose sectors have several versions: correct after a cut, if none is too old.
     pub(super) mixed: u64,
 }
 
-/// Reads the whole disk. What was lost is not promised any more.
+/// Reads the whole disk. Lost blocks are removed from `promised`, so each counts only once.
 ///
 /// # Errors
 ///
-/// The disk's.
+/// The disk cannot be read.
 pub(super) fn look(disk: &dyn File, promised: &mut Promised) -> io::Result<Found> {
     let mut found = Found { checked: to_u64(promised.len()), ..Found::default() };
     let mut bytes = vec![0; 1 << 20];
@@ -182,7 +182,7 @@ mod tests {
         let mut older = Vec::new();
         put_block(&mut older, 1, 4);
         disk.write_at(&older[512..1024], BLOCK + 512).unwrap();
-        // A sector of another place, and one with a flipped bit.
+        // A sector of another position, and one with a flipped bit.
         disk.write_at(&older[..512], 0).unwrap();
         disk.write_at(&[1], 2 * BLOCK + 100).unwrap();
         let mut promised = Promised::from([(0, 5), (1, 5), (2, 5)]);

@@ -15,9 +15,9 @@ struct Figure {
     numbers: &'static str,
     title: &'static str,
     experiment: Experiment,
-    /// Names of ways, and their colours.
+    /// Names of the ways shown, and their colours.
     ways: &'static [(&'static str, &'static str)],
-    /// What the paper's figure shows.
+    /// The finding of the paper's figure.
     paper: &'static str,
 }
 
@@ -75,7 +75,7 @@ const FIGURES: [Figure; 6] = [
     },
 ];
 
-/// All figures.
+/// The page with all figures.
 pub(super) struct Page<'a> {
     results: &'a [Measured],
 }
@@ -92,7 +92,7 @@ impl Cell<'_> {
         }
     }
 
-    /// The smallest, the middle and the largest of what its windows have by this name.
+    /// The minimum, median and maximum of this value over all windows.
     fn spread(&self, name: &str) -> [f64; 3] {
         let windows = self.0.get("windows").and_then(Value::as_array);
         let values = windows.into_iter().flatten().filter_map(|window| window.get(name)?.as_f64());
@@ -105,13 +105,13 @@ impl Cell<'_> {
         [fold(f64::min).unwrap_or(middle), middle, fold(f64::max).unwrap_or(middle)]
     }
 
-    /// The middle of what its windows have by this name.
+    /// The median of this value over all windows.
     fn middle(&self, name: &str) -> f64 {
         let [_, middle, _] = self.spread(name);
         middle
     }
 
-    /// What differs between the rows of a table.
+    /// The label of the cell's row in a table.
     fn row(&self, experiment: Experiment) -> String {
         let clients = self.text("clients");
         match experiment {
@@ -129,7 +129,7 @@ impl<'a> Page<'a> {
         Self { results }
     }
 
-    /// As Markdown.
+    /// Returns the page as Markdown.
     pub(super) fn text(&self) -> String {
         let mut text =
             "# RapiLog's figures\n\nNew orders a minute of TPC-C without think time and, in \
@@ -159,7 +159,7 @@ impl<'a> Page<'a> {
         text + &self.processor()
     }
 
-    /// The charts, and the names of their files.
+    /// Returns the file names and contents of the charts.
     pub(super) fn charts(&self) -> Vec<(String, String)> {
         let with_charts = FIGURES.iter().filter(|figure| has_chart(figure));
         let of = |figure: &'static Figure| {
@@ -174,7 +174,7 @@ impl<'a> Page<'a> {
         self.results.iter().filter(|result| result.experiment == figure.experiment)
     }
 
-    /// Table 3: what the disk costs.
+    /// Table 3: the processor time that the server uses.
     fn processor(&self) -> String {
         let mut text = "\n## Table 3: the server's share of a processor\n\nThe paper: 1 % of the \
             processors' time is spent outside the guest.\n\n| clients, armed |"
@@ -193,7 +193,7 @@ impl<'a> Page<'a> {
     }
 }
 
-/// A database, its workload and the command that measures it.
+/// Describes a database, its workload and the command that measures it.
 fn about(measured: &Measured) -> String {
     let text = |name| measured.result.get(name).and_then(Value::as_str).unwrap_or_default();
     let number = |name| measured.result.get(name).and_then(Value::as_u64).unwrap_or_default();
@@ -219,7 +219,7 @@ fn cells(result: &Value) -> impl Iterator<Item = Cell<'_>> {
     result.get("cells").and_then(Value::as_array).into_iter().flatten().map(Cell)
 }
 
-/// Clients, and the server's share while armed.
+/// Numbers of clients, each with the server's share of a processor while armed.
 fn shares(result: &Value) -> Vec<(String, String)> {
     let armed = cells(result).filter(|cell| cell.text("way") == ARMED.0);
     let share = |cell: Cell<'_>| {
@@ -229,7 +229,7 @@ fn shares(result: &Value) -> Vec<(String, String)> {
     armed.map(share).collect()
 }
 
-/// Whether no later figure is of the same experiment: the table of all of them follows it.
+/// Whether no later figure is of the same experiment, so that the experiment's table follows here.
 fn is_last_of_experiment(figure: &Figure) -> bool {
     let mut same = FIGURES.iter().filter(|other| other.experiment == figure.experiment);
     same.next_back().is_some_and(|last| last.numbers == figure.numbers)
@@ -265,7 +265,7 @@ fn table(experiment: Experiment, result: &Value) -> String {
     text
 }
 
-/// Whether its rows are numbers of clients.
+/// Whether the rows of the figure's experiment are numbers of clients.
 fn has_chart(figure: &Figure) -> bool {
     matches!(figure.experiment, Experiment::Slow | Experiment::Fast)
 }
@@ -275,7 +275,7 @@ fn chart_name(figure: &Figure, engine: Engine) -> String {
     format!("figure-{number}-{}.svg", engine.name().to_lowercase())
 }
 
-/// Bars for each number of clients.
+/// Draws a group of bars for each number of clients.
 fn chart(figure: &Figure, measured: &Measured) -> String {
     let mut groups: Vec<(String, Vec<f64>)> = Vec::new();
     for cell in cells(&measured.result) {

@@ -1,4 +1,4 @@
-//! A power cut during a test run, and the rows that a client was told are durable.
+//! A power cut during a test run, and the check of rows that were acknowledged before it.
 
 use crate::args::Suite;
 use crate::database::{Client, Database, number};
@@ -13,16 +13,16 @@ use std::time::Duration;
 const ROWS_MIN: u64 = 20;
 const ROWS_WITHIN: Duration = Duration::from_secs(60);
 
-/// A cut, and what was there after it.
+/// A power cut, and the state found after it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cut {
     pub(super) number: usize,
     /// The tests that were running, or the last one before.
     pub(super) during: String,
     pub(super) acknowledged: u64,
-    /// Acknowledged rows that are there after recovery.
+    /// Acknowledged rows found after recovery.
     pub(super) found: Option<u64>,
-    /// Servers that recovered, and tables of the suite that they checked.
+    /// Servers that recovered, and tables of the suite that were checked.
     pub(super) recovered: usize,
     pub(super) checked: usize,
     /// Why a database did not recover, or what its check found.
@@ -67,7 +67,7 @@ pub(super) struct Witness {
 }
 
 impl Witness {
-    /// Starts it; returns when rows have been acknowledged.
+    /// Starts the client and returns once enough rows have been acknowledged.
     pub(super) fn start(
         database: &dyn Database,
         number: usize,
@@ -81,13 +81,13 @@ impl Witness {
         Ok(Self { client, table })
     }
 
-    /// Ends it after the cut; the table and its acknowledged rows.
+    /// Ends the client after the cut. Returns its table, and the number of acknowledged rows.
     pub(super) fn end(self) -> (String, u64) {
         (self.table, self.client.end())
     }
 }
 
-/// The acknowledged rows that a recovered and checked table has.
+/// Counts the acknowledged rows in a recovered table, and checks the table.
 ///
 /// # Errors
 ///
@@ -112,7 +112,7 @@ pub(super) fn cut_power(args: &Suite, disk: &mut Disk) -> Result<(), Failure> {
     disk.cut()
 }
 
-/// Starts a disk again after a cut, armed.
+/// Starts a disk again after a cut, and arms it.
 pub(super) fn power_on(disk: &mut Disk) -> Result<(), Failure> {
     disk.forget()?;
     disk.up()?;

@@ -1,8 +1,7 @@
-//! `MariaDB`'s tests with all files of their servers on a disk, with cuts inside tests.
+//! `MariaDB`'s test suite with all files of its servers on a disk, and power cuts during tests.
 //!
-//! mysql-test-run makes the data directories of its servers itself, so the disk has an ext4 with
-//! its whole folder. A server beside it, with only its redo log on the disk, takes the counted
-//! rows.
+//! mysql-test-run creates the data directories of its servers itself, so its whole folder is on the
+//! disk's ext4. An additional server, with only its redo log on the disk, takes the counted rows.
 
 use super::cut::{Cut, Witness, count_flushes, cut_power, found, keep_armed, power_on};
 use super::mtr::{Mtr, Tests};
@@ -22,16 +21,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Between two looks at the results.
+/// Time between two checks of the results.
 const LOOK: Duration = Duration::from_millis(200);
-/// Results after which progress is printed.
+/// Number of new results after which progress is printed.
 const PROGRESS: usize = 20;
-/// A cut comes at most so long after the test before it.
+/// Longest time between a test's result and the cut that follows it.
 const DELAY_MS_MAX: u64 = 1500;
-/// Until a server has recovered.
+/// How long a server may take to recover.
 const READY: Duration = Duration::from_secs(120);
 
-/// Prints statements that check all tables of `InnoDB`; none for the servers of tests without it.
+/// Prints statements that check all `InnoDB` tables, or none on servers of tests without `InnoDB`.
 const CHECKS: &str = r"SELECT CONCAT('CHECK TABLE `', REPLACE(table_schema, '`', '``'), '`.`',
 REPLACE(table_name, '`', '``'), '` EXTENDED;') FROM information_schema.tables
 WHERE engine = 'InnoDB' AND table_type = 'BASE TABLE' AND EXISTS (SELECT 1
@@ -56,8 +55,8 @@ pub(super) fn run(args: &Suite, ground: &Ground) -> Result<Ran, Failure> {
     Ok(ran)
 }
 
-/// Lets the suite run until it ends or `is_due`, which takes the number of its results and returns
-/// that of all.
+/// Waits until the suite ends or a cut is due. `is_due` takes the number of results in this run,
+/// and returns the number in all runs, and whether a cut is due.
 fn wait_until(
     mtr: &mut Mtr,
     name: &str,
@@ -84,10 +83,10 @@ fn wait_until(
 struct Rig<'a> {
     args: &'a Suite,
     ground: &'a Ground,
-    /// Dropped before the disk, whose files it has open.
+    /// Dropped before the disk, because it has files open there.
     witness: Box<dyn Database>,
     disk: Disk,
-    /// Numbers of results after which the cuts come, the last one first; and the time after them.
+    /// Numbers of results after which cuts come, each with a further delay; the last cut first.
     moments: Vec<(usize, Duration)>,
 }
 
@@ -104,7 +103,7 @@ impl<'a> Rig<'a> {
         Ok(Self { args, ground, witness, disk, moments })
     }
 
-    /// Runs what has no result yet, after each cut again.
+    /// Runs the tests that have no result yet, and continues after each cut.
     fn run(mut self, ran: &mut Ran) -> Result<(), Failure> {
         for leg in 1.. {
             let missing: BTreeSet<&String> = ran.missing().into_iter().collect();
@@ -117,7 +116,7 @@ impl<'a> Rig<'a> {
             let name = format!("disk-{leg}.said");
             let mut mtr = Mtr::start(self.ground, (&name, &var), &tests)?;
             let next = self.moments.last().copied();
-            // In each leg a test ends before the cut, so that every leg makes progress.
+            // In each leg, a test ends before the cut, so that every leg makes progress.
             let is_due = |count: usize| {
                 let all = before + count;
                 (all, count > 0 && next.is_some_and(|(at, _)| all >= at))
@@ -137,7 +136,7 @@ impl<'a> Rig<'a> {
             }
             ran.disk.extend(results);
             if !ran.cuts.iter().all(Cut::is_fine) {
-                // The rest would prove nothing.
+                // The remaining tests would prove nothing.
                 return Ok(());
             }
         }
@@ -147,7 +146,7 @@ impl<'a> Rig<'a> {
         self.witness.stop()
     }
 
-    /// The suite's folder, empty.
+    /// Creates the suite's folder, in place of an earlier one.
     fn make_folder(&self) -> Result<PathBuf, Failure> {
         let var = self.disk.mounted().join("var");
         if var.exists() {
@@ -158,8 +157,8 @@ impl<'a> Rig<'a> {
         Ok(var)
     }
 
-    /// Cuts the power under the suite, and lets its servers recover. The results are those before
-    /// the cut: from then on tests fail.
+    /// Cuts the power under the suite, and lets its servers recover. Sets the results to those
+    /// before the cut, because tests fail from then on.
     fn cut(
         &mut self,
         (mtr, results): (&mut Mtr, &mut Results),
@@ -167,8 +166,8 @@ impl<'a> Rig<'a> {
         delay: Duration,
     ) -> Result<Cut, Failure> {
         keep_armed(&self.disk)?;
-        // The suite copies data directories without a sync: a server whose copy is newer than this
-        // sync need not recover.
+        // The suite copies data directories without a sync, so a server whose copy is newer than
+        // this sync is not required to recover.
         let mut servers = mtr.servers();
         sync(&self.disk.mounted())?;
         let witness = Witness::start(&*self.witness, number, self.disk.folder())?;
@@ -207,10 +206,10 @@ impl<'a> Rig<'a> {
     }
 }
 
-/// When the cuts come: in the order of the run, the last one first.
+/// Draws the moments of the cuts, sorted with the last cut first.
 fn moments(args: &Suite, tests: usize) -> Result<Vec<(usize, Duration)>, Failure> {
     let chance = SeededEntropy::new(args.seed);
-    // Not after the last results: two tests run at the same time.
+    // Not among the last results, since two tests run at the same time.
     let tests = u64::try_from(tests)?.saturating_sub(3).max(1);
     let mut moments = Vec::new();
     for _ in 0..args.cuts {
@@ -235,7 +234,7 @@ struct Recovered {
 }
 
 impl Recovered {
-    /// Starts it with its own options; returns when it has recovered.
+    /// Starts the server with its own options and returns once it has recovered.
     fn start(ground: &Ground, words: &[String]) -> Result<Self, Failure> {
         let [program, options @ ..] = words else { return Err("a server without a name".into()) };
         let folder = ground.dir.join("witness");
@@ -243,7 +242,7 @@ impl Recovered {
         let (user, group) = ground.user;
         let mut command = Command::new(program);
         command.uid(user).gid(group).current_dir(&folder).args(options);
-        // A test may have changed the users' rights.
+        // A test may have changed the users' privileges.
         command.args(["--skip-networking", "--skip-grant-tables"]);
         command.arg(format!("--log-error={}", log.display()));
         let socket = format!("--socket={}", socket.display());
@@ -268,7 +267,7 @@ impl Recovered {
         output(client.args(["--skip-column-names", "-e", text]))
     }
 
-    /// Checks all tables; their number.
+    /// Checks all tables and returns their number.
     fn check(&self) -> Result<usize, Failure> {
         let checks = self.sql(CHECKS)?;
         let said = if checks.is_empty() { checks.clone() } else { self.sql(&checks)? };

@@ -10,19 +10,19 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
-/// Where Debian's package mariadb-test has it.
+/// The folder where Debian's package mariadb-test installs the suite.
 const HOME: &str = "/usr/share/mysql/mysql-test";
 const PROGRAM: &str = "mariadb-test-run.pl";
-/// A list of tests in its folder `collections`.
+/// The default list of tests, from the folder `collections`.
 const DEFAULT: &str = "smoke_test";
-/// Lines after a failure that are reported.
+/// Output lines that are reported for a failure.
 const WHY_LINES: usize = 12;
 
 /// Checks that the suite is installed.
 ///
 /// # Errors
 ///
-/// What is missing, and how to get it.
+/// Names what is missing, and how to get it.
 pub(crate) fn look_for_mtr() -> Result<(), String> {
     let program = Path::new(HOME).join(PROGRAM);
     if !program.is_file() {
@@ -32,7 +32,7 @@ pub(crate) fn look_for_mtr() -> Result<(), String> {
     find("perl").map(drop).ok_or_else(|| "perl is not there: apt-get install perl".to_owned())
 }
 
-/// The tests of a run: names, and the suites from which all are taken.
+/// The tests of a run: single tests by name, and suites that run completely.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tests {
     names: Vec<String>,
@@ -40,7 +40,7 @@ pub(super) struct Tests {
 }
 
 impl Tests {
-    /// The tests that the option `--tests` names.
+    /// Returns the tests that the option `--tests` names, one item for each call of the suite.
     pub(super) fn of(words: &[String]) -> Result<Vec<Self>, Failure> {
         let mut tests = Self::default();
         let default = [DEFAULT.to_owned()];
@@ -56,12 +56,12 @@ impl Tests {
                 tests.suites.push(word.clone());
             }
         }
-        // One call takes suites or names.
+        // One call takes either suites or names.
         let named = Self { names: std::mem::take(&mut tests.names), suites: Vec::new() };
         Ok([named, tests].into_iter().filter(|tests| !tests.is_empty()).collect())
     }
 
-    /// The tests with these results, without the combinations of options that the results name.
+    /// Returns the tests with these results, without the option combinations that the results name.
     pub(super) fn named(results: &BTreeSet<&String>) -> Self {
         let names = results.iter().filter_map(|name| name.split(' ').next());
         let names: BTreeSet<&str> = names.collect();
@@ -83,7 +83,7 @@ pub(super) struct Mtr {
 }
 
 impl Mtr {
-    /// Starts it; its servers have all their files in `var`, its output is in the run's folder.
+    /// Starts the suite. Its servers keep all files in `var`; its output goes to the run's folder.
     pub(super) fn start(
         ground: &Ground,
         (name, var): (&str, &Path),
@@ -107,9 +107,9 @@ impl Mtr {
         Ok(Self { child, var: var.to_owned(), said })
     }
 
-    /// Results so far.
+    /// Returns the results so far.
     pub(super) fn results(&self) -> Result<Results, Failure> {
-        // Tests print any bytes.
+        // Read as bytes, because tests may print invalid UTF-8.
         let mut said = Vec::new();
         fs::OpenOptions::new().read(true).open(&self.said)?.read_to_end(&mut said)?;
         Ok(parse(&String::from_utf8_lossy(&said)))
@@ -125,23 +125,23 @@ impl Mtr {
         Ok(self.child.try_wait()?.is_some())
     }
 
-    /// Processes and command lines of the servers that run now.
+    /// Process ids and command lines of the servers that run now.
     pub(super) fn servers(&self) -> BTreeMap<u32, Vec<String>> {
         let lines = self.processes().into_iter().map(|number| (number, words(number)));
         lines.filter(|(_, words)| is_server(words)).collect()
     }
 
-    /// SIGKILL for the suite, its servers, and what else it started.
+    /// Kills the suite, its servers, and everything else that it started, with SIGKILL.
     pub(super) fn kill(&mut self) {
         kill_all(self.child.id());
         let _ = self.child.wait();
-        // One that was being started meanwhile.
+        // Processes that were being started meanwhile.
         for number in self.processes() {
             kill_all(number);
         }
     }
 
-    /// Processes with a path in its folder.
+    /// Processes that have a path in the suite's folder on their command line.
     fn processes(&self) -> Vec<u32> {
         let inside = format!("{}/", self.var.display());
         let is_its = |number: &u32| {
@@ -165,7 +165,7 @@ fn words(number: u32) -> Vec<String> {
     words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }
 
-/// Whether a command line is that of a server which clients use.
+/// Whether a command line belongs to a server for clients, and not to a bootstrap.
 fn is_server(words: &[String]) -> bool {
     let is_program = words.first().is_some_and(|word| word.ends_with("/mariadbd"));
     let has = |start: &str| words.iter().any(|word| word.starts_with(start));
@@ -204,7 +204,7 @@ fn parse(said: &str) -> Results {
     results
 }
 
-/// Name, with the combination of options, and result of a line.
+/// Parses a line into a test's name, including its option combination, and the result.
 fn result(line: &str) -> Option<(String, &str)> {
     let (test, after) = line.split_once(" [ ")?;
     let (result, _) = after.split_once(" ]")?;

@@ -1,4 +1,4 @@
-//! PostgreSQL's regression tests on a disk: group by group, with cuts inside groups.
+//! PostgreSQL's regression tests on a disk, group by group, with power cuts during groups.
 
 use super::cut::{Cut, Witness, count_flushes, cut_power, found, keep_armed, power_on};
 use super::regress::{REGRESSION, Regress, groups};
@@ -15,7 +15,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// As `pg_regress` sets a database that it creates.
+/// The settings that `pg_regress` gives to a database it creates.
 const SETTINGS: &str = "\
 ALTER DATABASE regression SET lc_messages TO 'C';
 ALTER DATABASE regression SET lc_monetary TO 'C';
@@ -25,8 +25,8 @@ ALTER DATABASE regression SET bytea_output TO 'hex';
 ALTER DATABASE regression SET timezone_abbreviations TO 'Default';
 ";
 
-/// Copies the tests' database before a group that a cut will interrupt; what belongs to the
-/// cluster is listed.
+/// Copies the test database before a group that a cut will interrupt, and lists roles and
+/// tablespaces, which belong to the cluster.
 const SAVE: &str = "\
 CREATE DATABASE saved TEMPLATE regression;
 CREATE TABLE saved_names AS
@@ -34,8 +34,8 @@ SELECT 'ROLE' AS kind, rolname AS name FROM pg_roles
 UNION ALL SELECT 'TABLESPACE', spcname FROM pg_tablespace;
 ";
 
-/// Returns to the copy. Transactions and subscriptions of the interrupted group would keep its
-/// database; its roles and tablespaces would disturb the next attempt.
+/// Restores the copy. Prepared transactions and subscriptions of the interrupted group would
+/// prevent dropping its database; its roles and tablespaces would disturb the next attempt.
 const RESTORE: &str = r"
 \connect regression
 SELECT format('ROLLBACK PREPARED %L', gid) FROM pg_prepared_xacts
@@ -54,7 +54,7 @@ WHERE rolname NOT IN (SELECT name FROM saved_names WHERE kind = 'ROLE') \gexec
 DROP TABLE saved_names;
 ";
 
-/// A group, and how long it takes without a disk.
+/// A group of tests, and how long it takes without a disk.
 type Timed = (Vec<String>, Duration);
 
 pub(super) fn run(args: &Suite, ground: &Ground) -> Result<Ran, Failure> {
@@ -107,7 +107,7 @@ fn on_disk(
             let is_fine = cut.is_fine();
             ran.cuts.push(cut);
             if !is_fine {
-                // The rest would prove nothing.
+                // The remaining groups would prove nothing.
                 return Ok(());
             }
             cluster.restore()?;
@@ -121,7 +121,7 @@ fn on_disk(
     cluster.database.stop()
 }
 
-/// The moments of the cuts in each group, by its index: drawn in proportion to its time.
+/// Draws the moments of the cuts in each group, by its index, in proportion to its duration.
 fn cuts(args: &Suite, timed: &[Timed]) -> Result<BTreeMap<usize, Vec<Duration>>, Failure> {
     let chance = SeededEntropy::new(args.seed);
     let total: Duration = timed.iter().map(|(_, time)| *time).sum();
@@ -140,7 +140,7 @@ fn cuts(args: &Suite, timed: &[Timed]) -> Result<BTreeMap<usize, Vec<Duration>>,
     Ok(cuts)
 }
 
-/// A cluster with the tests' database.
+/// A cluster with the test database.
 #[derive(Debug)]
 struct Cluster {
     database: Box<dyn Database>,

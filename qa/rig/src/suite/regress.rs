@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
 
-/// Until a group of tests has ended.
+/// How long a group of tests may take.
 const ENDED: Duration = Duration::from_secs(900);
 /// Lines of a difference that are reported.
 const DIFF_LINES: usize = 40;
@@ -22,7 +22,7 @@ pub(super) const REGRESSION: &str = "regression";
 ///
 /// # Errors
 ///
-/// What is missing, and how to get it.
+/// Names what is missing, and how to get it.
 pub(crate) fn look_for_regress(ground: &Ground, regress: &Path) -> Result<(), String> {
     let said = output(Command::new(ground.program("postgres")).arg("--version"));
     let said = said.map_err(|error| error.to_string())?;
@@ -51,7 +51,7 @@ pub(crate) fn look_for_regress(ground: &Ground, regress: &Path) -> Result<(), St
     ))
 }
 
-/// The groups of a schedule: the tests of each run at the same time.
+/// Returns the groups of a schedule; the tests of a group run at the same time.
 pub(super) fn groups(schedule: &str, only: &[String]) -> Vec<Vec<String>> {
     let is_wanted = |name: &&str| {
         only.is_empty() || *name == "test_setup" || only.contains(&(*name).to_owned())
@@ -87,7 +87,7 @@ impl Regress {
         Ok(Self { ground: ground.clone(), input: input.to_owned(), output, host })
     }
 
-    /// Starts a group.
+    /// Starts a group of tests.
     pub(super) fn start(&self, group: &[String]) -> Result<Child, Failure> {
         let schedule = self.output.join("schedule");
         writeln!(create(&schedule)?, "ignore: random\ntest: {}", group.join(" "))?;
@@ -100,7 +100,7 @@ impl Regress {
         start(&mut command, &self.output.join("errors"))
     }
 
-    /// Waits for the end of a group; its results.
+    /// Waits for the end of a group and returns its results.
     pub(super) fn end(&self, mut child: Child) -> Result<Results, Failure> {
         if wait_for(ENDED, || child.try_wait().ok().flatten()).is_none() {
             kill_all(child.id());
@@ -115,14 +115,14 @@ impl Regress {
         Ok(results)
     }
 
-    /// Lets `pg_amcheck` check every table and index of the tests.
+    /// Checks every table and index of the tests with `pg_amcheck`.
     pub(super) fn check(&self) -> Result<(), Failure> {
         let mut command = self.command(&self.ground.program("pg_amcheck"));
         command.arg("--host").arg(&self.host).args(["--username=postgres", "--install-missing"]);
         output(command.args(["--heapallindexed", "--database", REGRESSION])).map(drop)
     }
 
-    /// Runs a script of psql in the database of the tests.
+    /// Runs a psql script, which has to connect to the test database itself.
     pub(super) fn script(&self, database: &dyn Database, text: &str) -> Result<String, Failure> {
         let file = self.output.join("script.sql");
         create(&file)?.write_all(text.as_bytes())?;
@@ -154,7 +154,7 @@ fn parse(said: &str) -> Results {
     results
 }
 
-/// The beginning of one test's part of `regression.diffs`.
+/// Returns the beginning of one test's part of `regression.diffs`.
 fn difference(diffs: &str, name: &str) -> String {
     let file = format!("/results/{name}.out");
     let is_its = |line: &&str| line.starts_with("diff ") && line.ends_with(&file);

@@ -1,6 +1,6 @@
-//! Tables, their first rows, and the conditions that always hold.
+//! The tables of TPC-C, their first rows, and the conditions that always hold.
 
-/// Conditions of consistency, and queries that count where each is broken.
+/// Consistency conditions, each with a query that counts its violations.
 pub(super) const CONDITIONS: [(u32, &str); 4] = [
     (
         1,
@@ -85,7 +85,7 @@ PRAGMA wal_checkpoint(TRUNCATE);
 ANALYZE;
 ";
 
-/// Statements that make and fill all tables.
+/// Returns statements that create and fill all tables.
 pub(super) fn tables(warehouses: u32) -> String {
     format!("{TABLES}INSERT INTO w SELECT i FROM n WHERE i <= {warehouses};{ROWS}")
 }
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
     use std::process::Command;
 
-    /// For each condition, a change that breaks it and no other, and the way back.
+    /// For each condition, a change that breaks only this one, and a statement that undoes it.
     const CHANGES: [(&str, &str); 4] = [
         (
             "UPDATE district SET d_ytd = d_ytd + 1 WHERE d_id = 3",
@@ -122,7 +122,7 @@ mod tests {
         let changes = CHANGES.map(change).concat();
         let script = format!("{}SELECT 'filled';{conditions}{changes}{conditions}", tables(1));
         let done = Command::new("sqlite3").args(["-batch", "-bail", ":memory:", &script]).output();
-        // Without the program there is nothing to ask.
+        // Without sqlite3, nothing is tested.
         let Ok(done) = done else { return };
         let said = String::from_utf8_lossy(&done.stdout);
         let (_, counts) = said.split_once("filled").expect(&said);

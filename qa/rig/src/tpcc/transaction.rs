@@ -1,4 +1,4 @@
-//! The five transactions, as statements.
+//! The five transactions of TPC-C, as SQL statements.
 
 use seawall_testkit::Dice;
 use std::fmt::Write;
@@ -7,7 +7,7 @@ use std::fmt::Write;
 const CUSTOMERS: u64 = 3000;
 const ITEMS: u64 = 100_000;
 const DISTRICTS: u64 = 10;
-/// Last names, each by its number.
+/// Number of last names; each is stored as a number.
 const NAMES: u64 = 1000;
 /// Constants of the distribution that prefers some of the customers, names and items.
 const C_CUSTOMER: u64 = 259;
@@ -24,7 +24,7 @@ pub(super) struct Transaction {
 }
 
 impl Transaction {
-    /// One of the mix: 45 % new orders, 43 % payments, 4 % of each of the others.
+    /// Draws a transaction of the mix: 45 % new orders, 43 % payments, 4 % of each of the others.
     pub(super) fn draw(dice: &mut Dice, warehouses: u32) -> Self {
         let at = At {
             warehouse: 1 + dice.below(u64::from(warehouses)),
@@ -44,7 +44,7 @@ impl Transaction {
     }
 }
 
-/// Where a terminal is.
+/// The warehouse and district of a terminal.
 #[derive(Clone, Copy, Debug)]
 struct At {
     warehouse: u64,
@@ -69,7 +69,7 @@ INSERT INTO new_order SELECT {w}, {d}, d_next_o_id - 1 {here};
         );
         for line in 1..=lines {
             let (item, quantity) = (1 + skewed(dice, (8191, C_ITEM), ITEMS), 1 + dice.below(10));
-            // Text that is written to a string is always taken.
+            // Writing to a string cannot fail.
             let _ = write!(
                 sql,
                 "UPDATE stock SET s_ytd = s_ytd + {quantity}, s_order_cnt = s_order_cnt + 1,
@@ -84,7 +84,7 @@ INSERT INTO order_line SELECT {w}, {d}, d_next_o_id - 1, {line}, {item}, NULL, {
         sql + if is_committed { "COMMIT;\n" } else { "ROLLBACK;\n" }
     }
 
-    /// The number of a customer, by number or, of those with a last name, the one in the middle.
+    /// An expression for a customer's id: a number, or the middle one of those with a last name.
     fn customer(self, dice: &mut Dice) -> String {
         if dice.below(100) < 40 {
             return (1 + skewed(dice, (1023, C_CUSTOMER), CUSTOMERS)).to_string();
@@ -165,7 +165,7 @@ DELETE FROM new_order WHERE no_w_id = {w} AND no_d_id = {d} AND no_o_id = {order
     }
 }
 
-/// A number below `end` of the specification's distribution `NURand`, 2.1.6.
+/// Draws a number below `end` from the specification's distribution `NURand`, 2.1.6.
 fn skewed(dice: &mut Dice, (a, c): (u64, u64), end: u64) -> u64 {
     ((dice.below(a + 1) | dice.below(end)) + c) % end
 }

@@ -1,4 +1,4 @@
-//! Appends beside each other.
+//! Concurrent appends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,7 +59,7 @@ pub(crate) fn sets_are_kept_whole() {
     witness.check(&device);
 }
 
-/// Time stands still: the clock wakes no thread.
+/// Simulated time does not advance, so the clock wakes no thread.
 pub(crate) fn flush_and_confirm_return_beside_appends() {
     let device = MemStorage::new();
     let log = open(&quiet().level(any_level()), &device);

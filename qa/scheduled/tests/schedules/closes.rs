@@ -28,7 +28,7 @@ pub(crate) fn a_close_leaves_no_ticket_waiting() {
         spawn(move || {
             let done = match turn {
                 0 => ticket.wait(),
-                // A task that polled its ticket once and dropped it.
+                // This task polls its ticket once and drops it.
                 1 if !poll_once(&mut ticket) => return,
                 _ => block_on(ticket),
             };
@@ -49,7 +49,7 @@ pub(crate) fn a_close_leaves_no_ticket_waiting() {
     assert_eq!(witness.check(&device), 4);
 }
 
-/// One task closes the handle that the others append with.
+/// One task closes the log that the others append to.
 pub(crate) fn a_close_beside_appends_keeps_what_they_were_told() {
     time::flow();
     let device = MemStorage::new();
@@ -65,7 +65,7 @@ pub(crate) fn a_close_beside_appends_keeps_what_they_were_told() {
         for turn in 0..3 {
             let bytes = record(task, turn);
             by.offer(&bytes);
-            // Even a record that nothing waits for is kept, because the close wrote it.
+            // The close writes even a record that no task waits for.
             let done = if coin() {
                 inside.append(&bytes)
             } else {
@@ -84,7 +84,7 @@ pub(crate) fn a_close_beside_appends_keeps_what_they_were_told() {
     witness.check(&device);
 }
 
-/// A waker that has the log's last handle.
+/// A waker that owns the last handle of the log.
 struct Last {
     log: Mutex<Option<Arc<Bytes>>>,
     bell: Arc<Bell>,
@@ -98,7 +98,7 @@ impl Wake for Last {
     }
 }
 
-/// The leader calls it. That can be the log's own thread, which then closes its own log.
+/// The leader calls the waker. If the leader is the log's own thread, that thread closes its log.
 pub(crate) fn a_waker_may_drop_the_log() {
     time::flow();
     let device = MemStorage::new();

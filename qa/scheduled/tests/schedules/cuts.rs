@@ -12,7 +12,7 @@ use seawall_testkit::MemStorage;
 
 use crate::world::{Bytes, Witness, any, below, coin, join, lsn, open, quiet, record, tasks};
 
-/// When a call began and ended, counted in events; the number that it returned, and its record.
+/// An append: when it began and ended, counted in events, the LSN that it returned, and its record.
 #[derive(Debug)]
 struct Call {
     began: u64,
@@ -21,7 +21,8 @@ struct Call {
     bytes: Vec<u8>,
 }
 
-/// A log that is cut once while others append, and what the appends and the cut returned.
+/// Truncates a log once while other tasks append, and checks the records after a power cut against
+/// the order of the calls.
 fn cut_beside(append: fn(&Bytes, &[u8]) -> seawall::Result<Lsn>) {
     let device = MemStorage::new();
     let log = open(&quiet(), &device);
@@ -63,7 +64,7 @@ fn cut_beside(append: fn(&Bytes, &[u8]) -> seawall::Result<Lsn>) {
     assert!(found.iter().all(whose), "{found:?}");
 }
 
-/// One of them may be woken only when its record is cut off already.
+/// An append may be woken only after its record was truncated.
 pub(crate) fn appends_return_beside_a_cut() {
     cut_beside(Bytes::append);
 }

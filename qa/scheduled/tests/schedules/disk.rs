@@ -1,4 +1,4 @@
-//! A device in memory whose every call lets other tasks run before it.
+//! A device in memory that lets other tasks run before every call.
 
 use std::io;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use scheduler::switch;
 use seawall_io::{Access, File, Lock, Recycled, Storage};
 use seawall_testkit::MemStorage;
 
-/// Storage in memory that is as slow as the scheduler likes.
+/// Storage in memory whose calls take as long as the scheduler chooses.
 #[derive(Clone, Debug)]
 pub(crate) struct Disk(Arc<dyn Storage>);
 

@@ -1,4 +1,4 @@
-//! A device that fails, is full, or loses its power while tasks wait.
+//! A device that fails, is full, or loses power while tasks wait.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use seawall_testkit::MemStorage;
 use crate::waiters::submit;
 use crate::world::{Bytes, Witness, any, any_level, below, coin, join, open, record, tasks};
 
-/// Appends in one of three ways, and takes note.
+/// Appends in one of three ways, and tells the witness once the record is durable.
 fn append_somehow(log: &Bytes, witness: &Witness, (task, turn): (u64, u64)) -> Result<()> {
     let bytes = record(task, turn);
     match task % 3 {
@@ -27,7 +27,7 @@ pub(crate) fn a_failed_sync_releases_everybody_and_loses_nothing() {
     let log = open(&any().level(any_level()), &device);
     let witness = Witness::new();
     let nth = below(6);
-    // The directory's sync is the one that ends the log.
+    // One failed sync poisons the log only if it is that of the directory.
     if coin() {
         device.fail_sync(nth, |_| false);
     } else {
@@ -72,7 +72,7 @@ pub(crate) fn a_device_that_fails_for_good_releases_everybody_with_the_error() {
         assert!(matches!(error, Error::Poisoned { .. }), "{error}");
     }
     assert!(matches!(log.append(b"later"), Err(Error::Poisoned { .. })));
-    // What was durable before is.
+    // Records that were durable before the failure still are.
     let flushed = log.flush();
     assert!(matches!(flushed, Err(Error::Poisoned { .. })) || log.durable() == flushed.unwrap());
     drop(log);

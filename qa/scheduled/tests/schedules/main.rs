@@ -1,8 +1,8 @@
-//! The log's own source under many schedules: acknowledged records are kept, no thread waits for
-//! ever. A lost wake-up shows as a deadlock, a task that spins as too many steps.
+//! Runs the source of the log under many schedules: acknowledged records are kept, and no thread
+//! waits forever. A lost wake-up shows as a deadlock, a spinning task as too many steps.
 //!
-//! `SEAWALL_SCHEDULES` tells how many in all, `SEAWALL_SEED` which ones. A schedule that fails is
-//! printed; `SEAWALL_REPLAY` runs it again: docs/design.md.
+//! `SEAWALL_SCHEDULES` sets the total number of schedules, `SEAWALL_SEED` their seed. A failing
+//! schedule is printed; `SEAWALL_REPLAY` runs it again: docs/design.md.
 
 #![expect(
     clippy::unwrap_used,
@@ -28,7 +28,7 @@ use scheduler::shuttle::scheduler::{
     RandomScheduler, UncontrolledNondeterminismCheckScheduler as Twice,
 };
 
-/// Makes a test of each scenario.
+/// Generates a test for each scenario.
 macro_rules! scenarios {
     ($($module:ident::$name:ident,)*) => {
         const SCENARIOS: usize = [$(stringify!($name)),*].len();
@@ -73,7 +73,7 @@ scenarios! {
     faults::a_power_cut_at_any_step_takes_nothing_that_was_acknowledged,
 }
 
-/// The log takes nothing from the machine that the scheduler does not decide.
+/// The log depends on nothing from the system that the scheduler does not control.
 #[test]
 fn the_same_schedule_is_the_same_again() {
     for scenario in [

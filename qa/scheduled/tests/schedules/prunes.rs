@@ -1,4 +1,4 @@
-//! Segments that retention removes, while other batches are on their way.
+//! Retention removes segments while other batches are in flight.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use seawall_testkit::MemStorage;
 
 use crate::world::{SEGMENT_MAX, Witness, any, below, coin, join, open, record, tasks};
 
-/// A ring of the newest records, of this many full segments.
+/// Retention that keeps the newest records, up to this many full segments.
 fn ring(segments: u64) -> Retention {
     Retention::new().max_bytes(segments * SEGMENT_MAX).without_checkpoints()
 }
 
-/// Appends until many segments are full.
+/// Appends until many segments are full. Returns the error of each task.
 fn append_much(log: &Arc<crate::world::Bytes>, witness: &Arc<Witness>) -> Vec<Option<Error>> {
     let (inside, by) = (Arc::clone(log), Arc::clone(witness));
     join(tasks(3, move |task| {

@@ -1,4 +1,4 @@
-//! Readers and followers beside the writer.
+//! Readers and followers that run concurrently with the writer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use seawall_testkit::MemStorage;
 use crate::disk::Disk;
 use crate::world::{Witness, any, below, coin, join, lsn, open, quiet, record, tasks};
 
-/// Time stands still: a reader that misses the wake-up sleeps for ever.
+/// Simulated time does not advance: a reader that misses the wake-up sleeps forever.
 pub(crate) fn a_follower_is_woken_by_each_record() {
     let device = MemStorage::new();
     let log = open(&quiet(), &device);
@@ -89,7 +89,7 @@ pub(crate) fn what_was_acknowledged_is_got_at_once() {
     assert_eq!(witness.check(&device), 6);
 }
 
-/// It reads the files, as a reader in another process does.
+/// The reader opens the files, as a reader in another process does.
 pub(crate) fn a_reader_elsewhere_sees_nothing_that_a_power_cut_takes() {
     time::flow();
     let device = MemStorage::new();

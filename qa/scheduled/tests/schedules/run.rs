@@ -1,5 +1,5 @@
-//! Runs a scenario under many schedules: half of them random, half by PCT, which lets one task run
-//! as long as it can and changes its mind a few times only.
+//! Runs a scenario under many schedules: half of them random, half by PCT, which runs one task as
+//! long as possible and changes priorities only a few times.
 
 use std::env;
 use std::io::{self, Write};
@@ -9,14 +9,14 @@ use scheduler::shuttle::Runner;
 use scheduler::shuttle::scheduler::{PctScheduler, RandomScheduler, ReplayScheduler, Scheduler};
 use seawall_io::{Clock, SystemClock};
 
-/// How many schedules all scenarios are tried under together, unless `SEAWALL_SCHEDULES` says.
+/// The total number of schedules for all scenarios, unless `SEAWALL_SCHEDULES` is set.
 const SCHEDULES: usize = 10_000;
-/// The seed of the schedules, unless `SEAWALL_SEED` says.
+/// The seed of the schedules, unless `SEAWALL_SEED` is set.
 const SEED: u64 = 1;
-/// How often PCT changes its mind.
+/// The bug depth of PCT, which limits how often a schedule changes priorities.
 const DEPTH: usize = 3;
 
-/// Tries `scenario`, one of `of`, under its share of the schedules. One that fails is printed;
+/// Runs `scenario`, one of `of`, under its share of the schedules. A failing schedule is printed;
 /// `SEAWALL_REPLAY` runs it again.
 pub(crate) fn run(name: &str, of: usize, scenario: fn()) {
     if let Ok(schedule) = env::var("SEAWALL_REPLAY") {
@@ -33,14 +33,14 @@ pub(crate) fn run(name: &str, of: usize, scenario: fn()) {
     tell(&format!("{name}: {} schedules, {}", half * 2, seconds(clock.now())));
 }
 
-/// Fails if it takes very long: a task spins.
+/// Creates a runner that fails after very many steps, because then a task spins.
 pub(crate) fn runner<S: Scheduler + 'static>(scheduler: S) -> Runner<S> {
     let mut config = scheduler::config();
     config.max_steps = scheduler::shuttle::MaxSteps::FailAfter(STEPS_MAX);
     Runner::new(scheduler, config)
 }
 
-/// The longest schedule here has a few thousand.
+/// The maximum number of steps. The longest schedule has a few thousand.
 const STEPS_MAX: usize = 100_000;
 
 fn number(variable: &str) -> Option<u64> {
@@ -52,7 +52,7 @@ fn seconds(time: Duration) -> String {
     format!("{:.1} s", time.as_secs_f64())
 }
 
-/// Past the capture of the test harness, as a long run is watched.
+/// Prints a line that the test harness does not capture, to show progress in a long run.
 fn tell(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }

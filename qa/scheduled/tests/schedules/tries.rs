@@ -1,5 +1,5 @@
-//! Submits that never block: beside leaders and exclusive users, beside full batches, and beside
-//! the close. A record is taken or refused, and a refused one is nowhere in the log.
+//! Submits that never block: concurrent with leaders and exclusive users, with full batches, and
+//! with a close. A record is accepted or refused, and a refused one is nowhere in the log.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use seawall_testkit::MemStorage;
 
 use crate::world::{Bytes, Witness, any, any_level, coin, join, open, quiet, record, tasks};
 
-/// Tries to submit a record; `None` if that would block. Only a record that was taken is offered,
-/// so that the witness objects to a refused one in the log.
+/// Tries to submit a record; `None` if that would block. The witness learns only of accepted
+/// records, so it reports a refused one in the log.
 fn try_submit(log: &Bytes, witness: &Witness, bytes: &[u8]) -> Option<Ticket> {
     match log.try_submit(bytes) {
         Ok(ticket) => {
@@ -24,7 +24,7 @@ fn try_submit(log: &Bytes, witness: &Witness, bytes: &[u8]) -> Option<Ticket> {
     }
 }
 
-/// Waits for a record and takes note of it.
+/// Waits until a record is durable, and tells the witness.
 fn keep(log: &Bytes, witness: &Witness, (ticket, bytes): (Ticket, &[u8])) {
     let number = if coin() { ticket.wait() } else { block_on(ticket) }.unwrap();
     if log.level() != Level::Buffered {
@@ -32,7 +32,7 @@ fn keep(log: &Bytes, witness: &Witness, (ticket, bytes): (Ticket, &[u8])) {
     }
 }
 
-/// A batch has room for two of them.
+/// Returns a record so large that a batch has room for two.
 fn large(task: u64, turn: u64) -> Vec<u8> {
     let mut bytes = record(task, turn);
     bytes.resize(400, b'.');
@@ -67,7 +67,7 @@ pub(crate) fn a_try_beside_leaders_and_checkpoints_takes_a_record_or_leaves_no_t
     assert_eq!(witness.check(&device), taken);
 }
 
-/// No other call makes room, so the log's own thread must.
+/// No other call makes room in the batch, so the log's own thread must.
 pub(crate) fn records_refused_by_a_full_batch_are_taken_later_and_once() {
     time::flow();
     let device = MemStorage::new();
@@ -94,8 +94,8 @@ pub(crate) fn records_refused_by_a_full_batch_are_taken_later_and_once() {
     assert_eq!(witness.check(&device), 9);
 }
 
-/// The last task closes the log while the log's own thread makes the room that refused records
-/// asked for.
+/// The last task closes the log while the log's own thread makes room in the batch because records
+/// were refused.
 pub(crate) fn a_close_beside_tries_keeps_the_taken_records_and_no_refused_one() {
     time::flow();
     let device = MemStorage::new();

@@ -1,4 +1,4 @@
-//! Tasks that submit first and wait later, in their own thread or as a future.
+//! Tasks that submit first and wait later, by blocking or as a future.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use seawall_testkit::MemStorage;
 
 use crate::world::{Bytes, Witness, any, any_level, coin, join, open, quiet, record, tasks};
 
-/// Submits a record and takes note of it once `wait` says that it is durable.
+/// Submits a record, and tells the witness once `wait` returns that it is durable.
 pub(crate) fn submit(
     log: &Bytes,
     witness: &Witness,
@@ -61,7 +61,7 @@ pub(crate) fn tickets_are_waited_for_in_any_order() {
     witness.check(&device);
 }
 
-/// Time stands still: an awaited record is written at once.
+/// Simulated time does not advance: an awaited record must be written at once.
 pub(crate) fn tickets_are_awaited() {
     let device = MemStorage::new();
     let level = if coin() { Level::Synced } else { Level::Confirmed };
@@ -81,7 +81,7 @@ pub(crate) fn tickets_are_awaited() {
     assert_eq!(witness.check(&device), 6);
 }
 
-/// Wakes the task that waits at a door.
+/// A waker of the task that waits for it.
 #[derive(Debug, Default)]
 pub(crate) struct Bell {
     rung: Mutex<bool>,
@@ -104,7 +104,7 @@ impl Wake for Bell {
     }
 }
 
-/// A future may move from task to task: only its last waker must be woken.
+/// A future may move from task to task: only the waker of its last poll must be woken.
 pub(crate) fn the_waker_of_the_last_poll_is_woken() {
     let device = MemStorage::new();
     let log = open(&any(), &device);
@@ -158,7 +158,7 @@ pub(crate) fn clones_of_a_ticket_are_awaited_by_two() {
     assert_eq!(witness.check(&device), 2);
 }
 
-/// Polls once, which asks the log to write, and gives up.
+/// Polls a ticket once, which makes the log write, and returns whether it was ready.
 pub(crate) fn poll_once(ticket: &mut Ticket) -> bool {
     let was_ready = AtomicBool::new(false);
     block_on(poll_fn(|context| {

@@ -1,4 +1,4 @@
-//! A tiny log on a slow device, and a witness that knows what was acknowledged.
+//! A small log on a slow device, and a witness that knows which records were acknowledged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -18,15 +18,15 @@ pub(crate) type Bytes = Log<[u8], Raw>;
 
 const GEOMETRY: Geometry = Geometry { block: 512, reach: 512, batch_max: 1024 };
 const SEGMENT_MIN: u64 = 7 * 512;
-/// A segment has room for a few records, so that logs roll.
+/// The size of a segment: room for a few records, so that logs rotate.
 pub(crate) const SEGMENT_MAX: u64 = 14 * 512;
 
-/// A number below `end` that the schedule decides, and that is the same when it is replayed.
+/// Returns a random number below `end`. A replayed schedule returns the same one.
 pub(crate) fn below(end: u64) -> u64 {
     thread_rng().gen_range(0..end)
 }
 
-/// Whether it is so, this time.
+/// Returns a random boolean.
 pub(crate) fn coin() -> bool {
     below(2) == 0
 }
@@ -35,7 +35,7 @@ pub(crate) fn lsn(number: u64) -> Lsn {
     Lsn::new(number).expect("LSNs count from 1")
 }
 
-/// Options of a tiny log without background work: no idle marks, no preallocated files. After its
+/// Options of a small log without background work: no idle marks, no preallocated files. After its
 /// first segment, up to three batches of any size may be in flight.
 pub(crate) fn quiet() -> Options {
     let in_flight = u8::try_from(1 + below(3)).expect("small");
@@ -50,7 +50,7 @@ pub(crate) fn quiet() -> Options {
         .env(Arc::new(time::Clock), Arc::new(SeededEntropy::new(below(u64::MAX))))
 }
 
-/// The same, with marks and files ahead as by default, or not.
+/// The same as `quiet`, but with idle marks and preallocated files in some runs.
 pub(crate) fn any() -> Options {
     let options = quiet().preallocate(coin());
     if coin() { options.idle_mark(Some(std::time::Duration::from_millis(100))) } else { options }
@@ -60,12 +60,13 @@ pub(crate) fn any_level() -> Level {
     [Level::Buffered, Level::Synced, Level::Confirmed][usize::try_from(below(3)).expect("short")]
 }
 
-/// Opens the log on a device whose every call lets other tasks run.
+/// Opens the log on a device that lets other tasks run before every call.
 pub(crate) fn open(options: &Options, device: &MemStorage) -> Arc<Bytes> {
     Arc::new(options.open_in(Disk::on(device)).expect("a sound device"))
 }
 
-/// The bytes of a record that no other task or turn has: a few, or most of a batch.
+/// Returns a record that differs from those of all other tasks and turns: a few bytes, or most of a
+/// batch.
 pub(crate) fn record(task: u64, turn: u64) -> Vec<u8> {
     let mut bytes = format!("task {task}, turn {turn}").into_bytes();
     let more = if below(4) == 0 { below(600) } else { below(40) };
@@ -73,7 +74,7 @@ pub(crate) fn record(task: u64, turn: u64) -> Vec<u8> {
     bytes
 }
 
-/// Runs `act` in `count` tasks, which are given their numbers.
+/// Runs `act` in `count` tasks, each with its number.
 pub(crate) fn tasks<T: Send + 'static>(
     count: u64,
     act: impl Fn(u64) -> T + Send + Sync + 'static,
@@ -86,12 +87,12 @@ pub(crate) fn tasks<T: Send + 'static>(
     (0..count).map(start).collect()
 }
 
-/// Waits for all of them.
+/// Waits for all tasks.
 pub(crate) fn join<T>(tasks: Vec<JoinHandle<T>>) -> Vec<T> {
     tasks.into_iter().map(|task| task.join().expect("a panic ends the schedule")).collect()
 }
 
-/// Knows what was offered to the log, and what it acknowledged as durable.
+/// The records offered to the log, and those that it acknowledged as durable.
 #[derive(Debug, Default)]
 pub(crate) struct Witness {
     offered: Mutex<BTreeSet<Vec<u8>>>,
@@ -103,23 +104,23 @@ impl Witness {
         Arc::default()
     }
 
-    /// These bytes may be found in the log.
+    /// Notes that the log may contain these bytes from now on.
     pub(crate) fn offer(&self, bytes: &[u8]) {
         assert!(self.offered.lock().unwrap().insert(bytes.to_vec()), "a record is offered once");
     }
 
-    /// The log said that the record with this number is durable.
+    /// Notes that the log reported the record with this LSN as durable.
     pub(crate) fn keep(&self, number: Lsn, bytes: &[u8]) {
         let before = self.kept.lock().unwrap().insert(number.get(), bytes.to_vec());
         assert!(before.is_none(), "{number} was given twice");
     }
 
-    /// What it said so of.
+    /// Returns the records that the log reported as durable, by LSN.
     pub(crate) fn kept(&self) -> BTreeMap<u64, Vec<u8>> {
         self.kept.lock().unwrap().clone()
     }
 
-    /// Appends, and takes note of the answer.
+    /// Appends a record, and notes it as durable once the log acknowledges it.
     pub(crate) fn append(&self, log: &Bytes, bytes: &[u8]) -> Result<Lsn> {
         self.offer(bytes);
         let number = log.append(bytes)?;
@@ -130,16 +131,16 @@ impl Witness {
         Ok(number)
     }
 
-    /// Cuts the power, with any part of what is pending lost, opens the log again and compares:
-    /// what was acknowledged is there, nothing that was not offered, and nothing twice. Returns the
-    /// last number.
+    /// Cuts the power, with any part of the unsynced writes lost, opens the log again and checks
+    /// that every acknowledged record is there, none that was not offered, and none twice. Returns
+    /// the last LSN.
     pub(crate) fn check(&self, device: &MemStorage) -> u64 {
         let log = cut(device);
         assert_eq!(log.oldest(), Lsn::FIRST);
         self.check_log(&log)
     }
 
-    /// The same for a log that prunes.
+    /// The same as `check`, for a log that prunes.
     pub(crate) fn check_pruned(&self, device: &MemStorage) -> u64 {
         self.check_log(&cut(device))
     }
@@ -165,7 +166,7 @@ impl Witness {
     }
 }
 
-/// Cuts the power, with any part of what is pending lost, and opens the log again.
+/// Cuts the power, with any part of the unsynced writes lost, and opens the log again.
 fn cut(device: &MemStorage) -> Bytes {
     let after = device.power_cut(|_| coin());
     let log: Bytes = quiet().open_in(Arc::new(after)).expect("a crash is no damage");

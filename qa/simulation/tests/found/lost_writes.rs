@@ -1,11 +1,11 @@
-//! What simulation found of a device that loses writes and calls the sync a success. None of it was
-//! the log's: the disk was as if nothing had been written, and the oracle expected more.
+//! Findings with a device that loses writes and reports success for the sync. All were bugs of the
+//! oracle: the disk looked as if nothing had been written, and the oracle expected more.
 
 use super::replay;
 
-/// Both slots of the manifest and the removals of a prune were lost, so the disk was what a crash
-/// before the prune leaves, and the log began with record 1 again. With only the removals lost, the
-/// manifest says that it does not (`cuts/crashes.rs`).
+/// Both slots of the manifest and the removals of a prune were lost, so the disk was in the state
+/// that a crash before the prune leaves, and the log began with record 1 again. If only the
+/// removals are lost, the manifest still shows the prune (`cuts/crashes.rs`).
 #[test]
 fn pruned_records_return_only_if_the_manifest_does_not_say_so() {
     let all_lost = "@75 lost-write:2393 @68 lost-write:dac0 @60 lost-write:9540".to_owned();
@@ -25,7 +25,7 @@ fn pruned_records_return_only_if_the_manifest_does_not_say_so() {
     }
 }
 
-/// A wrong read hid the last record, and the segment that the open made was lost.
+/// A wrong read hid the last record, and the segment that this open created was lost.
 #[test]
 fn hidden_record_returns_if_the_later_segment_is_lost() {
     replay(
@@ -36,7 +36,7 @@ fn hidden_record_returns_if_the_later_segment_is_lost() {
     );
 }
 
-/// A truncation was lost, and the next open was killed after it made a segment.
+/// The writes of a truncation were lost, and the next open was killed after it created a segment.
 #[test]
 fn truncated_record_returns_if_an_open_built_on_it() {
     replay(
@@ -46,7 +46,7 @@ fn truncated_record_returns_if_an_open_built_on_it() {
     );
 }
 
-/// The last record was lost, and a wrong read hid the slot of the manifest that spoke of it.
+/// The last record was lost, and a wrong read hid the slot of the manifest that proved it.
 #[test]
 fn lost_record_is_named_only_if_its_last_evidence_is_read() {
     replay(
@@ -55,8 +55,8 @@ fn lost_record_is_named_only_if_its_last_evidence_is_read() {
     );
 }
 
-/// A salvage that had the key said that it was missing. The image: a log that was being made, whose
-/// header and file `keys` are lost (`encryption.rs`).
+/// A salvage that had the key reported it as missing. Image: a log whose creation was not complete,
+/// and whose header and file `keys` are lost (`encryption.rs`).
 #[test]
 fn salvage_with_the_key_does_not_ask_for_it() {
     replay(
@@ -70,8 +70,8 @@ fn salvage_with_the_key_does_not_ask_for_it() {
     );
 }
 
-/// A truncated record returned with a file whose removal a failed sync of the directory lost. No
-/// slot of the manifest is left that says where the log begins.
+/// A truncated record returned with its file, because a failed directory sync had lost the removal.
+/// No slot of the manifest is left that says where the log begins.
 #[test]
 fn truncated_records_may_return_if_the_whole_manifest_is_lost() {
     replay(

@@ -1,8 +1,8 @@
-//! Segments that were named before they were needed.
+//! Findings with segments that were named before they were needed.
 
 use super::replay;
 
-/// A first batch that could not be read once was taken for damage.
+/// A single read error of a first batch was taken for damage.
 #[test]
 fn first_batch_that_is_unreadable_once_is_no_damage() {
     replay(
@@ -11,7 +11,7 @@ fn first_batch_that_is_unreadable_once_is_no_damage() {
     );
 }
 
-/// A crash undid the removal of a segment that had not begun, but not that of its table.
+/// A crash undid the removal of a segment without batches, but not the removal of its table.
 #[test]
 fn table_does_not_go_before_its_segment() {
     replay(
@@ -24,8 +24,8 @@ fn table_does_not_go_before_its_segment() {
     );
 }
 
-/// A poisoned log named another segment ahead, which was then taken for the successor of a lost
-/// one.
+/// A poisoned log named another segment ahead, which was later taken for the successor of a lost
+/// segment.
 #[test]
 fn poisoned_log_names_no_segment() {
     replay(
@@ -38,7 +38,7 @@ fn poisoned_log_names_no_segment() {
     );
 }
 
-/// With a lost segment below one that had not begun, records of an older one came back.
+/// A segment was lost below one without batches, and records of an older segment came back.
 #[test]
 fn segment_lost_below_one_that_has_not_begun_is_missed() {
     replay(
@@ -56,7 +56,8 @@ fn segment_lost_below_one_that_has_not_begun_is_missed() {
     );
 }
 
-/// A file made ready for an id that was used since needed space for its table on a full disk.
+/// A preallocated file whose id had been used in the meantime needed space for its table on a full
+/// disk.
 #[test]
 fn file_made_ready_for_an_old_id_keeps_its_promise() {
     replay(

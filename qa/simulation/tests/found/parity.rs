@@ -1,9 +1,9 @@
-//! What parity restores.
+//! Findings with damage that parity must restore.
 
 use super::replay;
 
-/// Of two writes in flight the later one was stored. Damage before both made it look like a record
-/// that is intact after a lost one, and parity restores nothing that hides an intact record.
+/// Of two writes in flight only the later one was stored. Damage before both made its batch look
+/// like an intact record after a lost one, and parity restores nothing that hides an intact record.
 #[test]
 fn parity_restores_what_a_torn_end_follows() {
     replay(
@@ -21,8 +21,8 @@ fn parity_restores_what_a_torn_end_follows() {
     );
 }
 
-/// Three headers in a row were lost. Without that of the first one, those of the others did not
-/// make a log, so none was restored.
+/// Three headers in a row were lost. Without the first one, the others did not form a log, so none
+/// was restored.
 #[test]
 fn parity_restores_the_headers_of_neighbours_together() {
     replay(
@@ -33,8 +33,8 @@ fn parity_restores_the_headers_of_neighbours_together() {
     );
 }
 
-/// A first batch that was restored without the header after it hid what is before it
-/// (`parity/several.rs`): that seal was never written.
+/// A first batch that was restored without the header of the next segment hid the segments before
+/// it (`parity/several.rs`): the seal between the two was never written.
 #[test]
 fn parity_restores_a_first_batch_with_the_header_after_it() {
     replay(
@@ -51,8 +51,8 @@ fn parity_restores_a_first_batch_with_the_header_after_it() {
     );
 }
 
-/// A repaired seal names the segment after it, whose header is lost, too: repaired without that one
-/// it hid the segment that it replaced, so neither was repaired.
+/// A repaired seal names the next segment, whose header is lost, too. Repaired alone, the seal hid
+/// the segment that the next one replaced, so neither was repaired.
 #[test]
 fn parity_restores_a_seal_with_the_header_that_it_names() {
     replay(

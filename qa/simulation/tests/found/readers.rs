@@ -1,9 +1,9 @@
-//! What simulation found of readers: they agree with one another, with `verify` and the next open.
+//! Findings with readers, which must agree with each other, with `verify` and with the next open.
 
 use super::replay;
 
-/// `get` called a record lost that a reader delivered: the batch before it is damaged, and what the
-/// killed writer had told leads around the damage.
+/// `get` reported a record as lost that a reader delivered: the batch before it is damaged, and the
+/// `live` of the killed writer leads around the damage.
 #[test]
 fn found_by_seed_7a2e6() {
     replay(
@@ -22,8 +22,8 @@ fn found_by_seed_7a2e6() {
     );
 }
 
-/// A follower in the writer's process gave up while the writer, in one turn, made several segments
-/// and removed the one that it had named last.
+/// A follower in the writer's process gave up while the writer, in one turn, created several
+/// segments and removed the one that it had named last.
 #[test]
 fn found_by_seed_1011fa() {
     replay(
@@ -34,8 +34,8 @@ fn found_by_seed_1011fa() {
     );
 }
 
-/// `get` found no record where a reader delivered one: a truncation had told `live` of a shorter
-/// log and failed, and a damaged line below that end was taken for a torn one.
+/// `get` found no record where a reader delivered one: a truncation had written a shorter end to
+/// `live` and then failed, and a damaged line before that end was taken for a torn one.
 #[test]
 fn found_by_seed_104e63() {
     replay(
@@ -44,8 +44,8 @@ fn found_by_seed_104e63() {
     );
 }
 
-/// An open cut a record that was promised: the device refused the block where the log ends, and
-/// parity knew the beginning of that block alone.
+/// An open truncated a promised record: the device refused the block in which the log ends, and
+/// parity knew only the beginning of that block.
 #[test]
 fn found_by_seed_2f46b2() {
     replay(
@@ -55,10 +55,9 @@ fn found_by_seed_2f46b2() {
     );
 }
 
-/// A follower in the writer's process went by the segment that the writer had named last, and
-/// ended with an error where a prune removed it before the follower read the directory
-/// (`follow.rs`). The image: a follower that starts over after a truncation, and a checkpoint
-/// that prunes.
+/// A follower in the writer's process used the segment that the writer had named last, and failed
+/// when a prune removed it before the follower read the directory (`follow.rs`). Image: a follower
+/// that starts over after a truncation, and a checkpoint that prunes.
 #[test]
 fn found_by_seed_1316be8() {
     replay(
@@ -72,7 +71,7 @@ fn found_by_seed_1316be8() {
     );
 }
 
-/// The same beside `truncate_before`.
+/// The same with a concurrent `truncate_before`.
 #[test]
 fn found_by_seed_131746f() {
     replay(
@@ -85,9 +84,9 @@ fn found_by_seed_131746f() {
     );
 }
 
-/// Not the log's: a reader showed records that a prune had begun to take. One slot of the manifest
-/// had the prune, and an open was killed while it wrote that slot again; a power cut then completed
-/// the prune (`cuts/crashes.rs`).
+/// A bug of the oracle: a reader showed records that a prune had begun to remove. One slot of the
+/// manifest contained the prune, and an open was killed while it wrote that slot again. A power cut
+/// then completed the prune (`cuts/crashes.rs`).
 #[test]
 fn found_by_seed_1a13b88fd() {
     replay(
@@ -101,8 +100,8 @@ fn found_by_seed_1a13b88fd() {
     );
 }
 
-/// A copy beside a truncation of an encrypted log kept a manifest that says that the log was closed
-/// in a segment which the copy does not have (`copy.rs`).
+/// A copy of an encrypted log, made during a truncation, kept a manifest that names a clean close
+/// in a segment that the copy does not have (`copy.rs`).
 #[test]
 fn copy_of_an_encrypted_log_claims_no_truncated_segment() {
     replay(
@@ -113,8 +112,8 @@ fn copy_of_an_encrypted_log_claims_no_truncated_segment() {
     );
 }
 
-/// A copy of an encrypted log held a segment that was named ahead without its first batch, and the
-/// one before it as short as it is once the other has begun.
+/// A copy of an encrypted log contained a segment that was named ahead, without its first batch,
+/// and the segment before it truncated to the length that it has once the next one has begun.
 #[test]
 fn copy_of_an_encrypted_log_holds_no_segment_that_has_not_begun_there() {
     replay(

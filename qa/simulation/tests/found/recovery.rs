@@ -1,10 +1,10 @@
-//! What simulation found of opening a log again.
+//! Findings when a log is opened again.
 
 use super::replay;
 
-/// An open carried the record that nothing confirms, and not the acknowledged ones in the same
-/// block (`failover.rs`). The image: the sync of the newest segment failed at that open and
-/// garbled the block, and the page cache was lost later.
+/// An open rewrote a record that nothing confirms, but not the acknowledged records in the same
+/// block (`failover.rs`). Image: the sync of the newest segment failed in that open and garbled the
+/// block, and the page cache was lost later.
 #[test]
 fn found_by_seed_1319189() {
     replay(
@@ -15,8 +15,8 @@ fn found_by_seed_1319189() {
     );
 }
 
-/// A repair that cuts removed the segment that it had just made, which had the name of a file after
-/// the cut (`repair/cutting.rs`).
+/// A truncating repair removed the segment that it had just created, because that had the name of a
+/// file after the truncation (`repair/cutting.rs`).
 #[test]
 fn repair_keeps_the_segment_that_it_makes() {
     replay(
@@ -34,8 +34,8 @@ fn repair_keeps_the_segment_that_it_makes() {
     );
 }
 
-/// The file `keys` was read wrongly when the log was unlocked, and well when its loss would have
-/// been noticed (`load.rs`). So the open said that no key was given.
+/// A wrong read of the file `keys` occurred when the log was unlocked; the later read that checks
+/// for a lost file was correct (`load.rs`). So the open reported that no key was given.
 #[test]
 fn keys_that_are_misread_once_are_read_again() {
     replay(

@@ -1,9 +1,9 @@
-//! What simulation found of a full disk.
+//! Findings with a full disk.
 
 use super::replay;
 
-/// A spare segment was given up for a larger one that found the disk full, and records in the
-/// open batch had their place in it: the log was poisoned (`full_disk.rs`).
+/// A preallocated segment was discarded for a larger one, for which the disk was too full. Records
+/// in the open batch had their space in it: the log was poisoned (`full_disk.rs`).
 #[test]
 fn found_by_seed_131a0bc() {
     replay(

@@ -1,4 +1,4 @@
-//! Fails every call of every workload once in every way, and judges each run.
+//! Fails every call of every workload once in every way, and checks each run.
 
 use super::calls::{self, Fault};
 use super::config::Config;
@@ -15,38 +15,39 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// A run that takes longer hangs. It takes some milliseconds.
+/// Time limit of a run, which usually takes some milliseconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What to run.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) configs: Vec<Config>,
-    /// Every n-th call of a kind, and at least one.
+    /// Every n-th call of a kind fails, and at least one.
     pub(super) every: u64,
-    /// Decides which of them come first: others each day.
+    /// Selects which of them comes first; differs each day by default.
     pub(super) seed: u64,
-    /// These calls only, all if none.
+    /// The calls that fail; all calls if empty.
     pub(super) only: Vec<String>,
     pub(super) jobs: usize,
-    /// Where the logs are made.
+    /// The directory for the logs.
     pub(super) folder: PathBuf,
 }
 
-/// What came of the runs of one call with one fault.
+/// The results of the runs in which one call failed in one way.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Row {
-    /// How many calls were to fail.
+    /// Number of runs.
     pub(super) runs: u64,
-    /// How many did: threads take turns in no fixed order, so now and then the last is not reached.
+    /// Runs in which the call failed. Threads take turns in no fixed order, so the last occurrence
+    /// is sometimes not reached.
     pub(super) struck: u64,
-    /// The workload did not notice.
+    /// Runs in which the workload got no error.
     pub(super) went_on: u64,
-    /// Of these: in a new segment.
+    /// Runs without an error in which the log continued in a new segment.
     pub(super) failovers: u64,
-    /// The workload got an error.
+    /// Runs in which the workload got an error.
     pub(super) refused: u64,
-    /// The process was killed, as it should be.
+    /// Runs in which the process was killed, as intended.
     pub(super) killed: u64,
     /// Runs in which a promise was broken.
     pub(super) broken: u64,
@@ -55,7 +56,7 @@ pub(super) struct Row {
 /// All rows of a workload, by call and fault.
 pub(super) type Table = BTreeMap<(&'static str, Fault), Row>;
 
-/// Runs a workload without a fault, then once for each call and fault; prints each broken promise.
+/// Runs a workload without a fault, then once for each call and fault. Prints each broken promise.
 ///
 /// # Errors
 ///
@@ -88,7 +89,8 @@ pub(super) fn bench(plan: &Plan, config: Config) -> io::Result<Table> {
     Ok(table.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// How often each call is made; three runs, as threads take turns in no fixed order.
+/// Returns how often each call is made, at most. It takes three runs, because threads take turns in
+/// no fixed order.
 fn sound(plan: &Plan, config: Config) -> io::Result<BTreeMap<&'static str, u64>> {
     let (mut counts, mut overlapped) = (BTreeMap::new(), 0);
     for _ in 0..3 {
@@ -117,7 +119,7 @@ fn injections(plan: &Plan, counts: &BTreeMap<&'static str, u64>) -> Vec<Injectio
         // Each kind of call fails in each way at least once.
         let step = plan.every.min(count);
         for (shift, fault) in (0..).zip(call.faults()) {
-            // Another first call for each fault, so that together they come to more of them.
+            // Each fault starts at another call, so that together they reach more calls.
             for occurrence in
                 (1 + (plan.seed + shift) % step..=count).step_by(usize::try_from(step).unwrap_or(1))
             {
@@ -128,7 +130,7 @@ fn injections(plan: &Plan, counts: &BTreeMap<&'static str, u64>) -> Vec<Injectio
     injections
 }
 
-/// One run and the judgement on it.
+/// The results of one run.
 struct Trial {
     counts: BTreeMap<&'static str, u64>,
     struck: bool,
@@ -208,7 +210,7 @@ fn trial(
     })
 }
 
-/// What is wrong with how the process went on and ended.
+/// Returns what is wrong with how the process continued and ended.
 fn manners(
     run: &Run,
     witness: &Witness,
@@ -247,7 +249,8 @@ fn manners(
     broken
 }
 
-/// One failed write or sync of a segment ends nothing: the log continues in a new one.
+/// Whether appends must continue after this fault: after one failed write or sync of a segment, the
+/// log continues in a new one.
 fn is_spared(injection: Injection, path: &Path) -> bool {
     let is_segment = path.extension().is_some_and(|ending| ending == "seg" || ending == "jsonl");
     let is_write = ["write", "pwrite64", "fsync", "fdatasync"].contains(&injection.call.name);

@@ -1,46 +1,46 @@
-//! The system calls that a log makes, by their numbers on x86-64 Linux: what they touch, and how
-//! each can fail.
+//! The system calls that a log makes, by their numbers on x86-64 Linux: which file each is for, and
+//! how it can fail.
 
 /// One system call.
 #[derive(Debug)]
 pub(super) struct Call {
-    /// As the manual calls it.
+    /// The name in the Linux manual.
     pub(super) name: &'static str,
     number: u64,
-    /// Where its arguments say which file it is for.
+    /// Which argument names the file.
     pub(super) place: Place,
     kind: Kind,
 }
 
-/// Where the arguments of a call say what it touches.
+/// Which arguments of a call name the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// A descriptor, the first argument.
+    /// The first argument, a descriptor.
     Descriptor,
-    /// A path, the first argument.
+    /// The first argument, a path.
     Path,
-    /// A directory's descriptor, then a path.
+    /// The first two arguments: a directory's descriptor and a path.
     PathAt,
-    /// Nothing: it counts whenever it is called as a log does.
+    /// None: every call counts that has the arguments a log uses.
     Machine,
 }
 
-/// What a call does with its object, which says how it can fail.
+/// What a call does, which determines how it can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// Moves bytes, up to the count in the third argument; `true`: to the file.
+    /// Transfers bytes, at most as many as the third argument says; `writes`: to the file.
     Transfer { writes: bool },
-    /// Fills a buffer, whose size is the second argument, with random bits.
+    /// Fills a buffer with random bits; its size is the second argument.
     Entropy,
     /// Changes the file, and may be interrupted.
     Change,
     /// Changes a directory. Local file systems do not interrupt it.
     Name,
-    /// Opens, locks: may be interrupted, and changes nothing that lasts.
+    /// Opens or locks: may be interrupted, and changes nothing permanently.
     Ask,
-    /// Asks, and is never interrupted.
+    /// Queries the file, and is never interrupted.
     Look,
-    /// Gives a descriptor back: whatever it returns, it did.
+    /// Closes a descriptor: that happens even if the call returns an error.
     Close,
     /// Starts a thread.
     Thread,
@@ -97,13 +97,15 @@ const CALLS: &[Call] = &[
     call("clone3", 435, Place::Machine, Kind::Thread),
 ];
 
-/// Calls of the runtime that touch no file: memory, threads, signals, clocks, sockets, the end.
+/// Calls of the runtime that touch no file: memory, threads, signals, clocks, sockets, process
+/// exit.
 pub(super) const RUNTIME: &[i64] = &[
     9, 10, 11, 12, 13, 14, 15, 24, 25, 28, 35, 39, 60, 63, 131, 157, 158, 186, 202, 203, 204, 218,
     219, 228, 229, 230, 231, 234, 273, 302, 334, 7, 271, 44, 45, 53,
 ];
 
-/// The call with this number; `Err` if the table does not say whether it can touch a log.
+/// Returns the call with this number. `Err`: the table does not say whether the call can touch a
+/// log.
 pub(super) fn numbered(number: u64) -> Result<Option<&'static Call>, u64> {
     match CALLS.iter().find(|call| call.number == number) {
         None if !i64::try_from(number).is_ok_and(|number| RUNTIME.contains(&number)) => Err(number),
@@ -111,34 +113,34 @@ pub(super) fn numbered(number: u64) -> Result<Option<&'static Call>, u64> {
     }
 }
 
-/// The call with this name.
+/// Returns the call with this name.
 pub(super) fn named(name: &str) -> Option<&'static Call> {
     CALLS.iter().find(|call| call.name == name)
 }
 
-/// What is done to one call.
+/// How one call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fault {
-    /// The call does nothing and fails: the device.
+    /// The call does nothing and reports a device error.
     Eio,
-    /// The call does nothing and fails: no room.
+    /// The call does nothing and reports that no space is left.
     Enospc,
-    /// The call does nothing: a signal came.
+    /// The call does nothing and reports an interruption by a signal.
     Eintr,
-    /// The call does nothing: no thread is to be had.
+    /// The call does nothing and reports that no thread is available.
     Eagain,
-    /// The call does what it is asked to, and says that it failed.
+    /// The call completes, but reports a device error.
     LateEio,
-    /// The call moves half of the bytes.
+    /// The call transfers half of the bytes.
     Short,
     /// The process is killed before the call does anything.
     KillBefore,
-    /// The process is killed when the call is done.
+    /// The process is killed after the call completes.
     KillAfter,
 }
 
 impl Fault {
-    /// As the table has it.
+    /// Returns the name in the table of results.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Eio => "EIO",
@@ -152,7 +154,7 @@ impl Fault {
         }
     }
 
-    /// What the call returns instead of its result.
+    /// Returns the error code that replaces the result of the call.
     pub(super) fn errno(self) -> Option<u64> {
         match self {
             Self::Eio | Self::LateEio => Some(5),
@@ -165,7 +167,7 @@ impl Fault {
 }
 
 impl Call {
-    /// The faults that this call can have.
+    /// Returns the faults that this call can have.
     pub(super) fn faults(&self) -> &'static [Fault] {
         use Fault::{Eagain, Eintr, Eio, Enospc, KillAfter, KillBefore, LateEio, Short};
         match self.kind {
@@ -183,10 +185,10 @@ impl Call {
         }
     }
 
-    /// Whether an interruption or a short transfer of this call must stay unnoticed.
+    /// Whether the workload must not notice this fault of this call.
     pub(super) fn hides(&self, fault: Fault) -> bool {
         match fault {
-            // Without a thread of its own the log does its work in those of the program.
+            // If the log cannot start a thread, it works in the threads of the program.
             Fault::Short | Fault::Eagain => true,
             Fault::Eintr => !matches!(self.kind, Kind::Name | Kind::Look),
             Fault::LateEio => self.kind == Kind::Close,
@@ -194,7 +196,7 @@ impl Call {
         }
     }
 
-    /// Which argument says how much is moved, and so can be made smaller.
+    /// Returns the index of the argument that holds the count of bytes, which can be reduced.
     pub(super) fn counts_in(&self) -> Option<usize> {
         match self.kind {
             Kind::Transfer { .. } => Some(2),
@@ -203,9 +205,10 @@ impl Call {
         }
     }
 
-    /// Whether this is how a log calls it, and not the runtime: the same call serves both.
+    /// Whether the log makes the call, not the runtime: both use the same call.
     pub(super) fn is_ours(&self, arguments: &[u64; 6]) -> bool {
-        // The runtime asks without waiting for entropy, or when it is cheap.
+        // The runtime requests random bits with flags, without waiting for entropy; the log uses
+        // none.
         self.kind != Kind::Entropy || arguments[2] == 0
     }
 }

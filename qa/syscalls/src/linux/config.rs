@@ -1,32 +1,32 @@
-//! Constants that the workload and the judge share.
+//! Settings and record contents that the workload and the judge share.
 
 use super::tool::Verb;
 use seawall::encryption::Key;
 use serde_json::{Value, json};
 
-/// Whether a log is encrypted, and what runs then.
+/// Whether a log is encrypted, and what runs on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Encrypted {
     /// Not encrypted.
     No,
     /// The workload, in which the keys are replaced.
     Workload,
-    /// A verb of the command line.
+    /// A verb of the command line runs in place of the workload.
     Verb(Verb),
 }
 
 /// The settings of one workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Config {
-    /// Readable layout; binary otherwise.
+    /// Whether the layout is readable; otherwise it is binary.
     pub(super) readable: bool,
-    /// How many threads append at the same time.
+    /// Number of threads that append at the same time.
     pub(super) threads: u64,
-    /// With parity beside the segments.
+    /// Whether the log has parity.
     pub(super) parity: bool,
-    /// One thread that does not wait for each record, with several writes in flight.
+    /// Whether one thread appends without waiting for each record, with several writes in flight.
     pub(super) stream: bool,
-    /// With a key, which is replaced.
+    /// Whether the log is encrypted, and what runs on it.
     pub(super) encrypted: Encrypted,
 }
 
@@ -39,7 +39,7 @@ impl Config {
         encrypted: Encrypted::No,
     };
 
-    /// All that are run.
+    /// The settings that are tested by default.
     pub(super) const ALL: [Self; 10] = [
         Self::FIRST,
         Self { threads: 4, ..Self::FIRST },
@@ -53,7 +53,7 @@ impl Config {
         Self { encrypted: Encrypted::Verb(Verb::Rekey), ..Self::FIRST },
     ];
 
-    /// As one word, for the command line of the workload's process.
+    /// Returns the name, one word on the command line of the workload's process.
     pub(super) fn name(self) -> String {
         let layout = if self.readable { "readable" } else { "binary" };
         let parity = if self.parity { "-parity" } else { "" };
@@ -68,7 +68,7 @@ impl Config {
         self.encrypted != Encrypted::No
     }
 
-    /// The verb that runs in place of the workload.
+    /// Returns the verb that runs in place of the workload.
     pub(super) fn verb(self) -> Option<Verb> {
         match self.encrypted {
             Encrypted::Verb(verb) => Some(verb),
@@ -76,36 +76,36 @@ impl Config {
         }
     }
 
-    /// The one with this name.
+    /// Returns the settings with this name.
     pub(super) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|config| config.name() == name)
     }
 }
 
-/// The keys of an encrypted log: the first, and the one in its place.
+/// The keys of an encrypted log: the first one, and its replacement.
 pub(super) const KEYS: [[u8; 32]; 2] = [[1; 32], [2; 32]];
 
-/// The same for the log.
+/// Returns both keys in the form that the log takes.
 pub(super) fn keys() -> [Key; 2] {
     KEYS.map(|bytes| Key::new(&bytes))
 }
 
-/// The number of a record: no two have the same, and those of one thread ascend.
+/// Returns the number of a record: unique, and ascending within a thread.
 pub(super) fn number(life: u64, thread: u64, index: u64) -> u64 {
     life * 100_000 + thread * 1_000 + index
 }
 
-/// The thread that a record is of.
+/// Returns the thread that appends record `n`.
 pub(super) fn thread_of(n: u64) -> u64 {
     n % 100_000 / 1_000
 }
 
-/// The payload of record `n`: its length follows from `n`, and every second one is large.
+/// Returns the payload of record `n`. Its length depends on `n`, and every second one is large.
 pub(super) fn content(n: u64) -> Value {
     let large = n % 2 == 1;
     let length = if large { 35_000 + n * 37 % 25_000 } else { 50 + n * 37 % 1_000 };
     let [start, length] = [n % 26, length].map(|n| usize::try_from(n).expect("a small number"));
-    // Copied, not made letter by letter: that took an eighth of the time of all runs.
+    // The text is copied: creating it letter by letter took an eighth of the time of all runs.
     let letters = "abcdefghijklmnopqrstuvwxyz".repeat(length / 26 + 2);
     json!({ "n": n, "text": letters.get(start..start + length) })
 }

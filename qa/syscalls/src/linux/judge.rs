@@ -1,4 +1,4 @@
-//! Reads the log that a workload left, and compares it with the witness.
+//! Reads the log that a workload left, and compares it with the output of the workload.
 
 use super::config::{content, keys, thread_of};
 use super::witness::{Keys, Known, Witness};
@@ -11,11 +11,12 @@ use std::path::Path;
 /// Number of each record that was read, by LSN.
 type Found = BTreeMap<u64, u64>;
 
-/// The number of the record that the judge appends: no workload has it.
+/// The number of the record that the judge appends; no workload uses it.
 const AFTER: u64 = 999_998;
 
-/// The promises that are broken in `folder`, in words. Where `live` could not be written, what is
-/// taken beside the writer lags behind: guarantees.md, section 5.
+/// Returns descriptions of the promises that are broken in `folder`. `lags`: `live` could not be
+/// written, so a copy made while the writer runs may lack the newest records: guarantees.md,
+/// section 5.
 pub(super) fn broken(
     folder: &Path,
     witness: &Witness,
@@ -47,7 +48,7 @@ struct JudgedLog<'a> {
 }
 
 impl JudgedLog<'_> {
-    /// The key that opens it, if it is encrypted.
+    /// Returns the key that opens the log, if it is encrypted.
     fn key(self, may: Keys, broken: &mut Vec<String>) -> Option<Key> {
         if !self.is_encrypted {
             return None;
@@ -72,16 +73,16 @@ fn with_key(key: Option<&Key>) -> Options {
     key.cloned().into_iter().fold(Options::new(), Options::key)
 }
 
-/// Reads the log without opening it for append; returns what was shown.
+/// Verifies and reads the log without opening it for append; returns the records read.
 fn look_back(log: JudgedLog<'_>, known: &Known, promised: bool, broken: &mut Vec<String>) -> Found {
-    // A creation that failed may have left a log that is not encrypted yet.
+    // A failed creation may have left a log that is not encrypted yet.
     let mut ignored = vec![];
     let key = log.key(known.keys, if promised { broken } else { &mut ignored });
     let maintenance = Maintenance::at(log.path);
     match key.iter().cloned().fold(maintenance, Maintenance::key).verify() {
         Ok(found) if found.damage.is_empty() => {}
         Ok(found) => broken.push(format!("verify names damage: {:?}", found.damage)),
-        // A creation that failed has promised nothing.
+        // A failed creation has promised nothing.
         Err(_) if !promised => {}
         Err(error) => broken.push(format!("verify: {error}")),
     }
@@ -102,7 +103,8 @@ fn look_back(log: JudgedLog<'_>, known: &Known, promised: bool, broken: &mut Vec
     }
 }
 
-/// An open may find records that were under way: more than a reader was shown, never less.
+/// Opens the log and appends a record. The open may find records that were being written: more than
+/// a reader was shown, never fewer.
 fn append_after(log: JudgedLog<'_>, known: &Known, shown: &Found, broken: &mut Vec<String>) {
     let mut all = known.clone();
     all.must.extend(shown);
@@ -177,7 +179,7 @@ fn compare(known: &Known, found: &Found, broken: &mut Vec<String>) {
     for (first, last) in &known.sets {
         let there = found.values().filter(|n| (first..=last).contains(n)).count();
         let whole = usize::try_from(last - first + 1).unwrap_or(usize::MAX);
-        // What was given up before a record may take a part of a set with its segment.
+        // A prune may remove a part of a set with its segment.
         let oldest = found.first_key_value().map_or(0, |(lsn, _)| *lsn);
         if there != 0 && there != whole && oldest <= 1 {
             broken.push(format!("{there} of the {whole} records of a set are there"));

@@ -1,4 +1,4 @@
-//! Verbs of the command line on an encrypted log: what they are given, and what they must answer.
+//! Verbs of the command line on an encrypted log: their input, and the output that they must give.
 
 use super::config::{KEYS, content, keys, number};
 use super::tracer::{End, Struck};
@@ -10,15 +10,15 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// A process with this name is the command line.
+/// A process with this name runs the command line of `seawall`.
 pub(super) const NAME: &str = "seawall";
 
 /// A verb of the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
-    /// `append`, over the end of a segment.
+    /// `append`, of more records than fit in the segment.
     Append,
-    /// `rekey`, of both keys.
+    /// `rekey`, which replaces both keys.
     Rekey,
 }
 
@@ -30,7 +30,7 @@ const ADDED: u64 = 8;
 const SEGMENT: u64 = 256 << 10;
 
 impl Verb {
-    /// At the end of the workload's name.
+    /// Returns the end of the workload's name.
     pub(super) fn suffix(self) -> &'static str {
         match self {
             Self::Append => "-append",
@@ -38,7 +38,7 @@ impl Verb {
         }
     }
 
-    /// The command line after `seawall`.
+    /// Returns the command line after `seawall`.
     pub(super) fn arguments(self, folder: &Path) -> Vec<String> {
         let at = |name: &str| folder.join(name).display().to_string();
         let words = match self {
@@ -53,7 +53,7 @@ impl Verb {
         words
     }
 
-    /// Its standard input.
+    /// Returns the standard input of the verb.
     pub(super) fn input(self) -> String {
         match self {
             Self::Append => lines(&added().map(|n| content(n).to_string()).collect::<Vec<_>>()),
@@ -61,8 +61,8 @@ impl Verb {
         }
     }
 
-    /// What the witness learns from how it ended, and from what it wrote: to standard output, and
-    /// to standard error.
+    /// Converts how the verb ended, and what it wrote to standard output and standard error, to
+    /// lines for the witness.
     pub(super) fn testimony(self, end: End, (out, err): (&str, &str)) -> String {
         let mut said = match self {
             Self::Append => testimony_of_append(end, out),
@@ -96,7 +96,7 @@ fn lines(lines: &[String]) -> String {
     lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
 }
 
-/// Makes the log and the files with its keys; returns what the witness must know of it.
+/// Creates the log and the files with its keys; returns lines for the witness.
 pub(super) fn prepare(folder: &Path) -> io::Result<String> {
     for (name, key) in ["first.key", "second.key"].into_iter().zip(KEYS) {
         write(&folder.join(name), &key)?;
@@ -114,13 +114,13 @@ pub(super) fn prepare(folder: &Path) -> io::Result<String> {
     Ok(lines(&said))
 }
 
-/// The numbers of the records that `append` adds.
+/// Returns the numbers of the records that `append` adds.
 fn added() -> impl Iterator<Item = u64> {
     (0..ADDED).map(|index| number(2, 0, index))
 }
 
-/// Whether a verb may end with this exit code: 1 after any failed call, 7 if its key could not be
-/// read.
+/// Whether a verb may end with this exit code: 1 after any failed call, 7 if its key file could not
+/// be read.
 pub(super) fn may_exit(code: i32, struck: Option<&Struck>) -> bool {
     match code {
         0 => true,

@@ -1,9 +1,9 @@
-//! The machine that a workload runs on: it lets every system call through but one.
+//! Traces a workload: lets every system call through except one, which fails.
 //!
 //! The workload is the program as it is shipped, with the library's own raw calls; it is traced
-//! (`ptrace`), not shimmed. A filter that the workload puts on itself (`seccomp`) stops it at each
-//! call that is not the runtime's. A call that is to fail is skipped, and an error put in place of
-//! its result; one that is to fall short gets a smaller count.
+//! (`ptrace`), not shimmed. A filter that the workload installs for itself (`seccomp`) stops it at
+//! each call that is not one of the runtime. A call that is to fail is skipped, and its result is
+//! replaced by an error. A call that is to be short gets a smaller count.
 
 use super::calls::{Call, Fault, Place, RUNTIME, numbered};
 use nix::errno::Errno;
@@ -42,11 +42,11 @@ impl Eq for Call {}
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// It exited.
+    /// The process exited.
     Exit(i32),
-    /// A signal ended it.
+    /// A signal ended the process.
     Signal(Signal),
-    /// It did not end by itself.
+    /// The process did not end in time.
     Hung,
 }
 
@@ -56,42 +56,42 @@ pub(super) struct Run {
     pub(super) end: End,
     /// The calls that touched the log, by name.
     pub(super) counts: BTreeMap<&'static str, u64>,
-    /// Where the fault struck, if it did.
+    /// Where the fault happened, if it did.
     pub(super) struck: Option<Struck>,
-    /// Calls that this bench does not know, by number.
+    /// Numbers of calls that are not in the tables.
     pub(super) unknown: Vec<u64>,
 }
 
-/// Where and when a fault struck.
+/// Where and when a fault happened.
 #[derive(Clone, Debug)]
 pub(super) struct Struck {
-    /// The file, as far as the call says.
+    /// The file, if the call names one.
     pub(super) path: PathBuf,
-    /// How much the witness had said until then, in bytes.
+    /// How much the workload had printed by then, in bytes.
     pub(super) said: u64,
 }
 
-/// The process to trace and what belongs to it.
+/// The process to trace, and its files.
 #[derive(Debug)]
 pub(super) struct Subject<'a> {
     pub(super) program: &'a Path,
-    /// The name that it takes.
+    /// The program name that the process gets (argument 0).
     pub(super) name: &'a str,
     pub(super) arguments: &'a [String],
-    /// Its standard input, after the byte that it waits for.
+    /// The standard input, after the byte that the process waits for.
     pub(super) input: &'a str,
-    /// All under this path is touched by the log only.
+    /// Only the log uses files in this directory.
     pub(super) folder: &'a Path,
-    /// What the workload says goes to this file.
+    /// The file that receives the output of the workload.
     pub(super) said: &'a Path,
-    /// How long it may take.
+    /// The time limit.
     pub(super) patience: Duration,
 }
 
-/// What else the log asks the machine: the run of it that it is in.
+/// The only file outside the directory that the log reads: the id of the current boot.
 pub(super) const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// Runs the workload; `injection` strikes it, if there is one.
+/// Runs the workload, with the fault `injection` if there is one.
 ///
 /// # Errors
 ///
@@ -114,7 +114,7 @@ pub(super) fn run(subject: &Subject<'_>, injection: Option<Injection>) -> io::Re
         Ok(trace.run)
     });
     if traced.is_err() {
-        // It waits for a word that never comes.
+        // The process waits for a byte that will not be sent.
         let _ = child.kill();
         let _ = child.wait();
     }
@@ -126,8 +126,8 @@ fn create(path: &Path) -> io::Result<fs::File> {
     fs::File::create(path)
 }
 
-/// Has this process stopped by its tracer at each call that is not the runtime's: most are, and a
-/// stop takes longer than they do.
+/// Installs a filter that stops this process at each call except those of the runtime. Most calls
+/// are of the runtime, and a stop takes longer than such a call.
 pub(super) fn stop_at_calls() -> io::Result<()> {
     let (stop, go_on) = (SeccompAction::Trace(0), SeccompAction::Allow);
     let passed = RUNTIME.iter().map(|number| (*number, vec![]));
@@ -136,17 +136,18 @@ pub(super) fn stop_at_calls() -> io::Result<()> {
     apply_filter(&filter.map_err(io::Error::other)?).map_err(io::Error::other)
 }
 
-/// The workload waits for a byte before it begins: so it is caught while it has one thread.
+/// Sends the byte that the workload waits for, so that tracing starts while it has one thread; then
+/// sends the input.
 fn release(child: &mut Child, input: &str) -> io::Result<()> {
     let mut stdin = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
     stdin.write_all(b"g")?;
     let input = input.to_owned();
-    // It may read slowly, or no more.
+    // The process may read slowly, or stop reading.
     std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
     Ok(())
 }
 
-/// Kills the process unless its end is reported in time.
+/// Kills the process unless its end is reported before the time limit.
 fn watch(pid: Pid, patience: Duration) -> Sender<()> {
     let (ended, wait) = channel::<()>();
     std::thread::spawn(move || {
@@ -161,16 +162,16 @@ struct Trace<'a> {
     subject: &'a Subject<'a>,
     main: Pid,
     injection: Option<Injection>,
-    /// What is to be done at the end of a thread's call: at most one is on its way.
+    /// What to do at the end of a call; at most one is pending.
     pending: Option<Pending>,
     run: Run,
 }
 
-/// What is to be done at the end of a call.
+/// What to do when a call of a thread ends.
 struct Pending {
     thread: Pid,
     fault: Fault,
-    /// An argument that was changed, and its value.
+    /// The index of an argument that was changed, and its original value.
     restore: Option<(usize, u64)>,
 }
 
@@ -193,7 +194,7 @@ impl<'a> Trace<'a> {
     /// Continues until the process has ended.
     fn follow(&mut self) -> io::Result<End> {
         loop {
-            // Only what this thread started: another one may trace another process.
+            // Wait only for what this thread started: other threads trace other processes.
             let flags = WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD;
             match waitpid(None, Some(flags)) {
                 Ok(WaitStatus::Exited(pid, code)) if pid == self.main => {
@@ -220,7 +221,8 @@ impl<'a> Trace<'a> {
         }
     }
 
-    /// To the next call, or to the end of this one where something is to be done there.
+    /// Continues the thread to the next call, or to the end of this one if something is pending
+    /// there.
     fn go_on(&self, pid: Pid, signal: Option<Signal>) -> io::Result<()> {
         let is_awaited = self.pending.as_ref().is_some_and(|pending| pending.thread == pid);
         let go = if is_awaited { ptrace::syscall } else { ptrace::cont };
@@ -288,7 +290,7 @@ impl<'a> Trace<'a> {
         if let Some(errno) = fault.errno() {
             registers.rax = 0_u64.wrapping_sub(errno);
         }
-        // The caller may rely on it that a call changes no argument.
+        // The caller may rely on unchanged argument registers.
         match restore {
             Some((1, asked)) => registers.rsi = asked,
             Some((_, asked)) => registers.rdx = asked,
@@ -297,7 +299,7 @@ impl<'a> Trace<'a> {
         Ok(ptrace::setregs(pid, registers)?)
     }
 
-    /// The file that a call is for, if it is the log's.
+    /// Returns the file that a call is for, if the log uses it.
     fn touched(&self, pid: Pid, call: &Call, arguments: &[u64; 6]) -> Option<PathBuf> {
         let path = match call.place {
             Place::Machine => return Some(PathBuf::new()),
@@ -305,7 +307,7 @@ impl<'a> Trace<'a> {
             Place::Path => text(pid, arguments[0])?,
             Place::PathAt => {
                 let path = text(pid, arguments[1])?;
-                // An absolute path takes the place of the directory's.
+                // An absolute path replaces the path of the directory.
                 descriptor(pid, arguments[0]).unwrap_or_default().join(path)
             }
         };
@@ -316,10 +318,10 @@ impl<'a> Trace<'a> {
 /// `PTRACE_EVENT_SECCOMP`: the filter stopped a call before it began.
 const AT_A_CALL: i32 = 7;
 
-/// The number of no call: the machine refuses it, whatever its arguments.
+/// A number that no call has: the kernel refuses it, whatever the arguments.
 const NO_CALL: u64 = u64::MAX;
 
-/// A thread that was killed is there no more: its end is told by the next wait.
+/// Ignores that a thread no longer exists because it was killed: the next wait reports its end.
 fn gone_is_fine(done: io::Result<()>) -> io::Result<()> {
     match done {
         Err(error) if error.raw_os_error().map(Errno::from_raw) == Some(Errno::ESRCH) => Ok(()),
@@ -332,7 +334,7 @@ fn descriptor(pid: Pid, number: u64) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/fd/{number}")).ok()
 }
 
-/// A path in the memory of the process.
+/// Reads a path from the memory of the process.
 #[expect(clippy::disallowed_methods, reason = "it is no file but another process's memory")]
 fn text(pid: Pid, address: u64) -> Option<PathBuf> {
     let memory = fs::File::open(format!("/proc/{pid}/mem")).ok()?;

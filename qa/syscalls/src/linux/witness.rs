@@ -1,12 +1,12 @@
-//! The output of a workload: which records must be there, may be there, and must not.
+//! The output of a workload: which records must, may and must not be in the log.
 //!
 //! ```text
 //! try N                   record N is about to be appended
-//! set N M                 so are N to M, as one atomic set
+//! set N M                 records N to M are about to be appended as one atomic set
 //! ack LSN N LEVEL         append returned
-//! refused N why           append failed and the log is as it was
-//! unknown N why           append failed, and reopening will tell
-//! flushed LSN             all up to LSN is durable; `closed`: all is
+//! refused N why           append failed and the log is unchanged
+//! unknown N why           append failed; reopening shows whether the log has record N
+//! flushed LSN             everything up to LSN is durable; `closed`: everything is
 //! after LSN               records after LSN are about to be truncated; `after-done LSN`: they are
 //! before LSN              records before LSN may be truncated
 //! copy, copied            a copy is about to be made; it is made
@@ -23,54 +23,54 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Known {
     /// LSN and number of each record that must be there.
     pub(super) must: BTreeMap<u64, u64>,
-    /// Acknowledged, but not durable yet.
+    /// Records that are acknowledged, but not durable yet.
     buffered: BTreeMap<u64, u64>,
-    /// All that was ever to be appended.
+    /// Every record whose append began.
     pub(super) tried: BTreeSet<u64>,
-    /// What must not be there: it was refused, or cut off for good.
+    /// Records that must not be there: refused, or truncated for good.
     pub(super) gone: BTreeSet<u64>,
     /// First and last number of each atomic set.
     pub(super) sets: Vec<(u64, u64)>,
     /// Records before this LSN may be missing.
     pub(super) needed_from: u64,
-    /// Which of the two keys open the log, if it is encrypted: one of these.
+    /// Which of the two keys open the log, if it is encrypted.
     pub(super) keys: Keys,
-    /// What stood after a cut that has begun and not ended.
+    /// Records after a truncation that has begun and not ended.
     cutting: BTreeMap<u64, u64>,
 }
 
 /// Which of two keys open an encrypted log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Keys {
-    /// The first, and only this one.
+    /// The first key only.
     #[default]
     First,
     /// At least one: the key was being replaced.
     Either,
-    /// The second, and only this one.
+    /// The second key only.
     Second,
 }
 
-/// What a workload said.
+/// The output of a workload, decoded.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Witness {
     pub(super) known: Known,
-    /// What was known when a copy was begun, if it was made.
+    /// What the log had to contain when a copy began, if the copy was completed.
     pub(super) copied: Option<Known>,
-    /// The workload came to its end.
+    /// Whether the workload ran to its end.
     pub(super) done: bool,
-    /// What it saw that must not be.
+    /// Broken promises that the workload saw itself.
     pub(super) wrong: Vec<String>,
-    /// Errors that it was given.
+    /// Errors that the workload got.
     pub(super) errors: Vec<String>,
-    /// How often the log went on in a new segment.
+    /// How often the log continued in a new segment.
     pub(super) failovers: u64,
-    /// How many writes began while others were in flight.
+    /// Number of writes that began while others were in flight.
     pub(super) overlapped: u64,
 }
 
 impl Witness {
-    /// Reads what was said; a line without an end was not said.
+    /// Decodes the output; a line without a line end is ignored.
     pub(super) fn read(text: &str) -> Self {
         let mut witness = Self::default();
         let mut at_copy = None;
@@ -96,7 +96,7 @@ impl Witness {
         witness
     }
 
-    /// Whether nothing but appends went on when it had said this much.
+    /// Whether only appends were running when the first `said` bytes had been printed.
     pub(super) fn only_appends(text: &str, said: u64) -> bool {
         let until = usize::try_from(said).ok().and_then(|said| text.get(..said));
         let phases = until.unwrap_or_default().lines().rev();
@@ -148,14 +148,14 @@ impl Known {
         }
     }
 
-    /// All that was acknowledged up to `lsn` is durable.
+    /// Notes that all records acknowledged up to `lsn` are durable.
     fn settle(&mut self, lsn: u64) {
         let behind = lsn.checked_add(1).map(|next| self.buffered.split_off(&next));
         let settled = std::mem::replace(&mut self.buffered, behind.unwrap_or_default());
         self.must.extend(settled);
     }
 
-    /// One number for two records is wrong, whichever of them is there.
+    /// Returns an error for each record that was acknowledged with two LSNs.
     fn twice_given(&self) -> Vec<String> {
         let mut seen = BTreeMap::new();
         let twice = self.must.iter().filter_map(|(lsn, n)| {
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn what_is_acknowledged_must_be_there() {
         assert_eq!(must("try 7\nack 1 7 synced\ntry 8\n"), [(1, 7)]);
-        // The line was not said: it has no end.
+        // The line has no end, so it is ignored.
         assert_eq!(must("try 7\nack 1 7 synced"), []);
     }
 

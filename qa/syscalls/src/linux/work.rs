@@ -1,7 +1,7 @@
-//! The workload: a few lives of one log that make every call the log knows. It runs in a process of
-//! its own and says on standard output what it is at and what was acknowledged, line by line.
+//! The workload: a few lives of one log that make every system call a log can make. It runs in its
+//! own process and prints, line by line, what it does and what was acknowledged.
 //!
-//! What it says is what the witness knows: see `witness.rs` for the lines.
+//! `witness.rs` describes the lines.
 
 use super::config::{Config, content, keys, number};
 use seawall::encryption::{Key, Padding};
@@ -18,15 +18,16 @@ use std::time::Duration;
 
 type Work = Log<Value, Json>;
 
-/// All was done.
+/// Exit code: every operation succeeded.
 const WENT_ON: u8 = 0;
-/// An operation ended with an error; the rest was done.
+/// Exit code: an operation failed; the others were done.
 const REFUSED: u8 = 3;
 
-/// Records of the first life, of all threads: enough of them are large to fill two segments.
+/// Number of records in the first life, over all threads. Enough of them are large to fill two
+/// segments.
 const RECORDS: u64 = 24;
 
-/// Runs the workload in `folder`, which is there and empty.
+/// Runs the workload in `folder`, which exists and is empty.
 pub(super) fn run(folder: &Path, config: Config) -> ExitCode {
     let log = folder.join("log");
     let mut refused = false;
@@ -47,7 +48,7 @@ pub(super) fn run(folder: &Path, config: Config) -> ExitCode {
 
 type Life = fn(&Scene<'_>) -> seawall::Result<()>;
 
-/// What a life needs to know.
+/// The parameters of a life.
 #[derive(Clone, Copy)]
 struct Scene<'a> {
     folder: &'a Path,
@@ -61,7 +62,7 @@ impl Scene<'_> {
         let layout = if self.config.readable { Layout::Text } else { Layout::Binary };
         let mut options = Options::new().geometry(Geometry::DEFAULT, SEGMENT).segment_size(SEGMENT);
         if self.config.stream {
-            // Each batch is a stream's, and a segment has space for four of the largest.
+            // Every batch makes a stream, and a segment has space for four of the largest batches.
             let geometry = Geometry { batch_max: 128 << 10, ..Geometry::DEFAULT };
             options = options.geometry(geometry, 2 * SEGMENT).segment_size(2 * SEGMENT);
             options = options.writes_in_flight(3).stream_batch(1, 1);
@@ -79,7 +80,7 @@ impl Scene<'_> {
         Ok(log)
     }
 
-    /// Each thread appends `count` records; whether all of them were acknowledged.
+    /// Appends `count` records in each thread; returns an error unless all were acknowledged.
     fn append(&self, log: &Work, count: u64) -> seawall::Result<()> {
         say("appending");
         let commit = |thread| self.commit(log, thread, count);
@@ -91,7 +92,7 @@ impl Scene<'_> {
                 let start = thread::Builder::new().name(name);
                 match start.spawn_scoped(scope, move || commit(thread)) {
                     Ok(started) => running.push(started),
-                    // The machine gives no thread: that is this program's trouble, not the log's.
+                    // A failure to start a thread is a fault of this program, not of the log.
                     Err(_) => ended.push(commit(thread)),
                 }
             }
@@ -124,7 +125,7 @@ impl Scene<'_> {
         outcome
     }
 
-    /// One record, from the thread that does what only one does.
+    /// Appends one record that belongs to the thread `ALONE`.
     fn append_one(&self, log: &Work, index: u64) -> seawall::Result<Lsn> {
         let n = number(self.life, ALONE, index);
         say(&format!("try {n}"));
@@ -140,7 +141,7 @@ impl Scene<'_> {
         }
     }
 
-    /// An atomic set of three.
+    /// Appends an atomic set of three records.
     fn append_set(&self, log: &Work, index: u64) -> seawall::Result<()> {
         let numbers = [0, 1, 2].map(|more| number(self.life, ALONE, index + more));
         let set = numbers.map(content);
@@ -153,24 +154,24 @@ impl Scene<'_> {
     }
 }
 
-/// The number of the thread that does what only one does.
+/// The thread number of records that are not appended in parallel.
 const ALONE: u64 = 99;
 
-/// The size of a segment, in bytes: smaller than the smallest that users can have, as each is
+/// The size of a segment, in bytes. It is below the minimum for users, because each segment is
 /// filled with zeros thousands of times.
 const SEGMENT: u64 = 256 << 10;
 
-/// So short that a mark is written while the workload waits.
+/// The idle time before a mark, so short that one is written while the workload waits.
 const IDLE: Duration = Duration::from_millis(4);
 
-/// Says that `n` was not appended; whether the log is as it was.
+/// Prints that `n` was not appended; returns whether the log is unchanged.
 fn refuse(n: u64, error: &Error) -> bool {
     let is_as_it_was = matches!(error, Error::Io { .. } | Error::DiskFull { .. });
     say(&format!("{} {n} {error}", if is_as_it_was { "refused" } else { "unknown" }));
     is_as_it_was
 }
 
-/// One thread has a few records on their way, in four segments.
+/// One thread appends with a few records in flight, over four segments.
 fn stream(scene: &Scene<'_>) -> seawall::Result<()> {
     let log = scene.open(Level::Synced)?;
     let (mut outcome, mut waiting) = (Ok(()), VecDeque::new());
@@ -211,11 +212,11 @@ fn wait((n, ticket): (u64, Ticket)) -> seawall::Result<()> {
     Ok(())
 }
 
-/// A log is made; rolls, a set, a ticket, a checkpoint, a clean close.
+/// Creates a log; rotations, a set, a ticket, a checkpoint, a clean close.
 fn fill(scene: &Scene<'_>) -> seawall::Result<()> {
     let log = scene.open(Level::Synced)?;
     scene.append(&log, RECORDS / scene.config.threads)?;
-    // Two of its three records are large: blocks that go past the cache.
+    // Two of its three records are large: their blocks bypass the page cache.
     scene.append_set(&log, 1)?;
     let n = number(scene.life, ALONE, 10);
     say(&format!("try {n}"));
@@ -229,7 +230,7 @@ fn fill(scene: &Scene<'_>) -> seawall::Result<()> {
     close(log)
 }
 
-/// Confirmed records, and a cut of the last ones.
+/// Confirmed records, and a truncation of the last ones.
 fn cut(scene: &Scene<'_>) -> seawall::Result<()> {
     let log = scene.open(Level::Confirmed)?;
     scene.append(&log, 2)?;
@@ -243,7 +244,7 @@ fn cut(scene: &Scene<'_>) -> seawall::Result<()> {
     close(log)
 }
 
-/// Buffered records, pruning, a copy beside the writer.
+/// Buffered records, pruning, and a copy while the writer runs.
 fn buffer(scene: &Scene<'_>) -> seawall::Result<()> {
     let log = scene.open(Level::Buffered)?;
     scene.append(&log, 3)?;
@@ -265,7 +266,7 @@ fn buffer(scene: &Scene<'_>) -> seawall::Result<()> {
     close(log)
 }
 
-/// Removed segments whose files become new ones; in one workload only, because it takes long.
+/// Reuses the files of removed segments; in one workload only, because it takes long.
 fn reuse(scene: &Scene<'_>) -> seawall::Result<()> {
     if scene.config != Config::ALL[0] {
         return Ok(());
@@ -275,13 +276,13 @@ fn reuse(scene: &Scene<'_>) -> seawall::Result<()> {
     let keep = scene.append_one(&log, 0)?;
     say(&format!("before {keep}"));
     log.truncate_before(keep)?;
-    // Other records than before.
+    // The records must differ from those before.
     let scene = Scene { life: scene.life + 10, ..*scene };
     scene.append(&log, RECORDS / scene.config.threads)?;
     close(log)
 }
 
-/// Both keys are replaced: that of the user, and the log's own.
+/// Replaces both keys: the user's, and the log's own.
 fn rekey(scene: &Scene<'_>) -> seawall::Result<()> {
     let log = scene.open(Level::Synced)?;
     scene.append_one(&log, 0)?;
@@ -295,7 +296,7 @@ fn rekey(scene: &Scene<'_>) -> seawall::Result<()> {
     close(log)
 }
 
-/// Readers, which change nothing.
+/// Reads and verifies the log.
 fn look(scene: &Scene<'_>) -> seawall::Result<()> {
     if !scene.config.is_encrypted() {
         return look_with(scene, &Options::new(), Maintenance::at(scene.log));
@@ -329,7 +330,7 @@ fn look_with(
     Ok(())
 }
 
-/// A record that was read is one that was written.
+/// Checks that a record that was read has the content that was written.
 fn check(lsn: Lsn, value: Option<&Value>) {
     let n = value.and_then(|value| value.get("n")).and_then(Value::as_u64);
     if n.map(content).as_ref() != value {
@@ -351,10 +352,10 @@ fn word(level: Level) -> &'static str {
     }
 }
 
-/// One line in one call: a line that is there is whole, whenever this process dies.
+/// Prints a line in one call, so that it is complete whenever this process is killed.
 fn say(line: &str) {
     let line = format!("{line}\n");
     let written = io::stdout().lock().write_all(line.as_bytes());
-    // Without a witness nothing that follows counts.
+    // Without its output, the run cannot be checked.
     assert!(written.is_ok(), "the tracer is gone");
 }

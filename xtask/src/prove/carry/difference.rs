@@ -1,6 +1,6 @@
-//! A unified difference, taken apart into runs of changed lines.
+//! Splits a unified difference into runs of changed lines.
 
-/// One run of changed lines, and the lines around it.
+/// A run of changed lines with the lines around it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Change {
     pub(super) path: String,
@@ -11,18 +11,18 @@ pub(super) struct Change {
 }
 
 impl Change {
-    /// The first line that it changes, for a message.
+    /// The first changed line, for messages.
     pub(super) fn title(&self) -> String {
         let line = self.removed.first().or(self.added.first());
         format!("`{}`", line.map_or("", |line| line.trim()))
     }
 }
 
-/// The changes of `difference`, in order.
+/// Returns the changes of `difference`, in order.
 ///
 /// # Errors
 ///
-/// It creates or removes a file.
+/// The difference creates or removes a file.
 pub(super) fn changes(difference: &str) -> Result<Vec<Change>, String> {
     let mut found = Vec::new();
     let mut path = String::new();

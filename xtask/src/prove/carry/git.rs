@@ -1,4 +1,4 @@
-//! Git commands on trees and commits, with an index of their own: the user's stays as it is.
+//! Git commands on trees and commits, with a separate index: the user's index never changes.
 
 use super::super::copy::succeed;
 use std::fs;
@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 /// Runs git in a tree.
 pub(super) struct Git {
     root: PathBuf,
-    /// The folder `.git` of the tree.
+    /// The `.git` folder of the tree.
     store: String,
     index: PathBuf,
 }
@@ -24,7 +24,7 @@ pub(super) enum Merged {
 }
 
 impl Git {
-    /// Git in the tree at `root`, with an index in `folder`.
+    /// Prepares to run git in the tree at `root`, with an index in `folder`.
     pub(super) fn new(root: &Path, folder: &Path) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         let index = folder.canonicalize()?.join("index");
@@ -33,7 +33,7 @@ impl Git {
         Ok(Self { store, ..git })
     }
 
-    /// What git prints for `arguments`, with the index of the user.
+    /// Runs git with the user's index and returns its output.
     pub(super) fn run(&self, arguments: &[&str]) -> io::Result<String> {
         text(&self.command(arguments).output()?)
     }
@@ -52,12 +52,12 @@ impl Git {
         text(&self.command(arguments).env("GIT_INDEX_FILE", &self.index).output()?)
     }
 
-    /// Fills the index with `tree`.
+    /// Reads `tree` into the index.
     pub(super) fn read_tree(&self, tree: &str) -> io::Result<()> {
         self.on_index(&["read-tree", tree]).map(drop)
     }
 
-    /// Stores the index as a tree.
+    /// Writes the index as a tree.
     pub(super) fn write_tree(&self) -> io::Result<String> {
         Ok(self.on_index(&["write-tree"])?.trim().to_owned())
     }
@@ -68,7 +68,7 @@ impl Git {
         self.on_index(&["apply", "--cached", path]).map(drop)
     }
 
-    /// Writes the files of the index to `folder`: those at `paths`, all if there are none.
+    /// Writes files of the index to `folder`: those at `paths`, or all if `paths` is empty.
     pub(super) fn write_files(&self, folder: &Path, paths: &[String]) -> io::Result<()> {
         let prefix = format!("--prefix={}/", folder.display());
         let mut arguments = vec!["checkout-index", "--force", "--quiet", &prefix];
@@ -81,7 +81,7 @@ impl Git {
         self.on_index(&arguments).map(drop)
     }
 
-    /// Makes the index hold all files of `folder`, and no others.
+    /// Replaces the index by all files of `folder`.
     pub(super) fn take_folder(&self, folder: &Path) -> io::Result<()> {
         let mut git = self.command(&["add", "--all", "--force", "."]);
         git.current_dir(folder).env("GIT_INDEX_FILE", &self.index);
@@ -89,14 +89,14 @@ impl Git {
         succeed(&git.output()?)
     }
 
-    /// Puts a file into the index, or replaces its content.
+    /// Adds a file to the index or replaces its content.
     pub(super) fn put_in_index(&self, path: &str, content: &str) -> io::Result<()> {
         let object = self.store_blob(content)?;
         let entry = format!("100644,{object},{path}");
         self.on_index(&["update-index", "--add", "--cacheinfo", &entry]).map(drop)
     }
 
-    /// Takes a file out of the index.
+    /// Removes a file from the index.
     pub(super) fn remove_from_index(&self, path: &str) -> io::Result<()> {
         self.on_index(&["update-index", "--force-remove", path]).map(drop)
     }
@@ -111,12 +111,12 @@ impl Git {
         Ok(text(&child.wait_with_output()?)?.trim().to_owned())
     }
 
-    /// The content of `path` in `tree`.
+    /// Reads the file `path` of `tree`.
     pub(super) fn file(&self, tree: &str, path: &str) -> io::Result<String> {
         self.run(&["cat-file", "blob", &format!("{tree}:{path}")])
     }
 
-    /// Stores `tree` as a commit on top of `parent`.
+    /// Creates a commit of `tree` on top of `parent`.
     pub(super) fn commit(&self, tree: &str, parent: Option<&str>) -> io::Result<String> {
         let tree = self.run(&["rev-parse", "--verify", &format!("{tree}^{{tree}}")])?;
         let mut arguments = vec!["commit-tree", tree.trim(), "-m", "planted"];

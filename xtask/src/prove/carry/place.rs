@@ -1,4 +1,4 @@
-//! Finds the place of a planted bug by the lines that it changes, where git cannot merge it.
+//! Finds where to plant a bug by the lines that it changes, if git cannot merge it.
 //!
 //! A change is searched for in the files of `HEAD` regardless of blanks, line breaks and comments:
 //! first with three lines before and after it, then with fewer. It must be found exactly once, in
@@ -12,22 +12,22 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 
-/// How many lines before and after a change are searched for with it.
+/// The numbers of lines before and after a change that are searched for with it.
 const CONTEXTS: &[(usize, usize)] =
     &[(3, 3), (2, 2), (1, 1), (2, 0), (0, 2), (1, 0), (0, 1), (0, 0)];
 
-/// A shorter text can be found by chance.
+/// Minimum length of the text to search for; a shorter one could be found by chance.
 const LENGTH_MIN: usize = 16;
 
 /// The Rust files of `HEAD`.
 #[derive(Debug)]
 pub(super) struct Places {
     files: BTreeMap<String, String>,
-    /// The same files without what a search ignores.
+    /// The same files without blanks, line breaks and comments.
     bare: BTreeMap<String, String>,
 }
 
-/// A range of bytes of a file, and what replaces it.
+/// A range of bytes in a file and its replacement.
 #[derive(Debug)]
 struct Edit {
     path: String,
@@ -56,7 +56,7 @@ impl Places {
     ///
     /// # Errors
     ///
-    /// Says which change has no place, or several.
+    /// The change whose place is not found, or found more than once.
     pub(super) fn plant(&self, difference: &str) -> Result<BTreeMap<String, String>, String> {
         let edits = changes(difference)?;
         let mut edits =
@@ -98,7 +98,7 @@ impl Places {
         Err(format!("no place for {}", change.title()))
     }
 
-    /// Where `needle` is: in the bare file at `path`, or in any other.
+    /// The occurrences of `needle` in the bare file at `path` or, if there are none, in any file.
     fn find(&self, path: &str, needle: &str) -> Vec<(&str, usize)> {
         let own = self.bare.get_key_value(path).into_iter();
         let found: Vec<_> = own.flat_map(|file| occurrences(file, needle)).collect();
@@ -109,16 +109,16 @@ impl Places {
     }
 }
 
-/// The path of a file, with each place of `needle` in it.
+/// The occurrences of `needle` in a file, each with the path.
 fn occurrences<'a>((path, bare): (&'a String, &String), needle: &str) -> Vec<(&'a str, usize)> {
     bare.match_indices(needle).map(|(at, _)| (path.as_str(), at)).collect()
 }
 
-/// A text without blanks, line breaks, lines of comment, and commas that a line break brings.
+/// A text without blanks, line breaks, comment lines, and trailing commas.
 #[derive(Debug, Default)]
 struct Bare {
     text: String,
-    /// Where each byte of `text` is in the full text.
+    /// The offset of each byte of `text` in the full text.
     places: Vec<usize>,
 }
 
@@ -146,18 +146,18 @@ impl Bare {
     }
 }
 
-/// What is searched for.
+/// A change and the text to search for.
 struct Needle<'a> {
     change: &'a Change,
     bare: String,
     /// The removed lines in `bare`; empty if the change only adds lines.
     core: Range<usize>,
-    /// The indentation of the line from which the place is taken.
+    /// The indentation of the change's reference line, from which added lines are indented.
     indentation: usize,
 }
 
 impl<'a> Needle<'a> {
-    /// `None` if this is too little to search for.
+    /// Returns `None` if the text is too short to search for.
     fn new(change: &'a Change, before: usize, after: usize) -> Option<Self> {
         let mut before: Vec<&String> =
             change.before.iter().rev().filter(|line| counts(line)).take(before).collect();
@@ -179,7 +179,8 @@ impl<'a> Needle<'a> {
         is_enough.then_some(Self { change, bare: bare.text, core, indentation })
     }
 
-    /// The range of `text` to replace, and by what; the needle is at `at` of the bare text.
+    /// Returns the range of `text` to replace, and the new text; the needle was found at `at` in
+    /// the bare text.
     fn edit(&self, text: &str, at: usize) -> (Range<usize>, String) {
         let places = Bare::new(text).places;
         let place = |index: usize| places.get(at + index).copied().unwrap_or(text.len());
@@ -212,7 +213,7 @@ impl<'a> Needle<'a> {
         }
     }
 
-    /// `end`, or the end of the comma there, if the removed lines end with one.
+    /// Returns `end`, or the end of the comma after it if the removed lines end with one.
     fn with_comma(&self, text: &str, end: usize) -> usize {
         let removed = self.change.removed.iter().rfind(|line| counts(line));
         let rest = text.get(end..).unwrap_or_default();
@@ -227,7 +228,7 @@ impl<'a> Needle<'a> {
     }
 }
 
-/// Whether a search looks at `line`.
+/// Whether a search considers `line`.
 fn counts(line: &str) -> bool {
     let line = line.trim();
     !line.is_empty() && !line.starts_with("//")
@@ -237,7 +238,8 @@ fn indentation(line: &str) -> usize {
     line.len() - line.trim_start_matches(' ').len()
 }
 
-/// `line` with its newline, moved as its neighbour moved from column `from` to `to`.
+/// Returns `line` with a newline, shifted like its neighbour, which moved from column `from` to
+/// `to`.
 fn moved(line: &str, from: usize, to: usize) -> String {
     let column = (indentation(line) + to).saturating_sub(from);
     format!("{}{}\n", " ".repeat(column), line.trim_start_matches(' '))
@@ -292,7 +294,7 @@ mod tests {
         let twice = format!("{OLD}{OLD}");
         assert!(planted(&[("a.rs", &twice)], NO_SYNC).unwrap_err().starts_with("several"));
         assert!(planted(&[("a.rs", "fn other() {}\n")], NO_SYNC).unwrap_err().starts_with("no "));
-        // A bracket is found by chance.
+        // A single bracket is too short to search for.
         planted(&[("a.rs", "}\n")], "-}\n+};").unwrap_err();
     }
 

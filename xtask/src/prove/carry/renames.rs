@@ -1,4 +1,4 @@
-//! Runs SCRIPT, the program that moves and renames in a checkout what `HEAD` has moved and renamed.
+//! Runs SCRIPT, the program that makes the moves and renames of `HEAD` in a checkout.
 //!
 //! `SCRIPT TREE` changes all files of the folder TREE, `SCRIPT TREE FILE...` only the files named,
 //! by paths relative to TREE. A SCRIPT whose name ends in `.py` is run by `python3`.
@@ -12,14 +12,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A program that moves and renames.
+/// The program, and a cache of its results.
 #[derive(Debug)]
 pub(super) struct Renames {
     script: PathBuf,
     tree: PathBuf,
-    /// Files of BASE, by the paths that they were asked for by: many bugs change the same files.
+    /// Files of BASE after the program has run, by their old paths: many bugs change the same
+    /// files.
     sound: RefCell<BTreeMap<Vec<String>, Files>>,
-    /// Texts that the program left, by path and text.
+    /// Texts after the program has run, by their path and old text.
     texts: RefCell<BTreeMap<(String, String), String>>,
 }
 
@@ -27,7 +28,7 @@ pub(super) struct Renames {
 type Files = BTreeMap<String, String>;
 
 impl Renames {
-    /// Runs the program at `script` in folders below `folder`.
+    /// Prepares to run the program at `script` in folders below `folder`.
     pub(super) fn new(script: &Path, folder: &Path) -> io::Result<Self> {
         let named = |error| io::Error::other(format!("{}: {error}", script.display()));
         let script = script.canonicalize().map_err(named)?;
@@ -36,7 +37,7 @@ impl Renames {
         Ok(Self { script, tree, sound: RefCell::default(), texts: RefCell::default() })
     }
 
-    /// The tree of the commit `base` as the program leaves it.
+    /// Returns the tree of the commit `base` after the program has run.
     pub(super) fn whole(&self, git: &Git, base: &str) -> io::Result<String> {
         self.clear()?;
         git.read_tree(base)?;
@@ -46,7 +47,7 @@ impl Renames {
         git.write_tree()
     }
 
-    /// A tree: `moved_base` with the bug that is planted in the tree `planted` of `base`.
+    /// Returns the tree `moved_base` with the bug that the tree `planted` adds to `base`.
     ///
     /// The program sees only the files that the bug changes.
     pub(super) fn planted(
@@ -79,7 +80,7 @@ impl Renames {
         git.write_tree()
     }
 
-    /// The files at `paths` in `tree` as the program leaves them, by their new paths.
+    /// Returns the files at `paths` in `tree` after the program has run, by their new paths.
     fn some(&self, git: &Git, tree: &str, paths: &[String]) -> io::Result<Files> {
         self.clear()?;
         git.read_tree(tree)?;
@@ -95,7 +96,7 @@ impl Renames {
         Ok(found)
     }
 
-    /// `text` as the program would leave it in the file at `path`.
+    /// Returns `text` as the program would change it in the file at `path`.
     #[expect(clippy::disallowed_methods, reason = "a scratch file for a program")]
     pub(super) fn text(&self, path: &str, text: &str) -> io::Result<String> {
         let key = (path.to_owned(), text.to_owned());

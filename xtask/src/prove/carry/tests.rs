@@ -1,4 +1,4 @@
-//! Patches are carried over commits of a small repository.
+//! Carries patches over the commits of a small repository.
 
 use super::*;
 use std::os::unix::fs::PermissionsExt;
@@ -27,7 +27,7 @@ const HEAD: &str = "\
 # caught by: cargo test -p a write_out_is
 ";
 
-/// The command names the renamed test by its whole name.
+/// The head of the carried patch: it names the renamed test by its whole name.
 const NEW_HEAD: &str = "\
 # breaks: A write returns before any sync.
 # caught by: cargo test -p a write_all_is_durable
@@ -51,7 +51,7 @@ for file; do
 done
 ";
 
-/// A repository with src/a.rs and a patch that leaves out its sync.
+/// A repository with src/a.rs and a patch that removes its sync.
 struct Repository {
     folder: PathBuf,
     root: PathBuf,
@@ -95,7 +95,7 @@ impl Repository {
         self.git(&["commit", "--quiet", "--message", subject]);
     }
 
-    /// Replaces src/a.rs by `path` with `text`.
+    /// Replaces src/a.rs by the file `path` with `text`.
     fn move_to(&self, path: &str, text: &str) {
         self.git(&["rm", "--quiet", "src/a.rs"]);
         self.write(path, text);
@@ -109,7 +109,7 @@ impl Repository {
         path
     }
 
-    /// Whether the patch was carried, and the patch.
+    /// Carries the patch; returns whether that succeeded, and the patch.
     fn carry(&self, script: Option<&Path>) -> (bool, String) {
         let folder = self.folder.join("carry");
         let carrier = Carrier::in_folder(&self.root, &folder, "base", script).unwrap();
@@ -117,7 +117,7 @@ impl Repository {
         (carrier.carry(&bugs).unwrap(), tree::read(&self.root.join("proof/no-sync.patch")).unwrap())
     }
 
-    /// The text of `path` with the bug of the patch.
+    /// Applies the patch and returns the text of `path`.
     fn planted(&self, path: &str) -> String {
         self.git(&["apply", "proof/no-sync.patch"]);
         tree::read(&self.root.join(path)).unwrap()

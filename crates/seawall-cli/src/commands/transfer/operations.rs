@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(read::<Json>("seawall-operations-json"), operations());
         assert_eq!(decode(CodecId::Raw, br#"{"abort":3}"#), Ok(Operation::Abort(TxId(3))));
         decode::<Operation>(CodecId::Raw, b"no operation").unwrap_err();
-        // A member that operations do not have is skipped, level by level.
+        // An unknown member is skipped level by level, so its nesting is limited too.
         let unknown = [&[0x81, 0xa1, b'x'], vec![0x91; 100_000].as_slice()].concat();
         let skipped = decode::<Operation>(CodecId::MessagePack, &unknown).unwrap_err();
         assert_eq!(skipped, TOO_DEEP);

@@ -178,7 +178,7 @@ mod tests {
     static OPENED: AtomicU32 = AtomicU32::new(0);
     static HELD: LazyLock<Arc<MemoryStore>> = LazyLock::new(|| Arc::new(MemoryStore::new()));
 
-    /// A store that lives as long as the test.
+    /// Opens the same store in memory each time.
     struct Heap;
 
     impl StoreKind for Heap {
@@ -250,7 +250,7 @@ mod tests {
         assert_eq!((&found["lanes"], &found["oldest_unfinished"]["tx"]), (&2.into(), &3.into()));
         assert_eq!(keys(&store), b"ab");
 
-        // The same through `run`, which opens the store by its kind.
+        // `run` gives the same result; it opens the store by its kind.
         let replay = |options: &str| run(&args(&format!("{line} -q {options}")), &[&Heap]).unwrap();
         assert_eq!(replay("--dry-run"), Exit::Fine);
         assert_eq!((OPENED.load(Ordering::Relaxed), keys(&HELD)), (0, vec![]));

@@ -1,5 +1,6 @@
-//! A sequence of calls that bytes describe, many of them with arguments that no correct program
-//! passes: each returns a status, and the logs stay intact. The fuzz target `abi` is this file.
+//! Runs a sequence of calls that input bytes describe, many of them with arguments that no correct
+//! program passes: each returns a status, and the logs stay intact. The fuzz target `abi` is this
+//! file.
 
 use seawall_ffi::error::Error;
 use seawall_ffi::status::Status;
@@ -10,9 +11,9 @@ use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Calls of a sequence.
+/// The most calls in a sequence.
 const CALLS_MAX: usize = 200;
-/// More than a record may have.
+/// Bytes to pass as data: more than a record may have.
 const DATA: usize = 9 << 20;
 
 /// Counts callbacks.
@@ -25,7 +26,7 @@ extern "C" fn done(context: *mut c_void, _: Status, lsn: u64, _: *const Error) {
 
 extern "C" fn survived(_: *mut c_void, _: *const std::ffi::c_char, _: u64) {}
 
-/// As `seawall_slice`.
+/// Laid out like `seawall_slice`.
 #[repr(C)]
 struct Slice(*mut c_void, usize);
 
@@ -51,21 +52,21 @@ const KINDS: [Kind; 7] = [
     Kind::Buffer,
 ];
 
-/// What C calls with, and what it holds.
+/// The state of a C program: the arguments it passes and the handles it holds.
 struct Program<'a> {
     input: &'a [u8],
     /// Two handles of each kind, or null.
     handles: [[*mut c_void; 2]; KINDS.len()],
-    /// The first path is that of a log, as the second may be. The last one is a file.
+    /// The first path is that of a log, the second one may be too, and the last one is a file.
     paths: Vec<CString>,
     folder: PathBuf,
     number: u64,
     record: [u64; 8],
-    /// Zeros in the place of a handle.
+    /// Zeros to pass in place of a handle.
     zeros: [u64; 32],
     error: *mut Error,
     copies: u32,
-    /// Callbacks that were asked for.
+    /// Callbacks that were requested.
     callbacks: u64,
     /// Callbacks that ran.
     done: Box<AtomicU64>,
@@ -93,14 +94,14 @@ pub(crate) fn run(input: &[u8]) {
     std::fs::remove_dir_all(folder).expect("it can be removed");
 }
 
-/// The argument `P`, a pointer with checks or a plain one.
+/// Converts a pointer to the argument type `P`, a pointer with checks or a plain one.
 fn given<P, T>(pointer: *mut T) -> P {
     const { assert!(size_of::<P>() == size_of::<*mut c_void>()) };
     // SAFETY: the pointers with checks are transparent, and C passes plain ones in their place.
     unsafe { std::mem::transmute_copy(&pointer) }
 }
 
-/// An address that is aligned for nothing.
+/// A misaligned pointer to `place`.
 fn misaligned<T>(place: &mut T) -> *mut c_void {
     std::ptr::from_mut(place).cast::<c_void>().wrapping_byte_add(1)
 }
@@ -124,7 +125,7 @@ impl<'a> Program<'a> {
             callbacks: 0,
             done: Box::default(),
         };
-        // Most sequences would never open one.
+        // Opens a log first: most sequences would never open one.
         let path = program.paths[0].as_ptr();
         let place = given(&raw mut program.handles[Kind::Log as usize][0]);
         let opened = log::seawall_log_open(
@@ -151,7 +152,7 @@ impl<'a> Program<'a> {
         self.below(times) == 1
     }
 
-    /// A number, as often an extreme one.
+    /// A number, often an extreme one.
     fn number(&mut self) -> u64 {
         match self.below(8) {
             0 => 0,
@@ -180,7 +181,7 @@ impl<'a> Program<'a> {
         }
     }
 
-    /// A place for a number.
+    /// A pointer to store a number at, sometimes invalid.
     fn place(&mut self) -> *mut c_void {
         match self.below(8) {
             0 => null_mut(),
@@ -189,7 +190,7 @@ impl<'a> Program<'a> {
         }
     }
 
-    /// A place for a record.
+    /// A pointer to store a record at, sometimes invalid.
     fn record(&mut self) -> *mut c_void {
         const { assert!(size_of::<read::Record>() <= 64) };
         match self.below(8) {
@@ -199,7 +200,7 @@ impl<'a> Program<'a> {
         }
     }
 
-    /// Bytes, and a length that they have or that no memory has.
+    /// A pointer to bytes and their length, or a length that no memory has.
     fn data(&mut self) -> (*mut c_void, usize) {
         static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
         let data = BYTES.get_or_init(|| vec![b'x'; DATA]).as_ptr().cast_mut().cast::<c_void>();
@@ -222,7 +223,7 @@ impl<'a> Program<'a> {
         }
     }
 
-    /// The place of the error. `finish` looks at it.
+    /// A pointer to store the error at, sometimes invalid. `finish` checks the error.
     fn error(&mut self) -> *mut c_void {
         self.error = null_mut();
         match self.below(16) {
@@ -232,7 +233,7 @@ impl<'a> Program<'a> {
         }
     }
 
-    /// Makes a handle by `call`, which gets a place for it, and keeps it.
+    /// Creates a handle with `call`, which gets a pointer to store it at, and keeps it.
     fn make(&mut self, kind: Kind, call: impl FnOnce(&mut Self, *mut c_void) -> Status) {
         let slot = usize::from(self.below(2));
         let mut made: *mut c_void = null_mut();
@@ -250,7 +251,7 @@ impl<'a> Program<'a> {
         }
     }
 
-    /// Looks at the outcome of a call.
+    /// Checks the outcome of a call.
     fn finish(&mut self, status: Status) {
         let is_failure = !matches!(status, Status::Ok | Status::None);
         assert!(!matches!(status, Status::Bug), "{}", self.message());
@@ -337,7 +338,7 @@ impl<'a> Program<'a> {
             }
             11 => seawall_options_set_mode(given(options), small),
             12 => seawall_options_set_skip_damaged(given(options), small),
-            // With a key that is not there, or without any, every open would be refused.
+            // With a missing key file, or without a key, every open would be refused.
             13 => seawall_options_set_key_file(given(options), given(null_mut::<c_void>())),
             14 => {
                 let padding = u32::from(half(number)) | 3;
@@ -577,7 +578,7 @@ impl<'a> Program<'a> {
         self.free(kind, slot);
     }
 
-    /// Frees nothing: a handle of another kind, or none.
+    /// Calls the free functions with a handle of another kind, or none. Nothing may be freed.
     fn free_wrongly(&mut self) {
         let buffer = self.handles[Kind::Buffer as usize][0];
         let wrong =

@@ -1,4 +1,4 @@
-//! Every bit of a batch's records.
+//! Each flipped bit in a batch's records is attributed to a length, a checksum or a payload.
 
 use super::*;
 use crate::binary::batch::{self, Spec};

@@ -1,4 +1,4 @@
-//! Batches compressed and decoded again: whole, changed, forged, torn apart.
+//! Compressed batches are read back unchanged, refused if changed or forged, and salvaged by chunk.
 
 use super::*;
 use crate::binary::batch::finish;
@@ -15,13 +15,13 @@ const LIFE: Life = Life {
     compression_max: Compression::Zstd,
     is_encrypted: false,
 };
-/// What these tests compress with.
+/// The compression method of these tests.
 const METHOD: Compression =
     if cfg!(feature = "zstd") { Compression::Zstd } else { Compression::Lz4 };
 const AT: Offset = Offset(6144 + 200);
 const FIRST: u64 = 7;
 
-/// That of a segment whose batches are not compressed.
+/// The `Life` of a segment whose batches are not compressed.
 const PLAIN_LIFE: Life = Life { compression_max: Compression::None, ..LIFE };
 
 type Records = Vec<(Vec<u8>, bool)>;
@@ -30,7 +30,7 @@ fn lsn(number: u64) -> Lsn {
     Lsn::new(number).unwrap()
 }
 
-/// Room for a header and the frames of these records: payload, and whether the set continues.
+/// Encodes records (payload, and whether the set continues) as frames after space for a header.
 fn plain(records: &Records) -> (Vec<u8>, Spec) {
     let mut bytes = vec![0; HEADER_SIZE];
     for (payload, goes_on) in records {
@@ -45,7 +45,7 @@ fn encoder(frames_min: usize, chunk_max: usize) -> Encoder {
     Encoder::of(METHOD, EncodeSizes { frames_min, chunk_max }).unwrap()
 }
 
-/// The batch as it is stored, if it is compressed.
+/// The batch as stored, or `None` if it is not compressed.
 fn stored(records: &Records, chunk_max: usize) -> Option<Vec<u8>> {
     let (bytes, spec) = plain(records);
     let mut stored = vec![9; 100];
@@ -72,7 +72,7 @@ fn decoded(header: &BatchHeader, body: &[u8]) -> Option<Records> {
     Some(frames.map(|frame| (frame.payload.to_vec(), frame.goes_on)).collect())
 }
 
-/// LSN, payload and whether the set continues, of each record in chunks that are valid alone.
+/// Salvages the records of intact chunks: LSN, payload, and whether the set continues.
 fn salvaged(place: &[u8], offset: Offset, last: u64) -> Vec<(u64, (Vec<u8>, bool))> {
     let mut memory = vec![];
     let found = salvage(place, (offset, &LIFE), (lsn(FIRST), lsn(last)), &mut memory);
@@ -85,7 +85,7 @@ fn salvaged(place: &[u8], offset: Offset, last: u64) -> Vec<(u64, (Vec<u8>, bool
     frames.collect()
 }
 
-/// Records that compress, in three chunks of about 300 bytes; a set reaches over two of them.
+/// Compressible records in three chunks of about 300 bytes; records 4 and 5 form an atomic set.
 fn example() -> Records {
     let record = |number: u8| {
         ([b"a record with the number ".as_slice(), &[number; 60]].concat(), number == 4)
@@ -95,7 +95,7 @@ fn example() -> Records {
 
 const CHUNK: usize = 300;
 
-/// Numbers that no compressor makes smaller.
+/// Random bytes, which no compressor makes smaller.
 fn noise(seed: u64) -> impl Iterator<Item = u8> {
     std::iter::successors(Some(seed | 1), |x| {
         Some(x ^ (x << 13)).map(|x| x ^ (x >> 7)).map(|x| x ^ (x << 17))
@@ -174,7 +174,7 @@ fn record_larger_than_a_chunk_is_a_chunk() {
     assert_eq!(starts_of_chunks(&bytes).len(), 3);
 }
 
-/// Where the chunks of a stored batch begin.
+/// The offsets at which the chunks of a stored batch begin.
 fn starts_of_chunks(stored: &[u8]) -> Vec<usize> {
     let (mut starts, mut at) = (vec![], chunk::prefix::SIZE);
     while let Some((_, end)) = chunk::read(Form::Compressed, &stored[HEADER_SIZE..], at) {
@@ -193,7 +193,7 @@ fn every_flipped_bit_of_a_compressed_batch_is_noticed_and_costs_one_chunk_at_mos
         let mut bytes = good.clone();
         bytes[bit / 8] ^= 1 << (bit % 8);
         assert_eq!(read(&bytes), None, "bit {bit}");
-        // Without a look at the checksum of the body: what decodes has the payloads of before.
+        // Without checking the body's checksum: if the body decodes, its payloads are unchanged.
         if let Some(found) = decoded(&header, &bytes[HEADER_SIZE..]) {
             let payloads =
                 |records: &Records| -> Vec<_> { records.iter().map(|one| one.0.clone()).collect() };
@@ -220,8 +220,7 @@ fn chunks_are_salvaged_only_where_they_belong() {
     assert_eq!(salvaged(&garbled, AT, FIRST + 8).len(), 6, "without header and prefix");
 }
 
-/// The batch with another number in this field of the chunk that begins at `start`, and checksums
-/// that agree with it.
+/// Sets a field of the chunk that begins at `start`, and recomputes all checksums.
 fn forged(good: &[u8], start: usize, field: Field, number: u64) -> Vec<u8> {
     let mut bytes = good.to_vec();
     put(&mut bytes[start..], field, number);
@@ -270,7 +269,7 @@ fn every_forged_field_is_refused_despite_its_checksum() {
             for other in others.into_iter().filter(|other| *other <= max && *other != number) {
                 let bytes = forged(&good, start, field, other);
                 assert_eq!(read(&bytes), None, "{} of {start}: {other}", field.name);
-                // With another LSN and a checksum that agrees it is another chunk.
+                // With another first LSN and a valid checksum, the chunk holds other records.
                 if field == chunk::FIRST {
                     continue;
                 }
@@ -312,7 +311,7 @@ fn batch_that_ends_within_a_set_does_not_decode() {
     assert_eq!(read(&bytes), None);
 }
 
-/// A chunk whose few bytes claim to be many.
+/// A small chunk that claims a huge decompressed size.
 #[test]
 fn bomb_is_refused_before_memory_is_allocated_for_it() {
     let good = stored(&vec![(vec![0; 900_000], false)], 1 << 20).unwrap();
@@ -347,7 +346,7 @@ fn frames_of_a_damaged_place_fill_three_largest_batches_at_most() {
 
 #[test]
 fn hostile_place_is_abandoned_quickly() {
-    // At each multiple of 8 a chunk could begin, and reach to the end of the place.
+    // Every 32 bytes, a chunk header claims all bytes up to the end of the place.
     let mut place = vec![];
     let size = (1 << 20) / crate::fields::sizes::EVERY / 32 * 32;
     while place.len() < size {

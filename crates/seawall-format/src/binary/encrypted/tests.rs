@@ -1,4 +1,5 @@
-//! Batches encrypted and opened again: whole, changed, forged, moved, spliced, torn apart.
+//! Encrypted batches are read back unchanged, refused if changed, moved or spliced, and salvaged
+//! by chunk.
 
 use super::*;
 use crate::binary::batch::finish;
@@ -19,7 +20,7 @@ const LIFE: Life = Life {
     compression_max: Compression::Zstd,
     is_encrypted: true,
 };
-/// What these tests compress with.
+/// The compression method of these tests.
 #[cfg(feature = "lz4")]
 const METHOD: Compression =
     if cfg!(feature = "zstd") { Compression::Zstd } else { Compression::Lz4 };
@@ -30,7 +31,7 @@ const SEGMENT: SegmentRef = SegmentRef { id: SegmentId::new(7).unwrap(), epoch: 
 
 type Records = Vec<(Vec<u8>, bool)>;
 
-/// What a reader with the key makes of a batch.
+/// The result of reading a batch with the key.
 #[derive(Clone, Debug, PartialEq)]
 enum Read {
     /// Checksums or fields are wrong.
@@ -52,7 +53,7 @@ fn keys() -> SegmentKeys {
     keys_of(1, 3, SEGMENT)
 }
 
-/// Nonces that are different and the same in each run.
+/// An encryptor whose nonces all differ, but are the same in each run of the test.
 fn encryptor(padding: Padding) -> Encryptor {
     seeded(padding, 1)
 }
@@ -68,7 +69,7 @@ fn seeded(padding: Padding, seed: u64) -> Encryptor {
     Encryptor::new(keys(), EncryptedSizes { chunk_max: CHUNK, padding }, draw)
 }
 
-/// Room for a header and the frames of these records: payload, and whether the set continues.
+/// Encodes records (payload, and whether the set continues) as frames after space for a header.
 fn plain(records: &Records) -> (Vec<u8>, Spec) {
     let mut bytes = vec![0; HEADER_SIZE];
     for (payload, goes_on) in records {
@@ -114,7 +115,7 @@ fn read_at(stored: &[u8], at: Offset, keys: &SegmentKeys) -> Read {
     }
 }
 
-/// Records that compress, in three chunks of about 300 bytes; a set reaches over two of them.
+/// Compressible records in three chunks of about 300 bytes; records 4 and 5 form an atomic set.
 fn example() -> Records {
     let record = |number: u8| {
         ([b"a record with the number ".as_slice(), &[number; 60]].concat(), number == 4)
@@ -122,7 +123,7 @@ fn example() -> Records {
     (0..9).map(record).collect()
 }
 
-/// Where the chunks of a stored batch begin and end.
+/// The byte ranges of the chunks of a stored batch.
 fn chunks_of(stored: &[u8]) -> Vec<std::ops::Range<usize>> {
     let (mut all, mut at) = (vec![], encrypted_prefix::SIZE);
     while let Some((_, end)) = chunk::read(Form::Encrypted, &stored[HEADER_SIZE..], at) {
@@ -132,7 +133,7 @@ fn chunks_of(stored: &[u8]) -> Vec<std::ops::Range<usize>> {
     all
 }
 
-/// The batch with every checksum as its bytes demand: what is wrong then, only a key tells.
+/// Recomputes every checksum of the batch, so that only a key can detect a change.
 fn with_checksums(mut bytes: Vec<u8>, at: Offset) -> Vec<u8> {
     for range in chunks_of(&bytes) {
         let size = usize::try_from(get(&bytes[range.start..], encrypted::STORED)).unwrap();
@@ -218,7 +219,7 @@ fn compressed_batch_is_smaller_and_does_not_say_so() {
     let hidden = Padding::multiple_of(8192).unwrap();
     let padded = stored_by(&encryptor(hidden).with_compression(METHOD), &records, None);
     assert_eq!(padded.len(), stored_by(&encryptor(hidden), &records, None).len());
-    // A segment that has no compressed batches has no compressed chunks.
+    // In a segment without compression, a compressed chunk is refused and none is written.
     let header = BatchHeader::decode(&small, AT, &LIFE).unwrap();
     let life = Life { compression_max: Compression::None, ..LIFE };
     let body = &small[HEADER_SIZE..];
@@ -240,7 +241,7 @@ fn padded_batch_has_a_size_of_its_class() {
         assert_eq!(Padding::Padme.padded(padme), padme, "{size}: {padme}");
         assert!(padme >= sized(Padding::Off));
     }
-    // As far as a batch can grow: the first chunk leaves room for the others.
+    // Padding never exceeds the largest batch: the first chunk leaves room for the others.
     let records: Records = vec![(vec![1; 200], false); 10];
     let life = Life { batch_max: 4096, ..LIFE };
     let (bytes, spec) = plain(&records);
@@ -272,7 +273,7 @@ fn every_flipped_bit_is_refused_with_and_without_checksums() {
         let found = read(&bytes);
         match found {
             Read::Is(_) => assert!(is_checksum, "bit {bit}"),
-            // Lengths, numbers, flags and zeros lead nowhere.
+            // Without the key, only changed lengths, numbers, flags and zeros are detected.
             Read::Invalid => {
                 let in_header = is_in(bit, 4, 24) || is_in(bit, 28, 4);
                 let in_prefix = is_in(bit, 48, 8);
@@ -285,7 +286,7 @@ fn every_flipped_bit_is_refused_with_and_without_checksums() {
             Read::Forged => assert!(!is_checksum),
             Read::Undecodable => panic!("bit {bit}: what the tag covers was changed"),
         }
-        // Ciphertext, nonces, tags, the code, and the numbers that the code covers.
+        // The key detects changed ciphertext, nonces, tags, code and numbers that the code covers.
         let start = chunks_of(&good)[1].start;
         for (from, size) in [(56, 16), (32, 16), (start + 24, 12), (start + 40, 60)] {
             assert!(!is_in(bit, from, size) || found == Read::Forged, "bit {bit}: {found:?}");
@@ -293,7 +294,7 @@ fn every_flipped_bit_is_refused_with_and_without_checksums() {
     }
 }
 
-/// The tag of each chunk covers each of these; the code is what it should be.
+/// The tag of a chunk alone covers each of these fields: the batch's code is not checked here.
 #[test]
 fn chunk_is_bound_to_every_field_of_its_place() {
     let good = stored(&example());
@@ -323,8 +324,8 @@ fn chunk_is_bound_to_every_field_of_its_place() {
     }
 }
 
-/// A batch or chunk that the code alone does not give away: an attacker who could make it agree
-/// still fails.
+/// An attacker who could compute a valid code for the new offset still fails: the chunk tags are
+/// bound to the old one.
 #[test]
 fn moved_batch_is_forged_even_if_its_code_agrees() {
     let good = stored(&example());
@@ -335,7 +336,7 @@ fn moved_batch_is_forged_even_if_its_code_agrees() {
     assert_eq!(read_at(&with_code(bytes, moved), moved, &keys()), Read::Forged, "by its tags");
 }
 
-/// The batch with the code that a holder of the key would give it.
+/// Replaces the code by the one that a holder of the key would compute, and fixes the checksums.
 fn with_code(mut bytes: Vec<u8>, at: Offset) -> Vec<u8> {
     let header = BatchHeader::decode(&bytes, at, &LIFE).unwrap();
     let tags: Vec<Tag> = chunks_of(&bytes)
@@ -360,8 +361,8 @@ fn batch_of_another_log_segment_epoch_or_key_is_forged() {
     }
 }
 
-/// The same batch, written by a copy of the log that was opened and continued: with the same keys,
-/// at the same offset.
+/// A copy of the log was opened and continued: it has the same keys, and another batch at the same
+/// offset.
 #[test]
 fn chunk_of_a_copy_of_the_log_is_forged_in_this_one() {
     let mut other = example();
@@ -373,7 +374,7 @@ fn chunk_of_a_copy_of_the_log_is_forged_in_this_one() {
     let mut spliced = own.clone();
     spliced[middle.clone()].copy_from_slice(&copy[middle]);
     assert_eq!(read(&with_checksums(spliced, AT)), Read::Forged);
-    // Nor does the code of the copy fit the numbers of this one.
+    // The code of the copy's batch does not match the header of this log's batch either.
     let (_, spec) = plain(&example());
     let later = Spec { time_us: 2, ..spec };
     let copy = stored_by(&encryptor(Padding::Off), &example(), Some(later));
@@ -432,7 +433,7 @@ fn records_that_were_given_up_are_proved_to_be() {
         bytes[bit / 8] ^= 1 << (bit % 8);
         assert_eq!(read(&with_checksums(bytes, AT)), Read::Forged, "bit {bit}");
     }
-    // A batch with records does not become one.
+    // A batch with records cannot be turned into a void batch.
     let mut void = stored(&example());
     void.truncate(HEADER_SIZE + encrypted_prefix::SIZE);
     put(&mut void, Field { at: 4, size: 4, name: "" }, 0x18 | 0b1011 << 27);
@@ -469,7 +470,7 @@ fn batch_without_encryption_is_refused_in_an_encrypted_segment() {
     assert_eq!(judged(0b11010, &LIFE), (None, unknown("prefix, encrypted, compressed")));
 }
 
-/// The batch with other content in its only chunk, as a faulty writer with the key would make it.
+/// A batch whose only chunk has this content, as a faulty writer with the key would write it.
 fn with_content(head: [u64; 3], zeros: [u8; 3], rest: &[u8]) -> Vec<u8> {
     let encryptor = encryptor(Padding::Off);
     let (_, spec) = plain(&vec![(vec![1; 9], false)]);
@@ -533,7 +534,7 @@ fn batch_that_ends_within_a_set_does_not_decode() {
     assert_eq!(read(&stored(&records)), Read::Undecodable);
 }
 
-/// LSN and payload of each record in chunks that are valid alone.
+/// Salvages the records of intact chunks: LSN and payload.
 fn salvaged(place: &[u8], offset: Offset, last: u64) -> Result<Vec<(u64, Vec<u8>)>, KeyError> {
     let mut memory = vec![];
     let records = (lsn(FIRST_LSN), lsn(last));

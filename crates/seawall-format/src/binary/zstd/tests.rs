@@ -1,8 +1,8 @@
-//! Frames of Zstandard: those that the format allows, and others.
+//! Zstandard frames in the form that the format allows are read, all others are refused.
 
 use super::*;
 
-/// A file with `text(200)`, after `zstd -1 --no-check` of version 1.5.4.
+/// `text(200)` compressed with `zstd -1 --no-check`, version 1.5.4.
 const GOLDEN: &[u8] = &[
     0x28, 0xB5, 0x2F, 0xFD, 0x20, 0xC8, 0xF5, 0x00, 0x00, 0xB8, 0x7B, 0x22, 0x69, 0x64, 0x22, 0x3A,
     0x31, 0x37, 0x2C, 0x22, 0x6E, 0x61, 0x6D, 0x65, 0x22, 0x3A, 0x22, 0x73, 0x61, 0x6D, 0x65, 0x22,
@@ -17,7 +17,7 @@ fn frame(plain: &[u8]) -> Vec<u8> {
     Compressor::new().compress(plain).to_vec()
 }
 
-/// What the frame holds, if it has this number of bytes.
+/// The decompressed frame, or `None` unless that has exactly `size` bytes.
 fn read(frame: &[u8], size: usize) -> Option<Vec<u8>> {
     let mut plain = vec![0; size];
     decompress(frame, &mut plain).then_some(plain)
@@ -76,7 +76,7 @@ fn frame_of_nothing() -> Vec<u8> {
     frame(&[])
 }
 
-/// A frame that decoders skip.
+/// An empty skippable frame.
 fn skipped() -> Vec<u8> {
     [0x184D_2A50_u32.to_le_bytes(), 0_u32.to_le_bytes()].concat()
 }
@@ -88,7 +88,7 @@ fn no_flipped_bit_makes_the_decoder_fail_otherwise() {
     for bit in 0..good.len() * 8 {
         let mut bytes = good.clone();
         bytes[bit / 8] ^= 1 << (bit % 8);
-        // A changed letter is another text: the checksum of a chunk notices.
+        // A flipped bit may decode to another text: only the checksum of the chunk detects that.
         assert!(read(&bytes, 700).is_none_or(|found| found.len() == 700));
     }
     assert_eq!(read(&good, 700), Some(plain), "the decoder works as before");

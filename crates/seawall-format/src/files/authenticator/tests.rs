@@ -1,4 +1,4 @@
-//! Authenticators of every structure: changed, moved, exchanged, stripped.
+//! Authenticators: valid ones are accepted; changed, moved, foreign and missing ones are refused.
 
 use super::*;
 use crate::encryption::tests::encoded_from_text;
@@ -25,7 +25,7 @@ fn key() -> KeyNumber {
     KeyNumber::new(2).unwrap()
 }
 
-/// The sector with the structure and its authenticator.
+/// A sector with the structure and its authenticator.
 fn sector(offset: Offset) -> Vec<u8> {
     let proof = Authenticator::new(STRUCTURE, offset, (claims(), keys().head()));
     let mut sector = vec![0; crate::fields::sizes::SECTOR];
@@ -38,7 +38,7 @@ fn sector(offset: Offset) -> Vec<u8> {
     sector
 }
 
-/// Whether the sector is as a holder of the key wrote it; `None` if its authenticator is damaged.
+/// Whether a holder of the key wrote the sector like this; `None` if its authenticator is damaged.
 fn judged(sector: &[u8], offset: Offset, key: &MacKey) -> Option<bool> {
     let found = Authenticator::decode(sector, STRUCTURE.len(), offset, &salt()).ok()?;
     Some(found.check(&sector[..STRUCTURE.len()], offset, key).is_ok())
@@ -84,7 +84,7 @@ fn structure_of_another_place_segment_or_key_is_forged() {
         assert_eq!(judged(&good, Offset(4096), &key), Some(false));
     }
     assert_eq!(judged(&good, Offset(4096), &LogKey::new(&[1; 32]).manifest(LOG)), Some(false));
-    // Moved, with a checksum for its new place.
+    // Moved: a checksum recomputed for the new offset would not help.
     let found = Authenticator::decode(&good, STRUCTURE.len(), Offset(4096), &salt()).unwrap();
     assert!(found.check(STRUCTURE, Offset(8192), keys().head()).is_err());
     assert_eq!(judged(&good, Offset(8192), keys().head()), None, "with the checksum of the old");

@@ -1,4 +1,4 @@
-//! Keys wrapped and unwrapped again: whole, changed, with another key, as an older copy.
+//! Wrapped keys unwrap unchanged; changed keys, a wrong key and another slot are refused.
 
 use super::wrapped::{COUNT, CRC, SEQUENCE, WRAP};
 use super::*;
@@ -16,7 +16,7 @@ fn user() -> KeyEncryptionKey {
     KeyEncryptionKey::new(&[0xA5; 32])
 }
 
-/// Three log keys; the first is gone.
+/// A ring with the log keys 2 and 3; key 1 was removed.
 fn ring() -> KeyRing {
     let one = KeyRing::new(LOG, LogKey::new(&[1; 32]));
     let two = one.with_key(LogKey::new(&[2; 32])).unwrap();
@@ -89,7 +89,7 @@ fn every_flipped_bit_of_keys_is_damage_and_forged_if_the_checksum_agrees() {
             Some(Err(KeyError::WrongKey)) => assert!((40 * 8..56 * 8).contains(&bit), "bit {bit}"),
             Some(found) => assert_eq!(found, Err(KeyError::Forged), "bit {bit}"),
         }
-        // What no other check finds, the tag does.
+        // The tag detects every change that no other check detects.
         if bit >= 56 * 8 && !(64 * 8..68 * 8).contains(&bit) {
             let in_number = |at: usize| (bit / 8).checked_sub(at).is_some_and(|byte| byte < 8);
             let by_tag = unwrapped(&bytes, offset) == Some(Err(KeyError::Forged));

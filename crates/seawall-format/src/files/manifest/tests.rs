@@ -1,4 +1,4 @@
-//! Every field of the manifest by itself, with checksums that agree.
+//! Manifest fields, each changed by itself under a valid checksum.
 
 use super::*;
 use crate::fields::Field;
@@ -7,7 +7,7 @@ use crate::fields::behind;
 use crate::files::segment::COMPRESSED;
 use crate::types::CodecId;
 
-/// A manifest in which no number is that of another field, in slot A.
+/// A manifest for slot A in which each field has a different number.
 fn sample() -> Manifest {
     let lsn = |number| Lsn::new(number).unwrap();
     Manifest {
@@ -44,7 +44,7 @@ fn in_file(manifest: &Manifest) -> [Result<Manifest, Refused>; 2] {
     Manifest::decode_file(&file)
 }
 
-/// Slot A with other numbers in these fields, and a checksum that agrees with them.
+/// Decodes slot A after setting these fields and recomputing its checksum.
 fn forged(fields: &[(Field, u64)]) -> Result<Manifest, Refused> {
     let mut bytes = sample().encode();
     for (field, number) in fields {

@@ -1,4 +1,4 @@
-//! Schemes, offsets, heads and checksums of stripes: encoded, decoded and refused.
+//! Parity schemes, offsets, heads and stripe checksums: encoded, decoded, and refused if invalid.
 
 use super::*;
 use crate::fields::behind;
@@ -113,7 +113,7 @@ fn a_sound_checksum_is_no_excuse() {
     }
 }
 
-/// A head with another number in this field, and a checksum that agrees with it.
+/// Decodes a head after setting this field and recomputing its checksum.
 fn forged(field: crate::fields::Field, number: u64) -> Result<Head, Refused> {
     let mut bytes = head(2).encode();
     put(&mut bytes, field, number);

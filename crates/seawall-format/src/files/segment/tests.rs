@@ -1,11 +1,11 @@
-//! Every field of header, mark and seal by itself, with checksums that agree.
+//! Fields of header, mark and seal, each changed by itself under a valid checksum.
 
 use super::*;
 use crate::fields::Field;
 use crate::fields::behind;
 use crate::types::CodecId;
 
-/// A header in which no number is that of another field.
+/// A header in which each field has a different number.
 fn sample() -> SegmentHeader {
     let geometry = Geometry { block: 1024, reach: 2048, batch_max: 4096 };
     SegmentHeader {
@@ -38,7 +38,7 @@ fn lsn(number: u64) -> Lsn {
     Lsn::new(number).unwrap()
 }
 
-/// The header with other numbers in these fields, and checksums that agree with them.
+/// Decodes the header after setting these fields and recomputing its checksum.
 fn forged(header: &SegmentHeader, fields: &[(Field, u64)]) -> Result<SegmentHeader, Refused> {
     let mut bytes = header.encode();
     for (field, number) in fields {
@@ -130,7 +130,7 @@ fn structures_of_an_encrypted_segment_are_valid_only_with_an_authenticator() {
     assert_eq!(header.check(&keys), Ok(()));
     assert_eq!(SegmentHeader::decode(&header.encode()), Err(Refused::Invalid), "without it");
     assert_eq!(&*sample().stored(), sample().encode());
-    // Signed for other content, and with another claim.
+    // An authenticator for other content, and one with another claim.
     let other = SegmentHeader { time_us: 1, ..header.clone() };
     assert_eq!(SegmentHeader::decode(&other.stored()), Ok(other.clone()));
     assert_eq!(other.check(&keys), Err(KeyError::Forged));
@@ -341,7 +341,7 @@ fn mark_is_valid_only_in_its_own_slot() {
     assert_eq!((places, Seal::offset(header.geometry).0), ([1024, 2048], 3072));
 }
 
-/// The bytes of a mark with other numbers in these fields, and a checksum for that slot.
+/// Decodes a mark after setting these fields and recomputing its checksum for that slot.
 fn forged_mark(fields: &[(Field, u64)], slot: MarkSlot) -> Option<Mark> {
     let header = sample();
     let mut bytes = mark(2).encode(&header);

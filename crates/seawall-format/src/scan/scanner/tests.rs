@@ -1,4 +1,4 @@
-//! A walk over batches, in windows of any size and up to any limit.
+//! Scanning batches with any window size and up to any limit.
 
 use super::*;
 use crate::binary::batch::{BodyKind, HEADER_SIZE, Spec, finish};
@@ -33,7 +33,7 @@ fn lsn(number: u64) -> Lsn {
     Lsn::new(number).unwrap()
 }
 
-/// A segment with batches of `counts` records of 40 bytes, and the end of each batch.
+/// A segment with a batch of 40-byte records for each of `counts`, and the end of each batch.
 fn segment(counts: &[u32]) -> (Vec<u8>, Vec<u64>) {
     let (header, life) = (header(), Life::of(&header()));
     let mut bytes = vec![0; 2560];
@@ -59,15 +59,16 @@ fn end_of(bytes: &[u8]) -> Offset {
     Offset(u64::try_from(bytes.len()).unwrap())
 }
 
-/// Where each batch begins and ends, its first and last record.
+/// Start, end, first LSN and last LSN of each batch.
 type Walked = Vec<(u64, u64, u64, u64)>;
 
-/// What a walk finds in windows of `size` bytes or what it asks for, and how it ends.
+/// Scans in windows of `size` bytes, or larger if requested. Returns the batches and why the scan
+/// stopped; `None` if it finished.
 fn walk(scanner: &mut Scanner, file: &[u8], size: u64) -> (Walked, Option<Cause>) {
     walk_ahead(scanner, file, (size, None))
 }
 
-/// The same, with each request read ahead in pieces of this size.
+/// Like [`walk`], but first shows each window to `look_ahead`, extended by `piece` bytes each time.
 fn walk_ahead(
     scanner: &mut Scanner,
     file: &[u8],
@@ -117,7 +118,7 @@ fn scan_finds_every_batch_with_any_window_size() {
         assert_eq!((scanner.offset(), scanner.next_lsn()), (Offset(ends[2]), lsn(11)));
         assert!(scanner.is_exact() && scanner.part().is_none());
         assert_eq!(scanner.layout(), Layout::Binary);
-        // And stays there.
+        // The scanner stays at the end.
         assert_eq!(walk(&mut scanner, &file, size), (vec![], Some(Cause::Header)));
     }
 }
@@ -151,13 +152,13 @@ fn reading_ahead_counts_only_for_its_batch() {
     let mut scanner = open();
     assert!(matches!(scanner.step(window(2560, 2608)), Step::Need { .. }));
     scanner.look_ahead(window(2560, ends[0]));
-    // A repeated request starts over.
+    // Repeating the request discards what was read ahead.
     assert!(matches!(scanner.step(window(2560, 2608)), Step::Need { .. }));
     let mut bad = file.clone();
     bad[2700] ^= 1;
     let all = Window { start: Offset(0), bytes: &bad };
     assert!(matches!(scanner.step(all), Step::Stopped(Cause::Body, Some(_))));
-    // It does not count for the batch at which the scan continues, either.
+    // Bytes read ahead do not count for the next batch after `pass`, either.
     let mut scanner = open();
     assert!(matches!(scanner.step(window(2560, 2608)), Step::Need { .. }));
     scanner.look_ahead(window(2560, ends[0]));
@@ -209,7 +210,8 @@ fn bytes_after_the_stated_size_are_ignored() {
     let (mut file, ends) = segment(&[1, 3]);
     file.resize(16_384, 0);
     let header = SegmentHeader { size: ends[0], ..header() };
-    // The chain names the header: the batches belong to another one, so the scan begins after it.
+    // The batches are chained to the header with the larger size, so the scan begins at their
+    // chain value.
     let mut scanner = Scanner::new(&header, 16_384, Limit::Open);
     scanner.begin_at(Start { offset: Offset(2560), first: lsn(5), chain: self::header().chain() });
     let (found, cause) = walk(&mut scanner, &file, 100);
@@ -227,7 +229,7 @@ fn changed_frame_stops_the_scan_with_its_header() {
     let window = Window { start: Offset(0), bytes: &file };
     let Step::Stopped(Cause::Body, Some(header)) = scanner.step(window) else { panic!() };
     assert_eq!((header.first, header.last()), (lsn(6), lsn(8)));
-    // After it the scan continues, by the header that was there.
+    // With the header that was found there, the scan continues after the batch.
     scanner.pass(&header);
     assert_eq!(walk(&mut scanner, &file, 100).0, [(ends[1], ends[2], 9, 10)]);
 }
@@ -249,7 +251,7 @@ fn batch_out_of_sequence_stops_the_scan() {
         let mut scanner = open();
         scanner.begin_at(start);
         assert!(matches!(scanner.step(window), Step::Stopped(Cause::Order, Some(_))), "{start:?}");
-        // Believed, it is found.
+        // If the scanner trusts the header, it finds the batch.
         scanner.resume_at(Offset(ends[0]), &second);
         let (found, _) = walk(&mut scanner, &file, 100);
         assert_eq!(found, [(ends[0], ends[1], 6, 8), (ends[1], ends[2], 9, 10)]);
@@ -273,7 +275,7 @@ fn headers_are_found_at_multiples_of_eight() {
     assert_eq!(found(2563, 0), all[1..], "a window need not begin at a multiple");
 }
 
-/// Among zeros, and among bytes of which each could be that of a tag.
+/// The header lies among zeros, or among bytes that are each a possible byte of an epoch tag.
 #[test]
 fn header_is_found_wherever_it_begins() {
     const SIZE: usize = 3 * 4096 + 40;

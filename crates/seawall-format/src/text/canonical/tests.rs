@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// The form of this text, if it is one value and nothing else; both ways agree on it.
+/// Returns the form of `text` if it is exactly one JSON value. Checks that the one-pass form equals
+/// the parsed one.
 fn form(text: &str) -> Option<Vec<u8>> {
     let found = Form::with_empty(|form| {
         let length = form.value(text, DEPTH_MAX)?;
@@ -89,7 +90,7 @@ fn too_deep_value_has_no_form() {
     assert!(sum(&nested(100_000), DEPTH_MAX).is_none());
 }
 
-/// What serves well to build texts of, and to spoil them with.
+/// Fragments to build random texts from, and to damage valid ones with.
 const PIECES: &[&str] = &[
     "{",
     "}",
@@ -136,7 +137,7 @@ const PIECES: &[&str] = &[
     "a long text without an escape, longer than a word",
 ];
 
-/// Texts that are JSON, and what becomes of them.
+/// Valid JSON texts, to start from and to insert into others.
 const VALUES: &[&str] = &[
     "null",
     "-1.5e+7",

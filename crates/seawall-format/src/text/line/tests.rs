@@ -1,4 +1,4 @@
-//! Lines: written, edited, torn and forged.
+//! Tests of single text lines: as written, edited, torn and forged.
 
 use super::*;
 use crate::ids::{Epoch, LogId};
@@ -17,7 +17,8 @@ fn text(line: &Line<'_>) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// Whether these bytes are line 17 with this data, and exactly as it was written.
+/// Reads `text`, which must be line 17 with `data` if it is valid. Returns whether it is exactly as
+/// the writer wrote it, or `None` if it is not a valid line.
 fn found(text: &str, data: &str) -> Option<bool> {
     match read(text.as_bytes(), &SALT) {
         Found::Line(found) => {
@@ -131,7 +132,8 @@ fn unsuitable_record_is_detected_before_it_is_written() {
     }
 }
 
-/// The line again with the checksum that its members have now, if they have one.
+/// Returns the line with the correct checksum for its current members, or `None` if it has no
+/// readable members.
 fn signed(text: &str) -> Option<String> {
     let object = &text[..=text.rfind('}')?];
     let mut members = canonical::members(object)?;
@@ -141,7 +143,7 @@ fn signed(text: &str) -> Option<String> {
     Some(text.replacen(stated.get(), &format!("\"{crc:08x}\""), 1))
 }
 
-/// What was done to a line that the writer wrote.
+/// Replacements in a line as written: the text to find, and the text to put there.
 const CHANGES: &[(&str, &str)] = &[
     ("", ""),
     ("17,", "017,"),
@@ -200,14 +202,15 @@ const CONTENTS: &[Content<'_>] = &[
     Content::Void(u32::MAX),
 ];
 
-/// A line that may be one; says whether it is, and whether it is found at once.
+/// Reads the bytes with the parser and with the fast path, and checks that they agree. Returns
+/// whether the parser found a valid line, and whether the fast path did.
 fn both_ways(bytes: &[u8]) -> (bool, bool) {
     let (quick, plain) = (read_written(bytes, &SALT), read_any(bytes, &SALT));
     let text = String::from_utf8_lossy(bytes);
     if let Some(found) = quick {
         assert_eq!(Found::Line(found), plain, "{text}");
     } else if let Found::Line(found) = plain {
-        // What a person may have set out in several lines is the other's alone.
+        // The fast path may miss only edited lines and values that span several lines.
         let is_spread = bytes[..found.end - 1].contains(&b'\n');
         assert!(!found.is_exact || is_spread, "{text}");
     }
@@ -246,7 +249,7 @@ fn fast_path_and_parser_agree_on_every_line() {
     assert!(valid > 3000 && at_once > 1000 && valid > at_once, "{valid}, {at_once}");
 }
 
-/// A line with the checksum that it would have if its numbers and its depth were in order.
+/// Returns a line with a correct checksum although its numbers or its depth may be invalid.
 fn forged(lsn: &str, confirmed: &str, data: &str) -> String {
     let crc = Form::with_empty(|form| {
         form.mark(b'{');

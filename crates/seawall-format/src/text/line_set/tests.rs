@@ -1,4 +1,4 @@
-//! The lines of a text: what a set says, and what a walk finds in windows of any size.
+//! Tests of sets of text lines: their fields, and scanning them in windows of any size.
 
 use super::*;
 use crate::binary::batch::{BodyKind, Spec};
@@ -37,7 +37,7 @@ fn lsn(number: u64) -> Lsn {
     Lsn::new(number).unwrap()
 }
 
-/// One write: sets of these records, from `first` on.
+/// Encodes one write: atomic sets of these records, numbered from `first`.
 fn written(first: u64, sets: &[&[&str]]) -> Vec<u8> {
     let mut batch = vec![0; HEADER_SIZE];
     let mut count = 0;
@@ -52,7 +52,8 @@ fn written(first: u64, sets: &[&[&str]]) -> Vec<u8> {
     write(&batch, &spec, &Life::of(&header())).0
 }
 
-/// The sets found in a text that is shown in windows of `size`, and why the walk stopped.
+/// Scans `text` in windows of `size` bytes or more. Returns the sets found, and the scanner as it
+/// stopped.
 fn walked(text: &[u8], size: usize) -> (Vec<(u64, Vec<String>)>, Scanner) {
     let mut scanner = Scanner::new(&header(), 0, Limit::Open);
     let (mut start, mut length, mut found) = (0, 0, vec![]);
@@ -177,7 +178,7 @@ fn life() -> Life {
     Life::of(&header())
 }
 
-/// Lines as written, numbered from 1.
+/// Encodes lines as the writer does, numbered from 1.
 fn text_of(contents: &[(Content<'_>, bool)]) -> Vec<u8> {
     let mut text = vec![];
     for (number, (content, goes_on)) in (1..).zip(contents) {
@@ -189,7 +190,7 @@ fn text_of(contents: &[(Content<'_>, bool)]) -> Vec<u8> {
     text
 }
 
-/// A whole text, and what the first step says of it.
+/// Scans one step of a whole text. Returns the scanner and the result of the step.
 fn first_step(text: &[u8]) -> (Scanner, Step<'_>) {
     let mut scanner = Scanner::new(&header(), 0, Limit::Open);
     scanner.ends_at(Offset(to_u64(text.len())));
@@ -208,7 +209,7 @@ fn set_has_the_fields_of_a_batch() {
     assert_eq!((batch.offset.0, batch.end.0), (0, to_u64(text.len())));
     assert!(frame::is_valid(&batch.body, 0, lsn(1), &life().salt));
     assert!(frame::is_valid(&batch.body, 16, lsn(2), &life().salt));
-    // What the next one names: the checksum of the last line, and its number.
+    // The next batch names this chain value: the checksum of the last line, and its LSN.
     let last = text.split_inclusive(|byte| *byte == b'\n').next_back().unwrap();
     let Found::Line(found) = read(last, &life().salt) else { panic!() };
     let chain = u64::from(found.crc) | 2 << 32;
@@ -235,7 +236,7 @@ fn given_up_lsns_are_in_a_separate_line() {
 
 #[test]
 fn set_larger_than_any_batch_is_invalid() {
-    // A header of 48, and frames of 8 each and their data: 1024 bytes are full.
+    // The limit of 1024 bytes counts a header of 48, and for each record a frame header of 8.
     let data = |size: usize| format!("\"{}\"", "x".repeat(size - 2));
     for (second, fits) in [(456, true), (457, false)] {
         let (one, two) = (data(504), data(second));

@@ -34,7 +34,7 @@ fn retired_file_is_truncated_only_if_nobody_has_it_open() {
     assert_eq!(retired(&storage, "read"), None);
     let mut bytes = [0; 4096];
     assert_eq!((reader.read_at(&mut bytes, 0).unwrap(), bytes), (4096, [7; 4096]));
-    // A file with another name is a copy in use.
+    // A file with a second name is a copy that is in use.
     make("linked");
     fs::hard_link(scratch.log().join("linked"), scratch.path.join("copy")).unwrap();
     assert_eq!(retired(&storage, "linked"), None);
@@ -48,12 +48,12 @@ fn retired_file_cannot_be_opened() {
     let storage = scratch.storage();
     let make = |name: &str| storage.create(name).unwrap().write_at(&[7; 64], 0).unwrap();
     make("file");
-    // Opened, but not yet locked as shared.
+    // The reader has opened the file, but does not hold the shared lock yet.
     let late = storage.open_file("file", OFlags::RDONLY).unwrap();
     let rest = storage.retire("file").unwrap().unwrap();
     assert!(!storage.share(&late, "file").unwrap());
     drop(rest);
-    // A lock on a file that still has its name does not matter.
+    // A lock on a file that still has its name does not prevent opening.
     make("file");
     let held = storage.open_file("file", OFlags::RDWR).unwrap();
     held.try_lock().unwrap();
@@ -69,7 +69,7 @@ fn first_bytes(file: &dyn File) -> (usize, [u8; 4096]) {
     (file.read_at(&mut bytes, 0).unwrap(), bytes)
 }
 
-/// Returns whether files of this directory can be used again at all.
+/// Returns whether this file system overwrites files in place, so that they can be recycled.
 fn keeps_files(storage: &PosixStorage) -> bool {
     make(storage, "probe");
     let file = storage.open_file("probe", OFlags::RDWR).unwrap();
@@ -100,7 +100,7 @@ fn recycled_file_has_its_bytes_and_the_new_name() {
     refusal(storage.open("1.seg", Access::Read), io::ErrorKind::NotFound);
 }
 
-/// The handle that `recycle` returned must not keep readers from being noticed.
+/// The handle that the first `recycle` returned must not hide a reader from the second.
 #[test]
 fn readers_of_the_next_contents_are_noticed() {
     let scratch = Scratch::new("recycled-again");
@@ -143,11 +143,11 @@ fn reader_that_is_late_finds_no_file() {
     let scratch = Scratch::new("recycled-late");
     let storage = scratch.storage();
     make(&storage, "file");
-    // Opened, but not yet shared.
+    // The reader has opened the file, but does not hold the shared lock yet.
     let late = storage.open_file("file", OFlags::RDONLY).unwrap();
     let _kept = storage.recycle("file", "spare").unwrap();
     assert!(!storage.share(&late, "file").unwrap());
-    // A file that was replaced is opened again.
+    // The old handle stays refused when a new file takes the name; opening again works.
     make(&storage, "file");
     assert!(!storage.share(&late, "file").unwrap());
     assert_eq!(first_bytes(&*storage.open("file", Access::Read).unwrap()), (4096, [7; 4096]));
@@ -178,7 +178,7 @@ fn refused_recycling_changes_nothing() {
     assert_eq!(first_bytes(&*file), (4096, [7; 4096]));
 }
 
-/// Tests only file systems that can clone a file.
+/// Runs only on file systems that can clone a file.
 #[cfg(target_os = "linux")]
 #[test]
 fn clone_of_a_file_keeps_its_bytes() {

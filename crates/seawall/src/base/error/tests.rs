@@ -1,4 +1,4 @@
-//! Tests over every variant of the error: what the caller can do, and what it prints.
+//! Tests of every error variant: what the caller can do, and the message.
 
 use super::kind::ErrorKind;
 use super::log_path::NamesLog;
@@ -12,8 +12,8 @@ fn cause() -> io::Error {
     io::Error::other(CAUSE)
 }
 
-/// Returns the variant's place in the enum. A new variant does not compile until it has one, and
-/// [`every_variant`] then misses it.
+/// Returns the variant's position in the enum. A new variant does not compile until it is added
+/// here, which is the reminder to add it to [`every_variant`].
 fn index(error: &Error) -> usize {
     match error {
         Error::Io { .. } => 0,
@@ -168,7 +168,7 @@ fn every_variant_names_its_log_once_and_without_log_not_at_all() {
         assert_eq!((error.log(), error.without_log().to_string()), (None, own.clone()));
         let error = error.of_log_at(Path::new("orders.wal"));
         assert_eq!(error.log(), Some(Path::new("orders.wal")));
-        // The text of these names a file of the log.
+        // The messages of these variants name a file of the log already.
         let is_named =
             matches!(error, Error::Io { .. } | Error::Unsupported { .. } | Error::Key { .. });
         let whole = if is_named { own.clone() } else { format!("log orders.wal: {own}") };

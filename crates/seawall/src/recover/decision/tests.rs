@@ -1,4 +1,4 @@
-//! A test for each row of the table, and tests over all evidence that can be.
+//! One test for each row of the recovery table, and tests over all possible evidence.
 
 use super::continuation::*;
 use super::*;
@@ -33,7 +33,7 @@ fn manifest_unreadable_is_damage() {
     assert_eq!(found(&evidence), (RecoveryCase::ManifestUnreadable, Action::Damage));
 }
 
-/// Row and action for a log with a fault in its chain, and no other.
+/// Row and action for a log whose only fault is `fault` in its chain.
 fn in_chain(fault: ChainFault) -> (RecoveryCase, Action) {
     let rows = [ChainState::Gap(fault), ChainState::NewestMissing(fault)]
         .map(|chain| found(&Evidence { chain, ..sound() }));
@@ -176,7 +176,7 @@ const TAILS: [Option<tail::Row>; 7] = [
     Some(tail::Row::Otherwise),
 ];
 
-/// All evidence there can be, with LSNs up to 2.
+/// All possible evidence, with LSNs up to 2.
 fn all_evidence() -> Vec<Evidence> {
     let lsns = [None, Lsn::new(1), Lsn::new(2)];
     let mut all = vec![];
@@ -202,7 +202,7 @@ fn all_evidence() -> Vec<Evidence> {
     all
 }
 
-/// The same log with one more sign that something was lost.
+/// Variants of `evidence`, each with one more sign that something was lost.
 fn with_more_loss(evidence: &Evidence) -> Vec<Evidence> {
     let mut more = vec![
         Evidence { is_whole: false, ..evidence.clone() },
@@ -289,7 +289,7 @@ fn a_confirmed_record_after_the_valid_ones_is_reported_unless_salvage_is_request
     }
 }
 
-/// A log of two segments with bases 1 and 4, of which the newest has the `batches`.
+/// Evidence of a log of two segments with bases 1 and 4; the newest holds `batches`.
 fn resumable(batches: &[FoundBatch]) -> ResumeEvidence<'_> {
     let base = Lsn::new(4).unwrap();
     let last = batches.last().map_or(base.previous(), |batch| Some(batch.last));
@@ -314,7 +314,7 @@ fn resumable(batches: &[FoundBatch]) -> ResumeEvidence<'_> {
     }
 }
 
-/// Batches of one, two and one record from `first` on that end at these offsets.
+/// Batches of one, two and one record, numbered from `first`, that end at the offsets `ends`.
 fn batches(first: u64, ends: &[u64]) -> Vec<FoundBatch> {
     let counts = [1, 2, 1];
     let mut next = Lsn::new(first).unwrap();
@@ -326,12 +326,12 @@ fn batches(first: u64, ends: &[u64]) -> Vec<FoundBatch> {
     ends.iter().zip(counts).map(batch).collect()
 }
 
-/// Batches in one block, in blocks of their own, across blocks; and none.
+/// No batches, and batches in one block, in separate blocks and across blocks.
 const ENDS: [&[u64]; 6] =
     [&[], &[100], &[100, 200, 300], &[512, 1024, 1536], &[300, 700, 1100], &[700, 1024]];
 
-/// Calls `check` with everything that decides how a log continues: of a log that the table lets
-/// resume, and of one that is repaired.
+/// Calls `check` with all combinations of evidence that decide how a log continues: for logs that
+/// the recovery table resumes, and for logs under repair.
 fn for_all_resumable(mut check: impl FnMut(&ResumeEvidence<'_>)) {
     for bases in [&[1][..], &[4], &[1, 4], &[1, 4, 4], &[1, 2, 4]] {
         for ends in ENDS {
@@ -351,7 +351,7 @@ fn for_all_resumable(mut check: impl FnMut(&ResumeEvidence<'_>)) {
     }
 }
 
-/// The same log with another tail, and with these of its eight flags.
+/// The same evidence with `tail`, and with its eight booleans set to the bits of `flags`.
 fn changed<'a>(
     evidence: &ResumeEvidence<'a>,
     tail: Option<tail::Row>,
@@ -375,7 +375,7 @@ fn changed<'a>(
     }
 }
 
-/// The records that stay where they are, and those carried: each up to this one.
+/// Returns the last record that stays where it is, and the last record that is kept or carried.
 fn kept_and_carried(
     evidence: &ResumeEvidence<'_>,
     plan: &Continuation,
@@ -483,7 +483,8 @@ fn the_batches_of_a_shared_block_are_carried() {
             Target::NewSegment(new) => (new.base.get(), new.chain_before, new.segments_kept),
         }
     };
-    // Records 4; 5 and 6; 7. Segment 2 is kept if record 4 stays in it.
+    // The batches hold record 4, records 5 and 6, and record 7. Segment 2 is kept if record 4 stays
+    // in it.
     assert_eq!(base(&[512, 1024, 1536], 7), (8, 107, 2));
     assert_eq!(base(&[512, 1024, 1536], 6), (7, 106, 2));
     assert_eq!(base(&[300, 700, 1100], 7), (7, 106, 2));

@@ -120,7 +120,7 @@ fn buffers_of_two_batches_that_complete_together_are_used_again() {
         address
     });
     let mut used = [(); 2].map(|()| {
-        // The first one replaces a buffer that was open meanwhile.
+        // Discards the open buffer, so that the next record goes to a freed one.
         enqueue(&mut commit, b"x");
         drop(commit.take());
         enqueue(&mut commit, b"x");
@@ -178,7 +178,7 @@ fn set_larger_than_any_batch_is_refused_before_it_gets_an_lsn() {
     assert_eq!(enqueue(&mut commit, b"next").lsn.get(), 8);
 }
 
-/// LSNs left to assign. Only a forged header brings a log this close to the end.
+/// Only a forged header can bring a log this close to the highest LSN.
 #[test]
 fn record_beyond_the_highest_lsn_is_refused() {
     let mut commit = Commit::new(Lsn::new(u64::MAX - 3), None, sizes(256));

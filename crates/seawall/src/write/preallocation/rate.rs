@@ -61,7 +61,7 @@ mod tests {
 
     const BEGAN: Duration = Duration::from_secs(7);
 
-    /// For a file of 2,000 bytes started with 800 bytes left, one second later.
+    /// Whether a file of 2,000 bytes, started with 800 bytes left in the tail, is late after 1 s.
     fn is_behind_schedule(written: u64, left: u64) -> bool {
         PreallocationRate::new(2000, 800, BEGAN).is_behind_schedule(
             written,
@@ -100,10 +100,10 @@ mod tests {
         let mut after =
             |ms, left| rate.is_behind_schedule(0, left * MIB, BEGAN + Duration::from_millis(ms));
         assert!(after(4, 56), "not sampled yet");
-        // 8 MiB in 5 ms are 1,678 bytes per microsecond, and 2,237 for the file.
+        // The tail takes 1,678 bytes per microsecond (8 MiB in 5 ms); the file would need 2,237.
         assert!(!after(5, 56));
         assert!(!after(9, 55));
-        // 1 MiB in 5 ms, and 280 bytes per microsecond for the file.
+        // The tail takes 1 MiB in 5 ms; the file needs 280 bytes per microsecond.
         assert!(after(10, 55));
         assert!(after(14, 20), "the last sample still counts");
         assert!(!after(15, 20));

@@ -2,16 +2,16 @@
 
 use super::super::Format;
 
-/// What each of its configurations writes and reads.
+/// Number of records that each configuration writes and reads.
 pub(super) const RECORDS: f64 = 2_000_000.0;
 
 /// The three metrics of a table, each in the configurations A, B and C.
 pub(super) struct Results {
-    /// For [`RECORDS`].
+    /// Time for [`RECORDS`] records, in seconds.
     pub(super) seconds: [f64; 3],
-    /// Of 10^6 bytes, a second.
+    /// Megabytes (10^6 bytes) per second.
     pub(super) megabytes: [f64; 3],
-    /// A second.
+    /// Records per second.
     pub(super) records: [f64; 3],
 }
 

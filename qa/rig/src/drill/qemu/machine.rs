@@ -1,4 +1,4 @@
-//! A guest in QEMU: its kernel, its first process, and what its console says.
+//! A guest in QEMU: its kernel, its first process, and its console output.
 
 use super::super::hear;
 use super::super::process::Process;
@@ -22,7 +22,7 @@ const MODULES: [&str; 6] = [
     "virtio_pci",
     "virtio_blk",
 ];
-/// Until the guest has written something, and until it does so again after a kill of the server.
+/// How long the guest may take to write first, and to write again after the server was killed.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The files that a guest is booted from.
@@ -33,7 +33,7 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// Makes the archive with the guest's only files, below this folder.
+    /// Builds the initial RAM disk, which has all files of the guest, in this folder.
     pub(super) fn make(package: &Path, dir: &Path) -> Result<Self, Failure> {
         let root = dir.join("root");
         for folder in ["", "bin", "dev", "proc", "modules"] {
@@ -62,7 +62,7 @@ impl Machine {
         Ok(Self { kernel, initial: dir.join("initial") })
     }
 
-    /// Boots a guest with this disk, which is to write versions above a number.
+    /// Boots a guest with the disk at this socket. Its clients write versions above `above`.
     pub(super) fn boot(
         &self,
         socket: &Path,
@@ -84,7 +84,7 @@ impl Machine {
     }
 }
 
-/// The shared libraries of a program, and what loads them.
+/// The shared libraries of a program, and its loader.
 fn libraries(program: &Path) -> Result<Vec<String>, Failure> {
     let said = run(&["ldd", &program.display().to_string()])?;
     let paths =
@@ -92,7 +92,7 @@ fn libraries(program: &Path) -> Result<Vec<String>, Failure> {
     Ok(paths.map(str::to_owned).collect())
 }
 
-/// The kernel of an unpacked package.
+/// Finds the kernel in an unpacked package.
 fn kernel(package: &Path) -> Option<PathBuf> {
     let entries = fs::read_dir(package.join("boot")).ok()?;
     let is_kernel = |entry: &fs::DirEntry| {
@@ -102,11 +102,11 @@ fn kernel(package: &Path) -> Option<PathBuf> {
     entries.flatten().find(is_kernel).map(|entry| entry.path())
 }
 
-/// What it takes to boot a guest.
+/// Checks that everything needed to boot a guest is installed.
 ///
 /// # Errors
 ///
-/// All that is missing, and how to get it.
+/// Names everything that is missing, and how to get it.
 pub(crate) fn look_for_machine(package: &Path) -> Result<(), String> {
     let mut missing = Vec::new();
     if find(QEMU).is_none() {
@@ -122,16 +122,16 @@ pub(crate) fn look_for_machine(package: &Path) -> Result<(), String> {
     if missing.is_empty() { Ok(()) } else { Err(format!("not there: {}", missing.join("; "))) }
 }
 
-/// A guest that runs; killed when this is dropped.
+/// A running guest; killed when dropped.
 #[derive(Debug)]
 pub(super) struct Guest {
     process: Process,
-    /// What its console has said, but for what it has acknowledged.
+    /// Console output, without the acknowledgements.
     said: String,
 }
 
 impl Guest {
-    /// Notes what was acknowledged until now. Returns how many blocks of it were told now.
+    /// Adds newly acknowledged blocks to `promised`, and returns their number.
     pub(super) fn listen(&mut self, promised: &mut Promised) -> Result<usize, Failure> {
         let (told, others): (Vec<String>, Vec<String>) =
             self.process.lines.try_iter().partition(|line| line.starts_with("[["));
@@ -149,7 +149,7 @@ impl Guest {
         Ok(count)
     }
 
-    /// Waits until something new is acknowledged.
+    /// Waits until the guest acknowledges more blocks.
     pub(super) fn wait_for_more(&mut self, promised: &mut Promised) -> Result<(), Failure> {
         let found = wait_for(PATIENCE, || match self.listen(promised) {
             Ok(0) if self.process.is_running() => None,
@@ -165,10 +165,10 @@ impl Guest {
         self.process.failure(&format!("{what}; of QEMU, {ending}:\n{}", self.said))
     }
 
-    /// SIGKILL; what it had acknowledged until then.
+    /// Kills QEMU with SIGKILL, and adds the blocks acknowledged until then to `promised`.
     pub(super) fn kill(mut self, promised: &mut Promised) -> Result<(), Failure> {
         self.process.kill()?;
-        // Until its console is closed.
+        // Reads until the console is closed.
         hear(self.process.lines.iter(), promised);
         Ok(())
     }

@@ -13,24 +13,24 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a server may take to be armed: it measures the device. And a guest, to come back.
+/// How long a server may take to be armed, as it measures the device, and a guest to reconnect.
 const ARMED: Duration = Duration::from_secs(120);
-/// How long to wait for bytes in memory.
+/// How long to wait for bytes in the server's memory.
 const BYTES: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// How a server is started.
 #[derive(Clone, Debug)]
 pub(super) struct Setup {
-    /// The seawall that serves.
+    /// The program `seawall` that serves the disk.
     pub(super) program: PathBuf,
     pub(super) delay: Duration,
     pub(super) hold_up: Duration,
-    /// Whether the image is on a simulated device, which is slow, and whose power can be cut.
+    /// Whether the image is on a simulated device, which is slow and whose power can be cut.
     pub(super) is_simulated: bool,
     /// Whether the server is armed.
     pub(super) is_armed: bool,
-    /// Whether a keeper has the memory: it would lose it in the same cut.
+    /// Whether a keeper holds the server's memory; in a power cut it would lose that memory, too.
     pub(super) is_kept: bool,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Served {
 }
 
 impl Served {
-    /// Starts both, in a folder of their own.
+    /// Starts the device and the server in a new folder.
     pub(super) fn start(setup: Setup, folder: PathBuf, seed: u64) -> Result<Self, Failure> {
         std::fs::create_dir(&folder)?;
         let device = setup.device(&folder, seed)?;
@@ -52,7 +52,7 @@ impl Served {
         Ok(Self { setup, folder, server, device })
     }
 
-    /// Starts what was killed again; the device with another seed.
+    /// Starts again what was killed; a device that is started again gets this seed.
     pub(super) fn start_again(&mut self, seed: u64) -> Result<(), Failure> {
         if self.device.is_none() {
             self.device = self.setup.device(&self.folder, seed)?;
@@ -69,7 +69,8 @@ impl Served {
         ask(&self.folder.join("state"), what, PATIENCE)
     }
 
-    /// What does not return early cannot lose. Returns the bytes that are in memory alone.
+    /// Waits until the server is armed, since only flushes that return early can lose data. Returns
+    /// the number of bytes only in memory.
     pub(super) fn wait_until_armed(&mut self) -> Result<u64, Failure> {
         if !self.setup.is_armed {
             return Ok(0);
@@ -87,7 +88,7 @@ impl Served {
                 return status.get("dirty").and_then(Value::as_u64);
             }
             says = status.get("says").map(ToString::to_string).unwrap_or_default();
-            // A device that was slow for a while is measured again.
+            // A device that was slow for a while disarmed the server: measure it again.
             let _ = self.ask("arm");
             None
         });
@@ -98,8 +99,8 @@ impl Served {
         })
     }
 
-    /// Waits until the guest has written through this server. QEMU tries to connect each second;
-    /// one before 9.1 gives up for good if a server dies that it has just connected to.
+    /// Waits until the guest has written through this server. QEMU tries to connect every second;
+    /// before version 9.1 it gives up for good if the server dies right after it connected.
     pub(super) fn wait_until_used(&mut self) -> Result<(), Failure> {
         let has_written = || {
             let writes = self.ask("status").ok()?.pointer("/counts/writes")?.as_u64()?;
@@ -112,7 +113,7 @@ impl Served {
         Err(self.server.failure(&format!("the guest does not come back to the server; {ending}")))
     }
 
-    /// Waits a second at most until there are bytes in memory alone; how many.
+    /// Waits up to a second for bytes that are only in memory, and returns their number.
     pub(super) fn wait_for_bytes(&self) -> Result<u64, Failure> {
         let mut failure = None;
         let found = wait_for(BYTES, || match self.ask("status") {
@@ -125,7 +126,7 @@ impl Served {
         failure.map_or(Ok(found.unwrap_or_default()), Err)
     }
 
-    /// SIGKILL for the server.
+    /// Kills the server with SIGKILL.
     pub(super) fn kill(&mut self) -> Result<(), Failure> {
         if !self.server.is_running() {
             return Err(self.server.failure("the server ended by itself"));
@@ -133,8 +134,8 @@ impl Served {
         self.server.kill()
     }
 
-    /// The power fails: SIGPWR, if it is announced, and when the hold-up is over the cut. Returns
-    /// whether a dump was made in time.
+    /// Cuts the power. An announced cut starts with SIGPWR and happens when the hold-up time is
+    /// over. Returns whether the dump was written in time.
     pub(super) fn cut(&mut self, is_announced: bool) -> Result<bool, Failure> {
         let mut is_dumped = false;
         if is_announced {
@@ -149,20 +150,20 @@ impl Served {
         }
         self.kill()?;
         if let Some(mut device) = self.device.take() {
-            // Of what was not flushed each sector survives or not.
+            // Each unflushed sector survives or not.
             device.signal(Notice::User)?;
             device.wait()?;
         }
         Ok(is_dumped)
     }
 
-    /// Writes everything to the device, and ends the server.
+    /// Stops the server once it has written everything to the device.
     pub(super) fn stop(&mut self) -> Result<(), Failure> {
         self.ask("stop")?;
         self.server.wait()
     }
 
-    /// The image itself.
+    /// Opens the image without the server.
     pub(super) fn image(&self) -> Result<Arc<dyn File>, Failure> {
         if self.device.is_some() {
             return Ok(Arc::new(Client::connect(&home(&self.folder))?));
@@ -196,7 +197,7 @@ impl Setup {
     }
 }
 
-/// The disk of the simulated device.
+/// The address of the simulated device's export.
 fn home(folder: &Path) -> Uri {
     Uri::new(HOME, &folder.join("d"))
 }

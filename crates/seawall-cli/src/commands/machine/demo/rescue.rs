@@ -105,7 +105,7 @@ mod tests {
     use super::*;
     use crate::commands::machine::demo::damage::by_lot;
 
-    /// Leaves one segment on the disk with a bit flipped somewhere; the erased region may follow
+    /// Flips one bit at various places in a log of one segment; the erased region may come after
     /// that bit.
     #[test]
     fn rescue_works_for_every_flipped_bit() {

@@ -326,7 +326,7 @@ mod tests {
         Mount::parse(table)
     }
 
-    /// A faultless machine with the file system of this line of mountinfo.
+    /// A machine without faults, with the file system that this line of mountinfo describes.
     fn machine(line: &str) -> Machine {
         let mut around = HostInfo::default();
         around.mount = mount(line);

@@ -172,7 +172,7 @@ mod tests {
                 let length = writer.file.read(&mut bytes, 0).unwrap();
                 let is_written = |page: &&[u8]| page.iter().all(|byte| *byte == 0x5a);
                 let written = bytes[..length].chunks(4096).filter(is_written).count();
-                // One more: the first write tested whether the method is supported.
+                // One untimed write came first: it tested whether the method is supported.
                 let expected = if way == Way::OnlySync { 0 } else { slice.times.len() + 1 };
                 assert_eq!(written, expected, "{way:?} {prepared:?}");
             }
