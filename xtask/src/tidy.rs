@@ -69,7 +69,7 @@ fn read(root: &Path) -> io::Result<Vec<Source>> {
     Ok(sources)
 }
 
-#[expect(clippy::disallowed_methods, reason = "tidy reads the tree that it judges")]
+#[expect(clippy::disallowed_methods, reason = "tidy reads the tree that it checks")]
 fn text_of(path: &Path) -> io::Result<Option<String>> {
     Ok(String::from_utf8(fs::read(path)?).ok().filter(|text| !text.contains('\0')))
 }

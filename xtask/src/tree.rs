@@ -39,7 +39,7 @@ pub(crate) fn target(root: &Path) -> PathBuf {
 /// # Errors
 ///
 /// The file cannot be read, or is not text; the error names it.
-#[expect(clippy::disallowed_methods, reason = "chores read the tree that they judge")]
+#[expect(clippy::disallowed_methods, reason = "these tools read the tree that they check")]
 pub(crate) fn read(path: &Path) -> io::Result<String> {
     let named = |error| io::Error::other(format!("{}: {error}", path.display()));
     let bytes = std::fs::read(path).map_err(named)?;

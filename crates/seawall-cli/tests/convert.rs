@@ -1,7 +1,7 @@
 //! `seawall convert` as a process: conversions are lossless, damaged input gives its intact prefix,
 //! and existing files are never changed.
 
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![expect(clippy::unwrap_used, reason = "a test reports failure by panicking")]
 
 use crate::tool;
 

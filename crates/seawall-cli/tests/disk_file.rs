@@ -2,7 +2,7 @@
 //! stopped. Needs root and /dev/fuse.
 
 #![cfg(all(feature = "fuse", target_os = "linux"))]
-#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![allow(clippy::unwrap_used, reason = "a test reports failure by panicking")]
 
 use crate::tool;
 

@@ -1,7 +1,7 @@
 //! `seawall disk serve --export vhost-user:SOCK` as a process.
 
 #![cfg(all(feature = "vhost-user", target_os = "linux"))]
-#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![allow(clippy::unwrap_used, reason = "a test reports failure by panicking")]
 
 use crate::tool::Folder;
 use std::io::{BufRead, BufReader};

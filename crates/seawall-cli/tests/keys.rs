@@ -4,7 +4,7 @@
 #![expect(
     clippy::indexing_slicing,
     clippy::unwrap_used,
-    reason = "in a test a panic is the report"
+    reason = "a test reports failure by panicking"
 )]
 
 use crate::tool;

@@ -1,6 +1,6 @@
 //! Records acknowledged before a kill -9 exist afterwards, tested from outside the process.
 
-#![allow(clippy::indexing_slicing, reason = "in a test a panic is the report")]
+#![allow(clippy::indexing_slicing, reason = "a test reports failure by panicking")]
 
 use crate::tool;
 

@@ -1,7 +1,7 @@
 //! The readable log as a process: `jq`, `tail -f` and an editor work on it, every command does, and
 //! a kill loses no acknowledged record.
 
-#![allow(clippy::indexing_slicing, reason = "in a test a panic is the report")]
+#![allow(clippy::indexing_slicing, reason = "a test reports failure by panicking")]
 
 use crate::tool;
 

@@ -4,7 +4,7 @@
 //! Without `python3` each test is skipped and prints so, even if the output of passing tests is
 //! hidden.
 
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![expect(clippy::unwrap_used, reason = "a test reports failure by panicking")]
 
 use crate::tool;
 

@@ -11,7 +11,7 @@
 //! loses what it acknowledged. It says `ready` and where when it listens, and ends when its
 //! standard input does.
 
-#![allow(clippy::print_stdout, reason = "a program says when it is ready")]
+#![allow(clippy::print_stdout, reason = "it prints when it is ready")]
 
 use seawall_disk::nbd::{Limits, Listen, Server};
 use seawall_disk::{Disk, Files, Options};

@@ -1,7 +1,11 @@
 //! The tests that need no feature, in one program: one link takes less time than five. `killed` is
 //! a separate program, because it starts itself.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test reports failure by panicking"
+)]
 
 mod client;
 mod common;

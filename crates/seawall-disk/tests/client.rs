@@ -1,8 +1,12 @@
 //! The NBD client as a file: against our own server with a simulated device, and against servers
 //! that break the protocol.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
-#![allow(clippy::big_endian_bytes, reason = "NBD's numbers have the big end first")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test reports failure by panicking"
+)]
+#![allow(clippy::big_endian_bytes, reason = "NBD's numbers are big-endian")]
 
 use crate::common::Folder;
 use seawall_disk::device::{Cost, Device};

@@ -4,7 +4,11 @@
 //! `SEAWALL_DISK_CUTS=N cargo test --release -p seawall-disk --test all cuts` makes N cuts of each
 //! kind.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test reports failure by panicking"
+)]
 
 use crate::common::{Call, guarded, slow};
 use seawall_disk::{Disarmed, Disk, Files, Inspected, Options, Supply, inspect};

@@ -1,7 +1,7 @@
 //! A disk mounted as a file with the kernel's FUSE client. Needs root and /dev/fuse.
 
 #![cfg(all(feature = "fuse", target_os = "linux"))]
-#![allow(clippy::unwrap_used, reason = "a test fails where it stands")]
+#![allow(clippy::unwrap_used, reason = "a test reports failure by panicking")]
 
 mod common;
 

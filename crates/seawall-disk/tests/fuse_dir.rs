@@ -1,7 +1,11 @@
 //! A volume mounted as a folder with the kernel's FUSE client. Needs root and /dev/fuse.
 
 #![cfg(all(feature = "fuse", target_os = "linux"))]
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test reports failure by panicking"
+)]
 #![allow(clippy::disallowed_methods, reason = "the file system is under test")]
 
 mod common;

@@ -2,7 +2,11 @@
 //! image together must hold every write that had returned, with each sector either old or new.
 
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test reports failure by panicking"
+)]
 
 use seawall_disk::{Flight, Haste, Identity, Kept, Ring, kept_size};
 use seawall_host::{receive_descriptor, send_descriptor};

@@ -5,7 +5,7 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::big_endian_bytes,
-    reason = "a test fails where it stands, and speaks as NBD does"
+    reason = "a test reports failure by panicking, and NBD is big-endian"
 )]
 
 mod client;

@@ -9,7 +9,7 @@
     clippy::indexing_slicing,
     clippy::big_endian_bytes,
     clippy::print_stderr,
-    reason = "a test fails where it stands, and speaks as NBD does"
+    reason = "a test reports failure by panicking, and NBD is big-endian"
 )]
 
 use seawall_disk::nbd::{Code, Export, Job, NEED_MAX, REPLY_MAX, Session, Step};

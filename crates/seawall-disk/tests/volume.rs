@@ -1,7 +1,11 @@
 //! Files on a virtual disk: they keep the guarantees of a directory across power cuts and kills,
 //! and can hold a log.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test reports failure by panicking"
+)]
 
 use seawall::{Log, Raw};
 use seawall_disk::{Disk, Files, Options, Supply, Volume};

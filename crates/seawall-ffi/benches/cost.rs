@@ -1,7 +1,7 @@
 //! What a submit from C costs beside one from Rust, in slices that alternate: nanoseconds of the
 //! caller, medians. `cargo bench -p seawall-ffi`.
 
-#![expect(clippy::print_stdout, reason = "its result goes to the terminal")]
+#![expect(clippy::print_stdout, reason = "it prints its result")]
 
 use seawall::{Level, Log, Options, Raw};
 use seawall_ffi as _;

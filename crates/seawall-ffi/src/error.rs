@@ -63,7 +63,7 @@ struct Location {
 }
 
 impl ErrorObject {
-    #[expect(clippy::unnecessary_box_returns, reason = "its pointers are made in its place")]
+    #[expect(clippy::unnecessary_box_returns, reason = "its pointers point into itself")]
     pub(crate) fn new(fault: Fault) -> Box<Self> {
         let place = location(&fault);
         let message = c_text(text(&fault));

@@ -9,7 +9,7 @@
 //!   an error.
 
 #![expect(clippy::needless_pass_by_value, reason = "C passes pointers by value")]
-#![expect(clippy::doc_markdown, reason = "the comments are those of a header")]
+#![expect(clippy::doc_markdown, reason = "the comments become those of a C header")]
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod append;

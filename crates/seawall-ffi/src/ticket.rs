@@ -96,7 +96,7 @@ impl Completion {
 }
 
 /// Adds 1 to an eventfd, or writes eight bytes to a pipe. A full one has events already.
-#[expect(clippy::host_endian_bytes, reason = "the kernel reads a number of the machine")]
+#[expect(clippy::host_endian_bytes, reason = "the kernel expects native byte order")]
 fn signal(descriptor: &OwnedFd) {
     while rustix::io::write(descriptor, &1_u64.to_ne_bytes()) == Err(rustix::io::Errno::INTR) {}
 }

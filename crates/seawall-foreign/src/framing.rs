@@ -90,7 +90,7 @@ impl Framer {
     /// # Errors
     ///
     /// [`Broken`] if the stream does not follow the format.
-    #[expect(clippy::should_implement_trait, reason = "records are lent, not given")]
+    #[expect(clippy::should_implement_trait, reason = "it returns borrowed records")]
     pub fn next(&mut self) -> Result<Option<Found>, Broken> {
         match self.framing {
             Framing::Lines | Framing::Json => Ok(self.next_line()),

@@ -271,7 +271,7 @@ fn integer(number: &Number) -> Option<i128> {
 }
 
 /// Rounding preserves the order; if it makes the numbers equal, the float is an integer too.
-#[expect(clippy::cast_precision_loss, reason = "what it makes equal is looked at again")]
+#[expect(clippy::cast_precision_loss, reason = "equal results are compared exactly")]
 fn order_mixed(integer: i128, float: f64) -> Option<Ordering> {
     match (integer as f64).partial_cmp(&float)? {
         Ordering::Equal => Some(integer.cmp(&format!("{float:.0}").parse().ok()?)),

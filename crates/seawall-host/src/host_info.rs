@@ -176,7 +176,7 @@ fn may_lock_memory() -> bool {
 const TEXT_MAX: u64 = 16 << 20;
 
 /// Reads a file of the kernel, which reports no length. Bytes that are not UTF-8 are replaced.
-#[expect(clippy::disallowed_methods, reason = "this is the crate that the rule points to")]
+#[expect(clippy::disallowed_methods, reason = "the rule points to this crate")]
 pub(crate) fn read_text(path: &Path) -> Option<String> {
     let mut bytes = vec![];
     fs::File::open(path).ok()?.take(TEXT_MAX).read_to_end(&mut bytes).ok()?;

@@ -95,7 +95,7 @@ fn score_at(path: &str) -> io::Result<i32> {
     text.trim().parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, text))
 }
 
-#[expect(clippy::disallowed_methods, reason = "it is a switch of the system, and no file")]
+#[expect(clippy::disallowed_methods, reason = "this is a kernel setting, not a file")]
 fn write(path: &str, text: &str) -> io::Result<()> {
     fs::write(path, text)
 }

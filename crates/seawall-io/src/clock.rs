@@ -26,7 +26,7 @@ pub struct SystemClock {
 impl SystemClock {
     /// A clock that starts at zero now.
     #[must_use]
-    #[expect(clippy::disallowed_methods, reason = "this is the seam that the rule points to")]
+    #[expect(clippy::disallowed_methods, reason = "the rule points here")]
     pub fn new() -> Self {
         Self { start: Instant::now() }
     }
@@ -39,7 +39,7 @@ impl Default for SystemClock {
 }
 
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "this is the seam that the rule points to")]
+    #[expect(clippy::disallowed_methods, reason = "the rule points here")]
     fn sleep(&self, time: Duration) {
         std::thread::sleep(time);
     }
@@ -48,7 +48,7 @@ impl Clock for SystemClock {
         self.start.elapsed()
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is the seam that the rule points to")]
+    #[expect(clippy::disallowed_methods, reason = "the rule points here")]
     fn wall_us(&self) -> u64 {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         u64::try_from(since_1970.as_micros()).unwrap_or(u64::MAX)

@@ -20,7 +20,7 @@ mod memory;
 mod posix;
 #[cfg_attr(
     target_os = "linux",
-    expect(unsafe_code, reason = "a page that a forked child has as zeros is mapped by hand")
+    expect(unsafe_code, reason = "maps a page that a forked child sees as zeros")
 )]
 mod process;
 mod secret;

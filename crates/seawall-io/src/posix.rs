@@ -390,7 +390,10 @@ pub(crate) fn uninterrupted(
 const LOCK_ATTEMPTS: u32 = 25;
 const LOCK_PAUSE: Duration = Duration::from_millis(4);
 
-#[expect(clippy::disallowed_methods, reason = "nothing tells when another process lets go")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "no event reports that another process released the lock"
+)]
 fn pause() {
     std::thread::sleep(LOCK_PAUSE);
 }

@@ -3,7 +3,7 @@
 //! this crate because forking needs unsafe code.
 
 #![cfg(target_os = "linux")]
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![expect(clippy::unwrap_used, reason = "a test reports failure by panicking")]
 
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use seawall::{Error, Log, Lsn, Options, Raw, Result};

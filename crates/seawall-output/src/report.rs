@@ -209,7 +209,7 @@ impl Failure {
     }
 
     /// Tells the person; how the program ends.
-    #[expect(clippy::must_use_candidate, reason = "it prints")]
+    #[expect(clippy::must_use_candidate, reason = "it is called to print")]
     pub fn tell(&self) -> Exit {
         let Self { exit, what, place, next } = self;
         say(&format!("seawall: {what}\n  where: {place}\n  next: {next}"));

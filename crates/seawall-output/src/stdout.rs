@@ -99,7 +99,7 @@ impl Output {
     }
 
     /// Flushes the buffer. Returns the exit code if nothing else failed.
-    #[expect(clippy::must_use_candidate, reason = "it writes")]
+    #[expect(clippy::must_use_candidate, reason = "it is called to write")]
     pub fn finish(mut self) -> Exit {
         self.flush();
         if self.state == State::Failed { Exit::Failed } else { Exit::Fine }

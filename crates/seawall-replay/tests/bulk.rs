@@ -1,7 +1,11 @@
 //! Bulk recovery applies each committed transaction exactly once, wherever the process crashes, and
 //! gives the same store as batches do.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a panic reports a failure")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test reports failure by panicking"
+)]
 
 use crate::common;
 

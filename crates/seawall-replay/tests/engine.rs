@@ -4,7 +4,7 @@
 //! The log is on a simulated disk. The store loses the newest batches in a crash, as real stores
 //! do. After each crash the engine is opened with a store that lost none, half or all of them.
 
-#![expect(clippy::unwrap_used, reason = "a panic reports a failure")]
+#![expect(clippy::unwrap_used, reason = "a test reports failure by panicking")]
 
 #[allow(dead_code, unreachable_pub, missing_docs, reason = "the example is included unchanged")]
 #[path = "../examples/engine.rs"]

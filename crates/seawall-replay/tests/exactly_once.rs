@@ -1,7 +1,11 @@
 //! Each committed transaction is applied exactly once, wherever the process crashes. The same test
 //! detects stores that write their watermark separately from the rows.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a panic reports a failure")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test reports failure by panicking"
+)]
 
 use crate::common;
 

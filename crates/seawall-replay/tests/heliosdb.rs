@@ -1,7 +1,11 @@
 //! The four tests that the seed report on HeliosDB Nano's replay recommends, under their names in
 //! the report, and one test for each bug found in its code.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a panic reports a failure")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test reports failure by panicking"
+)]
 
 use crate::common;
 

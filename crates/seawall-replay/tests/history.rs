@@ -1,7 +1,11 @@
 //! A store of another log, or with records that the log lost, is refused. A store of this log is
 //! accepted, even if the log's files were copied or repaired.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a panic reports a failure")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test reports failure by panicking"
+)]
 
 mod programs;
 mod snapshots;

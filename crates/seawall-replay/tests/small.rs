@@ -1,7 +1,11 @@
 //! Small replays of logs whose records are whole transactions: each is applied exactly once, and
 //! batches are sorted.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a panic reports a failure")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test reports failure by panicking"
+)]
 
 use crate::common;
 

@@ -1,6 +1,6 @@
 //! Dumps beside a log: after any crash, and with either dump lost, the state is restored exactly.
 
-#![expect(clippy::unwrap_used, reason = "a panic reports a failure")]
+#![expect(clippy::unwrap_used, reason = "a test reports failure by panicking")]
 
 use crate::common::sample::{Sample, is_long, seed};
 use seawall::format::Geometry;

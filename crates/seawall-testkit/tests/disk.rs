@@ -1,6 +1,6 @@
 //! Planned faults occur, and are reproducible.
 
-#![expect(clippy::unwrap_used, reason = "a panic reports a failure")]
+#![expect(clippy::unwrap_used, reason = "a test reports failure by panicking")]
 
 use seawall_io::{Access, Recycled, Storage};
 use seawall_testkit::MemStorage;

@@ -1,10 +1,10 @@
 //! What a codec adds to an append: typed records beside bytes of the same size that are ready, in
 //! alternating slices, on a device of memory. `cargo bench -p seawall --bench codecs`
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a panic is the report")]
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "it reports failure by panicking")]
 
 #[path = "../tests/common/ram.rs"]
-#[expect(unreachable_pub, reason = "it is a module of the tests, too")]
+#[expect(unreachable_pub, reason = "the tests include this module, too")]
 mod ram;
 
 use ram::Ram;

@@ -3,7 +3,7 @@
 //! `repair_after_damage FOLDER`: writes a log there, flips a bit of it, and shows what follows.
 
 #![forbid(unsafe_code)]
-#![expect(clippy::disallowed_methods, reason = "it plays the disk that changes a log's bytes")]
+#![expect(clippy::disallowed_methods, reason = "it damages the log as a disk would")]
 
 use seawall::{Error, Log, LogReader, Lsn, Maintenance};
 use std::io::Write;

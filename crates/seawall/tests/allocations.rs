@@ -4,7 +4,7 @@
 //! but std allocates when it starts, which may happen during the count.
 
 #![cfg(feature = "json")]
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![expect(clippy::unwrap_used, reason = "a test reports failure by panicking")]
 
 mod common;
 

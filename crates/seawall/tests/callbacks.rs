@@ -1,7 +1,7 @@
 //! User code that the log calls: hooks, codecs, wakers. If it panics, at most its own record is
 //! affected. If it calls the log, it does not deadlock. Other callers are not affected.
 
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
+#![expect(clippy::unwrap_used, reason = "a test reports failure by panicking")]
 
 use crate::common;
 

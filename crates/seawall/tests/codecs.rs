@@ -1,6 +1,6 @@
 //! Logs with the codecs `Cbor` and `Ron`.
 
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![expect(clippy::unwrap_used, reason = "a test reports failure by panicking")]
 
 use seawall::{Cbor, Codec, Error, Log, LogReader, MessagePack, Ron};
 use seawall_testkit::MemStorage;

@@ -1,7 +1,7 @@
 //! Evidence of durability advances in every configuration. If it stopped in one, damage there would
 //! pass for the end of the log.
 
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![expect(clippy::unwrap_used, reason = "a test reports failure by panicking")]
 
 use crate::common;
 

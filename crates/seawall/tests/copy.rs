@@ -1,7 +1,7 @@
 //! A copy taken while the writer runs is an intact log, with all records acknowledged before the
 //! copy began.
 
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
+#![expect(clippy::unwrap_used, reason = "a test reports failure by panicking")]
 
 use crate::common;
 

@@ -5,7 +5,7 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::print_stdout,
-    reason = "in a test a panic is the report"
+    reason = "a test reports failure by panicking"
 )]
 
 use crate::common;

@@ -1,7 +1,7 @@
 //! Truncation at either end, and checkpoints: durable when the call returns, and truncated records
 //! never return.
 
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
+#![expect(clippy::unwrap_used, reason = "a test reports failure by panicking")]
 
 mod crashes;
 

@@ -6,7 +6,7 @@
 //! What `convert` must do with files that `CWal` leaves is in
 //! `crates/seawall-foreign/src/tests.rs`.
 
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
+#![expect(clippy::unwrap_used, reason = "a test reports failure by panicking")]
 
 use crate::common;
 

@@ -1,6 +1,6 @@
 //! Truncation that keeps no record, of logs whose first records were pruned before.
 
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
+#![expect(clippy::unwrap_used, reason = "a test reports failure by panicking")]
 
 use seawall::format::Geometry;
 use seawall::verify::Verdict;

@@ -1,7 +1,7 @@
 //! Tests for all logs, run on logs with encoded batches: compressed, encrypted, or both and padded.
 //! One list of suites serves all three. Only CI runs them: see all.rs.
 
-#![expect(clippy::print_stdout, reason = "in a test this is a part of the report")]
+#![expect(clippy::print_stdout, reason = "the output is part of the test's report")]
 
 use crate::common;
 use crate::{every_bit_and_cut, failover, full_disk, in_flight, parity, repair};

@@ -1,7 +1,7 @@
 //! Encrypted logs: nothing of them can be read without the key, and keys can be replaced.
 //! `encoded.rs` runs the tests of all other logs on them, too.
 
-#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![allow(clippy::unwrap_used, reason = "a test reports failure by panicking")]
 
 use crate::common;
 

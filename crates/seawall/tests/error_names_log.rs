@@ -1,6 +1,6 @@
 //! Every error of a public handle names its log, in `Error::log` and in the text.
 
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![expect(clippy::unwrap_used, reason = "a test reports failure by panicking")]
 
 use crate::common;
 

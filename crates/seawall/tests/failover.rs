@@ -1,6 +1,6 @@
 //! A failed sync does not end a log: it continues in a new segment and loses nothing (R8).
 
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
+#![expect(clippy::unwrap_used, reason = "a test reports failure by panicking")]
 
 use crate::common::maybe_encoded;
 use seawall::format::Geometry;

@@ -1,7 +1,7 @@
 //! Following a log: each record once, in order, across rotations, prunes and restarts of the
 //! writer.
 
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
+#![expect(clippy::unwrap_used, reason = "a test reports failure by panicking")]
 
 use crate::common;
 

@@ -1,7 +1,7 @@
 //! A full disk refuses whole appends before they get a number. The log continues when there is
 //! space.
 
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
+#![expect(clippy::unwrap_used, reason = "a test reports failure by panicking")]
 
 use crate::common;
 

@@ -1,6 +1,6 @@
 //! Lookup of one record by its number: the result agrees with the iterator, whatever is cached.
 
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![expect(clippy::unwrap_used, reason = "a test reports failure by panicking")]
 
 mod races;
 
@@ -49,7 +49,7 @@ fn append(log: &Bytes, life: u64, numbers: impl IntoIterator<Item = u64>) {
 }
 
 /// The bytes that [`append`] wrote for record `number`.
-#[expect(clippy::unnecessary_wraps, reason = "as `get` gives them")]
+#[expect(clippy::unnecessary_wraps, reason = "has the type of `get`'s results")]
 fn appended(number: u64, life: u64) -> Option<Vec<u8>> {
     Some(payload(number, life, usize::try_from(number * 37 % 250).unwrap()))
 }

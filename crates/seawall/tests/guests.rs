@@ -1,7 +1,7 @@
 //! A log among other programs and users: read-only media, permissions, links, and handles that are
 //! dropped or opened twice.
 
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
+#![expect(clippy::unwrap_used, reason = "a test reports failure by panicking")]
 
 use crate::common;
 

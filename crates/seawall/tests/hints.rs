@@ -1,7 +1,7 @@
 //! `live` is a hint: whatever it contains, or lacks, readers show the records that `verify` and the
 //! next open find, including every acknowledged one.
 
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![expect(clippy::unwrap_used, reason = "a test reports failure by panicking")]
 
 use std::sync::Arc;
 

@@ -1,7 +1,11 @@
 //! Several writes in flight: whichever returns or fails first, and after a power cut, records are
 //! acknowledged in order and no acknowledged record is lost.
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "in a test a panic is the report")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test reports failure by panicking"
+)]
 
 use crate::common;
 

@@ -1,7 +1,7 @@
 //! File names removed or taken while a log is open: there is still only one writer, and no record
 //! is acknowledged in a file that cannot be opened again.
 
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
+#![expect(clippy::unwrap_used, reason = "a test reports failure by panicking")]
 
 use crate::common;
 

@@ -1,7 +1,7 @@
 //! Records nested so deep that decoding them could overflow the stack are refused: by `append`, and
 //! by readers of a log that another program wrote. Tests run on a stack of 2 MiB.
 
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![expect(clippy::unwrap_used, reason = "a test reports failure by panicking")]
 
 use crate::common;
 

@@ -1,7 +1,7 @@
 //! Orphan files: a file with the name of a segment that never was one costs no record if a clean
 //! close proves that the log ends before it. Otherwise it is damage.
 
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
+#![expect(clippy::unwrap_used, reason = "a test reports failure by panicking")]
 
 use crate::common;
 

@@ -1,6 +1,6 @@
 //! Repair by parity: the bytes that a device lost are written back, and nothing else is.
 
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![expect(clippy::unwrap_used, reason = "a test reports failure by panicking")]
 
 use crate::common;
 

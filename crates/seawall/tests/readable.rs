@@ -1,7 +1,7 @@
 //! The readable log: which edits by people and tools it accepts, and that it keeps the promises of
 //! every log.
 
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![expect(clippy::unwrap_used, reason = "a test reports failure by panicking")]
 
 use crate::common;
 

@@ -1,7 +1,7 @@
 //! Readers beside a writer see every acknowledged record at once, and no record that a crash could
 //! still lose.
 
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![expect(clippy::unwrap_used, reason = "a test reports failure by panicking")]
 
 use crate::common;
 

@@ -1,7 +1,7 @@
 //! Retention by size and by age: the excess is removed automatically, never what a checkpoint may
 //! need, and a crash on the way loses nothing else.
 
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
+#![expect(clippy::unwrap_used, reason = "a test reports failure by panicking")]
 
 use crate::common;
 

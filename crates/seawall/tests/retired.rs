@@ -1,6 +1,6 @@
 //! Deferred deletion: files that retention removes are freed in steps, without harm to readers.
 
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![expect(clippy::unwrap_used, reason = "a test reports failure by panicking")]
 #![cfg(target_os = "linux")]
 
 use crate::common;

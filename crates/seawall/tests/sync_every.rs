@@ -1,6 +1,6 @@
 //! `Options::sync_every`: a crash loses fewer acknowledged records than the given number.
 
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![expect(clippy::unwrap_used, reason = "a test reports failure by panicking")]
 
 use crate::common;
 

@@ -5,7 +5,7 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::case_sensitive_file_extension_comparisons,
-    reason = "in a test a panic is the report, and the log writes the names"
+    reason = "a test reports failure by panicking, and the log made the file names"
 )]
 
 use crate::common;

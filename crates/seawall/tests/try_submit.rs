@@ -1,7 +1,7 @@
 //! `try_submit` never waits: a full batch, a missing segment file and a full disk refuse the
 //! record, and a later try succeeds.
 
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![expect(clippy::unwrap_used, reason = "a test reports failure by panicking")]
 
 use crate::common;
 

@@ -8,7 +8,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
-    reason = "in a test a panic is the report"
+    reason = "a test reports failure by panicking"
 )]
 
 extern crate seawall_disk_scheduled as seawall_disk;

@@ -14,7 +14,7 @@ mod handmade;
 mod image;
 #[path = "../../../crates/seawall/tests/golden/observe.rs"]
 mod observe;
-#[allow(dead_code, reason = "only tests open a log beside programs")]
+#[allow(dead_code, reason = "only tests use all of it")]
 #[path = "../../../crates/seawall-host/src/programs.rs"]
 mod programs;
 #[path = "../../../crates/seawall/tests/golden/second.rs"]

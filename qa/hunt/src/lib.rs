@@ -20,7 +20,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
-    reason = "this is a test bench: a panic is its report"
+    reason = "a test bench reports failure by panicking"
 )]
 
 pub mod change;

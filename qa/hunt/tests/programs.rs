@@ -4,7 +4,7 @@
 //! The simulator tests the promises on failing devices. This test is about the meaning of the
 //! calls, and a failing program shrinks to the few calls that matter.
 
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![expect(clippy::unwrap_used, reason = "a test reports failure by panicking")]
 
 use proptest::prelude::*;
 use seawall::recovery::TailState;

@@ -4,7 +4,7 @@
 //!
 //! Without `python3` nothing is compared; the test prints this to standard error, past the harness.
 
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![expect(clippy::unwrap_used, reason = "a test reports failure by panicking")]
 
 use seawall::Error;
 use seawall::recovery::TailState;

@@ -5,7 +5,7 @@
 //! memory. Threads switch only where they take a lock or wait, so a leader's device accesses are
 //! one step here. seawall-scheduled switches there, too.
 
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![expect(clippy::unwrap_used, reason = "a test reports failure by panicking")]
 
 extern crate seawall_loom as seawall;
 

@@ -20,7 +20,7 @@
 #![allow(
     clippy::too_many_arguments,
     clippy::disallowed_methods,
-    reason = "a checker, not part of the log: it passes its whole state around and takes the time"
+    reason = "a checker, not part of the log: it copies its whole state and may be slow"
 )]
 
 mod disk;

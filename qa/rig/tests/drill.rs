@@ -1,7 +1,11 @@
 //! Tests `seawall-rig device` and `seawall-rig drill` as processes: what a power cut leaves. The
 //! drill starts the `seawall` beside this program, so the tests build it first.
 
-#![allow(clippy::indexing_slicing, clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![allow(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a test reports failure by panicking"
+)]
 
 #[path = "../../../crates/seawall-cli/tests/tool/mod.rs"]
 mod tool;

@@ -17,7 +17,7 @@ pub(crate) type Payload = Vec<u8>;
 
 /// What the log promised so far.
 #[derive(Clone, Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "each is an independent fact")]
 pub(crate) struct Ledger {
     /// Records whose LSN was returned by a call or shown by a reader.
     known: BTreeMap<u64, Known>,

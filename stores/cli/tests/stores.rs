@@ -1,6 +1,6 @@
 //! The command line replays a log into each store exactly once.
 
-#![allow(clippy::unwrap_used, reason = "a panic is the report of a test")]
+#![allow(clippy::unwrap_used, reason = "a test reports failure by panicking")]
 
 use seawall_with_stores::STORES;
 use std::io::Write as _;

@@ -3,7 +3,7 @@
 
 #![forbid(unsafe_code)]
 
-#[allow(dead_code, unreachable_pub, reason = "it is a program, too, and does more than is shown")]
+#[allow(dead_code, unreachable_pub, reason = "a program with more items than this one uses")]
 #[path = "../../../crates/seawall-replay/examples/engine.rs"]
 pub mod engine;
 

@@ -1,6 +1,6 @@
 //! The example prints the expected output.
 
-#[allow(dead_code, unreachable_pub, missing_docs, reason = "the example is included as it is")]
+#[allow(dead_code, unreachable_pub, missing_docs, reason = "the example is included unchanged")]
 #[path = "../examples/engine.rs"]
 mod example;
 

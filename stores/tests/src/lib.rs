@@ -7,7 +7,7 @@
     clippy::indexing_slicing,
     clippy::print_stdout,
     clippy::disallowed_methods,
-    reason = "a panic is the report of a test"
+    reason = "a test reports failure by panicking"
 )]
 
 mod folder;

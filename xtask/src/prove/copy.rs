@@ -114,7 +114,10 @@ pub(super) fn succeed(output: &Output) -> io::Result<()> {
     Err(io::Error::other(said.lines().next().unwrap_or("git failed").to_owned()))
 }
 
-#[expect(clippy::disallowed_methods, reason = "what left the tree leaves its copy")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a file removed from the tree is removed from the copy"
+)]
 fn remove_others(tree: &Path, folder: &Path, keep: &BTreeSet<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(tree.join(folder))? {
         let entry = entry?;

@@ -1,6 +1,10 @@
 //! `seawall disk` as a process: over NBD, by its control socket, by signals, and killed.
 
-#![allow(clippy::indexing_slicing, clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![allow(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a test reports failure by panicking"
+)]
 
 mod client;
 #[cfg(target_os = "linux")]

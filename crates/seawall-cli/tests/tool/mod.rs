@@ -1,7 +1,7 @@
 //! Runs the real program, reads its output, and damages its files.
 
-#![allow(dead_code, reason = "each test file uses its part of this")]
-#![allow(clippy::indexing_slicing, reason = "in a test a panic is the report")]
+#![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(clippy::indexing_slicing, reason = "a test reports failure by panicking")]
 
 use std::fs;
 use std::hash::{DefaultHasher, Hasher};
@@ -62,17 +62,17 @@ impl Folder {
         std::os::unix::fs::symlink(target, self.path(name)).expect("make a link");
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is what an outsider does")]
+    #[expect(clippy::disallowed_methods, reason = "this acts as another program")]
     pub(crate) fn read(&self, name: &str) -> Vec<u8> {
         fs::read(self.path(name)).expect("read a file")
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is what an outsider does")]
+    #[expect(clippy::disallowed_methods, reason = "this acts as another program")]
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) {
         fs::write(self.path(name), bytes).expect("write a file");
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is what an outsider does")]
+    #[expect(clippy::disallowed_methods, reason = "this acts as another program")]
     pub(crate) fn remove(&self, name: &str) {
         fs::remove_file(self.path(name)).expect("remove a file");
     }

@@ -5,7 +5,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
-    reason = "a test fails where it stands, and knows what it has put there"
+    reason = "a test reports failure by panicking, and knows its data"
 )]
 
 #[path = "../common/mod.rs"]

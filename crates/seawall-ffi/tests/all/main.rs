@@ -2,8 +2,8 @@
 //! on the error output. With `SEAWALL_FFI_COMPLETE=1` it is a failure; with `CI`, a missing
 //! compiler or sanitizer is one too.
 
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
-#![expect(clippy::indexing_slicing, reason = "in a test a panic is the report")]
+#![expect(clippy::unwrap_used, reason = "a test reports failure by panicking")]
+#![expect(clippy::indexing_slicing, reason = "a test reports failure by panicking")]
 #![expect(clippy::disallowed_methods, reason = "compilers read and write files, not logs")]
 
 mod abi;

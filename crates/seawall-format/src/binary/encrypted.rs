@@ -232,7 +232,7 @@ impl Encryptor {
 
     /// Adds room for the header of a chunk and its content, not yet encrypted.
     #[cfg(not(feature = "lz4"))]
-    #[expect(clippy::unused_self, reason = "the other build has a compressor")]
+    #[expect(clippy::unused_self, reason = "with the feature it uses the compressor")]
     fn push_content(&self, frames: &[u8], _: &Life, stored: &mut Vec<u8>) {
         push_content((Compression::None, frames), frames.len(), stored);
     }

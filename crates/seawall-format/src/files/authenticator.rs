@@ -167,7 +167,7 @@ impl SegmentKeys {
 #[cfg(not(feature = "encryption"))]
 impl Authenticator {
     /// There are no keys that could have signed.
-    #[expect(clippy::unused_self, reason = "the other build has a code")]
+    #[expect(clippy::unused_self, reason = "as with the feature")]
     pub(crate) fn check_with(
         &self,
         _: &[u8],

@@ -23,7 +23,7 @@ pub struct Scanner {
 
 /// Finds what comes next, in the layout of the segment.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "a walk has one cursor, and none is moved")]
+#[expect(clippy::large_enum_variant, reason = "a scan has one cursor, which is never moved")]
 pub(super) enum Cursor {
     Binary(BatchCursor),
     Text(LineCursor),

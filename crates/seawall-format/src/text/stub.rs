@@ -18,7 +18,7 @@ pub(crate) struct LineCursor {
 }
 
 impl LineCursor {
-    #[expect(clippy::unused_self, reason = "the cursor with a parser has state")]
+    #[expect(clippy::unused_self, reason = "the cursor of the real parser has state")]
     pub(crate) fn step<'a>(&mut self, _: &mut Progress, _: Window<'a>) -> Step<'a> {
         Step::Stopped(Cause::Line, None)
     }

@@ -8,7 +8,7 @@
 )]
 
 /// Selects a sample of the cases, a new one each day: shared with the tests of the log.
-#[allow(unreachable_pub, clippy::print_stdout, reason = "it is written for another program")]
+#[allow(unreachable_pub, clippy::print_stdout, reason = "another program reads the output")]
 #[path = "../../../seawall/tests/common/sample.rs"]
 pub(crate) mod sample;
 

@@ -68,12 +68,12 @@ mod by_futex {
     pub(crate) struct Waiters;
 
     impl Waiters {
-        #[expect(clippy::unused_self, reason = "the others need it")]
+        #[expect(clippy::unused_self, reason = "the other implementations need it")]
         pub(crate) fn sleep(&self, epoch: &AtomicU32, seen: u32) {
             futex_wait(epoch, seen);
         }
 
-        #[expect(clippy::unused_self, reason = "the others need it")]
+        #[expect(clippy::unused_self, reason = "the other implementations need it")]
         pub(crate) fn wake(&self, epoch: &AtomicU32, count: u32) {
             futex_wake(epoch, count);
         }

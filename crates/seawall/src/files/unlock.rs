@@ -53,7 +53,7 @@ impl Unlocker {
 
     /// Without a key.
     #[cfg(not(feature = "encryption"))]
-    #[expect(clippy::unnecessary_wraps, reason = "the other build can fail")]
+    #[expect(clippy::unnecessary_wraps, reason = "with the feature it can fail")]
     pub(crate) fn of(_: &Options) -> Result<Self> {
         Ok(Self::locked())
     }
@@ -243,12 +243,12 @@ mod without_feature {
             Self
         }
 
-        #[expect(clippy::unused_self, reason = "the other build has a key")]
+        #[expect(clippy::unused_self, reason = "with the feature it has a key")]
         pub(crate) fn has_key(&self) -> bool {
             false
         }
 
-        #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "the other build")]
+        #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "as with the feature")]
         pub(crate) fn unlock(
             &self,
             _: &dyn Storage,
@@ -257,7 +257,7 @@ mod without_feature {
             Ok(None)
         }
 
-        #[expect(clippy::unused_self, reason = "the other build has keys")]
+        #[expect(clippy::unused_self, reason = "with the feature it has keys")]
         pub(crate) fn set_known(&self, _: Option<LogKeys>) {}
     }
 }

@@ -29,7 +29,7 @@ pub(crate) struct Catalog {
 
 /// State of the manifest.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "a catalog has one, and it is not moved")]
+#[expect(clippy::large_enum_variant, reason = "a catalog has only one, which is never moved")]
 pub(crate) enum FoundManifest {
     Readable {
         manifest: Manifest,

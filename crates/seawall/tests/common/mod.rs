@@ -408,7 +408,7 @@ impl Scratch {
     /// Moves `name` away, leaves a symbolic link to it, and returns its new name.
     pub fn replace_by_link(&self, name: &str) -> String {
         let (path, away) = (self.path.join(name), self.path.join("away"));
-        #[expect(clippy::disallowed_methods, reason = "this is what an outsider does")]
+        #[expect(clippy::disallowed_methods, reason = "this acts as another program")]
         std::fs::rename(&path, &away).unwrap();
         std::os::unix::fs::symlink(&away, path).unwrap();
         "away".to_owned()
@@ -428,13 +428,13 @@ impl Scratch {
     /// Renames the log's directory and returns the new path.
     pub fn move_log(&self) -> std::path::PathBuf {
         let moved = self.path.join("moved");
-        #[expect(clippy::disallowed_methods, reason = "this is what an outsider does")]
+        #[expect(clippy::disallowed_methods, reason = "this acts as another program")]
         std::fs::rename(self.log(), &moved).unwrap();
         moved
     }
 
     pub fn bytes(&self, name: &str) -> Vec<u8> {
-        #[expect(clippy::disallowed_methods, reason = "this is what an outsider does")]
+        #[expect(clippy::disallowed_methods, reason = "this acts as another program")]
         std::fs::read(self.path.join(name)).unwrap()
     }
 }

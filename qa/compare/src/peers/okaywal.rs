@@ -77,7 +77,7 @@ impl LogManager for Forgetful {
     }
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "others open what they read here")]
+#[expect(clippy::unnecessary_wraps, reason = "other peers open files here")]
 fn reader(place: &Place<'_>) -> Done<Box<dyn Reader>> {
     Ok(Box::new(Recovery { folder: place.folder.to_owned(), configuration: configuration(place) }))
 }

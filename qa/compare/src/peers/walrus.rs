@@ -73,7 +73,7 @@ impl Peer for Writer {
     }
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "others open what they read here")]
+#[expect(clippy::unnecessary_wraps, reason = "other peers open files here")]
 fn reader(place: &Place<'_>) -> Done<Box<dyn Reader>> {
     Ok(Box::new(Cursors {
         log: None,

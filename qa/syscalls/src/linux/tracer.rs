@@ -121,7 +121,7 @@ pub(super) fn run(subject: &Subject<'_>, injection: Option<Injection>) -> io::Re
     traced
 }
 
-#[expect(clippy::disallowed_methods, reason = "what the workload says is not part of a log")]
+#[expect(clippy::disallowed_methods, reason = "the workload's output is not part of a log")]
 fn create(path: &Path) -> io::Result<fs::File> {
     fs::File::create(path)
 }
@@ -335,7 +335,7 @@ fn descriptor(pid: Pid, number: u64) -> Option<PathBuf> {
 }
 
 /// Reads a path from the memory of the process.
-#[expect(clippy::disallowed_methods, reason = "it is no file but another process's memory")]
+#[expect(clippy::disallowed_methods, reason = "this is another process's memory, not a file")]
 fn text(pid: Pid, address: u64) -> Option<PathBuf> {
     let memory = fs::File::open(format!("/proc/{pid}/mem")).ok()?;
     let mut bytes = [0; 4096];

@@ -115,7 +115,7 @@ fn payload(found: &Verification) -> Option<u64> {
 }
 
 /// The share of the files that is not payload, in percent, with one decimal.
-#[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
+#[expect(clippy::cast_precision_loss, reason = "only one decimal is shown")]
 fn overhead(found: &Verification) -> Option<f64> {
     let (all, payload) = (found.summary.bytes, payload(found)?);
     let share = all.saturating_sub(payload) as f64 / all as f64;

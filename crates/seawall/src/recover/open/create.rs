@@ -167,7 +167,7 @@ pub(super) fn check_encryption(options: &Options, layout: Layout) -> Result<()> 
 }
 
 #[cfg(not(feature = "encryption"))]
-#[expect(clippy::unnecessary_wraps, reason = "the other build can refuse")]
+#[expect(clippy::unnecessary_wraps, reason = "with the feature it can fail")]
 pub(super) fn check_encryption(_: &Options, _: Layout) -> Result<()> {
     Ok(())
 }
@@ -198,7 +198,7 @@ fn create_keys(
 }
 
 #[cfg(not(feature = "encryption"))]
-#[expect(clippy::unnecessary_wraps, reason = "the other build writes a file")]
+#[expect(clippy::unnecessary_wraps, reason = "with the feature it writes a file")]
 fn create_keys(
     _: &Options,
     _: (&Env, &Unlocker),

@@ -84,7 +84,7 @@ fn encrypt(writer: &mut Writer, options: &Options, unlocker: &Unlocker) -> Resul
 }
 
 #[cfg(not(feature = "encryption"))]
-#[expect(clippy::unnecessary_wraps, reason = "the other build can fail")]
+#[expect(clippy::unnecessary_wraps, reason = "with the feature it can fail")]
 fn encrypt(_: &mut Writer, _: &Options, _: &Unlocker) -> Result<()> {
     Ok(())
 }

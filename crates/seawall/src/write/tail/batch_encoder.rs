@@ -20,7 +20,10 @@ pub(crate) enum BatchEncoder {
     /// Compresses those that shrink.
     Plain(Encoder),
     /// Encrypts all, perhaps after it compressed them.
-    #[cfg_attr(not(feature = "encryption"), expect(dead_code, reason = "there are no keys"))]
+    #[cfg_attr(
+        not(feature = "encryption"),
+        expect(dead_code, reason = "without the feature no log has keys")
+    )]
     Encrypting(Arc<Encryptor>, EncryptedSizes),
 }
 
