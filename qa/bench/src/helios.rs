@@ -26,7 +26,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// The colors of the ways in the chart, in CSS notation.
+/// The colours of the ways in the chart, in CSS notation.
 const COLORS: [&str; 5] = ["#b3541e", "#d9a05b", "#8a94a0", "#0b6e4f", "#5fa8d3"];
 /// The window of HeliosDB Nano's group commit.
 const WINDOW: Duration = Duration::from_millis(10);

@@ -104,7 +104,7 @@ impl Bench for args::Paper {
                     let what = (sets.as_slice(), size, self.records);
                     let format = table.format;
                     let turn = Turn { stage, dir: &self.common.dir, format, what };
-                    // The order alternates, so that drift favors neither.
+                    // The order alternates, so that drift favours neither.
                     let measured = if run % 2 == 0 {
                         turn.theirs(cell).and_then(|()| turn.ours(cell))
                     } else {

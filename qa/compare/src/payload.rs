@@ -203,7 +203,7 @@ impl Check {
         self.found
     }
 
-    /// Summarizes several readings: their rate, and the time of each group of records.
+    /// Summarises several readings: their rate, and the time of each group of records.
     pub(crate) fn slice(&mut self, read: u64, spent: Duration) -> Slice {
         let per_second = seawall_measure::human::to_f64(read) / spent.as_secs_f64().max(1e-9);
         Slice { per_second, times: std::mem::take(&mut self.times) }

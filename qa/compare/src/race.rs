@@ -92,7 +92,7 @@ pub(crate) fn run(kinds: &[&'static Kind], task: Task, folder: &Path) -> Done<Ra
     Ok(Raced { task, standings, left_out, failed })
 }
 
-/// Short slices, so that neighbors are comparable. Streams need longer ones, or background writes
+/// Short slices, so that neighbours are comparable. Streams need longer ones, or background writes
 /// and compaction would fall into the slices of other logs.
 fn slice_max(discipline: Discipline) -> Duration {
     match discipline {

@@ -11,7 +11,7 @@ use seawall_measure::contest::{Row, Verdict};
 use seawall_measure::human::{folded, number, rounded};
 use serde_json::{Value, json};
 
-/// Colors of the lines of a chart; the first is for Seawall.
+/// Colours of the lines of a chart; the first is for Seawall.
 const COLORS: [&str; 17] = [
     "#0b6e4f", "#b3541e", "#1f5fa8", "#5fa8d3", "#7a3e9d", "#8a94a0", "#c2185b", "#6d4c41",
     "#e0a100", "#444c56", "#2aa198", "#d33682", "#6c71c4", "#859900", "#00838f", "#9e9d24",

@@ -62,7 +62,7 @@ impl Disk {
             return Ok(disk);
         }
         disk.attach()?;
-        // Initializes everything now, so that no background writes disturb a measurement.
+        // Initialises everything now, so that no background writes disturb a measurement.
         let now = "-Enodiscard,lazy_itable_init=0,lazy_journal_init=0";
         run(&["mkfs.ext4", "-q", now, &disk.block()?])?;
         disk.mount()?;

@@ -1,4 +1,4 @@
-//! The synchronization primitives of the log's threads when shuttle schedules them: many tasks run
+//! The synchronisation primitives of the log's threads when shuttle schedules them: many tasks run
 //! in one OS thread, and the scheduler chooses the next one, always the same one for the same seed.
 //!
 //! qa/scheduled compiles the log with this crate in place of std, so the modules have std's names.

@@ -9,7 +9,7 @@ use crate::compared::Compared;
 use crate::page;
 use seawall_measure::contest::{Contest, Row};
 
-/// The colors of two workloads, in CSS notation.
+/// The colours of two workloads, in CSS notation.
 const COLORS: [&str; 2] = ["#0b6e4f", "#d9a05b"];
 const GREY: &str = "#8a94a0";
 

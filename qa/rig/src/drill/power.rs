@@ -260,7 +260,7 @@ fn row(kind: Kind, seen: &Seen, (acknowledged, found): (usize, Found)) -> Value 
     })
 }
 
-/// Summarizes all rows.
+/// Summarises all rows.
 fn summary(args: &args::Power, rows: &[Value]) -> (Value, bool) {
     let sum = |name| rows.iter().filter_map(|row| row.get(name)?.as_u64()).sum::<u64>();
     let is_fine = |row: &&Value| row.get("is_fine") == Some(&json!(true));

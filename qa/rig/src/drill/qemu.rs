@@ -150,7 +150,7 @@ impl Cycle {
     }
 }
 
-/// Summarizes all cycles.
+/// Summarises all cycles.
 fn summary(args: &args::Qemu, rows: &[(QemuCut, Cycle)]) -> (Value, bool) {
     let mut kinds = serde_json::Map::new();
     let mut all_fine = !rows.is_empty();
