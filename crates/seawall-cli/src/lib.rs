@@ -1,7 +1,7 @@
 //! The seawall command line: append, read, check and measure write-ahead logs.
 //!
-//! A library only for programs that are the same command line with stores of their own to replay
-//! into:
+//! The crate is a library only so that a program can offer this command line with additional stores
+//! to replay into:
 //!
 //! ```no_run
 //! use seawall_cli::{StoreKind, main_with};

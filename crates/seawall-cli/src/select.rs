@@ -95,7 +95,7 @@ fn text_of(codec: CodecId, payload: &[u8]) -> Option<String> {
 }
 
 impl Fields {
-    /// One column per field, empty if missing; strings without quotes.
+    /// Formats the fields as columns: missing fields are empty, and strings have no quotes.
     pub(crate) fn columns(&self) -> String {
         let column = |(_, field): &(Path, Option<String>)| match field {
             None => String::new(),

@@ -107,7 +107,7 @@ pub(super) struct Stopped<'a> {
     pub(super) error: Option<&'a str>,
 }
 
-/// In milliseconds, with three decimals.
+/// Converts a duration to milliseconds, with three decimals.
 fn millis(time: Duration) -> f64 {
     to_f64(u64::try_from(time.as_micros()).unwrap_or(u64::MAX)) / 1000.0
 }

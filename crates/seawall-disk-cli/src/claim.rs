@@ -70,12 +70,12 @@ fn mark(device: &Device) -> io::Result<Option<Mark>> {
     text.map(|text| Mark::decode(&text).ok_or_else(invalid)).transpose()
 }
 
-/// What a disk is opened with.
+/// The files and the identity with which a disk is opened.
 #[derive(Debug)]
 pub(super) struct Taken {
     pub(super) files: Files,
     pub(super) recovered: Option<Recovered>,
-    /// Of this start.
+    /// The identity of this start.
     pub(super) identity: Identity,
     /// A server that may have acknowledged flushes early has ended, and its memory is gone.
     pub(super) has_lost: bool,
@@ -92,7 +92,7 @@ pub(super) struct Claim<'a> {
 }
 
 impl<'a> Claim<'a> {
-    /// Reads the state of both without changing anything.
+    /// Reads the state of the image and the directory without changing anything.
     pub(super) fn new(
         args: &'a DiskServe,
         place: &'a Place,
@@ -171,8 +171,8 @@ impl<'a> Claim<'a> {
         self.home(files, dump).map_err(|error| failed(self.place.path(), &error))
     }
 
-    /// Records before each step that the change of the image is its own, so that the next start
-    /// continues after a kill.
+    /// Writes the dump to the image. Before each step, records that this server changes the image,
+    /// so that the next start continues after a kill.
     fn home(&mut self, files: &Files, dump: &Dump) -> io::Result<Option<Recovered>> {
         let clock = SystemClock::new();
         let generation = dump.generation;

@@ -26,7 +26,7 @@ pub(super) enum Transport {
     VhostUser(vhost_user::Server),
 }
 
-/// Where clients find it.
+/// The address at which clients find the disk.
 #[derive(Debug)]
 pub(super) struct Place {
     /// As printed after `ready`.
@@ -35,7 +35,7 @@ pub(super) struct Place {
     pub(super) uri: String,
 }
 
-/// Listens where the disk is exported by NBD; clients wait.
+/// Listens for clients if the disk is exported by NBD. Connections are accepted later.
 pub(super) fn bind(args: &DiskServe) -> Result<Option<Bound>, Failure> {
     let listen = match &args.export {
         Export::NbdUnix(path) => Listen::Unix(path.clone()),

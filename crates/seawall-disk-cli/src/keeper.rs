@@ -27,7 +27,7 @@ use std::time::Duration;
 
 pub(super) use process::run;
 
-/// The largest memory of a server: buffers of 4 GiB, and what is beside them.
+/// The maximum size of a server's memory: 4 GiB of buffers, and its other parts.
 const MEMORY_MAX: u64 = 5 << 30;
 /// How often to check whether the keeper has ended, and the pause before another attempt.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -42,7 +42,7 @@ fn held(dir: &Path) -> io::Result<Option<(Keeper, OwnedFd)>> {
     Ok(keeper.get()?.map(|memory| (keeper, memory)))
 }
 
-/// Whether no keeper runs. A path that is too long for a socket has none.
+/// Whether this error means that no keeper runs. At a path too long for a socket none can run.
 fn is_none(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, InvalidInput, NotFound};
     matches!(error.kind(), NotFound | ConnectionRefused | InvalidInput)
@@ -58,7 +58,7 @@ pub(super) fn is_surely_empty(dir: &Path) -> bool {
     look().unwrap_or_default()
 }
 
-/// Makes a dump of the memory of a server that did not end by itself. Returns whether a keeper has
+/// Makes a dump of the memory of a server that did not end cleanly. Returns whether a keeper has
 /// such memory.
 pub(super) fn save(
     args: &DiskServe,
@@ -118,12 +118,12 @@ pub(super) fn make(args: &DiskServe, options: &Options) -> io::Result<(Memory, O
     Ok((memory, Some(descriptor)))
 }
 
-/// The memory of this server, and who keeps it.
+/// The memory of this server, and its keeper.
 #[derive(Debug)]
 pub(super) struct Keeping {
     dir: PathBuf,
     descriptor: OwnedFd,
-    /// What confines its keeper, if that says so; or why nothing keeps it.
+    /// The user and sandbox of the keeper, if it reports them; or why no keeper has the memory.
     pub(super) state: Arc<Mutex<Result<Option<Standing>, String>>>,
     server: Standing,
     sandbox: Sandbox,
@@ -131,7 +131,7 @@ pub(super) struct Keeping {
 }
 
 impl Keeping {
-    /// Gives the memory, which is laid out by now, to a keeper, which is started if none runs.
+    /// Hands the memory, which already has its layout, to a keeper. Starts a keeper if none runs.
     pub(super) fn start(
         args: &DiskServe,
         (place, server): (&Place, &Standing),
@@ -176,8 +176,8 @@ impl Keeping {
     /// Tells the keeper that everything is on the device.
     pub(super) fn release(&self) {
         self.is_released.store(true, Ordering::SeqCst);
-        // Without a keeper there is nothing to tell. If it does not listen, it holds runs that are
-        // on the image, and the next start finds that the image was served.
+        // Without a keeper there is nothing to tell. A keeper that does not listen holds runs that
+        // are on the image, and the next start finds that the image was served.
         let _ = Keeper::connect(&self.dir.join(KEEPER)).and_then(Keeper::quit);
     }
 
@@ -218,7 +218,7 @@ impl Holder {
 
     fn reap(&mut self) {
         if let Some(child) = &mut self.child {
-            // It has closed its socket, so it is ending.
+            // The keeper has closed its socket, so it is ending.
             let _ = child.wait();
         }
     }
@@ -235,7 +235,7 @@ fn launch(dir: &Path, sandbox: Sandbox) -> io::Result<Child> {
         command.env_remove(name);
     }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    // Signals from a terminal to the server's group must not reach it.
+    // Signals from a terminal to the server's group must not reach the keeper.
     let mut child = command.process_group(0).spawn()?;
     let mut ready = String::new();
     if let Some(output) = child.stdout.take() {

@@ -1,7 +1,8 @@
 //! `seawall disk`: a virtual disk for the log of another program.
 //!
 //! The command line of `seawall` has [`Disk`] as a verb, and [`run`] runs it. `seawall_disk` is the
-//! disk itself; here are its options, its server and what asks the server.
+//! disk itself; this crate has its options, its server and the verbs that send requests to the
+//! server.
 
 #![forbid(unsafe_code)]
 

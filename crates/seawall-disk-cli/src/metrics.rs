@@ -34,14 +34,14 @@ pub(super) fn render(status: &Value) -> String {
     METRICS.render(status)
 }
 
-/// Where it listens.
+/// The listening socket.
 #[derive(Debug)]
 pub(super) enum Listener {
     Unix(UnixListener),
     Tcp(TcpListener),
 }
 
-/// Listens; clients wait.
+/// Listens. Connections are accepted later.
 pub(super) fn listen(place: &Metrics) -> Result<Listener, Failure> {
     let listener = match place {
         Metrics::Unix(path) => bind(path).map(Listener::Unix),
@@ -123,7 +123,7 @@ fn answer<S: Read + Write>(
     stream.write_all(&response(&request, || render(&service.answer(Request::Status))))
 }
 
-/// The response to a request. There is one page, under two addresses.
+/// The response to a request. `/metrics` and `/` return the same page.
 fn response(request: &[u8], page: impl FnOnce() -> String) -> Vec<u8> {
     let line = request.split(|byte| *byte == b'\r').next().unwrap_or_default();
     let mut words = line.split(|byte| *byte == b' ');

@@ -1,7 +1,7 @@
-//! Watches the power source, so that the disk is armed only while it is healthy.
+//! Watches the power source, so that the disk is armed only while the source is healthy.
 //!
-//! A monitor is asked several times a second. On battery, or without an answer, every flush waits
-//! for the device at once, and what was acknowledged early is written to it.
+//! The server queries a monitor several times a second. On battery, or without an answer, every
+//! flush waits for the device from then on, and data acknowledged early is written to the device.
 
 pub(super) mod holdup;
 mod monitor;
@@ -25,15 +25,15 @@ pub(super) const SIGPWR: Option<i32> =
     } else {
         None
     };
-/// The pause between two questions.
+/// The pause between two queries of the monitor.
 const PAUSE: Duration = Duration::from_millis(150);
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// How late a thread may run.
 const LATENESS: Duration = Duration::from_millis(50);
-/// How long a failure of the power source, or of its monitor, goes unnoticed at most.
+/// The maximum time until a failure of the power source, or of its monitor, is noticed.
 pub(super) const DETECTION: Duration = Duration::from_millis(700);
-/// This many answers in a row that all is well arm the disk again.
+/// The number of consecutive `Online` answers that arm the disk again.
 const GOOD_ANSWERS: u32 = 2;
 
 const _: () = assert!(
@@ -67,7 +67,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// With the first answer.
+    /// Starts with the monitor's first answer.
     fn new(first: Result<Reading, String>) -> Self {
         let mut watch = Self {
             condition: Condition::Lost("no answer yet".to_owned()),
@@ -135,7 +135,7 @@ impl PowerWatch {
         self.watch.condition == Condition::Online
     }
 
-    /// What it watches, and the state of that.
+    /// The name of the monitor, and the condition of the power source.
     pub(super) fn says(&self) -> String {
         format!("{}: {}", self.name, self.watch.condition)
     }
@@ -145,7 +145,7 @@ impl PowerWatch {
         self.source.ports()
     }
 
-    /// Asks on, on a thread of its own, until the process ends.
+    /// Queries the monitor on a separate thread until the process ends.
     pub(super) fn go_on(mut self, service: &Arc<Service>) -> io::Result<()> {
         let service = service.clone();
         self.source.begin()?;

@@ -1,4 +1,4 @@
-//! `seawall disk serve`: from the files to a server, and to a clean end.
+//! `seawall disk serve`: opens the files, runs the server, and ends it cleanly.
 
 pub(super) mod sandbox;
 
@@ -109,7 +109,7 @@ pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
     exit
 }
 
-/// The bytes of all buffers.
+/// The total size of all buffers in bytes.
 fn room(args: &DiskServe) -> u64 {
     u64::from(args.buffers).saturating_mul(args.buffer_size)
 }
@@ -124,7 +124,7 @@ fn check_buffers(args: &DiskServe) -> Result<(), Failure> {
     Err(failure.next("give fewer or smaller ones"))
 }
 
-/// Has a panic end the process, so that it is started again: the keeper has the memory.
+/// Makes a panic end the process, so that it is started again: the keeper has the memory.
 fn end_on_panic() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -133,7 +133,7 @@ fn end_on_panic() {
     }));
 }
 
-/// What this process holds exclusively while it serves.
+/// The files and the memory that this process holds exclusively while it serves.
 struct Claimed {
     place: Place,
     device: Device,
@@ -171,11 +171,11 @@ struct Opened {
     front: Front,
 }
 
-/// Where clients come in. Nothing is accepted yet.
+/// The listening sockets. No connection is accepted yet.
 struct Front {
     bound: Option<Bound>,
     metrics: Option<metrics::Listener>,
-    /// What confines this process from here on.
+    /// The user and sandbox of this process from here on.
     standing: Standing,
 }
 
@@ -194,7 +194,7 @@ impl Front {
     }
 }
 
-/// What the power holds for.
+/// The hold-up time, the detection time and the health of the power source.
 fn supply(args: &DiskServe, watch: Option<&PowerWatch>) -> Supply {
     let is_healthy = watch.map_or(args.power == Power::Ok, PowerWatch::is_healthy);
     let detection = args.detection.max(watch.map_or(Duration::ZERO, |_| DETECTION));
@@ -220,13 +220,13 @@ fn open(
     let Taken { files, recovered, identity, has_lost } =
         Claim::new(args, &place, &device)?.take(&options)?;
     let is_new = device.finish(&args.image)?;
-    // The disk has threads of its own.
+    // The process must be confined before the disk starts its threads.
     let front = Front::open(args, (&place, &device), watch)?;
     let failed = |error: io::Error| place::failed(place.path(), &error);
     let (memory, descriptor) = keeper::make(args, &options).map_err(failed)?;
     let opened = Disk::open_in(files, &options, clock, (memory, identity));
     let (disk, _) = opened.map_err(failed)?;
-    // Before the first write is accepted.
+    // The keeper needs the memory before the first write is accepted.
     let held = descriptor.map(|memory| Keeping::start(args, (&place, &front.standing), memory));
     let keeping = held.transpose().map_err(failed)?;
     if is_new && !args.look.quiet {
@@ -369,7 +369,7 @@ fn end(
     let transport = lock(&service.transport).take();
     let drained = transport.map_or(Ok(()), Transport::stop);
     let ended = drained.or_else(|error| settle(args, service, &error));
-    // Otherwise the keeper still has what is not on the device.
+    // After a failure, the keeper still has the data that is not on the device.
     if let (Ok(()), Some(keeping)) = (&ended, &claimed.keeping) {
         keeping.release();
     }

@@ -22,9 +22,9 @@ pub(super) struct Service {
     pub(super) dir: String,
     pub(super) at: Place,
     pub(super) residence: Residence,
-    /// Whether a keeper has the memory, or why it does not.
+    /// The user and sandbox of the keeper, if it reports them; or why no keeper has the memory.
     pub(super) kept: Arc<Mutex<Result<Option<Standing>, String>>>,
-    /// What confines this process.
+    /// The user and sandbox of this process.
     pub(super) standing: Standing,
     pub(super) recovered: Option<Recovered>,
     /// Flushed data of an earlier server may be lost.
@@ -111,7 +111,7 @@ impl Service {
         if is_wanted { self.calibrate() } else { Ok(()) }
     }
 
-    /// What confines the keeper that has the memory, or why none has it.
+    /// The user and sandbox of the keeper, if it reports them; or why no keeper has the memory.
     pub(super) fn kept(&self) -> Result<Option<Standing>, String> {
         lock(&self.kept).clone()
     }
@@ -121,8 +121,9 @@ impl Service {
         lock(&self.power).clone()
     }
 
-    /// Notes another state of the power source. If it is not healthy, returns once everything is on
-    /// the device. If it is, does not measure the device: the monitor would not be asked meanwhile.
+    /// Records a new state of the power source. If the source is unhealthy, returns once everything
+    /// is on the device. If it is healthy, does not measure the device: the monitor would not be
+    /// queried meanwhile.
     pub(super) fn power_changed(&self, is_healthy: bool, says: &str) -> io::Result<()> {
         *lock(&self.power) = Some(says.to_owned());
         self.disk.supplied(Supply { is_healthy, ..self.disk.status().supply });
@@ -195,14 +196,14 @@ impl Service {
         status.is_read_only || is_torn || self.has_lost || is_undumped || status.uncovered > 0
     }
 
-    /// How many clients are connected; nothing once it ends.
+    /// The number of connected clients; `None` once the server ends.
     fn connections(&self) -> Option<usize> {
         lock(&self.transport).as_ref().map(Transport::connections)
     }
 }
 
 answer! {
-    /// To `status`.
+    /// The answer to `status`.
     #[serde(tag = "schema", rename = "seawall.disk.status/1")]
     struct DiskStatus(service: &Service, status: &Status) {
         image: String = service.image.clone(),

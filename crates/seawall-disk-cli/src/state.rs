@@ -1,4 +1,4 @@
-//! What a disk has in files: its image, its state directory, and the settings there.
+//! The files of a disk: its image, its state directory, and the settings there.
 
 pub(crate) mod image;
 pub(crate) mod place;

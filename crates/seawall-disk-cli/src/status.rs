@@ -15,7 +15,7 @@ use std::time::Duration;
 /// The interval between two updates.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Prints the state; 10 if acknowledged data may be lost.
+/// Prints the state. The exit code is 10 if acknowledged data may be lost.
 pub(super) fn run(args: &DiskStatus) -> Result<Exit, Failure> {
     let mut out = Output::lock();
     loop {
@@ -91,7 +91,7 @@ fn tell(out: &mut Output, answer: &Value, exit: Exit) {
     }
 }
 
-/// What confines a process.
+/// The user and sandbox of a process.
 fn confined(answer: &Value, process: &str) -> Option<String> {
     let text = |name| answer.pointer(&format!("/{process}/{name}")).and_then(Value::as_str);
     let (user, landlock, seccomp) = (text("user")?, text("landlock")?, text("seccomp")?);

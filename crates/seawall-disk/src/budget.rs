@@ -17,7 +17,7 @@ const RUNS_MAX: usize = 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Supply {
     /// How long the machine keeps running after the power has failed; 10 ms unless it was measured
-    /// there.
+    /// on this machine.
     pub hold_up: Duration,
     /// How long it takes until this process learns of the failure.
     pub detection: Duration,
@@ -25,7 +25,7 @@ pub struct Supply {
     pub is_healthy: bool,
 }
 
-/// What was measured of the device.
+/// A measurement of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Calibration {
     /// The longest flush.
@@ -113,7 +113,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Nothing may be acknowledged early until the device [was measured](Budget::calibrated).
+    /// Returns a budget without capacity until the device [is measured](Budget::calibrated).
     #[must_use]
     pub fn new(supply: Supply) -> Self {
         let held = [false; REASONS.len()];
@@ -124,9 +124,9 @@ impl Budget {
     /// The number of bytes that may be dirty and acknowledged: (hold-up - detection - 2 x the worst
     /// flush) x bandwidth / 2.
     ///
-    /// It allows for two flushes because one may be in progress, which must end first. It halves
-    /// the bandwidth because an emergency may be slower than the measurement. A flush in progress
-    /// counts with the time it has taken so far, so that one that never ends is noticed.
+    /// Two flushes are subtracted because one may be in progress, and it must end first. The
+    /// bandwidth is halved because an emergency may be slower than the measurement. A flush in
+    /// progress counts with its time so far, so that a flush that never ends is noticed.
     ///
     /// # Errors
     ///
@@ -154,15 +154,16 @@ impl Budget {
         }
     }
 
-    /// Returns whether a write may be acknowledged that makes `dirty` bytes dirty.
+    /// Returns whether `dirty` dirty bytes are within the [capacity](Budget::capacity).
     #[must_use]
     pub fn covers(&self, dirty: usize, now: Duration) -> bool {
         let dirty = u64::try_from(dirty).unwrap_or(u64::MAX);
         self.capacity(now).is_ok_and(|capacity| dirty <= capacity)
     }
 
-    /// Returns whether the device should be measured: it never was, or half of the validity has
-    /// passed, or a slow flush left nothing of the hold-up time and that was a while ago.
+    /// Returns whether the device should be measured: it never was, the measurement has reached
+    /// half of its validity, or a slow flush left nothing of the hold-up time and the measurement
+    /// is at least ten seconds old.
     #[must_use]
     pub fn wants_calibration(&self, now: Duration) -> bool {
         if self.held().is_some() || !self.supply.is_healthy {
@@ -182,7 +183,7 @@ impl Budget {
         self.calibration
     }
 
-    /// What is known of the power source.
+    /// Returns the last recorded state of the power source.
     #[must_use]
     pub fn supply(&self) -> Supply {
         self.supply
@@ -205,18 +206,18 @@ impl Budget {
         self.calibration = Some(calibration);
     }
 
-    /// The device now receives bytes and then a flush.
+    /// Records that the device now receives bytes and then a flush.
     pub fn flush_begins(&mut self, now: Duration) {
         self.flushing_since = Some(now);
     }
 
-    /// The flush has ended, successfully or not.
+    /// Records that the flush has ended, successfully or not.
     pub fn flush_ends(&mut self) {
         self.flushing_since = None;
     }
 
-    /// Records how long it took to write and flush this number of runs. It raises the worst flush
-    /// if it was longer.
+    /// Records how long it took to write and flush `runs` runs. Raises the worst flush if `time` is
+    /// longer.
     pub fn flushed(&mut self, time: Duration, runs: usize) {
         if let Some(calibration) = &mut self.calibration {
             calibration.flush_worst = calibration.flush_worst.max(time);
@@ -229,10 +230,11 @@ impl Budget {
         }
     }
 
-    /// The most runs to write before a flush. A device that seeks takes time for each run, and a
-    /// long flush leaves less of the hold-up time; so it is halved after a flush of more than a
-    /// quarter of the hold-up time and two flushes of the calibration, and doubled after shorter
-    /// ones. No run in an emergency, and any number while nothing may be acknowledged early.
+    /// Returns the most runs to write before a flush. A device that seeks takes time for each run,
+    /// and a long flush leaves less of the hold-up time. So the limit is halved after a flush that
+    /// took longer than both a quarter of the hold-up time and two flushes of the calibration, and
+    /// doubled after shorter ones. It is 0 in an emergency, and unlimited while nothing may be
+    /// acknowledged early.
     #[must_use]
     pub fn runs_max(&self, now: Duration) -> usize {
         match self.capacity(now) {
@@ -247,7 +249,7 @@ impl Budget {
         self.supply = supply;
     }
 
-    /// Nothing is acknowledged early until this reason is [withdrawn](Budget::rearm).
+    /// Forbids early acknowledgement until this reason is [withdrawn](Budget::rearm).
     pub fn disarm(&mut self, why: Disarmed) {
         self.hold(why, true);
     }

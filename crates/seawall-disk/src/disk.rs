@@ -1,8 +1,8 @@
 //! A running virtual disk: one lock around ring and budget, and a thread that drains the ring.
 //!
-//! A write is in the ring when it returns, as in the volatile cache of any disk. A flush makes it
-//! durable: it returns at once while the [`Budget`] covers everything that is dirty, and otherwise
-//! when the device has the bytes.
+//! A write returns when its bytes are in the ring, as in the volatile cache of any disk. A flush
+//! makes them durable. It returns at once while the [`Budget`] covers all dirty bytes, and
+//! otherwise when the device has them.
 
 use crate::budget::{Budget, Calibration, Disarmed, Supply};
 use crate::dump::{Label, Stamp, area_size, compose};
@@ -50,7 +50,7 @@ struct Shared {
     clock: Arc<dyn Clock>,
 }
 
-/// The state that belongs to the current user of the area.
+/// The area's state. The lock on it allows one user of the area at a time.
 #[derive(Debug)]
 struct Area {
     label: Label,
@@ -74,7 +74,8 @@ struct State {
     counts: Counts,
     /// The highest number of dirty bytes so far.
     dirty_max: usize,
-    /// The newest run whose flush was acknowledged before it was on the device; 0 for none.
+    /// The number of the newest run for which a flush was acknowledged before the run was on the
+    /// device; 0 for none.
     owed: u64,
     /// When the drainer wakes up by itself; zero while it is awake.
     drains_at: Duration,
@@ -86,7 +87,7 @@ struct State {
 pub struct Counts {
     /// Accepted writes.
     pub writes: u64,
-    /// Their bytes.
+    /// Bytes of the accepted writes.
     pub bytes: u64,
     /// Writes that had to wait for space.
     pub deferred: u64,
@@ -98,7 +99,7 @@ pub struct Counts {
     pub flushes_waited: u64,
     /// Runs written to the device.
     pub drained_runs: u64,
-    /// Their bytes.
+    /// Bytes of the runs written to the device.
     pub drained_bytes: u64,
     /// Flushes of the device.
     pub device_flushes: u64,
@@ -113,7 +114,7 @@ pub struct Status {
     pub armed: Result<u64, Disarmed>,
     /// Bytes that are not on the device.
     pub dirty: usize,
-    /// The highest number of such bytes so far.
+    /// The highest number of dirty bytes so far.
     pub dirty_max: usize,
     /// Dirty bytes that exceed the budget because it has shrunk since their flush was acknowledged.
     /// They are being written to the device.
@@ -140,14 +141,14 @@ pub struct Emergency {
 }
 
 impl Disk {
-    /// Opens a disk. If the area holds a dump, it is first written home, durably, whatever was
-    /// written to the home since then. [`inspect`](crate::inspect) reports beforehand whether there
-    /// is a dump, and its time.
+    /// Opens a disk. A dump in the area is first written home, durably, even if the home was
+    /// written since. Call [`inspect`](crate::inspect) before to learn whether there is a dump, and
+    /// its time.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::InvalidData`] if the area is not one, belongs to a home of another size, or
-    /// is too small for this ring. Otherwise the device's error.
+    /// [`io::ErrorKind::InvalidData`] if the area has no valid label, belongs to a home of another
+    /// size, or is too small for this ring. Otherwise the device's error.
     pub fn open(
         files: Files,
         options: &Options,
@@ -157,8 +158,8 @@ impl Disk {
         Self::open_in(files, options, clock, (memory, Identity::default()))
     }
 
-    /// Opens a disk whose ring is in this memory, of [`kept_size`]. If the process is killed while
-    /// another one holds the memory, [`Files::dump_kept`] saves what the ring holds.
+    /// Opens a disk whose ring is in `memory`, of size [`kept_size`]. If this process is killed
+    /// while another one holds the memory, [`Files::dump_kept`] saves the bytes in the ring.
     ///
     /// # Errors
     ///
@@ -238,7 +239,7 @@ impl Disk {
     ///
     /// # Errors
     ///
-    /// As [`write`](Disk::write). A part may be zeros then.
+    /// As [`write`](Disk::write). A part of the range may have become zeros then.
     pub fn write_zeros(&self, offset: u64, size: usize) -> io::Result<()> {
         self.shared.check(offset, size)?;
         let mut at = offset;
@@ -315,8 +316,8 @@ impl Disk {
         Ok(())
     }
 
-    /// Measures the device in the area, while the disk keeps working. Flushes wait for the device
-    /// during the measurement; afterwards they return early if the power source allows it.
+    /// Measures the device with writes to the area, while the disk keeps working. Flushes wait for
+    /// the device meanwhile; afterwards they return early if the power source allows it.
     ///
     /// # Errors
     ///
@@ -343,8 +344,8 @@ impl Disk {
         Ok(calibration)
     }
 
-    /// Returns whether it is time to [calibrate](Disk::calibrate). Ask regularly, so that a device
-    /// that was slow for a while is trusted again.
+    /// Returns whether it is time to [calibrate](Disk::calibrate). Call this regularly, so that a
+    /// device that was slow for a while is trusted again.
     #[must_use]
     pub fn wants_calibration(&self) -> bool {
         self.shared.state().budget.wants_calibration(self.shared.clock.now())
@@ -357,7 +358,7 @@ impl Disk {
         self.shared.wanted.notify_all();
     }
 
-    /// From now on flushes wait for the device.
+    /// Makes all later flushes wait for the device.
     pub fn disarm(&self) {
         self.shared.state().budget.disarm(Disarmed::ByHand);
         self.shared.wanted.notify_all();
@@ -368,8 +369,8 @@ impl Disk {
         self.shared.state().budget.rearm(Disarmed::ByHand);
     }
 
-    /// The power is failing: refuses further writes and writes everything to the area at once.
-    /// After it succeeded, further calls change nothing.
+    /// Call this when the power is failing: refuses further writes and writes all dirty bytes to
+    /// the area at once. After a call has succeeded, further calls change nothing.
     ///
     /// # Errors
     ///
@@ -475,7 +476,7 @@ impl State {
         }
     }
 
-    /// When the drainer has something to do; `None` while there is nothing.
+    /// The time at which the drainer has something to write; `None` while there is nothing.
     fn due(&self, now: Duration) -> Option<Duration> {
         self.ring.due(self.haste(now))
     }
@@ -507,8 +508,9 @@ impl Shared {
         self.area.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The bytes of one write whose time is measured: all of the area, if that takes no more than
-    /// half of the hold-up time. Another disk on the device may have a dump to write meanwhile.
+    /// Returns the size of one measured write: the whole area, if that takes no more than half of
+    /// the hold-up time. The limit is for another disk on the device, which may have to write a
+    /// dump meanwhile.
     fn probe_size(&self) -> io::Result<usize> {
         let limit = self.state().budget.supply().hold_up / 4;
         let mut size = PROBE_MIN;
@@ -521,7 +523,7 @@ impl Shared {
         }
     }
 
-    /// Writes up to `size` arbitrary bytes to the area, durably; how many, and how long it took.
+    /// Writes up to `size` arbitrary bytes to the area, durably. Returns their number and the time.
     fn probe(&self, size: usize) -> io::Result<(usize, Duration)> {
         let mut area = self.area();
         if area.generation > area.label.used {
@@ -544,8 +546,8 @@ impl Shared {
         }
     }
 
-    /// Puts a piece into the ring when there is space and, if the budget covers anything, the
-    /// budget covers it.
+    /// Waits until the ring has space for a piece and, while the budget has capacity, until the
+    /// budget covers the piece. Then puts it into the ring.
     fn take_in<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -621,13 +623,13 @@ impl Shared {
         }
     }
 
-    /// Writes all of them and returns when they survive a power cut.
+    /// Writes all flights home and returns `true` when they survive a power cut.
     ///
-    /// Returns `false` without that if the power fails meanwhile: all of them are in the dump,
-    /// which would otherwise have to wait for a new flush of the device.
+    /// Returns `false` early if the power fails meanwhile: all flights are in the dump, which would
+    /// otherwise have to wait for a new flush of the device.
     fn write_home(&self, flights: &[Flight], joined: &mut AlignedMemory) -> io::Result<bool> {
         let home = &self.files.home;
-        // Noted before each write: a later change of the home was not made by this disk.
+        // The time is recorded before each write: later changes of the home are not by this disk.
         let may_write = || {
             let mut state = self.state();
             state.ring.set_active(self.clock.wall_us());

@@ -1,8 +1,8 @@
 //! The dump written when the power fails: everything in the ring, as one sequential write.
 //!
-//! The area lies on the device beside the disk's home. Little-endian; every checksum is CRC-32C
-//! bound to the disk, the generation and the place, so that neither another disk's dump nor an
-//! older one nor bytes of a guest pass for it.
+//! The area is on the same device as the disk's home. Little-endian; every checksum is CRC-32C
+//! bound to the disk, the generation and the place, so that no other disk's dump, no older dump and
+//! no bytes of a guest are taken for this dump.
 //!
 //! ```text
 //! label, at 0, one sector, alone in its block of 4096
@@ -14,14 +14,14 @@
 //!   32     8  used         generation of the last dump that was written home; 0: none
 //!   40     4  checksum     of bytes 0..40, generation 0
 //!
-//! run, from 4096 on one behind the other, each at a multiple of 512
+//! runs, from 4096 on, one after another, each at a multiple of 512
 //!    0     4  magic        "SWRT"
 //!    4     4  size         bytes of the run
-//!    8     8  generation   of the dump: one more than that of any before
+//!    8     8  generation   of the dump: one more than any before
 //!   16     8  number       newer runs have higher ones
-//!   24     8  offset       where they belong at home
+//!   24     8  offset       of the bytes in the home
 //!   32     4  count        runs in this dump
-//!   36     4  index        which of them this is, from 0
+//!   36     4  index        of this run among them, from 0
 //!   40     4  checksum     of the run's bytes, bound to where they begin
 //!   44     8  time         microseconds since 1970 when the dump began, or when the home
 //!                          was last written if memory was kept
@@ -31,7 +31,7 @@
 //!
 //! A run is valid if both checksums match and it lies inside area and home. The valid runs of a
 //! torn dump are written home in the order of their numbers, and the others are counted as lost.
-//! Whether the home has changed since is not decided here; the time is for that.
+//! This module does not decide whether the home has changed since; the time allows callers to.
 //!
 //! A run of an older version has the magic "SWRN" and no time: its second checksum is at 44, of
 //! bytes 0..44, and its bytes begin at 48.
@@ -80,9 +80,9 @@ pub struct Label {
 /// Why a sector is not a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LabelError {
-    /// It has no label's magic.
+    /// The sector does not begin with a label's magic.
     NotALabel,
-    /// It is a label whose bytes have changed.
+    /// The sector is a label whose bytes have changed.
     Damaged,
 }
 
@@ -98,7 +98,7 @@ impl fmt::Display for LabelError {
 impl std::error::Error for LabelError {}
 
 impl Label {
-    /// The label as a sector.
+    /// Encodes the label as a sector.
     #[must_use]
     pub fn encode(&self) -> [u8; SECTOR_SIZE] {
         let mut sector = [0; SECTOR_SIZE];
@@ -177,14 +177,14 @@ pub fn compose<'a>(
     Some(at)
 }
 
-/// What a dump says of itself.
+/// The metadata of a dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// Numbers the dump.
+    /// The generation of the dump.
     pub generation: u64,
     /// When its bytes were last complete in memory, in microseconds since 1970.
     pub time_us: u64,
-    /// The number of runs that could not be put into it.
+    /// The number of runs that could not be put into the dump.
     pub lost: u32,
 }
 
@@ -219,11 +219,11 @@ pub struct Dump {
 /// A run in an area.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Newer runs have higher numbers.
+    /// The number of the run; newer runs have higher ones.
     pub number: u64,
-    /// The offset of its bytes at home.
+    /// The offset of the run's bytes in the home.
     pub offset: u64,
-    /// The range of its bytes in the area.
+    /// The range of the run's bytes in the area.
     pub bytes: Range<usize>,
 }
 
@@ -264,7 +264,7 @@ struct Run {
     time_us: Option<u64>,
     count: u32,
     extent: Extent,
-    /// The size it takes in the area.
+    /// The size of the run in the area, with header and padding.
     size: usize,
     is_whole: bool,
 }
@@ -295,7 +295,7 @@ fn read_run(label: &Label, area: &[u8], at: usize) -> Option<Run> {
     Some(Run { generation, time_us, count: short(head, 32)?, extent, size, is_whole })
 }
 
-/// Splits the first `size` bytes into the bytes before their checksum and the checksum.
+/// Splits the first `size` bytes into their checksum, which is last, and the bytes before it.
 fn split(bytes: &[u8], size: usize) -> Option<(&[u8], u32)> {
     let (head, checksum) = bytes.get(..size)?.split_at_checked(size - 4)?;
     Some((head, short(checksum, 0)?))

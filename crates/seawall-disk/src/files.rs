@@ -22,7 +22,7 @@ pub struct Files {
 pub struct Recovered {
     /// The generation of the dump that was written home.
     pub generation: u64,
-    /// The number of its runs.
+    /// The number of runs that were written home.
     pub runs: usize,
     /// The number of runs that were torn: their bytes are lost.
     pub lost: u32,
@@ -53,10 +53,11 @@ impl Files {
         self.area.sync()
     }
 
-    /// Makes the runs of a killed process's memory a dump, durably. Returns whether there are any.
+    /// Writes the runs in a killed process's memory to the area as a dump, durably. Returns whether
+    /// there are any.
     ///
-    /// A complete dump that is there already was made from the same memory and stays. The caller
-    /// must know that no other process has used the disk since.
+    /// If the area already holds a complete dump, that was made from the same memory and stays. The
+    /// caller must know that no other process has used the disk since.
     ///
     /// # Errors
     ///
@@ -90,8 +91,8 @@ impl Files {
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::InvalidData`] if the area is not one or belongs to a home of another size.
-    /// Otherwise the error of the device or of `before`; the next call starts over.
+    /// [`io::ErrorKind::InvalidData`] if the area has no valid label or belongs to a home of
+    /// another size. Otherwise the error of the device or of `before`; the next call starts over.
     pub fn recover(
         &self,
         before: &mut dyn FnMut() -> io::Result<()>,
@@ -101,10 +102,10 @@ impl Files {
     }
 }
 
-/// The contents of an area, whatever home it belongs to.
+/// The contents of an area, not checked against a home.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inspected {
-    /// Its label.
+    /// The label of the area.
     pub label: Label,
     /// The dump that has not been written home.
     pub dump: Option<Dump>,
@@ -114,8 +115,8 @@ pub struct Inspected {
 ///
 /// # Errors
 ///
-/// [`io::ErrorKind::InvalidData`] if it holds something else, or a damaged label. Otherwise the
-/// device's error.
+/// [`io::ErrorKind::InvalidData`] if the file holds something else, or a damaged label. Otherwise
+/// the device's error.
 pub fn inspect(area: &dyn File) -> io::Result<Option<Inspected>> {
     let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
     let mut sector = [0; SECTOR_SIZE];
@@ -155,9 +156,9 @@ fn read_area(area: &dyn File, label: &Label) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Writes the dump home and records that in the label. Without a dump, makes durable what an
-/// earlier process may have written but not synced before it was killed: bytes of the home that a
-/// flush would find there, and a label that says that its dump was used.
+/// Writes the dump home and records that in the label. Syncs both even without a dump: a killed
+/// process may have left unsynced bytes in the home, which a flush would take for durable, and an
+/// unsynced label that says that its dump was used.
 pub(crate) fn bring_home(
     files: &Files,
     label: &mut Label,

@@ -1,7 +1,7 @@
 //! Serves a [`Disk`](crate::Disk) as one file or as a folder through FUSE, for programs that do not
 //! use NBD.
 //!
-//! [`Server::start`] mounts a file system over one empty file, which then has all bytes of the
+//! [`Server::start`] mounts a file system over one empty file, which then shows all bytes of the
 //! disk. A loop device makes it a block device: `losetup --direct-io=on --find --show FILE`.
 //!
 //! - The file bypasses the page cache: written bytes are in the disk's ring, and `fsync` and writes
@@ -12,9 +12,9 @@
 //! - Memory is bounded: a fixed number of threads, and 1 MiB for each request.
 //!
 //! [`Server::start_folder`] mounts the files of a [`Volume`](crate::Volume), for a program that can
-//! have its log there. They bypass the page cache, too, so they cannot be mapped for sharing. The
-//! owners and modes of the files decide who may open them. Of several names of a file the newest
-//! one alone survives the server.
+//! store its log there. These files bypass the page cache, too, so they cannot be mapped with
+//! `MAP_SHARED`. The owners and modes of the files decide who may open them. If a file has several
+//! names, only the newest survives the server.
 
 mod folder;
 mod gate;

@@ -1,6 +1,6 @@
 //! A small process that holds the memory of a ring, so that the memory outlives its server.
 //!
-//! It never looks into the memory. Clients connect to a unix socket and send one byte per request:
+//! The keeper never reads that memory. Clients send one byte per request to a unix socket:
 //!
 //! ```text
 //! request         answer
@@ -20,16 +20,16 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::Duration;
 
-/// The maximum number of connections; the oldest is closed for another one.
+/// The maximum number of connections; a further one closes the oldest.
 const CLIENTS_MAX: usize = 8;
 /// How often the keeper checks whether it can still be reached.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// How long a client waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Holds memory until a client asks for the end, or `is_reachable` returns `false`, which is asked
-/// every five seconds. Returns the connection of that client, which waits until it is closed. Each
-/// client may ask for `confined`, a byte of the caller.
+/// Holds memory until a client sends `q`, or until `is_reachable`, called at least every five
+/// seconds, returns `false`. After `q`, returns the connection of that client, which waits until it
+/// is closed. `confined` is the answer to `c`.
 ///
 /// # Errors
 ///
@@ -135,11 +135,11 @@ impl Keeper {
         Ok(Self { stream })
     }
 
-    /// The memory that it holds.
+    /// Returns the memory that the keeper holds; `None` if it holds none.
     ///
     /// # Errors
     ///
-    /// The keeper has ended, does not answer, or is none.
+    /// The keeper has ended or does not answer, or the process is not a keeper.
     pub fn get(&mut self) -> io::Result<Option<OwnedFd>> {
         match self.ask(b'g', None)? {
             (b'm', Some(descriptor)) => Ok(Some(descriptor)),
@@ -148,7 +148,7 @@ impl Keeper {
         }
     }
 
-    /// The byte that its process said of itself.
+    /// Returns the byte `confined` that the keeper's process passed to [`keep`].
     ///
     /// # Errors
     ///
@@ -160,7 +160,7 @@ impl Keeper {
         }
     }
 
-    /// The number of its process, and of its user.
+    /// Returns the process id and the user id of the keeper.
     ///
     /// # Errors
     ///
@@ -169,7 +169,7 @@ impl Keeper {
         peer(&self.stream)
     }
 
-    /// Gives it memory to hold, in place of an earlier one.
+    /// Gives the keeper memory to hold, in place of any earlier memory.
     ///
     /// # Errors
     ///
@@ -178,7 +178,7 @@ impl Keeper {
         self.tell(b'p', Some(memory))
     }
 
-    /// Makes it drop the memory.
+    /// Makes the keeper drop the memory.
     ///
     /// # Errors
     ///
@@ -187,7 +187,7 @@ impl Keeper {
         self.tell(b'd', None)
     }
 
-    /// Makes it drop the memory, and end. Waits for that.
+    /// Makes the keeper drop the memory and end. Waits until it has ended.
     ///
     /// # Errors
     ///
@@ -200,7 +200,7 @@ impl Keeper {
     /// Waits until the keeper ends, or for `time`. Returns whether it has ended.
     #[must_use]
     pub fn has_ended(&self, time: Duration) -> bool {
-        // It sends nothing on its own.
+        // The keeper sends nothing unasked, so only its end makes the socket readable.
         !matches!(wait_for_any(&[self.stream.as_fd()], time).as_deref(), Ok([false]))
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Options of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The number of buffers in the ring, and so of places on the device that share a flush: at
+    /// The number of buffers in the ring, and so of places on the device that can share a flush. At
     /// most [`BUFFERS_MAX`](crate::BUFFERS_MAX) if another process reads the ring after a kill.
     pub buffers: usize,
     /// The size of each buffer in bytes.
@@ -26,8 +26,8 @@ impl Options {
 }
 
 impl Default for Options {
-    /// 480 x 16 KiB, whose dump fits into 8 MiB; `RapiLog` has 6 x 512 KiB. 10 ms of hold-up time,
-    /// and no monitor that reports the source as healthy.
+    /// 480 buffers of 16 KiB, whose dump fits into 8 MiB (`RapiLog` has 6 of 512 KiB); 10 ms of
+    /// hold-up time; and a power source that no monitor reports as healthy.
     fn default() -> Self {
         let hold_up = Duration::from_millis(10);
         let supply = Supply { hold_up, detection: Duration::from_millis(1), is_healthy: false };

@@ -3,7 +3,7 @@
 //! A write extends a run or begins a new one. Bytes that a run already holds are overwritten in
 //! place, unless the run is being written to the device. Then the newer bytes begin another run,
 //! which is not written before the older one has landed. So of all runs that hold a byte the newest
-//! is right, and the device receives the writes of each byte in order.
+//! has its current value, and the device receives the writes of each byte in order.
 //!
 //! After [`Ring::new`] nothing is allocated, and no call panics: a write that does not fit is
 //! [refused](Full) before anything changes.
@@ -21,8 +21,8 @@ use std::time::Duration;
 
 /// The longest time a byte waits before it is written to the device.
 const WAIT_MAX: Duration = Duration::from_secs(1);
-/// How often runs of at least a block are written to the device: a run waits between one and two of
-/// these for more bytes and for other runs, with which it shares a flush. A log writes its last
+/// The interval at which runs of at least a block are written to the device. A run waits one to two
+/// intervals for more bytes and for other runs, with which it shares a flush. A log writes its last
 /// block again and again, and each write costs as much processor time as serving many requests.
 const LINGER: Duration = Duration::from_millis(5);
 
@@ -98,7 +98,7 @@ struct Slot {
 struct Run {
     offset: u64,
     size: usize,
-    /// Of two runs that hold a byte, the one with the higher number is right.
+    /// Of two runs that hold a byte, the one with the higher number has its current value.
     number: u64,
     /// When its first byte arrived.
     since: Duration,
@@ -140,13 +140,13 @@ impl Flight {
         self.run.offset
     }
 
-    /// Where it ends on the device.
+    /// The offset of its end on the device.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.run.end()
     }
 
-    /// Its bytes. Where `offset` is a multiple of [`BLOCK_SIZE`], so is their address.
+    /// The bytes of the run. If `offset` is a multiple of [`BLOCK_SIZE`], so is their address.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         self.buffer.get(self.run.place(self.run.offset), self.run.size)
@@ -154,7 +154,7 @@ impl Flight {
 }
 
 impl Ring {
-    /// Allocates and touches `buffers` buffers of `buffer_size` bytes, at least a block.
+    /// Allocates and touches `buffers` buffers, each of `buffer_size` bytes but at least a block.
     #[must_use]
     pub fn new(buffers: usize, buffer_size: usize) -> Self {
         let (buffers, buffer_size) = (buffers.max(1), buffer_size.max(BLOCK_SIZE));
@@ -162,8 +162,8 @@ impl Ring {
         Self::in_memory(memory, &Identity::default(), (buffers, buffer_size))
     }
 
-    /// A ring in memory of [`kept_size`]. If this process is killed, another one that maps the
-    /// memory can [read](crate::Kept) what the ring holds.
+    /// Returns a ring in `memory`, of size [`kept_size`]. If this process is killed, another one
+    /// that maps the memory can [read](crate::Kept) the bytes in the ring.
     ///
     /// # Panics
     ///
@@ -182,8 +182,8 @@ impl Ring {
         Self { slots, by_age, by_offset, dirty: 0, index, buffer_size, newest: 0, landings: 0 }
     }
 
-    /// Notes in the memory when the home is written, in microseconds since 1970. Call it before the
-    /// write.
+    /// Records in the memory when the home is written, in microseconds since 1970. Call this before
+    /// the write.
     pub fn set_active(&mut self, time_us: u64) {
         self.index.set_active(time_us);
     }
@@ -226,7 +226,7 @@ impl Ring {
         self.runs().filter(|run| !run.is_flying).map(|run| run_due(&run, haste)).min()
     }
 
-    /// A writer must not have to wait for a run that lingers.
+    /// With most buffers in use, blocks are due: no writer must have to wait for a lingering run.
     fn haste(&self) -> Haste {
         if self.by_age.len() * 2 > self.slots.len() { Haste::Blocks } else { Haste::Calm }
     }
@@ -242,7 +242,7 @@ impl Ring {
     ///
     /// # Errors
     ///
-    /// [`Full`]: it does not fit until a run has landed. An empty ring accepts
+    /// [`Full`] if the bytes do not fit until a run has landed. An empty ring accepts
     /// [`write_max`](Ring::write_max) bytes, and more in separate writes.
     pub fn write(&mut self, offset: u64, bytes: &[u8], now: Duration) -> Result<(), Full> {
         if offset.checked_add(to_u64(bytes.len())).is_none() || !self.has_room(offset, bytes.len())
@@ -270,7 +270,7 @@ impl Ring {
     pub fn has_room(&self, offset: u64, size: usize) -> bool {
         let free = self.slots.len() - self.by_age.len();
         let (mut at, mut left, mut needed) = (offset, size, 0);
-        // The bytes in the last buffer that would be begun.
+        // The free bytes in the last buffer that the write would begin.
         let mut in_new = 0;
         while left > 0 {
             let (home, mut part) = self.home(at, left);
@@ -294,11 +294,11 @@ impl Ring {
     /// Overwrites bytes read from the device at `offset` with the newer ones in the ring.
     ///
     /// Read the device first. If [`landings`](Ring::landings) changed since before that read, start
-    /// over: a run that landed meanwhile is in neither.
+    /// over: a run that landed meanwhile is neither in those bytes nor in the ring.
     pub fn read(&self, offset: u64, bytes: &mut [u8]) {
         let end = offset.saturating_add(to_u64(bytes.len()));
         let mut done = 0;
-        // In the order of their numbers, without memory for a sorted list.
+        // Visits the runs in the order of their numbers, without memory for a sorted list.
         let after = |done| {
             let met = self.near(offset, end).filter(|(_, run)| run.meets(offset, end));
             met.filter(move |(_, run)| run.number > done).min_by_key(|(_, run)| run.number)
@@ -313,8 +313,8 @@ impl Ring {
         }
     }
 
-    /// The next run to write: the oldest of those that are [due](Ring::due). While more than half
-    /// of the buffers are in use, every run of at least a block is.
+    /// Returns the next run to write: the oldest of those that are [due](Ring::due). While more
+    /// than half of the buffers are in use, every run of at least a block is due.
     ///
     /// A run waits for every older run that holds some of the same bytes.
     pub fn take(&mut self, now: Duration, haste: Haste) -> Option<Flight> {
@@ -332,7 +332,8 @@ impl Ring {
         Some(Flight { slot, run: *run, buffer: found.buffer.clone() })
     }
 
-    /// The flight is on stable storage: it was written, and the device was flushed since.
+    /// Frees the buffer of a flight that is on stable storage: it was written, and the device was
+    /// flushed since.
     pub fn landed(&mut self, flight: Flight) {
         let slot = flight.slot;
         // The slot owns its buffer again.
@@ -348,7 +349,7 @@ impl Ring {
         }
     }
 
-    /// The flight failed, or its outcome is unknown: its bytes are kept and may be taken again.
+    /// Keeps the bytes of a flight that failed or has an unknown outcome: they may be taken again.
     pub fn failed(&mut self, flight: Flight) {
         let slot = flight.slot;
         drop(flight);
@@ -407,7 +408,7 @@ impl Ring {
             let capacity = self.buffer_size.saturating_sub(run.size);
             run.end() == at && !run.is_flying && run.number > number && capacity > 0
         };
-        // None of the bytes that it would cover may be in a newer run.
+        // No byte that the extended run would cover may be in a newer run.
         match near.filter(|(_, run)| goes_on(run)).max_by_key(|(_, run)| run.number) {
             Some((slot, run)) => (Home::Behind(slot), part.min(self.buffer_size - run.size)),
             None => (Home::New, part.min(self.buffer_size)),
@@ -470,7 +471,7 @@ fn run_due(run: &Run, haste: Haste) -> Duration {
     run.since.saturating_add(wait)
 }
 
-/// The time since the last moment at which runs were due. `LINGER` divides a second.
+/// The time since runs were last due, at a multiple of `LINGER`, which divides a second.
 fn since_a_turn(now: Duration) -> Duration {
     Duration::from_nanos((now.subsec_nanos() % LINGER.subsec_nanos()).into())
 }

@@ -1,9 +1,9 @@
 //! The synchronization primitives of a [`Disk`](crate::Disk): locks, condition variables and
 //! threads.
 //!
-//! They are those of std. qa/disk-scheduled compiles this source with those of a scheduler that
-//! tries interleavings; the server, its clients and the device for tests keep those of std there
-//! and are not run.
+//! Normally they are those of std. qa/disk-scheduled compiles this source with the primitives of a
+//! scheduler that tries interleavings. The server, its clients and the device for tests use std
+//! even there, and are not run.
 
 #[cfg(seawall_scheduled)]
 use scheduler as machine;

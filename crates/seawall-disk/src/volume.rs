@@ -1,8 +1,8 @@
 //! Files on a virtual disk, for a log in the same process: a commit costs a copy in memory while
 //! the disk is armed.
 //!
-//! What a program loses in which failure is what `docs/disk.md` says of the disk. The files can be
-//! read only through the volume.
+//! Failures lose the same bytes as on the disk itself: see `docs/disk.md`. The files can be read
+//! only through the volume.
 
 mod file;
 mod folder;
@@ -27,8 +27,8 @@ pub(crate) use tree::{Change, Entry, ROOT, Tree};
 
 /// Folders and files on a [`Disk`].
 ///
-/// [`Volume::root`] is its directory. Each log has a [folder](Storage::folder) of its own, and all
-/// of them share the disk and its power budget.
+/// [`Volume::root`] is its directory. Each log has its own [folder](Storage::folder). All logs
+/// share the disk and its power budget.
 ///
 /// # Examples
 ///

@@ -368,7 +368,7 @@ pub extern "C" fn seawall_options_set_on_failover(
     callback: FailoverCallback,
     context: *mut c_void,
 ) -> Status {
-    // Both are the caller's to share between threads.
+    // The caller has promised that callback and context may be used by any thread.
     let context = AtomicPtr::new(context);
     set(&options, |options| {
         Ok(options.on_failover(move |Failover { cause, segment, .. }: &Failover| {

@@ -11,22 +11,22 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A type of handles.
+/// A type whose values C holds as handles.
 pub trait Handle {
-    /// Differs between types.
+    /// The number that identifies the type.
     const KIND: u64;
 }
 
-/// An object that begins with a `T`, which C reads, in `#[repr(C)]`.
+/// A `#[repr(C)]` object that begins with a `T`, the part that C can read.
 pub trait Shows<T> {
-    /// Differs between types.
+    /// The number that identifies the type.
     const KIND: u64;
 
-    /// The stored kind.
+    /// Returns the kind that the object stores.
     fn kind(&self) -> &Kind;
 }
 
-/// Which type an object has; 0 once it was freed.
+/// The number of an object's type; 0 after the object was freed.
 #[repr(transparent)]
 #[derive(Debug)]
 pub struct Kind(AtomicU64);
@@ -36,7 +36,7 @@ impl Kind {
         Self(AtomicU64::new(number))
     }
 
-    /// Refuses an object of another kind.
+    /// Fails if the object has another kind or was freed.
     fn check(&self, expected: u64, what: &str) -> Result<(), Fault> {
         if self.0.load(Ordering::Relaxed) == expected {
             Ok(())
@@ -45,14 +45,14 @@ impl Kind {
         }
     }
 
-    /// A second call that frees the object has a good chance to see this.
+    /// Marks the object as freed. A second call that frees it will probably see the mark.
     fn retire(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
 }
 
-/// What a pointer of C to a `T` leads to. The kind is first, so that it can be read whatever handle
-/// it is.
+/// What a C pointer to a `T` points to. The kind comes first, so that it can be read before the
+/// type is known.
 #[repr(C)]
 struct Object<T> {
     kind: Kind,
@@ -94,14 +94,14 @@ pub struct Slice {
     size: usize,
 }
 
-/// Something with pointers to what the same object owns; both never change.
+/// A value with pointers to data that the same object owns. Neither value nor data ever changes.
 #[repr(transparent)]
 #[derive(Debug)]
 pub(crate) struct Shared<T>(pub(crate) T);
 
-// SAFETY: what it points to belongs to the same object, and moves to another thread with it.
+// SAFETY: the data belongs to the same object and moves to another thread together with it.
 unsafe impl<T> Send for Shared<T> {}
-// SAFETY: neither it nor what it points to ever changes.
+// SAFETY: neither the value nor the data ever changes.
 unsafe impl<T> Sync for Shared<T> {}
 
 /// Refuses a pointer that cannot lead to a `T`.
@@ -143,19 +143,19 @@ fn handle<'a, T: Handle>(pointer: *const T, what: &str) -> Result<&'a T, Fault> 
 }
 
 impl<T: Handle> In<T> {
-    /// The handle.
+    /// Returns the handle.
     pub(crate) fn handle(&self, what: &str) -> Result<&T, Fault> {
         handle(self.0, what)
     }
 
-    /// The handle; `None` for null.
+    /// Returns the handle; `None` for null.
     pub(crate) fn optional(&self, what: &str) -> Result<Option<&T>, Fault> {
         if self.0.is_null() { Ok(None) } else { handle(self.0, what).map(Some) }
     }
 }
 
 impl<T: Handle> InMut<T> {
-    /// The handle.
+    /// Returns the handle.
     pub(crate) fn handle(&self, what: &str) -> Result<&T, Fault> {
         handle(self.0, what)
     }
@@ -259,14 +259,14 @@ impl<T: Handle> Freed<T> {
             return Ok(None);
         }
         object(self.0, "the handle")?.kind.retire();
-        // SAFETY: it had the right kind, so `give` made it, and it was not freed.
+        // SAFETY: the object has the right kind, so `give` made it and nothing has freed it.
         let object = unsafe { Box::from_raw(self.0.cast::<Object<T>>()) };
         Ok(Some(object.value))
     }
 }
 
 impl<T> Freed<T> {
-    /// Takes the whole object back, of which C saw a `T`; `None` for null.
+    /// Takes back the whole object that begins with this `T`; `None` for null.
     pub(crate) fn take_whole<Whole: Shows<T>>(self) -> Result<Option<Box<Whole>>, Fault> {
         if self.0.is_null() {
             return Ok(None);
@@ -278,17 +278,18 @@ impl<T> Freed<T> {
         let kind = unsafe { &*pointer }.kind();
         kind.check(Whole::KIND, "the object")?;
         kind.retire();
-        // SAFETY: it had the right kind, so `Box::into_raw` made it, and it was not freed.
+        // SAFETY: the object has the right kind, so `Box::into_raw` made it and nothing has freed
+        // it.
         Ok(Some(unsafe { Box::from_raw(pointer) }))
     }
 }
 
-/// Returns a descriptor of its own for the file of `descriptor`.
+/// Returns a new descriptor for the file of `descriptor`.
 pub(crate) fn duplicate(descriptor: c_int) -> Result<OwnedFd, Fault> {
     if descriptor < 0 {
         return Err(Fault::argument(format!("{descriptor} is not a file descriptor")));
     }
-    // SAFETY: it is not -1. If it is not open, the system says so.
+    // SAFETY: the descriptor is not -1. If it is not open, the system call fails.
     let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor) };
     let copy = rustix::io::fcntl_dupfd_cloexec(borrowed, 0);
     copy.map_err(|error| Fault::argument(format!("file descriptor {descriptor}: {error}")))

@@ -305,7 +305,7 @@ impl Follower {
         };
         let found = new_records.next_within(timeout)?;
         let is_closed = || self.is_closed.as_ref().is_some_and(|set| set.load(Ordering::Relaxed));
-        // The caller would wait for nothing again and again.
+        // An error, because a caller that waits in a loop would otherwise never end.
         if found.is_none() && is_closed() { Err(Fault::Closed) } else { Ok(found) }
     }
 }

@@ -10,8 +10,9 @@
 //! ```
 //!
 //! Entries have no sequence number, and a log has no end marker. When a shorter log is written over
-//! a longer one, the rest of the longer one follows: if an old entry happens to begin exactly
-//! there, it cannot be told from a new one. `docs/adr/0006-foreign-logs.md` lists the other limits.
+//! a longer one, the rest of the longer one follows: an old entry that happens to begin exactly
+//! where the shorter log ends looks like a new one. `docs/adr/0006-foreign-logs.md` lists the other
+//! limits.
 
 use crate::checksum::crc32;
 use crate::entries::{
@@ -53,7 +54,7 @@ pub fn write_text(data: &[u8], out: &mut Vec<u8>) {
 #[derive(Debug)]
 pub struct Binary<R> {
     feed: Feed<R>,
-    /// The size of the returned entry in the stream.
+    /// The size in the stream of the entry returned last, in bytes.
     lent: usize,
     /// Empty entries that were found and not returned yet.
     empties: u64,

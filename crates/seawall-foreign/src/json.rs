@@ -19,7 +19,7 @@ pub fn write(text: &[u8], out: &mut Vec<u8>) {
 ///
 /// # Errors
 ///
-/// Whether the value only ends early, and what is wrong.
+/// Whether the text merely ends within the value, and the reason.
 pub fn check(text: &[u8]) -> Result<(), (bool, String)> {
     if let Err(error) = std::str::from_utf8(text) {
         let is_cut = error.error_len().is_none();
@@ -92,7 +92,8 @@ impl<R: Read> Values<R> {
         checked.map(|()| length).map_err(|(_, why)| self.feed.damaged(SYNTAX, why))
     }
 
-    /// If the end of a value is missing, the damage may be much earlier.
+    /// Returns the error for a value without an end. A syntax error within the value takes
+    /// precedence, because the damage may be much earlier than the missing end.
     fn refuse(&self, length: usize, cause: &'static str, why: &str) -> Stop {
         match check(self.feed.part(0, length)) {
             Err((false, why)) => self.feed.damaged(SYNTAX, why),

@@ -17,8 +17,8 @@ use crate::pack::{Scan, Step, Token, token};
 use serde::Serialize;
 use std::io::Read;
 
-/// The longest encoding of a checksum that is accepted: a map with a long header, the name, and 64
-/// bits.
+/// The maximum size of an encoded checksum, in bytes: a map with a long header, the name, and a
+/// 64-bit number.
 const CHECKSUM_MAX: usize = 32;
 
 /// The value that follows a record.

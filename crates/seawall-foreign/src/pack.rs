@@ -89,7 +89,7 @@ pub fn token(bytes: &[u8]) -> Option<(Token<'_>, &[u8])> {
 
 /// Searches for the end of a value in a growing buffer.
 ///
-/// It counts the pending values, without recursion and allocation.
+/// Counts the pending values, without recursion or allocation.
 #[derive(Debug)]
 pub(crate) struct Scan {
     max: usize,

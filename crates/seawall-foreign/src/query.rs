@@ -256,7 +256,7 @@ fn order(one: &Value, other: &Value) -> Option<Ordering> {
     }
 }
 
-/// Compares exactly, even if a float cannot represent the integer.
+/// Orders two numbers exactly, even if a float cannot represent the integer.
 fn order_numbers(one: &Number, other: &Number) -> Option<Ordering> {
     match (integer(one), integer(other)) {
         (Some(one), Some(other)) => Some(one.cmp(&other)),
@@ -270,7 +270,8 @@ fn integer(number: &Number) -> Option<i128> {
     number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from))
 }
 
-/// Rounding preserves the order; if it makes the numbers equal, the float is an integer too.
+/// Orders an integer and a float. Rounding the integer to a float preserves the order. If the two
+/// are equal after rounding, the float is an integer too, and both are compared as integers.
 #[expect(clippy::cast_precision_loss, reason = "equal results are compared exactly")]
 fn order_mixed(integer: i128, float: f64) -> Option<Ordering> {
     match (integer as f64).partial_cmp(&float)? {

@@ -1,8 +1,8 @@
-//! Converts an entry from one codec to another, or refuses: every converted entry can be converted
-//! back to the same bytes or the same value.
+//! Converts an entry from one codec to another. Refuses an entry that could not be converted back
+//! to the same bytes or the same value.
 //!
 //! ```text
-//! raw      JSON: the text, or {"base64": "..."} if it is none    MessagePack: bytes
+//! raw      JSON: the text, or {"base64": "..."} if not text    MessagePack: bytes
 //! JSON     MessagePack: the value; {"base64": "..."} is bytes
 //! ```
 
@@ -198,7 +198,7 @@ fn decimal(number: &str) -> (bool, String, i64) {
     if kept.is_empty() {
         return (negative, String::new(), 0);
     }
-    // No float has a power that exceeds 64 bits, so the numbers differ.
+    // No float has a power that exceeds 64 bits, so the number differs from every float.
     let power = power.trim_start_matches('+').parse::<i64>().unwrap_or(i64::MAX);
     let shift = digits.len() - kept.len();
     let shift = i64::try_from(shift).unwrap_or(i64::MAX);

@@ -65,7 +65,7 @@ pub fn minified(text: &[u8]) -> Result<String, String> {
     refuse_blank(text)?;
     let text = as_text(text)?;
     serde_json::from_str::<IgnoredAny>(text).map_err(|error| plain(&error))?;
-    // From here on everything but its strings is known to be valid.
+    // From here on, everything in the text except its strings is known to be valid.
     let (mut rest, mut shown) = (text, String::with_capacity(text.len()));
     let mut names: Vec<BTreeSet<String>> = vec![];
     let mut string = String::new();
@@ -197,7 +197,8 @@ fn behind_string(text: &[u8]) -> &[u8] {
     }
 }
 
-/// Any value, with members in order and without duplicates; represents bytes and NaN in JSON.
+/// Deserializes any value, with members in order and without duplicates. Represents bytes and NaN
+/// in JSON.
 struct Any;
 
 impl<'de> DeserializeSeed<'de> for Any {

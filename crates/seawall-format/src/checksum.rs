@@ -44,7 +44,7 @@ impl Salt {
         crc32c(bytes) ^ self.place(offset)
     }
 
-    /// Puts the checksum of a structure at `offset` into its `field`: it covers all bytes after it.
+    /// Puts the checksum of a structure at `offset` into `field`: of all bytes after that field.
     pub(crate) fn put_checksum(&self, offset: Offset, bytes: &mut [u8], field: Field) {
         let crc = self.checksum(offset, behind(bytes, field));
         put(bytes, field, u64::from(crc));
@@ -55,12 +55,12 @@ impl Salt {
         self.checksum(offset, behind(bytes, field)) == get_u32(bytes, field)
     }
 
-    /// What the checksum of a structure at `offset` is bound with.
+    /// The value that binds a checksum to a structure at `offset`.
     pub(crate) fn place(&self, offset: Offset) -> u32 {
         high_half(mix(self.key.wrapping_add(offset.0.wrapping_mul(GOLDEN))))
     }
 
-    /// What a frame's CRC is bound with: record `lsn`, first four bytes `word`.
+    /// The value that binds a frame's CRC to record `lsn` and to its first four bytes, `word`.
     #[must_use]
     pub fn frame(&self, lsn: Lsn, word: u32) -> u32 {
         let numbered = self.frame_key.wrapping_add(lsn.get().wrapping_mul(GOLDEN));
@@ -75,7 +75,7 @@ pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes)
 }
 
-/// The CRC of bytes and of `after`, from the CRC of the bytes alone.
+/// Returns the CRC of some bytes followed by `after`. `before` is the CRC of those bytes alone.
 #[cfg(feature = "json")]
 pub(crate) fn crc32c_with(before: u32, after: &[u8]) -> u32 {
     let mut crc = from_state(!before);
@@ -83,10 +83,10 @@ pub(crate) fn crc32c_with(before: u32, after: &[u8]) -> u32 {
     Crc(crc).value()
 }
 
-/// The same, from the CRC of `after` alone and its length.
+/// Joins two CRCs: `before`, then `after`, which is that of `length` bytes.
 #[cfg(feature = "json")]
 pub(crate) fn crc32c_joined(before: u32, (after, length): (u32, u32)) -> u32 {
-    // A CRC is linear: as if zeros followed, and then the CRC of what does.
+    // CRCs are linear: extends `before` over zeros, then XORs the CRC of the bytes that follow.
     let (mut crc, mut left) = (from_state(before), usize::try_from(length).expect("32 bits"));
     while left > 0 {
         let zeros = ZEROS.get(..left).unwrap_or(&ZEROS);
@@ -104,7 +104,7 @@ fn from_state(state: u32) -> crc_fast::Digest {
     crc_fast::Digest::new_with_init_state(crc_fast::CrcAlgorithm::Crc32Iscsi, state.into())
 }
 
-/// The same of bytes that come in pieces.
+/// The CRC of bytes that arrive in pieces.
 #[derive(Clone, Debug)]
 pub(crate) struct Crc(crc_fast::Digest);
 

@@ -141,13 +141,13 @@ impl SegmentId {
         format!("{:012}.seg", self.0)
     }
 
-    /// The name of its head, where its records have a file of their own.
+    /// The name of its head file, if its records have a file of their own.
     #[must_use]
     pub fn head_name(self) -> String {
         format!("{:012}.head", self.0)
     }
 
-    /// The name of that file.
+    /// The name of the file that holds only its records.
     #[must_use]
     pub fn text_name(self) -> String {
         format!("{:012}.jsonl", self.0)
@@ -165,7 +165,7 @@ impl SegmentId {
         Self::from_name(name, ".parity")
     }
 
-    /// The name of the table of what its file held before, where that was used before.
+    /// The name of the table that says what its file held before, if the file is a reused one.
     #[must_use]
     pub fn before_name(self) -> String {
         format!("{:012}.before", self.0)

@@ -1,6 +1,6 @@
-//! What differs between the layouts: the one place that answers what a log asks about its own.
+//! The differences between the layouts: the one place that knows what depends on a log's layout.
 //!
-//! How batches and lines are found is the matter of [`scan`](crate::scan).
+//! The batches and lines themselves are found by [`scan`](crate::scan).
 
 use crate::binary::batch::{HEADER_SIZE, Life, Spec, finish};
 use crate::binary::frame;
@@ -87,7 +87,7 @@ impl SegmentHeader {
         (!self.layout.has_growing_file()).then_some(self.size)
     }
 
-    /// Length of the file with header, marks and seal, in bytes, if the records have another.
+    /// Length of the file with header, marks and seal, in bytes, if the records are in another.
     #[must_use]
     pub fn own_head_length(&self) -> Option<u64> {
         self.layout.has_growing_file().then_some(self.size)

@@ -1,24 +1,24 @@
 //! The bytes of a Seawall log: what is stored at which offset, and when it is valid.
 //!
-//! Nothing here does I/O or waits: bytes come in, what was found out goes out. The text that this
-//! crate follows is `docs/format.md`, section by section:
+//! Nothing here does I/O or waits: functions take bytes and return what they found. This crate
+//! follows `docs/format.md`, section by section:
 //!
 //! | module | what | section |
 //! |---|---|---|
 //! | [`Lsn`], [`Offset`], [`SegmentId`], [`Epoch`] | numbers that cannot be mixed up | 1 |
 //! | [`Salt`] | CRC-32C bound to the place of the bytes | 2 |
 //! | [`Geometry`], [`SegmentHeader`], [`Mark`], [`Seal`] | a segment's first blocks | 3.1, 3.2 |
-//! | [`frame`], [`batch`] | records on disk, and what closes over them | 3.3 |
+//! | [`frame`], [`batch`] | records on disk, and the batches that hold them | 3.3 |
 //! | [`encoded`] | compressed batches | 3.6 |
 //! | [`encryption`], [`encrypted`] | keys, and encrypted batches | 3.7 |
-//! | [`keys`], [`Authenticator`] | the file `keys`, and what proves who wrote a header | 3.7 |
+//! | [`keys`], [`Authenticator`] | the file `keys`, and the proof of who wrote a header | 3.7 |
 //! | [`before`] | what a reused file held before its segment | 3.4 |
 //! | [`Manifest`], [`Live`] | the two small files beside the segments | 4, 5 |
 //! | [`scan`] | walking the batches of a segment | 3.3, 7 |
 //! | `text`, `lines` | records as lines of JSON, and their sets | 9 |
-//! | [`tail`] | what lies behind the last valid batch | 7 |
+//! | [`tail`] | the bytes after the last valid batch | 7 |
 //! | [`nesting`] | how deep a `MessagePack` value may be | 13.2 |
-//! | [`parity`] | what stands beside a segment, to compute lost blocks from | 10 |
+//! | [`parity`] | parity files, from which lost blocks are computed | 10 |
 
 #![forbid(unsafe_code)]
 

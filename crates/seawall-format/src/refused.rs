@@ -5,10 +5,10 @@ use std::fmt;
 /// The format version that this crate writes.
 pub const VERSION: u16 = 1;
 
-/// Which draft of that version: 0, it is frozen. format.md section 11.
+/// The draft number of that version: 0, because it is frozen. format.md section 11.
 pub const DRAFT: u16 = 0;
 
-/// Why bytes were not taken for what they should be.
+/// Why bytes were not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refused {
@@ -18,13 +18,13 @@ pub enum Refused {
     OtherVersion {
         /// The version found.
         version: u16,
-        /// Which draft of it; 0 for a version that is frozen.
+        /// The draft number; 0 for a version that is frozen.
         draft: u16,
     },
     /// Sound, and it uses what this version does not know: a feature, a codec, a layout, or bytes
     /// that are kept for later.
     Unknown {
-        /// What it is, and its number.
+        /// Its name and its number.
         what: String,
     },
     /// Sound, and compressed in a way that this build lacks.
@@ -32,7 +32,7 @@ pub enum Refused {
         /// The method, which is also the name of the cargo feature.
         compression: &'static str,
     },
-    /// Sound, and not encrypted, where everything is.
+    /// Sound, and not encrypted, in an encrypted segment.
     NotEncrypted,
 }
 

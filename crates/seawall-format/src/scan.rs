@@ -1,5 +1,5 @@
-//! Walking the batches of one segment, or the sets of lines of a text: bytes in; what was found
-//! out. format.md sections 3.3, 7, 9.3.
+//! Walks the batches of one segment, or the sets of lines of a text. Takes bytes, returns what was
+//! found. format.md sections 3.3, 7, 9.3.
 
 mod end;
 mod scanner;

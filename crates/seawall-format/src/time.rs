@@ -22,10 +22,10 @@ pub fn to_text(time_us: u64) -> Option<String> {
     Some(format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z"))
 }
 
-/// The same backwards, for exactly that form.
+/// Parses a time in exactly the form of [`to_text`].
 #[must_use]
 pub fn from_text(text: &str) -> Option<u64> {
-    // What follows the year has its places; the year may have more than four digits.
+    // Everything after the year has a fixed size; the year may have more than four digits.
     let (year, rest) = text.split_at_checked(text.len().checked_sub(MARKS.len())?)?;
     let is_mark = |(byte, mark): (u8, &u8)| *mark == b'0' || byte == *mark;
     let has_leading_zero = year.len() > 4 && year.starts_with('0');
@@ -36,7 +36,7 @@ pub fn from_text(text: &str) -> Option<u64> {
     let (year, month, day) = (self::number(year)?, number(1..3)?, number(4..6)?);
     let (hour, minute, second) = (number(7..9)?, number(10..12)?, number(13..15)?);
     let days = days(year, month, day)?;
-    // No day of the calendar, if it comes out as another one.
+    // The calendar has no such day if it converts back to another one.
     if civil(days) != (year, month, day) || hour >= 24 || minute >= 60 || second >= 60 {
         return None;
     }
@@ -49,7 +49,7 @@ pub fn from_text(text: &str) -> Option<u64> {
 /// The characters after the year; 0 stands for any digit.
 const MARKS: &[u8] = b"-00-00T00:00:00.000000Z";
 
-/// The number that is these digits and nothing else; there are few.
+/// Parses text of digits only, too few to overflow.
 fn number(digits: &str) -> Option<u64> {
     digits.bytes().try_fold(0, |number, byte| {
         byte.is_ascii_digit().then(|| 10 * number + u64::from(byte - b'0'))
@@ -70,7 +70,7 @@ fn civil(days: u64) -> (u64, u64, u64) {
     (era * 400 + year_of_era + u64::from(month <= 2), month, day)
 }
 
-/// His `days_from_civil`.
+/// Year, month, day as days since 1970: Howard Hinnant's `days_from_civil`.
 fn days(year: u64, month: u64, day: u64) -> Option<u64> {
     let year = year.checked_sub(u64::from(month <= 2))?;
     let (era, year_of_era) = (year / 400, year % 400);

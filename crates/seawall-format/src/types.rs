@@ -18,9 +18,9 @@ pub const TYPE_NAME_MAX: usize = 64;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// The physical block in bytes: what one write may garble around it.
+    /// The physical block, in bytes: how much around it one write may garble.
     pub block: u32,
-    /// How far one fault reaches, in bytes.
+    /// How far one fault is assumed to spoil neighbouring bytes, in bytes.
     pub reach: u32,
     /// The largest batch, header included, in bytes.
     pub batch_max: u32,
@@ -32,7 +32,7 @@ impl Geometry {
 
     const BATCH_MAX: std::ops::RangeInclusive<u32> = 256..=64 << 20;
 
-    /// The largest segment file, in bytes: one is read whole when it is judged.
+    /// The largest segment file, in bytes: a segment file is read whole when it is checked.
     pub const SEGMENT_MAX: u64 = 4 << 30;
 
     /// Whether the sizes are ones that format.md allows.
@@ -215,15 +215,15 @@ impl Layout {
     }
 }
 
-/// What an `append` waits for. guarantees.md says what each survives.
+/// The durability that an `append` waits for. guarantees.md says what each level survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// The log has the bytes in memory; they are written and synced within a bounded time.
     Buffered,
-    /// One barrier that covers the record has returned.
+    /// A sync that covers the record has returned.
     #[default]
     Synced,
-    /// Durable, with durable evidence of that far enough away.
+    /// The record is durable, and so is evidence of that, far enough away from it.
     Confirmed,
 }
 
@@ -257,8 +257,8 @@ pub struct RecordType {
     pub codec: CodecId,
     /// The name of the type, at most [`TYPE_NAME_MAX`] bytes; may be empty.
     pub name: String,
-    /// The schema number, from the user. In a segment's header: of every record there; in a
-    /// manifest: of those to come.
+    /// The user's schema number. In a segment's header: that of every record there; in a manifest:
+    /// that of records to come.
     pub schema: u32,
 }
 

@@ -1,14 +1,14 @@
-//! The bytes that the block device below a folder wrote.
+//! The number of bytes written to the block device below a folder.
 
 use crate::host_info::{HostInfo, read_text};
 use std::path::{Path, PathBuf};
 
-/// Bytes in a sector of the system's counts, whatever the device's sectors are.
+/// The sector size in bytes of the system's counts, whatever sectors the device has.
 const SECTOR: u64 = 512;
-/// The field with the sectors written in the `stat` of a block device.
+/// The index of the sectors written among the fields of a block device's `stat` file.
 const SECTORS_WRITTEN: usize = 6;
 
-/// A block device. Its counts include what all programs write.
+/// A block device. Its counts include the writes of all programs.
 #[derive(Debug)]
 pub struct BlockDevice {
     counts: PathBuf,
@@ -32,7 +32,7 @@ impl BlockDevice {
         found.sectors().map(|_| found)
     }
 
-    /// Bytes written since the system started, after writing out what is still in its caches.
+    /// Writes out the system's caches, then returns the bytes written since the system started.
     #[must_use]
     pub fn written(&self) -> Option<u64> {
         #[cfg(any(target_os = "linux", target_os = "android"))]

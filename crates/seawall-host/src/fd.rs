@@ -69,7 +69,7 @@ pub fn is_socket(path: &Path) -> io::Result<bool> {
     Ok(std::fs::symlink_metadata(path)?.file_type().is_socket())
 }
 
-/// The number of the file at `path` itself, which another file of that name does not have.
+/// The inode number of the file at `path` itself. Another file of that name has another number.
 ///
 /// # Errors
 ///

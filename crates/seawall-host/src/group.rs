@@ -3,7 +3,7 @@
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::io;
 
-/// Kills all processes of the group that the process `leader` began.
+/// Kills all processes of the group that the process `leader` leads.
 ///
 /// # Errors
 ///

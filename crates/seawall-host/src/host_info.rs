@@ -135,7 +135,7 @@ fn try_files(path: &Path) -> (Writable, Option<bool>) {
     }
 }
 
-/// Decides by permissions where nothing can be tried.
+/// Decides by permissions where files without a name cannot be tried.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn by_permission(path: &Path) -> Writable {
     use rustix::fs::Access;
@@ -172,7 +172,7 @@ fn may_lock_memory() -> bool {
     false
 }
 
-/// More than any of these files has: thousands of mounts have a line each.
+/// The most bytes to read, more than any of these files has: thousands of mounts have a line each.
 const TEXT_MAX: u64 = 16 << 20;
 
 /// Reads a file of the kernel, which reports no length. Bytes that are not UTF-8 are replaced.

@@ -32,8 +32,9 @@ pub fn lock_memory() -> io::Result<()> {
     Ok(mlockall(MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT)?)
 }
 
-/// Lifts the limit on locked memory as far as this process may: a privileged one has none then,
-/// also as another user; others reach the hard limit. Returns whether there is none.
+/// Lifts the limit on locked memory as far as this process may. A privileged process removes the
+/// limit, also for the user that it later becomes; others raise it to the hard limit. Returns
+/// whether there is no limit now.
 #[cfg(target_os = "linux")]
 #[must_use]
 pub fn lift_memory_limit() -> bool {

@@ -1,4 +1,4 @@
-//! Messages of one byte between processes, with a descriptor, and who is at the other end.
+//! Messages of one byte between processes, with or without a descriptor, and the peer's identity.
 
 use rustix::cmsg_space;
 use rustix::io::retry_on_intr;
@@ -70,11 +70,11 @@ pub fn receive_descriptor(stream: &UnixStream) -> io::Result<Option<(u8, Option<
     Ok((received.bytes > 0).then_some((bytes[0], descriptor)))
 }
 
-/// The numbers of the process at the other end, when it connected or listened, and of its user.
+/// Returns the process id and the user id of the peer, as of when it connected or listened.
 ///
 /// # Errors
 ///
-/// [`io::ErrorKind::Unsupported`] where the system does not tell; otherwise its error.
+/// [`io::ErrorKind::Unsupported`] where the system does not report them; otherwise its error.
 #[cfg(target_os = "linux")]
 pub fn peer(stream: &UnixStream) -> io::Result<(u32, u32)> {
     let found = rustix::net::sockopt::socket_peercred(stream)?;
@@ -82,7 +82,7 @@ pub fn peer(stream: &UnixStream) -> io::Result<(u32, u32)> {
     Ok((process, found.uid.as_raw()))
 }
 
-/// This system does not tell.
+/// This system does not report the peer.
 #[cfg(not(target_os = "linux"))]
 pub fn peer(_: &UnixStream) -> io::Result<(u32, u32)> {
     Err(io::ErrorKind::Unsupported.into())

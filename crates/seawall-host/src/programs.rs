@@ -1,4 +1,4 @@
-//! Programs that tests run while other tests of this process open what they have just closed.
+//! Runs programs for tests while other tests of this process reopen files they have just closed.
 //!
 //! Until a child process has executed its program, it has a copy of every descriptor, and with them
 //! the locks that tests have meanwhile released. It closes them only after its start has returned.

@@ -1,7 +1,8 @@
 //! Takes from a process what it does not need: files (Landlock), system calls (seccomp), and the
 //! rights of root.
 //!
-//! What the kernel does not have is left out, and said. What it has and refuses is an error.
+//! A part that the kernel does not have is left out, and reported as [`Guard::Absent`]. A part that
+//! the kernel has but refuses is an error.
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod calls;
@@ -18,7 +19,7 @@ pub use user::{User, effective_user, user_name};
 use std::io;
 
 impl Needs {
-    /// Confines this process for the rest of its life, and all that it starts.
+    /// Confines this process, and all processes that it starts, for the rest of their lives.
     ///
     /// # Errors
     ///
@@ -40,7 +41,7 @@ impl Needs {
         Ok(Confined { landlock, seccomp })
     }
 
-    /// This system has nothing for it.
+    /// Confines nothing: this system has neither Landlock nor seccomp.
     ///
     /// # Errors
     ///

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-/// The event that ended a wait. If there were several, the last of these.
+/// The event that ended a wait. If several happened, the last of them in this list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
     /// The input has bytes, has ended, or has an error.
@@ -67,8 +67,8 @@ pub fn wait_for_input(
     }
 }
 
-/// Waits until any of `inputs` can be read, has ended, or has an error. Returns for each whether it
-/// has; for none after `time`.
+/// Waits until any of `inputs` can be read, has ended, or has an error. Returns for each input
+/// whether that is so; `false` for all if `time` passed first.
 ///
 /// # Errors
 ///

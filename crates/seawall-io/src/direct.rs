@@ -33,7 +33,7 @@ impl DirectWay {
     }
 
     /// Writes the part of `bytes` that a direct write can take and returns its length in bytes;
-    /// that part is durable, if each write is. The caller writes the rest through the cache.
+    /// that part is durable if `is_synced`. The caller writes the rest through the cache.
     pub(crate) fn write(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<usize> {
         use std::os::unix::fs::FileExt;
         use std::sync::atomic::Ordering;

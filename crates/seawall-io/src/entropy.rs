@@ -17,7 +17,7 @@ pub trait Entropy: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// The operating system's error: `bytes` hold nothing of use then.
+    /// The operating system's error. The contents of `bytes` are useless then.
     fn fill(&self, bytes: &mut [u8]) -> io::Result<()> {
         for part in bytes.chunks_mut(8) {
             let random = self.random()?.to_le_bytes();

@@ -127,7 +127,7 @@ impl Memory {
         use rustix::mm::{MapFlags, ProtFlags, mmap};
 
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // With all pages at once, so that no store waits for a page.
+        // Map all pages at once, so that no store waits for a page.
         let flags = MapFlags::SHARED | MapFlags::POPULATE;
         let hint = std::ptr::null_mut();
         // SAFETY: without an address hint the kernel chooses an unused range. The file has `size`
@@ -184,9 +184,9 @@ impl MemoryPart {
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.size) }
     }
 
-    /// Stores `bytes` from `at` on, after all earlier stores and before all later ones, as a
-    /// process sees them that maps this memory after this one was killed. The bytes of one call
-    /// are stored in any order.
+    /// Stores `bytes` from `at` on, after all earlier stores and before all later ones. A process
+    /// that maps this memory after this one was killed sees the stores in that order. The bytes of
+    /// one call are stored in any order.
     ///
     /// # Panics
     ///

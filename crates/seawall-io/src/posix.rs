@@ -631,7 +631,7 @@ fn parse_boot_id(text: &str) -> Option<[u8; 16]> {
 
 /// The error for a `path` that cannot be opened as a directory.
 fn not_a_directory(path: &Path, error: Errno) -> io::Error {
-    // A link inside is not followed. For a path with a cycle of links the system's error is clear.
+    // Other errors, such as that of a cycle of links in the path, are clear as they are.
     if !matches!(error, Errno::NOTDIR) {
         return explain("open", &path.display().to_string(), error);
     }

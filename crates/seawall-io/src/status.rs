@@ -1,4 +1,4 @@
-//! What a file says of itself, without its times.
+//! The status of a file without its times: whether it has a name, and its length.
 //!
 //! From Linux 6.13 on, a call that asks for a file's times, such as `fstat`, makes the next write
 //! take a new time. The sync of that write then writes the inode as well, which costs commits a

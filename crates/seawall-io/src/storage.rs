@@ -107,8 +107,8 @@ pub trait Storage: Debug + Send + Sync {
     /// it.
     ///
     /// The lock on the directory excludes other holders even if the file is removed or replaced.
-    /// The lock on the file is for programs that lock only the file. A directory has one holder,
-    /// whatever `name` is. The lock ends when the value is dropped or the process ends.
+    /// The lock on the file is for programs that lock only the file. A directory has at most one
+    /// holder, whatever `name` is. The lock ends when the value is dropped or the process ends.
     ///
     /// # Errors
     ///
@@ -163,7 +163,7 @@ pub trait Storage: Debug + Send + Sync {
     fn place(&self) -> String;
 }
 
-/// What became of a file in [`Storage::recycle`].
+/// The result of [`Storage::recycle`].
 ///
 /// # Examples
 ///
@@ -269,7 +269,7 @@ pub trait File: Debug + Send + Sync {
     }
 
     /// The alignment in bytes that [`File::write_direct`] requires of offset, length and memory.
-    /// `None` if it is not known to work, which is so before the first direct write of
+    /// `None` while direct writes are not known to work, as before the first one of
     /// [`File::write_synced`].
     fn direct_alignment(&self) -> Option<usize> {
         None

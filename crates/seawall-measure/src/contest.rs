@@ -132,7 +132,7 @@ impl Verdict {
 pub struct Standings {
     /// One row per way.
     pub rows: Vec<Row>,
-    /// The first way relative to itself.
+    /// The second run of the first way in each round, relative to its first run.
     pub noise: Spread,
     /// The number of rounds.
     pub rounds: u32,
@@ -192,8 +192,8 @@ pub fn hold_in_slices<E>(
 }
 
 /// As [`hold_in_slices`], with a random order in each round: for ways that leave work to the file
-/// system or the device, so that this burdens no particular way. Calls `tell` before each round
-/// with the number of finished rounds and of all rounds.
+/// system or the device, so that this work burdens no particular way. Calls `tell` before each
+/// round with the number of finished rounds and of all rounds.
 ///
 /// # Errors
 ///
@@ -232,13 +232,13 @@ fn slices_and_rounds(ways: usize, (time, slice_max): (Duration, Duration)) -> (D
     (slice, rounds)
 }
 
-/// Every turn, beginning with a later one in each round.
+/// Returns every turn; each round begins one turn later.
 fn rotated(round: u32, turns: usize) -> Vec<usize> {
     let round = usize::try_from(round).expect("the number of rounds is small");
     (0..turns).map(|turn| (turn + round) % turns).collect()
 }
 
-/// Every turn in a random order; in their order if the system has no random numbers.
+/// Returns every turn in random order, or in order if the system has no random numbers.
 fn shuffled(turns: usize) -> Vec<usize> {
     let draw = |turn| (SystemEntropy.random().unwrap_or_default(), turn);
     let mut drawn: Vec<_> = (0..turns).map(draw).collect();

@@ -87,15 +87,15 @@ impl Others {
 /// Processor time in clock ticks of the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Ticks {
-    /// Of all processors, including idle time.
+    /// The time of all processors, including idle time.
     all: u64,
-    /// Of programs, and of other guests on the same host.
+    /// The time of programs, and of other guests on the same host.
     programs: u64,
-    /// Of the kernel.
+    /// The time of the kernel.
     kernel: u64,
-    /// Of this process: in user mode and in the kernel.
+    /// The time of this process in user mode and in the kernel.
     own: [u64; 2],
-    /// Of the kernel threads; `None` if they are not visible, as in a container.
+    /// The time of the kernel threads; `None` if they are not visible, as in a container.
     threads: Option<u64>,
 }
 
@@ -125,7 +125,7 @@ impl Ticks {
         })
     }
 
-    /// The share of other programs between `begin` and now.
+    /// Returns the share of processor time that other programs used between `begin` and now.
     fn of_others(&self, begin: &Self) -> f64 {
         let less = |now: u64, begin: u64| now.saturating_sub(begin);
         let [in_program, in_kernel] = self.own;
@@ -148,7 +148,7 @@ fn times(stat: &str) -> Option<[u64; 2]> {
     Some([next()?, next()?])
 }
 
-/// The parent process of all kernel threads.
+/// The id of the process that is the parent of all kernel threads.
 const KERNEL: &str = "2";
 
 fn of_kernel_threads() -> Option<u64> {

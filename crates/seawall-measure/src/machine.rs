@@ -107,8 +107,8 @@ pub fn peak_memory() -> Option<u64> {
     Some(kibibytes * 1024)
 }
 
-/// The number of bytes that this process read from storage, including read-ahead, instead of the
-/// page cache.
+/// Returns the number of bytes that this process read from storage, not from the page cache,
+/// including read-ahead.
 #[must_use]
 pub fn bytes_from_below() -> Option<u64> {
     let counts = text_of_system(&own_folder(), "io")?;

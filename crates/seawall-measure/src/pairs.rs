@@ -190,7 +190,7 @@ impl Ours {
     ///
     /// As for opening a log.
     pub fn new(path: &Path, options: &Options, size: usize) -> seawall::Result<Self> {
-        // Idle marks would be written during the slices of the other side.
+        // Idle marks would be written during the slices of the plain file.
         let log = options.clone().idle_mark(None).open(path)?;
         Ok(Self { log, size, tasks: false })
     }

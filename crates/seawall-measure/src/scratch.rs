@@ -24,7 +24,7 @@ struct List {
 /// A folder for temporary files, removed on drop.
 #[derive(Debug)]
 pub struct Scratch {
-    // Dropped first, so that a signal in between still finds the path in the list.
+    // Dropped before `watched`, so that a signal in between still finds the path in the list.
     folder: Folder,
     watched: Option<Watched>,
 }
@@ -69,7 +69,7 @@ impl Scratch {
     }
 }
 
-/// A path that is removed if a signal ends this process before this is dropped.
+/// A path that is removed if a signal ends this process before this value is dropped.
 #[derive(Debug)]
 pub struct Watched(PathBuf);
 
@@ -119,7 +119,7 @@ fn start() -> io::Result<()> {
     let mut signals = Signals::new(ending_signals())?;
     let end = move || {
         if let Some(signal) = signals.forever().next() {
-            // Held until the exit, so that no other thread adds a path.
+            // The lock is held until the exit, so that no other thread adds a path.
             let list = list();
             list.paths.iter().for_each(|path| remove_in_use(path));
             let _ = emulate_default_handler(signal);

@@ -27,8 +27,8 @@ impl Slice {
     }
 }
 
-/// Calls `act` repeatedly on this thread, on each processor for a part of `time`, and at least
-/// once.
+/// Calls `act` repeatedly on this thread for `time`, at least once. Moves the thread from processor
+/// to processor meanwhile.
 ///
 /// # Errors
 ///
@@ -52,8 +52,8 @@ fn by_one_while<E>(time: Duration, mut act: impl FnMut() -> Result<bool, E>) -> 
     Ok(Slice { per_second: rate(times.len(), now - begin), times })
 }
 
-/// Calls `act` repeatedly on several threads, which the system places, each with its number from 0
-/// on. For a single thread see [`by_one`].
+/// Calls `act` repeatedly on several threads, with the thread's number from 0 on. The system
+/// chooses their processors. For a single thread see [`by_one`].
 ///
 /// # Errors
 ///
@@ -112,7 +112,7 @@ fn one_of_many<E>(
 }
 
 /// Runs several tasks on this thread, each of which repeatedly awaits the future that `act`
-/// returns. It needs no async runtime and polls only woken tasks.
+/// returns. Needs no async runtime, and polls only woken tasks.
 ///
 /// # Errors
 ///

@@ -26,7 +26,7 @@ const WRITE: usize = 256 << 10;
 const IN_FLIGHT: [usize; 3] = [1, 2, 4];
 /// The size of each file: that of a segment.
 const FILE_SIZE: u64 = 64 << 20;
-/// Slices of this length hold hundreds of writes.
+/// The maximum length of a slice: enough for hundreds of writes.
 const SLICE_MAX: Duration = Duration::from_millis(150);
 
 /// The lines to show without a result. The first is empty.
@@ -38,7 +38,7 @@ pub const NOT_DIRECT: [&str; 2] =
 pub enum Blocks {
     /// Written before, as in a file that is used again.
     Written,
-    /// Not there: each write extends the file.
+    /// Not allocated: each write extends the file.
     Growing,
     /// Allocated but never written.
     Allocated,
@@ -62,15 +62,15 @@ pub struct Streams {
     pub ways: Vec<Way>,
     /// The speed in megabytes (10^6 bytes) a second.
     pub standings: Standings,
-    /// The longest write in bytes that a power cut leaves either done or not begun: 0 if there is
-    /// none, `None` if the system does not tell.
+    /// The maximum size in bytes of a write that a power cut cannot tear: 0 if any write can be
+    /// torn, `None` if the system does not report it.
     pub atomic_write_max: Option<u32>,
 }
 
 impl Streams {
-    /// Measures in `folder` for about `time`, with files without names of 192 MiB in total. Calls
-    /// `tell` before each round with the number of finished rounds and of all rounds. Returns
-    /// `None` if the file system has no direct writes.
+    /// Measures in `folder` for about `time`, with unnamed files of 192 MiB in total. Calls `tell`
+    /// before each round with the number of finished rounds and of all rounds. Returns `None` if
+    /// the file system has no direct writes.
     ///
     /// # Errors
     ///
@@ -118,14 +118,14 @@ impl Streams {
 
 /// A file that streams are written to.
 ///
-/// The log's own files fall back to the page cache where direct writes are refused; this one
-/// reports it.
+/// The files of a log fall back to the page cache if direct writes are refused; this file reports
+/// an error.
 #[derive(Debug)]
 struct Target {
     file: RawFile,
     blocks: Blocks,
-    /// The offset of the next write; beyond the end of a file of written blocks it continues at
-    /// the beginning.
+    /// The offset of the next write. In a file of written blocks, an offset beyond the end wraps
+    /// around to the beginning.
     next: AtomicU64,
 }
 
@@ -168,7 +168,7 @@ impl Target {
         Ok(Slice { per_second: rate(times.len(), elapsed) * megabytes, times })
     }
 
-    /// Makes the blocks what they are to be again.
+    /// Restores the blocks to the state that is measured.
     fn prepare(&self) -> io::Result<()> {
         match self.blocks {
             Blocks::Growing => self.file.allocate(0)?,

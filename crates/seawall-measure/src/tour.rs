@@ -12,8 +12,9 @@ const STOPS_MAX: usize = 8;
 /// The minimum time on each processor.
 const STAY_MIN: Duration = Duration::from_millis(10);
 
-/// Moves the calling thread from processor to processor. After each move its affinity is restored,
-/// so that threads it starts may run anywhere; usually it stays where it was moved to.
+/// Moves the calling thread from processor to processor. After each move, the affinity of the
+/// thread is restored, so that threads that it starts may run anywhere. The thread itself usually
+/// stays where it was moved to.
 #[derive(Debug)]
 pub(crate) struct Tour {
     anywhere: Vec<usize>,
@@ -99,8 +100,8 @@ pub fn stations() -> Vec<usize> {
     stations
 }
 
-/// The processors that a tour of this length visits, spread over the machine, the first one last;
-/// empty if there is only one.
+/// Returns the processors that a tour of this length visits, spread over the machine, in reverse
+/// order; empty if there is only one.
 fn stops(here: &[usize], time: Duration) -> Vec<usize> {
     let fit = usize::try_from(time.as_millis() / STAY_MIN.as_millis()).unwrap_or(STOPS_MAX);
     let count = here.len().min(STOPS_MAX).min(fit);
@@ -119,7 +120,7 @@ mod system {
         (0..CpuSet::MAX_CPU).filter(|number| set.is_set(*number)).collect()
     }
 
-    /// Does nothing if the thread may not run there.
+    /// Restricts this thread to `processors`; does nothing if the thread may not run there.
     pub(super) fn run_on(processors: &[usize]) {
         let mut set = CpuSet::new();
         for number in processors {

@@ -33,7 +33,7 @@ impl ColorWhen {
 pub enum Tone {
     /// Green: nothing to do.
     Good,
-    /// Yellow: someone should look.
+    /// Yellow: needs a closer look.
     Doubtful,
     /// Red: something is lost, or will be.
     Bad,

@@ -23,8 +23,8 @@ pub mod width;
 
 pub use look::Look;
 
-/// Declares an answer for `--json`: its members, each with a type and with where its value comes
-/// from. `of` makes the answer.
+/// Declares an answer for `--json`: a struct whose members each have a type and an expression for
+/// the value. `of` creates the answer.
 ///
 /// ```
 /// use serde::Serialize;
@@ -62,7 +62,7 @@ macro_rules! answer {
     };
 }
 
-/// The text of `src/args/help/NAME.txt` in the crate that calls it, without the line break at its
+/// Returns the text of `src/args/help/NAME.txt` in the calling crate, without the line break at its
 /// end.
 #[macro_export]
 macro_rules! help {

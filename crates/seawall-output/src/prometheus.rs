@@ -6,13 +6,13 @@ use std::fmt::Write as _;
 /// The metrics of one kind of answer.
 #[derive(Clone, Copy, Debug)]
 pub struct MetricList {
-    /// The first words of all names.
+    /// The prefix of all metric names.
     pub prefix: &'static str,
     /// The label that says what was measured: its name, and the pointer to its value in the answer.
     pub label: (&'static str, &'static str),
-    /// One metric per line: a pointer into the answer, a name, and a help text. A `_total` is a
-    /// counter; values of pointers that end in `ms` are converted to seconds. A text is the value
-    /// of a label with the metric's name.
+    /// One metric per line: a JSON pointer into the answer, a name, and a help text. A name that
+    /// ends in `_total` is a counter; values of pointers that end in `ms` are converted to seconds.
+    /// A string becomes the value of a label with the metric's name.
     pub lines: &'static str,
 }
 

@@ -30,7 +30,7 @@ pub enum Exit {
     Busy,
     /// A wrong or missing key, or tampering.
     Key,
-    /// Not a Seawall log, or newer.
+    /// Not a Seawall log, or a log of a newer version.
     Format,
     /// The target exists with different content.
     Conflict,
@@ -38,7 +38,7 @@ pub enum Exit {
     Contract,
     /// The exit code of a program started by `--run`.
     Theirs(u8),
-    /// A signal ended it after an orderly stop.
+    /// A signal ended the program after an orderly stop.
     Signalled(u8),
 }
 
@@ -57,7 +57,7 @@ pub const TABLE: [(Exit, u8, u8); 11] = [
     (Exit::Contract, 10, 5),
 ];
 
-/// What each exit code means. `--help` prints this table; `seawall explain` and
+/// The meaning of each exit code. `--help` prints this table; `seawall explain` and
 /// docs/operations.md begin with the same words, and a test compares them.
 pub const MEANINGS: [(&str, &str); 14] = [
     ("0", "success; a torn tail after a crash is normal"),
@@ -144,7 +144,7 @@ impl Failure {
         Self::new(exit, what_of(error, log)).at(log.display()).next(next)
     }
 
-    /// The error of a verb that creates a log from this one; the new log was removed.
+    /// Returns the error of a verb that creates a new log from `log`; the new log was removed.
     #[must_use]
     pub fn of_making(error: &Error, verb: &str, (log, target): (&Path, &Path)) -> Self {
         let partial = PathBuf::from(format!("{}.partial", target.display()));
@@ -188,14 +188,14 @@ impl Failure {
         failure.at(path.display()).next("give a name in a writable directory")
     }
 
-    /// Where it happened: a path, an option, an offset.
+    /// Sets where the error happened: a path, an option, an offset.
     #[must_use]
     pub fn at(mut self, place: impl Display) -> Self {
         self.place = place.to_string();
         self
     }
 
-    /// What to do next.
+    /// Sets the advice on what to do next.
     #[must_use]
     pub fn next(mut self, next: impl Display) -> Self {
         self.next = next.to_string();
@@ -208,7 +208,7 @@ impl Failure {
         &self.what
     }
 
-    /// Tells the person; how the program ends.
+    /// Prints the error, and returns its exit code.
     #[expect(clippy::must_use_candidate, reason = "it is called to print")]
     pub fn tell(&self) -> Exit {
         let Self { exit, what, place, next } = self;

@@ -12,7 +12,7 @@ use std::io::{self, BufWriter, StdoutLock, Write};
 pub struct Output {
     out: BufWriter<StdoutLock<'static>>,
     state: State,
-    /// The width of the terminal, if it is one.
+    /// The width of the terminal in columns; `None` if standard output is not a terminal.
     width: Option<usize>,
 }
 
@@ -21,7 +21,7 @@ enum State {
     Open,
     /// The reader closed the pipe, as `head` does.
     Closed,
-    /// An error that was reported.
+    /// Writing failed, and the error was reported.
     Failed,
 }
 
@@ -33,7 +33,7 @@ impl Output {
         Self { out, state: State::Open, width: width::of_terminal() }
     }
 
-    /// The width for text: that of the terminal, at most 80.
+    /// Returns the width for text in columns: that of the terminal, at most 80.
     #[must_use]
     pub fn columns(&self) -> usize {
         self.width.map_or(80, |width| width.min(80))
@@ -45,7 +45,7 @@ impl Output {
         self.state == State::Open
     }
 
-    /// Whether writing failed, other than by a reader that closed the pipe.
+    /// Whether writing failed for a reason other than a closed pipe.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         self.state == State::Failed
@@ -84,7 +84,7 @@ impl Output {
         if color::is_wanted() { self.line(&paint(text, word, tone)) } else { self.line(text) }
     }
 
-    /// Writes the line that a report begins with: `head` has the coloured word, `end` is at the
+    /// Writes the first line of a report: `head`, in which `word` is coloured, and `end` at the
     /// right edge.
     pub fn headline(&mut self, head: &str, (word, tone): (&str, Tone), end: &str) {
         self.toned(&format!("{head:<72}{end:>8}"), word, tone);

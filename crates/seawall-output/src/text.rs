@@ -34,7 +34,7 @@ pub fn span(time: Duration) -> String {
 /// A time in microseconds since 1970 as `2026-11-25 03:12:45.123 UTC`.
 #[must_use]
 pub fn utc(time_us: u64) -> String {
-    // 0 means unknown to the format, and is a time here.
+    // In the log format, 0 means an unknown time; here, it is a valid time.
     let text = seawall_format::time::to_text(time_us.max(1)).expect("not 0");
     let (to_millis, _) = text.split_at(text.len() - "456Z".len());
     format!("{} UTC", to_millis.replace('T', " "))

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal};
 
-/// The columns of the terminal that standard output is; `None` if it is a file or a pipe.
+/// Returns the width of the terminal in columns; `None` if standard output is a file or a pipe.
 pub(crate) fn of_terminal() -> Option<usize> {
     if !io::stdout().is_terminal() {
         return None;

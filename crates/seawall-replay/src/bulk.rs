@@ -1,8 +1,8 @@
 //! Bulk recovery: collects the changes of many transactions, sorts them, and lets the store ingest
 //! one write for each key, with the watermark of the last transaction.
 //!
-//! Each ingestion is atomic, so a kill at any step leaves the store at the watermark of the one
-//! before. Memory is bounded: more changes go to a scratch file, as sorted runs.
+//! Each ingestion is atomic, so a kill at any step leaves the store at the watermark of the
+//! previous ingestion. Memory is bounded: excess changes go to a scratch file, as sorted runs.
 
 pub(crate) mod collect;
 pub(crate) mod drive;

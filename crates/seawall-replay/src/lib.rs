@@ -1,4 +1,4 @@
-//! Brings a store back from a Seawall log, each transaction exactly once.
+//! Restores a store from a Seawall log, and applies each transaction exactly once.
 //!
 //! A program that keeps its state in a store logs each [`Operation`] first. After a crash
 //! [`Replay`] reads the log twice: once to learn which transactions were committed, and once to
@@ -39,7 +39,7 @@
 //! Data flow: [`Source`] yields operations, `transactions` finds the outcome of each transaction
 //! and assembles the committed ones, and `apply` distributes their changes by key to partitions.
 //! Each partition folds its changes into a batch of adaptive size, and the [`Store`] writes the
-//! batch. Instead, `bulk` sorts all of them, for a store that lacks many and can ingest them.
+//! batch. If the store lacks many changes and can ingest them, `bulk` sorts all of them instead.
 //! With one partition, a small log is read once: `small` keeps its records in memory, and starts no
 //! thread.
 

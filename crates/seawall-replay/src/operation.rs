@@ -122,7 +122,7 @@ pub enum Change {
     CreateTable {
         /// The table's name.
         table: String,
-        /// The table's description in the catalog, in a format of the program's own.
+        /// The table's description in the catalog, in the program's own format.
         #[serde(with = "bytes", default)]
         definition: Vec<u8>,
     },

@@ -6,8 +6,8 @@ use serde::de::IgnoredAny;
 
 /// An [`Operation`] without its keys and values.
 ///
-/// Decoded from the same bytes, skipping the rest. Because keys and values are not checked, a
-/// record can decode as a `RecordSummary` and still not as an [`Operation`].
+/// Decoded from the same bytes, but skips keys and values. Because these are not checked, a record
+/// can decode as a `RecordSummary` and still not as an [`Operation`].
 ///
 /// # Examples
 ///

@@ -36,8 +36,8 @@ use std::thread::{self, Scope};
 const MEMORY: usize = 256 << 20;
 /// The approximate size of an open transaction in the first pass.
 const OPEN_SIZE: usize = 64;
-/// The default number of missing changes from which they are ingested. Fewer take a moment in
-/// batches, too.
+/// The default minimum number of missing changes to ingest. Fewer take only a moment in batches,
+/// too.
 const BULK_FROM: u64 = 100_000;
 /// The number of records between two progress reports while planning.
 const TELL: u64 = 4096;
@@ -80,8 +80,8 @@ impl Replay {
         }
     }
 
-    /// Starts a new store at `lsn` instead of the beginning of the log, because it was loaded with
-    /// the state before. A store with watermarks continues from those.
+    /// Starts a new store at `lsn` instead of the beginning of the log, because the store was
+    /// loaded with the state before `lsn`. A store with watermarks continues from those.
     #[must_use]
     pub fn from(mut self, lsn: Lsn) -> Self {
         self.from = Some(lsn);
@@ -126,20 +126,20 @@ impl Replay {
         self
     }
 
-    /// Sets the number of changes from which a store that lacks them and has an
-    /// [ingestion](Store::ingestion) gets them sorted and at once. The default is 100,000;
-    /// [`u64::MAX`] turns it off, and so do equal bounds of batches.
+    /// Sets the minimum number of missing changes that are sorted and written at once instead of in
+    /// batches, if the store has an [ingestion](Store::ingestion). The default is 100,000.
+    /// [`u64::MAX`] disables ingestion, and so do equal bounds of batches.
     ///
-    /// A replay that is killed then begins again where the last ingestion ended: at the creation or
-    /// drop of a table, or after 64 times [`memory`](Replay::memory).
+    /// After a kill, such a replay starts again where the last ingestion ended: at the creation or
+    /// drop of a table, or after changes of 64 times [`memory`](Replay::memory).
     #[must_use]
     pub fn bulk_from(mut self, changes: u64) -> Self {
         self.bulk_from = changes;
         self
     }
 
-    /// Sets the memory for changes of open transactions, in bytes, and as much again for changes to
-    /// ingest. The default is 256 MiB.
+    /// Sets the memory for changes of open transactions, in bytes. Changes to ingest get the same
+    /// amount in addition. The default is 256 MiB.
     #[must_use]
     pub fn memory(mut self, bytes: usize) -> Self {
         self.memory = bytes;
@@ -263,7 +263,7 @@ impl Replay {
             }
         }
         store.flush().map_err(Error::store("flush"))?;
-        // Read from the store: the caller prunes the log up to there.
+        // Read the watermarks from the store: the caller prunes the log up to them.
         let now = Standing::of(store)?;
         let times = (planned.saturating_sub(began), self.clock.now().saturating_sub(planned));
         Ok(Report::of(&plan, &runs, (&now, times)))
@@ -335,7 +335,7 @@ impl Replay {
         self.planned_after((floor, until, standing), records, hear)
     }
 
-    /// Plans from records that are decoded already, and those after them. Gathers the latter.
+    /// Plans from the records in `held` and those after them. Gathers the latter.
     fn planned_after(
         &self,
         (floor, until, standing): (Floor, Option<Lsn>, &Standing),
@@ -413,9 +413,9 @@ impl Replay {
         }
     }
 
-    /// Begins to gather transactions for an ingestion, if that is the way for a store that lacks
-    /// many: those that are held, if they are not all. Without memory or a thread for it, nothing
-    /// is gathered.
+    /// Starts to gather transactions for an ingestion, beginning with the held ones, if a store
+    /// that lacks many changes would ingest them. Returns `None` if all records are held, or if
+    /// gathering fails, for example for lack of memory or of a thread.
     fn gather<'env, 'scope>(
         &'env self,
         scope: &'scope Scope<'scope, 'env>,
@@ -455,8 +455,8 @@ impl Replay {
         Collected::new(scope, Tools { store, operators: &self.operators }, room)
     }
 
-    /// Applies transactions by ingestion, if that is the way for them, and returns whether all
-    /// were. Some can be gathered already.
+    /// Applies transactions by ingestion, if [`choose`] prefers it, and returns whether all were
+    /// applied. Some may already be gathered.
     fn apply_in_bulk<'env, 'scope>(
         &'env self,
         scope: &'scope Scope<'scope, 'env>,
@@ -475,8 +475,8 @@ impl Replay {
         let bulk = Bulk::new(run, (ingestion, self.bulk_from), gathered);
         match bulk.run(self.assembler(plan), hear) {
             (ran, Ok(())) => Ok(Some((ran, true))),
-            // Batches apply all before a change that is refused, and name it; and they need less
-            // space.
+            // Continue in batches: they apply everything before a refused change and name that
+            // change, and they need less space.
             (ran, Err(Error::Apply { .. } | Error::Spill(_))) => Ok(Some((ran, false))),
             (_, Err(error)) => Err(error),
         }
@@ -495,7 +495,7 @@ impl Replay {
         run.run(self.assembler(plan), hear)
     }
 
-    /// The same from records that were read already, into the only partition.
+    /// Applies records that were already read, to the only partition.
     fn apply_here(
         &self,
         mut run: Run<'_>,
@@ -518,8 +518,8 @@ impl Default for Replay {
     }
 }
 
-/// Writes watermarks for `wanted` partitions, for all keys from here on. A new store starts at
-/// `from`.
+/// Distributes the keys over `wanted` partitions from here on: writes and returns the watermark of
+/// each. A new store starts at `from`.
 fn redealt(
     (store, log): (&dyn Store, LogId),
     standing: &Standing,

@@ -336,10 +336,10 @@ impl<S: Serialize + DeserializeOwned> Snapshotter<S> {
         }
     }
 
-    /// Continues with a new type of the state, to which the program has converted it. Later dumps
-    /// have this name and schema.
+    /// Continues with a new state type, after the program has converted the state to it. Later
+    /// dumps have this name and schema.
     ///
-    /// Until two of them exist, [`restore`](Snapshots::restore) fails if the newest dump is
+    /// Until two such dumps exist, [`restore`](Snapshots::restore) fails if the newest dump is
     /// damaged. The error names the older type, which the previous version of the program can still
     /// read.
     ///

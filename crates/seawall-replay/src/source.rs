@@ -44,8 +44,8 @@ pub trait Source: Sync {
     /// As [`LogReader::read_from`].
     fn operations(&self, from: Lsn) -> Result<Operations<'_>>;
 
-    /// Returns summaries of the operations, for the first pass of a replay. A source that need not
-    /// decode keys and values for that is read faster.
+    /// Returns summaries of the operations, for the first pass of a replay. A source is read faster
+    /// if it does not decode keys and values for summaries.
     ///
     /// # Errors
     ///
@@ -58,8 +58,8 @@ pub trait Source: Sync {
     }
 }
 
-/// A source that decodes whole records even for summaries: finds unreadable records when nothing is
-/// applied afterwards.
+/// A source that decodes whole records even for summaries. Used when nothing is applied afterwards,
+/// to find unreadable records nevertheless.
 pub(crate) struct Decoded<'a>(pub(crate) &'a dyn Source);
 
 impl Source for Decoded<'_> {

@@ -95,8 +95,8 @@ pub trait Store: Send + Sync {
     /// of a table that exists.
     fn write(&self, batch: &Batch) -> Result<(), StoreError>;
 
-    /// Applies a batch as [`write`](Store::write) does, and may take its keys and values. A store
-    /// in memory keeps them so, without copying them.
+    /// Applies a batch as [`write`](Store::write) does, and may move keys and values out of it. A
+    /// store in memory can thus keep them without copying.
     ///
     /// # Errors
     ///
@@ -134,7 +134,7 @@ pub trait Ingest {
     /// Applies `rows` and `watermarks` atomically, even in a crash, and only if no row is an error.
     /// There can be more rows than fit in memory.
     ///
-    /// A batch that was written before is never lost unless the ingestion is too.
+    /// If a crash loses a batch that was written earlier, it also loses the ingestion.
     ///
     /// # Errors
     ///
@@ -146,7 +146,7 @@ pub trait Ingest {
     ) -> Result<(), StoreError>;
 }
 
-/// The rows of an [ingestion](Ingest): each key once, one table after the other, sorted by key.
+/// The rows of an [ingestion](Ingest): table by table, sorted by key, each key once.
 pub trait SortedRows {
     /// Returns the next row, or `None` after the last one.
     ///
@@ -156,7 +156,7 @@ pub trait SortedRows {
     fn next_row(&mut self) -> Result<Option<NewRow<'_>>, StoreError>;
 }
 
-/// Writes that put and delete rows. Others are left out.
+/// Yields the writes that put or delete rows, and skips the others.
 impl SortedRows for std::slice::Iter<'_, Write> {
     fn next_row(&mut self) -> Result<Option<NewRow<'_>>, StoreError> {
         Ok(self.find_map(NewRow::of))

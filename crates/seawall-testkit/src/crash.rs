@@ -115,11 +115,11 @@ pub struct Case {
 pub struct Crash {
     /// The crash occurs after this number of changing calls to the device.
     pub step: u64,
-    /// What the crash leaves.
+    /// The unsynced changes that survive.
     pub left: Left,
 }
 
-/// What a crash leaves of the unsynced changes.
+/// The unsynced changes that survive a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
     /// All of them: the process was killed and the machine kept running.
@@ -293,8 +293,8 @@ fn second<S, E: Debug>(
     Ok(states)
 }
 
-/// Returns what a crash now may leave: the killed process, and up to `max` choices of the pending
-/// items.
+/// Returns the states that a crash now may leave: the state after a kill, and the states after a
+/// power cut for up to `max` choices of the pending items.
 fn lefts(device: &MemStorage, max: u64, seed: u64) -> Vec<(Left, MemStorage)> {
     let cuts = cuts(device.pending().len(), max, seed).into_iter().map(Left::Cut);
     [Left::Killed].into_iter().chain(cuts).map(|left| (left, left.of(device))).collect()

@@ -164,7 +164,7 @@ impl FaultDisk {
         done
     }
 
-    /// Fails to recycle a file, in some cases after it was renamed.
+    /// Simulates a failure to recycle a file, in some cases after the file was renamed.
     fn fail_to_recycle(&self, seed: u64, (name, spare): (&str, &str)) -> io::Error {
         let is_renamed = Dice::new(seed).one_in(2);
         let renamed = if is_renamed { self.inner.rename_new(name, spare) } else { Ok(()) };

@@ -138,7 +138,7 @@ impl File for FaultFile {
         self.inner.direct_alignment()
     }
 
-    /// Two calls, so that a crash, or another write, can come between them.
+    /// Makes two calls, so that a crash or another write can occur between them.
     fn write_direct(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.write_at(bytes, offset)?;
         self.call((Act::Sync, [offset, to_u64(bytes.len())]), |fault| {

@@ -36,7 +36,7 @@ struct State {
     /// Files that fail permanently.
     broken: BTreeSet<String>,
     full_until: u64,
-    /// Until this step, overwrites need space too.
+    /// The step until which overwrites need space too.
     copies_until: u64,
 }
 
@@ -166,7 +166,8 @@ impl Injector {
         sync()
     }
 
-    /// Writes one sector to the position of another, and all others correctly.
+    /// Returns a function that writes one sector to the position of another, and all others
+    /// correctly.
     fn one_astray(
         &self,
         mut dice: Dice,
@@ -194,7 +195,7 @@ impl Injector {
     }
 }
 
-/// Loses items at random, sometimes all of them.
+/// Returns a function that loses items at random, sometimes all of them.
 fn by_lot(mut dice: Dice) -> impl FnMut(&Pending) -> bool + Send {
     let all_lost = dice.one_in(3);
     move |_| !all_lost && dice.one_in(2)

@@ -60,7 +60,7 @@ struct Device {
 #[derive(Default)]
 struct Run {
     steps: u64,
-    /// The number of steps at each sync, with it.
+    /// For each sync, the number of steps up to and including it.
     syncs: Vec<u64>,
     stop: Option<u64>,
     failures: Vec<PlannedSync>,
@@ -76,7 +76,7 @@ struct PlannedSync {
     fate: Fate,
 }
 
-/// What a faulty sync does with its items.
+/// The effect of a faulty sync on its items.
 enum Fate {
     /// The items reach the disk as the function decides, and the sync fails.
     Fail(Land),
@@ -131,8 +131,8 @@ impl MemStorage {
         self.device().run.steps
     }
 
-    /// Returns for each sync so far, also a refused one, how many [`steps`](Self::steps) there were
-    /// with it: one number for each fault that [`MemStorage::fail_sync`] could plan.
+    /// Returns one number for each sync so far, including refused ones: the [`steps`](Self::steps)
+    /// up to and including it. [`MemStorage::fail_sync`] could plan a fault for each of them.
     #[must_use]
     pub fn syncs(&self) -> Vec<u64> {
         self.device().run.syncs.clone()
@@ -153,8 +153,8 @@ impl MemStorage {
         self.device().world.pending()
     }
 
-    /// Returns the device after a power cut. `land` decides what reaches the disk of each pending
-    /// item; `true` means all of it and `false` nothing.
+    /// Returns the device after a power cut. `land` decides which part of each pending item reaches
+    /// the disk; `true` means all of it and `false` nothing.
     ///
     /// Items reach the disk in order. The result is an independent device after a reboot, with this
     /// one's limit and unreadable bytes, but without its locks, planned faults and

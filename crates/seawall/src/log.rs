@@ -209,9 +209,9 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     ///
     /// # Errors
     ///
-    /// [`Error::WouldBlock`] and, if the device had no space for an earlier record that was refused
-    /// so, [`Error::DiskFull`]: retry. Otherwise as [`append`](Log::append). Each leaves the log
-    /// unchanged.
+    /// [`Error::WouldBlock`]; also [`Error::DiskFull`], if the device had no space for an earlier
+    /// record that got `WouldBlock`. In both cases retry. Otherwise as [`append`](Log::append).
+    /// Each leaves the log unchanged.
     ///
     /// # Examples
     ///

@@ -60,7 +60,7 @@ use std::sync::Arc;
 pub struct Maintenance<'a> {
     log: Place,
     replicas: Vec<Place>,
-    /// With the key of an encrypted log.
+    /// Options that hold the key of an encrypted log.
     options: Options,
     progress: Box<dyn FnMut(Progress) + 'a>,
 }
@@ -104,9 +104,10 @@ impl<'a> Maintenance<'a> {
         Self { log, replicas, options, progress: Box::new(|_| {}) }
     }
 
-    /// Gives the key of an encrypted log, which [`salvage`](Self::salvage) and
-    /// [`truncate_damaged_tail`](Self::truncate_damaged_tail) need, and with which
-    /// [`verify`](Self::verify) also decrypts. The others work without.
+    /// Sets the key of an encrypted log. [`salvage`](Self::salvage) and
+    /// [`truncate_damaged_tail`](Self::truncate_damaged_tail) need the key, and
+    /// [`verify`](Self::verify) also decrypts if it has the key. The other methods work without a
+    /// key.
     #[cfg(feature = "encryption")]
     #[must_use]
     pub fn key(mut self, source: impl crate::base::key_source::KeySource + 'static) -> Self {
@@ -140,7 +141,7 @@ impl<'a> Maintenance<'a> {
         self
     }
 
-    /// Verifies every byte of the log. A running writer may go on meanwhile.
+    /// Verifies every byte of the log. A running writer may continue meanwhile.
     ///
     /// # Errors
     ///
@@ -162,8 +163,8 @@ impl<'a> Maintenance<'a> {
         self.run(|log, _| truncate_damage::diagnose(&log.storage))
     }
 
-    /// Copies the log to the new directory `target`, durably. A running writer may go on meanwhile;
-    /// the copy is the log of one moment.
+    /// Copies the log to the new directory `target`, durably. A running writer may continue
+    /// meanwhile; the copy is the log of one moment.
     ///
     /// # Errors
     ///
@@ -421,8 +422,8 @@ impl<'a> Maintenance<'a> {
     /// Builds the parity that the log lacks: for segments that were written without it, where a
     /// crash left some out, and where parity itself is damaged. Returns how much is covered then.
     ///
-    /// Parity is computed from the records as they are: verify them first. Open the log once after
-    /// a crash: records at the end that may not be durable get none before
+    /// Parity is computed from the records as they are: verify them first. After a crash, first
+    /// open the log once: until then, records at the end that may not be durable get no parity
     /// ([`Protection::unsure`]).
     ///
     /// # Errors

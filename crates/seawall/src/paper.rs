@@ -114,7 +114,7 @@ impl<T, C: Codec<T>> Logger<T, C> {
         self.log()?.append_batch(records)
     }
 
-    /// The paper's listing calls [`write`](Self::write) this way.
+    /// The name of [`write`](Self::write) in the paper's listing.
     ///
     /// # Errors
     ///
@@ -187,7 +187,7 @@ impl<T, C: Codec<T>> Logger<T, C> {
         Ok(Retrieved { entries })
     }
 
-    /// The paper's listing calls [`retrieve`](Self::retrieve) this way.
+    /// The name of [`retrieve`](Self::retrieve) in the paper's listing.
     ///
     /// # Errors
     ///

@@ -357,7 +357,7 @@ impl Options {
         self.open_any_reader_in(open_existing(path.as_ref())?)
     }
 
-    /// The same in a custom storage.
+    /// Like [`open_any_reader`](Self::open_any_reader), in a custom storage.
     ///
     /// # Errors
     ///

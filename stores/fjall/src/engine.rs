@@ -99,7 +99,7 @@ impl Edits for Batch<'_> {
     }
 }
 
-/// The rows of a range of keys in a snapshot. While it exists, fjall keeps the rows not yet read.
+/// The rows of a range of keys in a snapshot. While the iterator exists, fjall keeps unread rows.
 pub struct Rows(Iter);
 
 impl Iterator for Rows {

@@ -12,7 +12,7 @@ const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("seawall")
 
 /// A redb database in a locked file.
 ///
-/// Each batch is synced: redb keeps unsynced ones only in the memory of the process.
+/// Each batch is synced: redb keeps unsynced batches only in the memory of the process.
 pub struct Redb {
     database: Database,
     /// Released last, after the database is closed.
@@ -125,7 +125,7 @@ impl Edits for Batch<'_> {
     }
 }
 
-/// The rows of a range of keys in a snapshot. While it exists, redb keeps the rows not yet read.
+/// The rows of a range of keys in a snapshot. While the iterator exists, redb keeps unread rows.
 pub struct Rows(redb::Range<'static, &'static [u8], &'static [u8]>);
 
 type Entry<'a> = (redb::AccessGuard<'a, &'static [u8]>, redb::AccessGuard<'a, &'static [u8]>);

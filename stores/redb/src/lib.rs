@@ -19,8 +19,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A store is one file, with a second one beside it: `.lock`, or `.partial` until the database is
-//! complete. All data is in one table of redb, `seawall`, in the
+//! A store is one file, with a file `.lock` next to it. The database is named `.partial` until it
+//! is complete. All data is in one table of redb, `seawall`, in the
 //! [layout](seawall_tables#layout) of all stores.
 
 #![forbid(unsafe_code)]

@@ -122,7 +122,7 @@ impl Edits for Batch {
     }
 }
 
-/// The rows of a range of keys in a snapshot. While it exists, RocksDB keeps the rows not yet read.
+/// The rows of a range of keys in a snapshot. While the iterator exists, RocksDB keeps unread rows.
 pub struct Rows<'a>(DBIterator<'a>);
 
 impl Iterator for Rows<'_> {

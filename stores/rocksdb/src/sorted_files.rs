@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, Builder};
 
 const FOLDER: &str = "ingest";
-/// The size of a file, in bytes of rows.
+/// The size of the rows in a file, in bytes.
 const FILE_SIZE: usize = 64 << 20;
 /// The size of a chunk of rows, in bytes, and the number of chunks in the queue.
 const CHUNK: usize = 64 << 10;
@@ -25,7 +25,7 @@ pub(crate) struct SortedFiles<'a> {
 }
 
 impl<'a> SortedFiles<'a> {
-    /// Creates the folder inside that of the store.
+    /// Creates the folder inside the store's folder.
     pub(crate) fn new(options: &'a Options, store: &Path) -> io::Result<Self> {
         let folder = store.join(FOLDER);
         match fs::remove_dir_all(&folder) {
@@ -47,7 +47,7 @@ impl<'a> SortedFiles<'a> {
             let mut rows = Rows { chunk: Chunk::default(), chunks };
             let filled = fill(&mut rows).and_then(|()| rows.send());
             drop(rows);
-            // If the writer failed, `fill` failed only for that reason: the writer's error is
+            // If the writer failed, `fill` failed only as a consequence, so the writer's error is
             // returned.
             let names = writer.join().expect("the writer returns errors")?;
             filled.map(|()| names)

@@ -12,7 +12,7 @@ const ROWS_AT_ONCE: usize = 256;
 pub(crate) fn sweep(engine: &impl Engine, id: TableId) -> Result<(), StoreError> {
     let mut last = None;
     loop {
-        // Start after the removed rows, because the database would scan them again.
+        // Start after the removed rows: the database would otherwise scan them again.
         let rows = engine.scan(behind(last.take(), id.prefix()))?.take(ROWS_AT_ONCE);
         let keys = rows.map(|row| row.map(|(key, _)| key)).collect::<Result<Vec<_>, _>>()?;
         engine.write(keys.len(), |edits| {

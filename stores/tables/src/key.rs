@@ -31,7 +31,7 @@ impl TableId {
     /// The table without a name.
     pub(crate) const UNNAMED: Self = Self(0);
 
-    /// The prefix of the keys of all its rows.
+    /// Returns the prefix of the keys of all rows of the table.
     pub(crate) fn prefix(self) -> Vec<u8> {
         self.row(&[])
     }
@@ -54,7 +54,7 @@ impl TableId {
         [&GARBAGE[..], &self.0.to_be_bytes()].concat()
     }
 
-    /// The id as stored in the catalog and in garbage keys.
+    /// Decodes an id from the catalog or a garbage key. Returns it with the remaining bytes.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (id, rest) = bytes.split_first_chunk()?;
         Some((Self(u64::from_be_bytes(*id)), rest))
@@ -73,7 +73,7 @@ pub(crate) fn watermark(partition: u32) -> Vec<u8> {
     [&WATERMARKS[..], &partition.to_be_bytes()].concat()
 }
 
-/// The range of keys with this prefix, after `last` if given.
+/// Returns the range of keys with this prefix, after `last` if given.
 pub(crate) fn behind(last: Option<Vec<u8>>, prefix: Vec<u8>) -> Range {
     let mut end = prefix.clone();
     // The first byte of every kind is small, so a next prefix of the same length exists.

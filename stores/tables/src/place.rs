@@ -40,7 +40,7 @@ impl Place {
         Self::locked(path, &lock, path.join(DATABASE))
     }
 
-    /// Locks the file `path`, which is the database, with a file beside it.
+    /// Locks the file `path`, which is the database, with a file next to it.
     ///
     /// # Errors
     ///

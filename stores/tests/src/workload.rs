@@ -33,8 +33,8 @@ pub(crate) fn operations(dice: &mut Dice) -> Vec<Operation> {
         open.remove(at);
         match dice.below(10) {
             0 => operations.push(Operation::Abort(tx)),
-            // The transaction never ends. Not among the first ones, because every replay would
-            // start there.
+            // This transaction never ends. The first ones all end, because otherwise every replay
+            // would start at their begins.
             1 if begun > TRANSACTIONS / 2 => {}
             _ => operations.push(Operation::Commit(tx)),
         }

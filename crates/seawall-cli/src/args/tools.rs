@@ -1,4 +1,4 @@
-//! The options of the verbs around a log: `doctor`, `probe`, `completions`, `man`.
+//! The options of the verbs that need no log: `doctor`, `probe`, `completions`, `man`.
 
 use super::values;
 use crate::output::progress::Patience;

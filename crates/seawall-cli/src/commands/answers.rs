@@ -1,7 +1,7 @@
 //! The published schema: what the verbs print with `--json`.
 //!
 //! A single answer is an object that begins with its `schema`. Scripts rely on these declarations:
-//! members are added to a schema, never removed, renamed or reordered. What is unknown is `null`.
+//! members are added to a schema, never removed, renamed or reordered. Unknown values are `null`.
 //!
 //! | schema | printed by | declared in |
 //! |---|---|---|
@@ -43,7 +43,7 @@ answer! {
         log: String = log.display().to_string(),
         verdict: Option<&'static str> = Some(found.verdict.name()),
         exit: u8 = exit.code(),
-        /// Only where the log could not be judged.
+        /// Present only if the log could not be verified.
         #[serde(skip_serializing_if = "Option::is_none")]
         error: Option<String> = None,
         records: u64 = found.records,
@@ -61,13 +61,13 @@ answer! {
     }
 }
 
-/// Whether encrypted records were decrypted; `None` if there are none.
+/// Returns whether encrypted records were decrypted; `None` if no segment is encrypted.
 pub(in crate::commands) fn decrypted(summary: &Summary) -> Option<bool> {
     (summary.encrypted_segments > 0).then_some(!summary.is_locked)
 }
 
 impl Verify {
-    /// The same members for a log that could not be judged.
+    /// Returns the answer for a log that could not be verified.
     pub(in crate::commands) fn failed(log: &Path, failure: &Failure) -> Self {
         Self {
             log: log.display().to_string(),

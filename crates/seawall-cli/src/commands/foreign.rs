@@ -1,4 +1,4 @@
-//! Files in foreign formats: read, and recognised by their first entry.
+//! Reads files in foreign formats, and recognises the format by the first entry.
 
 use crate::args::ForeignFormat;
 use seawall::Error;
@@ -27,7 +27,7 @@ pub(super) fn entries(format: ForeignFormat, file: &Arc<dyn File>) -> Box<dyn En
     }
 }
 
-/// The format of a file by its first entry.
+/// Returns the format in which the file's first entry is valid; `None` if no format fits.
 pub(super) fn recognised(file: &Arc<dyn File>) -> io::Result<Option<ForeignFormat>> {
     for format in FORMATS {
         match entries(format, file).next() {
@@ -39,8 +39,8 @@ pub(super) fn recognised(file: &Arc<dyn File>) -> io::Result<Option<ForeignForma
     Ok(None)
 }
 
-/// The error of a verb that reads a log. Of a file in a foreign format, it names the format and how
-/// to convert it.
+/// Returns the error of a verb that could not read a log. If the path is a file in a foreign
+/// format, the error names the format and the command that converts it.
 pub(super) fn failure(error: &Error, verb: &str, path: &Path) -> Failure {
     let format = match error {
         Error::NotALog { .. } if path.is_file() => found_at(path).ok().flatten(),
@@ -68,7 +68,7 @@ fn found_at(path: &Path) -> io::Result<Option<ForeignFormat>> {
     if found != Some(ForeignFormat::Json) {
         return Ok(found);
     }
-    // Other text may begin with a number, or with a word in quotes.
+    // Text that is not JSON can begin with a number or a quoted word, so these prove nothing.
     let mut values = entries(ForeignFormat::Json, &file);
     let first = values.next().ok().flatten().and_then(<[u8]>::first).copied();
     let is_json = match first {

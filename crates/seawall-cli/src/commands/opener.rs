@@ -11,27 +11,27 @@ use std::path::Path;
 pub(in crate::commands) struct Opener(Option<Key>);
 
 impl Opener {
-    /// Reads the key. A verb does so once: a pipe delivers it only once.
+    /// Reads the key. A verb calls this only once, because a pipe delivers the key only once.
     pub(in crate::commands) fn of(option: &KeyOption) -> Result<Self, Failure> {
         option.key_file.as_deref().map(read_key).transpose().map(Self)
     }
 
-    /// Options with the key.
+    /// Returns options with the key, if any.
     pub(in crate::commands) fn options(&self) -> Options {
         self.0.iter().cloned().fold(Options::new(), Options::key)
     }
 
-    /// Maintenance of this log with the key.
+    /// Returns the maintenance of this log, with the key, if any.
     pub(in crate::commands) fn maintenance(&self, log: &Path) -> Maintenance<'static> {
         self.0.iter().cloned().fold(Maintenance::at(log), Maintenance::key)
     }
 
-    /// A reader of this log, of any codec.
+    /// Opens a reader of this log for any codec.
     pub(in crate::commands) fn reader(&self, log: &Path) -> Result<LogReader<[u8], Raw>, Error> {
         self.options().open_any_reader(log)
     }
 
-    /// A reader; `None` if the log is encrypted and there is no key.
+    /// Opens a reader; `None` if the log is encrypted and there is no key.
     pub(in crate::commands) fn reader_unless_locked(
         &self,
         log: &Path,
@@ -42,7 +42,7 @@ impl Opener {
         }
     }
 
-    /// Refuses a key that is not that of this log.
+    /// Refuses a key that does not belong to this log.
     pub(in crate::commands) fn check(&self, log: &Path) -> Result<(), Error> {
         match (&self.0, self.reader(log)) {
             (Some(_), Err(error @ Error::Key { .. })) => Err(error),
@@ -51,7 +51,7 @@ impl Opener {
     }
 }
 
-/// The key in this file.
+/// Reads the key in this file.
 pub(in crate::commands) fn read_key(file: &Path) -> Result<Key, Failure> {
     KeyFile::new(file).key().map_err(|error| {
         let failure = Failure::new(Exit::Key, format!("no key: {error}"));

@@ -49,7 +49,7 @@ impl FromStr for Ear {
 /// The progress of an operation.
 pub(crate) struct Progress {
     watch: Stopwatch,
-    /// When to report next.
+    /// The time of the next report.
     next: Duration,
     out: Option<Out>,
     /// The last reported value.

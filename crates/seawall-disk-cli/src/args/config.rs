@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 
 /// Larger files are refused.
 const SIZE_MAX: u64 = 64 * 1024;
-/// Not allowed in a file: it names one.
+/// Not allowed in a file: this option names the file.
 const CONFIG: &str = "config";
-/// Not allowed in a file: it answers one question about one dump.
+/// Not allowed in a file: this option decides about one dump.
 const DUMP: &str = "dump";
 /// The key of the image, which is a positional argument on the command line.
 const IMAGE: &str = "image";
@@ -26,8 +26,8 @@ const HEAD: &str = "\
 # begin in the directory in which the server is started.
 ";
 
-/// Adds to the words of a command line, after `disk serve`, the options of the file that `--config`
-/// names, if it does. Typed options take precedence.
+/// Inserts the options of the file that `--config` names, if there is one, into the words of a
+/// command line, after `disk serve`. Typed options take precedence.
 ///
 /// # Errors
 ///

@@ -13,7 +13,7 @@ pub(crate) enum Power {
     Watched(Monitor),
 }
 
-/// What knows the state of the power source.
+/// A monitor of the power source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Monitor {
     /// The server of Network UPS Tools at this address, `HOST:PORT`.

@@ -4,8 +4,8 @@ use crate::state::settings::{Mark, Settings};
 use seawall_output::text::utc;
 use std::path::PathBuf;
 
-/// How much later than the start of a dump, or than the last progress record, the image may have
-/// changed: a write of the server can still be in progress. A write by another program within this
+/// The image may have changed up to this much later than the start of a dump or the last progress
+/// record: a write of the server can still be in progress. A write by another program within this
 /// time is not detected.
 pub(super) const MOMENT_US: u64 = 2_000_000;
 
@@ -29,7 +29,7 @@ pub(super) struct Evidence {
 /// Why a dump is not written to the image without `--dump apply`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Doubt {
-    /// It was made for another image, or its image is unknown.
+    /// The dump was made for another image, or its image is unknown.
     OtherImage,
     /// The image was served with another directory since.
     ServedElsewhere(PathBuf),
@@ -40,7 +40,7 @@ pub(super) enum Doubt {
     MarkGone,
     /// An older version made the dump and did not record the time.
     NoTime,
-    /// The image was changed since.
+    /// The image was changed since the dump was made.
     ChangedSince { changed_us: u64, dumped_us: u64 },
     /// The image was last changed before it was served: the clock was set back, or the file was
     /// restored from an older copy.

@@ -30,7 +30,8 @@ pub(crate) fn run(args: &DiskKeep) -> Result<Exit, Failure> {
     out.finish();
     notifier.ready("it can be given memory");
     loop {
-        // Without its socket nothing can reach it any more. An error does not say that it is gone.
+        // Without its socket file, no server can reach this keeper. Only `NotFound` proves that the
+        // file is gone.
         let is_reachable = || match number() {
             Ok(number) => number == own,
             Err(error) => error.kind() != io::ErrorKind::NotFound,

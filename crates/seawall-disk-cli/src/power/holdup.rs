@@ -8,7 +8,7 @@ mod witness;
 use crate::args::DiskHoldUp;
 use seawall_output::report::{Exit, Failure};
 
-/// Measures, on this side.
+/// Runs the sender or the witness, as the arguments say.
 pub(crate) fn run(args: &DiskHoldUp) -> Result<Exit, Failure> {
     match (&args.to, args.witness) {
         (Some(address), _) => sender::run(args, address),

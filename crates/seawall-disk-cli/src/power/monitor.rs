@@ -16,14 +16,14 @@ const ANSWER_MAX: usize = 16 << 10;
 /// How often to look whether a command has ended, or a pipe has a line.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// What a monitor answers.
+/// The state of the power source, as a monitor reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reading {
     Online,
     OnBattery,
 }
 
-/// What is asked.
+/// A monitor, and how to reach it.
 #[derive(Debug)]
 pub(super) enum Source {
     Nut { ups: String, at: Vec<SocketAddr> },
@@ -32,7 +32,7 @@ pub(super) enum Source {
     Pipe(Arc<Pipe>, Option<PipeReader>),
 }
 
-/// The newest line of a pipe, and when it came.
+/// The newest line of a pipe, and when it arrived.
 #[derive(Debug)]
 pub(super) struct Pipe {
     newest: Mutex<(Result<Reading, String>, Duration)>,
@@ -63,7 +63,7 @@ impl Pipe {
 }
 
 impl Source {
-    /// Finds the addresses: later, a name server that does not answer would take too long.
+    /// Resolves the addresses now: later, a name server that does not answer would take too long.
     pub(super) fn open(monitor: &Monitor) -> io::Result<Self> {
         Ok(match monitor {
             Monitor::Nut { ups, address } => {
@@ -80,7 +80,7 @@ impl Source {
         })
     }
 
-    /// Starts to read lines, on a thread of its own, if it is a pipe.
+    /// For a pipe, starts a thread that reads its lines.
     pub(super) fn begin(&mut self) -> io::Result<()> {
         let Self::Pipe(pipe, file) = self else { return Ok(()) };
         let Some(file) = file.take() else { return Ok(()) };
@@ -88,7 +88,7 @@ impl Source {
         spawn("pipe", move || its.note(Err(read_lines(file, &its))))
     }
 
-    /// The TCP ports that are asked.
+    /// The TCP ports of the monitor.
     pub(super) fn ports(&self) -> Vec<u16> {
         match self {
             Self::Nut { at, .. } | Self::Apcupsd { at } => {
@@ -98,7 +98,7 @@ impl Source {
         }
     }
 
-    /// Asks once. Returns within about `limit`.
+    /// Queries the monitor once. Returns within about `limit`.
     ///
     /// # Errors
     ///
@@ -173,7 +173,8 @@ fn nut_status(answer: &str) -> Result<Reading, String> {
     reading(status.ok_or_else(unclear)?, "OL", &["OB", "LB", "FSD"]).ok_or_else(unclear)
 }
 
-/// The state that these words tell: healthy with the word `online`, and none of the others.
+/// Returns the state in `status`: on battery with any word of `on_battery`, otherwise online with
+/// the word `online`.
 fn reading(status: &str, online: &str, on_battery: &[&str]) -> Option<Reading> {
     let has = |word: &str| status.split_whitespace().any(|other| other == word);
     match () {
@@ -183,7 +184,7 @@ fn reading(status: &str, online: &str, on_battery: &[&str]) -> Option<Reading> {
     }
 }
 
-/// The records of an answer of apcupsd: each has its length before it, in two bytes.
+/// Splits an answer of apcupsd into its records. Two bytes before each hold its length.
 fn records(mut answer: &[u8]) -> Option<Vec<&[u8]>> {
     let mut records = vec![];
     loop {
@@ -222,7 +223,7 @@ fn apcupsd_status(answer: &[u8]) -> Result<Reading, String> {
 fn run(command: &str, limit: Duration) -> Result<Reading, String> {
     let said = |error: io::Error| error.to_string();
     let mut shell = Command::new("sh");
-    // What it starts is killed together with it.
+    // The processes that the command starts are killed together with it.
     shell.process_group(0);
     shell.arg("-c").arg(command).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = shell.spawn().map_err(said)?;
@@ -235,7 +236,7 @@ fn run(command: &str, limit: Duration) -> Result<Reading, String> {
             Some(Some(code)) => return Err(format!("the command exits with {code}")),
             Some(None) => return Err("a signal ended the command".to_owned()),
             None if clock.now() > end => {
-                // It may have ended by now.
+                // The command may have ended by now.
                 let _ = seawall_host::kill_group(child.id());
                 let _ = child.wait();
                 return Err(format!("the command runs longer than {} ms", limit.as_millis()));
@@ -245,7 +246,7 @@ fn run(command: &str, limit: Duration) -> Result<Reading, String> {
     }
 }
 
-/// Notes each line. Returns why there are no more.
+/// Records the state in each line. Returns why no more lines can be read.
 fn read_lines(mut file: impl Read, pipe: &Pipe) -> String {
     let (mut line, mut byte) = (vec![], [0]);
     loop {

@@ -1,7 +1,8 @@
-//! What confines the processes of a disk, and what is said of it.
+//! Confines the processes of a disk, and describes them for `status`.
 //!
 //! A process is confined before it has a second thread and before it serves a client. A program
-//! that it starts later is confined, too: with `--run` or `--power command:` the server is not.
+//! that it starts later is confined, too, so the server is not confined with `--run` or
+//! `--power command:`.
 
 use crate::args::{DiskConfined, DiskServe, Export, Monitor, Power, Sandbox};
 use crate::state::image::Device;
@@ -13,10 +14,10 @@ use serde::Serialize;
 use std::io;
 use std::path::Path;
 
-/// The kernel never kills the process for lack of memory.
+/// The OOM score adjustment with which the kernel never kills the process.
 const OOM_SCORE: i32 = -1000;
 
-/// What confines a process, as `status` says it.
+/// The user and sandbox of a process, as `status` shows them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Standing {
     pub(crate) pid: u32,
@@ -28,8 +29,8 @@ pub(crate) struct Standing {
 }
 
 impl Standing {
-    /// Of this process, before it is confined: its user has a name while the table of users can be
-    /// read.
+    /// Describes this process before it is confined, while the table of users can be read for the
+    /// user's name.
     fn own() -> Self {
         let user_number = effective_user();
         let (pid, user) = (std::process::id(), user_name(user_number));
@@ -42,7 +43,7 @@ impl Standing {
         Self { landlock, seccomp, ..self }
     }
 
-    /// Of another process, with what it says of itself.
+    /// Describes another process by the ids and the sandbox that it reports.
     pub(crate) fn other(&self, (pid, user_number): (u32, u32), confined: Confined) -> Self {
         let is_same = user_number == self.user_number;
         let user = if is_same { self.user.clone() } else { user_number.to_string() };
@@ -60,12 +61,12 @@ fn shown(what: &str, guard: Guard, why_not: Option<&str>) -> String {
     }
 }
 
-/// Takes what only root can, and becomes the user of `--user`.
+/// Acquires what only root can, and becomes the user of `--user`.
 pub(crate) fn assume_user(confined: &DiskConfined, at: &Path) -> Result<(), Failure> {
-    // The kernel may refuse this, and kills the process sooner then when memory is short.
+    // The kernel may refuse this. It then kills the process earlier when memory is short.
     let _ = seawall_host::set_oom_score(None, OOM_SCORE);
     let Some(text) = &confined.user else { return Ok(()) };
-    // The memory is locked later, and what could not be lifted is reported then.
+    // Locking the memory later reports a limit that could not be lifted.
     let _ = seawall_host::lift_memory_limit();
     let assumed = User::find(text).and_then(|user| user.assume());
     assumed.map_err(|error| {
@@ -79,7 +80,7 @@ pub(crate) fn assume_user(confined: &DiskConfined, at: &Path) -> Result<(), Fail
     })
 }
 
-/// Refuses what needs root to the end.
+/// Refuses `--user` with an export that needs root until the end.
 pub(crate) fn check(args: &DiskServe) -> Result<(), Failure> {
     if args.confined.user.is_none() || !is_mounted(args) {
         return Ok(());
@@ -92,7 +93,8 @@ fn is_mounted(args: &DiskServe) -> bool {
     matches!(args.export, Export::Fuse(_) | Export::FuseFolder(_))
 }
 
-/// Confines the server, unless it starts programs. The monitor of the power source has these ports.
+/// Confines the server, unless it starts programs. `ports` are the TCP ports of the power source's
+/// monitor.
 pub(crate) fn of_server(
     args: &DiskServe,
     (place, device): (&Place, &Device),
@@ -114,7 +116,7 @@ pub(crate) fn of_server(
     if let Export::VhostUser(path) = &args.export
         && let Some((folder, _)) = folder_and_name(path)
     {
-        // Its socket is made later.
+        // The server creates its socket there later.
         needs = needs.folder(folder);
     }
     if !args.no_keeper {
@@ -137,7 +139,7 @@ fn why_not(args: &DiskServe) -> Option<&'static str> {
     }
 }
 
-/// Confines a keeper, which removes its socket at most.
+/// Confines a keeper, which needs no file access except to remove its socket.
 pub(crate) fn of_keeper(confined: &DiskConfined, dir: &Path) -> Result<Confined, Failure> {
     if confined.sandbox == Sandbox::Off {
         return Ok(Confined::OFF);

@@ -88,7 +88,7 @@ pub(crate) fn open(args: &DiskServe, is_there: bool) -> Result<Device, Failure> 
     let (home, identity) = (image.file(), image.identity());
     let size = home.len().map_err(|error| failed(path, &error))?;
     let identity = identity.map_err(|error| failed(path, &error))?;
-    // Even without a number it must not be taken for a file.
+    // Even a device without a number must not be mistaken for a file.
     let identity = identity.or_else(|| Some("device without a number".to_owned()));
     if let Some(asked) = args.size.filter(|asked| *asked != size) {
         let what = format!("the image has {} already, not {}", exactly(size), exactly(asked));
@@ -102,7 +102,7 @@ pub(crate) fn open(args: &DiskServe, is_there: bool) -> Result<Device, Failure> 
     Ok(Device { home, area: None, identity, image: Some(image), draft: None })
 }
 
-/// Reads an address.
+/// Parses the address of an image.
 fn uri(path: &Path) -> Result<Uri, Failure> {
     let parsed = path.to_str().unwrap_or_default().parse();
     parsed.map_err(|error: io::Error| {
@@ -111,7 +111,7 @@ fn uri(path: &Path) -> Result<Uri, Failure> {
     })
 }
 
-/// Connects to a disk on a server. Next to the disk named `home` there may be an `area`.
+/// Connects to a disk on a server. If its export is named `home`, there may also be an `area`.
 fn reach(uri: &Uri) -> Result<Device, Failure> {
     let unreachable = |error: io::Error| {
         let next = "check that its server runs, and the names of its exports";
@@ -137,7 +137,7 @@ impl Device {
         self.image.as_ref().map_or(Ok(None), Image::changed_us)
     }
 
-    /// The same, once a power failure can no longer reset it to an earlier time.
+    /// Like [`Device::changed_us`], once a power failure can no longer set that time back.
     pub(crate) fn settled_us(&self) -> io::Result<Option<u64>> {
         self.image.as_ref().map_or(Ok(None), Image::settled_us)
     }

@@ -48,7 +48,7 @@ impl Place {
         Ok(Self { path: path.to_owned(), storage, _lock: lock.ok_or_else(busy)? })
     }
 
-    /// Opens or creates the directory for a keeper, whose lock this is.
+    /// Opens or creates the directory for a keeper, and returns the keeper's lock.
     pub(crate) fn open_for_keeper(path: &Path) -> Result<(PosixStorage, Box<dyn Lock>), Failure> {
         let storage = open(path)?;
         let busy = || {
@@ -57,7 +57,7 @@ impl Place {
         };
         let lock = storage.lock_file(KEEPER_LOCK).map_err(|error| failed(path, &error))?;
         let lock = lock.ok_or_else(busy)?;
-        // The lock is worth nothing if its file was removed.
+        // If the lock's file was removed, the lock does not exclude another keeper.
         if UnixStream::connect(path.join(KEEPER)).is_ok() {
             return Err(busy());
         }
@@ -76,7 +76,7 @@ impl Place {
         let area = if let Some(area) = &device.area {
             area.clone()
         } else {
-            // An earlier attempt may have left one. We hold the lock, so its process has ended.
+            // An earlier attempt may have left a file. We hold the lock, so that process has ended.
             let _ = self.storage.remove(&new(AREA));
             self.storage.create(&new(AREA))?
         };
@@ -116,7 +116,7 @@ impl Place {
         self.storage.sync_dir()
     }
 
-    /// Keeps a copy of memory that is not used.
+    /// Keeps a copy of memory that is discarded.
     pub(crate) fn keep_memory(&self, memory: &[u8]) -> io::Result<()> {
         let names = self.storage.list()?;
         let unused = |n: &u32| !names.contains(&format!("memory.discarded-{n}"));
@@ -127,7 +127,7 @@ impl Place {
 
     /// Removes the socket of a server that has ended.
     pub(crate) fn remove_control(&self) {
-        // Usually there is none, and if removal fails, listening fails too.
+        // Usually there is no socket, and if removal fails, listening fails too.
         let _ = self.storage.remove(CONTROL);
     }
 }

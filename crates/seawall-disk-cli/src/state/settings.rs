@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 
 const SCHEMA: &str = "seawall.disk.settings/1";
 
-/// What the directory is for. An earlier version noted the image alone.
+/// The image for which the directory is used, and the record of serving it. An earlier version
+/// stored only the image.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, tag = "schema", rename = "seawall.disk.settings/1")]
 pub(crate) struct Settings {
@@ -21,7 +22,7 @@ pub(crate) struct Settings {
     pub(crate) state: Option<u64>,
     /// How often an image was served with this directory.
     pub(crate) serve: u64,
-    /// Whether the image has the mark for that.
+    /// Whether the image has the mark with this count.
     #[serde(rename = "marked")]
     pub(crate) is_marked: bool,
     /// When the image had last changed before it was served, in microseconds since 1970.
@@ -68,7 +69,7 @@ impl Settings {
 pub(crate) struct Mark {
     pub(crate) state: u64,
     pub(crate) serve: u64,
-    /// The server did not end cleanly, as far as is known: a dump may be waiting there.
+    /// The server did not end cleanly, as far as is known: a dump may be waiting in the directory.
     #[serde(rename = "open")]
     pub(crate) is_open: bool,
     /// The path of the directory.

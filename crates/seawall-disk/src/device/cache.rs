@@ -35,7 +35,7 @@ pub struct Fate {
     pub lost: u64,
 }
 
-/// Versions of sectors that are not durable.
+/// The versions of sectors that are not durable yet.
 ///
 /// # Examples
 ///
@@ -54,7 +54,7 @@ pub struct Fate {
 /// ```
 #[derive(Debug, Default)]
 pub struct Cache {
-    /// The oldest version first; no list is empty.
+    /// The versions of each sector, the oldest first; no list is empty.
     sectors: BTreeMap<Place, Vec<Version>>,
     /// The number of versions of all sectors.
     versions: usize,
@@ -67,14 +67,14 @@ pub struct Cache {
 #[derive(Debug)]
 struct Version {
     number: u64,
-    /// All sectors of the write, and the index of this one.
+    /// All sectors of the write; `at` is the index of this one.
     write: Arc<[[u8; SECTOR_SIZE]]>,
     at: usize,
 }
 
 impl Version {
     fn bytes(&self) -> &[u8; SECTOR_SIZE] {
-        // `at` is always an index of the write.
+        // `at` is always a valid index of `write`.
         self.write.get(self.at).unwrap_or(&[0; SECTOR_SIZE])
     }
 }
@@ -138,7 +138,7 @@ impl Cache {
         self.versions * SECTOR_SIZE
     }
 
-    /// What is durable after a flush that covers all writes up to `number`.
+    /// Returns what a flush of all writes up to `number` makes durable.
     #[must_use]
     pub fn settled(&self, number: u64) -> Vec<Run> {
         let newest_of =
@@ -149,7 +149,7 @@ impl Cache {
         }))
     }
 
-    /// All writes up to this one are durable now.
+    /// Drops all writes up to `number`: they are durable now.
     pub fn forget(&mut self, number: u64) {
         self.sectors.retain(|_, versions| {
             let before = versions.len();
@@ -163,8 +163,8 @@ impl Cache {
     /// Cuts the power. Each sector, independently of all others, keeps its durable bytes or gets
     /// one of its cached versions.
     ///
-    /// `choose` receives the number of choices and returns one: 0 for the durable bytes, then the
-    /// versions from the oldest on.
+    /// `choose` receives the number of choices and returns the index of one: 0 for the durable
+    /// bytes, then the versions, oldest first.
     #[must_use]
     pub fn cut(&self, mut choose: impl FnMut(usize) -> usize) -> (Vec<Run>, Fate) {
         let mut fate = Fate::default();

@@ -42,7 +42,7 @@ impl Cost {
     }
 }
 
-/// The time that this process itself needed for its last flush to the files.
+/// How long this process took to write the bytes of its last flush to the files.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pace {
     bytes: usize,
@@ -66,8 +66,8 @@ impl Pace {
 
 /// A device with a volatile cache over several regions.
 ///
-/// Reads and writes continue during a flush. A flush that comes meanwhile waits for it, and takes
-/// no time if the earlier one covered it.
+/// Reads and writes continue during a flush. A flush that is requested meanwhile waits for it, and
+/// takes no further time if the first one covered its writes.
 ///
 /// # Examples
 ///
@@ -100,7 +100,7 @@ impl Pace {
 #[derive(Debug)]
 pub struct Device {
     state: Mutex<State>,
-    /// One flush at a time. Lock order: this before the state.
+    /// Held during a flush, so that there is one at a time. Lock order: before the state.
     turn: Mutex<Pace>,
     /// The durable bytes of each region.
     files: Vec<Arc<dyn File>>,
@@ -116,7 +116,7 @@ struct State {
 }
 
 impl Device {
-    /// A device over these files, one for each region and of the same length.
+    /// Returns a device over `files`: one for each region, as long as the region.
     ///
     /// # Errors
     ///
@@ -132,7 +132,7 @@ impl Device {
         Ok(Self { state, turn, files, sizes, cost, clock })
     }
 
-    /// One of its regions.
+    /// Returns the region of this index.
     ///
     /// # Panics
     ///
@@ -157,7 +157,7 @@ impl Device {
         }
         let began = self.clock.now();
         let (covered, bytes) = (state.cache.newest(), state.cache.dirty());
-        // The time that this process needs before and after is part of the flush's time.
+        // The time that this process needs before and after the sleep is part of the flush's time.
         let runs = state.cache.settled(covered);
         drop(state);
         let cost = self.cost.of(bytes);
@@ -189,7 +189,7 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// The error of a file. It fails if the power is off already.
+    /// The error of a file, or an error if the power is off already.
     pub fn cut(&self, seed: u64) -> io::Result<Fate> {
         let mut state = self.on()?;
         state.is_off = true;
@@ -210,7 +210,7 @@ impl Device {
         Ok(())
     }
 
-    /// The state, if the power is on.
+    /// Returns the locked state, or an error if the power is off.
     fn on(&self) -> io::Result<MutexGuard<'_, State>> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.is_off { Err(io::Error::other("the power is off")) } else { Ok(state) }

@@ -30,8 +30,9 @@ const NAME_MAX: u32 = 98;
 
 /// The file system with the files of a volume.
 ///
-/// Owner, permission bits and the time of the last change of a file's size, name or attributes are
-/// kept; other times, extended attributes and the group of a folder for new files in it are not.
+/// Stores the owner, the permission bits, and the time of the last change of a file's size, name or
+/// attributes; no other times and no extended attributes. New files do not inherit a folder's
+/// group.
 pub(super) struct Folder {
     tree: Tree,
     gate: Arc<Gate>,
@@ -87,7 +88,7 @@ impl Folder {
         u32::try_from(data.len()).map_err(|_| Errno::EINVAL)
     }
 
-    /// Opens a new file; or the one of this name, unless the call is exclusive.
+    /// Creates and opens a file. Opens the existing one of this name, unless the call is exclusive.
     fn create_or_open(
         &self,
         (parent, name): (INodeNo, &OsStr),
@@ -131,7 +132,7 @@ impl Folder {
         match time {
             TimeOrNow::Now => self.clock.wall_us(),
             TimeOrNow::SpecificTime(time) => {
-                // Earlier times become 1970.
+                // Times before 1970 become 1970.
                 let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
                 u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
             }
@@ -156,7 +157,7 @@ impl Folder {
     }
 
     fn list(&self, id: u64, after: u64, reply: &mut ReplyDirectory) -> Result<(), Errno> {
-        // Places of names begin after these two.
+        // The places of all other names are higher than these two.
         for (place, name) in [(1, "."), (2, "..")] {
             if after < place && reply.add(number_of(id), place, FileType::Directory, name) {
                 return Ok(());
@@ -172,7 +173,7 @@ impl Folder {
     }
 }
 
-/// The kernel's number of a file, and back: its root is 1.
+/// Converts a file's id to the kernel's number, where the root is 1; `id_of` converts back.
 fn number_of(id: u64) -> INodeNo {
     INodeNo(id.saturating_add(1))
 }
@@ -181,7 +182,7 @@ fn id_of(number: INodeNo) -> Result<u64, Errno> {
     number.0.checked_sub(1).ok_or(Errno::EINVAL)
 }
 
-/// A name, which has to be UTF-8.
+/// Returns a name as text, or an error if it is not UTF-8.
 fn text(name: &OsStr) -> Result<&str, Errno> {
     name.to_str().ok_or(Errno::EILSEQ)
 }
@@ -405,7 +406,7 @@ impl Filesystem for Folder {
         reply.ok();
     }
 
-    /// This answer means success, and that the kernel need not send such requests.
+    /// The kernel takes `ENOSYS` as success and sends no more requests of this kind.
     fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
         reply.error(Errno::ENOSYS);
     }
@@ -451,7 +452,7 @@ impl Filesystem for Folder {
     }
 }
 
-/// Past the page cache; writes that do not extend a file need not wait for each other.
+/// Flags to bypass the page cache, and to run writes that do not extend a file in parallel.
 fn direct() -> FopenFlags {
     FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES
 }

@@ -9,12 +9,12 @@ use std::sync::{PoisonError, RwLock};
 #[derive(Debug, Default)]
 pub(super) struct Gate {
     is_closed: RwLock<bool>,
-    /// How often files are open.
+    /// The number of open file handles.
     opened: AtomicUsize,
 }
 
 impl Gate {
-    /// Returns when no request is in progress; later ones are refused.
+    /// Refuses later requests, and returns when no request is in progress.
     pub(super) fn close(&self) {
         *self.is_closed.write().unwrap_or_else(PoisonError::into_inner) = true;
     }
@@ -37,7 +37,7 @@ impl Gate {
     }
 }
 
-/// The error number for a program, from an error of the disk or the volume.
+/// Converts an error of the disk or the volume to the error number for the program.
 #[allow(clippy::needless_pass_by_value, reason = "map_err passes it by value")]
 pub(super) fn errno(error: io::Error) -> Errno {
     match error.kind() {

@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 
 /// The file system type of these mounts in the system's table.
 const KIND: &str = "fuse.seawall";
-/// The most dead mounts over one another that are removed; each was left by a killed server.
+/// The most dead mounts at one path that are removed; each was left by a killed server.
 const DEAD_MAX: usize = 64;
 
 /// The name of the locked file in an empty folder, below the mount.
 const LOCK: &str = "seawall-mount";
 
-/// The object at a path.
+/// The kind of object at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     File,
@@ -33,7 +33,7 @@ pub(super) struct Place {
     shape: Shape,
 }
 
-/// A mount on such a path. Dropping it unmounts and removes the empty file or folder.
+/// A mount at a [`Place`]. Dropping it unmounts and removes the empty file or folder.
 #[derive(Debug)]
 pub(super) struct Mount {
     place: Place,
@@ -41,7 +41,7 @@ pub(super) struct Mount {
 }
 
 impl Place {
-    /// Creates an empty file or folder there, or takes over the one that an earlier server left
+    /// Creates an empty file or folder at `path`, or takes over the one that an earlier server left
     /// with its dead mount.
     pub(super) fn take(path: &Path, shape: Shape) -> io::Result<Self> {
         let (folder, name) = split(path)?;
@@ -50,7 +50,7 @@ impl Place {
         match path.symlink_metadata() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => shape.make(&path)?,
             Err(error) => return Err(error),
-            // Mounting over it would hide its bytes, and stopping would remove it.
+            // Others are refused: mounting would hide their bytes, and stopping would remove them.
             Ok(_) if shape.is_empty_at(&path) => {}
             Ok(_) => {
                 let why = format!(
@@ -105,7 +105,7 @@ impl Shape {
         }
     }
 
-    /// Locking makes an empty file.
+    /// Creates an empty folder. An empty file is created when it is locked.
     fn make(self, path: &Path) -> io::Result<()> {
         match self {
             Self::File => Ok(()),
@@ -136,7 +136,7 @@ impl Shape {
         }
     }
 
-    /// Removes the folder; a file is gone with its lock.
+    /// Removes the folder. A file was already removed with its lock.
     fn remove(self, path: &Path) {
         if self == Self::Folder {
             // If this fails, the next server finds an empty folder.
@@ -167,7 +167,7 @@ impl Mount {
     fn detach(&mut self, flags: UnmountFlags) -> io::Result<()> {
         if self.is_there {
             match unmount(&self.place.path, flags) {
-                // It was unmounted by hand.
+                // `INVAL`: it was unmounted by hand.
                 Ok(()) | Err(rustix::io::Errno::INVAL) => self.is_there = false,
                 Err(error) => return Err(error.into()),
             }
@@ -178,7 +178,7 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        // If this fails, the next server finds it as the mount of a dead server.
+        // If this fails, the next server removes the mount, as after a kill.
         if self.hang_up().is_ok() {
             self.place.remove();
         }
@@ -223,7 +223,7 @@ fn mounted_at(table: &str, path: &Path) -> Option<String> {
     rows.next()
 }
 
-/// Decodes a path of that table: a backslash and three octal digits encode a byte.
+/// Decodes a path of `/proc/self/mountinfo`: a backslash and three octal digits encode a byte.
 fn unescaped(text: &str) -> PathBuf {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

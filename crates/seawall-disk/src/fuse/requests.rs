@@ -15,9 +15,9 @@ use std::time::{Duration, SystemTime};
 pub(super) const REQUEST_MAX: u32 = 1 << 20;
 /// The most zeros written before checking again that the disk is not closed.
 const ZEROS_MAX: u64 = 1 << 20;
-/// Requests that the kernel may have in flight without waiting for any.
+/// The most requests that the kernel may send ahead, without waiting for answers.
 pub(super) const AHEAD_MAX: u16 = 64;
-/// How long the kernel may cache attributes: not at all, so that a dead server shows.
+/// How long the kernel may cache attributes: not at all, so that a dead server is noticed.
 pub(super) const BELIEVED: Duration = Duration::ZERO;
 pub(super) const BLOCK: u32 = 4096;
 
@@ -64,7 +64,7 @@ impl OneFile {
         }
     }
 
-    /// The part of `size` that lies between `offset` and the end, in bytes.
+    /// How many of the `size` bytes from `offset` on are before the end of the disk.
     fn within(&self, offset: u64, size: u64) -> u64 {
         size.min(self.disk.size().saturating_sub(offset))
     }

@@ -71,7 +71,7 @@ impl Server {
         }
     }
 
-    /// Shows the disk at `path`, which must not exist, be an empty file, or be left by a killed
+    /// Shows the disk as the file `path`. The path must be free, an empty file, or left by a killed
     /// server.
     ///
     /// # Errors
@@ -85,8 +85,8 @@ impl Server {
         Self::serve(file, (disk, gate), Place::take(path, Shape::File)?)
     }
 
-    /// Shows the disk's [volume](Volume) as the folder `path`, which must not exist, be an empty
-    /// folder, or be left by a killed server.
+    /// Shows the disk's [volume](Volume) as the folder `path`. The path must be free, an empty
+    /// folder, or left by a killed server.
     ///
     /// # Errors
     ///
@@ -106,8 +106,8 @@ impl Server {
         let (device, mount) = place.mount()?;
         let mut config = Config::default();
         config.n_threads = Some(THREADS);
-        // The kernel decides by a file's mode who may open it. Later requests may come from any
-        // kernel thread in the name of any user.
+        // The kernel checks a file's mode when a program opens it. Later requests may come from any
+        // kernel thread, on behalf of any user.
         let session = Session::from_fd(files, device, SessionACL::All, config)?;
         Ok(Self { disk, gate, session: Some(session.spawn()?), mount })
     }
@@ -124,7 +124,7 @@ impl Server {
         self.session.as_ref().is_some_and(|session| !session.guard.is_finished())
     }
 
-    /// How often files are open.
+    /// The number of open file handles.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.gate.opened()
@@ -132,7 +132,8 @@ impl Server {
 
     /// Drains the disk and removes the file.
     ///
-    /// If a program has it open, nothing more is acknowledged before the disk is drained.
+    /// If a program has the file open, its requests are refused before the disk is drained for the
+    /// last time.
     ///
     /// # Errors
     ///
@@ -145,7 +146,7 @@ impl Server {
 
     fn end(&mut self) -> io::Result<Parting> {
         let Some(session) = self.session.take() else { return Ok(Parting::Free) };
-        // Drain most of it while the file still answers. An error here occurs again below.
+        // Drain most bytes while requests are still answered. An error here occurs again below.
         let _ = self.disk.drain();
         let parting = if self.mount.unmount().is_ok() {
             Parting::Free
@@ -155,7 +156,7 @@ impl Server {
             self.mount.hang_up()?;
             Parting::HungUp
         };
-        // Its threads end with the mount. An error of one of them no longer matters.
+        // The session's threads end with the mount. An error of one of them no longer matters.
         let _ = session.join();
         Ok(parting)
     }
@@ -164,7 +165,7 @@ impl Server {
 impl Drop for Server {
     /// Like [`Server::stop`], but errors of draining are not reported.
     fn drop(&mut self) {
-        // If this fails, the next server finds it as the mount of a dead server.
+        // If this fails, the next server removes the mount, as after a kill.
         let _ = self.end();
     }
 }

@@ -114,8 +114,7 @@ impl Client {
         Ok(Self { uri: uri.clone(), told, reads, changes, lost })
     }
 
-    /// Sends a request and receives its reply. Closes all connections if that violates the
-    /// protocol.
+    /// Sends a request and receives its reply. Without a valid reply all connections count as lost.
     fn exchange(&self, request: Request, payload: &[u8], data: &mut [u8]) -> io::Result<()> {
         let link = match &self.changes {
             Some(changes) if request.command != command::READ => changes,
@@ -358,7 +357,8 @@ impl Link {
         Ok((kind, data))
     }
 
-    /// Returns the error number in the reply, 0 for success; `data` is filled then.
+    /// Sends a request and returns the error number in the reply: 0 for success, with `data`
+    /// filled.
     fn exchange(&mut self, request: Request, payload: &[u8], data: &mut [u8]) -> io::Result<u32> {
         self.handle = self.handle.wrapping_add(1);
         let mut head = Vec::with_capacity(28);
@@ -405,7 +405,7 @@ impl Link {
     }
 }
 
-/// The longest request that a server accepts, if it accepts any byte range.
+/// Returns the longest request that a server accepts, or an error if it accepts only whole blocks.
 fn limit(fields: &mut Fields<'_>) -> io::Result<u32> {
     let (smallest, _, largest) = (fields.u32(), fields.u32(), fields.u32());
     let (Some(smallest), Some(largest)) = (smallest, largest) else {

@@ -5,17 +5,17 @@ use super::protocol::{Export, REQUEST_MAX, Step};
 use super::wire::{self, Fields, answer, can, hello, info, option, put_u16, put_u32, put_u64};
 use crate::layout::BLOCK_SIZE;
 
-/// The most data of an option that is read: the longest name, and more kinds of information than
-/// exist. Longer data is skipped.
+/// The most bytes of an option's data that are read: enough for the longest name and for more kinds
+/// of information than exist. Longer data is skipped.
 const DATA_MAX: u32 = 8 * 1024;
-/// Magic, option, length.
+/// The size of magic, option and length, in bytes.
 const HEAD: usize = 16;
 
 /// The state of a connection in the handshake.
 #[derive(Debug)]
 pub(crate) struct Handshake {
     state: State,
-    /// Whether the client does not want the 124 zeros after the old way to choose an export.
+    /// Whether the client declined the 124 zeros at the end of the answer to `EXPORT_NAME`.
     without_zeros: bool,
     is_structured: bool,
 }
@@ -159,7 +159,7 @@ impl Handshake {
         Heard::Step(Step::Used(used))
     }
 
-    /// The old way to choose an export: the only answer is its description.
+    /// Answers `EXPORT_NAME`, the old way to choose an export: the only answer is its description.
     fn by_name(&self, (which, used): (usize, usize), export: &Export, out: &mut Vec<u8>) -> Heard {
         put_u64(out, export.size());
         put_u16(out, self.can());
@@ -202,7 +202,7 @@ impl Handshake {
     }
 }
 
-/// The answer to an option whose data is skipped.
+/// Returns the answer to an option that is refused without reading its data; `None` for others.
 fn refused_unseen(option: u32, length: u32) -> Option<u32> {
     match option {
         option::EXPORT_NAME

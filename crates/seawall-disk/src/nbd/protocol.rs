@@ -59,7 +59,7 @@ impl Export {
 }
 
 impl From<Export> for Arc<[Export]> {
-    /// The exports of a server that has one.
+    /// The exports of a server that has only this one.
     fn from(export: Export) -> Self {
         Self::from([export])
     }

@@ -31,7 +31,8 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 16 connections, each with a little more than 2 MiB of memory; 10 s; 5 s.
+    /// 16 connections, each with a little more than 2 MiB of memory; 10 s for the handshake; 5 s
+    /// for the last replies.
     fn default() -> Self {
         let (handshake, farewell) = (Duration::from_secs(10), Duration::from_secs(5));
         Self { connections: 16, handshake, farewell }
@@ -82,7 +83,7 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Listens.
+    /// Binds a socket and listens.
     ///
     /// # Errors
     ///
@@ -113,7 +114,7 @@ fn exports(disks: &[(&str, Arc<dyn Target>)]) -> io::Result<Arc<[Export]>> {
 
 #[derive(Debug, Default)]
 struct Peers {
-    /// Used to close the connections.
+    /// The sockets of the connections by number, used to close them.
     streams: BTreeMap<u64, Stream>,
     threads: Vec<JoinHandle<()>>,
     /// The number of the newest connection.
@@ -142,7 +143,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// As [`start`](Server::start); [`io::ErrorKind::InvalidInput`] for none, and for more than
+    /// As [`start`](Server::start); [`io::ErrorKind::InvalidInput`] for no disk, and for more than
     /// [`EXPORTS_MAX`].
     pub fn start_all(
         disks: &[(&str, Arc<dyn Target>)],
@@ -153,7 +154,7 @@ impl Server {
             let why = format!("a server has 1 to {EXPORTS_MAX} exports, not {}", disks.len());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
-        // A wrong name is found before anything is at the path.
+        // A wrong name must be found before the socket is created.
         let exports = exports(disks)?;
         Self::serve(disks, exports, (Bound::new(listen)?, limits))
     }
@@ -291,7 +292,7 @@ impl Shared {
         peers.newest += 1;
         let number = peers.newest;
         peers.streams.insert(number, stream.try_clone()?);
-        // Dropping a seat takes this lock, also when no thread could be started.
+        // Release the lock: dropping a seat takes it, also when no thread could be started.
         drop(peers);
         let seat = Seat { shared: self.clone(), number };
         let named = thread::Builder::new().name("seawall-nbd-peer".to_owned());
@@ -381,7 +382,8 @@ impl<'a> Connection<'a> {
         Ok(())
     }
 
-    /// Waits for at least `size` bytes of input. Returns `false` if they will not come.
+    /// Waits for at least `size` bytes of input. Returns `false` if the connection or the server
+    /// ends, or the handshake takes too long.
     fn receive(&mut self, size: usize) -> io::Result<bool> {
         while self.input.bytes().len() < size {
             if self.shared.is_stopping() {
@@ -419,7 +421,7 @@ impl<'a> Connection<'a> {
                 disk.read(offset, self.data.get_mut(..size).expect("no job reads more"))
             }
             Job::Zero { .. } if self.shared.is_stopping() => {
-                // The rest could take minutes.
+                // Zeroing the rest could take minutes.
                 self.session.finished(Err(Code::Shutdown), &mut self.replies);
                 return Ok(());
             }
@@ -450,7 +452,7 @@ impl Input {
         self.buffer.get(self.from..self.to).expect("it holds what it counts")
     }
 
-    /// The space for the next bytes, with room for `size` in all.
+    /// Returns the space for further input, with room for at least `size` bytes in all.
     fn room(&mut self, size: usize) -> &mut [u8] {
         assert!(size <= NEED_MAX, "a session asks for no more");
         if self.from + size > self.buffer.len() {

@@ -51,7 +51,8 @@ enum Phase {
 }
 
 impl Session {
-    /// Starts with the server's greeting. A client that sends no name gets the first export.
+    /// Starts a session and writes the server's greeting to `replies`. A client that sends no name
+    /// gets the first export.
     ///
     /// # Panics
     ///
@@ -114,7 +115,7 @@ impl Session {
     ///
     /// # Panics
     ///
-    /// If it returned none.
+    /// If the last step returned no job.
     pub fn finished(&mut self, outcome: Result<(), Code>, replies: &mut Vec<u8>) {
         let Phase::Transmission(transmission) = &mut self.phase else {
             panic!("only requests have jobs");

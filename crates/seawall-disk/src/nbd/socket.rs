@@ -14,7 +14,8 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
     /// At this path. Every process that may enter its directory and write the socket may write the
-    /// disk. A file beside it, with `.lock` added to its name, shows whether the server is running.
+    /// disk. A file next to the socket, with `.lock` added to its name, shows whether the server is
+    /// running.
     Unix(PathBuf),
     /// At this TCP port of 127.0.0.1; 0 chooses a free port. Every user of this machine may write
     /// the disk then.
@@ -111,7 +112,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Self::Unix { place, .. } = self {
-            // If this fails, the next server finds it as the socket of a dead server.
+            // If this fails, the next server removes the socket, as after a kill.
             let _ = place.remove();
         }
     }
@@ -173,7 +174,7 @@ impl Stream {
         }
     }
 
-    /// Receives what is available; 0 at the end.
+    /// Receives the available bytes and returns their number; 0 at the end.
     pub(super) fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             let received = match self {

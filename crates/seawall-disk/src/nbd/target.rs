@@ -1,4 +1,4 @@
-//! What a server serves: anything that reads, writes and flushes like a disk.
+//! The interface of a disk that a server can serve: read, write and flush.
 
 use crate::disk::Disk;
 use crate::layout::ZEROS;
@@ -31,7 +31,7 @@ pub trait Target: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// As [`write`](Target::write). A part may be zeros then.
+    /// As [`write`](Target::write). A part of the range may have become zeros then.
     fn zero(&self, offset: u64, size: usize) -> io::Result<()> {
         let (mut at, mut left) = (offset, size);
         while left > 0 {

@@ -10,7 +10,7 @@ const HEAD: usize = 28;
 const _: () = assert!(NEED_MAX.is_multiple_of(BLOCK_SIZE), "pieces end at blocks");
 const _: () = assert!(NEED_MAX >= 64 * 1024, "reads of 64 KiB are never cut");
 
-/// The state of a connection between two requests.
+/// The state of a connection after the handshake.
 #[derive(Debug)]
 pub(crate) struct Transmission {
     size: u64,
@@ -21,9 +21,9 @@ pub(crate) struct Transmission {
 #[derive(Clone, Copy, Debug)]
 enum State {
     Idle,
-    /// Continues when there is input.
+    /// The request continues when there is input.
     Open(Task),
-    /// Continues when the job is done.
+    /// The request continues when the job is done.
     Busy(Task, Job),
     /// The payload of a failed write has not arrived completely.
     Refused(Failed, u32),
@@ -127,7 +127,7 @@ impl Transmission {
         task.is_fua &= job != Job::Flush;
         self.state = State::Open(task);
         if task.kind == Kind::Read && task.left == 0 {
-            // Its last piece was the end of the reply.
+            // The last piece of data was the end of the reply.
             self.state = State::Idle;
         }
     }
@@ -213,7 +213,7 @@ impl Transmission {
         Step::Do(job)
     }
 
-    /// Writes what precedes a piece of data that was read.
+    /// Writes the header of a piece of data that was read, if it has one.
     fn begin_data(&self, task: &Task, (offset, size): (u64, u32), out: &mut Vec<u8>) {
         if self.is_structured {
             let flags = if task.left == size { chunk::DONE } else { 0 };
@@ -242,7 +242,7 @@ impl Transmission {
     }
 }
 
-/// `None` if the bytes are not a request.
+/// Decodes a request; `None` if the bytes are not one.
 fn parse(head: &[u8]) -> Option<Request> {
     let mut fields = Fields(head);
     let magic = fields.u32()?;

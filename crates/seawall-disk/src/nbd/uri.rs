@@ -81,7 +81,7 @@ impl fmt::Display for Uri {
     }
 }
 
-/// What may not stand in a URI by itself, as it has to.
+/// Writes bytes with percent escapes for those that a URI may not contain.
 fn escaped(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     bytes.iter().try_for_each(|byte| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' => {
@@ -91,7 +91,7 @@ fn escaped(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     })
 }
 
-/// `None` where a percent sign is not followed by two digits.
+/// Decodes percent escapes; `None` if a percent sign is not followed by two hexadecimal digits.
 fn unescaped(text: &str) -> Option<Vec<u8>> {
     let digit =
         |byte: &u8| char::from(*byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());

@@ -3,8 +3,8 @@
 use crate::layout::{BLOCK_SIZE, to_u64, to_usize};
 use seawall_io::MemoryPart;
 
-/// Bytes of the device from some offset on, placed so that whole blocks of the device are whole
-/// blocks of memory.
+/// Bytes of the device from some offset on, placed so that blocks of the device begin at block
+/// boundaries in memory.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     /// Begins at a multiple of a block.
@@ -12,7 +12,7 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    /// The memory for a run of `size` bytes that may start anywhere in a block.
+    /// The bytes of memory for a run of `size` bytes that may start anywhere in a block.
     pub(crate) fn room(size: usize) -> usize {
         (size + BLOCK_SIZE).next_multiple_of(BLOCK_SIZE)
     }
@@ -27,7 +27,7 @@ impl Buffer {
         self.part.bytes().get(at..at + size).expect("runs are no longer than buffers")
     }
 
-    /// Stores bytes at such a position.
+    /// Stores bytes, `at` bytes after the beginning of a block.
     pub(crate) fn put(&mut self, at: usize, bytes: &[u8]) {
         self.part.store(at, bytes);
     }

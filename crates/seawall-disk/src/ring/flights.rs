@@ -1,4 +1,4 @@
-//! Flights that one write can write.
+//! Flights that a single write to the device can cover.
 
 use super::Flight;
 use crate::layout::{BLOCK_SIZE, to_u64, to_usize};
@@ -7,7 +7,7 @@ use seawall_io::AlignedMemory;
 /// The most bytes of adjacent runs that are written in one piece.
 const JOINED_MAX: usize = 1 << 20;
 
-/// The number of flights at the front that one write can write.
+/// The number of flights at the front that a single write to the device can cover.
 pub(crate) fn adjacent(flights: &[Flight]) -> usize {
     let mut size = 0;
     let fit = flights.iter().zip(flights.iter().skip(1)).take_while(|(flight, next)| {

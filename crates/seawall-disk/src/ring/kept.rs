@@ -1,13 +1,13 @@
 //! The memory of a ring, laid out so that another process can read it after this one was killed.
 //!
-//! Little-endian; checksums are CRC-32C bound to the state directory, the start and the place.
+//! Little-endian; CRC-32C checksums bound to the state directory, the server's start and the place.
 //!
 //! ```text
 //! header, at 0, alone in its block of 4096
 //! byte  size  field
 //!    0     8  magic        "SWKEPT01"
 //!    8     8  state        random number of the state directory
-//!   16     8  serve        which start of a server in that directory
+//!   16     8  serve        number of the server's start in that directory
 //!   24     8  home size    bytes
 //!   32     4  buffers
 //!   36     4  buffer size  bytes
@@ -17,7 +17,7 @@
 //! entries, from 4096 on: one for each buffer, then one for an overwrite; each has two copies
 //!    0     8  sequence     of two valid copies the one with the higher sequence counts
 //!    8     8  number       of the run; 0: there is none
-//!   16     8  offset       where its bytes belong at home
+//!   16     8  offset       of its bytes in the home
 //!   24     8  size         bytes
 //!   32     4  checksum     of bytes 0..32
 //!   64                     the other copy, then the next entry at 128
@@ -26,10 +26,10 @@
 //! ```
 //!
 //! A process can be killed between any two stores. So bytes are stored before the entry that
-//! mentions them, and an entry is replaced by storing the copy that does not count. Bytes of a run
-//! are overwritten in three steps: the new bytes go to the last buffer, the entry of the overwrite
-//! is set, and then they are copied. A reader finds that entry and copies again, so no sector is
-//! half new.
+//! mentions them, and an entry is replaced by overwriting the copy that does not count. Bytes of a
+//! run are overwritten in three steps: the new bytes are stored in the last buffer, the entry of
+//! the overwrite is set, and the bytes are copied to the run. A reader that finds that entry copies
+//! them again, so no sector is half new.
 
 use super::buffer::{Buffer, place};
 use crate::dump::{long, short};
@@ -48,7 +48,7 @@ const COVERED_SIZE: usize = 32;
 /// The most buffers of a ring whose memory can be read back.
 pub const BUFFERS_MAX: usize = 1024;
 
-/// Whose memory it is.
+/// Identifies the owner of a ring's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// A random number that identifies the state directory.
@@ -84,7 +84,7 @@ fn part_sizes(buffers: usize, buffer_size: usize) -> Vec<usize> {
     sizes
 }
 
-/// What an entry says.
+/// The contents of an entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Entry {
     /// The number of the run; 0: there is none.
@@ -144,13 +144,13 @@ impl Index {
         self.entries.store(to, &copy);
     }
 
-    /// Stores new bytes for a run elsewhere, so that a reader can finish the overwrite.
+    /// Stores the new bytes of a run in the last buffer, so that a reader can finish the overwrite.
     pub(crate) fn begin_overwrite(&mut self, number: u64, offset: u64, bytes: &[u8]) {
         self.staging.put(0, bytes);
         self.set(self.sequences.len() - 1, &Entry { number, offset, size: bytes.len() });
     }
 
-    /// All of those bytes have been copied.
+    /// Clears the entry of the overwrite: all of its bytes have been copied.
     pub(crate) fn end_overwrite(&mut self) {
         self.set(self.sequences.len() - 1, &Entry::default());
     }
@@ -197,22 +197,22 @@ impl std::error::Error for KeptError {}
 /// The memory of a ring whose process has ended.
 #[derive(Debug)]
 pub struct Kept {
-    /// Whose memory it is.
+    /// The owner of the memory.
     pub identity: Identity,
     /// When the home was last written, in microseconds since 1970.
     pub active_us: u64,
     /// The number of runs whose entries have changed: their bytes are lost.
     pub lost: u32,
-    /// In the order of their numbers.
+    /// The valid runs in the order of their numbers.
     runs: Vec<(Entry, Buffer)>,
 }
 
 impl Kept {
-    /// Reads the memory, and finishes an overwrite.
+    /// Reads the memory, and finishes an interrupted overwrite.
     ///
     /// # Errors
     ///
-    /// It is something else, or its header was changed.
+    /// The memory holds something else, or its header was changed.
     pub fn read(memory: Memory) -> Result<Self, KeptError> {
         let bytes = memory.bytes();
         let (identity, buffers, buffer_size) = decode_header(bytes)?;
@@ -249,7 +249,7 @@ impl Kept {
         })
     }
 
-    /// Returns whether nothing was to be saved.
+    /// Returns whether there were no runs to save, not even lost ones.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty() && self.lost == 0

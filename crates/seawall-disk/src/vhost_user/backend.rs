@@ -33,7 +33,7 @@ pub(super) struct Backend {
     queues: Vec<Queue>,
 }
 
-/// What is known of a queue beside its ring.
+/// The state of a queue besides its ring.
 #[derive(Debug, Default)]
 struct Queue {
     has_begun: AtomicBool,
@@ -68,8 +68,8 @@ impl Backend {
         loop {
             match self.serve_next(queue, vring) {
                 Next::Done => was_empty = false,
-                // A request that came before the guest was asked to announce new ones. A ring that
-                // is broken seems to have some, too: it is left at the second look.
+                // Look again: a request may have come before the guest was asked to announce new
+                // ones. A broken ring seems to have requests, too; it is left at the second look.
                 Next::Empty if !was_empty && vring.enable_notification().unwrap_or(false) => {
                     was_empty = true;
                 }
@@ -108,13 +108,13 @@ impl Backend {
             memory: &memory,
             buffer: &mut buffer,
         };
-        // One without a place for its status ends, too: the requests behind it keep their order.
+        // A request without a place for its status ends, too: later requests keep their order.
         let changed = chain.map_or(0, |chain| device.execute(chain));
         if vring.add_used(head, changed).is_err() {
             return Next::Stopped;
         }
         if vring.needs_notification().unwrap_or(true) {
-            // A guest that is gone needs none.
+            // A guest that is gone needs no signal.
             let _ = vring.signal_used_queue();
         }
         Next::Done
@@ -156,7 +156,7 @@ impl VhostUserBackend for Backend {
     }
 
     fn update_memory(&self, _: Memory) -> io::Result<()> {
-        // The memory is the one that this has.
+        // Nothing to do: this is the same object as `self.memory`.
         Ok(())
     }
 
@@ -183,7 +183,8 @@ impl VhostUserBackend for Backend {
         vrings: &[VringMutex],
         thread: usize,
     ) -> io::Result<()> {
-        // Each queue has a thread. An error would end it, and a guest that never resets would hang.
+        // Each queue has a thread. An error would end that thread, and a guest that never resets
+        // the device would hang.
         if let (Some(queue), Some(vring)) = (self.queues.get(thread), vrings.first()) {
             self.serve(queue, vring);
         }

@@ -19,7 +19,7 @@ struct Segment {
 /// The segments of one direction, used from the front.
 #[derive(Debug, Default)]
 pub(super) struct Segments {
-    /// The first comes last.
+    /// The segments in reverse order.
     reversed: Vec<Segment>,
     left: usize,
 }
@@ -27,19 +27,19 @@ pub(super) struct Segments {
 /// A request's segments.
 #[derive(Debug)]
 pub(super) struct Chain {
-    /// What the guest has written: the header, and the bytes to write.
+    /// Bytes from the guest: the header, and the bytes to write.
     pub(super) readable: Segments,
     /// Space for the bytes that are read.
     pub(super) writable: Segments,
-    /// The last byte of that space.
+    /// The address of the status, the last writable byte.
     pub(super) status: GuestAddress,
-    /// Whether all of it is the guest's memory, in the right order, and within the limits.
+    /// Whether all segments are in the guest's memory, in the right order, and within the limits.
     pub(super) is_valid: bool,
 }
 
 impl Chain {
-    /// Follows a chain to its end; `None` if it has none within the limits, or no place for the
-    /// status.
+    /// Follows a chain to its end; `None` if the chain has no end within the limits, or no place
+    /// for the status.
     pub(super) fn of<M>(descriptors: DescriptorChain<M>, memory: &GuestMemoryMmap) -> Option<Self>
     where
         M: Deref,
@@ -47,7 +47,7 @@ impl Chain {
     {
         let (mut readable, mut writable) = (Vec::new(), Vec::new());
         let (mut total, mut has_end, mut is_valid) = (0_u32, false, true);
-        // A loop, or a part that cannot be read, leaves a last segment with a next one.
+        // After a loop, or a part that cannot be read, the last descriptor still has a next one.
         for descriptor in descriptors.take(to_usize(u64::from(SEGMENTS_MAX)) + 2) {
             has_end = !descriptor.has_next();
             total = total.saturating_add(descriptor.len());

@@ -1,4 +1,4 @@
-//! What the device tells the guest about itself.
+//! The features and the configuration that the device reports to the guest.
 
 /// The most queues.
 pub const QUEUES_MAX: usize = 16;
@@ -16,7 +16,7 @@ pub(super) const ZERO_SECTORS_MAX: u32 = 8192;
 pub(super) const SECTOR: u64 = 512;
 /// The length of the serial number.
 pub(super) const SERIAL_SIZE: usize = 20;
-/// All that the protocol can ask for.
+/// The most bytes of configuration that the protocol can ask for.
 const SIZE: usize = 256;
 
 /// Bits of the features, as the virtio specification numbers them.
@@ -52,7 +52,8 @@ pub(super) fn has_flushes(accepted: u64) -> bool {
     accepted & feature::FLUSH != 0
 }
 
-/// A part of the configuration space of a disk of `size` bytes; nothing beyond its end.
+/// Returns a part of the configuration space of a disk of `size` bytes; no bytes if the part
+/// exceeds the space.
 ///
 /// ```text
 /// byte  size  field

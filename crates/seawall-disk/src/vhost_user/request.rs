@@ -20,7 +20,7 @@ mod kind {
     pub(super) const WRITE_ZEROES: u32 = 13;
 }
 
-/// How a request ended, as the guest is told.
+/// The result of a request, as reported to the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Status {
     Done,
@@ -28,7 +28,7 @@ enum Status {
     Unsupported,
 }
 
-/// What requests work on.
+/// The disk and the memory that requests work on.
 #[derive(Debug)]
 pub(super) struct Device<'a> {
     pub(super) target: &'a dyn Target,
@@ -41,8 +41,8 @@ pub(super) struct Device<'a> {
 }
 
 impl Device<'_> {
-    /// Executes the request and tells the guest how it ended. Returns how many bytes of its memory
-    /// may have changed.
+    /// Executes the request and tells the guest how it ended. Returns how many bytes of the guest's
+    /// memory may have changed.
     pub(super) fn execute(&mut self, mut chain: Chain) -> u32 {
         let space = chain.writable.left();
         let status = if chain.is_valid { self.outcome(&mut chain) } else { Status::Failed };
@@ -108,7 +108,7 @@ impl Device<'_> {
         let mut range = [0; 16];
         from.read(self.memory, &mut range).ok_or_else(invalid)?;
         let (sector, sectors, flags) = (u64_at(&range, 0), u32_at(&range, 8), u32_at(&range, 12));
-        // The only other flag lets the device unmap the range, which it need not.
+        // The only flag, 1, lets the device unmap the range, which is optional.
         if flags > 1 {
             return Err(io::ErrorKind::Unsupported.into());
         }
@@ -130,7 +130,7 @@ impl Device<'_> {
         to.write(self.memory, serial).ok_or_else(invalid)
     }
 
-    /// The offset of whole sectors that are on the disk.
+    /// Returns the offset of a range, which must consist of whole sectors of the disk.
     fn offset(&self, sector: u64, size: usize) -> io::Result<u64> {
         let offset = sector.checked_mul(SECTOR).ok_or_else(invalid)?;
         let end = offset.checked_add(to_u64(size)).ok_or_else(invalid)?;

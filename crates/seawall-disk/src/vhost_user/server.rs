@@ -77,8 +77,8 @@ impl std::fmt::Debug for Peer {
 }
 
 impl Peer {
-    /// Ends after the request in progress: the other side takes for complete what is complete when
-    /// it finds the connection closed.
+    /// Closes the connection after the request in progress: the virtual machine takes as complete
+    /// only the requests that are complete when it finds the connection closed.
     fn leave(&self) {
         self.backend.close();
         self.connection.shutdown();
@@ -142,14 +142,14 @@ impl Server {
     fn end(&mut self) {
         let Some(acceptor) = self.acceptor.take() else { return };
         self.shared.is_stopping.store(true, Ordering::SeqCst);
-        // It ends a waiting accept and all later ones.
+        // Ends a waiting accept and all later ones.
         let _ = self.handle.shutdown(Shutdown::Both);
         if let Some(peer) = &*self.shared.peer() {
             peer.leave();
         }
         // The thread returns nothing, and it reported a panic itself.
         let _ = acceptor.join();
-        // If this fails, the next server finds it as the socket of a dead server.
+        // If this fails, the next server removes the socket, as after a kill.
         let _ = self.place.remove();
     }
 }

@@ -25,7 +25,8 @@ impl VolumeFile {
         }
     }
 
-    /// Calls `act` with each part of a range, where it is on the disk.
+    /// Calls `act` for each part of a range: with its offset on the disk, `None` for a hole, and
+    /// its position in the range.
     fn each_part(
         &self,
         (offset, size): (u64, usize),

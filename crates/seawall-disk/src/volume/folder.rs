@@ -21,7 +21,7 @@ impl Folder {
         Ok(format!("{}{name}", self.path))
     }
 
-    /// The file of this name; an error if it is a folder.
+    /// Returns the file of this name; the error `otherwise` if it is a folder.
     fn file(&self, table: &Table, name: &str, otherwise: io::ErrorKind) -> io::Result<u64> {
         let path = self.path_of(name)?;
         match table.find(&path) {
@@ -167,7 +167,7 @@ impl Storage for Folder {
     }
 
     fn boot_id(&self) -> Option<[u8; 16]> {
-        // What was not flushed can be lost with this process, without a new boot.
+        // Unflushed bytes can be lost when this process ends, without a new boot.
         None
     }
 
@@ -200,7 +200,7 @@ impl Folder {
     }
 }
 
-/// A lock on a file, and on its folder if that was asked for.
+/// A lock on a file, and on its folder if that was requested.
 #[derive(Debug)]
 struct Held {
     shared: Arc<Shared>,

@@ -1,8 +1,8 @@
 //! Changes of a file's name, and its further names, as link(2) makes them.
 //!
 //! Only the newest name is on the disk, in the file's entry: the older ones end with the process.
-//! So a program that moves a file by a link and a removal of the old name finds it moved after a
-//! crash in between.
+//! So a program that moves a file by linking it and removing the old name finds it moved after a
+//! crash between the two.
 
 use super::shared::Shared;
 use super::table::{Node, Table};
@@ -13,7 +13,7 @@ use std::io;
 const LINKS_MAX: usize = 8;
 
 impl Table {
-    /// Finds a node by its names alone; `old` are those it had.
+    /// Updates the index of names: removes the names of `old`, and adds the node's current ones.
     fn index(&mut self, id: u64, old: &Node) {
         for name in names_of(old) {
             if self.find(name) == Some(id) {
@@ -55,7 +55,7 @@ impl Shared {
         self.put_names(table, id, node)
     }
 
-    /// Replaces one of a node's names, and removes what had the new one.
+    /// Replaces one of a node's names, and takes the new name from the node that had it.
     pub(super) fn move_name(
         &self,
         table: &mut Table,
@@ -74,7 +74,7 @@ impl Shared {
         self.remove_name(table, other, &to)
     }
 
-    /// Removes one of a node's names, and the file with the last one.
+    /// Removes one of a node's names. Removing the last one removes the file.
     pub(super) fn remove_name(&self, table: &mut Table, id: u64, path: &str) -> io::Result<()> {
         let mut node = table.node(id)?.clone();
         if node.links.is_empty() {

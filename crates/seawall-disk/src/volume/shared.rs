@@ -1,4 +1,4 @@
-//! What all handles of a volume share, and the steps that change a file's entry or chunks.
+//! The shared state of a volume's handles, and the steps that change a file's entry or chunks.
 
 use super::table::{Node, Table, place_of};
 use crate::disk::Disk;
@@ -15,9 +15,9 @@ pub(super) struct Shared {
 
 pub(super) struct State {
     pub(super) table: Table,
-    /// For the path of each locked folder the lock's number.
+    /// The number of the lock on each locked folder, by the folder's path.
     pub(super) folders: HashMap<String, u64>,
-    /// For each locked file the same.
+    /// The number of the lock on each locked file, by the file's id.
     pub(super) files: HashMap<u64, u64>,
     pub(super) locks: u64,
 }
@@ -42,7 +42,7 @@ impl Shared {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes an entry, then records it. A file without a name has none.
+    /// Writes the entry of a node, unless it has no name, then records the node in the table.
     pub(super) fn put(&self, table: &mut Table, id: Option<u64>, node: Node) -> io::Result<u64> {
         if node.name.is_some() {
             let (place, sector) = table.encode(&node)?;
@@ -51,7 +51,7 @@ impl Shared {
         Ok(table.set(id, node))
     }
 
-    /// Removes the name of a node. Its chunks are free once that is certain and no handle is left.
+    /// Removes the name of a node. Its chunks are free once that is durable and no handle is left.
     pub(super) fn unlink(&self, table: &mut Table, id: u64) -> io::Result<()> {
         let node = table.node(id)?.clone();
         self.disk.write(place_of(node.entry), &[0; SECTOR_SIZE])?;
@@ -82,7 +82,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Gives all chunks of the range space, of zeros, and the file at least this length.
+    /// Allocates the range's missing chunks, as zeros, and extends the file to at least `length`.
     pub(super) fn extend(&self, id: u64, range: (u64, u64), length: u64) -> io::Result<()> {
         let mut state = self.write();
         let table = &mut state.table;
@@ -113,7 +113,7 @@ impl Shared {
         done.map(drop)
     }
 
-    /// New chunks, and what is between the old and the new length, become zeros.
+    /// Writes zeros to the new chunks, and to the bytes between the old and the new length.
     fn make_zeros(
         &self,
         table: &Table,
@@ -146,7 +146,8 @@ impl Shared {
     }
 }
 
-/// Where a part of a file is on the disk, `None` for a hole, and how many of `most` bytes follow.
+/// Returns where the byte at `at` of a file is on the disk, `None` for a hole, and how many of the
+/// next `most` bytes are in the same chunk.
 pub(super) fn locate(table: &Table, node: &Node, at: u64, most: u64) -> (Option<u64>, u64) {
     let size = table.chunk_size();
     let chunk = node.chunks.get(to_usize(at / size)).copied().filter(|chunk| *chunk != 0);

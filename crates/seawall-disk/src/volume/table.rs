@@ -27,12 +27,13 @@
 //! chunks, from the first multiple of their size after the entries on
 //! ```
 //!
-//! A slot is the number of a chunk, from 1 on, or 0: a hole, which reads as zeros. With the top bit
-//! it is how many more follow: the chunks after the one of the slot before, or holes.
+//! A slot is the number of a chunk, from 1 on, or 0: a hole, which reads as zeros. A slot with the
+//! top bit is a count of further chunks: those after the last chunk of the slot before, or holes
+//! after a hole.
 //!
 //! The entry "/" has the attributes of the root. A sector is written whole or not at all, so an
-//! entry is old or new. A chunk gets another owner only after a flush, so no two entries ever name
-//! it.
+//! entry is old or new. A chunk gets another owner only after a flush, so two entries never name
+//! the same chunk.
 
 use crate::dump::{long, short};
 use crate::layout::{BLOCK_SIZE, SECTOR_SIZE, to_u64, to_usize};
@@ -60,7 +61,7 @@ pub(super) const TABLE_SIZE: usize = BLOCK_SIZE + ENTRIES * SECTOR_SIZE;
 const CHUNK_SIZES: (u64, u64) = (64 * 1024, 1024 * 1024);
 const _: () = assert!(SLOTS_MAX * 1024 * 1024 > 64 << 20, "a segment fits, however scattered");
 
-/// What a file system shows of a file besides its length.
+/// The attributes of a file besides its length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Attributes {
     /// The permission bits.
@@ -118,7 +119,7 @@ pub(super) fn is_unused(bytes: &[u8]) -> bool {
 }
 
 impl Table {
-    /// Reads the table. Entries to be cleared, as another one has replaced them, are returned.
+    /// Reads the table. Also returns the entries to clear, which newer ones have replaced.
     pub(super) fn read(bytes: &[u8], disk_size: u64) -> io::Result<(Self, Vec<usize>)> {
         let superblock = bytes.get(..SUPERBLOCK_SIZE).unwrap_or_default();
         let volume = long(superblock, 8).filter(|_| superblock.starts_with(MAGIC));
@@ -208,7 +209,7 @@ impl Table {
         id
     }
 
-    /// The bytes of an entry, and where they belong.
+    /// Encodes the entry of a node. Returns its offset on the disk, and its bytes.
     pub(super) fn encode(&self, node: &Node) -> io::Result<(u64, [u8; SECTOR_SIZE])> {
         let place = place_of(node.entry);
         let mut sector = [0; SECTOR_SIZE];
@@ -267,7 +268,7 @@ impl Table {
         })
     }
 
-    /// A new entry of this name, with nothing in it.
+    /// Returns an empty node of this name, with a free entry.
     pub(super) fn new_node(&mut self, name: String) -> io::Result<Node> {
         let entry = self.entries.iter().position(|taken| !taken).ok_or_else(|| {
             let why = format!("the volume has no room for more than {ENTRIES} files");
@@ -284,7 +285,7 @@ impl Table {
         self.newest
     }
 
-    /// Records a new or changed node that is on the disk by now.
+    /// Records a new or changed node that was already written to the disk.
     pub(super) fn set(&mut self, id: Option<u64>, node: Node) -> u64 {
         let Some(id) = id else { return self.insert(node) };
         if let Some(old) = self.nodes.get(&id).and_then(|old| old.name.clone())
@@ -300,7 +301,7 @@ impl Table {
         id
     }
 
-    /// Forgets a node without a name and without handles: its entry and chunks are free.
+    /// Forgets a node without a name and without handles: its entry and chunks become free.
     pub(super) fn forget_unused(&mut self, id: u64) {
         let is_unused = |node: &Node| node.name.is_none() && node.handles == 0;
         let Some(node) = self.nodes.get(&id).filter(|node| is_unused(node)).cloned() else {
@@ -332,8 +333,8 @@ impl Table {
         inside.filter(|name| !name.is_empty() && !name.contains('/')).map(str::to_owned).collect()
     }
 
-    /// Takes free chunks, all of them or none: in few runs, and after the chunk `before` if those
-    /// are free.
+    /// Allocates `count` chunks or none: in few runs, and directly after the chunk `before` if
+    /// those are free.
     pub(super) fn allocate(&mut self, count: usize, before: Option<u32>) -> io::Result<Vec<u32>> {
         let mut runs = self.free_runs();
         let free: usize = runs.iter().map(Range::len).sum();
@@ -342,7 +343,7 @@ impl Table {
             let why = format!("the volume lacks {missing} bytes");
             return Err(io::Error::new(io::ErrorKind::StorageFull, why));
         }
-        // The shortest that is long enough, or else the longest.
+        // Prefers the shortest run that is long enough, or else the longest.
         let fit = |size| if size < count { usize::MAX - size } else { size };
         let next = before.map(|before| index_of(before) + 1);
         runs.sort_by_key(|run| (Some(run.start) != next, fit(run.len())));
@@ -356,7 +357,7 @@ impl Table {
         Ok(chunks)
     }
 
-    /// The free chunks, as indexes of runs of them.
+    /// The runs of free chunks, as ranges of indexes.
     fn free_runs(&self) -> Vec<Range<usize>> {
         let mut runs: Vec<Range<usize>> = Vec::new();
         for (index, _) in self.free.iter().enumerate().filter(|(_, is_free)| **is_free) {
@@ -458,7 +459,7 @@ fn chunks_in(slots: &[u32], most: usize) -> Option<Vec<u32>> {
     (chunks.len() <= most).then_some(chunks)
 }
 
-/// The chunk `number` after this one; all after a hole are holes.
+/// The chunk that is `number` chunks after this one; all chunks after a hole are holes.
 fn after(chunk: u32, number: u32) -> u32 {
     if chunk == 0 { 0 } else { chunk.saturating_add(number) }
 }

@@ -1,8 +1,8 @@
 //! A volume as a file system sees it: files and folders by number, inside one another.
 //!
-//! - Only folders without contents are renamed: a path is in each entry, and one sector is written
-//!   at a time.
-//! - The time of the last change is kept when size, name or attributes change, not for each write.
+//! - Only empty folders can be renamed: each entry has its path, and one sector is written at a
+//!   time.
+//! - The time of the last change is set when size, name or attributes change, not by each write.
 //!   There are no other times, no extended attributes and no symbolic links.
 
 use super::file::VolumeFile;
@@ -15,9 +15,9 @@ use std::sync::Arc;
 
 /// The number of the root, which has no name.
 pub(crate) const ROOT: u64 = 0;
-/// The name of the entry with its attributes.
+/// The name of the entry with the root's attributes.
 const ROOT_NAME: &str = "/";
-/// More than one file has names.
+/// More than the names that one file can have.
 const NAMES_MAX: u64 = 16;
 
 /// The files of a volume by number. A number is not used again before the next start.
@@ -45,7 +45,7 @@ pub(crate) struct Child {
     pub(crate) id: u64,
     pub(crate) is_folder: bool,
     pub(crate) name: String,
-    /// Names with higher places follow, whatever is removed or renamed meanwhile.
+    /// The position in a listing. Later ones are higher, whatever is removed or renamed meanwhile.
     pub(crate) place: u64,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Change {
     pub(crate) changed_us: Option<u64>,
 }
 
-/// Free space and all of it, in bytes; free entries, and all.
+/// Free and total space, in bytes; free and total entries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Space {
     pub(crate) bytes: [u64; 2],
@@ -82,7 +82,7 @@ impl Tree {
         entry(&state.table, id)
     }
 
-    /// The names in a folder whose places are higher, by place.
+    /// The names in a folder whose places are higher than `after`, by place.
     pub(crate) fn children(&self, folder: u64, after: u64) -> io::Result<Vec<Child>> {
         let state = self.shared.read();
         let table = &state.table;
@@ -133,7 +133,8 @@ impl Tree {
         entry(table, id)
     }
 
-    /// Opens a file. It keeps its bytes until this is dropped, whatever becomes of its name.
+    /// Opens a file, which keeps its bytes until the handle is dropped, even if its name is
+    /// removed.
     pub(crate) fn open(&self, id: u64) -> io::Result<Arc<dyn File>> {
         let mut state = self.shared.write();
         if entry(&state.table, id)?.is_folder {
@@ -164,7 +165,7 @@ impl Tree {
         entry(table, id)
     }
 
-    /// Gives a file another name.
+    /// Adds a name to a file.
     pub(crate) fn link(&self, id: u64, parent: u64, name: &str) -> io::Result<Entry> {
         let mut state = self.shared.write();
         let table = &mut state.table;
@@ -189,7 +190,7 @@ impl Tree {
         }
     }
 
-    /// Removes a folder with nothing in it.
+    /// Removes an empty folder.
     pub(crate) fn remove_folder(&self, parent: u64, name: &str) -> io::Result<()> {
         let mut state = self.shared.write();
         let path = path_of(&state.table, parent, name)?;
@@ -202,7 +203,7 @@ impl Tree {
         }
     }
 
-    /// Renames a file or an empty folder, in place of what has the new name.
+    /// Renames a file or an empty folder, and replaces the one that has the new name.
     pub(crate) fn rename(&self, from: (u64, &str), to: (u64, &str)) -> io::Result<()> {
         self.rename_in(&mut self.shared.write(), from, to)
     }
@@ -235,13 +236,13 @@ impl Tree {
             return self.shared.move_name(table, id, (&from, to));
         }
         if has_contents(table, &from) {
-            // mv(1) then moves its files one by one.
+            // After this error mv(1) moves the files one by one.
             return Err(io::ErrorKind::CrossesDevices.into());
         }
         self.shared.move_name(table, id, (&format!("{from}/"), format!("{to}/")))
     }
 
-    /// Makes a range of a file zeros, as far as it uses space.
+    /// Writes zeros to the parts of a range that use space.
     pub(crate) fn zero(&self, id: u64, (from, to): (u64, u64)) -> io::Result<()> {
         let state = self.shared.read();
         let node = state.table.node(id)?;
@@ -249,7 +250,7 @@ impl Tree {
         self.shared.fill(&state.table, node, (from, to.min(end)))
     }
 
-    /// Gives a range of a file space, and the file at least this length.
+    /// Allocates space for a range of a file, and extends the file to at least `length`.
     pub(crate) fn extend(&self, id: u64, range: (u64, u64), length: u64) -> io::Result<()> {
         self.shared.extend(id, range, length)
     }
@@ -304,7 +305,7 @@ fn entry(table: &Table, id: u64) -> io::Result<Entry> {
         _ => Some(table.node(id)?),
     };
     let Some(node) = node else {
-        // Its owner is root, until that is changed, and others pass through.
+        // Until it is changed, the owner is user 0 and others may enter the folder.
         let attributes = Attributes { mode: 0o755, ..Attributes::default() };
         return Ok(Entry { id, is_folder: true, length: 0, space: 0, names: 1, attributes });
     };
@@ -320,7 +321,7 @@ fn entry(table: &Table, id: u64) -> io::Result<Entry> {
     })
 }
 
-/// The child of a folder that has this path in it.
+/// Returns the child at a path `inside` a folder; `None` for the folder itself and deeper paths.
 fn child(table: &Table, folder: &str, inside: &str, id: u64) -> Option<Child> {
     let name = inside.strip_suffix('/').unwrap_or(inside);
     if name.is_empty() || name.contains('/') {

@@ -14,7 +14,7 @@ use std::hint::black_box;
 /// Bytes of a batch before its frames.
 pub const HEADER_SIZE: usize = BATCH_HEADER;
 
-/// How much of a body is looked at twice in a row: what a first-level cache holds.
+/// Bytes of a body that are processed at once, in two passes: what a first-level cache holds.
 const AT_HAND: usize = 16 << 10;
 
 /// Bytes of a cache line; on a processor with longer ones, some are read twice.
@@ -31,10 +31,10 @@ const ENCRYPTED: u64 = 1 << 28 | 1 << 30;
 
 const ENCRYPTED_VOID: u64 = ENCRYPTED | VOID;
 
-/// In the body length: what is not a length.
+/// In the body length: all bits that are flags.
 const FLAGS: u64 = 0x1F << 27;
 
-/// In the body length: what a batch is not, unless its segment allows it. format.md section 3.3.
+/// In the body length: flags, by name, that a segment must allow. format.md section 3.3.
 const KEPT_FOR_LATER: [(u64, &str); 4] =
     [(1 << 28, "prefix"), (1 << 29, "parity"), (1 << 30, "encrypted"), (1 << 31, "compressed")];
 
@@ -50,7 +50,7 @@ table! {
     TIME = 40, 8, "time";
 }
 
-/// What the batches of one segment are bound to, and how large they may be.
+/// What batches depend on in their segment: the salt of checksums, sizes and allowed kinds.
 #[derive(Clone, Copy, Debug)]
 pub struct Life {
     /// Log id and epoch.
@@ -85,7 +85,7 @@ impl Life {
         }
     }
 
-    /// Whether a chunk may be compressed so.
+    /// Whether a chunk may be compressed with `method`.
     pub(crate) fn may_have(&self, method: Compression) -> bool {
         method <= self.compression_max
     }
@@ -108,7 +108,7 @@ pub enum BodyKind {
 }
 
 impl BodyKind {
-    /// The kind that these flags of the body length say, if the segment may have it.
+    /// The kind for these flags of the body length; `None` if the segment does not allow it.
     fn of(flags: u64, life: &Life) -> Option<Self> {
         match (flags, life.is_encrypted) {
             (0, false) => Some(Self::Frames),
@@ -120,7 +120,7 @@ impl BodyKind {
         }
     }
 
-    /// How many frames, as such, the body of `count` records has.
+    /// Number of plain frames in the body of `count` records: 0 if it is void or has chunks.
     fn frames(self, count: u32) -> u32 {
         match self {
             Self::Frames => count,
@@ -128,7 +128,7 @@ impl BodyKind {
         }
     }
 
-    /// Which chunks such a body has, if any.
+    /// The form of the chunks in such a body; `None` if it has no chunks.
     pub(crate) fn form(self) -> Option<Form> {
         match self {
             Self::Frames | Self::Void => None,
@@ -137,7 +137,7 @@ impl BodyKind {
         }
     }
 
-    /// The flags of the body length that say so.
+    /// The flags of the body length for this kind.
     fn flags(self) -> u64 {
         match self {
             Self::Frames => 0,
@@ -205,18 +205,18 @@ impl BatchHeader {
         sound.then_some(found)
     }
 
-    /// The header of a segment that was named ahead, with what its first batch says. `bytes` are
-    /// the first ones where records go. `None` if they are not the header of a batch, or one that
-    /// does not say that all before it was durable.
+    /// Completes the header of a segment that was named ahead from its first batch. `bytes` are the
+    /// first bytes of the segment's records. Returns `None` unless they are a batch header which
+    /// says that all earlier records were durable.
     #[must_use]
     pub fn begins(segment: &SegmentHeader, bytes: &[u8]) -> Option<SegmentHeader> {
         let first = Self::decode(bytes, Offset(segment.data_start()), &Life::of(segment))?;
         (first.behind == 0).then(|| segment.begin(first.first, first.chain))
     }
 
-    /// Returns what a newer version wrote, if these bytes are the header of a batch that
-    /// [`BatchHeader::decode`] rejects for a flag that the segment may not have: checksum and epoch
-    /// are valid. Such a batch is not damage. Nor is one that is not encrypted where all are.
+    /// Returns why [`BatchHeader::decode`] rejects a batch header whose checksum and epoch are
+    /// valid: it has a flag that the segment may not have, so a newer version wrote it, or it is
+    /// not encrypted in an encrypted segment. Neither is damage.
     #[must_use]
     pub fn refused(bytes: &[u8], offset: Offset, life: &Life) -> Option<Refused> {
         let bytes = bytes.first_chunk::<HEADER_SIZE>()?;
@@ -232,8 +232,8 @@ impl BatchHeader {
         is_sound.then(|| if is_plain { Refused::NotEncrypted } else { unknown() })
     }
 
-    /// The offset before `end`, in the segment of `life`, for which a header was written that is
-    /// stored elsewhere: the checksum of the header is bound to its offset.
+    /// Returns the offset, before `end` in the segment of `life`, for which the header in `bytes`
+    /// was written, wherever it is stored now: the checksum of the header is bound to its offset.
     #[must_use]
     pub fn trace(bytes: &[u8], life: &Life, end: u64) -> Option<Offset> {
         let header = bytes.first_chunk::<HEADER_SIZE>()?;
@@ -263,7 +263,7 @@ impl BatchHeader {
         matches!(self.kind, BodyKind::Void | BodyKind::EncryptedVoid)
     }
 
-    /// How many records the chunks of its body hold, if it has such.
+    /// Number of records in the chunks of its body; 0 if it has no chunks.
     pub(crate) fn records_in_chunks(&self) -> u32 {
         match self.kind {
             BodyKind::Frames | BodyKind::Void | BodyKind::EncryptedVoid => 0,
@@ -298,18 +298,18 @@ impl BatchHeader {
     }
 }
 
-/// How far the body of a batch was looked at, more of it each time: what a processor was just
-/// given it need not fetch again.
+/// An incremental check of a batch's body. Each new part is checked while it is in the processor's
+/// cache.
 #[derive(Clone, Debug)]
 pub(crate) struct Judged {
     header: BatchHeader,
     checksum: Crc,
-    /// So many bytes of the body.
+    /// Bytes of the body that were checked so far.
     seen: usize,
     filled: Filling,
 }
 
-/// How far the parts of a body lead into it.
+/// How far the frames or chunks of a body have been followed.
 #[derive(Clone, Debug)]
 enum Filling {
     Frames(frame::Filled),
@@ -334,7 +334,7 @@ impl Judged {
         self.header.body_length.into()
     }
 
-    /// Looks at what was not seen yet of a body of which so much is there.
+    /// Checks the new part of `body`, which is the available beginning of the whole body.
     pub(crate) fn go_on(&mut self, body: &[u8]) {
         let length = usize::try_from(self.header.body_length).expect("checked with the header");
         let count = self.header.frames();
@@ -351,8 +351,8 @@ impl Judged {
         }
     }
 
-    /// Whether this is the body that the header at `offset` was written for: what was seen of it
-    /// is taken to be the same.
+    /// Whether `body` is the one that the header at `offset` was written for. The part that was
+    /// already checked is assumed to be unchanged.
     pub(crate) fn judge(mut self, body: &[u8], offset: Offset, life: &Life) -> bool {
         self.go_on(body);
         let place = life.salt.place(offset.plus(to_u64(HEADER_SIZE)));
@@ -387,7 +387,7 @@ impl Spec {
         self.kind.frames(self.count)
     }
 
-    /// Puts into a header what is known before the size of the body and its checksum.
+    /// Writes the header fields that are known before the size and checksum of the body.
     pub(crate) fn put_numbers(&self, header: &mut [u8]) {
         let behind_by = self.first.get() - 1 - lsn_or_zero(self.confirmed);
         put(header, FIRST, self.first.get());
@@ -404,22 +404,22 @@ impl Spec {
 ///
 /// # Panics
 ///
-/// If the batch is larger than the segment allows, or its numbers are out of order: that is the
-/// writer's to prevent.
+/// If the batch is larger than the segment allows, or its numbers are out of order. The writer must
+/// prevent both.
 pub fn finish(batch: &mut [u8], spec: Spec, offset: Offset, life: &Life) -> u64 {
     let body = finish_body(batch, &spec, (offset, life), |_, _| {});
     finish_header(batch, spec, body, (offset, life))
 }
 
-/// A body that is finished, while its header is not.
+/// The finished body of a batch whose header is not finished yet.
 #[derive(Clone, Copy, Debug)]
 pub struct FinishedBody {
     crc: u32,
 }
 
-/// Finishes the body of a batch, as [`finish`] does, and passes each finished piece to `copy`, with
-/// its position in the batch, while the processor has it at hand. The chain value in `spec` does
-/// not matter yet: the batch before may not be finished.
+/// Finishes the body of a batch, as [`finish`] does. Passes each finished piece to `copy`, with its
+/// position in the batch, while it is in the processor's cache. The chain value in `spec` is not
+/// used: the batch before may not be finished yet.
 pub fn finish_body(
     batch: &mut [u8],
     spec: &Spec,
@@ -465,8 +465,8 @@ pub fn finish_header(
     written.chain_value()
 }
 
-/// Reads a byte of each cache line. Another processor has often just written them: all at once they
-/// arrive sooner than one after the other, as a walk from frame to frame asks for them.
+/// Reads one byte of each cache line. Another processor has often just written them: requested
+/// together they arrive sooner than one by one, as a walk from frame to frame requests them.
 fn fetch(piece: &[u8]) {
     black_box(piece.iter().step_by(CACHE_LINE).fold(0, |all, byte| all ^ byte));
 }

@@ -1,5 +1,5 @@
-//! Which part of a damaged record has changed, where the remaining bytes tell: in a batch, the
-//! checksum of the whole body proves a guess.
+//! Finds which part of a damaged record has changed, if the remaining bytes reveal it: in a batch,
+//! the checksum of the whole body proves a guess.
 
 use crate::binary::batch::{BatchHeader, BodyKind, Life};
 use crate::binary::frame::{self, HEADER_SIZE, head_of};
@@ -19,7 +19,7 @@ pub enum ChangedPart {
     Checksum,
     /// A line is not JSON.
     NotJson,
-    /// A line has not the members of a line.
+    /// The members of a line are not the ones that a line must have.
     Members,
     /// A value or a name in a line: it does not match the checksum.
     Value,
@@ -53,11 +53,11 @@ impl fmt::Display for ChangedPart {
     }
 }
 
-/// Longer payloads are not tried as the one that a changed length had.
+/// The longest payload, in bytes, that is tried as the original one if the length may have changed.
 const LENGTH_MAX: usize = 1 << 20;
 
-/// The part of the damaged record in `body` that has changed. `at` is the offset of `header`, which
-/// is intact. `None` if more than one part has, or the bytes do not tell.
+/// Returns which part of the damaged record in `body` has changed. `at` is the offset of `header`,
+/// which is intact. `None` if more than one part has changed, or the bytes do not reveal it.
 #[must_use]
 pub fn changed_part(
     body: &[u8],
@@ -85,7 +85,7 @@ pub fn changed_part(
     frame.is_alone(header).then_some(ChangedPart::Payload)
 }
 
-/// The first frame that is not valid, and its record.
+/// The position of the first frame that is not valid, and its record.
 fn first_invalid(body: &[u8], header: &BatchHeader, salt: &Salt) -> Option<(usize, Lsn)> {
     let (mut position, mut lsn) = (0, header.first);
     while lsn <= header.last() && frame::is_valid(body, position, lsn, salt) {

@@ -10,7 +10,7 @@ use crate::fields::{get, get_u32, is_zero, slice, table};
 use crate::ids::{Lsn, Offset, to_u64};
 use crate::types::Compression;
 
-/// What a compressed body begins with.
+/// The prefix of a compressed body.
 pub(crate) mod prefix {
     /// Bytes of a prefix.
     pub(crate) const SIZE: usize = 8;
@@ -35,7 +35,7 @@ table! {
 /// Bytes of a compressed chunk before its payload.
 pub(crate) const HEADER_SIZE: usize = PAYLOAD.at;
 
-/// What an encrypted body begins with.
+/// The prefix of an encrypted body.
 pub(crate) mod encrypted_prefix {
     /// Bytes of a prefix.
     pub(crate) const SIZE: usize = 24;
@@ -64,7 +64,7 @@ pub(crate) mod encrypted {
     }
 }
 
-/// What the payload of an encrypted chunk becomes.
+/// The decrypted payload of an encrypted chunk.
 pub(crate) mod content {
     /// Bytes before the frames.
     pub(crate) const HEADER_SIZE: usize = 12;
@@ -78,7 +78,7 @@ pub(crate) mod content {
     }
 }
 
-/// Which chunks a body has.
+/// The form of the chunks in a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// Chunks that anybody can decode.
@@ -104,8 +104,8 @@ impl Form {
         }
     }
 
-    /// The bytes of all frames, as the prefix of a body says, if that is sound. How many are
-    /// encrypted it does not say: that would be 0.
+    /// Returns the size of all frames in bytes, as the prefix of a body states it; `None` if the
+    /// prefix is not sound. 0 for an encrypted body, whose prefix does not state the size.
     pub(crate) fn plain_of(self, body: &[u8], batch_max: u32) -> Option<usize> {
         match self {
             Self::Compressed => plain_of(body, batch_max),
@@ -119,7 +119,7 @@ impl Form {
         }
     }
 
-    /// The fields in these first bytes of a chunk, if each is one that the table allows.
+    /// Reads the fields of a chunk from its first bytes; `None` if one has an invalid value.
     fn read(self, bytes: &[u8]) -> Option<Fields> {
         match self {
             Self::Compressed => Fields::read(bytes),
@@ -147,10 +147,10 @@ pub(crate) struct Fields {
 const ENCRYPTED_MIN: usize = (content::HEADER_SIZE + 1 + TAG_SIZE).next_multiple_of(8);
 
 impl Fields {
-    /// The fields in these first bytes of a chunk, if each is one that the table allows.
+    /// Reads the fields of a chunk from its first bytes; `None` if one has an invalid value.
     fn read(bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.first_chunk::<HEADER_SIZE>()?;
-        // First what turns away most bytes that are not a chunk.
+        // Checked first, because most bytes that are not a chunk fail here.
         if !is_zero(slice(bytes, ZERO)) {
             return None;
         }
@@ -169,7 +169,7 @@ impl Fields {
         is_sound.then_some(Self { stored, plain, count, first, method, form: Form::Compressed })
     }
 
-    /// The same of an encrypted chunk. Compression and number of bytes are a secret.
+    /// Does the same for an encrypted chunk. Compression and size of its frames are secret.
     fn read_encrypted(bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.first_chunk::<{ encrypted::HEADER_SIZE }>()?;
         if !is_zero(slice(bytes, encrypted::ZERO)) || !is_zero(slice(bytes, encrypted::ZEROS)) {
@@ -186,7 +186,7 @@ impl Fields {
         is_sound.then_some(Self { stored, plain: 0, count, first, method, form })
     }
 
-    /// Where the chunk ends if it begins at `position`, with the zeros after its payload.
+    /// The position after a chunk at `position` and the zeros that follow its payload.
     fn end(&self, position: usize) -> Option<usize> {
         let padded = self.stored.checked_next_multiple_of(8)?;
         position.checked_add(self.form.header_size())?.checked_add(padded)
@@ -223,8 +223,8 @@ impl Chunk<'_> {
         salt.checksum(offset, self.covered) == self.crc
     }
 
-    /// Whether it is valid alone at this offset of the segment, as far as that can be told without
-    /// a key. The caller has compared the size of its frames with what there is room for.
+    /// Whether it is valid by itself at this offset of the segment, as far as can be checked
+    /// without a key. The caller has checked that there is room for its frames.
     pub(crate) fn is_valid(&self, offset: Offset, salt: &Salt) -> bool {
         self.is_at(offset, salt)
             && match self.fields.form {
@@ -236,7 +236,7 @@ impl Chunk<'_> {
     /// Adds its frames to `plain`. Returns whether the last of them ends its atomic set; `None`,
     /// and nothing is added, if the chunk does not decode.
     ///
-    /// The caller has compared the size of the frames with what there is room for.
+    /// The caller has checked that there is room for the frames.
     pub(crate) fn decode(&self, plain: &mut Vec<u8>) -> Option<bool> {
         if self.fields.form == Form::Encrypted {
             return None;
@@ -246,9 +246,9 @@ impl Chunk<'_> {
     }
 }
 
-/// Adds `count` frames of `size` bytes to `plain`, which this method made `payload` of. Returns
-/// whether the last of them ends its atomic set; `None`, and nothing is added, if they are not so
-/// many, or not valid.
+/// Decompresses `payload` with `method` and adds the frames to `plain`. Returns whether the last
+/// frame ends its atomic set; `None`, and nothing is added, unless they are `count` valid frames of
+/// `size` bytes in all.
 pub(crate) fn expand(
     (method, payload): (Compression, &[u8]),
     size: usize,
@@ -291,7 +291,7 @@ pub(crate) fn push(body: &mut Vec<u8>, fields: &Fields, payload: &[u8], place: (
     body.resize(body.len().next_multiple_of(8), 0);
 }
 
-/// The bytes of all frames, as the prefix of a body says, if that is sound.
+/// Size of all frames in bytes, as the prefix of a body states it; `None` if that is not sound.
 fn plain_of(body: &[u8], batch_max: u32) -> Option<usize> {
     let bytes = body.first_chunk::<{ prefix::SIZE }>()?;
     let plain = usize::try_from(get(bytes, prefix::PLAIN)).ok()?;
@@ -309,7 +309,7 @@ pub(crate) fn push_prefix(body: &mut Vec<u8>, plain: usize) {
     body.extend_from_slice(&bytes);
 }
 
-/// What chunks are still to hold.
+/// The records and bytes of a batch that its remaining chunks must hold.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Left {
     next: Lsn,
@@ -318,7 +318,7 @@ pub(crate) struct Left {
 }
 
 impl Left {
-    /// The `count` records of a batch from `first` on, in `plain` bytes of frames.
+    /// Starts with all `count` records of a batch, from `first` on, in `plain` bytes of frames.
     pub(crate) fn new((first, count): (Lsn, u32), plain: usize) -> Self {
         Self { next: first, records: count, plain }
     }
@@ -332,7 +332,7 @@ impl Left {
         (self.records, self.plain) == (0, 0)
     }
 
-    /// Takes what a chunk holds, if that comes next.
+    /// Subtracts what `chunk` holds, if that comes next and is not too much. Returns whether it is.
     pub(crate) fn take(&mut self, chunk: &Fields) -> bool {
         let left = self.records.checked_sub(chunk.count).zip(self.plain.checked_sub(chunk.plain));
         let Some((records, plain)) = left.filter(|_| chunk.first == self.next) else {
@@ -343,26 +343,26 @@ impl Left {
     }
 }
 
-/// How far chunks lead into a body that is seen from its beginning, more of it each time. None is
-/// decoded.
+/// How far the chunks of a body have been followed, while more and more of it becomes available. No
+/// chunk is decoded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Listed {
     form: Form,
-    /// After the last chunk.
+    /// Position after the last chunk found.
     position: usize,
-    /// `None` before the prefix.
+    /// `None` until the prefix is available.
     left: Option<Left>,
     is_broken: bool,
 }
 
 impl Listed {
-    /// None yet, of a body with such chunks.
+    /// Starts before the first chunk of a body with chunks of this form.
     pub(crate) fn new(form: Form) -> Self {
         Self { form, position: 0, left: None, is_broken: false }
     }
 
-    /// Continues with the bytes that are present of a body of `length` bytes, with `count` records
-    /// from `first` on.
+    /// Follows the chunks in `body`, the available beginning of a body of `length` bytes with
+    /// `count` records from `first` on.
     pub(crate) fn go_on(&mut self, body: &[u8], length: usize, (first, count): (Lsn, u32)) {
         if self.left.is_none() {
             let size = self.form.prefix_size();
@@ -390,8 +390,8 @@ impl Listed {
         }
     }
 
-    /// Whether the batch's records are there in order, and fill `body` but for less than a block of
-    /// zeros.
+    /// Whether the chunks hold the batch's records in order and fill `body`, except for less than a
+    /// block of zeros at its end.
     pub(crate) fn is_all(&self, body: &[u8], batch_max: u32, block: u32) -> bool {
         let rest = body.get(self.position..).unwrap_or_default();
         self.form.plain_of(body, batch_max).is_some()

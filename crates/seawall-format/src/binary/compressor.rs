@@ -6,9 +6,9 @@ use crate::binary::lz4;
 use crate::binary::zstd;
 use crate::types::Compression;
 
-/// Fills `plain` with what `payload` holds. Returns whether that is exactly as much.
+/// Decompresses `payload` into `plain`. Returns whether it fills `plain` exactly.
 ///
-/// Without the library nothing decodes. A log that may need it is refused earlier.
+/// Returns `false` without the library. A log that may need it was refused earlier.
 pub(crate) fn decompress(method: Compression, payload: &[u8], plain: &mut [u8]) -> bool {
     match method {
         #[cfg(feature = "lz4")]
@@ -22,7 +22,7 @@ pub(crate) fn decompress(method: Compression, payload: &[u8], plain: &mut [u8]) 
     }
 }
 
-/// Compresses with one method, in memory that it keeps.
+/// Compresses with one method and reuses its memory.
 #[cfg(feature = "lz4")]
 pub(crate) enum Compressor {
     Lz4(lz4::Compressor),
@@ -32,7 +32,7 @@ pub(crate) enum Compressor {
 
 #[cfg(feature = "lz4")]
 impl Compressor {
-    /// One for this method, if it is one and the build has it.
+    /// Returns a compressor for `method`; `None` if it is no compression, or this build lacks it.
     pub(crate) fn of(method: Compression) -> Option<Self> {
         match method {
             Compression::Lz4 => Some(Self::Lz4(lz4::Compressor::new())),
@@ -50,7 +50,7 @@ impl Compressor {
         }
     }
 
-    /// These frames as they are to be stored: compressed, if that gains an eighth.
+    /// Returns `frames` as they are to be stored: compressed, if that saves at least an eighth.
     pub(crate) fn compress_if_smaller<'a>(
         &'a mut self,
         frames: &'a [u8],
@@ -65,7 +65,7 @@ impl Compressor {
     }
 }
 
-/// What is saved is worth the time to decode it only from here on.
+/// The largest compressed size of `size` bytes at which the saving is worth the time to decode it.
 #[cfg(feature = "lz4")]
 pub(crate) fn less_an_eighth(size: usize) -> usize {
     size - size / 8

@@ -10,16 +10,16 @@ use crate::ids::{Lsn, Offset, to_u64};
 use crate::types::Compression;
 use std::ops::Range;
 
-/// How often the bytes of a damaged place are looked at, on average: chunks do not overlap, but
+/// How often, on average, the bytes of a damaged place may be read. Chunks do not overlap, but
 /// forged ones can.
 const LOOKS_MAX: usize = 16;
 
-/// How many largest batches the frames of a damaged place fill at most.
+/// The maximum size of all frames of a damaged place, in batches of maximum size.
 const DECODED_BATCHES_MAX: u32 = 3;
 
-/// Puts room for a header and the frames of a compressed batch into `plain`, and nothing of what
-/// was there before. The frames are not bound to a place. `body` matches `header`, but need not:
-/// nothing is allocated for more than a largest batch.
+/// Replaces the contents of `plain` with space for a header and the frames of a compressed batch.
+/// The frames are not bound to a place. Even if `body` does not match `header`, no more memory is
+/// allocated than for a batch of maximum size.
 ///
 /// Returns whether every chunk decodes and the last record ends its atomic set.
 #[must_use]
@@ -47,7 +47,7 @@ pub fn decode(header: &BatchHeader, body: &[u8], life: &Life, plain: &mut Vec<u8
 /// A chunk of a damaged place that is valid alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IntactChunk {
-    /// Where its frames are in the memory that was given for them.
+    /// The range of its frames in the memory that the caller passed.
     pub frames: Range<usize>,
     /// The first record.
     pub first: Lsn,
@@ -55,8 +55,8 @@ pub struct IntactChunk {
     pub count: u32,
 }
 
-/// The chunks of a damaged `place` that are valid alone and begin with a record from `first` to
-/// `last`, in order. Adds their frames to `memory`.
+/// Returns the chunks of a damaged `place`, in order, that are valid by themselves and begin with
+/// one of `records`, first to last. Adds their frames to `memory`.
 #[must_use]
 pub fn salvage(
     place: &[u8],
@@ -68,15 +68,15 @@ pub fn salvage(
     salvage_with(place, (offset, life), records, (Form::Compressed, memory, decode))
 }
 
-/// The chunks of a damaged, encrypted `place` that are valid alone, as far as that shows without a
-/// key. None of them has frames.
+/// Returns the chunks of a damaged, encrypted `place` that are valid by themselves, as far as can
+/// be checked without a key. None of them has frames.
 #[must_use]
 pub fn salvage_locked(
     place: &[u8],
     (offset, life): (Offset, &Life),
     records: (Lsn, Lsn),
 ) -> Vec<IntactChunk> {
-    // A frame takes 8 bytes, and no more than these batches are decoded with a key.
+    // The most records that could be decoded with a key: a frame takes 8 bytes.
     let mut left = life.batch_max.saturating_mul(DECODED_BATCHES_MAX) / 8;
     let decode = |chunk: &Chunk<'_>, _, _, _: &mut Vec<u8>| {
         let rest = left.checked_sub(chunk.fields.count);
@@ -86,8 +86,8 @@ pub fn salvage_locked(
     salvage_with(place, (offset, life), records, (Form::Encrypted, &mut vec![], decode))
 }
 
-/// The same for chunks of this form. `decode` gets a chunk, its offset and a limit in bytes, and
-/// adds the chunk's frames to the memory, up to that limit.
+/// Salvages chunks of this form, as [`salvage`] does. `decode` gets a chunk, its offset and a limit
+/// in bytes, and adds the chunk's frames to the memory, up to that limit.
 pub(crate) fn salvage_with(
     place: &[u8],
     (offset, life): (Offset, &Life),
@@ -122,12 +122,12 @@ pub(crate) fn salvage_with(
     intact
 }
 
-/// Which batches are compressed, and in how large pieces, in bytes of frames.
+/// Which batches are compressed, and the size of their chunks, both in bytes of frames.
 #[derive(Clone, Copy, Debug)]
 pub struct EncodeSizes {
-    /// A batch with fewer is written as it is.
+    /// A batch with fewer bytes is not compressed.
     pub frames_min: usize,
-    /// A chunk has no more, but for one larger record.
+    /// The most bytes in a chunk, unless a single record is larger.
     pub chunk_max: usize,
 }
 
@@ -151,13 +151,13 @@ pub enum Encoder {}
 
 #[cfg(not(feature = "lz4"))]
 impl Encoder {
-    /// None.
+    /// Returns `None`.
     #[must_use]
     pub fn of(_: Compression, _: EncodeSizes) -> Option<Self> {
         None
     }
 
-    /// There is no encoder that could be asked.
+    /// Cannot be called: there is no encoder.
     pub fn encode(
         &mut self,
         _: (&[u8], Spec),
@@ -177,13 +177,13 @@ impl std::fmt::Debug for Encoder {
 
 #[cfg(feature = "lz4")]
 impl Encoder {
-    /// One for this method; `None` if batches are not to be compressed.
+    /// Returns an encoder for this method; `None` if batches are not to be compressed.
     #[must_use]
     pub fn of(method: Compression, sizes: EncodeSizes) -> Option<Self> {
         Some(Self { sizes, compressor: Compressor::of(method)? })
     }
 
-    /// One of LZ4 with these sizes, for tests.
+    /// Returns an encoder for LZ4 with these sizes, for tests.
     #[doc(hidden)]
     #[must_use]
     pub fn with_sizes(frames_min: usize, chunk_max: usize) -> Self {
@@ -191,10 +191,10 @@ impl Encoder {
         Self::of(Compression::Lz4, sizes).expect("this build has LZ4")
     }
 
-    /// Compresses a batch for `offset` of a segment. `plain` is what
-    /// [`finish`](crate::batch::finish) takes, without zeros after its frames. Puts into `stored`
-    /// what [`finish`](crate::batch::finish) takes instead, with the returned numbers. `None` if
-    /// the batch is to be written as it is: it is small, or gains less than an eighth.
+    /// Compresses a batch for `offset` of a segment. `plain` is the batch as
+    /// [`finish`](crate::batch::finish) takes it, without zeros after its frames. Puts the batch to
+    /// finish instead into `stored`, and returns its numbers. `None` if the batch is to be written
+    /// as it is: it is small, or compression saves less than an eighth.
     pub fn encode(
         &mut self,
         (plain, spec): (&[u8], Spec),
@@ -235,8 +235,8 @@ impl Encoder {
     }
 }
 
-/// The size of the next chunk of `frames`, of at most `chunk_max` bytes but for a larger record,
-/// and how many of the `left` ones it holds.
+/// Returns the size of the next chunk of `frames` and its number of records, of the `left` ones. A
+/// chunk has at most `chunk_max` bytes, unless a single record is larger.
 #[cfg(any(feature = "lz4", feature = "encryption"))]
 pub(crate) fn next_chunk(frames: &[u8], left: u32, chunk_max: usize) -> Option<(usize, u32)> {
     let (mut size, mut count) = (0, 0);

@@ -1,7 +1,7 @@
 //! Encrypted batches: from frames to encrypted chunks, and back. format.md section 3.7.
 //!
-//! A batch proves two things. Each chunk has a tag, over its place and its records. The code in the
-//! prefix covers the numbers of the batch and all these tags, so that no chunk can be exchanged for
+//! A batch is authenticated twice. Each chunk has a tag over its place and its records. The code in
+//! the prefix covers the numbers of the batch and all these tags, so no chunk can be exchanged for
 //! one that a copy of the log wrote in the same place.
 
 use crate::binary::batch::{
@@ -21,8 +21,8 @@ use std::io;
 use std::sync::{Mutex, PoisonError};
 use zeroize::{Zeroize, Zeroizing};
 
-/// What the tag of a chunk covers beside its content: log id, segment id, epoch, offset, and its
-/// own bytes 4 to 24.
+/// Size of what the tag of a chunk covers besides its content: log id, segment id, epoch, offset,
+/// and bytes 4 to 24 of the chunk.
 const BOUND_SIZE: usize = 24 + 8 + PUBLIC_SIZE;
 const PUBLIC_SIZE: usize = encrypted::NONCE.at - encrypted::STORED.at;
 
@@ -41,7 +41,7 @@ pub struct Encryptor {
     compressor: Option<Mutex<Compressor>>,
 }
 
-/// What the code of a batch covers beside its chain value, when its chunks are encrypted.
+/// The encrypted chunks of a batch: what its code covers, except for the chain value.
 #[derive(Clone, Debug)]
 pub struct EncryptedChunks {
     spec: Spec,
@@ -55,8 +55,8 @@ impl std::fmt::Debug for Encryptor {
 }
 
 impl Encryptor {
-    /// One for the segment with these keys. `draw` returns random bits of the operating system: see
-    /// [`Nonce`].
+    /// Returns an encryptor for the segment with these keys. `draw` returns random bits from the
+    /// operating system: see [`Nonce`].
     #[must_use]
     pub fn new(
         keys: SegmentKeys,
@@ -72,17 +72,17 @@ impl Encryptor {
         }
     }
 
-    /// The same, which also compresses, if this is a method.
+    /// Lets the encryptor also compress, unless `method` is [`Compression::None`].
     #[cfg(feature = "lz4")]
     #[must_use]
     pub fn with_compression(self, method: Compression) -> Self {
         Self { compressor: Compressor::of(method).map(Mutex::new), ..self }
     }
 
-    /// Encrypts a batch for `offset` of the segment. `plain` is what
-    /// [`finish`](crate::batch::finish) takes, without zeros after its frames; there are none if
-    /// the records were given up. Puts into `stored` what [`finish`](crate::batch::finish) takes
-    /// instead, with the returned numbers.
+    /// Encrypts a batch for `offset` of the segment. `plain` is the batch as
+    /// [`finish`](crate::batch::finish) takes it, without zeros after its frames, and without
+    /// frames if the records were given up. Puts the batch to finish instead into `stored`, and
+    /// returns its numbers.
     ///
     /// # Errors
     ///
@@ -101,8 +101,8 @@ impl Encryptor {
         Ok(self.authenticate(chunks, spec.chain, (offset, stored)))
     }
 
-    /// The first part of [`encode`](Self::encode), almost all of its work. The chain value in
-    /// `spec` does not matter yet.
+    /// Does the first part of [`encode`](Self::encode), almost all of its work. The chain value in
+    /// `spec` is not used.
     ///
     /// # Errors
     ///
@@ -133,8 +133,8 @@ impl Encryptor {
         Ok(EncryptedChunks { spec, tags })
     }
 
-    /// The second part of [`encode`](Self::encode), for what the first put into `stored`: the code
-    /// over all numbers, with the chain value, and all tags.
+    /// Does the second part of [`encode`](Self::encode) on the result of the first in `stored`:
+    /// adds the code over all numbers, including the chain value, and all tags.
     ///
     /// # Panics
     ///
@@ -155,8 +155,8 @@ impl Encryptor {
         spec
     }
 
-    /// The bytes of the batch that [`encode`](Self::encode) makes of `count` frames, header
-    /// included. `None` if it compresses: that shows only afterwards.
+    /// Returns the size in bytes, header included, of the batch that [`encode`](Self::encode) makes
+    /// of `count` frames. `None` if it compresses: the size is known only afterwards.
     #[must_use]
     pub fn size(&self, plain: &[u8], count: u32, life: &Life) -> Option<usize> {
         #[cfg(feature = "lz4")]
@@ -176,8 +176,8 @@ impl Encryptor {
         Some(end)
     }
 
-    /// Where a chunk ends whose content ends at `content`. `unit` is where those bytes begin that
-    /// are padded together, and `after` how many bytes of frames follow.
+    /// Returns where a chunk ends whose content ends at `content`. The bytes from `unit` on are
+    /// padded together, and `after` bytes of frames follow the chunk.
     fn chunk_end(&self, content: usize, (unit, after): (usize, usize), life: &Life) -> usize {
         let batch_max = usize::try_from(life.batch_max).unwrap_or(usize::MAX);
         let size = content + TAG_SIZE - unit;
@@ -237,8 +237,8 @@ impl Encryptor {
         push_content((Compression::None, frames), frames.len(), stored);
     }
 
-    /// Encrypts the chunk with these records that begins at `start` and ends the bytes, and adds
-    /// its tag.
+    /// Encrypts the chunk of these records, which reaches from `start` to the end of `stored`. Adds
+    /// and returns its tag.
     fn seal(
         &self,
         (first, count): (Lsn, u32),
@@ -260,8 +260,8 @@ impl Encryptor {
     }
 }
 
-/// Adds room for the header of a chunk, and the content with this payload of `plain` bytes of
-/// frames.
+/// Adds space for the header of a chunk, then its content: `payload`, which decompresses to `plain`
+/// bytes of frames.
 fn push_content((method, payload): (Compression, &[u8]), plain: usize, stored: &mut Vec<u8>) {
     let mut head = [0; content::HEADER_SIZE];
     put(&mut head, content::PLAIN, to_u64(plain));
@@ -273,9 +273,9 @@ fn push_content((method, payload): (Compression, &[u8]), plain: usize, stored: &
 }
 
 impl SegmentKeys {
-    /// Puts room for a header and the frames of an encrypted batch at `offset` into `plain`, and
-    /// nothing of what was there before. The frames are not bound to a place. `body` matches
-    /// `header`, but need not: nothing is allocated for more than a largest batch.
+    /// Replaces the contents of `plain` with space for a header and the frames of an encrypted
+    /// batch at `offset`. The frames are not bound to a place. Even if `body` does not match
+    /// `header`, no more memory is allocated than for a batch of maximum size.
     ///
     /// Returns whether every chunk decodes and the last record ends its atomic set. If the records
     /// were given up, there are no frames.
@@ -312,8 +312,8 @@ impl SegmentKeys {
         Ok(ends_set)
     }
 
-    /// The chunks of a damaged `place` that are valid alone and begin with a record from `first` to
-    /// `last`, in order. Adds their frames to `memory`.
+    /// Returns the chunks of a damaged `place`, in order, that are valid by themselves and begin
+    /// with one of `records`, first to last. Adds their frames to `memory`.
     ///
     /// # Errors
     ///
@@ -340,8 +340,8 @@ impl SegmentKeys {
     }
 }
 
-/// The chunks of a body and where each begins, and the code of its batch, if they are as the header
-/// says.
+/// Returns the chunks of a body with their positions, and the code of the batch; `None` if they
+/// contradict the header.
 fn chunks<'a>(
     header: &BatchHeader,
     body: &'a [u8],
@@ -375,7 +375,7 @@ struct Encrypted<'a> {
 }
 
 impl<'a> Encrypted<'a> {
-    /// Those of this chunk, if it is encrypted.
+    /// Splits `chunk` into its parts; `None` if it is not encrypted.
     fn of(chunk: &Chunk<'a>) -> Option<Self> {
         if chunk.fields.form == Form::Compressed {
             return None;
@@ -395,12 +395,12 @@ struct Opening<'a> {
     life: &'a Life,
     /// Bytes of frames that there is still room for.
     room: usize,
-    /// What is decrypted, in memory that does not move.
+    /// The decrypted content, in memory that does not move.
     content: Zeroizing<Vec<u8>>,
 }
 
 impl<'a> Opening<'a> {
-    /// For chunks that are together so large.
+    /// Allocates memory for chunks of `size` bytes in total.
     fn new(keys: &'a SegmentKeys, life: &'a Life, size: usize) -> Self {
         Self { keys, life, room: 0, content: Zeroizing::new(Vec::with_capacity(size)) }
     }
@@ -428,8 +428,8 @@ impl<'a> Opening<'a> {
         Ok(expanded)
     }
 
-    /// The size of the frames in the content, how they are compressed, and the bytes of that, if
-    /// the fields are sound.
+    /// Returns the size of the frames in the content, their compression method, and their bytes as
+    /// compressed, if the fields are sound.
     fn frames(&self, count: u32) -> Option<(usize, Compression, &[u8])> {
         let (head, rest) = self.content.split_first_chunk::<{ content::HEADER_SIZE }>()?;
         let size = |field| usize::try_from(get_u32(head, field)).ok();
@@ -478,7 +478,7 @@ fn numbers_of(spec: &Spec) -> [u8; 32] {
     numbers
 }
 
-/// The same of a header.
+/// The numbers that the code covers, from a header.
 fn numbers_in(header: &BatchHeader) -> [u8; 32] {
     let BatchHeader { first, count, kind, chain, time_us, .. } = *header;
     numbers_of(&Spec { first, count, kind, confirmed: header.confirmed(), chain, time_us })

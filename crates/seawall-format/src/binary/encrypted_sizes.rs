@@ -14,9 +14,9 @@ const CHUNK_OVERHEAD: usize = encrypted::HEADER_SIZE + content::HEADER_SIZE + TA
 /// How encrypted batches are divided and padded.
 #[derive(Clone, Copy, Debug)]
 pub struct EncryptedSizes {
-    /// A chunk has no more bytes of frames, but for one larger record.
+    /// The most bytes of frames in a chunk, unless a single record is larger.
     pub chunk_max: usize,
-    /// The sizes that chunks grow to.
+    /// The sizes to which chunks are padded.
     pub padding: Padding,
 }
 
@@ -33,13 +33,13 @@ impl EncryptedSizes {
         FIXED.saturating_add(self.chunks_size_max(frames))
     }
 
-    /// The same with padding, which ends at the largest batch of the segment.
+    /// The largest size with padding, which never enlarges a batch beyond `batch_max`.
     #[must_use]
     pub fn padded_max(self, frames: usize, batch_max: usize) -> usize {
         let size = self.size_max(frames);
         let more = match self.padding {
             Padding::Off => 0,
-            // At most an eighth of a chunk with what is before it, which is not small.
+            // At most an eighth of a chunk and what precedes it: together they are not small.
             Padding::Padme => size / 8 + 8 * self.chunks_max(frames),
             Padding::Multiple(_) => {
                 let multiple = self.padding.padded(1);
@@ -64,7 +64,7 @@ impl EncryptedSizes {
         frames.saturating_add(chunks.saturating_mul(CHUNK_OVERHEAD))
     }
 
-    /// Of two chunks in a row, the second holds a frame that did not fit in the first.
+    /// The most chunks: of two in a row, the second holds a frame that did not fit in the first.
     fn chunks_max(self, frames: usize) -> usize {
         1 + frames.saturating_mul(2) / self.chunk_max.max(1)
     }

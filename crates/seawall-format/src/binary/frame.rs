@@ -1,4 +1,4 @@
-//! Record frames: a payload on disk, its length, and a checksum that can be judged alone.
+//! Record frames: a payload on disk, its length, and a checksum that can be verified by itself.
 //! format.md section 3.3.
 //!
 //! A frame is built before its segment is known, so its checksum starts out as the plain CRC of the
@@ -14,7 +14,7 @@ pub const HEADER_SIZE: usize = FRAME_HEADER;
 
 pub(crate) const GOES_ON: u32 = 1 << 31;
 
-/// More than any frame needs.
+/// Zeros to pad a frame with: more than any frame needs.
 const PADDING: [u8; 8] = [0; 8];
 
 table! {
@@ -61,7 +61,7 @@ pub fn push_unbound(body: &mut Vec<u8>, payload: &[u8], goes_on: bool) {
     push(body, payload, (goes_on, crc32c(payload)));
 }
 
-/// The same without a checksum, for a record that is going to be a line of a text.
+/// Adds an unbound frame without a checksum, for a record that becomes a line of a text.
 ///
 /// # Panics
 ///
@@ -80,7 +80,7 @@ fn push(body: &mut Vec<u8>, payload: &[u8], (goes_on, crc): (bool, u32)) {
     body.reserve(size + PADDING.len());
     body.extend_from_slice(&head);
     body.extend_from_slice(payload);
-    // All of it and then less: a length that is known takes no call.
+    // Adds all of it and truncates: a copy of constant length needs no function call.
     body.extend_from_slice(&PADDING);
     body.truncate(end);
 }
@@ -95,8 +95,8 @@ pub fn let_set_go_on(frame: &mut [u8]) {
     *head = (u64::from_le_bytes(*head) | u64::from(GOES_ON)).to_le_bytes();
 }
 
-/// Ties the checksums of `count` unbound frames to their LSNs, from `first` on. Returns how many
-/// bytes of `body` they are; zeros may follow them.
+/// Binds the checksums of `count` unbound frames to their LSNs, from `first` on. Returns the size
+/// of these frames in bytes; zeros may follow them in `body`.
 ///
 /// # Panics
 ///
@@ -148,7 +148,7 @@ pub fn read(body: &[u8], position: usize, lsn: Lsn) -> Option<(Frame<'_>, usize)
     (end <= body.len()).then_some((Frame { lsn, payload, goes_on: word & GOES_ON != 0 }, end))
 }
 
-/// Whether the frame at `position` is valid alone: record `lsn`, intact.
+/// Whether the frame at `position` is by itself a valid frame of record `lsn`.
 #[must_use]
 pub fn is_valid(body: &[u8], position: usize, lsn: Lsn, salt: &Salt) -> bool {
     let Some((frame, _)) = read(body, position, lsn) else {
@@ -159,8 +159,8 @@ pub fn is_valid(body: &[u8], position: usize, lsn: Lsn, salt: &Salt) -> bool {
     crc32c(frame.payload) ^ salt.frame(lsn, word) == crc
 }
 
-/// Whether `count` frames that are not bound to a place fill `bytes` and are valid. `Some` says
-/// whether the last of them ends its atomic set.
+/// Checks that `count` valid frames, not bound to a place, fill `bytes`. Returns whether the last
+/// one ends its atomic set; `None` if the check fails.
 pub(crate) fn fill_unbound(bytes: &[u8], count: u32) -> Option<bool> {
     let (mut position, mut ends_set) = (0, false);
     for _ in 0..count {
@@ -203,17 +203,17 @@ impl<'a> Iterator for Frames<'a> {
     }
 }
 
-/// How far frames lead into a body that is seen from its beginning, more of it each time.
+/// How far the frames of a body have been followed, while more and more of it becomes available.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Filled {
-    /// Behind the last frame.
+    /// Position after the last frame found.
     position: usize,
     found: u32,
     set_is_open: bool,
 }
 
 impl Filled {
-    /// Continues with the bytes that are present of a body of `length` bytes, up to frame `count`.
+    /// Follows frames, up to `count`, in `body`, the available beginning of `length` bytes.
     pub(crate) fn go_on(&mut self, body: &[u8], length: usize, count: u32) {
         while self.found < count {
             let head = body.get(self.position..).and_then(<[u8]>::first_chunk::<HEADER_SIZE>);
@@ -228,8 +228,8 @@ impl Filled {
         }
     }
 
-    /// Whether `count` frames fill `body` but for less than `block` bytes of zeros, and the last of
-    /// them ends its atomic set.
+    /// Whether `count` frames fill `body`, except for less than `block` bytes of zeros at its end,
+    /// and the last frame ends its atomic set.
     pub(crate) fn is_all(self, body: &[u8], count: u32, block: u32) -> bool {
         let rest = body.get(self.position..).unwrap_or_default();
         (self.found, self.set_is_open) == (count, false)
@@ -241,7 +241,7 @@ impl Filled {
 /// The intact frames of a damaged body that should hold records `first` to `last`, and where in
 /// the body each begins.
 ///
-/// A frame whose payload is damaged is lost alone. After a damaged length, the scan resynchronizes
+/// Damage to a payload loses only its own frame. After a damaged length, the scan resynchronizes
 /// where the lengths lead exactly to the end of the body, which determines the LSN, and the
 /// checksum agrees.
 #[must_use]

@@ -1,11 +1,11 @@
 //! Blocks of LZ4: the one place that calls the library.
 
-/// Fills `plain` with what `block` holds. Returns whether that is exactly as much.
+/// Decompresses `block` into `plain`. Returns whether it fills `plain` exactly.
 pub(crate) fn decompress(block: &[u8], plain: &mut [u8]) -> bool {
     lz4_flex::block::decompress_into(block, plain).is_ok_and(|size| size == plain.len())
 }
 
-/// Makes blocks, in memory that it keeps.
+/// Compresses into blocks and reuses its memory.
 pub(crate) struct Compressor {
     table: lz4_flex::block::CompressTable,
     block: Vec<u8>,
@@ -16,10 +16,10 @@ impl Compressor {
         Self { table: lz4_flex::block::CompressTable::large(), block: vec![] }
     }
 
-    /// The block with these bytes.
+    /// Compresses `plain` and returns the block.
     pub(crate) fn compress(&mut self, plain: &[u8]) -> &[u8] {
         let size_max = lz4_flex::block::get_maximum_output_size(plain.len());
-        // Never smaller: a block that was written before need not be cleared.
+        // The buffer never shrinks: bytes of an earlier block need not be cleared again.
         self.block.resize(size_max.max(self.block.len()), 0);
         let made =
             lz4_flex::block::compress_into_with_table(plain, &mut self.block, &mut self.table);

@@ -1,4 +1,4 @@
-//! What a build without encryption has instead: nothing that can be called.
+//! Stand-ins for the encryption that a build lacks: none of them can be called.
 
 use crate::binary::batch::{BatchHeader, Life, Spec};
 use crate::binary::encoded::IntactChunk;
@@ -36,11 +36,11 @@ impl SegmentKeys {
     }
 }
 
-/// Makes encrypted batches: there is none.
+/// The encryptor that a build without encryption lacks.
 #[derive(Debug)]
 pub enum Encryptor {}
 
-/// The encrypted chunks of a batch: there are none.
+/// The encrypted chunks that a build without encryption lacks.
 #[derive(Debug)]
 pub enum EncryptedChunks {}
 

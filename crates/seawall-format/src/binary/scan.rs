@@ -8,7 +8,7 @@ use std::ops::Range;
 /// Finds batch after batch.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BatchCursor {
-    /// What was seen already of the batch that the last step needs more of.
+    /// The check, as far as it got, of the batch that the last step needs more bytes of.
     ahead: Option<Judged>,
 }
 
@@ -48,9 +48,9 @@ impl BatchCursor {
         Step::Batch(Batch { offset, header, body: Body::InPlace(body), end: progress.at })
     }
 
-    /// Looks at a part of what the last step needs, as soon as the caller has it and while it is in
-    /// the processor's cache. The next step must be shown the very same bytes, none that were read
-    /// again: it does not look at them a second time.
+    /// Checks a part of what the last step needs, as soon as the caller has it and while it is in
+    /// the processor's cache. The next step must get the very same bytes, not bytes that were read
+    /// again, because it does not check them a second time.
     pub(crate) fn look_ahead(&mut self, progress: &Progress, window: Window<'_>) {
         let Some(ahead) = &mut self.ahead else { return };
         let body_at = progress.at.plus(size_of_header());
@@ -82,7 +82,7 @@ pub fn headers<'a>(
     })
 }
 
-/// Bytes whose tags are compared together. Most of a segment has no header, and is told by that.
+/// Bytes that are searched for the tag at once. Most of a segment has no header, so no tag.
 const STRETCH: u16 = 4096;
 
 /// Whether the tag that each header repeats is in `bytes`, where headers begin at multiples of 8.
@@ -90,7 +90,7 @@ fn has_tag(bytes: &[u8], life: &Life) -> bool {
     const _: () = assert!(EPOCH_TAG.at % 8 == 4 && EPOCH_TAG.size == 4, "the end of a word");
     let (words, _) = bytes.as_chunks::<8>();
     let is_tag = |word: &[u8; 8]| u64::from_le_bytes(*word) >> 32 == life.epoch.tag();
-    // To look at each is faster than to stop at the first.
+    // Comparing every word is faster than stopping at the first match.
     words.iter().fold(false, |found, word| found | is_tag(word))
 }
 

@@ -1,4 +1,4 @@
-//! What a scanner is shown, and what it finds.
+//! The input and the results of a scanner.
 
 use crate::binary::batch::{BatchHeader, HEADER_SIZE, Life};
 use crate::ids::{Lsn, Offset};
@@ -30,8 +30,7 @@ impl<'a> Window<'a> {
     }
 }
 
-/// A valid batch, with the bytes of its frames; or a valid set of lines, as the batch that says the
-/// same.
+/// A valid batch with the bytes of its frames, or a valid set of lines as an equivalent batch.
 #[derive(Clone, Debug)]
 pub struct Batch<'a> {
     /// Its offset in the segment.
@@ -85,10 +84,10 @@ pub enum Cause {
 pub enum Step<'a> {
     /// The caller must show these bytes of the file, and call again.
     Need {
-        /// From here.
+        /// Offset of the first byte.
         offset: Offset,
-        /// How many bytes at least. They lie within the file, except that a text may end earlier:
-        /// [`Scanner::ends_at`](crate::scan::Scanner::ends_at) says so.
+        /// The fewest bytes to show. They lie within the file, except that a text may end earlier:
+        /// then the caller must call [`Scanner::ends_at`](crate::scan::Scanner::ends_at).
         length: u64,
     },
     /// The next batch; the scanner is past it.
@@ -112,12 +111,12 @@ pub struct Start {
     pub chain: u64,
 }
 
-/// Up to where the records of a segment count.
+/// The records of a segment that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// As far as they go: the newest segment.
+    /// All of them: this is the newest segment.
     Open,
-    /// Up to this record, because a successor or `live` says so; `None`: none of them.
+    /// Those up to this record, because a successor or `live` says so; `None`: none of them.
     At(Option<Lsn>),
 }
 
@@ -129,14 +128,14 @@ impl Limit {
     }
 }
 
-/// The valid lines of a set that is not there to its end.
+/// The valid lines of an incomplete set.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// Room for the header of a batch, then their frames, bound.
+    /// Space for the header of a batch, then the bound frames of the lines.
     pub bytes: Vec<u8>,
-    /// P, the end of the last of them.
+    /// P, the end of the last line.
     pub end: Offset,
-    /// The highest record that one of them confirms.
+    /// The highest record that one of the lines confirms.
     pub confirmed: Option<Lsn>,
 }
 
@@ -144,7 +143,7 @@ pub struct Part {
 #[derive(Clone, Debug)]
 pub(crate) struct Progress {
     pub(crate) life: Life,
-    /// Where the part of the file ends that may hold batches; of a text, once it was seen.
+    /// End of the part of the file that may hold batches; in a text, `None` until its end was seen.
     pub(crate) end: Option<u64>,
     pub(crate) at: Offset,
     pub(crate) next: Lsn,

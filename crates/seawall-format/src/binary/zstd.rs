@@ -6,16 +6,16 @@ use zstd_safe::{CCtx, CParameter, DCtx};
 /// Level 1: level 3 gains 3 % and takes a tenth to a third more time.
 const LEVEL: i32 = 1;
 
-/// Up to this size, the window of the level holds a chunk.
+/// The largest chunk, in bytes, that the default window of the level holds.
 const WINDOW: usize = 1 << 19;
 
-/// What a frame begins with, and of its first byte after that all but the size of its size: one
-/// segment, no checksum, no dictionary.
+/// The magic number that begins a frame, and the next byte except for the bits that give the size
+/// of the size field: one segment, no checksum, no dictionary.
 const MAGIC: [u8; 4] = 0xFD2F_B528_u32.to_le_bytes();
 const ONE_SEGMENT: u8 = 1 << 5;
 
 thread_local! {
-    // A decoder has 100 KiB, which are not to be allocated for each chunk.
+    // Kept for each thread: a decoder has 100 KiB, too much to allocate for each chunk.
     static DECODER: RefCell<DCtx<'static>> = RefCell::new(DCtx::create());
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn decompress(frame: &[u8], plain: &mut [u8]) -> bool {
     DECODER.with(decode) == Ok(plain.len())
 }
 
-/// The bytes that a frame in this form says it holds.
+/// Returns the decompressed size that a frame states; `None` if its form is not the allowed one.
 fn size(frame: &[u8]) -> Option<usize> {
     let (descriptor, rest) = frame.strip_prefix(&MAGIC)?.split_first()?;
     if descriptor & 0x3F != ONE_SEGMENT {
@@ -48,7 +48,7 @@ fn size(frame: &[u8]) -> Option<usize> {
     usize::try_from(u64::from_le_bytes(size)).ok()?.checked_add(least)
 }
 
-/// Makes frames, in memory that it keeps.
+/// Compresses into frames and reuses its memory.
 pub(crate) struct Compressor {
     encoder: CCtx<'static>,
     frame: Vec<u8>,
@@ -62,7 +62,7 @@ impl Compressor {
         Self { encoder, frame: vec![] }
     }
 
-    /// The frame with these bytes.
+    /// Compresses `plain` and returns the frame.
     pub(crate) fn compress(&mut self, plain: &[u8]) -> &[u8] {
         // A frame has one segment only if its window holds all.
         let bits = if plain.len() > WINDOW { plain.len().next_power_of_two().ilog2() } else { 0 };

@@ -25,7 +25,7 @@ pub const TOO_DEEP: &str = "the value is nested more than 127 deep";
 pub struct Nesting {
     /// How many values the innermost array or map still lacks.
     left: u64,
-    /// The same for those around it, the outermost first.
+    /// Number of values that each array or map around it still lacks, the outermost first.
     around: Vec<u64>,
     next: Next,
 }
@@ -110,7 +110,7 @@ impl Nesting {
         bytes.split_at(size).1
     }
 
-    /// Leaves the arrays and maps that lack nothing.
+    /// Leaves the arrays and maps that are complete.
     fn close(&mut self) {
         while self.left == 0 {
             self.left = self.around.pop().unwrap_or(u64::MAX);

@@ -21,8 +21,8 @@ impl Cipher {
         tag.as_ref().try_into().expect("a tag has its size")
     }
 
-    /// Decrypts `bytes` where they are. Returns whether the tag is theirs and that of `bound`; if
-    /// not, `bytes` hold nothing of use.
+    /// Decrypts `bytes` in place. Returns whether the tag matches them and `bound`; if not, the
+    /// contents of `bytes` are meaningless.
     #[must_use]
     #[inline(never)]
     pub(crate) fn open(
@@ -31,7 +31,7 @@ impl Cipher {
         bound: &[u8],
         (bytes, tag): (&mut [u8], &Tag),
     ) -> bool {
-        // The library decrypts where the bytes are only if their tag follows them.
+        // The library decrypts in place only if the tag follows the bytes.
         let sealed = bytes.to_vec();
         let bound = Aad::from(bound);
         self.0.open_separate_gather(nonce.into(), bound, &sealed, tag, bytes).is_ok()

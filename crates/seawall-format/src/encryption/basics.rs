@@ -9,7 +9,7 @@ pub const KEY_SIZE: usize = 32;
 /// The size of a nonce, in bytes.
 pub const NONCE_SIZE: usize = 12;
 
-/// The bytes that a tag takes after what it is of.
+/// The size of a tag, in bytes. It follows what it authenticates.
 pub(crate) const TAG_SIZE: usize = 16;
 
 /// The size of a message authentication code, in bytes.
@@ -17,15 +17,15 @@ pub(crate) const MAC_SIZE: usize = 16;
 
 /// Random bits, drawn for one use and never used again.
 ///
-/// They come from the operating system. A counter, an LSN or an offset is none: a log that is
-/// copied, or opened again after a write that got lost, would use it twice.
+/// They come from the operating system. A counter, an LSN or an offset cannot be a nonce: a log
+/// that is copied, or opened again after a write that was lost, would use it twice.
 pub type Nonce = [u8; NONCE_SIZE];
 
 pub(crate) type Tag = [u8; TAG_SIZE];
 
 pub(crate) type Mac = [u8; MAC_SIZE];
 
-/// Why bytes with right checksums were not taken for what the holder of the key wrote.
+/// Why bytes with right checksums were not accepted as written by a holder of the key.
 ///
 /// None of these is damage: damage is what checksums find. A program that meets one changes
 /// nothing.

@@ -1,7 +1,7 @@
 //! AES-256-GCM-SIV: the one place that calls the library.
 //!
-//! Not inlined, like all cryptography: what it takes of the stack, callers that encrypt nothing do
-//! not.
+//! Not inlined, like all cryptography, so that callers that encrypt nothing do not need its stack
+//! space.
 
 use crate::encryption::basics::{KEY_SIZE, Nonce, Tag};
 use aes_gcm_siv::aead::inout::InOutBuf;
@@ -16,15 +16,15 @@ impl Cipher {
         Self(Aes256GcmSiv::new(key.into()))
     }
 
-    /// Encrypts `bytes` where they are. Returns the tag of them and of `bound`.
+    /// Encrypts `bytes` in place. Returns the tag over them and `bound`.
     #[inline(never)]
     pub(crate) fn seal(&self, nonce: &Nonce, bound: &[u8], bytes: &mut [u8]) -> Tag {
         let tag = self.0.encrypt_inout_detached(nonce.into(), bound, InOutBuf::from(bytes));
         tag.expect("no batch reaches the cipher's limit of 64 GiB").into()
     }
 
-    /// Decrypts `bytes` where they are. Returns whether the tag is theirs and that of `bound`; if
-    /// not, `bytes` hold nothing of use.
+    /// Decrypts `bytes` in place. Returns whether the tag matches them and `bound`; if not, the
+    /// contents of `bytes` are meaningless.
     #[must_use]
     #[inline(never)]
     pub(crate) fn open(

@@ -1,4 +1,4 @@
-//! The keys of a log, and how each follows from the one above it.
+//! The keys of a log, and how each is derived from the one above it.
 
 use crate::encryption::Cipher;
 use crate::encryption::basics::KEY_SIZE;
@@ -36,14 +36,14 @@ macro_rules! secret {
 }
 
 secret! {
-    /// The key that the user keeps outside of the log. It only wraps the keys of the log, so
-    /// another one can take its place without a record being written again.
+    /// The key that the user keeps outside of the log. It only wraps the keys of the log, so it can
+    /// be replaced without rewriting a record.
     KeyEncryptionKey
 }
 
 secret! {
-    /// A random key of one log, stored wrapped in its file `keys`. Nothing is encrypted with it but
-    /// what is derived from it.
+    /// A random key of one log, stored wrapped in its file `keys`. It encrypts nothing itself; keys
+    /// that are derived from it do.
     LogKey
 }
 
@@ -61,11 +61,11 @@ impl LogKey {
     }
 }
 
-/// What a user's key wraps the keys of a log with.
+/// Derived from a user's key to wrap the keys of one log.
 pub(crate) struct WrappingKeys {
     /// Encrypts log keys.
     pub(crate) cipher: Cipher,
-    /// Tells this key from others, and nothing of it.
+    /// Distinguishes this key from others, and reveals nothing of it.
     pub(crate) id: [u8; 16],
 }
 
@@ -79,7 +79,7 @@ impl KeyEncryptionKey {
     }
 }
 
-/// The keys of one segment: of one life of one file.
+/// The keys of one segment, valid for one life of its file.
 pub struct SegmentKeys {
     /// Encrypts chunks.
     pub(crate) chunk: Cipher,
@@ -98,7 +98,7 @@ impl fmt::Debug for SegmentKeys {
 }
 
 impl SegmentKeys {
-    /// What follows from the log key that the segment's header names.
+    /// Derives the keys from the log key that the segment's header names.
     #[must_use]
     #[inline(never)]
     pub fn derive(key: &LogKey, log: LogId, segment: SegmentRef) -> Self {

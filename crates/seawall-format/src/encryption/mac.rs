@@ -28,7 +28,7 @@ impl MacKey {
         *whole.first_chunk().expect("a code is a part of it")
     }
 
-    /// Whether this is their code, in a time that does not depend on how much of it is right.
+    /// Whether `code` is that of these parts, in a time that does not depend on how much is right.
     #[must_use]
     #[inline(never)]
     pub(crate) fn matches<'a>(

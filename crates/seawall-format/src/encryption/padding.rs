@@ -1,8 +1,8 @@
-//! Padding classes: to which sizes encrypted batches grow, so that those of records do not show.
+//! Padding classes: the sizes to which encrypted batches are padded, to hide the sizes of records.
 
 use crate::refused::Refused;
 
-/// The sizes that encrypted batches have.
+/// How encrypted batches are padded.
 ///
 /// # Examples
 ///
@@ -15,12 +15,12 @@ use crate::refused::Refused;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Padding {
-    /// Those that they need.
+    /// Not at all.
     #[default]
     Off,
-    /// The classes of PADME: at most 12 % more, and so few that a size tells little.
+    /// To the classes of PADME: at most 12 % more, and so few classes that a size tells little.
     Padme,
-    /// A multiple of this number of bytes: a block, or what most batches fit in.
+    /// To a multiple of this number of bytes: a block, or what most batches fit in.
     Multiple(PaddingSize),
 }
 
@@ -28,10 +28,10 @@ pub enum Padding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PaddingSize(u32);
 
-/// The largest number of bytes of which sizes can be multiples.
+/// The largest number of bytes whose multiples can be padding classes.
 const PADDING_MAX: u32 = 1 << 20;
 
-/// In a field: the classes of PADME, which no multiple of 8 is.
+/// In a field: the classes of PADME. The number is no multiple of 8, so it is no padding size.
 const PADME: u32 = 1;
 
 impl Padding {
@@ -42,7 +42,7 @@ impl Padding {
         is_sound.then_some(Self::Multiple(PaddingSize(size)))
     }
 
-    /// The size that `size` bytes grow to.
+    /// The padded size of `size` bytes.
     #[must_use]
     pub fn padded(self, size: usize) -> usize {
         let multiple = match self {
@@ -71,8 +71,8 @@ impl Padding {
     }
 }
 
-/// The number of which sizes in the class of `size` are multiples: of a size with E + 1 binary
-/// digits, all but the first digits of E + 1 are zero, as many as E has.
+/// Returns the number of which all sizes in the class of `size` are multiples: 2^(E - S) for a size
+/// with E + 1 binary digits, where S is the number of binary digits of E.
 fn padme(size: usize) -> usize {
     let exponent = size.checked_ilog2().unwrap_or(0);
     let digits = exponent.checked_ilog2().map_or(0, |digits| digits + 1);

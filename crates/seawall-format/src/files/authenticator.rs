@@ -1,5 +1,5 @@
-//! What proves, to a holder of the key, who wrote a header, a mark, a seal or a manifest slot.
-//! format.md section 3.7.
+//! Authenticators prove, to a holder of the key, who wrote a header, a mark, a seal or a manifest
+//! slot. format.md section 3.7.
 
 use crate::checksum::Salt;
 #[cfg(feature = "encryption")]
@@ -11,10 +11,10 @@ use crate::ids::{KeyNumber, Offset, SegmentId, to_u64};
 use crate::refused::Refused;
 use std::ops::Deref;
 
-/// Where it is, counted from where the structure begins.
+/// Offset of an authenticator in its structure, in bytes.
 pub const AUTHENTICATOR_AT: usize = 256;
 
-/// Its size in bytes.
+/// Size of an authenticator, in bytes.
 pub const AUTHENTICATOR_SIZE: usize = 48;
 
 /// The most bytes of a header, mark, seal or manifest slot, with its authenticator.
@@ -30,7 +30,7 @@ table! {
     CODE = 32, 16, "code";
 }
 
-/// What an authenticator says itself.
+/// The fields of an authenticator, except for its checksum and code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claims {
     /// The log key that the code was made with.
@@ -44,7 +44,7 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// Those of a header, a mark or a seal.
+    /// The claims of a header, a mark or a seal.
     #[must_use]
     pub fn of(key: KeyNumber) -> Self {
         Self { key, padding: Padding::Off, from: None, keys: 0 }
@@ -54,18 +54,18 @@ impl Claims {
 /// The authenticator of a structure, found beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Authenticator {
-    /// What it says itself.
+    /// The fields, except for checksum and code.
     pub claims: Claims,
     code: Mac,
 }
 
 impl Authenticator {
-    /// The authenticator of a structure of `size` bytes that begins at `offset`, of which `sector`
-    /// is the first sector.
+    /// Decodes the authenticator of a structure of `size` bytes at `offset`, whose first sector is
+    /// `sector`.
     ///
     /// # Errors
     ///
-    /// [`Refused`] says why these bytes are none: then the structure is not valid either.
+    /// [`Refused`] says why there is none: then the structure is not valid either.
     pub fn decode(
         sector: &[u8],
         size: usize,
@@ -77,7 +77,7 @@ impl Authenticator {
         Self::read(bytes, structure, (offset, salt))
     }
 
-    /// The authenticator that these bytes begin with, of this structure for `offset`.
+    /// Decodes the authenticator of `structure`, for `offset`, at the beginning of `bytes`.
     pub(crate) fn read(
         bytes: &[u8],
         structure: &[u8],
@@ -98,13 +98,13 @@ impl Authenticator {
         Ok(Self { claims, code })
     }
 
-    /// One without a code: what a structure is to claim once a holder of the key signs it.
+    /// An authenticator without a code: the claims of a structure that is yet to be signed.
     #[must_use]
     pub fn unsigned(claims: Claims) -> Self {
         Self { claims, code: [0; MAC_SIZE] }
     }
 
-    /// This authenticator, if it claims nothing else.
+    /// Returns this authenticator, if its claims are exactly these.
     pub(crate) fn with_claims(self, claims: Claims) -> Result<Self, Refused> {
         if self.claims == claims { Ok(self) } else { Err(Refused::Invalid) }
     }
@@ -140,7 +140,7 @@ impl Claims {
 
 #[cfg(feature = "encryption")]
 impl Authenticator {
-    /// The same with the keys of a segment.
+    /// Does [`check`](Self::check) with the keys of a segment.
     pub(crate) fn check_with(
         &self,
         structure: &[u8],
@@ -207,7 +207,7 @@ impl Authenticator {
     }
 }
 
-/// What the code covers: the structure, its offset, and what the authenticator says itself.
+/// What the code covers: the structure, its offset, and the claims of the authenticator.
 #[cfg(feature = "encryption")]
 fn covered<'a>(structure: &'a [u8], place: &'a [u8; 8], said: &'a [u8]) -> [&'a [u8]; 3] {
     [structure, place, said.get(KEY.at..CODE.at).unwrap_or_default()]

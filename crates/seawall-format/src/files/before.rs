@@ -82,7 +82,7 @@ impl std::fmt::Debug for SectorSums {
 }
 
 impl SectorSums {
-    /// Checksums for sectors from offset `start` on; none yet.
+    /// Starts without checksums; those of the sectors from offset `start` on can be added.
     #[must_use]
     pub fn from_offset(start: u64) -> Self {
         Self { start, bytes: vec![] }

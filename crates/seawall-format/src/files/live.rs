@@ -22,7 +22,7 @@ const SIZE: usize = 64;
 pub struct Live {
     /// Which log.
     pub log: LogId,
-    /// The run of the machine that this is about; on another one it says nothing.
+    /// The boot of the machine for which the file is valid; during another boot it says nothing.
     pub boot_id: [u8; 16],
     /// The newest segment.
     pub segment: SegmentRef,
@@ -48,7 +48,7 @@ impl Live {
         bytes
     }
 
-    /// What the file says, if it is valid.
+    /// Decodes the file; `None` if it is not valid.
     #[must_use]
     pub fn decode(file: &[u8]) -> Option<Self> {
         let bytes = file.first_chunk::<SIZE>()?;

@@ -75,8 +75,8 @@ pub struct Manifest {
     pub geometry: Geometry,
     /// Which log this is.
     pub log: LogId,
-    /// Of an encrypted log: what proves who wrote the slot, from which segment on all are
-    /// encrypted, and how.
+    /// In an encrypted log: proves who wrote the slot, and says how segments are encrypted and from
+    /// which one on.
     pub authenticator: Option<Authenticator>,
     /// Counts the writes of the manifest; the higher readable slot counts.
     pub sequence: u64,
@@ -88,7 +88,7 @@ pub struct Manifest {
     pub checkpoints: [Option<Lsn>; 2],
     /// The last clean close.
     pub closed: Option<Closed>,
-    /// The size that rolls double up to, in bytes.
+    /// The size up to which rotation doubles segments, in bytes.
     pub segment_max: u64,
     /// The default durability level of `append`.
     pub level: Level,
@@ -209,12 +209,12 @@ impl Manifest {
         proof.check(&self.encode(), self.offset(), &key.manifest(self.log))
     }
 
-    /// Decodes the slot at `offset`, of which `sector` is the file from there on, with its
-    /// authenticator if the log is encrypted: up to [`STORED_MAX`](crate::STORED_MAX) bytes.
+    /// Decodes the slot at `offset`, with its authenticator if the log is encrypted. `sector` is
+    /// the file from `offset` on: up to [`STORED_MAX`](crate::STORED_MAX) bytes.
     ///
     /// # Errors
     ///
-    /// [`Refused`] says why they are not one.
+    /// [`Refused`] says why these bytes are not a slot.
     pub fn decode(sector: &[u8], offset: Offset) -> Result<Self, Refused> {
         let bytes = sector.first_chunk::<MANIFEST_SLOT_SIZE>().ok_or(Refused::Invalid)?;
         preamble::check(bytes, MAGIC_BYTES)?;
@@ -280,7 +280,7 @@ impl Manifest {
             && found.record_type.fits(layout)
             && (layout == Layout::Binary
                 || (features & !HAS_PARITY) == 0)
-            // One form only: what no field holds is zero.
+            // Only one encoding is valid: bytes outside of all fields are zero.
             && found.encode() == *bytes;
         if sound { Ok(found) } else { Err(Refused::Invalid) }
     }
@@ -300,7 +300,7 @@ impl Manifest {
     }
 }
 
-/// How the batches to come are compressed, if the log may have such batches.
+/// Decodes how later batches are compressed. Refuses a method that the log does not allow.
 fn compression_of(bytes: &[u8], max: Compression) -> Result<Compression, Refused> {
     if max == Compression::None {
         preamble::kept_for_later(bytes, &[COMPRESSION])?;

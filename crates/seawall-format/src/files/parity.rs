@@ -13,7 +13,7 @@ use crate::refused::Refused;
 const MAGIC: [u8; 8] = *b"SEAWALLP";
 const STRIPE_MAGIC: &[u8] = b"STRP";
 
-/// No file with records is so long, in bytes.
+/// A length in bytes that no file with records reaches.
 const COVERED_END: u64 = 1 << 48;
 
 /// The size of an encoded head, in bytes.
@@ -56,7 +56,7 @@ pub(crate) mod stripe {
         COVERED = 24, 4, "covered";
         ZERO = 28, 4, "zero";
     }
-    /// Behind these fields: a CRC-32C for each block.
+    /// Size of these fields, in bytes. A CRC-32C for each block follows them.
     pub(super) const FIXED: usize = 32;
 }
 
@@ -78,7 +78,7 @@ pub struct Scheme {
     parity: u16,
 }
 
-/// What was said names no [`Scheme`].
+/// The error for text that names no [`Scheme`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoScheme(String);
 
@@ -158,7 +158,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// Those of a segment's parity.
+    /// The offsets in the parity file of this segment.
     #[must_use]
     pub fn of(header: &SegmentHeader, scheme: Scheme) -> Self {
         Self {
@@ -170,7 +170,7 @@ impl Places {
         }
     }
 
-    /// How many blocks of what.
+    /// The numbers of data blocks and of parity blocks in a stripe.
     #[must_use]
     pub fn scheme(&self) -> Scheme {
         self.scheme
@@ -200,7 +200,7 @@ impl Places {
         self.start + number * self.stripe_size()
     }
 
-    /// The stripe that holds the byte at `offset` of that file, which is not before the first.
+    /// The stripe of the byte at `offset`, not before the first, in the file with the records.
     #[must_use]
     pub fn stripe_of(&self, offset: u64) -> u64 {
         offset.saturating_sub(self.start) / self.stripe_size()
@@ -226,10 +226,10 @@ impl Places {
     }
 }
 
-/// What is known of a stripe: how much of it there is, and the checksum of each block.
+/// The description of a stripe: how much of it is covered, and the checksum of each block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
-    /// Which one, from 0.
+    /// The number of the stripe, from 0.
     pub number: u64,
     /// How many bytes of the stripe are covered, from its beginning; bytes after them count as
     /// zero.
@@ -239,7 +239,7 @@ pub struct Known {
 }
 
 impl Known {
-    /// The bytes of this, at the beginning of its slot.
+    /// The bytes of this description, at the beginning of its slot.
     ///
     /// # Panics
     ///
@@ -262,7 +262,7 @@ impl Known {
         bytes
     }
 
-    /// What the slot of stripe `number` says, if it is valid.
+    /// Decodes the description in the slot of stripe `number`; `None` if it is not valid.
     #[must_use]
     pub fn decode(slot: &[u8], number: u64, places: &Places) -> Option<Self> {
         let bytes = slot.get(..places.known_size())?;
@@ -290,22 +290,22 @@ impl Known {
     }
 }
 
-/// What the parity of a segment says of itself, in two copies that are written by turns.
+/// The head of a parity file, in two copies that are written alternately.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// The segment's header, once more.
+    /// A copy of the segment's header.
     pub header: SegmentHeader,
-    /// How many blocks of what.
+    /// The numbers of data blocks and of parity blocks in a stripe.
     pub scheme: Scheme,
     /// Counts the writes, from 1; odd numbers go to the second block.
     pub sequence: u64,
-    /// Up to here, in the file with the records, everything has durable parity. Where the records
-    /// begin: nothing has.
+    /// Offset in the file with the records up to which everything has durable parity. If the
+    /// records begin there, nothing has.
     pub covered: u64,
 }
 
 impl Head {
-    /// Where this goes in the file with the parity.
+    /// The offset of this head in the parity file.
     #[must_use]
     pub fn offset(&self) -> Offset {
         Self::slot(self.sequence, self.header.geometry.block)
@@ -351,11 +351,11 @@ impl Head {
         bytes
     }
 
-    /// The head that one of the two places holds.
+    /// Decodes the copy of the head at the beginning of `file`.
     ///
     /// # Errors
     ///
-    /// [`Refused`] says why it holds none.
+    /// [`Refused`] says why there is none.
     pub fn decode(file: &[u8]) -> Result<Self, Refused> {
         let bytes = file.first_chunk::<HEAD_SIZE>().ok_or(Refused::Invalid)?;
         preamble::check(bytes, MAGIC)?;
@@ -373,11 +373,11 @@ impl Head {
         };
         let is_possible = (1..1 << 63).contains(&found.sequence)
             && (found.header.data_start()..COVERED_END).contains(&found.covered);
-        // One form only, and the checksum is part of it.
+        // Only one encoding is valid, and the checksum is part of it.
         if is_possible && found.encode() == *bytes { Ok(found) } else { Err(Refused::Invalid) }
     }
 
-    /// What a newer program says here, and not damage: the checksum agrees with it.
+    /// Refuses what a newer program wrote. The checksum is valid, so it is not damage.
     fn refuse_unknown(bytes: &[u8; HEAD_SIZE]) -> Result<(), Refused> {
         let (log, epoch) = (LogId(get(bytes, head::LOG_ID)), Epoch(get(bytes, head::EPOCH)));
         let block = u32::try_from(get(bytes, head::BLOCK)).map_err(|_| Refused::Invalid)?;
@@ -393,12 +393,12 @@ impl Head {
         }
     }
 
-    /// The newer of those that can be read of the two that a file begins with. Where a block is is
-    /// said by the head itself, so the second is looked for wherever one can be.
+    /// Decodes both copies of the head in a file and returns the newer one that can be read. Only
+    /// the head itself states the block size, so the second copy is tried at each possible offset.
     ///
     /// # Errors
     ///
-    /// [`Refused`], for another version's, if neither can be read.
+    /// [`Refused`] if neither can be read; if one is of another version, the error says that.
     pub fn decode_file(file: &[u8]) -> Result<Self, Refused> {
         let mut newest = Self::decode(file).and_then(|head| head.stands_at(0));
         for shift in 9..=16_u32 {

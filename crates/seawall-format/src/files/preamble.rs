@@ -19,7 +19,7 @@ pub(crate) fn encode(bytes: &mut [u8], magic: [u8; 8]) {
     put(bytes, CRC, u64::from(crc));
 }
 
-/// Bytes that are kept for later say by what they hold that a newer program wrote them.
+/// Refuses bytes that are kept for later if they are not zero: a newer program wrote them.
 pub(crate) fn kept_for_later(bytes: &[u8], fields: &[Field]) -> Result<(), Refused> {
     match fields.iter().find(|field| slice(bytes, **field).iter().any(|byte| *byte != 0)) {
         None => Ok(()),

@@ -91,7 +91,7 @@ pub(crate) mod seal {
     }
 }
 
-/// What a segment says of itself, written once and never changed.
+/// The header of a segment, written once and never changed.
 ///
 /// The header of a segment that was named ahead does not say where the segment begins; its first
 /// batch does. [`decode`](Self::decode) leaves `base` at 1, `carried` at none and `pred_chain` at
@@ -103,8 +103,8 @@ pub struct SegmentHeader {
     pub geometry: Geometry,
     /// Which log it belongs to.
     pub log: LogId,
-    /// What proves who wrote the header, if the segment is encrypted: it also names the log key
-    /// from which those of the segment follow.
+    /// Proves who wrote the header, if the segment is encrypted. Also names the log key from which
+    /// the segment's keys are derived.
     pub authenticator: Option<Authenticator>,
     /// Its number.
     pub id: SegmentId,
@@ -118,7 +118,7 @@ pub struct SegmentHeader {
     pub size: u64,
     /// The segment before.
     pub pred: Option<SegmentRef>,
-    /// The chain value of the batch there that holds `base` - 1; 0 if it was not known.
+    /// The chain value of the predecessor's batch that holds `base` - 1; 0 if it was not known.
     pub pred_chain: u64,
     /// The layout of the records.
     pub layout: Layout,
@@ -179,19 +179,19 @@ impl SegmentHeader {
         with_authenticator(&self.encode(), self.authenticator.as_ref(), (Offset(0), &self.salt()))
     }
 
-    /// The header that these first bytes of a file hold, with its authenticator if the segment is
+    /// Decodes the header from the first bytes of a file, with its authenticator if the segment is
     /// encrypted: up to [`STORED_MAX`](crate::STORED_MAX) bytes. If the segment was named ahead,
     /// where it begins is still unknown.
     ///
     /// # Errors
     ///
-    /// [`Refused`] says why they are not one.
+    /// [`Refused`] says why these bytes are not a header.
     pub fn decode(file: &[u8]) -> Result<Self, Refused> {
         let proof = |salt: &Salt| Authenticator::decode(file, HEADER_SIZE, Offset(0), salt);
         Self::decode_with(file, proof)
     }
 
-    /// The header in these bytes, and its authenticator from another place, if it has one.
+    /// Decodes the header in these bytes. `proof` reads its authenticator, if it has one.
     pub(crate) fn decode_with(
         file: &[u8],
         proof: impl FnOnce(&Salt) -> Result<Authenticator, Refused>,
@@ -249,7 +249,7 @@ impl SegmentHeader {
             })?,
             time_us: get(bytes, header::TIME),
         };
-        // One form only: what no field holds is zero.
+        // Only one encoding is valid: bytes outside of all fields are zero.
         let is_plain = header.fits_together() && header.encode() == *bytes;
         if is_plain { Ok(header) } else { Err(Refused::Invalid) }
     }
@@ -267,13 +267,13 @@ impl SegmentHeader {
         if self.named_ahead { self.begin(Lsn::FIRST, 0) } else { self.clone() }
     }
 
-    /// The log key from which those of the segment follow, if it is encrypted.
+    /// The log key from which the segment's keys are derived, if it is encrypted.
     #[must_use]
     pub fn log_key(&self) -> Option<KeyNumber> {
         self.authenticator.map(|proof| proof.claims.key)
     }
 
-    /// The header of an encrypted segment, whose keys follow from this log key.
+    /// Signs the header of an encrypted segment, whose keys are derived from log key `number`.
     #[cfg(feature = "encryption")]
     #[must_use]
     pub fn signed(self, number: KeyNumber, keys: &SegmentKeys) -> Self {
@@ -294,8 +294,8 @@ impl SegmentHeader {
         proof.check(&self.as_written().encode(), Offset(0), keys.head())
     }
 
-    /// The authenticator of a mark or seal, of which `bytes` are the sector; `None` if the segment
-    /// has none. `Err` if it is missing, so that the structure is not valid.
+    /// Decodes the authenticator of a mark or seal in the sector `bytes`; `None` if the segment is
+    /// not encrypted. An error if it is missing, so that the structure is not valid.
     fn proof_at(
         &self,
         (bytes, size): (&[u8], usize),
@@ -315,7 +315,7 @@ impl SegmentHeader {
         with_authenticator(structure, Some(&proof), place)
     }
 
-    /// What checksums in this file are bound with.
+    /// The salt that binds all checksums in this file.
     #[must_use]
     pub fn salt(&self) -> Salt {
         Salt::new(self.log, self.epoch)
@@ -337,7 +337,7 @@ impl SegmentHeader {
         get(&bytes, header::CRC) | self.epoch.tag() << 32
     }
 
-    /// The name of the file with header, marks and seal; that makes the segment one.
+    /// The name of the file with header, marks and seal. The segment exists if this file does.
     #[must_use]
     pub fn head_name(&self) -> String {
         match self.layout {
@@ -355,7 +355,7 @@ impl SegmentHeader {
         }
     }
 
-    /// Where in that file the records begin.
+    /// Where the records begin in the file that holds them.
     #[must_use]
     pub fn data_start(&self) -> u64 {
         match self.layout {
@@ -419,8 +419,8 @@ pub(crate) fn compression_max(features: u64) -> Compression {
     }
 }
 
-/// Features and layouts that this version does not know, or this build does not have, are refused
-/// by name.
+/// Returns the layout. Refuses by name the features and layouts that this version does not know, or
+/// this build does not have.
 pub(crate) fn layout_of((features, known): (u64, u64), layout: u64) -> Result<Layout, Refused> {
     let method = compression_max(features);
     let unknown = features & !known & !compression_bits(method);
@@ -433,7 +433,7 @@ pub(crate) fn layout_of((features, known): (u64, u64), layout: u64) -> Result<La
     Layout::from_number(layout)
 }
 
-/// One of the two places where marks go by turns.
+/// One of the two slots that marks are written to alternately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MarkSlot {
     /// In block 1.
@@ -496,7 +496,7 @@ impl Mark {
     ///
     /// # Panics
     ///
-    /// If it is and `keys` are missing.
+    /// If the segment is encrypted and `keys` are missing.
     #[must_use]
     pub fn stored(&self, header: &SegmentHeader, keys: Option<&SegmentKeys>) -> Stored {
         let at = self.slot().offset(header.geometry);
@@ -578,7 +578,7 @@ impl Seal {
     ///
     /// # Panics
     ///
-    /// If it is and `keys` are missing.
+    /// If the segment is encrypted and `keys` are missing.
     #[must_use]
     pub fn stored(&self, header: &SegmentHeader, keys: Option<&SegmentKeys>) -> Stored {
         let at = Self::offset(header.geometry);

@@ -1,5 +1,5 @@
-//! Classifies the bytes after the last batch of the newest segment: which to show, and what they
-//! are. format.md sections 7 and 9.4.
+//! Classifies the bytes after the last batch of the newest segment: requests the bytes that it
+//! needs, then says what they are. format.md sections 7 and 9.4.
 
 use crate::fields::sizes::SECTOR;
 use crate::ids::{Offset, to_u64};
@@ -23,7 +23,7 @@ pub struct EndScan<'a> {
 /// What the bytes shown so far are.
 #[derive(Debug)]
 enum Seen {
-    /// `None` before the one look.
+    /// `None` until the bytes are shown, all at once.
     Batches(Option<Row>),
     Lines(TextTail),
 }
@@ -37,7 +37,7 @@ impl<'a> EndScan<'a> {
         let (size, seen) = match scanner.cursor {
             Cursor::Binary(_) if used == at => (0, Seen::Batches(Some(Row::Clean))),
             Cursor::Binary(_) => {
-                // Whole sectors: a reused one is compared with what it held before.
+                // Whole sectors: a sector of a reused file is compared with what it held before.
                 at = sector_start(end);
                 let size = end.0 - at.0 + to_u64(window(scanner.life()));
                 (size.next_multiple_of(to_u64(SECTOR)), Seen::Batches(None))

@@ -11,8 +11,8 @@ use crate::types::Layout;
 
 /// Walks the batches of one segment.
 ///
-/// It holds little but numbers: the caller reads the file and shows it windows, so the same walk
-/// serves recovery, readers and `verify`, over any device.
+/// A scanner holds little but numbers. The caller reads the file and shows it windows, so the same
+/// code serves recovery, readers and `verify`, over any device.
 #[derive(Clone, Debug)]
 pub struct Scanner {
     progress: Progress,
@@ -39,8 +39,8 @@ impl Cursor {
 }
 
 impl Scanner {
-    /// A walk from the first batch of a segment whose file has `length` bytes; a text is read to
-    /// its end.
+    /// Starts at the first batch of a segment whose file has `length` bytes. A text is read to its
+    /// end.
     #[must_use]
     pub fn new(header: &SegmentHeader, length: u64, limit: Limit) -> Self {
         let progress = Progress {
@@ -67,7 +67,7 @@ impl Scanner {
         }
     }
 
-    /// What is present of the set that the scan could not complete.
+    /// The available lines of the set that the scan could not complete.
     #[must_use]
     pub fn part(&self) -> Option<&Part> {
         match &self.cursor {
@@ -161,7 +161,7 @@ impl Scanner {
         self.progress.chain
     }
 
-    /// What checksums here are bound to.
+    /// The life that the checksums of this segment are bound to.
     #[must_use]
     pub fn life(&self) -> &Life {
         &self.progress.life
@@ -186,24 +186,24 @@ impl Scanner {
         self.cursor.step(&mut self.progress, window)
     }
 
-    /// Looks at a part of what the last step needs, as soon as the caller has it and while it is in
-    /// the processor's cache. The next step must be shown the very same bytes, none that were read
-    /// again: it does not look at them a second time.
+    /// Checks a part of what the last step needs, as soon as the caller has it and while it is in
+    /// the processor's cache. The next step must get the very same bytes, not bytes that were read
+    /// again, because it does not check them a second time.
     pub fn look_ahead(&mut self, window: Window<'_>) {
         if let Cursor::Binary(batches) = &mut self.cursor {
             batches.look_ahead(&self.progress, window);
         }
     }
 
-    /// Takes the memory of a set that is needed no more, for one to come.
+    /// Takes the memory of a set that is no longer needed, to reuse it for a later set.
     pub fn reuse(&mut self, memory: Vec<u8>) {
         if let Cursor::Text(lines) = &mut self.cursor {
             lines.spare = memory;
         }
     }
 
-    /// Tells that the file ends there, so that an unfinished set stays so. Returns `false` for a
-    /// file of fixed size, which must not end there.
+    /// Sets where the file ends, so that an unfinished set remains unfinished. Returns `false` for
+    /// a file of fixed size, which must not end there.
     pub fn ends_at(&mut self, end: Offset) -> bool {
         let may_end = matches!(self.cursor, Cursor::Text(_));
         if may_end {
@@ -212,25 +212,25 @@ impl Scanner {
         may_end
     }
 
-    /// A text has grown, perhaps.
+    /// Forgets where a text ends, because it may have grown.
     pub fn forget_end(&mut self) {
         if matches!(self.cursor, Cursor::Text(_)) {
             self.progress.end = None;
         }
     }
 
-    /// Goes on at a batch that a walk found before.
+    /// Continues at a batch that an earlier scan found.
     pub fn begin_at(&mut self, start: Start) {
         let progress = &mut self.progress;
         (progress.at, progress.next, progress.chain) = (start.offset, start.first, start.chain);
     }
 
-    /// From now on the records up to `limit` count.
+    /// Sets up to where records count from now on.
     pub fn set_limit(&mut self, limit: Limit) {
         self.limit = limit;
     }
 
-    /// Goes on at a header that was found further on, believing its numbers.
+    /// Continues at a header that was found further on, and trusts its numbers.
     pub fn resume_at(&mut self, offset: Offset, header: &BatchHeader) {
         let progress = &mut self.progress;
         (progress.at, progress.next, progress.chain) = (offset, header.first, header.chain);

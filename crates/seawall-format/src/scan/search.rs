@@ -16,7 +16,7 @@ use crate::text::line_set as lines;
 pub struct HeaderSearch {
     /// The highest record that a header after the start confirms.
     pub confirmed: Option<Lsn>,
-    /// Offset after the last byte that a write reached: in a new file, that is not zero.
+    /// Offset after the last byte that a write reached: in a new file, after the last nonzero byte.
     pub used: Offset,
     /// The next batch header that can belong to this log.
     pub next: Option<(Offset, BatchHeader)>,
@@ -131,7 +131,7 @@ impl HeaderSearch {
     }
 }
 
-/// Where the search for batches begins: in a reused file with a whole sector.
+/// Where the search for batches begins: in a reused file, at the start of a sector.
 fn start_of(scanner: &Scanner, end: Offset) -> Offset {
     if let Before::Zeros = scanner.before() { end } else { tail::sector_start(end) }
 }

@@ -5,8 +5,8 @@ use crate::binary::batch::{BatchHeader, HEADER_SIZE, Life};
 use crate::binary::chunk::{self, Left};
 use crate::ids::{Offset, to_u64};
 
-/// Whether the prefix and every chunk that lies wholly in sectors which were written is valid, of a
-/// batch at `offset`. `has_untouched_sector` says so of the sectors under these bytes of it.
+/// Whether the prefix and all chunks of the batch at `offset` are valid, except where a sector
+/// under them was not written. `has_untouched_sector` tells that for a range of bytes of the batch.
 pub(super) fn written_chunks_are_valid(
     header: &BatchHeader,
     body: &[u8],

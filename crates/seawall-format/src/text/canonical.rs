@@ -18,7 +18,7 @@ use std::fmt;
 /// The maximum nesting depth of a value; the same for every reader.
 pub(crate) const DEPTH_MAX: usize = 128;
 
-/// What a thread keeps of its memory between two lines, in bytes at most.
+/// The most memory that a thread keeps from one line to the next, in bytes.
 const KEPT_MAX: usize = 1 << 20;
 
 /// Pieces of up to this many bytes are short.
@@ -32,7 +32,7 @@ const SPACE: usize = 24;
 const _: () = assert!(STRING_HEAD + SHORT <= SPACE, "the longest short piece");
 
 thread_local! {
-    /// Forms are made here, so that a line allocates nothing.
+    /// The form that a thread reuses, so that a line allocates nothing.
     static SCRATCH: Cell<Form> = const { Cell::new(Form::NEW) };
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Form {
     end: usize,
     /// The members, so far, of the objects that are open; those of the innermost one last.
     members: Vec<Member>,
-    /// The members of one object on their way into their order.
+    /// Memory for sorting the members of one object.
     sorted: Vec<u8>,
 }
 
@@ -71,7 +71,7 @@ impl Member {
 impl Form {
     const NEW: Self = Self { bytes: Vec::new(), end: 0, members: Vec::new(), sorted: Vec::new() };
 
-    /// Does something with an empty form.
+    /// Calls `act` with an empty form.
     pub(crate) fn with_empty<R>(act: impl FnOnce(&mut Self) -> R) -> R {
         let mut form = SCRATCH.replace(Self::NEW);
         form.end = 0;
@@ -87,7 +87,7 @@ impl Form {
         self.bytes.get(..self.end).expect("it ends in its room")
     }
 
-    /// Opens or closes something.
+    /// Adds one byte: a bracket or brace, or the first letter of a word.
     #[inline]
     pub(crate) fn mark(&mut self, mark: u8) {
         match self.bytes.get_mut(self.end) {
@@ -145,7 +145,7 @@ impl Form {
         }
     }
 
-    /// The same for any length, and where the space must be made first.
+    /// Does what `put` does for any length, and also where the form must grow first.
     #[cold]
     fn put_slowly(&mut self, head: &[u8], text: &[u8], length: usize) {
         let end = self.end + head.len() + length;
@@ -165,7 +165,7 @@ impl Form {
         self.value_at(text, (byte(text, 0)?, 0), depth)
     }
 
-    /// Adds the value at `at`, where `mark` is; gives the position after it. The bytes are UTF-8.
+    /// Adds the value at `at`, which begins with `mark`; returns its end. The bytes are UTF-8.
     #[inline]
     fn value_at(&mut self, text: &[u8], (mark, at): (u8, usize), depth: usize) -> Option<usize> {
         match mark {
@@ -225,8 +225,8 @@ impl Form {
         expect((mark, at), b']')
     }
 
-    /// The first eight bytes from `at` to the end of the form, zeros after them, as a number that
-    /// orders like them.
+    /// The first eight bytes from `at` to the end of the form, padded with zeros, as a number that
+    /// sorts like them.
     #[inline]
     fn prefix_at(&self, at: usize) -> u64 {
         let word = self.bytes.get(at..).and_then(<[u8]>::first_chunk).expect("space follows");
@@ -234,7 +234,7 @@ impl Form {
         u64::from_le_bytes(*word).swap_bytes() & !u64::MAX.checked_shr(bits).unwrap_or(0)
     }
 
-    /// Puts the members from `first` on, which end the form, into their order; no name twice.
+    /// Sorts the members from `first` on, which end the form; `None` if two have the same name.
     fn sort(&mut self, first: usize) -> Option<()> {
         let Self { bytes, end, members, sorted } = self;
         let open = members.get_mut(first..)?;
@@ -304,7 +304,7 @@ fn byte(text: &[u8], at: usize) -> Option<u8> {
     text.get(at).copied()
 }
 
-/// The position after this byte, if it is what was found.
+/// Returns the position after the found byte, if it is the wanted one.
 #[inline]
 fn expect((found, at): (u8, usize), wanted: u8) -> Option<usize> {
     (found == wanted).then_some(at + 1)
@@ -314,7 +314,7 @@ fn expect((found, at): (u8, usize), wanted: u8) -> Option<usize> {
 #[inline]
 fn next(text: &[u8], at: usize) -> Option<(u8, usize)> {
     match byte(text, at)? {
-        // The writer writes none.
+        // The writer writes no white space.
         mark if mark > b' ' => Some((mark, at)),
         _ => next_after_blanks(text, at),
     }
@@ -329,14 +329,14 @@ fn next_after_blanks(text: &[u8], at: usize) -> Option<(u8, usize)> {
     Some((byte(text, end)?, end))
 }
 
-/// Where the digits end that begin here; there is at least one.
+/// Returns where the digits at `at` end; `None` if there is none.
 #[inline]
 fn digits_end(text: &[u8], at: usize) -> Option<usize> {
     let end = find(text, at, no_digit);
     (end > at).then_some(end)
 }
 
-/// Where the next byte is that ends a string or means something in one.
+/// Returns the position of the next byte that ends a string or has a special meaning in it.
 #[inline]
 fn plain_end(text: &[u8], at: usize) -> usize {
     find(text, at, special)
@@ -359,15 +359,15 @@ fn find(text: &[u8], at: usize, mark: impl Fn(u64) -> u64) -> usize {
     end + rest.iter().position(is_marked).unwrap_or(rest.len())
 }
 
-/// Has the top bit of each byte set that is not a digit.
+/// Sets the top bit of each byte that is not a digit.
 fn no_digit(word: u64) -> u64 {
     let value = word ^ (EACH * 0x30);
     // Ten and more carry into the top bit, and no further.
     ((value & (EACH * 0x7F)) + EACH * (0x80 - 10)) | value
 }
 
-/// Has the top bit of the first byte set that is a quote, a backslash or a control character;
-/// bytes behind that one may be marked for no reason.
+/// Sets the top bit of the first byte that is a quote, a backslash or a control character; bytes
+/// after that one may be marked for no reason.
 fn special(word: u64) -> u64 {
     let less = |word: u64, than: u64| word.wrapping_sub(EACH * than) & !word;
     less(word, 0x20) | less(word ^ (EACH * 0x22), 1) | less(word ^ (EACH * 0x5C), 1)
@@ -434,7 +434,7 @@ impl<'de> Visitor<'de> for StringVisitor {
     }
 }
 
-/// What the checksum of a line needs to know of the canonical form of its value.
+/// The properties of a value's canonical form from which the checksum of its line is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sum {
     /// CRC-32C of the form, bound to nothing.
@@ -443,8 +443,8 @@ pub(crate) struct Sum {
     pub(crate) length: u32,
 }
 
-/// The sum of a value, if `text` is one JSON value, not nested deeper, that has a canonical form,
-/// with nothing around it.
+/// Returns the sum of a value; `None` unless `text` is exactly one JSON value, nested no deeper
+/// than `depth`, that has a canonical form.
 #[must_use]
 pub(crate) fn sum(text: &str, depth: usize) -> Option<Sum> {
     Form::with_empty(|form| {

@@ -7,8 +7,8 @@ use crate::text::canonical;
 use crate::text::line::{Found, MEMBERS, checksum, hex, parsed, read};
 use serde_json::value::RawValue;
 
-/// A changed value changes all digits of the checksum that it should have; one that differs from
-/// the stated one in at most two digits by chance is one in 600,000.
+/// If only the stated checksum has changed, it differs from the right one in few digits. A changed
+/// value changes all digits of the right one; at most two differ by chance once in 600,000 times.
 const DIGITS_MAX: usize = 2;
 
 /// The part of `line` that has changed; `None` if it is valid.
@@ -23,7 +23,7 @@ pub fn changed_part(line: &[u8], salt: &Salt) -> Option<ChangedPart> {
     Some(changed_in(text.get(), salt).unwrap_or(ChangedPart::Members))
 }
 
-/// `None` if the members are not those of a line.
+/// Returns the part that has changed; `None` if the members are not those of a line.
 fn changed_in(text: &str, salt: &Salt) -> Option<ChangedPart> {
     let mut members = canonical::members(text)?;
     let stated = members.remove("crc")?;

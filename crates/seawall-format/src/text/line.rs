@@ -10,13 +10,13 @@ use serde_json::value::RawValue;
 /// How every line begins that the writer wrote.
 pub const LINE_START: &[u8] = LSN.as_bytes();
 
-/// Bound into each checksum, so that no frame's passes for a line's.
+/// Bound into each checksum, so that no frame's checksum is accepted as a line's.
 const LINE_DOMAIN: u32 = 0x656E_696C;
 
 /// The maximum size of a line minus its data, in bytes.
 pub const ENVELOPE_MAX: usize = 160;
 
-/// One record, or records that were given up, as a line says it.
+/// One line: a record, or records that were given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line<'a> {
     /// The record, or the first of those given up.
@@ -65,7 +65,7 @@ pub struct Read<'a> {
 }
 
 impl Line<'_> {
-    /// The last record that the line speaks of.
+    /// The last record that the line covers.
     #[must_use]
     pub fn last(&self) -> Lsn {
         match self.content {
@@ -100,7 +100,7 @@ pub(crate) fn chain_value(lsn: Lsn, crc: u32) -> u64 {
     u64::from(crc) | lsn.get() << 32
 }
 
-/// Writes lines of one write, and knows what they have in common.
+/// Writes the lines of one write and keeps what they have in common.
 pub(crate) struct Pen<'s> {
     /// The members between `lsn` and `crc`, without `goes_on`.
     common: String,
@@ -161,7 +161,7 @@ impl<'s> Pen<'s> {
         self.push_data(out, place, (data.as_bytes(), sum))
     }
 
-    /// The same for a record whose canonical form was summed before.
+    /// Appends the line of a record whose canonical form was summed before; returns its checksum.
     pub(crate) fn push_data(
         &self,
         out: &mut Vec<u8>,
@@ -206,14 +206,14 @@ impl<'s> Pen<'s> {
     }
 }
 
-/// The members of a line but its checksum, as the writer writes them.
+/// The members of a line except its checksum, as the writer writes them.
 struct Said<'a> {
     lsn: &'a str,
     confirmed: &'a str,
     time: Option<&'a str>,
     goes_on: bool,
     is_void: bool,
-    /// What the line holds; more may follow.
+    /// Text that begins with what the line holds; more may follow.
     value: &'a str,
 }
 
@@ -281,7 +281,7 @@ pub(crate) fn sum_of_data(data: &str) -> Option<Sum> {
     canonical::sum(data, DEPTH_MAX - 1).filter(|_| one_line)
 }
 
-/// The value at the beginning of `bytes`, judged as a line of the file with this life.
+/// Reads the value at the beginning of `bytes` as a line of the file with this salt.
 #[must_use]
 pub fn read<'a>(bytes: &'a [u8], salt: &Salt) -> Found<'a> {
     match read_written(bytes, salt) {
@@ -290,8 +290,8 @@ pub fn read<'a>(bytes: &'a [u8], salt: &Salt) -> Found<'a> {
     }
 }
 
-/// The same for a line as the writer writes it, valid and whole: almost every one there is. What it
-/// gives for a line is what [`read_any`] gives, too, in a tenth of the time.
+/// Reads a line that is valid, whole and exactly as the writer writes it, like almost every line.
+/// The result is that of [`read_any`], in a tenth of the time.
 fn read_written<'a>(bytes: &'a [u8], salt: &Salt) -> Option<Read<'a>> {
     let end = memchr::memchr(b'\n', bytes)? + 1;
     let rest = std::str::from_utf8(bytes.get(..end)?).ok()?.strip_prefix(LSN)?;
@@ -338,7 +338,7 @@ fn number(text: &str) -> Option<(&str, u64, &str)> {
     is_written.then_some((digits, digits.parse().ok()?, behind))
 }
 
-/// The same for any line, written by this crate or edited.
+/// Reads any line, written by this crate or edited.
 fn read_any<'a>(bytes: &'a [u8], salt: &Salt) -> Found<'a> {
     let mut values = serde_json::Deserializer::from_slice(bytes).into_iter::<&RawValue>();
     let value = match values.next() {
@@ -356,7 +356,7 @@ fn read_any<'a>(bytes: &'a [u8], salt: &Salt) -> Found<'a> {
     Found::Line(Read { line, crc, end, is_exact })
 }
 
-/// Whether the parser could go no further because there is no more.
+/// Whether the parser failed only because `bytes` ended.
 fn ends_at(bytes: &[u8], error: &serde_json::Error) -> bool {
     let mut lines = bytes.split_inclusive(|byte| *byte == b'\n');
     let before: usize = lines.by_ref().take(error.line().saturating_sub(1)).map(<[u8]>::len).sum();
@@ -366,14 +366,14 @@ fn ends_at(bytes: &[u8], error: &serde_json::Error) -> bool {
 /// The members that a line can have besides its checksum.
 pub(crate) const MEMBERS: [&str; 6] = ["lsn", "confirmed", "time", "goes_on", "data", "void"];
 
-/// The line that this object is, if it is a valid one.
+/// Returns the line in this object and its checksum, if it is a valid line.
 fn judge<'a>(object: &'a str, salt: &Salt) -> Option<(Line<'a>, u32)> {
     let mut members = canonical::members(object)?;
     let stated: String = parsed(members.remove("crc")?)?;
     let number = |name: &str| members.get(name).copied().and_then(parsed::<u64>);
     let lsn = Lsn::new(number("lsn")?)?;
     let crc = checksum(&members, lsn, salt)?;
-    // Not parsed: `+9f0c2a7` would be a number, too.
+    // Compared as text: `+9f0c2a7` would be a number, too.
     if stated != format!("{crc:08x}") {
         return None;
     }

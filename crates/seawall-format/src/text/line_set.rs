@@ -1,5 +1,5 @@
-//! Walking the lines of a text: each atomic set is shown as the batch that says the same. format.md
-//! section 9.3.
+//! Walks the lines of a text and returns each atomic set as an equivalent batch. format.md section
+//! 9.3.
 
 use crate::binary::batch::{BatchHeader, BodyKind, HEADER_SIZE, Life};
 use crate::binary::frame;
@@ -9,19 +9,19 @@ use crate::text::canonical::Sum;
 use crate::text::line::{Content, Found, LINE_START, Pen, Read, chain_value, read, sum_of_data};
 use std::borrow::Cow;
 
-/// The lines of one set, and of one write, take at most this many times the largest batch. A frame
-/// of one byte takes 16 bytes, its line at most 161.
+/// The lines of one set, and of one write, take at most this many times the largest batch. A record
+/// of one byte takes 16 bytes in a frame, at most 161 in a line.
 const SET_FACTOR: u64 = 16;
 
-/// What the first look at a place asks for, in bytes.
+/// Bytes that the first step at a place requests.
 const LEAST: u64 = 512;
 
 /// Finds set after set.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LineCursor {
-    /// What is present of the set that the scan could not complete.
+    /// The available lines of the set that the scan could not complete.
     pub(crate) part: Option<Part>,
-    /// Whether a line so far is not as the writer writes it.
+    /// Whether any line so far differs from how the writer writes it.
     pub(crate) is_rewritten: bool,
     /// Memory for the next set.
     pub(crate) spare: Vec<u8>,
@@ -42,7 +42,7 @@ impl LineCursor {
             let found = read(rest, &progress.life.salt);
             let more = match found {
                 Found::Unfinished => true,
-                // Its line break may come.
+                // Its line break may still follow.
                 Found::Line(line) => line.end == rest.len() && !rest.ends_with(b"\n"),
                 Found::Invalid => false,
             };
@@ -97,7 +97,7 @@ struct Set {
     count: u32,
     is_void: bool,
     is_exact: bool,
-    /// The checksum of the last line, and its record.
+    /// The checksum of the last line, whose record is `last_line`.
     crc: u32,
     last_line: u64,
     behind: u32,
@@ -110,7 +110,7 @@ struct Set {
 }
 
 impl Set {
-    /// An empty one, in this memory.
+    /// Returns an empty set that reuses this memory.
     fn new(first: Lsn, mut bytes: Vec<u8>) -> Self {
         bytes.clear();
         bytes.resize(HEADER_SIZE, 0);
@@ -130,13 +130,13 @@ impl Set {
     }
 }
 
-/// What became of a line that was to belong to a set.
+/// The result of adding a line to a set.
 enum Taken {
-    /// It does, and the set continues.
+    /// The line was added, and the set continues.
     Open,
-    /// It does, and ends it.
+    /// The line was added, and ends the set.
     Whole,
-    /// It does not.
+    /// The line does not belong to the set.
     Refused(Cause),
 }
 
@@ -172,7 +172,7 @@ impl Set {
     }
 }
 
-/// The header of a batch that would say the same as this line alone.
+/// The header of a batch that is equivalent to this line alone.
 fn header_of(found: &Read<'_>) -> Option<BatchHeader> {
     let line = &found.line;
     let (kind, count) = match line.content {
@@ -198,7 +198,7 @@ fn header_of(found: &Read<'_>) -> Option<BatchHeader> {
 /// an object, not nested deeper than 127.
 pub use crate::text::line::is_valid_data;
 
-/// How many bytes tell that a line begins.
+/// Bytes from which the beginning of a line is recognised.
 pub const START_SIZE: usize = LINE_START.len();
 
 /// The line at the beginning of `bytes`, if it is valid, as the header of a batch.
@@ -210,8 +210,8 @@ pub fn header_at(bytes: &[u8], life: &Life) -> Option<BatchHeader> {
     }
 }
 
-/// Where in `bytes` lines begin, as the writer writes them; `at_start`: a line may begin with the
-/// first byte.
+/// Positions in `bytes` where lines begin, as the writer writes them. With `at_start`, a line may
+/// begin with the first byte.
 pub fn starts(bytes: &[u8], at_start: bool) -> impl Iterator<Item = usize> + '_ {
     let breaks = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
     let places = at_start.then_some(0).into_iter().chain(breaks);
@@ -224,7 +224,7 @@ pub fn line_max(life: &Life) -> u64 {
     2 * (u64::from(life.batch_max) + to_u64(crate::text::line::ENVELOPE_MAX))
 }
 
-/// What the lines of one set, and those of one write, take at most, in bytes.
+/// The most bytes that the lines of one set, or those of one write, take.
 #[must_use]
 pub fn write_max(life: &Life) -> u64 {
     SET_FACTOR * u64::from(life.batch_max)
@@ -237,7 +237,7 @@ const _: () = assert!(crate::text::line::ENVELOPE_MAX == 160, "the same as anoth
 /// Bytes that [`add_sum`] adds.
 const SUM_SIZE: usize = 9;
 
-/// Adds to a record what [`write()`] needs to know of its canonical form. Returns `false` if a
+/// Adds the sum of its canonical form, which [`write()`] needs, to a record. Returns `false` if a
 /// readable log cannot hold the record; see [`is_valid_data`].
 #[must_use]
 pub fn add_sum(data: &mut Vec<u8>) -> bool {
@@ -249,7 +249,7 @@ pub fn add_sum(data: &mut Vec<u8>) -> bool {
     true
 }
 
-/// A record, and what [`add_sum`] added to it, if it did.
+/// Splits a payload into the record and the sum that [`add_sum`] added, if any.
 fn split_sum(payload: &[u8]) -> (&[u8], Option<Sum>) {
     match payload.split_last_chunk::<SUM_SIZE>() {
         Some((data, [a, b, c, d, length @ .., 0])) => {
@@ -260,14 +260,14 @@ fn split_sum(payload: &[u8]) -> (&[u8], Option<Sum>) {
     }
 }
 
-/// A record without what [`add_sum`] added to it.
+/// Returns a record without the sum that [`add_sum`] added.
 #[must_use]
 pub fn without_sum(payload: &[u8]) -> &[u8] {
     split_sum(payload).0
 }
 
-/// The batch as the writer writes it to a text: `batch` is room for a header, then frames. Records
-/// may have a sum; see [`add_sum`].
+/// Writes a batch as lines of a text, and returns its chain value, too. `batch` is space for a
+/// header, then frames. Records may have a sum; see [`add_sum`].
 ///
 /// # Panics
 ///
@@ -296,8 +296,8 @@ pub fn write(batch: &[u8], spec: &crate::binary::batch::Spec, life: &Life) -> (V
     (text, chain)
 }
 
-/// Joins a value that a person wrote in several lines: between its parts a blank is as good as a
-/// line break, and a string contains no line break.
+/// Joins a JSON value that was edited to span several lines: a blank can replace a line break
+/// between its parts, and a string contains no line break.
 fn in_one_line(data: &str) -> Cow<'_, str> {
     match memchr::memchr2(b'\n', b'\r', data.as_bytes()) {
         Some(_) => data.replace(['\n', '\r'], " ").into(),

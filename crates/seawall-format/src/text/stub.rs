@@ -1,9 +1,9 @@
-//! In the place of `line_set` in programs without a parser for JSON: they refuse a text by name.
+//! Replaces `line_set` in programs without a parser for JSON, which refuse a text by name.
 
 use crate::binary::batch::{BatchHeader, Life, Spec};
 use crate::binary::step::{Cause, Part, Progress, Step, Window};
 
-/// How many bytes tell that a line begins.
+/// Bytes from which the beginning of a line is recognised.
 pub const START_SIZE: usize = 0;
 
 /// The maximum size of a line minus its frame, in bytes.
@@ -47,7 +47,7 @@ pub fn write_max(_: &Life) -> u64 {
     0
 }
 
-/// Accepts nothing: no text holds it.
+/// Accepts nothing: such a program has no text to hold it.
 #[must_use]
 pub fn is_valid_data(_: &str) -> bool {
     false

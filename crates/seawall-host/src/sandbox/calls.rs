@@ -1,7 +1,7 @@
 //! seccomp: the system calls that a process can make, on x86-64, where the list was tried.
 //!
-//! A call that is not in the list fails as in a kernel that does not have it: libraries have
-//! another way then, or report an error. No call kills the process, which has data to write.
+//! A call that is not in the list fails as in a kernel that does not have it: libraries then use
+//! another call, or report an error. No call kills the process, which has data to write.
 
 use super::needs::{Guard, Needs};
 use libc::c_long;
@@ -14,7 +14,7 @@ use seccompiler::{
 use std::collections::BTreeMap;
 use std::io;
 
-/// What every process of the disk does: memory, files that are open, sockets, time, its end.
+/// The calls of every process of the disk: memory, open files, sockets, time, exit.
 const COMMON: &[c_long] = &[
     libc::SYS_accept4,
     libc::SYS_brk,
@@ -70,7 +70,7 @@ const COMMON: &[c_long] = &[
     libc::SYS_writev,
 ];
 
-/// What the server does beside that: files by their names, disks, threads, locked memory.
+/// Further calls of the server: files by name, disks, threads, locked memory.
 const SERVER: &[c_long] = &[
     libc::SYS_access,
     libc::SYS_bind,
@@ -119,7 +119,7 @@ const SERVER: &[c_long] = &[
     libc::SYS_umask,
 ];
 
-/// Another process of the same program, and its own sandbox.
+/// Further calls to start another process of this program, and to set up that one's sandbox.
 const STARTS: &[c_long] = &[
     libc::SYS_arch_prctl,
     libc::SYS_dup2,
@@ -141,9 +141,9 @@ const STARTS: &[c_long] = &[
 const MOUNTS: &[c_long] =
     &[libc::SYS_mkdir, libc::SYS_mkdirat, libc::SYS_mount, libc::SYS_rmdir, libc::SYS_umount2];
 
-/// Kinds of sockets: the rest of the kernel's network code is not within reach.
+/// The allowed address families: the rest of the kernel's network code is out of reach.
 const FAMILIES: &[i32] = &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6];
-/// New namespaces would give rights.
+/// The refused flags of `clone`: new namespaces would give rights.
 const NAMESPACES: i32 = libc::CLONE_NEWNS
     | libc::CLONE_NEWCGROUP
     | libc::CLONE_NEWUTS
@@ -152,7 +152,7 @@ const NAMESPACES: i32 = libc::CLONE_NEWNS
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWNET;
 const PR_SET_VMA: i32 = 0x5356_4d41;
-/// Names of threads and of memory, and a tighter sandbox.
+/// The allowed `prctl` options: names of threads and of memory, and a tighter sandbox.
 const OPTIONS: &[i32] = &[
     libc::PR_SET_NAME,
     PR_SET_VMA,
@@ -161,7 +161,7 @@ const OPTIONS: &[i32] = &[
     libc::PR_GET_SECCOMP,
     libc::PR_CAPBSET_READ,
 ];
-/// Of descriptors, terminals, block devices, and the channel of FUSE.
+/// The allowed `ioctl` requests: descriptors, terminals, block devices, and the channel of FUSE.
 const IOCTLS: &[u32] = &[
     0x5451,      // FIOCLEX
     0x5421,      // FIONBIO
@@ -184,7 +184,7 @@ pub(super) fn confine(needs: &Needs) -> io::Result<Guard> {
     }
 }
 
-/// The filter, as the kernel wants it.
+/// Compiles the filter to the form that the kernel takes.
 fn compile(needs: &Needs) -> Result<BpfProgram, BackendError> {
     let mut lists = vec![COMMON];
     let mut rules = BTreeMap::new();
@@ -195,7 +195,7 @@ fn compile(needs: &Needs) -> Result<BpfProgram, BackendError> {
     if needs.may_start_itself {
         lists.push(STARTS);
     } else {
-        // No memory becomes code. The loader of another program would need that.
+        // No memory may become executable. Only the loader of another program would need that.
         rules.insert(libc::SYS_mmap, vec![no_bit(2, libc::PROT_EXEC)?]);
         rules.insert(libc::SYS_mprotect, vec![no_bit(2, libc::PROT_EXEC)?]);
     }

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The newest version that is asked for; an older kernel gives what it has.
+/// The newest version to request; an older kernel enforces the part that it has.
 const ASKED: ABI = ABI::V6;
 /// The index of the loader of shared libraries.
 const LIBRARIES: &str = "/etc/ld.so.cache";
@@ -29,7 +29,7 @@ pub(super) fn confine(needs: &Needs) -> io::Result<Guard> {
     })
 }
 
-/// Objects, and what may be done with each and with all beneath it.
+/// Files and directories, each with the access allowed to it and to all below it.
 type Rules = Vec<(PathFd, BitFlags<AccessFs>)>;
 
 fn rules(needs: &Needs) -> io::Result<Rules> {
@@ -47,7 +47,7 @@ fn rules(needs: &Needs) -> io::Result<Rules> {
     let remove = AccessFs::RemoveFile.into();
     needs.removals.iter().try_for_each(|path| add(path, remove))?;
     if needs.may_start_itself {
-        // By this name it is found although a newer version has its path now.
+        // This name finds the program even if a newer version has taken its path.
         add(Path::new(ITSELF), run)?;
         add(Path::new(NOWHERE), both)?;
         libraries()?.iter().try_for_each(|folder| add(folder, run))?;

@@ -1,4 +1,4 @@
-//! What a process needs, and what confines it.
+//! The needs of a process, and the sandbox that confines it.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,41 +6,41 @@ use std::path::PathBuf;
 /// One part of a sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guard {
-    /// It was not wanted.
+    /// This part was not requested.
     Off,
-    /// This kernel does not have it, or an outer sandbox hides it.
+    /// This kernel does not have the part, or an outer sandbox hides it.
     Absent,
-    /// It is in force, in this version.
+    /// The part is in force, in this version.
     On(u8),
 }
 
-/// What confines a process.
+/// The sandbox of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Confined {
-    /// Which files it can reach; its version is the ABI of Landlock.
+    /// Limits the files that the process can reach; the version is the ABI of Landlock.
     pub landlock: Guard,
-    /// Which system calls it can make.
+    /// Limits the system calls that the process can make.
     pub seccomp: Guard,
 }
 
 impl Confined {
-    /// Nothing.
+    /// No sandbox.
     pub const OFF: Self = Self { landlock: Guard::Off, seccomp: Guard::Off };
 
-    /// In one byte, for another process.
+    /// Encodes this value in one byte, for another process.
     #[must_use]
     pub fn encode(self) -> u8 {
         self.landlock.encode() << 4 | self.seccomp.encode()
     }
 
-    /// From [that](Confined::encode) byte.
+    /// Decodes the byte of [`Confined::encode`].
     #[must_use]
     pub fn decode(byte: u8) -> Self {
         Self { landlock: Guard::decode(byte >> 4), seccomp: Guard::decode(byte & VERSION_MAX) }
     }
 }
 
-/// The largest value of a guard in a byte of two.
+/// The largest code of a guard: a byte holds the codes of two.
 const VERSION_MAX: u8 = 15;
 
 impl Guard {
@@ -77,7 +77,8 @@ impl fmt::Display for Guard {
     }
 }
 
-/// What a process still needs. Everything else is refused once it is confined.
+/// The files, ports and rights that a process still needs. All others are refused once it is
+/// confined.
 ///
 /// # Examples
 ///
@@ -98,42 +99,42 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// To read, write, create and remove files and sockets in this directory.
+    /// Allows reading, writing, creating and removing files and sockets in this directory.
     #[must_use]
     pub fn folder(mut self, path: impl Into<PathBuf>) -> Self {
         self.folders.push(path.into());
         self
     }
 
-    /// To read and write this file.
+    /// Allows reading and writing this file.
     #[must_use]
     pub fn file(mut self, path: impl Into<PathBuf>) -> Self {
         self.files.push(path.into());
         self
     }
 
-    /// To remove files from this directory.
+    /// Allows removing files from this directory.
     #[must_use]
     pub fn removal(mut self, path: impl Into<PathBuf>) -> Self {
         self.removals.push(path.into());
         self
     }
 
-    /// To connect to this TCP port.
+    /// Allows connecting to this TCP port.
     #[must_use]
     pub fn tcp(mut self, port: u16) -> Self {
         self.ports.push(port);
         self
     }
 
-    /// To start the program of this process again. The new process is confined, too.
+    /// Allows starting the program of this process again. The new process is confined, too.
     #[must_use]
     pub fn itself(mut self) -> Self {
         self.may_start_itself = true;
         self
     }
 
-    /// To mount and unmount. Landlock forbids that, so it is left off.
+    /// Allows mounting and unmounting. Landlock would forbid both, so it is left off.
     #[must_use]
     pub fn mounts(mut self) -> Self {
         self.may_mount = true;

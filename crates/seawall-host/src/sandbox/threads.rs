@@ -1,8 +1,9 @@
-//! Confining a thread confines a process only if it is the only one.
+//! Checks that a process has one thread: confining a thread does not confine the others.
 
 use std::io;
 
-/// Refuses a process with several threads. One that is confined already cannot look.
+/// Refuses a process with several threads. A process that is already confined cannot list its
+/// threads, and passes.
 pub(super) fn check_single() -> io::Result<()> {
     let threads = match std::fs::read_dir("/proc/self/task") {
         Ok(threads) => threads.count(),

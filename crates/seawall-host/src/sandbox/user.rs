@@ -1,4 +1,4 @@
-//! The user of a process, and the way from root to another one.
+//! The user of a process, and the change from root to another user.
 
 use std::io;
 use std::path::Path;
@@ -21,7 +21,8 @@ impl User {
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::NotFound`] if one is not there; otherwise the system's error.
+    /// [`io::ErrorKind::NotFound`] if the user or the group is not there; otherwise the system's
+    /// error.
     pub fn find(text: &str) -> io::Result<Self> {
         let read = |path: &str| crate::fd::read_text(Path::new(path), TABLE_MAX);
         find_in(text, &read(USERS)?, &read(GROUPS)?)
@@ -33,13 +34,13 @@ impl User {
         &self.name
     }
 
-    /// Makes this process, which has one thread, a process of this user for good. It loses the
-    /// rights of root and its other groups. A process that is of this user and group already stays
-    /// as it is.
+    /// Changes this process, which must have one thread, to this user for good. The process loses
+    /// the rights of root and its other groups. Nothing changes if it already has this user and
+    /// group.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::PermissionDenied`] if this process is neither of root nor of this user;
+    /// [`io::ErrorKind::PermissionDenied`] if this process runs neither as root nor as this user;
     /// [`io::ErrorKind::InvalidInput`] if this user is root; otherwise the system's error, after
     /// which the process must end.
     #[cfg(target_os = "linux")]
@@ -75,7 +76,7 @@ impl User {
         Ok(())
     }
 
-    /// Not on this system.
+    /// Always fails: this is implemented for Linux only.
     ///
     /// # Errors
     ///
@@ -100,7 +101,7 @@ pub fn user_name(number: u32) -> String {
     row.map_or_else(|| number.to_string(), |row| row.name.to_owned())
 }
 
-/// A row of either table: `NAME:PASSWORD:NUMBER:...`, and in that of users `GROUP:` next.
+/// A row of either table: `NAME:PASSWORD:NUMBER:...`. In `/etc/passwd`, `GROUP:` is next.
 struct Row<'a> {
     name: &'a str,
     number: u32,

@@ -82,7 +82,7 @@ impl Streams {
         self.standings.rows.iter().any(|row| row.verdict.is_unsure())
     }
 
-    /// The meaning for a log in this directory; `None` if the measurement allows no conclusion.
+    /// Explains the speed for a log here; `None` if the measurement allows no conclusion.
     #[must_use]
     pub fn says(&self) -> Option<String> {
         let of = |blocks, in_flight| self.ratio(blocks, in_flight);
@@ -110,8 +110,8 @@ impl Streams {
     }
 }
 
-/// The median gain of one way over another if most of its rounds were faster than most of the
-/// other's.
+/// Returns the ratio of the medians of two ways, if most rounds of `one` were faster than most
+/// rounds of `other`.
 fn gain(one: Spread, other: Spread) -> Option<f64> {
     let is_clear = one.quartiles[0] > other.quartiles[1];
     is_clear.then(|| one.median / other.median.max(1e-9))

@@ -4,11 +4,12 @@
 //! The size starts small so that the store has work immediately, and grows with each batch: four
 //! times while a batch takes a small part of the permitted time, otherwise twice. Growth ends when
 //! a change becomes clearly more expensive. From then on each size is measured for two batches. The
-//! size doubles while a change costs about the same or less there, because within the bounds one
-//! large batch is better for a store than two small ones, which a short measurement may not show.
-//! It halves only if a change is clearly cheaper there. Then it stays, and tries a neighbouring
-//! size from time to time, because a store's costs change as it grows. They also change during a
-//! trial, so a trial that speaks for smaller batches is compared with batches before and after it.
+//! size doubles while a change costs about the same or less at the larger size: within the bounds
+//! one large batch is better for a store than two small ones, which a short measurement may not
+//! show. The size halves only if a change is clearly cheaper at the smaller size. Then the size
+//! stays, and a neighbouring size is tried from time to time, because a store's costs change as it
+//! grows. Costs also change during a trial, so a trial that favours smaller batches is compared
+//! with batches before and after it.
 
 use std::time::Duration;
 
@@ -34,7 +35,7 @@ impl Default for Bounds {
     }
 }
 
-/// The initial batch size, and the smallest at which growth is first judged.
+/// The initial batch size, and the maximum size of the initial growth, in changes.
 const FIRST: usize = 256;
 const JUDGED: usize = 16_384;
 /// A batch that takes less than one part in this many of the permitted time lets the size grow
@@ -70,7 +71,7 @@ const BETTER: (u128, u128) = (95, 100);
 pub struct BatchSize {
     bounds: Bounds,
     changes: usize,
-    /// The number of changes to apply, if they are few.
+    /// The number of changes to apply, if there are at most [`JUDGED`].
     few: Option<usize>,
     /// Batches that may have been queued before the size shrank.
     queued: u32,
@@ -106,8 +107,8 @@ impl BatchSize {
         Self { bounds, changes, few, queued: 0, samples: 0, least: None, course }
     }
 
-    /// Lets the second batch take all the rest of `changes` changes, if there are few and the first
-    /// batch shows that it will be quick.
+    /// Lets the second batch take all that remains of `changes` changes, if there are few and the
+    /// first batch shows that the second one will be quick.
     pub(crate) fn of_all(mut self, changes: u64) -> Self {
         self.few = usize::try_from(changes).ok().filter(|changes| *changes <= JUDGED);
         self

@@ -9,7 +9,7 @@ use crate::store::write::{Edit, Write, is_same};
 use seawall::Lsn;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What folding needs: the store and the merge operators.
+/// The store and the merge operators, which folding needs.
 #[derive(Clone, Copy)]
 pub(crate) struct Tools<'a> {
     pub(crate) store: &'a dyn Store,
@@ -35,7 +35,8 @@ struct Sequel {
 }
 
 impl Sorted {
-    /// Takes the rows, each with whether the one before it has the same table and key.
+    /// Takes the rows in sorted order. The flag of a row tells whether the row before it has the
+    /// same table and key.
     fn into_rows(self) -> impl Iterator<Item = (bool, Lsn, Change)> {
         let Self { mut rows, order } = self;
         order.into_iter().filter_map(move |Sequel { at, is_again }| {
@@ -60,8 +61,8 @@ pub(crate) enum Folding {
 }
 
 impl Folding {
-    /// Sorts the rows, and folds them if no value of the store is needed. Can run on another thread
-    /// than the writer's.
+    /// Sorts the rows, and folds them if no value of the store is needed. May run on a different
+    /// thread from the writer's.
     pub(crate) fn of(rows: Vec<(Lsn, Change)>, tools: Tools<'_>) -> Self {
         let sorted = sort(rows);
         if sorted.needs_store() {
@@ -109,8 +110,8 @@ pub(crate) fn fold(changes: Vec<(Lsn, Change)>, tools: Tools<'_>) -> Result<Vec<
 struct Folded<'a> {
     tools: Tools<'a>,
     writes: Vec<Write>,
-    /// The values of keys after the writes so far, for the tables created or dropped in this batch;
-    /// unused if there are none.
+    /// The values of the keys written before the last table creation or drop in this batch; empty
+    /// if there was none.
     since: BTreeMap<(String, Vec<u8>), Option<Vec<u8>>>,
     /// Tables dropped or created in this batch: their rows in the store no longer count.
     replaced: BTreeSet<String>,

@@ -112,7 +112,7 @@ impl Run<'_> {
             drop(spends);
             let mut deal = Deal::new(self, hands);
             let dealt = deal.all(gather, decoded.iter(), hear);
-            // Stops the reading thread; the partitions finish what they have.
+            // Stops the reading thread; the partitions finish the batches sent to them.
             drop(decoded);
             let (transactions, done) = (deal.transactions, deal.done);
             drop(deal);
@@ -199,7 +199,7 @@ fn join(threads: Vec<ScopedJoinHandle<'_, PartitionEnd>>) -> Result<Vec<(Done, u
     first_error(threads.into_iter().map(end).collect())
 }
 
-/// How all partitions ended. Of several errors, returns the one with the lowest LSN.
+/// Returns the totals of all partitions, or the error with the lowest LSN.
 fn first_error(ends: Vec<PartitionEnd>) -> Result<Vec<(Done, usize)>> {
     let (good, bad): (Vec<_>, Vec<_>) = ends.into_iter().partition(PartitionEnd::is_ok);
     let first = bad.into_iter().filter_map(PartitionEnd::err);
@@ -226,11 +226,11 @@ enum Order {
     Meet(SyncSender<()>),
 }
 
-/// What applies the batches of a partition.
+/// The thread that applies the batches of a partition.
 enum Server<'a> {
-    /// A thread of its own.
+    /// The partition's own thread.
     Thread(SyncSender<Order>),
-    /// The dealing thread; the error ended the partition.
+    /// The dealing thread, with the error that ended the partition, if any.
     Here(Box<Partition<'a>>, Option<Error>),
 }
 
@@ -251,7 +251,7 @@ impl Server<'_> {
         }
     }
 
-    /// How a partition without a thread ended.
+    /// Returns the result of a partition without its own thread; `None` for other partitions.
     fn end(self) -> Option<PartitionEnd> {
         match self {
             Self::Thread(_) => None,
@@ -382,7 +382,7 @@ impl<'a> Deal<'a> {
         let writes = fold(changes, self.run.tools)?;
         self.done.writes += number(writes.len());
         self.done.batches += 1;
-        // In all partitions at once: each must skip this transaction later, and none may lag.
+        // Advance all partitions at once: each must skip this transaction later, and none may lag.
         let watermarks = (0..mark.partitions).map(|partition| (partition, mark)).collect();
         let batch = Batch { writes, watermarks };
         self.run.tools.store.write(&batch).map_err(Error::store("write a batch"))?;

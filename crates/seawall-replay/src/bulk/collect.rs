@@ -1,4 +1,4 @@
-//! Collects the changes of one ingestion, and has them sorted.
+//! Collects the changes of one ingestion, and passes them to the sorter.
 
 use crate::apply::fold::Tools;
 use crate::bulk::part::Part;
@@ -14,33 +14,35 @@ use seawall::Lsn;
 use std::sync::Arc;
 use std::thread::Scope;
 
-/// The limit of one ingestion, in multiples of the memory. It bounds the runs of the scratch file.
+/// The maximum size of one ingestion, in multiples of the memory for runs. Bounds the number of
+/// runs in the scratch file.
 const MEMORIES_MAX: usize = 64;
-/// The size of a part, in bytes. Smaller ones are sorted faster and merged more slowly.
+/// The maximum size of a part, in bytes. Smaller parts are sorted faster and merged more slowly.
 const PART: usize = 8 << 20;
 
-/// Changes of rows: the newest in the order of the log, the others sorted.
+/// Changes of rows: the newest ones in `part`, in log order; the others in `sorter`, sorted.
 pub(crate) struct Collected<'a, 'scope> {
     scope: &'scope Scope<'scope, 'a>,
     tools: Tools<'a>,
     room: Room,
     part_max: usize,
     tables: Arc<Tables>,
-    /// The table of the last row.
+    /// The number of the table of the row added last.
     table: u32,
     part: Part,
     sorter: Option<Sorter<'scope>>,
-    /// The size of the changes that were sorted, in bytes.
+    /// The size of the changes passed to the sorter, in bytes.
     size: usize,
     /// The number of changes.
     count: u64,
 }
 
 impl<'a, 'scope> Collected<'a, 'scope> {
-    /// Keeps changes of up to `memory` bytes in memory, and the others in a scratch file.
+    /// Creates an empty collection. Keeps changes of up to `room.memory` bytes in memory, and the
+    /// others in a scratch file.
     pub(crate) fn new(scope: &'scope Scope<'scope, 'a>, tools: Tools<'a>, room: Room) -> Self {
-        // One part is filled or sorted here, one waits, and one is sorted by the thread; each of
-        // the two that are sorted has a copy.
+        // Five parts need memory: one that this thread fills or sorts, one in the queue, one that
+        // the sorter's thread sorts, and a copy of each of the two being sorted.
         let part_max = PART.min(room.memory / 8);
         let memory = room.memory - 5 * part_max;
         Self {
@@ -108,7 +110,8 @@ impl<'a, 'scope> Collected<'a, 'scope> {
         self.sorter.take().map_or_else(|| Ok(Sorted::default()), Sorter::finish)
     }
 
-    /// Folds the changes into the writes of a batch, if there are fewer than `fewer_than`.
+    /// Folds the changes into the writes of a batch. Returns `None` if there are `fewer_than` or
+    /// more, or if they do not fit in memory.
     pub(crate) fn batch(&mut self, fewer_than: u64) -> Result<Option<Vec<Write>>> {
         if self.count >= fewer_than || self.size >= self.room.memory {
             return Ok(None);

@@ -17,15 +17,15 @@ const TELL: u64 = 4096;
 pub(crate) struct Bulk<'r, 'a, 'scope> {
     pub(crate) run: &'r Run<'a>,
     pub(crate) ingest: &'a dyn Ingest,
-    /// Fewer changes are written as a batch.
+    /// The minimum number of changes to ingest. Fewer are written as a batch.
     pub(crate) ingest_from: u64,
     pub(crate) gathered: Gathered<'a, 'scope>,
-    /// What was written.
+    /// Totals of the writes so far.
     ran: Ran,
 }
 
 impl<'r, 'a, 'scope> Bulk<'r, 'a, 'scope> {
-    /// Prepares a run, whose partitions are all at the same commit.
+    /// Prepares a bulk recovery. All partitions of `run` must be at the same commit.
     pub(crate) fn new(
         run: &'r Run<'a>,
         (ingest, ingest_from): (&'a dyn Ingest, u64),
@@ -36,21 +36,22 @@ impl<'r, 'a, 'scope> Bulk<'r, 'a, 'scope> {
     }
 
     /// Applies the transactions that `gather` assembles. Calls `hear` as [`Run::run`] does. Returns
-    /// what was applied, also before an error.
+    /// the totals of what was applied, even after an error.
     pub(crate) fn run(
         mut self,
         gather: TransactionAssembler,
         hear: &mut dyn FnMut(Lsn, u64),
     ) -> (Ran, Result<()>) {
         let mut done = self.collect(gather, hear);
-        // What precedes damage of the log is applied, as in batches.
+        // Transactions before damage in the log are applied, as they are in batches.
         if matches!(done, Ok(()) | Err(Error::Log(_))) {
             done = self.write().and(done);
         }
         (self.ran, done)
     }
 
-    /// Collects all transactions, and writes them where they end or fill their space.
+    /// Collects all transactions. Writes those collected when their space is full, and before a
+    /// transaction that creates or drops tables.
     fn collect(
         &mut self,
         mut gather: TransactionAssembler,
@@ -100,7 +101,7 @@ impl<'r, 'a, 'scope> Bulk<'r, 'a, 'scope> {
         if self.gathered.collected().is_full() { self.write() } else { Ok(()) }
     }
 
-    /// Applies a transaction that creates or drops tables, after everything before it was written.
+    /// Applies a transaction that creates or drops tables. All earlier ones must be written.
     fn with_tables(&mut self, transaction: &Whole) -> Result<()> {
         let changes = transaction.changes().map(|(lsn, change)| (lsn, change.clone()));
         let changes: Vec<_> = changes.collect();
@@ -111,7 +112,7 @@ impl<'r, 'a, 'scope> Bulk<'r, 'a, 'scope> {
         self.write_batch(&Batch { writes, watermarks }, (1, count))
     }
 
-    /// Writes what was collected, with its watermark: a little as a batch, much by ingestion.
+    /// Writes the collected changes with their watermark: a few as a batch, many by ingestion.
     fn write(&mut self) -> Result<()> {
         let Some((transactions, commit)) = self.gathered.take_last() else { return Ok(()) };
         let watermarks = self.watermarks(commit);
@@ -134,7 +135,7 @@ impl<'r, 'a, 'scope> Bulk<'r, 'a, 'scope> {
         Ok(())
     }
 
-    /// Counts what was written.
+    /// Adds a batch or an ingestion to the totals.
     fn count(&mut self, (transactions, changes): (u64, u64), writes: u64) {
         self.ran.transactions += transactions;
         self.ran.done.batches += 1;
@@ -142,8 +143,8 @@ impl<'r, 'a, 'scope> Bulk<'r, 'a, 'scope> {
         self.ran.done.writes += writes;
     }
 
-    /// The watermark after a commit, in all partitions at once: each must skip the transactions
-    /// later.
+    /// Returns the watermarks of all partitions after a commit: each partition must skip the
+    /// transactions later.
     fn watermarks(&self, Commit { record, restart }: Commit) -> Vec<(u32, Watermark)> {
         let partitions = u32::try_from(self.run.partitions.len()).unwrap_or(u32::MAX);
         let mark = Watermark::new(self.run.log, Some(record), restart);

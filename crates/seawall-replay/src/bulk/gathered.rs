@@ -1,5 +1,5 @@
-//! The transactions of the next ingestion. Whole transactions at the beginning of a log are
-//! gathered while the replay is planned, so that their records are read once.
+//! The transactions of the next ingestion. At the beginning of a log, transactions that are one
+//! record each are gathered while the replay is planned, so that their records are read once.
 
 use crate::apply::partitions::Chunk;
 use crate::bulk::collect::Collected;
@@ -11,12 +11,12 @@ use crate::transactions::transaction_assembler::Whole;
 use seawall::Lsn;
 use seawall::format::RecordId;
 
-/// Transactions that were collected and not written.
+/// Transactions that were collected and not yet written.
 pub(crate) struct Gathered<'a, 'scope> {
     collected: Collected<'a, 'scope>,
     /// The last commit that every partition of the store has applied.
     applied: Option<Lsn>,
-    /// The number of transactions, and the last one.
+    /// The number of transactions, and the commit of the last one.
     transactions: u64,
     last: Option<Commit>,
     /// The first record that was not read.
@@ -25,7 +25,7 @@ pub(crate) struct Gathered<'a, 'scope> {
     records: u64,
 }
 
-/// The commit of a transaction, and the first record that a replay after it reads.
+/// The commit of a transaction, and the first record to read when continuing after it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Commit {
     pub(crate) record: RecordId,
@@ -33,7 +33,7 @@ pub(crate) struct Commit {
 }
 
 impl<'a, 'scope> Gathered<'a, 'scope> {
-    /// No transactions before the record `next`.
+    /// Creates an empty collection. `next` is the first record to read.
     pub(crate) fn new(
         collected: Collected<'a, 'scope>,
         (applied, next): (Option<Lsn>, Lsn),
@@ -78,8 +78,8 @@ impl<'a, 'scope> Gathered<'a, 'scope> {
         Ok(())
     }
 
-    /// Adds the next record if it is a whole transaction that changes rows, or changes nothing.
-    /// Returns whether it is.
+    /// Adds the next record if it is a whole transaction that changes only rows, or changes
+    /// nothing. Returns false for any other record.
     fn add_record(&mut self, record: RecordId, operation: Option<&Operation>) -> Result<bool> {
         let changes = match operation {
             None => None,
@@ -99,7 +99,7 @@ impl<'a, 'scope> Gathered<'a, 'scope> {
         Ok(true)
     }
 
-    /// Adds the next records, which [`add_record`](Self::add_record) accepts.
+    /// Adds the next records. [`add_record`](Self::add_record) must accept all of them.
     pub(crate) fn add_records(&mut self, records: &Chunk) -> Result<()> {
         let mut records = records.iter();
         records.try_for_each(|(record, operation)| {
@@ -113,27 +113,27 @@ impl<'a, 'scope> Gathered<'a, 'scope> {
     }
 }
 
-/// Reads records for a plan, and gathers whole transactions meanwhile: up to the first record that
-/// is none, or that is after `until`.
+/// Reads records for a plan. Meanwhile gathers whole transactions, up to the first record that
+/// cannot be gathered or is after `until`.
 pub(crate) struct Reading<'s, 'a, 'scope> {
     source: &'s dyn Source,
     /// The next record.
     next: Lsn,
     until: Option<Lsn>,
-    /// `None` after an error of gathering: the replay itself repeats and reports it.
+    /// `None` after gathering failed: the replay will meet the same error and report it.
     gathered: &'s mut Option<Gathered<'a, 'scope>>,
     records: Records<'s>,
 }
 
 enum Records<'s> {
-    /// They are gathered.
+    /// Whole records, which are gathered.
     Whole(Operations<'s>),
-    /// They are not.
+    /// Summaries of records that are not gathered.
     Summaries(RecordSummaries<'s>),
 }
 
 impl<'s, 'a, 'scope> Reading<'s, 'a, 'scope> {
-    /// Begins at the record `next`.
+    /// Starts reading at the record `next`.
     ///
     /// # Errors
     ///
@@ -163,7 +163,7 @@ impl<'s, 'a, 'scope> Reading<'s, 'a, 'scope> {
                     }
                     return Ok(Some((record.lsn, operation.map(RecordSummary::from))));
                 }
-                // A summary may need less of the record. If not, it reports the error.
+                // A summary decodes less of the record. If that fails too, it reports the error.
                 Err(_) => self.records = Records::Summaries(self.source.summaries(self.next)?),
             }
         }

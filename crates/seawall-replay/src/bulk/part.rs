@@ -15,7 +15,7 @@ pub(crate) struct Part {
     rows: Vec<Position>,
 }
 
-/// A row, with the numbers that decide most comparisons.
+/// The position of a row, with the numbers that decide most comparisons.
 #[derive(Clone, Copy, Debug)]
 struct Position {
     table: u32,
@@ -28,7 +28,7 @@ struct Position {
 #[derive(Debug)]
 pub(crate) struct Rows {
     pub(crate) bytes: Vec<u8>,
-    /// The end of each table's rows.
+    /// The number of each table, and the end of its rows in `bytes`.
     pub(crate) ends: Vec<(u32, usize)>,
 }
 
@@ -45,8 +45,8 @@ impl Part {
     }
 
     /// Takes the rows of each table, sorted by key. Rows of one key keep the order of the log, and
-    /// are folded as far as possible without its value in the store: a merge into a known value,
-    /// and a value that replaces a known one. No merge is dropped, because it may fail.
+    /// are folded as far as possible without reading the store: a merge into a known value is
+    /// evaluated, and a value replaces a known one. No merge is dropped, because it may fail.
     pub(crate) fn take_sorted(
         &mut self,
         (tables, operators): (&Tables, &Operators),
@@ -79,7 +79,7 @@ impl Part {
                 _ => sorted.ends.push((table, to.len())),
             }
         }
-        // Many changes of few keys leave few rows.
+        // Folding many changes of few keys leaves few rows.
         to.shrink_to_fit();
         self.bytes.clear();
         self.rows.clear();

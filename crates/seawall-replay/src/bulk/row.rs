@@ -3,8 +3,8 @@
 //! byte  size  field     value
 //!    0     8  lsn       the record
 //!    8     4  table     the number of the table
-//!   12     4  key       its size
-//!   16     4  operator  its size; nothing but a merge has one
+//!   12     4  key       the size of the key
+//!   16     4  operator  the size of the operator's name; 0 except in a merge
 //!   20     4  value     the size of the value or operand
 //!   24     1  kind      0 put, 1 delete, 2 merge
 //!   25        the key, the operator, and the value or operand
@@ -42,7 +42,7 @@ impl Kind {
     }
 }
 
-/// The position of a packed row in its bytes, and of its parts.
+/// The header of a packed row, and the positions of its parts in the bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Packed {
     start: usize,
@@ -54,11 +54,11 @@ pub(crate) struct Packed {
     value: Range<usize>,
 }
 
-/// Appends a change of a row. Changes of tables have no packed form, and are left out.
+/// Appends a change of a row in packed form. Skips a change of a table, which has none.
 ///
 /// # Errors
 ///
-/// [`Error::Spill`] for a part of 4 GiB and more.
+/// [`Error::Spill`] if the key, the operator or the value has 4 GiB or more.
 pub(crate) fn pack(lsn: Lsn, (table, change): (u32, &Change), to: &mut Vec<u8>) -> Result<()> {
     let (kind, key, operator, value): (_, &[u8], &str, &[u8]) = match change {
         Change::Put { key, value, .. } => (Kind::Put, key, "", value),
@@ -122,12 +122,12 @@ impl Packed {
         })
     }
 
-    /// The end of the row, where the next one begins.
+    /// Returns the end of the row, where the next one begins.
     pub(crate) fn end(&self) -> usize {
         self.value.end
     }
 
-    /// All bytes of the row.
+    /// Returns all bytes of the row.
     pub(crate) fn whole<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
         bytes.get(self.start..self.end()).unwrap_or_default()
     }
@@ -136,13 +136,13 @@ impl Packed {
         bytes.get(self.key.clone()).unwrap_or_default()
     }
 
-    /// The value, unless the row is deleted or merged into.
+    /// Returns the value of a put; `None` for a delete or a merge.
     pub(crate) fn value<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
         let is_put = self.kind == Kind::Put;
         is_put.then(|| bytes.get(self.value.clone()).unwrap_or_default())
     }
 
-    /// Replaces `to` with the row, and returns its position there.
+    /// Replaces the content of `to` with the row, and returns the row's position there.
     pub(crate) fn copy(&self, bytes: &[u8], to: &mut Vec<u8>) -> Self {
         to.clear();
         to.extend_from_slice(self.whole(bytes));
@@ -171,7 +171,7 @@ impl Packed {
     }
 }
 
-/// The scratch file does not contain what was written to it.
+/// Creates the error for a scratch file that does not contain what was written to it.
 pub(crate) fn garbled(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::Spill(io::Error::new(io::ErrorKind::InvalidData, error))
 }

@@ -10,20 +10,20 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The least size of a full block of a scratch file, in bytes. Each run has one in memory while it
-/// is read.
+/// The minimum size of a full block of a scratch file, in bytes. A run that is being read has one
+/// block in memory.
 const BLOCK: usize = 64 << 10;
 
 /// Sorted rows. Rows of one key keep the order of the log.
 #[derive(Debug, Default)]
 pub(crate) struct Run {
     tables: BTreeMap<u32, VecDeque<Block>>,
-    /// The blocks of the open table that were not read.
+    /// The unread blocks of the open table.
     unread: VecDeque<Block>,
     block: Arc<Vec<u8>>,
-    /// The end of the rows of the block that is read.
+    /// The end of the rows to read in `block`.
     end: usize,
-    /// The next row, in the block that is read.
+    /// The next row, which is in `block`.
     next: Option<Packed>,
 }
 
@@ -35,7 +35,7 @@ enum Block {
 }
 
 impl Run {
-    /// A run in memory.
+    /// Creates a run in memory.
     pub(crate) fn in_memory(Rows { bytes, ends }: Rows) -> Self {
         let (bytes, mut start) = (Arc::new(bytes), 0);
         let mut tables = BTreeMap::new();
@@ -90,13 +90,13 @@ impl Run {
     }
 }
 
-/// Runs that are read together, in the order of keys.
+/// Several runs, read together in key order.
 #[derive(Debug, Default)]
 pub(crate) struct Merge {
-    /// An older run has older changes.
+    /// The runs, ordered from the oldest changes to the newest.
     runs: Vec<Run>,
-    /// A heap of the runs that have a next row: the first is the lowest key, and of several with
-    /// the same key that of the oldest run.
+    /// A heap of the runs that have a next row. First is the run with the lowest next key; among
+    /// equal keys, the oldest run.
     heap: Vec<Head>,
 }
 
@@ -109,7 +109,7 @@ struct Head {
 }
 
 impl Merge {
-    /// Merges these runs, of which a later one has later changes.
+    /// Merges these runs, which must be ordered from the oldest changes to the newest.
     pub(crate) fn new(runs: Vec<Run>) -> Self {
         Self { runs, heap: vec![] }
     }
@@ -149,7 +149,7 @@ impl Merge {
         Ok(())
     }
 
-    /// Moves the first run of the heap to its place.
+    /// Restores the heap order after the first entry has changed.
     fn sift_down(&mut self) {
         let mut at = 0;
         while let Some(&first) = self.heap.get(at) {
@@ -177,7 +177,7 @@ impl Merge {
 }
 
 impl Head {
-    /// That of the run number `at`, if it has a row.
+    /// Returns the head of the run number `at`; `None` if the run has no next row.
     fn of(at: usize, run: &Run, tables: &Tables) -> Option<Self> {
         let (row, bytes) = run.next()?;
         Some(Self { head: tables.head(row.table, row.key(bytes)), run: at })

@@ -1,4 +1,4 @@
-//! The sorted part of the collected changes: a thread sorts them while the next ones are read.
+//! Sorts collected changes on a thread while the next changes are read.
 
 use crate::bulk::part::{Part, Rows};
 use crate::bulk::run::{Run, spill};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
-/// Parts that wait to be sorted.
+/// The number of parts in the queue of the sorter's thread.
 const PARTS_AHEAD: usize = 1;
 
 /// A part, and the tables that had rows when it was full.
@@ -28,15 +28,15 @@ enum Next {
 pub(crate) struct Sorter<'scope> {
     operators: &'scope Operators,
     parts: SyncSender<Next>,
-    /// Parts that were sorted. Their memory is used again.
+    /// Emptied parts, whose memory is reused.
     empty: Receiver<Part>,
     thread: ScopedJoinHandle<'scope, Result<Sorted>>,
 }
 
-/// Where sorted changes are kept.
+/// The space for sorted changes.
 #[derive(Clone, Debug)]
 pub(crate) struct Room {
-    /// The size of the runs in memory, in bytes.
+    /// The maximum size of the runs in memory, in bytes.
     pub(crate) memory: usize,
     /// The directory of the scratch file.
     pub(crate) folder: Folder,
@@ -45,7 +45,7 @@ pub(crate) struct Room {
 /// Sorted runs.
 #[derive(Debug, Default)]
 pub(crate) struct Sorted {
-    /// In the scratch file. All are older than those in memory.
+    /// The runs in the scratch file. All are older than those in memory.
     pub(crate) spilled: Vec<Run>,
     pub(crate) scratch: Option<Spill>,
     pub(crate) in_memory: Vec<Run>,
@@ -65,8 +65,8 @@ impl<'scope> Sorter<'scope> {
         Ok(Self { operators, parts, empty, thread })
     }
 
-    /// Sorts another part, and returns an empty one; `None` if the thread has failed:
-    /// [`finish`](Self::finish) returns its error. Sorts on this thread if the other one is busy.
+    /// Sorts another part, on the calling thread if the sorter's thread is busy. Returns an empty
+    /// part; `None` if the thread has failed: [`finish`](Self::finish) returns its error.
     pub(crate) fn add(&self, full: Full) -> Result<Option<Part>> {
         match self.parts.try_send(Next::Unsorted(full)) {
             Ok(()) => Ok(Some(self.empty.try_recv().unwrap_or_default())),

@@ -4,7 +4,7 @@ use crate::store::Ingest;
 use crate::store::write::is_same;
 use std::collections::BTreeMap;
 
-/// Names and numbers of tables, and what all keys of a table have in common.
+/// The names and numbers of tables, and the common prefix of each table's keys.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tables {
     numbers: BTreeMap<String, u32>,
@@ -19,8 +19,9 @@ struct Table {
 }
 
 impl Tables {
-    /// Returns the number of a table that contains a row with this key. It is `guess` if
-    /// consecutive rows have the same table. `None` if the row has to be [added](Self::add).
+    /// Returns the number of the row's table. `guess` is the number of the previous row's table,
+    /// which is often the same. `None` if the row must be [added](Self::add): the table is new, or
+    /// the key does not have the table's common prefix.
     pub(crate) fn find(&self, guess: u32, (name, key): (&str, &[u8])) -> Option<u32> {
         let (number, table) = match self.table(guess) {
             Some(table) if is_same(&table.name, name) => (guess, table),
@@ -51,8 +52,8 @@ impl Tables {
         self.table(number).map_or("", |table| &table.name)
     }
 
-    /// Returns the eight bytes of a key that follow the common prefix of all keys of its table. A
-    /// lower number is a lower key.
+    /// Returns the eight bytes of a key that follow the common prefix of its table's keys, as a
+    /// number. A lower number means a lower key.
     pub(crate) fn head(&self, number: u32, key: &[u8]) -> u64 {
         let common = self.table(number).map_or(0, |table| table.common.len());
         let key = key.get(common..).unwrap_or_default();

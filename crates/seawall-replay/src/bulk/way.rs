@@ -1,6 +1,6 @@
 //! Chooses how a replay writes to the store. A pure decision, one row for each reason.
 
-/// The facts that decide.
+/// The inputs of the decision.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Facts {
     /// The store has a bulk ingestion.
@@ -12,7 +12,7 @@ pub(crate) struct Facts {
     pub(crate) is_level: bool,
     /// The number of changes that the store lacks.
     pub(crate) missing: u64,
-    /// The number of changes from which ingestion is worth its sorting.
+    /// The minimum number of missing changes for which ingestion is worth the sorting.
     pub(crate) bulk_from: u64,
 }
 
@@ -25,7 +25,7 @@ pub(crate) enum Way {
     Bulk,
 }
 
-/// Chooses the way.
+/// Chooses how changes are written.
 pub(crate) fn choose(facts: Facts) -> Way {
     match facts {
         Facts { can_ingest: false, .. }

@@ -12,7 +12,7 @@ use crate::store::write::{Edit, NewRow, Write};
 use crate::transactions::spill::Spill;
 use std::sync::Arc;
 
-/// Rows sorted by key, of one table after the other.
+/// The merged rows, table by table, sorted by key.
 pub(crate) struct Writes<'a> {
     tools: Tools<'a>,
     merge: Merge,
@@ -28,7 +28,7 @@ pub(crate) struct Writes<'a> {
 }
 
 impl<'a> Writes<'a> {
-    /// Merges runs into the writes of these tables, in this order.
+    /// Merges runs into writes, for the tables in `order` one after the other.
     pub(crate) fn new(
         (merge, scratch): (Merge, Option<Spill>),
         (tables, order): (Arc<Tables>, Vec<u32>),
@@ -79,7 +79,7 @@ impl<'a> Writes<'a> {
         Ok(Some(row))
     }
 
-    /// Takes the next row of the table.
+    /// Moves the next row of the table to `self.bytes`.
     fn take(&mut self) -> Result<Option<Packed>> {
         let Some((row, bytes)) = self.merge.next() else { return Ok(None) };
         let row = row.copy(bytes, &mut self.bytes);
@@ -87,7 +87,7 @@ impl<'a> Writes<'a> {
         Ok(Some(row))
     }
 
-    /// Evaluates a merge that is the first change of its key.
+    /// Evaluates a merge that is the first change of its key, with the value in the store.
     fn with_stored_value(&mut self, row: &Packed) -> Result<Packed> {
         let (lsn, change) = row.unpack(&self.bytes, self.tables.name(self.table))?;
         let (table, key) = (change.table(), row.key(&self.bytes));

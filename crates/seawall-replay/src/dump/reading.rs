@@ -56,13 +56,13 @@ fn state<S: DeserializeOwned>(file: &dyn File, header: &Header) -> Result<S, Ref
 struct Chunks<'a> {
     file: &'a dyn File,
     header: &'a Header,
-    /// The current chunk with its header, and how much of it was consumed.
+    /// The current chunk with its header, and the number of its consumed bytes.
     chunk: Vec<u8>,
     taken: usize,
-    /// The offset of the next chunk, and the payload left from there.
+    /// The offset of the next chunk, and the number of payload bytes from there on.
     at: u64,
     left: u64,
-    /// The nesting of what was consumed.
+    /// The nesting of the consumed bytes.
     nesting: Nesting,
     refused: Option<Refused>,
 }

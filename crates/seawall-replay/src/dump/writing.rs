@@ -26,7 +26,7 @@ pub(crate) fn write<S: Serialize>(
     let mut chunks = Chunks::new(file, &header);
     let encoded = rmp_serde::encode::write_named(&mut chunks, state);
     let encoded = encoded.map_err(|error| NotWritten::Encode(error.to_string()));
-    // The encoder drops details of an error of the writer, so the error is kept aside.
+    // The encoder drops details of a write error, so `chunks` keeps the error.
     let failed = chunks.failed.take();
     failed.map_or(encoded, Err)?;
     finish(chunks, header).map_err(NotWritten::Io)

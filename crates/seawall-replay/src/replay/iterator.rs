@@ -23,7 +23,7 @@ pub struct Transactions<'a> {
 }
 
 impl<'a> Transactions<'a> {
-    /// The transactions among `operations` that are after `began`.
+    /// Creates an iterator over the transactions in `operations` that committed after `began`.
     pub(crate) fn new(
         (plan, gather): (Arc<Plan>, TransactionAssembler),
         operations: Operations<'a>,

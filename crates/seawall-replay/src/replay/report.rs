@@ -32,7 +32,7 @@ pub struct Report {
     pub writes: u64,
     /// The number of writes that the store [ingested](crate::Store::ingestion).
     pub ingested: u64,
-    /// The number of batches written, with ingestions.
+    /// The number of batches written, including ingestions.
     pub batches: u64,
     /// The last batch size, in changes.
     pub batch_changes: usize,
@@ -50,8 +50,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// The report on a plan and the runs that applied it. `now` is where the store is, `times` are
-    /// the durations of both passes.
+    /// Creates the report on a plan and the runs that applied it. `now` holds the store's current
+    /// watermarks, `times` the durations of both passes.
     pub(crate) fn of(
         plan: &Plan,
         runs: &[Ran],

@@ -9,39 +9,40 @@ use crate::source::Source;
 use seawall::Lsn;
 use seawall::format::RecordId;
 
-/// Up to this many records, of up to this many bytes, are kept.
+/// The maximum number of records kept, and their maximum size in bytes.
 const RECORDS_MAX: usize = 65_536;
 const BYTES_MAX: usize = 16 << 20;
 
-/// Records from the first one that a replay reads.
+/// The first records that a replay reads.
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) records: Records,
-    /// The first record that was not read; `None` if all were.
+    /// The first record that was not read; `None` if all were read.
     pub(crate) next: Option<Lsn>,
 }
 
 /// Records that were read.
 #[derive(Debug)]
 pub(crate) enum Records {
-    /// All are packed.
+    /// All records, packed.
     Packed(PackedLog),
-    /// At least one has no packed form.
+    /// All records, decoded, because at least one has no packed form.
     Decoded(Chunk),
 }
 
 impl Held {
-    /// No records, before `next`.
+    /// Holds no records. `next` is the first one to read.
     pub(crate) fn none(next: Lsn) -> Self {
         Self { records: Records::Packed(PackedLog::default()), next: Some(next) }
     }
 
-    /// Reads the records from `from` to `until`, or as many as are kept.
+    /// Reads the records from `from` to `until`, or as many as the limits permit.
     pub(crate) fn read(source: &dyn Source, (from, until): (Lsn, Option<Lsn>)) -> Result<Self> {
         let mut records = Records::Packed(PackedLog::default());
         let (mut next, mut weight) = (from, 0);
         for entry in source.operations(from)? {
-            // Planning goes on there and reports damage; what only it can skip, the second pass.
+            // Planning continues at this record and reports the damage. If planning can skip the
+            // damage, the second pass reports it.
             let Ok((record, operation)) = entry else {
                 return Ok(Self { records, next: Some(next) });
             };
@@ -61,7 +62,7 @@ impl Held {
         Ok(Self { records, next: None })
     }
 
-    /// The records, if these are all.
+    /// Returns the records if all were read.
     pub(crate) fn all(self) -> Option<Records> {
         self.next.is_none().then_some(self.records)
     }

@@ -1,8 +1,8 @@
 //! Records that are whole transactions, packed into bytes.
 //!
-//! Keys and values that were allocated one by one are far apart in memory, and are freed in another
-//! order than they were allocated in. Packed rows are neither, so reading, sorting and writing them
-//! takes less time than handing the operations on.
+//! Keys and values that are allocated one by one are far apart in memory, and are freed in a
+//! different order. Packed rows avoid both, so reading, sorting and writing them takes less time
+//! than passing on the operations.
 
 use crate::apply::fold::{Folding, Tools, fold};
 use crate::apply::partition::{Partition, Portion, number};
@@ -18,16 +18,16 @@ use crate::store::write::Write;
 use seawall::Lsn;
 use seawall::format::RecordId;
 
-/// A block is full from this many bytes or records on. Large allocations are slow to grow: their
-/// memory comes from the system, which clears it.
+/// The size in bytes and the number of records from which a block is full. Large allocations are
+/// slow to grow: their memory comes from the system, which clears it.
 const BLOCK_BYTES: usize = 60 << 10;
 const BLOCK_RECORDS: usize = 1_000;
 
-/// Records of which each is a transaction that changes rows, or changes nothing.
+/// Packed records. Each is a whole transaction that changes only rows, or changes nothing.
 #[derive(Debug, Default)]
 pub(crate) struct PackedLog {
     tables: Tables,
-    /// The table of the last row.
+    /// The number of the table of the row added last.
     table: u32,
     blocks: Vec<Block>,
     /// The numbers of records and rows.
@@ -35,7 +35,7 @@ pub(crate) struct PackedLog {
     rows: usize,
 }
 
-/// Some records.
+/// A block of consecutive records.
 #[derive(Debug)]
 struct Block {
     entries: Vec<Entry>,
@@ -76,7 +76,7 @@ impl PackedLog {
         }
         let Self { tables, table, blocks, .. } = self;
         if blocks.last().is_none_or(Block::is_full) {
-            // A small log has one small block.
+            // The first block starts small, because a small log has no other.
             let room = if blocks.is_empty() { 0 } else { BLOCK_BYTES + BLOCK_BYTES / 16 };
             blocks.push(Block { entries: vec![], bytes: Vec::with_capacity(room) });
         }
@@ -119,7 +119,7 @@ impl PackedLog {
         Ok(chunk)
     }
 
-    /// Applies the transactions that the store lacks, which has one partition.
+    /// Applies the transactions that the store lacks. The store has one partition.
     pub(crate) fn apply(&self, run: &Run<'_>, hear: &mut dyn FnMut(Lsn, u64)) -> Result<Ran> {
         let new = || Watermark::new(run.log, None, run.from);
         let written = run.partitions.first().copied().unwrap_or_else(new);
@@ -156,14 +156,14 @@ impl PackedLog {
 /// The rows of a batch.
 struct PackedBatch<'a> {
     log: &'a PackedLog,
-    /// The rank of each table in the order of names.
+    /// The rank of each table in the order of names, indexed by table number.
     ranks: Vec<u32>,
     rows: Vec<Row<'a>>,
     /// The size of the rows, in bytes.
     size: usize,
     /// The watermark after the batch; `None` while it has no transaction.
     reached: Option<Watermark>,
-    /// Written, to be used again.
+    /// The writes of the previous batch, cleared. Their memory is reused.
     spent: Vec<Write>,
 }
 
@@ -187,7 +187,7 @@ impl<'a> PackedBatch<'a> {
     }
 
     /// Adds the rows of a record, which begin at `at`, if they are missing in the store. Returns
-    /// their end.
+    /// the end of the rows.
     fn add(
         &mut self,
         (bytes, mut at): (&'a [u8], usize),
@@ -260,7 +260,7 @@ impl Row<'_> {
         self.packed().map_or(&[], |packed| packed.key(self.bytes))
     }
 
-    /// One number, because comparing two of them takes no branch.
+    /// Returns the sort key as one number, because comparing two numbers takes no branch.
     fn order(&self) -> u128 {
         u128::from(self.rank) << 96 | u128::from(self.head) << 32 | u128::from(self.number)
     }

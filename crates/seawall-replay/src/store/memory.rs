@@ -108,19 +108,20 @@ impl Store for MemoryStore {
     }
 }
 
-/// Whether both put a row into one table.
+/// Returns whether both writes put a row into the same table.
 fn is_same_table(one: &Write, next: &Write) -> bool {
     let are_puts = matches!((&one.edit, &next.edit), (Edit::Put { .. }, Edit::Put { .. }));
     are_puts && is_same(&one.table, &next.table)
 }
 
-/// A run of fewer rows is not worth merging; and of one for more rows of the table each.
+/// The minimum length of a run that is worth merging, and the maximum number of the table's rows
+/// for each row of the run.
 const RUN_MIN: usize = 64;
 const ROWS_EACH_MAX: usize = 8;
 
 impl Content {
-    /// Applies writes that all put rows into one table. Many are sorted, if they are not, and
-    /// merged with the rows of their table, which takes fewer comparisons than inserting each.
+    /// Applies writes that all put rows into one table. A long run is sorted, if necessary, and
+    /// merged with the table's rows. That takes fewer comparisons than inserting each row.
     fn apply_run(&mut self, run: &mut [Write]) {
         let table = run.first().and_then(|write| self.tables.get_mut(&write.table));
         let Some(Table { rows, .. }) = table
@@ -132,7 +133,7 @@ impl Content {
             Edit::Put { key, value } => Some((take(key), take(value))),
             _ => None,
         };
-        // With room for all: it grows slowly, and the map is built from the same memory.
+        // Reserve room for all rows: growing is slow, and the map is built from the same memory.
         let mut new = Vec::with_capacity(run.len());
         new.extend(run.iter_mut().filter_map(row));
         rows.append(&mut new.into_iter().collect());

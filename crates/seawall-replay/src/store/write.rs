@@ -29,7 +29,7 @@ pub enum Edit {
         /// The key.
         key: Vec<u8>,
     },
-    /// Creates an empty table. The table does not exist before.
+    /// Creates an empty table, which did not exist before.
     Create {
         /// The table's description in the catalog.
         definition: Vec<u8>,
@@ -52,7 +52,7 @@ pub struct NewRow<'a> {
 }
 
 impl<'a> NewRow<'a> {
-    /// The row of a write, if it puts or deletes one.
+    /// Returns the row of a write; `None` unless the write puts or deletes a row.
     #[must_use]
     pub fn of(write: &'a Write) -> Option<Self> {
         let (key, value) = match &write.edit {
@@ -63,7 +63,7 @@ impl<'a> NewRow<'a> {
         Some(Self { lsn: write.lsn, table: &write.table, key, value })
     }
 
-    /// The same as a write of a batch.
+    /// Converts the row to a write of a batch.
     #[must_use]
     pub fn to_write(&self) -> Write {
         let key = self.key.to_vec();

@@ -233,9 +233,9 @@ struct Part {
 /// The number of parts. One part fits in memory as long as at most this many times `open_max`
 /// transactions are open.
 const PARTS: u64 = 64;
-/// Notes of a part are written in pieces of this many bytes.
+/// The size of the pieces in which the notes of a part are written, in bytes.
 const PIECE: usize = 64 * 1024;
-/// Kind, transaction, record, count.
+/// The size of a note, in bytes: kind, transaction, record, count.
 const NOTE_SIZE: usize = 25;
 
 impl Away {
@@ -244,7 +244,7 @@ impl Away {
         Ok(Self { scratch: folder.make()?, parts })
     }
 
-    /// Moves all open transactions to the scratch file, as if they had begun here.
+    /// Moves all open transactions to the scratch file, as notes of their begins and changes.
     fn take_in(&mut self, open: &mut HashMap<TxId, Open>) -> Result<()> {
         for (tx, Open { first, is_headless, changes }) in std::mem::take(open) {
             if !is_headless {

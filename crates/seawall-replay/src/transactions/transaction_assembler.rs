@@ -39,7 +39,7 @@ pub(crate) struct Whole {
 pub(crate) enum Changes {
     /// All in the record of the commit.
     Here(Vec<Change>),
-    /// In records of their own.
+    /// Each in its own record.
     Gathered(Vec<(Lsn, Change)>),
 }
 
@@ -84,7 +84,7 @@ pub(crate) struct TransactionAssembler {
     plan: Arc<Plan>,
     open: HashMap<TxId, Open>,
     /// The begins of transactions that will be aborted. They count for the restart LSN too: their
-    /// end is after the current commit, and a truncation of the log could replace it with a commit.
+    /// abort is after the current commit, and truncating the log could replace it with a commit.
     to_abort: HashMap<TxId, Lsn>,
     /// The begins of all open transactions.
     begins: BTreeSet<Lsn>,

@@ -58,7 +58,7 @@ impl Item {
         }
     }
 
-    /// Changes the content of a file on the disk, whose sectors have `size` bytes.
+    /// Applies the item to the content of its file on a disk with sectors of `size` bytes.
     pub(super) fn land_on(&self, disk: &mut Vec<u8>, size: usize) {
         match self {
             Self::Sector { number, image, .. } => {
@@ -92,7 +92,7 @@ impl Item {
 }
 
 impl Change {
-    /// The name that is created or removed.
+    /// Returns the name that is created or removed.
     pub(super) fn result(&self) -> &str {
         match self {
             Self::Link { name } | Self::Unlink { name } => name,

@@ -20,7 +20,7 @@ pub enum What {
     Directory,
 }
 
-/// What happens to a pending item in a crash. Each sector of a write is an item of its own.
+/// The fate of a pending item in a crash. Each sector of a write is an item of its own.
 ///
 /// `true` and `false` convert to [`CrashOutcome::Whole`] and [`CrashOutcome::Lost`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,13 +29,13 @@ pub enum CrashOutcome {
     Whole,
     /// The item is lost.
     Lost,
-    /// Only the first bytes of the sector, this many, reach the disk. A length or a name is lost.
+    /// Only this many bytes at the start of the sector reach the disk. A length or a name is lost.
     First(usize),
-    /// All but the first bytes of the sector, this many, reach the disk. A length or a name is
+    /// All but this many bytes at the start of the sector reach the disk. A length or a name is
     /// lost.
     Behind(usize),
-    /// The block of this many bytes that has the sector is corrupted, including older data in it,
-    /// after all items have reached the disk. A length or a name is lost.
+    /// After all items have reached the disk, the block of this many bytes that contains the sector
+    /// is corrupted, including older data in it. A length or a name is lost.
     Garbled(usize),
     /// The sector is written over another one, if that exists. A length or a name is lost.
     Astray {

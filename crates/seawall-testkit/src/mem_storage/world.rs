@@ -42,7 +42,7 @@ struct Node {
     refuses_writes: bool,
 }
 
-/// Prevents a wrong offset from taking all memory.
+/// The default size limit, in bytes. Prevents a wrong offset from taking all memory.
 const LIMIT_DEFAULT: u64 = 4 << 30;
 
 impl World {
@@ -180,8 +180,8 @@ impl World {
         self.read_from(&self.node(node).cache, node, (buffer, offset))
     }
 
-    /// Reads what the disk holds after all pending items of the file. The system knows the length,
-    /// and reads zeros between the end of the file on the disk and there.
+    /// Reads the content that the disk will have after all pending items of the file. The system
+    /// knows the file's length, and reads zeros after the end of the file on the disk.
     pub(super) fn read_disk(
         &self,
         node: NodeId,
@@ -329,7 +329,7 @@ impl World {
         let end = (start + self.sector).min(node.cache.len());
         let image = node.cache.get(start..end).expect("a written sector is inside the file");
         let unchanged = node.disk.get(start..end) == Some(image);
-        // An earlier pending item may change the disk first, so an equal sector counts too.
+        // An earlier pending item may change the disk first, so even an equal sector is queued.
         if !unchanged || self.queue.iter().any(|item| item.touches(id, number, end)) {
             let image = image.to_vec();
             self.queue.push(Item::Sector { node: id, number, image });

@@ -12,9 +12,9 @@ use serde::de::DeserializeOwned;
 
 /// Encodes records of type `T` as payload bytes and decodes them.
 ///
-/// The [`ID`](Codec::ID) of a custom codec names the encoding of its bytes, or [`CodecId::Raw`] if
-/// it is none of the others. A [`TYPE_NAME`](Codec::TYPE_NAME) prevents opening a log of other
-/// records by mistake.
+/// The [`ID`](Codec::ID) of a custom codec names the encoding of its bytes, or is [`CodecId::Raw`]
+/// if no other id fits. A [`TYPE_NAME`](Codec::TYPE_NAME) prevents opening a log of other records
+/// by mistake.
 ///
 /// # Examples
 ///
@@ -63,8 +63,8 @@ pub trait Codec<T: ?Sized> {
     /// any log. [`Options::type_name`](crate::Options::type_name) takes precedence.
     const TYPE_NAME: &'static str = "";
 
-    /// Schema number of what [`encode`](Codec::encode) writes. A log with a higher number is
-    /// refused; one with a lower number continues in a new segment.
+    /// Schema number of the records that [`encode`](Codec::encode) writes. A log with a higher
+    /// number is refused; one with a lower number continues in a new segment.
     /// [`Options::schema`](crate::Options::schema) takes precedence.
     const SCHEMA: u32 = 0;
 

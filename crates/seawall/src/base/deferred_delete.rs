@@ -9,7 +9,7 @@ use seawall_io::File;
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 
-/// Bytes freed per step, times the number of waiting files. Segments are small under the
+/// Each step frees this many bytes times the number of waiting files. Segments are small under the
 /// interleaving scheduler.
 const PIECE: u64 = if cfg!(seawall_scheduled) { 1 << 10 } else { 256 << 10 };
 

@@ -28,9 +28,9 @@ pub(crate) struct Env {
     pub(crate) spare_files: Arc<SpareFiles>,
     /// Whether each write of records fills its last block.
     pub(crate) fills_blocks: bool,
-    /// When several writes may be in flight.
+    /// Limits for several writes in flight.
     pub(crate) streaming: Streaming,
-    /// Which batches are compressed, in a log that wants that, and how large chunks are.
+    /// Minimum size of a batch to compress, if the log compresses, and maximum size of a chunk.
     pub(crate) encode_sizes: EncodeSizes,
     /// The keys of an encrypted log.
     keys: Arc<Mutex<Option<LogKeys>>>,
@@ -72,7 +72,7 @@ impl Env {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Replaces the keys, also for other threads.
+    /// Replaces the keys for all threads.
     pub(crate) fn set_keys(&self, keys: Option<LogKeys>) {
         *self.keys.lock().unwrap_or_else(PoisonError::into_inner) = keys;
     }
@@ -86,7 +86,7 @@ impl Env {
         keys.and_then(|keys| keys.of(header)).map(Some).map_err(Error::key(None))
     }
 
-    /// The header of a new segment, which is encrypted if the log is.
+    /// Signs the header of a new segment if the log, and so the segment, is encrypted.
     pub(crate) fn sign(&self, header: SegmentHeader) -> SegmentHeader {
         match self.keys() {
             Some(keys) => keys.sign_header(header),
@@ -94,8 +94,8 @@ impl Env {
         }
     }
 
-    /// Syncs the directory. After a failure every later call fails: the device may have lost what
-    /// another thread renamed, and tells only one of them.
+    /// Syncs the directory. After a failure every later call fails: the device may have lost a
+    /// rename of another thread, and reports the failure to one thread only.
     pub(crate) fn sync_dir(&self) -> io::Result<()> {
         let mut failure = self.dir_sync_failure.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(why) = &*failure {
@@ -108,13 +108,13 @@ impl Env {
         synced
     }
 
-    /// The name of a file to be, not used before in this process.
+    /// A new file name, not used before in this process.
     pub(crate) fn spare_name(&self) -> String {
         format!("spare-{}.tmp", self.spares.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Runs `act`. If the device is full, frees what removed segments still take and runs it once
-    /// more.
+    /// Runs `act`. If the device is full, frees the space that removed segments still occupy and
+    /// runs `act` once more.
     pub(crate) fn retry_after_reclaim<R>(
         &self,
         mut act: impl FnMut() -> io::Result<R>,

@@ -168,7 +168,7 @@ pub enum Error {
     Rewound {
         /// The log.
         log: Option<PathBuf>,
-        /// The number that the next record has.
+        /// The LSN of the next record.
         next: Lsn,
     },
     /// A follower was created at a position past the next record. If the program stored this
@@ -180,7 +180,7 @@ pub enum Error {
         log: Option<PathBuf>,
         /// The requested position.
         from: Lsn,
-        /// The number that the next record has.
+        /// The LSN of the next record.
         next: Lsn,
     },
     /// These records are intact, but a crash could still remove them: nothing on the device
@@ -260,7 +260,7 @@ impl Error {
         move |source| Self::Key { log: None, place, source }
     }
 
-    /// An [`Error::Unsupported`] file, or one of which a part is not encrypted.
+    /// An [`Error::Unsupported`], or an [`Error::Key`] if a part of the file is not encrypted.
     pub(crate) fn refused(place: String) -> impl FnOnce(Refused) -> Self {
         move |refused| match refused {
             Refused::NotEncrypted => Self::key(place)(KeyError::Forged),

@@ -47,8 +47,8 @@ impl<T: Serialize + DeserializeOwned> Codec<T> for Json {
     }
 
     fn decode(payload: &[u8]) -> Result<T, CodecError> {
-        // Bytes that are checked here once need no check string by string. The parser explains what
-        // is wrong with others.
+        // Valid UTF-8 is checked once here, not string by string. For invalid bytes, the parser
+        // reports what is wrong.
         let decoded = match str::from_utf8(payload) {
             Ok(text) => serde_json::from_str(text),
             Err(_) => serde_json::from_slice(payload),
@@ -67,8 +67,8 @@ struct Position {
 }
 
 impl Position {
-    /// Adds `part` to the front of the path if `result` is an error. A path of 127 parts says
-    /// nothing.
+    /// Adds `part` to the front of the path if `result` is an error. A record that is nested too
+    /// deep gets no path: 127 parts would tell nothing.
     fn within<R, E>(&self, result: Result<R, E>, part: impl FnOnce() -> String) -> Result<R, E> {
         if result.is_err() {
             self.add(part);
@@ -76,7 +76,7 @@ impl Position {
         result
     }
 
-    /// Kept out of the way of what succeeds: there is one for each field of a type.
+    /// Kept out of the success path, because there is one instance for each field of a type.
     #[cold]
     #[inline(never)]
     fn add(&self, part: impl FnOnce() -> String) {
@@ -125,7 +125,7 @@ impl<T: Serialize + ?Sized> Serialize for Part<'_, '_, T> {
 struct Parts<'p, S> {
     inner: S,
     place: &'p Position,
-    /// Number of arrays and objects that this one needs: the parts of an enum have two.
+    /// Number of arrays and objects that this value opens: an enum variant with parts opens two.
     levels: usize,
     /// Number of parts so far.
     count: usize,

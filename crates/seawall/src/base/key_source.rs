@@ -202,7 +202,7 @@ impl KeyCommand {
         let read = read_secret(&mut output, &mut *bytes);
         drop(output);
         if read.is_err() {
-            // It may go on, and what it writes is not wanted.
+            // The command may still be running, and its further output is not needed.
             let _ = child.kill();
         }
         let status = child.wait()?;
@@ -229,7 +229,7 @@ impl KeySource for KeyCommand {
     }
 }
 
-/// The same error, with what failed.
+/// The same error, prefixed with the operation that failed.
 fn explained(what: impl Display, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{what}: {error}"))
 }

@@ -53,7 +53,7 @@ mod with_feature {
             &self.0
         }
 
-        /// The lower sequence of the two slots that have these keys: an older one does not count.
+        /// The lower sequence number of the two slots with these keys; older slots do not count.
         pub(crate) fn sequence_min(&self) -> u64 {
             self.0.sequence().saturating_sub(1)
         }
@@ -63,7 +63,7 @@ mod with_feature {
             self.derive(header).map(Arc::new)
         }
 
-        /// The same, for one who keeps them alone.
+        /// Like [`of`](Self::of), for a caller that does not share the keys.
         pub(crate) fn derive(&self, header: &SegmentHeader) -> Result<SegmentKeys, KeyError> {
             let number = header.log_key().ok_or(KeyError::NotEncrypted)?;
             let key = self.0.get(number)?;

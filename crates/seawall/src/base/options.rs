@@ -99,7 +99,7 @@ pub struct Options {
     pub(crate) compression: Option<Compression>,
     #[cfg(feature = "encryption")]
     pub(crate) key: Option<Arc<dyn KeySource>>,
-    /// Whether a log that is not encrypted shall be, or padding shall change.
+    /// Padding of encrypted batches. If set, a log that is not encrypted yet becomes encrypted.
     pub(crate) padding: Option<Padding>,
     pub(crate) encode_sizes: EncodeSizes,
     pub(crate) geometry: Geometry,
@@ -300,9 +300,9 @@ impl Options {
         self
     }
 
-    /// Encrypts the log from now on, if it is not encrypted yet, and sets to which sizes encrypted
-    /// batches grow from now on, so that those of records do not show. Requires a
-    /// [`key`](Self::key). The log stores the padding; without this call it does not change.
+    /// Encrypts the log from now on, if it is not encrypted yet, and sets the sizes to which
+    /// encrypted batches are padded from now on, so that the sizes of records do not show. Requires
+    /// a [`key`](Self::key). The log stores the padding; without this call it does not change.
     ///
     /// Records that were appended before stay as they are, until they are truncated.
     ///
@@ -329,8 +329,8 @@ impl Options {
         self
     }
 
-    /// Sets from how many bytes of frames on a batch is compressed, and in how large pieces, for
-    /// tests.
+    /// Sets the minimum size of a batch to compress, in bytes of frames, and the maximum size of a
+    /// chunk, for tests.
     #[doc(hidden)]
     #[must_use]
     pub fn encode_sizes(mut self, frames_min: usize, chunk_max: usize) -> Self {
@@ -349,8 +349,8 @@ impl Options {
 
     /// Bounds for [`Level::Buffered`]: how long records, and how many bytes, may wait in memory.
     ///
-    /// While a batch is being written, the next one may take up as many bytes, and at least 2 MiB.
-    /// An append beyond that waits for the device.
+    /// While a batch is being written, the next one may take up to `bytes` bytes, or 2 MiB if that
+    /// is more. An append beyond that waits for the device.
     #[must_use]
     pub fn buffered(mut self, delay: Duration, bytes: usize) -> Self {
         (self.buffered_delay, self.buffered_bytes) = (delay, bytes);
@@ -478,8 +478,8 @@ impl Options {
         self
     }
 
-    /// Sets the batch size from which a stream begins, and from which it is written before a caller
-    /// waits, in bytes, for tests.
+    /// Sets two batch sizes in bytes, for tests: from `batch_min` on, batches make a stream; from
+    /// `flush_bytes` on, a batch is written before a caller waits.
     #[doc(hidden)]
     #[must_use]
     pub fn stream_batch(mut self, batch_min: u64, flush_bytes: usize) -> Self {
@@ -514,26 +514,26 @@ impl Options {
     }
 }
 
-/// How the file of the next segment is made.
+/// How the file of the next segment is created.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NextFiles {
-    /// Whether a thread makes it in advance.
+    /// Whether a thread creates the file in advance.
     pub(crate) preallocate: bool,
-    /// Whether it may be that of a removed segment.
+    /// Whether the file may be that of a removed segment.
     pub(crate) reuse: bool,
-    /// Whether it may get its name before it is needed.
+    /// Whether the file may get its name before it is needed.
     pub(crate) name_ahead: bool,
 }
 
-/// When several writes may be in flight.
+/// Limits for several writes in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Streaming {
-    /// How many.
+    /// Maximum number of writes in flight.
     pub(crate) in_flight_max: u8,
     /// The smallest batch that is written while another one is in flight, in bytes.
     pub(crate) batch_min: u64,
-    /// From this size on a batch is written although no caller waits for it, in bytes: half of what
-    /// a stream has on its way that waits after 256 KiB.
+    /// Size from which a batch is written although no caller waits for it, in bytes: half of the
+    /// bytes in flight in a stream that waits after every 256 KiB.
     pub(crate) flush_bytes: usize,
 }
 

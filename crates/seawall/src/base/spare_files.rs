@@ -8,11 +8,11 @@ use seawall_format::{Manifest, SegmentHeader};
 use seawall_io::{File, Storage};
 use std::sync::{Arc, PoisonError};
 
-/// At most this many are kept: more would only take space.
+/// Maximum number of files to keep: more would only take space.
 const SPARES_MAX: usize = 2;
 
 /// Whether the file of this segment is large enough for any segment of `log` in a plain rotation,
-/// and as encrypted as it: what it held stays in it for a time.
+/// and is encrypted exactly if `log` is: the old content stays in the file for a time.
 pub(crate) fn may_be_spare(header: &SegmentHeader, log: &Manifest) -> bool {
     header.fixed_length().is_some_and(|length| length >= log.segment_max)
         && header.geometry == log.geometry
@@ -26,7 +26,7 @@ pub(crate) struct SpareFile {
     pub(crate) file: Arc<dyn File>,
     /// The header of the removed segment.
     pub(crate) header: SegmentHeader,
-    /// The checksums of what it holds, if this process has written all of it.
+    /// Checksums of the file's content, if this process has written all of it.
     pub(crate) sums: Option<SectorSums>,
 }
 
@@ -46,13 +46,13 @@ pub(crate) struct SpareFiles {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Whether the log removes segments, so that there will be files.
+    /// Whether the log removes segments, so that spare files are expected.
     are_expected: bool,
     files: Vec<SpareFile>,
 }
 
 impl SpareFiles {
-    /// No files. If not `is_on`, there never are any.
+    /// Creates an empty set, which stays empty unless `is_on`.
     pub(crate) fn new(is_on: bool) -> Self {
         Self { is_on, state: Mutex::default() }
     }
@@ -62,12 +62,12 @@ impl SpareFiles {
         self.is_on
     }
 
-    /// Tells that the log removes segments.
+    /// Notes that the log removes segments.
     pub(crate) fn expect(&self) {
         self.lock().are_expected = true;
     }
 
-    /// Whether the checksums of what is written are of use. A log that removes nothing saves their
+    /// Whether checksums of written sectors are needed. A log that removes no segments saves their
     /// time and memory.
     pub(crate) fn need_sums(&self) -> bool {
         self.is_on && self.lock().are_expected
@@ -88,14 +88,14 @@ impl SpareFiles {
         }
     }
 
-    /// Takes one of at least `size` bytes.
+    /// Takes a file of at least `size` bytes.
     pub(crate) fn take(&self, size: u64) -> Option<SpareFile> {
         let files = &mut self.lock().files;
         let large_enough = files.iter().position(|spare| spare.header.size >= size)?;
         Some(files.remove(large_enough))
     }
 
-    /// Removes all. Returns whether there were any.
+    /// Removes all files. Returns whether there were any.
     pub(crate) fn discard_all(&self, storage: &dyn Storage) -> bool {
         let files = std::mem::take(&mut self.lock().files);
         let had_any = !files.is_empty();

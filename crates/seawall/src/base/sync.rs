@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 
 /// How many processors this process may use. The interleaving scheduler always reports two.
 pub(crate) fn cpu_count() -> usize {
-    // The answer takes reading several files of the system, a part of the time to open a log.
+    // Counting reads several files of the system, which takes a part of the time to open a log.
     static COUNT: OnceLock<usize> = OnceLock::new();
     if cfg!(seawall_scheduled) {
         return 2;

@@ -21,7 +21,7 @@ pub(crate) fn first_keys(env: &Env, log: LogId) -> Result<KeyRing> {
 }
 
 /// Writes and syncs one slot, then the other: a crash leaves one of them valid. The directory is
-/// not synced. Returns the keys as the last slot has them.
+/// not synced. Returns the keys as written to the last slot.
 pub(crate) fn write_keys(env: &Env, ring: KeyRing, key: &KeyEncryptionKey) -> Result<LogKeys> {
     let file = open_or_make(&*env.storage, KEYS)?;
     let mut ring = ring;
@@ -40,7 +40,7 @@ pub(crate) fn write_keys(env: &Env, ring: KeyRing, key: &KeyEncryptionKey) -> Re
 
 /// Writes the keys of a log that has none yet. They are durable when this returns.
 pub(crate) fn create_keys(env: &Env, ring: KeyRing, key: &KeyEncryptionKey) -> Result<LogKeys> {
-    // What an interrupted attempt left, or a log that was there before.
+    // Remove the file that an interrupted attempt or an earlier log left.
     let _ = env.storage.remove(KEYS);
     let keys = write_keys(env, ring, key)?;
     env.storage.sync_dir().map_err(Error::io("sync the log's directory"))?;

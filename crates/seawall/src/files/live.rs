@@ -59,8 +59,8 @@ pub(crate) enum LiveSource<'a> {
 }
 
 impl LiveSource<'_> {
-    /// The current watermark. While a writer in this process writes a batch, the directory may be
-    /// ahead of it.
+    /// The current watermark. While a writer in this process writes a batch, the directory may
+    /// already be newer than the watermark.
     pub(crate) fn now(self) -> Result<Option<Watermark>> {
         match self {
             Self::InProcess(writer) => Ok(Some(Watermark::own(writer.live()))),

@@ -118,8 +118,8 @@ impl ManifestWrite {
     }
 }
 
-/// A write of the manifest beside the batches of the log: done once, by the first thread that asks
-/// for it.
+/// A write of the manifest that runs while batches are written. The first thread that calls
+/// [`finish`](Self::finish) does it, once.
 #[derive(Clone, Debug)]
 pub(crate) struct DeferredWrite(Arc<Mutex<Progress>>);
 

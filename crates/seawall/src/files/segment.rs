@@ -101,7 +101,8 @@ pub(crate) fn open_checked(
     })
 }
 
-/// Whether the segment is not encrypted, although all from an earlier one on are.
+/// Whether the segment is not encrypted, although the manifest says that all segments from its id
+/// or a lower one on are encrypted.
 fn is_stripped(header: &SegmentHeader, log: Option<&Manifest>) -> bool {
     let proof = log.and_then(|log| log.authenticator);
     let from = proof.and_then(|proof| proof.claims.from);
@@ -248,7 +249,7 @@ impl Segment {
         Ok(found.map(|found| (found, bytes)))
     }
 
-    /// An error if a holder of the key did not write a part of the head file.
+    /// The error for a part of the head file that no holder of the key wrote.
     fn forged(&self, error: KeyError) -> Error {
         Error::key(file_place(&*self.storage, &self.header.head_name()))(error)
     }
@@ -291,8 +292,8 @@ impl Segment {
         Ok(marks)
     }
 
-    /// What its file held before it was this segment. A table that is missing, damaged or
-    /// unreadable makes that unknown, and the end of the segment ambiguous.
+    /// The content of the file before it became this segment. If the table is missing, damaged or
+    /// unreadable, that content is unknown, and the end of the segment ambiguous.
     pub(crate) fn before(&self) -> Before {
         if !self.header.is_reused {
             return Before::Zeros;
@@ -346,7 +347,7 @@ fn data_length(
     }
 }
 
-/// Names what failed only if it did: a recovery opens and reads heads thousands of times.
+/// Formats the message only after a failure: a recovery opens and reads heads thousands of times.
 fn failed(act: &str, name: &str) -> impl FnOnce(io::Error) -> Error {
     move |error| Error::io(format!("{act} {name}"))(error)
 }

@@ -10,7 +10,7 @@ use seawall_io::Storage;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// The directory of a log, and what unlocks it.
+/// The directory of a log, and the unlocker of its keys.
 #[derive(Clone, Debug)]
 pub(crate) struct LogFiles {
     pub(crate) storage: Arc<dyn Storage>,
@@ -37,7 +37,7 @@ impl Deref for LogFiles {
 }
 
 impl Unlocker {
-    /// With the key that the options give.
+    /// An unlocker with the key from the options.
     #[cfg(feature = "encryption")]
     pub(crate) fn of(options: &Options) -> Result<Self> {
         let key = options.key.as_ref().map(|source| source.key());
@@ -51,7 +51,7 @@ impl Unlocker {
         Ok(if accepts_plain { unlocker.accepting_plain() } else { unlocker })
     }
 
-    /// Without a key.
+    /// An unlocker without a key.
     #[cfg(not(feature = "encryption"))]
     #[expect(clippy::unnecessary_wraps, reason = "with the feature it can fail")]
     pub(crate) fn of(_: &Options) -> Result<Self> {
@@ -69,7 +69,8 @@ pub(crate) fn keys_are_readable(storage: &dyn Storage, log: LogId) -> Result<boo
     }))
 }
 
-/// The damage of a log whose file `keys` cannot be read: no record from `first` on can be.
+/// The damage of a log whose file `keys` cannot be read: no record from `first` on can be
+/// decrypted.
 pub(crate) fn lost_keys(first: Lsn) -> Damage {
     let lost = Some(Lost { from: first, to: None });
     Damage { lost, ..Damage::new(Corruption::Keys) }
@@ -111,7 +112,7 @@ mod with_feature {
     }
 
     impl Unlocker {
-        /// Without a key: only what needs none can be done with an encrypted log.
+        /// An unlocker without a key: an encrypted log then allows only operations that need none.
         pub(crate) fn locked() -> Self {
             Self::default()
         }
@@ -120,7 +121,7 @@ mod with_feature {
             Self { key: Mutex::new(key), ..Self::default() }
         }
 
-        /// For a log that is to be encrypted from now on, if it is not yet.
+        /// Also accepts a log that is not encrypted, because it is to be encrypted from now on.
         pub(crate) fn accepting_plain(self) -> Self {
             Self { accepts_plain: true, ..self }
         }
@@ -171,7 +172,7 @@ mod with_feature {
                 Some(known) => Some(known),
                 None => read_keys(storage, &key, log)?,
             };
-            // If they are lost, the catalog says so.
+            // If the keys are lost, the catalog reports that.
             let Some(keys) = keys else { return Ok(None) };
             if let Some(manifest) = manifest {
                 let checked = keys.check_manifest(manifest);
@@ -181,7 +182,7 @@ mod with_feature {
             Ok(Some(keys))
         }
 
-        /// Replaces the keys that are known; `None` has the file read again.
+        /// Replaces the cached keys; after `None`, the next use reads the file again.
         pub(crate) fn set_known(&self, keys: Option<LogKeys>) {
             *self.known() = keys;
         }
@@ -210,7 +211,7 @@ mod with_feature {
         }
         slots.retain(|slot| log.is_none_or(|log| slot.log == log));
         slots.sort_by_key(|slot| Reverse(slot.sequence));
-        // Between the two writes of a change of the user's key, either key counts.
+        // While the user's key is changed, one slot has the old key and one the new: both count.
         let mut refused = None;
         for slot in &slots {
             match slot.unwrap(key) {

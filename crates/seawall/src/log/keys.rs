@@ -11,8 +11,8 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     /// own keys, which the records are encrypted with, are wrapped with the new key.
     ///
     /// While the call runs, a crash leaves a log that opens with the old key, the new one, or
-    /// either. Readers that were opened with the old key read on in the segments that they know.
-    /// Who has the old key and a copy of the old file `keys` can still read the records: see
+    /// either. Readers that were opened with the old key continue in the segments that they know. A
+    /// holder of the old key and of a copy of the old file `keys` can still read the records: see
     /// [`renew_log_key`](Self::renew_log_key).
     ///
     /// # Errors

@@ -44,7 +44,7 @@ pub(crate) fn back_up(
     meter: &mut ProgressReporter<'_>,
 ) -> Result<BackupReport> {
     let mut is_first = true;
-    // Each copy reads a watermark of its own, after the marks.
+    // Each copy reads its own watermark, after the marks.
     read_consistent(LiveSource::File(&**source), |_| {
         if !std::mem::take(&mut is_first) {
             clear(&**target)?;
@@ -101,8 +101,8 @@ impl Moment {
         }
         let same = catalog.chain.last().map(|link| link.segment.header.reference()) == newest;
         let marks = marks.filter(|_| same).unwrap_or_default();
-        // A truncation is in progress. The header still confirms records that it removes, and the
-        // copy must not contain them.
+        // A truncation is in progress. The header still confirms records that the truncation
+        // removes, and the copy must not contain them.
         if catalog.chain.last().is_some_and(|link| link.segment.header.carried > last) {
             return Err(moved("find the segment that a truncation continues in"));
         }
@@ -120,8 +120,8 @@ impl Moment {
             return Err(not_a_log(&**target, "no segment"));
         };
         if self.manifest.authenticator.is_some() {
-            // First: what the segments need is in it, and a key that they need no more is removed
-            // only after they are.
+            // The file `keys` first: it has the keys that the segments need, and a key is removed
+            // only after all segments that need it.
             bytes += copy_file(source, KEYS, (&**target, &mut *meter))?;
         }
         for link in older {
@@ -152,8 +152,9 @@ impl Moment {
         })
     }
 
-    /// Writes the manifest of the copy: it was closed cleanly. That of an encrypted log can be
-    /// changed only with its key, so it stays as it is, and says so if the log was.
+    /// Writes the manifest of the copy, which records a clean close. The manifest of an encrypted
+    /// log can be changed only with its key. So it is copied unchanged, and records a clean close
+    /// only if the log had one.
     fn write_manifest(
         &self,
         newest: &ChainedSegment,
@@ -227,7 +228,8 @@ impl Moment {
     }
 }
 
-/// Writes the table of a segment whose file in the copy is new: zeros. Returns its length.
+/// Writes the table of a segment whose file in the copy is new, and was therefore all zeros.
+/// Returns the table's length.
 fn write_table_of_zeros(header: &SegmentHeader, target: &dyn Storage) -> io::Result<u64> {
     let of = TableOf::segment(header);
     let file = target.create(&header.id.before_name())?;

@@ -362,7 +362,7 @@ fn encrypt(
 
     let key = source.unlocker.key().ok_or(KeyError::NoKey).map_err(Error::key(None))?;
     let keys = source.unlocker.unlock(&**source, catalog.manifest())?;
-    // With the file `keys` lost, and no header that would show it.
+    // The file `keys` is lost, and no header shows that.
     let keys = keys.ok_or_else(|| Error::damaged(lost_keys(manifest.oldest_base)))?;
     let keys = write_keys(env, keys.ring().again(), &key)?;
     let padding = manifest.authenticator.map_or(Padding::Off, |proof| proof.claims.padding);
@@ -374,7 +374,7 @@ fn encrypt(
     Ok(())
 }
 
-/// This build refuses an encrypted log before.
+/// This build refuses an encrypted log before this call.
 #[cfg(not(feature = "encryption"))]
 fn encrypt(_: &Env, _: &mut Manifest, _: (&LogFiles, &Catalog)) -> Result<()> {
     use seawall_format::encryption::KeyError;
@@ -410,7 +410,7 @@ fn rebuilt(catalog: &Catalog) -> Option<Manifest> {
         names_ahead: headers().any(|header| header.named_ahead),
         in_flight_max: headers().map(|header| header.in_flight_max).max()?,
         compression_max: headers().map(|header| header.compression_max).max()?,
-        // Perhaps a lower method was in use.
+        // The lost manifest may have had a lower method.
         compression: newest.compression_max,
         time_us: 0,
     })

@@ -52,7 +52,7 @@ pub(crate) fn truncate_damaged_tail(log: &LogFiles) -> Result<TailTruncation> {
     let found = inspect_repaired(log, Until::End)?;
     let remaining = remaining(&found)?;
     let mut cut = describe(storage, &found, remaining.as_ref())?;
-    // Without it, creation was interrupted; the next open completes it.
+    // If nothing remains, creation was interrupted; the next open completes it.
     let Some(remaining) = remaining else { return Ok(cut) };
     let segment_min = SEGMENT_MIN.min(remaining.manifest.segment_max);
     let options = Options { segment_min, ..Options::new() };
@@ -65,7 +65,7 @@ pub(crate) fn truncate_damaged_tail(log: &LogFiles) -> Result<TailTruncation> {
     }
     let (mut writer, recovery, _) = resume::resume(&options, env, (lock, unlocker), &remaining)?;
     cut.quarantine.extend(recovery.quarantine);
-    // The new segment may have the name of one of them, and replaced it.
+    // The new segment may have the name of a removed one, whose file it replaced.
     let newest = writer.tail.header.id;
     writer.remove_segments(|id| id != newest && gone.contains(&id))?;
     writer.close()?;

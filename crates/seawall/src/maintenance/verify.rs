@@ -109,9 +109,9 @@ pub struct Summary {
     pub compression: Option<Compression>,
     /// Number of intact batches that are compressed.
     pub compressed_batches: u64,
-    /// What the intact batches take in the files in bytes.
+    /// Size of the intact batches in the files, in bytes.
     pub stored_bytes: u64,
-    /// What they would take without compression in bytes.
+    /// Size that the intact batches would have without compression, in bytes.
     pub plain_bytes: u64,
     /// Number of live segments that are encrypted.
     pub encrypted_segments: u64,

@@ -284,7 +284,7 @@ fn holder(catalog: &Catalog, lsn: Lsn) -> Option<&ChainedSegment> {
     catalog.chain.get(holder_end(catalog, lsn).checked_sub(1)?)
 }
 
-/// The index in the chain after that segment.
+/// The index in the chain after the segment that should hold the record.
 fn holder_end(catalog: &Catalog, lsn: Lsn) -> usize {
     catalog.chain.partition_point(|link| link.segment.header.base <= lsn)
 }

@@ -69,10 +69,10 @@ impl ReadRepair {
         let mut requested = BTreeSet::new();
         for damaged in damaged {
             match damaged {
-                // Damage reported for a segment may come from one of its neighbours. Segments
-                // that do not say where they begin are not in the chain. Once one is repaired, it
-                // makes the one before it required, and its seal those after it, so they are
-                // repaired with it.
+                // Damage reported for a segment may come from one of its neighbours. Segments that
+                // do not say where they begin are not in the chain. Once one of them is repaired,
+                // the chain requires the segment before it, and its seal requires those after it,
+                // so all of these are repaired together.
                 Some(id) => {
                     let is_unseen = |side: &&SegmentId| is_unseen(storage, **side);
                     let before = with_parity.range(..id).rev();
@@ -150,8 +150,8 @@ pub(crate) fn read_repaired<T>(
     }
 }
 
-/// The segments of which parity may change the result. A read error does not name a segment, so
-/// `None` asks for all of them.
+/// The segments whose parity may change the result. A read error does not name a segment, so `None`
+/// asks for all of them.
 pub(crate) fn to_repair<T>(
     found: &Result<T>,
     doubtful: impl Fn(&T) -> Vec<Option<SegmentId>>,
@@ -252,7 +252,7 @@ pub(crate) fn keeps_intact_records(storage: &Arc<dyn Storage>, patches: &[Patch]
     Ok(true)
 }
 
-/// The segment in this chain. Its first batch may say more of it than in another view.
+/// This segment in the chain. Its first batch may say more about it here than in another view.
 fn linked(catalog: &Catalog, segment: SegmentRef) -> Option<&ChainedSegment> {
     let at = catalog.chain.binary_search_by_key(&segment.id, |link| link.segment.header.id);
     let link = at.ok().and_then(|at| catalog.chain.get(at));
@@ -345,7 +345,7 @@ fn window(start: u64, bytes: &[u8]) -> Window<'_> {
     Window { start: Offset(start), bytes }
 }
 
-/// In place of the checksum of an encrypted payload: that of no bytes.
+/// Used in place of the checksum of an encrypted payload: the checksum of no bytes.
 const LOCKED: u32 = 0;
 
 /// The intact records of a segment: LSN and payload checksum.

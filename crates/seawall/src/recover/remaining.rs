@@ -70,7 +70,7 @@ impl<'a> RemainingLog<'a> {
         self.chain.last().expect("a log has a segment")
     }
 
-    /// Scans the newest segment, without the batches at its start that `is_needless`, as far as the
+    /// Scans the newest segment. Skips the batches at its start that `is_needless`, if the
     /// inspection tells where the others begin.
     pub(crate) fn scan_newest(&self, is_needless: impl Fn(&FoundBatch) -> bool) -> LogScanner {
         // With damage, they may be batches of a segment that does not remain.
@@ -86,8 +86,8 @@ impl<'a> RemainingLog<'a> {
         }
     }
 
-    /// What decides how this log continues; `is_named` as in [`NewestSegment`], `is_sealed` if the
-    /// newest segment has a seal.
+    /// The facts that decide how this log continues; `is_named` as in [`NewestSegment`],
+    /// `is_sealed` if the newest segment has a seal.
     pub(crate) fn evidence(&self, (is_named, is_sealed): (bool, bool)) -> ResumeEvidence<'a> {
         let header = &self.newest().segment.header;
         let manifest = &self.found.catalog.found_manifest;

@@ -16,8 +16,8 @@ pub(crate) struct Catalog {
     /// The live chain, oldest first.
     pub(crate) chain: Vec<ChainedSegment>,
     pub(crate) top: ChainTop,
-    /// Whether the end of the log cannot be told: the newest segment does not end cleanly, although
-    /// something was written to the one named ahead.
+    /// Whether the end of the log is ambiguous: the newest segment does not end cleanly, although
+    /// something was written to the segment that was named ahead.
     pub(crate) end_is_doubtful: bool,
     /// From this record on the keys are lost: the log is encrypted, and its file `keys` cannot be
     /// read.
@@ -45,9 +45,9 @@ pub(crate) enum FoundManifest {
 /// What follows the newest segment in the chain.
 #[derive(Clone, Debug)]
 pub(crate) enum ChainTop {
-    /// Nothing: the log ends in it.
+    /// Nothing: the log ends in the newest segment.
     Complete,
-    /// Nothing. Files with higher numbers never belonged to the log; at least one.
+    /// No segment, but at least one file with a higher number that never belonged to the log.
     Orphans(Vec<Orphan>),
     /// A segment that is missing.
     Missing(MissingTail),
@@ -87,7 +87,7 @@ impl Catalog {
         }
     }
 
-    /// What the end of the newest segment is, whatever its bytes say.
+    /// The row for the end of the newest segment if that end is ambiguous, whatever its bytes say.
     pub(crate) fn end_row(&self) -> Option<tail::Row> {
         self.end_is_doubtful.then_some(tail::Row::Otherwise)
     }

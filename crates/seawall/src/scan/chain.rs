@@ -22,13 +22,13 @@ type PreviousLink = (Option<(Segment, Limit)>, Option<(ChainFault, Damage)>);
 pub(crate) struct Headers {
     pub(super) sound: BTreeMap<SegmentId, Segment>,
     pub(super) bad: BTreeMap<SegmentId, Corruption>,
-    /// Those that were named ahead and do not say where they begin, until they are placed.
+    /// Segments that were named ahead and do not say where they begin, until they are placed.
     pub(super) named_ahead: BTreeMap<SegmentId, Segment>,
-    /// The highest one, if it has not begun.
+    /// The highest segment that was named ahead, if it has not begun.
     pub(super) unbegun: Option<Segment>,
-    /// Whether it has, and the end of the segment before it cannot be told.
+    /// Whether `unbegun` has begun after all, and the end of the segment before it is ambiguous.
     pub(super) end_is_doubtful: bool,
-    /// The segments that sound files under a wrong name belong to.
+    /// For each sound file under a wrong name, the segment that it contains.
     misplaced: BTreeMap<SegmentId, SegmentRef>,
 }
 
@@ -56,7 +56,7 @@ impl Headers {
         Ok(())
     }
 
-    /// The manifest with the LSN at which the log starts according to the headers, too.
+    /// Returns the manifest with a lower first LSN if the headers prove one.
     pub(crate) fn with_proven_start(&self, mut manifest: Manifest) -> Manifest {
         manifest.oldest_base = if self.are_all_foreign() {
             // Every segment belongs to another log, so where this one began is unknown.
@@ -136,7 +136,7 @@ impl Headers {
                 below.as_ref().filter(|(next, _)| next.header.base > lowest)
                 && let Some(base) = proven_base(&chain, wrong.header.base)?
             {
-                // The link of a segment with a wrong base still leads on.
+                // A segment with a wrong base still tells which segment comes before it.
                 let header = SegmentHeader { base, ..wrong.header.clone() };
                 let (next, other) = self.below(&header, manifest)?;
                 let lost = lost_before(base, start_of(manifest)).filter(|_| next.is_none());
@@ -162,7 +162,7 @@ impl Headers {
             return Ok(None);
         };
         if *by == WatermarkSource::Own {
-            // This process is the writer. How far a failed truncation got is left to the next open.
+            // This process is the writer. The next open finds out how far a failed truncation got.
             return Ok(Some((top.clone(), Limit::At(live.durable))));
         }
         // The seal ends before the durable LSN: after a failed sync the writer rewrote these
@@ -184,7 +184,7 @@ impl Headers {
         if self.sound.contains_key(&gone) || self.bad.contains_key(&gone) {
             return None;
         }
-        // Not one that followed the removed segment and was left behind.
+        // Not a segment that followed the removed one and was not removed with it.
         let follows = |next: &&Segment| next.header.pred.is_some_and(|pred| pred.id < gone);
         let next = self.sound.range(gone..).map(|(_, next)| next).find(follows)?;
         Some((next.clone(), Limit::At(next.header.carried)))
@@ -226,7 +226,7 @@ impl Headers {
         let named = closed.map(|closed| closed.segment.id).max(above.first().copied());
         let named = named.filter(|id| newest.is_none_or(|newest| *id > newest));
         let missing = named.map(|id| self.missing(id, ChainFault::NewestMissing)).or(replaced);
-        // The segment before one that was named ahead was there.
+        // If a segment was named ahead, the segment before it existed.
         let before = unbegun.and_then(|unbegun| unbegun.pred);
         let before = before.filter(|pred| {
             self.sound.get(&pred.id).is_none_or(|found| found.header.epoch != pred.epoch)

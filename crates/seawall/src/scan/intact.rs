@@ -60,7 +60,7 @@ pub(crate) struct ExpectedFrames {
 pub(crate) enum Contents {
     Frames,
     Chunks,
-    /// The header that says it is not readable.
+    /// Unknown: the header that would tell is not readable.
     Either,
 }
 
@@ -86,8 +86,8 @@ impl Contents {
 
 impl ExpectedFrames {
     /// The intact records of a range at offset `at` of `segment` whose first bytes are a batch
-    /// header. The second value is the memory that they are in, if not in `bytes`. Records of an
-    /// encrypted segment whose keys are not known have no payload.
+    /// header. The second value is the memory that holds the records, if `bytes` does not. Records
+    /// of an encrypted segment whose keys are not known have no payload.
     ///
     /// # Errors
     ///
@@ -132,7 +132,8 @@ impl ExpectedFrames {
                     }
                 }
             }
-            // Of two records with one LSN the one in a chunk, whose place is later, comes first.
+            // Of two records with the same LSN, the one from a chunk comes first: its position is
+            // higher.
             found.sort_by_key(|record| (record.lsn, std::cmp::Reverse(record.payload.start)));
             found.dedup_by_key(|record| record.lsn);
             memory = Some(all);
@@ -156,7 +157,7 @@ impl ExpectedFrames {
         frame::Frames::new(frames, chunk.first, chunk.count).map(record).collect()
     }
 
-    /// `damage` for each range of records that were not salvaged; as it is, if all were.
+    /// A copy of `damage` for each range of records that were not salvaged; if all were, `damage`.
     pub(crate) fn each_lost(&self, damage: &Damage, salvaged: &[Salvaged]) -> Vec<Damage> {
         let lost = self.lost(salvaged).into_iter();
         let mut all: Vec<_> =

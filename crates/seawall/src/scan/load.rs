@@ -35,7 +35,7 @@ pub(crate) fn load_catalog(
     load_unlocked(storage, watermark, &Unlocker::locked())
 }
 
-/// The same, with the keys of an encrypted log.
+/// Like [`load_catalog`], with the keys of an encrypted log.
 ///
 /// # Errors
 ///
@@ -49,7 +49,7 @@ pub(crate) fn load_unlocked(
     loop {
         let found = load_once(storage, watermark, unlocker);
         let doubt = match &found {
-            // A newer key than those that were known.
+            // The log uses a newer key than the cached ones.
             Err(Error::Key { source: KeyError::NoSuchKey(_), .. }) => {
                 unlocker.set_known(None);
                 Doubt::Damage(Change::Unknown)
@@ -145,7 +145,7 @@ fn load_once(
 }
 
 /// The first record that cannot be decrypted because the file `keys` cannot be read, or could not
-/// when the log was to be unlocked.
+/// be read when the log was to be unlocked.
 fn keys_lost_from_in(
     storage: &dyn Storage,
     found: &Catalog,

@@ -1,5 +1,5 @@
-//! Segments that were named ahead and whose first batch does not say where they begin: whether they
-//! have begun, and where. format.md section 3.5.
+//! Decides for segments that were named ahead, and whose first batch does not say where they begin,
+//! whether they have begun, and where. format.md section 3.5.
 
 use crate::base::error::{Corruption, Result};
 use crate::files::live::Watermark;
@@ -10,25 +10,25 @@ use crate::scan::scanner::{LogScanner, ScanItem};
 use seawall_format::scan::Limit;
 use seawall_format::{Lsn, Manifest, SegmentId, SegmentRef, next_lsn, tail};
 
-/// Where a segment begins that has begun.
+/// The base of a segment that has begun.
 enum Beginning {
     At(Lsn),
-    /// The end of the segment before it cannot be told.
+    /// Unclear, because the end of the segment before it is ambiguous.
     Doubtful,
-    /// Nothing that is left says it.
+    /// No remaining evidence tells where.
     Unknown,
 }
 
 impl Headers {
-    /// Adds the segments that have begun to the sound ones. Keeps the highest one aside if it has
-    /// not: it does not count.
+    /// Adds the segments that have begun to the sound ones. If the highest segment has not begun,
+    /// it is set aside and does not count.
     pub(crate) fn place_named_ahead(
         &mut self,
         manifest: Option<&Manifest>,
         watermark: Option<&Watermark>,
     ) -> Result<()> {
         let running = watermark.filter(|watermark| watermark.is_running());
-        // What a running writer has named ahead is not for its readers yet.
+        // Readers do not use segments that a running writer has only named ahead.
         self.named_ahead.retain(|id, _| running.is_none_or(|by| *id <= by.live.segment.id));
         let named = [
             manifest.map(|manifest| manifest.oldest),
@@ -63,8 +63,8 @@ impl Headers {
         Ok(())
     }
 
-    /// Whether the end of the log cannot be told, because it is not clean although the next segment
-    /// has begun.
+    /// Whether the end of the log is ambiguous: it is not clean, although the next segment has
+    /// begun.
     pub(crate) fn end_is_doubtful(&self) -> bool {
         self.end_is_doubtful
     }
@@ -79,8 +79,9 @@ impl Headers {
         others.into_iter().any(|other| other.header.pred == Some(segment))
     }
 
-    /// Where a segment begins, by the manifest, by the seal of the one before it, or by the last
-    /// record before it. That one must end cleanly if the segment confirms nothing.
+    /// Where a segment begins, according to the manifest, the seal of the segment before it, or the
+    /// last record of the segment before it, which must end cleanly if this segment confirms
+    /// nothing.
     fn beginning_of(
         &self,
         segment: &Segment,
@@ -95,7 +96,7 @@ impl Headers {
             return Ok(Beginning::At(manifest.oldest_base));
         }
         let Some(pred) = pred else { return Ok(Beginning::Unknown) };
-        // The one before is the newest then.
+        // If this segment confirms nothing, the segment before it must be the newest sound one.
         if confirms_nothing && self.sound.keys().next_back() != Some(&pred.header.id) {
             return Ok(Beginning::Unknown);
         }
@@ -114,7 +115,7 @@ impl Headers {
                     let base = Beginning::At(next_lsn(end.last.max(known)));
                     return Ok(if is_told { base } else { Beginning::Doubtful });
                 }
-                // Reported with the segment before.
+                // The damage is reported with the segment before.
                 ScanItem::Damage(..) if confirms_nothing => return Ok(Beginning::Doubtful),
                 ScanItem::Damage(..) => return Ok(Beginning::Unknown),
             }
@@ -122,7 +123,7 @@ impl Headers {
     }
 }
 
-/// The last record of a segment that the clean close or `live` tells.
+/// The last record of a segment according to the clean close or `live`.
 fn known_last(
     segment: &Segment,
     manifest: Option<&Manifest>,
@@ -138,7 +139,7 @@ fn known_last(
     closed.and_then(|closed| closed.last).max(live.and_then(|live| live.durable))
 }
 
-/// What a segment without a valid first batch has got since it was named.
+/// What was written to a segment without a valid first batch after it was named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Content {
     None,

@@ -93,7 +93,7 @@ pub(crate) struct TailFound {
     pub(crate) file: String,
 }
 
-/// What becomes of compressed and encrypted batches.
+/// How a scan treats compressed and encrypted batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decoding {
     /// They stay as they are stored.
@@ -111,9 +111,9 @@ pub(crate) struct LogScanner {
     missing_tail: Option<MissingTail>,
     closed: Option<seawall_format::Closed>,
     manifest_lost: bool,
-    /// From this record on the keys are lost.
+    /// The first record whose keys are lost.
     keys_lost_from: Option<Lsn>,
-    /// What the end is, if the files say so that the catalog was made of.
+    /// The row for the end of the log, if the catalog says that the end is ambiguous.
     end_row: Option<tail::Row>,
     current: Option<(ChainedSegment, Scanner)>,
     /// Schema number of the current segment, or of the last one.
@@ -126,8 +126,8 @@ pub(crate) struct LogScanner {
     segments: Vec<Segment>,
     window: Offset,
     buffer: Buffer,
-    /// The current item as a batch, if the file has it as lines or compressed; or its damaged place
-    /// and the frames of the chunks in it.
+    /// The current item as a batch, if the file stores it as lines or compressed. For damage, the
+    /// damaged bytes and the frames of the chunks in them.
     synthesized_batch: Option<Vec<u8>>,
     decoding: Decoding,
     /// Memory for the next batch to decode.
@@ -181,8 +181,7 @@ impl LogScanner {
         self
     }
 
-    /// Goes on without the records of encrypted batches, if the keys of their segment are not
-    /// known.
+    /// Skips the records of encrypted batches if the keys of their segment are not known.
     pub(crate) fn allow_locked(mut self) -> Self {
         self.decoding = Decoding::IfUnlocked;
         self

@@ -56,8 +56,8 @@ impl Coordinator {
         }
     }
 
-    /// Whether this thread leaves the full batch of a stream to a flusher, to go on meanwhile. If
-    /// it does, a flusher is about to look for work.
+    /// Whether this thread leaves the full batch of a stream to a flusher and continues meanwhile.
+    /// If so, a flusher is about to look for work.
     pub(crate) fn leave_to_flusher(&self, state: &mut State) -> bool {
         let is_left = state.commit.takes_stream()
             && !state.stopping
@@ -132,8 +132,8 @@ impl Coordinator {
         std::mem::forget(guard);
     }
 
-    /// Whether a flusher should wait for the next batch of a stream without sleeping: one at a
-    /// time, if it leaves a processor to the stream.
+    /// Whether a flusher should spin until the next batch of a stream: only one flusher at a time,
+    /// and only if another processor is left for the stream.
     fn may_spin(&self, state: &State) -> bool {
         self.cpu_count > 1 && state.is_streaming() && !state.flushers.is_spinning
     }
@@ -169,8 +169,8 @@ impl Coordinator {
         state
     }
 
-    /// What the flusher does with the writer: space that was requested, else the open batch, else a
-    /// mark.
+    /// Uses the writer as the flusher: makes the space that was requested, else writes the open
+    /// batch, else a mark.
     fn flush(self: &Arc<Self>, locked: LockedLease<'_>) {
         if let Some(size) = locked.state.room_request.size {
             return self.make_requested_room(locked, size);

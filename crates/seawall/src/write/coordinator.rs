@@ -68,8 +68,8 @@ use std::time::Duration;
 /// adds latency, and falls out of the CPU cache before it is checksummed and copied into blocks.
 const TARGET_BATCH_BYTES: usize = 2 << 20;
 
-/// The same where several writes may be in flight: two smaller ones keep the device as busy, and
-/// their memory in the cache.
+/// The same limit where several writes may be in flight: two smaller batches keep the device as
+/// busy, and stay in the cache.
 const STREAM_BATCH_BYTES: usize = 768 << 10;
 
 /// In a stream, the flusher takes a small batch that a task awaits only after this time.
@@ -85,10 +85,10 @@ pub(crate) struct Coordinator {
     pub(crate) idle_mark: Option<Duration>,
     pub(crate) buffered_delay: Duration,
     pub(crate) buffered_bytes: usize,
-    /// At level `Buffered`: how many records that are not durable make an append wait.
+    /// At level `Buffered`: an append waits once this many records are not durable.
     sync_every: Option<u64>,
-    /// The same bound where several writes may be in flight: the device works while a stream fills
-    /// the next batch.
+    /// Like `buffered_bytes`, where several writes may be in flight: the device works while a
+    /// stream fills the next batch.
     stream_bytes: usize,
     state: Mutex<State>,
     /// Waiters for batches with even and odd numbers, so that one batch does not wake the waiters
@@ -119,7 +119,7 @@ pub(crate) struct Coordinator {
     pub(crate) preallocate: bool,
     /// Waiters of a stream that spin.
     spinning_waiters: AtomicU32,
-    /// Spins of a stream to leave out, because the processors were busy.
+    /// Number of spins to skip in a stream, because the processors were busy.
     spins_to_skip: AtomicU32,
     /// Number of processors that this process may use.
     pub(crate) cpu_count: usize,
@@ -154,8 +154,8 @@ pub(crate) struct State {
     /// Threads that wait for exclusive use of the writer. While there are any, no new leader
     /// starts.
     exclusive_waiters: u32,
-    /// Exclusive users, and a close, that write the open batch first; no record enters it
-    /// meanwhile.
+    /// Number of exclusive users and closes that first write the open batch; no record enters the
+    /// batch meanwhile.
     draining: u32,
     /// Callers that wait for room in the open batch.
     room_waiters: u32,
@@ -169,7 +169,7 @@ pub(crate) struct State {
     pub(crate) wants_writer: bool,
     /// Flushers that wait for work.
     pub(crate) flushers: WaitingFlushers,
-    /// What the flusher does for calls that must not block.
+    /// Space that the flusher is to make for calls that must not block.
     pub(crate) room_request: RoomRequest,
     pub(crate) stopping: bool,
 }
@@ -259,7 +259,7 @@ impl Coordinator {
         }
     }
 
-    /// What `append` waits for with its last record at `position`, after it was put into a batch.
+    /// What `append` waits for after its last record entered a batch at `position`.
     #[inline]
     pub(crate) fn goal_at(&self, position: Position) -> Option<WaitFor> {
         self.goal().or_else(|| {
@@ -303,8 +303,8 @@ impl Coordinator {
                 return Ok(position);
             }
             self.fork_guard.check()?;
-            // With the writer idle, this thread makes room itself, unless a flusher does while this
-            // one could go on; otherwise it waits for the leader.
+            // If the writer is idle, this thread makes room itself, unless it leaves that to a
+            // flusher. Otherwise this thread waits for room.
             let leaves_it = admission == Enqueued::BatchFull && self.leave_to_flusher(&mut state);
             let leased = if leaves_it { Err(state) } else { self.lease(state) };
             state = match (leased, admission) {
@@ -321,9 +321,9 @@ impl Coordinator {
         }
     }
 
-    /// Has the flusher write the open batch in time: it holds a record without a waiter. When the
-    /// flusher must do so changes with the first such record, and when the batch is large enough.
-    /// A flusher that could not start is tried again with each record.
+    /// Makes sure that the flusher writes the open batch in time, because the batch holds a record
+    /// without a waiter. The due time changes with the first such record, and when the batch is
+    /// large enough. If no flusher could start, each record tries again.
     #[inline]
     fn schedule_flush(self: &Arc<Self>, state: &mut State) {
         let is_first = state.commit.schedule_flush(|| self.clock.now());
@@ -365,7 +365,7 @@ impl Coordinator {
             let is_taken = !state.commit.is_open(position) && !state.in_flight.is_empty();
             match if is_taken { Err(state) } else { self.lease(state) } {
                 Ok(locked) => self.lead(self.wait_for_group(locked), goal),
-                // A mark is written while nothing is in flight.
+                // A mark is written only while nothing is in flight.
                 Err(state) if goal == WaitFor::Confirmed && !state.in_flight.is_empty() => {
                     drop(self.wait_for_writer(state));
                 }
@@ -455,7 +455,7 @@ impl Coordinator {
         let thread = current().id();
         let mut state = self.lock();
         state.in_hook.push(thread);
-        // They do not leave the batch to a flusher that is in the hook.
+        // Waiting appends must not leave the batch to a flusher that runs the hook.
         self.wake_for_room(&state);
         drop(state);
         for failover in failovers {

@@ -15,22 +15,22 @@ const KEPT_MAX: usize = 4 << 20;
 #[derive(Debug, Default)]
 pub(crate) struct Blocks(AlignedMemory);
 
-/// A body that was copied, while its header was not.
+/// The body of a batch, copied to blocks; its header is not copied yet.
 #[derive(Debug)]
 pub(crate) struct BodyInBlocks {
     body: FinishedBody,
-    /// Bytes of the blocks.
+    /// Size of the blocks, in bytes.
     length: usize,
     /// The checksums of their sectors, if they are wanted.
     sums: Option<SectorSums>,
 }
 
-/// What [`Blocks::complete`] made of a batch.
+/// The result of [`Blocks::complete`].
 #[derive(Debug)]
 pub(crate) struct CompletedBlocks {
     /// The chain value of the batch.
     pub(crate) chain: u64,
-    /// Bytes of its blocks.
+    /// Size of its blocks, in bytes.
     pub(crate) length: usize,
     /// The checksums of their sectors, if they are wanted.
     pub(crate) sums: Option<SectorSums>,

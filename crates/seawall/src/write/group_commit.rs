@@ -39,7 +39,7 @@ pub(crate) struct Room {
     pub(crate) tail: u64,
     /// In the preallocated segment; 0 without one.
     pub(crate) spare: u64,
-    /// What the first batch takes there at most to fill its last block.
+    /// Maximum number of bytes there that fill the last block of the first batch.
     pub(crate) spare_padding: u64,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct BatchSizes {
     pub(crate) batch_max: usize,
     /// From this many bytes of frames on, the open batch takes no more.
     pub(crate) target_batch_bytes: usize,
-    /// The same where several writes may be in flight.
+    /// Like `target_batch_bytes`, where several writes may be in flight.
     pub(crate) stream_batch_bytes: usize,
 }
 
@@ -86,7 +86,7 @@ pub(crate) struct Commit {
     sizes: BatchSizes,
     /// How much larger than its frames a batch can be on the device.
     overhead: Overhead,
-    /// Bytes that a batch takes at most to fill its last block.
+    /// Maximum number of bytes that fill the last block of a batch.
     padding: u64,
     /// Whether several batches may be in flight.
     takes_stream: bool,
@@ -189,7 +189,7 @@ impl Commit {
         (self.room, self.padding) = (room, padding);
     }
 
-    /// Notes that the batch in flight has its place, which the room no longer includes.
+    /// Notes that the batch in flight has its place: the room no longer includes its space.
     pub(crate) fn placed(&mut self) {
         self.in_flight_bytes = 0;
     }
@@ -364,8 +364,8 @@ impl Commit {
         self.confirmed < self.durable
     }
 
-    /// When the flusher must take the open batch: from `bytes_max` on at once; with an awaited
-    /// record `gather` after it came and the device was ready for it; else after `delay`.
+    /// When the flusher must take the open batch. From `bytes_max` on: at once. If a task awaits a
+    /// record: `gather` after the record came and the device was ready for it. Else after `delay`.
     pub(crate) fn flush_due(
         &self,
         (delay, gather): (Duration, Duration),

@@ -1,23 +1,24 @@
 //! The order in which writes in flight are acknowledged, as a pure state machine: oldest first.
-//! After a failure none is: all return, and then their batches are written again. Those before the
-//! failed one, too: a device that fails to flush its cache may lose what other writes left there.
+//! After a failure no write is acknowledged. Once all have returned, their batches are written
+//! again, including those before the failed one: a device that fails to flush its cache may lose
+//! what other writes left there.
 
 pub(crate) mod chain_value;
 pub(crate) mod write_slots;
 
 use std::collections::VecDeque;
 
-/// Batches that are completed ahead, while as many are written as may be.
+/// Number of batches that are completed ahead while the maximum number is being written.
 pub(crate) const AHEAD: u8 = 1;
 
-/// The writes in flight, each with what its thread leaves when it returns.
+/// The writes in flight, each with the result that its thread leaves when it returns.
 #[derive(Debug)]
 pub(crate) struct WritesInFlight<W> {
     /// The number of the oldest, counted by this process.
     oldest: u64,
-    /// Oldest first; `None` is on its way.
+    /// Oldest first; `None` for a write that has not returned.
     writes: VecDeque<Option<Returned<W>>>,
-    /// How many are on their way.
+    /// Number of writes that have neither returned nor been abandoned.
     on_their_way: usize,
 }
 

@@ -25,13 +25,13 @@ pub(crate) struct WrittenBatch {
     pub(crate) chain_before: u64,
 }
 
-/// A batch with its numbers and its place in the tail, which is not completed.
+/// A batch that has its LSNs and its place in the tail, but is not completed yet.
 #[derive(Debug)]
 pub(crate) struct PlacedBatch {
     /// Where it begins.
     pub(crate) at: Offset,
     pub(crate) spec: Spec,
-    /// What it would take on the device without compression, in bytes.
+    /// Size that the batch would have on the device without compression, in bytes.
     pub(crate) plain_bytes: u64,
     /// Space for the batch header, then the body, to the end of the batch.
     pub(crate) bytes: Vec<u8>,
@@ -59,12 +59,12 @@ pub(crate) struct BatchInFlight {
     pub(crate) at: Offset,
     /// Its chain value.
     pub(crate) chain: u64,
-    /// What it would take on the device without compression, in bytes.
+    /// Size that the batch would have on the device without compression, in bytes.
     pub(crate) plain_bytes: u64,
     pub(crate) sent: WrittenBatch,
 }
 
-/// What the writer keeps of a batch that is written without it.
+/// The facts that the writer keeps about a batch that a thread writes without the writer.
 #[derive(Debug)]
 pub(crate) struct LaunchedBatch {
     /// Where it ends.
@@ -86,7 +86,7 @@ pub(crate) struct RewriteBatch {
 }
 
 impl RewriteBatch {
-    /// This batch, divided between atomic sets into ones of at most `size_max` bytes, as far as
+    /// Splits this batch, between atomic sets, into batches of at most `size_max` bytes, as far as
     /// that is possible.
     pub(crate) fn split(self, size_max: usize) -> Vec<Self> {
         if self.bytes.len() <= size_max || self.kind == BodyKind::Void {
@@ -128,7 +128,7 @@ impl WrittenBatch {
     ///
     /// # Errors
     ///
-    /// What was encoded does not decode: memory has changed.
+    /// The encoded batch does not decode, because memory has changed.
     pub(crate) fn unseal(
         mut self,
         (life, keys): (&Life, Option<&SegmentKeys>),
@@ -140,7 +140,7 @@ impl WrittenBatch {
         let frame_count = if self.kind == BodyKind::Void { 0 } else { self.count };
         // Binding is an XOR, so binding twice undoes it.
         let size = frame::bind(frames, &life.salt, self.first, frame_count);
-        // Without the zeros to the end of its block.
+        // Drop the zeros up to the end of the block.
         self.bytes.truncate(HEADER_SIZE + size);
         let Self { bytes, first, count, kind, time_us, .. } = self;
         Ok(RewriteBatch { bytes, first, count, kind, time_us })

@@ -201,7 +201,7 @@ impl EncodedRecords for RecordSet {
 pub(crate) struct InlineRecord<'a>(&'a [u8]);
 
 impl<'a> InlineRecord<'a> {
-    /// `None` if the record is long, or must be judged first.
+    /// `None` if the record is long, or must be checked first.
     #[inline]
     pub(crate) fn new(payload: &'a [u8], target: Target) -> Option<Self> {
         (payload.len() <= INLINE_MAX && !target.layout.takes_json_only()).then_some(Self(payload))

@@ -94,12 +94,12 @@ pub(crate) fn rotate(
     max_id: &mut Option<SegmentId>,
 ) -> Result<Rotated> {
     check_batch_sizes(log, &plan)?;
-    // An encrypted batch has less space than the one that it was.
+    // Encryption makes a batch larger, so a batch to rewrite may have to be split.
     let size_max = Overhead::of(env, log).plain_max();
     plan.carry = plan.carry.into_iter().flat_map(|batch| batch.split(size_max)).collect();
     let (mut attempt, mut skipped_segments) = (1, vec![]);
     loop {
-        // The table of a file that is used again has taken the id.
+        // If the file is a reused one, its table has already taken the id.
         let life = plan.spare.as_ref().and_then(|spare| spare.life);
         let reserved = life.map(|life| life.id).filter(|id| Some(*id) == *max_id);
         let id = reserved.map_or_else(|| next_id(*max_id), Ok)?;
@@ -178,8 +178,8 @@ fn discard(files: PreallocatedSegment, env: &Env, id: SegmentId) {
     }
 }
 
-/// The preallocated files if they are large enough, else new ones. On a full disk as small as
-/// possible: a truncation frees space only when it is done.
+/// The preallocated files if they are large enough, else new ones. On a full disk, new ones are as
+/// small as possible: a truncation frees space only when it is done.
 fn files_for(
     env: &Env,
     log: &Manifest,

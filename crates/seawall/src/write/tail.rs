@@ -32,10 +32,10 @@ pub(crate) struct TailSegment {
     pub(crate) chain: u64,
     /// Sequence number of the last mark.
     pub(crate) marks: u64,
-    /// The checksums of what the file holds where records go, if it may be used again and this
-    /// process has written all of it.
+    /// Checksums of the part of the file where records go, if the file may be used again and this
+    /// process has written all of that part.
     pub(crate) sums: Option<SectorSums>,
-    /// Compresses or encrypts batches, if the segment has such.
+    /// Compresses or encrypts batches; `None` if the segment stores them as they are.
     pub(crate) encoder: Option<BatchEncoder>,
     /// What this process has written here.
     pub(crate) written: Written,
@@ -49,8 +49,8 @@ pub(crate) struct Written {
 }
 
 impl TailSegment {
-    /// A segment without a batch, in its file with the header and its file with the records. `sums`
-    /// are of what the latter holds.
+    /// A segment without a batch. The two files are the one with the header and the one with the
+    /// records; `sums` are the checksums of the latter.
     pub(crate) fn empty(
         header: SegmentHeader,
         [head, file]: [Arc<dyn File>; 2],
@@ -84,7 +84,7 @@ impl TailSegment {
         }
     }
 
-    /// How many bytes the block in which `end` lies has after it.
+    /// Number of bytes from `end` to the end of its block.
     pub(crate) fn rest_of_block(&self, end: Offset) -> usize {
         let size = end.0.next_multiple_of(u64::from(self.header.geometry.block)) - end.0;
         usize::try_from(size).expect("less than a block")
@@ -95,8 +95,8 @@ impl TailSegment {
         self.header.in_flight_max > 1
     }
 
-    /// Whether the batch at `at` fills its last block. The first one of a segment that was named
-    /// ahead does: no later write can damage it, and with it where the segment begins.
+    /// Whether the batch at `at` fills its last block. The first batch of a segment that was named
+    /// ahead does, so that no later write can damage it: it says where the segment begins.
     pub(crate) fn pads(&self, at: Offset) -> bool {
         self.takes_stream() || (self.header.named_ahead && at.0 == self.header.data_start())
     }
@@ -150,14 +150,14 @@ impl TailSegment {
         self.header.size + text
     }
 
-    /// Notes what was written, in whole sectors, and synced.
+    /// Updates the checksums after whole sectors were written and synced.
     pub(crate) fn note_written(&mut self, (at, bytes): (u64, &[u8])) {
         if self.sums.as_mut().is_some_and(|sums| !sums.replace(at, bytes)) {
             self.sums = None;
         }
     }
 
-    /// Notes what was written, by the checksums of its sectors.
+    /// Updates the checksums with those of the sectors that were written.
     pub(crate) fn note_sums(&mut self, written: Option<&SectorSums>) {
         let sums = self.sums.as_mut();
         if sums.is_some_and(|sums| !written.is_some_and(|written| sums.replace_by(written))) {

@@ -54,9 +54,9 @@ impl Writer {
         self.begin_to_retain(false)?.map_or(Ok(()), SegmentRemoval::run)
     }
 
-    /// Takes segments out of the log by its retention rule. Returns what is to be removed, which
-    /// needs no writer; if it `defers` the write of the manifest, that is part of it. Batches may
-    /// be in flight.
+    /// Takes segments out of the log by its retention rule. Returns the removal of their files,
+    /// which needs no writer; if this call `defers` the write of the manifest, the removal does it.
+    /// Batches may be in flight.
     fn begin_to_retain(&mut self, defers: bool) -> Result<Option<SegmentRemoval>> {
         self.retained.is_due = false;
         let Some(rule) = self.retained.rule else { return Ok(None) };

@@ -49,8 +49,9 @@ const BUFFER_SIZE_MAX: usize = 256 << 10;
 /// more, the open batch.
 const LARGE_BUFFER_MAX: usize = 4 << 20;
 
-/// Full segments whose checksums are kept, half a mebibyte for one of 64 MiB. The file of any other
-/// is read when it is used again, which takes as long as a stream takes to fill it (ADR 16).
+/// Maximum number of full segments whose checksums are kept, half a mebibyte for a segment of 64
+/// MiB. The file of any other is read before it is reused, which takes as long as a stream takes to
+/// fill it (ADR 16).
 const SUMS_MAX: usize = 64;
 
 /// The only writer of a log.
@@ -58,8 +59,8 @@ const SUMS_MAX: usize = 64;
 pub(crate) struct Writer {
     pub(crate) env: Env,
     pub(crate) manifest: ManifestFile,
-    /// The write of the manifest that the preallocator does. The next one and exclusive operations
-    /// wait for it.
+    /// The write of the manifest that was left to the preallocator. The next write of the manifest
+    /// and exclusive operations wait for it.
     pub(crate) deferred_write: Option<DeferredWrite>,
     pub(crate) live: LiveFile,
     pub(crate) tail: TailSegment,
@@ -80,7 +81,7 @@ pub(crate) struct Writer {
     pub(crate) seal_thread: Option<Arc<SealThread>>,
     /// Preallocated files of the next segment.
     pub(crate) spare: Option<PreallocatedSegment>,
-    /// The checksums of what full segments hold.
+    /// The checksums of the content of full segments.
     pub(crate) sums: BTreeMap<SegmentId, SectorSums>,
     /// Buffers for reuse.
     pub(crate) buffers: Vec<Vec<u8>>,
@@ -144,7 +145,7 @@ impl Writer {
         }
     }
 
-    /// What a batch takes on the device at most, without the rest of its last block.
+    /// Maximum size of a batch on the device, without the padding of its last block.
     fn size_max(&self, bytes: usize, count: u32) -> u64 {
         self.overhead().size_max(bytes, count)
     }
@@ -178,7 +179,7 @@ impl Writer {
         PlacedBatch { at: self.next_at(), spec, plain_bytes: to_u64(bytes.len()), bytes }
     }
 
-    /// Encodes a batch, if the tail has such, and fills its last block where that is wanted.
+    /// Encodes a batch if the tail has an encoder, and fills its last block if that is required.
     fn encode(&mut self, placed: &mut PlacedBatch) -> Result<()> {
         let PlacedBatch { at, spec, bytes, .. } = placed;
         if self.tail.encoder.is_some() {
@@ -193,7 +194,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The size of a batch of `size` bytes at `at`, after it was encoded: it may fill its last
+    /// The size on the device of an encoded batch of `size` bytes at `at`, which may fill its last
     /// block.
     fn size_in_place(&self, size: usize, at: Offset) -> usize {
         let tail = &self.tail;
@@ -215,7 +216,7 @@ impl Writer {
             let block = tail.header.geometry.block;
             match blocks.covering((at, bytes), &self.recent, block) {
                 Some(blocks) => blocks,
-                // In a reused file, what follows in the block is of an earlier segment.
+                // In a reused file, the rest of the block holds bytes of an earlier segment.
                 None if tail.header.is_reused => {
                     filled = [&bytes[..], &tail.zeros_after(batch.sent.end)].concat();
                     (at.0, filled.as_slice())
@@ -366,9 +367,9 @@ impl Writer {
         self.renew_spare();
     }
 
-    /// Prepares the preallocated segment for another id if the tail is no longer the one before it.
-    /// Under its name, a removal of older segments would take it. And a rotation to a full disk
-    /// could not write its table again. Discards it if that is not possible now.
+    /// Gives the preallocated segment another id if the tail is no longer the segment before it.
+    /// Under its old name, a removal of older segments would remove it, and a rotation on a full
+    /// disk could not write its table again. Discards it if that is not possible now.
     pub(crate) fn renew_spare(&mut self) {
         let tail = self.tail.header.reference();
         let is_late = |spare: &mut PreallocatedSegment| {
@@ -424,7 +425,7 @@ impl Writer {
         }
     }
 
-    /// A file of at least `size` bytes that is used again, if no thread prepares files in advance.
+    /// Prepares a spare file of at least `size` bytes, if no thread prepares files in advance.
     fn reuse_now(&mut self, size: u64) -> Option<PreallocatedSegment> {
         if self.env.has_preallocator || self.next_size() < size {
             return None;
@@ -474,7 +475,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Adds the full segment to the chain, and those that follow it before the tail.
+    /// Adds the full segment to the chain, and the skipped segments between it and the tail.
     fn leave(&mut self, mut before: TailSegment, skipped_segments: Vec<SegmentHeader>) {
         // A whole file may be used again when its segment is removed.
         if self.may_reuse(&before) {
@@ -493,7 +494,7 @@ impl Writer {
         }
     }
 
-    /// Whether the file of a full segment is worth to be used again.
+    /// Whether the file of a full segment is worth reusing.
     fn may_reuse(&self, full: &TailSegment) -> bool {
         let log = &self.manifest.content;
         self.env.spare_files.is_on()
@@ -501,9 +502,9 @@ impl Writer {
             && full.room() < full.header.size / 8
     }
 
-    /// Starts a new segment if the tail cannot take what the log is to hold from now on: records of
-    /// another schema (a segment's header has the schema of all its records), compressed or
-    /// encrypted batches, or batches that share no block with the durable ones.
+    /// Starts a new segment if the tail does not fit the settings of the log: records of another
+    /// schema (a segment's header has the schema of all its records), compressed or encrypted
+    /// batches, or batches that share no block with the durable ones.
     pub(crate) fn enter_settings(&mut self) -> Result<()> {
         let (tail, log) = (&self.tail.header, &self.manifest.content);
         let has_schema = tail.record_type.schema == log.record_type.schema;
@@ -556,7 +557,7 @@ impl Writer {
         let header = &self.tail.header;
         let offset = mark.slot().offset(header.geometry);
         let written = if sequence > SEQUENCE_MAX {
-            // As for the manifest: readers reject a higher number.
+            // As with the manifest, readers reject a higher number.
             Err(io::Error::other("all sequence numbers of marks are used"))
         } else {
             let keys = self.env.keys_of(header)?;

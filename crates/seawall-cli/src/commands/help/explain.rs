@@ -21,7 +21,7 @@ struct Topic {
 
 const CODE: &str = "exit code";
 
-/// Parses all topics: blocks of kind and name, text, and steps after dashes.
+/// Parses all topics. A block has a line with kind and name, then text, then steps after dashes.
 fn topics() -> impl Iterator<Item = Topic> {
     include_str!("explain.txt").split("\n\n").map(|block| {
         let (head, text) = block.split_once('\n').unwrap_or((block, ""));

@@ -9,7 +9,7 @@ use seawall_output::stdout::Output;
 use seawall_output::text::typed;
 use serde::Serialize;
 
-/// Replaces the user's key, if another is given, and then the log's own.
+/// Replaces the user's key, if a new one is given, and then the key of the log.
 pub(crate) fn run(args: &Rekey) -> Result<Exit, Failure> {
     let fail = |error: Error| Failure::of(&error, "rekey", &args.log);
     let opener = Opener::of(&args.key)?;

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::Duration;
 
 const PLAIN: &str = "plain: write and sync each record, one thread, in a file written before";
-/// As large as a segment of a log.
+/// The size of the plain file in bytes: that of a segment.
 const PLAIN_FILE: u64 = 64 << 20;
 
 /// Measures each number of writers and prints each result immediately.

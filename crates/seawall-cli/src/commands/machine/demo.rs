@@ -1,9 +1,9 @@
 //! `seawall demo`: tests the guarantees on this machine.
 //!
 //! A child process writes real earthquakes and is killed again and again. Each acknowledgement goes
-//! through a pipe to this process, an independent witness. Then every acknowledged record is looked
-//! up, bits are flipped and blocks erased, without parity and with it, and the speed is measured.
-//! Speed never decides the exit code.
+//! through a pipe to this process, an independent witness. Then the demo looks up every
+//! acknowledged record, flips bits and erases blocks in copies without and with parity, and
+//! measures the speed. Speed never decides the exit code.
 
 mod chart;
 mod damage;
@@ -68,8 +68,8 @@ pub(crate) fn run(args: &Demo) -> Result<Exit, Failure> {
     Ok(done.exit.worse(out.finish()))
 }
 
-/// The directory for temporary files; if that is in memory, the current directory, provided it is
-/// on a disk and writable.
+/// Returns the directory for temporary files. If that is in memory, and the current directory is on
+/// a disk and writable, returns the current directory.
 fn default_place() -> PathBuf {
     let (temporary, here) = (std::env::temp_dir(), PathBuf::from("."));
     let can_be_used = |place: &Path| {
@@ -127,7 +127,7 @@ fn play(args: &Demo, (seed, folder): (u64, &Path), stage: &mut Stage) -> Result<
     })
 }
 
-/// Opens the log as any program would, which recovers it, closes it, and looks up every record.
+/// Recovers the log by opening it as any program would, closes it, and looks up every record.
 fn recover(log: &Path, witness: &Witness, catalogue: &Catalogue) -> Result<Compared, Failure> {
     let fail = |error| Failure::of(&error, "demo", log);
     let opened: Log<earthquake::Earthquake> = Log::open(log).map_err(fail)?;
@@ -193,7 +193,7 @@ fn tell_parity(stage: &mut Stage, mended: &Mended) {
     stage.judge(&format!("           {erased} around it erased: {all}"), mended.block_corrected);
 }
 
-/// Text below the figures, wrapped as needed.
+/// Wraps the text, and indents it to the column of the figures.
 fn indented(text: &str) -> String {
     const INDENT: usize = 11;
     format!("{:INDENT$}{}", "", text::folded(text, INDENT))

@@ -34,11 +34,11 @@ struct Answer<'a> {
     judged: &'a Judged,
 }
 
-/// A directory that was looked at.
+/// A directory, and the results of its checks.
 #[derive(Debug, Serialize)]
 pub(super) struct Judged {
     dir: String,
-    /// Of the worst check.
+    /// The state of the worst check.
     state: State,
     pub(super) exit: Exit,
     pub(super) checks: Vec<Check>,
@@ -60,7 +60,7 @@ impl Judged {
 
 fn look(folder: &Path) -> io::Result<Machine> {
     let around = HostInfo::of(folder)?;
-    // A library that tests preload to skip syncs.
+    // This can name a library that skips syncs, as preloaded in tests.
     let preload = std::env::var("LD_PRELOAD").ok();
     let boot_id = PosixStorage::open(&folder.canonicalize()?)?.boot_id().is_some();
     Ok(Machine { around, preload, boot_id, wall_us: SystemClock::new().wall_us() })

@@ -52,9 +52,9 @@ const SIZES: [(&str, usize); 5] = [
 ];
 const THREADS: [(&str, usize); 5] =
     [("1 thread", 1), ("2 threads", 2), ("4 threads", 4), ("8 threads", 8), ("16 threads", 16)];
-/// Bytes written to the device and not synced.
+/// The numbers of bytes to write to the device before a measured sync.
 const DIRTY: [u64; 3] = [1 << 20, 16 << 20, 64 << 20];
-/// The share of the time for streams: they have the most rows.
+/// The share of the measuring time that the streams get: they have the most rows.
 const STREAMS: f64 = 0.37;
 
 /// Measures and reports; exits with 10 if synced data is not durable here.
@@ -112,7 +112,7 @@ struct Found {
     asked: Vec<Contest>,
     /// `None` if the file system has no direct writes.
     streams: Option<Streams>,
-    /// Unsynced bytes, and the duration of their sync in microseconds.
+    /// Pairs: the number of unsynced bytes, and the duration of their sync in microseconds.
     flushes: Vec<(u64, f64)>,
     advice: Vec<Advice>,
     conditions: Conditions,
@@ -134,7 +134,7 @@ answer! {
 }
 
 answer! {
-    /// A sync after some bytes were written.
+    /// The duration of a sync after some bytes were written.
     struct Flush(flush: &(u64, f64)) {
         dirty_bytes: u64 = flush.0,
         flush_us: f64 = flush.1,
@@ -158,7 +158,7 @@ fn by_size(folder: &Path) -> io::Result<Vec<Entry<'static, io::Error>>> {
     SIZES.into_iter().filter_map(|size| make(size).transpose()).collect()
 }
 
-/// Writers of one kind, each with its own file.
+/// Returns an entry with its own file; `None` if the file system does not support the method.
 fn entry(
     folder: &Path,
     name: &'static str,
@@ -186,7 +186,7 @@ fn by_threads(folder: &Path) -> io::Result<Vec<Entry<'static, io::Error>>> {
     Ok(THREADS.into_iter().map(make).collect())
 }
 
-/// One entry per processor; none if there is only one.
+/// Returns one entry per processor; empty if there is only one processor.
 fn by_processor(folder: &Path) -> io::Result<Vec<Entry<'static, io::Error>>> {
     let way = (Way::Fdatasync, Prepared::Written);
     let Some(writer) = Writer::new(folder, way, PAGE)? else { return Ok(vec![]) };
@@ -210,7 +210,7 @@ fn streams(folder: &Path, args: &Probe) -> Result<Option<Streams>, Failure> {
     Streams::measure(folder, time, &mut tell).map_err(|error| failure(&args.dir, &error))
 }
 
-/// How long a sync takes after each number of bytes, in microseconds; empty if unknown.
+/// How long a sync takes after each number of bytes, in microseconds; empty without direct I/O.
 fn flushes(folder: &Path) -> io::Result<Vec<(u64, f64)>> {
     let mut found = vec![];
     for dirty in DIRTY {
@@ -246,7 +246,7 @@ fn tell_place(out: &mut Output, args: &Probe, checks: &[Check]) {
     out.flush();
 }
 
-/// Whether a check concerns what is measured here; the others belong to `doctor`.
+/// Whether a check matters for the measurements; only `doctor` shows the others.
 fn is_of_the_disk(check: &Check) -> bool {
     check.state >= State::Unusable
         || ["file system", "overwrites", "write cache"].contains(&check.name)

@@ -33,8 +33,8 @@ pub(crate) fn run(args: &Copy) -> Result<Exit, Failure> {
     Ok(out.finish())
 }
 
-/// A copy takes the files as they are. What parity restores for readers is still damage in the
-/// files, and names records that are not lost.
+/// Returns the error of a failed copy. A copy takes the files as they are, so it fails at damage
+/// that parity restores for readers. The library's error then names records that are not lost.
 fn failed(args: &Copy, error: &Error) -> Failure {
     let Copy { log, target, .. } = args;
     if matches!(error, Error::Damaged { .. }) {

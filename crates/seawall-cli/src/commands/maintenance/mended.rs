@@ -48,7 +48,7 @@ pub(crate) fn warn(log: &Path, places: usize) -> Exit {
     failure.next(format!("seawall repair {} --yes, which repairs the files", typed(log))).tell()
 }
 
-/// The first damage that parity cannot restore; damage with lost records comes first.
+/// Returns damage that parity cannot restore: the first with lost records, else the first.
 pub(crate) fn beyond_parity(log: &Path, found: &Verification) -> seawall::Result<Option<Damage>> {
     if found.mended.is_empty() {
         return Ok(worst(&found.damage));
@@ -61,7 +61,7 @@ pub(crate) fn protection(log: &Path, found: &Verification) -> seawall::Result<Pr
     Maintenance::on(&view(log, &found.mended)?).protection()
 }
 
-/// The log with the bytes restored by parity.
+/// Returns a view of the log with the bytes that parity restored.
 fn view(log: &Path, mended: &[Patch]) -> seawall::Result<Arc<dyn Storage>> {
     let storage = PosixStorage::open(log).map_err(|source| seawall::Error::Io {
         log: None,
@@ -102,7 +102,7 @@ fn changes(patch: &Patch, owner: impl Fn(u64) -> String) -> Vec<String> {
     lines
 }
 
-/// Whose a byte is.
+/// Names the record or the batch that a changed byte belongs to.
 fn owner(change: &Change) -> String {
     match (change.record, change.records) {
         (Some(record), _) => format!(", in record {record}"),
@@ -124,8 +124,8 @@ fn is_few_bits(patch: &Patch) -> bool {
     (1..=BYTES_MAX).contains(&bytes.len()) && bits <= u8::BITS && patch.old.len() == patch.new.len()
 }
 
-/// The bytes with flipped bits, described one by one. What unknown is left out: no
-/// verdict rests on it.
+/// Describes the bytes with flipped bits one by one. An error gives an empty list: no verdict
+/// depends on it.
 fn flipped(log: &Path, mended: &[Patch]) -> Vec<Change> {
     let bytes = |patch: &Patch| -> Vec<Patch> {
         let (file, by) = (patch.file.clone(), patch.by);

@@ -75,7 +75,7 @@ struct Told<'a> {
 }
 
 impl Told<'_> {
-    /// How many bytes got parity, or would, and for which segments.
+    /// Returns how many bytes got parity, or would get it, and their segments.
     fn made(&self) -> (u64, Vec<SegmentId>) {
         let Self { before, after, .. } = self;
         let all = if self.args.dry_run { before.bytes - before.unsure } else { after.covered };

@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Repair) -> Result<Exit, Failure> {
         if !args.cut_tail || done.after.damage.is_empty() {
             return Ok(mended(args, &done));
         }
-        // Both repairs have one answer; without JSON, print the first result in any case.
+        // With JSON, one answer reports both repairs; without, print the first result in any case.
         if !args.look.json {
             mended(args, &done);
         }
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Repair) -> Result<Exit, Failure> {
     cut_tail(args, opener, None)
 }
 
-/// The log and the given replicas.
+/// Returns the maintenance of the log with the given replicas.
 fn maintenance(args: &Repair, opener: &Opener) -> Maintenance<'static> {
     opener.maintenance(&args.log).replicas(&args.from_replica)
 }
@@ -134,7 +134,8 @@ fn mended(args: &Repair, done: &RepairPlan) -> Exit {
     exit.worse(out.finish())
 }
 
-/// Unknown if only a replica knows the end of the log: there may have been more records.
+/// Returns the exit code of a repair in place. If only a replica knows the end of the log, the code
+/// is at least `Unsure`: there may have been more records.
 fn exit_of_mend(done: &RepairPlan) -> Exit {
     let exit = Exit::of(done.after.verdict, false);
     let is_unsure = done.end_by_replica.is_some() || !done.unproven.is_empty();
@@ -188,9 +189,9 @@ fn plan(args: &Repair, opener: &Opener) -> Result<Exit, Failure> {
     };
     let cut = match opener.maintenance(&args.log).plan_truncation() {
         Ok(cut) => Some(cut),
-        // Only a holder of the key can end an encrypted log.
+        // Only a holder of the key can truncate an encrypted log.
         Err(Error::Damaged { .. } | Error::Key { source: KeyError::NoKey, .. }) => None,
-        // The log cannot be ended at bytes that the device cannot read.
+        // The log cannot be truncated at bytes that the device cannot read.
         Err(Error::Io { .. }) if !found.damage.is_empty() => None,
         Err(error) => return Err(fail(error)),
     };
@@ -202,7 +203,7 @@ fn plan(args: &Repair, opener: &Opener) -> Result<Exit, Failure> {
     Ok(exit.worse(out.finish()))
 }
 
-/// What is damaged, and the options for repair.
+/// The damage, and the options for repair.
 struct Told<'a> {
     args: &'a Repair,
     found: &'a Verification,
@@ -268,7 +269,7 @@ impl Told<'_> {
         tell_mend(out, mend);
     }
 
-    /// Advice for files that were moved or copied by hand.
+    /// Prints advice for files that were moved or copied by hand.
     fn tell_moving(&self, out: &mut Output) {
         use Corruption::{Duplicated, ForeignEpoch, Misplaced, SegmentHeader, SegmentMissing};
         let log = self.args.log.display();

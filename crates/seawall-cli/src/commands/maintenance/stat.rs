@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Stat) -> Result<Exit, Failure> {
 }
 
 answer! {
-    /// `seawall stat --json`; of a log with records lost, it is not known what has parity.
+    /// `seawall stat --json`. If records are lost, the members about parity are null.
     #[serde(tag = "schema", rename = "seawall.stat/1")]
     struct Answer(log: &Path, told: &Told<'_>) {
         log: String = log.display().to_string(),
@@ -102,14 +102,14 @@ answer! {
     }
 }
 
-/// The first record that is there or named as missing.
+/// Returns the first LSN that is present, lost or given up.
 fn first_named(found: &Verification) -> Option<Lsn> {
     let lost = found.damage.iter().filter_map(|damage| damage.lost);
     let gone = lost.chain(found.given_up.iter().copied()).map(|lost| lost.from);
     gone.chain(found.first_lsn).min()
 }
 
-/// The bytes of all payloads, unless some could not be decrypted.
+/// Returns the size of all payloads in bytes; `None` if some could not be decrypted.
 fn payload(found: &Verification) -> Option<u64> {
     Some(found.summary.payload_bytes).filter(|_| !found.summary.is_locked)
 }
@@ -137,7 +137,7 @@ impl Told<'_> {
         Some(self.found.summary.type_name.as_str()).filter(|name| !name.is_empty())
     }
 
-    /// When the oldest and the newest batch were written, where that is known.
+    /// Returns the times at which the oldest and the newest batch were written, if known.
     fn written(&self) -> (Option<String>, Option<String>) {
         let (first, last) = self.found.summary.written_us.unzip();
         (first.and_then(to_text), last.and_then(to_text))

@@ -50,8 +50,8 @@ pub(crate) fn run(args: &Truncate) -> Result<Exit, Failure> {
     Ok(would.worse(out.finish()))
 }
 
-/// Opens the log and applies the plan, but no more: opening after a crash creates a segment, and
-/// then more segments could be removed than the plan showed.
+/// Opens the log and removes no more than the plan shows. Opening after a crash creates a segment,
+/// so otherwise a truncation could remove more segments than the plan.
 fn carry_out(
     args: &Truncate,
     (plan, found): (&Plan, &Verification),
@@ -65,7 +65,7 @@ fn carry_out(
         // In a damaged log, it is unknown which records precede or follow a record.
         return lost(found).map_or(Ok(()), Err);
     }
-    // No segment follows in this process: a removed file could only be removed, not used again.
+    // This process starts no further segment, so it could not reuse the file of a removed one.
     let options = opener.options().create(false).reuse(false).name_ahead(false);
     let log: Log<[u8], Raw> = options.codec(reader.codec()).schema(reader.schema()).open(log)?;
     match *plan {

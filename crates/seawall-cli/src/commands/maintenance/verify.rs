@@ -103,7 +103,7 @@ pub(super) fn encryption(summary: &Summary) -> Option<String> {
     Some(format!("{some}   {checked}"))
 }
 
-/// The line with the verdict and the exit code.
+/// Prints the line with the verdict and the exit code.
 pub(super) fn tell_verdict(out: &mut Output, log: &Path, (verdict, exit): (Verdict, Exit)) {
     let tone = match verdict {
         Verdict::Clean | Verdict::Torn => Tone::Good,

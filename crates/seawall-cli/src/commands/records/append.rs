@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Append) -> Result<Exit, Failure> {
     let options = options.on_failover(told_of_failovers(args, &failovers));
     let open = || {
         let opened = options.open(&args.log);
-        // What could not be read may be why the options do not fit.
+        // An earlier read error may be why the options do not fit: report that one.
         let log: Log<[u8], Raw> = opened
             .map_err(|error| Failure::of(unread.as_ref().unwrap_or(&error), "append", &args.log))?;
         if !args.look.quiet {
@@ -88,12 +88,12 @@ pub(crate) fn run(args: &Append) -> Result<Exit, Failure> {
     Ok(ended.worse(out).worse(if tally.refused > 0 { Exit::Failed } else { Exit::Fine }))
 }
 
-/// Whether the device failed, rather than that there is no log.
+/// Whether the error is an I/O error other than a missing log.
 fn is_failure(error: &Error) -> bool {
     matches!(error, Error::Io { source, .. } if source.kind() != io::ErrorKind::NotFound)
 }
 
-/// Options with the key, and with what is encrypted from now on.
+/// Returns options with the key, and with the encryption of new records.
 fn keyed(args: &Append) -> Result<Options, Failure> {
     let options = Opener::of(&args.key)?.options();
     if let Some(pad) = args.pad {
@@ -119,13 +119,13 @@ fn feed(args: &Append, session: &mut Session<'_>) -> Result<Exit, Failure> {
     let waiter = Waiter::new(args.ack).map_err(|error| session.unreadable(&error))?;
     let ended = session.feed(&waiter, &mut io::stdin().lock())?;
     if ended == Exit::Fine && session.tally.refused == 0 {
-        // Also for an empty input.
+        // Open the log even if the input was empty.
         session.open()?;
     }
     Ok(ended)
 }
 
-/// Counts failovers and prints each.
+/// Returns a callback that counts failovers and prints each.
 fn told_of_failovers(args: &Append, count: &Arc<AtomicU64>) -> impl Fn(&Failover) + use<> {
     let (count, quiet) = (count.clone(), args.look.quiet);
     move |failover| {
@@ -140,7 +140,7 @@ fn told_of_failovers(args: &Append, count: &Arc<AtomicU64>) -> impl Fn(&Failover
     }
 }
 
-/// The given codec, else that of the log, else the one that fits the input.
+/// Returns the given codec, else the codec of the log, else the one that fits the input.
 fn choose_codec(args: &Append, stored: Option<CodecId>) -> Result<CodecId, Failure> {
     let asked = args.codec.map(|codec| match codec {
         Codec::Raw => CodecId::Raw,

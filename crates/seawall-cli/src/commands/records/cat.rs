@@ -95,11 +95,11 @@ fn start(args: &Cat, reader: &LogReader<[u8], Raw>) -> Result<(Lsn, Cursor), Err
     }
 }
 
-/// How far reading came, and the worst exit code on the way.
+/// Where reading ended, and the worst exit code until then.
 enum Reach {
-    /// It reached the last requested record, or damage.
+    /// At the last requested record, or at damage.
     Stopped(Exit),
-    /// It reached the end of the log.
+    /// At the end of the log.
     End(Exit),
 }
 
@@ -111,7 +111,7 @@ fn print(
     let mut bytes = 0;
     let mut worst = Exit::Fine;
     let mut left = args.count.unwrap_or(u64::MAX);
-    // The expected LSN of the next record, unless damage was reported in between.
+    // The expected LSN of the next record; `None` at the start and after reported damage.
     let mut next = None;
     while left > 0 && printer.out.is_open() {
         match cursor.next_record() {
@@ -161,8 +161,9 @@ fn tell(log: &Path, damage: &Damage) -> Exit {
     Failure::of(&Error::damaged(damage.clone()), "cat", log).tell()
 }
 
-/// Judges the end of the records read from `from` on; `met` was already reported. Only verification
-/// tells whether that is the end of the log.
+/// Returns the exit code for the end of the records read from `from` on, and reports its reason.
+/// `met` is the exit code of damage that was already reported. Only verification tells whether the
+/// last record read is the end of the log.
 pub(crate) fn judge_end(log: &Path, found: &Verification, (from, met): (Lsn, Exit)) -> Exit {
     let lost = damage_from(found, from).find(|damage| damage.lost.is_some());
     if lost.is_none() && !found.mended.is_empty() {

@@ -1,10 +1,10 @@
-//! Reads the intact records of a log, and selects its damage from a record on.
+//! Reads the intact records of a log, and selects the damage that affects records from an LSN on.
 
 use seawall::damage::Damage;
 use seawall::verify::Verification;
 use seawall::{Error, LogReader, Lsn, Raw, Record};
 
-/// Passes every intact record to `visit`, oldest first, until `visit` returns that it has enough.
+/// Passes every intact record to `visit`, oldest first, until `visit` returns false.
 pub(in crate::commands) fn visit_intact(
     reader: LogReader<[u8], Raw>,
     mut visit: impl FnMut(&Record<'_>) -> bool,

@@ -37,8 +37,8 @@ impl Printer {
         Ok(Self { shape, codec, picker, out: Output::lock(), undecodable: 0 })
     }
 
-    /// Flushes, and reports records that could not be decoded. Returns whether the reader is still
-    /// there, and the exit code if nothing else went wrong.
+    /// Flushes the output, and reports records that could not be decoded. Returns whether the
+    /// output still has a reader, and the exit code if nothing else failed.
     pub(crate) fn finish(self) -> (bool, Exit) {
         let somebody_reads = self.out.is_open();
         let written = self.out.finish();

@@ -16,7 +16,7 @@ pub(crate) enum Wake {
     Input,
     /// A signal arrived.
     Signal(i32),
-    /// The reader of standard output closed it.
+    /// The reader of standard output closed the pipe.
     OutputClosed,
 }
 

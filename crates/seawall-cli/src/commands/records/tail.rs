@@ -13,7 +13,7 @@ use seawall_output::report::{Exit, Failure};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// How often to look for new records, the same as in the library.
+/// The interval of polling for new records, the same as in the library.
 const POLL: Duration = Duration::from_millis(50);
 /// The maximum number of records printed before the cursor file is updated.
 const SAVE_EVERY: u64 = 1024;
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Tail) -> Result<Exit, Failure> {
         next: from,
         unsaved: 0,
     };
-    // A writer may have appended more in the meantime.
+    // Print no more than `count` records: a writer may have appended more in the meantime.
     let left = if args.follow || resumed.is_some() { u64::MAX } else { args.count };
     let mut done = tailing.catch_up(left);
     if args.follow && done.is_ok() {
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Tail) -> Result<Exit, Failure> {
     Ok(end.worse(written))
 }
 
-/// The position in the cursor file, if the log still has it.
+/// Returns the position in the cursor file, or an error if the log does not have it any more.
 fn resume(found: &Verification, (oldest, position): (Lsn, Lsn)) -> Result<Lsn, Error> {
     let end = found.last_lsn.map_or(oldest, |last| last.next().max(oldest));
     if position < oldest {
@@ -103,8 +103,8 @@ fn back_by_matches(
     Ok(matching.front().copied().filter(|_| matching.len() == most))
 }
 
-/// The last record visible to readers. After a writer was killed, readers may see only the records
-/// that it had published as durable.
+/// Returns the last record visible to readers. After a writer was killed, readers may see only the
+/// records that the writer had published as durable.
 fn last_shown(
     open: impl FnOnce() -> Result<LogReader<[u8], Raw>, Error>,
     reader: &LogReader<[u8], Raw>,

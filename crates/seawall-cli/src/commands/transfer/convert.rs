@@ -91,7 +91,7 @@ fn zeros(remark: &Remark) -> Option<u64> {
     if let Remark::ZerosAtEnd(entries) = remark { Some(*entries) } else { None }
 }
 
-/// The formats and codecs of both sides.
+/// The codecs of the source and the target.
 #[derive(Clone, Copy, Debug)]
 struct Way {
     source: CodecId,
@@ -177,7 +177,7 @@ impl Work<'_> {
     fn content<'e>(&self, entry: &'e [u8]) -> Result<Cow<'e, [u8]>, String> {
         let content = translate(entry, self.way.source, self.way.target)?;
         if (self.args.to, self.way.target) == (ForeignFormat::Seawall, CodecId::Json) {
-            // As `append` stores it: JSON without optional whitespace, which every reader accepts.
+            // Store JSON as `append` does: without optional whitespace, which every reader accepts.
             return minified(&content).map(|text| text.into_bytes().into());
         }
         Ok(content)

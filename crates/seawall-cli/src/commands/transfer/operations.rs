@@ -39,7 +39,7 @@ impl OperationLog {
                 Err(Failure::new(Exit::Usage, what).at(log.display()).next("give a later time"))
             }
             Some(_) => Ok(last),
-            // All of it was written by that time.
+            // The whole log was written by that time.
             None => Ok(None),
         }
     }
@@ -93,13 +93,13 @@ impl Source for OperationLog {
 struct Decoded<T> {
     cursor: Cursor,
     codec: CodecId,
-    /// Whether the log stores a type name, and its schema.
+    /// Whether the log stores the type name of operations; only then are record schemas checked.
     is_named: bool,
     item: PhantomData<fn() -> T>,
 }
 
 impl<T: DeserializeOwned> Decoded<T> {
-    /// The next record and its identity.
+    /// Decodes the next record; `name` gives its identity.
     fn next<N>(
         &mut self,
         name: impl Fn(&Record<'_>) -> N,

@@ -141,8 +141,8 @@ fn tell(args: &Args, answer: &Answer) -> Exit {
     out.finish()
 }
 
-/// Judges the end of the replayed records; only verification tells whether that is the end of the
-/// log.
+/// Returns the exit code for the end of the replayed records. Only verification tells whether the
+/// last of them is the end of the log.
 fn end(
     args: &Args,
     opener: &Opener,

@@ -1,4 +1,4 @@
-//! What the two sides exchange: a datagram for each count.
+//! The datagrams between sender and witness: one for each count, and the answers.
 //!
 //! ```text
 //! byte  size  field, little-endian
@@ -16,7 +16,7 @@ pub(super) const SIZE: usize = 48;
 /// The size of an answer in bytes.
 pub(super) const ANSWER_SIZE: usize = 16;
 
-/// One of the counts.
+/// The content of a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Count {
     pub(super) run: u64,
@@ -40,7 +40,7 @@ impl Count {
         bytes
     }
 
-    /// Decodes a datagram, unless it is another program's.
+    /// Decodes a datagram; `None` if another program sent it.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let (fields, []) = bytes.as_chunks::<8>() else { return None };
         let [magic, rest @ ..] = fields else { return None };
@@ -55,7 +55,7 @@ impl Count {
         })
     }
 
-    /// What the witness answers to a count of this run.
+    /// Returns the witness's answer to a count of this run.
     pub(super) fn answer(run: u64) -> [u8; ANSWER_SIZE] {
         let mut bytes = [0; ANSWER_SIZE];
         let fields = MAGIC.iter().copied().chain(run.to_le_bytes());

@@ -22,7 +22,7 @@ const ANSWERED: Duration = Duration::from_secs(5);
 /// The last count is sent this many times.
 const LAST_TIMES: u32 = 5;
 
-/// Counts until the machine is off, or it is stopped by hand.
+/// Sends counts until the machine is off, or until this program is stopped by hand.
 pub(super) fn run(args: &DiskHoldUp, address: &str) -> Result<Exit, Failure> {
     let cannot = |error: io::Error| {
         let what = format!("cannot send counts: {error}");
@@ -63,7 +63,7 @@ pub(super) fn run(args: &DiskHoldUp, address: &str) -> Result<Exit, Failure> {
     Ok(Exit::Fine)
 }
 
-/// A socket to the first address.
+/// Connects a UDP socket to the first address of the name.
 fn connect(address: &str) -> io::Result<UdpSocket> {
     let found: Option<SocketAddr> = address.to_socket_addrs()?.next();
     let found = found.ok_or_else(|| io::Error::other("the name has no address"))?;
@@ -74,7 +74,7 @@ fn connect(address: &str) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Sets these flags on SIGPWR, and on SIGINT and SIGTERM.
+/// Sets `is_failing` on SIGPWR, and `is_stopped` on SIGINT and SIGTERM.
 fn listen(is_failing: &Arc<AtomicBool>, is_stopped: &Arc<AtomicBool>) -> io::Result<()> {
     for signal in [SIGINT, SIGTERM] {
         flag::register(signal, is_stopped.clone())?;
@@ -85,7 +85,7 @@ fn listen(is_failing: &Arc<AtomicBool>, is_stopped: &Arc<AtomicBool>) -> io::Res
     Ok(())
 }
 
-/// Asks the monitor, on a thread, until it says that the machine is on battery.
+/// Queries the monitor on a separate thread. Sets `is_failing` once the machine is on battery.
 fn watch(monitor: &Monitor, is_failing: &Arc<AtomicBool>) -> Result<(), Failure> {
     let cannot = |why: String| {
         let failure = Failure::new(Exit::Failed, format!("cannot watch {monitor}: {why}"));
@@ -117,7 +117,7 @@ struct Counter {
 }
 
 impl Counter {
-    /// The power failure was announced. Returns whether that is new.
+    /// Records that the power failure was announced. Returns whether this is the first time.
     fn announce(&mut self, now: Duration) -> bool {
         let is_new = self.announced_us.is_none();
         self.announced_us.get_or_insert(micros(now));
@@ -128,7 +128,7 @@ impl Counter {
         self.number += 1;
         let Self { run, number, announced_us, .. } = *self;
         let count = Count { run, number, time_us: micros(now), announced_us, is_last };
-        // What does not arrive is missing, and the network may come back.
+        // The witness counts lost datagrams as missing, and the network may recover.
         let _ = self.socket.send(&count.encode());
     }
 

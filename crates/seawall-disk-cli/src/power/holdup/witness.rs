@@ -1,4 +1,4 @@
-//! The witness: it hears the counts, and knows the last of them when they fall silent.
+//! The witness: it receives the counts, and knows the last one when no more arrive.
 
 use super::count::{Count, SIZE};
 use crate::args::DiskHoldUp;
@@ -11,11 +11,11 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
-/// After this time without a count the machine is off.
+/// After this time without a count, the machine is taken to be off.
 const SILENCE: Duration = Duration::from_secs(3);
-/// How long to wait for a datagram before the time is looked at.
+/// How long to wait for a datagram before checking the time.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Of this many counts one is answered, beginning with the first.
+/// One of this many counts is answered, beginning with the first.
 const ANSWER_EVERY: u64 = 100;
 
 /// How the counts ended.
@@ -25,11 +25,11 @@ enum End {
     ByHand,
 }
 
-/// What was heard of one run, the first that was heard.
+/// The counts of one run: the first run from which a count arrived.
 #[derive(Clone, Copy, Debug)]
 struct Heard {
     last: Count,
-    /// The number of the first count: it may have begun before this program.
+    /// The number of the first count received: the sender may have started before this program.
     first: u64,
     received: u64,
     at: Duration,
@@ -63,7 +63,7 @@ impl Heard {
         }
     }
 
-    /// How long the machine is known to have run on.
+    /// How long the machine is known to have run on after the announcement.
     fn held_up_us(&self) -> Option<u64> {
         Some(self.last.time_us.saturating_sub(self.last.announced_us?))
     }
@@ -86,7 +86,7 @@ answer! {
     }
 }
 
-/// Hears one run to its end, and prints what it came to.
+/// Receives the counts of one run to its end, and prints the result.
 pub(super) fn run(args: &DiskHoldUp, port: u16) -> Result<Exit, Failure> {
     let cannot = |error: io::Error| {
         let what = format!("cannot be a witness at UDP port {port}: {error}");
@@ -123,7 +123,7 @@ pub(super) fn run(args: &DiskHoldUp, port: u16) -> Result<Exit, Failure> {
     Ok(out.finish())
 }
 
-/// All addresses of this machine, of IPv6 too if it has that.
+/// Listens on all addresses of this machine, including IPv6 if the machine has it.
 fn listen(port: u16) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind(("::", port)).or_else(|_| UdpSocket::bind(("0.0.0.0", port)))?;
     socket.set_read_timeout(Some(LOOK_EVERY))?;
@@ -166,7 +166,7 @@ fn hear(args: &DiskHoldUp, socket: &UdpSocket) -> io::Result<(SocketAddr, Heard,
     }
 }
 
-/// Errors of a socket that is connected to none mean nothing but that no datagram came.
+/// Whether this error only means that no datagram arrived: the socket is not connected.
 fn is_nothing(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, Interrupted, TimedOut, WouldBlock};
     [ConnectionRefused, Interrupted, TimedOut, WouldBlock].contains(&error.kind())

@@ -22,13 +22,13 @@ impl KeyRing {
         Self { log, sequence: 1, keys: vec![(KeyNumber::FIRST, key)] }
     }
 
-    /// Whose keys these are.
+    /// The log that these keys belong to.
     #[must_use]
     pub fn log(&self) -> LogId {
         self.log
     }
 
-    /// Which write of the file this is: it decides the slot.
+    /// The number of this write of the file, which decides the slot.
     #[must_use]
     pub fn sequence(&self) -> u64 {
         self.sequence
@@ -76,7 +76,7 @@ impl KeyRing {
         found.map(|(_, key)| key).ok_or(KeyError::NoSuchKey(number))
     }
 
-    /// The keys as they are stored. `nonce` is random.
+    /// Wraps the keys for storage. `nonce` is random.
     #[must_use]
     pub fn wrap(&self, wrapping: &KeyEncryptionKey, nonce: &Nonce, time_us: u64) -> WrappedKeys {
         let with = wrapping.for_log(self.log);
@@ -99,12 +99,12 @@ impl KeyRing {
 }
 
 impl WrappedKeys {
-    /// The keys in this slot.
+    /// Unwraps the keys in this slot.
     ///
     /// # Errors
     ///
     /// [`KeyError::WrongKey`] if they are wrapped with another key, [`KeyError::Forged`] if the
-    /// slot was changed without it.
+    /// slot was changed without the key.
     pub fn unwrap(&self, wrapping: &KeyEncryptionKey) -> Result<KeyRing, KeyError> {
         let with = wrapping.for_log(self.log);
         if with.id != self.key_id {

@@ -53,7 +53,7 @@ pub(crate) mod entry {
 /// One slot of the file, with its keys as they are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrappedKeys {
-    /// Which log they are of.
+    /// The log that they belong to.
     pub log: LogId,
     /// Counts the writes of the file; the higher readable slot counts.
     pub sequence: u64,
@@ -120,7 +120,7 @@ impl WrappedKeys {
     ///
     /// # Errors
     ///
-    /// [`Refused`] says why these bytes are not one.
+    /// [`Refused`] says why these bytes are not a slot.
     pub fn decode(file: &[u8], offset: Offset) -> Result<Self, Refused> {
         let head = file.first_chunk::<HEAD_SIZE>().ok_or(Refused::Invalid)?;
         preamble::check(head, MAGIC_BYTES)?;

@@ -32,7 +32,7 @@ impl Damage {
         Self { segment, offset, bytes: 0, lost: None, cause, changed: None, origin: None }
     }
 
-    /// For people: which part has changed, or else which check failed.
+    /// Describes for people which part has changed, or else which check failed.
     #[must_use]
     pub fn reason(&self) -> String {
         match self.changed {

@@ -32,13 +32,13 @@ impl fmt::Display for WithoutLog<'_> {
 
 impl Error {
     /// Prints the error as `Display` does, but without the path of the log, for programs that print
-    /// that elsewhere. `{:#}` adds the causes.
+    /// the path elsewhere. `{:#}` adds the causes.
     #[must_use]
     pub fn without_log(&self) -> impl fmt::Display {
         WithoutLog(self)
     }
 
-    /// Whether the error's own text names this log already, mostly by one of its files.
+    /// Whether the error's own text contains the path of this log already, usually in a file name.
     fn names(&self, log: &Path) -> bool {
         let text: &str = match self {
             Self::Io { what: text, .. }

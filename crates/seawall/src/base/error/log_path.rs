@@ -1,4 +1,4 @@
-//! Which log an error is about. Inner code does not know; the methods of the public handles add it.
+//! Adds to an error the log that it is about. Only the methods of the public handles know the log.
 
 use crate::base::error::{Error, Result};
 use seawall_io::Storage;

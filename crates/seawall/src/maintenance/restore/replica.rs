@@ -84,7 +84,7 @@ impl Replica {
         let Some(header) = found.clone().filter(|header| header.named_ahead) else {
             return Ok(found);
         };
-        // Where it begins is said elsewhere.
+        // The header of a segment that was named ahead does not say where the segment begins.
         let segment = segment_of(&self.storage, &header)?;
         Ok(segment.map(|segment| segment.header))
     }

@@ -3,7 +3,7 @@
 
 use seawall_format::{Closed, Lsn, Offset, SegmentRef, next_lsn, tail};
 
-/// What decides how the log continues.
+/// The facts that decide how the log continues.
 #[derive(Clone, Debug)]
 pub(crate) struct ResumeEvidence<'a> {
     /// The first LSN of each segment, oldest first; at least one.
@@ -79,7 +79,7 @@ pub(crate) struct Continuation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ManifestUpdate {
     pub(crate) oldest_base: Lsn,
-    /// The close to state instead of the last one.
+    /// The clean close to record in place of the last one.
     pub(crate) closed: Option<Closed>,
     /// Whether the write starts with the slot of the newest manifest, which may be in the page
     /// cache only. Otherwise it starts with the unreadable slot.

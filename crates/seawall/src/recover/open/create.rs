@@ -138,7 +138,8 @@ pub(super) fn check_compression(compression: Compression, layout: Layout) -> Res
     Err(Error::InvalidOption { log: None, why })
 }
 
-/// Refuses to fill blocks where a batch may be too large or too readable for that.
+/// Refuses to fill blocks in a readable log, or if the largest batch is not a whole number of
+/// blocks.
 pub(super) fn check_blocks(
     options: &Options,
     (layout, geometry): (Layout, Geometry),
@@ -156,7 +157,7 @@ pub(super) fn check_blocks(
     Err(Error::InvalidOption { log: None, why })
 }
 
-/// Refuses to encrypt a layout that cannot be.
+/// Refuses a key for a layout that does not support encryption.
 #[cfg(feature = "encryption")]
 pub(super) fn check_encryption(options: &Options, layout: Layout) -> Result<()> {
     if options.key.is_none() || layout.has_batch_headers() {
@@ -172,8 +173,8 @@ pub(super) fn check_encryption(_: &Options, _: Layout) -> Result<()> {
     Ok(())
 }
 
-/// Writes the keys of a log that is created with a key, and has its manifest say so: from the first
-/// segment on all are encrypted.
+/// Writes the keys of a log that is created with a key, and notes in its manifest that all segments
+/// from the first one on are encrypted.
 #[cfg(feature = "encryption")]
 fn create_keys(
     options: &Options,

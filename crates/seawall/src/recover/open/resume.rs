@@ -73,7 +73,7 @@ pub(crate) fn resume(
     Ok((writer, recovery, level))
 }
 
-/// Turns encryption on, if the options ask for it and it is not.
+/// Turns encryption on, if the options ask for it and the log is not encrypted yet.
 #[cfg(feature = "encryption")]
 fn encrypt(writer: &mut Writer, options: &Options, unlocker: &Unlocker) -> Result<()> {
     let is_encrypted = writer.manifest.content.authenticator.is_some();
@@ -143,7 +143,7 @@ struct SyncedFiles {
     manifest: Arc<dyn File>,
     /// The file with header, marks and seal of the newest segment.
     head: Arc<dyn File>,
-    /// Its file with the records; they may be the same.
+    /// The file with the records of the newest segment; may be the same file as `head`.
     data: Arc<dyn File>,
     /// Whether the predecessor's seal names the newest segment and could be synced.
     newest_is_named: bool,

@@ -73,7 +73,7 @@ impl LogScanner {
     }
 }
 
-/// What a place in the file of `segment` shows of its key.
+/// Converts `error`, found in the file of `segment`, to an error that names the file.
 pub(super) fn key_error(segment: &Segment, error: KeyError) -> Error {
     Error::key(file_place(&**segment.storage(), &segment.name()))(error)
 }

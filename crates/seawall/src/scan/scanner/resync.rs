@@ -51,8 +51,8 @@ impl LogScanner {
             if !is_hidden && !is_cut {
                 return self.end_of_newest(&rest, (min_end, is_known)).map(Some);
             }
-            // The unreadable bytes may be a record, and parity covers records that are gone: either
-            // way this is damage and not the end of the log.
+            // Either unreadable bytes may hold a record, or parity covers records that are gone:
+            // both are damage and not the end of the log.
             min_end = Some(next);
         }
         if self.read_again != Some((link.segment.header.id, at)) {
@@ -76,7 +76,7 @@ impl LogScanner {
         Ok(marks.chain(others).max().flatten())
     }
 
-    /// `is_known`: parity covers records after this end.
+    /// The end of the newest segment. `is_known`: parity covers records after this end.
     fn end_of_newest(
         &mut self,
         rest: &HeaderSearch,

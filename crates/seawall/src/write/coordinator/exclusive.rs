@@ -79,7 +79,8 @@ impl Coordinator {
         let done = settled.and_then(|()| act(&mut locked.writer, &mut locked.state.commit));
         self.request_deferred_deletes(&mut locked.state);
         match done {
-            // How much of it came to pass is unknown: `Io` would promise that nothing did.
+            // It is unknown how much of the operation was done: `Io` would promise that nothing
+            // was.
             Err(error @ (Error::Io { .. } | Error::Poisoned { .. })) => {
                 let cause = error.cause();
                 locked.finish(Outcome::Failed(cause.clone()));

@@ -38,7 +38,7 @@ impl Coordinator {
     }
 
     /// Completes and writes a batch without the writer, so that the next one can follow. Afterwards
-    /// acknowledges what has returned.
+    /// acknowledges the writes that have returned.
     pub(super) fn launch(
         self: &Arc<Self>,
         mut writer: WriterLease<'_>,
@@ -88,8 +88,8 @@ impl Coordinator {
         self.land_all(state)
     }
 
-    /// Acknowledges the writes that have returned, oldest first. Those that return meanwhile, too:
-    /// their threads leave that to this one.
+    /// Acknowledges the writes that have returned, oldest first, and those that return meanwhile:
+    /// their threads leave that to this thread.
     fn land_all<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) -> Vec<Failover> {
         let mut failovers = vec![];
         state.landing = LandingThread::Busy;

@@ -25,7 +25,7 @@ const WAITER_SPIN_MAX: Duration = Duration::from_micros(400);
 
 /// A yield that takes longer has let another program run.
 const YIELD_MAX: Duration = Duration::from_millis(1);
-/// Spins of a stream that are left out afterwards.
+/// Number of spins to skip in a stream after such a yield.
 const SPINS_TO_SKIP: u32 = 100;
 
 impl Coordinator {
@@ -71,8 +71,8 @@ impl Coordinator {
         false
     }
 
-    /// Lets one waiter of a stream spin until `event` is notified: the next batch follows as soon
-    /// as its thread goes on. Returns whether it was notified.
+    /// Lets one waiter of a stream spin until `event` is notified, so that its thread can start the
+    /// next batch immediately. Returns whether it was notified.
     pub(super) fn spin_as_waiter(&self, event: (&EventCount, u32)) -> bool {
         let is_first = self.spinning_waiters.fetch_add(1, Ordering::Relaxed) == 0;
         let is_notified = is_first && self.spin_in_stream(event, WAITER_SPIN_MAX);
@@ -80,8 +80,8 @@ impl Coordinator {
         is_notified
     }
 
-    /// Spins between two batches of a stream, unless other programs keep the processors busy:
-    /// there a thread that sleeps goes on sooner than one that yields.
+    /// Spins between two batches of a stream, unless other programs keep the processors busy: then
+    /// a thread that sleeps continues sooner than one that yields.
     pub(crate) fn spin_in_stream(
         &self,
         (event, seen): (&EventCount, u32),
@@ -181,7 +181,7 @@ impl LockedLease<'_> {
         let is_spare_free = self.state.commit.release_spare();
         let removals = std::mem::take(&mut self.state.preallocation.removals);
         let mut writer = self.unlock();
-        // A full disk may need their space.
+        // If the disk is full, the new file may need the space of these segments.
         removals.into_iter().for_each(SegmentRemoval::run_in_background);
         writer.take_preallocated(preallocation);
         let is_large = writer.room().spare >= size;

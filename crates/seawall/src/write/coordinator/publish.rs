@@ -62,8 +62,8 @@ impl Coordinator {
             Outcome::Room => {
                 self.wake_for_room(&state);
                 self.wake_waiting_flusher(&mut state);
-                // The waiters of the open batch found no writer meanwhile. One of them leads it:
-                // this thread may return an error.
+                // The waiters of the open batch could not take the writer meanwhile. One of them
+                // must lead the batch, because this thread may return an error.
                 (None, vec![])
             }
             Outcome::Exclusive => {

@@ -11,7 +11,7 @@ use std::hint::spin_loop;
 use std::sync::{Arc, TryLockError};
 
 /// Other calls hold the lock for about a microsecond, exclusive users as long as they write. After
-/// this many attempts the holder is taken for one of the latter.
+/// this many attempts the holder is assumed to be an exclusive user.
 const LOCK_ATTEMPTS_MAX: u32 = if cfg!(seawall_scheduled) { 2 } else { 200 };
 
 impl Coordinator {
@@ -46,7 +46,7 @@ impl Coordinator {
         Err(Error::WouldBlock { log: None })
     }
 
-    /// Makes the space that refused calls have requested, and keeps the error for the next one.
+    /// Makes the space that refused calls have requested. The next such call returns the error.
     pub(crate) fn make_requested_room(&self, mut locked: LockedLease<'_>, size: u64) {
         locked.state.room_request.size = None;
         if let Err(failure) = locked.make_room(size) {

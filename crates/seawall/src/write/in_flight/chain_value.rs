@@ -22,8 +22,8 @@ enum Value {
     Never,
 }
 
-/// Sets a chain value. If it is dropped before, because its thread fails or panics, those who wait
-/// learn that there is none.
+/// Sets a chain value. If it is dropped unset, because its thread fails or panics, the waiting
+/// threads learn that there is no value.
 #[derive(Debug)]
 pub(crate) struct ChainValueSetter(ChainValue);
 

@@ -1,5 +1,5 @@
-//! When each write of a stream may begin: as many at a time as a segment allows. Under a lock of
-//! its own, since appends hold the log's almost all the time.
+//! When each write of a stream may begin: as many at a time as a segment allows. Has a lock of its
+//! own, because appends hold the log's lock almost all the time.
 
 use crate::base::sync::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
@@ -15,17 +15,17 @@ pub(crate) struct WriteSlots {
 /// The order of writes, as a pure state machine.
 #[derive(Debug, Default)]
 struct WriteOrder {
-    /// The oldest that has not returned.
+    /// Number of the oldest write that has not returned.
     oldest: u64,
-    /// Those from `oldest` on: whether they have returned.
+    /// Whether each write from `oldest` on has returned.
     returned: VecDeque<bool>,
-    /// One has failed: none begins until the batches are in another segment.
+    /// A write has failed: none begins until the batches are in another segment.
     has_failed: bool,
 }
 
 impl WriteSlots {
     /// Waits until the write with this number may begin, where at most `max` may be in flight.
-    /// Returns `false` if it is not to begin, because an earlier one has failed.
+    /// Returns `false` if it must not begin, because an earlier one has failed.
     pub(crate) fn wait(&self, number: u64, max: u8) -> bool {
         let mut order = self.lock();
         loop {
@@ -42,7 +42,7 @@ impl WriteSlots {
         self.changed.notify_all();
     }
 
-    /// Notes that all have returned, and those that failed were written elsewhere.
+    /// Notes that all writes have returned, and that the failed ones were written elsewhere.
     pub(crate) fn recovered(&self) {
         self.lock().has_failed = false;
     }

@@ -63,7 +63,7 @@ impl PreallocatedSegment {
         Self { life: Some(life), sums: Some(sums), ..Self::binary(file) }
     }
 
-    /// Creates one of `usual` bytes, or of `size_min` if the disk is too full.
+    /// Creates the files of a segment of `usual` bytes, or of `size_min` if the disk is too full.
     pub(crate) fn create_now(
         env: &Env,
         log: &Manifest,
@@ -105,8 +105,8 @@ impl PreallocatedSegment {
     }
 
     /// How many writes may be in flight in the segment that these files become, at most `wanted`.
-    /// Each batch fills its last block then. The `data` bytes that must fit and the open batch, of
-    /// any size, were promised their space without that.
+    /// With more than one, each batch fills its last block. The space promised to the `data` bytes
+    /// that must fit, and to the open batch of any size, does not include that filling.
     pub(crate) fn in_flight_max(&self, log: &Manifest, wanted: u8, data: u64) -> u8 {
         let Geometry { block, batch_max, .. } = log.geometry;
         let all = data + u64::from(batch_max) + 2 * u64::from(block);
@@ -120,7 +120,7 @@ impl PreallocatedSegment {
             text.discard(&*env.storage);
         }
         if let Some(life) = self.life {
-            // After a segment with a name: its end could not be told without the table.
+            // Removed after the file of a named segment, whose end is unknown without the table.
             if self.named.is_none() || env.sync_dir().is_ok() {
                 let _ = env.storage.remove(&life.id.before_name());
             }

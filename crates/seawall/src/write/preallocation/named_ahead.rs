@@ -6,7 +6,7 @@ use crate::write::preallocation::file::PreallocatedSegment;
 use seawall_format::{Lsn, Manifest, SegmentHeader, SegmentId, SegmentRef};
 use std::io;
 
-/// What the header of the next segment says.
+/// The content of the next segment's header.
 #[derive(Debug)]
 pub(crate) struct NextSegment {
     /// The log, whose manifest says that segments are named ahead.
@@ -22,8 +22,8 @@ impl PreallocatedSegment {
     ///
     /// # Errors
     ///
-    /// The file is removed. If that failed as well, it is not part of the log: nothing was written
-    /// where records go.
+    /// The file is removed. If that failed as well, the file is not part of the log, because
+    /// nothing was written where records go.
     pub(crate) fn name_ahead(mut self, env: &Env, next: &NextSegment) -> io::Result<Self> {
         match self.try_name_ahead(env, next) {
             Ok(()) => Ok(self),
@@ -63,7 +63,8 @@ impl PreallocatedSegment {
         self.rename(env, name)
     }
 
-    /// Takes the name away, if the file has one, to make another segment of it.
+    /// Takes the segment's name from the file, if it has one, so that it can become another
+    /// segment.
     ///
     /// # Errors
     ///

@@ -1,7 +1,8 @@
 //! Makes the file of a removed segment ready to become a new one (format.md section 8, ADR 16).
 //!
-//! Before a byte of it changes, a table with a checksum for each of its sectors is durable. After a
-//! power cut, recovery compares with it to find which sectors the new segment wrote.
+//! Before a byte of the file changes, a table with a checksum for each of its sectors is durable.
+//! After a power cut, recovery compares the file with the table to find which sectors the new
+//! segment wrote.
 
 use crate::base::env::Env;
 use crate::base::num::to_u64;
@@ -15,13 +16,13 @@ use std::io;
 /// Bytes read between two pauses.
 const CHUNK: u64 = if cfg!(seawall_scheduled) { 4 << 10 } else { 1 << 20 };
 
-/// Makes `spare` the file of segment `id`, which it draws an epoch for. `continue_after` is called
+/// Makes `spare` the file of segment `id`, for which it draws an epoch. `continue_after` is called
 /// with the bytes done so far; it may pause, or stop by returning false.
 ///
 /// # Errors
 ///
-/// The spare file is unreadable, is not what it was, or its table could not be written. It is
-/// removed then, and when stopped.
+/// The spare file is unreadable, is not what it was, or its table could not be written. The file is
+/// removed then, and also when stopped.
 pub(crate) fn prepare(
     env: &Env,
     mut spare: SpareFile,
@@ -38,7 +39,7 @@ pub(crate) fn prepare(
         let life = SegmentRef { id, epoch: Epoch(env.entropy.random()?) };
         made = Some(id.before_name());
         write_table(env, &TableOf { segment: life, ..TableOf::segment(&spare.header) }, &sums)?;
-        // Its marks, its seal and the gap before the records.
+        // Clear the marks, the seal and the gap before the records.
         let start = usize::try_from(spare.header.data_start()).expect("a few blocks");
         spare.file.write_at(&vec![0; start], 0)?;
         spare.file.sync()?;
@@ -60,7 +61,7 @@ pub(crate) fn prepare(
     }
 }
 
-/// The checksums of what the spare file holds; `None` if stopped.
+/// The checksums of the content of the spare file; `None` if stopped.
 ///
 /// After a failed sync of an earlier process, the cache can show what the disk does not hold. The
 /// table would then be wrong after a crash or after a power cut, so such a file is refused.
@@ -113,7 +114,8 @@ fn read_whole(
     if read(room)? == size { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
-/// Writes the table of a segment. It, its name and the spare file's are durable when this returns.
+/// Writes the table of a segment. The table, its name and the name of the spare file are durable
+/// when this returns.
 fn write_table(env: &Env, of: &TableOf, sums: &SectorSums) -> io::Result<()> {
     let file = env.storage.create(&of.segment.id.before_name())?;
     file.write_at(&sums.encode(of), 0)?;
@@ -122,8 +124,8 @@ fn write_table(env: &Env, of: &TableOf, sums: &SectorSums) -> io::Result<()> {
 }
 
 impl PreallocatedSegment {
-    /// Makes a file that is used again ready for segment `id`, if its table is for another: an
-    /// operation between two batches has created that segment.
+    /// Prepares a reused file for segment `id`, if its table is for another id: an operation
+    /// between two batches has created the segment with that id.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Encodes batches on their way to the device: compresses or encrypts them. How large they become.
+//! Compresses or encrypts batches on their way to the device, and tells how large they become.
 
 use crate::base::env::Env;
 use crate::base::error::{Error, Result};
@@ -17,9 +17,9 @@ const DRAWS_MAX: u32 = 3;
 /// Encodes the batches of one segment.
 #[derive(Debug)]
 pub(crate) enum BatchEncoder {
-    /// Compresses those that shrink.
+    /// Compresses the batches that shrink.
     Plain(Encoder),
-    /// Encrypts all, perhaps after it compressed them.
+    /// Encrypts all batches, and may compress them first.
     #[cfg_attr(
         not(feature = "encryption"),
         expect(dead_code, reason = "without the feature no log has keys")
@@ -28,8 +28,8 @@ pub(crate) enum BatchEncoder {
 }
 
 impl BatchEncoder {
-    /// What encodes the batches of the segment with this header, if they are not stored as they
-    /// are.
+    /// The encoder for the batches of the segment with this header; `None` if they are stored as
+    /// they are.
     pub(crate) fn of(env: &Env, header: &SegmentHeader, log: &Manifest) -> Result<Option<Self>> {
         if header.authenticator.is_some() {
             return Self::encrypting(env, header, log).map(Some);
@@ -68,8 +68,8 @@ impl BatchEncoder {
         env.keys_of(header).map(|keys| match *keys.expect("an encrypted segment") {})
     }
 
-    /// What encrypts `count` frames without the writer, and the size of the batch with its header.
-    /// `None` if the size shows only when the batch is encoded.
+    /// Returns the encryptor for `count` frames, which works without the writer, and the size of
+    /// the encrypted batch with its header. `None` if the size is known only after encoding.
     pub(crate) fn encryptor(
         &self,
         plain: &[u8],
@@ -115,7 +115,7 @@ pub(crate) fn cannot_encrypt(first: Lsn) -> impl FnOnce(io::Error) -> Error {
 /// How much larger than its frames a batch can be on the device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Overhead {
-    /// Bytes that a record takes at most in addition to its frame.
+    /// Maximum number of bytes per record in addition to its frame.
     pub(crate) per_record: u64,
     /// How batches are encrypted, if they are.
     pub(crate) encrypted: Option<EncryptedSizes>,
@@ -124,7 +124,7 @@ pub(crate) struct Overhead {
 }
 
 impl Overhead {
-    /// That of batches of this log.
+    /// The overhead of batches of this log.
     pub(crate) fn of(env: &Env, log: &Manifest) -> Self {
         let encrypted = log.authenticator.map(|proof| EncryptedSizes {
             chunk_max: env.encode_sizes.chunk_max,
@@ -134,10 +134,10 @@ impl Overhead {
         Self { per_record: log.layout.record_overhead_max(), encrypted, batch_max }
     }
 
-    /// None at all.
+    /// No overhead.
     pub(crate) const NONE: Self = Self { per_record: 0, encrypted: None, batch_max: usize::MAX };
 
-    /// What a batch of `bytes` before it is encoded, with its header, takes at most.
+    /// Maximum size after encoding of a batch that has `bytes` bytes before, header included.
     #[inline]
     pub(crate) fn size_max(&self, bytes: usize, records: u32) -> u64 {
         let size = self.encrypted.map_or(bytes, |sizes| {
@@ -146,7 +146,7 @@ impl Overhead {
         to_u64(size) + u64::from(records) * self.per_record
     }
 
-    /// The largest batch before it is encoded, with its header.
+    /// Maximum size of a batch before it is encoded, header included.
     pub(crate) fn plain_max(&self) -> usize {
         let encrypted = |sizes: EncryptedSizes| HEADER_SIZE + sizes.frames_max(self.batch_max);
         self.encrypted.map_or(self.batch_max, encrypted)

@@ -12,23 +12,23 @@ use seawall_io::{File, Recycled};
 use std::io;
 use std::sync::Arc;
 
-/// Files to be removed, which needs no writer.
+/// Files to be removed. The removal needs no writer.
 #[derive(Debug)]
 pub(crate) struct SegmentRemoval {
     pub(crate) env: Env,
-    /// The manifest that no longer counts the segments, if it is not written yet.
+    /// The write of the manifest without these segments, if it is not done yet.
     pub(crate) manifest: Option<DeferredWrite>,
-    /// The first segment that stays; the files of all before it go.
+    /// The first segment that stays; the files of all segments before it are removed.
     pub(crate) oldest: SegmentId,
-    /// Those of them whose files are kept, each with the checksums of what it holds, if they are
-    /// known.
+    /// Removed segments whose files are kept for reuse, each with the checksums of its content if
+    /// they are known.
     pub(crate) spares: Vec<(SegmentHeader, Option<SectorSums>)>,
     /// Whether files give their space back at once: without reserved space a write may need it.
     pub(crate) frees_at_once: bool,
 }
 
 impl SegmentRemoval {
-    /// Removes the files, durably, once the manifest is.
+    /// Removes the files, durably, after the manifest is durable.
     ///
     /// # Errors
     ///
@@ -41,15 +41,15 @@ impl SegmentRemoval {
     }
 
     /// Removes the files and ignores errors: what stays, or comes back in a crash, costs space
-    /// until the next open. A manifest that cannot be written fails the writer's next one, and a
-    /// directory that cannot be synced the next rotation.
+    /// until the next open. If the manifest cannot be written, the writer's next write of it fails;
+    /// if the directory cannot be synced, the next rotation fails.
     pub(crate) fn run_in_background(self) {
         let _ = self.run();
     }
 }
 
-/// Unlinks the files of segments that `is_removed` selects. Keeps those of `spares`, which are
-/// among them, to use them again.
+/// Unlinks the files of segments that `is_removed` selects. Keeps the files of `spares`, which are
+/// among these segments, for reuse.
 pub(super) fn remove_files(
     env: &Env,
     is_removed: impl Fn(SegmentId) -> bool,
@@ -79,7 +79,7 @@ pub(super) fn remove_files(
     if removed {
         env.sync_dir().map_err(Error::io("sync the log's directory"))?;
     }
-    // After their segments: the end of one without its table cannot be told.
+    // After the files of their segments, whose end is unknown without the table.
     for table in tables {
         let _ = storage.remove(table);
     }
@@ -108,7 +108,7 @@ fn recycle(
             kept.push(SpareFile { name: spare, file, header, sums });
             Ok(None)
         }
-        // Shortened after its last record.
+        // The file was shortened after its last record.
         Recycled::Renamed(file) => {
             env.storage.remove(&spare)?;
             Ok(Some(file))

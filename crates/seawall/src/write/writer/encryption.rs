@@ -11,8 +11,8 @@ use seawall_format::keys::{KeyRing, LOG_KEYS_MAX};
 use seawall_format::{Authenticator, Claims, KeyNumber, SegmentHeader, next_lsn};
 
 impl Writer {
-    /// Encrypts all segments from the next one on. It is durable before one is that the log is
-    /// encrypted, and that one with its key.
+    /// Encrypts all segments from the next one on. The keys, and then the manifest that names them,
+    /// are durable before that segment.
     pub(crate) fn encrypt(&mut self, unlocker: &Unlocker, padding: Padding) -> Result<()> {
         let key = unlocker.key().ok_or(KeyError::NoKey).map_err(Error::key(None))?;
         self.check_names()?;

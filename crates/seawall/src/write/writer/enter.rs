@@ -14,8 +14,8 @@ use seawall_format::before::SectorSums;
 use seawall_format::{SegmentId, next_lsn};
 
 impl Writer {
-    /// What the next segment says if it is named now; its id is taken from now on. `None` if the
-    /// log does not name segments ahead, or the manifest has to change first.
+    /// The header content of the next segment if it is named now; its id is reserved from now on.
+    /// `None` if the log does not name segments ahead, or the manifest has to change first.
     pub(crate) fn next_named_ahead(&mut self, reserved: Option<SegmentId>) -> Option<NextSegment> {
         let log = &self.manifest.content;
         let in_flight_max = self.next_in_flight_max();
@@ -33,7 +33,7 @@ impl Writer {
     }
 
     /// Whether the segment after the tail has its name, and space for a batch of `size` bytes that
-    /// ends at a block.
+    /// is extended to the end of a block.
     pub(super) fn can_enter_next(&self, size: u64) -> bool {
         let (tail, log) = (&self.tail.header, &self.manifest.content);
         let spare = self.spare.as_ref().and_then(|spare| spare.named.as_ref());
@@ -101,7 +101,8 @@ impl Writer {
         self.retained.is_due = self.retained.rule.is_some();
     }
 
-    /// The batch is durable, but no seal names its segment: the next one names it (R8).
+    /// The batch is durable, but no seal names its segment. So another segment follows, which names
+    /// it (R8).
     fn follow_unnamed(
         &mut self,
         before: TailSegment,
@@ -119,8 +120,8 @@ impl Writer {
         Ok(())
     }
 
-    /// The first batch failed, so the segment does not count: another one follows the one before
-    /// (R8). If the seal failed as well, it is not written again.
+    /// The first batch failed, so its segment does not count: another one follows the segment
+    /// before it (R8). If the seal failed as well, it is not written again.
     fn follow_instead(
         &mut self,
         before: TailSegment,
@@ -138,7 +139,7 @@ impl Writer {
         self.note_failover(error);
         self.forget_whole_blocks();
         self.tell_readers();
-        // Only now: a seal may have named it. The next open removes what is left.
+        // Removed only now, because a seal may have named it. The next open removes what is left.
         for name in [failed.header.data_name(), failed.header.id.before_name()] {
             let _ = self.env.storage.remove(&name);
         }
@@ -146,10 +147,10 @@ impl Writer {
     }
 }
 
-/// The seal of the segment before, written while the first batch is.
+/// The seal of the previous segment, written at the same time as the first batch.
 enum BesideFirstBatch {
     Thread(SealInFlight),
-    /// By this thread: written, synced after the batch.
+    /// Written by this thread, and synced after the batch.
     Here(Result<SealWrite>),
 }
 

@@ -53,14 +53,14 @@ struct Encryption {
 /// The batch before a launched one.
 #[derive(Debug)]
 enum BatchBefore {
-    /// It is durable: the chain value of the tail, and what the writer knows as that of the last
-    /// batch.
+    /// It is durable: the chain value of the tail, and that of the last batch as the writer knows
+    /// it.
     Durable(u64, u64),
     /// It is in flight, too.
     InFlight(ChainValue),
 }
 
-/// A batch that was launched and completed, and what became of its write.
+/// A batch that was launched and completed, and the outcome of its write.
 #[derive(Debug)]
 pub(crate) struct LaunchedWrite {
     file: Arc<dyn File>,
@@ -68,7 +68,7 @@ pub(crate) struct LaunchedWrite {
     pub(crate) batch: BatchInFlight,
     pub(crate) outcome: WriteOutcome,
     blocks: Blocks,
-    /// Bytes of the blocks.
+    /// Size of the blocks, in bytes.
     length: usize,
     /// The checksums of its sectors, if they are noted.
     sums: Option<SectorSums>,
@@ -79,7 +79,7 @@ pub(crate) struct LaunchedWrite {
     pub(crate) begin: Duration,
 }
 
-/// What became of the write of a batch.
+/// The outcome of the write of a batch.
 #[derive(Debug)]
 pub(crate) enum WriteOutcome {
     /// It has not begun.
@@ -104,7 +104,8 @@ impl LaunchedWrite {
 }
 
 impl BatchBefore {
-    /// Its chain value, and the one that the writer knows. Waits until it is completed.
+    /// The chain value of the batch, and the one that the writer knows. Waits until the batch is
+    /// completed.
     fn chain_values(&self) -> Result<(u64, u64)> {
         match self {
             Self::Durable(chain, known) => Ok((*chain, *known)),
@@ -164,7 +165,7 @@ impl Writer {
         self.in_flight.back().map_or(self.tail.at, |batch| batch.end)
     }
 
-    /// Bytes that a batch takes at most to fill its last block.
+    /// Maximum number of bytes that fill the last block of a batch.
     pub(crate) fn padding(&self) -> u64 {
         let block = u64::from(self.tail.header.geometry.block);
         if self.tail.takes_stream() || self.env.fills_blocks { block - 1 } else { 0 }
@@ -202,7 +203,7 @@ impl Writer {
             (Some(Encryption { encryptor, size, memory }), self.size_in_place(size, at))
         } else {
             if encoder.is_some() {
-                // An encrypted batch proves the chain value, too.
+                // Encryption also authenticates the chain value, so it must be known now.
                 (batch.spec.chain, _) = before.chain_values()?;
             }
             self.encode(&mut batch)?;

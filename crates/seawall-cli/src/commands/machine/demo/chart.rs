@@ -9,7 +9,7 @@ const RIGHT: f64 = 400.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 280.0;
 
-/// Two lines: durable commits of Seawall, and plain syncs.
+/// Draws two lines: durable commits of Seawall, and plain syncs.
 pub(super) fn rates(rows: &[Row]) -> String {
     let writers: Vec<f64> = rows.iter().map(|row| to_f64(to_u64(row.writers))).collect();
     let ours: Vec<f64> = rows.iter().map(|row| row.commits_per_s).collect();

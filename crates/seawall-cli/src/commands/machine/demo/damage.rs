@@ -34,10 +34,10 @@ pub(super) struct Damaged {
     pub(super) place: String,
 }
 
-/// What a plain text log of the same events says after one flipped bit.
+/// The effect of one flipped bit on the same events stored as JSON lines.
 #[derive(Debug, Serialize)]
 pub(super) struct JsonLines {
-    /// The magnitude of the event, and the magnitude that is read instead.
+    /// The magnitude of the event; `read` is the magnitude that is read instead.
     pub(super) written: f64,
     pub(super) read: f64,
     pub(super) lines: u64,
@@ -84,7 +84,7 @@ pub(super) fn flip_one_bit(
     })
 }
 
-/// Where a record is: its file, the place of its payload there, and the payload.
+/// A place in a record's payload: the file, the offset in the file, and the whole payload.
 pub(super) struct Found {
     pub(super) file: String,
     pub(super) at: u64,
@@ -95,7 +95,7 @@ pub(super) struct Found {
 pub(super) fn find(log: &PosixStorage, lsn: Lsn) -> io::Result<Found> {
     let mut files = log.list()?;
     files.retain(|file| SegmentId::from_file_name(file).is_some());
-    // The newest first: what recovery carried over counts there.
+    // Newest segment first: of a record that recovery carried over, the newer copy counts.
     for file in files.into_iter().rev() {
         let bytes = read_start(&*log.open(&file, Access::Read)?, u64::MAX)?;
         let salt = SegmentHeader::decode(&bytes).map_err(io::Error::other)?.salt();
@@ -111,7 +111,7 @@ pub(super) fn find(log: &PosixStorage, lsn: Lsn) -> io::Result<Found> {
     Err(io::Error::other(format!("record {lsn} is nowhere")))
 }
 
-/// Flips a bit of a record's payload; where that byte is, and the payload as it was.
+/// Flips a bit of a record's payload. Returns the place of that byte, and the original payload.
 pub(super) fn flip_in(log: &Path, lsn: Lsn, dice: &SeededEntropy) -> io::Result<Found> {
     let log = PosixStorage::open(log)?;
     let mut found = find(&log, lsn)?;
@@ -124,14 +124,14 @@ pub(super) fn flip_in(log: &Path, lsn: Lsn, dice: &SeededEntropy) -> io::Result<
     Ok(found)
 }
 
-/// Zeros over `size` bytes from `start` on, as far as the file goes.
+/// Overwrites `size` bytes from `start` on with zeros, but does not extend the file.
 pub(super) fn erase(log: &Path, file: &str, start: u64, size: usize) -> io::Result<()> {
     let file = PosixStorage::open(log)?.open(file, Access::ReadWrite)?;
     let left = usize::try_from(file.len()?.saturating_sub(start)).unwrap_or(size);
     file.write_at(&vec![0; left.min(size)], start)
 }
 
-/// The lost records in words, and whether `lsn` is the only one.
+/// Returns the lost records in words, and whether `lsn` is the only lost record.
 fn what_verify_says(log: &Path, lsn: Lsn) -> seawall::Result<(String, bool)> {
     let found = Maintenance::at(log).verify()?;
     let lost: Vec<Lost> = found.damage.iter().filter_map(|damage| damage.lost).collect();
@@ -155,7 +155,7 @@ fn read_around(log: &Path, lsn: Lsn) -> seawall::Result<Option<u64>> {
     Ok(Some(read))
 }
 
-/// The same events as JSON lines: one bit of a digit is flipped, and they are read back.
+/// Takes the same events as JSON lines, flips one bit of a digit, and parses the lines.
 fn flip_in_json_lines(event: &Earthquake) -> Option<JsonLines> {
     let mut text = Catalogue::lines().as_bytes().to_vec();
     *text.get_mut(digit_of(Catalogue::lines(), event)?)? ^= 1;

@@ -54,7 +54,7 @@ pub(super) fn damage_and_read(
     let lsn = Lsn::new(1 + draw % records.max(1)).expect("not 0");
     let Found { file, at, .. } = flip_in(&damaged, lsn, dice).map_err(refused)?;
     let bit_corrected = is_put_right(&damaged, log).map_err(fail)?;
-    // The whole block around that place.
+    // The start of the block that contains the flipped bit.
     let start = at / to_u64(BLOCK) * to_u64(BLOCK);
     erase(&damaged, &file, start, BLOCK).map_err(refused)?;
     Ok(Mended {

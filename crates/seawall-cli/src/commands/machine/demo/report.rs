@@ -25,7 +25,7 @@ impl<'a> Report<'a> {
         Ok(Self { folder, draft, _watched: Watched::draft_of(folder).map_err(fail)? })
     }
 
-    /// Writes all files; `said` are the lines that the demo said.
+    /// Writes all files; `said` has the output lines of the demo.
     pub(super) fn write(self, done: &Done, said: &[String]) -> Result<(), Failure> {
         let chart = done.speed.as_deref().map(super::chart::rates);
         let put = || -> io::Result<()> {

@@ -51,7 +51,7 @@ pub(super) fn erase_and_rescue(
     })
 }
 
-/// Zeros over some records in the middle. Their place is looked up in the sound log.
+/// Overwrites some records in the middle with zeros. The undamaged log gives their offset.
 fn erase(log: &Path, damaged: &Path, dice: &SeededEntropy) -> io::Result<()> {
     let last = Maintenance::at(log).verify().map_err(io::Error::other)?.records;
     let draw = dice.random()? % last.div_ceil(3).max(1);

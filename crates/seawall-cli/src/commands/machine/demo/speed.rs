@@ -1,4 +1,4 @@
-//! The speed table of the demo: commits per second, and syncs per second with one per record.
+//! The speed table of the demo: commits per second of the log and of a file synced per record.
 
 use super::super::bench::failure;
 use super::stage::{RECORD_SIZE, Stage};

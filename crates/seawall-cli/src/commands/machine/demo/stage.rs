@@ -33,7 +33,7 @@ impl Stage {
         }
     }
 
-    /// Prints a line that ends with whether a guarantee held.
+    /// Prints a line that ends with `ok` if a guarantee held, otherwise with `BROKEN`.
     pub(super) fn judge(&mut self, text: &str, holds: bool) {
         let (word, tone) = if holds { ("ok", Tone::Good) } else { ("BROKEN", Tone::Bad) };
         let line = format!("{text:<74}{word:>6}");

@@ -1,4 +1,4 @@
-//! The independent witness: kills the writer, and keeps every acknowledgement sent before.
+//! The independent witness: kills the writer, and keeps every acknowledgement sent before that.
 
 use super::earthquake::Catalogue;
 use super::stage::{Stage, trouble};
@@ -65,7 +65,7 @@ pub(super) struct Compared {
 }
 
 impl Compared {
-    /// Whether all acknowledged records exist, and no others but those in flight at a kill.
+    /// Whether the log has all acknowledged records, and else only those in flight at a kill.
     pub(super) fn holds(&self) -> bool {
         self.lost == 0 && self.wrong == 0 && self.gaps == 0
     }
@@ -109,7 +109,7 @@ fn watch_one(log: &Path, next: usize, delay: Duration) -> Result<Vec<(u64, usize
     let (said, heard) = mpsc::channel();
     let listener = std::thread::spawn(move || listen(pipe, &said));
     let first = heard.recv_timeout(PATIENCE);
-    // Nothing more is ever sent: this waits for the delay, or until the writer ends.
+    // The listener sends nothing more, so this waits until the delay is over or the writer ends.
     let second = first.and_then(|()| heard.recv_timeout(delay));
     let killed = writer.kill();
     let ended = writer.wait().map_err(|error| trouble("wait for the writer", &error))?;
@@ -154,7 +154,7 @@ impl Witness {
         to_u64(self.acknowledged.len())
     }
 
-    /// Whether no kill looked like damage, and no LSN was acknowledged twice.
+    /// Whether the log was undamaged after every kill, and no LSN was acknowledged twice.
     pub(super) fn never_damaged(&self) -> bool {
         self.damaged == 0 && self.twice == 0
     }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 const THREADS: usize = 8;
 
-/// Writes until it is killed, or until the acknowledgements have no reader.
+/// Writes until this process is killed, or the reader of the acknowledgements closes the pipe.
 pub(crate) fn run(args: &DemoWriter) -> Result<Exit, Failure> {
     let catalogue = Catalogue::read()?;
     let fail = |error| Failure::of(&error, "demo", &args.log);

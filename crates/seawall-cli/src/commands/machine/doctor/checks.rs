@@ -1,4 +1,4 @@
-//! What each property of a host means for logs on it. Pure: facts in, text out.
+//! Judges what each property of a host means for logs on it. Pure: facts in, text out.
 
 use seawall_format::VERSION;
 use seawall_host::{HostInfo, Mount, Writable};
@@ -11,13 +11,13 @@ const WITHOUT_BARRIERS: &[&str] = &["nobarrier", "barrier=0", "barrier=none", "v
 
 /// The default maximum segment size; one segment of that size is preallocated.
 const SEGMENT: u64 = 64 << 20;
-/// The current segment, the preallocated one, and one more during a rotation.
+/// The size of the current segment, the preallocated one, and one more during a rotation.
 const ROOM: u64 = 3 * SEGMENT;
 /// The minimum free space for a log.
 const ROOM_MIN: u64 = 2 << 20;
-/// A lower limit leaves a program room for little more than a log.
+/// The minimum limit of open files. A lower limit leaves a program room for little more than a log.
 const FILES_FEW: u64 = 64;
-/// 2020: an earlier clock was never set.
+/// The start of 2020 in microseconds since 1970. A clock with an earlier time was never set.
 const CLOCK_SET_US: u64 = 1_577_836_800_000_000;
 
 /// The input of all checks.
@@ -124,7 +124,7 @@ fn versions(around: &HostInfo) -> Check {
     Check::ok("versions", format!("seawall {version}, format {VERSION}, {kernel}"))
 }
 
-/// A library that skips syncs is only good for tests.
+/// Reports a preloaded library that skips syncs, which is only good for tests.
 fn preload(machine: &Machine) -> Option<Check> {
     let says = machine.preload.as_ref().filter(|names| names.contains("eatmydata"))?;
     let says = format!("LD_PRELOAD={says} makes every sync do nothing");
@@ -160,11 +160,11 @@ fn file_system(around: &HostInfo) -> Check {
                 Check::warning(NAME, says, "in a container, keep logs on a volume")
             }
         },
-        // The kernel's own, which hold no files of ours.
+        // File systems of the kernel itself, which cannot store logs.
         "proc" | "sysfs" | "cgroup" | "cgroup2" | "devpts" | "debugfs" | "tracefs"
         | "securityfs" | "configfs" | "pstore" | "bpf" | "mqueue" | "fusectl" | "binfmt_misc"
         | "autofs" => Check::unusable(NAME, format!("{says}: cannot store logs"), MOVE),
-        // Syncs end at another machine, or in another program.
+        // Another machine or program decides whether a sync reaches a device.
         "nfs" | "nfs4" | "cifs" | "smb3" | "smbfs" | "9p" | "ceph" | "afs" | "glusterfs"
         | "lustre" | "beegfs" | "ocfs2" | "gfs2" | "gpfs" | "virtiofs" | "vboxsf" | "prl_fs" => {
             elsewhere(says)
@@ -174,8 +174,8 @@ fn file_system(around: &HostInfo) -> Check {
     }
 }
 
-/// Warns where an overwrite allocates space: the log cannot guarantee that an admitted record has
-/// room.
+/// Warns about a file system on which an overwrite allocates space: there, the log cannot guarantee
+/// space for a record that it has accepted.
 fn overwrites(around: &HostInfo) -> Option<Check> {
     const NAME: &str = "overwrites";
     let mount = around.upper.as_ref().or(around.mount.as_ref())?;
@@ -187,7 +187,7 @@ fn overwrites(around: &HostInfo) -> Option<Check> {
         let next = "keep space free, and exclude the log's subvolume from snapshots";
         return Some(Check::warning(NAME, says, next));
     }
-    // These write each block to a new place, also one that is overwritten.
+    // These write each block to a new place, even if it is overwritten.
     matches!(kind, "zfs" | "bcachefs" | "nilfs2" | "f2fs").then(|| {
         let says = format!(
             "{kind} writes each block to a new place: a full disk can poison the log instead of \

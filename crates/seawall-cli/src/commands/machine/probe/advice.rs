@@ -1,4 +1,4 @@
-//! What the figures mean for a log in this directory. Pure: figures in, text out.
+//! Derives advice for a log in this directory from the figures. Pure: figures in, text out.
 
 use seawall_measure::contest::{Row, Verdict};
 use seawall_measure::streams::Streams;
@@ -15,14 +15,14 @@ pub(super) struct Costs<'a> {
     /// Rows of one thread, each pinned to a processor.
     pub(super) processors: &'a [Row],
     pub(super) streams: Option<&'a Streams>,
-    /// Unsynced bytes, and the duration of their sync in microseconds.
+    /// Pairs: the number of unsynced bytes, and the duration of their sync in microseconds.
     pub(super) flushes: &'a [(u64, f64)],
 }
 
-/// A write that takes at most this multiple of the smallest counts as free.
+/// A larger write counts as free if it takes at most this many times as long as the smallest.
 const NEARLY_FREE: f64 = 1.25;
-/// Detects a cache that a sync must write out: with this factor more bytes, a sync takes at least
-/// this factor longer.
+/// A sync writes out a cache if it takes more than this many times as long after the most bytes as
+/// after the fewest.
 const WRITTEN_OUT: f64 = 2.0;
 
 /// A processor is considered nearer to the device if it is this many times as fast.
@@ -65,7 +65,8 @@ fn files(costs: &Costs<'_>) -> Option<String> {
     Some(format!("a file written before is worth {slower}: a log's segments are"))
 }
 
-/// Committers that share a sync share its cost; at best, all concurrent commits wait for one sync.
+/// Estimates group commit. Committers that share a sync share its cost; at best, all concurrent
+/// commits wait for one sync.
 fn group_commit(costs: &Costs<'_>) -> Option<String> {
     let (one, _) = costs.threads.first()?;
     let rate = one.per_second.median;
@@ -78,7 +79,7 @@ fn batches(costs: &Costs<'_>) -> Option<String> {
     let limit = smallest.p50_us * NEARLY_FREE;
     let free = costs.sizes.iter().take_while(|(row, _)| row.p50_us <= limit).last();
     let (_, size) = free.filter(|(_, size)| *size > 4096)?;
-    // Ten syncs, in milliseconds: long enough that the wait dominates, not the sync.
+    // The time of ten syncs, in milliseconds: long enough that the wait dominates, not the sync.
     let delay = (smallest.p50_us / 100.0).ceil().max(1.0);
     let size_text = bytes(u64::try_from(*size).ok()?);
     Some(format!(
@@ -88,7 +89,8 @@ fn batches(costs: &Costs<'_>) -> Option<String> {
     ))
 }
 
-/// A device with few queues interrupts few processors; a thread on one of them waits less.
+/// Names the processor nearest to the device. A device with few queues interrupts few processors,
+/// and a thread on one of them waits less.
 fn nearest(costs: &Costs<'_>) -> Option<String> {
     let rate = |row: &&Row| row.per_second.median;
     if costs.processors.iter().any(|row| row.verdict.is_unsure()) {
@@ -108,8 +110,8 @@ fn nearest(costs: &Costs<'_>) -> Option<String> {
     })
 }
 
-/// A flush that takes longer with more data has work to do. A constant time proves nothing: the
-/// device may have written everything before, or may not write it at all.
+/// Judges the write cache. A sync that takes longer after more data writes data out. A constant
+/// time proves nothing: the device may have written everything before, or may not write it at all.
 fn cache(costs: &Costs<'_>) -> Option<String> {
     let ((few, short), (many, long)) = (costs.flushes.first()?, costs.flushes.last()?);
     let (few, many) = (bytes(*few), bytes(*many));

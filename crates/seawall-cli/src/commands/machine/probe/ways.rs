@@ -79,7 +79,7 @@ impl Writer {
         by_one(time, || self.step())
     }
 
-    /// Starts over before an allocated file is full, because only unwritten space counts.
+    /// Starts over before an allocated file is full, because its writes must go to unwritten space.
     fn make_ready(&mut self) -> io::Result<()> {
         if self.at > FILE_SIZE / 2 { self.start_over() } else { Ok(()) }
     }
@@ -131,8 +131,8 @@ pub(super) fn together(writers: &mut [Writer], time: Duration) -> io::Result<Sli
     })
 }
 
-/// Measures a sync after this many unsynced bytes: the median of a few, in microseconds. Returns
-/// `None` if direct I/O is not supported.
+/// Returns the median duration of a few syncs, each after this many unsynced bytes, in
+/// microseconds; `None` if direct I/O is not supported.
 pub(super) fn flush_after(folder: &Path, bytes: u64) -> io::Result<Option<f64>> {
     const STEP: usize = 1 << 20;
     let way = (Way::DirectFdatasync, Prepared::Written);

@@ -6,7 +6,7 @@ use seawall::{Error, LogReader, Lsn, Raw};
 use seawall_output::text::{self, to_u64};
 use serde::Serialize;
 
-/// Larger than any payload; sizes above count as this one.
+/// The largest size to count, above any payload; larger sizes count as this one.
 const SIZE_MAX: u64 = 1 << 30;
 /// Significant digits of a size.
 const DIGITS: u8 = 3;
@@ -94,7 +94,7 @@ impl Sizes {
     }
 }
 
-/// A bar for `count` out of `highest`; blank for none.
+/// Returns a bar for `count` out of `highest`; blank if `count` is 0.
 fn bar(count: u64, highest: u64) -> char {
     let eighths = (u128::from(count) * 8).div_ceil(u128::from(highest));
     let place = usize::try_from(eighths).ok().and_then(|eighths| eighths.checked_sub(1));

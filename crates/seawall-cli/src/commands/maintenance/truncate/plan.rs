@@ -14,7 +14,7 @@ use std::path::Path;
 /// The size of both manifest slots with the largest block size.
 const MANIFEST_SIZE: usize = 2 << 16;
 
-/// What is removed, and how the log looks afterwards.
+/// The records and files to remove, and the state of the log afterwards.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Plan {
     /// The first and last removed record.
@@ -49,7 +49,8 @@ impl Plan {
         Self { goes, files: Some((segments, bytes)), new_end: None, oldest, next }
     }
 
-    /// Plans removing records after `after`, or all of them; the log has `oldest` to `last`.
+    /// Plans removing the records after `after`, or all records if it is `None`. The log has the
+    /// records `oldest` to `last`.
     pub(super) fn after(
         after: Option<Lsn>,
         (oldest, last): (Lsn, Option<Lsn>),
@@ -92,7 +93,7 @@ fn live_segments(storage: &PosixStorage) -> io::Result<Vec<Segment>> {
         };
         let Ok(header) = header else { break };
         let Some(header) = begun(storage, name, header)? else {
-            // It has no record yet.
+            // The segment has no record yet.
             id = heads.range(..here).next_back().map(|(id, _)| *id);
             continue;
         };
@@ -106,8 +107,8 @@ fn live_segments(storage: &PosixStorage) -> io::Result<Vec<Segment>> {
     Ok(live)
 }
 
-/// The header with what the first batch says, if the segment was named ahead. `None` if it has
-/// none.
+/// Returns the header. If the segment was named ahead, its first batch completes the header; `None`
+/// if it has no batch yet.
 fn begun(
     storage: &PosixStorage,
     name: &str,

@@ -15,7 +15,7 @@ use signal_hook::low_level::signal_name;
 use std::borrow::Cow;
 use std::io::{self, Read};
 
-/// The most input to read, and so to acknowledge, at once.
+/// The maximum number of input bytes to read, and so to acknowledge, at once.
 const CHUNK: usize = 64 * 1024;
 /// The maximum number of refused records to name.
 const NAMED_MAX: u64 = 10;
@@ -29,7 +29,7 @@ pub(super) struct Session<'a> {
     codec: CodecId,
     pub(super) out: Output,
     pub(super) tally: Tally,
-    /// The last appended record, and how many of this chunk were appended.
+    /// The ticket of the last appended record, and the number of records appended from this chunk.
     pending: Option<(Ticket, u64)>,
 }
 
@@ -99,7 +99,7 @@ impl<'a> Session<'a> {
         Ok(Exit::Fine)
     }
 
-    /// Reports a signal: every record that was read whole is durable.
+    /// Reports that a signal stopped the append. Every record that was read completely is durable.
     fn interrupted(&self, signal: i32, framer: &Framer) -> Exit {
         let name = signal_name(signal).unwrap_or("a signal");
         let left = match framer.unfinished() {

@@ -1,4 +1,4 @@
-//! The location of a file: its directory, links resolved, and its name.
+//! The location of a file: its directory, with links resolved, and its name.
 
 use seawall::Error;
 use seawall_host::folder_and_name;
@@ -30,7 +30,7 @@ impl Place {
         Ok(Self { path: path.to_owned(), parent, folder, name: name.to_owned() })
     }
 
-    /// The same after following links to the file.
+    /// Opens the directory of an existing file, after following links to the file.
     pub(super) fn find_real(path: &Path) -> Result<Self, Failure> {
         let found = path.metadata().map_err(|error| unreadable(path, error))?;
         if found.is_dir() {

@@ -67,7 +67,7 @@ impl Source {
         Self { format, codec, is_typed: false, entries, size: Some(size) }
     }
 
-    /// The location of the current entry, to append to the path.
+    /// Returns the location of the current entry, as text to append to the path.
     pub(super) fn place(&self) -> String {
         match self.format {
             ForeignFormat::Seawall => format!(", LSN {}", self.entries.position()),
@@ -122,7 +122,7 @@ struct Records {
 }
 
 impl Records {
-    /// Called at the last record; only verification tells whether that is the end of the log.
+    /// Verifies the log after the last record: only this tells whether that is the end of the log.
     fn judge_end(&mut self) -> Result<(), Stop> {
         let found = self.opener.maintenance(&self.path).verify().map_err(Stop::Log)?;
         if let Some(damage) = damage_from(&found, self.from).next() {
@@ -161,8 +161,8 @@ impl Entries for Records {
                     return Ok(None);
                 }
                 Ok(Some(record)) => {
-                    // Lost records would have ended the iteration, so these were given up by a
-                    // repair.
+                    // Lost records would have ended the iteration, so a repair gave up the missing
+                    // records.
                     let (from, to) = (self.next, record.lsn.previous());
                     if let Some(to) = to.filter(|to| from <= *to) {
                         self.remarks.push(Remark::GivenUp(Lost::new(from, Some(to))));

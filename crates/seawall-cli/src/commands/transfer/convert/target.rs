@@ -14,21 +14,21 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// How much to write or compare at once; also limits what a log has not synced.
+/// The number of bytes to write or compare at once; also the limit of unsynced bytes in a log.
 const CHUNK: usize = 1 << 20;
 
-/// The result for the target.
+/// Whether the target was created or existed before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::commands) enum Made {
     New,
-    /// It existed with the same content.
+    /// The target existed with the same content.
     Same,
 }
 
 /// Why the target refuses an entry.
 pub(in crate::commands) enum Refusal {
     Failed(Failure),
-    /// It exceeds the maximum record size of a log.
+    /// The entry exceeds the maximum record size of a log.
     TooLarge {
         size: usize,
         max: usize,
@@ -60,7 +60,7 @@ impl Target {
         Ok(Self::Log(Box::new(log)))
     }
 
-    /// A file in a foreign format.
+    /// Opens a target file in a foreign format.
     pub(in crate::commands) fn open_file(
         path: &Path,
         format: ForeignFormat,
@@ -146,14 +146,14 @@ impl FileTarget {
         if self.temporary.is_none() && self.file.len().map_err(fail)? != self.at {
             return Err(conflict(&self.place));
         }
-        // Also for an existing file: the process that created it may have died before its sync. And
-        // a new name must not become durable before its content.
+        // Sync an existing file, too: the process that created it may have died before its sync.
+        // The name of a new file must not become durable before its content.
         self.file.sync().map_err(fail)?;
         let made = match &self.temporary {
             None => Made::Same,
             Some(name) => {
                 if self.place.path.symlink_metadata().is_ok() {
-                    // Another process was faster.
+                    // Another process has created the target.
                     return Err(conflict(&self.place));
                 }
                 self.place.folder.rename(name, &self.place.name).map_err(fail)?;
@@ -261,7 +261,7 @@ impl LogTarget {
     }
 }
 
-/// A unique name next to the target.
+/// Returns a unique temporary name for the target's directory.
 fn temporary_name(place: &Place) -> String {
     format!(".{}.{}.new", place.name, std::process::id())
 }

@@ -26,7 +26,7 @@ pub(super) struct Answer {
     pub(super) done: Option<Done>,
 }
 
-/// What was changed.
+/// The changes of a replay that was not a dry run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Done {
     /// `None` for JSON lines, which have no batches.
@@ -125,7 +125,7 @@ impl Answer {
         lines
     }
 
-    /// What a target took, if it keeps a place.
+    /// Returns the result of a target with a watermark; `None` for other targets and dry runs.
     fn fed(&self) -> Option<Fed> {
         self.done.and_then(|done| done.fed)
     }
@@ -164,7 +164,7 @@ answer! {
 }
 
 answer! {
-    /// The transaction that is open for longest.
+    /// The oldest unfinished transaction.
     struct OldestUnfinished(oldest: &Unfinished) {
         tx: TxId = oldest.tx,
         lsn: u64 = oldest.lsn.get(),

@@ -45,7 +45,7 @@ pub(super) fn to_file(job: &mut Job<'_>, path: &Path) -> Result<Ended, Failure> 
     Ok(Ended::Told(answer))
 }
 
-/// Passes each line to `put` until that returns that it has enough.
+/// Passes each line to `put`, until `put` returns false.
 fn dump(
     job: &mut Job<'_>,
     mut put: impl FnMut(&str) -> Result<bool, Failure>,

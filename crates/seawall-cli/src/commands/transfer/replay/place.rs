@@ -15,8 +15,9 @@ pub(super) const CHANGE: &str = "let it store the whole `place` received with ea
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Place {
-    /// In hexadecimal digits: an id is more than a number of JSON holds in some languages. Not in a
-    /// place that was put together from the numbers of an earlier version; nor are time and CRC.
+    /// The id of the log in hexadecimal digits, because a JSON number cannot hold it in some
+    /// languages. `log`, `time` and `crc` are missing in a place that was put together from the
+    /// numbers of an earlier version.
     log: Option<String>,
     applied: u64,
     time: Option<u64>,
@@ -24,7 +25,7 @@ struct Place {
     restart: u64,
 }
 
-/// The place for a watermark.
+/// Converts a watermark to the place that a program stores.
 pub(super) fn of(mark: &Watermark) -> Value {
     let (Some(log), Some(applied)) = (mark.log, mark.applied) else { return Value::Null };
     let RecordId { lsn, time_us, crc } = applied;

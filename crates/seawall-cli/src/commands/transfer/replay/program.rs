@@ -26,9 +26,9 @@ use std::time::Duration;
 const ANSWER_MAX: u64 = 4096;
 /// After this time the user learns what a silent program has to print first.
 const SILENCE_MAX: Duration = Duration::from_secs(2);
-/// What a program prints first.
+/// The first line that a program has to print, as text for messages.
 const FIRST_LINE: &str = r#"{"place":null}, or with the place that it was sent last"#;
-/// How much of a wrong answer to show.
+/// The maximum number of characters of a wrong answer to show.
 const SHOWN_MAX: usize = 60;
 
 /// Starts the program and sends everything that it has not applied.
@@ -54,7 +54,7 @@ pub(super) fn run(job: &mut Job<'_>, command: &str) -> Result<Answer, Failure> {
     };
     let mut tables = Tables::new(job, began.and_then(|mark| mark.applied_lsn()))?;
     if began != mark {
-        // The operator vouched for it: store a place that can be checked from now on.
+        // The operator vouched for the old place: replace it with one that can be checked.
         feed.adopt()?;
     }
     let total = plan.last.map(|last| last.get().saturating_sub(plan.from.get()) + 1);
@@ -175,7 +175,8 @@ impl Program {
         })
     }
 
-    /// Tells the user what the program has to print first, unless the result is dropped soon.
+    /// Tells the user which line the program has to print first, unless the caller drops the
+    /// returned sender within `SILENCE_MAX`.
     fn explain_silence(&self) -> Sender<()> {
         let silent = format!("cmd:{}, which has printed nothing", self.command);
         let text = format!("seawall: waiting for {silent}; it has to begin with {FIRST_LINE}");
@@ -191,7 +192,7 @@ impl Program {
 
     /// Sends a batch, and waits until the program confirms it.
     fn apply(&mut self, batch: &str, place: &Value, about: &str) -> Result<(), Failure> {
-        // If writing fails, the program may have explained it before it ended: read the answer.
+        // A broken pipe means that the program has ended: report its exit status.
         let sent = match &mut self.input {
             Some(input) => input.write_all(batch.as_bytes()).and_then(|()| input.flush()),
             None => Err(io::ErrorKind::BrokenPipe.into()),
@@ -215,7 +216,7 @@ impl Program {
     fn end(mut self, applied: Option<Lsn>) -> Result<(), Failure> {
         self.input = None;
         let has = match applied {
-            Some(applied) => format!("after LSN {applied}, which it has applied applied"),
+            Some(applied) => format!("after LSN {applied}, which it has applied"),
             None => "before any transaction".to_owned(),
         };
         let mut rest = vec![];
@@ -247,7 +248,7 @@ impl Program {
         }
     }
 
-    /// The program closed its output: returns how it ended.
+    /// Waits until the program has ended without an answer, and returns its exit status as text.
     fn ended(&mut self) -> String {
         self.input = None;
         match self.child.wait() {
@@ -277,7 +278,7 @@ fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The beginning of a line.
+/// Shortens a line for a message.
 fn short(text: &str) -> String {
     let shown = one_line(text.trim());
     let cut: String = shown.chars().take(SHOWN_MAX).collect();

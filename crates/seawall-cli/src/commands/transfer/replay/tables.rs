@@ -1,5 +1,5 @@
-//! Which tables exist where the target does not keep them: json and programs get no row of a table
-//! that was never created, as a store would refuse it.
+//! Tracks which tables exist, for targets that do not: json and programs. Like a store, this
+//! refuses a row of a table that was never created.
 
 use super::job::Job;
 use seawall::Lsn;
@@ -11,11 +11,11 @@ use std::collections::HashMap;
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     exists: HashMap<String, bool>,
-    /// What the target had before: where its tables can still be found.
+    /// How to find the tables that the target had before.
     before: Before,
 }
 
-/// What the target had before the first transaction.
+/// The state of the target before the first transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Before {
     /// Nothing.
@@ -28,10 +28,10 @@ enum Before {
 }
 
 impl Tables {
-    /// For a target that had the transactions up to `applied`.
+    /// Tracks the tables of a target that has the transactions up to `applied`.
     pub(super) fn new(job: &Job<'_>, applied: Option<Lsn>) -> Result<Self, Failure> {
         let oldest = job.source.oldest().map_err(|error| job.failure(&error.into()))?;
-        // With `--from`, the state before it was loaded.
+        // With `--from`, the target was loaded with the state before that record.
         let loaded = || job.args.from.and_then(Lsn::new).and_then(Lsn::previous);
         let before = match applied.or_else(loaded) {
             _ if oldest > Lsn::FIRST => Before::Unknown,
@@ -41,8 +41,7 @@ impl Tables {
         Ok(Self { before, exists: HashMap::new() })
     }
 
-    /// Refuses a transaction with a change of a table that does not exist, or that creates one that
-    /// does.
+    /// Refuses a transaction that changes a missing table or creates an existing one.
     pub(super) fn check(
         &mut self,
         job: &Job<'_>,
@@ -63,13 +62,13 @@ impl Tables {
         Ok(())
     }
 
-    /// Finds the tables that the transactions up to `applied` left.
+    /// Reads the transactions up to `applied`, to find the tables that they left.
     fn read(&mut self, job: &Job<'_>, applied: Lsn) -> Result<(), Failure> {
         let (replay, later) = (Replay::new().until(applied), std::mem::take(&mut self.exists));
         let fail = |error: Error| job.failure(&error);
         for transaction in replay.transactions(&job.source, None).map_err(fail)? {
             for (_, change) in &transaction.map_err(fail)?.changes {
-                // The target has it, whatever it is.
+                // The target already has this change, so it cannot be refused.
                 let _ = self.see(change);
             }
         }
