@@ -109,8 +109,8 @@ fn is_stripped(header: &SegmentHeader, log: Option<&Manifest>) -> bool {
     header.authenticator.is_none() && from.is_some_and(|from| header.id >= from)
 }
 
-/// The header of a segment that was named ahead, with what its first batch says. If that is not
-/// valid or cannot be read, it is read a second time, as a slot is.
+/// Returns the header of a segment that was named ahead, completed by its first batch. If that
+/// batch is invalid or cannot be read, it is read a second time, as a slot is.
 fn begun(file: &dyn File, header: &SegmentHeader) -> Option<SegmentHeader> {
     let at = Offset(header.data_start());
     let mut bytes = [0; batch::HEADER_SIZE];

@@ -185,8 +185,8 @@ fn drop_harmful_patches(storage: &Arc<dyn Storage>, patches: &[Patch]) -> Result
         // This many patches are not isolated damage, so none of them is trusted.
         return Ok(kept);
     }
-    // As the chain is built: without the segment after it, one may hide records that it shows with
-    // it.
+    // Newest first, as the chain is built: without its successor a segment may hide records that it
+    // shows with it.
     let id = |patch: &Patch| SegmentId::from_any_name(&patch.file);
     let segments = patches.chunk_by(|one, next| id(one) == id(next));
     for patch in segments.rev().flatten() {

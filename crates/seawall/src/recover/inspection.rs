@@ -143,8 +143,8 @@ pub(crate) fn inspect(log: &LogFiles, until: Until) -> Result<Inspection> {
                 found.intact_behind += to_u64(salvaged.len()) - kept;
             }
             ScanItem::End(mut end) => {
-                // A batch that does not decode is never written again, so neither is what is before
-                // it.
+                // A batch that does not decode is never written again, and neither is any batch
+                // before it.
                 end.confirmed = end.confirmed.max(undecodable.filter(|_| end.tail.is_some()));
                 found.end = Some(end);
             }

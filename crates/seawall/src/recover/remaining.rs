@@ -73,7 +73,7 @@ impl<'a> RemainingLog<'a> {
     /// Scans the newest segment. Skips the batches at its start that `is_needless`, if the
     /// inspection tells where the others begin.
     pub(crate) fn scan_newest(&self, is_needless: impl Fn(&FoundBatch) -> bool) -> LogScanner {
-        // With damage, they may be batches of a segment that does not remain.
+        // With damage, the batches may belong to a segment that does not remain.
         let found = Some(&self.found.batches).filter(|_| self.found.damage.is_empty());
         let needless = found.into_iter().flatten().take_while(|batch| is_needless(batch));
         match needless.last() {

@@ -98,7 +98,7 @@ fn load_once(
     let slots = read_manifest(&**storage, &ids)?;
     let both_slots = slots.iter().all(Option::is_some);
     let manifest = slots.into_iter().flatten().max_by_key(|slot| slot.sequence);
-    // Twice if no slot can be read: a device may return other bytes once.
+    // A second time if no slot can be read: a device may return other bytes once.
     let unlock = || unlocker.unlock(&**storage, manifest.as_ref());
     let keys = unlock()?.map_or_else(unlock, |keys| Ok(Some(keys)))?;
     let oldest = manifest.as_ref().map(|manifest| manifest.oldest.id);

@@ -184,7 +184,7 @@ impl Commit {
         after_in_flight || in_spare <= spare
     }
 
-    /// Sets the room, and how much of it each batch takes at most to fill its last block.
+    /// Sets the room, and the maximum of it that each batch takes to fill its last block.
     pub(crate) fn set_room(&mut self, room: Room, padding: u64) {
         (self.room, self.padding) = (room, padding);
     }

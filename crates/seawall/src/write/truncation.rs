@@ -126,7 +126,7 @@ impl Writer {
         let removed = live.iter().take(keep).rev();
         let spares: Vec<_> = removed.filter(|header| may_be_spare(header, content)).collect();
         let spares = spares.into_iter().take(room).cloned().collect::<Vec<_>>();
-        // Before a segment says so: a program that does not know it must refuse the log.
+        // The manifest first: programs that do not know reused files must refuse the log.
         content.reuses |= !spares.is_empty();
         let manifest = self.begin_manifest_write()?;
         if defers {

@@ -201,7 +201,7 @@ impl Writer {
         if tail.pads(at) || self.env.fills_blocks { tail.padded(size, at) } else { size }
     }
 
-    /// Writes and syncs a batch, with what shares its first block.
+    /// Writes and syncs a batch, together with the batches that share its first block.
     fn write_synced(
         &mut self,
         batch: &BatchInFlight,
@@ -308,7 +308,7 @@ impl Writer {
     /// Rotates to a segment of twice the size that has space for a batch of `size` bytes.
     fn rotate(&mut self, size: u64) -> Result<()> {
         let in_flight_max = self.next_in_flight_max();
-        // Before a segment says so: a program that does not know it must refuse the log.
+        // The manifest first: programs that do not know several writes must refuse the log.
         if in_flight_max > self.manifest.content.in_flight_max {
             self.manifest.content.in_flight_max = in_flight_max;
             self.write_manifest()?;
@@ -345,8 +345,8 @@ impl Writer {
         Room { tail, spare, spare_padding: if is_named { block - 1 } else { 0 } }
     }
 
-    /// A file that can be used again for the next segment, and the id of that segment, which is
-    /// taken from now on.
+    /// Takes a file that the next segment can reuse, and the id of that segment, which is
+    /// reserved from now on.
     pub(crate) fn take_spare_file(&mut self) -> Option<(SpareFile, SegmentId)> {
         let spare = self.env.spare_files.take(self.next_size())?;
         let Ok(id) = next_id(self.max_id) else {

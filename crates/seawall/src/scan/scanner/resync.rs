@@ -69,7 +69,7 @@ impl LogScanner {
         let marks = segment.marks()?.into_iter().map(|mark| mark.confirmed);
         let closed = self.closed.filter(|closed| closed.segment == header.reference());
         let closed = closed.and_then(|closed| closed.last);
-        // Of a newest segment only if the next one was named ahead and has not begun.
+        // The newest segment has a seal only if the next one was named ahead and has not begun.
         let sealed = segment.seal()?.and_then(|seal| seal.last);
         let others =
             [header.carried, header.base.previous(), closed, sealed, self.confirmed, after];

@@ -74,7 +74,7 @@ impl Coordinator {
         mut locked: LockedLease<'_>,
         act: impl FnOnce(&mut Writer, &mut Commit) -> Result<R>,
     ) -> Result<R> {
-        // What the operation relies on, or says was removed, must be so on disk.
+        // The manifest on disk must agree with what the operation relies on or calls removed.
         let settled = locked.writer.finish_deferred_write();
         let done = settled.and_then(|()| act(&mut locked.writer, &mut locked.state.commit));
         self.request_deferred_deletes(&mut locked.state);

@@ -53,8 +53,8 @@ impl WriteSlots {
 }
 
 impl WriteOrder {
-    /// Whether this write begins; `None`: not yet. Those after one that has not returned count as
-    /// in flight, since a crash may find any of them on the device.
+    /// Whether this write may begin; `None` means not yet. Writes after one that has not returned
+    /// count as in flight, since a crash may find any of them on the device.
     fn begins(&self, number: u64, max: u8) -> Option<bool> {
         if self.has_failed {
             return Some(false);

@@ -51,8 +51,8 @@ impl BatchEncoder {
         let entropy = env.entropy.clone();
         let draw = move || {
             let mut nonce = [0; NONCE_SIZE];
-            // The batch can have buffered records, which are acknowledged. So a failure that passes
-            // is not a failure of the batch, as one of the device is none.
+            // The batch may hold buffered records that are acknowledged, so a passing failure must
+            // not fail the batch, just as a failed write does not.
             let drawn = (1..DRAWS_MAX).find_map(|_| entropy.fill(&mut nonce).ok());
             drawn.map_or_else(|| entropy.fill(&mut nonce), Ok).map(|()| nonce)
         };
