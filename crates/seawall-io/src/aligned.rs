@@ -1,10 +1,10 @@
-//! Aligned memory for direct writes.
+//! Aligned memory for direct writes, which grows.
 
-/// The alignment of direct writes in bytes: of the memory, of the file offset and of the length. No
-/// device needs more.
-pub const DIRECT_ALIGNMENT: usize = 4096;
+use crate::memory::Memory;
+#[cfg(target_os = "linux")]
+use crate::memory::{HUGE_MIN, HUGE_PAGE};
 
-/// Memory that begins at a multiple of [`DIRECT_ALIGNMENT`].
+/// Memory that begins at a multiple of [`DIRECT_ALIGNMENT`](crate::DIRECT_ALIGNMENT).
 ///
 /// # Examples
 ///
@@ -17,29 +17,39 @@ pub const DIRECT_ALIGNMENT: usize = 4096;
 /// ```
 #[derive(Debug, Default)]
 pub struct AlignedMemory {
-    bytes: Vec<u8>,
+    memory: Option<Memory>,
 }
 
 impl AlignedMemory {
     /// Returns the first `length` bytes. Earlier contents stay unless the memory has to grow.
     pub fn first(&mut self, length: usize) -> &mut [u8] {
-        if self.bytes.is_empty() || self.size() < length {
-            self.bytes = vec![0; length.next_power_of_two() + DIRECT_ALIGNMENT];
-        }
-        let start = self.bytes.as_ptr().align_offset(DIRECT_ALIGNMENT);
-        self.bytes.get_mut(start..start + length).expect("as long as it was made")
+        let memory = self.memory.take().filter(|memory| memory.size() >= length);
+        let memory = memory.unwrap_or_else(|| Memory::allocate(capacity_for(length)));
+        let bytes = self.memory.insert(memory).bytes_mut();
+        bytes.get_mut(..length).expect("as long as it was made")
     }
 
     /// The capacity in bytes.
     #[must_use]
     pub fn size(&self) -> usize {
-        self.bytes.len().saturating_sub(DIRECT_ALIGNMENT)
+        self.memory.as_ref().map_or(0, Memory::size)
     }
+}
+
+/// A capacity for `length` bytes: whole huge pages, if they are used.
+fn capacity_for(length: usize) -> usize {
+    let capacity = length.next_power_of_two();
+    #[cfg(target_os = "linux")]
+    if capacity >= HUGE_MIN {
+        return capacity.max(HUGE_PAGE);
+    }
+    capacity
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::DIRECT_ALIGNMENT;
 
     #[test]
     fn buffer_stays_aligned_when_it_grows() {

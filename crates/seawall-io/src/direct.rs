@@ -117,7 +117,7 @@ fn end_at(file: &File, offset: u64) -> io::Result<usize> {
 /// Returns whether memory, offset and length are aligned.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn is_aligned(bytes: &[u8], offset: u64) -> bool {
-    use crate::aligned::DIRECT_ALIGNMENT;
+    use crate::memory::DIRECT_ALIGNMENT;
     let offset = usize::try_from(offset).unwrap_or(1);
     let numbers = [bytes.as_ptr().addr(), bytes.len(), offset];
     numbers.iter().all(|number| number.is_multiple_of(DIRECT_ALIGNMENT))

@@ -28,13 +28,13 @@ mod status;
 mod storage;
 mod transfer;
 
-pub use aligned::{AlignedMemory, DIRECT_ALIGNMENT};
+pub use aligned::AlignedMemory;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use entropy::{Entropy, SeededEntropy, SystemEntropy};
 pub use failure::{check_name, explain, into_parts};
 #[cfg(target_os = "linux")]
 pub use futex::{futex_wait, futex_wake};
-pub use memory::{Memory, MemoryPart};
+pub use memory::{DIRECT_ALIGNMENT, Memory, MemoryPart};
 pub use posix::draft::Draft;
 pub use posix::{PosixFile, PosixStorage};
 pub use process::process_token;

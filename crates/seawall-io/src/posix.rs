@@ -21,9 +21,9 @@ mod room;
 
 use reserve::Reserve;
 
-use crate::aligned::DIRECT_ALIGNMENT;
 use crate::direct::DirectWay;
 use crate::failure::{check_name, explain};
+use crate::memory::DIRECT_ALIGNMENT;
 use crate::status;
 use crate::storage::{Access, File, Lock, Recycled, Storage};
 use crate::transfer::{advance, read_fully, write_fully};

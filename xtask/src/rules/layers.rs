@@ -57,10 +57,10 @@ const ORDERS: &[(&str, &[&[&str]])] = &[
         "crates/seawall-io/",
         &[
             &[
-                "aligned", "clock", "entropy", "failure", "futex", "process", "secret", "status",
+                "clock", "entropy", "failure", "futex", "memory", "process", "secret", "status",
                 "storage", "transfer",
             ],
-            &["direct", "memory"],
+            &["aligned", "direct"],
             &["posix"],
         ],
     ),
