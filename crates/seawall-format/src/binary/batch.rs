@@ -2,9 +2,10 @@
 
 use crate::binary::chunk::{self, Form};
 use crate::binary::frame;
-use crate::checksum::{Crc, Salt, crc32c};
-use crate::fields::sizes::BATCH_HEADER;
+use crate::checksum::{Crc, Salt, crc32c, crc32c_with};
+use crate::fields::sizes::{BATCH_HEADER, SECTOR};
 use crate::fields::{behind, get, get_u32, put, table};
+use crate::files::before::SectorSums;
 use crate::files::segment::SegmentHeader;
 use crate::ids::{Epoch, Lsn, Offset, lsn_or_zero, to_u64};
 use crate::refused::Refused;
@@ -14,7 +15,7 @@ use std::hint::black_box;
 /// Bytes of a batch before its frames.
 pub const HEADER_SIZE: usize = BATCH_HEADER;
 
-/// Bytes of a body that are processed at once, in two passes: what a first-level cache holds.
+/// Bytes of a batch that are processed at once, in several passes: what a first-level cache holds.
 const AT_HAND: usize = 16 << 10;
 
 /// Bytes of a cache line; on a processor with longer ones, some are read twice.
@@ -407,7 +408,7 @@ impl Spec {
 /// If the batch is larger than the segment allows, or its numbers are out of order. The writer must
 /// prevent both.
 pub fn finish(batch: &mut [u8], spec: Spec, offset: Offset, life: &Life) -> u64 {
-    let body = finish_body(batch, &spec, (offset, life), |_, _| {});
+    let body = finish_body((batch, &spec), (offset, life), None, |_, _| {});
     finish_header(batch, spec, body, (offset, life))
 }
 
@@ -417,27 +418,71 @@ pub struct FinishedBody {
     crc: u32,
 }
 
-/// Finishes the body of a batch, as [`finish`] does. Passes each finished piece to `copy`, with its
-/// position in the batch, while it is in the processor's cache. The chain value in `spec` is not
-/// used: the batch before may not be finished yet.
+/// Finishes the body of a batch, as [`finish`] does. Passes each finished piece of the batch to
+/// `copy`, with its position, while it is in the processor's cache. The header is in the first
+/// piece and is not finished. The chain value in `spec` is not used: the batch before may not be
+/// finished yet.
+///
+/// If the batch begins at a sector, `sums` can get the checksums of its whole sectors. That of the
+/// first one does not count, as the header is in it.
 pub fn finish_body(
-    batch: &mut [u8],
-    spec: &Spec,
+    (batch, spec): (&mut [u8], &Spec),
     (offset, life): (Offset, &Life),
+    sums: Option<&mut SectorSums>,
     mut copy: impl FnMut(usize, &[u8]),
 ) -> FinishedBody {
-    let (_, body) = batch.split_at_mut(HEADER_SIZE);
+    let crc = if let Some(sums) = sums {
+        let mut crc = 0;
+        bind(batch, spec, life, |start, piece| {
+            crc = checksum_sectors(crc, (start, piece), sums);
+            copy(start, piece);
+        });
+        crc
+    } else {
+        let mut checksum = Crc::new();
+        bind(batch, spec, life, |start, piece| {
+            checksum.update(body_of((start, piece)));
+            copy(start, piece);
+        });
+        checksum.value()
+    };
+    FinishedBody { crc: crc ^ life.salt.place(offset.plus(to_u64(HEADER_SIZE))) }
+}
+
+/// Binds the frames of a batch and passes each piece to `act`, with its position, while it is in
+/// the processor's cache.
+fn bind(batch: &mut [u8], spec: &Spec, life: &Life, mut act: impl FnMut(usize, &[u8])) {
     let mut binding = frame::Binding::new(spec.first, spec.frames());
-    let mut checksum = Crc::new();
-    for start in (0..body.len()).step_by(AT_HAND) {
-        let end = body.len().min(start + AT_HAND);
-        fetch(body.get(start..end).unwrap_or_default());
-        binding.go_on(body, end, &life.salt);
-        let piece = body.get(start..end).unwrap_or_default();
-        checksum.update(piece);
-        copy(HEADER_SIZE + start, piece);
+    for start in (0..batch.len()).step_by(AT_HAND) {
+        let end = batch.len().min(start + AT_HAND);
+        fetch(batch.get(start..end).unwrap_or_default());
+        let (_, body) = batch.split_at_mut(HEADER_SIZE);
+        binding.go_on(body, end.saturating_sub(HEADER_SIZE), &life.salt);
+        act(start, batch.get(start..end).unwrap_or_default());
     }
-    FinishedBody { crc: checksum.value() ^ life.salt.place(offset.plus(to_u64(HEADER_SIZE))) }
+}
+
+/// The part of a piece of a batch that is after the header.
+fn body_of((start, piece): (usize, &[u8])) -> &[u8] {
+    piece.get(HEADER_SIZE.saturating_sub(start)..).unwrap_or_default()
+}
+
+/// Adds the checksums of the whole sectors of a piece to `sums`. Returns the CRC of the body up to
+/// the end of the piece; `crc` is that of the body before it.
+fn checksum_sectors(crc: u32, (start, piece): (usize, &[u8]), sums: &mut SectorSums) -> u32 {
+    let (mut sectors, mut rest) = piece.as_chunks::<SECTOR>();
+    let mut crc = crc;
+    if start == 0 {
+        if let Some((first, others)) = sectors.split_first() {
+            sums.extend(first);
+            crc = crc32c(body_of((0, first)));
+            sectors = others;
+        } else {
+            rest = body_of((0, rest));
+        }
+    }
+    crc = sums.extend_after(crc, sectors);
+    if rest.is_empty() { crc } else { crc32c_with(crc, rest) }
 }
 
 /// Finishes the header of a batch, after its body. Returns the chain value that the next batch

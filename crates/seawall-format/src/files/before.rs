@@ -5,7 +5,7 @@
 //! earlier segment left, so recovery compares it with this table. That is how it tells a write that
 //! a power cut interrupted from damage.
 
-use crate::checksum::{Salt, crc32c};
+use crate::checksum::{Salt, crc32c_and_sector, crc32c_of_sector};
 use crate::fields::sizes::SECTOR;
 use crate::fields::{get, is_zero, put, table};
 use crate::files::preamble;
@@ -92,13 +92,28 @@ impl SectorSums {
     #[must_use]
     pub fn of_zeros(start: u64, size: u64) -> Self {
         let count = usize::try_from(sectors(start, size)).expect("a segment fits in memory");
-        Self { start, bytes: crc32c(&[0; SECTOR]).to_le_bytes().repeat(count) }
+        Self { start, bytes: crc32c_of_sector(&[0; SECTOR]).to_le_bytes().repeat(count) }
     }
 
     /// Adds the checksums of the next bytes of the file, whole sectors.
     pub fn extend(&mut self, file: &[u8]) {
         let (sectors, _) = file.as_chunks::<SECTOR>();
-        self.bytes.extend(sectors.iter().flat_map(|sector| crc32c(sector).to_le_bytes()));
+        self.bytes.reserve(sectors.len() * SUM_SIZE);
+        for sector in sectors {
+            self.bytes.extend_from_slice(&crc32c_of_sector(sector).to_le_bytes());
+        }
+    }
+
+    /// Adds the checksums of the next sectors of the file. Returns the CRC of some bytes followed
+    /// by these sectors; `before` is the CRC of those bytes alone.
+    #[must_use]
+    pub(crate) fn extend_after(&mut self, before: u32, sectors: &[[u8; SECTOR]]) -> u32 {
+        self.bytes.reserve(sectors.len() * SUM_SIZE);
+        sectors.iter().fold(before, |crc, sector| {
+            let sum = crc32c_of_sector(sector);
+            self.bytes.extend_from_slice(&sum.to_le_bytes());
+            crc32c_and_sector(crc, sum)
+        })
     }
 
     /// Replaces the checksums of the sectors of `bytes`, which were written at `offset`. Returns
@@ -116,7 +131,7 @@ impl SectorSums {
         let Some(sums) = sums.filter(|_| rest.is_empty()) else { return false };
         let (sums, _) = sums.as_chunks_mut::<SUM_SIZE>();
         for (sum, sector) in sums.iter_mut().zip(sectors) {
-            *sum = crc32c(sector).to_le_bytes();
+            *sum = crc32c_of_sector(sector).to_le_bytes();
         }
         true
     }
@@ -143,7 +158,7 @@ impl SectorSums {
         let number = offset.checked_sub(self.start).map(|from| from / to_u64(SECTOR));
         let at = number.and_then(|number| usize::try_from(number).ok()?.checked_mul(SUM_SIZE));
         let sum = at.and_then(|at| self.bytes.get(at..)?.first_chunk::<SUM_SIZE>());
-        sum.is_some_and(|sum| u32::from_le_bytes(*sum) == crc32c(sector))
+        sum.is_some_and(|sum| u32::from_le_bytes(*sum) == crc32c_of_sector(sector))
     }
 
     /// The file with the table of this segment.

@@ -55,20 +55,15 @@ impl Blocks {
         let length = batch.len().next_multiple_of(block);
         let memory = self.space(length);
         let mut sums = needs_sums.then(|| SectorSums::from_offset(at.0));
-        let mut summed = 0;
-        let body = finish_body(batch, spec, (at, life), |start, piece| {
-            let end = start + piece.len();
-            memory.get_mut(start..end).expect("a part of it").copy_from_slice(piece);
-            if let Some(sums) = &mut sums {
-                let sectors = end / SECTOR * SECTOR;
-                sums.extend(memory.get(summed..sectors).unwrap_or_default());
-                summed = sectors.max(summed);
-            }
+        let body = finish_body((batch, spec), (at, life), sums.as_mut(), |start, piece| {
+            let here = memory.get_mut(start..start + piece.len());
+            here.expect("a part of it").copy_from_slice(piece);
         });
         let (_, after) = memory.split_at_mut(batch.len());
         after.fill(0);
         if let Some(sums) = &mut sums {
-            sums.extend(memory.get(summed..).unwrap_or_default());
+            // Those of the whole sectors of the batch are known.
+            sums.extend(memory.get(batch.len() / SECTOR * SECTOR..).unwrap_or_default());
         }
         BodyInBlocks { body, length, sums }
     }
