@@ -10,8 +10,15 @@ pub(crate) struct ChainValue(Arc<Cell>);
 
 #[derive(Debug)]
 struct Cell {
-    value: Mutex<Value>,
+    state: Mutex<State>,
     is_set: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    value: Value,
+    /// Number of threads that wait. Without any, there is no system call to wake them.
+    waiting: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -30,11 +37,13 @@ pub(crate) struct ChainValueSetter(ChainValue);
 impl ChainValue {
     /// The value, or `None` if the batch could not be completed. Waits.
     pub(crate) fn wait(&self) -> Option<u64> {
-        let mut value = self.lock();
+        let mut state = self.lock();
         loop {
-            match *value {
+            match state.value {
                 Value::Pending => {
-                    value = self.0.is_set.wait(value).unwrap_or_else(PoisonError::into_inner);
+                    state.waiting += 1;
+                    state = self.0.is_set.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    state.waiting -= 1;
                 }
                 Value::Known(chain) => return Some(chain),
                 Value::Never => return None,
@@ -42,16 +51,16 @@ impl ChainValue {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Value> {
-        self.0.value.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl ChainValueSetter {
     /// A value that is not known yet.
     pub(crate) fn new() -> Self {
-        let (value, is_set) = (Mutex::new(Value::Pending), Condvar::new());
-        Self(ChainValue(Arc::new(Cell { value, is_set })))
+        let state = Mutex::new(State { value: Value::Pending, waiting: 0 });
+        Self(ChainValue(Arc::new(Cell { state, is_set: Condvar::new() })))
     }
 
     /// The value, to wait for it.
@@ -64,11 +73,14 @@ impl ChainValueSetter {
     }
 
     fn finish(&self, as_value: Value) {
-        let mut value = self.0.lock();
-        if matches!(*value, Value::Pending) {
-            *value = as_value;
-            drop(value);
-            self.0.0.is_set.notify_all();
+        let mut state = self.0.lock();
+        if matches!(state.value, Value::Pending) {
+            state.value = as_value;
+            let is_awaited = state.waiting > 0;
+            drop(state);
+            if is_awaited {
+                self.0.0.is_set.notify_all();
+            }
         }
     }
 }

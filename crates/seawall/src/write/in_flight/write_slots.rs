@@ -21,6 +21,8 @@ struct WriteOrder {
     returned: VecDeque<bool>,
     /// A write has failed: none begins until the batches are in another segment.
     has_failed: bool,
+    /// Number of threads that wait. Without any, there is no system call to wake them.
+    waiting: usize,
 }
 
 impl WriteSlots {
@@ -32,14 +34,21 @@ impl WriteSlots {
             if let Some(begins) = order.begins(number, max) {
                 return begins;
             }
+            order.waiting += 1;
             order = self.changed.wait(order).unwrap_or_else(PoisonError::into_inner);
+            order.waiting -= 1;
         }
     }
 
     /// Notes that the write with this number has returned, or will not begin.
     pub(crate) fn returned(&self, number: u64, is_durable: bool) {
-        self.lock().returned(number, is_durable);
-        self.changed.notify_all();
+        let mut order = self.lock();
+        order.returned(number, is_durable);
+        let is_awaited = order.waiting > 0;
+        drop(order);
+        if is_awaited {
+            self.changed.notify_all();
+        }
     }
 
     /// Notes that all writes have returned, and that the failed ones were written elsewhere.
