@@ -1,6 +1,7 @@
 //! Batches of a stream: the leader returns the writer before it writes, so that the next batch can
 //! follow while this one is on its way.
 
+use crate::base::num::to_u64;
 use crate::base::options::Failover;
 use crate::base::sync::MutexGuard;
 use crate::write::coordinator::lease::{LockedLease, WriterLease};
@@ -20,7 +21,7 @@ impl Coordinator {
     pub(super) fn can_launch(&self, state: &State) -> bool {
         let bytes = state.commit.open_bytes();
         self.level != Level::Confirmed
-            && bytes >= state.launched_bytes / 4 * 3
+            && bytes >= (state.launched_bytes / 4 * 3).min(to_u64(self.stream_bytes))
             && state.in_flight.may_launch()
             && state.writer.as_ref().is_some_and(|writer| writer.may_launch(bytes))
     }
@@ -46,7 +47,7 @@ impl Coordinator {
         begin: Duration,
     ) -> Vec<Failover> {
         let TakenBatch { bytes, count, batch_seq } = batch;
-        let size = u64::try_from(bytes.len()).expect("fits in 64 bits");
+        let size = to_u64(bytes.len());
         let write = match writer.launch(bytes, count) {
             Ok(write) => write,
             Err(error) => {
