@@ -63,4 +63,20 @@ mod tests {
         }
         assert_eq!(memory.first(6), [7; 6], "a smaller part is the same memory");
     }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn large_buffer_begins_at_a_huge_page_and_keeps_it() {
+        let mut memory = AlignedMemory::default();
+        for (length, size) in [(HUGE_MIN, HUGE_PAGE), (HUGE_PAGE + 1, 2 * HUGE_PAGE)] {
+            let first = memory.first(length);
+            assert_eq!((first.len(), first.as_ptr().addr() % HUGE_PAGE), (length, 0));
+            assert!(first.iter().all(|byte| *byte == 0));
+            first.fill(7);
+            assert_eq!(memory.size(), size);
+        }
+        memory.first(memory.size()).fill(7);
+        let small = memory.first(HUGE_MIN).as_ptr();
+        assert_eq!(small, memory.first(2 * HUGE_PAGE).as_ptr());
+    }
 }
