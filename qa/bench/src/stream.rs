@@ -11,7 +11,7 @@ use crate::page;
 use seawall::{Log, Options, Raw, Retention, Ticket};
 use seawall_format::frame::HEADER_SIZE as FRAME_HEADER;
 use seawall_host::{BlockDevice, RawFile};
-use seawall_io::AlignedMemory;
+use seawall_io::{AlignedMemory, DIRECT_ALIGNMENT};
 use seawall_measure::contest::{Entry, hold_in_slices};
 use seawall_measure::human::{bytes, to_f64, to_u64};
 use seawall_measure::machine::Stopwatch;
@@ -72,7 +72,7 @@ impl Bench for args::Stream {
     }
 
     fn measure(&self, stage: &mut Stage<'_>) -> Result<Vec<DeviceBytes>, Failure> {
-        let plain = Plain::both(stage.folder());
+        let plain = Plain::all(stage.folder());
         let plain = plain.map_err(|error| stage.failure(&Trouble::Plain(error)))?;
         let options = Options::new().idle_mark(None);
         let options = if self.fresh {
@@ -184,22 +184,54 @@ impl DeviceBytes {
 struct Plain {
     name: &'static str,
     file: RawFile,
-    bytes: AlignedMemory,
+    memory: Pages,
     is_direct: bool,
     at: u64,
 }
 
+/// The bytes to write.
+enum Pages {
+    /// Ordinary memory, aligned for direct writes.
+    Small(Vec<u8>),
+    /// The memory that the log uses.
+    Huge(AlignedMemory),
+}
+
+impl Pages {
+    fn new(is_huge: bool) -> Self {
+        let mut memory = if is_huge {
+            Self::Huge(AlignedMemory::default())
+        } else {
+            Self::Small(vec![0; PLAIN_WRITE + DIRECT_ALIGNMENT])
+        };
+        memory.bytes().fill(0x5a);
+        memory
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        match self {
+            Self::Huge(memory) => memory.first(PLAIN_WRITE),
+            Self::Small(memory) => {
+                let start = memory.as_ptr().align_offset(DIRECT_ALIGNMENT);
+                memory.get_mut(start..start + PLAIN_WRITE).expect("it is longer by the alignment")
+            }
+        }
+    }
+}
+
 impl Plain {
     /// Prepares direct writes, where they are supported, and synced writes through the page cache.
-    fn both(folder: &Path) -> io::Result<Vec<Self>> {
-        let new = |(name, is_direct)| {
+    fn all(folder: &Path) -> io::Result<Vec<Self>> {
+        let new = |(name, is_direct, is_huge)| {
             let file = RawFile::create(folder, is_direct)?;
             file.fill(PLAIN_FILE)?;
-            let mut bytes = AlignedMemory::default();
-            bytes.first(PLAIN_WRITE).fill(0x5a);
-            Ok(Self { name, file, bytes, is_direct, at: 0 })
+            Ok(Self { name, file, memory: Pages::new(is_huge), is_direct, at: 0 })
         };
-        let ways = [("direct writes of 1 MiB", true), ("synced writes of 1 MiB", false)];
+        let ways = [
+            ("direct writes of 1 MiB", true, false),
+            ("direct, from huge pages", true, true),
+            ("synced writes of 1 MiB", false, false),
+        ];
         let unsupported = io::ErrorKind::Unsupported;
         let is_missing =
             |made: &io::Result<Self>| made.as_ref().is_err_and(|error| error.kind() == unsupported);
@@ -207,7 +239,7 @@ impl Plain {
     }
 
     fn slice(&mut self, time: Duration) -> io::Result<Slice> {
-        let bytes = self.bytes.first(PLAIN_WRITE);
+        let bytes = &*self.memory.bytes();
         let slice = by_one(time, || {
             if self.is_direct {
                 self.file.write_synced(bytes, self.at)?;
