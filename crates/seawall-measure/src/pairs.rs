@@ -13,8 +13,10 @@ use seawall_io::{File, PosixStorage, Storage};
 use serde::{Serialize, Serializer};
 use std::fmt::{self, Display, Formatter};
 use std::io;
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The minimum number of pairs for a useful result.
@@ -121,6 +123,9 @@ fn in_thousandths(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
 
+/// Ends the writes beside another file.
+const END: u64 = u64::MAX;
+
 /// A plain file with a sync after each write, without a log.
 #[derive(Debug)]
 pub struct Plain {
@@ -162,16 +167,60 @@ impl Plain {
     ///
     /// As [`Plain::rate`].
     pub fn slice(&mut self, time: Duration) -> io::Result<Slice> {
-        let size = u64::try_from(self.bytes.len()).expect("a record is small");
-        by_one(time, || {
-            if self.at + size > self.length {
-                self.at = 0;
-            }
-            self.file.write_at(&self.bytes, self.at)?;
-            self.file.sync()?;
-            self.at += size;
-            Ok(())
+        by_one(time, || self.write())
+    }
+
+    /// Measures one slice in which `other` is written at the same time as this file, by another
+    /// thread. A write has ended when both are durable.
+    ///
+    /// # Errors
+    ///
+    /// As [`Plain::rate`].
+    pub fn slice_beside(&mut self, other: &mut Self, time: Duration) -> io::Result<Slice> {
+        let [begun, done] = [AtomicU64::new(0), AtomicU64::new(0)];
+        std::thread::scope(|scope| {
+            let beside = scope.spawn(|| other.write_each(&begun, &done));
+            let slice = by_one(time, || {
+                let number = begun.fetch_add(1, Ordering::AcqRel) + 1;
+                self.write()?;
+                while done.load(Ordering::Acquire) < number && !beside.is_finished() {
+                    std::thread::yield_now();
+                }
+                Ok(())
+            });
+            begun.store(END, Ordering::Release);
+            let beside = beside.join().unwrap_or_else(|panic| resume_unwind(panic));
+            beside.and(slice)
         })
+    }
+
+    /// Writes once for each number that `begun` gets, and stores it in `done`, until it is [`END`].
+    /// Spins, since a thread that sleeps would begin late.
+    fn write_each(&mut self, begun: &AtomicU64, done: &AtomicU64) -> io::Result<()> {
+        let mut last = 0;
+        loop {
+            match begun.load(Ordering::Acquire) {
+                END => return Ok(()),
+                number if number == last => std::thread::yield_now(),
+                number => {
+                    self.write()?;
+                    done.store(number, Ordering::Release);
+                    last = number;
+                }
+            }
+        }
+    }
+
+    /// Writes and syncs once.
+    fn write(&mut self) -> io::Result<()> {
+        let size = u64::try_from(self.bytes.len()).expect("a record is small");
+        if self.at + size > self.length {
+            self.at = 0;
+        }
+        self.file.write_at(&self.bytes, self.at)?;
+        self.file.sync()?;
+        self.at += size;
+        Ok(())
     }
 }
 
@@ -295,6 +344,7 @@ pub fn compare(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scratch::Scratch;
 
     #[test]
     fn rounds_fill_the_time_with_enough_pairs() {
@@ -304,5 +354,21 @@ mod tests {
             let rounds = Rounds::within(Duration::from_secs_f64(seconds));
             assert_eq!((rounds.slice, rounds.pairs), (Duration::from_millis(slice_ms), pairs));
         }
+    }
+
+    #[test]
+    fn two_files_are_written_equally_often() {
+        let scratch = Scratch::new(&std::env::temp_dir(), "seawall-pairs").unwrap();
+        let make = |name| {
+            let folder = scratch.path().join(name);
+            std::fs::create_dir(&folder).unwrap();
+            Plain::new(&folder, 16 << 20, 100).unwrap()
+        };
+        let (mut one, mut other) = (make("one"), make("other"));
+        let slice = one.slice_beside(&mut other, Duration::from_millis(20)).unwrap();
+        let size = u64::try_from(one.bytes.len()).unwrap();
+        assert!(slice.times.len() > 1);
+        let written = u64::try_from(slice.times.len()).unwrap() * size;
+        assert_eq!((one.at, other.at), (written, written));
     }
 }

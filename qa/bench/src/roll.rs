@@ -42,7 +42,8 @@ impl Bench for args::Roll {
 
     fn about(&self) -> String {
         "One thread that waits for each of its records, in a log of large segments and in one of \
-         small ones, beside plain writes, each with its sync."
+         small ones, beside plain writes, each with its sync, one by one and two at once, as in \
+         a rotation."
             .to_owned()
     }
 
@@ -68,6 +69,9 @@ impl Bench for args::Roll {
         let size = self.common.size(Self::NAME);
         let plain = Plain::new(stage.folder(), LARGE, size);
         let plain = RefCell::new(plain.map_err(|error| fail(Trouble::Plain(error)))?);
+        let folder = stage.folder().join("beside");
+        let beside = std::fs::create_dir(&folder).and_then(|()| Plain::new(&folder, LARGE, size));
+        let mut beside = beside.map_err(|error| fail(Trouble::Plain(error)))?;
         let make = |name, segment| Rolling::new(&stage.folder().join(name), segment, size);
         let seldom = make("seldom", LARGE).map_err(|error| fail(Trouble::Ours(error)))?;
         let often = make("often", self.segment_size).map_err(|error| fail(Trouble::Ours(error)))?;
@@ -83,6 +87,9 @@ impl Bench for args::Roll {
             Entry::new(named(LARGE), |time| seldom.slice(time).map_err(Trouble::Ours)),
             Entry::new(named(self.segment_size), |time| often.slice(time).map_err(Trouble::Ours)),
             Entry::new("plain writes and syncs", by_plain),
+            Entry::new("two of them at once", |time| {
+                plain.borrow_mut().slice_beside(&mut beside, time).map_err(Trouble::Plain)
+            }),
         ];
         let standings = hold_in_slices(&mut entries, stage.time(), SLICE).map_err(fail)?;
         drop(entries);
