@@ -361,7 +361,7 @@ mod tests {
         let scratch = Scratch::new(&std::env::temp_dir(), "seawall-pairs").unwrap();
         let make = |name| {
             let folder = scratch.path().join(name);
-            std::fs::create_dir(&folder).unwrap();
+            PosixStorage::create(&folder).unwrap();
             Plain::new(&folder, 16 << 20, 100).unwrap()
         };
         let (mut one, mut other) = (make("one"), make("other"));

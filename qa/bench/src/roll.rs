@@ -7,7 +7,7 @@ use crate::driver::{Bench, Fields, Stage, failure};
 use crate::failure::Failure;
 use crate::page;
 use seawall::{Log, Options, Raw, Retention};
-use seawall_io::{Clock, SystemClock};
+use seawall_io::{Clock, PosixStorage, SystemClock};
 use seawall_measure::contest::{Entry, hold_in_slices};
 use seawall_measure::human::{bytes, rounded, times};
 use seawall_measure::pairs::{Plain, Trouble};
@@ -70,7 +70,7 @@ impl Bench for args::Roll {
         let plain = Plain::new(stage.folder(), LARGE, size);
         let plain = RefCell::new(plain.map_err(|error| fail(Trouble::Plain(error)))?);
         let folder = stage.folder().join("beside");
-        let beside = std::fs::create_dir(&folder).and_then(|()| Plain::new(&folder, LARGE, size));
+        let beside = PosixStorage::create(&folder).and_then(|_| Plain::new(&folder, LARGE, size));
         let mut beside = beside.map_err(|error| fail(Trouble::Plain(error)))?;
         let make = |name, segment| Rolling::new(&stage.folder().join(name), segment, size);
         let seldom = make("seldom", LARGE).map_err(|error| fail(Trouble::Ours(error)))?;
