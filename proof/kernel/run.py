@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Power cuts, panics and kills of a whole machine, under a real kernel and a real file system.
+"""Power cuts, panics and kills of a whole machine with a real kernel and a real file system.
 
     python3 run.py cuts  [--fs ext4|xfs|btrfs] [--images 300] [--records 160] [--seed 1]
     python3 run.py panic [--fs ext4|xfs|btrfs] [--cycles 40] [--seed 1]
     python3 run.py kill  [--fs ext4|xfs|btrfs] [--cycles 40] [--seed 1]
 
 The machine is a User-mode Linux guest; `apt install user-mode-linux e2fsprogs xfsprogs btrfs-progs
-dmsetup kmod` brings what it takes. Ends with 0 if every promise held, 1 if one was broken, 77 if
-something is missing here. `SEAWALL_BIN` says where `seawall` and `committers` are; without it they
-are built. `SEAWALL_DIR` says where the disks are made; it takes a few GiB.
+dmsetup kmod` installs what it needs. Exits with 0 if every promise held, 1 if one was broken, 77 if
+something is not installed. `SEAWALL_BIN` is the folder of `seawall` and `committers`; without it
+they are built. `SEAWALL_DIR` is the folder for the disks, which take a few GiB.
 """
 
 import argparse
@@ -28,15 +28,15 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 SECTOR = 512
-# The smallest disks that each of them is made on, in MiB.
+# Size of the disk by file system, in MiB.
 DISKS = {"ext4": 96, "xfs": 320, "btrfs": 256}
-# How many images one start of the guest looks at.
+# Number of images that the guest checks per start.
 TOGETHER = 25
 PATIENCE = 900
 
 
 class Missing(Exception):
-    """Something is not installed here."""
+    """Something that this program needs is not installed."""
 
 
 def need(program, package):
@@ -45,7 +45,7 @@ def need(program, package):
 
 
 def programs():
-    """The folder with `seawall` and `committers`."""
+    """Returns the folder of `seawall` and `committers`, which it builds if necessary."""
     given = os.environ.get("SEAWALL_BIN")
     if given:
         return Path(given).resolve()
@@ -73,7 +73,7 @@ class Machine:
         self.shared.mkdir()
 
     def disk(self, name):
-        """A fresh file system."""
+        """Creates a disk with an empty file system."""
         path = self.folder / name
         with open(path, "wb") as file:
             file.truncate(DISKS[self.fs] << 20)
@@ -82,7 +82,7 @@ class Machine:
         return path
 
     def start(self, do, disks, **more):
-        """Starts the guest; its console is the answer's standard output."""
+        """Starts the guest; its console is the standard output of the returned process."""
         given = {"do": do, "fs": self.fs, "shared": self.shared, "bin": self.bin,
                  "modules": self.modules, **more}
         command = ["linux.uml", "mem=512M", "rootfstype=hostfs", "ro", "quiet", "panic=0",
@@ -94,23 +94,23 @@ class Machine:
                                 stderr=subprocess.DEVNULL, start_new_session=True)
 
     def run(self, do, disks, sign, **more):
-        """Runs the guest until it is done, which the file `sign` says."""
+        """Runs the guest until it ends. It must have created the file `sign`."""
         (self.shared / sign).unlink(missing_ok=True)
         guest = self.start(do, disks, **more)
         try:
             said, _ = guest.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
-            said = b"it took too long"
+            said = b"the guest timed out"
         kill(guest)
         if not (self.shared / sign).exists():
             tail = said.decode(errors="replace")[-2000:]
             more = self.shared / "said"
             tail += more.read_text()[-2000:] if more.exists() else ""
-            raise SystemExit(f"the guest did not come to its end ({do}):\n{tail}")
+            raise SystemExit(f"the guest did not finish ({do}):\n{tail}")
 
 
 def kill(guest):
-    """Ends the guest with all its processes, at once."""
+    """Kills the guest and all its processes."""
     try:
         os.killpg(guest.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -120,13 +120,13 @@ def kill(guest):
         guest.stdout.close()
 
 
-# The record of a device's writes, as the kernel's dm-log-writes makes it.
+# The writes of a device, as the kernel's dm-log-writes records them.
 
 FLUSH, FUA, DISCARD, MARK = 1, 2, 4, 8
 
 
 class Write:
-    """One entry: a write, a flush, a mark."""
+    """One entry: a write, a flush, a discard or a mark."""
 
     def __init__(self, sector, data, flags):
         self.sector, self.data, self.flags = sector, data, flags
@@ -137,10 +137,10 @@ class Write:
 
 
 def entries(path):
-    """All entries in order: writes come before the flush that made them durable."""
+    """Yields the entries in order: writes come before the flush that made them durable."""
     with open(path, "rb") as file:
         magic, version, count, size = struct.unpack("<QQQI", file.read(28))
-        assert magic == 0x6A736677736872 and version == 1, "this is no record of writes"
+        assert magic == 0x6A736677736872 and version == 1, "not a log of dm-log-writes"
         at = size
         for _ in range(count):
             file.seek(at)
@@ -152,7 +152,7 @@ def entries(path):
             if not flags & (MARK | DISCARD) and sectors:
                 file.seek(at)
                 data = file.read(sectors * SECTOR)
-                assert len(data) == sectors * SECTOR, "the record is cut short"
+                assert len(data) == sectors * SECTOR, "the log is truncated"
                 at += sectors * SECTOR
             elif flags & DISCARD:
                 data = sectors
@@ -163,14 +163,14 @@ def apply(file, write):
     if write.flags & MARK or not write.data:
         return
     if write.flags & DISCARD:
-        # What was discarded may read as anything; here it reads as it did.
+        # Discarded blocks may read as anything; here they keep their content.
         return
     file.seek(write.sector * SECTOR)
     file.write(write.data)
 
 
 def epochs(path):
-    """Lists of entries; each list but the last ends with what made it durable."""
+    """Returns lists of entries; each but the last ends with a flush that made it durable."""
     found, epoch = [], []
     for entry in entries(path):
         epoch.append(entry)
@@ -181,7 +181,10 @@ def epochs(path):
 
 
 def choose(dice, epoch):
-    """Which writes of an epoch a power cut may have kept: none, all but one, one, some."""
+    """Returns sets of writes that a power cut may keep: none, all but one, one, a random half.
+
+    If the epoch has up to three writes: every set except all of them.
+    """
     writes = [number for number, entry in enumerate(epoch) if entry.data and not entry.flags & MARK]
     if len(writes) <= 3:
         return [{w for bit, w in enumerate(writes) if choice >> bit & 1}
@@ -191,7 +194,10 @@ def choose(dice, epoch):
 
 
 def crash_images(base, path, wanted, dice):
-    """Power cuts from all over the record: flush and writes that it kept behind that, marks."""
+    """Yields power cuts: epoch, numbers of the writes kept in it, these writes, all marks so far.
+
+    Before each one, `base` receives the earlier epochs.
+    """
     found = epochs(path)
     cuts = []
     for number, epoch in enumerate(found):
@@ -201,7 +207,7 @@ def crash_images(base, path, wanted, dice):
     cuts = [cut for cut in cuts if cut[0] > begin]
     if len(cuts) > wanted:
         cuts = [cuts[i] for i in sorted(dice.sample(range(len(cuts)), wanted))]
-    print(f"{len(found)} flushes recorded; {len(cuts)} power cuts to look at", flush=True)
+    print(f"{len(found)} flushes recorded; {len(cuts)} power cuts to check", flush=True)
     marks, done = [], 0
     state = open(base, "r+b")
     for number, kept in cuts:
@@ -212,8 +218,8 @@ def crash_images(base, path, wanted, dice):
                     marks.append(entry.text)
             done += 1
         state.flush()
-        # A mark is recorded at once, and a write with the flush behind it: what was marked in this
-        # epoch was so before the power went, whatever the device kept.
+        # A mark is recorded at once, a write only with the next flush. So the marks of this epoch
+        # precede the power cut, whichever writes the device kept.
         epoch = found[number]
         new = [entry.text for entry in epoch if entry.flags & MARK]
         yield number, kept, [entry for w, entry in enumerate(epoch) if w in kept], marks + new
@@ -246,7 +252,7 @@ def powercuts(folder, options):
                 broken.append(f"{name}: {promise}")
                 keep(images / name, options)
         looked += len(batch)
-        print(f"{looked} looked at, {len(broken)} broken", flush=True)
+        print(f"{looked} checked, {len(broken)} broken", flush=True)
         shutil.rmtree(machine.shared / "found")
         shutil.rmtree(images)
         batch.clear()
@@ -265,7 +271,7 @@ def powercuts(folder, options):
     judge()
     for promise in broken:
         print(f"PROMISE BROKEN: {promise}", file=sys.stderr)
-    print(f"{options.fs}: {looked} power cuts, {acknowledged} acknowledged records looked for, "
+    print(f"{options.fs}: {looked} power cuts, {acknowledged} acknowledged records checked, "
           f"{len(broken)} promises broken (seed {options.seed})")
     return 1 if broken else 0
 
@@ -277,8 +283,8 @@ def keep(image, options):
 
 
 def broken_promises(found, marks):
-    """What is wrong with the logs of one image, given what was marked before the cut."""
-    mounted = (found / "mount").read_text().strip() if (found / "mount").exists() else "not looked at"
+    """Yields what is wrong with the logs of one image, given the marks before the power cut."""
+    mounted = (found / "mount").read_text().strip() if (found / "mount").exists() else "not checked"
     if mounted != "fine":
         yield f"the file system does not mount: {mounted}"
         return
@@ -295,7 +301,7 @@ def broken_promises(found, marks):
         after = (found / f"{name}.after").read_text().strip()
         if after != "0":
             said = (found / f"{name}.error").read_text().strip()
-            yield f"{name}: it does not go on: {said}"
+            yield f"{name}: verify fails after another append: {said}"
         if (found / f"{name}.ack").read_text().strip() == "":
             yield f"{name}: another record is not acknowledged"
         if not records:
@@ -317,7 +323,7 @@ def broken_promises(found, marks):
                 yield f"{name}: record {lsn} is {there[lsn][:60]!r}"
         numbers = sorted(there)
         if numbers != list(range(numbers[0], numbers[0] + len(numbers))):
-            yield f"{name}: there are holes between the records"
+            yield f"{name}: there are gaps between the records"
 
 
 def is_right(name, lsn, more, data):
@@ -327,13 +333,14 @@ def is_right(name, lsn, more, data):
         return data == f"thread {thread} record {number} {0:0{padding}d}"
     if name == "text":
         return data == f"line {lsn}"
-    number, width = (lsn, 4000) if lsn <= 30 else ((lsn - 31) % 60 + 1, 20000)
+    number = lsn if lsn <= 30 else (lsn - 31) % 60 + 1
+    width = 4000 if lsn <= 30 else 20000 if number % 3 else 100000
     return data == f"{number} {0:{width}d}"
 
 
-# A machine that dies under a log, and starts again, over and over.
+# The machine crashes while a log is written and starts again, over and over.
 
-# How many records a log may have before it is given up for a fresh one.
+# A log with more records than this is replaced by a new one.
 FULL = 2500
 ACK = re.compile(rb"^(\d+) (\d+) (\d+)\r?$")
 
@@ -350,7 +357,7 @@ def lives(folder, options):
         print(f"{options.what} {cycle}: {total} acknowledged, {len(broken)} broken", flush=True)
         if len(acked) > FULL or cycle == options.cycles:
             life(machine, disk, "never", dice, acked, broken)
-            # A fresh log, so that the disk does not fill.
+            # A new log, so that the disk does not fill up.
             acked, disk = {}, machine.disk("disk")
     for promise in broken:
         print(f"PROMISE BROKEN: {promise}", file=sys.stderr)
@@ -360,7 +367,7 @@ def lives(folder, options):
 
 
 def life(machine, disk, die, dice, acked, broken):
-    """One life: looks for what was acknowledged before, then goes on until the machine dies."""
+    """Checks the records acknowledged before, then appends until the machine dies."""
     for name in ("cat", "looked"):
         (machine.shared / name).unlink(missing_ok=True)
     after = round(dice.uniform(0.3, 2.0), 2)
@@ -368,16 +375,16 @@ def life(machine, disk, die, dice, acked, broken):
     broken += [word for word in words if word.startswith("guest: ")]
     if acked:
         if not (machine.shared / "looked").exists():
-            raise SystemExit("the log was not looked at:\n" + "\n".join(words[-20:]))
+            raise SystemExit("the log was not checked:\n" + "\n".join(words[-20:]))
         broken += missing(machine.shared / "cat", acked)
-    broken += [f"number {lsn} was given twice" for lsn in new if lsn in acked]
+    broken += [f"LSN {lsn} was assigned twice" for lsn in new if lsn in acked]
     if die != "never" and not new:
         raise SystemExit("nothing was acknowledged in this life:\n" + "\n".join(words[-20:]))
     return new
 
 
 def watch(guest, die, after):
-    """The acknowledgements on the console, and what else was said, until the machine is dead."""
+    """Returns the acknowledgements and the other lines on the console, once the machine is dead."""
     os.set_blocking(guest.stdout.fileno(), False)
     text, ends, first = b"", time.monotonic() + 120, None
     while time.monotonic() < ends:
@@ -400,7 +407,7 @@ def watch(guest, die, after):
 
 
 def missing(path, acked):
-    """Which acknowledged records are not there as they were."""
+    """Yields the acknowledged records that are missing or changed."""
     lines = path.read_bytes().split(b"\n")[:-1]
     for lsn, (thread, number) in acked.items():
         padding = 50 + number * 37 % 24_000
@@ -419,7 +426,7 @@ def main():
     parser.add_argument("--records", type=int, default=160)
     parser.add_argument("--cycles", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--keep", help="keep the images that broke a promise in this folder")
+    parser.add_argument("--keep", help="copy images with a broken promise to this folder")
     options = parser.parse_args()
     work = powercuts if options.what == "cuts" else lives
     try:

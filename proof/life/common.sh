@@ -1,4 +1,4 @@
-# What the proofs from outside need: the program, a folder, a clock. Sourced, not run.
+# Shared by these scripts: the program, a temporary folder, a clock. Sourced, not run.
 
 set -u
 LC_ALL=C
@@ -6,18 +6,18 @@ export LC_ALL
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 
-# The release build, unless SEAWALL names a program; the examples lie beside it.
+# SEAWALL names the program, which has `examples` beside it. Default: a release build.
 if [ -z "${SEAWALL:-}" ]; then
     (cd "$root" && cargo build --quiet --release -p seawall-cli &&
-        cargo build --quiet --release -p seawall --examples) || exit 1
+        cargo build --quiet --release -p seawall-tests --examples) || exit 1
     SEAWALL=${CARGO_TARGET_DIR:-$root/target}/release/seawall
 fi
 examples=$(dirname "$SEAWALL")/examples
 
-# On the disk that is to be tried: DIR, or here.
+# On the disk to test: in DIR, or in the current folder.
 folder=$(mktemp -d "${DIR:-.}/seawall-proof-XXXXXX") || exit 1
 folder=$(cd "$folder" && pwd)
-# Not in a child that is killed before it has forgotten the trap.
+# Not in a background child, which may be killed before it resets the inherited trap.
 trap '[ "$BASHPID" = $$ ] && rm -rf "$folder"' EXIT
 
 now_ms() {
@@ -25,13 +25,13 @@ now_ms() {
     echo $((now / 1000))
 }
 
-# Numbers that were acknowledged, without a last line that a kill cut in two.
+# Prints the acknowledgements in file $1, without a last line that a kill left incomplete.
 whole_lines() {
     if [ -s "$1" ] && [ -n "$(tail -c 1 "$1")" ]; then sed '$d' "$1"; else cat "$1"; fi
 }
 
-# Line n of the input is record n of $2, as the example `committers` deals them out to $1 threads; one
-# thread does not name itself.
+# Writes $2 records to `input`, dealt out to $1 threads as the example `committers` does: line n is
+# record n. With one thread the lines name no thread.
 make_records() {
     threads=$1
     awk -v threads="$1" -v records="$2" 'BEGIN {
@@ -42,12 +42,12 @@ make_records() {
     }' > "$folder/input"
 }
 
-# Lines "LSN record": one thread gives the n-th record the number n and says no more than that.
+# Prints lines "LSN number". If an acknowledgement has only an LSN, that is also the number.
 acknowledged() {
     whole_lines "$folder/acks" | awk '{ print $1, $NF }'
 }
 
-# Prints what is wrong with the records in file $1, as `cat` prints them, and nothing if all is well.
+# Prints what is wrong with the records in file $1, the output of `cat`; nothing if all is well.
 compare() {
     awk -v threads="$threads" '
         which == 1 { content[FNR] = $0 }
@@ -62,8 +62,8 @@ compare() {
         }
         END {
             for (lsn in acknowledged) if (found[lsn] != acknowledged[lsn]) lost++
-            if (lost) print lost " acknowledged records are not there"
-            if (other) print other " records with other content or number"
-            if (disordered) print disordered " records out of order, twice, or behind a gap"
+            if (lost) print lost " acknowledged records are missing"
+            if (other) print other " records with wrong content or LSN"
+            if (disordered) print disordered " records out of order, duplicated, or after a gap"
         }' which=1 "$folder/input" which=2 "$folder/acked" which=3 "$1"
 }

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# A small file system is filled and freed under load. Usage: full.sh [--log-format json] [CYCLES],
-# 20 by default.
+# Fills a small file system and frees space, again and again, while a log is written.
+# Usage: full.sh [--log-format json] [CYCLES], 20 by default.
 #
-# Four threads of the example `committers` append to a log, a readable one if asked for, on a tmpfs that
-# a filler file keeps full, and try again what was refused. Each time the log has met the full disk, `verify` and `cat` must
-# work; then the filler gives some room back, in every other cycle while it tries to take the same
-# room again, and the writer must go on. In the end every record is there once, with its content,
-# under the number that was acknowledged; and a full disk never was more than DiskFull.
+# Four threads of the example `committers` append to a log on a tmpfs and retry refused records; a
+# filler file keeps the tmpfs full. In each cycle the log hits the full disk, and `verify` and `cat`
+# must work. Then the filler shrinks and the writer must continue; in every second cycle the filler
+# takes the remaining space again. At the end each record must be there once, with its content,
+# under the acknowledged LSN. The only errors may be DiskFull and failovers.
 #
-# FS=ext4 takes a file system of that kind in an image file instead.
+# FS=ext4 uses a file system of that kind in an image file instead.
 #
-# It is mounted where nobody else sees it (unshare -m); without the right to, this ends with 77.
+# The mount is private (unshare -m). Without permission to mount, the script exits with 77.
 
 format=
 if [ "${1:-}" = --log-format ]; then
@@ -25,7 +25,7 @@ if [ "${2:-}" != inside ]; then
             exec unshare $how bash "$0" ${format:+--log-format "$format"} "$cycles" inside
         fi
     done
-    echo "skipped: this needs the right to mount a tmpfs (root, or user namespaces)" >&2
+    echo "skipped: this needs permission to mount a tmpfs (root, or user namespaces)" >&2
     exit 77
 fi
 . "$(dirname "$0")/common.sh"
@@ -56,7 +56,7 @@ count() {
     grep -c "$1" "$folder/$2"
 }
 
-# Waits until there are more than $3 lines with $1 in file $2.
+# Waits until more than $3 lines of file $2 match $1. Fails after a timeout or if the writer ends.
 wait_for_more() {
     local tries=$((patience * 50))
     while [ "$(count "$1" "$2")" -le "$3" ]; do
@@ -70,7 +70,7 @@ take_all_room() {
     cat /dev/zero >> "$filler" 2> /dev/null
 }
 
-# The log can be judged and read while the disk is full.
+# Checks that `verify` and `cat` work while the disk is full.
 read_while_full() {
     local before
     before=$(count . acks)
@@ -79,18 +79,18 @@ read_while_full() {
     timeout $patience "$SEAWALL" cat "$log" > "$folder/now" 2> "$folder/said" ||
         complain "cat on a full disk ended with $?: $(head -n 2 "$folder/said")"
     [ "$(wc -l < "$folder/now")" -ge "$before" ] ||
-        complain "$before acknowledged and $(wc -l < "$folder/now") shown"
+        complain "$before records acknowledged, but cat shows $(wc -l < "$folder/now")"
 }
 
-# One time full, one time freed.
+# Runs one cycle: the disk is full, then space is freed.
 fill_and_free() {
     local refused acknowledged
-    refused=$(count '^refused: no room' errors)
-    wait_for_more '^refused: no room' errors "$refused" || complain "the log does not meet the full disk"
+    refused=$(count '^refused: .*no space for another segment' errors)
+    wait_for_more '^refused: .*no space for another segment' errors "$refused" || complain "the disk did not become full"
     read_while_full
     acknowledged=$(count . acks)
     truncate -s -${free_kib}K "$filler"
-    wait_for_more . acks "$acknowledged" || complain "room was made, and the log does not go on"
+    wait_for_more . acks "$acknowledged" || complain "the log does not use freed space"
     [ $((cycle % 2)) -eq 1 ] || take_all_room
 }
 
@@ -122,9 +122,9 @@ acknowledged > "$folder/acked"
 "$SEAWALL" verify "$log" -q || complain "verify ended with $?"
 amiss=$(compare "$folder/found")
 [ -z "$amiss" ] || complain "$amiss"
-[ "$(wc -l < "$folder/found")" -eq $records ] || complain "$(wc -l < "$folder/found") of $records there"
-other=$(grep -v -c -e '^refused: no room' -e 'went on in segment' "$folder/errors")
-[ "$other" -eq 0 ] || complain "a full disk was more than DiskFull: $(grep -v '^refused: no room' "$folder/errors" | head -n 2)"
+[ "$(wc -l < "$folder/found")" -eq $records ] || complain "$(wc -l < "$folder/found") of $records found"
+other=$(grep -v -c -e '^refused: .*no space for another segment' -e 'went on in segment' "$folder/errors")
+[ "$other" -eq 0 ] || complain "errors other than DiskFull: $(grep -v '^refused: .*no space for another segment' "$folder/errors" | head -n 2)"
 if [ $broken -gt 0 ]; then echo "$broken promises broken"; exit 1; fi
-echo "$cycles times full and freed: $records acknowledged, 0 lost," \
-    "$(count '^refused' errors) times DiskFull, $(count 'went on in segment' errors) failovers"
+echo "filled and freed $cycles times: $records acknowledged, 0 lost," \
+    "$(count '^refused' errors) DiskFull errors, $(count 'went on in segment' errors) failovers"
