@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""A second reader of Seawall logs, written from format.md and not from the code: the text suffices.
+"""A second reader of Seawall logs, written from format.md alone to show that the text suffices.
 
     python3 docs/reader.py LOG [KEY_FILE]
 
-prints each record as `seawall cat LOG -o hex` does, for a log without a running writer: there `live` says of
-no record that it is not there (section 5), and is not looked at. It does not sync, as `cat` does where nothing
-confirms the last records (section 6.2). Nor does it look at parity: what parity could mend is damage here.
-It needs Python 3.8 or later, and nothing else; for an encrypted log, with its key of 32 bytes in KEY_FILE,
-also the package `cryptography`; for one compressed with zstd, Python 3.14 or the package `zstandard`.
-Exit codes: 0 a clean or torn end; 3 an end that cannot be told from damage; 5 damage; 7 a key is missing
-or is not that of the log; 8 no log, or one of another version. The sections named here are those of format.md.
+prints each record as `seawall cat LOG -o hex` does. The log must not have a running writer. The
+reader ignores `live`, which never proves that a record is absent (section 5). Unlike `cat`, it does
+not sync the last records if nothing confirms them (section 6.2), and ignores parity: damage that
+parity could restore is reported as damage.
+It needs only Python 3.8 or later; for an encrypted log, whose key of 32 bytes is in KEY_FILE, also
+the package `cryptography`; for a log compressed with zstd, Python 3.14 or the package `zstandard`.
+Exit codes: 0 clean or torn end; 3 ambiguous end: torn write or damage; 5 damage; 7 missing or wrong
+key, or forged bytes; 8 no log, or an unsupported one. Section numbers are those of format.md.
 """
 import contextlib
 import hashlib
@@ -30,7 +31,7 @@ FINE, UNSURE, DAMAGED, KEY, NO_LOG = 0, 3, 5, 7, 8
 
 
 def table(text):
-    """A table of the text, each field as its struct code and its name: a function that reads it."""
+    """Returns a function that reads a structure; `text` has each field's struct code and name."""
     layout = struct.Struct("<" + "".join(text.split()[0::2]))
     fields = namedtuple("Fields", text.split()[1::2])
 
@@ -67,14 +68,14 @@ MANIFEST = table("""16s preamble I crc I block I reach I batch_max Q log Q seque
 
 
 class Stop(Exception):
-    """Reading ends here: exit code, why."""
+    """Ends reading. Arguments: exit code, reason."""
 
 
 class Invalid(Exception):
-    """Not a valid file or slot: why, and what an orphan could be that looks so."""
+    """An invalid file or slot. Arguments: reason, and what identifies a possible orphan."""
 
 
-# Section 2: checksums and how they are bound to their place.
+# Section 2: checksums, which depend on log, epoch and offset.
 CRC_TABLE = []
 for entry in range(256):
     for _ in range(8):
@@ -112,7 +113,7 @@ def frame_place(log, epoch, lsn, word):
 
 
 def lz4(block, size):
-    """The bytes of an LZ4 block, if they are exactly as many as asked for; section 3.6."""
+    """Decompresses an LZ4 block; None unless that gives exactly `size` bytes; section 3.6."""
     out, at = bytearray(), 0
 
     def length(number):
@@ -140,7 +141,7 @@ def lz4(block, size):
 
 
 def zstd_decoder():
-    """What decodes frames of Zstandard, and its error."""
+    """Returns a constructor of Zstandard decoders, and their exception."""
     with contextlib.suppress(ImportError):
         from compression.zstd import ZstdDecompressor, ZstdError
         return ZstdDecompressor, ZstdError
@@ -151,7 +152,7 @@ def zstd_decoder():
 
 
 def zstd(frame, size):
-    """The same of a Zstandard frame in the form that section 3.6 allows."""
+    """As `lz4`, for a Zstandard frame of the form that section 3.6 allows."""
     if len(frame) < 6 or frame[:4] != b"\x28\xb5\x2f\xfd" or frame[4] & 0x3F != 0x20:
         return None
     kind = frame[4] >> 6
@@ -168,13 +169,13 @@ def zstd(frame, size):
 
 
 def expanded(method, payload, size, features):
-    """The frames that a method of section 3.6 made a payload of, or None."""
+    """Decompresses a payload to frames by a method of section 3.6; None if that fails."""
     if method == 2:
         return zstd(payload, size) if features & ZSTD else None
     return lz4(payload, size) if features & COMPRESSES else None
 
 
-# Section 3.7: keys, and what is computed with them.
+# Section 3.7: keys and encryption.
 FORGED = "not written with the key of this log, or moved"
 LOG_KEYS = {}
 WITHOUT_KEYS = [KEY, "the log is encrypted: give the file with its key"]
@@ -185,7 +186,7 @@ def numbers(*values):
 
 
 def derived(key, place, info):
-    """HKDF-SHA-256 of a log key or a user's key, for a log, segment and epoch."""
+    """HKDF-SHA-256 of a log key or the user's key; `place` is log, segment and epoch."""
     secret = hmac.new(numbers(*place), key, hashlib.sha256).digest()
     return hmac.new(secret, b"seawall 1 " + info + b"\1", hashlib.sha256).digest()
 
@@ -195,7 +196,7 @@ def mac(key, data):
 
 
 def opened(key, nonce, bound, data):
-    """What was encrypted, if its tag is right."""
+    """Decrypts `data`, and checks its tag, which also covers `bound`."""
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import AESGCMSIV
     try:
@@ -211,8 +212,8 @@ def log_key(number):
 
 
 def authenticator(data, at, size, place_of, key_of):
-    """What the authenticator of a structure says, which is `size` bytes long; None if it has none.
-    `key_of` derives its key from a log key."""
+    """The checked authenticator of a structure of `size` bytes; None if it has none. `key_of`
+    derives its key from a log key."""
     found = AUTHENTICATOR(data, at + 256)
     rest = data[at + 260:at + 256 + AUTHENTICATOR.size]
     if (not found or found.magic != b"AUTH" or not found.key
@@ -225,7 +226,7 @@ def authenticator(data, at, size, place_of, key_of):
 
 
 def written_logs(folder, ids):
-    """The logs that segment headers name, with whatever code."""
+    """The logs that segment headers name; their authenticators are not checked."""
     for number in ids:
         path = os.path.join(folder, f"{number:012}.seg")
         with contextlib.suppress(OSError, Invalid, Stop), open(path, "rb") as file:
@@ -237,7 +238,7 @@ def written_logs(folder, ids):
 
 
 def read_keys(folder, key_file, ids):
-    """Unwraps the keys of a log. Returns the sequence of `keys`."""
+    """Unwraps the log keys. Returns the sequence of `keys`."""
     try:
         import cryptography.hazmat.primitives.ciphers.aead as aead
         assert aead.AESGCMSIV
@@ -295,13 +296,13 @@ def check_preamble(data, magic):
 
 
 def check_kept(found, *fields):
-    """Bytes that are kept for later: section 11."""
+    """Refuses reserved bytes that are not zero: section 11."""
     if any(any(getattr(found, field)) for field in fields):
         raise Stop(NO_LOG, "bytes that are kept for later are not zero")
 
 
 def check_options(found, features=0):
-    """The fields that segment headers and manifest slots share; these features may be there."""
+    """Checks the fields that segment headers and manifest slots share; allows `features`."""
     if found.features & ~features or found.layout or found.codec > 3:
         raise Stop(NO_LOG, "its features, layout or codec are not known")
     if found.features & ZSTD:
@@ -318,7 +319,7 @@ def check_options(found, features=0):
 
 
 class Segment:
-    """Section 3: a file whose header is valid."""
+    """A segment with a valid header; section 3."""
 
     def __init__(self, path, number, log):
         with open(path, "rb") as file:
@@ -365,7 +366,7 @@ class Segment:
                 self.start_at(first.first, first.chain)
 
     def derive_keys(self):
-        """The keys of an encrypted segment, whose header is checked with them; section 3.7."""
+        """Derives the keys of an encrypted segment, and authenticates its header; section 3.7."""
         head = self.head
         if not LOG_KEYS:
             raise Stop(*WITHOUT_KEYS)
@@ -377,17 +378,17 @@ class Segment:
             raise Invalid("header")
 
     def is_authentic(self, at, size):
-        """Whether a structure has an authenticator, which must be right."""
+        """Whether a structure has an authenticator; a wrong one stops the reader."""
         where = self.head.log, self.head.epoch
         return authenticator(self.data, at, size, where, lambda key: derived(key, self.place, b"head"))
 
     def start_at(self, base, chain):
-        """What the header leaves out if the segment was named ahead; section 3.5."""
+        """Sets the fields that the header of a segment named ahead leaves out; section 3.5."""
         self.head = self.head._replace(base=base, carried=base - 1, pred_chain=chain)
         self.chain = chain
 
     def read_table(self, path):
-        """The checksum of each sector before this segment; of none if the table is missing."""
+        """The checksum of each sector before this segment; none without a valid table."""
         try:
             with open(path, "rb") as file:
                 data = file.read()
@@ -403,7 +404,7 @@ class Segment:
         return struct.unpack_from(f"<{count}I", data, BEFORE.size)
 
     def is_untouched(self, number, at):
-        """Whether no write reached this sector, counted from the file's start; section 7."""
+        """Whether no write after `at` reached sector `number` of the file; section 7."""
         start, end = number * SECTOR, (number + 1) * SECTOR
         is_blank = not any(self.data[max(at, start):end])
         if self.before is None:
@@ -414,7 +415,7 @@ class Segment:
             or is_blank and start < -(-at // block) * block))
 
     def touched_to(self, at):
-        """Where the bytes that a write reached end, from `at` on."""
+        """The end of the bytes after `at` that a write reached."""
         if self.before is None:
             return at + len(self.data[at:].rstrip(b"\0"))
         sectors = range(at // SECTOR, -(-len(self.data) // SECTOR))
@@ -422,40 +423,40 @@ class Segment:
         return min((touched[-1] + 1) * SECTOR, len(self.data)) if touched else at
 
     def is_used(self):
-        """Whether the header follows on something, or anything but zeros came behind it."""
+        """Whether the segment excludes row *nothing-yet* of section 7."""
         follows = self.head.base > 1 or self.head.carried or self.head.pred_id
         return bool(follows or self.seal or self.marks or any(self.data[self.begin:]))
 
     def is_touched(self):
-        """Whether anything came after the header, or the file was cut; section 3.5."""
+        """Whether anything was written after the header, or the file was shortened; section 3.5."""
         return bool(self.touched_to(self.begin) > self.begin or self.marks or self.seal
                     or len(self.data) < self.head.size)
 
     def has_evidence(self):
-        """Whether something in it was written after its first batch; section 7."""
+        """Whether anything here confirms a record, or the file was shortened; section 7."""
         return bool(self.marks or self.seal or any(self.confirmed())
                     or len(self.data) < self.head.size)
 
     def ending(self):
-        """Where the valid batches end, and the last LSN in them."""
+        """The end of the valid batches, and the last LSN in them."""
         at, last = self.begin, self.head.base - 1
         for header, end, *_ in self.batches():
             at, last = end, header.first + header.count - 1
         return at, last
 
     def promised(self, closed):
-        """The last LSN known durable, of a newest segment with this clean close; section 6."""
+        """The last LSN known durable if this segment is the newest; section 6."""
         sealed = self.seal.last if self.seal else 0
         return max([closed, self.head.carried, sealed, *self.marks, *self.confirmed()])
 
     def is_clean(self, closed):
-        """Whether this would be a clean end of the log; section 7."""
+        """Whether the log would end cleanly in this segment; section 7."""
         at, last = self.ending()
         return (len(self.data) >= self.head.size and self.promised(closed) <= last
                 and self.touched_to(at) == at)
 
     def ends_with(self, closed):
-        """Whether that clean close was the last thing that happened here; section 6.3."""
+        """Whether the clean close came last in this segment; section 6.3."""
         block = self.head.block
         return (not any(self.data[3 * block:4 * block]) and self.is_clean(closed)
                 and self.ending()[1] == closed)
@@ -473,7 +474,7 @@ class Segment:
         return found if valid else None
 
     def batch_header(self, at):
-        """The batch header at an offset, if it is valid, and where the batch ends; section 3.3."""
+        """The batch header at `at` and the end of its batch, if it is valid; section 3.3."""
         found = BATCH(self.data, at)
         if not found or found.tag != self.head.epoch & LOW32:
             return None
@@ -485,14 +486,14 @@ class Segment:
         return (found, end) if valid else None
 
     def knows(self, header):
-        """Whether a batch here may have these flags; sections 3.3 and 3.6."""
+        """Whether a batch here may have these flags; sections 3.3, 3.6 and 3.7."""
         flags = header.length & FLAGS
         if self.is_encrypted:
             return flags in (ENCRYPTED, ENCRYPTED | VOID)
         return flags in (0, VOID) or flags == COMPRESSED and self.head.features & COMPRESSES
 
     def next_header(self, at, last, chain):
-        """The same, if it continues the log. Flags that are kept for later are no damage."""
+        """As `batch_header`, if it continues the log. Unknown flags are refused, not damage."""
         later = BATCH(self.data, at)
         if (later and not self.knows(later) and later.tag == self.head.epoch & LOW32
                 and later.crc == self.crc(at + 4, at + BATCH.size, at)):
@@ -508,7 +509,7 @@ class Segment:
             yield from self.frames_of(at, range(header.first, header.first + header.count), end)
 
     def frames_of(self, at, lsns, end):
-        """The same, of these records."""
+        """As `frames`, for the records `lsns`."""
         end = min(end, len(self.data))
         for lsn in lsns:
             if at + FRAME.size > end:
@@ -521,8 +522,9 @@ class Segment:
             yield lsn, at, payload if at <= end and bound == frame.crc else None, frame.word
 
     def frames_in_damage(self, start, first, last, end):
-        """The intact records of a damaged place without a readable header. After what is no frame,
-        such as the header of another batch, they continue where lengths lead exactly to the end."""
+        """The intact frames of a damaged range without a readable header. After bytes that are not
+        a frame, such as the header of another batch, they continue where lengths lead exactly to
+        the end."""
         end = min(end, len(self.data))
         counts, at, lsn = None, start, first
         valid = lambda at, lsn: next(self.frames_of(at, [lsn], end), (0, 0, None))[2] is not None
@@ -542,7 +544,7 @@ class Segment:
             at, lsn = next(found, (0, last + 1))
 
     def frames_to(self, start, end):
-        """From where how many frames lead exactly to the end, by their lengths."""
+        """Offsets from which the lengths of frames lead exactly to the end, and their number."""
         counts = {end: 0}
         for at in range(end - (end - start) % 8 - 8, start - 1, -8):
             size = FRAME(self.data, at).word & ~GOES_ON
@@ -552,7 +554,7 @@ class Segment:
         return sorted((at, count) for at, count in counts.items() if count)
 
     def chunk(self, at, end):
-        """The chunk at an offset, if its fields are right, and where it ends; section 3.6."""
+        """The chunk at `at` and its end, if its fields are valid; section 3.6."""
         found = (ENCRYPTED_CHUNK if self.is_encrypted else CHUNK)(self.data, at)
         if not found:
             return None
@@ -570,7 +572,7 @@ class Segment:
         return (found, behind) if sound else None
 
     def decoded(self, at, chunk):
-        """Each record of a chunk, and whether the last ends its set; None if it does not decode."""
+        """The records of a chunk, and whether the last ends its set; None if it does not decode."""
         if self.is_encrypted:
             plain = self.decrypted(at, chunk)
         else:
@@ -606,12 +608,12 @@ class Segment:
         return expanded(content.method, used, content.plain, self.head.features) if is_smaller else None
 
     def is_bound(self, at, chunk):
-        """Whether the crc of a chunk is right."""
+        """Whether the crc of a chunk matches."""
         size = ENCRYPTED_CHUNK.size if self.is_encrypted else CHUNK.size
         return chunk.crc == self.crc(at + 4, at + size + chunk.stored, at)
 
     def chunks(self, at, header, end):
-        """The chunks of a valid body, and where; None if they are not the batch's."""
+        """The offsets and chunks of a body; None if they do not have the batch's records."""
         if self.is_encrypted:
             return self.encrypted_chunks(at, header, end)
         prefix, found, next = PREFIX(self.data, at), [], header.first
@@ -626,7 +628,7 @@ class Segment:
         return found if sound else None
 
     def encrypted_chunks(self, body, header, end):
-        """The same of an encrypted body, whose code must be right; section 3.7."""
+        """As `chunks`, for an encrypted body; a wrong code stops the reader; section 3.7."""
         prefix, found, next = ENCRYPTED_PREFIX(self.data, body), [], header.first
         last = header.first + (0 if header.length & VOID else header.count)
         at, tags = body + ENCRYPTED_PREFIX.size, b""
@@ -644,7 +646,7 @@ class Segment:
         return found
 
     def intact(self, at, end, first, last):
-        """The records in the chunks of a damaged place."""
+        """The records in valid chunks of a damaged range."""
         found = {}
         while at < end and first <= last:
             chunk, behind = self.chunk(at, end) or (None, 0)
@@ -658,8 +660,8 @@ class Segment:
         return found
 
     def compressed(self, body, header, end):
-        """The records of a compressed batch, up to the first that does not decode, and whether that
-        is all; None if the batch is not valid."""
+        """The records of a batch of chunks, up to the first chunk that does not decode, and whether
+        these are all and end a set; None if the batch is not valid."""
         chunks = self.chunks(body, header, end)
         if chunks is None:
             return None
@@ -672,7 +674,7 @@ class Segment:
         return records, ends
 
     def batches(self):
-        """The valid prefix: each batch's header, end and records, and whether these are all."""
+        """Each valid batch: header, end, records, and whether the records are complete."""
         at, last, chain = self.begin, self.head.base - 1, self.chain
         while found := self.next_header(at, last, chain):
             header, end = found
@@ -699,7 +701,7 @@ class Segment:
             yield header, end, [(lsn, payload) for lsn, _, payload, _ in frames], True
 
     def headers(self):
-        """Each valid batch header in the file, and where; its epoch tag shows where to look."""
+        """Each valid batch header in the file and its offset, found by the epoch tag."""
         tag, tag_at = struct.pack("<I", self.head.epoch & LOW32), 28
         at = self.data.find(tag)
         while at >= 0:
@@ -709,11 +711,11 @@ class Segment:
             at = self.data.find(tag, at + 1)
 
     def confirmed(self):
-        """What any of them confirms."""
+        """The LSN that each valid batch header confirms."""
         return (header.first - 1 - header.behind for _, header in self.headers())
 
     def is_torn(self, at, last, chain):
-        """Whether the bytes behind the prefix are a torn write: section 7, the last rows."""
+        """Whether the bytes after the valid batches are a torn write: section 7, the last rows."""
         def untouched(start, end):
             sectors = range(start // SECTOR, (end - 1) // SECTOR + 1)
             return any(self.is_untouched(number, at) for number in sectors)
@@ -740,7 +742,7 @@ class Segment:
 
 
     def is_torn_in_chunks(self, at, header, end, untouched):
-        """The same of a compressed body; section 3.6."""
+        """As `is_torn`, for a body of chunks; sections 3.6 and 3.7."""
         kind = ENCRYPTED_PREFIX if self.is_encrypted else PREFIX
         size = ENCRYPTED_CHUNK.size if self.is_encrypted else CHUNK.size
         if untouched(at, at + kind.size):
@@ -806,7 +808,7 @@ def read_manifest(folder, ids):
 
 
 def claims_of(slot, data, at):
-    """What the authenticator of a manifest slot says; section 3.7."""
+    """The checked authenticator of a manifest slot; section 3.7."""
     if not LOG_KEYS:
         raise Stop(*WITHOUT_KEYS)
     return authenticator(data, at, MANIFEST.size, (slot.log, 0),
@@ -814,7 +816,7 @@ def claims_of(slot, data, at):
 
 
 def check_encryption(folder, manifest, sound, sequence):
-    """Whether all is encrypted that is said to be, and `keys` is no older copy; section 3.7."""
+    """Refuses a log with missing encryption or an older copy of `keys`; section 3.7."""
     if not manifest or sequence is None:
         return
     if not manifest.features & ENCRYPTS:
@@ -829,7 +831,7 @@ def check_encryption(folder, manifest, sound, sequence):
 
 
 def begins_as_manifest(folder):
-    """Whether there is a manifest of a log, which may be damaged; section 6.1."""
+    """Whether the directory has a manifest, perhaps a damaged one; section 6.1."""
     with contextlib.suppress(OSError), open(os.path.join(folder, "manifest"), "rb") as file:
         return file.read(8) == b"SEAWALLM"
     return False
@@ -847,7 +849,7 @@ def logs_of(folder, ids):
 
 
 def read_segments(folder, manifest, ids):
-    """The segments that may be live, by id: the sound ones, and why the others are not."""
+    """The segments that may be live, by id: the readable ones, and why others are not."""
     sound, bad = {}, {}
     for number in ids:
         if not manifest or number >= manifest.oldest_id:
@@ -863,20 +865,20 @@ def read_segments(folder, manifest, ids):
 
 
 def closed_in(manifest, segment):
-    """The last LSN of the clean close, if that was in this segment."""
+    """The last LSN of the clean close if it names this segment, otherwise 0."""
     here = manifest and (manifest.closed_id, manifest.closed_epoch) == segment.name
     return manifest.closed if here else 0
 
 
 def pred_of(segment, sound):
-    """The segment that its link names, if that is sound."""
+    """The predecessor that the segment's link names, if it is readable."""
     below = sound.get(segment.head.pred_id)
     return below if below and below.name == segment.pred else None
 
 
 def start_ahead(manifest, sound, bad):
-    """Section 3.5, without a first batch: where a segment begins. Takes out, and returns, those
-    that have not begun."""
+    """Sets the base of segments named ahead that have no first batch; section 3.5. Removes from
+    `sound`, and returns, those that have not begun."""
     names = {segment.pred for segment in sound.values()}
     oldest = manifest and (manifest.oldest_id, manifest.oldest_epoch)
     if manifest:
@@ -902,8 +904,8 @@ def start_ahead(manifest, sound, bad):
 
 
 def find_chain(manifest, sound, bad, waiting):
-    """Section 6: the live segments from the oldest up, each with the last LSN that counts in it
-    (None: all) and what is lost below it; and what is lost above the newest."""
+    """The live segments from the oldest up, each with the last LSN that counts in it (None: all)
+    and the gap below it; and the gap above the newest; section 6."""
     def hole(number):
         return number, bad.get(number, ["segment missing"])[0]
 
@@ -916,7 +918,7 @@ def find_chain(manifest, sound, bad, waiting):
         return there.head.epoch != epoch if there else number > newest
 
     def is_orphan(number):
-        """Whether what is there never was a segment with this id; section 6.3."""
+        """Whether the file never was a segment with this id; section 6.3."""
         for what in bad[number][1:]:
             if what in ("zero", "foreign"):
                 return True
@@ -947,7 +949,7 @@ def find_chain(manifest, sound, bad, waiting):
             if not (orphans and segment.ends_with(manifest.closed)):
                 above = hole(max(bad))
     def under(head):
-        """The segment that the link of this head leads to, where that ends, and what is lost."""
+        """The segment that the link in `head` leads to, its last LSN, and the gap after it."""
         below = sound.get(head.pred_id)
         if manifest and head.id == manifest.oldest_id:
             fits = head.epoch == manifest.oldest_epoch and head.base <= manifest.oldest_base
@@ -994,7 +996,7 @@ def show(records, limit):
 
 
 def show_intact(segment, at, last, chain, limit, promised):
-    """Of damage, the records before the first lost one; section 6.1."""
+    """Shows the records of a damaged batch before the first lost one; section 6.1."""
     header, end = segment.next_header(at, last, chain) or (None, 0)
     frames = []
     if header:
@@ -1025,7 +1027,7 @@ def show_intact(segment, at, last, chain, limit, promised):
 
 
 def read(folder, key_file=None):
-    """Shows what counts, and stops at damage; sections 6.1 and 7."""
+    """Shows the records that count, and stops at damage; sections 6.1 and 7."""
     names = os.listdir(folder) if os.path.isdir(folder) else []
     ids = [int(name[:-4]) for name in names if name[-4:] == ".seg" and name[:-4].isdecimal()]
     ids = [number for number in ids if number and f"{number:012}.seg" in names]

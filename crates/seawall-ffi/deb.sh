@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds a Debian package of the library, its headers and the command line:
+# Builds a Debian package of the library, its headers and the command-line tool:
 #
 #     bash crates/seawall-ffi/deb.sh [FOLDER]
 #
-# FOLDER gets the package; without it the current one. SEAWALL_LIBRARIES names a folder with a
-# library that is built already, SEAWALL_COMMAND the command line.
+# The package goes to FOLDER, by default the current one. SEAWALL_LIBRARIES names a folder with a
+# prebuilt library, SEAWALL_COMMAND a prebuilt command-line tool.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 target=$(cd "${1:-.}" && pwd)
@@ -28,7 +28,7 @@ find "$root/usr/share/man" -type f -exec gzip -9n {} +
 cat "$here"/../../LICENSE-{MIT,APACHE} >"$root/usr/share/doc/seawall/copyright"
 chmod 644 "$root/usr/share/doc/seawall/copyright"
 
-# The newest version of a symbol that the programs need.
+# The newest glibc symbol version that the binaries need.
 libc=$(objdump -T "$root/usr/bin/seawall" "$root"/usr/lib/libseawall.so.* |
     sed -n 's/.*GLIBC_\([0-9.]*\).*/\1/p' | sort -Vu | tail -n 1)
 cat >"$root/DEBIAN/control" <<CONTROL
@@ -43,7 +43,7 @@ Priority: optional
 Homepage: https://github.com/seawall-wal/seawall
 Description: write-ahead log
  A write-ahead log that tells a torn tail from damage and names what is lost:
- library for C and C++, headers, and command line.
+ library for C and C++, headers, and command-line tool.
 CONTROL
 echo "activate-noawait ldconfig" >"$root/DEBIAN/triggers"
 (cd "$root" && find usr -type f -print0 | sort -z | xargs -0 md5sum >DEBIAN/md5sums)

@@ -3,8 +3,8 @@
 #
 #     sudo bash crates/seawall-ffi/install.sh [PREFIX]
 #
-# PREFIX is /usr/local if it is missing. DESTDIR goes before it, for packages. SEAWALL_LIBRARIES
-# names a folder with a library that is built already.
+# PREFIX defaults to /usr/local. DESTDIR is prepended to it, for packaging. SEAWALL_LIBRARIES names
+# a folder with a prebuilt library.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 prefix=${1:-/usr/local}
@@ -30,7 +30,7 @@ fill "$here/packaging/seawall.pc.in" >"$root/lib/pkgconfig/seawall.pc"
 fill "$here/packaging/seawall-config.cmake.in" >"$root/lib/cmake/seawall/seawall-config.cmake"
 fill "$here/packaging/seawall-config-version.cmake.in" \
     >"$root/lib/cmake/seawall/seawall-config-version.cmake"
-# The loader finds libraries of these folders by its cache; for others, programs need
+# The dynamic loader finds libraries in these prefixes through its cache. In others, programs need
 # LD_LIBRARY_PATH or an rpath.
 case $root in
 /usr | /usr/local) ldconfig ;;

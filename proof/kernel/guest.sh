@@ -1,7 +1,7 @@
 #!/bin/bash
-# What the guest does instead of an init: `seawall.do` on the kernel's command line says which.
+# The guest's init: runs the task that `seawall.do` on the kernel's command line names.
 #
-# Its root is the host's own, read-only; what it says to the host it writes below /run/shared.
+# The root file system is the host's, read-only. Results for the host go to /run/shared.
 
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 mount -t proc proc /proc
@@ -23,7 +23,7 @@ power_off() {
     sleep 60
 }
 
-# The workload, over a device whose writes are recorded.
+# Runs the workload on a device whose writes are recorded.
 record() {
     insmod "$modules/drivers/md/dm-mod.ko"
     insmod "$modules/drivers/md/dm-log-writes.ko"
@@ -36,7 +36,7 @@ record() {
     echo done > /run/shared/recorded
 }
 
-# Looks at one disk after a crash: mounts it, which replays its journal, and asks every log.
+# Checks one disk after a crash: mounts it, which replays its journal, and reads every log.
 look() {
     local name=$1 log
     local out=/run/shared/found/$name
@@ -49,7 +49,7 @@ look() {
         echo $? > "$out/$log.code"
         "$bin/seawall" cat "/run/disk/$log.wal" --json > "$out/$log.cat" 2>> "$out/$log.error"
     done
-    # Each of them takes another record, whatever was left of its making.
+    # Each log must take another record, even if the crash interrupted its creation.
     for log in threads text confirmed; do
         echo '"once more"' |
             "$bin/seawall" append "/run/disk/$log.wal" --ack > "$out/$log.ack" 2>> "$out/$log.error"
@@ -65,8 +65,8 @@ check() {
     echo done > /run/shared/checked
 }
 
-# One life of a log whose machine will die: what was acknowledged goes to the console, which no
-# crash of the guest takes back.
+# Runs one life of a log on a machine that will crash. Acknowledgements go to the console, where a
+# crash of the guest cannot lose them.
 live() {
     mount -t "$fs" /dev/ubda /run/disk || { echo "guest: mount failed"; return; }
     if [ -e /run/disk/threads.wal ]; then

@@ -1,5 +1,5 @@
-"""Three logs on one file system, while each acknowledgement becomes a mark in the record of the
-device's writes. Usage, in the guest: workload.py DISK BIN RECORDS
+"""Writes three logs on one file system, and adds a mark for each acknowledgement to the recorded
+writes of the device. Usage, in the guest: workload.py DISK BIN RECORDS
 """
 
 import fcntl
@@ -7,7 +7,7 @@ import struct
 import subprocess
 import sys
 
-# linux/dm-ioctl.h: struct dm_ioctl of 312 bytes, then sector and text of the message.
+# linux/dm-ioctl.h: struct dm_ioctl of 312 bytes, then the message: a sector and a text.
 SIZE = 312
 DM_TARGET_MSG = 3 << 30 | SIZE << 16 | 0xFD << 8 | 14
 HEADER = struct.Struct("<3I2I I i 3I Q 128s 129s 7x")
@@ -17,7 +17,7 @@ control = open("/dev/mapper/control", "rb+", buffering=0)
 
 
 def mark(text):
-    """Says something for good. It is one word to the kernel."""
+    """Adds a mark to the recorded writes. The kernel takes one word, without spaces."""
     message = b"mark " + text.strip().replace(" ", "_").encode() + b"\0"
     data = struct.pack("<Q", 0) + message
     header = HEADER.pack(4, 0, 0, SIZE + len(data), SIZE, 0, 0, 0, 0, 0, 0, b"log", b"")
@@ -32,13 +32,13 @@ def start(*command):
 def end(process):
     process.stdin.close()
     for line in process.stdout:
-        raise SystemExit(f"unasked: {line}")
+        raise SystemExit(f"unexpected output: {line}")
     if process.wait() != 0:
         raise SystemExit(f"{process.args} ended with {process.returncode}")
 
 
 def append(name, lines, *options):
-    """Line by line: the next one only when the one before is acknowledged, and that is marked."""
+    """Appends line by line: sends the next one once the previous one is acknowledged and marked."""
     log = start(f"{programs}/seawall", "append", f"{name}.wal", "--ack", "--quiet", *options)
     for line in lines:
         log.stdin.write(line + "\n")
@@ -47,18 +47,18 @@ def append(name, lines, *options):
 
 
 mark("begin")
-# Four threads, records up to 24 KB, segments of 4 MiB at most. They do not wait for the marks.
+# Four threads, records up to 24 KB, segments up to 4 MiB. The threads do not wait for the marks.
 threads = start(f"{programs}/committers", "threads.wal", "4", records)
 for line in threads.stdout:
     mark(f"threads {line}")
 end(threads)
 append("text", [f"line {n}" for n in range(1, 41)], "--log-format", "json", "--format", "lines")
-# Every record with evidence far away; then, twice, more than a segment holds, and what stands before
-# is given up.
+# Each record is confirmed: evidence of it is durable in another place. Then, twice, append more
+# than a segment holds and truncate the records before 91.
 append("confirmed", [f"{n} {0:4000d}" for n in range(1, 31)],
        "--level", "confirmed", "--segment-size", "1MiB")
 for _ in range(2):
-    # Each third is so large that it goes past the cache.
+    # Every third record is large enough to bypass the page cache.
     append("confirmed", [f"{n} {0:{20000 if n % 3 else 100000}d}" for n in range(1, 61)])
     mark("pruning 91")
     truncate = [f"{programs}/seawall", "truncate", "confirmed.wal", "--before", "91", "--yes"]

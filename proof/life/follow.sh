@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# A consumer in another process follows a queue through everything that happens to a log in its
-# life. Usage: follow.sh [N], 1000000 records by default.
+# A consumer in another process follows a queue through rotation, pruning, restarts and a kill.
+# Usage: follow.sh [N], 1000000 records by default.
 #
-# `seawall tail -f --cursor-file` runs from end to end. The writer, the example `queue`, has four
-# lives; the second one ends with kill -9. The log's segments are of 1 MiB, and what the consumer
-# has done is pruned under it, by the writer as it goes and by `seawall truncate` between the lives.
-# The consumer must see each acknowledged record once, in order, with its content, and of a life
-# that was killed it may see some more of what was sent, in order, too.
+# `seawall tail -f --cursor-file` runs throughout. The writer, the example `queue`, runs four times;
+# each run is a life, and kill -9 ends the second. Segments have 1 MiB. Records that the consumer
+# has processed are pruned by the writer during a life and by `seawall truncate` between lives. The
+# consumer must see each acknowledged record once, in order, with its content. It may also see later
+# records of the killed life, in order.
 
 . "$(dirname "$0")/common.sh"
 
@@ -28,8 +28,8 @@ next_wanted() {
     cat "$cursor"
 }
 
-# Records 1 to $2 of life $1, which begins with number $3; now and then what is done. It does not run
-# far ahead of the consumer, so that most of the log is written, read and pruned at the same time.
+# Sends records 1 to $2 of life $1, whose first LSN is $3, and regularly the consumer's position.
+# Stays close to the consumer, so that most of the log is written, read and pruned at the same time.
 feed() {
     local life=$1 count=$2 base=$3 n next
     for ((n = 1; n <= count; n += chunk)); do
@@ -50,8 +50,8 @@ last_acknowledged() {
     whole_lines "$folder/acks" | tail -n 1
 }
 
-# One life of the writer, of at most $2 records; killed when $3 of them are acknowledged, if that is
-# given. A line of $folder/lives: the life, how many were sent, the last number acknowledged, the end.
+# Runs life $1 of the writer with up to $2 records. Kills it after $3 acknowledgements, if given.
+# Adds a line to $folder/lives: life, records to send, last acknowledged LSN, exit code.
 live() {
     local life=$1 count=$2 kill_at=${3:-0} base=$((written + 1)) code
     : > "$folder/acks"
@@ -68,12 +68,12 @@ live() {
     written=$(last_acknowledged)
     echo "$life $count $written $code" >> "$folder/lives"
     if [ "$kill_at" -gt 0 ]; then
-        [ $code -eq 137 ] || complain "life $life was to be killed and ended with $code"
+        [ $code -eq 137 ] || complain "life $life should have been killed but ended with $code"
     else
         [ $code -eq 0 ] || complain "life $life ended with $code: $(head -n 2 "$folder/errors")"
     fi
-    echo "life $life: exit $code, record $written acknowledged, the consumer wants $(next_wanted)," \
-        "$(ls "$log" | grep -c 'seg$') segments there"
+    echo "life $life: exit $code, record $written acknowledged, the consumer is at $(next_wanted)," \
+        "$(ls "$log" | grep -c 'seg$') segments"
 }
 
 prune_from_outside() {
@@ -81,7 +81,7 @@ prune_from_outside() {
         complain "truncate ended with $?"
 }
 
-# Waits until the consumer has everything, or comes no further.
+# Waits until the consumer has seen all records, or makes no progress for $patience seconds.
 wait_for_consumer() {
     local before=0 next still=0
     while next=$(next_wanted) && [ "$next" -le "$written" ] && [ $still -lt $((patience * 5)) ]; do
@@ -90,11 +90,11 @@ wait_for_consumer() {
         before=$next
         sleep 0.2
     done
-    # Time for what must not come: a record once more.
+    # A duplicate record would arrive now.
     sleep 1
 }
 
-# Prints what is wrong with what was seen, a line for each kind of it.
+# Prints a line for each kind of error in the records that the consumer saw.
 judge() {
     awk '
         NR == FNR { sent[$1] = $2; acknowledged[$1] = $3; killed[$1] = $4 != 0; lives = $1; next }
@@ -108,9 +108,9 @@ judge() {
                 if (!killed[i] && (end[i] != acknowledged[i] || seen[i] != sent[i]))
                     print "life " i ": " sent[i] " sent, " seen[i] + 0 " seen"
             }
-            if (numbers) print numbers " records under another number than the next"
-            if (order) print order " records twice, left out, or out of order"
-            if (content) print content " records with other content"
+            if (numbers) print numbers " records with an unexpected LSN"
+            if (order) print order " records duplicated, missing or out of order"
+            if (content) print content " records with wrong content"
         }' "$folder/lives" "$folder/seen"
 }
 
@@ -124,7 +124,7 @@ follower=$!
 
 live 1 $((total / 4))
 prune_from_outside
-# The shell has a word on who was killed.
+# Hides the shell's message about the killed process.
 live 2 "$total" $((total / 4)) 2> /dev/null
 prune_from_outside
 live 3 $((total / 4))
@@ -142,7 +142,7 @@ pruned=$("$SEAWALL" stat "$log" --json | sed -n 's/.*"first_lsn":\([0-9]*\).*/\1
 made=$(ls "$log" | sed -n 's/^0*\([0-9]*\)\.seg$/\1/p' | sort -n | tail -n 1)
 left=$(ls "$log" | grep -c 'seg$')
 echo "$(wc -l < "$folder/seen") records seen in $((($(now_ms) - start) / 1000)) s;" \
-    "$made segments made, $((made - left)) pruned, the log begins with ${pruned:-?}"
+    "$made segments created, $((made - left)) pruned, the log begins at record ${pruned:-?}"
 [ $((made - left)) -gt 0 ] || complain "nothing was pruned, so this proves little"
 if [ $broken -gt 0 ]; then echo "$broken promises broken"; exit 1; fi
-echo "the consumer saw each record once, in order, through 3 restarts, one of them kill -9"
+echo "the consumer saw each record once, in order, through 3 restarts, one after kill -9"

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# One log, killed again and again. Usage: kills.sh [--log-format json] [N], 100 kills by default.
+# Kills the writer of a log again and again. Usage: kills.sh [--log-format json] [N], 100 kills by
+# default.
 #
-# Each time lines are fed to `seawall append --ack`, which is killed with SIGKILL after a random
-# time, now and then while it still opens the log. After each generation of 50 kills every
-# acknowledged record must be there, with its content; then the older ones are truncated away, as a
-# program with a snapshot would do, so that disk use and the time to open must stay bounded.
+# In each life `seawall append --ack` reads lines until SIGKILL ends it after a random time,
+# sometimes while it still opens the log. After each generation of 50 kills every acknowledged
+# record must be there, with its content. Then the older records are truncated, as a program with a
+# snapshot would do, so disk use and the time to open must stay bounded.
 
 . "$(dirname "$0")/common.sh"
 
@@ -15,7 +16,7 @@ if [ "${1:-}" = --log-format ]; then
 fi
 kills=${1:-100}
 generation=50
-# Longer where an open takes longer than that.
+# The longest life. Raise it where opening the log takes longer.
 life_ms=${LIFE_MS:-60}
 log=$folder/log
 RANDOM=${SEED:-$$}
@@ -26,7 +27,7 @@ disk_use() {
     du -sk "$log" | cut -f 1
 }
 
-# Milliseconds for an open that recovers, and a clean close.
+# Prints the milliseconds for an open with recovery and a clean close.
 open_time() {
     local start
     start=$(now_ms)
@@ -34,14 +35,14 @@ open_time() {
     echo $(($(now_ms) - start))
 }
 
-# Feeds lines "CYCLE NUMBER", flushed one by one, and dies with its reader.
+# Prints lines "CYCLE NUMBER", flushing each, until the reader ends.
 feed() {
     awk -v cycle="$1" 'BEGIN { for (n = 1; n <= 200000; n++) { print cycle, n; fflush() } }' 2> /dev/null
 }
 
 live_and_die() {
     local cycle=$1 delay_ms=$((RANDOM % life_ms))
-    # The shell may be killed before it empties `acks`: those of the last life are not this one's.
+    # The kill may come before the redirection empties `acks`: remove those of the previous life.
     rm -f "$folder/pipe" "$folder/acks"
     : > "$folder/acks"
     mkfifo "$folder/pipe"
@@ -53,20 +54,20 @@ live_and_die() {
     kill -9 $writer
     wait $writer 2> /dev/null
     local code=$?
-    # A writer that died before it opened the pipe leaves a feeder that waits for it for ever.
+    # If the writer died before it opened the pipe, the feeder would wait forever.
     kill -9 $feeder 2> /dev/null
     wait $feeder 2> /dev/null
     [ $code -eq 137 ] || { echo "cycle $cycle: exit $code: $(head -n 3 "$folder/errors")" >&3; lost=$((lost + 1)); }
-    # The n-th acknowledgement of a life is that of its n-th line.
+    # The n-th acknowledgement of a life is for its n-th line.
     whole_lines "$folder/acks" | awk -v cycle="$cycle" '{ print $1 "\t" cycle " " NR }' >> "$folder/expected"
 }
 
-# Counts acknowledged records that are not there as they were sent.
+# Counts acknowledged records that are missing or changed.
 compare() {
     "$SEAWALL" cat "$log" > "$folder/found" 2> "$folder/errors" ||
         { echo "cat: $(head -n 3 "$folder/errors")" >&2; lost=$((lost + 1)); }
     local missing
-    # In a readable log a line is a JSON string.
+    # A log in JSON stores a line as a JSON string: remove the quotes.
     missing=$(awk -F '\t' 'NR == FNR { gsub(/"/, "", $2); found[$1] = $2; next } found[$1] != $2 { n++ } END { print n + 0 }' \
         "$folder/found" "$folder/expected")
     lost=$((lost + missing))
@@ -89,6 +90,6 @@ for ((cycle = 1; cycle <= kills; cycle++)); do
         : > "$folder/expected"
     fi
 done
-[ "$acknowledged" -gt 0 ] || { echo "nobody lived to acknowledge anything: try LIFE_MS=600" >&2; exit 1; }
+[ "$acknowledged" -gt 0 ] || { echo "nothing was acknowledged: try LIFE_MS=600" >&2; exit 1; }
 [ $lost -eq 0 ] || { echo "$lost promises broken" >&2; exit 1; }
 echo "no acknowledged record was lost"

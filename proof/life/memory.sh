@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
-# The most memory that each program takes, for logs of 10^4, 10^5, ... records.
-# Usage: memory.sh [EXPONENT], 7 by default: 10^7 records take some 0.7 GB on the disk.
+# Checks that the peak memory of each command does not grow with the log: 10^4, 10^5, ... records.
+# Usage: memory.sh [EXPONENT], 7 by default: 10^7 records take about 0.7 GB on the disk.
 #
-# A log is walked segment by segment, in windows, and so is what lies behind its last record: a reader
-# holds a batch and a window of 8 MiB at most each, so the bound is 16 MiB, whatever the size of the
-# segments. An append holds the batch on its way and the one that opens behind it. In segments of
-# 1 MiB batches are small, and 16 MiB are enough; in larger ones a slow disk makes batches of 8 MiB, one
-# more is kept in case its block must be written anew, and buffers are used again: 48 MiB.
+# A scan holds one batch, of at most 8 MiB, and one window of the file, also after the last record.
+# So memory may grow by 16 MiB in commands that read and in an open. An append fills one batch while
+# it writes another, keeps the batches of the last block in memory, and reuses buffers. Its limit is
+# 16 MiB in segments of 1 MiB, where batches are small, and 48 MiB in larger ones.
 
 . "$(dirname "$0")/common.sh"
 
@@ -14,8 +13,8 @@ exponent_max=${1:-7}
 log=$folder/log
 grown=0
 
-# Runs a program and puts the most memory that it had, in KiB, into `peak`. Without GNU time it looks
-# while the program runs, and may miss what came last.
+# Runs a command and sets `peak` to its peak memory, in KiB. Without GNU time, /proc is polled while
+# the command runs, so its last growth may be missed.
 measure() {
     if [ -x /usr/bin/time ]; then
         /usr/bin/time -f %M -o "$folder/peak" "$@" > /dev/null || echo "$1 $2 ended with $?" >&2
@@ -30,7 +29,7 @@ measure() {
     wait $! || echo "$1 $2 ended with $?" >&2
 }
 
-# One line of the table: the log is written, read, judged, opened.
+# Prints one row of the table: the log is written, read, verified, opened.
 try() {
     local exponent=$1 size=$2 records=$((10 ** $1)) row=() bytes
     rm -rf "$log"
@@ -48,13 +47,13 @@ try() {
     last=("${row[@]}")
 }
 
-# Compares the last line with the first: $1 MiB more for an append, 16 MiB for what reads.
+# Checks the growth from the first row to the last: up to $1 MiB for append, 16 MiB for the others.
 bound() {
     local names=(append cat verify open) more=("$1" 16 16 16) i
     for i in 0 1 2 3; do
         if [ $((last[i] - first[i])) -gt $((more[i] * 1024)) ]; then
-            echo "GROWN: ${names[i]} took ${first[i]} KiB and takes ${last[i]} KiB;" \
-                "${more[i]} MiB more may be" >&2
+            echo "GROWN: ${names[i]} peaks at ${first[i]} KiB for a short log, ${last[i]} KiB for a" \
+                "long one; the limit is ${more[i]} MiB more" >&2
             grown=$((grown + 1))
         fi
     done
@@ -69,5 +68,5 @@ for size in 1MiB 64MiB; do
     done
     if [ $size = 1MiB ]; then bound 16; else bound 48; fi
 done
-if [ $grown -gt 0 ]; then echo "$grown programs take more memory for a longer log"; exit 1; fi
-echo "the peak in KiB does not grow with the log"
+if [ $grown -gt 0 ]; then echo "memory grew with the log in $grown cases"; exit 1; fi
+echo "peak memory, in KiB, does not grow with the log"

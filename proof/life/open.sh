@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# How much of a log is read to open it, and how long that takes. Usage: open.sh [EXPONENT], 6 by
-# default: logs of 10^4 to 10^6 records of some 240 bytes, in segments of 1 MiB and in those of the
-# default size.
+# Measures how much of a log an open reads, and how long it takes. Usage: open.sh [EXPONENT], 6 by
+# default: logs of 10^4 to 10^6 records of about 240 bytes, in segments of 1 MiB and of the default
+# size.
 #
-# Once each log is opened as it was closed, and all of it is read; then with a checkpoint at its last
-# record (the example `checkpoint`), when its newest segment, the manifest, and the header and seal
-# of each segment are all that is read. The bytes are those of /proc/PID/io up to the first
-# acknowledgement; what the program reads to start is in them. The bounds are for bytes; the times,
-# medians of 7 with start and close, are for the eye.
+# Without a checkpoint an open reads the whole log. Then the example `checkpoint` sets one at the
+# last record, and an open reads only the newest segment, the manifest, and the header and seal of
+# each segment. Bytes are those of /proc/PID/io up to the first acknowledgement, including what the
+# program reads to start. Only bytes have limits. Times are medians of 7, with start and close.
 
 . "$(dirname "$0")/common.sh"
 
@@ -21,7 +20,7 @@ complain() {
     wrong=$((wrong + 1))
 }
 
-# KiB that are read until the log is open, and took a record.
+# Prints the KiB read until the log is open and has acknowledged a record.
 kib_read() {
     "$SEAWALL" append "$log" --ack -q < "$folder/in" > "$folder/out" &
     local writer=$! lsn
@@ -33,7 +32,7 @@ kib_read() {
     wait $writer
 }
 
-# The median of the times, in ms, of 7 opens.
+# Prints the median time of 7 opens, in ms.
 ms_to_open() {
     local i start
     for i in 1 2 3 4 5 6 7; do
@@ -43,7 +42,7 @@ ms_to_open() {
     done | sort -n | sed -n 4p
 }
 
-# One line of the table.
+# Prints one row of the table.
 try() {
     local size_mib=$1 size segments whole whole_ms short short_ms
     rm -rf "$log"
@@ -58,15 +57,14 @@ try() {
     short_ms=$(ms_to_open)
     printf '%8s %9s %9d %9d %13d %9d %18d %9d\n' "10^$exponent" "${size_mib}MiB" "$size" "$segments" \
         "$whole" "$whole_ms" "$short" "$short_ms"
-    # Without a checkpoint it is the log, or the figures mean something else than they say.
+    # Without a checkpoint an open reads the whole log. If not, the measurement is wrong.
     [ "$whole" -ge $((size * 9 / 10)) ] || complain "only $whole KiB of $size were read"
-    # The newest segment twice, for the end and for the batches in its last block; half a segment for
-    # windows that end within a batch, which is then read anew; a MiB; 8 KiB for each segment.
+    # The limit: 2.5 times the size of the newest segment, 1 MiB, and 8 KiB for each segment.
     [ "$short" -le $(((size_mib * 5 / 2 + 1) * 1024 + 8 * segments)) ] ||
-        complain "$short KiB were read in spite of the checkpoint"
+        complain "$short KiB were read despite the checkpoint"
 }
 
-printf '%8s %9s %9s %9s %13s %9s %18s %9s\n' records of 'log KiB' segments 'read KiB' ms \
+printf '%8s %9s %9s %9s %13s %9s %18s %9s\n' records 'seg. size' 'log KiB' segments 'read KiB' ms \
     'checkpoint: KiB' ms
 for size_mib in 1 64; do
     for ((exponent = 4; exponent <= exponent_max; exponent++)); do
@@ -74,4 +72,4 @@ for size_mib in 1 64; do
     done
 done
 if [ $wrong -gt 0 ]; then echo "$wrong promises broken"; exit 1; fi
-echo "with a checkpoint at the end, an open reads the end, and headers and seals of the rest"
+echo "with a checkpoint at the end, an open reads the newest segment, and headers and seals"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The systemd units run for real: keeper, server, mount and database are started, killed, stopped
-# and booted again. Needs root, a build with feature fuse, and /lib/systemd/systemd.
+# Runs the systemd units: keeper, server, mount and database are started, killed, stopped and
+# rebooted. Needs root, a build with feature fuse, and /lib/systemd/systemd.
 # Usage: units.sh, from any folder.
 #
-# systemd is process 1 of namespaces of their own, in which all but this run's folder is read-only.
-# Its units are those of crates/seawall-cli/systemd, the targets that they name, and a database that
-# writes and syncs a number to a file on the disk ten times a second.
+# systemd is process 1 of its own namespaces, in which everything except this run's folder is
+# read-only. Its units are those in crates/seawall-cli/systemd, the targets that they name, and a
+# database that writes and syncs a number to a file on the disk ten times a second.
 
 if [ -z "${SEAWALL:-}" ]; then
     (cd "$(dirname "$0")/../.." && cargo build --quiet --release -p seawall-cli --features fuse) || exit 1
@@ -25,7 +25,7 @@ systemd=/lib/systemd/systemd
 groups=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/mounts)
 [ -n "$groups" ] || skip "cgroup2 is not mounted"
 group=$groups/seawall-units-$$
-mkdir "$group" || skip "no group can be made in $groups"
+mkdir "$group" || skip "cannot create a cgroup in $groups"
 broken=0
 
 complain() {
@@ -42,7 +42,7 @@ end() {
 }
 trap end EXIT
 
-# The files of the machine that is booted.
+# The files of the machine to boot.
 cp "$SEAWALL" "$folder/seawall"
 mkdir "$folder"/{units,etc,var,log}
 for target in basic sysinit sockets timers paths slices; do
@@ -151,7 +151,7 @@ status() {
 # Waits until the command succeeds.
 until_it() {
     for ((n = 0; n < 300; n++)); do "$@" && return; sleep 0.1; done
-    complain "it does not happen: $*: $(tail -20 "$folder/log.txt")"
+    complain "timed out waiting for: $*: $(tail -20 "$folder/log.txt")"
     return 1
 }
 
@@ -162,14 +162,14 @@ goes_on() {
     until_it reached
 }
 
-# Each database that was started found what the one before was promised.
+# Checks that each database found at its start the last synced number, or a later one.
 check_numbers() {
     awk '$1 == "found" && $2 < $4 { exit 1 }' "$folder/said" ||
         complain "$1: $(tail -3 "$folder/said")"
     [ "$(status | jq -r '[.lost, .broken] | join(" ")')" = "false false" ] || complain "$1: $(status)"
 }
 
-# The database ended while it still had its disk.
+# Checks that the database was stopped before its disk was unmounted.
 check_stopped() {
     [[ "$(grep stopped "$folder/said" | tail -1)" = *" at mounted" ]] ||
         complain "$1 the database lost its disk before it was stopped: $(tail -3 "$folder/said")"
@@ -183,11 +183,11 @@ boot
 before=0
 for unit in seawall-keeper seawall-disk database; do
     at=$(property $unit ActiveEnterTimestampMonotonic)
-    [ "$at" -gt $before ] || complain "$unit is active at $at us, not after $before us"
+    [ "$at" -gt $before ] || complain "$unit was active at $at us, its predecessor at $before us"
     before=$at
 done
 keeper=$(property seawall-keeper MainPID)
-[ "$(status | jq -r .keeper.pid)" = "$keeper" ] || complain "the server has another keeper: $(status)"
+[ "$(status | jq -r .keeper.pid)" = "$keeper" ] || complain "the server uses another keeper: $(status)"
 said=$(status | jq -r '[.state, .kept, .keeper.user, .server.seccomp, .keeper.seccomp] | join(" ")')
 [[ "$said" = "armed true "*" on on" ]] || complain "status says: $said"
 echo "booted: $said"
@@ -196,7 +196,7 @@ goes_on
 kill_main seawall-disk
 is_new() { [ "$(property seawall-disk NRestarts)" -ge "$1" ] && goes_on; }
 until_it is_new 1
-[ "$(status | jq -r .keeper.pid)" = "$keeper" ] || complain "the keeper was not used again"
+[ "$(status | jq -r .keeper.pid)" = "$keeper" ] || complain "the new server uses another keeper"
 check_numbers "after a kill of the server"
 echo "the server was killed: $(tail -1 "$folder/said")"
 
@@ -212,13 +212,13 @@ echo "the keeper was stopped, the server killed: $(tail -1 "$folder/said")"
 inside systemctl stop seawall-disk
 result=$(property seawall-disk Result)
 [ "$result" = success ] || complain "the server stopped with $result"
-check_stopped "in a stop"
+check_stopped "during a stop"
 inside systemctl start database
 goes_on
 
 inside systemctl poweroff
 wait $outer
-check_stopped "in a shutdown"
+check_stopped "during a shutdown"
 boot
 goes_on
 check_numbers "after the machine was booted again"
@@ -239,5 +239,5 @@ for restarts in 0 1; do
 done
 echo "served by NBD: $said"
 
-[ $broken = 0 ] && echo "kept"
+[ $broken = 0 ] && echo "every promise kept"
 exit $broken

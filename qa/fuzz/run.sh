@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# Runs each fuzz target for N seconds, on top of the inputs in qa/fuzz/seeds and qa/fuzz/found.
+# Runs each fuzz target for SECONDS, starting with the inputs in qa/fuzz/seeds and qa/fuzz/found.
 # Usage: bash qa/fuzz/run.sh SECONDS [TARGET...]
-# It installs nothing: without cargo-fuzz or a nightly toolchain it says so and ends with 77, which scripts
-# take for: nothing was tried.
-# Exit 1 if a target found something; the input is then in qa/fuzz/artifacts.
+# Installs nothing: without cargo-fuzz or a nightly toolchain, exits with 77 (skipped).
+# Exits with 1 if a target found a bug; qa/fuzz/artifacts then has the input.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -22,21 +21,21 @@ if [ ${#targets[@]} -eq 0 ]; then
     mapfile -t targets < <(cargo "+$nightly" fuzz list --fuzz-dir qa/fuzz)
 fi
 
-# What was freed is kept for a while, so that a use of it is seen: a little of it, or ten minutes of that alone
-# reach the limit below.
+# AddressSanitizer keeps freed memory in quarantine to detect its use. The quarantine is small, or
+# it alone would reach the memory limit below within ten minutes.
 export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}quarantine_size_mb=32"
 
 failed=0
 for target in "${targets[@]}"; do
     mkdir -p "qa/fuzz/corpus/$target" "qa/fuzz/seeds/$target" "qa/fuzz/found/$target"
     log=$(mktemp)
-    # Of an input of 64 KiB no target needs a quarter of a gigabyte: a length is not believed first.
+    # No input of 64 KiB may cause an allocation of 256 MiB: lengths must be checked before use.
     if cargo "+$nightly" fuzz run --fuzz-dir qa/fuzz "$target" "qa/fuzz/corpus/$target" "qa/fuzz/seeds/$target" \
         "qa/fuzz/found/$target" -- -max_total_time="$seconds" -rss_limit_mb=512 -malloc_limit_mb=256 \
         -max_len=65536 -timeout=20 -print_final_stats=1 >"$log" 2>&1; then
-        verdict=nothing
+        verdict="no bug"
     else
-        verdict=FOUND
+        verdict="BUG FOUND"
         failed=1
         tail -40 "$log"
     fi

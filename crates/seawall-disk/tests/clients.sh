@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# The NBD server against clients that others wrote: libnbd's tools and its Python module, QEMU's
-# tools, fio. Ends with 77 where one of them is missing. Usage: bash clients.sh
+# Tests the NBD server with third-party clients: libnbd's tools and Python module, QEMU's tools, and
+# fio. Exits with 77 if one is missing. Usage: bash clients.sh
 #
 # On Debian: apt-get install libnbd-bin python3-libnbd qemu-utils fio nbdkit
 #
-# All but the last part runs twice: with flushes that wait for the device, and with those that
-# return early. One part kills the server, and the client: without early flushes that loses nothing
-# that was flushed, and each block of what was on its way is old or new. The last part has the disk
-# of another server as our device: QEMU's, and nbdkit's where it is installed.
+# Requests are tested twice: with flushes that wait for the device, and with flushes that return
+# early. Then the server or the client is killed during a copy, without early flushes: no flushed
+# data is lost, and each block of the copy is old or new. The last part uses the disk of another
+# NBD server as the device: qemu-nbd's, and nbdkit's if installed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 
@@ -19,7 +19,7 @@ for candidate in python3 /usr/bin/python3; do
     if "$candidate" -c 'import nbd' 2> /dev/null; then python=$candidate; break; fi
 done
 [ -n "$python" ] || { echo "skipped: Python's module nbd (libnbd) is missing" >&2; exit 77; }
-fio --enghelp | grep '\bnbd\b' > /dev/null || { echo "skipped: this fio knows no NBD" >&2; exit 77; }
+fio --enghelp | grep '\bnbd\b' > /dev/null || { echo "skipped: no nbd engine in fio" >&2; exit 77; }
 
 cargo build --quiet --release --locked -p seawall-disk --example serve
 cargo build --quiet --release --locked -p seawall-cli
@@ -46,7 +46,7 @@ socket=$folder/socket
 uri="nbd+unix:///log?socket=$socket"
 size=$((64 << 20))
 
-# start PLACE [armed]: serves a disk of 64 MiB, there before or not.
+# start PATH_OR_PORT [armed]: serves a disk of 64 MiB, creating it if needed.
 start() {
     "$serve" "$folder/disk" "$1" "$size" "${@:2}" < "$folder/stdin" > "$folder/said" 2>&1 &
     server=$!
@@ -60,15 +60,15 @@ start() {
     return 1
 }
 
-# Ends the server's standard input, and so the server.
+# Closes the server's standard input, which stops the server.
 stop() {
     exec 9>&-
     wait "$server"
     server=
 }
 
-# check NAME COMMAND...: says that it went well; `finish` says it if not. No condition around the
-# command, or what fails within a function would be passed over.
+# check NAME COMMAND...: prints `ok` if COMMAND succeeds; `finish` prints a failure. COMMAND is not
+# part of a condition, or bash would ignore failures inside a function.
 check() {
     checking=$1
     "${@:2}" > "$folder/log" 2>&1
@@ -92,7 +92,7 @@ assert sizes == [1, 4096, 32 << 20], export'
     if nbdinfo "nbd+unix:///another?socket=$socket"; then return 1; fi
 }
 
-# Over four connections, which the server says it can.
+# Copies over four connections: the server offers multi-conn.
 round_trip() {
     head -c "$size" /dev/urandom > "$folder/random"
     nbdcopy --connections=4 --flush "$folder/random" "$uri"
@@ -102,7 +102,7 @@ round_trip() {
     nbdcopy "$uri" - | cmp "$folder/random" -
 }
 
-# Each kind of request at odd places, compared with an array of bytes.
+# Sends each kind of request at random offsets, and compares the disk with an array of bytes.
 requests() {
     "$python" - "$uri" "$1" << 'END'
 import nbd, random, sys
@@ -142,7 +142,7 @@ for wrong in [lambda: client.pread(1, size), lambda: client.pwrite(b"a", size),
     client.set_strict_mode(0)
     try:
         wrong()
-        raise SystemExit("beyond the end")
+        raise SystemExit("a request beyond the end succeeded")
     except nbd.Error as error:
         assert error.errnum in (22, 28), error
 assert client.pread(area, 0) == model
@@ -159,26 +159,26 @@ images() {
     qemu-img compare -f qcow2 -F raw "$folder/back.qcow2" "$uri"
 }
 
-# Writes and reads back; a pattern that is not there fails.
+# Writes patterns and reads them back. Fails if one differs.
 patterns() {
     qemu-io -f raw -c 'write -P 7 511 70001' -c 'write -P 8 -f 4095 2' -c 'flush' \
         -c 'write -z 10000 5000' -c 'discard 1M 64k' -c 'read -P 7 511 3584' \
         -c 'read -P 8 4095 2' -c 'read -P 7 4097 5903' -c 'read -P 0 10000 5000' \
         -c 'read -P 7 15000 55512' -c 'aio_write -P 9 2097153 1M' -c 'aio_flush' \
         -c 'read -P 9 2097153 1M' "$uri" | tee "$folder/patterns"
-    # It returns 0 where a pattern differs.
+    # qemu-io returns 0 even if a pattern differs.
     if grep -qi 'fail\|error' "$folder/patterns"; then return 1; fi
 }
 
-# Two jobs, each with a connection and half of the disk.
+# Runs two jobs, each with its own connection and half of the disk.
 verified() {
     fio --name=verify --ioengine=nbd --uri="$uri" --rw=randwrite --bsrange=512-64k \
         --blockalign=512 --size=32M --offset_increment=32M --numjobs=2 --iodepth=16 \
         --fsync=32 --verify=crc32c --verify_fatal=1 --verify_state_save=0 --output-format=terse
 }
 
-# Fills the disk, writes a block for good, and begins to copy something else over it all: returns
-# when the first of that is on its way.
+# Fills the disk, writes a block durably (FUA), and starts a copy over the whole disk. Returns once
+# the copy has changed the disk's file.
 begin_a_copy() {
     head -c "$size" /dev/zero | tr '\0' 'o' > "$folder/old"
     head -c "$size" /dev/zero | tr '\0' 'n' > "$folder/new"
@@ -195,7 +195,7 @@ client.pwrite(b"kept" * 1024, 60 << 20, nbd.CMD_FLAG_FUA)' "$uri"
     while [ "$before" = "$(stat -c %Y.%y "$folder/disk/home")" ]; do sleep 0.001; done
 }
 
-# What was flushed is there; of what was being copied each block is old or new.
+# Checks that no flushed data is lost, and that each block of the interrupted copy is old or new.
 look() {
     nbdcopy "$uri" "$folder/back"
     "$python" - "$folder/back" << 'END'
@@ -207,10 +207,10 @@ with open(sys.argv[1], "rb") as file:
         kinds = {b"o" * 4096: "old", b"n" * 4096: "new", b"kept" * 1024: "kept"}
         counts[kinds.get(block, "torn")] += 1
         if at == 60 << 20 and kinds.get(block) not in ("kept", "new"):
-            raise SystemExit("what was flushed is gone")
+            raise SystemExit("flushed data is lost")
 print(dict(counts))
 if counts["torn"] or not counts["old"] or not counts["new"]:
-    raise SystemExit("torn blocks, or nothing was under way")
+    raise SystemExit("torn blocks, or the copy was not interrupted midway")
 END
 }
 
@@ -243,25 +243,25 @@ for armed in '' armed; do
     check 'libnbd: 3000 requests over three connections, structured' requests structured
     check 'libnbd: 3000 requests over three connections, simple' requests simple
     check 'qemu-img info, convert, compare' images
-    check 'qemu-io: patterns at odd places' patterns
+    check 'qemu-io: patterns at unaligned offsets' patterns
     check 'fio: random writes of two jobs, verified' verified
     stop
     tail -1 "$folder/said"
 done
 start 0
 uri=$(sed -n 's/^ready: //p' "$folder/said")
-check "nbdinfo by TCP" nbdinfo "$uri"
+check "nbdinfo over TCP" nbdinfo "$uri"
 stop
 uri="nbd+unix:///log?socket=$socket"
 for _ in 1 2 3 4 5; do
     start "$socket"
-    check 'kill -9 of the server within nbdcopy' server_killed
+    check 'kill -9 of the server during nbdcopy' server_killed
     grep -h '^{' "$folder/log"
     check 'kill -9 of nbdcopy' client_killed
     grep -h '^{' "$folder/log"
 done
 
-# await PATH: until there is a socket.
+# await PATH: waits until the socket exists.
 await() {
     for _ in $(seq 300); do
         if [ -S "$1" ]; then return; fi
@@ -270,9 +270,10 @@ await() {
     return 1
 }
 
-# over_another COMMAND...: a server of another kind with a disk at the socket `other`, and ours over
-# that. What is copied through both, and read back, is in its image when ours has ended. When it is
-# killed, that is an error to our clients and not a silence; when it is back, what waited comes home.
+# over_another COMMAND...: COMMAND runs another NBD server at the socket `other`; its disk is our
+# server's device. Data copied through both is in the other's image once our server has stopped. If
+# the other server is killed, our clients get an error. Once it is back, the next start of ours
+# writes the accepted data to it.
 over_another() {
     rm -f "$folder/image" "$folder/other"
     truncate -s "$size" "$folder/image"
@@ -294,8 +295,8 @@ over_another() {
     kill -9 "$other"
     wait "$other" || true
     rm -f "$folder/other"
-    if nbdcopy --flush "$folder/random" "$front"; then echo "a dead device takes all"; return 1; fi
-    # What it had taken in waits in the area then, beside its settings.
+    if nbdcopy --flush "$folder/random" "$front"; then echo "the copy succeeded"; return 1; fi
+    # The accepted data now waits in the dump area of the state directory.
     kill "$server"
     wait "$server"
     "$@" & other=$!
@@ -313,10 +314,10 @@ over_another() {
     other=
 }
 
-check 'our disk over that of qemu-nbd' over_another \
+check 'our disk on a disk of qemu-nbd' over_another \
     qemu-nbd --format raw --export-name disk --persistent --shared 8 --socket "$folder/other" \
     "$folder/image"
 if command -v nbdkit > /dev/null; then
-    check 'our disk over that of nbdkit' over_another \
+    check 'our disk on a disk of nbdkit' over_another \
         nbdkit --foreground --unix "$folder/other" file "$folder/image"
 fi

@@ -1,5 +1,5 @@
-// The benchmarks of CWal through seawall/cwal.hpp, beside CWal's own method: a buffered stream, a
-// flush of it, and an fsync that covers what was flushed. Whole runs, which alternate.
+// Runs CWal's benchmarks with seawall/cwal.hpp and with CWal's own method: a buffered stream, its
+// flush, and an fsync of the flushed bytes. Runs of both alternate.
 //
 //     c++ -O2 -std=c++17 cwal_bench.cpp $(pkg-config --cflags --libs seawall) -o cwal_bench
 //     ./cwal_bench --logs 10000 --size 100 --rounds 12
@@ -18,23 +18,23 @@
 static const char *const usage =
     "usage: cwal_bench [--logs N] [--size N] [--rounds N] [--dir DIR]\n"
     "                  [--flush] [--fsync] [--sync-period N] [--batch N|sqrt|cbrt]\n"
-    "  --logs         LOG_LENGTH: entries of a run (10000)\n"
-    "  --size         LOG_SIZE: bytes of an entry (100)\n"
-    "  --rounds       how often each run is made; the results are medians (5)\n"
+    "  --logs         LOG_LENGTH: entries per run (10000)\n"
+    "  --size         LOG_SIZE: bytes per entry (100)\n"
+    "  --rounds       runs of each benchmark; results are medians (5)\n"
     "  --flush        RFLUSH: flush after each entry\n"
     "  --fsync        SYNC: fsync after each entry\n"
     "  --sync-period  SYNC_PERIOD: fsync after every N-th entry\n"
-    "  --batch        BATCH_SIZE: fsync after each entry, overwrite the log after N\n"
-    "Without the last four: every benchmark that CWal has.\n";
+    "  --batch        BATCH_SIZE: fsync after each entry, restart the log every N entries\n"
+    "Without the last four: every benchmark of CWal.\n";
 
-// One of its benchmarks; 0: never.
+// A benchmark of CWal; 0 means never.
 struct Benchmark {
     bool flushes = false;
     int sync_period = 0;
     int batch = 0;
 };
 
-// CWal's method, as it is meant.
+// CWal's method, with a missing flush added.
 class StreamWriter {
 public:
     bool open_file_truncated(const string &path) {
@@ -51,7 +51,7 @@ public:
     }
     void wal_flush() { fs.flush(); }
     void wal_fsync() {
-        // Without this, up to 8 KiB of entries stay in the stream, as in CWal.
+        // CWal does not flush here: up to 8 KiB of entries stay in its stream.
         fs.flush();
         if (!fs.good() || fsync(file) != 0) throw runtime_error("fsync failed");
     }
@@ -62,7 +62,7 @@ public:
     }
 
 private:
-    // With a table of bytes, as CWal has it.
+    // Uses a table with an entry per byte, as CWal does.
     static uint32_t crc32(const string &data) {
         static const auto table = [] {
             array<uint32_t, 256> table{};
@@ -82,7 +82,7 @@ private:
     int file = -1;
 };
 
-// Microseconds an entry.
+// Microseconds per entry.
 struct Cost {
     double time, processor;
 };
@@ -94,7 +94,7 @@ static double processor_us() {
     return us(used.ru_utime) + us(used.ru_stime);
 }
 
-// A whole run. As in CWal, the time is that of the appends; the processor time is that of all threads
+// One run. As in CWal, the time covers only the appends; the processor time covers all threads
 // until the log is closed.
 template <class Writer>
 static Cost run(const string &path, const Benchmark &benchmark, int count, const vector<LogEntry> &entries) {
@@ -125,7 +125,7 @@ static double median(vector<double> values) {
 static void print(const char *name, int count, const vector<Cost> &costs) {
     vector<double> times, processor;
     for (const auto &cost : costs) times.push_back(cost.time), processor.push_back(cost.processor);
-    printf("==> %-8s %12.2f ms | %8.2f us/log | %8.2f us of processor\n", name,
+    printf("==> %-8s %12.2f ms | %8.2f us/log | %8.2f us of CPU time\n", name,
            median(times) * count / 1000, median(times), median(processor));
 }
 
@@ -150,7 +150,7 @@ static void compare(const string &dir, const Benchmark &benchmark, int rounds, i
     printf("\n");
     print("stream", count, stream);
     print("seawall", count, log);
-    printf("==> seawall / stream: %.2f of the time, %.2f of the processor time\n\n", median(times),
+    printf("==> seawall / stream: %.2f of the time, %.2f of the CPU time\n\n", median(times),
            median(processor));
     fflush(stdout);
 }

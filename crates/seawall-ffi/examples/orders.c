@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Prints an error, and what can be done. */
+/* Prints an error, and whether a retry can help. */
 static int fail(seawall_error *error) {
     fprintf(stderr, "%s\n", error->message);
     if (error->status == SEAWALL_STATUS_RETRY) fprintf(stderr, "try again later\n");
@@ -26,7 +26,7 @@ int main(int argc, char **argv) {
     /* Creates or opens the log; recovery happens here. */
     if (seawall_log_open(argc > 1 ? argv[1] : "orders.wal", NULL, &log, &error)) return fail(error);
 
-    /* Apply what the last run logged: in order, verified. */
+    /* Replays the records of earlier runs: in order, verified. */
     if (seawall_log_read(log, seawall_log_replay_start(log), &cursor, &error)) return fail(error);
     while ((status = seawall_cursor_next(cursor, &record, &error)) == SEAWALL_STATUS_OK) {
         printf("redo %llu: %.*s\n", (unsigned long long)record.lsn, (int)record.size,

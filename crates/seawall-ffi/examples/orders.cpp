@@ -13,7 +13,7 @@ int main(int argc, char **argv) try {
 
     std::cout << "logged " << log.append("order: 3 apples") << '\n'; // durable: now act on it
 
-    log.close(); // closing by the destructor reports nothing
+    log.close(); // the destructor would report no error
     return 0;
 } catch (const seawall::error &error) {
     std::cerr << error.what() << '\n';

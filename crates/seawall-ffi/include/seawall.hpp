@@ -1,16 +1,16 @@
-// Seawall, a write-ahead log, for C++17 and later: one header over seawall.h.
+// Seawall, a write-ahead log, for C++17 and later: one header on top of seawall.h.
 //
-// Two faces with the same names. seawall::log and its friends throw seawall::error.
-// seawall::nothrow::log and its friends return seawall::result, also without exceptions in the
-// compiler. Handles can be moved, not copied, and close themselves; log::close reports errors.
+// Two interfaces have the same names: classes in seawall throw seawall::error; classes in
+// seawall::nothrow return seawall::result, and also work with -fno-exceptions. Handles can be
+// moved, not copied. Destructors close them; log::close also reports errors.
 //
 //     seawall::log log("orders.wal");                  // creates or opens, recovers
 //     for (const auto &record : log.records())         // in order, verified
 //         replay(record.lsn, record.data);
 //     log.append("order 1");                           // returns when durable
 //
-// A log and a reader may be shared by threads. Records, followers and buffers belong to one thread
-// at a time. A callback that throws ends the program; one that calls longjmp is undefined.
+// Threads may share logs, readers and tickets. One thread at a time may use records, followers and
+// options. A callback that throws ends the program; longjmp out of one is undefined.
 #ifndef SEAWALL_HPP
 #define SEAWALL_HPP
 
@@ -44,7 +44,7 @@ namespace seawall {
 // A record number: 1, 2, 3, ... without gaps.
 using lsn_t = std::uint64_t;
 
-// What went wrong, as in seawall_error.
+// An error, with the fields of seawall_error.
 struct failure {
     seawall_status status = SEAWALL_STATUS_USAGE;
     seawall_error_code code = SEAWALL_ERROR_CODE_OTHER;
@@ -61,7 +61,7 @@ struct failure {
 };
 
 #ifdef SEAWALL_HAS_EXCEPTIONS
-// The exception of the throwing face.
+// The exception of the interface that throws.
 class error : public std::runtime_error {
 public:
     explicit error(failure why) : std::runtime_error(why.message), why_(std::move(why)) {}
@@ -88,12 +88,12 @@ struct empty {};
 #endif
 }
 
-// Copies and releases the object of an error.
+// Copies an error object, and releases it.
 inline failure take(seawall_status status, seawall_error *object) {
     failure why;
     why.status = status;
     if (object == nullptr) {
-        why.message = "no memory, or an invalid argument";
+        why.message = "out of memory, or an invalid argument";
         return why;
     }
     std::unique_ptr<seawall_error, void (*)(seawall_error *)> held(object, seawall_error_free);
@@ -148,7 +148,7 @@ public:
     const failure &why() const & noexcept { return *std::get_if<1>(&state_); }
     failure &&why() && noexcept { return std::move(*std::get_if<1>(&state_)); }
 
-    // The value, or throws seawall::error; without exceptions the program ends.
+    // Returns the value, or throws seawall::error (without exceptions, aborts).
     T value() && {
         if (!has_value()) detail::raise(std::move(*this).why());
         return std::move(**this);
@@ -181,14 +181,14 @@ private:
     std::optional<failure> why_;
 };
 
-// The face that returns results.
+// The interface that returns results.
 struct returns {
     template <class T> using type = result<T>;
     template <class T> static result<T> give(result<T> &&done) { return std::move(done); }
 };
 
 #ifdef SEAWALL_HAS_EXCEPTIONS
-// The face that throws.
+// The interface that throws.
 struct throws {
     template <class T> using type = T;
     template <class T> static T give(result<T> &&done) { return std::move(done).value(); }
@@ -215,7 +215,7 @@ private:
     seawall_slice slice_;
 };
 
-// A record, borrowed until the next one is read.
+// A record. Its bytes are valid until the next one is read.
 struct record {
     lsn_t lsn = 0;
     std::string_view data;
@@ -224,7 +224,7 @@ struct record {
     std::uint32_t schema = 0;
     bool set_continues = false;
 
-    // The bytes, for longer.
+    // A copy of the bytes.
     std::string copy() const { return std::string(data); }
 #ifdef SEAWALL_HAS_SPAN
     std::span<const std::byte> span() const noexcept {
@@ -297,7 +297,7 @@ public:
     options &mode(seawall_open_mode mode) {
         return set("mode", seawall_options_set_mode(get(), mode));
     }
-    // For readers.
+    // Only for readers.
     options &skip_damaged(bool skip) {
         return set("skip damaged", seawall_options_set_skip_damaged(get(), skip));
     }
@@ -323,11 +323,11 @@ inline std::optional<failure> refused(const options &options) {
     failure why;
     why.code = SEAWALL_ERROR_CODE_ARGUMENT;
     why.message = "invalid option: ";
-    why.message += options.invalid() == nullptr ? "no memory" : options.invalid();
+    why.message += options.invalid() == nullptr ? "out of memory" : options.invalid();
     return why;
 }
 
-// The item of a loop: a record, or a result with one.
+// The item type of a loop: a record, or a result with a record.
 template <class Face, class Item> struct item_of {
     using type = result<Item>;
     static type made(result<Item> &&found) { return std::move(found); }
@@ -386,7 +386,7 @@ public:
     iterator begin() { return iterator(*this); }
     detail::sentinel end() const noexcept { return {}; }
 
-    // The next record; nothing at the end.
+    // The next record; std::nullopt at the end.
     gives<std::optional<record>> next() { return Face::give(read()); }
 
     std::optional<item> next_item() {
@@ -416,12 +416,12 @@ template <class Face> class basic_follower {
 public:
     explicit basic_follower(detail::follower_handle follower) : follower_(std::move(follower)) {}
 
-    // The next record; nothing if there is none within the time.
+    // Waits for the next record; std::nullopt after the timeout.
     gives<std::optional<record>> next(std::chrono::milliseconds timeout) {
         return Face::give(wait(static_cast<std::uint64_t>(timeout.count() < 0 ? 0 : timeout.count())));
     }
 
-    // The next record, without a limit of time.
+    // Waits for the next record without a timeout.
     gives<std::optional<record>> next() { return Face::give(wait(SEAWALL_FOREVER)); }
 
     // The number of the record that comes next.
@@ -470,7 +470,8 @@ public:
     }
 
     // Calls `callback(result<lsn_t>)` once when the record is durable or has failed, also if the
-    // ticket is gone. It runs on a thread of the log or of another append, and may use the log.
+    // ticket is gone. It runs on a thread of the log, on an appending one, or inside on_done, and may
+    // use the log.
     template <class Callback> gives<void> on_done(Callback callback) const {
         auto held = std::make_unique<Callback>(std::move(callback));
         seawall_error *error = nullptr;
@@ -479,7 +480,7 @@ public:
         if (status != SEAWALL_STATUS_OK) {
             return Face::give(result<void>(detail::take(status, error)));
         }
-        // The callback may have run and released it.
+        // `run` releases the callback, perhaps already.
         (void)held.release();
         return Face::give(result<void>());
     }
@@ -528,12 +529,12 @@ public:
     }
 
 #ifdef SEAWALL_HAS_EXCEPTIONS
-    // The same, and throws.
+    // As open, but throws on failure.
     explicit basic_log(const std::string &path, const options &options = {})
         : basic_log(opened(path, options).value()) {}
 #endif
 
-    // Appends a record and returns its number once it is durable.
+    // Appends a record and returns its number once it is as durable as the log's level requires.
     gives<lsn_t> append(bytes record) {
         lsn_t lsn = 0;
         seawall_error *error = nullptr;
@@ -560,14 +561,14 @@ public:
         return append_batch(records.data(), records.size());
     }
 
-    // Appends a record without waiting until it is durable; may block while the log is behind.
+    // Appends a record without waiting until it is durable; may block while a full batch waits.
     gives<ticket_type> submit(bytes record) { return submitted(record, seawall_log_submit); }
-    // The same, but fails with SEAWALL_ERROR_CODE_WOULD_BLOCK instead of blocking.
+    // As submit, but fails with SEAWALL_ERROR_CODE_WOULD_BLOCK instead of blocking.
     gives<ticket_type> try_submit(bytes record) {
         return submitted(record, seawall_log_try_submit);
     }
 
-    // The durable records from `from` on, as of now; from the start of replay without it.
+    // The durable records from `from` on, as of now; by default from the replay start.
     gives<records_type> records(lsn_t from = 0) {
         seawall_cursor *cursor = nullptr;
         seawall_error *error = nullptr;
@@ -579,7 +580,7 @@ public:
         return Face::give(result<records_type>(records_type(std::move(held))));
     }
 
-    // The record `lsn`; nothing after the last durable one.
+    // The record `lsn`; std::nullopt after the last durable one.
     gives<std::optional<std::string>> get(lsn_t lsn) {
         detail::buffer_handle buffer(seawall_buffer_new());
         seawall_error *error = nullptr;
@@ -608,7 +609,7 @@ public:
     // Waits until everything appended is confirmed.
     gives<lsn_t> confirm() { return last_of(seawall_log_confirm); }
 
-    // Replay needs no record before `from`.
+    // Sets a checkpoint: replay needs no record before `from`.
     gives<void> checkpoint(lsn_t from) {
         seawall_error *error = nullptr;
         const auto status = seawall_log_checkpoint(get(), from, &error);
@@ -623,14 +624,14 @@ public:
         return done(status, error, oldest);
     }
 
-    // Removes every record after `last`; 0: all.
+    // Removes every record after `last`; 0 removes all.
     gives<void> truncate_after(lsn_t last) {
         seawall_error *error = nullptr;
         const auto status = seawall_log_truncate_after(get(), last, &error);
         return done(status, error);
     }
 
-    // Closes the log and reports errors. Other threads get SEAWALL_STATUS_REOPEN.
+    // Closes the log and reports errors. Calls of other threads then get SEAWALL_STATUS_REOPEN.
     gives<void> close() {
         seawall_error *error = nullptr;
         const auto status = seawall_log_close(get(), &error);
@@ -640,7 +641,7 @@ public:
     lsn_t durable() const noexcept { return seawall_log_durable(get()); }
     lsn_t oldest() const noexcept { return seawall_log_oldest(get()); }
     lsn_t replay_start() const noexcept { return seawall_log_replay_start(get()); }
-    // What opening found; valid as long as the log.
+    // What opening found; valid while this handle is.
     const seawall_recovery &recovery() const noexcept { return *seawall_log_recovery(get()); }
     std::uint64_t stat(seawall_stat stat) const noexcept {
         std::uint64_t value = 0;
@@ -695,7 +696,7 @@ private:
     detail::log_handle log_;
 };
 
-// A log that is open for reading, also beside a writer. Threads may share it.
+// A log that is open for reading, even while a writer has it open. Threads may share it.
 template <class Face> class basic_reader {
     template <class T> using gives = typename Face::template type<T>;
 
@@ -712,13 +713,13 @@ public:
         : basic_reader(opened(path, options).value()) {}
 #endif
 
-    // The first record, or the next one of an empty log.
+    // The first record, or the next one if the log is empty.
     gives<lsn_t> oldest() const { return Face::give(number(seawall_reader_oldest)); }
 
     // Where replay starts: the newest checkpoint, or the oldest record without one.
     gives<lsn_t> replay_start() const { return Face::give(number(seawall_reader_replay_start)); }
 
-    // The records from `from` on; all of them without it.
+    // The records from `from` on; by default all.
     gives<records_type> records(lsn_t from = 0) const {
         if (from == 0) {
             auto oldest = number(seawall_reader_oldest);
@@ -812,7 +813,7 @@ private:
 
 // A log of records of type T. Serializer has
 //     static void encode(const T &value, std::string &bytes);   // appends to bytes
-//     static std::optional<T> decode(std::string_view bytes);   // nothing: these are no T
+//     static std::optional<T> decode(std::string_view bytes);   // std::nullopt: not a T
 template <class T, class Serializer, class Face> class basic_typed_log {
     template <class U> using gives = typename Face::template type<U>;
 
@@ -828,16 +829,16 @@ public:
         : basic_typed_log(opened(path, options).value()) {}
 #endif
 
-    // Appends a record and returns its number once it is durable.
+    // Appends a record and returns its number once it is as durable as the log's level requires.
     gives<lsn_t> append(const T &value) {
-        // Used again, so that a record needs no allocation.
+        // Reused, so that a record needs no allocation.
         thread_local std::string encoded;
         encoded.clear();
         Serializer::encode(value, encoded);
         return Face::give(log_.append(encoded));
     }
 
-    // The durable records from `from` on; from the start of replay without it.
+    // The durable records from `from` on; by default from the replay start.
     gives<entries_type> records(lsn_t from = 0) {
         auto found = log_.records(from);
         if (!found) return Face::give(result<entries_type>(std::move(found).why()));
@@ -861,7 +862,7 @@ private:
     basic_log<returns> log_;
 };
 
-// What a verification found.
+// The report of a verification.
 class verification {
 public:
     explicit verification(detail::verification_handle found) : found_(std::move(found)) {}
@@ -881,7 +882,7 @@ using follower = basic_follower<returns>;
 using ticket = basic_ticket<returns>;
 template <class T, class Serializer> using typed_log = basic_typed_log<T, Serializer, returns>;
 
-// Verifies every byte of the log at `path`. Damage is no failure: the report lists it.
+// Verifies every byte of the log at `path`. Damage is not a failure: the report lists it.
 inline result<verification> verify(const std::string &path) {
     seawall_verification *found = nullptr;
     seawall_error *error = nullptr;
@@ -891,8 +892,8 @@ inline result<verification> verify(const std::string &path) {
     return verification(std::move(held));
 }
 
-// Copies the log at `path` to the new directory `target`, also beside a writer; returns the last
-// record of the copy, or 0.
+// Copies the log at `path` to the new directory `target`, even while a writer has it open; returns
+// the last record of the copy, or 0.
 inline result<lsn_t> back_up(const std::string &path, const std::string &target) {
     lsn_t last = 0;
     seawall_error *error = nullptr;
@@ -926,7 +927,7 @@ template <class T, class Serializer> using typed_log = basic_typed_log<T, Serial
 // Verifies every byte of the log at `path`. Damage does not throw: the report lists it.
 inline verification verify(const std::string &path) { return nothrow::verify(path).value(); }
 
-// As those of seawall::nothrow.
+// As in seawall::nothrow, but these throw.
 inline lsn_t back_up(const std::string &path, const std::string &target) {
     return nothrow::back_up(path, target).value();
 }
@@ -935,7 +936,7 @@ inline verification repair(const std::string &path, const std::string &replica =
 }
 #endif
 
-// Whether the library has the ABI of this header.
+// Whether library and header have the same ABI.
 inline bool abi_matches() noexcept { return seawall_abi_version() == SEAWALL_ABI_VERSION; }
 
 } // namespace seawall

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The C and C++ programs with a library that sanitizers instrument, too, the standard library included:
-# AddressSanitizer, then ThreadSanitizer.
+# Runs the C and C++ programs with sanitizers that also instrument the library and Rust's standard
+# library: AddressSanitizer, then ThreadSanitizer.
 #
 #     bash crates/seawall-ffi/tests/sanitizers.sh
 #
-# It installs nothing: without a nightly toolchain and its source it says so and ends with 77.
+# Installs nothing: without a nightly toolchain and its source, exits with 77.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 
@@ -16,11 +16,11 @@ if [ ! -f "${sysroot:-none}/lib/rustlib/src/rust/library/std/src/lib.rs" ]; then
 fi
 target=$(rustc "+$nightly" -vV | sed -n 's/^host: //p')
 
-# The tests that run programs with a sanitizer, and what links them.
+# For each sanitizer: the tests to run, and the linker flags for its runtime.
 address=(memory_errors every_function garbage random_calls threads_share both_faces cwal::)
 address_runtime=
 thread=(races threads_that_share)
-# gcc's may lack functions that this library calls.
+# gcc's own runtime may lack functions that the instrumented library calls.
 thread_runtime="-nodefaultlibs -Wl,--whole-archive $(echo "$sysroot/lib/rustlib/$target/lib/"*_rt.tsan.a) \
     -Wl,--no-whole-archive -Wl,--export-dynamic -lc -lgcc_s -lgcc -lm -ldl"
 for sanitizer in address thread; do
@@ -31,4 +31,4 @@ for sanitizer in address thread; do
     SEAWALL_FFI_RUNTIME=$runtime SEAWALL_FFI_SANITIZER=$sanitizer SEAWALL_LIBRARIES=$built/$target/debug \
         cargo test --quiet --locked -p seawall-ffi --test all -- "${tests[@]}" --skip benchmarks
 done
-echo "no report of a sanitizer, except for planted bugs"
+echo "the sanitizers reported only the planted bugs"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The first process of the guest, from its data disk. It says on the console what the rig is to
-# know, one line each, with a dot at the end: a line without it was cut short.
+# The guest's init process. Reports to the rig in RIG lines on the console. All but `RIG failed` end
+# with a dot: without it, the line was cut short.
 
 fail() {
     echo "RIG failed: $1"
@@ -12,7 +12,7 @@ as_postgres() {
     setpriv --reuid postgres --regid postgres --clear-groups "$@"
 }
 
-# Inserts and words for psql, which says a key only behind an insert that was acknowledged.
+# Prints input for psql, which reports a key only after its INSERT was acknowledged.
 keys() {
     key=$1
     while :; do
@@ -26,30 +26,31 @@ export PGHOST=/run PGUSER=postgres
 stty -echo
 for folder in /run /tmp /dev/shm; do
     mkdir -p $folder
-    mount -t tmpfs -o mode=1777 tmpfs $folder || fail "mount $folder"
+    mount -t tmpfs -o mode=1777 tmpfs $folder || fail "cannot mount $folder"
 done
-mount -t ext4 /dev/ubdb /log || fail "mount the disk of the log"
-cd /run || fail "no /run"
+mount -t ext4 /dev/ubdb /log || fail "cannot mount the log disk"
+cd /run || fail "cannot enter /run"
 
 if [ ! -e /data/made ]; then
-    install -d -m 700 -o postgres -g postgres /data/cluster /log/wal || fail "no folders"
+    install -d -m 700 -o postgres -g postgres /data/cluster /log/wal || fail "cannot create folders"
     as_postgres initdb -D /data/cluster --waldir /log/wal -A trust -E UTF8 --locale C \
-        >/run/said 2>&1 || { cat /run/said; fail "initdb"; }
+        >/run/said 2>&1 || { cat /run/said; fail "initdb failed"; }
     touch /data/made
     sync
 fi
 
-# Nobody runs yet. The control may find it empty, and is to lose keys, not its start.
+# No server runs yet. A crash without fsync can leave this file empty, and PostgreSQL would not
+# start: the control must lose keys, not fail to start.
 rm -f /data/cluster/postmaster.pid
-# What decides about durability is as it comes, but for the control.
+# All settings for durability keep their defaults; only the control turns fsync off.
 as_postgres pg_ctl start -D /data/cluster -w -t 120 -l /run/postgres.log \
     -o "-k /run -c listen_addresses= -c shared_buffers=32MB -c autovacuum=off -c fsync=$rig_fsync" \
-    >/run/said 2>&1 || { cat /run/said; tail -n 12 /run/postgres.log; fail "PostgreSQL"; }
+    >/run/said 2>&1 || { cat /run/said; tail -n 12 /run/postgres.log; fail "pg_ctl start"; }
 as_postgres psql -X -q -v ON_ERROR_STOP=1 postgres \
     -c 'CREATE TABLE IF NOT EXISTS counted (key bigint PRIMARY KEY)' >/run/said 2>&1 ||
-    { cat /run/said; fail "the table"; }
+    { cat /run/said; fail "cannot create the table"; }
 row=$(as_postgres psql -X -A -t -F ' ' postgres -c "SELECT count(*) FILTER
-    (WHERE key <= $rig_acknowledged), coalesce(max(key), 0) FROM counted") || fail "the query"
+    (WHERE key <= $rig_acknowledged), coalesce(max(key), 0) FROM counted") || fail "query failed"
 echo "RIG found $row ."
 
 while read -r order; do
@@ -57,8 +58,8 @@ while read -r order; do
     count) keys "${row#* }" | as_postgres psql -X -q -v ON_ERROR_STOP=1 postgres & ;;
     panic) echo c >/proc/sysrq-trigger ;;
     stop)
-        as_postgres pg_ctl stop -D /data/cluster -w -m fast >/run/said 2>&1 || fail "the stop"
-        umount /log || fail "umount the disk of the log"
+        as_postgres pg_ctl stop -D /data/cluster -w -m fast >/run/said 2>&1 || fail "pg_ctl stop"
+        umount /log || fail "cannot unmount the log disk"
         echo "RIG stopped ."
         ;;
     esac

@@ -1,34 +1,34 @@
-// The classes of CWal (github.com/sjay05/cwal) over a Seawall log. Replace the includes of
-// walstream.h, walreader.h and walwriter.h by this one, and link libseawall:
+// The classes of CWal (github.com/sjay05/cwal) on a Seawall log. Include this header in place of
+// walstream.h, walreader.h and walwriter.h, and link libseawall:
 //
 //     WalWriter w;
 //     w.open_file("foo.wal");                             // a folder; creates or recovers
 //     w.append_log(LogEntry(12, "Log Entry #1"));
 //     w.wal_fsync();                                      // durable, or it throws
-//     w.rotate_log();                                     // the entries so far are not needed
+//     w.rotate_log();                                     // discards the entries so far
 //
 // What differs from CWal:
 //
 // - The path is a folder. A file of CWal is refused, never overwritten: `seawall convert` reads it.
-// - wal_fsync covers every entry appended, also those that CWal would hold in its stream. It,
-//   wal_flush, rotate_log and close_file throw seawall::error if the log cannot keep the promise.
-// - wal_flush is wal_fsync: it waits for the device. Without either, a crash loses entries of the last
-//   10 ms or 1 MiB at most, and leaves no gap.
-// - After rotate_log no reader finds an old entry. Its space is used again once a segment is full.
+// - wal_fsync covers every appended entry, also those that CWal would keep in its stream. If
+//   wal_fsync, wal_flush, rotate_log or close_file fails, it throws seawall::error.
+// - wal_flush is wal_fsync: it waits for the device. Without either, a crash loses at most the
+//   entries of the last 10 ms or 1 MiB, and leaves no gap.
+// - After rotate_log, readers find no old entry. The space is reused once a segment is full.
 // - open_file recovers from a crash. An entry with a wrong length or content is never returned:
-//   read_log throws wal_damage, an std::invalid_argument as in CWal, which names the place.
-// - Readers see durable entries only. They create nothing.
-// - There is no stream `fs`: ask is_open(). FILE_FORMAT::TEXT is accepted and changes nothing;
+//   read_log throws wal_damage, a std::invalid_argument as in CWal, with the segment and offset.
+// - Readers see only durable entries, and create nothing.
+// - There is no stream `fs`: call is_open(). FILE_FORMAT::TEXT is accepted and changes nothing;
 //   `seawall cat` shows entries as text.
 //
-// CWal's three wishes are append_log_async; backup and restore (copies that you make, not mirrors
-// that each append writes); and view_log, which lends an entry without copying it.
+// CWal does not have append_log_async; backup and restore, for copies on request (appends write no
+// mirror); and view_log, which reads an entry without copying it.
 #ifndef SEAWALL_CWAL_HPP
 #define SEAWALL_CWAL_HPP
 
 #include <seawall.hpp>
 
-// Programs of CWal use these without including them.
+// Programs for CWal use these headers without including them.
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -41,21 +41,21 @@
 namespace seawall {
 namespace cwal {
 
-// How CWal stores entries. Here both are the same.
+// How CWal stores entries. Here both values mean the same.
 enum class FILE_FORMAT : std::uint32_t { BINARY, TEXT };
 
-// An entry. Appending one whose length is not that of its data is refused, as in CWal.
+// An entry. As in CWal, append_log refuses one whose length differs from that of its data.
 struct LogEntry {
     std::uint64_t byte_length = 0;
     std::string data;
 
     LogEntry() = default;
     LogEntry(std::uint64_t length, std::string info) : byte_length(length), data(std::move(info)) {}
-    // CWal leaves the length 0, and then refuses the entry.
+    // CWal leaves the length at 0, and later refuses the entry.
     LogEntry(std::string info) : byte_length(info.size()), data(std::move(info)) {}
 };
 
-// Stored entries are damaged: `why` says where, and which ones are lost.
+// Stored entries are damaged: `why` has the segment, the offset and the lost entries.
 class wal_damage : public std::invalid_argument {
 public:
     explicit wal_damage(failure why) : std::invalid_argument(why.message), why_(std::move(why)) {}
@@ -66,7 +66,7 @@ private:
     failure why_;
 };
 
-// What a writer and a reader have in common.
+// Base class of the writer and the reader.
 class WalStream {
 public:
     std::string file_path;
@@ -74,14 +74,14 @@ public:
 
     void set_file_format(FILE_FORMAT format) { file_format = format; }
 
-    // Why the last call that returned false did so.
+    // The reason of the last call that returned false.
     const failure &why() const noexcept { return why_; }
 
 protected:
     WalStream() = default;
     explicit WalStream(FILE_FORMAT format) : file_format(format) {}
 
-    // CWal reports on the error output, too.
+    // Also prints to standard error, as CWal does.
     bool refuse(failure why) {
         std::cerr << why.message << '\n';
         why_ = std::move(why);
@@ -98,7 +98,7 @@ private:
 };
 
 // Appends entries. Threads may share an open writer for append_log, append_log_async, wal_flush and
-// wal_fsync, as far as these succeed.
+// wal_fsync, as long as these succeed.
 class WalWriter : public WalStream {
 public:
     WalWriter() = default;
@@ -108,18 +108,18 @@ public:
     bool open_file(const std::string &path) {
         if (is_open()) return refuse("a log is open already");
         file_path = path;
-        // append_log returns at once, as in CWal. wal_fsync waits.
+        // append_log returns immediately, as in CWal. wal_fsync waits.
         auto opened = nothrow::log::open(path, options().level(SEAWALL_LEVEL_BUFFERED));
         if (!opened) return refuse(std::move(opened).why());
         log_.emplace(*std::move(opened));
         return true;
     }
 
-    // The same, and removes all entries.
+    // As open_file, and removes all entries.
     bool open_file_truncated(const std::string &path) {
         if (!open_file(path)) return false;
         auto removed = log_->truncate_after(0);
-        // Of the removed entries no segment is left.
+        // Also removes the segments of the removed entries.
         auto oldest = removed ? log_->truncate_before(log_->oldest()) : result<lsn_t>(removed.why());
         if (oldest) return true;
         log_.reset();
@@ -146,13 +146,13 @@ public:
         return log_->submit(entry.data);
     }
 
-    // Waits until every entry appended is durable.
+    // Waits until every appended entry is durable.
     void wal_fsync() {
         if (is_open()) (void)log_->flush().value();
     }
     void wal_flush() { wal_fsync(); }
 
-    // Gives up the entries so far, durably: the next one is the first that readers find.
+    // Discards the entries so far, durably: readers begin at the next one.
     void rotate_log() {
         if (!is_open()) return;
         const auto next = log_->flush().value() + 1;
@@ -161,7 +161,7 @@ public:
         (void)log_->truncate_before(next).value();
     }
 
-    // Writes everything appended and closes the log. The destructor does so, too, without a report.
+    // Writes all entries and closes the log. The destructor does too, but reports no error.
     void close_file() {
         if (!is_open()) return;
         const auto closed = log_->close();
@@ -175,8 +175,8 @@ public:
         (void)nothrow::back_up(file_path, target).value();
     }
 
-    // Repairs a closed log from a copy, as `seawall repair --from-replica` does. Whether every
-    // entry can be read again.
+    // Repairs a closed log from a copy, as `seawall repair --from-replica` does. Returns whether
+    // every entry can be read again.
     static bool restore(const std::string &path, const std::string &replica) {
         const auto left = nothrow::repair(path, replica).value();
         return left->verdict == SEAWALL_VERDICT_CLEAN || left->verdict == SEAWALL_VERDICT_TORN;
@@ -216,7 +216,7 @@ public:
 
     bool is_open() const noexcept { return reader_.has_value(); }
 
-    // Returns to the first entry, and sees those that became durable meanwhile.
+    // Returns to the first entry. Entries that became durable meanwhile are visible.
     void reset_iter() {
         if (!is_open()) return;
         records_.reset();
@@ -235,7 +235,7 @@ public:
         return true;
     }
 
-    // The same without a copy: `data` is valid until the next call with this reader.
+    // As read_log, without a copy: `data` is valid until the next call with this reader.
     bool view_log(std::string_view &data) {
         if (!records_) return refuse("file not opened correctly");
         auto found = records_->next();
@@ -263,8 +263,8 @@ private:
 } // namespace cwal
 } // namespace seawall
 
-// CWal's names are global, and its headers import the standard library's. Programs that want neither
-// define SEAWALL_CWAL_QUALIFIED.
+// As in CWal, these names and those of the standard library are global, unless the program defines
+// SEAWALL_CWAL_QUALIFIED.
 #ifndef SEAWALL_CWAL_QUALIFIED
 using namespace std;
 using seawall::cwal::FILE_FORMAT;

@@ -1,4 +1,4 @@
-/* Every function once, as it is meant. Argument: a folder for the log, which does not exist. */
+/* Calls every function as intended. Argument: a folder for the log, which must not exist. */
 #include "check.h"
 
 #include <poll.h>
@@ -10,7 +10,7 @@
 
 static seawall_error *error = NULL;
 
-/* What a callback was called with. */
+/* What the callback `done` received and did. */
 struct outcome {
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -21,7 +21,7 @@ struct outcome {
     uint64_t appended;
 };
 
-/* Appends to the log that calls it. */
+/* A callback that appends to its own log. */
 static void done(void *context, seawall_status status, uint64_t lsn, const seawall_error *why) {
     struct outcome *outcome = context;
     seawall_error *failure = NULL;
@@ -69,7 +69,7 @@ static seawall_log *open_log(const char *path) {
     CHECK(seawall_options_set_skip_damaged(options, 0) == 0);
     CHECK(seawall_options_set_on_failover(options, NULL, NULL) == 0);
     OK(seawall_log_open(path, options, &log, &error));
-    /* Opening copied them. */
+    /* Opening copied the options. */
     seawall_options_free(options);
     CHECK(log != NULL);
     return log;
@@ -99,14 +99,14 @@ static void submit(seawall_log *log) {
     OK(seawall_ticket_poll(ticket, &error));
     seawall_ticket_free(ticket);
 
-    /* The log's own thread writes it, and tells the event. The ticket need not live. */
+    /* The log's own thread writes the record and signals the eventfd: no call waits. */
     OK(seawall_log_try_submit(log, "six", 3, NULL, &ticket, &error));
     OK(seawall_ticket_signal(ticket, descriptor, &error));
     CHECK(poll(&event, 1, 10000) == 1);
     CHECK(read(descriptor, &count, sizeof count) == sizeof count);
     CHECK(count == 1);
     OK(seawall_ticket_poll(ticket, &error));
-    /* It is done: the event is told at once. */
+    /* The record is durable: the eventfd is signalled immediately. */
     OK(seawall_ticket_signal(ticket, descriptor, &error));
     CHECK(read(descriptor, &count, sizeof count) == sizeof count);
     seawall_ticket_free(ticket);
@@ -121,7 +121,7 @@ static void submit(seawall_log *log) {
     CHECK(outcome.calls == 1 && outcome.status == SEAWALL_STATUS_OK);
     CHECK(outcome.lsn == 7 && outcome.appended == 8);
 
-    /* Without a ticket, a flush waits. */
+    /* Without a ticket, a flush waits for the record. */
     OK(seawall_log_submit(log, "nine", 4, NULL, NULL, &error));
     OK(seawall_log_flush(log, &lsn, &error));
     CHECK(lsn == 9);
@@ -144,7 +144,7 @@ static void read_records(seawall_log *log) {
     CHECK(seawall_buffer_size(buffer) == 3 && seawall_buffer_data(buffer) == copied.data);
     while (seawall_cursor_next(cursor, &record, &error) == SEAWALL_STATUS_OK) records += 1;
     CHECK(error == NULL && records == 9);
-    /* The copy is still there. */
+    /* The copied bytes are still valid. */
     expect(&copied, 2, "two");
     seawall_cursor_free(cursor);
 
@@ -189,7 +189,7 @@ static void shorten(seawall_log *log) {
     CHECK(records == 11);
 }
 
-/* A log that another handle has open. */
+/* Reads a log that another handle has open. */
 static void read_elsewhere(const char *path, seawall_log *log) {
     seawall_log *second = NULL;
     seawall_reader *reader = NULL;
@@ -211,7 +211,7 @@ static void read_elsewhere(const char *path, seawall_log *log) {
     OK(seawall_reader_get(reader, 10, buffer, &error));
     CHECK(seawall_buffer_size(buffer) == 3);
     OK(seawall_reader_follow(reader, 10, &follower, &error));
-    /* Both outlive the reader. */
+    /* Cursor and follower outlive the reader. */
     seawall_reader_free(reader);
     OK(seawall_cursor_next(cursor, &record, &error));
     expect(&record, 10, "ten");
@@ -259,7 +259,7 @@ static void encrypt(const char *path) {
     seawall_options_free(options);
 }
 
-/* A copy restores a lost segment. */
+/* A backup restores lost segments. */
 static void repair_from_a_copy(const char *path) {
     char copy[300], segment[300];
     uint64_t last = 0;
@@ -283,7 +283,6 @@ static void repair_from_a_copy(const char *path) {
     REFUSED(seawall_repair(NULL, copy, &found, &error));
 }
 
-/* Each call with a closed handle has a status. */
 static void sync_every_fourth(const char *path) {
     char folder[300];
     seawall_log *log = NULL;
@@ -301,6 +300,7 @@ static void sync_every_fourth(const char *path) {
     seawall_log_free(log);
 }
 
+/* Each call with a closed handle has a status. */
 static void close_and_call(seawall_log *log) {
     seawall_ticket *ticket = NULL;
     seawall_cursor *cursor = NULL;
@@ -335,7 +335,7 @@ static void close_and_call(seawall_log *log) {
     CHECK(seawall_log_durable(log) == 11 && seawall_log_recovery(log) != NULL);
     seawall_follower_free(before);
     seawall_log_free(log);
-    /* A ticket outlives the handle. */
+    /* A ticket outlives its log's handle. */
     OK(seawall_ticket_poll(ticket, &error));
     seawall_ticket_free(ticket);
     seawall_buffer_free(buffer);
@@ -354,7 +354,7 @@ static void open_again(const char *path) {
     CHECK(recovery->created == 0 && recovery->tail == SEAWALL_TAIL_CLEAN);
     CHECK(recovery->last == 11 && recovery->quarantine == NULL);
     CHECK(recovery->damage_count == 0 && recovery->warning_count == 0);
-    /* Freeing closes. */
+    /* Freeing the handle closes the log. */
     seawall_log_free(log);
     log = open_log(path);
     seawall_log_free(log);

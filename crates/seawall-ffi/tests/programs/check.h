@@ -1,4 +1,4 @@
-/* Ends the program, and prints the place, if something is not as expected. */
+/* Checks that print the line of a failure and end the program with 2. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -44,7 +44,7 @@
         error = NULL;                                                                             \
     } while (0)
 
-/* Expects that an argument is refused. */
+/* Expects the call to refuse an argument. */
 #define REFUSED(call) FAILS(call, SEAWALL_STATUS_USAGE, SEAWALL_ERROR_CODE_ARGUMENT)
 
 #endif

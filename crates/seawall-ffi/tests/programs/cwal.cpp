@@ -1,5 +1,5 @@
-// Programs of CWal over seawall/cwal.hpp, and what CWal gets wrong. Arguments: the name of a case and
-// a folder for the log, which does not exist.
+// Programs for CWal on seawall/cwal.hpp, and the errors of CWal that it avoids. Arguments: the name
+// of a case, and a folder for the log, which must not exist.
 #include <seawall/cwal.hpp>
 
 #include "check.h"
@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// Counts what C++ allocates.
+// Counts allocations by C++.
 static std::size_t allocations = 0;
 void *operator new(std::size_t size) {
     allocations += 1;
@@ -59,7 +59,7 @@ void expect(const string &path, int from, int to) {
     for (int i = from; i < to; ++i) CHECK(found[static_cast<std::size_t>(i - from)] == text(i));
 }
 
-// Runs `program` with an open writer in a process of its own, which is killed then.
+// Runs `program` with an open writer in a child process, which then kills itself.
 void killed(const string &path, const function<void(WalWriter &)> &program) {
     const pid_t child = fork();
     CHECK(child >= 0);
@@ -118,7 +118,7 @@ void example_of_the_readme_works(const string &path) {
     CHECK(read_all(path).empty());
 }
 
-// What CWal's own test does: random entries, twice into the same log.
+// As CWal's own test: writes random entries, twice into the same log.
 void random_entries_are_read_back(const string &path) {
     mt19937_64 rng(5489);
     for (int turn = 0; turn < 2; ++turn) {
@@ -156,7 +156,7 @@ void every_method_works(const string &path) {
     WalWriter second;
     CHECK(!second.open_file(path) && second.why().code == SEAWALL_ERROR_CODE_BUSY);
     w.close_file();
-    // Opening appends, and a destructor closes.
+    // Opening an existing log appends; a destructor closes it.
     opened(path).append_log(LogEntry("third"));
     CHECK(read_all(path).size() == 3);
     w.set_file_format(FILE_FORMAT::TEXT);
@@ -171,7 +171,7 @@ void every_method_works(const string &path) {
     CHECK(!r.is_open() && !r.read_log(entry) && !filesystem::exists(path + "-missing"));
 }
 
-// CWal syncs the file, not the stream in front of it.
+// CWal syncs the file without flushing its stream first.
 void fsync_covers_the_newest_entry(const string &path) {
     killed(path, [](WalWriter &w) {
         append(w, 0, 200);
@@ -180,12 +180,12 @@ void fsync_covers_the_newest_entry(const string &path) {
     expect(path, 0, 200);
 }
 
-// CWal ignores what fsync returns.
+// CWal ignores errors of fsync.
 void failed_sync_is_reported(const string &path) {
     killed(path, [](WalWriter &w) {
         append(w, 0, 10);
         w.wal_fsync();
-        // No write to any file succeeds from here on.
+        // From here on, every write to a file fails.
         signal(SIGXFSZ, SIG_IGN);
         const rlimit none{0, 0};
         CHECK(setrlimit(RLIMIT_FSIZE, &none) == 0);
@@ -202,7 +202,7 @@ void failed_sync_is_reported(const string &path) {
     CHECK(found.size() >= 10 && found[9] == text(9));
 }
 
-// CWal goes back to the start of its file, and old entries follow the new ones.
+// CWal overwrites its file from the start, so old entries follow the new ones.
 void rotation_shows_no_stale_entry(const string &path) {
     {
         auto w = opened(path);
@@ -221,7 +221,7 @@ void rotation_shows_no_stale_entry(const string &path) {
     append(w, 110, 112);
     w.wal_fsync();
     expect(path, 110, 112);
-    // Old segments go: space does not grow with each rotation.
+    // Rotations remove old segments, so their space stays bounded.
     const string large(100000, 'x');
     for (int i = 0; i < 100; ++i) {
         CHECK(w.append_log(LogEntry(large)));
@@ -247,7 +247,7 @@ void killed_writer_is_recovered(const string &path) {
     }
 }
 
-// CWal takes half an entry for a wrong checksum, and appends after it.
+// CWal reports half an entry as a wrong checksum, and appends after it.
 void unfinished_entry_is_removed(const string &path) {
     killed(path, [](WalWriter &w) {
         append(w, 0, 5);
@@ -260,7 +260,7 @@ void unfinished_entry_is_removed(const string &path) {
     CHECK(at != string::npos);
     // The device wrote the first blocks only.
     overwrite(file, at / 4096 * 4096 + 4096, string(8000, '\0'));
-    // As after a power failure: what the writer told readers is of another boot.
+    // As after a power failure: `live` of an earlier boot does not count.
     CHECK(filesystem::remove(path + "/live"));
     auto w = opened(path);
     CHECK(w.log().recovery().tail != SEAWALL_TAIL_CLEAN);
@@ -269,7 +269,7 @@ void unfinished_entry_is_removed(const string &path) {
     expect(path, 0, 6);
 }
 
-// CWal's checksum does not cover the length, which it believes.
+// CWal trusts the length, which its checksum does not cover.
 void flipped_byte_yields_no_wrong_entry(const string &path) {
     {
         auto w = opened(path);
@@ -290,7 +290,7 @@ void flipped_byte_yields_no_wrong_entry(const string &path) {
             LogEntry entry;
             r.open_file(path);
             while (r.read_log(entry)) CHECK(entry.data == text(next++));
-            // Padding only.
+            // This byte was only padding.
             CHECK(next == 6);
         } catch (const invalid_argument &) {
             damaged += 1;
@@ -301,7 +301,7 @@ void flipped_byte_yields_no_wrong_entry(const string &path) {
     expect(path, 0, 6);
 }
 
-// CWal says that a checksum does not match, and no more.
+// CWal reports only that a checksum does not match.
 void damage_is_named_with_its_place(const string &path) {
     {
         auto w = opened(path);
@@ -327,7 +327,7 @@ void damage_is_named_with_its_place(const string &path) {
     CHECK(is_thrown);
 }
 
-// CWal's own file in the place of the log is refused and stays.
+// A file of CWal at the log's path is refused and kept.
 void file_of_cwal_is_refused_and_kept(const string &path) {
     const string entry("\x01\0\0\0\0\0\0\0xXXXX", 13);
     ofstream(path, ios::binary) << entry;
@@ -336,7 +336,7 @@ void file_of_cwal_is_refused_and_kept(const string &path) {
     CHECK(content(path) == entry);
 }
 
-// The first wish: asynchronous logging.
+// Not in CWal: asynchronous appends.
 void entries_are_appended_without_waiting(const string &path) {
     atomic<int> durable{0};
     auto w = opened(path);
@@ -358,7 +358,7 @@ void entries_are_appended_without_waiting(const string &path) {
     expect(path, 0, 100);
 }
 
-// The second wish: copy_repairs_a_damaged_log, and repair from one.
+// Not in CWal: copies, and repair from one.
 void copy_repairs_a_damaged_log(const string &path) {
     auto w = opened(path);
     append(w, 0, 10);
@@ -379,7 +379,7 @@ void copy_repairs_a_damaged_log(const string &path) {
     expect(path, 0, 20);
 }
 
-// The third wish: entries without a copy.
+// Not in CWal: reading entries without a copy.
 void views_copy_nothing(const string &path) {
     auto w = opened(path);
     append(w, 0, 1000);

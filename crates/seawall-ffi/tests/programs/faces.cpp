@@ -1,4 +1,4 @@
-// Both faces of seawall.hpp. Argument: a folder for logs, which does not exist.
+// Both interfaces of seawall.hpp. Argument: a path to which the names of new logs are appended.
 #include <seawall.hpp>
 
 #include "check.h"
@@ -91,7 +91,7 @@ void throwing(const std::string &path) {
     CHECK(busy.code == SEAWALL_ERROR_CODE_BUSY && busy.may_retry() && busy.log == path);
     moved.close();
     CHECK(thrown([&moved] { (void)moved.append("late"); }).code == SEAWALL_ERROR_CODE_CLOSED);
-    // A handle that was moved away refuses.
+    // A moved-from handle refuses calls.
     CHECK(thrown([&log] { (void)log.append("nowhere"); }).code == SEAWALL_ERROR_CODE_ARGUMENT);
 
     seawall::reader reader(path);
@@ -159,7 +159,7 @@ void typed(const std::string &path) {
     CHECK(good == 2 && bad == 1);
 }
 
-// A record in the middle is damaged: both faces say so, and a reader that skips it reads on.
+// A record in the middle is damaged: both interfaces report it, and a reader can skip it.
 void damaged(const std::string &path) {
     {
         seawall::log log(path);

@@ -1,5 +1,5 @@
-/* A full disk refuses records, and the log goes on when there is space. Argument: the folder of a
- * small file system. Exits with 2 if something is not as expected. */
+/* A full disk refuses records, and the log continues when there is space. Argument: a folder on a
+ * small file system. Exits with 2 if a check fails. */
 #include "check.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ int main(int argc, char **argv) {
     error = NULL;
     CHECK(seawall_log_durable(log) == last);
 
-    /* The same call succeeds once there is space, and nothing is missing. */
+    /* The same call succeeds once there is space, and no record is missing. */
     CHECK(unlink(ballast) == 0);
     OK(seawall_log_append(log, "after", 5, &lsn, &error));
     CHECK(lsn == last + 1);

@@ -1,5 +1,5 @@
-/* Arguments that no correct program passes. Each has a status, and nothing crashes. Argument: a
- * folder for the log, which does not exist. */
+/* Invalid arguments: each call returns a status, and nothing crashes. Argument: a folder for the
+ * log, which must not exist. */
 #include "check.h"
 
 #include <fcntl.h>
@@ -7,12 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Not in the header, not in a release build. */
+/* Not in the header; only in debug builds. */
 seawall_status seawall_test_panic(seawall_error **error);
 
 static seawall_error *error = NULL;
 
-/* An address that no handle has. */
+/* A misaligned address, which no handle has. */
 #define MISALIGNED(type) ((type *)((char *)memory + 1))
 static uint64_t memory[64];
 
@@ -55,7 +55,7 @@ static void places_are_checked(const char *path, seawall_log *log) {
     REFUSED(seawall_reader_open(path, NULL, NULL, &error));
     REFUSED(seawall_verify(path, NULL, &error));
     FAILS(seawall_verify("", &found, &error), SEAWALL_STATUS_USAGE, SEAWALL_ERROR_CODE_IO);
-    /* Without a place for the error, the status still tells. */
+    /* Without a pointer for the error object, the status is still returned. */
     CHECK(seawall_log_open(NULL, NULL, &other, NULL) == SEAWALL_STATUS_USAGE);
     CHECK(seawall_log_append(log, "x", 1, NULL, MISALIGNED(seawall_error *)) == SEAWALL_STATUS_OK);
     CHECK(seawall_log_append(log, "x", 1, MISALIGNED(uint64_t), NULL) == SEAWALL_STATUS_OK);
@@ -87,7 +87,7 @@ static void handles_are_checked(seawall_log *log) {
     CHECK(seawall_log_durable(wrong) == 0 && seawall_log_oldest(NULL) == 0);
     CHECK(seawall_log_recovery(NULL) == NULL && seawall_buffer_data(NULL) == NULL);
     CHECK(seawall_log_stat(log, -1, NULL) == SEAWALL_STATUS_USAGE);
-    /* Freeing what is no handle frees nothing. */
+    /* Freeing an invalid handle does nothing. */
     seawall_log_free(NULL);
     seawall_log_free(wrong);
     seawall_log_free((seawall_log *)(void *)buffer);
@@ -119,7 +119,7 @@ static void lengths_are_checked(seawall_log *log) {
           SEAWALL_ERROR_CODE_INVALID_OPTION);
     OK(seawall_log_flush(log, &after, &error));
     CHECK(before == after);
-    /* An empty record is one. */
+    /* An empty record is valid. */
     OK(seawall_log_append(log, NULL, 0, NULL, &error));
 }
 
@@ -130,7 +130,7 @@ static void descriptors_are_checked(seawall_log *log) {
     REFUSED(seawall_ticket_signal(ticket, -1, &error));
     REFUSED(seawall_ticket_signal(ticket, 12345, &error));
     CHECK(pipe(ends) == 0);
-    /* A full pipe would stop the log. */
+    /* A blocking pipe is refused: once full, it would block the log. */
     REFUSED(seawall_ticket_signal(ticket, ends[1], &error));
     CHECK(fcntl(ends[1], F_SETFL, O_NONBLOCK) == 0);
     OK(seawall_ticket_signal(ticket, ends[1], &error));
@@ -150,7 +150,7 @@ int main(int argc, char **argv) {
     handles_are_checked(log);
     lengths_are_checked(log);
     descriptors_are_checked(log);
-    /* A panic inside is a status. */
+    /* A panic in the library becomes a status. */
     FAILS(seawall_test_panic(&error), SEAWALL_STATUS_BUG, SEAWALL_ERROR_CODE_PANIC);
     CHECK(seawall_test_panic(NULL) == SEAWALL_STATUS_BUG);
     OK(seawall_log_close(log, &error));

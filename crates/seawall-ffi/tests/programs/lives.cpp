@@ -1,5 +1,5 @@
-// A writer that gets killed. Arguments: LOG FIRST. It checks that the log has the records 1 to FIRST
-// at least, each as it was written, then appends and prints each number once it is durable.
+// A writer that the test kills. Arguments: LOG ACKNOWLEDGED. Checks that the log has at least the
+// records 1 to ACKNOWLEDGED, unchanged, then appends and prints each number once it is durable.
 #include <seawall.hpp>
 
 #include "check.h"
@@ -22,7 +22,7 @@ int main(int argc, char **argv) try {
     }
     CHECK(last == log.recovery().last);
     if (last < acknowledged) {
-        std::fprintf(stderr, "%llu records are left of %llu\n", static_cast<unsigned long long>(last),
+        std::fprintf(stderr, "%llu records remain of %llu\n", static_cast<unsigned long long>(last),
                      acknowledged);
         return 1;
     }

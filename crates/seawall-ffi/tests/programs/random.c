@@ -1,5 +1,5 @@
-/* Random calls, many with arguments that no correct program passes: each returns a status that
- * exists, and nothing crashes. Arguments: a folder for the log, which does not exist, and a seed. */
+/* Random calls, many with invalid arguments: each returns a known status, and nothing crashes.
+ * Arguments: a folder for the log, which must not exist, and a seed. */
 #include "check.h"
 
 #include <seawall.h>
@@ -10,7 +10,7 @@ enum { CALLS = 1500, HANDLES = 9 };
 static uint64_t state;
 static uint64_t memory[64];
 static seawall_error *error = NULL;
-/* Nothing, nothing at an odd address, no handle, and one handle of each kind. */
+/* Null, a misaligned address, memory without a handle, and one handle of each kind. */
 static void *handles[HANDLES];
 static uint64_t numbers[4];
 static char data[200];
@@ -22,7 +22,7 @@ static uint64_t below(uint64_t end) {
     return state % end;
 }
 
-/* A handle, in half of all cases the right one. */
+/* A handle, in at least half of all calls the right one. */
 static void *any(int right) { return handles[below(2) ? (uint64_t)right : below(HANDLES)]; }
 
 static uint64_t number(void) {
@@ -30,7 +30,7 @@ static uint64_t number(void) {
     return some[below(7)];
 }
 
-/* A length that `data` has, or that no memory has. */
+/* A length that fits in `data`, or an impossible one. */
 static size_t length(void) {
     const size_t some[] = {0, 1, 100, sizeof data, (size_t)PTRDIFF_MAX + 1, SIZE_MAX};
     return some[below(6)];

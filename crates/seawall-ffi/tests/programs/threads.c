@@ -1,5 +1,5 @@
-/* Threads share a handle, and one closes it: each append that returned is in the log, and every
- * later call has a status. Argument: a folder for the log, which does not exist. */
+/* Threads share a handle, and one closes it: the log has each record whose append succeeded, and
+ * later calls return a status. Argument: a folder for the log, which must not exist. */
 #include "check.h"
 
 #include <pthread.h>
@@ -74,7 +74,7 @@ int main(int argc, char **argv) {
     OK(seawall_reader_open(argv[1], NULL, &reader, &error));
     for (int at = 0; at < THREADS; ++at) {
         char start[32];
-        /* One call for each ticket, not two. */
+        /* Each callback was called exactly once. */
         CHECK(appenders[at].callbacks == appenders[at].submitted);
         int size = snprintf(start, sizeof start, "thread %d,", at);
         for (int turn = 0; turn < appenders[at].appended; ++turn) {

@@ -1,5 +1,5 @@
-/* Programs with one bug each, which a sanitizer must report. Arguments: the name of the bug, and a
- * folder for the log, which does not exist. */
+/* Runs one bug, which a sanitizer must report. Arguments: the name of the bug, and a folder for the
+ * log, which must not exist. */
 #include "check.h"
 
 #include <pthread.h>
@@ -12,7 +12,7 @@ static seawall_log *log_handle = NULL;
 static seawall_buffer *buffer = NULL;
 static volatile uint64_t used;
 
-/* The first bytes of what the library lent, as a careless program reads them. */
+/* Reads the first bytes of memory that the library lent. */
 static void use(const void *lent) {
     used += *(const uint64_t *)lent;
 }
@@ -39,7 +39,7 @@ static void message_outlives_its_error(void) {
     used += strlen(message);
 }
 
-/* Not read by C, but by the library. */
+/* The library, not C, reads after the end of the record. */
 static void record_is_shorter_than_its_size(void) {
     char *record = malloc(100);
     memset(record, 'x', 100);
@@ -61,7 +61,7 @@ static void handle_is_freed_by_c_too(void) {
     free(options);
 }
 
-/* Two of its functions read the handle's first bytes, which no longer are those of a handle. */
+/* Two functions read the freed handle's first bytes, which no longer identify a handle. */
 static void handle_is_used_after_its_end(void) {
     seawall_options *options = seawall_options_new();
     seawall_options_free(options);
@@ -69,7 +69,7 @@ static void handle_is_used_after_its_end(void) {
     seawall_options_free(options);
 }
 
-/* Several: a copy of one pointer may stay on the stack, where LeakSanitizer finds it. */
+/* Several: a copy of one pointer may stay on the stack and hide that leak from LeakSanitizer. */
 static void handles_are_lost(void) {
     for (int handle = 0; handle < 64; ++handle) {
         seawall_options *options = seawall_options_new();
@@ -90,7 +90,7 @@ static void count(void *context, seawall_status status, uint64_t lsn, const seaw
     calls += 1;
 }
 
-/* The log's own thread calls back, and this one looks without a lock. */
+/* The log's own thread runs the callback, and this one reads `calls` without a lock. */
 static void callback_races_with_the_program(void) {
     for (int turn = 1; turn <= 20; ++turn) {
         seawall_ticket *ticket = NULL;
@@ -101,7 +101,7 @@ static void callback_races_with_the_program(void) {
     }
 }
 
-/* A sleep is no order between threads, but the report is always the same. */
+/* The sleep makes the report reproducible, but does not synchronise the threads. */
 static void *fill(void *context) {
     seawall_error *failure = NULL;
     usleep(100000);
@@ -109,7 +109,7 @@ static void *fill(void *context) {
     return NULL;
 }
 
-/* The library refuses two calls at once, but cannot know how long C reads what it lent. */
+/* The library refuses concurrent calls, but cannot know how long C reads the bytes it lent. */
 static void buffer_is_filled_while_its_bytes_are_read(void) {
     pthread_t thread;
     OK(seawall_log_get(log_handle, 1, buffer, &error));
@@ -125,7 +125,7 @@ static void *release(void *handle) {
     return NULL;
 }
 
-/* Two threads share the handle; one frees it while the other calls. */
+/* Two threads share the handle; one frees it during a call of the other. */
 static void handle_is_freed_during_a_call(void) {
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, release, log_handle) == 0);
