@@ -74,7 +74,7 @@ struct Owner {
 enum Kind {
     /// The allocation around `start`.
     Heap { _bytes: Vec<u8> },
-    /// A mapping of this size, which begins so many bytes before `start`.
+    /// A mapping of `size` bytes that begins `before` bytes before `start`.
     #[cfg(target_os = "linux")]
     Mapped { before: usize, size: usize },
 }
