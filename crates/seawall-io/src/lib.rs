@@ -19,6 +19,11 @@ mod futex;
 mod memory;
 mod posix;
 #[cfg_attr(
+    all(target_arch = "x86_64", not(miri)),
+    expect(unsafe_code, reason = "executes an instruction that has no stable function")
+)]
+mod prefetch;
+#[cfg_attr(
     target_os = "linux",
     expect(unsafe_code, reason = "maps a page that a forked child sees as zeros")
 )]
@@ -37,6 +42,7 @@ pub use futex::{futex_wait, futex_wake};
 pub use memory::{DIRECT_ALIGNMENT, Memory, MemoryPart};
 pub use posix::draft::Draft;
 pub use posix::{PosixFile, PosixStorage};
+pub use prefetch::prefetch_for_write;
 pub use process::process_token;
 pub use secret::{read_secret, read_secret_file};
 pub use storage::{Access, File, Lock, Recycled, Storage};

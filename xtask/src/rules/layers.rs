@@ -57,8 +57,8 @@ const ORDERS: &[(&str, &[&[&str]])] = &[
         "crates/seawall-io/",
         &[
             &[
-                "clock", "entropy", "failure", "futex", "memory", "process", "secret", "status",
-                "storage", "transfer",
+                "clock", "entropy", "failure", "futex", "memory", "prefetch", "process", "secret",
+                "status", "storage", "transfer",
             ],
             &["aligned", "direct"],
             &["posix"],

@@ -7,11 +7,19 @@ use crate::write::record_set::EncodedRecords;
 use crate::write::tail::batch_encoder::Overhead;
 use seawall_format::batch::HEADER_SIZE;
 use seawall_format::{Lsn, lsn_or_zero, next_lsn};
+use seawall_io::prefetch_for_write;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Buffers kept for reuse: writes in flight may be acknowledged together.
 const BUFFERS_MAX: usize = 2;
+
+/// Distance from the end of the open batch to the memory that is prefetched, in bytes. It holds a
+/// few short records: while they are added, the memory arrives.
+const PREFETCH_DISTANCE: usize = 1024;
+
+/// Bytes that are prefetched for one set at most.
+const PREFETCH_MAX: usize = 4096;
 
 /// How far a record must be for its waiter to return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,6 +169,7 @@ impl Commit {
             return Err(Error::Poisoned { log: None, cause: "all LSNs are used".into() });
         }
         set.move_to(&mut self.open);
+        prefetch_after(&mut self.open, size);
         self.count += count;
         self.next = self.next.plus(u64::from(count));
         let lsn = self.next.previous().expect("a set holds a record");
@@ -385,6 +394,18 @@ impl Commit {
     pub(crate) fn mark_due(&self, idle: Option<Duration>) -> Option<Duration> {
         let idle = idle.filter(|_| self.wants_mark() && !self.has_open_batch())?;
         Some(self.completed_at + idle)
+    }
+}
+
+/// Prefetches memory that later records will fill, as much as a set of `size` bytes has taken. The
+/// flusher, on another processor, has read and written an earlier batch there. Without this, stores
+/// wait until its cache returns each line, which takes 200 ns between distant processors (ADR 22).
+#[inline]
+fn prefetch_after(batch: &mut Vec<u8>, size: usize) {
+    let ahead = batch.spare_capacity_mut().get_mut(PREFETCH_DISTANCE..).unwrap_or_default();
+    let size = size.min(PREFETCH_MAX).min(ahead.len());
+    if let Some(ahead) = ahead.get_mut(..size) {
+        prefetch_for_write(ahead);
     }
 }
 
