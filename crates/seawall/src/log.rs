@@ -18,6 +18,7 @@ use crate::read::entries::Records;
 use crate::read::follower::{Follower, NewRecords};
 use crate::read::lookup::{FoundRecord, Lookup};
 use crate::read::record_id::RecordId;
+use crate::recover::open::create::check_new;
 use crate::recover::report::Recovery;
 use crate::write::coordinator::Coordinator;
 use crate::write::group_commit::{Position, WaitFor};
@@ -711,7 +712,8 @@ impl Options {
     /// As [`Log::open`].
     pub fn open<T: ?Sized, C: Codec<T>>(&self, path: impl AsRef<Path>) -> Result<Log<T, C>> {
         let path = path.as_ref();
-        self.open_in(open_or_create(path, self.create).of_log_at(path)?)
+        let check = || check_new(self, self.record_type::<T, C>()?);
+        self.open_in(open_or_create(path, self.create, check).of_log_at(path)?)
     }
 
     /// Opens or creates the log in a custom storage.

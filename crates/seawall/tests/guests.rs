@@ -10,7 +10,8 @@ use common::hooked::Hooked;
 use common::programs::wait_for_programs;
 use common::{Bytes, Found, GEOMETRY, Scratch, again, lsn, open, payload, tiny};
 use seawall::verify::Verdict;
-use seawall::{Error, Level, Log, LogReader, Lsn, Maintenance, Options, Raw};
+use seawall::{Error, Layout, Level, Log, LogReader, Lsn, Maintenance, Options, Raw};
+use seawall_format::Geometry;
 use seawall_io::{Access, PosixStorage, Storage};
 use seawall_testkit::{MemStorage, What};
 use std::sync::Arc;
@@ -170,6 +171,26 @@ fn ways(scratch: &Scratch) -> [Result<(), Error>; 4] {
         },
         Maintenance::at(&path).back_up(scratch.path.join("copy")).map(drop),
     ]
+}
+
+#[test]
+fn options_that_no_log_can_have_leave_nothing_behind() {
+    let scratch = folder("refused");
+    std::fs::create_dir(scratch.path.join("empty")).unwrap();
+    let refused = [
+        small().segment_size(1),
+        small().type_name("n".repeat(65)),
+        small().layout(Layout::Text), // of records that are not JSON
+        small().fill_blocks(true).geometry(Geometry { batch_max: 1000, ..GEOMETRY }, 4608),
+    ];
+    for options in refused {
+        for name in ["empty", "missing"] {
+            let error = options.open::<[u8], Raw>(scratch.path.join(name)).unwrap_err();
+            assert!(matches!(error, Error::InvalidOption { .. }), "{error:?}");
+        }
+        assert_eq!(std::fs::read_dir(scratch.path.join("empty")).unwrap().count(), 0);
+        assert!(!scratch.path.join("missing").exists());
+    }
 }
 
 #[test]

@@ -28,8 +28,13 @@ pub(crate) fn open_existing(path: &Path) -> Result<Arc<dyn Storage>> {
     }
 }
 
-/// Opens the directory of a log for writing; creates it if `create` is set.
-pub(crate) fn open_or_create(path: &Path, create: bool) -> Result<Arc<dyn Storage>> {
+/// Opens the directory of a log for writing. Creates a missing one, if that is allowed and
+/// `check_new` accepts what will be created there.
+pub(crate) fn open_or_create(
+    path: &Path,
+    may_create: bool,
+    check_new: impl FnOnce() -> Result<()>,
+) -> Result<Arc<dyn Storage>> {
     match PosixStorage::open(path) {
         Ok(storage) => {
             let names = list(&storage)?;
@@ -46,7 +51,8 @@ pub(crate) fn open_or_create(path: &Path, create: bool) -> Result<Arc<dyn Storag
             }
             Ok(Arc::new(storage))
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound && create => {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && may_create => {
+            check_new()?;
             let made = PosixStorage::create(path);
             Ok(Arc::new(made.map_err(Error::io(format!("create {}", path.display())))?))
         }

@@ -13,7 +13,9 @@ use crate::files::directory::{LOCK, MANIFEST};
 use crate::files::unlock::{LogFiles, Unlocker};
 use crate::recover::decision::Decision;
 use crate::recover::inspection::{Until, inspect, inspect_repaired};
-use crate::recover::open::create::{check_blocks, check_compression, check_encryption, create};
+use crate::recover::open::create::{
+    check_blocks, check_compression, check_encryption, check_new, create,
+};
 use crate::recover::open::resume::resume;
 use crate::recover::remaining::RemainingLog;
 use crate::recover::report::Recovery;
@@ -32,6 +34,9 @@ pub(crate) fn open(
     let names = directory::refuse_foreign(&*storage)?;
     if !options.create && !holds_log(&names) {
         return Err(directory::not_a_log(&*storage, "no manifest and no segment"));
+    }
+    if !holds_log(&names) {
+        check_new(options, record_type.clone())?;
     }
     let locked = storage.lock(LOCK).map_err(Error::io(format!("lock {}", storage.place())))?;
     let lock = locked.ok_or(Error::Busy { log: None })?;

@@ -31,7 +31,8 @@ pub(super) fn create(
     remove_preallocated(&env, &names);
     let warning = retract_beyond(&*env.storage, None)?;
     let mut max_id = names.iter().filter_map(|name| SegmentId::from_any_name(name)).max();
-    let mut manifest = new_manifest(options, &env, record_type)?;
+    let log = env.entropy.random().map_err(Error::io("draw a random log id"))?;
+    let mut manifest = new_manifest(options, LogId(log), record_type)?;
     create_keys(options, (&env, unlocker), (&mut manifest, max_id))?;
     let size_min = options.segment_min;
     let (base, carry) = (Lsn::FIRST, vec![]);
@@ -73,7 +74,12 @@ pub(super) fn create(
     Ok((writer, recovery, level))
 }
 
-fn new_manifest(options: &Options, env: &Env, record_type: RecordType) -> Result<Manifest> {
+/// Refuses options that no new log can have. Called before anything is created.
+pub(crate) fn check_new(options: &Options, record_type: RecordType) -> Result<()> {
+    new_manifest(options, LogId(0), record_type).map(drop)
+}
+
+fn new_manifest(options: &Options, log: LogId, record_type: RecordType) -> Result<Manifest> {
     let segment_max = options.segment_max.unwrap_or(SEGMENT_DEFAULT.max(options.segment_min));
     let layout = options.layout.unwrap_or_default();
     if !layout.is_built_in() {
@@ -101,10 +107,9 @@ fn new_manifest(options: &Options, env: &Env, record_type: RecordType) -> Result
     check_compression(compression, layout)?;
     check_blocks(options, (layout, geometry))?;
     check_encryption(options, layout)?;
-    let log = env.entropy.random().map_err(Error::io("draw a random log id"))?;
     Ok(Manifest {
         geometry,
-        log: LogId(log),
+        log,
         authenticator: None,
         sequence: 0,
         // Set once the first segment exists.
