@@ -1,6 +1,7 @@
 //! `seawall-bench stream`: one thread that appends without waiting for each record, beside plain
 //! writes of 1 MiB.
 
+mod handover;
 mod pipeline;
 
 use crate::args::{self, Common};
@@ -18,6 +19,7 @@ use seawall_measure::machine::Stopwatch;
 use seawall_measure::pairs::Trouble;
 use seawall_measure::slice::{Slice, by_one, nanoseconds};
 use serde_json::{Value, json};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
@@ -25,6 +27,7 @@ use std::pin::Pin;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+use handover::Handovers;
 use pipeline::Pipeline;
 
 /// Bytes of a plain write.
@@ -44,7 +47,7 @@ const ALONE: Duration = Duration::from_secs(1);
 impl Bench for args::Stream {
     const NAME: &'static str = "stream";
     const TITLE: &'static str = "A stream of records";
-    type Found = Vec<DeviceBytes>;
+    type Found = Found;
 
     fn common(&self) -> &Common {
         &self.common
@@ -71,7 +74,7 @@ impl Bench for args::Stream {
         vec![(Self::NAME, asks)]
     }
 
-    fn measure(&self, stage: &mut Stage<'_>) -> Result<Vec<DeviceBytes>, Failure> {
+    fn measure(&self, stage: &mut Stage<'_>) -> Result<Found, Failure> {
         let plain = Plain::all(stage.folder());
         let plain = plain.map_err(|error| stage.failure(&Trouble::Plain(error)))?;
         let options = Options::new().idle_mark(None);
@@ -86,10 +89,17 @@ impl Bench for args::Stream {
         if !self.fresh {
             stream.fill(self.keep).map_err(|error| stage.failure(&Trouble::Ours(error)))?;
         }
+        let handovers = RefCell::new(Handovers::default());
         let mut entries: Vec<Entry<'_, Trouble>> = vec![];
-        for mut plain in plain {
-            let name = plain.name;
-            entries.push(Entry::new(name, move |time| plain.slice(time).map_err(Trouble::Plain)));
+        for (number, mut plain) in plain.into_iter().enumerate() {
+            let (name, handovers) = (plain.name, &handovers);
+            let act = move |time| {
+                if number == 0 {
+                    handovers.borrow_mut().measure();
+                }
+                plain.slice(time).map_err(Trouble::Plain)
+            };
+            entries.push(Entry::new(name, act));
         }
         for window in self.windows.iter().filter(|_| self.pipeline) {
             let pipeline = Pipeline::new(stage.folder(), &stream.record, *window);
@@ -112,25 +122,38 @@ impl Bench for args::Stream {
         let written: seawall::Result<Vec<_>> = self.windows.iter().map(written).collect();
         let written = written.map_err(|error| stage.failure(&Trouble::Ours(error)))?;
         log.close().map_err(|error| stage.failure(&Trouble::Ours(error)))?;
-        Ok(written)
+        Ok(Found { written, handovers: handovers.into_inner() })
     }
 
-    fn remarks(&self, written: &Vec<DeviceBytes>, _: &[Compared]) -> Vec<String> {
-        [String::new()].into_iter().chain(written.iter().map(DeviceBytes::says)).collect()
+    fn remarks(&self, found: &Found, _: &[Compared]) -> Vec<String> {
+        [String::new()].into_iter().chain(found.says()).collect()
     }
 
-    fn results(&self, written: &Vec<DeviceBytes>, held: &[Compared]) -> Fields {
+    fn results(&self, found: &Found, held: &[Compared]) -> Fields {
         vec![
-            ("device", written.iter().map(DeviceBytes::as_json).collect()),
+            ("device", found.written.iter().map(DeviceBytes::as_json).collect()),
+            ("cache_line_ns", found.handovers.as_json()),
             ("contests", held.iter().map(Compared::as_json).collect()),
         ]
     }
 
-    fn page(&self, written: &Vec<DeviceBytes>, held: &[Compared]) -> String {
+    fn page(&self, found: &Found, held: &[Compared]) -> String {
         let contests: String = held.iter().map(page::contest).collect();
-        let written =
-            written.iter().map(|written| format!("<p>{}</p>\n", page::escaped(&written.says())));
-        contests + &written.collect::<String>()
+        let says = found.says().map(|says| format!("<p>{}</p>\n", page::escaped(&says)));
+        contests + &says.collect::<String>()
+    }
+}
+
+/// What was measured beside the speeds.
+#[derive(Debug)]
+pub(crate) struct Found {
+    written: Vec<DeviceBytes>,
+    handovers: Handovers,
+}
+
+impl Found {
+    fn says(&self) -> impl Iterator<Item = String> {
+        self.written.iter().map(DeviceBytes::says).chain(self.handovers.says())
     }
 }
 

@@ -281,6 +281,9 @@ fn a_stream_is_measured_beside_plain_writes() {
         // A file system in memory has no block device.
         assert!(device.is_none() || device >= logged, "{stream}");
     }
+    // `null` where the process may use one processor only.
+    let line = &found["cache_line_ns"];
+    assert!(line.is_null() || line["lowest"].as_f64() > Some(0.0), "{line}");
     assert!(page(&folder, "page.html").contains("one thread"), "a page");
     assert_eq!(folder.names("."), ["page.html"]);
     folder.write("old.json", &ran.out);
