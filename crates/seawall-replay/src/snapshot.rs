@@ -7,7 +7,7 @@ mod folder;
 use crate::snapshot::error::{PassedOver, Reason, SnapshotError};
 
 use crate::dump;
-use crate::dump::{Kind, Owner};
+use crate::dump::Owner;
 use crate::snapshot::folder::{Folder, NotLoaded};
 use seawall::format::LogId;
 use seawall::{Codec, Log, Lsn};
@@ -124,6 +124,8 @@ impl<S: Serialize + DeserializeOwned> Snapshots<S> {
     ///
     /// [`SnapshotError::HoldsALog`], [`SnapshotError::InvalidOption`], [`SnapshotError::Io`].
     pub fn open(path: impl AsRef<Path>, name: &str, schema: u32) -> Result<Self> {
+        // First, so that a refused name leaves no directory behind.
+        folder::kind_of(name, schema)?;
         Self::open_in(folder::open_or_create(path.as_ref())?, name, schema)
     }
 
@@ -133,7 +135,7 @@ impl<S: Serialize + DeserializeOwned> Snapshots<S> {
     ///
     /// As [`Snapshots::open`].
     pub fn open_in(storage: Arc<dyn Storage>, name: &str, schema: u32) -> Result<Self> {
-        let folder = Folder::new(storage, Kind { name: name.to_owned(), schema })?;
+        let folder = Folder::new(storage, folder::kind_of(name, schema)?)?;
         Ok(Self { folder, read_back: true, state: PhantomData })
     }
 
@@ -348,7 +350,7 @@ impl<S: Serialize + DeserializeOwned> Snapshotter<S> {
     /// [`SnapshotError::InvalidOption`], [`SnapshotError::Io`].
     pub fn converted<N>(self, name: &str, schema: u32) -> Result<Snapshotter<N>> {
         let Self { folder, read_back, log, newest, needed, is_unfinished, .. } = self;
-        let folder = Folder::new(folder.storage, Kind { name: name.to_owned(), schema })?;
+        let folder = Folder::new(folder.storage, folder::kind_of(name, schema)?)?;
         let state = PhantomData;
         Ok(Snapshotter { folder, read_back, log, newest, needed, is_unfinished, state })
     }

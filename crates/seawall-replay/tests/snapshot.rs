@@ -5,7 +5,7 @@
 use crate::common::sample::{Sample, is_long, seed};
 use seawall::format::Geometry;
 use seawall::{Log, Lsn, Options, Raw, Retention};
-use seawall_io::{Access, Storage};
+use seawall_io::{Access, PosixStorage, Storage};
 use seawall_replay::{PassedOver, Reason, Restored, SnapshotError, Snapshots, Snapshotter};
 use seawall_testkit::{CrashTest, Dice, MemStorage, Tried};
 use serde::{Deserialize, Serialize};
@@ -560,6 +560,14 @@ fn directory_of_a_log_is_refused() {
     assert!(matches!(refused.unwrap_err(), SnapshotError::HoldsALog { .. }));
     let long = Snapshots::<Ledger>::open_in(disk.folder("dumps").unwrap(), &"x".repeat(65), 1);
     assert!(matches!(long.unwrap_err(), SnapshotError::InvalidOption { .. }));
+}
+
+#[test]
+fn refused_name_leaves_no_directory() {
+    let place = std::env::temp_dir().join(format!("seawall-dumps-{}", std::process::id()));
+    let refused = Snapshots::<Ledger>::open(&place, &"x".repeat(65), 1);
+    assert!(matches!(refused.unwrap_err(), SnapshotError::InvalidOption { .. }));
+    assert!(PosixStorage::open(&place).is_err(), "{}", place.display());
 }
 
 #[test]

@@ -38,13 +38,17 @@ const NEW: &str = "new.dump.tmp";
 
 const SUFFIX: &str = ".dump";
 
+/// The kind of dumps with this name and schema, unless the name is too long.
+pub(super) fn kind_of(name: &str, schema: u32) -> Result<Kind> {
+    if name.len() > NAME_MAX {
+        let why = format!("type name of {} bytes exceeds the maximum of {NAME_MAX}", name.len());
+        return Err(SnapshotError::InvalidOption { why });
+    }
+    Ok(Kind { name: name.to_owned(), schema })
+}
+
 impl Folder {
     pub(super) fn new(storage: Arc<dyn Storage>, kind: Kind) -> Result<Self> {
-        if kind.name.len() > NAME_MAX {
-            let why =
-                format!("type name of {} bytes exceeds the maximum of {NAME_MAX}", kind.name.len());
-            return Err(SnapshotError::InvalidOption { why });
-        }
         let folder = Self { storage, kind };
         let is_of_a_log =
             |name: &String| name == "manifest" || SegmentId::from_any_name(name).is_some();
