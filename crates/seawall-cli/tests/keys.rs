@@ -228,7 +228,8 @@ fn rekeyed_log_opens_with_the_new_key_only() {
     let all = [RECORDS, b"after\nlast\n"].concat();
     assert_eq!(text(&folder, "log", "other.key").as_bytes(), all);
     folder.run("append plain", b"x\n").fine();
-    folder.run("rekey plain", b"").refused(7);
+    let said = folder.run("rekey plain", b"");
+    assert!(said.refused(7).contains("cannot decrypt the log: the log is not encrypted\n"));
     folder.run(&format!("rekey plain {KEY}"), b"").refused(7);
 }
 

@@ -349,8 +349,8 @@ fn next_after_key(error: KeyError, log: &str) -> String {
         KeyError::NoKey => "give the key with --key-file".to_owned(),
         KeyError::WrongKey => "give the key of this log with --key-file".to_owned(),
         KeyError::NotEncrypted => format!(
-            "omit --key-file, unless the log should be encrypted: then this is not that log; \
-             seawall append {log} --encrypt encrypts new records"
+            "read it without --key-file; to encrypt new records: seawall append {log} --encrypt \
+             --key-file KEY. If it should be encrypted, this is another log"
         ),
         _ => format!(
             "if the key is right, someone changed the log: compare it with a backup; seawall \

@@ -34,7 +34,7 @@ pub(crate) type Mac = [u8; MAC_SIZE];
 pub enum KeyError {
     /// The log is encrypted, and no key was given.
     NoKey,
-    /// A key was given, and the log is not encrypted.
+    /// The log is not encrypted, but a key was given or is to be replaced.
     NotEncrypted,
     /// The log keys are wrapped with another key-encryption key.
     WrongKey,
@@ -49,7 +49,7 @@ impl fmt::Display for KeyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoKey => f.write_str("the log is encrypted, and no key was given"),
-            Self::NotEncrypted => f.write_str("a key was given, and the log is not encrypted"),
+            Self::NotEncrypted => f.write_str("the log is not encrypted"),
             Self::WrongKey => f.write_str("the log is encrypted with another key"),
             Self::NoSuchKey(number) => write!(f, "log key {number} is missing"),
             Self::Forged => f.write_str("not written with the key of this log, or moved"),
