@@ -11,11 +11,14 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{available_parallelism, scope, yield_now};
 use std::time::Duration;
 
-/// How long one measurement takes.
-const TIME: Duration = Duration::from_millis(2);
+/// A measurement ends after this many timed groups of handovers.
+const GROUPS: usize = 20;
 /// Handovers that are timed together.
-const TIMED: u32 = 100;
-/// A thread that waits longer, in turns of a loop, lets others run: perhaps there is one processor.
+const GROUP: u32 = 100;
+/// A measurement ends after this time, even if both threads ran on one processor.
+const TIME_MAX: Duration = Duration::from_millis(20);
+/// A thread that waits longer, in turns of a loop, lets others run: perhaps the other thread waits
+/// for this processor.
 const SPINS: u32 = 10_000;
 
 /// The times of handovers there and back, in nanoseconds: the median of each measurement.
@@ -28,10 +31,10 @@ pub(crate) struct Handovers(Vec<f64>);
 struct Alone<T>(T);
 
 impl Handovers {
-    /// Measures once, if this process may use two processors.
+    /// Measures once, if this process may use two processors and its threads ran on two.
     pub(crate) fn measure(&mut self) {
         if available_parallelism().is_ok_and(|count| count.get() > 1) {
-            self.0.push(one());
+            self.0.extend(one());
         }
     }
 
@@ -57,16 +60,19 @@ impl Handovers {
     }
 }
 
-/// Measures for [`TIME`]; returns the median of the handovers there and back, in nanoseconds.
-fn one() -> f64 {
+/// Returns the median of the handovers there and back, in nanoseconds; `None` if both threads ran
+/// on the same processor.
+fn one() -> Option<f64> {
     let (turn, has_ended) = (Alone(AtomicU32::new(0)), Alone(AtomicBool::new(false)));
+    // Returns whether the value came while this thread did nothing but look.
     let wait_for = |wanted: u32| {
         for spins in 1_u32.. {
             if turn.0.load(Ordering::Acquire) == wanted || has_ended.0.load(Ordering::Relaxed) {
-                return;
+                return spins <= SPINS;
             }
             if spins.is_multiple_of(SPINS) { yield_now() } else { spin_loop() }
         }
+        false
     };
     let mut times = vec![];
     scope(|scope| {
@@ -78,17 +84,20 @@ fn one() -> f64 {
         });
         let watch = Stopwatch::start();
         let mut now = Duration::ZERO;
-        while now < TIME {
-            for _ in 0..TIMED {
+        while now < TIME_MAX && times.len() < GROUPS {
+            let mut is_valid = true;
+            for _ in 0..GROUP {
                 turn.0.store(1, Ordering::Release);
-                wait_for(0);
+                is_valid &= wait_for(0);
             }
             let before = std::mem::replace(&mut now, watch.elapsed());
-            times.push(f64::from(nanoseconds(now - before)) / f64::from(TIMED));
+            if is_valid {
+                times.push(f64::from(nanoseconds(now - before)) / f64::from(GROUP));
+            }
         }
         has_ended.0.store(true, Ordering::Relaxed);
     });
-    median(&mut times)
+    (!times.is_empty()).then(|| median(&mut times))
 }
 
 #[cfg(test)]
