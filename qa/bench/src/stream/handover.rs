@@ -64,15 +64,18 @@ impl Handovers {
 /// on the same processor.
 fn one() -> Option<f64> {
     let (turn, has_ended) = (Alone(AtomicU32::new(0)), Alone(AtomicBool::new(false)));
-    // Returns whether the value came while this thread did nothing but look.
+    // Returns whether the value came before this thread let others run.
     let wait_for = |wanted: u32| {
-        for spins in 1_u32.. {
-            if turn.0.load(Ordering::Acquire) == wanted || has_ended.0.load(Ordering::Relaxed) {
-                return spins <= SPINS;
+        let (mut spins, mut is_soon) = (0, true);
+        while turn.0.load(Ordering::Acquire) != wanted && !has_ended.0.load(Ordering::Relaxed) {
+            spins += 1;
+            if spins == SPINS {
+                (spins, is_soon) = (0, false);
+                yield_now();
             }
-            if spins.is_multiple_of(SPINS) { yield_now() } else { spin_loop() }
+            spin_loop();
         }
-        false
+        is_soon
     };
     let mut times = vec![];
     scope(|scope| {
