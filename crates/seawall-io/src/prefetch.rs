@@ -7,8 +7,8 @@ use std::mem::MaybeUninit;
 const CACHE_LINE: usize = 64;
 
 /// Asks the processor to fetch the cache lines of `memory` for writing, so that later stores do not
-/// wait for another processor that has written these lines. Leaves out the last line if `memory`
-/// begins within a line and ends in less of one. No byte changes.
+/// wait for another processor that has written these lines. May leave out the last line if `memory`
+/// begins within a line. No byte changes.
 ///
 /// A hint: it does nothing except on x86-64. The source is the instruction PREFETCHW in the AMD64
 /// Architecture Programmer's Manual, volume 3; processors that do not know it do nothing.
