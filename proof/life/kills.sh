@@ -36,7 +36,8 @@ open_time() {
     echo $(($(now_ms) - start))
 }
 
-# Prints lines "CYCLE NUMBER", flushing each, until the reader ends.
+# Prints lines "CYCLE NUMBER", flushing each. Their number is bounded, so that a fast machine does not
+# write millions.
 feed() {
     awk -v cycle="$1" 'BEGIN { for (n = 1; n <= 200000; n++) { print cycle, n; fflush() } }' 2> /dev/null
 }
@@ -47,15 +48,17 @@ live_and_die() {
     rm -f "$folder/pipe" "$folder/acks"
     : > "$folder/acks"
     mkfifo "$folder/pipe"
-    feed "$cycle" > "$folder/pipe" &
+    # Keeps the pipe open: a writer that has read every line waits for more until it is killed.
+    exec 4<> "$folder/pipe"
+    feed "$cycle" > "$folder/pipe" 4>&- &
     local feeder=$!
-    "$SEAWALL" append "$log" "${layout[@]}" --ack -q < "$folder/pipe" > "$folder/acks" 2> "$folder/errors" &
+    "$SEAWALL" append "$log" "${layout[@]}" --ack -q < "$folder/pipe" > "$folder/acks" 2> "$folder/errors" 4>&- &
     local writer=$!
     sleep "$((delay_ms / 1000)).$(printf '%03d' $((delay_ms % 1000)))"
     kill -9 $writer
     wait $writer 2> /dev/null
     local code=$?
-    # If the writer died before it opened the pipe, the feeder would wait forever.
+    exec 4>&-
     kill -9 $feeder 2> /dev/null
     wait $feeder 2> /dev/null
     [ $code -eq 137 ] || { echo "cycle $cycle: exit $code: $(head -n 3 "$folder/errors")" >&3; lost=$((lost + 1)); }
