@@ -132,7 +132,7 @@ pub(crate) const ALLOWED: &[Allowed] = &[
         reason: "it drives programs from outside: folders, mounts, processes and what they say",
     },
     Allowed {
-        path: "qa/rig/src/shutdown.rs",
+        path: "qa/rig/src/verbs/detach/shutdown.rs",
         rule: "unsafe",
         reason: "rustix has no safe call for the ioctl that shuts a file system down",
     },

@@ -1,46 +1,34 @@
 //! Benchmarks for developers of Seawall, as a program and as a library.
 //!
 //! The program measures the methods of other logs beside Seawall, single costs of Seawall, and an
-//! earlier build beside this one. There is one file per verb; [`main_with`] runs them, and `driver`
-//! holds the steps that they share. The library has the charts, pages and baselines that other
-//! benches use.
+//! earlier build beside this one. `verbs` has a file for each verb, [`main_with`] runs them, and
+//! `driver` holds the steps that they share. The library has the charts, pages and baselines that
+//! other benches use.
 //!
 //! `seawall-measure`, which the command line uses as well, measures the slices.
 
 #![forbid(unsafe_code)]
 
-mod append;
 mod args;
 pub mod baseline;
 mod beside;
 pub mod chart;
 pub mod compared;
-mod compress;
-mod cwal;
-mod disk;
 mod driver;
-mod encrypt;
 pub mod failure;
-mod frame;
-mod helios;
-mod open;
 pub mod output;
 pub mod page;
-mod paper;
-mod parity;
 mod place;
 mod processor;
-mod read;
-mod replay;
-mod roll;
 mod stores;
-mod stream;
+mod verbs;
 
 use args::{Cli, Verb};
 use clap::FromArgMatches;
 use failure::Failure;
 use seawall_cli::StoreKind;
 use std::process::ExitCode;
+use verbs::{helios, open, read, replay};
 
 /// Runs the program. `stores` are the stores that `--store NAME:PLACE` finds by name.
 pub fn main_with(stores: &'static [&'static dyn StoreKind]) -> ExitCode {

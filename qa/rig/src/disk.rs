@@ -2,9 +2,9 @@
 //! device and mount. For comparison also ext4 on the bare device.
 
 use crate::args::{Buffers, Transport};
-use crate::clean::FILE;
 use crate::need::Ground;
 use crate::process::{Failure, kill_all, processor_time, run, signal, start, wait_for};
+use crate::verbs::clean::FILE;
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::Signal;
 use serde_json::{Value, json};

@@ -13,50 +13,21 @@
 #[cfg(target_os = "linux")]
 mod args;
 #[cfg(target_os = "linux")]
-mod bench;
-#[cfg(target_os = "linux")]
-mod clean;
-#[cfg(target_os = "linux")]
-mod crash;
-#[cfg(target_os = "linux")]
 mod database;
 #[cfg(target_os = "linux")]
-mod detach;
-#[cfg(target_os = "linux")]
-mod device;
-#[cfg(target_os = "linux")]
 mod disk;
-#[cfg(target_os = "linux")]
-mod drill;
-#[cfg(target_os = "linux")]
-mod figures;
-#[cfg(target_os = "linux")]
-mod guest;
 #[cfg(target_os = "linux")]
 mod need;
 #[cfg(target_os = "linux")]
 mod process;
 #[cfg(target_os = "linux")]
-mod report;
-#[cfg(target_os = "linux")]
 mod rig;
-#[cfg(target_os = "linux")]
-#[expect(unsafe_code, reason = "one ioctl, for which rustix has no safe call")]
-mod shutdown;
-#[cfg(target_os = "linux")]
-mod suite;
 #[cfg(target_os = "linux")]
 mod tpcc;
 #[cfg(target_os = "linux")]
-mod uml;
-#[cfg(target_os = "linux")]
-mod volume;
-#[cfg(target_os = "linux")]
-mod walk;
+mod verbs;
 #[cfg(target_os = "linux")]
 mod workload;
-#[cfg(target_os = "linux")]
-mod writer;
 
 use std::process::ExitCode;
 

@@ -1,10 +1,10 @@
 //! Checks the requirements of a run: the right to mount, the tools, PostgreSQL and its user.
 
 use crate::args::{Bench, Crash, Engine, Figures, Load, Place, Suite, SuiteOf};
-use crate::drill::qemu::look_for_machine;
 use crate::process::find;
-use crate::suite::{look_for_mtr, look_for_regress};
-use crate::uml::{KERNEL, MAKER};
+use crate::verbs::drill::qemu::look_for_machine;
+use crate::verbs::guest::uml::{KERNEL, MAKER};
+use crate::verbs::suite::{look_for_mtr, look_for_regress};
 use crate::workload::TPCC;
 use std::fs;
 use std::path::{Path, PathBuf};

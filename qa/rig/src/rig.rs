@@ -1,5 +1,6 @@
 //! Runs a subcommand and turns its result into an exit code.
 
+use crate::SKIPPED;
 use crate::args::{
     Arguments, Bench, Buffers, Crash, Detach, Engine, Figures, Guest, Kind, Kinds, Load, Place,
     Power, Qemu, Suite, Transport, What,
@@ -9,9 +10,8 @@ use crate::need::{
     look_for_guest, look_for_qemu, look_for_suite, look_for_upsd, seawall,
 };
 use crate::process::Failure;
-use crate::{
-    SKIPPED, bench, clean, crash, detach, device, drill, figures, guest, report, suite, walk,
-};
+use crate::verbs::bench::report::Report;
+use crate::verbs::{bench, clean, crash, detach, device, drill, figures, guest, suite, walk};
 use clap::Parser;
 use seawall_io::{PosixStorage, Storage};
 use serde_json::Value;
@@ -118,7 +118,7 @@ fn measure(args: &Bench, ground: &Ground) -> Result<u8, Failure> {
     // Opened first, so that a bad folder is noticed before the work.
     let out = PosixStorage::open(&args.out).or_else(|_| PosixStorage::create(&args.out))?;
     let results = bench::run(args, ground)?;
-    let report = report::Report::of(args, ground, &results);
+    let report = Report::of(args, ground, &results);
     for line in report.lines() {
         say(&line);
     }

@@ -145,8 +145,8 @@ fn build_seawall() {
         let profile = if folder.ends_with("debug") { "dev" } else { "release" };
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args(["build", "--quiet", "--locked", "--profile", profile]);
-        // Also builds the package that selects features, and a test, without which Cargo ignores the
-        // features of dev-dependencies. So nothing that `cargo test` built is built again.
+        // Also builds the package that selects features, and a test: otherwise Cargo would ignore
+        // the features of dev-dependencies and build again what `cargo test` has built.
         cargo.args(["-p", "seawall-features", "-p", "seawall-cli", "--bins", "--test", "all"]);
         cargo.arg("--target-dir").arg(folder.parent().unwrap());
         assert!(cargo.status().unwrap().success());

@@ -3,12 +3,14 @@
 //! The ledger does not depend on how the log works. It knows which records were appended,
 //! acknowledged, shown, truncated or given up, and compares that with the records delivered later.
 
+pub(crate) mod given_up;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use seawall_format::SegmentId;
 
-use crate::given_up::{Disk, GivenUp, Open};
+use crate::ledger::given_up::{Disk, GivenUp, Open};
 use crate::plan::Keep;
 use crate::world::to_u64;
 

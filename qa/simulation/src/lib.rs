@@ -7,28 +7,21 @@
 
 #![forbid(unsafe_code)]
 
-mod beside;
 mod crash;
 mod describe;
-mod draw;
-mod ends;
 mod evidence;
 mod exhaustive;
-mod given_up;
 mod keyed;
 mod ledger;
 mod look;
-mod mend;
-mod notation;
 mod payload;
 mod plan;
 mod run;
-mod shrink;
 mod task;
 mod world;
 
-pub use draw::draw;
 pub use exhaustive::{Exhausted, exhaustive};
+pub use plan::draw::draw;
+pub use plan::shrink::shrink;
 pub use plan::{Act, Beside, Cut, End, Keep, Life, Next, Plan, Unit};
 pub use run::{Outcome, run, tell};
-pub use shrink::shrink;

@@ -1,6 +1,10 @@
 //! Checks what a life left on the device: the result of `verify`, what readers see, and the effect
 //! of single faults on copies of it.
 
+mod beside;
+pub(crate) mod ends;
+pub(crate) mod parity_damage;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -9,12 +13,11 @@ use seawall::{Error, Lsn};
 use seawall_io::Storage;
 use seawall_testkit::{Decay, Dice, Harm, Harmed, MemStorage, harm};
 
-use crate::beside::{gives_back, is_parity_alone};
 use crate::describe::describe;
-use crate::ends;
 use crate::evidence::{Evidence, beginnings};
 use crate::keyed;
 use crate::ledger::Ledger;
+use crate::look::beside::{gives_back, is_parity_alone};
 use crate::run::{Entry, plain, read};
 use crate::world::{BLOCK, Bytes, World};
 

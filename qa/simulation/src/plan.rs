@@ -1,5 +1,9 @@
 //! The plan of one simulation: the lives of a log, their operations, failures and ends.
 
+pub(crate) mod draw;
+pub(crate) mod notation;
+pub(crate) mod shrink;
+
 use seawall::parity::Parity;
 use seawall::{Layout, Level};
 use seawall_testkit::{Fault, Harm};

@@ -19,14 +19,14 @@ use seawall_testkit::{Dice, FaultDisk, Kind, MemStorage, harm};
 
 use crate::describe::describe;
 use crate::evidence::{Evidence, beginnings, highest_id};
-use crate::given_up::Disk;
 use crate::keyed;
 use crate::ledger::Ledger;
+use crate::ledger::given_up::Disk;
+use crate::look::{self, parity_damage};
 use crate::payload::Stuff;
 use crate::plan::{Beside, End, Keep, Life, Plan};
 use crate::task::Task;
 use crate::world::{BLOCK, Bytes, Next, WRONG_READS, World, disk, is_beside, is_parity, lock};
-use crate::{look, mend};
 
 /// The result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -459,7 +459,7 @@ impl Simulation {
             let is_sound = self.parity_is_sound;
             let options = self.options(&Life::quiet(life.level), 0xFFFE);
             self.outcome.mends +=
-                mend::probe(world, &self.device, (is_sound, &options), life.mends);
+                parity_damage::probe(world, &self.device, (is_sound, &options), life.mends);
         }
         let may = |name: &str| !name.starts_with("quarantine/") && name != "lock";
         let beside = (life.harm_beside, (&is_parity) as &dyn Fn(&str) -> bool);

@@ -1,5 +1,5 @@
-//! Rules on the modules of a product crate: imports lead downward, and files and folders are not
-//! too big.
+//! Rules on modules: in product crates imports lead downward, and everywhere files and folders are
+//! not too big.
 
 use super::Breach;
 use crate::modules::{Crate, Import, Path};
@@ -225,10 +225,7 @@ pub(super) fn long_files(tree: &[Source]) -> Vec<Breach> {
 }
 
 fn is_code(source: &Source) -> bool {
-    source.is_rust()
-        && source.path.starts_with("crates/")
-        && source.path.contains("/src/")
-        && !source.is_test_file()
+    source.is_rust() && source.path.contains("/src/") && !source.is_test_file()
 }
 
 fn order_of(folder: &str) -> &'static [&'static [&'static str]] {
@@ -326,6 +323,13 @@ mod tests {
         assert_eq!(caught(cycles, &[a, ("a/b.rs", "use super::A;\npub struct B;")]).len(), 1);
         let only_declared = ("a.rs", "mod b;\npub struct A;");
         assert_eq!(caught(cycles, &[only_declared, ("a/b.rs", "use super::A;")]), NOTHING);
+    }
+
+    #[test]
+    fn a_crowded_folder_outside_the_product_is_found_too() {
+        let names = (0..=FILES_MAX).map(|n| format!("qa/bench/src/a{n}.rs"));
+        let tree: Vec<_> = names.map(|name| Source::new(&name, "")).collect();
+        assert_eq!(crowded(&tree).len(), 1);
     }
 
     #[test]

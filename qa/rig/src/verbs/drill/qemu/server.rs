@@ -2,9 +2,9 @@
 
 use super::super::process::{PATIENCE, Process, start, start_device, words};
 use super::super::work::SIZE;
-use crate::device::HOME;
 use crate::disk::ask;
 use crate::process::{Failure, wait_for};
+use crate::verbs::device::HOME;
 use seawall_disk::nbd::{Client, Uri};
 use seawall_host::Notice;
 use seawall_io::{Access, Clock, File, PosixStorage, Storage, SystemClock};

@@ -2,7 +2,7 @@
 
 use crate::disk::BARE;
 use crate::process::{Failure, command_line, kill_all, processes, run, wait_for};
-use crate::uml::KERNEL;
+use crate::verbs::guest::uml::KERNEL;
 use rustix::mount::{UnmountFlags, unmount};
 use seawall_io::{Lock, PosixStorage, Storage};
 use std::fs;

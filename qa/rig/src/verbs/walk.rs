@@ -7,7 +7,7 @@ use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
-const PAGE: &str = include_str!("../../../docs/disk.md");
+const PAGE: &str = include_str!("../../../../docs/disk.md");
 const SECTION: &str = "## PostgreSQL's log on it\n";
 /// The folder of the disk in the page.
 const FOLDER: &str = "/srv";

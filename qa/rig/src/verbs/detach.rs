@@ -1,10 +1,15 @@
 //! A device disappears under a log and comes back while the machine keeps running. Then every
 //! reader must show every acknowledged record and exit with code 0.
 
+#[expect(unsafe_code, reason = "one ioctl, for which rustix has no safe call")]
+mod shutdown;
+mod volume;
+mod writer;
+
 use crate::process::{Failure, output, pause, wait_for};
 use crate::rig::say;
-use crate::volume::Volume;
-use crate::writer::Writer;
+use crate::verbs::detach::volume::Volume;
+use crate::verbs::detach::writer::Writer;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,9 @@
 //! The results of a bench as lines, JSON, a chart and a page.
 
 use crate::args::{Bench, Buffers, Kinds};
-use crate::bench::{Cell, Way};
 use crate::database;
 use crate::need::Ground;
+use crate::verbs::bench::{Cell, Way};
 use seawall_bench::chart::{Names, bars};
 use seawall_bench::page;
 use seawall_measure::human::{rounded, times};
@@ -140,7 +140,7 @@ impl<'a> Report<'a> {
 
     pub(crate) fn json(&self) -> Value {
         let cell = |cell: &Cell| {
-            let each = |window: &crate::bench::Window| {
+            let each = |window: &crate::verbs::bench::Window| {
                 json!({
                     "rate": window.measured.rate,
                     "latency_ms": window.measured.latency_ms,

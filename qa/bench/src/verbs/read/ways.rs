@@ -1,8 +1,8 @@
 //! The ways to read records in sequence. Each starts again at the end of the log.
 
 use super::memory::Memory;
-use crate::paper::records::Record;
-use crate::paper::theirs::{Appended, PackedSets};
+use crate::verbs::paper::records::Record;
+use crate::verbs::paper::theirs::{Appended, PackedSets};
 use seawall::{Cursor, LogReader, Lsn, Positional, Raw, Records};
 use seawall_io::File;
 use seawall_measure::contest::Entry;

@@ -1,8 +1,8 @@
 //! A separate file system on a file, whose device can go away and come back.
 
-use crate::clean::FILE;
 use crate::process::{Failure, run};
-use crate::shutdown::shut_down;
+use crate::verbs::clean::FILE;
+use crate::verbs::detach::shutdown::shut_down;
 use rustix::fs::{Mode, OFlags, open, syncfs};
 use rustix::mount::{UnmountFlags, unmount};
 use std::fs;

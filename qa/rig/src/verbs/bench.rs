@@ -1,6 +1,8 @@
 //! Measures a workload in cells that alternate: each round measures every cell once, and each round
 //! starts with another cell.
 
+pub(crate) mod report;
+
 use crate::args::{Bench, Buffers, Kinds, Load, Transport};
 use crate::database::{self, Database, Kept};
 use crate::disk::{BARE, Disk, Settings};

@@ -1,13 +1,15 @@
 //! Repeated kernel panics of a guest, and a comparison of the inserts that survive with those
 //! acknowledged.
 
+pub(crate) mod uml;
+
 use crate::args::{Buffers, Guest as Args, Transport};
-use crate::crash::Outcome;
 use crate::disk::{Disk, Settings};
 use crate::need::Ground;
 use crate::process::{Failure, pause, run as run_tool};
 use crate::rig::say;
-use crate::uml::{Guest, Machine, make_root};
+use crate::verbs::crash::Outcome;
+use crate::verbs::guest::uml::{Guest, Machine, make_root};
 use seawall_io::{Clock, SystemClock};
 use serde_json::{Value, json};
 use std::time::Duration;

@@ -1,10 +1,10 @@
 //! Creates the files to read: logs of the paper's records, and the paper's file of the same ones.
 
 use super::alone;
-use crate::paper::Format;
-use crate::paper::ours::{self, Wait};
-use crate::paper::records::records;
-use crate::paper::theirs::{self, Sync};
+use crate::verbs::paper::Format;
+use crate::verbs::paper::ours::{self, Wait};
+use crate::verbs::paper::records::records;
+use crate::verbs::paper::theirs::{self, Sync};
 use seawall::{LogReader, Lsn};
 use seawall_io::{PosixStorage, Storage};
 use seawall_measure::machine::Stopwatch;

@@ -2,9 +2,9 @@
 
 use super::process::{PATIENCE, Process, start, start_device, words};
 use super::work::SIZE;
-use crate::device::HOME;
 use crate::disk::ask;
 use crate::process::Failure;
+use crate::verbs::device::HOME;
 use seawall_disk::nbd::{Client, Uri};
 use seawall_host::Notice;
 use seawall_io::{Clock, SystemClock};

@@ -4,7 +4,7 @@
 use crate::args::{self, Common};
 use crate::driver::{Bench, Fields, Stage};
 use crate::failure::Failure;
-use crate::frame::{in_turns, life};
+use crate::verbs::frame::{in_turns, life};
 use seawall::Compression;
 use seawall_format::batch::{BatchHeader, BodyKind, HEADER_SIZE, Life, Spec, finish};
 use seawall_format::encoded::{EncodeSizes, Encoder, decode};
@@ -20,7 +20,7 @@ use std::hint::black_box;
 use std::io;
 
 /// One week of earthquakes, one JSON object per line.
-const LINES: &str = include_str!("../../../crates/seawall-cli/data/earthquakes.jsonl");
+const LINES: &str = include_str!("../../../../crates/seawall-cli/data/earthquakes.jsonl");
 
 /// The offset of the first batch of a segment.
 const AT: Offset = Offset(80 << 10);
