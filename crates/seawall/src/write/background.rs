@@ -7,8 +7,8 @@ use crate::parity::writer::ParityFlush;
 use crate::write::coordinator::lease::LockedLease;
 use crate::write::coordinator::{Coordinator, State};
 use crate::write::group_commit::WaitFor;
-use crate::write::preallocation::file::{PreallocatedFile, PreallocatedSegment};
-use crate::write::preallocation::rate::PreallocationRate;
+use crate::write::preallocation::file::{Filling, PreallocatedFile, PreallocatedSegment};
+use crate::write::preallocation::rate::{Pace, PreallocationRate};
 use crate::write::preallocation::reused::prepare;
 use crate::write::preallocation::state::Request;
 use crate::write::truncation::removal::SegmentRemoval;
@@ -269,13 +269,13 @@ impl Coordinator {
 
     /// Creates one file at a time and frees others in small steps, so that commits do not stall.
     fn preallocate_until_stopped(&self) {
-        let mut state = self.lock();
+        let (mut state, mut last) = (self.lock(), None::<PreallocationRate>);
         while !state.stopping {
             state = self.finish_queued(state);
             if state.stopping {
                 break;
             }
-            let Some(Request { env, mut rate, data_start, reuse, next }) =
+            let Some(Request { env, rate, data_start, reuse, next }) =
                 state.preallocation.wanted.take()
             else {
                 if self.deferred_delete.is_empty() {
@@ -291,20 +291,21 @@ impl Coordinator {
                 continue;
             };
             drop(state);
+            let mut rate = last.map_or(rate, |last| rate.following(&last));
             let size = rate.size();
-            let continue_after = |written| {
-                let now = self.clock.now();
-                self.pause_between_chunks(|state| {
-                    rate.is_behind_schedule(written, state.commit.room().tail, now)
+            let made = match reuse {
+                Some((spare, id)) => prepare(&env, spare, id, |read| {
+                    let now = self.clock.now();
+                    self.pause_between_chunks(|state| {
+                        rate.pace(read, state.commit.room().tail, now) == Pace::Hurried
+                    })
+                }),
+                None => PreallocatedFile::create_in_background(&env, size, |written| {
+                    self.wait_for_next_zeros(&mut rate, written)
                 })
+                .map(|file| file.map(|file| PreallocatedSegment::zeros(&env, file, data_start))),
             };
-            let made =
-                match reuse {
-                    Some((spare, id)) => prepare(&env, spare, id, continue_after),
-                    None => PreallocatedFile::create_in_background(&env, size, continue_after).map(
-                        |file| file.map(|file| PreallocatedSegment::zeros(&env, file, data_start)),
-                    ),
-                };
+            last = Some(rate);
             let made = made.and_then(|made| match (made, next) {
                 (Some(made), Some(next)) => made.name_ahead(&env, &next).map(Some),
                 (made, _) => Ok(made),
@@ -344,11 +345,28 @@ impl Coordinator {
         state.preallocation.parity_flushes.drain(..).collect()
     }
 
+    /// Waits until the next zeros of a file are to be written, if any more are.
+    fn wait_for_next_zeros(&self, rate: &mut PreallocationRate, written: u64) -> Filling {
+        loop {
+            let (now, mut pace) = (self.clock.now(), Pace::Waiting);
+            let continues = self.pause_between_chunks(|state| {
+                pace = rate.pace(written, state.commit.room().tail, now);
+                matches!(pace, Pace::Hurried | Pace::Done)
+            });
+            match pace {
+                _ if !continues => return Filling::Stop,
+                Pace::Waiting => {}
+                Pace::Unhurried | Pace::Hurried => return Filling::Continue,
+                Pace::Done => return Filling::Enough,
+            }
+        }
+    }
+
     /// Frees a piece of the removed segments and pauses, so that commits do not queue up behind the
-    /// chunks; skips both if `is_behind_schedule`. Returns whether to continue.
-    fn pause_between_chunks(&self, is_behind_schedule: impl FnOnce(&State) -> bool) -> bool {
+    /// chunks; skips both if `is_urgent`. Returns whether to continue.
+    fn pause_between_chunks(&self, is_urgent: impl FnOnce(&State) -> bool) -> bool {
         let state = self.finish_queued(self.lock());
-        if state.stopping || is_behind_schedule(&state) {
+        if state.stopping || is_urgent(&state) {
             return !state.stopping;
         }
         drop(state);

@@ -18,6 +18,16 @@ const SYNC_EVERY: u64 = 1 << 20;
 /// How many taken names are skipped to find a free one.
 const NAMES_MAX: u32 = 10_000;
 
+/// Whether to go on filling a file with zeros.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Filling {
+    Continue,
+    /// Keep the file as it is: all of it is allocated and reads as zeros.
+    Enough,
+    /// Remove the file.
+    Stop,
+}
+
 /// A file under a temporary name.
 #[derive(Debug)]
 pub(crate) struct PreallocatedFile {
@@ -170,21 +180,19 @@ impl PreallocatedFile {
     }
 
     /// Creates a file in small chunks, synced as it grows, so that no commit's sync has to wait for
-    /// megabytes. `continue_after` is called with the bytes written so far; it may pause, or stop
-    /// by returning false.
+    /// megabytes. `next_step` is called with the bytes written so far, and may pause.
     pub(crate) fn create_in_background(
         env: &Env,
         size: u64,
-        mut continue_after: impl FnMut(u64) -> bool,
+        mut next_step: impl FnMut(u64) -> Filling,
     ) -> io::Result<Option<Self>> {
         let spare = Self::create(env, size)?;
         let zeros = vec![0; usize::try_from(CHUNK).expect("a short chunk")];
-        let mut stopped = false;
-        let mut written = 0;
+        let (mut step, mut written) = (Filling::Continue, 0);
         let mut fill = || -> io::Result<()> {
             // Allocates first, to find out early that the disk is full.
             env.retry_after_reclaim(|| spare.file.allocate(size))?;
-            while written < size && !stopped {
+            while written < size && step == Filling::Continue {
                 let part = zeros.get(..usize::try_from(size - written).unwrap_or(usize::MAX));
                 let part = part.unwrap_or(&zeros);
                 spare.file.write_at(part, written)?;
@@ -192,13 +200,13 @@ impl PreallocatedFile {
                 if written.is_multiple_of(SYNC_EVERY) {
                     spare.file.sync()?;
                 }
-                stopped = !continue_after(written);
+                step = next_step(written);
             }
             spare.file.sync()
         };
         let filled = fill();
         let spare = spare.keep_if(env, filled)?;
-        if stopped {
+        if step == Filling::Stop {
             spare.discard(&*env.storage);
             return Ok(None);
         }
@@ -231,5 +239,40 @@ impl PreallocatedFile {
                 Err(error)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::options::Options;
+    use seawall_testkit::{MemStorage, What};
+
+    const SIZE: u64 = 1 << 20;
+
+    fn made(storage: &MemStorage, step: Filling) -> Option<PreallocatedFile> {
+        let env = Env::new(&Options::new(), Arc::new(storage.clone()));
+        PreallocatedFile::create_in_background(&env, SIZE, |_| step).expect("the device has room")
+    }
+
+    #[test]
+    fn file_without_all_its_zeros_is_whole_after_a_power_cut() {
+        let mut steps = vec![];
+        for step in [Filling::Continue, Filling::Enough] {
+            let storage = MemStorage::new();
+            let name = made(&storage, step).expect("a file").name;
+            let after = storage.power_cut(|item| item.what == What::Directory);
+            let size = usize::try_from(SIZE).expect("a MiB");
+            assert_eq!(after.bytes(&name), Some(vec![0; size]), "{step:?}");
+            steps.push(storage.steps());
+        }
+        assert!(steps[1] < steps[0] / 2, "fewer writes: {steps:?}");
+    }
+
+    #[test]
+    fn file_that_is_not_wanted_any_more_is_removed() {
+        let storage = MemStorage::new();
+        assert!(made(&storage, Filling::Stop).is_none());
+        assert_eq!(storage.names(), [""; 0]);
     }
 }
