@@ -1,7 +1,7 @@
 //! Preallocated segment files, so that a rotation neither waits for zeros nor finds the disk full.
 //!
-//! A preallocated file is filled with zeros or empty, and has a temporary name (`spare-*.tmp`). It
-//! has no header and is not part of the log; the next open removes leftovers.
+//! A preallocated file is filled with zeros, only allocated, or empty. It has a temporary name
+//! (`spare-*.tmp`) and no header, and is not part of the log; the next open removes leftovers.
 
 use crate::base::env::Env;
 use seawall_format::before::SectorSums;
