@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 /// Fastest useful rate, in bytes per microsecond. If the tail fills so fast that the file would
-/// have to grow faster, zeros would compete with commits: a stream is as fast without them, and the
-/// device writes half as much (ADR 8).
+/// have to grow faster, zeros would compete with commits: without them a stream is no slower, and
+/// the device writes half as much (ADR 8).
 const RATE_MAX: u64 = 256;
 /// How long the fill rate of the tail is measured.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(5);
