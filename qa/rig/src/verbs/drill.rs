@@ -23,11 +23,10 @@ use signal_hook::flag;
 use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 use std::time::Duration;
-use work::{Client, Found, Promised, look};
+use work::{Client, Found, Promised, beside_clients, look};
 
 /// More versions than a client writes in a cycle.
 const VERSIONS: u64 = 1 << 40;
@@ -163,34 +162,20 @@ impl Drill<'_> {
 
     /// Cuts the power under clients that outlive the cut. Returns the blocks acknowledged to them.
     fn cut(&mut self, cycle: u64) -> Result<(Promised, Cut), Failure> {
-        let numbers = 0..self.args.clients;
-        let clients: Vec<Client> = numbers.map(|number| self.client(cycle, number)).collect();
-        let disks = clients.iter().map(|_| self.pair.client());
-        let disks = disks.collect::<Result<Vec<nbd::Client>, Failure>>()?;
-        let (promised, stop) = (Mutex::new(Promised::new()), AtomicBool::new(false));
-        let tell = |flushed: &Promised| {
-            promised.lock().unwrap_or_else(PoisonError::into_inner).extend(flushed);
-            Ok(())
-        };
-        let cut = thread::scope(|scope| {
-            for (client, disk) in clients.iter().zip(&disks) {
-                let (stop, tell) = (&stop, &tell);
-                // The cut ends the client with an error.
-                scope.spawn(move || client.work(disk, stop, tell).is_ok());
-            }
+        let client = |number| Ok((self.client(cycle, number), self.pair.client()?));
+        let clients = (0..self.args.clients).map(client).collect::<Result<Vec<_>, Failure>>()?;
+        let (promised, cut) = beside_clients(&clients, || {
             let clock = SystemClock::new();
             while clock.now() < self.args.seconds && !self.is_stopped() {
                 clock.sleep(LISTEN_EVERY.min(self.args.seconds));
             }
-            let cut = match self.kind {
+            match self.kind {
                 _ if self.is_stopped() => Err(interrupted()),
                 Drilled::Announced => self.pair.cut_announced(),
                 _ => self.pair.cut_unannounced(),
-            };
-            stop.store(true, Ordering::Relaxed);
-            cut
-        })?;
-        Ok((promised.into_inner().unwrap_or_else(PoisonError::into_inner), cut))
+            }
+        });
+        Ok((promised, cut?))
     }
 
     /// Kills all clients, which are processes here, in the middle of their work.

@@ -3,12 +3,11 @@
 
 use super::nut::Nut;
 use super::pair::{Pair, Setup};
-use super::work::{Client, Found, Promised, look};
+use super::work::{Client, Found, Promised, beside_clients, look};
 use super::{VERSIONS, interrupted};
 use crate::args;
 use crate::process::{Failure, wait_for};
 use crate::rig::say;
-use seawall_disk::nbd;
 use seawall_io::{Clock, Entropy, SeededEntropy, SystemClock};
 use seawall_measure::scratch::Folder;
 use serde_json::{Value, json};
@@ -17,9 +16,8 @@ use signal_hook::flag;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 use std::time::Duration;
 
 /// How often the server is asked whether it has noticed the failure.
@@ -181,26 +179,10 @@ impl Drill<'_> {
     /// seen.
     fn work(&mut self, cycle: u64, kind: Kind) -> Result<(Promised, Seen), Failure> {
         let (above, seed) = ((cycle + 1) * VERSIONS, self.args.seed);
-        let client = |number| Client { number, above, seed };
-        let clients: Vec<Client> = (0..self.args.clients).map(client).collect();
-        let disks = clients.iter().map(|_| self.pair.client());
-        let disks = disks.collect::<Result<Vec<nbd::Client>, Failure>>()?;
-        let (promised, stop) = (Mutex::new(Promised::new()), AtomicBool::new(false));
-        let tell = |flushed: &Promised| {
-            promised.lock().unwrap_or_else(PoisonError::into_inner).extend(flushed);
-            Ok(())
-        };
-        let cut = thread::scope(|scope| {
-            for (client, disk) in clients.iter().zip(&disks) {
-                let (stop, tell) = (&stop, &tell);
-                // The cut ends the client with an error.
-                scope.spawn(move || client.work(disk, stop, tell).is_ok());
-            }
-            let cut = self.fail(cycle, kind);
-            stop.store(true, Ordering::Relaxed);
-            cut
-        })?;
-        Ok((promised.into_inner().unwrap_or_else(PoisonError::into_inner), cut))
+        let client = |number| Ok((Client { number, above, seed }, self.pair.client()?));
+        let clients = (0..self.args.clients).map(client).collect::<Result<Vec<_>, Failure>>()?;
+        let (promised, outcome) = beside_clients(&clients, || self.fail(cycle, kind));
+        Ok((promised, outcome?))
     }
 
     /// Makes the power source or its monitor fail at a random moment, then cuts the power.

@@ -6,6 +6,8 @@ use seawall_measure::human::to_u64;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 pub(super) const BLOCK: u64 = 4096;
 const SECTOR: usize = 512;
@@ -67,6 +69,30 @@ impl Client {
         }
         Ok(())
     }
+}
+
+/// Lets each client work on its connection while `act` runs. Returns the blocks acknowledged to the
+/// clients, and the result of `act`.
+pub(super) fn beside_clients<D: File, T>(
+    clients: &[(Client, D)],
+    act: impl FnOnce() -> T,
+) -> (Promised, T) {
+    let (promised, stop) = (Mutex::new(Promised::new()), AtomicBool::new(false));
+    let tell = |flushed: &Promised| {
+        promised.lock().unwrap_or_else(PoisonError::into_inner).extend(flushed);
+        Ok(())
+    };
+    let acted = thread::scope(|scope| {
+        for (client, disk) in clients {
+            let (stop, tell) = (&stop, &tell);
+            // A power cut ends the client with an error.
+            scope.spawn(move || client.work(disk, stop, tell).is_ok());
+        }
+        let acted = act();
+        stop.store(true, Ordering::Relaxed);
+        acted
+    });
+    (promised.into_inner().unwrap_or_else(PoisonError::into_inner), acted)
 }
 
 /// Appends a block. Each sector has the magic, its position, its version, repeated filler made of
