@@ -96,8 +96,8 @@ mod tests {
         PreallocationRate::new(2000, 800, BEGAN).pace(written, left, BEGAN + Duration::from_secs(1))
     }
 
-    /// A file of 64 MiB, started when the tail has as much left, and its pace after some
-    /// milliseconds with so many MiB left.
+    /// A file of 64 MiB, started with 64 MiB left in the tail, and a function that returns its pace
+    /// for the milliseconds since then and the MiB left now.
     fn stream() -> (PreallocationRate, impl Fn(&mut PreallocationRate, u64, u64) -> Pace) {
         let rate = PreallocationRate::new(64 * MIB, 64 * MIB, BEGAN);
         (rate, |rate, ms, left| rate.pace(0, left * MIB, BEGAN + Duration::from_millis(ms)))
