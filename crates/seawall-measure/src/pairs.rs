@@ -21,6 +21,9 @@ use std::time::Duration;
 
 /// The minimum number of pairs for a useful result.
 pub const PAIRS_MIN: u32 = 6;
+/// How often a thread yields before it sleeps. At real-time priority a yield does not let the
+/// kernel's threads run, which complete the sync that the thread waits for.
+const YIELDS_MAX: u32 = 100;
 const SLICE_MIN: Duration = Duration::from_millis(50);
 const SLICE_MAX: Duration = Duration::from_millis(150);
 
@@ -183,9 +186,7 @@ impl Plain {
             let slice = by_one(time, || {
                 let number = begun.fetch_add(1, Ordering::AcqRel) + 1;
                 self.write()?;
-                while done.load(Ordering::Acquire) < number && !beside.is_finished() {
-                    std::thread::yield_now();
-                }
+                spin_until(|| done.load(Ordering::Acquire) >= number || beside.is_finished());
                 Ok(())
             });
             begun.store(END, Ordering::Release);
@@ -199,15 +200,13 @@ impl Plain {
     fn write_each(&mut self, begun: &AtomicU64, done: &AtomicU64) -> io::Result<()> {
         let mut last = 0;
         loop {
-            match begun.load(Ordering::Acquire) {
-                END => return Ok(()),
-                number if number == last => std::thread::yield_now(),
-                number => {
-                    self.write()?;
-                    done.store(number, Ordering::Release);
-                    last = number;
-                }
+            spin_until(|| begun.load(Ordering::Acquire) != last);
+            last = begun.load(Ordering::Acquire);
+            if last == END {
+                return Ok(());
             }
+            self.write()?;
+            done.store(last, Ordering::Release);
         }
     }
 
@@ -221,6 +220,19 @@ impl Plain {
         self.file.sync()?;
         self.at += size;
         Ok(())
+    }
+}
+
+/// Waits until `is_done`.
+fn spin_until(is_done: impl Fn() -> bool) {
+    let mut yields = 0;
+    while !is_done() {
+        if yields < YIELDS_MAX {
+            yields += 1;
+            std::thread::yield_now();
+        } else {
+            std::thread::sleep(Duration::from_micros(20));
+        }
     }
 }
 

@@ -204,7 +204,7 @@ impl Coordinator {
         let (env, data_start) = (writer.env.clone(), writer.tail.header.data_start());
         state.preallocation.wanted = Some(Request { env, rate, data_start, reuse, next });
         state.preallocation.is_busy = true;
-        self.wake_preallocator(state);
+        self.call_preallocator(state);
     }
 
     /// Queues parity for the preallocator to sync.
@@ -216,7 +216,7 @@ impl Coordinator {
                 state.preallocation.parity_flushes.retain(|other| !flush.includes(other));
                 state.preallocation.parity_flushes.push_back(flush);
             }
-            self.wake_preallocator(state);
+            self.call_preallocator(state);
         }
     }
 
@@ -227,7 +227,7 @@ impl Coordinator {
         }
         state.preallocation.removals.extend(writer.removals.drain(..));
         if !state.stopping {
-            self.wake_preallocator(state);
+            self.call_preallocator(state);
         }
     }
 
@@ -235,13 +235,15 @@ impl Coordinator {
     pub(crate) fn request_deferred_deletes(self: &Arc<Self>, state: &mut State) {
         let is_new = state.preallocation.thread.is_none() || state.preallocation.is_asleep;
         if is_new && !state.stopping && !self.deferred_delete.is_empty() {
-            self.wake_preallocator(state);
+            self.call_preallocator(state);
         }
     }
 
-    fn wake_preallocator(self: &Arc<Self>, state: &mut State) {
+    /// Starts the preallocator on first use; otherwise `publish` wakes it. Woken here, it would wait
+    /// for the lock, and to release a lock with a waiter takes another system call.
+    fn call_preallocator(self: &Arc<Self>, state: &mut State) {
         if state.preallocation.thread.is_some() {
-            self.preallocator_work.notify_one();
+            state.preallocation.is_called = true;
             return;
         }
         let coordinator = Arc::clone(self);

@@ -15,7 +15,7 @@
 //! | `writer_idle`: condvar | exclusive users, and close | `publish`, always |
 //! | `new_records`: condvar | followers in this process | `publish`: a batch |
 //! | `flusher_work`: condvar | the flusher | `publish`; unawaited records; a full batch; close |
-//! | `preallocator_work`: condvar | the preallocator | the leader; exclusive users; close |
+//! | `preallocator_work`: condvar | the preallocator | `publish`, without lock; close |
 //! | `wakers`, in the state | tasks that await tickets | `publish`, last |
 //! | `reached`: atomics | committers read it after `batch_done` | `publish`, before `batch_done` |
 //! | `open_batch_waiters`: atomic | the leader, in the commit delay | committers; the leader |

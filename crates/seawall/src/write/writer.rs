@@ -480,6 +480,7 @@ impl Writer {
         // A whole file may be used again when its segment is removed.
         if self.may_reuse(&before) {
             self.keep_sums(&mut before);
+            self.retained.lengths.insert(before.header.id, before.size());
         } else {
             before.truncate_after_last_batch();
         }

@@ -43,8 +43,23 @@ impl Coordinator {
     /// 4. The lock is released: committers take it for their next record as soon as they wake.
     /// 5. One waiter of the next batch, which leads it. It goes first, because waking many takes
     ///    long. Then the waiters of this batch.
-    /// 6. Tasks, last: their wakers run foreign code.
+    /// 6. The preallocator: nobody waits for it.
+    /// 7. Tasks, last: their wakers run foreign code.
     pub(super) fn publish(self: &Arc<Self>, mut state: MutexGuard<'_, State>, outcome: Outcome) {
+        let calls_preallocator = std::mem::take(&mut state.preallocation.is_called);
+        let wakers = self.publish_outcome(state, outcome);
+        if calls_preallocator {
+            self.preallocator_work.notify_one();
+        }
+        wake(wakers);
+    }
+
+    /// Steps 1 to 5. Returns the wakers of step 7.
+    fn publish_outcome(
+        self: &Arc<Self>,
+        mut state: MutexGuard<'_, State>,
+        outcome: Outcome,
+    ) -> Vec<Waker> {
         self.wake_for_writer(&state);
         let (batch_seq, wakers) = match outcome {
             Outcome::Durable { batch, is_marked } => {
@@ -57,7 +72,7 @@ impl Coordinator {
                 if may_follow {
                     self.batch_event(batch_seq + 1).notify_one();
                 }
-                return;
+                return vec![];
             }
             Outcome::Room => {
                 self.wake_for_room(&state);
@@ -87,7 +102,7 @@ impl Coordinator {
             }
             None => self.batch_done.iter().for_each(EventCount::notify_all),
         }
-        wake(wakers);
+        wakers
     }
 
     /// Steps 2 and 3 for a batch and a mark. Returns the number of the batch, if waking its waiters
