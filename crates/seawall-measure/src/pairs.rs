@@ -9,7 +9,7 @@ use crate::load::{Others, Watch};
 use crate::slice::{Slice, by_one, by_tasks, by_threads, median, per_mille};
 use seawall::{Log, Options, Raw};
 use seawall_format::{batch, frame};
-use seawall_io::{File, PosixStorage, Storage};
+use seawall_io::{Clock, File, PosixStorage, Storage, SystemClock};
 use serde::{Serialize, Serializer};
 use std::fmt::{self, Display, Formatter};
 use std::io;
@@ -225,13 +225,13 @@ impl Plain {
 
 /// Waits until `is_done`.
 fn spin_until(is_done: impl Fn() -> bool) {
-    let mut yields = 0;
+    let (clock, mut yields) = (SystemClock::new(), 0);
     while !is_done() {
         if yields < YIELDS_MAX {
             yields += 1;
             std::thread::yield_now();
         } else {
-            std::thread::sleep(Duration::from_micros(20));
+            clock.sleep(Duration::from_micros(20));
         }
     }
 }

@@ -239,11 +239,11 @@ impl Coordinator {
         }
     }
 
-    /// Starts the preallocator on first use; otherwise `publish` wakes it. Woken here, it would wait
-    /// for the lock, and to release a lock with a waiter takes another system call.
+    /// Starts the preallocator on first use; otherwise `publish` wakes it. Woken here, it would
+    /// wait for the lock, and releasing a lock with a waiter takes another system call.
     fn call_preallocator(self: &Arc<Self>, state: &mut State) {
         if state.preallocation.thread.is_some() {
-            state.preallocation.is_called = true;
+            state.calls_preallocator = true;
             return;
         }
         let coordinator = Arc::clone(self);

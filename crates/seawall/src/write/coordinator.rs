@@ -167,6 +167,8 @@ pub(crate) struct State {
     pub(crate) sleeps_until: Option<Duration>,
     /// The flusher has work and waits for the writer.
     pub(crate) wants_writer: bool,
+    /// The preallocator has work: `publish` wakes it once the lock is released.
+    pub(crate) calls_preallocator: bool,
     /// Flushers that wait for work.
     pub(crate) flushers: WaitingFlushers,
     /// Space that the flusher is to make for calls that must not block.
@@ -227,6 +229,7 @@ impl Coordinator {
                 followers: 0,
                 sleeps_until: None,
                 wants_writer: false,
+                calls_preallocator: false,
                 flushers: WaitingFlushers::default(),
                 room_request: RoomRequest::default(),
                 stopping: false,

@@ -46,7 +46,7 @@ impl Coordinator {
     /// 6. The preallocator: nobody waits for it.
     /// 7. Tasks, last: their wakers run foreign code.
     pub(super) fn publish(self: &Arc<Self>, mut state: MutexGuard<'_, State>, outcome: Outcome) {
-        let calls_preallocator = std::mem::take(&mut state.preallocation.is_called);
+        let calls_preallocator = std::mem::take(&mut state.calls_preallocator);
         let wakers = self.publish_outcome(state, outcome);
         if calls_preallocator {
             self.preallocator_work.notify_one();

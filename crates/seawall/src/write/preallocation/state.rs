@@ -18,8 +18,6 @@ pub(crate) struct PreallocationState {
     pub(crate) thread: Option<JoinHandle<()>>,
     /// The thread sleeps because it has nothing to do.
     pub(crate) is_asleep: bool,
-    /// The thread has work: whoever returns the writer wakes it, with the lock released.
-    pub(crate) is_called: bool,
     /// The requested file of the next segment.
     pub(crate) wanted: Option<Request>,
     pub(crate) is_busy: bool,

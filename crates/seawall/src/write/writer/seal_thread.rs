@@ -10,8 +10,9 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 
-/// How often the leader yields before it sleeps, some 50 us: the seal is nearly as fast as the batch.
-/// At real-time priority a yield does not let the kernel's threads run, which complete the sync.
+/// How often the leader yields before it sleeps, for some 50 us: the seal is nearly as fast as the
+/// batch. At real-time priority a yield does not let the kernel's threads run, which complete the
+/// sync.
 const YIELDS_MAX: u32 = if cfg!(seawall_scheduled) { 1 } else { 100 };
 
 /// A running thread; it ends when this is dropped.
