@@ -4,12 +4,9 @@ use super::stale::{copy, wait_until_changes_are_foreign};
 use super::*;
 use seawall_io::{Clock, SystemClock};
 
-/// The processes that keep the memory of this disk.
+/// The processes that keep the memory of this disk: their working directory is that of its state.
 pub(super) fn keepers(folder: &Folder) -> Vec<String> {
-    let line = "for process in /proc/[0-9]*; do \
-                [ \"$(readlink $process/cwd)\" != \"$PWD/vd.seawall\" ] || echo ${process#/proc/}; \
-                done";
-    folder.shell(line, b"").text().lines().map(str::to_owned).collect()
+    folder.processes("vd.seawall")
 }
 
 pub(super) fn kill(process: &str) {

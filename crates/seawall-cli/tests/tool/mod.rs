@@ -94,6 +94,17 @@ impl Folder {
         names
     }
 
+    /// The processes whose working directory is `name`; Linux only.
+    pub(crate) fn processes(&self, name: &str) -> Vec<String> {
+        let here = self.0.canonicalize().expect("find the folder").join(name);
+        let mut processes: Vec<_> = fs::read_dir("/proc").expect("list /proc").flatten().collect();
+        processes.retain(|process| {
+            fs::read_link(process.path().join("cwd")).is_ok_and(|folder| folder == here)
+        });
+        let name = |process: &fs::DirEntry| process.file_name().to_string_lossy().into_owned();
+        processes.iter().map(name).collect()
+    }
+
     /// All files below a folder, each with a checksum.
     pub(crate) fn contents(&self, name: &str) -> Vec<(String, u64)> {
         let each = |inner: String| {
