@@ -43,7 +43,7 @@ impl Coordinator {
     /// 4. The lock is released: committers take it for their next record as soon as they wake.
     /// 5. One waiter of the next batch, which leads it. It goes first, because waking many takes
     ///    long. Then the waiters of this batch.
-    /// 6. The preallocator: nobody waits for it.
+    /// 6. The preallocator: no caller depends on it.
     /// 7. Tasks, last: their wakers run foreign code.
     pub(super) fn publish(self: &Arc<Self>, mut state: MutexGuard<'_, State>, outcome: Outcome) {
         let calls_preallocator = std::mem::take(&mut state.calls_preallocator);
