@@ -6,7 +6,7 @@ use crate::base::num::to_u64;
 use crate::write::record_set::EncodedRecords;
 use crate::write::tail::batch_encoder::Overhead;
 use seawall_format::batch::HEADER_SIZE;
-use seawall_format::{Lsn, lsn_or_zero, next_lsn};
+use seawall_format::{Lsn, frame, lsn_or_zero, next_lsn};
 use seawall_io::prefetch_for_write;
 use std::sync::Arc;
 use std::time::Duration;
@@ -94,6 +94,8 @@ pub(crate) struct Commit {
     sizes: BatchSizes,
     /// How much larger than its frames a batch can be on the device.
     overhead: Overhead,
+    /// Maximum size of any batch on the device, without `padding`.
+    size_max: u64,
     /// Maximum number of bytes that fill the last block of a batch.
     padding: u64,
     /// Whether several batches may be in flight.
@@ -126,6 +128,7 @@ impl Commit {
             batch_seq: 0,
             sizes,
             overhead: Overhead::NONE,
+            size_max: to_u64(sizes.batch_max),
             padding: 0,
             takes_stream: false,
             room,
@@ -143,6 +146,9 @@ impl Commit {
 
     pub(crate) fn set_overhead(&mut self, overhead: Overhead) {
         self.overhead = overhead;
+        let bytes = self.sizes.batch_max;
+        let frames = u32::try_from(bytes / frame::HEADER_SIZE).unwrap_or(u32::MAX);
+        self.size_max = overhead.size_max(bytes, frames);
     }
 
     /// Moves an atomic set into the open batch, if it fits there and space on the device is
@@ -161,9 +167,11 @@ impl Commit {
             return Ok(Enqueued::BatchFull);
         }
         let count = u32::try_from(set.count()).expect("a frame takes 8 bytes of at most 64 MiB");
-        let batch = self.size_on_device(self.open.len() + size, self.count + count);
-        if !self.has_room_for(batch) {
-            return Ok(Enqueued::NoRoom(batch));
+        if !self.has_room_for_any() {
+            let batch = self.size_on_device(self.open.len() + size, self.count + count);
+            if !self.has_room_for(batch) {
+                return Ok(Enqueued::NoRoom(batch));
+            }
         }
         if self.next.get().checked_add(u64::from(count)).is_none() {
             return Err(Error::Poisoned { log: None, cause: "all LSNs are used".into() });
@@ -180,6 +188,13 @@ impl Commit {
     #[inline]
     fn size_on_device(&self, bytes: usize, count: u32) -> u64 {
         self.overhead.size_max(bytes, count) + self.padding
+    }
+
+    /// Whether even the largest batch fits in the tail after the batch in flight. Saves calculating
+    /// the size of an encrypted batch for each record.
+    #[inline]
+    fn has_room_for_any(&self) -> bool {
+        self.in_flight_bytes + self.size_max + self.padding <= self.room.tail
     }
 
     /// Whether the open batch, grown to this size, fits on the device together with the batch in

@@ -22,7 +22,7 @@ use std::time::Duration;
 const WINDOW: u64 = 1 << 20;
 /// Retention of a log, in bytes.
 const KEPT: u64 = 128 << 20;
-/// Bytes of the records that fill a log before the measurement.
+/// Bytes of the records that fill a log before its stream is measured.
 const FILL: usize = 64 << 10;
 /// Long enough to include the work in the background.
 const SLICE: Duration = Duration::from_millis(250);
@@ -63,6 +63,8 @@ impl Bench for args::Encrypt {
         let encrypted = encrypted.map_err(|error| stage.failure(&Trouble::Ours(error)))?;
         let mut costs = vec![];
         for ((name, asks), load) in self.contests().into_iter().zip(self.loads()) {
+            let prepared = [&plain, &encrypted].into_iter().try_for_each(|side| side.prepare(load));
+            prepared.map_err(|error| stage.failure(&Trouble::Ours(error)))?;
             let mut entries: Vec<Entry<'_, Trouble>> = vec![
                 Entry::new("plain", |time| plain.slice(load, time)),
                 Entry::new("encrypted", |time| encrypted.slice(load, time)),
@@ -153,8 +155,16 @@ impl Side {
     fn new(path: &Path, options: &Options, size: usize) -> seawall::Result<Self> {
         let kept = Retention::new().max_bytes(KEPT).without_checkpoints();
         let log = options.clone().idle_mark(None).retention(kept).open(path)?;
-        Stream { log: &log, record: vec![0x5a; FILL] }.fill(KEPT)?;
         Ok(Self { log, record: vec![0x5a; size], usage: Usage::default() })
+    }
+
+    /// Prepares the log for a load.
+    fn prepare(&self, load: Load) -> seawall::Result<()> {
+        match load {
+            // Each commit would take twice as long in files that a stream has just created.
+            Load::Commits(_) => Ok(()),
+            Load::Stream => Stream { log: &self.log, record: vec![0x5a; FILL] }.fill(KEPT),
+        }
     }
 
     fn slice(&self, load: Load, time: Duration) -> Result<Slice, Trouble> {
