@@ -302,8 +302,8 @@ struct Timed {
 
 impl Stream<'_> {
     /// Streams until the log reuses the files of removed segments, as a log with retention does for
-    /// most of its life. Its first segments are too small for that. Stops at four times the retained
-    /// size where the file system does not allow it.
+    /// most of its life. Its first segments are too small for that. Stops at four times the
+    /// retained size where the file system does not allow it.
     pub(crate) fn fill(&self, kept: u64) -> seawall::Result<()> {
         while self.log.stats().reused == 0 && self.log.stats().bytes < 4 * kept {
             for _ in 0..=TURN / (self.record.len() + FRAME_HEADER) {
