@@ -272,8 +272,7 @@ fn set_gets_consecutive_lsns_and_marks_its_last_record() {
     assert_eq!((position.lsn.get(), position.batch_seq), (10, 0));
     assert_eq!(enqueue(&mut commit, b"alone").lsn.get(), 11);
     let taken = commit.take().unwrap();
-    let frames =
-        seawall_format::frame::Frames::new(&taken.bytes[HEADER_SIZE..], Lsn::FIRST, taken.count);
+    let frames = frame::Frames::new(&taken.bytes[HEADER_SIZE..], Lsn::FIRST, taken.count);
     let found: Vec<_> = frames.map(|frame| (frame.payload.len(), frame.goes_on)).collect();
     assert_eq!(found, [(1, true), (0, true), (9, false), (5, false)]);
 }
