@@ -86,4 +86,17 @@ mod tests {
         let sizes = EncryptedSizes::default();
         assert!(sizes.frames_max(8 << 20) > (8 << 20) - (24 << 10));
     }
+
+    #[test]
+    fn no_batch_is_larger_than_one_with_more_frames() {
+        let batch_max = 64 << 10;
+        let multiples = [8, 4096].map(|size| Padding::multiple_of(size).unwrap());
+        for padding in [Padding::Off, Padding::Padme].into_iter().chain(multiples) {
+            for chunk_max in [1, 100, 512, 64 << 10] {
+                let sizes = EncryptedSizes { chunk_max, padding };
+                let size_of = |frames| sizes.padded_max(frames, batch_max);
+                assert!((0..=batch_max).step_by(8).map(size_of).is_sorted(), "{sizes:?}");
+            }
+        }
+    }
 }
