@@ -9,6 +9,7 @@
 
 use crate::common;
 
+use common::images::headers;
 use common::lives::{Act, Life, live};
 use common::sample::Sample;
 use common::workloads::{
@@ -18,9 +19,10 @@ use common::workloads::{
 use common::{Bytes, again, judge, open, tiny};
 use seawall::verify::Verdict;
 use seawall::{Level, Maintenance};
-use seawall_format::{HEADER_SIZE, Manifest, SegmentHeader, SegmentId};
+use seawall_format::{Manifest, SegmentHeader};
 use seawall_io::{Clock, Storage, SystemClock};
 use seawall_testkit::MemStorage;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -90,13 +92,7 @@ const AFTERWARDS: [Acts; 2] =
 
 /// The reused segments on a device.
 fn reused(device: &MemStorage) -> Vec<SegmentHeader> {
-    let names = device.names().into_iter();
-    let segments = names.filter(|name| SegmentId::from_file_name(name).is_some());
-    let headers = segments.filter_map(|name| {
-        let bytes = device.bytes(&name)?;
-        SegmentHeader::decode(&bytes[..HEADER_SIZE.min(bytes.len())]).ok()
-    });
-    headers.filter(|header| header.is_reused).collect()
+    headers(device).into_iter().filter(|header| header.is_reused).collect()
 }
 
 #[test]
@@ -104,6 +100,21 @@ fn workloads_use_files_again() {
     for (acts, count) in WORKLOADS.into_iter().zip([1; 4]) {
         let life = run(acts, Level::Synced, u64::MAX);
         assert_eq!(reused(&life.device).len(), count, "{acts:?}: {:?}", life.device.names());
+    }
+}
+
+/// Bytes of an earlier segment are never valid in the next one, because checksums depend on the
+/// epoch.
+#[test]
+fn each_segment_has_its_own_epoch() {
+    for acts in WORKLOADS {
+        let mut segments = BTreeMap::new();
+        for count in 1..=acts.len() {
+            let life = run(&acts[..count], Level::Synced, u64::MAX);
+            segments.extend(headers(&life.device).iter().map(|header| (header.id, header.epoch.0)));
+        }
+        let epochs: BTreeSet<_> = segments.values().collect();
+        assert!(segments.len() >= 4 && epochs.len() == segments.len(), "{acts:?}: {segments:?}");
     }
 }
 
