@@ -16,6 +16,7 @@ use crate::layout::{BLOCK_SIZE, to_u64, to_usize};
 use buffer::{Buffer, place};
 use kept::{Entry, Identity, Index, kept_size};
 use seawall_io::Memory;
+use std::iter::successors;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,9 +39,8 @@ const LINGER: Duration = Duration::from_millis(5);
 /// let now = Duration::ZERO;
 /// ring.write(8192, &[7; 4096], now)?;
 ///
-/// let mut block = [0; 8192]; // as the device has it, from offset 4096 on
-/// ring.read(4096, &mut block);
-/// assert_eq!((block[4095], block[4096]), (0, 7));
+/// let newer: Vec<_> = ring.parts(4096, 8192).collect(); // of the bytes from offset 4096 on
+/// assert_eq!(newer, [(4096, [7; 4096].as_slice())]);
 ///
 /// let flight = ring.take(now, Haste::Blocks).expect("a whole block");
 /// assert_eq!((flight.offset(), flight.bytes().len()), (8192, 4096));
@@ -61,7 +61,6 @@ pub struct Ring {
     buffer_size: usize,
     /// The number of the newest run.
     newest: u64,
-    landings: u64,
 }
 
 /// Which runs are written to the device now.
@@ -179,7 +178,7 @@ impl Ring {
         let slots: Vec<_> = buffers.into_iter().map(slot).collect();
         let order = || Vec::with_capacity(slots.len());
         let (by_age, by_offset) = (order(), order());
-        Self { slots, by_age, by_offset, dirty: 0, index, buffer_size, newest: 0, landings: 0 }
+        Self { slots, by_age, by_offset, dirty: 0, index, buffer_size, newest: 0 }
     }
 
     /// Records in the memory when the home is written, in microseconds since 1970. Call this before
@@ -229,13 +228,6 @@ impl Ring {
     /// With most buffers in use, blocks are due: no writer must have to wait for a lingering run.
     fn haste(&self) -> Haste {
         if self.by_age.len() * 2 > self.slots.len() { Haste::Blocks } else { Haste::Calm }
-    }
-
-    /// The number of runs that have landed. A reader that read the device meanwhile must start
-    /// over.
-    #[must_use]
-    pub fn landings(&self) -> u64 {
-        self.landings
     }
 
     /// Accepts `bytes` as the new contents at `offset`: all of them or none.
@@ -291,26 +283,23 @@ impl Ring {
         needed <= free
     }
 
-    /// Overwrites bytes read from the device at `offset` with the newer ones in the ring.
+    /// The bytes in the ring of the range of `size` bytes at `offset`: parts, each with its position
+    /// in the range. Where two parts overlap, the later one is newer.
     ///
-    /// Read the device first. If [`landings`](Ring::landings) changed since before that read, start
-    /// over: a run that landed meanwhile is neither in those bytes nor in the ring.
-    pub fn read(&self, offset: u64, bytes: &mut [u8]) {
-        let end = offset.saturating_add(to_u64(bytes.len()));
-        let mut done = 0;
+    /// Copy them before you read the rest from the device: a run that lands during that read is
+    /// afterwards neither in the bytes read nor in the ring.
+    pub fn parts(&self, offset: u64, size: usize) -> impl Iterator<Item = (usize, &[u8])> {
+        let end = offset.saturating_add(to_u64(size));
         // Visits the runs in the order of their numbers, without memory for a sorted list.
-        let after = |done| {
+        let after = move |done| {
             let met = self.near(offset, end).filter(|(_, run)| run.meets(offset, end));
-            met.filter(move |(_, run)| run.number > done).min_by_key(|(_, run)| run.number)
+            met.filter(|(_, run)| run.number > done).min_by_key(|(_, run)| run.number)
         };
-        while let Some((slot, run)) = after(done) {
-            done = run.number;
+        successors(after(0), move |(_, run)| after(run.number)).filter_map(move |(slot, run)| {
             let (from, to) = (run.offset.max(offset), run.end().min(end));
-            let target = bytes.get_mut(to_usize(from - offset)..to_usize(to - offset));
-            if let (Some(slot), Some(target)) = (self.slots.get(slot), target) {
-                target.copy_from_slice(slot.buffer.get(run.place(from), target.len()));
-            }
-        }
+            let buffer = &self.slots.get(slot)?.buffer;
+            Some((to_usize(from - offset), buffer.get(run.place(from), to_usize(to - from))))
+        })
     }
 
     /// Returns the next run to write: the oldest of those that are [due](Ring::due). While more
@@ -338,7 +327,6 @@ impl Ring {
         let slot = flight.slot;
         // The slot owns its buffer again.
         drop(flight);
-        self.landings += 1;
         self.index.set(slot, &Entry::default());
         let Some(run) = self.run(slot) else { return };
         self.by_age.retain(|used| *used != slot);

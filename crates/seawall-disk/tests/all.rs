@@ -12,4 +12,5 @@ mod common;
 mod cuts;
 mod nbd;
 mod nbd_codec;
+mod reads;
 mod volume;

@@ -25,26 +25,27 @@ pub(crate) fn made(size: u64, options: &Options) -> MemStorage {
     device
 }
 
-/// A call that changes a file or makes it durable.
+/// A call on a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Call {
     /// The number of bytes.
     Write(usize),
     Sync,
+    Read,
 }
 
-/// A file, and a function to call before each write and sync.
+/// A file, and a function to call before each write and sync and after each read.
 struct Guarded<F> {
     file: Arc<dyn File>,
-    before: F,
+    on: F,
 }
 
-/// Wraps a file so that `before` is called before each write and sync.
+/// Wraps a file so that `on` is called before each write and sync, and after each read.
 pub(crate) fn guarded(
     file: Arc<dyn File>,
-    before: impl Fn(Call) + Send + Sync + 'static,
+    on: impl Fn(Call) + Send + Sync + 'static,
 ) -> Arc<dyn File> {
-    Arc::new(Guarded { file, before })
+    Arc::new(Guarded { file, on })
 }
 
 /// Wraps a file so that each flush takes this long.
@@ -64,7 +65,9 @@ impl<F> Debug for Guarded<F> {
 
 impl<F: Fn(Call) + Send + Sync> File for Guarded<F> {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.file.read_at(buffer, offset)
+        let read = self.file.read_at(buffer, offset);
+        (self.on)(Call::Read);
+        read
     }
 
     fn read_uncached(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
@@ -72,12 +75,12 @@ impl<F: Fn(Call) + Send + Sync> File for Guarded<F> {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        (self.before)(Call::Write(bytes.len()));
+        (self.on)(Call::Write(bytes.len()));
         self.file.write_at(bytes, offset)
     }
 
     fn sync(&self) -> io::Result<()> {
-        (self.before)(Call::Sync);
+        (self.on)(Call::Sync);
         self.file.sync()
     }
 
