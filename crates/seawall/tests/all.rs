@@ -62,6 +62,7 @@ mod reserved;
 mod retention;
 mod retired;
 mod reuse;
+mod segment_sizes;
 #[cfg(feature = "encryption")]
 mod sync_every;
 mod tampering;

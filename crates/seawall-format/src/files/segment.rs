@@ -250,7 +250,7 @@ impl SegmentHeader {
             time_us: get(bytes, header::TIME),
         };
         // Only one encoding is valid: bytes outside of all fields are zero.
-        let is_plain = header.fits_together() && header.encode() == *bytes;
+        let is_plain = header.is_consistent() && header.encode() == *bytes;
         if is_plain { Ok(header) } else { Err(Refused::Invalid) }
     }
 
@@ -370,7 +370,9 @@ impl SegmentHeader {
         compressed | encrypted | features(self.is_reused, self.named_ahead, self.in_flight_max)
     }
 
-    fn fits_together(&self) -> bool {
+    /// Whether the fields fit together. No reader accepts a header whose fields do not.
+    #[must_use]
+    pub fn is_consistent(&self) -> bool {
         self.log.0 != 0
             && self.epoch.0 != 0
             && self.carried >= self.base.previous()

@@ -87,11 +87,19 @@ impl Env {
     }
 
     /// Signs the header of a new segment if the log, and so the segment, is encrypted.
-    pub(crate) fn sign(&self, header: SegmentHeader) -> SegmentHeader {
-        match self.keys() {
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::InvalidData`] if no reader would accept the header.
+    pub(crate) fn sign(&self, header: SegmentHeader) -> io::Result<SegmentHeader> {
+        if !header.is_consistent() {
+            let why = format!("no reader would accept this header: {header:?}");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+        }
+        Ok(match self.keys() {
             Some(keys) => keys.sign_header(header),
             None => header,
-        }
+        })
     }
 
     /// Syncs the directory. After a failure every later call fails: the device may have lost a
@@ -120,7 +128,7 @@ impl Env {
         mut act: impl FnMut() -> io::Result<R>,
     ) -> io::Result<R> {
         match act() {
-            Err(error) if error.kind() == io::ErrorKind::StorageFull && self.reclaim() => act(),
+            Err(error) if is_full(&error) && self.reclaim() => act(),
             done => done,
         }
     }
@@ -130,6 +138,12 @@ impl Env {
         let had_spares = self.spare_files.discard_all(&*self.storage);
         self.deferred_delete.drain() || had_spares
     }
+}
+
+/// Whether `error` is one of the ways in which a device reports that it is full.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    [StorageFull, FileTooLarge, QuotaExceeded].contains(&error.kind())
 }
 
 #[cfg(test)]
@@ -182,9 +196,9 @@ mod tests {
 
     #[test]
     fn full_device_frees_removed_segments_and_retries_once() {
-        use io::ErrorKind::{PermissionDenied, StorageFull};
+        use io::ErrorKind::{PermissionDenied, QuotaExceeded, StorageFull};
         for is_spare in [false, true] {
-            for (kind, expected) in [(StorageFull, 2), (PermissionDenied, 1)] {
+            for (kind, expected) in [(StorageFull, 2), (QuotaExceeded, 2), (PermissionDenied, 1)] {
                 let (env, mut tries) = (with_removed(is_spare), 0);
                 let done = env.retry_after_reclaim(|| {
                     tries += 1;
@@ -192,7 +206,7 @@ mod tests {
                 });
                 assert_eq!((tries, done.is_ok()), (expected, expected == 2), "{kind} {is_spare}");
                 let is_gone = env.storage.open("spare-7.tmp", seawall_io::Access::Read).is_err();
-                assert_eq!(is_gone, is_spare && kind == StorageFull);
+                assert_eq!(is_gone, is_spare && expected == 2);
             }
         }
         let env = Env::new(&Options::new(), Arc::new(MemStorage::new()));
@@ -202,6 +216,14 @@ mod tests {
             Err(StorageFull.into())
         });
         assert_eq!((tries, done.is_ok()), (1, false), "nothing to free");
+    }
+
+    #[test]
+    fn header_that_no_reader_accepts_is_refused() {
+        let env = Env::new(&Options::new(), Arc::new(MemStorage::new()));
+        env.sign(header()).expect("a valid header");
+        let odd = SegmentHeader { size: header().size + 1, ..header() };
+        assert_eq!(env.sign(odd).unwrap_err().kind(), io::ErrorKind::InvalidData);
     }
 
     #[test]

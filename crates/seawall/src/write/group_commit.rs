@@ -400,15 +400,15 @@ impl Commit {
         let at_once = (has_async_waiter && gather.is_zero()) || self.open.len() >= bytes_max;
         Some(match () {
             () if at_once => Duration::ZERO,
-            () if has_async_waiter => since.max(self.completed_at) + gather,
-            () => since + delay,
+            () if has_async_waiter => since.max(self.completed_at).saturating_add(gather),
+            () => since.saturating_add(delay),
         })
     }
 
     /// When the log has been idle long enough to write a mark.
     pub(crate) fn mark_due(&self, idle: Option<Duration>) -> Option<Duration> {
         let idle = idle.filter(|_| self.wants_mark() && !self.has_open_batch())?;
-        Some(self.completed_at + idle)
+        Some(self.completed_at.saturating_add(idle))
     }
 }
 

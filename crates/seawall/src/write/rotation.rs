@@ -144,8 +144,8 @@ fn try_rotate(
 ) -> Result<Rotated, Failure> {
     let failed = Error::io_in(format!("create a file for segment {id}"));
     let mut files = files_for(env, log, plan, id).map_err(failed).map_err(Failure::File)?;
-    let header = header(env, log, plan, (id, &files)).map_err(Failure::File)?;
-    let made = make(env, (header, log), plan, &mut files);
+    let header = header(env, log, plan, (id, &files)).map_err(Failure::File);
+    let made = header.and_then(|header| make(env, (header, log), plan, &mut files));
     if let Err(Failure::File(_)) = made {
         // Half a segment is useless and may fill the disk.
         discard(files, env, id);
@@ -199,7 +199,7 @@ fn files_for(
     PreallocatedSegment::create_now(env, log, (usual, size_min))
 }
 
-pub(crate) fn header(
+fn header(
     env: &Env,
     log: &Manifest,
     plan: &RotationPlan,
@@ -209,7 +209,7 @@ pub(crate) fn header(
     let count: u64 = plan.carry.iter().map(|batch| u64::from(batch.count)).sum();
     let data = plan.data_max(env, log) + plan.reserve;
     let in_flight_max = files.in_flight_max(log, plan.in_flight_max, data);
-    Ok(env.sign(SegmentHeader {
+    let header = SegmentHeader {
         geometry: log.geometry,
         log: log.log,
         authenticator: None,
@@ -227,7 +227,8 @@ pub(crate) fn header(
         compression_max: log.compression,
         record_type: log.record_type.clone(),
         time_us: env.clock.wall_us(),
-    }))
+    };
+    env.sign(header).map_err(Error::io(format!("start segment {id}")))
 }
 
 /// Steps (a) to (c) of R6.

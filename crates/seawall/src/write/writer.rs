@@ -322,9 +322,10 @@ impl Writer {
         Ok(())
     }
 
-    /// Size of the next segment in an ordinary rotation, in bytes.
+    /// Size of the file of the next segment in an ordinary rotation, in bytes.
     pub(crate) fn next_size(&self) -> u64 {
-        (self.tail.soft_limit * 2).min(self.manifest.content.segment_max)
+        let log = &self.manifest.content;
+        length_for(log, 0, (self.tail.soft_limit * 2).min(log.segment_max))
     }
 
     /// The first record that is not pruned, and the newest checkpoint.

@@ -1,5 +1,6 @@
 //! The leader: writes a batch, or makes room for one, with the lock released.
 
+use crate::base::env::is_full;
 use crate::base::error::{Error, Result};
 use crate::base::event_count::EventCount;
 use crate::base::options::Failover;
@@ -11,7 +12,6 @@ use crate::write::group_commit::{TakenBatch, WaitFor};
 use crate::write::truncation::removal::SegmentRemoval;
 use crate::write::writer::Writer;
 use seawall_format::Level;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -215,10 +215,4 @@ fn write_batch(writer: &mut Writer, batch: Option<TakenBatch>, mark: bool) -> Ou
         return Outcome::Failed(error.cause());
     }
     Outcome::Durable { batch: written, is_marked: mark }
-}
-
-/// Whether `error` is one of the ways in which a device reports that it is full.
-fn is_full(error: &io::Error) -> bool {
-    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-    [StorageFull, FileTooLarge, QuotaExceeded].contains(&error.kind())
 }

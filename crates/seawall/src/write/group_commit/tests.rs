@@ -213,6 +213,8 @@ fn batch_is_due_at_once_with_a_waiter_and_after_the_delay_without() {
     commit.schedule_flush(|| NOW);
     commit.schedule_flush(|| NOW * 2);
     assert_eq!(commit.flush_due((delay, Duration::ZERO), 1000), Some(NOW + delay));
+    let never = Duration::MAX;
+    assert_eq!(commit.flush_due((never, Duration::ZERO), 1000), Some(never));
     assert_eq!(commit.flush_due((delay, Duration::ZERO), 10), Some(Duration::ZERO));
     commit.note_async_waiter(position.lsn);
     assert_eq!(commit.flush_due((delay, Duration::ZERO), 1000), Some(Duration::ZERO));
@@ -242,6 +244,7 @@ fn mark_is_due_only_when_an_idle_log_has_something_to_confirm() {
     let taken = commit.take().unwrap();
     commit.complete(taken.count, taken.bytes, NOW);
     assert_eq!(commit.mark_due(idle), Some(NOW + Duration::from_millis(100)));
+    assert_eq!(commit.mark_due(Some(Duration::MAX)), Some(Duration::MAX));
     enqueue(&mut commit, b"y");
     assert_eq!(commit.mark_due(idle), None, "a commit comes first");
 }

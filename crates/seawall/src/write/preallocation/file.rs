@@ -3,7 +3,7 @@
 //! A preallocated file is filled with zeros, only allocated, or empty. It has a temporary name
 //! (`spare-*.tmp`) and no header, and is not part of the log; the next open removes leftovers.
 
-use crate::base::env::Env;
+use crate::base::env::{Env, is_full};
 use seawall_format::before::SectorSums;
 use seawall_format::{Epoch, Geometry, Manifest, SegmentHeader, SegmentRef};
 use seawall_io::{File, Storage};
@@ -87,9 +87,7 @@ impl PreallocatedSegment {
             }
         };
         match attempt(usual) {
-            Err(error) if error.kind() == io::ErrorKind::StorageFull && size_min < usual => {
-                attempt(size_min)
-            }
+            Err(error) if is_full(&error) && size_min < usual => attempt(size_min),
             made => made,
         }
     }

@@ -55,7 +55,7 @@ impl PreallocatedSegment {
             compression_max: log.compression,
             record_type: log.record_type.clone(),
             time_us: env.clock.wall_us(),
-        });
+        })?;
         self.head.file.write_at(&header.stored(), 0)?;
         self.head.file.sync()?;
         let name = header.data_name();
