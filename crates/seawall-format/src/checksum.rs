@@ -3,6 +3,7 @@
 use crate::fields::sizes::SECTOR;
 use crate::fields::{Field, behind, get_u32, put};
 use crate::ids::{Epoch, LogId, Lsn, Offset};
+use std::ops::Range;
 
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 const FRAME_DOMAIN: u64 = 0x66_7261_6D65;
@@ -136,6 +137,69 @@ impl Joiner {
     }
 }
 
+/// The CRCs of all ranges of some bytes that begin at a multiple of 8. The time for one hardly depends
+/// on its length.
+#[derive(Debug)]
+pub(crate) struct RangeCrcs<'a> {
+    bytes: &'a [u8],
+    /// The CRC of all bytes before each multiple of 8.
+    before: Vec<u32>,
+}
+
+impl<'a> RangeCrcs<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        let mut crc = Crc::new();
+        let ends = bytes.as_chunks::<8>().0.iter().map(|word| {
+            crc.update(word);
+            crc.value()
+        });
+        Self { bytes, before: [crc32c(&[])].into_iter().chain(ends).collect() }
+    }
+
+    /// The CRC of a range that begins at a multiple of 8.
+    pub(crate) fn of(&self, range: Range<usize>) -> u32 {
+        let before = |position| self.before.get(position / 8).copied().unwrap_or_default();
+        let rest = self.bytes.get(range.end / 8 * 8..range.end).unwrap_or_default();
+        // CRCs are linear: removes what the bytes before the range contribute.
+        let contributed = over_zeros(before(range.start), range.len());
+        crc32c_with(before(range.end), rest) ^ contributed
+    }
+}
+
+/// Extends a CRC over `count` bytes of zeros: multiplies it by x to the power of `8 * count`, modulo
+/// the polynomial. The highest bit of these numbers is x to the power of 0.
+fn over_zeros(crc: u32, count: usize) -> u32 {
+    let bits = POWERS.iter().enumerate().filter(|(bit, _)| count >> bit & 1 == 1);
+    bits.fold(crc, |crc, (_, power)| product(crc, *power))
+}
+
+/// x to the power of 8 * 2^n.
+static POWERS: [u32; usize::BITS as usize] = powers();
+
+#[expect(clippy::indexing_slicing, reason = "the compiler evaluates it, and finds a panic")]
+const fn powers() -> [u32; usize::BITS as usize] {
+    let mut powers = [1 << (31 - 8); usize::BITS as usize];
+    let mut n = 1;
+    while n < powers.len() {
+        powers[n] = product(powers[n - 1], powers[n - 1]);
+        n += 1;
+    }
+    powers
+}
+
+/// The product of two polynomials, modulo that of the CRC.
+const fn product(one: u32, other: u32) -> u32 {
+    let (mut left, mut shifted, mut sum) = (one, other, 0);
+    while left != 0 {
+        if left >> 31 == 1 {
+            sum ^= shifted;
+        }
+        shifted = (shifted >> 1) ^ if shifted & 1 == 1 { Joiner::POLYNOMIAL } else { 0 };
+        left <<= 1;
+    }
+    sum
+}
+
 /// Returns the CRC of some bytes followed by `after`. `before` is the CRC of those bytes alone.
 pub(crate) fn crc32c_with(before: u32, after: &[u8]) -> u32 {
     let mut crc = from_state(!before);
@@ -201,6 +265,17 @@ mod tests {
     #[test]
     fn crc32c_is_the_castagnoli_polynomial() {
         assert_eq!(crc32c(b"123456789"), 0xE306_9283);
+    }
+
+    #[test]
+    fn crcs_of_ranges_are_those_of_their_bytes() {
+        let bytes: Vec<u8> = (0..1003_u32).map(|i| (i * 7 % 251) as u8).collect();
+        let crcs = RangeCrcs::new(&bytes);
+        for start in (0..=bytes.len()).step_by(8) {
+            for end in start..=bytes.len() {
+                assert_eq!(crcs.of(start..end), crc32c(&bytes[start..end]), "{start} to {end}");
+            }
+        }
     }
 
     #[test]

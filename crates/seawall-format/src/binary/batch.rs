@@ -233,14 +233,19 @@ impl BatchHeader {
         is_sound.then(|| if is_plain { Refused::NotEncrypted } else { unknown() })
     }
 
+    /// Whether `bytes` say that they are a batch header of the segment of `life`.
+    #[must_use]
+    pub fn is_of(bytes: &[u8], life: &Life) -> bool {
+        let header = bytes.first_chunk::<HEADER_SIZE>();
+        header.is_some_and(|header| get(header, EPOCH_TAG) == life.epoch.tag())
+    }
+
     /// Returns the offset, before `end` in the segment of `life`, for which the header in `bytes`
     /// was written, wherever it is stored now: the checksum of the header is bound to its offset.
+    /// Tries all offsets.
     #[must_use]
     pub fn trace(bytes: &[u8], life: &Life, end: u64) -> Option<Offset> {
         let header = bytes.first_chunk::<HEADER_SIZE>()?;
-        if get(header, EPOCH_TAG) != life.epoch.tag() {
-            return None;
-        }
         let place = crc32c(behind(header, HEADER_CRC)) ^ get_u32(header, HEADER_CRC);
         let offsets = (0..end).step_by(8).map(Offset);
         let mut found = offsets.filter(|offset| life.salt.place(*offset) == place);

@@ -4,15 +4,20 @@
 //! A frame is built before its segment is known, so its checksum starts out as the plain CRC of the
 //! payload; [`bind`] ties it to its place when the batch is written.
 
-use crate::checksum::{Salt, crc32c};
+use crate::checksum::{RangeCrcs, Salt, crc32c};
 use crate::fields::sizes::FRAME_HEADER;
 use crate::fields::table;
 use crate::ids::Lsn;
+use std::cell::OnceCell;
 
 /// Bytes of a frame before its payload.
 pub const HEADER_SIZE: usize = FRAME_HEADER;
 
 pub(crate) const GOES_ON: u32 = 1 << 31;
+
+/// The checksum of a payload up to this length takes less time over its bytes than from those of the
+/// whole body.
+const SHORT_MAX: usize = 4096;
 
 /// Zeros to pad a frame with: more than any frame needs.
 const PADDING: [u8; 8] = [0; 8];
@@ -151,12 +156,23 @@ pub fn read(body: &[u8], position: usize, lsn: Lsn) -> Option<(Frame<'_>, usize)
 /// Whether the frame at `position` is by itself a valid frame of record `lsn`.
 #[must_use]
 pub fn is_valid(body: &[u8], position: usize, lsn: Lsn, salt: &Salt) -> bool {
+    is_valid_by(body, position, lsn, salt, crc32c)
+}
+
+#[inline]
+fn is_valid_by(
+    body: &[u8],
+    position: usize,
+    lsn: Lsn,
+    salt: &Salt,
+    crc_of: impl FnOnce(&[u8]) -> u32,
+) -> bool {
     let Some((frame, _)) = read(body, position, lsn) else {
         return false;
     };
     let head = body.get(position..).and_then(<[u8]>::first_chunk::<HEADER_SIZE>);
     let (word, crc) = split(*head.expect("read above"));
-    crc32c(frame.payload) ^ salt.frame(lsn, word) == crc
+    crc_of(frame.payload) ^ salt.frame(lsn, word) == crc
 }
 
 /// Checks that `count` valid frames, not bound to a place, fill `bytes`. Returns whether the last
@@ -246,7 +262,7 @@ impl Filled {
 /// checksum agrees.
 #[must_use]
 pub fn salvage<'a>(body: &'a [u8], first: Lsn, last: Lsn, salt: &Salt) -> Vec<(usize, Frame<'a>)> {
-    let damaged = Damaged { body, last, salt };
+    let damaged = Damaged { body, last, salt, crcs: OnceCell::new() };
     let mut intact = vec![];
     let mut to_the_end: Option<Vec<u64>> = None;
     let (mut position, mut lsn) = (0, first);
@@ -275,6 +291,8 @@ struct Damaged<'a> {
     body: &'a [u8],
     last: Lsn,
     salt: &'a Salt,
+    /// Of `body`, for long payloads: a forged body, and a random one, has many overlapping frames.
+    crcs: OnceCell<RangeCrcs<'a>>,
 }
 
 impl Damaged<'_> {
@@ -302,7 +320,18 @@ impl Damaged<'_> {
             let found = Lsn::new(self.last.get().checked_sub(count.checked_sub(1)?)?)?;
             (found > lsn).then_some((index * 8, found))
         });
-        numbered.find(|(position, found)| is_valid(self.body, *position, *found, self.salt))
+        numbered.find(|(position, found)| self.has_frame(*position, *found))
+    }
+
+    /// As [`is_valid`], in a time that hardly depends on the frame's length.
+    fn has_frame(&self, position: usize, lsn: Lsn) -> bool {
+        is_valid_by(self.body, position, lsn, self.salt, |payload| match payload.len() {
+            ..=SHORT_MAX => crc32c(payload),
+            length => {
+                let start = position + HEADER_SIZE;
+                self.crcs.get_or_init(|| RangeCrcs::new(self.body)).of(start..start + length)
+            }
+        })
     }
 }
 
@@ -466,6 +495,26 @@ mod tests {
         let mut bytes = good;
         bytes[24..28].copy_from_slice(&40_u32.to_le_bytes());
         assert_eq!(places(&bytes), [(0, 1), (40, 3), (64, 4)]);
+    }
+
+    #[test]
+    fn long_frames_are_found_behind_damage() {
+        let long = vec![b'l'; SHORT_MAX + 13];
+        let good = body(&[b"first record", &long, b"third one", &long, b"5"]);
+        let mut bytes = good.clone();
+        bytes[0] ^= 0x40;
+        assert_eq!(lsns(&salvage(&bytes, Lsn::FIRST, last(5), &SALT)), [2, 3, 4, 5]);
+        bytes[24 + 4000] ^= 0x40;
+        assert_eq!(lsns(&salvage(&bytes, Lsn::FIRST, last(5), &SALT)), [3, 4, 5]);
+    }
+
+    /// Each word says that its frame leads to the end. Reading the bytes of each would take minutes.
+    #[test]
+    fn overlapping_frames_are_abandoned_quickly() {
+        let size = (1_u32 << 22) / u32::try_from(crate::fields::sizes::EVERY).unwrap();
+        let body: Vec<_> =
+            (0..size).step_by(8).rev().flat_map(|behind| head_of(behind, 7)).collect();
+        assert!(salvage(&body, Lsn::FIRST, last(9), &SALT).is_empty());
     }
 
     #[test]

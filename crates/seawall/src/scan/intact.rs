@@ -216,6 +216,9 @@ impl Salvaged {
     }
 }
 
+/// How many batch headers in a damaged range may be compared with all offsets of a segment.
+const TRACES_MAX: usize = 16;
+
 /// Finds where the bytes in a damaged range of `here` belong, if they are a batch of this log from
 /// another place.
 ///
@@ -228,13 +231,16 @@ pub(crate) fn trace_misplaced_bytes(
 ) -> Option<(Corruption, Origin)> {
     let lives: Vec<_> = others.iter().map(|other| (other, Life::of(&other.header))).collect();
     let places = (0..bytes.len()).step_by(8).filter_map(|position| bytes.get(position..));
-    let mut traced = places.zip((at.0..).step_by(8)).flat_map(|(header, place)| {
+    let headers = places.zip((at.0..).step_by(8)).flat_map(|(header, place)| {
         lives.iter().filter_map(move |(other, life)| {
-            let end = other.header.size;
-            let offset = BatchHeader::trace(header, life, end)?;
-            let is_at_home = other.header.id == here.header.id && offset.0 == place;
-            (!is_at_home).then_some((*other, offset))
+            let is_at_home = other.header.id == here.header.id
+                && BatchHeader::decode(header, Offset(place), life).is_some();
+            let is_misplaced = BatchHeader::is_of(header, life) && !is_at_home;
+            is_misplaced.then_some((header, *other, life))
         })
+    });
+    let mut traced = headers.take(TRACES_MAX).filter_map(|(header, other, life)| {
+        Some((other, BatchHeader::trace(header, life, other.header.size)?))
     });
     let (other, offset) = traced.next()?;
     let origin = Origin { segment: other.header.id, offset };
