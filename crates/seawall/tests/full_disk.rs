@@ -210,6 +210,31 @@ fn record_beside_the_first_batch_of_a_segment_is_refused_or_kept() {
 }
 
 #[test]
+fn truncation_on_a_full_disk_uses_the_preallocated_file() {
+    within(20, || {
+        let storage = MemStorage::new();
+        let log = open(&storage, true);
+        log.append(&payload(1)).unwrap();
+        // The file of the log, and that of the next segment.
+        let is_file = |name: &&String| name.starts_with("spare") || name.ends_with(".seg");
+        while storage.names().iter().filter(is_file).count() < 2 {
+            thread::park_timeout(Duration::from_millis(1));
+        }
+        // Waits until it is ready.
+        let mut steps = 0;
+        while steps != storage.steps() {
+            steps = storage.steps();
+            thread::park_timeout(Duration::from_millis(50));
+        }
+        log.append(&payload(2)).unwrap();
+        storage.limit(storage.used());
+        log.truncate_after(Lsn::new(1)).unwrap();
+        assert_eq!(log.append(&payload(2)).unwrap().get(), 2);
+        assert_eq!(read_all(&log), 2);
+    });
+}
+
+#[test]
 fn preallocated_file_is_removed_by_close() {
     within(20, || {
         let storage = MemStorage::new();

@@ -181,7 +181,8 @@ impl Writer {
             pred: Some(Predecessor { header: holder, head, seal_failed: false }),
             size_min: self.segment_min,
             reserve: 0,
-            spare: None,
+            // On a full disk there may be no other space.
+            spare: self.spare.take(),
             in_flight_max: 1,
         };
         // Readers first: they must not return records that are about to be removed.
