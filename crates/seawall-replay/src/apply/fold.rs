@@ -110,31 +110,36 @@ pub(crate) fn fold(changes: Vec<(Lsn, Change)>, tools: Tools<'_>) -> Result<Vec<
 struct Folded<'a> {
     tools: Tools<'a>,
     writes: Vec<Write>,
-    /// The values of the keys written before the last table creation or drop in this batch; empty
-    /// if there was none.
-    since: BTreeMap<(String, Vec<u8>), Option<Vec<u8>>>,
+    /// The number of writes up to the last table creation or drop.
+    settled: usize,
+    /// The values of the keys in those writes, by table. Does not contain rows that were dropped
+    /// with their table.
+    values: BTreeMap<String, BTreeMap<Vec<u8>, Option<Vec<u8>>>>,
     /// Tables dropped or created in this batch: their rows in the store no longer count.
     replaced: BTreeSet<String>,
 }
 
 impl<'a> Folded<'a> {
     fn new(tools: Tools<'a>) -> Self {
-        Self { tools, writes: Vec::new(), since: BTreeMap::new(), replaced: BTreeSet::new() }
+        let (values, replaced) = (BTreeMap::new(), BTreeSet::new());
+        Self { tools, writes: Vec::new(), settled: 0, values, replaced }
     }
 
     fn table(&mut self, write: Write) {
-        // Later rows must see the rows written so far.
-        for Write { table, edit, .. } in &self.writes {
+        // Later rows must see the rows written so far. Earlier calls have added the others: a
+        // second time would bring back rows of a table dropped since.
+        for Write { table, edit, .. } in self.writes.iter().skip(self.settled) {
             let (key, value) = match edit {
                 Edit::Put { key, value } => (key, Some(value.clone())),
                 Edit::Delete { key } => (key, None),
                 Edit::Create { .. } | Edit::Drop => continue,
             };
-            self.since.insert((table.clone(), key.clone()), value);
+            self.values.entry(table.clone()).or_default().insert(key.clone(), value);
         }
-        self.since.retain(|(table, _), _| *table != write.table);
+        self.values.remove(&write.table);
         self.replaced.insert(write.table.clone());
         self.writes.push(write);
+        self.settled = self.writes.len();
     }
 
     fn rows(&mut self, rows: Sorted) -> Result<()> {
@@ -171,9 +176,7 @@ impl<'a> Folded<'a> {
     }
 
     fn value(&self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        if !self.since.is_empty()
-            && let Some(value) = self.since.get(&(table.to_owned(), key.to_vec()))
-        {
+        if let Some(value) = self.values.get(table).and_then(|values| values.get(key)) {
             return Ok(value.clone());
         }
         if self.replaced.contains(table) {
@@ -305,12 +308,13 @@ mod tests {
     fn change(dice: &mut Dice) -> Change {
         // The last two keys differ only after the eight bytes that are compared as a number.
         let keys = ["a", "b", "first eight, 1", "first eight, 2"];
-        let (table, key) = (["", "t"][dice.index(2)], keys[dice.index(4)]);
-        match dice.below(7) {
+        let (table, key) = (["", "t", "u"][dice.index(3)], keys[dice.index(4)]);
+        let droppable = ["t", "u"][dice.index(2)];
+        match dice.below(9) {
             0 => Change::delete(table, key),
-            1 | 2 => Change::merge(table, key, ("append", [dice.byte()])),
-            3 => Change::create_table("t", [dice.byte()]),
-            4 => Change::drop_table("t"),
+            1..=3 => Change::merge(table, key, ("append", [dice.byte()])),
+            4 | 5 => Change::create_table(droppable, [dice.byte()]),
+            6 => Change::drop_table(droppable),
             _ => Change::put(table, key, [dice.byte()]),
         }
     }
@@ -319,17 +323,32 @@ mod tests {
     #[test]
     fn folded_changes_equal_changes_applied_one_by_one() {
         each_seed(256, |dice| {
-            let count = dice.index(40);
+            let count = dice.index(100);
             let changes = dice.many(count, change);
             let (one_by_one, at_once) = (MemoryStore::new(), MemoryStore::new());
             let is_allowed = |change: &Change| apply(&one_by_one, vec![change.clone()]).is_ok();
             let allowed: Vec<Change> = changes.into_iter().filter(is_allowed).collect();
             apply(&at_once, allowed).unwrap();
-            for table in ["", "t"] {
+            for table in ["", "t", "u"] {
                 assert_eq!(one_by_one.rows(table), at_once.rows(table));
             }
             assert_eq!(one_by_one.tables(), at_once.tables());
         });
+    }
+
+    #[test]
+    fn merge_sees_no_row_of_a_dropped_table_after_another_is_created() {
+        let store = MemoryStore::new();
+        apply(&store, vec![Change::create_table("t", "")]).unwrap();
+        let changes = vec![
+            Change::put("t", "k", "old"),
+            Change::drop_table("t"),
+            Change::create_table("t", ""),
+            Change::create_table("u", ""),
+            Change::merge("t", "k", ("append", "new")),
+        ];
+        apply(&store, changes).unwrap();
+        assert_eq!(store.rows("t").get(&b"k"[..]).unwrap(), b"new");
     }
 
     #[test]
