@@ -3,7 +3,9 @@
 
 use crate::tool;
 
+use seawall::{Log, Options};
 use seawall_io::{Clock, SystemClock};
+use seawall_replay::{Change, Operation};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use std::process::Command;
@@ -406,6 +408,40 @@ fn closed_pipe_ends_replay_silently() {
     let line = "seawall replay log --into 'cmd:sh keeper' >&-; echo $?";
     assert!(folder.shell(line, b"").text().trim().len() == 1);
     assert_eq!(kept(&folder), [7]);
+}
+
+/// After a power cut, the last of ten acknowledged records is overwritten.
+#[test]
+fn replay_until_a_lost_record_reports_the_ambiguous_tail() {
+    let folder = Folder::new("replay-until-lost");
+    folder.write("keeper", KEEPER.as_bytes());
+    let quiet = Options::new().idle_mark(None).preallocate(false);
+    let log: Log<Operation> = quiet.open(folder.path("written")).unwrap();
+    for number in 1..=10 {
+        log.append(&Change::put("", number.to_string(), "v").into()).unwrap();
+    }
+    folder.make_folder("log");
+    for name in ["manifest", "000000000001.seg"] {
+        folder.write(&format!("log/{name}"), &folder.read(&format!("written/{name}")));
+    }
+    log.close().unwrap();
+    let end = folder.run("verify log --json", b"").json()[0]["tail"]["offset"].as_u64().unwrap();
+    folder.overwrite("log/000000000001.seg", usize::try_from(end).unwrap() - 64, &[0xff; 64]);
+
+    for until in ["", "--until 10", "--until 99"] {
+        let ran = folder.run(&format!("replay log --into json:- -q {until}"), b"");
+        assert!(ran.refused(3).contains("ambiguous tail"), "{until}: {ran:?}");
+        assert_eq!(ran.json().len(), 9);
+        keep(&folder, ("", ""), &format!("-q --dry-run {until}")).refused(3);
+        keep(&folder, ("", ""), &format!("-q {until}")).refused(3);
+    }
+    assert_eq!(kept(&folder), (1..=9).collect::<Vec<_>>());
+    // The damage is after the last record to read.
+    for until in [8, 9] {
+        let ran = folder.run(&format!("replay log --into json:- -q --until {until}"), b"");
+        assert_eq!(ran.fine().json().len(), until);
+    }
+    keep(&folder, ("", ""), "-q --until 5").fine();
 }
 
 #[test]

@@ -89,7 +89,8 @@ impl Replay {
     }
 
     /// Applies only transactions committed up to `lsn`. Never undoes what the store has already
-    /// applied.
+    /// applied. If [`Plan::last`] or [`Report::last`] is lower, the log ends before `lsn`, and only
+    /// verification tells whether that record was lost.
     #[must_use]
     pub fn until(mut self, lsn: Lsn) -> Self {
         self.until = Some(lsn);

@@ -14,6 +14,8 @@ use std::time::Duration;
 pub(super) struct Answer {
     /// The first record read.
     pub(super) from: Lsn,
+    /// The last record read.
+    pub(super) last: Option<Lsn>,
     pub(super) records: u64,
     /// Transactions that were applied, or would be.
     pub(super) applied: u64,
@@ -50,6 +52,7 @@ impl Answer {
     pub(super) fn of_plan(plan: &Plan) -> Self {
         Self {
             from: plan.from,
+            last: plan.last,
             records: plan.records,
             applied: plan.committed - plan.applied_before,
             had: plan.applied_before,
@@ -74,6 +77,7 @@ impl Answer {
         };
         Self {
             from: report.from,
+            last: report.last,
             records: report.records,
             applied: report.applied,
             had: report.committed.saturating_sub(report.applied),
