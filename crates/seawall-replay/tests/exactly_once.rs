@@ -13,7 +13,9 @@ use common::sample::Sample;
 use common::{DyingStore, Manner, expected, log_of, operations, wrong_keys};
 use seawall::format::{LogId, RecordId};
 use seawall::{Log, LogReader, Lsn};
-use seawall_replay::{Bounds, Error, Operation, Operations, Phase, Replay, Source, Store};
+use seawall_replay::{
+    Bounds, Change, Error, Operation, Operations, Phase, Replay, Source, Store, TxId,
+};
 use seawall_testkit::Dice;
 use std::sync::Mutex;
 
@@ -143,6 +145,24 @@ fn current_store_reads_little_more_than_the_new_records() {
     assert_eq!(again.applied_lsn, first.applied_lsn);
 }
 
+/// After each crash, the program numbers its transactions from 1 again.
+#[test]
+fn transaction_that_never_ended_is_not_read_after_its_number_begins_again() {
+    let (log, reader) = common::open_log();
+    let store = DyingStore::new(Manner::Together, u64::MAX);
+    let one = TxId(1);
+    let change = || Operation::Change(one, Change::put("", "k", "v"));
+    for _ in 0..10 {
+        log.append_batch(&[Operation::Begin(one), change()]).unwrap();
+        replay(1, 10).run(&reader, &store).unwrap();
+        log.append_batch(&[Operation::Begin(one), change(), Operation::Commit(one)]).unwrap();
+        let report = replay(1, 10).run(&reader, &store).unwrap();
+        assert_eq!((Some(report.needed_from), report.applied), (report.last, 1), "{report:?}");
+        // The commit before, and all five records of this round.
+        assert!(report.records <= 6, "{report:?}");
+    }
+}
+
 /// A log that grows during a replay: each pass sees more records than the previous one.
 struct Growing {
     log: Log<Operation>,
@@ -197,7 +217,9 @@ fn records_logged_during_a_replay_wait_for_the_next() {
 
 #[test]
 fn lost_or_pruned_records_are_an_error() {
-    let operations = operations(5, 300);
+    let mut operations = operations(5, 299);
+    // A transaction that never ends: the store reads from here on, and finds the last record.
+    operations.insert(0, Operation::Begin(TxId(99)));
     let (log, reader) = common::open_log();
     for some in operations.chunks(100) {
         log.append_batch(some).unwrap();

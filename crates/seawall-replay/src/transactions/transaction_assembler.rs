@@ -86,7 +86,8 @@ pub(crate) struct TransactionAssembler {
     /// The begins of transactions that will be aborted. They count for the restart LSN too: their
     /// abort is after the current commit, and truncating the log could replace it with a commit.
     to_abort: HashMap<TxId, Lsn>,
-    /// The begins of all open transactions.
+    /// The begins of all open transactions. A begin also ends an open transaction of its number,
+    /// for good: a truncation that keeps a later commit keeps this begin, too.
     begins: BTreeSet<Lsn>,
     /// The size of the changes in `open`, in bytes.
     held: usize,
@@ -166,9 +167,7 @@ impl TransactionAssembler {
 
     /// Returns the first record to read when continuing after `lsn`.
     pub(crate) fn restart(&self, lsn: Lsn) -> Lsn {
-        let unfinished = self.plan.oldest_unfinished.map(|oldest| oldest.lsn);
-        let open = self.begins.first().copied();
-        [unfinished, open].into_iter().flatten().fold(lsn.next(), Lsn::min)
+        self.begins.first().map_or(lsn.next(), |begin| lsn.next().min(*begin))
     }
 
     fn whole(&self, open: Open) -> Result<Vec<(Lsn, Change)>> {
@@ -286,5 +285,17 @@ mod tests {
     fn restart_lsn_is_before_unfinished_transactions() {
         let operations = [Operation::Begin(TxId(1)), put(1, "a"), Change::put("", "b", "v").into()];
         assert_eq!(gathered(&operations, 0).first().map(|t| t.watermark.restart), Some(Lsn::FIRST));
+    }
+
+    #[test]
+    fn superseded_begin_holds_the_restart_lsn_until_its_successor() {
+        let one = TxId(1);
+        let atomic = || Change::put("", "k", "v").into();
+        let begins = [Operation::Begin(one), atomic(), Operation::Begin(one), atomic()];
+        let ends = [Operation::Commit(one), atomic()];
+        let found = gathered(&[&begins[..], &ends].concat(), 0);
+        let found: Vec<_> =
+            found.iter().map(|t| (t.lsn.get(), t.watermark.restart.get())).collect();
+        assert_eq!(found, [(2, 1), (4, 3), (5, 6), (6, 7)]);
     }
 }

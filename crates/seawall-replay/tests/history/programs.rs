@@ -80,10 +80,8 @@ impl Written {
                 (0, Some(tx)) => Operation::Commit(tx),
                 (1, Some(tx)) => Operation::Abort(tx),
                 (2 | 3, Some(tx)) => Operation::Change(tx, change),
-                (4, _) => (0..4)
-                    .map(TxId)
-                    .find(|tx| !open.contains(tx))
-                    .map_or_else(|| change.clone().into(), Operation::Begin),
+                // Also of a transaction that is open: the program restarted.
+                (4, _) => Operation::Begin(TxId(dice.below(4))),
                 _ => change.into(),
             };
             self.append(*own, operation);
