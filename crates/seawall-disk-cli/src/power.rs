@@ -5,6 +5,7 @@
 
 pub(super) mod holdup;
 mod monitor;
+mod script;
 
 use super::service::{Service, spawn};
 use crate::args::{Monitor, Power};

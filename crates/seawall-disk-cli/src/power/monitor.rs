@@ -1,19 +1,18 @@
 //! Asks a monitor for the state of the power source: Network UPS Tools, apcupsd, a command, a pipe.
 
 use super::super::service::spawn;
+use super::script::Script;
 use crate::args::Monitor;
 use seawall_io::{Clock, SystemClock};
 use std::io::{self, PipeReader, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// The largest answer that is read, in bytes.
 const ANSWER_MAX: usize = 16 << 10;
-/// How often to look whether a command has ended, or a pipe has a line.
+/// How often to look whether a pipe has a line.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// The state of the power source, as a monitor reports it.
@@ -28,7 +27,7 @@ pub(super) enum Reading {
 pub(super) enum Source {
     Nut { ups: String, at: Vec<SocketAddr> },
     Apcupsd { at: Vec<SocketAddr> },
-    Command(String),
+    Command(Script),
     Pipe(Arc<Pipe>, Option<PipeReader>),
 }
 
@@ -72,7 +71,7 @@ impl Source {
             Monitor::Apcupsd { address } => {
                 Self::Apcupsd { at: address.to_socket_addrs()?.collect() }
             }
-            Monitor::Command(command) => Self::Command(command.clone()),
+            Monitor::Command(command) => Self::Command(Script::new(command)),
             Monitor::Descriptor(number) => Self::Pipe(
                 Arc::default(),
                 Some(OwnedFd::from(seawall_host::read_descriptor(*number)?).into()),
@@ -121,7 +120,11 @@ impl Source {
                 let answer = exchange(at, request, ends_with_empty_record, limit);
                 apcupsd_status(&answer.map_err(said)?)
             }
-            Self::Command(command) => run(command, limit),
+            Self::Command(script) => match script.run(limit)? {
+                0 => Ok(Reading::Online),
+                1 => Ok(Reading::OnBattery),
+                code => Err(format!("the command exits with {code}")),
+            },
             Self::Pipe(pipe, _) => pipe.read(limit),
         }
     }
@@ -219,33 +222,6 @@ fn apcupsd_status(answer: &[u8]) -> Result<Reading, String> {
     reading(&status, "ONLINE", &["ONBATT", "LOWBATT", "SHUTTING"]).ok_or_else(unclear)
 }
 
-/// Runs a command: exit code 0 is mains, 1 is battery.
-fn run(command: &str, limit: Duration) -> Result<Reading, String> {
-    let said = |error: io::Error| error.to_string();
-    let mut shell = Command::new("sh");
-    // The processes that the command starts are killed together with it.
-    shell.process_group(0);
-    shell.arg("-c").arg(command).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut child = shell.spawn().map_err(said)?;
-    let clock = SystemClock::new();
-    let end = clock.now() + limit;
-    loop {
-        match child.try_wait().map_err(said)?.map(|status| status.code()) {
-            Some(Some(0)) => return Ok(Reading::Online),
-            Some(Some(1)) => return Ok(Reading::OnBattery),
-            Some(Some(code)) => return Err(format!("the command exits with {code}")),
-            Some(None) => return Err("a signal ended the command".to_owned()),
-            None if clock.now() > end => {
-                // The command may have ended by now.
-                let _ = seawall_host::kill_group(child.id());
-                let _ = child.wait();
-                return Err(format!("the command runs longer than {} ms", limit.as_millis()));
-            }
-            None => clock.sleep(LOOK_EVERY),
-        }
-    }
-}
-
 /// Records the state in each line. Returns why no more lines can be read.
 fn read_lines(mut file: impl Read, pipe: &Pipe) -> String {
     let (mut line, mut byte) = (vec![], [0]);
@@ -321,21 +297,12 @@ mod tests {
 
     #[test]
     fn exit_code_of_a_command_tells_the_state() {
+        let run = |command: &str, limit| Source::Command(Script::new(command)).read(limit);
         let limit = Duration::from_secs(20);
         assert_eq!((run("exit 0", limit), run("exit 1", limit)), (Ok(Online), Ok(OnBattery)));
         assert_eq!(run("exit 7", limit), Err("the command exits with 7".to_owned()));
         assert_eq!(run("kill -9 $$", limit), Err("a signal ended the command".to_owned()));
         let slow = run("exec sleep 100", Duration::from_millis(30));
         assert_eq!(slow, Err("the command runs longer than 30 ms".to_owned()));
-    }
-
-    #[test]
-    fn nothing_is_left_of_a_command_that_takes_too_long() {
-        // Killing only the outer shell would leave the inner one running.
-        let marker = format!("sleep 98.{}", std::process::id());
-        let slow = run(&format!("({marker}; true); true"), Duration::from_millis(200));
-        slow.unwrap_err();
-        let left = Command::new("pgrep").args(["-f", &format!("^{marker}")]).output();
-        assert!(left.is_err() || left.is_ok_and(|left| left.stdout.is_empty()));
     }
 }
