@@ -131,6 +131,11 @@ impl PowerWatch {
         Ok(Self { name: monitor.to_string(), source, watch })
     }
 
+    /// Queries the monitor again: writing a dump to the image may have taken minutes since.
+    pub(super) fn ask_again(&mut self) {
+        self.watch.judge(self.source.read(PATIENCE));
+    }
+
     /// Whether the power source is healthy.
     pub(super) fn is_healthy(&self) -> bool {
         self.watch.condition == Condition::Online

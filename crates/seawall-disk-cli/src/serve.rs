@@ -47,7 +47,7 @@ pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
     let lowered = seawall_host::oom_score().ok();
     let notifier = Arc::new(Notifier::from_environment());
     let clock = Arc::new(SystemClock::new());
-    let watch = PowerWatch::start(&args.power, args.hold_up, &args.image)?;
+    let mut watch = PowerWatch::start(&args.power, args.hold_up, &args.image)?;
     // A power failure must not end a start that saves the memory of the last server.
     let signals = Signals::new(SIGPWR);
     let signals = signals.map_err(|error| failed(&args.image, "wait for signals", &error))?;
@@ -68,6 +68,10 @@ pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
     // From here on, signals are handled instead of ending the process.
     let added = [SIGTERM, SIGINT].into_iter().try_for_each(|signal| signals.add_signal(signal));
     added.map_err(|error| failed(&args.image, "wait for signals", &error))?;
+    if let Some(watch) = &mut watch {
+        watch.ask_again();
+    }
+    disk.supplied(supply(args, watch.as_ref()));
     let (transport, at) = Transport::start(args, front.bound, disk.clone())?;
     let service = Arc::new(Service {
         image: args.image.display().to_string(),
@@ -86,14 +90,15 @@ pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
         clock,
         room: room(args),
     });
+    let cannot = |act| move |error: io::Error| failed(&args.image, act, &error);
+    // Measuring takes time, in which the power source can fail.
+    let watches = watch.map_or(Ok(()), |watch| watch.go_on(&service));
+    watches.map_err(cannot("watch the power source"))?;
     if let Err(error) = service.keep_armed() {
         say(&format!("seawall: the device could not be measured, and flushes wait: {error}"));
     }
     let (stops, stopped) = mpsc::channel();
     start(&claimed.place, (&service, &stops), signals)?;
-    let cannot = |act| move |error: io::Error| failed(&args.image, act, &error);
-    let watches = watch.map_or(Ok(()), |watch| watch.go_on(&service));
-    watches.map_err(cannot("watch the power source"))?;
     let serves = front.metrics.map_or(Ok(()), |listener| metrics::serve(listener, &service));
     serves.map_err(cannot("serve metrics"))?;
     notifier.keep_alive(&service).map_err(cannot("feed the watchdog"))?;

@@ -170,6 +170,20 @@ fn command_that_fails_or_hangs_disarms() {
     fails(&server, says, &ways);
 }
 
+/// The power source fails after the first answer, while the server starts.
+#[test]
+fn power_source_that_fails_during_the_start_never_arms() {
+    let folder = made("disk-late-answer");
+    folder.write("monitor", b"[ -e asked ] && exit 1\n: > asked\n");
+    let mut command = folder.command(&format!("disk serve {UNKNOWN} --hold-up 60000"));
+    command.args(["--power", "command:. ./monitor"]);
+    let server = Server::of(&folder, command);
+    wait_for(&server, "write-through", "on battery");
+    server.signal("-TERM");
+    let (status, said) = server.ended();
+    assert!(status.success() && !said.contains("seawall: armed"), "{said}");
+}
+
 #[test]
 fn pipe_that_falls_silent_or_is_closed_disarms() {
     let folder = made("disk-pipe");
