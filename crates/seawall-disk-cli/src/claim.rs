@@ -9,7 +9,7 @@
 mod evidence;
 
 use super::keeper;
-use crate::args::{DiskServe, Power, WaitingDump};
+use crate::args::{DiskServe, WaitingDump};
 use crate::state::image::Device;
 use crate::state::place::{self, Place, failed};
 use crate::state::settings::{Homing, Mark, Settings};
@@ -89,6 +89,8 @@ pub(super) struct Claim<'a> {
     device: &'a Device,
     settings: Option<Settings>,
     mark: Option<Mark>,
+    /// See [`Taken::has_lost`].
+    has_lost: bool,
 }
 
 impl<'a> Claim<'a> {
@@ -100,7 +102,7 @@ impl<'a> Claim<'a> {
     ) -> Result<Self, Failure> {
         let settings = place.settings().map_err(|error| failed(place.path(), &error))?;
         let mark = mark(device).map_err(|error| failed(&args.image, &error))?;
-        Ok(Self { args, place, device, settings, mark })
+        Ok(Self { args, place, device, settings, mark, has_lost: false })
     }
 
     /// Prepares the dump area for this image and ring, after writing a waiting dump to the image.
@@ -113,14 +115,14 @@ impl<'a> Claim<'a> {
         }
         check_mark(self.args, self.mark.as_ref(), self.settings.as_ref())?;
         let size = self.device.home.len().map_err(cannot)?;
-        let (mut recovered, mut fit, mut has_lost) = (None, None, false);
+        let (mut recovered, mut fit) = (None, None);
         if let Some((area, _)) = area {
             let files = Files { home: self.device.home.clone(), area };
             let is_kept = keeper::save(self.args, self.place, &files, self.settings.as_ref())?;
             let found = inspect(&*files.area).map_err(cannot)?;
             let Some(Inspected { label, dump }) = found else { return Err(no_area(path)) };
             let was_armed = self.settings.as_ref().is_some_and(|noted| noted.is_armed);
-            has_lost = was_armed && !is_kept && dump.is_none();
+            self.has_lost = was_armed && !is_kept && dump.is_none();
             let is_discarded = dump.is_some() && self.args.dump == Some(WaitingDump::Discard);
             match &dump {
                 None => {}
@@ -141,7 +143,7 @@ impl<'a> Claim<'a> {
             None => self.place.prepare(self.device, options).map_err(cannot)?,
         };
         self.note(None).map_err(cannot)?;
-        let noted = self.settings.unwrap_or_default();
+        let (noted, has_lost) = (self.settings.unwrap_or_default(), self.has_lost);
         let state = noted.state.unwrap_or_default();
         let identity = Identity { state, serve: noted.serve, home_size: size };
         Ok(Taken { files, recovered, identity, has_lost })
@@ -207,7 +209,8 @@ impl<'a> Claim<'a> {
             is_marked: old.is_marked,
             since_us: self.device.settled_us()?,
             homing,
-            is_armed: self.args.power != Power::Unknown,
+            // A loss is reported again if this start fails. What a dump has is not lost.
+            is_armed: self.has_lost,
         };
         self.place.note(&settings)?;
         let dir = absolute(self.place.path());
@@ -239,14 +242,13 @@ impl<'a> Claim<'a> {
 /// Records, after a drain, that no dump is waiting for the image, if that is true.
 pub(super) fn leave(place: &Place, device: &Device) -> io::Result<()> {
     let Some((_, Inspected { dump: None, .. })) = place.area(device)? else { return Ok(()) };
-    let Some(settings) = place.settings()? else { return Ok(()) };
-    if let Some(mark) = mark(device)?
-        && settings.state == Some(mark.state)
+    place.note_armed(false)?;
+    let state = place.settings()?.and_then(|settings| settings.state);
+    if let Ok(Some(mark)) = mark(device)
+        && state == Some(mark.state)
     {
-        device.set_mark(&Mark { is_open: false, ..mark })?;
-    }
-    if settings.is_armed {
-        place.note(&Settings { is_armed: false, ..settings })?;
+        // A stale mark is harmless: it makes another directory check this one first.
+        let _ = device.set_mark(&Mark { is_open: false, ..mark });
     }
     Ok(())
 }

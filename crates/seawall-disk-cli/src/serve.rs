@@ -75,7 +75,7 @@ pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
     let (transport, at) = Transport::start(args, front.bound, disk.clone())?;
     let service = Arc::new(Service {
         image: args.image.display().to_string(),
-        dir: claimed.place.path().display().to_string(),
+        place: claimed.place.clone(),
         at,
         residence,
         kept,
@@ -90,28 +90,53 @@ pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
         clock,
         room: room(args),
     });
-    let cannot = |act| move |error: io::Error| failed(&args.image, act, &error);
     // Measuring takes time, in which the power source can fail.
     let watches = watch.map_or(Ok(()), |watch| watch.go_on(&service));
-    watches.map_err(cannot("watch the power source"))?;
+    watches.map_err(|error| failed(&args.image, "watch the power source", &error))?;
+    let served = attend(args, (&claimed, &service), (signals, front.metrics, &notifier), oom_score);
+    let exit = match served {
+        Ok(stop) => end(args, &claimed, &service, stop),
+        Err(failure) => {
+            // The failure that ended the start says more than one of the end.
+            let _ = close(args, &claimed, &service);
+            if has_lost {
+                // `status` could not report it. If this fails, standard error has it.
+                let _ = claimed.place.note_armed(true);
+            }
+            Err(failure)
+        }
+    };
+    claimed.place.remove_control();
+    exit
+}
+
+/// Lets flushes return early, starts the other threads, and waits for a reason to stop.
+fn attend(
+    args: &DiskServe,
+    (claimed, service): (&Claimed, &Arc<Service>),
+    (signals, metrics, notifier): (Signals, Option<metrics::Listener>, &Arc<Notifier>),
+    oom_score: Option<i32>,
+) -> Result<Stop, Failure> {
+    let cannot = |act| move |error: io::Error| failed(&args.image, act, &error);
+    // No flush has returned early so far: the device has not been measured.
+    let noted = claimed.place.note_armed(args.power != Power::Unknown);
+    noted.map_err(|error| place::failed(claimed.place.path(), &error))?;
     if let Err(error) = service.keep_armed() {
         say(&format!("seawall: the device could not be measured, and flushes wait: {error}"));
     }
     let (stops, stopped) = mpsc::channel();
-    start(&claimed.place, (&service, &stops), signals)?;
-    let serves = front.metrics.map_or(Ok(()), |listener| metrics::serve(listener, &service));
+    start(&claimed.place, (service, &stops), signals)?;
+    let serves = metrics.map_or(Ok(()), |listener| metrics::serve(listener, service));
     serves.map_err(cannot("serve metrics"))?;
-    notifier.keep_alive(&service).map_err(cannot("feed the watchdog"))?;
-    ready(args, &service);
-    notifier.ready(&standing(&service));
+    notifier.keep_alive(service).map_err(cannot("feed the watchdog"))?;
+    ready(args, service);
+    notifier.ready(&standing(service));
     if let Some(command) = &args.run {
-        run_beside(args, (command, oom_score), (&service, stops.clone()))?;
+        run_beside(args, (command, oom_score), (service, stops.clone()))?;
     }
-    let stop = wait(&service, &notifier, &stopped);
+    let stop = wait(service, notifier, &stopped);
     notifier.stopping();
-    let exit = end(args, &claimed, &service, stop);
-    claimed.place.remove_control();
-    exit
+    Ok(stop)
 }
 
 /// The total size of all buffers in bytes.
@@ -140,7 +165,7 @@ fn end_on_panic() {
 
 /// The files and the memory that this process holds exclusively while it serves.
 struct Claimed {
-    place: Place,
+    place: Arc<Place>,
     device: Device,
     keeping: Option<Arc<Keeping>>,
 }
@@ -237,7 +262,7 @@ fn open(
     if is_new && !args.look.quiet {
         say(&format!("seawall: created an image of {}, durable", bytes(disk.size())));
     }
-    let claimed = Claimed { place, device, keeping };
+    let claimed = Claimed { place: Arc::new(place), device, keeping };
     Ok(Opened { claimed, disk, recovered, has_lost, front })
 }
 
@@ -309,7 +334,7 @@ answer! {
     #[serde(tag = "schema", rename = "seawall.disk.serve/1")]
     struct Serving(service: &Service, state: &'static str, says: String) {
         image: String = service.image.clone(),
-        dir: String = service.dir.clone(),
+        dir: String = service.place.path().display().to_string(),
         ready: String = service.at.ready.clone(),
         uri: String = service.at.uri.clone(),
         bytes: u64 = service.disk.size(),
@@ -364,24 +389,14 @@ fn wait(service: &Service, notifier: &Notifier, stopped: &mpsc::Receiver<Stop>) 
     }
 }
 
-/// Disconnects, drains, and answers the client that asked for the stop.
+/// Ends a server, and answers the client that asked for the stop.
 fn end(
     args: &DiskServe,
     claimed: &Claimed,
     service: &Service,
     stop: Stop,
 ) -> Result<Exit, Failure> {
-    let transport = lock(&service.transport).take();
-    let drained = transport.map_or(Ok(()), Transport::stop);
-    let ended = drained.or_else(|error| settle(args, service, &error));
-    // After a failure, the keeper still has the data that is not on the device.
-    if let (Ok(()), Some(keeping)) = (&ended, &claimed.keeping) {
-        keeping.release();
-    }
-    if ended.is_ok() {
-        // A stale mark on the image is harmless: it makes another directory check this one first.
-        let _ = claim::leave(&claimed.place, &claimed.device);
-    }
+    let ended = close(args, claimed, service);
     match stop {
         Stop::Asked(mut stream) => {
             let error = ended.as_ref().err().map(Failure::what);
@@ -397,6 +412,23 @@ fn end(
             Ok(Exit::Theirs(code(status)))
         }
     }
+}
+
+/// Disconnects all clients and drains. Then records that nothing is owed, and releases the keeper.
+fn close(args: &DiskServe, claimed: &Claimed, service: &Service) -> Result<(), Failure> {
+    let transport = lock(&service.transport).take();
+    let drained = transport.map_or(Ok(()), Transport::stop);
+    // After a failure, the keeper still has the data that is not on the device.
+    drained.or_else(|error| settle(args, service, &error))?;
+    if let Err(error) = claim::leave(&claimed.place, &claimed.device) {
+        let what = format!("the clean end was not recorded: {error}");
+        let failure = Failure::new(Exit::Failed, what).at(claimed.place.path().display());
+        failure.next("nothing is lost, although the next start may say so").tell();
+    }
+    if let Some(keeping) = &claimed.keeping {
+        keeping.release();
+    }
+    Ok(())
 }
 
 /// Reports a failed drain: data that is not on the device may be in the dump area.

@@ -4,6 +4,7 @@ use super::answers::{Answer, Home, Measured, Outcome, Power, Work};
 use super::control::request::Request;
 use super::export::{Place, Transport};
 use super::serve::sandbox::Standing;
+use crate::state::place;
 use seawall_disk::{Disarmed, Disk, Emergency, Recovered, Status, Supply};
 use seawall_io::{Clock, SystemClock};
 use seawall_output::answer;
@@ -19,7 +20,7 @@ use std::thread;
 pub(super) struct Service {
     pub(super) disk: Arc<Disk>,
     pub(super) image: String,
-    pub(super) dir: String,
+    pub(super) place: Arc<place::Place>,
     pub(super) at: Place,
     pub(super) residence: Residence,
     /// The user and sandbox of the keeper, if it reports them; or why no keeper has the memory.
@@ -89,6 +90,11 @@ impl Service {
     pub(super) fn emergency(&self) -> Result<Emergency, String> {
         let mut emergency = lock(&self.emergency);
         let done = self.disk.emergency().map_err(|error| error.to_string());
+        if done.as_ref().is_ok_and(|done| done.bytes == 0) {
+            // No dump shows the next start that nothing is owed. If this fails, that start reports
+            // a loss that did not happen.
+            let _ = self.place.note_armed(false);
+        }
         *emergency = Some(done.clone());
         done
     }
@@ -207,7 +213,7 @@ answer! {
     #[serde(tag = "schema", rename = "seawall.disk.status/1")]
     struct DiskStatus(service: &Service, status: &Status) {
         image: String = service.image.clone(),
-        dir: String = service.dir.clone(),
+        dir: String = service.place.path().display().to_string(),
         state: &'static str = service.state(status).0,
         says: String = service.state(status).1,
         broken: bool = service.is_broken(status),

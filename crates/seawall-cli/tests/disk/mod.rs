@@ -14,6 +14,7 @@ mod holdup;
 mod images;
 #[cfg(target_os = "linux")]
 mod kept;
+mod owed;
 mod power;
 mod remote;
 mod server;

@@ -11,7 +11,7 @@ use seawall_output::text::typed;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The file for dumps, unless the device has its own area.
 const AREA: &str = "area";
@@ -31,6 +31,8 @@ const SETTINGS_MAX: u64 = 4096;
 pub(crate) struct Place {
     path: PathBuf,
     storage: PosixStorage,
+    /// Held while the settings are replaced: two threads would use the same temporary file.
+    notes: Mutex<()>,
     _lock: Box<dyn Lock>,
 }
 
@@ -45,7 +47,8 @@ impl Place {
                 .next(next)
         };
         let lock = storage.lock(LOCK).map_err(|error| failed(path, &error))?;
-        Ok(Self { path: path.to_owned(), storage, _lock: lock.ok_or_else(busy)? })
+        let (path, notes) = (path.to_owned(), Mutex::default());
+        Ok(Self { path, storage, notes, _lock: lock.ok_or_else(busy)? })
     }
 
     /// Opens or creates the directory for a keeper, and returns the keeper's lock.
@@ -105,8 +108,20 @@ impl Place {
 
     /// Replaces the settings durably.
     pub(crate) fn note(&self, settings: &Settings) -> io::Result<()> {
+        let _notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         replace_file(&self.storage, SETTINGS, &settings.encode())?;
         self.storage.sync_dir()
+    }
+
+    /// Records whether flushes may return early from now on. If so, a start that finds neither a
+    /// dump nor the memory reports a loss. If not, everything acknowledged is on the image.
+    pub(crate) fn note_armed(&self, is_armed: bool) -> io::Result<()> {
+        match self.settings()? {
+            Some(settings) if settings.is_armed != is_armed => {
+                self.note(&Settings { is_armed, ..settings })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Keeps a copy of the dump under its own name.

@@ -1,0 +1,82 @@
+//! What a start reports as lost, and what it does not.
+
+use super::*;
+
+const NO_KEEPER: &str = "vd --export nbd:unix:s --power ok --hold-up 60000 --no-keeper";
+/// A server that cannot start: the directory of its socket does not exist.
+const FAILS: &str = "vd --export nbd:unix:none/s --run true";
+
+/// Acknowledges a flush early, and kills the server that has no keeper.
+fn lose(folder: &Folder) {
+    let server = Server::start(folder, NO_KEEPER);
+    let mut client = Client::connect(&folder.path("s"));
+    client.write(4096, b"acknowledged");
+    client.flush();
+    server.signal("-KILL");
+    server.ended();
+}
+
+/// Starts a server and returns whether it reports a loss, which it does in each way or in none.
+fn is_reported(folder: &Folder) -> bool {
+    let mut server = Server::start(folder, UNKNOWN);
+    let status = server.ask(&json!({ "do": "status" }))["broken"].clone();
+    let code = folder.run("disk status vd", b"").code;
+    let is_said = error_of(&mut server.child).contains("LOST");
+    assert_eq!((code, &status), (if is_said { 10 } else { 0 }, &is_said.into()));
+    is_said
+}
+
+#[test]
+fn start_that_fails_causes_no_report_of_a_loss() {
+    let folder = made("owed-fails");
+    let armed = "--power ok --hold-up 60000 --no-keeper";
+    folder.run(&format!("disk serve {FAILS} {armed}"), b"").refused(1);
+    assert!(!is_reported(&folder));
+    // This one fails later: the disk is armed, and the path of the control socket is too long.
+    let long = "d".repeat(120);
+    folder.make_folder(&long);
+    let serve = format!("disk serve vd {armed} --state {long} --export nbd:unix:s");
+    folder.run(&format!("{serve} --run true"), b"").refused(1);
+    let settings = String::from_utf8(folder.read(&format!("{long}/disk.json"))).unwrap();
+    assert!(settings.contains("\"armed\":false"), "{settings}");
+}
+
+#[test]
+fn loss_is_reported_by_the_first_start_that_succeeds() {
+    let folder = made("owed-lost");
+    lose(&folder);
+    for power in ["unknown", "ok"] {
+        folder.run(&format!("disk serve {FAILS} --power {power}"), b"").refused(1);
+    }
+    assert!(is_reported(&folder));
+    assert!(!is_reported(&folder), "it was reported");
+}
+
+#[test]
+fn nothing_is_reported_after_an_emergency_that_found_everything_on_the_device() {
+    let folder = made("owed-nothing");
+    let server = Server::start(&folder, NO_KEEPER);
+    let mut client = Client::connect(&folder.path("s"));
+    client.write(4096, b"acknowledged");
+    client.flush();
+    folder.run("disk drain vd", b"").fine();
+    server.signal("-PWR");
+    let mut statuses = (0..100_000).map(|_| server.ask(&json!({ "do": "status" })));
+    let status = statuses.find(|status| !status["emergency"].is_null()).unwrap();
+    assert_eq!(status["emergency"]["bytes"], 0, "{status}");
+    // The power cut.
+    server.signal("-KILL");
+    server.ended();
+    assert!(!is_reported(&folder));
+    assert_eq!(folder.read("vd")[4096..4108], *b"acknowledged");
+}
+
+#[test]
+fn clean_end_that_cannot_be_recorded_is_reported() {
+    let folder = made("owed-unrecorded");
+    let server = Server::start(&folder, NO_KEEPER);
+    folder.make_folder("vd.seawall/disk.json.new");
+    server.signal("-TERM");
+    let (status, said) = server.ended();
+    assert!(status.success() && said.contains("the clean end was not recorded"), "{said}");
+}
