@@ -478,7 +478,7 @@ pub(crate) fn parse() -> Result<(Verb, Notes), Exit> {
     let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
     color_of(words.skip(1)).take_effect();
     let command = Cli::command();
-    let words = seawall_disk_cli::with_config(std::env::args_os().collect());
+    let words = seawall_disk_cli::with_config(&command, std::env::args_os().collect());
     let words = words.map_err(|failure| failure.tell())?;
     let matches = command.clone().try_get_matches_from(words).map_err(said)?;
     let verb = Cli::from_arg_matches(&matches).map_err(said)?.verb;

@@ -206,6 +206,11 @@ fn config_file_supplies_missing_options() {
     assert_eq!(server.ready, "ready nbd unix:t");
     assert_eq!(server.ask(&json!({ "do": "status" }))["supply"]["hold_up_ms"], 78.0);
     drop(server);
+    let between = folder.command("disk --color never serve --config vd.conf");
+    for command in [folder.command("disk serve --config vd.conf --color never"), between] {
+        let server = Server::of(&folder, command);
+        assert_eq!(server.ask(&json!({ "do": "status" }))["supply"]["hold_up_ms"], 77.0);
+    }
     folder.write("vd.conf", b"# mine\nimage = vd\nhold = 3\n");
     let ran = folder.run("disk serve --config vd.conf --export nbd:unix:s --run true", b"");
     assert!(ran.refused(2).contains("where: vd.conf, line 3"), "{ran:?}");

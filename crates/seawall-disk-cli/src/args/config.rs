@@ -16,6 +16,9 @@ const SIZE_MAX: u64 = 64 * 1024;
 const CONFIG: &str = "config";
 /// Not allowed in a file: this option decides about one dump.
 const DUMP: &str = "dump";
+/// The verbs of a command line that may name a file.
+const DISK: &str = "disk";
+const SERVE: &str = "serve";
 /// The key of the image, which is a positional argument on the command line.
 const IMAGE: &str = "image";
 
@@ -27,25 +30,41 @@ const HEAD: &str = "\
 ";
 
 /// Inserts the options of the file that `--config` names, if there is one, into the words of a
-/// command line, after `disk serve`. Typed options take precedence.
+/// command line, after `disk serve`. Typed options take precedence. `whole` parses all verbs, with
+/// [`Disk`](super::Disk) as `disk`.
 ///
 /// # Errors
 ///
 /// The file cannot be read, or a line of it is not `key = value` with a key and a value of `serve`.
-pub fn with_config(words: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
-    let is_serve =
-        |pair: &[OsString]| matches!(pair, [disk, serve] if disk == "disk" && serve == "serve");
-    let Some(at) = words.windows(2).position(is_serve) else { return Ok(words) };
-    let (before, typed) = words.split_at(at + 2);
-    // The parser of the whole command line reports errors.
-    let Ok(matches) = bare().try_get_matches_from(typed) else { return Ok(words) };
+///
+/// # Panics
+///
+/// If `whole` has no verb `disk`.
+pub fn with_config(whole: &Command, words: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
+    let mut verbs = words.iter().map(OsString::as_os_str);
+    let is_serve = verbs.any(|word| word == DISK) && verbs.any(|word| word == SERVE);
+    if !is_serve {
+        return Ok(words);
+    }
+    let at = words.len() - verbs.count();
+    // Whatever this refuses, `whole` refuses, too, and reports the error.
+    let Ok(matches) = lenient(whole).try_get_matches_from(&words) else { return Ok(words) };
+    let verb = matches.subcommand_matches(DISK).and_then(|disk| disk.subcommand_matches(SERVE));
+    let Some(matches) = verb else { return Ok(words) };
     let Some(path) = matches.get_one::<PathBuf>(CONFIG) else { return Ok(words) };
     let text = seawall_host::read_text(path, SIZE_MAX).map_err(|error| {
         let failure = Failure::new(Exit::Failed, format!("the configuration: {error}"));
         failure.at(path.display()).next("create one with seawall disk config > FILE")
     })?;
-    let more = read(&text, path, &matches)?;
+    let more = read(&text, path, matches)?;
+    let (before, typed) = words.split_at(at);
     Ok(before.iter().cloned().chain(more).chain(typed.iter().cloned()).collect())
+}
+
+/// `whole`, with every required option of `serve` made optional: the file may have it.
+fn lenient(whole: &Command) -> Command {
+    let serve = |serve: Command| serve.mut_args(|arg| arg.required(false));
+    whole.clone().mut_subcommand(DISK, |disk| disk.mut_subcommand(SERVE, serve))
 }
 
 /// A template with all keys, their help and their default values.
@@ -128,6 +147,30 @@ mod tests {
     fn of(text: &str, typed: &[&str]) -> Result<Vec<OsString>, String> {
         let typed = bare().try_get_matches_from(typed).unwrap();
         read(text, Path::new("vd.conf"), &typed).map_err(|failure| format!("{failure:?}"))
+    }
+
+    /// Options of the whole command line may be anywhere.
+    #[test]
+    fn file_is_read_wherever_a_global_option_is() {
+        let color = Arg::new("color").long("color").global(true);
+        let whole = super::super::Disk::augment_args(Command::new(DISK));
+        let whole = Command::new("seawall").arg(color).subcommand(whole);
+        let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
+        for line in [
+            "seawall disk serve --config none",
+            "seawall disk serve --config=none -v --color never",
+            "seawall --color never disk serve x --color=never --config none",
+            "seawall disk --color never serve --config none",
+        ] {
+            let said = format!("{:?}", with_config(&whole, words(line)).unwrap_err());
+            assert!(said.contains("the configuration: "), "{line}: {said}");
+        }
+        // An image of this name is no verb, and the whole command line refuses the other.
+        let unknown = "seawall disk serve --config none --unknown";
+        for line in [unknown, "seawall disk status serve"] {
+            assert_eq!(with_config(&whole, words(line)).unwrap(), words(line));
+        }
+        whole.clone().try_get_matches_from(words(unknown)).unwrap_err();
     }
 
     #[test]
