@@ -16,7 +16,7 @@ use crate::state::image::{self, Device};
 use crate::state::place::{self, CONTROL, Place};
 use sandbox::Standing;
 use seawall_disk::nbd::Bound;
-use seawall_disk::{Disk, Options, Recovered, Supply};
+use seawall_disk::{Disarmed, Disk, Options, Recovered, Supply};
 use seawall_host::ImageKind;
 use seawall_io::SystemClock;
 use seawall_output::answer;
@@ -433,6 +433,9 @@ fn close(args: &DiskServe, claimed: &Claimed, service: &Service) -> Result<(), F
 
 /// Reports a failed drain: data that is not on the device may be in the dump area.
 fn settle(args: &DiskServe, service: &Service, error: &io::Error) -> Result<(), Failure> {
+    let status = service.disk.status();
+    // After an emergency nothing counts as uncovered, not even if its dump fails.
+    let is_owing = status.uncovered > 0 || status.armed == Err(Disarmed::Emergency);
     if let Ok(done) = service.emergency() {
         if !args.look.quiet {
             let dumped = bytes(to_u64(done.bytes));
@@ -443,9 +446,15 @@ fn settle(args: &DiskServe, service: &Service, error: &io::Error) -> Result<(), 
         return Ok(());
     }
     // Without early flushes, no flushed data is lost.
-    let exit = if service.disk.status().supply.is_healthy { Exit::Contract } else { Exit::Failed };
-    let what = format!("what was not on the device is lost: {error}");
-    let next = "check the system journal for errors of this device";
+    let exit = if is_owing { Exit::Contract } else { Exit::Failed };
+    let (fate, next) = match service.kept() {
+        Ok(_) => {
+            let next = "check the device, and start the server again before the machine is off";
+            ("only in the memory of the keeper", next)
+        }
+        Err(_) => ("lost", "check the system journal for errors of this device"),
+    };
+    let what = format!("what was not on the device is {fate}: {error}");
     Err(Failure::new(exit, what).at(args.image.display()).next(next))
 }
 

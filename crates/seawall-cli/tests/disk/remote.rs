@@ -3,13 +3,13 @@
 use super::*;
 
 use seawall_disk::device::{Cost, Device};
-use seawall_disk::nbd::{Limits, Listen, Server, Target};
+use seawall_disk::nbd::{self, Limits, Listen, Target};
 use seawall_io::{File, Storage, SystemClock};
 use seawall_testkit::MemStorage;
 use std::sync::Arc;
 
 /// A simulated device with the exports `home` and `area`, listening at `d`.
-fn device(folder: &Folder) -> Server {
+fn device(folder: &Folder) -> nbd::Server {
     let storage = MemStorage::new();
     let region = |(name, size)| -> Arc<dyn File> {
         let file = storage.create(name).unwrap();
@@ -22,7 +22,7 @@ fn device(folder: &Folder) -> Server {
     let device = Arc::new(device);
     let exports: [(&str, Arc<dyn Target>); 2] =
         [("home", Arc::new(device.region(0))), ("area", Arc::new(device.region(1)))];
-    Server::start_all(&exports, &Listen::Unix(folder.path("d")), Limits::default()).unwrap()
+    nbd::Server::start_all(&exports, &Listen::Unix(folder.path("d")), Limits::default()).unwrap()
 }
 
 #[test]
@@ -45,4 +45,33 @@ fn disk_over_nbd_is_served_or_refused_with_a_reason() {
     assert!(unknown.code == 1 && unknown.err.contains("no disk of this name"), "{unknown:?}");
     device.stop().unwrap();
     assert_eq!(serve(&format!("{uri} --state state")).code, 1);
+}
+
+/// The device fails while bytes of an early flush are only in memory; then the power source fails.
+#[test]
+fn stop_that_cannot_save_acknowledged_data_exits_10() {
+    for (keeper, fate) in [("--no-keeper", "is lost"), ("", "is only in the memory of the keeper")]
+    {
+        let folder = Folder::new(&format!("device-stop{keeper}"));
+        let device = device(&folder);
+        folder.write("monitor", b"! [ -e battery ]\n");
+        let uri = "nbd+unix:///home?socket=d";
+        let serve = format!("disk serve {uri} --state vd.seawall --export nbd:unix:s {keeper}");
+        let mut command = folder.command(&format!("{serve} --hold-up 60000"));
+        command.args(["--power", "command:. ./monitor"]);
+        let server = Server::of(&folder, command);
+        let status = |server: &Server<'_>| server.ask(&json!({ "do": "status" }));
+        assert_eq!(server.state(), "armed");
+        let mut client = Client::connect(&folder.path("s"));
+        device.stop().unwrap();
+        client.write(4096, b"acknowledged");
+        client.flush();
+        assert_eq!(status(&server)["counts"]["flushes_early"], 1);
+        folder.write("battery", b"");
+        let mut statuses = (0..100_000).map(|_| status(&server));
+        statuses.find(|status| status["supply"]["healthy"] == false).unwrap();
+        server.signal("-TERM");
+        let (status, said) = server.ended();
+        assert!(status.code() == Some(10) && said.contains(fate), "{status}: {said}");
+    }
 }
