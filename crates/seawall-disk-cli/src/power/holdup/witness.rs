@@ -69,7 +69,8 @@ impl Heard {
     }
 
     fn missing(&self) -> u64 {
-        (self.last.number - self.first + 1).saturating_sub(self.received)
+        let sent = self.last.number.saturating_sub(self.first).saturating_add(1);
+        sent.saturating_sub(self.received)
     }
 }
 
@@ -205,6 +206,17 @@ mod tests {
         assert_eq!((heard.held_up_us(), heard.missing()), (Some(2_500), 1));
         assert_eq!(heard.end(ms(3005)), None);
         assert_eq!(heard.end(ms(3006)), Some(End::Silence));
+    }
+
+    /// Any program can send a datagram with any number.
+    #[test]
+    fn extreme_numbers_are_counted_without_an_overflow() {
+        let far = Count { number: u64::MAX, time_us: 1, ..count(0, Some(u64::MAX - 1)) };
+        let mut heard = Heard::new(count(0, None), ms(0));
+        assert!(heard.take(far, ms(1)));
+        assert_eq!((heard.missing(), heard.held_up_us()), (u64::MAX - 2, Some(0)));
+        let heard = Heard::new(Count { time_us: u64::MAX, ..far }, ms(0));
+        assert_eq!((heard.missing(), heard.held_up_us().map(millis).is_some()), (0, true));
     }
 
     #[test]
