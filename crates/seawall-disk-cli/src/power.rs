@@ -46,6 +46,8 @@ const _: () = assert!(
 enum Condition {
     Online,
     OnBattery,
+    /// The battery would not take over, as this word tells.
+    Unprotected(&'static str),
     /// There is no answer, for this reason.
     Lost(String),
 }
@@ -55,6 +57,7 @@ impl fmt::Display for Condition {
         match self {
             Self::Online => f.write_str("online"),
             Self::OnBattery => f.write_str("on battery"),
+            Self::Unprotected(word) => write!(f, "the UPS would not take over: {word}"),
             Self::Lost(why) => write!(f, "no contact: {why}"),
         }
     }
@@ -86,6 +89,7 @@ impl Watch {
             Ok(Reading::Online) if self.good_answers < GOOD_ANSWERS => return false,
             Ok(Reading::Online) => Condition::Online,
             Ok(Reading::OnBattery) => Condition::OnBattery,
+            Ok(Reading::Unprotected(word)) => Condition::Unprotected(word),
             Err(why) => Condition::Lost(why),
         };
         let is_new = condition != self.condition;
@@ -182,7 +186,7 @@ fn tell(service: &Service, is_healthy: bool, says: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Reading::{OnBattery, Online};
+    use Reading::{OnBattery, Online, Unprotected};
 
     fn lost() -> Result<Reading, String> {
         Err("gone".to_owned())
@@ -192,7 +196,7 @@ mod tests {
     fn one_bad_answer_disarms_and_two_good_ones_arm() {
         let mut watch = Watch::new(Ok(Online));
         assert_eq!(watch.condition, Condition::Online, "a first good answer is enough");
-        for bad in [Ok(OnBattery), lost()] {
+        for bad in [Ok(OnBattery), Ok(Unprotected("NOBATT")), lost()] {
             assert!(watch.judge(bad.clone()) && watch.condition != Condition::Online);
             assert!(!watch.judge(bad.clone()), "nothing new");
             assert!(!watch.judge(Ok(Online)) && watch.condition != Condition::Online);
@@ -203,11 +207,13 @@ mod tests {
         }
         assert!(watch.judge(Ok(OnBattery)) && watch.judge(lost()), "both are reported");
         assert_eq!(watch.condition.to_string(), "no contact: gone");
+        assert!(watch.judge(Ok(Unprotected("NOBATT"))));
+        assert_eq!(watch.condition.to_string(), "the UPS would not take over: NOBATT");
     }
 
     #[test]
     fn watch_begins_disarmed_without_a_good_answer() {
-        for first in [Ok(OnBattery), lost()] {
+        for first in [Ok(OnBattery), Ok(Unprotected("OFF")), lost()] {
             let mut watch = Watch::new(first);
             assert_ne!(watch.condition, Condition::Online);
             assert!(!watch.judge(Ok(Online)) && watch.judge(Ok(Online)));

@@ -20,7 +20,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 pub(super) enum Reading {
     Online,
     OnBattery,
+    /// On mains, but the battery would not take over, as this word of the status tells.
+    Unprotected(&'static str),
 }
+
+/// The words of a status that mean that the battery does not take over when the mains fail.
+const UNPROTECTED: [&str; 3] = ["NOBATT", "BYPASS", "OFF"];
 
 /// A monitor, and how to reach it.
 #[derive(Debug)]
@@ -176,13 +181,16 @@ fn nut_status(answer: &str) -> Result<Reading, String> {
     reading(status.ok_or_else(unclear)?, "OL", &["OB", "LB", "FSD"]).ok_or_else(unclear)
 }
 
-/// Returns the state in `status`: on battery with any word of `on_battery`, otherwise online with
+/// Returns the state in `status`: on battery with any word of `on_battery`, otherwise on mains with
 /// the word `online`.
 fn reading(status: &str, online: &str, on_battery: &[&str]) -> Option<Reading> {
     let has = |word: &str| status.split_whitespace().any(|other| other == word);
     match () {
         () if on_battery.iter().any(|word| has(word)) => Some(Reading::OnBattery),
-        () if has(online) => Some(Reading::Online),
+        () if has(online) => {
+            let unprotected = UNPROTECTED.into_iter().find(|word| has(word));
+            Some(unprotected.map_or(Reading::Online, Reading::Unprotected))
+        }
         () => None,
     }
 }
@@ -248,7 +256,7 @@ fn read_lines(mut file: impl Read, pipe: &Pipe) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Reading::{OnBattery, Online};
+    use Reading::{OnBattery, Online, Unprotected};
 
     #[test]
     fn answers_of_nut_are_understood() {
@@ -261,6 +269,10 @@ mod tests {
         for unclear in [says(""), says("OFF"), says("BYPASS"), says("OLD")] {
             assert!(unclear.is_err(), "{unclear:?}");
         }
+        for (status, word) in [("OL BYPASS", "BYPASS"), ("OL OFF", "OFF"), ("OFF OL", "OFF")] {
+            assert_eq!(says(status), Ok(Unprotected(word)), "{status}");
+        }
+        assert_eq!(says("OB BYPASS"), Ok(OnBattery));
         let stale = nut_status("ERR DATA-STALE\n");
         assert_eq!(stale, Err("upsd answers: ERR DATA-STALE".to_owned()));
         nut_status("VAR ups ups.status OL\n").unwrap_err();
@@ -284,6 +296,8 @@ mod tests {
         };
         assert_eq!([says("ONLINE"), says("ONLINE REPLACEBATT")], [const { Ok(Online) }; 2]);
         assert_eq!([says("ONBATT"), says("ONBATT LOWBATT")], [const { Ok(OnBattery) }; 2]);
+        assert_eq!(says("ONLINE NOBATT"), Ok(Unprotected("NOBATT")));
+        assert_eq!(says("ONLINE REPLACEBATT NOBATT"), Ok(Unprotected("NOBATT")));
         for unclear in [says("COMMLOST"), says("ONLINE COMMLOST"), says(""), says("SELFTEST")] {
             assert!(unclear.is_err(), "{unclear:?}");
         }

@@ -95,6 +95,9 @@ fn watch(monitor: &Monitor, is_failing: &Arc<AtomicBool>) -> Result<(), Failure>
     let mut source = source.map_err(|error| cannot(error.to_string()))?;
     match source.read(PATIENCE) {
         Ok(Reading::Online) => {}
+        Ok(Reading::Unprotected(word)) => {
+            return Err(cannot(format!("the UPS would not take over: {word}")));
+        }
         Ok(Reading::OnBattery) => return Err(cannot("it is on battery already".to_owned())),
         Err(why) => return Err(cannot(why)),
     }
