@@ -289,13 +289,13 @@ impl Disk {
     /// [`io::ErrorKind::InvalidInput`] beyond the disk's end; otherwise the device's error.
     pub fn read(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
         self.shared.check(offset, bytes.len())?;
-        let newer = self.shared.newer(offset, bytes.len());
+        let copied = |(at, part): (usize, &[u8])| (at, part.to_vec());
+        let newer: Vec<_> =
+            self.shared.state().ring.parts(offset, bytes.len()).map(copied).collect();
         let read = self.shared.files.home.read_at(bytes, offset)?;
         bytes.iter_mut().skip(read).for_each(|byte| *byte = 0);
         for (at, part) in newer {
-            if let Some(target) = bytes.get_mut(at..at + part.len()) {
-                target.copy_from_slice(&part);
-            }
+            bytes.iter_mut().skip(at).zip(part).for_each(|(byte, new)| *byte = new);
         }
         Ok(())
     }
@@ -576,13 +576,6 @@ impl Shared {
             has_waited = true;
             state = self.wait(state);
         }
-    }
-
-    /// Copies of the ring's [parts](Ring::parts) of a range.
-    fn newer(&self, offset: u64, size: usize) -> Vec<(usize, Vec<u8>)> {
-        let state = self.state();
-        let parts = state.ring.parts(offset, size);
-        parts.map(|(at, part)| (at, part.to_vec())).collect()
     }
 
     /// Waits for a change at the device and makes the drainer write everything.

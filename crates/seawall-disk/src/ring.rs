@@ -283,8 +283,8 @@ impl Ring {
         needed <= free
     }
 
-    /// The bytes in the ring of the range of `size` bytes at `offset`: parts, each with its position
-    /// in the range. Where two parts overlap, the later one is newer.
+    /// The bytes in the ring of the range of `size` bytes at `offset`: parts, each with its
+    /// position in the range. Where two parts overlap, the later one is newer.
     ///
     /// Copy them before you read the rest from the device: a run that lands during that read is
     /// afterwards neither in the bytes read nor in the ring.

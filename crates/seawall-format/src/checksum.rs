@@ -2,7 +2,7 @@
 
 use crate::fields::sizes::SECTOR;
 use crate::fields::{Field, behind, get_u32, put};
-use crate::ids::{Epoch, LogId, Lsn, Offset};
+use crate::ids::{Epoch, LogId, Lsn, Offset, to_u64};
 use std::ops::Range;
 
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -137,8 +137,8 @@ impl Joiner {
     }
 }
 
-/// The CRCs of all ranges of some bytes that begin at a multiple of 8. The time for one hardly depends
-/// on its length.
+/// The CRCs of all ranges of some bytes that begin at a multiple of 8. The time for one hardly
+/// depends on its length.
 #[derive(Debug)]
 pub(crate) struct RangeCrcs<'a> {
     bytes: &'a [u8],
@@ -166,19 +166,20 @@ impl<'a> RangeCrcs<'a> {
     }
 }
 
-/// Extends a CRC over `count` bytes of zeros: multiplies it by x to the power of `8 * count`, modulo
-/// the polynomial. The highest bit of these numbers is x to the power of 0.
+/// Extends a CRC over `count` bytes of zeros: multiplies it by x to the power of `8 * count`,
+/// modulo the polynomial. The highest bit of these numbers is x to the power of 0.
 fn over_zeros(crc: u32, count: usize) -> u32 {
+    let count = to_u64(count);
     let bits = POWERS.iter().enumerate().filter(|(bit, _)| count >> bit & 1 == 1);
     bits.fold(crc, |crc, (_, power)| product(crc, *power))
 }
 
 /// x to the power of 8 * 2^n.
-static POWERS: [u32; usize::BITS as usize] = powers();
+static POWERS: [u32; 64] = powers();
 
 #[expect(clippy::indexing_slicing, reason = "the compiler evaluates it, and finds a panic")]
-const fn powers() -> [u32; usize::BITS as usize] {
-    let mut powers = [1 << (31 - 8); usize::BITS as usize];
+const fn powers() -> [u32; 64] {
+    let mut powers = [1 << (31 - 8); 64];
     let mut n = 1;
     while n < powers.len() {
         powers[n] = product(powers[n - 1], powers[n - 1]);

@@ -15,8 +15,8 @@ pub const HEADER_SIZE: usize = FRAME_HEADER;
 
 pub(crate) const GOES_ON: u32 = 1 << 31;
 
-/// The checksum of a payload up to this length takes less time over its bytes than from those of the
-/// whole body.
+/// The checksum of a payload up to this length takes less time over its bytes than from those of
+/// the whole body.
 const SHORT_MAX: usize = 4096;
 
 /// Zeros to pad a frame with: more than any frame needs.
@@ -508,7 +508,7 @@ mod tests {
         assert_eq!(lsns(&salvage(&bytes, Lsn::FIRST, last(5), &SALT)), [3, 4, 5]);
     }
 
-    /// Each word says that its frame leads to the end. Reading the bytes of each would take minutes.
+    /// Each word says that its frame leads to the end. Reading the bytes of each takes minutes.
     #[test]
     fn overlapping_frames_are_abandoned_quickly() {
         let size = (1_u32 << 22) / u32::try_from(crate::fields::sizes::EVERY).unwrap();
