@@ -21,7 +21,8 @@
 //! | `open_batch_waiters`: atomic | the leader, in the commit delay | committers; the leader |
 //! | `truncation_count`: atomic | followers compare it | truncations |
 //!
-//! A failure, an exclusive operation and close notify everything except `preallocator_work`.
+//! A thread that stops waiting for exclusive use wakes those that could not lead because of it. A
+//! failure, an exclusive operation and close notify everything except `preallocator_work`.
 
 mod close;
 mod exclusive;
@@ -369,8 +370,9 @@ impl Coordinator {
             match if is_taken { Err(state) } else { self.lease(state) } {
                 Ok(locked) => self.lead(self.wait_for_group(locked), goal),
                 // A mark is written only while nothing is in flight.
-                Err(state) if goal == WaitFor::Confirmed && !state.in_flight.is_empty() => {
-                    drop(self.wait_for_writer(state));
+                Err(locked) if goal == WaitFor::Confirmed && !locked.in_flight.is_empty() => {
+                    state = self.wait_for_writer(locked);
+                    continue;
                 }
                 Err(state) => {
                     let event = self.batch_event(position.batch_seq);
@@ -509,14 +511,6 @@ impl Coordinator {
     fn batch_event(&self, batch_seq: u64) -> &EventCount {
         let [even, odd] = &self.batch_done;
         if batch_seq.is_multiple_of(2) { even } else { odd }
-    }
-
-    /// Waits until the leader returns the writer.
-    fn wait_for_writer<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        state.exclusive_waiters += 1;
-        let mut state = self.writer_idle.wait(state).unwrap_or_else(PoisonError::into_inner);
-        state.exclusive_waiters -= 1;
-        state
     }
 
     /// Waits until the open batch takes records again.

@@ -73,6 +73,35 @@ pub(crate) fn tickets_are_awaited_beside_a_cut() {
     cut_beside(|log, bytes| log.submit(bytes).and_then(block_on));
 }
 
+/// A task that confirms waits for the writer ahead of appends. If a truncation has removed its record
+/// meanwhile, it does not use the writer, so it must wake an append that it kept from doing so.
+pub(crate) fn confirmations_beside_a_cut_leave_no_append_waiting() {
+    let device = MemStorage::new();
+    let log = open(&quiet().writes_in_flight(2), &device);
+    // Batches are in flight only in segments after the first.
+    while log.stats().rolls == 0 {
+        log.append(&[b'.'; 600]).unwrap();
+    }
+    let last = log.durable();
+    let ticket = log.submit(&record(0, 0)).unwrap();
+    let confirms = spawn({
+        let log = Arc::clone(&log);
+        move || log.confirm().unwrap()
+    });
+    let cuts = spawn({
+        let log = Arc::clone(&log);
+        move || {
+            log.truncate_after(last).unwrap();
+            log.append(&record(1, 0)).unwrap()
+        }
+    });
+    ticket.wait().unwrap();
+    confirms.join().unwrap();
+    assert!(cuts.join().unwrap() > last.unwrap());
+    let after: Bytes = quiet().open_in(Arc::new(device.power_cut(|_| coin()))).unwrap();
+    assert_eq!(after.durable(), log.durable());
+}
+
 pub(crate) fn checkpoints_and_prunes_go_between_appends() {
     time::flow();
     let device = MemStorage::new();

@@ -64,6 +64,7 @@ scenarios! {
     readers::a_reader_elsewhere_sees_nothing_that_a_power_cut_takes,
     cuts::appends_return_beside_a_cut,
     cuts::tickets_are_awaited_beside_a_cut,
+    cuts::confirmations_beside_a_cut_leave_no_append_waiting,
     cuts::checkpoints_and_prunes_go_between_appends,
     prunes::a_close_leaves_no_file_of_a_pruned_segment,
     prunes::a_prune_takes_no_other_record_whatever_fails,

@@ -2,9 +2,10 @@
 
 use crate::base::error::{Error, Result};
 use crate::base::options::Failover;
-use crate::write::coordinator::Coordinator;
+use crate::base::sync::MutexGuard;
 use crate::write::coordinator::lease::LockedLease;
 use crate::write::coordinator::publish::Outcome;
+use crate::write::coordinator::{Coordinator, State};
 use crate::write::group_commit::{Commit, WaitFor};
 use crate::write::writer::Writer;
 use std::sync::{Arc, PoisonError};
@@ -47,7 +48,7 @@ impl Coordinator {
         state.exclusive_waiters += 1;
         loop {
             if let Err(error) = state.commit.check() {
-                state.exclusive_waiters -= 1;
+                self.stop_waiting(&mut state);
                 return Err(error);
             }
             let leased =
@@ -66,6 +67,26 @@ impl Coordinator {
                 }
                 Err(state) => self.writer_idle.wait(state).unwrap_or_else(PoisonError::into_inner),
             };
+        }
+    }
+
+    /// Waits until the writer is returned. No new leader starts meanwhile.
+    pub(super) fn wait_for_writer<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+    ) -> MutexGuard<'a, State> {
+        state.exclusive_waiters += 1;
+        let mut state = self.writer_idle.wait(state).unwrap_or_else(PoisonError::into_inner);
+        self.stop_waiting(&mut state);
+        state
+    }
+
+    /// Stops counting this thread as one that waits for exclusive use, and wakes the threads that
+    /// could not lead because of it: this thread may not use the writer, which would wake them.
+    fn stop_waiting(&self, state: &mut State) {
+        state.exclusive_waiters -= 1;
+        if state.exclusive_waiters == 0 {
+            self.wake_leaders(state);
         }
     }
 

@@ -167,6 +167,14 @@ impl Coordinator {
         }
     }
 
+    /// Wakes the threads that could not take the writer to lead a batch. One of them must: the
+    /// calling thread may not.
+    pub(super) fn wake_leaders(&self, state: &mut State) {
+        self.wake_for_room(state);
+        self.wake_waiting_flusher(state);
+        self.batch_done.iter().for_each(EventCount::notify_all);
+    }
+
     pub(super) fn wake_for_room(&self, state: &State) {
         if state.room_waiters > 0 {
             self.room.notify_all();
