@@ -214,7 +214,7 @@ fn codec_that_panics_leaves_no_trace_of_its_record() {
 }
 
 /// A waker that calls a function when it is woken.
-struct Bell<F>(F);
+pub(crate) struct Bell<F>(pub(crate) F);
 
 impl<F: Fn() + Send + Sync> Wake for Bell<F> {
     fn wake(self: Arc<Self>) {
@@ -222,8 +222,78 @@ impl<F: Fn() + Send + Sync> Wake for Bell<F> {
     }
 }
 
-fn poll(ticket: &mut Ticket, waker: &Waker) -> Poll<Result<Lsn, Error>> {
+pub(crate) fn poll(ticket: &mut Ticket, waker: &Waker) -> Poll<Result<Lsn, Error>> {
     std::pin::Pin::new(ticket).poll(&mut Context::from_waker(waker))
+}
+
+/// A sync fails while the log is closed. The hook waits for a thread that appends.
+#[test]
+fn hook_that_waits_for_another_thread_does_not_block_a_close() {
+    within(PATIENCE, || {
+        let (ask, asked) = mpsc::channel::<()>();
+        let (done, is_done) = mpsc::channel::<()>();
+        let is_done = Mutex::new(is_done);
+        let (log, _) = fail_over(move |_| {
+            ask.send(()).unwrap();
+            is_done.lock().unwrap().recv().unwrap();
+        });
+        let ticket = log.submit(b"its sync fails").unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| log.close_shared().unwrap());
+            asked.recv().unwrap();
+            assert!(matches!(log.append(b"meanwhile"), Err(Error::Closed { .. })));
+            done.send(()).unwrap();
+        });
+        assert_eq!(ticket.wait().unwrap().get(), 2);
+    });
+}
+
+/// Runs `act`, which writes a record that a task awaits, and then uses the log alone. The waker of
+/// the task makes a call to the log.
+fn wake_in(act: fn(&Bytes), call: fn(&Bytes)) {
+    let (gated, gate) = Gated::new(MemStorage::new());
+    let log: Arc<Bytes> = Arc::new(options().open_in(Arc::new(gated)).unwrap());
+    gate.shut();
+    let held = std::thread::spawn({
+        let log = log.clone();
+        move || log.append(b"its sync is held").unwrap()
+    });
+    gate.wait_for_somebody();
+    let mut ticket = log.submit(b"awaited").unwrap();
+    let by = log.clone();
+    let waker = Waker::from(Arc::new(Bell(move || call(&by))));
+    assert!(poll(&mut ticket, &waker).is_pending());
+    let acts = std::thread::spawn({
+        let log = log.clone();
+        move || act(&log)
+    });
+    // From now on this thread is next to use the log.
+    std::thread::park_timeout(Duration::from_millis(50));
+    gate.open();
+    assert_eq!(held.join().unwrap().get(), 1);
+    acts.join().unwrap();
+    assert_eq!(ticket.wait().unwrap().get(), 2);
+}
+
+#[test]
+fn waker_may_call_the_log_that_its_thread_uses_alone() {
+    let acts: [fn(&Bytes); 3] = [
+        |log| log.checkpoint(Lsn::FIRST).unwrap(),
+        |log| log.truncate_before(Lsn::FIRST).map(drop).unwrap(),
+        // The calls below are then refused.
+        |log| log.close_shared().unwrap(),
+    ];
+    let calls: [fn(&Bytes); 4] = [
+        |log| drop(log.append(b"from a waker")),
+        |log| drop(log.submit(b"from a waker")),
+        |log| drop(log.flush()),
+        |log| drop(log.checkpoint(Lsn::FIRST)),
+    ];
+    for act in acts {
+        for call in calls {
+            within(PATIENCE, move || wake_in(act, call));
+        }
+    }
 }
 
 /// Two tickets are polled before the sync returns, the first with a waker that panics.

@@ -7,6 +7,8 @@
     reason = "a test reports failure by panicking"
 )]
 
+mod wakers;
+
 use crate::common;
 
 use std::collections::BTreeMap;
@@ -203,6 +205,16 @@ impl Stream {
         for offset in offsets.into_iter().rev() {
             self.writes.state.lock().unwrap().fates.insert(offset, Fate::Lands);
             self.writes.changed.notify_all();
+        }
+    }
+
+    /// Lets all waiting writes succeed, oldest first, each after the one before was acknowledged.
+    fn land_in_order(&self) {
+        let offsets = self.writes.state.lock().unwrap().waiting.clone();
+        for offset in offsets {
+            self.writes.state.lock().unwrap().fates.insert(offset, Fate::Lands);
+            self.writes.changed.notify_all();
+            pause();
         }
     }
 

@@ -61,7 +61,7 @@ impl Coordinator {
     pub(crate) fn leave_to_flusher(&self, state: &mut State) -> bool {
         let is_left = state.commit.takes_stream()
             && !state.stopping
-            && !state.background.is_empty()
+            && state.flushers.in_wakers < state.background.len()
             && state.in_hook.is_empty()
             && !Self::is_flusher(state)
             && self.next_due(state) == Some(Duration::ZERO);

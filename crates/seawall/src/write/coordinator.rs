@@ -16,7 +16,7 @@
 //! | `new_records`: condvar | followers in this process | `publish`: a batch |
 //! | `flusher_work`: condvar | the flusher | `publish`; unawaited records; a full batch; close |
 //! | `preallocator_work`: condvar | the preallocator | `publish`, without lock; close |
-//! | `wakers`, in the state | tasks that await tickets | `publish`, last |
+//! | `wakers`, in the state | tasks that await tickets | the caller of `publish`, last |
 //! | `reached`: atomics | committers read it after `batch_done` | `publish`, before `batch_done` |
 //! | `open_batch_waiters`: atomic | the leader, in the commit delay | committers; the leader |
 //! | `truncation_count`: atomic | followers compare it | truncations |
@@ -24,6 +24,7 @@
 //! A thread that stops waiting for exclusive use wakes those that could not lead because of it. A
 //! failure, an exclusive operation and close notify everything except `preallocator_work`.
 
+mod callbacks;
 mod close;
 mod exclusive;
 mod launch;
@@ -38,7 +39,7 @@ mod waiting_flushers;
 use crate::base::deferred_delete::DeferredDelete;
 use crate::base::error::{Error, Result};
 use crate::base::event_count::EventCount;
-use crate::base::options::{Failover, FailoverHook, Options};
+use crate::base::options::{FailoverHook, Options};
 use crate::base::sync::{
     AtomicU32, AtomicU64, Condvar, JoinHandle, Mutex, MutexGuard, Ordering, ThreadId, cpu_count,
     current,
@@ -60,7 +61,6 @@ use crate::write::writer::counts::Counts;
 use crate::write::writer::streaming::LaunchedWrite;
 use seawall_format::{Level, Live, Lsn, SegmentRef, lsn_or_zero};
 use seawall_io::Clock;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
@@ -397,12 +397,10 @@ impl Coordinator {
 
     /// Waits until every record enqueued so far reaches `goal`.
     pub(crate) fn wait_for_all(self: &Arc<Self>, goal: WaitFor) -> Result<Option<Lsn>> {
-        self.lock_checked()?.check_hook()?;
-        self.flush_all(goal)
-    }
-
-    fn flush_all(self: &Arc<Self>, goal: WaitFor) -> Result<Option<Lsn>> {
-        let last = self.lock_checked()?.commit.last_enqueued();
+        let state = self.lock_checked()?;
+        state.check_hook()?;
+        let last = state.commit.last_enqueued();
+        drop(state);
         last.map(|position| self.wait_until(position, goal)).transpose()
     }
 
@@ -449,26 +447,6 @@ impl Coordinator {
             // Dropping a waker runs foreign code.
             drop(waker);
         }
-    }
-
-    /// Calls the failover hook. The caller holds neither the lock nor the writer.
-    fn report_failovers(&self, failovers: &[Failover]) {
-        let Some(FailoverHook(hook)) = &self.on_failover else { return };
-        if failovers.is_empty() {
-            return;
-        }
-        let thread = current().id();
-        let mut state = self.lock();
-        state.in_hook.push(thread);
-        // Waiting appends must not leave the batch to a flusher that runs the hook.
-        self.wake_for_room(&state);
-        drop(state);
-        for failover in failovers {
-            ignore_panic(|| hook(failover));
-        }
-        let mut state = self.lock();
-        let mine = state.in_hook.iter().position(|known| *known == thread);
-        mine.map(|mine| state.in_hook.swap_remove(mine));
     }
 
     /// The first record that is not pruned, and the newest checkpoint.
@@ -561,19 +539,6 @@ impl State {
         self.commit.set_takes_stream(writer.tail.takes_stream());
         self.writer = Some(writer);
     }
-}
-
-/// Runs foreign code (a hook or a waker). A panic must not reach this log's threads.
-fn ignore_panic(act: impl FnOnce()) {
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(act)) {
-        // Dropping the panic's payload could panic, too.
-        std::mem::forget(panic);
-    }
-}
-
-/// Wakes all tasks, even if one waker panics.
-fn wake(wakers: impl IntoIterator<Item = Waker>) {
-    wakers.into_iter().for_each(|waker| ignore_panic(|| waker.wake()));
 }
 
 const PANICKED: &str = "a thread panicked while it was writing";

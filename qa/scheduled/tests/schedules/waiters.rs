@@ -158,6 +158,58 @@ pub(crate) fn clones_of_a_ticket_are_awaited_by_two() {
     assert_eq!(witness.check(&device), 2);
 }
 
+/// A waker that appends.
+struct Appender {
+    log: Arc<Bytes>,
+    witness: Arc<Witness>,
+    record: Vec<u8>,
+    bell: Bell,
+}
+
+impl Wake for Appender {
+    fn wake(self: Arc<Self>) {
+        self.witness.append(&self.log, &self.record).unwrap();
+        *self.bell.rung.lock().unwrap() = true;
+        self.bell.condvar.notify_all();
+    }
+}
+
+/// The thread that wakes a task may have written the batch as a leader, to acknowledge a batch in
+/// flight, or before a checkpoint.
+pub(crate) fn wakers_append_beside_a_checkpoint() {
+    let device = MemStorage::new();
+    let log = open(&quiet().level(Level::Synced), &device);
+    let witness = Witness::new();
+    // Batches are in flight only in segments after the first.
+    let mut number = 0;
+    while log.stats().rolls == 0 {
+        witness.append(&log, &[[number; 600].as_slice(), b"before"].concat()).unwrap();
+        number += 1;
+    }
+    time::flow();
+    let (inside, by) = (Arc::clone(&log), Arc::clone(&witness));
+    let work = tasks(3, move |task| {
+        if task == 0 {
+            inside.checkpoint(seawall::Lsn::FIRST).unwrap();
+            return;
+        }
+        submit(&inside, &by, &record(task, 0), |mut ticket| {
+            let (log, witness) = (Arc::clone(&inside), Arc::clone(&by));
+            let (record, bell) = (record(task, 1), Bell::default());
+            let appender = Arc::new(Appender { log, witness, record, bell });
+            let waker = Waker::from(Arc::clone(&appender));
+            match Pin::new(&mut ticket).poll(&mut Context::from_waker(&waker)) {
+                Poll::Ready(done) => return done,
+                Poll::Pending => appender.bell.wait(),
+            }
+            ticket.wait()
+        })
+        .unwrap();
+    });
+    join(work);
+    witness.check(&device);
+}
+
 /// Polls a ticket once, which makes the log write, and returns whether it was ready.
 pub(crate) fn poll_once(ticket: &mut Ticket) -> bool {
     let was_ready = AtomicBool::new(false);

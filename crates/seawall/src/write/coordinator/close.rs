@@ -3,7 +3,9 @@
 use crate::base::error::Result;
 use crate::base::sync::current;
 use crate::write::coordinator::Coordinator;
-use crate::write::group_commit::WaitFor;
+use crate::write::coordinator::callbacks::Callbacks;
+use crate::write::coordinator::lease::LockedLease;
+use crate::write::preallocation::file::PreallocatedSegment;
 use crate::write::preallocation::state::Request;
 use crate::write::truncation::removal::SegmentRemoval;
 use std::sync::Arc;
@@ -28,48 +30,34 @@ impl Coordinator {
         // From here on no record enters a batch: one that did would be lost although its append
         // had returned. Threads that wait to append get the error below.
         self.lock().draining += 1;
-        let flushed = self.flush_all(WaitFor::Durable);
-        let mut state = self.lock();
-        // The owner of a ticket may be leading. A leader always returns the writer or panics. A
-        // write in flight must not reach the disk after another process has the lock.
-        while (state.commit.check().is_ok()
-            && (state.writer.is_none() || !state.in_flight.is_empty()))
-            || state.in_flight.is_writing()
-        {
-            state = self.wait_for_writer(state);
-        }
-        let parity_flushes = Self::take_parity_flushes(&mut state);
-        let removals = std::mem::take(&mut state.preallocation.removals);
-        // A poisoned log writes nothing more. Repeating a failed manifest write would start with
-        // the one slot that is still valid.
-        let flushed = flushed.and_then(|_| state.commit.check());
-        let closed = match self.lease_first(state) {
-            Ok(locked) => {
-                let mut writer = locked.unlock();
-                writer.take_preallocated(prepared);
-                writer.parity_flushes.splice(..0, parity_flushes);
-                match flushed {
-                    Ok(()) => {
-                        removals.into_iter().for_each(SegmentRemoval::run_in_background);
-                        self.deferred_delete.drain();
-                        writer.close()
-                    }
-                    Err(error) => {
-                        writer.release();
-                        Err(error)
-                    }
-                }
-            }
-            Err(state) => {
-                drop(state);
-                flushed
+        let mut callbacks = Callbacks::none(self);
+        let closed = match self.lease_exclusively(&mut callbacks) {
+            Ok(locked) => close_writer(locked, prepared),
+            Err(error) => {
+                self.release_writer();
+                Err(error)
             }
         };
         let mut state = self.lock();
         state.draining -= 1;
         state.commit.close();
-        self.wake_all(state);
+        callbacks.add(self.wake_all(state));
+        // Last: the user's code must not wait for room that this thread is to make.
+        callbacks.run();
         closed
+    }
+
+    /// Releases the files of a poisoned log. It writes nothing more: repeating a failed manifest
+    /// write would start with the one slot that is still valid.
+    fn release_writer(self: &Arc<Self>) {
+        let mut state = self.lock();
+        // A write in flight must not reach the disk after another process has the lock.
+        while state.in_flight.is_writing() {
+            state = self.wait_for_writer(state);
+        }
+        if let Ok(locked) = self.lease_first(state) {
+            locked.unlock().release();
+        }
     }
 
     /// Stops the flusher and the preallocator.
@@ -99,4 +87,19 @@ impl Coordinator {
             drop(state.writer.take());
         }
     }
+}
+
+/// Does the work that was queued for the preallocator, and closes the writer.
+fn close_writer(
+    mut locked: LockedLease<'_>,
+    preallocated: Option<PreallocatedSegment>,
+) -> Result<()> {
+    let parity_flushes = Coordinator::take_parity_flushes(&mut locked.state);
+    let removals = std::mem::take(&mut locked.state.preallocation.removals);
+    let mut writer = locked.unlock();
+    writer.take_preallocated(preallocated);
+    writer.parity_flushes.splice(..0, parity_flushes);
+    removals.into_iter().for_each(SegmentRemoval::run_in_background);
+    writer.env.deferred_delete.drain();
+    writer.close()
 }

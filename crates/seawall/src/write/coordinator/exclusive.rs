@@ -1,8 +1,8 @@
 //! Exclusive use of the writer: one operation between two batches.
 
 use crate::base::error::{Error, Result};
-use crate::base::options::Failover;
 use crate::base::sync::MutexGuard;
+use crate::write::coordinator::callbacks::Callbacks;
 use crate::write::coordinator::lease::LockedLease;
 use crate::write::coordinator::publish::Outcome;
 use crate::write::coordinator::{Coordinator, State};
@@ -31,18 +31,20 @@ impl Coordinator {
         self: &Arc<Self>,
         act: impl FnOnce(&mut Writer, &mut Commit) -> Result<R>,
     ) -> Result<R> {
-        let mut failovers = vec![];
+        let mut callbacks = Callbacks::none(self);
         // The lock stays held until the writer is returned, so no record is enqueued.
-        let done = self.lease_exclusively(&mut failovers).and_then(|locked| self.run(locked, act));
-        self.report_failovers(&failovers);
+        let leased = self.lease_exclusively(&mut callbacks);
+        let done = leased.and_then(|locked| self.run((locked, &mut callbacks), act));
+        callbacks.run();
         done
     }
 
     /// Takes the writer, with no open batch. The caller is next in line: only the batch in flight
-    /// and the open batch are written before.
-    fn lease_exclusively<'a>(
+    /// and the open batch are written before. No record is enqueued while other threads wait for
+    /// this one, so the user's code is left to the caller.
+    pub(super) fn lease_exclusively<'a>(
         self: &'a Arc<Self>,
-        failovers: &mut Vec<Failover>,
+        callbacks: &mut Callbacks<'a>,
     ) -> Result<LockedLease<'a>> {
         let mut state = self.lock_checked()?;
         state.exclusive_waiters += 1;
@@ -56,7 +58,7 @@ impl Coordinator {
             state = match leased {
                 Ok(mut locked) if locked.state.commit.has_open_batch() => {
                     locked.state.draining += 1;
-                    failovers.extend(self.write_open_batch(locked, WaitFor::Durable));
+                    callbacks.add(self.write_open_batch(locked, WaitFor::Durable));
                     let mut state = self.lock();
                     state.draining -= 1;
                     state
@@ -90,9 +92,9 @@ impl Coordinator {
         }
     }
 
-    fn run<R>(
-        self: &Arc<Self>,
-        mut locked: LockedLease<'_>,
+    fn run<'a, R>(
+        self: &'a Arc<Self>,
+        (mut locked, callbacks): (LockedLease<'a>, &mut Callbacks<'a>),
         act: impl FnOnce(&mut Writer, &mut Commit) -> Result<R>,
     ) -> Result<R> {
         // The manifest on disk must agree with what the operation relies on or calls removed.
@@ -104,11 +106,11 @@ impl Coordinator {
             // was.
             Err(error @ (Error::Io { .. } | Error::Poisoned { .. })) => {
                 let cause = error.cause();
-                locked.finish(Outcome::Failed(cause.clone()));
+                callbacks.add(locked.finish(Outcome::Failed(cause.clone())));
                 Err(Error::Poisoned { log: None, cause: cause.into() })
             }
             done => {
-                locked.finish(Outcome::Exclusive);
+                callbacks.add(locked.finish(Outcome::Exclusive));
                 done
             }
         }

@@ -2,8 +2,8 @@
 //! follow while this one is on its way.
 
 use crate::base::num::to_u64;
-use crate::base::options::Failover;
 use crate::base::sync::MutexGuard;
+use crate::write::coordinator::callbacks::Callbacks;
 use crate::write::coordinator::lease::{LockedLease, WriterLease};
 use crate::write::coordinator::publish::{DurableBatch, Outcome};
 use crate::write::coordinator::{Coordinator, State};
@@ -40,12 +40,12 @@ impl Coordinator {
 
     /// Completes and writes a batch without the writer, so that the next one can follow. Afterwards
     /// acknowledges the writes that have returned.
-    pub(super) fn launch(
-        self: &Arc<Self>,
-        mut writer: WriterLease<'_>,
+    pub(super) fn launch<'a>(
+        self: &'a Arc<Self>,
+        mut writer: WriterLease<'a>,
         batch: TakenBatch,
         begin: Duration,
-    ) -> Vec<Failover> {
+    ) -> Callbacks<'a> {
         let TakenBatch { bytes, count, batch_seq } = batch;
         let size = to_u64(bytes.len());
         let write = match writer.launch(bytes, count) {
@@ -61,7 +61,7 @@ impl Coordinator {
         self.add_flusher(&mut locked.state, in_flight_max + AHEAD);
         let LockedLease { state, writer } = &mut locked;
         self.request_preallocation(state, writer);
-        locked.finish(Outcome::Launched { batch_seq });
+        locked.finish(Outcome::Launched { batch_seq }).run();
         let guard = WriteGuard(self, number);
         let launched = write.complete(batch_seq, begin).map(|mut launched| {
             if self.write_slots.wait(number, in_flight_max) {
@@ -77,27 +77,26 @@ impl Coordinator {
             Ok(launched) => state.in_flight.returned(number, launched, is_durable),
             Err(error) => {
                 state.in_flight.abandoned();
-                self.publish(state, Outcome::Failed(error.cause()));
-                return vec![];
+                return self.publish(state, Outcome::Failed(error.cause()));
             }
         }
         if state.landing != LandingThread::None || state.commit.check().is_err() {
             // Close waits for writes in flight even if the log is poisoned.
             self.writer_idle.notify_all();
-            return vec![];
+            return Callbacks::none(self);
         }
         self.land_all(state)
     }
 
     /// Acknowledges the writes that have returned, oldest first, and those that return meanwhile:
-    /// their threads leave that to this thread.
-    fn land_all<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) -> Vec<Failover> {
-        let mut failovers = vec![];
+    /// their threads leave that to this thread, which therefore runs no user code before the end.
+    fn land_all<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) -> Callbacks<'a> {
+        let mut callbacks = Callbacks::none(self);
         state.landing = LandingThread::Busy;
         while state.commit.check().is_ok() && state.in_flight.can_land() {
             match self.lease_first(state) {
                 Ok(locked) => {
-                    failovers.extend(self.land(locked));
+                    callbacks.add(self.land(locked));
                     state = self.lock();
                 }
                 Err(locked) => {
@@ -109,10 +108,10 @@ impl Coordinator {
             }
         }
         state.landing = LandingThread::None;
-        failovers
+        callbacks
     }
 
-    fn land(self: &Arc<Self>, mut locked: LockedLease<'_>) -> Vec<Failover> {
+    fn land<'a>(self: &'a Arc<Self>, mut locked: LockedLease<'a>) -> Callbacks<'a> {
         let landing = locked.state.in_flight.next_landing().expect("the caller has checked");
         let mut writer = locked.unlock();
         let begin = match &landing {

@@ -3,9 +3,9 @@
 use crate::base::env::is_full;
 use crate::base::error::{Error, Result};
 use crate::base::event_count::EventCount;
-use crate::base::options::Failover;
 use crate::base::sync::{Ordering, yield_now};
 use crate::write::coordinator::Coordinator;
+use crate::write::coordinator::callbacks::Callbacks;
 use crate::write::coordinator::lease::{LockedLease, WriterLease};
 use crate::write::coordinator::publish::{DurableBatch, Outcome};
 use crate::write::group_commit::{TakenBatch, WaitFor};
@@ -110,17 +110,15 @@ impl Coordinator {
 
     /// Writes the open batch with the lock released, then publishes the outcome.
     pub(crate) fn lead(self: &Arc<Self>, locked: LockedLease<'_>, goal: WaitFor) {
-        let failovers = self.write_open_batch(locked, goal);
-        self.report_failovers(&failovers);
+        self.write_open_batch(locked, goal).run();
     }
 
-    /// Like [`lead`](Self::lead), but returns the failovers for the caller to report.
-    #[must_use]
-    pub(super) fn write_open_batch(
-        self: &Arc<Self>,
-        mut locked: LockedLease<'_>,
+    /// Like [`lead`](Self::lead), but leaves the user's code for the caller to run.
+    pub(super) fn write_open_batch<'a>(
+        self: &'a Arc<Self>,
+        mut locked: LockedLease<'a>,
         goal: WaitFor,
-    ) -> Vec<Failover> {
+    ) -> Callbacks<'a> {
         let is_alone = locked.state.in_flight.is_empty();
         let mark = is_alone && (goal == WaitFor::Confirmed || self.level == Level::Confirmed);
         let launches = !mark && locked.may_launch();
@@ -150,12 +148,12 @@ impl Coordinator {
 
     /// Returns the writer after a batch, hands over the work that follows one, and publishes the
     /// outcome.
-    pub(super) fn finish_batch(
-        self: &Arc<Self>,
-        writer: WriterLease<'_>,
+    pub(super) fn finish_batch<'a>(
+        self: &'a Arc<Self>,
+        writer: WriterLease<'a>,
         outcome: Outcome,
         begin: Duration,
-    ) -> Vec<Failover> {
+    ) -> Callbacks<'a> {
         let mut locked = writer.lock();
         let LockedLease { state, writer } = &mut locked;
         state.commit_delay.batch_completed(self.clock.now().saturating_sub(begin));
@@ -167,8 +165,7 @@ impl Coordinator {
         self.hand_over_removals(state, writer);
         self.request_deferred_deletes(state);
         let failovers = std::mem::take(&mut writer.failovers);
-        locked.finish(outcome);
-        failovers
+        locked.finish(outcome).with_failovers(failovers)
     }
 }
 
@@ -189,7 +186,7 @@ impl LockedLease<'_> {
             writer.discard_spare();
         }
         let made = if is_large { Ok(()) } else { writer.make_room(size) };
-        writer.lock().finish(Outcome::Room);
+        writer.lock().finish(Outcome::Room).run();
         made.map_err(|source| {
             if is_full(&source) {
                 Error::DiskFull { log: None, source }

@@ -3,6 +3,7 @@
 
 use crate::base::error::Result;
 use crate::base::sync::MutexGuard;
+use crate::write::coordinator::callbacks::Callbacks;
 use crate::write::coordinator::publish::Outcome;
 use crate::write::coordinator::{Coordinator, State};
 use crate::write::in_flight::LandingThread;
@@ -86,10 +87,10 @@ impl<'a> LockedLease<'a> {
     }
 
     /// Returns the writer, publishes the outcome, and releases the lock.
-    pub(super) fn finish(mut self, outcome: Outcome) {
+    pub(super) fn finish(mut self, outcome: Outcome) -> Callbacks<'a> {
         let writer = self.writer.writer.take().expect(HELD);
         self.state.return_writer(writer);
-        self.writer.coordinator.publish(self.state, outcome);
+        self.writer.coordinator.publish(self.state, outcome)
     }
 }
 

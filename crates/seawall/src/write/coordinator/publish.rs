@@ -2,12 +2,12 @@
 
 use crate::base::event_count::EventCount;
 use crate::base::sync::{MutexGuard, Ordering};
-use crate::write::coordinator::{Coordinator, PANICKED, State, wake};
+use crate::write::coordinator::callbacks::Callbacks;
+use crate::write::coordinator::{Coordinator, PANICKED, State};
 use crate::write::group_commit::WaitFor;
 use crate::write::in_flight::LandingThread;
 use seawall_format::{Level, lsn_or_zero};
 use std::sync::Arc;
-use std::task::Waker;
 
 /// What a thread did with the writer.
 pub(super) enum Outcome {
@@ -44,24 +44,28 @@ impl Coordinator {
     /// 5. One waiter of the next batch, which leads it. It goes first, because waking many takes
     ///    long. Then the waiters of this batch.
     /// 6. The preallocator: no caller depends on it.
-    /// 7. Tasks, last: their wakers run foreign code.
-    pub(super) fn publish(self: &Arc<Self>, mut state: MutexGuard<'_, State>, outcome: Outcome) {
+    /// 7. Tasks, last and by the caller: their wakers are the user's code.
+    pub(super) fn publish<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'_, State>,
+        outcome: Outcome,
+    ) -> Callbacks<'a> {
         let calls_preallocator = std::mem::take(&mut state.calls_preallocator);
-        let wakers = self.publish_outcome(state, outcome);
+        let callbacks = self.publish_outcome(state, outcome);
         if calls_preallocator {
             self.preallocator_work.notify_one();
         }
-        wake(wakers);
+        callbacks
     }
 
     /// Steps 1 to 5. Returns the wakers of step 7.
-    fn publish_outcome(
-        self: &Arc<Self>,
+    fn publish_outcome<'a>(
+        self: &'a Arc<Self>,
         mut state: MutexGuard<'_, State>,
         outcome: Outcome,
-    ) -> Vec<Waker> {
+    ) -> Callbacks<'a> {
         self.wake_for_writer(&state);
-        let (batch_seq, wakers) = match outcome {
+        let (batch_seq, callbacks) = match outcome {
             Outcome::Durable { batch, is_marked } => {
                 self.note_durable(&mut state, batch, is_marked)
             }
@@ -72,14 +76,14 @@ impl Coordinator {
                 if may_follow {
                     self.batch_event(batch_seq + 1).notify_one();
                 }
-                return vec![];
+                return Callbacks::none(self);
             }
             Outcome::Room => {
                 self.wake_for_room(&state);
                 self.wake_waiting_flusher(&mut state);
                 // The waiters of the open batch could not take the writer meanwhile. One of them
                 // must lead the batch, because this thread may return an error.
-                (None, vec![])
+                (None, Callbacks::none(self))
             }
             Outcome::Exclusive => {
                 self.store_reached(&state);
@@ -102,17 +106,17 @@ impl Coordinator {
             }
             None => self.batch_done.iter().for_each(EventCount::notify_all),
         }
-        wakers
+        callbacks
     }
 
     /// Steps 2 and 3 for a batch and a mark. Returns the number of the batch, if waking its waiters
     /// is enough, and the wakers of the tasks whose records have reached their goal.
-    fn note_durable(
-        self: &Arc<Self>,
+    fn note_durable<'a>(
+        self: &'a Arc<Self>,
         state: &mut State,
         batch: Option<DurableBatch>,
         is_marked: bool,
-    ) -> (Option<u64>, Vec<Waker>) {
+    ) -> (Option<u64>, Callbacks<'a>) {
         // A mark also confirms older batches, whose waiters may wait on either event. Not at level
         // `Confirmed`: there each batch has its own mark.
         let is_enough = !is_marked || self.level == Level::Confirmed;
@@ -128,14 +132,17 @@ impl Coordinator {
             self.new_records.notify_all();
         }
         self.wake_for_room(state);
-        let looks_itself = state.commit.takes_stream() && Self::is_flusher(state);
+        let goal = if is_marked { WaitFor::Confirmed } else { WaitFor::Durable };
+        let State { wakers, commit, .. } = state;
+        let wakers = wakers.take(|position| commit.reached(position, goal));
+        // A flusher that runs wakers first may not look for work soon.
+        let looks_itself =
+            wakers.is_empty() && state.commit.takes_stream() && Self::is_flusher(state);
         if !looks_itself && !self.wake_waiting_flusher(state) && self.next_due(state).is_some() {
             self.wake_background(state);
             self.call_to_launch(state);
         }
-        let goal = if is_marked { WaitFor::Confirmed } else { WaitFor::Durable };
-        let State { wakers, commit, .. } = state;
-        (batch_seq, wakers.take(|position| commit.reached(position, goal)))
+        (batch_seq, Callbacks::of_batch(self, state, wakers))
     }
 
     /// The records after a launched batch may follow it, if they are a large batch.
@@ -182,26 +189,26 @@ impl Coordinator {
     }
 
     /// Wakes all threads that need the lock, and returns the wakers of all tasks.
-    fn wake_all_locked(&self, state: &mut State) -> Vec<Waker> {
+    fn wake_all_locked(&self, state: &mut State) -> Callbacks<'_> {
         self.wake_for_room(state);
         self.flusher_work.notify_all();
         self.writer_idle.notify_all();
         self.new_records.notify_all();
-        state.wakers.take_all().collect()
+        Callbacks::of(self, state.wakers.take_all().collect())
     }
 
     /// Wakes every waiter: the log is closed or poisoned.
-    pub(super) fn wake_all(&self, mut state: MutexGuard<'_, State>) {
-        let wakers = self.wake_all_locked(&mut state);
+    pub(super) fn wake_all(&self, mut state: MutexGuard<'_, State>) -> Callbacks<'_> {
+        let callbacks = self.wake_all_locked(&mut state);
         drop(state);
         self.batch_done.iter().for_each(EventCount::notify_all);
-        wake(wakers);
+        callbacks
     }
 
     /// Poisons the log, so that no thread waits forever for one that has panicked.
     pub(crate) fn poison_after_panic(&self) {
         let mut state = self.lock();
         state.commit.fail(PANICKED);
-        self.wake_all(state);
+        self.wake_all(state).run();
     }
 }

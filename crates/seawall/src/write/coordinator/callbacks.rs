@@ -1,0 +1,102 @@
+//! The user's code that the log calls: wakers of tasks, and the failover hook.
+
+use crate::base::options::{Failover, FailoverHook};
+use crate::base::sync::current;
+use crate::write::coordinator::{Coordinator, State};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::Waker;
+
+/// Calls of the user's code that are due. That code may call the log, or wait for another thread
+/// that does, so it runs where this thread holds neither the lock nor the writer, and where no
+/// thread waits for this one.
+///
+/// Dropping them runs them, so that no task sleeps forever after a panic.
+#[must_use = "run them where no other thread waits for this one"]
+pub(crate) struct Callbacks<'a> {
+    coordinator: &'a Coordinator,
+    wakers: Vec<Waker>,
+    failovers: Vec<Failover>,
+    /// How often this thread is counted in `flushers.in_wakers`.
+    counted: usize,
+}
+
+impl<'a> Callbacks<'a> {
+    pub(super) fn none(coordinator: &'a Coordinator) -> Self {
+        Self::of(coordinator, vec![])
+    }
+
+    pub(super) fn of(coordinator: &'a Coordinator, wakers: Vec<Waker>) -> Self {
+        Self { coordinator, wakers, failovers: vec![], counted: 0 }
+    }
+
+    /// The wakers of a durable batch. A flusher that runs some takes no batch meanwhile, so it is
+    /// counted.
+    pub(super) fn of_batch(
+        coordinator: &'a Coordinator,
+        state: &mut State,
+        wakers: Vec<Waker>,
+    ) -> Self {
+        let is_counted =
+            !wakers.is_empty() && state.commit.takes_stream() && Coordinator::is_flusher(state);
+        let counted = usize::from(is_counted);
+        state.flushers.in_wakers += counted;
+        Self { coordinator, wakers, failovers: vec![], counted }
+    }
+
+    pub(super) fn with_failovers(mut self, mut failovers: Vec<Failover>) -> Self {
+        self.failovers.append(&mut failovers);
+        self
+    }
+
+    /// Adds calls that became due later.
+    pub(super) fn add(&mut self, mut later: Self) {
+        self.wakers.append(&mut later.wakers);
+        self.failovers.append(&mut later.failovers);
+        self.counted += std::mem::take(&mut later.counted);
+    }
+
+    /// Runs the user's code.
+    pub(super) fn run(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Callbacks<'_> {
+    fn drop(&mut self) {
+        let Self { coordinator, wakers, failovers, counted } = self;
+        wakers.drain(..).for_each(|waker| ignore_panic(|| waker.wake()));
+        if *counted > 0 {
+            coordinator.lock().flushers.in_wakers -= *counted;
+        }
+        if !failovers.is_empty() {
+            coordinator.report_failovers(failovers);
+        }
+    }
+}
+
+impl Coordinator {
+    /// Calls the failover hook. The caller holds neither the lock nor the writer.
+    fn report_failovers(&self, failovers: &[Failover]) {
+        let Some(FailoverHook(hook)) = &self.on_failover else { return };
+        let thread = current().id();
+        let mut state = self.lock();
+        state.in_hook.push(thread);
+        // Waiting appends must not leave the batch to a flusher that runs the hook.
+        self.wake_for_room(&state);
+        drop(state);
+        for failover in failovers {
+            ignore_panic(|| hook(failover));
+        }
+        let mut state = self.lock();
+        let mine = state.in_hook.iter().position(|known| *known == thread);
+        mine.map(|mine| state.in_hook.swap_remove(mine));
+    }
+}
+
+/// Runs the user's code. A panic must not reach this log's threads.
+fn ignore_panic(act: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(act)) {
+        // Dropping the panic's payload could panic, too.
+        std::mem::forget(panic);
+    }
+}
