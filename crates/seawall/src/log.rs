@@ -372,7 +372,7 @@ impl<T: ?Sized, C> Log<T, C> {
     /// id, and so does a log that [`truncate_after`](Log::truncate_after) emptied.
     #[must_use]
     pub fn id(&self) -> LogId {
-        self.coordinator.live().log
+        self.coordinator.id
     }
 
     /// The identity of the record that has this LSN now; `None` after the last durable one. See

@@ -63,7 +63,10 @@ impl LiveSource<'_> {
     /// already be newer than the watermark.
     pub(crate) fn now(self) -> Result<Option<Watermark>> {
         match self {
-            Self::InProcess(writer) => Ok(Some(Watermark::own(writer.live()))),
+            Self::InProcess(writer) => {
+                writer.check_process()?;
+                Ok(Some(Watermark::own(writer.live())))
+            }
             Self::File(storage) => read_watermark(storage),
         }
     }

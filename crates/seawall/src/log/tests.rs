@@ -42,7 +42,7 @@ fn in_time(test: impl FnOnce() + Send + 'static) {
 }
 
 /// Calls to a log. Each returns whether it was refused because the handle is forked.
-const CALLS: [fn(&TestLog) -> bool; 10] = [
+const CALLS: [fn(&TestLog) -> bool; 12] = [
     |log| is_refused(&log.append(b"x")),
     |log| is_refused(&log.append_batch([b"x".as_slice()])),
     |log| is_refused(&log.submit(b"x")),
@@ -53,6 +53,8 @@ const CALLS: [fn(&TestLog) -> bool; 10] = [
     |log| is_refused(&log.truncate_before(Lsn::FIRST)),
     |log| is_refused(&log.truncate_after(None)),
     |log| is_refused(&log.read_from(Lsn::FIRST)),
+    |log| is_refused(&log.get(Lsn::FIRST)),
+    |log| is_refused(&log.record_id(Lsn::FIRST)),
 ];
 
 fn is_refused<T>(result: &Result<T>) -> bool {
@@ -104,6 +106,30 @@ fn forked_handle_waits_for_no_thread_of_the_parent() {
         drop(held);
         drop(log);
         assert_eq!(storage.steps(), steps);
+    });
+}
+
+/// The parent forked while one of its threads held the lock, for example in a checkpoint. Calls that
+/// return no error return what the parent knew.
+#[test]
+fn forked_handle_takes_no_lock_to_tell_what_it_knows() {
+    in_time(|| {
+        let log = open(&MemStorage::new(), Level::Synced);
+        let last = *log.append_batch([b"1".as_slice(), b"2", b"3"]).unwrap().end();
+        log.checkpoint(Lsn::FIRST.next()).unwrap();
+        let known = |log: &TestLog| {
+            (log.durable(), log.oldest(), log.replay_start(), log.id(), format!("{log:?}"))
+        };
+        let of_the_parent = known(&log);
+        assert_eq!((of_the_parent.0, of_the_parent.2), (Some(last), Lsn::FIRST.next()));
+        let log = forked(log);
+        assert_eq!(log.stats().records, 3);
+        let held = log.coordinator.lock();
+        let in_child = std::thread::scope(|scope| {
+            scope.spawn(|| (known(&log), log.stats().records)).join().unwrap()
+        });
+        drop(held);
+        assert_eq!(in_child, (of_the_parent, 0));
     });
 }
 

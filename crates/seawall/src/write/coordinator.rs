@@ -59,9 +59,9 @@ use crate::write::wakers::Wakers;
 use crate::write::writer::Writer;
 use crate::write::writer::counts::Counts;
 use crate::write::writer::streaming::LaunchedWrite;
-use seawall_format::{Level, Live, Lsn, SegmentRef, lsn_or_zero};
+use seawall_format::{Level, Live, LogId, Lsn, SegmentRef, lsn_or_zero};
 use seawall_io::Clock;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, TryLockError};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -98,6 +98,10 @@ pub(crate) struct Coordinator {
     /// Durable and confirmed LSN, readable without the lock by threads woken from `batch_done`.
     /// Stored under the lock, before `batch_done` is notified.
     reached: [AtomicU64; 2],
+    /// The bounds in the state, for a forked child that cannot take the lock.
+    bounds: [AtomicU64; 2],
+    /// The log's id.
+    pub(crate) id: LogId,
     /// Number of truncations at the end of the log. A follower may still hold truncated records in
     /// memory.
     truncation_count: AtomicU64,
@@ -137,8 +141,8 @@ pub(crate) struct State {
     commit_delay: CommitDelay,
     /// `None` while a leader holds it.
     pub(crate) writer: Option<Box<Writer>>,
-    /// The newest segment and the log's id, for readers in this process.
-    newest: (SegmentRef, seawall_format::LogId),
+    /// The newest segment, for readers in this process.
+    newest: SegmentRef,
     counts: Counts,
     /// The first record that is not pruned, and the newest checkpoint.
     bounds: (Lsn, Option<Lsn>),
@@ -185,7 +189,7 @@ impl Coordinator {
         unlocker: Arc<Unlocker>,
     ) -> Self {
         let batch_max = writer.overhead().plain_max();
-        let newest = (writer.tail.header.reference(), writer.manifest.content.log);
+        let (newest, id) = (writer.tail.header.reference(), writer.manifest.content.log);
         let bounds = writer.bounds();
         let reached = [writer.last, confirmed];
         // A larger buffer that the caller configured takes precedence.
@@ -237,6 +241,8 @@ impl Coordinator {
             }),
             batch_done: [EventCount::default(), EventCount::default()],
             reached: reached.map(|lsn| AtomicU64::new(lsn_or_zero(lsn))),
+            bounds: [Some(bounds.0), bounds.1].map(|lsn| AtomicU64::new(lsn_or_zero(lsn))),
+            id,
             truncation_count: AtomicU64::new(0),
             open_batch_waiters: AtomicU32::new(0),
             room: Condvar::new(),
@@ -274,7 +280,8 @@ impl Coordinator {
     }
 
     pub(crate) fn durable(&self) -> Option<Lsn> {
-        self.lock().commit.durable()
+        let [durable, _] = &self.reached;
+        Lsn::new(durable.load(Ordering::Acquire))
     }
 
     /// Counts a truncation at the end of the log.
@@ -451,12 +458,17 @@ impl Coordinator {
 
     /// The first record that is not pruned, and the newest checkpoint.
     pub(crate) fn bounds(&self) -> (Lsn, Option<Lsn>) {
-        self.lock().bounds
+        if let Some(state) = self.lock_to_read() {
+            return state.bounds;
+        }
+        let [oldest, checkpoint] = &self.bounds;
+        let oldest = Lsn::new(oldest.load(Ordering::Acquire)).unwrap_or(Lsn::FIRST);
+        (oldest, Lsn::new(checkpoint.load(Ordering::Acquire)))
     }
 
-    /// The writer's statistics.
+    /// The writer's statistics; zeros in a child that was forked while a thread held the lock.
     pub(crate) fn counts(&self) -> Counts {
-        self.lock().counts
+        self.lock_to_read().map_or(Counts::default(), |state| state.counts)
     }
 
     #[inline]
@@ -471,6 +483,19 @@ impl Coordinator {
     fn lock_checked(&self) -> Result<MutexGuard<'_, State>> {
         self.fork_guard.check()?;
         Ok(self.lock())
+    }
+
+    /// Takes the lock for a call that returns no error. Returns `None` in a forked child, if another
+    /// thread held the lock at the fork: the child has no thread that would release it.
+    fn lock_to_read(&self) -> Option<MutexGuard<'_, State>> {
+        if self.fork_guard.check().is_ok() {
+            return Some(self.lock());
+        }
+        match self.state.try_lock() {
+            Ok(state) => Some(state),
+            Err(TryLockError::Poisoned(state)) => Some(state.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// Whether the record reached `goal`, judged without the lock. If a truncation has reused its
@@ -525,14 +550,14 @@ impl State {
     }
 
     /// How far a reader in this process may read.
-    fn live(&self) -> Live {
-        let (segment, log) = self.newest;
-        Live { log, boot_id: NO_BOOT, segment, durable: self.commit.durable(), time_us: 0 }
+    fn live(&self, log: LogId) -> Live {
+        let (segment, durable) = (self.newest, self.commit.durable());
+        Live { log, boot_id: NO_BOOT, segment, durable, time_us: 0 }
     }
 
     /// Puts the writer back and copies what callers read without it.
     fn return_writer(&mut self, writer: Box<Writer>) {
-        self.newest.0 = writer.tail.header.reference();
+        self.newest = writer.tail.header.reference();
         self.counts = writer.counts;
         self.bounds = writer.bounds();
         self.commit.set_room(writer.room(), writer.padding());

@@ -89,8 +89,12 @@ impl<'a> LockedLease<'a> {
     /// Returns the writer, publishes the outcome, and releases the lock.
     pub(super) fn finish(mut self, outcome: Outcome) -> Callbacks<'a> {
         let writer = self.writer.writer.take().expect(HELD);
+        let (bounds, coordinator) = (self.state.bounds, self.writer.coordinator);
         self.state.return_writer(writer);
-        self.writer.coordinator.publish(self.state, outcome)
+        if self.state.bounds != bounds {
+            coordinator.store_bounds(&self.state);
+        }
+        coordinator.publish(self.state, outcome)
     }
 }
 

@@ -24,7 +24,7 @@ impl LocalWriter for Coordinator {
     }
 
     fn live(&self) -> Live {
-        self.lock().live()
+        self.lock().live(self.id)
     }
 
     fn truncations(&self) -> u64 {
@@ -52,8 +52,9 @@ impl LocalWriter for Coordinator {
             let is_durable = state.commit.durable() >= Some(next);
             let is_cut_off = state.commit.next_lsn() < next;
             // An unchanged watermark would make the follower loop without progress.
-            if (is_durable || is_cut_off) && Some(state.live()) != seen {
-                return Ok(Some(state.live()));
+            let live = state.live(self.id);
+            if (is_durable || is_cut_off) && Some(live) != seen {
+                return Ok(Some(live));
             }
             let left = deadline.saturating_sub(self.clock.now());
             match state.commit.check() {

@@ -159,6 +159,13 @@ impl Coordinator {
         confirmed.store(lsn_or_zero(state.commit.confirmed()), Ordering::Release);
     }
 
+    /// Stores the bounds for a forked child that cannot take the lock.
+    pub(super) fn store_bounds(&self, state: &State) {
+        let ([oldest, checkpoint], bounds) = (&self.bounds, state.bounds);
+        oldest.store(bounds.0.get(), Ordering::Release);
+        checkpoint.store(lsn_or_zero(bounds.1), Ordering::Release);
+    }
+
     /// Wakes the flusher if it has work and waits for the writer. Returns whether it did.
     fn wake_waiting_flusher(&self, state: &mut State) -> bool {
         let waits = state.wants_writer;
