@@ -11,9 +11,11 @@ use common::{Bytes, Scratch, lsn};
 use seawall::format::SegmentId;
 use seawall::{LogReader, Options, Raw, Retention};
 use seawall_io::{Access, Clock, File, PosixStorage, Storage, SystemClock};
+use seawall_testkit::MemStorage;
 use std::collections::BTreeMap;
 use std::process::Command;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 const SEGMENT: u64 = 1 << 20;
@@ -219,4 +221,47 @@ fn file_with_another_name_is_not_used_again() {
 
 fn link(name: &str) -> String {
     format!("{name}.link")
+}
+
+/// Counts the files that lost their names and are still open.
+#[derive(Debug, Default)]
+struct OpenFiles {
+    retired: Mutex<Vec<Weak<dyn File>>>,
+    /// The largest number so far.
+    most: AtomicUsize,
+}
+
+impl Watch for OpenFiles {
+    fn before(&self, call: Call) {
+        if call == Call::SyncDir {
+            let retired = self.retired.lock().unwrap();
+            let open = retired.iter().filter(|file| file.strong_count() > 0);
+            self.most.fetch_max(open.count(), Ordering::SeqCst);
+        }
+    }
+
+    fn was_retired(&self, file: &Arc<dyn File>) {
+        self.retired.lock().unwrap().push(Arc::downgrade(file));
+    }
+}
+
+#[test]
+fn large_truncation_keeps_few_files_open() {
+    // With a preallocator 16 wait, and one is being freed.
+    for (preallocates, most) in [(true, 17), (false, 0)] {
+        let (storage, files) = Watched::by(OpenFiles::default(), MemStorage::new());
+        let options = Options::new().segment_size(SEGMENT).reuse(false).preallocate(preallocates);
+        let log: Bytes = options.open_in(Arc::new(storage)).unwrap();
+        let record = vec![7; 300_000];
+        while log.stats().rolls < 40 {
+            log.append(&record).unwrap();
+        }
+        log.truncate_before(log.durable().unwrap()).unwrap();
+        assert_eq!(files.retired.lock().unwrap().len(), 40);
+        // The next directory sync would count files that wait, too.
+        files.before(Call::SyncDir);
+        let seen = files.most.load(Ordering::SeqCst);
+        assert!(seen <= most, "{seen} files are open");
+        assert_eq!(seen > 0, preallocates);
+    }
 }

@@ -13,6 +13,9 @@ use std::sync::{Arc, PoisonError};
 /// interleaving scheduler.
 const PIECE: u64 = if cfg!(seawall_scheduled) { 1 << 10 } else { 256 << 10 };
 
+/// Number of files that may wait: each takes a file descriptor of the process.
+const FILES_MAX: usize = 16;
+
 /// Removed files whose space is not freed yet, oldest first.
 #[derive(Debug)]
 pub(crate) struct DeferredDelete {
@@ -35,13 +38,19 @@ impl DeferredDelete {
         Self { has_background_thread, delete_lock: Mutex::default(), files: Mutex::default() }
     }
 
-    /// Adds a file whose directory entry was removed.
+    /// Adds a file whose directory entry was removed. If there is no room, it is freed at once.
     pub(crate) fn add(&self, file: Arc<dyn File>) {
         // A short file, or one of unknown length, is freed at once when it is dropped.
         let length = file.len().unwrap_or(0);
-        if self.has_background_thread && length > PIECE {
+        if self.room() > 0 && length > PIECE {
             self.lock().push_back(PendingDelete { file, length });
         }
+    }
+
+    /// Number of files that may be added.
+    pub(crate) fn room(&self) -> usize {
+        let max = if self.has_background_thread { FILES_MAX } else { 0 };
+        max.saturating_sub(self.lock().len())
     }
 
     /// Whether no file is waiting. A file being truncated does not count.

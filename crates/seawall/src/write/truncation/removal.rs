@@ -61,6 +61,7 @@ pub(super) fn remove_files(
     // Sorted by name, a head is removed before its text.
     let gone = |name: &&String| SegmentId::from_any_name(name).is_some_and(&is_removed);
     let (mut removed, mut deferred, mut kept) = (false, vec![], vec![]);
+    let deferred_max = if frees_at_once { 0 } else { env.deferred_delete.room() };
     let is_table = |name: &&String| {
         SegmentId::from_any_name(name).is_some_and(|id| **name == id.before_name())
     };
@@ -74,7 +75,8 @@ pub(super) fn remove_files(
         // A file that cannot be removed costs space; the next truncation tries again.
         let Ok(file) = retired else { continue };
         removed = true;
-        deferred.extend(file.filter(|_| !frees_at_once));
+        // Other files are freed at once: open ones would take file descriptors of the process.
+        deferred.extend(file.filter(|_| deferred.len() < deferred_max));
     }
     if removed {
         env.sync_dir().map_err(Error::io("sync the log's directory"))?;
