@@ -347,7 +347,9 @@ impl<'a> Maintenance<'a> {
     /// [`Error::Busy`](crate::Error::Busy) if a writer has the log open.
     /// [`Error::NotALog`](crate::Error::NotALog) if nothing of it can be read.
     /// [`Error::Damaged`](crate::Error::Damaged) if the LSNs that can be read are beyond those of
-    /// any log. With replicas also as [`plan_repair`](Self::plan_repair). `target` gets its name
+    /// any log, or the file `keys` of an encrypted log cannot be read. If no segment is encrypted
+    /// yet, the records can then be copied without a key, to a log that is not encrypted. With
+    /// replicas also as [`plan_repair`](Self::plan_repair). `target` gets its name
     /// once it is complete: an error leaves nothing, a crash leaves `target.partial`, which can be
     /// removed.
     ///

@@ -40,6 +40,8 @@ mod group_commit;
 mod guests;
 mod hints;
 mod in_flight;
+#[cfg(feature = "encryption")]
+mod lost_keys;
 mod mend;
 mod named_ahead;
 mod names;

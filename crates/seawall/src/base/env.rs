@@ -6,9 +6,9 @@ use crate::base::keys::LogKeys;
 use crate::base::options::{Options, Streaming};
 use crate::base::spare_files::SpareFiles;
 use crate::base::sync::{AtomicU64, Mutex, Ordering};
-use seawall_format::SegmentHeader;
 use seawall_format::encoded::EncodeSizes;
 use seawall_format::encryption::{KeyError, SegmentKeys};
+use seawall_format::{Manifest, SegmentHeader};
 use seawall_io::{Clock, Entropy, Storage};
 use std::io;
 use std::sync::{Arc, PoisonError};
@@ -90,16 +90,22 @@ impl Env {
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::InvalidData`] if no reader would accept the header.
-    pub(crate) fn sign(&self, header: SegmentHeader) -> io::Result<SegmentHeader> {
-        if !header.is_consistent() {
-            let why = format!("no reader would accept this header: {header:?}");
-            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+    /// [`io::ErrorKind::InvalidData`] if no reader would accept the header, or if this log is
+    /// encrypted and its keys are not known.
+    pub(crate) fn sign(
+        &self,
+        header: SegmentHeader,
+        is_encrypted: bool,
+    ) -> io::Result<SegmentHeader> {
+        let refused = |why| Err(io::Error::new(io::ErrorKind::InvalidData, why));
+        match self.keys() {
+            _ if !header.is_consistent() => {
+                refused(format!("no reader would accept this header: {header:?}"))
+            }
+            Some(keys) => Ok(keys.sign_header(header)),
+            None if is_encrypted => refused(KeyError::NoKey.to_string()),
+            None => Ok(header),
         }
-        Ok(match self.keys() {
-            Some(keys) => keys.sign_header(header),
-            None => header,
-        })
     }
 
     /// Syncs the directory. After a failure every later call fails: the device may have lost a
@@ -221,9 +227,12 @@ mod tests {
     #[test]
     fn header_that_no_reader_accepts_is_refused() {
         let env = Env::new(&Options::new(), Arc::new(MemStorage::new()));
-        env.sign(header()).expect("a valid header");
+        env.sign(header(), false).expect("a valid header");
         let odd = SegmentHeader { size: header().size + 1, ..header() };
-        assert_eq!(env.sign(odd).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        for (header, is_encrypted) in [(odd, false), (header(), true)] {
+            let refused = env.sign(header, is_encrypted).unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::InvalidData, "{refused}");
+        }
     }
 
     #[test]

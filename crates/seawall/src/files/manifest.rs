@@ -4,6 +4,7 @@ use crate::base::error::{Error, Result};
 use crate::base::keys::LogKeys;
 use crate::base::sync::Mutex;
 use crate::files::directory::{MANIFEST, MANIFEST_MAX, file_place, not_a_log, read_small};
+use seawall_format::encryption::KeyError;
 use seawall_format::{Manifest, Offset, Refused, STORED_MAX, SegmentHeader, SegmentId, Stored};
 use seawall_io::{File, Storage};
 use std::sync::{Arc, PoisonError};
@@ -71,7 +72,7 @@ pub(crate) const SEQUENCE_MAX: u64 = (1 << 63) - 1;
 pub(crate) struct ManifestFile {
     pub(crate) content: Manifest,
     pub(crate) file: Arc<dyn File>,
-    /// The keys of an encrypted log.
+    /// The keys of an encrypted log. Without them, only the manifest of a plain log is written.
     pub(crate) keys: Option<LogKeys>,
 }
 
@@ -88,6 +89,10 @@ impl ManifestFile {
             // readable.
             let cause = "the manifest's sequence numbers are exhausted".into();
             return Err(Error::Poisoned { log: None, cause });
+        }
+        if self.content.authenticator.is_some() && self.keys.is_none() {
+            // Unsigned, it would look forged, and every later open would refuse the log.
+            return Err(Error::key(None)(KeyError::NoKey));
         }
         let slots = [(); 2].map(|()| {
             self.content.sequence += 1;

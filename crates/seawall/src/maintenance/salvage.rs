@@ -16,7 +16,7 @@ use crate::maintenance::exclusive::refuse_in_use;
 use crate::maintenance::progress::ProgressReporter;
 use crate::maintenance::protection::build_parity;
 use crate::maintenance::restore::plan_repair;
-use crate::scan::catalog::Catalog;
+use crate::scan::catalog::{Catalog, KeysLost};
 use crate::scan::intact::{AtomicSet, Salvaged};
 use crate::scan::load::load_unlocked;
 use crate::scan::scanner::{LogScanner, ScanItem, ScannedBatch};
@@ -70,10 +70,7 @@ pub(crate) fn salvage(
 ) -> Result<SalvageReport> {
     refuse_in_use(&**source)?;
     let catalog = load_unlocked(&source.storage, None, &source.unlocker)?;
-    require_key(&source.unlocker, catalog.is_encrypted())?;
-    if let Some(first) = catalog.keys_lost_from {
-        return Err(Error::damaged(lost_keys(first)));
-    }
+    check_keys(source, &catalog)?;
     // A record that a killed writer published as durable was acknowledged, so its loss is damage
     // and not a torn write.
     let min_end =
@@ -109,6 +106,32 @@ pub(crate) fn salvage(
     }
 }
 
+/// Refuses an encrypted log without its keys. If they were lost before they encrypted a record, the
+/// log can be copied without a key, to a log that is not encrypted: nothing shows that a holder of
+/// the key wrote these records.
+fn check_keys(source: &LogFiles, catalog: &Catalog) -> Result<()> {
+    let has_key = source.unlocker.has_key();
+    let first = match catalog.keys_lost {
+        Some(KeysLost::ToCome) if !has_key => return Ok(()),
+        Some(KeysLost::ToCome) => next_record(catalog)?,
+        lost => {
+            require_key(&source.unlocker, catalog.is_encrypted())?;
+            let Some(KeysLost::From(first)) = lost else { return Ok(()) };
+            first
+        }
+    };
+    Err(Error::damaged(lost_keys(first)))
+}
+
+/// The LSN after the last record of the log.
+fn next_record(catalog: &Catalog) -> Result<Lsn> {
+    let newest = catalog.chain.last().map(|newest| LogScanner::within(catalog, newest, None));
+    let scan = newest.unwrap_or_else(|| LogScanner::new(catalog, None));
+    let mut scan = scan.skip_io_errors(true);
+    while !matches!(scan.step()?, ScanItem::End(_)) {}
+    Ok(next_lsn(scan.last()))
+}
+
 /// A record to copy.
 struct Intact<'a> {
     lsn: Lsn,
@@ -142,7 +165,9 @@ impl Rescue {
             not_a_log(&**source, "neither a manifest nor the header of a segment can be read")
         })?;
         let env = Env::new(&Options::new(), target);
-        if catalog.is_encrypted() {
+        if catalog.keys_lost == Some(KeysLost::ToCome) {
+            manifest.authenticator = None;
+        } else if catalog.is_encrypted() {
             encrypt(&env, &mut manifest, (source, catalog))?;
         }
         Ok(Self {

@@ -57,7 +57,7 @@ pub(crate) fn truncate_damaged_tail(log: &LogFiles) -> Result<TailTruncation> {
     let segment_min = SEGMENT_MIN.min(remaining.manifest.segment_max);
     let options = Options { segment_min, ..Options::new() };
     let env = Env::new(&options, storage.clone());
-    env.set_keys(unlocker.unlock(&**storage, found.catalog.manifest())?);
+    env.set_keys(found.unlock(log)?);
     let mut gone = vec![];
     if !cut.damage.is_empty() {
         gone = segments_behind_end(&remaining);

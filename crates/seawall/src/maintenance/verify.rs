@@ -10,7 +10,7 @@ use crate::files::unlock::{LogFiles, lost_keys};
 use crate::maintenance::progress::ProgressReporter;
 use crate::read::read_repair::{Repaired, read_repaired};
 use crate::recover::report::TailState;
-use crate::scan::catalog::{Catalog, FoundManifest, Orphan};
+use crate::scan::catalog::{Catalog, FoundManifest, KeysLost, Orphan};
 use crate::scan::intact::AtomicSet;
 use crate::scan::load::{load_catalog, load_unlocked};
 use crate::scan::scanner::{LogScanner, ScanItem, ScannedBatch};
@@ -236,7 +236,7 @@ fn judge(
                 Lost { from, to }.join(&mut found.given_up);
             }
             // Nothing can decrypt it.
-            ScanItem::Batch(batch) if batch.is_locked && catalog.keys_lost_from.is_some() => {}
+            ScanItem::Batch(batch) if batch.is_locked && catalog.keys_lost.is_some() => {}
             ScanItem::Batch(batch) => {
                 let count = batch.last.get() - batch.header.first.get() + 1;
                 let body = scan.bytes().get(batch.body.clone()).unwrap_or_default();
@@ -262,7 +262,9 @@ fn judge(
         found.tail_at = Some((tail.segment, tail.offset));
     }
     found.damage.extend(end.damage);
-    found.damage.extend(catalog.keys_lost_from.map(lost_keys));
+    if let Some(KeysLost::From(first)) = catalog.keys_lost {
+        found.damage.push(lost_keys(first));
+    }
     found.verdict = found.judge();
     Ok(found)
 }

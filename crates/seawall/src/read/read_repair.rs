@@ -1,6 +1,6 @@
 //! Read repair: rebuilds damaged bytes from parity in a view of the log, without changing files.
 
-use crate::base::error::{Damage, Error, Result, is_read_error};
+use crate::base::error::{Corruption, Damage, Error, Result, is_read_error};
 use crate::base::num::to_u64;
 use crate::files::directory::list;
 use crate::files::live::{Watermark, read_watermark};
@@ -297,7 +297,9 @@ fn torn_end(storage: &Arc<dyn Storage>, catalog: &Catalog) -> Option<TornEnd> {
     loop {
         match scan.step() {
             Ok(ScanItem::Batch(_)) => {}
-            Ok(ScanItem::End(end)) if end.damage.is_empty() => {
+            Ok(ScanItem::End(end))
+                if end.damage.iter().all(|damage| damage.cause == Corruption::Keys) =>
+            {
                 let tail = end.tail.filter(|tail| tail.row.verdict() == tail::Verdict::Torn);
                 return tail.map(|tail| TornEnd {
                     last: end.last,

@@ -1,6 +1,7 @@
 //! Inspection: finds the state of a log, without writing. The facts do not change afterwards.
 
 use crate::base::error::{Corruption, Damage, Error, Lost, Result, is_read_error};
+use crate::base::keys::LogKeys;
 use crate::base::num::to_u64;
 use crate::base::options::OpenMode;
 use crate::files::overlay::Patch;
@@ -10,7 +11,7 @@ use crate::recover::decision::continuation::FoundBatch;
 use crate::recover::decision::{
     Action, ChainState, Decision, Evidence, ManifestState, RecoveryCase, Refusal,
 };
-use crate::scan::catalog::{Catalog, ChainTop, FoundManifest};
+use crate::scan::catalog::{Catalog, ChainTop, FoundManifest, KeysLost};
 use crate::scan::intact::{AtomicSet, Salvaged};
 use crate::scan::load::load_unlocked;
 use crate::scan::scanner::{LogScanner, ScanEnd, ScanItem};
@@ -86,7 +87,7 @@ pub(crate) fn inspect_repaired(log: &LogFiles, until: Until) -> Result<Inspectio
 pub(crate) fn inspect(log: &LogFiles, until: Until) -> Result<Inspection> {
     let catalog = load_unlocked(&log.storage, None, &log.unlocker)?;
     require_key(&log.unlocker, catalog.is_encrypted())?;
-    if let Some(first) = catalog.keys_lost_from {
+    if let Some(KeysLost::From(first)) = catalog.keys_lost {
         return Err(Error::damaged(lost_keys(first)));
     }
     let newest = catalog.chain.last().map(|link| link.segment.clone());
@@ -150,11 +151,29 @@ pub(crate) fn inspect(log: &LogFiles, until: Until) -> Result<Inspection> {
             }
         }
     }
+    if found.catalog.keys_lost.is_some() {
+        return Err(Error::damaged(lost_keys(next_lsn(scan.last()))));
+    }
     found.damage.extend(found.end.iter().flat_map(|end| end.damage.clone()));
     Ok(found)
 }
 
 impl Inspection {
+    /// The keys for the records to come; `None` if these are not encrypted.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Damaged`] if the keys are lost.
+    pub(crate) fn unlock(&self, log: &LogFiles) -> Result<Option<LogKeys>> {
+        let manifest = self.catalog.manifest();
+        let keys = log.unlocker.unlock(&**log, manifest)?;
+        let encrypts = manifest.is_some_and(|manifest| manifest.authenticator.is_some());
+        if encrypts && keys.is_none() {
+            return Err(Error::damaged(lost_keys(next_lsn(self.sound_to))));
+        }
+        Ok(keys)
+    }
+
     /// The row of the recovery table.
     pub(crate) fn row(&self) -> RecoveryCase {
         self.evidence().row()

@@ -59,7 +59,7 @@ pub(crate) fn open(
     let manifest = found.catalog.manifest().expect("the decision has read it");
     let manifest = changed_as_requested(options, manifest, &record_type)?;
     let end = found.end.as_ref().expect("the decision has seen the end");
-    env.set_keys(unlocker.unlock(&*env.storage, found.catalog.manifest())?);
+    env.set_keys(found.unlock(&files)?);
     resume(options, env, (lock, unlocker), &RemainingLog::whole(&found, end, manifest))
 }
 

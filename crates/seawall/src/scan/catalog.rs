@@ -19,12 +19,21 @@ pub(crate) struct Catalog {
     /// Whether the end of the log is ambiguous: the newest segment does not end cleanly, although
     /// something was written to the segment that was named ahead.
     pub(crate) end_is_doubtful: bool,
-    /// From this record on the keys are lost: the log is encrypted, and its file `keys` cannot be
+    /// Which records need keys that are lost: the log is encrypted, and its file `keys` cannot be
     /// read.
-    pub(crate) keys_lost_from: Option<Lsn>,
+    pub(crate) keys_lost: Option<KeysLost>,
     /// The highest id of any file, orphans excepted.
     pub(crate) max_id: Option<SegmentId>,
     pub(crate) names: Vec<String>,
+}
+
+/// The records for which the keys are lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeysLost {
+    /// Those from this one on.
+    From(Lsn),
+    /// Those to come: no segment is encrypted yet.
+    ToCome,
 }
 
 /// State of the manifest.

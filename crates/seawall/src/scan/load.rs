@@ -10,10 +10,10 @@ use crate::files::directory::{list, segment_ids};
 use crate::files::live::Watermark;
 use crate::files::manifest::read_manifest;
 use crate::files::unlock::{Unlocker, keys_are_readable};
-use crate::scan::catalog::{Catalog, ChainTop, FoundManifest, log_id};
+use crate::scan::catalog::{Catalog, ChainTop, FoundManifest, KeysLost, log_id};
 use crate::scan::chain::Headers;
+use seawall_format::SegmentId;
 use seawall_format::encryption::KeyError;
-use seawall_format::{Lsn, SegmentId};
 use seawall_io::Storage;
 use std::sync::Arc;
 
@@ -133,30 +133,34 @@ fn load_once(
         FoundManifest::Never => (vec![], ChainTop::Complete),
         _ => headers.build_chain((manifest.as_ref(), &names), watermark)?,
     };
-    let (keys_lost_from, max_id) = (None, None);
+    let (keys_lost, max_id) = (None, None);
     let mut found =
-        Catalog { found_manifest, chain, top, end_is_doubtful, keys_lost_from, max_id, names };
-    let lacks_keys = unlocker.has_key() && keys.is_none();
-    found.keys_lost_from = keys_lost_from_in(&**storage, &found, lacks_keys)?;
+        Catalog { found_manifest, chain, top, end_is_doubtful, keys_lost, max_id, names };
+    let has_keys = keys.map(|_| true).or(unlocker.has_key().then_some(false));
+    found.keys_lost = keys_lost_in(&**storage, &found, has_keys)?;
     let is_orphan = |id: &SegmentId| found.orphans().iter().any(|orphan| orphan.segment == *id);
     let used = found.names.iter().filter_map(|name| SegmentId::from_any_name(name));
     found.max_id = used.filter(|id| !is_orphan(id)).max();
     Ok(Some(found))
 }
 
-/// The first record that cannot be decrypted because the file `keys` cannot be read, or could not
-/// be read when the log was to be unlocked.
-fn keys_lost_from_in(
+/// The records that cannot be decrypted because the file `keys` cannot be read, or could not be
+/// read when the log was to be unlocked. `has_keys`: whether that worked, if there is a key.
+fn keys_lost_in(
     storage: &dyn Storage,
     found: &Catalog,
-    lacks_keys: bool,
-) -> Result<Option<Lsn>> {
+    has_keys: Option<bool>,
+) -> Result<Option<KeysLost>> {
     let Some(log) = log_id(found).filter(|_| found.is_encrypted()) else { return Ok(None) };
     let encrypts = found.manifest().is_none_or(|manifest| manifest.authenticator.is_some());
-    if keys_are_readable(storage, log)? && !(lacks_keys && encrypts) {
+    let lacks_keys = has_keys == Some(false) && encrypts;
+    if keys_are_readable(storage, log)? && !lacks_keys {
         return Ok(None);
     }
     let mut headers = found.chain.iter().map(|link| &link.segment.header);
-    let encrypted = headers.find(|header| header.authenticator.is_some());
-    Ok(encrypted.map(|header| header.base))
+    Ok(match headers.find(|header| header.authenticator.is_some()) {
+        Some(encrypted) => Some(KeysLost::From(encrypted.base)),
+        // Keys in memory still serve the records to come.
+        None => Some(KeysLost::ToCome).filter(|_| has_keys != Some(true)),
+    })
 }

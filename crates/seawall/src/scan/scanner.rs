@@ -10,7 +10,7 @@ use crate::files::directory::file_place;
 use crate::files::read_buffer::Buffer;
 use crate::files::segment::Segment;
 use crate::files::segment_reader::SegmentReader;
-use crate::scan::catalog::{Catalog, ChainedSegment, MissingTail};
+use crate::scan::catalog::{Catalog, ChainedSegment, KeysLost, MissingTail};
 use crate::scan::intact::{AtomicSet, Salvaged};
 use seawall_format::batch::{BatchHeader, BodyKind, HEADER_SIZE};
 use seawall_format::scan::{Body, Cause, Limit, Scanner, Start, Step, Window};
@@ -59,7 +59,8 @@ pub(crate) struct ScanEnd {
     pub(crate) confirmed: Option<Lsn>,
     /// The bytes after the last batch of the newest segment.
     pub(crate) tail: Option<TailFound>,
-    /// Damage that no record reveals: a shortened newest file, a lost manifest.
+    /// Damage that no record reveals: a shortened newest file, a lost manifest, lost keys that no
+    /// record needs yet.
     pub(crate) damage: Vec<Damage>,
 }
 
@@ -111,8 +112,8 @@ pub(crate) struct LogScanner {
     missing_tail: Option<MissingTail>,
     closed: Option<seawall_format::Closed>,
     manifest_lost: bool,
-    /// The first record whose keys are lost.
-    keys_lost_from: Option<Lsn>,
+    /// The records whose keys are lost.
+    keys_lost: Option<KeysLost>,
     /// The row for the end of the log, if the catalog says that the end is ambiguous.
     end_row: Option<tail::Row>,
     current: Option<(ChainedSegment, Scanner)>,
@@ -161,7 +162,7 @@ impl LogScanner {
             missing_tail: catalog.missing_tail(),
             closed: catalog.manifest().and_then(|manifest| manifest.closed),
             manifest_lost: catalog.manifest_is_lost(),
-            keys_lost_from: catalog.keys_lost_from,
+            keys_lost: catalog.keys_lost,
             end_row: catalog.end_row(),
             segments,
             ..Self::over(links, first.and_then(Lsn::previous))
@@ -211,10 +212,10 @@ impl LogScanner {
             scanner.begin_at(start);
         }
         let mut scan = Self::over(VecDeque::new(), scanner.next_lsn().previous());
-        scan.keys_lost_from = catalog.keys_lost_from;
         scan.segments = vec![link.segment.clone()];
         scan.schema = link.segment.header.record_type.schema;
         (scan.current, scan.read_size) = (Some((link, scanner)), READ_NEAR);
+        scan.keys_lost = catalog.keys_lost.filter(|lost| is_last || *lost != KeysLost::ToCome);
         if is_last {
             scan.missing_tail = catalog.missing_tail();
             scan.closed = catalog.manifest().and_then(|manifest| manifest.closed);
@@ -234,7 +235,7 @@ impl LogScanner {
             missing_tail: None,
             closed: None,
             manifest_lost: false,
-            keys_lost_from: None,
+            keys_lost: None,
             end_row: None,
             current: None,
             schema: 0,
@@ -407,7 +408,7 @@ impl LogScanner {
         (scan.skip_io_errors, scan.read_size) = (self.skip_io_errors, READ_NEAR);
         scan.decoding = self.decoding;
         (scan.closed, scan.manifest_lost) = (self.closed, self.manifest_lost);
-        (scan.end_row, scan.keys_lost_from) = (self.end_row, self.keys_lost_from);
+        (scan.end_row, scan.keys_lost) = (self.end_row, self.keys_lost);
         (scan.chain, scan.confirmed) = (self.chain, self.confirmed);
         scan.current = Some((link, scanner));
         scan.invalidate_buffer();
@@ -474,7 +475,8 @@ impl LogScanner {
                 vec![],
             );
         }
-        let damage = self.lost_manifest(None).into_iter().collect();
+        let damage = self.lost_manifest(None).into_iter().chain(self.lost_keys_to_come());
+        let damage = damage.collect();
         ScanItem::End(ScanEnd { last: self.last, confirmed: None, tail: None, damage })
     }
 }

@@ -228,7 +228,7 @@ fn header(
         record_type: log.record_type.clone(),
         time_us: env.clock.wall_us(),
     };
-    env.sign(header).map_err(Error::io(format!("start segment {id}")))
+    env.sign(header, log.authenticator.is_some()).map_err(Error::io(format!("start segment {id}")))
 }
 
 /// Steps (a) to (c) of R6.

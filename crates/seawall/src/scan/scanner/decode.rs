@@ -5,11 +5,13 @@ use crate::base::num::to_u64;
 use crate::files::directory::file_place;
 use crate::files::segment::Segment;
 use crate::files::unlock::lost_keys;
+use crate::scan::catalog::KeysLost;
 use crate::scan::intact::{Contents, ExpectedFrames};
 use crate::scan::scanner::{Decoding, LogScanner, ScanItem, ScannedBatch};
 use seawall_format::batch::HEADER_SIZE;
 use seawall_format::encoded;
 use seawall_format::encryption::KeyError;
+use seawall_format::next_lsn;
 use seawall_format::scan::Limit;
 
 impl LogScanner {
@@ -66,10 +68,16 @@ impl LogScanner {
 
     /// Why an encrypted batch cannot be read.
     pub(super) fn no_keys(&self) -> Error {
-        match self.keys_lost_from {
-            Some(first) => Error::damaged(lost_keys(first)),
-            None => Error::key(None)(KeyError::NoKey),
+        match self.keys_lost {
+            Some(KeysLost::From(first)) => Error::damaged(lost_keys(first)),
+            Some(KeysLost::ToCome) | None => Error::key(None)(KeyError::NoKey),
         }
+    }
+
+    /// Damage for keys that are lost before a record needed them: none can be appended.
+    pub(super) fn lost_keys_to_come(&self) -> Option<Damage> {
+        let is_lost = self.keys_lost == Some(KeysLost::ToCome);
+        is_lost.then(|| lost_keys(next_lsn(self.last)))
     }
 }
 

@@ -98,7 +98,7 @@ impl LogScanner {
         let tail = Some(TailFound { segment, offset, chain, row, length, is_exact, file });
         let lost = Some(Lost { from: next_lsn(self.last), to: None });
         let damage = self.cut_short(&link.segment).into_iter().chain(self.lost_manifest(lost));
-        let damage = damage.collect();
+        let damage = damage.chain(self.lost_keys_to_come()).collect();
         Ok(ScanItem::End(ScanEnd { last: self.last, confirmed, tail, damage }))
     }
 

@@ -37,7 +37,7 @@ impl PreallocatedSegment {
     fn try_name_ahead(&mut self, env: &Env, next: &NextSegment) -> io::Result<()> {
         let NextSegment { log, pred, id, in_flight_max } = next;
         let batch_max = u64::from(log.geometry.batch_max);
-        let header = env.sign(SegmentHeader {
+        let header = SegmentHeader {
             geometry: log.geometry,
             log: log.log,
             authenticator: None,
@@ -55,7 +55,8 @@ impl PreallocatedSegment {
             compression_max: log.compression,
             record_type: log.record_type.clone(),
             time_us: env.clock.wall_us(),
-        })?;
+        };
+        let header = env.sign(header, log.authenticator.is_some())?;
         self.head.file.write_at(&header.stored(), 0)?;
         self.head.file.sync()?;
         let name = header.data_name();
