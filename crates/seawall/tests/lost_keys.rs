@@ -9,7 +9,7 @@
 
 use crate::common;
 
-use common::{Bytes, KEY, again, lsn, open, payload, tiny};
+use common::{Bytes, KEY, again, encrypted, lsn, open, payload, tiny};
 use seawall::damage::Corruption;
 use seawall::encryption::{Key, Padding};
 use seawall::verify::Verdict;
@@ -45,6 +45,26 @@ fn are_lost<T>(what: &str, first: Lsn, outcome: seawall::Result<T>) {
     };
     let lost = damage.lost.map(|lost| (lost.from, lost.to));
     assert_eq!((damage.cause, lost), (Corruption::Keys, Some((first, None))), "{what}");
+}
+
+#[test]
+fn log_whose_keys_cannot_be_read_is_not_copied() {
+    encrypted(|| {
+        let device = MemStorage::new();
+        let log = open(&tiny(1), &device).unwrap();
+        for number in 1..=5 {
+            log.append(&payload(number, 0, 50)).unwrap();
+        }
+        log.close().unwrap();
+        damage_keys(&device);
+        let storage = storage(&device);
+        for mut maintenance in [Maintenance::on(&storage), common::maintenance(&storage)] {
+            let copy = MemStorage::new();
+            let target: Arc<dyn Storage> = Arc::new(copy.clone());
+            are_lost("back up", lsn(1), maintenance.back_up_to(&target));
+            assert_eq!(copy.names(), [""; 0], "nothing was written");
+        }
+    });
 }
 
 /// Whether the manifest says that segments to come are encrypted, and none is yet.

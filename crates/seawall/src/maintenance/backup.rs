@@ -10,8 +10,9 @@ use crate::files::directory::{
 };
 use crate::files::live::{LiveSource, Watermark, read_watermark};
 use crate::files::manifest::ManifestFile;
+use crate::files::unlock::lost_keys;
 use crate::maintenance::progress::ProgressReporter;
-use crate::scan::catalog::{Catalog, ChainedSegment};
+use crate::scan::catalog::{Catalog, ChainedSegment, KeysLost};
 use crate::scan::durable_end;
 use crate::scan::load::load_catalog;
 use crate::scan::scanner::{LogScanner, ScanItem};
@@ -88,6 +89,9 @@ impl Moment {
         let newest = before.chain.last().map(|link| link.segment.header.reference());
         let watermark = read_watermark(&**source)?;
         let mut catalog = load_catalog(source, watermark.as_ref())?;
+        if let Some(KeysLost::From(first)) = catalog.keys_lost {
+            return Err(Error::damaged(lost_keys(first)));
+        }
         meter.begin(&catalog, 2);
         let last = last_of(&catalog, watermark.as_ref(), meter)?;
         let manifest = catalog.manifest().cloned();
