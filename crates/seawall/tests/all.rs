@@ -41,6 +41,8 @@ mod guests;
 mod hints;
 mod in_flight;
 #[cfg(feature = "encryption")]
+mod key_slots;
+#[cfg(feature = "encryption")]
 mod lost_keys;
 mod mend;
 mod named_ahead;

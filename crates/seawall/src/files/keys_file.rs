@@ -4,9 +4,10 @@ use crate::base::env::Env;
 use crate::base::error::{Error, Result};
 use crate::base::keys::LogKeys;
 use crate::files::directory::{KEYS, open_or_make};
+use crate::files::unlock::read_slots;
 use seawall_format::LogId;
 use seawall_format::encryption::{KeyBytes, KeyEncryptionKey, LogKey, NONCE_SIZE};
-use seawall_format::keys::KeyRing;
+use seawall_format::keys::{KeyRing, WrappedKeys};
 
 /// A new random log key.
 pub(crate) fn new_log_key(env: &Env) -> Result<LogKey> {
@@ -36,6 +37,19 @@ pub(crate) fn write_keys(env: &Env, ring: KeyRing, key: &KeyEncryptionKey) -> Re
         written.map_err(Error::io(format!("write {KEYS}")))?;
     }
     Ok(LogKeys::new(ring))
+}
+
+/// Writes the keys again unless both slots have them, each for this key of the user: after damage
+/// or an interrupted change, records would depend on one slot. The slot that lacks them is written
+/// first.
+pub(crate) fn complete_keys(env: &Env, keys: LogKeys, key: &KeyEncryptionKey) -> Result<LogKeys> {
+    let slots = read_slots(&*env.storage, Some(keys.ring().log()))?;
+    let has_keys =
+        |slot: &WrappedKeys| slot.unwrap(key).is_ok_and(|ring| ring.has_same_keys(keys.ring()));
+    if slots.iter().filter(|slot| has_keys(slot)).count() == 2 {
+        return Ok(keys);
+    }
+    write_keys(env, keys.ring().again(), key)
 }
 
 /// Writes the keys of a log that has none yet. They are durable when this returns.

@@ -85,7 +85,7 @@ pub(crate) fn require_key(unlocker: &Unlocker, is_encrypted: bool) -> Result<()>
 }
 
 #[cfg(feature = "encryption")]
-pub(crate) use with_feature::Unlocker;
+pub(crate) use with_feature::{Unlocker, read_slots};
 #[cfg(not(feature = "encryption"))]
 pub(crate) use without_feature::Unlocker;
 
@@ -199,21 +199,9 @@ mod with_feature {
         key: &KeyEncryptionKey,
         log: Option<LogId>,
     ) -> Result<Option<LogKeys>> {
-        let bytes = read_small(storage, KEYS, KEYS_MAX)?.unwrap_or_default();
-        let place = || file_place(storage, KEYS);
-        let mut slots = vec![];
-        for slot in WrappedKeys::decode_file(&bytes) {
-            match slot {
-                Ok(slot) => slots.push(slot),
-                Err(Refused::Invalid) => {}
-                Err(refused) => return Err(Error::refused(place())(refused)),
-            }
-        }
-        slots.retain(|slot| log.is_none_or(|log| slot.log == log));
-        slots.sort_by_key(|slot| Reverse(slot.sequence));
         // While the user's key is changed, one slot has the old key and one the new: both count.
         let mut refused = None;
-        for slot in &slots {
+        for slot in read_slots(storage, log)? {
             match slot.unwrap(key) {
                 Ok(ring) => return Ok(Some(LogKeys::new(ring))),
                 Err(KeyError::WrongKey) => refused = Some(KeyError::WrongKey),
@@ -222,9 +210,28 @@ mod with_feature {
         }
         match refused {
             Some(KeyError::WrongKey) => Err(Error::key(None)(KeyError::WrongKey)),
-            Some(error) => Err(Error::key(place())(error)),
+            Some(error) => Err(Error::key(file_place(storage, KEYS))(error)),
             None => Ok(None),
         }
+    }
+
+    /// The readable slots of the file `keys` of this log, the newest first.
+    pub(crate) fn read_slots(
+        storage: &dyn Storage,
+        log: Option<LogId>,
+    ) -> Result<Vec<WrappedKeys>> {
+        let bytes = read_small(storage, KEYS, KEYS_MAX)?.unwrap_or_default();
+        let mut slots = vec![];
+        for slot in WrappedKeys::decode_file(&bytes) {
+            match slot {
+                Ok(slot) => slots.push(slot),
+                Err(Refused::Invalid) => {}
+                Err(refused) => return Err(Error::refused(file_place(storage, KEYS))(refused)),
+            }
+        }
+        slots.retain(|slot| log.is_none_or(|log| slot.log == log));
+        slots.sort_by_key(|slot| Reverse(slot.sequence));
+        Ok(slots)
     }
 }
 

@@ -2,6 +2,7 @@
 //! segment (format.md sections 7 and 8, rules R12 and R15).
 
 pub(crate) mod create;
+mod encryption;
 pub(crate) mod resume;
 
 use crate::base::env::Env;

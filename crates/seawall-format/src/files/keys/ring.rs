@@ -59,6 +59,14 @@ impl KeyRing {
         next
     }
 
+    /// Whether another ring of the same log has the same keys.
+    #[must_use]
+    pub fn has_same_keys(&self, other: &Self) -> bool {
+        let mut pairs = self.keys.iter().zip(&other.keys);
+        (self.log, self.keys.len()) == (other.log, other.keys.len())
+            && pairs.all(|(one, two)| one.0 == two.0 && one.1.bytes() == two.1.bytes())
+    }
+
     /// The key for new segments, and its number.
     #[must_use]
     pub fn newest(&self) -> (KeyNumber, &LogKey) {

@@ -1,6 +1,6 @@
 //! Resumes a log as [`decision`](crate::recover::decision) says, in this order: keep what is about
-//! to be removed, stop readers, sync what exists, write the manifest, switch the segment, tell
-//! readers, delete what was replaced, backfill parity.
+//! to be removed, stop readers, sync what exists, complete `keys`, write the manifest,
+//! switch the segment, tell readers, delete what was replaced, backfill parity.
 
 use crate::base::env::Env;
 use crate::base::error::{Error, Result};
@@ -14,6 +14,7 @@ use crate::recover::decision::continuation::{
     Carry, Continuation, ManifestUpdate, NewSegment, Target,
 };
 use crate::recover::handover::{Beginning, remove_preallocated, writer};
+use crate::recover::open::encryption::{complete_keys, encrypt};
 use crate::recover::orphan_files;
 use crate::recover::remaining::RemainingLog;
 use crate::recover::report::{Recovery, TailState};
@@ -45,6 +46,7 @@ pub(crate) fn resume(
     let files = sync_existing(&env, log)?;
     let is_sealed = log.newest().segment.seal()?.is_some();
     let plan = log.evidence((files.newest_is_named, is_sealed)).continuation();
+    complete_keys(&env, unlocker)?;
     let mut manifest = ManifestFile {
         content: log.manifest.clone(),
         file: files.manifest.clone(),
@@ -71,22 +73,6 @@ pub(crate) fn resume(
         writer.remove_orphan_segments(&orphans_left)?;
     }
     Ok((writer, recovery, level))
-}
-
-/// Turns encryption on, if the options ask for it and the log is not encrypted yet.
-#[cfg(feature = "encryption")]
-fn encrypt(writer: &mut Writer, options: &Options, unlocker: &Unlocker) -> Result<()> {
-    let is_encrypted = writer.manifest.content.authenticator.is_some();
-    match options.padding.filter(|_| !is_encrypted) {
-        Some(padding) => writer.encrypt(unlocker, padding),
-        None => Ok(()),
-    }
-}
-
-#[cfg(not(feature = "encryption"))]
-#[expect(clippy::unnecessary_wraps, reason = "with the feature it can fail")]
-fn encrypt(_: &mut Writer, _: &Options, _: &Unlocker) -> Result<()> {
-    Ok(())
 }
 
 /// Builds the report, and moves the truncated bytes to quarantine.
