@@ -14,7 +14,7 @@ use common::{KEY, encrypted, lsn, open, payload, read, tiny};
 use seawall::encryption::{Key, KeyError};
 use seawall::verify::Verdict;
 use seawall::{Error, Maintenance, Options};
-use seawall_format::batch::{BatchHeader, HEADER_SIZE as BATCH, Life};
+use seawall_format::batch::{BatchHeader, BodyKind, HEADER_SIZE as BATCH, Life, Spec, finish};
 use seawall_format::{
     AUTHENTICATOR_AT, Authenticator, Claims, KeyNumber, Manifest, Mark, MarkSlot, Offset, Seal,
     SegmentHeader,
@@ -418,6 +418,59 @@ fn nothing_plain_is_in_any_file() {
                 let has = bytes.windows(pattern.len()).any(|window| window == pattern);
                 assert!(!has, "{name} has {pattern:?}");
             }
+        }
+    });
+}
+
+/// Adds a batch to the end of a file that counts as many records as a number can, with matching
+/// checksums.
+fn add_a_batch_of_very_many(device: &MemStorage, name: &str, is_void: bool) {
+    let (header, places) = (header(device, name), batches(device, name));
+    let (file, life) = (device.bytes(name).unwrap(), Life::of(&header));
+    let last_at = *places.last().unwrap();
+    let place = Offset(u64::try_from(last_at).unwrap());
+    let last = BatchHeader::decode(&file[last_at..], place, &life).unwrap();
+    let at = place.plus(last.size());
+    let (first, count) = (last.last().next(), u32::MAX);
+    let mut batch = vec![0; BATCH];
+    // The prefix, then a chunk of 32 bytes.
+    batch.extend([24].into_iter().chain([0; 23]));
+    if !is_void {
+        let mut chunk = vec![0; 40 + 32];
+        chunk[4] = 32;
+        chunk[12..16].copy_from_slice(&count.to_le_bytes());
+        chunk[16..24].copy_from_slice(&first.get().to_le_bytes());
+        let crc = header.salt().checksum(at.plus(72), &chunk[4..]);
+        chunk[..4].copy_from_slice(&crc.to_le_bytes());
+        batch.extend(chunk);
+    }
+    let kind = if is_void { BodyKind::EncryptedVoid } else { BodyKind::Encrypted };
+    let (confirmed, chain) = (Some(last.last()), last.chain_value());
+    finish(&mut batch, Spec { first, count, kind, confirmed, chain, time_us: 1 }, at, &life);
+    let at = usize::try_from(at.0).unwrap();
+    device.edit(name, |file| file[at..at + batch.len()].copy_from_slice(&batch));
+}
+
+#[test]
+fn count_of_a_forged_batch_takes_neither_memory_nor_time() {
+    encrypted(|| {
+        for is_void in [false, true] {
+            let device = MemStorage::new();
+            let parity = Some("4+2".parse().unwrap());
+            let options = tiny(1).segment_size(20 * 512).parity(parity);
+            let log = open(&options, &device).unwrap();
+            for number in 1..=2 {
+                log.append(&payload(number, 1, 50)).unwrap();
+            }
+            log.close().unwrap();
+            add_a_batch_of_very_many(&device, FIRST, is_void);
+            // Damage that parity repairs. Both versions of the log are compared record by record.
+            let record = batches(&device, FIRST)[0] + BATCH + 24 + 40;
+            device.edit(FIRST, |file| file[record] ^= 1);
+            let storage: Arc<dyn Storage> = Arc::new(device.clone());
+            let verified = Maintenance::on(&storage).verify().unwrap();
+            let counted = if is_void { 2 } else { 2 + u64::from(u32::MAX) };
+            assert_eq!((verified.records, verified.mended.len()), (counted, 1), "void: {is_void}");
         }
     });
 }

@@ -19,6 +19,7 @@ use seawall_format::scan::{Window, headers};
 use seawall_format::{Lsn, Offset, SegmentHeader, SegmentId, SegmentRef, tail};
 use seawall_io::{Access, Storage};
 use std::collections::{BTreeSet, VecDeque};
+use std::iter::Peekable;
 use std::sync::Arc;
 
 /// Repairs a log in memory for one reader, once per segment, before damage is reported.
@@ -224,14 +225,15 @@ pub(crate) fn keeps_intact_records(storage: &Arc<dyn Storage>, patches: &[Patch]
         }
         let mut shown = Intact::of(shown).peekable();
         let next = follower(&after, segment.id);
-        let is_left = |(lsn, _): &(Lsn, u32)| next.is_none_or(|next| Some(*lsn) <= next.carried);
-        for record in Intact::of(Some(link)).take_while(is_left) {
-            while shown.next_if(|next| next.0 < record.0).is_some() {}
-            if shown.next_if_eq(&record).is_none() {
-                missing.insert(record);
-            }
-            if missing.len() > CARRIED_MAX {
-                return Ok(false);
+        let kept = |run: IntactRun| run.up_to(next.map_or(Some(run.last), |next| next.carried));
+        for run in Intact::of(Some(link)).map_while(kept) {
+            for lost in run.without(&mut shown) {
+                // Checked before the records are listed: a forged batch may count very many.
+                let room = CARRIED_MAX.saturating_sub(missing.len());
+                if lost.count() > to_u64(room) {
+                    return Ok(false);
+                }
+                missing.extend(lost.records());
             }
         }
     }
@@ -240,8 +242,13 @@ pub(crate) fn keeps_intact_records(storage: &Arc<dyn Storage>, patches: &[Patch]
         let next = after.chain.get(number + 1).map(|next| next.segment.header.base);
         let is_before = |first: &(Lsn, u32)| next.is_some_and(|next| next <= first.0);
         if missing.first().is_some_and(|first| !is_before(first)) {
-            for record in Intact::of(Some(link)) {
-                missing.remove(&record);
+            for run in Intact::of(Some(link)) {
+                let lies_there = |record: &&(Lsn, u32)| record.1 == run.sum;
+                let range = missing.range((run.first, 0)..=(run.last, u32::MAX));
+                let found: Vec<_> = range.filter(lies_there).copied().collect();
+                for record in found {
+                    missing.remove(&record);
+                }
             }
         }
     }
@@ -350,10 +357,55 @@ fn window(start: u64, bytes: &[u8]) -> Window<'_> {
 /// Used in place of the checksum of an encrypted payload: the checksum of no bytes.
 const LOCKED: u32 = 0;
 
-/// The intact records of a segment: LSN and payload checksum.
+/// Intact records with consecutive LSNs and one payload checksum: one record, or those of an
+/// encrypted batch. Only the batch says how many these are, so they are never listed one by one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct IntactRun {
+    first: Lsn,
+    last: Lsn,
+    sum: u32,
+}
+
+impl IntactRun {
+    fn one(lsn: Lsn, sum: u32) -> Self {
+        Self { first: lsn, last: lsn, sum }
+    }
+
+    fn count(&self) -> u64 {
+        self.last.get() - self.first.get() + 1
+    }
+
+    /// The records up to `last`, if there are any.
+    fn up_to(self, last: Option<Lsn>) -> Option<Self> {
+        let last = last.filter(|last| *last >= self.first)?.min(self.last);
+        Some(Self { last, ..self })
+    }
+
+    fn records(self) -> impl Iterator<Item = (Lsn, u32)> {
+        (0..self.count()).map(move |number| (self.first.plus(number), self.sum))
+    }
+
+    /// The records that `shown` lacks. Drops the runs of `shown` that end with or before this one.
+    fn without(self, shown: &mut Peekable<Intact>) -> Vec<Self> {
+        let (mut missing, mut rest) = (vec![], Some(self));
+        while let Some(next) = shown.peek().copied().filter(|next| next.first <= self.last) {
+            if let Some(run) = rest.filter(|run| next.last >= run.first && next.sum == run.sum) {
+                missing.extend(run.up_to(next.first.previous()));
+                rest = (next.last < run.last).then(|| Self { first: next.last.next(), ..run });
+            }
+            if shown.next_if(|next| next.last <= self.last).is_none() {
+                break;
+            }
+        }
+        missing.extend(rest);
+        missing
+    }
+}
+
+/// The intact records of a segment.
 struct Intact {
     scan: Option<LogScanner>,
-    found: VecDeque<(Lsn, u32)>,
+    found: VecDeque<IntactRun>,
 }
 
 impl Intact {
@@ -365,7 +417,7 @@ impl Intact {
 }
 
 impl Iterator for Intact {
-    type Item = (Lsn, u32);
+    type Item = IntactRun;
 
     fn next(&mut self) -> Option<Self::Item> {
         while self.found.is_empty() {
@@ -373,21 +425,24 @@ impl Iterator for Intact {
             match scan.step() {
                 // The header, which patches must not change, has the checksum of these records.
                 Ok(ScanItem::Batch(batch)) if batch.is_locked => {
-                    let count = batch.last.get() - batch.header.first.get() + 1;
-                    let lsn = |number| batch.header.first.plus(number);
-                    self.found.extend((0..count).map(|number| (lsn(number), LOCKED)));
+                    let (first, last) = (batch.header.first, batch.last);
+                    let run = IntactRun { first, last, sum: LOCKED };
+                    self.found.extend(Some(run).filter(|_| !batch.header.is_void()));
                 }
                 Ok(ScanItem::Batch(batch)) => {
                     let body = scan.bytes().get(batch.body.clone()).unwrap_or_default();
                     let frames = Frames::new(body, batch.header.first, batch.header.count);
                     let counted = frames.take_while(|frame| frame.lsn <= batch.last);
-                    let counted = counted.map(|frame| (frame.lsn, Known::checksum(frame.payload)));
+                    let counted = counted
+                        .map(|frame| IntactRun::one(frame.lsn, Known::checksum(frame.payload)));
                     self.found.extend(counted);
                 }
                 Ok(ScanItem::Damage(_, salvaged)) => {
                     let payload = |range| scan.bytes().get(range).unwrap_or_default();
                     let sum = |range| Known::checksum(payload(range));
-                    self.found.extend(salvaged.into_iter().map(|one| (one.lsn, sum(one.payload))));
+                    self.found.extend(
+                        salvaged.into_iter().map(|one| IntactRun::one(one.lsn, sum(one.payload))),
+                    );
                 }
                 Ok(ScanItem::End(_)) | Err(_) => self.scan = None,
             }
