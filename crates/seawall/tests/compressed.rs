@@ -342,6 +342,18 @@ fn batch_that_does_not_decode_is_damage_and_not_the_end_of_the_log() {
         assert_eq!(read(device, false).unwrap().count(), 2, "{what}: a reader stops there");
         let reader = LogReader::<[u8], Raw>::open_any_in(made.storage()).unwrap();
         assert!(matches!(reader.get(lsn(3)), Err(Error::Damaged { .. })), "{what}");
+        // The header of the batch still tells the time of its intact records.
+        let mut cursor = reader.skip_damaged(true).cursor(Lsn::FIRST).unwrap();
+        let mut times = vec![];
+        loop {
+            match cursor.next_record() {
+                Ok(Some(record)) => times.push(record.time_us),
+                Ok(None) => break,
+                Err(error) => assert!(matches!(error, Error::Damaged { .. }), "{error:#}"),
+            }
+        }
+        times.dedup();
+        assert_eq!(times, [9], "{what}");
         let before = device.bytes(ONE).unwrap();
         assert!(matches!(open(&again(1), device), Err(Error::Damaged { .. })), "{what}");
         assert!(device.bytes(ONE).unwrap() == before, "{what}: nothing is cut off");

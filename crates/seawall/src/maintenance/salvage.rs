@@ -215,13 +215,14 @@ impl Rescue {
     /// Copies the intact records of a damaged range, except parts of broken sets.
     fn keep_salvaged(&mut self, salvaged: &[Salvaged], bytes: &[u8]) -> Result<()> {
         let is_broken = |record: &Salvaged| record.set == AtomicSet::Broken;
+        let time_us = salvaged.first().map_or(0, |record| record.time_us);
         let runs = salvaged
             .chunk_by(|one, next| next.lsn == one.lsn.next() && is_broken(one) == is_broken(next));
         for run in runs {
             if let Some(last) = run.last().filter(|record| is_broken(record)) {
                 self.rescued.broken_sets += to_u64(run.len());
                 // Give up explicitly: if no record follows, no gap would show that these are lost.
-                self.give_up_to(last.lsn, 0)?;
+                self.give_up_to(last.lsn, time_us)?;
                 continue;
             }
             // A set shortened by a truncation ends at the truncation, as in `keep_batch`.
@@ -234,7 +235,7 @@ impl Rescue {
                     Some(Intact { lsn: record.lsn, payload, goes_on })
                 })
                 .collect();
-            self.keep(&records, 0)?;
+            self.keep(&records, time_us)?;
         }
         Ok(())
     }

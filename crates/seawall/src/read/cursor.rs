@@ -236,10 +236,11 @@ impl Cursor {
     }
 
     /// Returns an intact record of a damaged batch.
-    fn lend(&mut self, Salvaged { lsn, payload, goes_on, set }: Salvaged) -> Record<'_> {
+    fn lend(&mut self, found: Salvaged) -> Record<'_> {
+        let Salvaged { lsn, payload, goes_on, set, time_us } = found;
         (self.next, self.read_in) = (lsn.next(), self.scan.segment());
         let payload = self.scan.bytes().get(payload).expect("the scan holds its batch");
-        Record { lsn, payload, time_us: 0, goes_on, set, schema: self.scan.schema() }
+        Record { lsn, payload, time_us, goes_on, set, schema: self.scan.schema() }
     }
 
     /// Finds the next batch; `None` at the end. Kept out of line, so that records within a batch

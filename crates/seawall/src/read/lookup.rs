@@ -384,7 +384,8 @@ impl Search {
                 ScanItem::Damage(damages, salvaged) => {
                     let intact = salvaged.into_iter().find(|found| found.lsn == self.lsn);
                     if let Some(found) = intact {
-                        return Ok(self.got(self.scan.bytes().get(found.payload), 0));
+                        let payload = self.scan.bytes().get(found.payload);
+                        return Ok(self.got(payload, found.time_us));
                     }
                     refuse_lost(&damages, self.lsn)?;
                     doubtful.extend(damages.iter().map(|damage| damage.segment));

@@ -251,9 +251,10 @@ impl Inspection {
     fn intact_prefix(&self, salvaged: &[Salvaged], bytes: &[u8]) -> Vec<RewriteBatch> {
         let geometry = self.catalog.chain.last().map(|link| link.segment.header.geometry);
         let room = geometry.map_or(0, |geometry| u64::from(geometry.batch_max));
+        let time_us = salvaged.first().map_or(0, |record| record.time_us);
         let batch = |first| {
             let bytes = vec![0; HEADER_SIZE];
-            RewriteBatch { bytes, first, count: 0, kind: BodyKind::Frames, time_us: 0 }
+            RewriteBatch { bytes, first, count: 0, kind: BodyKind::Frames, time_us }
         };
         let first = next_lsn(self.sound_to);
         let (mut kept, mut open) = (vec![], batch(first));

@@ -15,6 +15,8 @@ pub(crate) struct Salvaged {
     pub(crate) payload: Range<usize>,
     pub(crate) goes_on: bool,
     pub(crate) set: AtomicSet,
+    /// Microseconds since 1970 when its batch was written; 0 if unknown.
+    pub(crate) time_us: u64,
 }
 
 /// Whether all records of an atomic set could be read.
@@ -53,6 +55,8 @@ pub(crate) struct ExpectedFrames {
     pub(crate) is_limit: bool,
     /// Whether the number of records is unknown.
     pub(crate) is_open: bool,
+    /// The time of the batch, if the range is one batch whose header is intact; otherwise 0.
+    pub(crate) time_us: u64,
 }
 
 /// What a damaged range can contain.
@@ -128,6 +132,7 @@ impl ExpectedFrames {
                             payload: 0..0,
                             goes_on: false,
                             set: AtomicSet::Unknown,
+                            time_us: 0,
                         }));
                     }
                 }
@@ -139,6 +144,9 @@ impl ExpectedFrames {
             memory = Some(all);
         }
         found.retain(|record| Some(record.lsn) <= self.counts_to);
+        for record in &mut found {
+            record.time_us = self.time_us;
+        }
         if !life.is_encrypted || segment.keys.is_some() {
             self.mark_sets(&mut found);
         }
@@ -212,7 +220,8 @@ impl Salvaged {
     fn new(position: usize, frame: &frame::Frame<'_>) -> Self {
         let start = position + frame::HEADER_SIZE;
         let payload = start..start + frame.payload.len();
-        Self { lsn: frame.lsn, payload, goes_on: frame.goes_on, set: AtomicSet::Whole }
+        let (lsn, goes_on) = (frame.lsn, frame.goes_on);
+        Self { lsn, payload, goes_on, set: AtomicSet::Whole, time_us: 0 }
     }
 }
 
@@ -259,14 +268,15 @@ mod tests {
 
     fn record(lsn: u64, goes_on: bool) -> Salvaged {
         let lsn = Lsn::new(lsn).unwrap();
-        Salvaged { lsn, payload: 0..0, goes_on, set: Whole }
+        Salvaged { lsn, payload: 0..0, goes_on, set: Whole, time_us: 0 }
     }
 
     fn marks(found: &[(u64, bool)]) -> Vec<AtomicSet> {
         let mut found: Vec<_> = found.iter().map(|(lsn, on)| record(*lsn, *on)).collect();
         let last = Lsn::new(9);
         let first = Lsn::FIRST;
-        ExpectedFrames { first, last, counts_to: last, is_limit: false, is_open: false }
+        let (counts_to, time_us) = (last, 0);
+        ExpectedFrames { first, last, counts_to, is_limit: false, is_open: false, time_us }
             .mark_sets(&mut found);
         found.into_iter().map(|record| record.set).collect()
     }
@@ -301,6 +311,7 @@ mod tests {
             counts_to: Lsn::new(9),
             is_limit: false,
             is_open,
+            time_us: 0,
         };
         let runs = expected(false).lost(&[record(3, false), record(4, false), record(6, false)]);
         let runs: Vec<_> = runs.iter().map(ToString::to_string).collect();

@@ -489,6 +489,12 @@ struct Stop {
 }
 
 impl Stop {
+    /// The time of the batch that is damaged, if its header is intact; otherwise 0.
+    fn time_us(&self) -> u64 {
+        let intact = self.header.filter(|_| matches!(self.cause, Cause::Body));
+        intact.map_or(0, |header| header.time_us)
+    }
+
     fn corruption(&self) -> Corruption {
         match self.cause {
             Cause::Line => Corruption::Line,

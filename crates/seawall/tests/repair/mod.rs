@@ -22,9 +22,10 @@ use common::{
     open, payload, payload_in, read, read_own, tiny,
 };
 use seawall::damage::{Corruption, Damage};
+use seawall::format::RecordId;
 use seawall::repair::SalvageReport;
 use seawall::verify::Verdict;
-use seawall::{Error, Layout, LogReader, Lsn, Maintenance, OpenMode, Options, Raw};
+use seawall::{Error, Layout, Level, LogReader, Lsn, Maintenance, OpenMode, Options, Raw};
 use seawall_format::{Geometry, HEADER_SIZE, Live, Manifest, Offset, SegmentHeader};
 use seawall_io::Storage;
 use seawall_testkit::MemStorage;

@@ -251,3 +251,44 @@ fn salvage_continues_past_a_stale_live_file() {
     let (_, rescued) = rescue(&damaged).unwrap();
     assert_eq!((rescued.records, rescued.damage.len()), (image.records.len() as u64, 0));
 }
+
+/// The ids of the records that can be read, by the cursor and by the lookup.
+fn ids(device: &MemStorage) -> Vec<RecordId> {
+    let reader = LogReader::<[u8], Raw>::open_any_in(storage(device)).unwrap().skip_damaged(true);
+    let (mut cursor, mut ids) = (reader.cursor(Lsn::FIRST).unwrap(), vec![]);
+    loop {
+        match cursor.next_record() {
+            Ok(Some(record)) => {
+                let id = RecordId::of(&record, Layout::Binary);
+                assert_eq!(reader.record_id(record.lsn).unwrap(), Some(id));
+                ids.push(id);
+            }
+            Ok(None) => return ids,
+            Err(error) => assert!(matches!(error, Error::Damaged { .. }), "{error:#}"),
+        }
+    }
+}
+
+#[test]
+fn record_keeps_its_id_if_a_neighbour_in_its_batch_is_damaged() {
+    let (device, file) = (MemStorage::new(), "000000000001.seg");
+    let log = open(&tiny(123_456).level(Level::Buffered), &device).unwrap();
+    for number in 1..=4 {
+        log.append(&payload(number, 0, 50)).unwrap();
+    }
+    log.close().unwrap();
+    let mut before = ids(&device);
+    assert_eq!((batches(&device, file).1.len(), before.len()), (1, 4), "one batch");
+    assert_eq!(before[0].time_us, 123_456);
+    before.pop();
+    let damaged = device.kill();
+    let record_4 = batches(&device, file).1[0].1 - 20;
+    damaged.edit(file, |bytes| bytes[record_4] ^= 1);
+    assert_eq!(ids(&damaged), before, "damaged");
+    assert_eq!(ids(&rescue(&damaged).unwrap().0), before, "salvaged");
+    let continued = damaged.kill();
+    drop(open(&again(2).mode(OpenMode::Salvage), &continued).unwrap());
+    assert_eq!(ids(&continued), before, "continued");
+    common::maintenance(&storage(&damaged)).truncate_damaged_tail().unwrap();
+    assert_eq!(ids(&damaged), before, "truncated");
+}

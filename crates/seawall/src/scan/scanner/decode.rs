@@ -52,7 +52,8 @@ impl LogScanner {
         }
         let is_limit = link.limit == Limit::At(Some(found.last));
         let (first, last, counts_to) = (header.first, Some(header.last()), Some(found.last));
-        let expected = ExpectedFrames { first, last, counts_to, is_limit, is_open: false };
+        let (is_open, time_us) = (false, header.time_us);
+        let expected = ExpectedFrames { first, last, counts_to, is_limit, is_open, time_us };
         let place = self.raw(found);
         let salvaged = expected.salvage(place, (found.start, &life), (Contents::Chunks, segment));
         let (salvaged, memory) = salvaged.map_err(|error| key_error(segment, error))?;

@@ -163,8 +163,8 @@ impl LogScanner {
         self.synthesized_batch = part;
         let counts_to = counts_to(limit, place.last);
         let is_limit = limit == Limit::At(counts_to);
-        let expected =
-            ExpectedFrames { first, last: place.last, counts_to, is_limit, is_open: place.is_open };
+        let (last, is_open, time_us) = (place.last, place.is_open, stop.time_us());
+        let expected = ExpectedFrames { first, last, counts_to, is_limit, is_open, time_us };
         let bytes = self.synthesized_batch.as_deref().unwrap_or_else(|| self.buffer.bytes());
         let contents = Contents::of(stop.header, (bytes, at), &life);
         let salvaged = expected.salvage(bytes, (at, &life), (contents, &here));
