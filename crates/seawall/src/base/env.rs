@@ -8,7 +8,7 @@ use crate::base::spare_files::SpareFiles;
 use crate::base::sync::{AtomicU64, Mutex, Ordering};
 use seawall_format::encoded::EncodeSizes;
 use seawall_format::encryption::{KeyError, SegmentKeys};
-use seawall_format::{Manifest, SegmentHeader};
+use seawall_format::SegmentHeader;
 use seawall_io::{Clock, Entropy, Storage};
 use std::io;
 use std::sync::{Arc, PoisonError};
