@@ -109,8 +109,8 @@ fn forked_handle_waits_for_no_thread_of_the_parent() {
     });
 }
 
-/// The parent forked while one of its threads held the lock, for example in a checkpoint. Calls that
-/// return no error return what the parent knew.
+/// The parent forked while one of its threads held the lock, for example in a checkpoint. Calls
+/// that return no error return what the parent knew.
 #[test]
 fn forked_handle_takes_no_lock_to_tell_what_it_knows() {
     in_time(|| {

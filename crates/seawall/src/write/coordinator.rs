@@ -485,8 +485,8 @@ impl Coordinator {
         Ok(self.lock())
     }
 
-    /// Takes the lock for a call that returns no error. Returns `None` in a forked child, if another
-    /// thread held the lock at the fork: the child has no thread that would release it.
+    /// Takes the lock for a call that returns no error. `None` in a forked child, if another thread
+    /// held the lock at the fork: the child has no thread that would release it.
     fn lock_to_read(&self) -> Option<MutexGuard<'_, State>> {
         if self.fork_guard.check().is_ok() {
             return Some(self.lock());

@@ -73,8 +73,9 @@ pub(crate) fn tickets_are_awaited_beside_a_cut() {
     cut_beside(|log, bytes| log.submit(bytes).and_then(block_on));
 }
 
-/// A task that confirms waits for the writer ahead of appends. If a truncation has removed its record
-/// meanwhile, it does not use the writer, so it must wake an append that it kept from doing so.
+/// A task that confirms waits for the writer ahead of appends. If a truncation has removed its
+/// record meanwhile, it does not use the writer, so it must wake an append that it kept from doing
+/// so.
 pub(crate) fn confirmations_beside_a_cut_leave_no_append_waiting() {
     let device = MemStorage::new();
     let log = open(&quiet().writes_in_flight(2), &device);
