@@ -17,11 +17,10 @@ use crate::files::overlay::Patch;
 use crate::files::staging;
 use crate::files::unlock::{LogFiles, Unlocker};
 use crate::maintenance::backup::BackupReport;
-use crate::maintenance::exclusive::refuse_in_use;
 use crate::maintenance::progress::{Progress, ProgressReporter};
 use crate::maintenance::restore::RepairPlan;
 use crate::maintenance::restore::diff::{self, Change};
-use crate::maintenance::salvage::{SalvageReport, with_parity};
+use crate::maintenance::salvage::{SalvageReport, repaired_view};
 use crate::maintenance::truncate_damage::TailTruncation;
 use crate::maintenance::verify::Verification;
 use crate::parity::backfill::Protection;
@@ -374,7 +373,7 @@ impl<'a> Maintenance<'a> {
     pub fn salvage(&mut self, target: impl AsRef<Path>) -> Result<SalvageReport> {
         let (source, replicas) = (self.log.path(), self.replicas.clone());
         self.run(|log, progress| {
-            let view = log.with_storage(repaired_view(&log.storage, &replicas)?);
+            let view = log.with_storage(repaired_view(&log.storage, &open_all(&replicas)?)?);
             staging::create_dir_atomically(&source, target.as_ref(), |target| {
                 salvage::salvage(&view, target, progress)
             })
@@ -389,7 +388,7 @@ impl<'a> Maintenance<'a> {
     pub fn salvage_to(&mut self, target: Arc<dyn Storage>) -> Result<SalvageReport> {
         let replicas = self.replicas.clone();
         self.run(|log, progress| {
-            let view = log.with_storage(repaired_view(&log.storage, &replicas)?);
+            let view = log.with_storage(repaired_view(&log.storage, &open_all(&replicas)?)?);
             salvage::salvage(&view, target, progress)
         })
     }
@@ -471,15 +470,6 @@ impl<'a> Maintenance<'a> {
 
 fn open_all(replicas: &[Place]) -> Result<Vec<Arc<dyn Storage>>> {
     replicas.iter().map(Place::open).collect()
-}
-
-/// The closed log with what parity and replicas can restore.
-fn repaired_view(log: &Arc<dyn Storage>, replicas: &[Place]) -> Result<Arc<dyn Storage>> {
-    if replicas.is_empty() {
-        refuse_in_use(&**log)?;
-        return with_parity(log.clone());
-    }
-    Ok(restore::plan_repair(log, &open_all(replicas)?)?.view(log))
 }
 
 impl fmt::Debug for Maintenance<'_> {

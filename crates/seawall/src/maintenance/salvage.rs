@@ -16,6 +16,8 @@ use crate::maintenance::exclusive::refuse_in_use;
 use crate::maintenance::progress::ProgressReporter;
 use crate::maintenance::protection::build_parity;
 use crate::maintenance::restore::plan_repair;
+use crate::maintenance::verify::look_around;
+use crate::read::read_repair::ReadRepair;
 use crate::scan::catalog::{Catalog, KeysLost};
 use crate::scan::intact::{AtomicSet, Salvaged};
 use crate::scan::load::load_unlocked;
@@ -53,13 +55,29 @@ pub struct SalvageReport {
     pub damage: Vec<Damage>,
 }
 
-/// A view of the log repaired from parity, if there is any.
-pub(crate) fn with_parity(log: Arc<dyn Storage>) -> Result<Arc<dyn Storage>> {
-    let names = list(&*log)?;
-    if names.iter().all(|name| SegmentId::from_parity_name(name).is_none()) {
-        return Ok(log);
+/// A view of the log with what parity and `replicas` restore. It also has the records that parity
+/// knows of a block where the log may not end: a repair in place would hide the loss of others.
+pub(crate) fn repaired_view(
+    log: &Arc<dyn Storage>,
+    replicas: &[Arc<dyn Storage>],
+) -> Result<Arc<dyn Storage>> {
+    let names = list(&**log)?;
+    let has_parity = names.iter().any(|name| SegmentId::from_parity_name(name).is_some());
+    if !has_parity && replicas.is_empty() {
+        refuse_in_use(&**log)?;
+        return Ok(log.clone());
     }
-    Ok(plan_repair(&log, &[])?.view(&log))
+    let plan = plan_repair(log, replicas)?;
+    let (mut view, mut found) = (plan.view(log), plan.after);
+    let mut read_repair = ReadRepair::default();
+    while let Some(next) = read_repair.view(&view, found.doubtful())? {
+        let then = look_around(&next)?;
+        if !then.is_at_least_as_good_as(&found) {
+            break;
+        }
+        (view, found) = (next, then);
+    }
+    Ok(view)
 }
 
 /// Copies the intact records of `source` to the empty storage `target`.

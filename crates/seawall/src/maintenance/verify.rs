@@ -283,12 +283,23 @@ impl Verification {
         lost.any(|lost| lost.to.is_none())
     }
 
+    /// Whether the device cannot read the place where the log ends, which may hold more records.
+    pub(crate) fn hides_end(&self) -> bool {
+        let is_open = |damage: &Damage| damage.lost.is_some_and(|lost| lost.to.is_none());
+        self.damage.iter().any(|one| one.cause == Corruption::Unreadable && is_open(one))
+    }
+
+    /// Whether the last clean close names the last record.
+    pub(crate) fn ends_as_closed(&self) -> bool {
+        self.last_lsn.is_some() && self.summary.closed == self.last_lsn
+    }
+
     /// Whether this result loses no more than `other`.
     ///
     /// Lost records count first, not the number of records. If the header of the newest segment is
     /// damaged, the scan finds records that a truncation could not remove; they disappear again in
     /// the repaired view.
-    fn is_at_least_as_good_as(&self, other: &Self) -> bool {
+    pub(crate) fn is_at_least_as_good_as(&self, other: &Self) -> bool {
         let rank = |found: &Self| (found.is_open(), found.verdict, Reverse(found.records));
         rank(self) <= rank(other)
     }

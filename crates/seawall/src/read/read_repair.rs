@@ -4,7 +4,7 @@ use crate::base::error::{Corruption, Damage, Error, Result, is_read_error};
 use crate::base::num::to_u64;
 use crate::files::directory::list;
 use crate::files::live::{Watermark, read_watermark};
-use crate::files::overlay::{Overlay, Patch};
+use crate::files::overlay::{Overlay, Patch, Unknown};
 use crate::files::segment::{OpenOutcome, open_checked};
 use crate::files::segment_reader::read_around;
 use crate::files::unlock::LogFiles;
@@ -28,6 +28,8 @@ pub(crate) struct ReadRepair {
     tried: BTreeSet<SegmentId>,
     /// Repairs so far.
     pub(crate) patches: Vec<Patch>,
+    /// Zeros of these repairs for bytes that parity does not cover.
+    pub(crate) unknown: Vec<Unknown>,
     /// The log without the repairs.
     unrepaired: Option<Arc<dyn Storage>>,
 }
@@ -108,9 +110,10 @@ impl ReadRepair {
         if found.is_empty() {
             return Ok(None);
         }
-        let view = Overlay::new(storage.clone(), &found).with_unknown(unknown);
+        let view = Overlay::new(storage.clone(), &found).with_unknown(unknown.clone());
         let view: Arc<dyn Storage> = Arc::new(view);
         self.patches.extend(found);
+        self.unknown.extend(unknown);
         self.unrepaired.get_or_insert_with(|| storage.clone());
         Ok(Some(view))
     }

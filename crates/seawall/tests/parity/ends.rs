@@ -236,27 +236,35 @@ fn get_returns_every_record_of_a_last_batch_whose_size_only_parity_shows() {
     }
 }
 
-/// The device cannot read the block where the log ends, and parity knows only its beginning. A
-/// later read may succeed, and the block then holds acknowledged records.
+/// The image: after a power cut the device cannot read the block where the log ends, and parity
+/// knows only its beginning. Of the records in it, only the first is confirmed. Also returns the
+/// name of the file.
+fn with_an_unreadable_end(layout: Layout) -> (MemStorage, String) {
+    let device = after_a_power_cut(layout, 1..=2);
+    let covered = common::maintenance(&shared(&device)).build_parity(scheme()).unwrap().covered;
+    let (name, from) = data_file(&device);
+    let known = from + usize::try_from(covered).unwrap();
+    let block = from + (known - from) / BLOCK * BLOCK;
+    assert!(known > block, "{layout:?}: the second begins in the same block");
+    device.fail_read(&name, block..block + BLOCK);
+    (device, name)
+}
+
+/// Whether the damage is an unreadable place that loses an unknown number of records from `lsn` on.
+fn loses_from(damage: &[seawall::damage::Damage], first: u64) -> bool {
+    damage.iter().any(|damage| {
+        damage.cause == Corruption::Unreadable
+            && damage.lost.is_some_and(|lost| lost.from == lsn(first) && lost.to.is_none())
+    })
+}
+
+/// A later read may succeed, and the block then holds acknowledged records.
 #[test]
 fn end_in_an_unreadable_block_is_not_truncated() {
     for layout in LAYOUTS {
-        let running = MemStorage::new();
-        let log = open(&laid_out(again(1), layout), &running).unwrap();
-        append(&log, layout, 1..=2);
-        let device = running.power_cut(|_| true);
-        drop(log);
-        // Only the first record is confirmed.
-        let covered = common::maintenance(&shared(&device)).build_parity(scheme()).unwrap().covered;
-        let (name, from) = data_file(&device);
-        let known = from + usize::try_from(covered).unwrap();
-        let block = from + (known - from) / BLOCK * BLOCK;
-        assert!(known > block, "{layout:?}: the second begins in the same block");
-        device.fail_read(&name, block..block + BLOCK);
-        let is_named = |damage: &seawall::damage::Damage| {
-            damage.cause == Corruption::Unreadable
-                && damage.lost.is_some_and(|lost| lost.from == lsn(2) && lost.to.is_none())
-        };
+        let (device, name) = with_an_unreadable_end(layout);
+        let is_named =
+            |damage: &seawall::damage::Damage| loses_from(std::slice::from_ref(damage), 2);
         let found = judge(&device).unwrap();
         assert_eq!((found.verdict, found.records), (Verdict::Lost, 1), "{layout:?}");
         assert!(found.damage.iter().any(is_named), "{layout:?}: {:?}", found.damage);
@@ -277,5 +285,75 @@ fn end_in_an_unreadable_block_is_not_truncated() {
         device.fail_read(&name, 0..0);
         let log = open(&laid_out(again(3), layout), &device).unwrap();
         assert_eq!(log.durable(), Some(lsn(2)), "{layout:?}");
+    }
+}
+
+/// A repair would turn the rest of the block into zeros, and the log would seem to end there.
+#[test]
+fn repair_keeps_the_loss_in_an_unreadable_last_block() {
+    for layout in LAYOUTS {
+        let (device, name) = with_an_unreadable_end(layout);
+        for _ in 0..2 {
+            let plan = common::maintenance(&shared(&device)).plan_repair().unwrap();
+            assert!(plan.is_empty(), "{layout:?}: {:?}", plan.patches);
+            let done = common::maintenance(&shared(&device)).repair().unwrap();
+            assert!(loses_from(&done.after.damage, 1), "{layout:?}: {:?}", done.after.damage);
+            let found = judge(&device).unwrap();
+            assert!(loses_from(&found.damage, 2), "{layout:?}: {:?}", found.damage);
+            assert_eq!(read(&device, false).unwrap().errors, 1, "{layout:?}");
+        }
+        let target = MemStorage::new();
+        let rescued = common::maintenance(&shared(&device)).salvage_to(shared(&target)).unwrap();
+        assert_eq!(rescued.records, 1, "{layout:?}: the one that parity knows");
+        assert!(loses_from(&rescued.damage, 2), "{layout:?}: {:?}", rescued.damage);
+        assert_eq!(judge(&target).unwrap().verdict, Verdict::Clean, "{layout:?}");
+        let shorter = device.kill();
+        let done = common::maintenance(&shared(&shorter)).truncate_damaged_tail().unwrap();
+        assert!(loses_from(&done.damage, 2), "{layout:?}: {:?}", done.damage);
+        let log = open(&laid_out(again(2), layout), &shorter).unwrap();
+        assert_eq!(log.append(&payload_in(layout, (2, 9), 20)).unwrap(), lsn(2), "{layout:?}");
+        assert_eq!(read_own(&log).count(), 2, "{layout:?}");
+        device.fail_read(&name, 0..0);
+        let log = open(&laid_out(again(3), layout), &device).unwrap();
+        assert_eq!(log.durable(), Some(lsn(2)), "{layout:?}: nothing was overwritten");
+    }
+}
+
+/// The blocks are on different pages, the unit of unreadable bytes.
+#[test]
+fn other_damage_is_repaired_beside_an_unreadable_last_block() {
+    let running = MemStorage::new();
+    let options = with_parity(1, Layout::Binary).geometry(common::GEOMETRY, 14 * 512);
+    let log = open(&options.segment_size(14 * 512), &running).unwrap();
+    append(&log, Layout::Binary, 1..=14);
+    let device = running.power_cut(|_| true);
+    drop(log);
+    let covered = common::maintenance(&shared(&device)).build_parity(scheme()).unwrap().covered;
+    let (name, from) = data_file(&device);
+    let last = from + usize::try_from(covered).unwrap() / BLOCK * BLOCK;
+    assert!(last > 4096 + BLOCK, "{last}");
+    device.fail_read(&name, last..last + BLOCK);
+    let before = judge(&device).unwrap();
+    spoil(&device, &name, from + 60..from + 70, "garbage");
+    let done = common::maintenance(&shared(&device)).repair().unwrap();
+    let end = u64::try_from(last).unwrap();
+    assert!(!done.is_empty() && done.patches.iter().all(|patch| patch.end() <= end), "{done:#?}");
+    let after = judge(&device).unwrap();
+    assert_eq!((after.records, after.damage), (before.records, before.damage));
+}
+
+/// The clean close names the last record, so the rest of the block was zeros.
+#[test]
+fn unreadable_last_block_of_a_closed_log_is_repaired() {
+    for layout in LAYOUTS {
+        let (device, _) = sample(layout);
+        let (name, from) = data_files(&device).pop().unwrap();
+        let sound = device.bytes(&name).unwrap();
+        let used = sound.iter().rposition(|byte| *byte != 0).unwrap();
+        let last = from + (used - from) / BLOCK * BLOCK;
+        device.fail_read(&name, last..last + BLOCK);
+        let plan = common::maintenance(&shared(&device)).plan_repair().unwrap();
+        assert_eq!((plan.after.verdict, plan.after.records), (Verdict::Clean, 60), "{layout:?}");
+        assert_eq!(plan.patches.len(), 1, "{layout:?}: {:?}", plan.patches);
     }
 }

@@ -18,7 +18,7 @@ use common::images::batches;
 use common::sample::{Sample, is_long, seed};
 use common::{
     Bytes, Found, LAYOUTS, Random, again, is_compressed, judge, laid_out, layouts, lsn, open,
-    payload_in, read, tiny,
+    payload_in, read, read_own, tiny,
 };
 use seawall::damage::{Corruption, Lost};
 use seawall::format::SegmentId;

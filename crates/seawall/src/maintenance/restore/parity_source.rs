@@ -1,9 +1,9 @@
 //! Parity as a source of patches.
 
 use crate::base::error::{Damage, Result};
-use crate::files::overlay::Patch;
 use crate::maintenance::restore::source::PatchSource;
 use crate::maintenance::verify::Verification;
+use crate::parity::reconstruct::FoundPatches;
 use crate::read::read_repair::ReadRepair;
 use seawall_io::Storage;
 use std::sync::Arc;
@@ -13,10 +13,11 @@ use std::sync::Arc;
 pub(crate) struct ParitySource;
 
 impl PatchSource for ParitySource {
-    fn patches(&self, log: &Arc<dyn Storage>, found: &Verification) -> Result<Vec<Patch>> {
+    fn patches(&self, log: &Arc<dyn Storage>, found: &Verification) -> Result<FoundPatches> {
         let mut read_repair = ReadRepair::default();
         read_repair.view(log, found.doubtful())?;
-        Ok(read_repair.patches)
+        let ReadRepair { patches, unknown, .. } = read_repair;
+        Ok(FoundPatches { patches, unknown })
     }
 
     fn shares_history(&self, _: &Arc<dyn Storage>, _: &Damage) -> Result<bool> {

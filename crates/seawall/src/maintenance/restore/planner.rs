@@ -5,11 +5,12 @@
 use crate::base::error::{Corruption, Damage, Result};
 use crate::base::num::to_u64;
 use crate::files::directory::KEYS;
-use crate::files::overlay::{Overlay, Patch, part};
+use crate::files::overlay::{Overlay, Patch, RepairSource, Unknown, part};
 use crate::files::segment_reader::read_around;
 use crate::maintenance::restore::extent::{is_whole, place_of};
 use crate::maintenance::restore::source::PatchSource;
 use crate::maintenance::verify::{Verification, look_around};
+use crate::parity::reconstruct::FoundPatches;
 use crate::read::read_repair::keeps_intact_records;
 use crate::scan::catalog::FoundManifest;
 use crate::scan::load::load_catalog;
@@ -42,6 +43,8 @@ pub(super) struct Planner<'a> {
     /// The last record that the log itself knows of.
     end: Option<Lsn>,
     patches: Vec<Patch>,
+    /// Zeros in the offered patches for bytes that parity does not cover.
+    unknown: Vec<Unknown>,
     orphan_files: Vec<String>,
     before: Verification,
     now: Assessment,
@@ -86,7 +89,7 @@ impl Assessment {
     fn is_no_worse_than(&self, before: &Self, source: &dyn PatchSource) -> bool {
         let is_there = self.found.records >= before.found.records
             || (source.is_of_this_log() && self.finds_end_of(before));
-        let is_sound = is_there && self.slots >= before.slots;
+        let is_sound = is_there && self.slots >= before.slots && !self.hides_loss_of(before);
         // Valid batches that are not consecutive are worse than a damaged one: the bytes between
         // them come from another history.
         let is_known = |damage: Damaged| {
@@ -110,6 +113,13 @@ impl Assessment {
     fn finds_end_of(&self, before: &Self) -> bool {
         before.found.is_open() && !self.found.is_open()
     }
+
+    /// Whether the patches only turn an unreadable place after the last record into zeros: then the
+    /// log would end there, although nothing proves that no record was lost.
+    fn hides_loss_of(&self, before: &Self) -> bool {
+        let is_same = self.found.last_lsn == before.found.last_lsn;
+        before.found.hides_end() && is_same && !self.found.is_open() && !self.found.ends_as_closed()
+    }
 }
 
 impl<'a> Planner<'a> {
@@ -119,8 +129,18 @@ impl<'a> Planner<'a> {
         end: Option<Lsn>,
     ) -> Result<Self> {
         let now = Assessment::of(log)?;
-        let (before, patches, orphan_files) = (now.found.clone(), vec![], vec![]);
-        Ok(Self { log, sources, end, patches, orphan_files, before, now, tries: 0 })
+        let before = now.found.clone();
+        Ok(Self {
+            log,
+            sources,
+            end,
+            patches: vec![],
+            unknown: vec![],
+            orphan_files: vec![],
+            before,
+            now,
+            tries: 0,
+        })
     }
 
     pub(super) fn plan(mut self) -> Result<Planned> {
@@ -129,6 +149,8 @@ impl<'a> Planner<'a> {
             for source in self.sources {
                 let view = self.view(&[], &[]);
                 let offered = source.patches(&view, &self.now.found)?;
+                let FoundPatches { patches: offered, unknown } = offered;
+                self.unknown.extend(unknown);
                 goes_on |= self.take(&**source, &offered)?;
             }
             if !goes_on && !self.take_lost_file()? {
@@ -163,7 +185,9 @@ impl<'a> Planner<'a> {
     fn view(&self, patches: &[Patch], orphan_files: &[String]) -> Arc<dyn Storage> {
         let all = [&self.patches, patches].concat();
         let orphan_files = [&self.orphan_files, orphan_files].concat();
-        Arc::new(Overlay::new(self.log.clone(), &all).without(&orphan_files))
+        let unknown = without_known(&self.unknown, &all);
+        let view = Overlay::new(self.log.clone(), &all).with_unknown(unknown);
+        Arc::new(view.without(&orphan_files))
     }
 
     /// Accepts the offered patches that verify: all of them, or else per damaged place.
@@ -362,6 +386,23 @@ fn without(patches: &[Patch], file: &str, bytes: Range<u64>) -> Vec<Patch> {
         let before = part(patch, patch.offset..bytes.start);
         let behind = part(patch, bytes.end..patch.end());
         left.extend([before, behind].into_iter().flatten());
+    }
+    left
+}
+
+/// Removes the ranges for which a replica has the bytes.
+fn without_known(unknown: &[Unknown], patches: &[Patch]) -> Vec<Unknown> {
+    let mut left = unknown.to_vec();
+    for patch in patches.iter().filter(|patch| patch.by == RepairSource::Replica) {
+        let known = patch.offset..patch.end();
+        let parts = |(file, range): Unknown| {
+            if file != patch.file || known.end <= range.start || range.end <= known.start {
+                return vec![(file, range)];
+            }
+            let parts = [range.start..known.start, known.end..range.end].into_iter();
+            parts.filter(|part| !part.is_empty()).map(|part| (file.clone(), part)).collect()
+        };
+        left = left.into_iter().flat_map(parts).collect();
     }
     left
 }

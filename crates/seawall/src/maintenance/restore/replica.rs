@@ -16,6 +16,7 @@ use crate::maintenance::restore::replica::shared::{Shared, segment_of};
 use crate::maintenance::restore::source::PatchSource;
 use crate::maintenance::restore::{is_whole, place_of};
 use crate::maintenance::verify::{Verification, look_around};
+use crate::parity::reconstruct::FoundPatches;
 use crate::scan::catalog::log_id;
 use crate::scan::load::load_catalog;
 use seawall_format::keys::WrappedKeys;
@@ -297,10 +298,10 @@ impl Replica {
 }
 
 impl PatchSource for Replica {
-    fn patches(&self, log: &Arc<dyn Storage>, found: &Verification) -> Result<Vec<Patch>> {
-        let mut offered = self.offers(log, found, Trust::Proven)?;
-        self.offer_slot(&**log, &mut offered)?;
-        Ok(offered)
+    fn patches(&self, log: &Arc<dyn Storage>, found: &Verification) -> Result<FoundPatches> {
+        let mut patches = self.offers(log, found, Trust::Proven)?;
+        self.offer_slot(&**log, &mut patches)?;
+        Ok(FoundPatches { patches, unknown: vec![] })
     }
 
     fn lost_files(&self, log: &Arc<dyn Storage>, found: &Verification) -> Result<Vec<Patch>> {

@@ -3,6 +3,7 @@
 use crate::base::error::{Damage, Result};
 use crate::files::overlay::Patch;
 use crate::maintenance::verify::Verification;
+use crate::parity::reconstruct::FoundPatches;
 use seawall_format::Lsn;
 use seawall_io::Storage;
 use std::fmt::Debug;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 pub(crate) trait PatchSource: Debug {
     /// Patches that may repair the damage. The planner verifies the log with them before it accepts
     /// any, so a wrong patch does no harm.
-    fn patches(&self, log: &Arc<dyn Storage>, found: &Verification) -> Result<Vec<Patch>>;
+    fn patches(&self, log: &Arc<dyn Storage>, found: &Verification) -> Result<FoundPatches>;
 
     /// Files that are completely lost here and that nothing in the log proves: the last resort.
     fn lost_files(&self, _: &Arc<dyn Storage>, _: &Verification) -> Result<Vec<Patch>> {
