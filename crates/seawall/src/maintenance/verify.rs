@@ -8,7 +8,7 @@ use crate::files::live::{LiveSource, Watermark};
 use crate::files::overlay::Patch;
 use crate::files::unlock::{LogFiles, lost_keys};
 use crate::maintenance::progress::ProgressReporter;
-use crate::read::read_repair::{Repaired, read_repaired};
+use crate::read::read_repair::{Repaired, hides_end, read_repaired};
 use crate::recover::report::TailState;
 use crate::scan::catalog::{Catalog, FoundManifest, KeysLost, Orphan};
 use crate::scan::intact::AtomicSet;
@@ -152,12 +152,20 @@ fn look(
     (in_use, watermark): (bool, Option<&Watermark>),
     meter: &mut ProgressReporter<'_>,
 ) -> Result<Verification> {
+    let mut newest = None;
     let look_at = |log: &Arc<dyn Storage>| {
         let catalog = load_unlocked(log, watermark, &files.unlocker)?;
+        newest = catalog.chain.last().map(|link| link.segment.header.clone());
         meter.begin(&catalog, 1);
         judge(LogScanner::new(&catalog, None).allow_locked(), (&catalog, in_use), meter)
     };
-    let found = select(read_repaired(&files.storage, look_at, Verification::doubtful)?)?;
+    let mut found = select(read_repaired(&files.storage, look_at, Verification::doubtful)?)?;
+    // As for an open: the restored block in which the log ends may have held more records.
+    if let (TailState::Clean, Some((_, end)), Some(newest)) = (found.tail, found.tail_at, &newest)
+        && hides_end(&found.mended, newest, end)
+    {
+        found.tail = TailState::Ambiguous;
+    }
     meter.end();
     Ok(found)
 }

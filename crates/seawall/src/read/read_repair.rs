@@ -11,7 +11,7 @@ use crate::files::unlock::LogFiles;
 use crate::parity::reconstruct::{FoundPatches, patches};
 use crate::scan::catalog::{Catalog, ChainedSegment};
 use crate::scan::load::{load_catalog, load_unlocked};
-use crate::scan::scanner::{LogScanner, ScanItem, TailFound};
+use crate::scan::scanner::{LogScanner, ScanItem};
 use seawall_format::batch::{HEADER_SIZE as BATCH_HEADER_SIZE, Life};
 use seawall_format::frame::Frames;
 use seawall_format::parity::Known;
@@ -487,16 +487,11 @@ pub(crate) fn load_repaired_catalog(
 
 /// Whether the end of the log lies in a block that was lost: there may have been more records than
 /// parity knows of.
-pub(crate) fn hides_end(
-    patches: &[Patch],
-    (newest, end): (Option<&ChainedSegment>, Option<&TailFound>),
-) -> bool {
-    let end = end.filter(|end| end.row == tail::Row::Clean);
-    let Some((newest, end)) = newest.zip(end) else { return false };
-    let header = &newest.segment.header;
-    let (start, block) = (header.data_start(), u64::from(header.geometry.block));
-    let from = start + end.offset.0.saturating_sub(start) / block * block;
+pub(crate) fn hides_end(patches: &[Patch], newest: &SegmentHeader, end: Offset) -> bool {
+    let (name, start) = (newest.data_name(), newest.data_start());
+    let block = u64::from(newest.geometry.block);
+    let from = start + end.0.saturating_sub(start) / block * block;
     let is_there =
-        |patch: &Patch| patch.file == end.file && patch.offset < from + block && from < patch.end();
-    from < end.offset.0 && patches.iter().any(is_there)
+        |patch: &Patch| patch.file == name && patch.offset < from + block && from < patch.end();
+    from < end.0 && patches.iter().any(is_there)
 }

@@ -210,8 +210,10 @@ impl Inspection {
     /// parity restored the block in which the log ends, that block may have held more records.
     pub(crate) fn tail_row(&self) -> Option<tail::Row> {
         let tail = self.end.as_ref()?.tail.as_ref()?;
-        let is_hidden = hides_end(&self.mended, (self.catalog.chain.last(), Some(tail)));
-        Some(if is_hidden { tail::Row::Otherwise } else { tail.row })
+        let newest = self.catalog.chain.last().map(|link| &link.segment.header);
+        let is_hidden = newest.is_some_and(|newest| hides_end(&self.mended, newest, tail.offset));
+        let is_clean = tail.row == tail::Row::Clean;
+        Some(if is_clean && is_hidden { tail::Row::Otherwise } else { tail.row })
     }
 
     /// Whether another inspection found the same records, damage and end.

@@ -206,6 +206,7 @@ fn end_in_a_lost_block_is_ambiguous() {
     assert_eq!(log.recovery().tail, seawall::recovery::TailState::Ambiguous);
     let found = judge(&device).unwrap();
     assert_eq!((found.verdict, found.records), (Verdict::Correctable, 60));
+    assert_eq!(found.tail, seawall::recovery::TailState::Ambiguous, "as the open says");
 }
 
 /// The image: after a power cut the header of the last batch is damaged, or the last line of an
