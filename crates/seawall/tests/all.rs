@@ -50,6 +50,7 @@ mod names;
 mod nesting;
 #[cfg(feature = "encryption")]
 mod nonces;
+mod older_replica;
 mod orphans;
 mod overlay;
 mod paper;

@@ -144,13 +144,12 @@ fn plan(log: &Arc<dyn Storage>, replicas: &[Arc<dyn Storage>]) -> Result<RepairP
     }
     let end = known_end(&looked)?;
     let planned = Planner::new(log, &sources, end)?.plan()?;
-    let lost_end = |found: &Verification| {
-        found.damage.iter().any(|damage| damage.lost.is_some_and(|lost| lost.to.is_none()))
-    };
     // Parity comes from the log itself, so an end that it restores does not rest on a replica.
     let of_replica = planned.patches.iter().any(|patch| patch.by == RepairSource::Replica);
-    let was_lost = lost_end(&planned.before) && !lost_end(&planned.after);
-    let is_by_replica = end.is_none() && was_lost && of_replica;
+    let was_lost = planned.before.is_open() && !planned.after.is_open();
+    // An unreadable place where the log ends may have held more records.
+    let is_hidden = planned.before.hides_end() && !planned.after.ends_as_closed();
+    let is_by_replica = (end.is_none() || is_hidden) && was_lost && of_replica;
     let last = planned.after.last_lsn;
     let beyond = sources.iter().filter_map(|source| source.last()).max();
     let is_there = |lost: &Lost| beyond.is_some_and(|last| lost.from <= last);

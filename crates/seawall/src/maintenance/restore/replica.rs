@@ -132,7 +132,7 @@ impl Replica {
         if !is_ours && (!self.is_named(log, &header, &shared)? || self.hides_another(log, id)?) {
             return Ok(());
         }
-        if shared.is_not_found && shared.is_all() != (trust == Trust::Proven) {
+        if shared.is_not_found && shared.is_all != (trust == Trust::Proven) {
             return Ok(());
         }
         let is_hit = matches!(damage.cause, Corruption::SegmentHeader);
@@ -313,12 +313,10 @@ impl PatchSource for Replica {
         let Some(header) = self.header(id)? else { return Ok(false) };
         let shared = Shared::of((&self.found, &self.storage), &header)?;
         // A whole file must be of the shared history completely.
-        let place = if is_whole(damage) {
-            0..u64::MAX
-        } else {
-            damage.offset.0..damage.offset.plus(damage.bytes).0
-        };
-        Ok(shared.has(&place))
+        if is_whole(damage) {
+            return Ok(shared.is_all);
+        }
+        Ok(shared.has(&(damage.offset.0..damage.offset.plus(damage.bytes).0)))
     }
 
     /// Finds misplaced files above the newest segment. Requires that the newest segment is

@@ -10,7 +10,7 @@ use crate::base::num::to_u64;
 use crate::files::directory::open_if_exists;
 use crate::files::overlay::{Overlay, Patch, RepairSource};
 use crate::files::segment::{OpenOutcome, Segment, open_checked};
-use crate::files::segment_reader::{length, read_around, read_header};
+use crate::files::segment_reader::{PAGE, length, read_around, read_header};
 use crate::maintenance::restore::part;
 use crate::scan::catalog::ChainedSegment;
 use crate::scan::load::load_catalog;
@@ -32,6 +32,8 @@ pub(super) struct Shared {
     to: u64,
     /// Damaged batches and lines after `to` that the remaining bytes identify as the replica's.
     known: Vec<Range<u64>>,
+    /// Whether all that the replica has of the segment is shared history.
+    pub(super) is_all: bool,
     /// Whether no batch of the segment is readable in this log.
     pub(super) is_not_found: bool,
 }
@@ -39,7 +41,7 @@ pub(super) struct Shared {
 impl Shared {
     /// Compares the two copies of the segment with this header of the replica.
     pub(super) fn of((log, replica): Pair<'_>, header: &SegmentHeader) -> Result<Self> {
-        let mut shared = Self { to: 0, known: vec![], is_not_found: true };
+        let mut shared = Self { to: 0, known: vec![], is_all: false, is_not_found: true };
         let Some(theirs) = segment_of(replica, header)? else { return Ok(shared) };
         let ours = segment_of(log, header)?;
         let damaged = match &ours {
@@ -47,8 +49,13 @@ impl Shared {
             None => vec![],
         };
         let next = successor(log, header)?;
-        if is_same_moment((log, replica))? || has_same_successor(replica, next.as_ref())? {
-            shared.to = u64::MAX;
+        if has_same_successor(replica, next.as_ref())? {
+            (shared.to, shared.is_all) = (u64::MAX, true);
+            return Ok(shared);
+        }
+        if is_same_session((log, replica))? {
+            let end = end_in_same_session(ours.as_ref(), &theirs)?;
+            (shared.to, shared.is_all) = (shared.to.max(end), true);
             return Ok(shared);
         }
         let marks = match &ours {
@@ -59,6 +66,7 @@ impl Shared {
         let confirmed = same.filter_map(|mark| mark.confirmed).max();
         let end = next.filter(|next| next.pred_chain != 0);
         shared.search(&theirs, (confirmed, end), (ours.as_ref(), &damaged))?;
+        shared.is_all = shared.to == u64::MAX;
         Ok(shared)
     }
 
@@ -70,11 +78,6 @@ impl Shared {
             start..place.end.clamp(start, patch.end())
         };
         places.filter_map(|place| part(patch, inner(place))).collect()
-    }
-
-    /// Whether the whole file is shared history.
-    pub(super) fn is_all(&self) -> bool {
-        self.to == u64::MAX
     }
 
     /// Whether a range is shared history.
@@ -285,10 +288,43 @@ fn has_same_successor(replica: &Arc<dyn Storage>, next: Option<&SegmentHeader>) 
 }
 
 /// Whether neither copy was opened for writing since the replica was made, as an open writes the
-/// manifest.
-fn is_same_moment((log, replica): Pair<'_>) -> Result<bool> {
+/// manifest. The writer that was running then may have appended more to this log.
+fn is_same_session((log, replica): Pair<'_>) -> Result<bool> {
     let (ours, theirs) = (load_catalog(log, None)?, load_catalog(replica, None)?);
     Ok(ours.manifest().zip(theirs.manifest()).is_some_and(|(ours, theirs)| {
         ours.time_us != 0 && (ours.log, ours.time_us) == (theirs.log, theirs.time_us)
     }))
+}
+
+/// Up to where copies from one session have the same history: the end of the replica's records,
+/// because this log may have had more.
+///
+/// Where the file itself is gone, the replica's zeros count as well, and the repair reports that
+/// only the replica tells where the log ends. The same holds for the rest of an unreadable page
+/// with records: only whole pages become readable again.
+fn end_in_same_session(ours: Option<&Segment>, theirs: &Segment) -> Result<u64> {
+    let end = records_end(theirs)?;
+    let Some(ours) = ours else { return Ok(u64::MAX) };
+    if ours.bytes_missing() > 0 && records_end(ours)? <= end {
+        return Ok(u64::MAX);
+    }
+    let page_end = end.next_multiple_of(PAGE);
+    let is_refused = match open_if_exists(&**ours.storage(), &ours.name())? {
+        Some(file) => !read_around(&*file, end, page_end - end)?.1.is_empty(),
+        None => false,
+    };
+    Ok(if is_refused { page_end } else { end })
+}
+
+/// Where the last intact batch or line of a segment ends.
+fn records_end(segment: &Segment) -> Result<u64> {
+    let mut scan = walk_over(segment);
+    let mut end = 0;
+    loop {
+        match scan.step()? {
+            ScanItem::Batch(found) => end = end.max(found.end.0),
+            ScanItem::Damage(..) => {}
+            ScanItem::End(_) => return Ok(end),
+        }
+    }
 }

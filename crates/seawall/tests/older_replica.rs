@@ -1,0 +1,113 @@
+//! Repair of an unreadable end from a replica that was made beside the writer, which may have
+//! appended more since: the replica's zeros do not prove that nothing followed.
+
+#![expect(clippy::unwrap_used, reason = "a test reports failure by panicking")]
+
+use crate::common;
+
+use common::images::batches;
+use common::{Bytes, lsn};
+use seawall::Options;
+use seawall::damage::{Corruption, Lost};
+use seawall::repair::RepairPlan;
+use seawall::verify::Verdict;
+use seawall_io::{ManualClock, SeededEntropy, Storage};
+use seawall_testkit::MemStorage;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+const FIRST: &str = "000000000001.seg";
+/// The unit of unreadable bytes, and the block size of these logs.
+const PAGE: usize = 4096;
+
+fn storage(device: &MemStorage) -> Arc<dyn Storage> {
+    Arc::new(device.clone())
+}
+
+fn plan(damaged: &MemStorage, replica: &MemStorage) -> RepairPlan {
+    common::maintenance(&storage(damaged)).replicas_on(&[storage(replica)]).plan_repair().unwrap()
+}
+
+fn open(device: &MemStorage, fills_blocks: bool) -> Bytes {
+    let clock = ManualClock::new();
+    clock.set_wall_us(77);
+    let options = Options::new().preallocate(false).idle_mark(None).fill_blocks(fills_blocks);
+    let env = (Arc::new(clock), Arc::new(SeededEntropy::new(5)));
+    options.env(env.0, env.1).open_in(storage(device)).unwrap()
+}
+
+fn append(log: &Bytes, numbers: RangeInclusive<u64>) {
+    for number in numbers {
+        assert_eq!(log.append(&common::payload(number, 1, 1500)).unwrap(), lsn(number));
+    }
+}
+
+fn copy(device: &MemStorage) -> MemStorage {
+    let replica = MemStorage::new();
+    common::maintenance(&storage(device)).back_up_to(&storage(&replica)).unwrap();
+    replica
+}
+
+/// Makes the pages of the records from `first` on unreadable.
+fn refuse_pages(device: &MemStorage, first: u64) {
+    let (_, all) = batches(device, FIRST);
+    let (start, ..) = *all.iter().find(|(.., last)| *last == first).unwrap();
+    let (_, end, _) = *all.last().unwrap();
+    device.fail_read(FIRST, start / PAGE * PAGE..end.next_multiple_of(PAGE));
+}
+
+/// The cause and the lost records of each damage that the repair leaves.
+fn left(plan: &RepairPlan) -> Vec<(Corruption, Option<Lost>)> {
+    plan.after.damage.iter().map(|damage| (damage.cause, damage.lost)).collect()
+}
+
+#[test]
+fn older_replica_does_not_replace_an_unreadable_end_by_zeros() {
+    for copied in [2, 5] {
+        let running = MemStorage::new();
+        let log = open(&running, true);
+        append(&log, 1..=copied);
+        let replica = copy(&running);
+        append(&log, copied + 1..=6);
+        let device = running.power_cut(|_| true);
+        drop(log);
+        refuse_pages(&device, 6);
+        let plan = plan(&device, &replica);
+        assert!(plan.is_empty(), "{copied}: {:?}", plan.patches);
+        let lost = Some(Lost::new(lsn(6), None));
+        assert_eq!(left(&plan), [(Corruption::Unreadable, lost)], "{copied}");
+    }
+}
+
+#[test]
+fn older_replica_restores_its_records_and_no_zeros_after_them() {
+    let running = MemStorage::new();
+    let log = open(&running, true);
+    append(&log, 1..=5);
+    log.confirm().unwrap();
+    let replica = copy(&running);
+    append(&log, 6..=6);
+    let device = running.power_cut(|_| true);
+    drop(log);
+    refuse_pages(&device, 5);
+    let plan = plan(&device, &replica);
+    assert_eq!((plan.patches.len(), plan.after.records), (1, 5), "{:?}", plan.patches);
+    assert_eq!(plan.patches[0].new.len(), PAGE);
+    assert_eq!(left(&plan), [(Corruption::Unreadable, Some(Lost::new(lsn(6), None)))]);
+}
+
+/// The mark confirms record 5, and the replica has it. Whether the page held more is not known.
+#[test]
+fn end_in_an_unreadable_page_rests_on_the_replica() {
+    let running = MemStorage::new();
+    let log = open(&running, false);
+    append(&log, 1..=5);
+    log.confirm().unwrap();
+    let replica = copy(&running);
+    let device = running.power_cut(|_| true);
+    drop(log);
+    refuse_pages(&device, 5);
+    let plan = plan(&device, &replica);
+    let end = (plan.after.verdict, plan.after.last_lsn, plan.end_by_replica);
+    assert_eq!(end, (Verdict::Clean, Some(lsn(5)), Some(lsn(5))), "{:?}", plan.after.damage);
+}
