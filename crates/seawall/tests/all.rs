@@ -63,6 +63,8 @@ mod readable;
 mod readers;
 mod record_types;
 mod repair;
+#[cfg(feature = "encryption")]
+mod repair_journal;
 mod reserved;
 mod retention;
 mod retired;

@@ -166,7 +166,7 @@ pub(crate) fn open_if_exists(storage: &dyn Storage, name: &str) -> Result<Option
     }
 }
 
-/// Whether `name` is a file with log data: the manifest, a segment or its parity.
+/// Whether `name` is a file with log data: the manifest, the keys, a segment or its parity.
 pub(crate) fn is_of_log(name: &str) -> bool {
-    name == MANIFEST || SegmentId::from_any_name(name).is_some()
+    name == MANIFEST || name == KEYS || SegmentId::from_any_name(name).is_some()
 }

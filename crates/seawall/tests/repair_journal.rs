@@ -1,0 +1,77 @@
+//! The journal of an interrupted repair: the next repair completes it, and overwrites nothing that
+//! can be read.
+
+#![expect(clippy::unwrap_used, reason = "a test reports failure by panicking")]
+
+use crate::common;
+
+use common::images::files;
+use common::{Bytes, encrypted, open, payload, tiny};
+use seawall::Error;
+use seawall::repair::RepairPlan;
+use seawall_io::Storage;
+use seawall_testkit::MemStorage;
+use std::sync::Arc;
+
+const FIRST: &str = "000000000001.seg";
+/// Where the second slot of the file `keys` begins.
+const KEYS_SLOT_B: usize = 65_536;
+
+fn storage(device: &MemStorage) -> Arc<dyn Storage> {
+    Arc::new(device.clone())
+}
+
+fn mend(damaged: &MemStorage, replicas: &[&MemStorage]) -> seawall::Result<RepairPlan> {
+    let replicas: Vec<_> = replicas.iter().map(|device| storage(device)).collect();
+    common::maintenance(&storage(damaged)).replicas_on(&replicas).repair()
+}
+
+/// Every file of a log outside the quarantine, with its content.
+fn state(device: &MemStorage) -> Vec<(String, Vec<u8>)> {
+    let names = files(device).into_iter().filter(|name| !name.starts_with("quarantine"));
+    names.map(|name| (name.clone(), device.bytes(&name).unwrap())).collect()
+}
+
+/// A closed log.
+fn closed() -> MemStorage {
+    let device = MemStorage::new();
+    let log: Bytes = open(&tiny(1), &device).unwrap();
+    for number in 1..=5 {
+        log.append(&payload(number, 0, 100)).unwrap();
+    }
+    log.close().unwrap();
+    device.power_cut(|_| true)
+}
+
+/// A failed sync can leave new bytes in the cache that are not on the device.
+#[test]
+fn repair_of_keys_is_completed_after_a_failed_sync() {
+    encrypted(|| {
+        let sound = closed();
+        let mut failed = 0;
+        for has_more in [false, true] {
+            for nth in 0.. {
+                let device = sound.kill();
+                device.edit("keys", |bytes| {
+                    bytes[100] ^= 1;
+                    bytes[KEYS_SLOT_B + 100] ^= 1;
+                });
+                if has_more {
+                    device.edit(FIRST, |bytes| bytes[2600] ^= 1);
+                }
+                device.fail_sync(nth, |_| false);
+                match mend(&device, &[&sound.kill()]) {
+                    Err(Error::Io { .. }) => {}
+                    // The repair has no sync `nth`.
+                    Ok(_) => break,
+                    other => panic!("{has_more}, sync {nth}: {other:?}"),
+                }
+                mend(&device, &[&sound.kill()]).unwrap();
+                let left = device.power_cut(|_| false);
+                assert!(state(&left) == state(&sound), "{has_more}, sync {nth}");
+                failed += 1;
+            }
+        }
+        assert!(failed > 8, "{failed}");
+    });
+}
