@@ -6,9 +6,10 @@
 use crate::common;
 
 use common::images::files;
-use common::{Bytes, encrypted, open, payload, tiny};
+use common::{Bytes, again, encrypted, open, payload, tiny};
 use seawall::Error;
 use seawall::repair::RepairPlan;
+use seawall_format::Manifest;
 use seawall_io::Storage;
 use seawall_testkit::MemStorage;
 use std::sync::Arc;
@@ -74,4 +75,45 @@ fn repair_of_keys_is_completed_after_a_failed_sync() {
         }
         assert!(failed > 8, "{failed}");
     });
+}
+
+/// The image: the damaged byte of a manifest slot is its sequence number, and later openings wrote
+/// this number in an intact slot. So the slot differs from the repaired one as the damaged one did.
+#[test]
+fn interrupted_repair_leaves_a_rewritten_manifest_slot_as_it_is() {
+    let slots = |device: &MemStorage| {
+        let slots = Manifest::decode_file(&device.bytes("manifest").unwrap());
+        slots.map(|slot| slot.ok().map(|slot| slot.sequence))
+    };
+    let sound = closed();
+    let later = slots(&sound)[0].unwrap() + 2;
+    let damaged = sound.kill();
+    damaged.edit("manifest", |bytes| bytes[40] = u8::try_from(later).unwrap());
+    assert_eq!(slots(&damaged)[0], None);
+    // Interrupted after the journal is complete, before the manifest is repaired.
+    let before = damaged.steps();
+    let left = (0..20)
+        .map(|stop| {
+            let device = damaged.kill();
+            device.stop_after(before + stop);
+            let _ = mend(&device, &[&sound.kill()]);
+            device.power_cut(|_| false)
+        })
+        .find(|left| {
+            let plan = common::maintenance(&storage(left)).plan_repair().unwrap();
+            plan.unfinished.is_some() && slots(left)[0].is_none()
+        })
+        .unwrap();
+    for seed in 2.. {
+        open(&again(seed), &left).unwrap().close().unwrap();
+        if slots(&left)[0] >= Some(later) {
+            break;
+        }
+    }
+    let [a, b] = slots(&left);
+    assert_eq!(a, Some(later));
+    mend(&left, &[]).unwrap();
+    assert_eq!(slots(&left), [a, b]);
+    let plan = common::maintenance(&storage(&left)).plan_repair().unwrap();
+    assert_eq!(plan.unfinished, None);
 }

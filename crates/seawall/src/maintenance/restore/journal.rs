@@ -27,14 +27,17 @@
 use crate::base::env::Env;
 use crate::base::error::{Error, Result};
 use crate::base::num::to_u64;
-use crate::files::directory::{QUARANTINE, is_of_log};
+use crate::files::directory::{
+    KEYS, KEYS_MAX, MANIFEST, MANIFEST_MAX, QUARANTINE, is_of_log, open_if_exists,
+};
 use crate::files::overlay::{Overlay, Patch, RepairSource, part};
 use crate::files::segment_reader::read_around;
 use crate::maintenance::restore::apply;
 use crate::maintenance::verify::look_around;
 use crate::scan::catalog::log_id;
 use crate::scan::load::load_catalog;
-use seawall_format::{LogId, Offset, Salt};
+use seawall_format::keys::WrappedKeys;
+use seawall_format::{LogId, Manifest, Offset, Salt};
 use seawall_io::{Access, File, Storage};
 use std::io;
 use std::sync::Arc;
@@ -242,17 +245,23 @@ pub(super) fn unfinished(log: &Arc<dyn Storage>, id: Option<LogId>) -> Result<Op
 /// value, and no other byte was touched. So intact batches, marks and seals stayed intact. Segment
 /// headers and file lengths, which reveal missing bytes, change only after those bytes are synced
 /// ([`write`]). The open therefore saw either damage or a repaired log. Bytes that it wrote since
-/// match neither value of a patch, and then nothing is changed.
+/// match neither value of a patch, and then nothing is changed. A slot of the manifest or of the
+/// keys that the open wrote again may match both, so a slot that can be read is left as it is.
 pub(super) fn resume(env: &Env) -> Result<Option<String>> {
     let log = &env.storage;
     let folder = log.folder_if_any(QUARANTINE);
     let folder = folder.map_err(Error::io(format!("open {QUARANTINE}")))?;
     let id = log_id(&load_catalog(log, None)?);
     let Some((folder, id)) = folder.zip(id) else { return Ok(None) };
-    let Some((name, patches)) = newest(&*folder, id)? else { return Ok(None) };
+    let Some((name, mut patches)) = newest(&*folder, id)? else { return Ok(None) };
     apply::clear(env)?;
     let journal = Journal { folder, name };
-    if !still_fits(log, &patches)? {
+    for file in [MANIFEST, KEYS] {
+        if changes_readable_slot(log, &patches, file)? {
+            patches.retain(|patch| patch.file != file);
+        }
+    }
+    if patches.is_empty() || !still_fits(log, &patches)? {
         journal.ends_as(VOID)?;
         return Ok(None);
     }
@@ -262,6 +271,24 @@ pub(super) fn resume(env: &Env) -> Result<Option<String>> {
     let place = journal.place();
     journal.done()?;
     Ok(Some(place))
+}
+
+/// Whether the patches would change a slot of `file` that can be read.
+fn changes_readable_slot(log: &Arc<dyn Storage>, patches: &[Patch], file: &str) -> Result<bool> {
+    let view: Arc<dyn Storage> = Arc::new(Overlay::new(log.clone(), patches));
+    let (now, then) = (slots(log, file)?, slots(&view, file)?);
+    Ok(now.iter().zip(&then).any(|(now, then)| now.is_some() && now != then))
+}
+
+/// The slots of the manifest or of the keys, encoded; `None` where one cannot be read.
+fn slots(log: &Arc<dyn Storage>, file: &str) -> Result<[Option<Vec<u8>>; 2]> {
+    let Some(open) = open_if_exists(&**log, file)? else { return Ok([None, None]) };
+    let (bytes, _) = read_around(&*open, 0, to_u64(MANIFEST_MAX.max(KEYS_MAX)))?;
+    Ok(if file == KEYS {
+        WrappedKeys::decode_file(&bytes).map(|slot| Some(slot.ok()?.encode().1))
+    } else {
+        Manifest::decode_file(&bytes).map(|slot| Some(slot.ok()?.encode().to_vec()))
+    })
 }
 
 /// Whether the log is as the interrupted repair left it, and better once the repair is complete.
