@@ -38,15 +38,18 @@ pub(crate) fn slots_end(file: &dyn File, head: &Head, from: u64) -> Option<u64> 
     let places = Places::of(&head.header, head.scheme);
     // Bounded, because the length of the file cannot be trusted.
     let room = file.len().ok()?.saturating_sub(places.slot_at(0).0);
-    let records_max = head.header.fixed_length().unwrap_or(RECORDS_MAX);
-    let slots_max = records_max.div_ceil(places.stripe_size());
-    let slots = room.div_ceil(to_u64(places.slot_size())).min(slots_max);
+    let slots = room.div_ceil(to_u64(places.slot_size())).min(slots_max(&head.header, &places));
     let end_of = |number: u64| {
         let slot = read_slot(file, &places, number).ok()?;
         let known = Known::decode(&slot, number, &places)?;
         Some(places.stripe_at(number) + to_u64(known.covered))
     };
     (places.stripe_of(from)..slots).filter_map(end_of).max()
+}
+
+/// Upper limit for the slots of a segment, whatever the lengths of its files.
+pub(crate) fn slots_max(header: &SegmentHeader, places: &Places) -> u64 {
+    header.fixed_length().unwrap_or(RECORDS_MAX).div_ceil(places.stripe_size())
 }
 
 /// Upper limit for the record bytes of a segment: a text segment may exceed its size by one batch.

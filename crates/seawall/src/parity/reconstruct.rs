@@ -4,7 +4,7 @@ use crate::base::error::{Error, Result};
 use crate::base::num::to_u64;
 use crate::files::directory::{list, read_start};
 use crate::files::overlay::{Patch, RepairSource, Unknown};
-use crate::files::parity_file::{read_head, read_slot};
+use crate::files::parity_file::{read_head, read_slot, slots_max};
 use crate::parity::code::{lost_blocks, rebuild};
 use seawall_format::parity::{Known, Places};
 use seawall_format::{Mark, MarkSlot, Refused, STORED_MAX, SegmentHeader, SegmentId, tail};
@@ -78,13 +78,14 @@ fn patch_segment(
     let Ok(data) = storage.open(&name, Access::Read) else { return Ok(()) };
     let lengths = parity.len().and_then(|parity| Ok((parity, data.len()?)));
     let Ok((length, end)) = lengths else { return Ok(()) };
-    let mut number = 0;
-    // Bounded, because the length of a parity file cannot be trusted. A stripe that begins past the
+    // Bounded, because the lengths of the files cannot be trusted. A stripe that begins past the
     // data is lost as a whole.
-    while places.slot_at(number).0 < length && places.stripe_at(number) <= end {
+    for number in 0..slots_max(header, &places) {
+        if length <= places.slot_at(number).0 || end < places.stripe_at(number) {
+            break;
+        }
         let files = (&*parity, &*data, &*name);
         is_own |= patch_stripe(files, (&places, number), &mut patches, &mut unknown);
-        number += 1;
     }
     // A valid header, mark or block must prove that the file belongs to this segment. Otherwise the
     // patches would turn a lost segment into an empty one.

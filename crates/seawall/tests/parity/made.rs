@@ -132,6 +132,24 @@ fn oversized_parity_file_is_read_only_up_to_the_last_record() {
     assert!(reads.bytes < 2 << 20, "{reads:?}");
 }
 
+/// The image: the files of a damaged segment and of its parity are longer than any writer makes
+/// them, as sparse files can be without taking space.
+#[test]
+fn rebuilding_reads_no_more_slots_than_a_segment_has() {
+    let (sound, records) = sample(Layout::Binary);
+    let (name, from) = data_files(&sound)[0].clone();
+    spoil(&sound, &name, from..from + BLOCK, "garbage");
+    for name in [&name, &name.replace("seg", "parity")] {
+        sound.edit(name, |bytes| bytes.resize(8 << 20, 0));
+    }
+    let (device, counts) = Counted::new(sound);
+    let device: Arc<dyn Storage> = Arc::new(device);
+    let found = common::maintenance(&device).verify().unwrap();
+    assert_eq!(found.records, u64::try_from(records.len()).unwrap());
+    let reads = counts.take();
+    assert!(reads.bytes < 1 << 20, "{reads:?}");
+}
+
 /// The image: a slot that was rewritten as its stripe filled is torn. The head before it says that
 /// all data has parity up to a block that it shares with the next records.
 #[test]
