@@ -11,6 +11,7 @@ use common::{Bytes, GEOMETRY, laid_out, maybe_encoded, tiny, within};
 use seawall::format::Geometry;
 use seawall::verify::Verdict;
 use seawall::{Error, Layout, Log, Lsn, Options, Raw};
+use seawall_format::SegmentId;
 use seawall_io::{ManualClock, SeededEntropy, Storage};
 use seawall_testkit::MemStorage;
 use std::sync::{Arc, mpsc};
@@ -216,7 +217,8 @@ fn truncation_on_a_full_disk_uses_the_preallocated_file() {
         let log = open(&storage, true);
         log.append(&payload(1)).unwrap();
         // The file of the log, and that of the next segment.
-        let is_file = |name: &&String| name.starts_with("spare") || name.ends_with(".seg");
+        let is_segment = |name: &str| SegmentId::from_file_name(name).is_some();
+        let is_file = |name: &&String| name.starts_with("spare") || is_segment(name);
         while storage.names().iter().filter(is_file).count() < 2 {
             thread::park_timeout(Duration::from_millis(1));
         }

@@ -1,11 +1,7 @@
 //! Segments in files that were used before: a crash at every step, failed syncs and damage lose no
 //! more than in new files, and no reader sees what an earlier segment left.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test reports failure by panicking"
-)]
+#![expect(clippy::unwrap_used, reason = "a test reports failure by panicking")]
 
 use crate::common;
 

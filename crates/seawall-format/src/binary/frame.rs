@@ -156,14 +156,13 @@ pub fn read(body: &[u8], position: usize, lsn: Lsn) -> Option<(Frame<'_>, usize)
 /// Whether the frame at `position` is by itself a valid frame of record `lsn`.
 #[must_use]
 pub fn is_valid(body: &[u8], position: usize, lsn: Lsn, salt: &Salt) -> bool {
-    is_valid_by(body, position, lsn, salt, crc32c)
+    is_valid_by(body, (position, lsn), salt, crc32c)
 }
 
 #[inline]
 fn is_valid_by(
     body: &[u8],
-    position: usize,
-    lsn: Lsn,
+    (position, lsn): (usize, Lsn),
     salt: &Salt,
     crc_of: impl FnOnce(&[u8]) -> u32,
 ) -> bool {
@@ -325,7 +324,7 @@ impl Damaged<'_> {
 
     /// As [`is_valid`], in a time that hardly depends on the frame's length.
     fn has_frame(&self, position: usize, lsn: Lsn) -> bool {
-        is_valid_by(self.body, position, lsn, self.salt, |payload| match payload.len() {
+        is_valid_by(self.body, (position, lsn), self.salt, |payload| match payload.len() {
             ..=SHORT_MAX => crc32c(payload),
             length => {
                 let start = position + HEADER_SIZE;
