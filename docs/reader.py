@@ -238,7 +238,7 @@ def written_logs(folder, ids):
 
 
 def read_keys(folder, key_file, ids):
-    """Unwraps the log keys. Returns the sequence of `keys`."""
+    """Unwraps the log keys in the newest slot that the key opens. Returns its sequence."""
     try:
         import cryptography.hazmat.primitives.ciphers.aead as aead
         assert aead.AESGCMSIV
@@ -276,9 +276,25 @@ def read_keys(folder, key_file, ids):
         return 0
     ours = set(written_logs(folder, ids))
     slots = [slot for slot in slots if slot[1].log in ours] or slots
-    sequence, found, entries, head = max(slots, key=lambda slot: slot[0])
+    refused = Stop(KEY, FORGED)
+    for slot in sorted(slots, key=lambda slot: slot[0], reverse=True):
+        try:
+            return unwrap(user, *slot)
+        except OtherKey as error:
+            refused = error
+        except Stop:
+            pass
+    raise refused
+
+
+class OtherKey(Stop):
+    """The keys in a slot are wrapped with another key."""
+
+
+def unwrap(user, sequence, found, entries, head):
+    """Unwraps the log keys in a slot of `keys`. Returns its sequence."""
     if derived(user, (found.log, 0, 0), b"key id")[:16] != found.key_id:
-        raise Stop(KEY, "the log is encrypted with another key")
+        raise OtherKey(KEY, "the log is encrypted with another key")
     bound = head[:16] + head[20:68] + b"".join(struct.pack("<I", entry.number) for entry in entries)
     wrapped = b"".join(entry.wrapped for entry in entries) + found.tag
     plain = opened(derived(user, (found.log, 0, 0), b"wrap"), found.nonce, bound, wrapped)

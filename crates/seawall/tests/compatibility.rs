@@ -16,15 +16,25 @@ mod observe;
 #[path = "golden/second.rs"]
 mod second;
 
+#[cfg(feature = "encryption")]
+use crate::common;
 use crate::common::programs;
 use crate::common::sample::Sample;
 use event::Event;
 use image::Files;
 use observe::{Expected, observe, storage};
+#[cfg(feature = "encryption")]
+use seawall::Raw;
+#[cfg(feature = "encryption")]
+use seawall::encryption::Key;
 use seawall::{Codec, Json, LogReader, Lsn, MessagePack, Options, Positional};
 use seawall_io::{PosixStorage, Storage};
+#[cfg(feature = "encryption")]
+use seawall_testkit::MemStorage;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+#[cfg(feature = "encryption")]
+use std::sync::Arc;
 
 /// The second reader, in Python.
 const READER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/reader.py");
@@ -80,6 +90,63 @@ fn second_reader_agrees_on_every_golden_file() {
         let (code, shown) = second::ask(&files, &folder);
         assert_eq!((code, shown.len()), expected.second_reader, "{name}");
         assert!(expected.records.starts_with(&shown), "{name}: {shown:?}");
+    }
+}
+
+/// The logs that an interrupted change from one key to the other leaves, whose slots of `keys` have
+/// different keys. They hold three records.
+#[cfg(feature = "encryption")]
+fn half_changed(old: &Key, new: &Key) -> Vec<MemStorage> {
+    let before = MemStorage::new();
+    let open = |device: &MemStorage, seed| {
+        let options = common::tiny(seed).key(old.clone());
+        options.open_in::<[u8], Raw>(Arc::new(device.clone()))
+    };
+    let log = open(&before, 1).unwrap();
+    for number in 1..=3 {
+        log.append(&common::payload(number, 0, 50)).unwrap();
+    }
+    log.close().unwrap();
+    let mut found = vec![];
+    for stop in 0.. {
+        let device = before.kill();
+        device.stop_after(stop);
+        let changed = open(&device, 2).and_then(|log| log.change_key(new));
+        let left = device.power_cut(|_| false);
+        let file = left.bytes("keys").unwrap();
+        let key_id = |slot: usize| file[slot + 40..slot + 56].to_vec();
+        found.extend(Some(left).filter(|_| key_id(0) != key_id(65_536)));
+        if changed.is_ok() {
+            break;
+        }
+    }
+    assert!(!found.is_empty());
+    found
+}
+
+#[cfg(feature = "encryption")]
+#[test]
+fn both_readers_use_the_newest_slot_of_keys_that_the_key_opens() {
+    let (key, other) = (Key::new(&observe::KEY), Key::new(&[9; 32]));
+    let devices = [half_changed(&key, &other), half_changed(&other, &key)].concat();
+    for (number, device) in devices.iter().enumerate() {
+        for key in [&key, &other] {
+            let options = Options::new().key(key.clone());
+            let storage: Arc<dyn Storage> = Arc::new(device.kill());
+            let reader: LogReader<[u8], Raw> = options.open_any_reader_in(storage).unwrap();
+            let found = reader.read_from(Lsn::FIRST).unwrap().map(Result::unwrap);
+            assert_eq!(found.count(), 3, "device {number}");
+        }
+        let names = device.names().into_iter().filter(|name| name != "lock" && name != "live");
+        let files: Files = names.map(|name| (name.clone(), device.bytes(&name).unwrap())).collect();
+        if !second::is_there() || !second::has_cipher_for(&files) {
+            let skipped = "SKIPPED: no python3 with the package cryptography and AES-GCM-SIV";
+            let _ = writeln!(io::stderr(), "{skipped}");
+            return;
+        }
+        let name = format!("seawall-two-keys-{}-{number}", std::process::id());
+        let (code, shown) = second::ask(&files, &std::env::temp_dir().join(name));
+        assert_eq!((code, shown.len()), (0, 3), "device {number}");
     }
 }
 

@@ -11,8 +11,9 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     /// own keys, which the records are encrypted with, are wrapped with the new key.
     ///
     /// While the call runs, a crash leaves a log that opens with the old key, the new one, or
-    /// either. Readers that were opened with the old key continue in the segments that they know. A
-    /// holder of the old key and of a copy of the old file `keys` can still read the records: see
+    /// either. The next open for append makes the key that it gets the only one. Readers that were
+    /// opened with the old key continue in the segments that they know. A holder of the old key and
+    /// of a copy of the old file `keys` can still read the records: see
     /// [`renew_log_key`](Self::renew_log_key).
     ///
     /// # Errors
