@@ -146,10 +146,9 @@ impl Env {
     }
 }
 
-/// Whether `error` is one of the ways in which a device reports that it is full.
+/// Whether `error` says that the device, or the user's quota on it, is full.
 pub(crate) fn is_full(error: &io::Error) -> bool {
-    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-    [StorageFull, FileTooLarge, QuotaExceeded].contains(&error.kind())
+    [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded].contains(&error.kind())
 }
 
 #[cfg(test)]

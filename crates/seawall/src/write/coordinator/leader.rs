@@ -12,6 +12,7 @@ use crate::write::group_commit::{TakenBatch, WaitFor};
 use crate::write::truncation::removal::SegmentRemoval;
 use crate::write::writer::Writer;
 use seawall_format::Level;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -188,7 +189,7 @@ impl LockedLease<'_> {
         let made = if is_large { Ok(()) } else { writer.make_room(size) };
         writer.lock().finish(Outcome::Room).run();
         made.map_err(|source| {
-            if is_full(&source) {
+            if is_full(&source) || source.kind() == io::ErrorKind::FileTooLarge {
                 Error::DiskFull { log: None, source }
             } else {
                 Error::io_in("create a file for the next segment")(source)
