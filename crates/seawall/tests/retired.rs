@@ -247,17 +247,17 @@ impl Watch for OpenFiles {
 
 #[test]
 fn large_truncation_keeps_few_files_open() {
-    // With a preallocator 16 wait, and one is being freed.
-    for (preallocates, most) in [(true, 17), (false, 0)] {
+    // With a preallocator 64 wait, and one is being freed.
+    for (preallocates, most) in [(true, 65), (false, 0)] {
         let (storage, files) = Watched::by(OpenFiles::default(), MemStorage::new());
         let options = Options::new().segment_size(SEGMENT).reuse(false).preallocate(preallocates);
         let log: Bytes = options.open_in(Arc::new(storage)).unwrap();
         let record = vec![7; 300_000];
-        while log.stats().rolls < 40 {
+        while log.stats().rolls < 80 {
             log.append(&record).unwrap();
         }
         log.truncate_before(log.durable().unwrap()).unwrap();
-        assert_eq!(files.retired.lock().unwrap().len(), 40);
+        assert_eq!(files.retired.lock().unwrap().len(), 80);
         // The next directory sync would count files that wait, too.
         files.before(Call::SyncDir);
         let seen = files.most.load(Ordering::SeqCst);

@@ -13,8 +13,9 @@ use std::sync::{Arc, PoisonError};
 /// interleaving scheduler.
 const PIECE: u64 = if cfg!(seawall_scheduled) { 1 << 10 } else { 256 << 10 };
 
-/// Number of files that may wait: each takes a file descriptor of the process.
-const FILES_MAX: usize = 16;
+/// Number of files that may wait: each takes a file descriptor of the process. Others are freed at
+/// once, which delays the next sync.
+const FILES_MAX: usize = 64;
 
 /// Removed files whose space is not freed yet, oldest first.
 #[derive(Debug)]

@@ -174,15 +174,14 @@ impl Writer {
         let file = self.env.storage.open(&name, Access::ReadWrite);
         let head = file.map_err(Error::io(format!("open {name} for writing")))?;
         let named = holder.reference();
-        let plan = RotationPlan {
+        let mut plan = RotationPlan {
             base: next,
             carry: vec![],
             chain_before,
             pred: Some(Predecessor { header: holder, head, seal_failed: false }),
             size_min: self.segment_min,
             reserve: 0,
-            // On a full disk there may be no other space.
-            spare: self.spare.take(),
+            spare: None,
             in_flight_max: 1,
         };
         // Readers first: they must not return records that are about to be removed.
@@ -194,6 +193,8 @@ impl Writer {
             *checkpoints = checkpoints.map(|checkpoint| checkpoint.map(|lsn| lsn.min(next)));
             self.write_manifest()?;
         }
+        // On a full disk there may be no other space.
+        plan.spare = self.spare.take();
         let rotated = rotate(&self.env, &self.manifest.content, plan, &mut self.max_id)?;
         (self.last, self.last_chain) = (last, chain_before);
         std::mem::replace(&mut self.tail, rotated.tail).release_reserved();

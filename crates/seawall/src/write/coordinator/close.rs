@@ -55,6 +55,9 @@ impl Coordinator {
         while state.in_flight.is_writing() {
             state = self.wait_for_writer(state);
         }
+        // They hold files, too.
+        drop(Self::take_parity_flushes(&mut state));
+        state.preallocation.removals.clear();
         if let Ok(locked) = self.lease_first(state) {
             locked.unlock().release();
         }
