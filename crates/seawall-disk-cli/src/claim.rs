@@ -77,7 +77,8 @@ pub(super) struct Taken {
     pub(super) recovered: Option<Recovered>,
     /// The identity of this start.
     pub(super) identity: Identity,
-    /// A server that may have acknowledged flushes early has ended, and its memory is gone.
+    /// Flushed data may be lost, and no server has reported it. Losses of the dump that this start
+    /// has restored are counted in `recovered` instead.
     pub(super) has_lost: bool,
 }
 
@@ -89,7 +90,7 @@ pub(super) struct Claim<'a> {
     device: &'a Device,
     settings: Option<Settings>,
     mark: Option<Mark>,
-    /// See [`Taken::has_lost`].
+    /// Whether flushed data may be lost in any way, which a server must report.
     has_lost: bool,
 }
 
@@ -115,15 +116,17 @@ impl<'a> Claim<'a> {
         }
         check_mark(self.args, self.mark.as_ref(), self.settings.as_ref())?;
         let size = self.device.home.len().map_err(cannot)?;
-        let (mut recovered, mut fit) = (None, None);
+        let (mut recovered, mut fit, mut has_lost) = (None, None, false);
         if let Some((area, _)) = area {
             let files = Files { home: self.device.home.clone(), area };
             let is_kept = keeper::save(self.args, self.place, &files, self.settings.as_ref())?;
             let found = inspect(&*files.area).map_err(cannot)?;
             let Some(Inspected { label, dump }) = found else { return Err(no_area(path)) };
-            let was_armed = self.settings.as_ref().is_some_and(|noted| noted.is_armed);
-            self.has_lost = was_armed && !is_kept && dump.is_none();
+            let is_gone = |noted: &Settings| noted.is_armed && !is_kept && dump.is_none();
+            has_lost = self.settings.as_ref().is_some_and(|noted| noted.has_lost || is_gone(noted));
             let is_discarded = dump.is_some() && self.args.dump == Some(WaitingDump::Discard);
+            let is_torn = !is_discarded && dump.as_ref().is_some_and(|dump| dump.lost > 0);
+            self.has_lost = has_lost || is_torn;
             match &dump {
                 None => {}
                 Some(dump) if is_discarded => {
@@ -143,7 +146,7 @@ impl<'a> Claim<'a> {
             None => self.place.prepare(self.device, options).map_err(cannot)?,
         };
         self.note(None).map_err(cannot)?;
-        let (noted, has_lost) = (self.settings.unwrap_or_default(), self.has_lost);
+        let noted = self.settings.unwrap_or_default();
         let state = noted.state.unwrap_or_default();
         let identity = Identity { state, serve: noted.serve, home_size: size };
         Ok(Taken { files, recovered, identity, has_lost })
@@ -209,8 +212,9 @@ impl<'a> Claim<'a> {
             is_marked: old.is_marked,
             since_us: self.device.settled_us()?,
             homing,
-            // A loss is reported again if this start fails. What a dump has is not lost.
-            is_armed: self.has_lost,
+            is_armed: false,
+            // If this start fails, the next one reports the loss.
+            has_lost: self.has_lost,
         };
         self.place.note(&settings)?;
         let dir = absolute(self.place.path());

@@ -99,10 +99,6 @@ pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
         Err(failure) => {
             // The failure that ended the start says more than one of the end.
             let _ = close(args, &claimed, &service);
-            if has_lost {
-                // `status` could not report it. If this fails, standard error has it.
-                let _ = claimed.place.note_armed(true);
-            }
             Err(failure)
         }
     };
@@ -119,8 +115,8 @@ fn attend(
 ) -> Result<Stop, Failure> {
     let cannot = |act| move |error: io::Error| failed(&args.image, act, &error);
     // No flush has returned early so far: the device has not been measured.
-    let noted = claimed.place.note_armed(args.power != Power::Unknown);
-    noted.map_err(|error| place::failed(claimed.place.path(), &error))?;
+    let cannot_note = |error| place::failed(claimed.place.path(), &error);
+    claimed.place.note_armed(args.power != Power::Unknown).map_err(cannot_note)?;
     if let Err(error) = service.keep_armed() {
         say(&format!("seawall: the device could not be measured, and flushes wait: {error}"));
     }
@@ -129,6 +125,8 @@ fn attend(
     let serves = metrics.map_or(Ok(()), |listener| metrics::serve(listener, service));
     serves.map_err(cannot("serve metrics"))?;
     notifier.keep_alive(service).map_err(cannot("feed the watchdog"))?;
+    // Standard error has the loss, and from here on `status` reports it.
+    claimed.place.note_reported().map_err(cannot_note)?;
     ready(args, service);
     notifier.ready(&standing(service));
     if let Some(command) = &args.run {
@@ -187,7 +185,7 @@ fn tell_recovered(args: &DiskServe, recovered: Option<&Recovered>) {
 /// Reports that flushed data may be lost, with emphasis.
 fn tell_lost(args: &DiskServe) {
     let what = "the last server may have acknowledged flushes early. It did not drain, and its \
-                memory is gone: what it acknowledged last may be LOST";
+                memory is gone or its dump was torn: what it acknowledged last may be LOST";
     let failure = Failure::new(Exit::Contract, what).at(args.image.display());
     failure.next("check the content of the disk").tell();
 }

@@ -1,6 +1,11 @@
 //! What a start reports as lost, and what it does not.
 
+#[cfg(target_os = "linux")]
+use super::kept::{keepers, wait_until};
+use super::power::with_dump;
 use super::*;
+#[cfg(target_os = "linux")]
+use std::os::fd::OwnedFd;
 
 const NO_KEEPER: &str = "vd --export nbd:unix:s --power ok --hold-up 60000 --no-keeper";
 /// A server that cannot start: the directory of its socket does not exist.
@@ -48,8 +53,51 @@ fn loss_is_reported_by_the_first_start_that_succeeds() {
     for power in ["unknown", "ok"] {
         folder.run(&format!("disk serve {FAILS} --power {power}"), b"").refused(1);
     }
+    // This one fails later: only the control socket is missing.
+    folder.remove("vd.seawall/control");
+    folder.make_folder("vd.seawall/control");
+    let ran = serve_once(&folder, "vd --power ok --hold-up 60000");
+    assert!(ran.code == 1 && ran.err.contains("LOST"), "{ran:?}");
+    std::fs::remove_dir(folder.path("vd.seawall/control")).unwrap();
     assert!(is_reported(&folder));
     assert!(!is_reported(&folder), "it was reported");
+}
+
+#[test]
+fn torn_dump_is_reported_after_a_start_that_failed() {
+    let folder = with_dump("owed-torn", b"needle");
+    folder.flip("vd.seawall/area", b"needle");
+    folder.run(&format!("disk serve {FAILS}"), b"").refused(1);
+    assert_eq!(folder.read("vd")[..7], *b"another", "the dump is on the image");
+    assert!(is_reported(&folder));
+    assert!(!is_reported(&folder), "it was reported");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn loss_is_reported_after_a_start_that_was_killed_and_left_a_keeper() {
+    let folder = made("owed-kept");
+    lose(&folder);
+    // Standard error is full, so this start stops at its report. Its keeper has its memory then.
+    let (mut full, _reader) = UnixStream::pair().unwrap();
+    full.set_nonblocking(true).unwrap();
+    while full.write(b".").is_ok() {}
+    full.set_nonblocking(false).unwrap();
+    let mut command = folder.command(&format!("disk serve {UNKNOWN}"));
+    let mut child = command.stderr(OwnedFd::from(full)).spawn().unwrap();
+    wait_until(|| keepers(&folder).iter().any(|keeper| has_memory(keeper)));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(keepers(&folder).len(), 1);
+    assert!(is_reported(&folder));
+    assert!(!is_reported(&folder), "it was reported");
+}
+
+#[cfg(target_os = "linux")]
+fn has_memory(keeper: &str) -> bool {
+    let Ok(files) = std::fs::read_dir(format!("/proc/{keeper}/fd")) else { return false };
+    let mut targets = files.flatten().filter_map(|file| std::fs::read_link(file.path()).ok());
+    targets.any(|target| target.to_string_lossy().contains("seawall-ring"))
 }
 
 #[test]

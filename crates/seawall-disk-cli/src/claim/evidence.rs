@@ -138,6 +138,7 @@ mod tests {
             since_us: Some(DUMPED - 500),
             homing: None,
             is_armed: true,
+            has_lost: false,
         };
         Evidence {
             settings: Some(settings),

@@ -109,19 +109,33 @@ impl Place {
     /// Replaces the settings durably.
     pub(crate) fn note(&self, settings: &Settings) -> io::Result<()> {
         let _notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
-        replace_file(&self.storage, SETTINGS, &settings.encode())?;
-        self.storage.sync_dir()
+        self.replace(settings)
     }
 
     /// Records whether flushes may return early from now on. If so, a start that finds neither a
     /// dump nor the memory reports a loss. If not, everything acknowledged is on the image.
     pub(crate) fn note_armed(&self, is_armed: bool) -> io::Result<()> {
-        match self.settings()? {
-            Some(settings) if settings.is_armed != is_armed => {
-                self.note(&Settings { is_armed, ..settings })
-            }
-            _ => Ok(()),
-        }
+        self.change(|settings| settings.is_armed = is_armed)
+    }
+
+    /// Records that a loss was reported.
+    pub(crate) fn note_reported(&self) -> io::Result<()> {
+        self.change(|settings| settings.has_lost = false)
+    }
+
+    /// Changes the settings durably, if there are any.
+    fn change(&self, change: impl FnOnce(&mut Settings)) -> io::Result<()> {
+        let _notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(old) = self.settings()? else { return Ok(()) };
+        let mut settings = old.clone();
+        change(&mut settings);
+        if settings == old { Ok(()) } else { self.replace(&settings) }
+    }
+
+    /// Replaces the settings durably. The caller holds the lock.
+    fn replace(&self, settings: &Settings) -> io::Result<()> {
+        replace_file(&self.storage, SETTINGS, &settings.encode())?;
+        self.storage.sync_dir()
     }
 
     /// Keeps a copy of the dump under its own name.

@@ -32,6 +32,9 @@ pub(crate) struct Settings {
     /// A server may have acknowledged flushes early, and has not drained since.
     #[serde(rename = "armed")]
     pub(crate) is_armed: bool,
+    /// Flushed data may be lost, and no server has reported it since.
+    #[serde(rename = "lost")]
+    pub(crate) has_lost: bool,
 }
 
 /// A dump that is being written to the image.
@@ -106,6 +109,7 @@ mod tests {
             since_us: Some(5),
             homing: Some(Homing { generation: 4, time_us: 9 }),
             is_armed: true,
+            has_lost: true,
         };
         assert_eq!(Settings::decode(&settings.encode()), Some(settings));
         let mark = Mark { state: 1 << 63, serve: 3, is_open: true, dir: "/a b".into() };
