@@ -43,8 +43,6 @@ fn land_some(device: &mut [u8], flight: &Flight, kept: &[bool]) {
     }
 }
 
-/// Performs `acts` in their order and checks three things: reads return the newest bytes; a power
-/// cut with a dump of the ring loses nothing; and when everything has landed, the device holds it.
 /// Overwrites bytes of the device at `offset` with the newer ones in the ring.
 fn overwrite(ring: &Ring, offset: u64, bytes: &mut [u8]) {
     for (at, part) in ring.parts(offset, bytes.len()) {
@@ -52,6 +50,8 @@ fn overwrite(ring: &Ring, offset: u64, bytes: &mut [u8]) {
     }
 }
 
+/// Performs `acts` in their order and checks three things: reads return the newest bytes; a power
+/// cut with a dump of the ring loses nothing; and when everything has landed, the device holds it.
 fn nothing_is_lost(acts: Vec<Act>, (buffers, size): (usize, usize)) {
     let mut ring = Ring::new(buffers, size * 4096);
     let (mut truth, mut device) = (vec![0; DISK], vec![0; DISK]);
