@@ -16,7 +16,7 @@ use crate::state::image::{self, Device};
 use crate::state::place::{self, CONTROL, Place};
 use sandbox::Standing;
 use seawall_disk::nbd::Bound;
-use seawall_disk::{Disarmed, Disk, Options, Recovered, Supply};
+use seawall_disk::{Disk, Options, Recovered, Supply};
 use seawall_host::ImageKind;
 use seawall_io::SystemClock;
 use seawall_output::answer;
@@ -431,9 +431,7 @@ fn close(args: &DiskServe, claimed: &Claimed, service: &Service) -> Result<(), F
 
 /// Reports a failed drain: data that is not on the device may be in the dump area.
 fn settle(args: &DiskServe, service: &Service, error: &io::Error) -> Result<(), Failure> {
-    let status = service.disk.status();
-    // After an emergency nothing counts as uncovered, not even if its dump fails.
-    let is_owing = status.uncovered > 0 || status.armed == Err(Disarmed::Emergency);
+    let is_owing = service.disk.status().is_owing;
     if let Ok(done) = service.emergency() {
         if !args.look.quiet {
             let dumped = bytes(to_u64(done.bytes));

@@ -119,6 +119,8 @@ pub struct Status {
     /// Dirty bytes that exceed the budget because it has shrunk since their flush was acknowledged.
     /// They are being written to the device.
     pub uncovered: usize,
+    /// Whether a flush was acknowledged for bytes that are not on the device.
+    pub is_owing: bool,
     /// The power source.
     pub supply: Supply,
     /// The measurement of the device, with its longest flush so far.
@@ -412,11 +414,11 @@ impl Disk {
     /// The state of the disk.
     #[must_use]
     pub fn status(&self) -> Status {
-        let state = self.shared.state();
-        let now = self.shared.clock.now();
+        let (state, now) = (self.shared.state(), self.shared.clock.now());
         Status {
             armed: state.budget.capacity(now),
             uncovered: state.uncovered(now),
+            is_owing: state.is_owing(),
             dirty: state.ring.dirty(),
             dirty_max: state.dirty_max,
             supply: state.budget.supply(),

@@ -338,6 +338,7 @@ fn data_beyond_a_reduced_budget_is_reported_and_written_first() {
     let flushes = (armed.counts.flushes_idle, armed.counts.flushes_early);
     assert_eq!((flushes, armed.dirty, armed.uncovered), ((1, 1), 8292, 0));
     assert_eq!((late.armed, late.uncovered), (Err(Disarmed::HoldUp), 8292));
+    assert!(armed.is_owing && late.is_owing);
     assert_eq!(beside.dirty, 8292, "nothing is added to it");
     let status = disk.status();
     assert_eq!((status.dirty, status.uncovered, status.counts.deferred), (100, 0, 1));
@@ -388,6 +389,7 @@ fn data_beyond_the_budget_is_written_without_delay() {
     let is_late = || clock.now() > Duration::from_secs(60);
     wait_until(|| disk.status().dirty == 0 || is_late());
     assert_eq!((disk.status().dirty, disk.status().uncovered), (0, 0));
+    assert!(!disk.status().is_owing);
 }
 
 #[test]

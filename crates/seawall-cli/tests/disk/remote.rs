@@ -75,3 +75,21 @@ fn stop_that_cannot_save_acknowledged_data_exits_10() {
         assert!(status.code() == Some(10) && said.contains(fate), "{status}: {said}");
     }
 }
+
+/// An emergency that cannot dump owes nothing by itself.
+#[test]
+fn stop_that_cannot_save_what_was_never_flushed_exits_1() {
+    let folder = Folder::new("device-unflushed");
+    let device = device(&folder);
+    let uri = "nbd+unix:///home?socket=d";
+    let export = "--state vd.seawall --export nbd:unix:s";
+    let server = Server::start(&folder, &format!("{uri} {export} --no-keeper"));
+    let mut client = Client::connect(&folder.path("s"));
+    device.stop().unwrap();
+    client.write(4096, b"never flushed");
+    folder.run("disk emergency-flush vd", b"").refused(10);
+    assert_eq!(server.state(), "emergency");
+    server.signal("-TERM");
+    let (status, said) = server.ended();
+    assert!(status.code() == Some(1) && said.contains("is lost"), "{status}: {said}");
+}
