@@ -257,7 +257,9 @@ fn large_truncation_keeps_few_files_open() {
             log.append(&record).unwrap();
         }
         log.truncate_before(log.durable().unwrap()).unwrap();
-        assert_eq!(files.retired.lock().unwrap().len(), 80);
+        // A file that was named ahead too late to be used may be among them.
+        let retired = files.retired.lock().unwrap().len();
+        assert!(retired >= 80, "{retired} files were removed");
         // The next directory sync would count files that wait, too.
         files.before(Call::SyncDir);
         let seen = files.most.load(Ordering::SeqCst);
