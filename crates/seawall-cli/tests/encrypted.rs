@@ -64,6 +64,7 @@ fn manifest(sequence: u64, last: Lsn) -> Manifest {
         oldest_base: Lsn::FIRST,
         checkpoints: [None; 2],
         closed: Some(Closed { last, segment: header.reference() }),
+        is_closed: false,
         segment_max: 1 << 20,
         level: Level::Synced,
         layout: Layout::Binary,

@@ -82,6 +82,7 @@ pub fn tables() -> Vec<(&'static str, Table)> {
         ("keys", keys::TABLE),
         ("key", keys::entry::TABLE),
         ("manifest", files::manifest::TABLE),
+        ("closing", files::manifest::closing::TABLE),
         ("live", files::live::TABLE),
         ("before", before::TABLE),
         ("parity", parity::head::TABLE),

@@ -139,6 +139,7 @@ fn manifest(header: &SegmentHeader, last: Option<Lsn>) -> Vec<u8> {
             oldest_base: header.base,
             checkpoints: [None; 2],
             closed: Some(Closed { last, segment: header.reference() }),
+            is_closed: false,
             segment_max: 10 * 512,
             level: Level::Synced,
             layout: Layout::Binary,

@@ -111,3 +111,68 @@ fn end_in_an_unreadable_page_rests_on_the_replica() {
     let end = (plan.after.verdict, plan.after.last_lsn, plan.end_by_replica);
     assert_eq!(end, (Verdict::Clean, Some(lsn(5)), Some(lsn(5))), "{:?}", plan.after.damage);
 }
+
+/// Only if the log was not opened since: then the rest of the page is as the close left it.
+#[test]
+fn replica_restores_an_unreadable_end_of_a_closed_log() {
+    for was_opened in [false, true] {
+        let device = MemStorage::new();
+        let log = open(&device, false);
+        append(&log, 1..=5);
+        log.close().unwrap();
+        let replica = copy(&device);
+        let device = if was_opened {
+            let log = open(&device, false);
+            append(&log, 6..=6);
+            device.power_cut(|_| true)
+        } else {
+            device
+        };
+        refuse_pages(&device, 5);
+        let plan = plan(&device, &replica);
+        if was_opened {
+            let left = left(&plan);
+            let last = left.last().and_then(|(_, lost)| *lost);
+            assert!(last.is_some_and(|lost| lost.to.is_none()), "{left:?}");
+        } else {
+            assert_eq!((plan.after.verdict, plan.end_by_replica), (Verdict::Clean, None));
+            assert_eq!(plan.after.records, 5);
+        }
+    }
+}
+
+/// A page of zeros after the end of a closed log held no record.
+#[test]
+fn replica_restores_an_unreadable_page_of_zeros_of_a_closed_log() {
+    let device = MemStorage::new();
+    let log = open(&device, false);
+    append(&log, 1..=5);
+    log.close().unwrap();
+    let replica = copy(&device);
+    let (_, all) = batches(&device, FIRST);
+    let page = all.last().unwrap().1.next_multiple_of(PAGE);
+    device.fail_read(FIRST, page..page + PAGE);
+    let plan = plan(&device, &replica);
+    assert_eq!((plan.after.verdict, plan.end_by_replica), (Verdict::Clean, None));
+}
+
+/// A file that ends with the record of the last clean close may have held a later one.
+#[test]
+fn cut_file_of_a_reopened_log_may_have_lost_records() {
+    for was_opened in [false, true] {
+        let device = MemStorage::new();
+        let log = open(&device, false);
+        append(&log, 1..=5);
+        log.close().unwrap();
+        let (_, all) = batches(&device, FIRST);
+        let (_, end, _) = *all.last().unwrap();
+        let log = was_opened.then(|| open(&device, false));
+        log.iter().for_each(|log| append(log, 6..=6));
+        let device = device.power_cut(|_| true);
+        device.edit(FIRST, |bytes| bytes.truncate(end));
+        let found = common::maintenance(&storage(&device)).verify().unwrap();
+        let lost = was_opened.then(|| Lost::new(lsn(6), None));
+        let all: Vec<_> = found.damage.iter().map(|damage| (damage.cause, damage.lost)).collect();
+        assert_eq!(all, [(Corruption::CutShort, lost)], "{was_opened}");
+    }
+}

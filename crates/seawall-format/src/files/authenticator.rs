@@ -7,6 +7,7 @@ use crate::encryption::MacKey;
 use crate::encryption::{KeyError, SegmentKeys};
 use crate::encryption::{MAC_SIZE, Mac, Padding};
 use crate::fields::{get, get_u32, put, slice, slice_mut, table};
+use crate::files::manifest::closing::{CLOSING_AT, CLOSING_SIZE};
 use crate::ids::{KeyNumber, Offset, SegmentId, to_u64};
 use crate::refused::Refused;
 use std::ops::Deref;
@@ -216,8 +217,18 @@ fn covered<'a>(structure: &'a [u8], place: &'a [u8; 8], said: &'a [u8]) -> [&'a 
 /// A header, mark, seal or manifest slot as it is stored: with its authenticator, if it has one.
 #[derive(Clone, Debug)]
 pub struct Stored {
-    bytes: [u8; STORED_MAX],
+    bytes: [u8; STORED_MAX + CLOSING_SIZE],
     size: usize,
+}
+
+impl Stored {
+    /// The same structure with the mark of a clean close.
+    pub(crate) fn followed_by(mut self, closing: &[u8; CLOSING_SIZE]) -> Self {
+        let (_, after) = self.bytes.split_at_mut(CLOSING_AT);
+        after.copy_from_slice(closing);
+        self.size = self.bytes.len();
+        self
+    }
 }
 
 impl Deref for Stored {
@@ -234,8 +245,9 @@ pub(crate) fn with_authenticator(
     proof: Option<&Authenticator>,
     (offset, salt): (Offset, &Salt),
 ) -> Stored {
-    let mut bytes = [0; STORED_MAX];
+    let mut bytes = [0; STORED_MAX + CLOSING_SIZE];
     let (head, tail) = bytes.split_at_mut(AUTHENTICATOR_AT);
+    let (tail, _) = tail.split_at_mut(AUTHENTICATOR_SIZE);
     head.iter_mut().zip(structure).for_each(|(byte, of)| *byte = *of);
     let size = match proof {
         Some(proof) => {

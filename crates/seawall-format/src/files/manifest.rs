@@ -1,6 +1,8 @@
 //! The manifest: which segment is the oldest, checkpoints, the last clean close, options.
 //! format.md section 4.
 
+pub(crate) mod closing;
+
 use crate::checksum::Salt;
 #[cfg(feature = "encryption")]
 use crate::encryption::{KeyError, LogKey};
@@ -86,8 +88,10 @@ pub struct Manifest {
     pub oldest_base: Lsn,
     /// The last two checkpoints, newest first.
     pub checkpoints: [Option<Lsn>; 2],
-    /// The last clean close.
+    /// The last clean close, or a later open that continued in the same segment.
     pub closed: Option<Closed>,
+    /// Whether a clean close wrote this slot: nothing was appended since.
+    pub is_closed: bool,
     /// The size up to which rotation doubles segments, in bytes.
     pub segment_max: u64,
     /// The default durability level of `append`.
@@ -118,6 +122,12 @@ impl Manifest {
     #[must_use]
     pub fn offset(&self) -> Offset {
         slot_offset(self.sequence, self.geometry.block)
+    }
+
+    /// Where the log ends, if it was not opened for writing since the last clean close.
+    #[must_use]
+    pub fn end(&self) -> Option<Closed> {
+        self.closed.filter(|_| self.is_closed)
     }
 
     /// The newest checkpoint: nothing before it is needed.
@@ -180,11 +190,16 @@ impl Manifest {
         bytes
     }
 
-    /// The bytes of this slot as they are stored: with its authenticator, if it has one.
+    /// The bytes of this slot as they are stored: with its authenticator, if it has one, and the
+    /// mark of a clean close.
     #[must_use]
     pub fn stored(&self) -> Stored {
         let at = (self.offset(), &Salt::of_log(self.log));
-        with_authenticator(&self.encode(), self.authenticator.as_ref(), at)
+        let slot = with_authenticator(&self.encode(), self.authenticator.as_ref(), at);
+        if !self.is_closed {
+            return slot;
+        }
+        slot.followed_by(&closing::encode(self.log, self.offset(), self.sequence))
     }
 
     /// The slot of an encrypted log with these claims, signed with the key that they name.
@@ -210,7 +225,7 @@ impl Manifest {
     }
 
     /// Decodes the slot at `offset`, with its authenticator if the log is encrypted. `sector` is
-    /// the file from `offset` on: up to [`STORED_MAX`](crate::STORED_MAX) bytes.
+    /// the file from `offset` on: up to 512 bytes.
     ///
     /// # Errors
     ///
@@ -272,6 +287,7 @@ impl Manifest {
             compression_max: compression_max(features),
             compression,
             time_us: get(bytes, TIME),
+            is_closed: closing::is_in(sector, (log, offset, get(bytes, SEQUENCE))),
         };
         let sound = found.offset() == offset
             && log.0 != 0

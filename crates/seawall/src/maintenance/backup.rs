@@ -186,6 +186,7 @@ impl Moment {
             return file.write_at(&bytes, 0).and_then(|()| file.sync()).map_err(failed());
         }
         content.closed = Some(Closed { last: self.last, segment: copied });
+        content.is_closed = true;
         content.checkpoints = content.checkpoints.map(|lsn| lsn.map(|lsn| lsn.min(end)));
         let time_us = content.time_us;
         ManifestFile { content, file, keys: None }.write_both(time_us)

@@ -148,7 +148,7 @@ fn plan(log: &Arc<dyn Storage>, replicas: &[Arc<dyn Storage>]) -> Result<RepairP
     let of_replica = planned.patches.iter().any(|patch| patch.by == RepairSource::Replica);
     let was_lost = planned.before.is_open() && !planned.after.is_open();
     // An unreadable place where the log ends may have held more records.
-    let is_hidden = planned.before.hides_end() && !planned.after.ends_as_closed();
+    let is_hidden = planned.before.hides_end() && !planned.after.ends_as_closed(&planned.before);
     let is_by_replica = (end.is_none() || is_hidden) && was_lost && of_replica;
     let last = planned.after.last_lsn;
     let beyond = sources.iter().filter_map(|source| source.last()).max();

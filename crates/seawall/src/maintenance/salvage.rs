@@ -382,6 +382,7 @@ impl Rescue {
         let end = next_lsn(last);
         content.checkpoints = content.checkpoints.map(|lsn| lsn.map(|lsn| lsn.min(end)));
         content.closed = Some(Closed { last, segment: newest.header.reference() });
+        content.is_closed = true;
         let file = self.env.storage.create(MANIFEST);
         let file = file.map_err(Error::io("create the manifest"))?;
         let keys = self.env.keys();
@@ -442,6 +443,7 @@ fn rebuilt(catalog: &Catalog) -> Option<Manifest> {
         oldest_base: before.map_or(oldest.base, |lost| lost.from),
         checkpoints: [None; 2],
         closed: None,
+        is_closed: false,
         segment_max: headers()
             .map(|header| header.size)
             .max()?

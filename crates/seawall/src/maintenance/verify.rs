@@ -16,7 +16,9 @@ use crate::scan::load::{load_catalog, load_unlocked};
 use crate::scan::scanner::{LogScanner, ScanItem, ScannedBatch};
 use seawall_format::batch::{BodyKind, HEADER_SIZE};
 use seawall_format::frame::Frames;
-use seawall_format::{CodecId, Compression, Layout, Level, Lsn, Manifest, Offset, SegmentId};
+use seawall_format::{
+    Closed, CodecId, Compression, Layout, Level, Lsn, Manifest, Offset, SegmentId,
+};
 use seawall_io::Storage;
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -83,6 +85,10 @@ pub struct Verification {
     pub broken_sets: u64,
     /// Properties of the log.
     pub summary: Summary,
+    /// Where the manifest says that the log ends, if nothing was appended since the clean close.
+    stated_end: Option<Closed>,
+    /// Where the scan found that it ends.
+    found_end: Option<Closed>,
 }
 
 /// Properties of a log, from its manifest and headers.
@@ -230,6 +236,8 @@ fn judge(
         orphans: catalog.orphans().to_vec(),
         broken_sets: 0,
         summary: summary(catalog, in_use),
+        stated_end: catalog.manifest().and_then(Manifest::end),
+        found_end: None,
     };
     if matches!(catalog.found_manifest, FoundManifest::Never) {
         // Creation was interrupted before anything was acknowledged.
@@ -269,6 +277,8 @@ fn judge(
         found.tail_bytes = tail.length;
         found.tail_at = Some((tail.segment, tail.offset));
     }
+    let newest = catalog.chain.last().map(|link| link.segment.header.reference());
+    found.found_end = newest.map(|segment| Closed { last: end.last, segment });
     found.damage.extend(end.damage);
     if let Some(KeysLost::From(first)) = catalog.keys_lost {
         found.damage.push(lost_keys(first));
@@ -297,9 +307,10 @@ impl Verification {
         self.damage.iter().any(|one| one.cause == Corruption::Unreadable && is_open(one))
     }
 
-    /// Whether the last clean close names the last record.
-    pub(crate) fn ends_as_closed(&self) -> bool {
-        self.last_lsn.is_some() && self.summary.closed == self.last_lsn
+    /// Whether this view of a repaired log ends where the manifest of the log `before` it says.
+    /// The manifest of a replica says nothing about this log.
+    pub(crate) fn ends_as_closed(&self, before: &Self) -> bool {
+        before.stated_end.is_some() && before.stated_end == self.found_end
     }
 
     /// Whether this result loses no more than `other`.

@@ -14,7 +14,7 @@ use crate::scan::catalog::{Catalog, ChainedSegment, KeysLost, MissingTail};
 use crate::scan::intact::{AtomicSet, Salvaged};
 use seawall_format::batch::{BatchHeader, BodyKind, HEADER_SIZE};
 use seawall_format::scan::{Body, Cause, Limit, Scanner, Start, Step, Window};
-use seawall_format::{Layout, Live, Lsn, Offset, SegmentId, next_lsn, tail};
+use seawall_format::{Closed, Layout, Live, Lsn, Manifest, Offset, SegmentId, next_lsn, tail};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -110,7 +110,9 @@ pub(super) enum Decoding {
 pub(crate) struct LogScanner {
     links: VecDeque<ChainedSegment>,
     missing_tail: Option<MissingTail>,
-    closed: Option<seawall_format::Closed>,
+    closed: Option<Closed>,
+    /// The clean close, if nothing was appended since.
+    end: Option<Closed>,
     manifest_lost: bool,
     /// The records whose keys are lost.
     keys_lost: Option<KeysLost>,
@@ -161,6 +163,7 @@ impl LogScanner {
         Self {
             missing_tail: catalog.missing_tail(),
             closed: catalog.manifest().and_then(|manifest| manifest.closed),
+            end: catalog.manifest().and_then(Manifest::end),
             manifest_lost: catalog.manifest_is_lost(),
             keys_lost: catalog.keys_lost,
             end_row: catalog.end_row(),
@@ -219,6 +222,7 @@ impl LogScanner {
         if is_last {
             scan.missing_tail = catalog.missing_tail();
             scan.closed = catalog.manifest().and_then(|manifest| manifest.closed);
+            scan.end = catalog.manifest().and_then(Manifest::end);
             scan.manifest_lost = catalog.manifest_is_lost();
             scan.end_row = catalog.end_row();
         }
@@ -234,6 +238,7 @@ impl LogScanner {
             last,
             missing_tail: None,
             closed: None,
+            end: None,
             manifest_lost: false,
             keys_lost: None,
             end_row: None,
@@ -407,8 +412,8 @@ impl LogScanner {
         scan.segments.clone_from(&self.segments);
         (scan.skip_io_errors, scan.read_size) = (self.skip_io_errors, READ_NEAR);
         scan.decoding = self.decoding;
-        (scan.closed, scan.manifest_lost) = (self.closed, self.manifest_lost);
-        (scan.end_row, scan.keys_lost) = (self.end_row, self.keys_lost);
+        (scan.closed, scan.end, scan.end_row) = (self.closed, self.end, self.end_row);
+        (scan.manifest_lost, scan.keys_lost) = (self.manifest_lost, self.keys_lost);
         (scan.chain, scan.confirmed) = (self.chain, self.confirmed);
         scan.current = Some((link, scanner));
         scan.invalidate_buffer();

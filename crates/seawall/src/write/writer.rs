@@ -611,6 +611,7 @@ impl Writer {
         self.tail.release_reserved();
         self.manifest.content.closed =
             Some(Closed { last: self.last, segment: self.tail.header.reference() });
+        self.manifest.content.is_closed = true;
         self.write_manifest()
     }
 

@@ -358,3 +358,32 @@ fn unreadable_last_block_of_a_closed_log_is_repaired() {
         assert_eq!(plan.patches.len(), 1, "{layout:?}: {:?}", plan.patches);
     }
 }
+
+/// The clean close names the last record that parity covers. The open that continued in the same
+/// block says so, too, but a record followed.
+#[test]
+fn unreadable_last_block_of_a_reopened_log_keeps_its_loss() {
+    for layout in LAYOUTS {
+        let running = MemStorage::new();
+        let log = open(&with_parity(1, layout), &running).unwrap();
+        append(&log, layout, 1..=2);
+        log.close().unwrap();
+        let closed = running.kill();
+        let log = open(&laid_out(again(2), layout), &running).unwrap();
+        append(&log, layout, 3..=3);
+        let reopened = running.power_cut(|_| true);
+        drop(log);
+        let (name, _) = data_file(&closed);
+        let used = closed.bytes(&name).unwrap().iter().rposition(|byte| *byte != 0).unwrap();
+        let block = used / BLOCK * BLOCK;
+        let refused = |device: MemStorage| {
+            device.fail_read(&name, block..block + BLOCK);
+            common::maintenance(&shared(&device)).plan_repair().unwrap()
+        };
+        let plan = refused(closed);
+        assert_eq!((plan.after.verdict, plan.after.records), (Verdict::Clean, 2), "{layout:?}");
+        let after = refused(reopened).after;
+        assert_eq!(after.verdict, Verdict::Lost, "{layout:?}: record 3 was acknowledged");
+        assert!(loses_from(&after.damage, after.records + 1), "{layout:?}: {:?}", after.damage);
+    }
+}

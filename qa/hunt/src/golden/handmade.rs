@@ -59,6 +59,7 @@ fn manifest(header: &SegmentHeader, last: Option<Lsn>) -> Vec<u8> {
             oldest_base: header.base,
             checkpoints: [None; 2],
             closed: Some(Closed { last, segment }),
+            is_closed: false,
             segment_max: 1 << 20,
             level: Level::Confirmed,
             layout: header.layout,

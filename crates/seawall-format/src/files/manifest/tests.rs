@@ -22,6 +22,7 @@ fn sample() -> Manifest {
             last: Some(lsn(900)),
             segment: SegmentRef::from_numbers(9, 99).unwrap(),
         }),
+        is_closed: false,
         segment_max: 1 << 26,
         level: Level::Confirmed,
         layout: Layout::Binary,
@@ -117,6 +118,30 @@ fn slot_of_an_encrypted_log_is_valid_only_with_an_authenticator() {
     assert_eq!(later.check(&key), Err(KeyError::Forged));
     let text = Manifest { layout: Layout::Text, ..encrypted };
     assert_eq!(Manifest::decode(&text.stored(), Offset(0)), Err(Refused::binary_only()));
+}
+
+#[test]
+fn mark_of_a_clean_close_counts_for_its_slot_only() {
+    let closed = Manifest { is_closed: true, ..sample() };
+    let stored = closed.stored();
+    assert_eq!(Manifest::decode(&stored, Offset(0)), Ok(closed.clone()));
+    assert_eq!((closed.end(), sample().end()), (closed.closed, None));
+    // An older program writes the slot and leaves what follows it.
+    let later = Manifest { sequence: 44, ..sample() };
+    let mut bytes = stored.to_vec();
+    bytes[..MANIFEST_SLOT_SIZE].copy_from_slice(&later.encode());
+    assert_eq!(Manifest::decode(&bytes, Offset(0)), Ok(later));
+    for at in closing::CLOSING_AT..stored.len() {
+        let mut bytes = stored.to_vec();
+        bytes[at] ^= 1;
+        assert_eq!(Manifest::decode(&bytes, Offset(0)), Ok(sample()), "byte {at}");
+    }
+    // That of slot A does not count in slot B.
+    let odd = Manifest { sequence: 43, ..sample() };
+    let mut bytes = odd.encode().to_vec();
+    bytes.resize(closing::CLOSING_AT, 0);
+    bytes.extend(closing::encode(odd.log, Offset(0), odd.sequence));
+    assert_eq!(Manifest::decode(&bytes, odd.offset()), Ok(odd));
 }
 
 #[test]

@@ -118,7 +118,10 @@ impl Assessment {
     /// log would end there, although nothing proves that no record was lost.
     fn hides_loss_of(&self, before: &Self) -> bool {
         let is_same = self.found.last_lsn == before.found.last_lsn;
-        before.found.hides_end() && is_same && !self.found.is_open() && !self.found.ends_as_closed()
+        before.found.hides_end()
+            && is_same
+            && !self.found.is_open()
+            && !self.found.ends_as_closed(&before.found)
     }
 }
 

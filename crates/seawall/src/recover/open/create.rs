@@ -117,6 +117,7 @@ fn new_manifest(options: &Options, log: LogId, record_type: RecordType) -> Resul
         oldest_base: Lsn::FIRST,
         checkpoints: [None; 2],
         closed: None,
+        is_closed: false,
         segment_max,
         level: options.level.unwrap_or_default(),
         layout,

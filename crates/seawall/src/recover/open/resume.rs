@@ -175,6 +175,7 @@ fn write_manifest(env: &Env, manifest: &mut ManifestFile, update: ManifestUpdate
     content.compression_max = content.compression_max.max(content.compression);
     content.oldest_base = update.oldest_base;
     content.closed = update.closed.or(content.closed);
+    content.is_closed = false;
     // The sequence number selects the slot.
     content.sequence += u64::from(update.newest_slot_first);
     manifest.write_both(env.clock.wall_us())

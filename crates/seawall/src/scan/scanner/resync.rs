@@ -13,7 +13,7 @@ use crate::scan::scanner::{Decoding, LogScanner, ScanEnd, ScanItem, Stop, TailFo
 use seawall_format::batch::{BatchHeader, HEADER_SIZE, Life};
 use seawall_format::before::Before;
 use seawall_format::scan::{Cause, EndScan, HeaderSearch, Limit, Scanner};
-use seawall_format::{ChangedPart, Lsn, Offset, changed_part, next_lsn, tail, text};
+use seawall_format::{ChangedPart, Closed, Lsn, Offset, changed_part, next_lsn, tail, text};
 
 /// A damaged range longer than this many maximum batches is not searched for frames: it must span
 /// many batches, of which only the first could be salvaged.
@@ -37,9 +37,8 @@ impl LogScanner {
         let rest = search(source, scanner, from, is_newest)?;
         let after = at.0..rest.used.0.max(source.end()?);
         // After a clean close nothing was written here.
-        let closed_here = self.closed.is_some_and(|closed| {
-            closed.segment == link.segment.header.reference() && closed.last == next.previous()
-        });
+        let closed = Closed { last: next.previous(), segment: link.segment.header.reference() };
+        let closed_here = self.end == Some(closed);
         let is_hidden = source.had_io_error(&after) || (!closed_here && source.is_unknown(&after));
         let mut min_end = match link.limit {
             Limit::At(last) => last,
@@ -106,9 +105,8 @@ impl LogScanner {
     /// records.
     fn cut_short(&self, newest: &Segment) -> Option<Damage> {
         let bytes = Some(newest.bytes_missing()).filter(|bytes| *bytes > 0)?;
-        let all_there = self.closed.is_some_and(|closed| {
-            closed.last == self.last && closed.segment == newest.header.reference()
-        });
+        let closed = Closed { last: self.last, segment: newest.header.reference() };
+        let all_there = self.end == Some(closed);
         Some(Damage {
             segment: Some(newest.header.id),
             offset: Offset(newest.length),

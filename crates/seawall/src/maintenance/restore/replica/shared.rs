@@ -53,8 +53,11 @@ impl Shared {
             (shared.to, shared.is_all) = (u64::MAX, true);
             return Ok(shared);
         }
-        if is_same_session((log, replica))? {
-            let end = end_in_same_session(ours.as_ref(), &theirs)?;
+        if let Some(was_closed) = same_session((log, replica))? {
+            let end = match was_closed {
+                true => u64::MAX,
+                false => end_in_same_session(ours.as_ref(), &theirs)?,
+            };
             (shared.to, shared.is_all) = (shared.to.max(end), true);
             return Ok(shared);
         }
@@ -287,13 +290,15 @@ fn has_same_successor(replica: &Arc<dyn Storage>, next: Option<&SegmentHeader>) 
     Ok(matches!(outcome, OpenOutcome::Sound(segment) if segment.header == *next))
 }
 
-/// Whether neither copy was opened for writing since the replica was made, as an open writes the
-/// manifest. The writer that was running then may have appended more to this log.
-fn is_same_session((log, replica): Pair<'_>) -> Result<bool> {
+/// `None` if one of the copies was opened for writing since the replica was made, as an open writes
+/// the manifest. Otherwise whether both were closed before; if not, the writer that was running
+/// then may have appended more to this log.
+fn same_session((log, replica): Pair<'_>) -> Result<Option<bool>> {
     let (ours, theirs) = (load_catalog(log, None)?, load_catalog(replica, None)?);
-    Ok(ours.manifest().zip(theirs.manifest()).is_some_and(|(ours, theirs)| {
+    let both = ours.manifest().zip(theirs.manifest()).filter(|(ours, theirs)| {
         ours.time_us != 0 && (ours.log, ours.time_us) == (theirs.log, theirs.time_us)
-    }))
+    });
+    Ok(both.map(|(ours, theirs)| ours.end().is_some() && ours.end() == theirs.end()))
 }
 
 /// Up to where copies from one session have the same history: the end of the replica's records,
