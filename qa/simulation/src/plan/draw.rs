@@ -38,6 +38,7 @@ pub fn draw(seed: u64) -> Plan {
     draw_reuse(seed, layout, &mut lives);
     draw_name_ahead(seed, layout, &mut lives);
     let segment_max = draw_in_flight(seed, layout, &mut lives).unwrap_or(segment_max);
+    let segment_max = segment_max + draw_odd_size(seed);
     draw_filled_blocks(seed, layout, &mut lives);
     draw_compression(seed, layout, &mut lives);
     draw_encryption(seed, layout, &mut lives);
@@ -170,6 +171,13 @@ fn draw_in_flight(seed: u64, layout: Layout, lives: &mut [Life]) -> Option<u64> 
         }
     }
     Some(512 * (14 + dice.below(3) * 6))
+}
+
+/// The bytes by which the segment size of a third of the logs differs from a number of blocks. Uses
+/// separate dice.
+fn draw_odd_size(seed: u64) -> u64 {
+    let mut dice = Dice::new(seed ^ 0x0DD5_12E0);
+    if dice.one_in(3) { 1 + dice.below(511) } else { 0 }
 }
 
 /// Fills blocks in a quarter of the binary logs and most of their lives. In logs without parity,

@@ -54,10 +54,8 @@ impl Shared {
             return Ok(shared);
         }
         if let Some(was_closed) = same_session((log, replica))? {
-            let end = match was_closed {
-                true => u64::MAX,
-                false => end_in_same_session(ours.as_ref(), &theirs)?,
-            };
+            let end =
+                if was_closed { u64::MAX } else { end_in_same_session(ours.as_ref(), &theirs)? };
             (shared.to, shared.is_all) = (shared.to.max(end), true);
             return Ok(shared);
         }
