@@ -7,10 +7,10 @@ use crate::common;
 
 use common::images::batches;
 use common::{Bytes, lsn};
-use seawall::Options;
 use seawall::damage::{Corruption, Lost};
 use seawall::repair::RepairPlan;
 use seawall::verify::Verdict;
+use seawall::{Layout, Options};
 use seawall_io::{ManualClock, SeededEntropy, Storage};
 use seawall_testkit::MemStorage;
 use std::ops::RangeInclusive;
@@ -175,4 +175,21 @@ fn cut_file_of_a_reopened_log_may_have_lost_records() {
         let all: Vec<_> = found.damage.iter().map(|damage| (damage.cause, damage.lost)).collect();
         assert_eq!(all, [(Corruption::CutShort, lost)], "{was_opened}");
     }
+}
+
+/// A line of a set that is intact, and a block after it that the device refuses.
+#[test]
+fn intact_line_before_an_unreadable_end_hides_no_loss() {
+    let device = MemStorage::new();
+    let options = common::laid_out(common::tiny(1), Layout::Text);
+    let log = common::open(&options, &device).unwrap();
+    let set: Vec<_> = (1..=3).map(|n| common::payload_in(Layout::Text, (n, 1), 300)).collect();
+    log.append_batch(set.iter().map(Vec::as_slice)).unwrap();
+    let device = device.power_cut(|_| true);
+    let name = device.names().into_iter().rfind(|name| name.ends_with("jsonl")).unwrap();
+    let line = device.bytes(&name).unwrap().iter().position(|byte| *byte == b'\n').unwrap();
+    let block = line.next_multiple_of(512);
+    device.fail_read(&name, block..block + 1024);
+    let plan = common::maintenance(&storage(&device)).plan_repair().unwrap();
+    assert_eq!(left(&plan), [(Corruption::Unreadable, Some(Lost::new(lsn(2), None)))]);
 }

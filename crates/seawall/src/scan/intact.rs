@@ -53,10 +53,20 @@ pub(crate) struct ExpectedFrames {
     pub(crate) counts_to: Option<Lsn>,
     /// Whether `counts_to` is the scan limit, so that a set may end there.
     pub(crate) is_limit: bool,
-    /// Whether the number of records is unknown.
-    pub(crate) is_open: bool,
+    pub(crate) end: RangeEnd,
     /// The time of the batch, if the range is one batch whose header is intact; otherwise 0.
     pub(crate) time_us: u64,
+}
+
+/// What is known about the end of a damaged range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RangeEnd {
+    /// The last record.
+    Known,
+    /// Nothing: records may follow the last one that anything confirms.
+    Open,
+    /// More bytes follow that cannot be read, or that are gone.
+    Hidden,
 }
 
 /// What a damaged range can contain.
@@ -208,8 +218,8 @@ impl ExpectedFrames {
             }
             from = found.lsn.next();
         }
-        if Some(from) <= self.counts_to {
-            runs.push(Lost { from, to: self.counts_to.filter(|_| !self.is_open) });
+        if Some(from) <= self.counts_to || self.end == RangeEnd::Hidden {
+            runs.push(Lost { from, to: self.counts_to.filter(|_| self.end == RangeEnd::Known) });
         }
         runs
     }
@@ -276,7 +286,7 @@ mod tests {
         let last = Lsn::new(9);
         let first = Lsn::FIRST;
         let (counts_to, time_us) = (last, 0);
-        ExpectedFrames { first, last, counts_to, is_limit: false, is_open: false, time_us }
+        ExpectedFrames { first, last, counts_to, is_limit: false, end: RangeEnd::Known, time_us }
             .mark_sets(&mut found);
         found.into_iter().map(|record| record.set).collect()
     }
@@ -305,18 +315,23 @@ mod tests {
 
     #[test]
     fn lost_ranges_lie_between_intact_ones() {
-        let expected = |is_open| ExpectedFrames {
+        let expected = |end| ExpectedFrames {
             first: Lsn::FIRST,
             last: Lsn::new(9),
             counts_to: Lsn::new(9),
             is_limit: false,
-            is_open,
+            end,
             time_us: 0,
         };
-        let runs = expected(false).lost(&[record(3, false), record(4, false), record(6, false)]);
+        let runs =
+            expected(RangeEnd::Known).lost(&[record(3, false), record(4, false), record(6, false)]);
         let runs: Vec<_> = runs.iter().map(ToString::to_string).collect();
         assert_eq!(runs, ["records 1 to 2", "record 5", "records 7 to 9"]);
-        let open = expected(true).lost(&[record(1, false)]);
+        let open = expected(RangeEnd::Open).lost(&[record(1, false)]);
         assert_eq!(open[0].to_string(), "records from 2 on");
+        let all: Vec<_> = (1..=9).map(|lsn| record(lsn, false)).collect();
+        assert_eq!(expected(RangeEnd::Open).lost(&all), []);
+        let hidden = expected(RangeEnd::Hidden).lost(&all);
+        assert_eq!(hidden[0].to_string(), "records from 10 on");
     }
 }

@@ -6,7 +6,7 @@ use crate::files::directory::file_place;
 use crate::files::segment::Segment;
 use crate::files::unlock::lost_keys;
 use crate::scan::catalog::KeysLost;
-use crate::scan::intact::{Contents, ExpectedFrames};
+use crate::scan::intact::{Contents, ExpectedFrames, RangeEnd};
 use crate::scan::scanner::{Decoding, LogScanner, ScanItem, ScannedBatch};
 use seawall_format::batch::HEADER_SIZE;
 use seawall_format::encoded;
@@ -52,8 +52,8 @@ impl LogScanner {
         }
         let is_limit = link.limit == Limit::At(Some(found.last));
         let (first, last, counts_to) = (header.first, Some(header.last()), Some(found.last));
-        let (is_open, time_us) = (false, header.time_us);
-        let expected = ExpectedFrames { first, last, counts_to, is_limit, is_open, time_us };
+        let (end, time_us) = (RangeEnd::Known, header.time_us);
+        let expected = ExpectedFrames { first, last, counts_to, is_limit, end, time_us };
         let place = self.raw(found);
         let salvaged = expected.salvage(place, (found.start, &life), (Contents::Chunks, segment));
         let (salvaged, memory) = salvaged.map_err(|error| key_error(segment, error))?;

@@ -7,7 +7,7 @@ use crate::files::parity_file::knows_more;
 use crate::files::read_buffer::Buffer;
 use crate::files::segment::Segment;
 use crate::files::segment_reader::SegmentReader;
-use crate::scan::intact::{Contents, ExpectedFrames, trace_misplaced_bytes};
+use crate::scan::intact::{Contents, ExpectedFrames, RangeEnd, trace_misplaced_bytes};
 use crate::scan::scanner::decode::key_error;
 use crate::scan::scanner::{Decoding, LogScanner, ScanEnd, ScanItem, Stop, TailFound, opened};
 use seawall_format::batch::{BatchHeader, HEADER_SIZE, Life};
@@ -39,7 +39,8 @@ impl LogScanner {
         // After a clean close nothing was written here.
         let closed = Closed { last: next.previous(), segment: link.segment.header.reference() };
         let closed_here = self.end == Some(closed);
-        let is_hidden = source.had_io_error(&after) || (!closed_here && source.is_unknown(&after));
+        let mut is_hidden =
+            source.had_io_error(&after) || (!closed_here && source.is_unknown(&after));
         let mut min_end = match link.limit {
             Limit::At(last) => last,
             Limit::Open => self.confirmed(&link.segment, rest.confirmed.max(part))?,
@@ -47,7 +48,8 @@ impl LogScanner {
         if is_newest && Some(next) > min_end {
             let is_known = knows_more(&link.segment, at);
             let is_cut = is_known && scanner.is_exact();
-            if !is_hidden && !is_cut {
+            is_hidden |= is_cut;
+            if !is_hidden {
                 return self.end_of_newest(&rest, (min_end, is_known)).map(Some);
             }
             // Either unreadable bytes may hold a record, or parity covers records that are gone:
@@ -59,7 +61,7 @@ impl LogScanner {
             self.invalidate_buffer();
             return Ok(None);
         }
-        self.damage(stop, &rest, min_end).map(Some)
+        self.damage(stop, &rest, (min_end, is_hidden)).map(Some)
     }
 
     /// W: the highest record confirmed by anything in the newest segment or by the clean close.
@@ -127,7 +129,7 @@ impl LogScanner {
         &mut self,
         stop: Stop,
         rest: &HeaderSearch,
-        min_end: Option<Lsn>,
+        (min_end, is_hidden): (Option<Lsn>, bool),
     ) -> Result<ScanItem> {
         let (link, scanner) = self.current.as_mut().expect("a scanner stopped");
         let (here, limit, life) = (link.segment.clone(), link.limit, *scanner.life());
@@ -137,7 +139,7 @@ impl LogScanner {
         let place = if let (Cause::Body, Some(header)) = (stop.cause, stop.header) {
             scanner.pass(&header);
             self.chain = Some(header.chain_value());
-            Position { size: header.size(), last: Some(header.last()), is_open: false }
+            Position { size: header.size(), last: Some(header.last()), end: RangeEnd::Known }
         } else if let Some((offset, header)) = rest.next {
             self.set_start_lost = scanner.may_miss_start_of(&header);
             // A header past the limit shows where the damage ends, but the chain does not continue
@@ -145,12 +147,17 @@ impl LogScanner {
             let chain = scanner.chain_before(&header);
             self.chain = chain.filter(|_| !limit.excludes(header.first));
             scanner.resume_at(offset, &header);
-            Position { size: offset.0 - at.0, last: header.first.previous(), is_open: false }
+            Position { size: offset.0 - at.0, last: header.first.previous(), end: RangeEnd::Known }
         } else {
             ends_here = true;
             self.chain = None;
             let size = scanner.lost_bytes(rest.used, here.length);
-            Position { size, last: min_end, is_open: limit == Limit::Open }
+            let end = match limit {
+                Limit::Open if is_hidden => RangeEnd::Hidden,
+                Limit::Open => RangeEnd::Open,
+                Limit::At(_) => RangeEnd::Known,
+            };
+            Position { size, last: min_end, end }
         };
         let source = opened(&mut self.source, &here, self.skip_io_errors)?;
         if part.is_none() {
@@ -161,8 +168,8 @@ impl LogScanner {
         self.synthesized_batch = part;
         let counts_to = counts_to(limit, place.last);
         let is_limit = limit == Limit::At(counts_to);
-        let (last, is_open, time_us) = (place.last, place.is_open, stop.time_us());
-        let expected = ExpectedFrames { first, last, counts_to, is_limit, is_open, time_us };
+        let (last, end, time_us) = (place.last, place.end, stop.time_us());
+        let expected = ExpectedFrames { first, last, counts_to, is_limit, end, time_us };
         let bytes = self.synthesized_batch.as_deref().unwrap_or_else(|| self.buffer.bytes());
         let contents = Contents::of(stop.header, (bytes, at), &life);
         let salvaged = expected.salvage(bytes, (at, &life), (contents, &here));
@@ -177,7 +184,8 @@ impl LogScanner {
             bytes: place.size,
             ..Damage::new(stop.corruption())
         };
-        let passed = at.0..at.0 + place.size.max(1);
+        let hidden_to = if end == RangeEnd::Hidden { source.end()? } else { 0 };
+        let passed = at.0..hidden_to.max(at.0 + place.size.max(1));
         if source.had_io_error(&passed) || source.is_unknown(&passed) {
             named.cause = Corruption::Unreadable;
         } else if self.synthesized_batch.is_none()
@@ -281,6 +289,5 @@ fn classify_end(
 struct Position {
     size: u64,
     last: Option<Lsn>,
-    /// Whether the number of lost records is unknown.
-    is_open: bool,
+    end: RangeEnd,
 }
