@@ -4,6 +4,7 @@
 mod beside;
 pub(crate) mod ends;
 pub(crate) mod parity_damage;
+pub(crate) mod refused;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -22,7 +22,7 @@ use crate::evidence::{Evidence, beginnings, highest_id};
 use crate::keyed;
 use crate::ledger::Ledger;
 use crate::ledger::given_up::Disk;
-use crate::look::{self, parity_damage};
+use crate::look::{self, parity_damage, refused};
 use crate::payload::Stuff;
 use crate::plan::{Beside, End, Keep, Life, Plan};
 use crate::task::Task;
@@ -454,6 +454,7 @@ impl Simulation {
         let probed = self.device.kill();
         if life.probes.0 > 0 && !world.ledger().damaged {
             self.outcome.probes += look::probe(world, (&probed, &self.earlier), life.probes);
+            refused::probe(world, &probed, life.probes);
         }
         if life.mends.0 > 0 && !world.ledger().damaged {
             let is_sound = self.parity_is_sound;

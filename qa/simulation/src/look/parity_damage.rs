@@ -70,32 +70,7 @@ pub(crate) fn probe(
             break;
         }
     }
-    if let Err(why) = shows_lost_end(device, (&records, verdict.records)) {
-        world.find(format!("the device refuses the block with the end: {why}"));
-    }
     lost
-}
-
-/// Refuses the last block that was written. A reader may deliver less only with an error, and
-/// `verify` may count less only if it names a loss.
-fn shows_lost_end(device: &MemStorage, (records, count): (&Records, u64)) -> Result<(), String> {
-    let holds_records = |name: &String| name.ends_with(".seg") || name.ends_with(".jsonl");
-    let Some(name) = device.names().into_iter().filter(holds_records).max() else {
-        return Ok(());
-    };
-    let bytes = device.bytes(&name).unwrap_or_default();
-    let Some(used) = bytes.iter().rposition(|byte| *byte != 0) else { return Ok(()) };
-    let copy = device.kill();
-    copy.fail_read(&name, used / 512 * 512..used / 512 * 512 + 512);
-    if delivered(&copy).is_ok_and(|found| found != *records) {
-        return Err("a reader delivers less without an error".to_owned());
-    }
-    match keyed::maintenance(&storage(&copy)).plan_repair() {
-        Ok(plan) if plan.after.verdict != Verdict::Lost && plan.after.records < count => {
-            Err(format!("after a repair nothing is lost, of {count} records: {:?}", plan.after))
-        }
-        _ => Ok(()),
-    }
 }
 
 fn storage(device: &MemStorage) -> Arc<dyn Storage> {
