@@ -37,7 +37,9 @@ mod output;
 mod select;
 mod stores;
 
+use signal_hook::consts::SIGXFSZ;
 use std::process::ExitCode;
+use std::sync::Arc;
 pub use stores::StoreKind;
 
 /// Runs the program: parses the command line, runs the verb, and returns its exit code.
@@ -53,6 +55,9 @@ pub fn main_with(stores: &'static [&'static dyn StoreKind]) -> ExitCode {
             env!("CARGO_PKG_VERSION")
         ));
     }));
+    // Otherwise writing beyond `ulimit -f` ends the process without a word. Programs that this one
+    // starts do not inherit a handler; an ignored signal would stay ignored in them.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
     let exit = match args::parse() {
         Ok((verb, notes)) => {
             let exit = seawall_output::report::exit(commands::run(&verb, stores));

@@ -280,9 +280,12 @@ fn several_logs_exit_with_the_worst_code() {
 fn creation_on_a_full_disk_can_be_retried() {
     let folder = Folder::new("full");
     for blocks in [0, 1, 8, 100, 1000] {
-        let line = format!("trap '' XFSZ; ulimit -f {blocks}; seawall append log --ack");
+        let line = format!("ulimit -f {blocks}; seawall append log --ack");
         let ran = folder.shell(&line, b"x\n");
-        ran.refused(1);
+        let said = ran.refused(1);
+        for part in ["the file size limit (ulimit -f)", "--segment-size"] {
+            assert!(said.contains(part), "{blocks}: {said}");
+        }
         assert_eq!(ran.text(), "", "{blocks}");
     }
     assert_eq!(folder.run("append log --ack", b"x\n").fine().text(), "1\n");
@@ -293,9 +296,11 @@ fn creation_on_a_full_disk_can_be_retried() {
 fn disk_that_fills_up_keeps_acknowledged_records() {
     let folder = Folder::new("fills");
     let lines: Vec<u8> = (1..=200_000).flat_map(|n| format!("{n:0100}\n").into_bytes()).collect();
-    let ran = folder.shell("trap '' XFSZ; ulimit -f 5000; seawall append log --ack", &lines);
+    let ran = folder.shell("ulimit -f 5000; seawall append log --ack", &lines);
     assert!(ran.refused(1).contains("nothing that was acknowledged is lost"), "{ran:?}");
-    assert!(ran.err.contains("send the rest again"), "{ran:?}");
+    for part in ["send the rest again", "(ulimit -f)", "--segment-size"] {
+        assert!(ran.err.contains(part), "{ran:?}");
+    }
     let acknowledged = ran.text().lines().count();
     assert!(acknowledged > 1000, "{acknowledged}");
     let found = folder.run("cat log -o raw", b"");
@@ -303,6 +308,29 @@ fn disk_that_fills_up_keeps_acknowledged_records() {
     let numbers = (1..).map(|n| format!("{n:0100}"));
     assert!(found.text().lines().zip(numbers).all(|(line, number)| line == number));
     folder.run("append log --ack", b"more\n").fine();
+}
+
+#[test]
+fn no_verb_is_ended_by_the_limit_on_file_sizes() {
+    let folder = Folder::new("file-limit");
+    let lines: Vec<u8> = (0..2000).flat_map(|n| format!("{n:0100}\n").into_bytes()).collect();
+    folder.run("append log -q", &lines).fine();
+    let verbs = [
+        "convert log out.cwal --to cwal",
+        "convert log out.wal --to seawall",
+        "copy log copy",
+        "append log --encrypt --key-file key -q",
+        "append plain -q < log.txt",
+        "cat log > log.txt",
+    ];
+    folder.run("keygen key", b"").fine();
+    folder.shell("seawall cat log -o raw > log.txt", b"").fine();
+    for verb in verbs {
+        let ran = folder.shell(&format!("ulimit -f 16; seawall {verb}"), &lines);
+        ran.refused(1);
+    }
+    folder.shell("ulimit -f 0; seawall keygen another", b"").refused(1);
+    assert_eq!(folder.names("."), ["key", "log", "log.txt", "plain"]);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Device errors that name the operation and the file.
 
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 use std::error::Error;
 use std::fmt::{self, Display, Formatter};
 use std::io;
@@ -71,10 +73,22 @@ pub fn check_name(name: &str) -> io::Result<()> {
     Ok(())
 }
 
+/// Refuses to `act` on the bytes up to `end` of the file `label` if they exceed the limit on the
+/// size of this process's files (`RLIMIT_FSIZE`). The system would also send SIGXFSZ, which ends a
+/// process that does not handle it.
+pub(crate) fn check_size(act: &'static str, label: &str, end: u64) -> io::Result<()> {
+    match getrlimit(Resource::Fsize).current.filter(|limit| *limit < end) {
+        None => Ok(()),
+        Some(limit) => {
+            let object = format!("{label} beyond {limit} bytes, the file size limit (ulimit -f)");
+            Err(explain(act, &object, Errno::FBIG))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::io::Errno;
 
     #[test]
     fn explained_error_has_context_kind_and_number() {

@@ -141,6 +141,8 @@ impl Memory {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = rustix::fs::memfd_create(name, flags)?;
         let length = u64::try_from(size).map_err(|_| io::ErrorKind::InvalidInput)?;
+        // The limit on files applies to memory as well.
+        crate::failure::check_size("allocate", name, length)?;
         // Without space, a later store would end the process with SIGBUS.
         rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, length)?;
         rustix::fs::fcntl_add_seals(&file, seals())?;

@@ -22,7 +22,7 @@ mod room;
 use reserve::Reserve;
 
 use crate::direct::DirectWay;
-use crate::failure::{check_name, explain};
+use crate::failure::{check_name, check_size, explain};
 use crate::memory::DIRECT_ALIGNMENT;
 use crate::status;
 use crate::storage::{Access, File, Lock, Recycled, Storage};
@@ -448,6 +448,19 @@ impl PosixFile {
     fn explain(&self, act: &'static str, error: impl Into<io::Error>) -> io::Error {
         explain(act, &self.label, error)
     }
+
+    /// Refuses bytes beyond the process's limit on file sizes.
+    fn check_end(&self, act: &'static str, end: u64) -> io::Result<()> {
+        match check_size(act, &self.label, end) {
+            // Block devices have no limit.
+            Err(_) if status::length(&self.file) == Ok(None) => Ok(()),
+            checked => checked,
+        }
+    }
+
+    fn check_write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.check_end("write", advance(offset, bytes.len())?)
+    }
 }
 
 impl File for PosixFile {
@@ -465,6 +478,7 @@ impl File for PosixFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.check_write(bytes, offset)?;
         write_fully(bytes, offset, |rest, at| self.file.write_at(rest, at))
             .map_err(|error| self.explain("write", error))
     }
@@ -476,6 +490,7 @@ impl File for PosixFile {
     }
 
     fn write_uncached(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.check_write(bytes, offset)?;
         let written = self.uncached.write(&self.file, bytes, offset);
         let written = written.map_err(|error| self.explain("write", error))?;
         let (_, rest) = bytes.split_at(written);
@@ -483,6 +498,7 @@ impl File for PosixFile {
     }
 
     fn write_synced(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.check_write(bytes, offset)?;
         let durable = self.direct.write(&self.file, bytes, offset);
         let durable = durable.map_err(|error| self.explain("write", error))?;
         let (_, rest) = bytes.split_at(durable);
@@ -498,6 +514,7 @@ impl File for PosixFile {
     }
 
     fn write_direct(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.check_write(bytes, offset)?;
         self.direct
             .write_all(&self.file, bytes, offset)
             .map_err(|error| self.explain("write", error))
@@ -529,12 +546,16 @@ impl File for PosixFile {
     }
 
     fn set_len(&self, length: u64) -> io::Result<()> {
+        if length > self.len()? {
+            self.check_end("change the length of", length)?;
+        }
         retry_on_intr(|| rustix::fs::ftruncate(&self.file, length))
             .map_err(|error| self.explain("change the length of", error))
     }
 
     #[cfg(any(target_os = "linux", target_os = "android"))]
     fn allocate(&self, length: u64) -> io::Result<()> {
+        self.check_end("allocate", length)?;
         in_place::prefer_in_place(&self.file);
         let flags = rustix::fs::FallocateFlags::empty();
         match retry_on_intr(|| rustix::fs::fallocate(&self.file, flags, 0, length)) {
@@ -552,6 +573,8 @@ impl File for PosixFile {
 
     #[cfg(any(target_os = "linux", target_os = "android"))]
     fn reserve_space(&self, length: u64) -> io::Result<bool> {
+        // The system checks this limit only when the file grows.
+        self.check_end("reserve space for", length)?;
         let reserved = room::reserve(&self.file, length);
         reserved.map_err(|error| self.explain("reserve space for", error))
     }
@@ -560,6 +583,7 @@ impl File for PosixFile {
         if !self.is_empty()? {
             return Err(self.explain("zero-fill", invalid("it is not empty")));
         }
+        self.check_end("zero-fill", length)?;
         in_place::prefer_in_place(&self.file);
         let zeros = vec![0; ZEROS_SIZE];
         let mut offset = 0;

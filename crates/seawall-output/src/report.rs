@@ -162,6 +162,7 @@ impl Failure {
                 let place = format!("{}, to be written to {}", log.display(), target.display());
                 let next = match source.kind() {
                     io::ErrorKind::StorageFull => "free some space, or give another path",
+                    io::ErrorKind::FileTooLarge => "raise that limit",
                     io::ErrorKind::NotFound => "make the directory of the new log first",
                     _ => "check the path, its permissions and its device, then try again",
                 };
@@ -327,6 +328,10 @@ fn next_after(error: &Error, verb: &str, log: &Path) -> String {
         Error::Poisoned { .. } => format!(
             "fix the cause, then open the log again: seawall verify {shown} shows what survived"
         ),
+        Error::DiskFull { source, .. } if source.kind() == io::ErrorKind::FileTooLarge => format!(
+            "{}, then send the rest again: acknowledged records are kept",
+            raise_limit(verb)
+        ),
         Error::DiskFull { .. } => {
             "free some space, then send the rest again: acknowledged records are kept".to_owned()
         }
@@ -401,8 +406,11 @@ fn next_after_io(error: &io::Error, verb: &str, log: &Path) -> String {
         }
         io::ErrorKind::NotADirectory => "give the log's directory".to_owned(),
         io::ErrorKind::PermissionDenied => "check the permissions".to_owned(),
-        io::ErrorKind::StorageFull | io::ErrorKind::FileTooLarge => {
+        io::ErrorKind::StorageFull => {
             "free some space, then try again: acknowledged records are kept".to_owned()
+        }
+        io::ErrorKind::FileTooLarge => {
+            format!("{}, then try again: acknowledged records are kept", raise_limit(verb))
         }
         io::ErrorKind::ReadOnlyFilesystem => {
             "the file system is mounted read-only: give another place, or remount it".to_owned()
@@ -414,6 +422,14 @@ fn next_after_io(error: &io::Error, verb: &str, log: &Path) -> String {
             "look for errors of this device in the kernel log (dmesg), then try again".to_owned()
         }
         _ => "check the path, then try again".to_owned(),
+    }
+}
+
+/// The advice for a file that would exceed the process's limit, which the error names.
+fn raise_limit(verb: &str) -> &'static str {
+    match verb {
+        "append" => "raise that limit, or give new logs a smaller --segment-size",
+        _ => "raise that limit",
     }
 }
 

@@ -57,9 +57,10 @@ const ORDERS: &[(&str, &[&[&str]])] = &[
         "crates/seawall-io/",
         &[
             &[
-                "clock", "entropy", "failure", "futex", "memory", "prefetch", "process", "secret",
-                "status", "storage", "transfer",
+                "clock", "entropy", "failure", "futex", "prefetch", "process", "secret", "status",
+                "storage", "transfer",
             ],
+            &["memory"],
             &["aligned", "direct"],
             &["posix"],
         ],

@@ -5,16 +5,11 @@ use std::io;
 
 use rustix::fs::{FallocateFlags, fallocate, ftruncate};
 use rustix::io::{Errno, retry_on_intr};
-use rustix::process::{Resource, getrlimit};
 
 use super::in_place::prefer_in_place;
 
 /// Reserves space for the first `length` bytes; `false` if the file system cannot.
 pub(super) fn reserve(file: &File, length: u64) -> io::Result<bool> {
-    // The system checks this limit only when the file grows.
-    if getrlimit(Resource::Fsize).current.is_some_and(|limit| limit < length) {
-        return Err(Errno::FBIG.into());
-    }
     if length == 0 {
         // The call refuses a length of zero.
         return Ok(true);

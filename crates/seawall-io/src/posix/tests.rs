@@ -480,3 +480,55 @@ fn reserved_space_changes_no_length_and_is_freed_by_setting_the_same_length() {
     file.sync().unwrap();
     assert_eq!((status().len(), status().blocks()), (6, before));
 }
+
+/// Set in the child process, which has a limit on the size of its files.
+const LIMITED: &str = "SEAWALL_TEST_FILE_LIMIT";
+
+/// The system would end the process by SIGXFSZ.
+#[test]
+fn limit_on_file_sizes_is_an_error_of_each_call_that_would_exceed_it() {
+    if std::env::var_os(LIMITED).is_some() {
+        return exceed_the_limit();
+    }
+    let this = std::env::current_exe().unwrap();
+    let test = "posix::tests::limit_on_file_sizes_is_an_error_of_each_call_that_would_exceed_it";
+    // The limit applies only to the child process, not to other tests.
+    let line = format!("ulimit -c 0; ulimit -f 300; exec '{}' --exact {test}", this.display());
+    let mut shell = std::process::Command::new("sh");
+    let ran = shell.arg("-c").arg(line).env(LIMITED, "1").output().unwrap();
+    assert!(ran.status.success(), "{ran:?}");
+    assert!(String::from_utf8_lossy(&ran.stdout).contains("1 passed"), "{ran:?}");
+}
+
+fn exceed_the_limit() {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current.unwrap();
+    let mut memory = crate::AlignedMemory::default();
+    let memory = memory.first(64 << 10);
+    let scratch = Scratch::new("file-limit");
+    let storage = scratch.storage();
+    let file = |name| storage.create(name).unwrap();
+    let aligned = limit / 4096 * 4096;
+    let refused = [
+        file("write").write_at(&memory[..2], limit - 1),
+        file("uncached").write_uncached(memory, aligned),
+        file("synced").write_synced(memory, aligned),
+        file("direct").write_direct(memory, aligned),
+        file("length").set_len(limit + 1),
+        file("allocated").allocate(limit + 1),
+        file("filled").fill_with_zeros(limit + 1),
+        file("reserved").reserve_space(limit + 1).map(drop),
+        #[cfg(target_os = "linux")]
+        crate::Memory::shared("memory", usize::try_from(limit).unwrap() + 1).map(drop),
+    ];
+    for refused in refused {
+        let said = refusal(refused, io::ErrorKind::FileTooLarge);
+        assert!(said.contains(&format!("beyond {limit} bytes")), "{said}");
+    }
+    for name in storage.list().unwrap() {
+        assert_eq!(storage.open(&name, Access::Read).unwrap().len().unwrap(), 0, "{name}");
+    }
+    let full = file("full");
+    full.allocate(limit).unwrap();
+    full.write_at(&memory[..1], limit - 1).unwrap();
+    full.set_len(limit - 1).unwrap();
+}
