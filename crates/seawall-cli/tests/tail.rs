@@ -165,6 +165,23 @@ fn cursor_file_skips_and_repeats_no_record() {
     folder.run("tail log --cursor-file no/where", b"").refused(1);
 }
 
+#[test]
+fn cursor_file_touches_no_other_file_and_keeps_its_permissions() {
+    let folder = Folder::new("tail-cursor-beside");
+    folder.run("append log", &lines(1..=9)).fine();
+    folder.write("at.new", b"mine");
+    let tail = "tail log -o raw --cursor-file at";
+    folder.run(tail, b"").fine();
+    assert_eq!((folder.mode("at"), folder.read("at.new")), (0o600, b"mine".to_vec()));
+    folder.run("append log", b"more\n").fine();
+    // A killed process with the same number may have left a file.
+    let line = format!("chmod 640 at; touch .at.$$.0.new; exec '{}' {tail}", crate::PROGRAM);
+    assert_eq!(folder.shell(&line, b"").fine().text(), "more\n");
+    assert_eq!((folder.mode("at"), folder.read("at")), (0o640, b"11\n".to_vec()));
+    let left = folder.names(".").into_iter().filter(|name| name.starts_with(".at")).count();
+    assert_eq!((left, folder.read("at.new")), (1, b"mine".to_vec()));
+}
+
 /// The cursor file never runs ahead of the output: across kills, every record is printed at least
 /// once and in order.
 #[test]

@@ -1,6 +1,6 @@
 //! Small files of a directory: opened if they exist, read from the start, replaced as a whole.
 
-use seawall_io::{Access, File, Storage};
+use seawall_io::{Access, File, PosixStorage, Storage};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -44,29 +44,34 @@ pub fn read_start(file: &dyn File, size_max: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Replaces the file `name`, or creates it, by way of `NAME.new`: a crash leaves the old content or
-/// the new. Which one survives a power cut is certain once the directory is synced.
+/// Replaces the file `name`, or creates it, by way of the new file `temporary`: a crash leaves the
+/// old content or the new. Which one survives a power cut is certain once the directory is synced.
+/// The new file has the permissions of the old one.
 ///
 /// # Errors
 ///
-/// The device's error. The old content stays.
-pub fn replace_file(folder: &dyn Storage, name: &str, bytes: &[u8]) -> io::Result<()> {
-    let temporary = format!("{name}.new");
-    match folder.remove(&temporary) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let file = folder.create(&temporary)?;
-    file.write_at(bytes, 0)?;
-    // Otherwise the new name could be durable before the bytes.
-    file.sync()?;
-    folder.rename(&temporary, name)
+/// [`io::ErrorKind::AlreadyExists`] if there is a file `temporary`; otherwise the device's error.
+/// The old content stays.
+pub fn replace_file(
+    folder: &PosixStorage,
+    (name, temporary): (&str, &str),
+    bytes: &[u8],
+) -> io::Result<()> {
+    let file = folder.create(temporary)?;
+    let replaced = folder.copy_mode(name, temporary).and_then(|()| {
+        file.write_at(bytes, 0)?;
+        // Otherwise the new name could be durable before the bytes.
+        file.sync()?;
+        folder.rename(temporary, name)
+    });
+    replaced.inspect_err(|_| drop(folder.remove(temporary)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seawall_io::PosixStorage;
+    use std::fs::{Permissions, set_permissions};
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_path_is_a_folder_and_a_name() {
@@ -77,20 +82,61 @@ mod tests {
         assert_eq!(["", "/", "..", "a/.."].map(found), [None; 4]);
     }
 
+    /// A directory that is removed when the test ends.
+    struct Scratch(std::path::PathBuf, PosixStorage);
+
+    impl Scratch {
+        fn new(test: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("seawall-{test}-{}", std::process::id()));
+            let folder = PosixStorage::create(&path).unwrap();
+            Self(path, folder)
+        }
+
+        fn read(&self, name: &str) -> Vec<u8> {
+            read_start(&*self.1.open(name, Access::Read).unwrap(), 99).unwrap()
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
     #[test]
     fn a_replaced_file_has_the_new_bytes_and_nothing_else_is_left() {
-        let path = std::env::temp_dir().join(format!("seawall-stored-{}", std::process::id()));
-        let folder = PosixStorage::create(&path).unwrap();
-        assert!(open_if_any(&folder, "note", Access::Read).unwrap().is_none());
+        let scratch = Scratch::new("stored");
+        let folder = &scratch.1;
+        assert!(open_if_any(folder, "note", Access::Read).unwrap().is_none());
         for bytes in [&b"a long one"[..], b"short"] {
-            // The leftover of an interrupted replacement must not prevent the next one.
-            folder.create("note.new").unwrap();
-            replace_file(&folder, "note", bytes).unwrap();
-            let file = open_if_any(&folder, "note", Access::Read).unwrap().unwrap();
+            replace_file(folder, ("note", "new"), bytes).unwrap();
+            let file = open_if_any(folder, "note", Access::Read).unwrap().unwrap();
             assert_eq!(read_start(&*file, 99).unwrap(), bytes);
             assert_eq!(read_start(&*file, 3).unwrap(), bytes[..3]);
         }
         assert_eq!(folder.list().unwrap(), ["note"]);
-        std::fs::remove_dir_all(&path).unwrap();
+    }
+
+    #[test]
+    fn file_with_the_temporary_name_is_kept() {
+        let scratch = Scratch::new("stored-taken");
+        scratch.1.create("new").unwrap().write_at(b"mine", 0).unwrap();
+        let refused = replace_file(&scratch.1, ("note", "new"), b"1").unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(
+            (scratch.read("new"), scratch.1.list().unwrap()),
+            (b"mine".into(), vec!["new".into()])
+        );
+    }
+
+    #[test]
+    fn replaced_file_keeps_its_permissions() {
+        let scratch = Scratch::new("stored-mode");
+        let mode = || scratch.0.join("note").metadata().unwrap().permissions().mode() & 0o7777;
+        replace_file(&scratch.1, ("note", "new"), b"1").unwrap();
+        assert_eq!(mode(), 0o600);
+        set_permissions(scratch.0.join("note"), Permissions::from_mode(0o664)).unwrap();
+        replace_file(&scratch.1, ("note", "new"), b"2").unwrap();
+        assert_eq!((mode(), scratch.read("note")), (0o664, b"2".into()));
     }
 }

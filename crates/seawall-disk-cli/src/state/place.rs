@@ -134,15 +134,21 @@ impl Place {
 
     /// Replaces the settings durably. The caller holds the lock.
     fn replace(&self, settings: &Settings) -> io::Result<()> {
-        replace_file(&self.storage, SETTINGS, &settings.encode())?;
+        self.replace_durably(SETTINGS, &settings.encode())
+    }
+
+    /// A crash leaves the temporary file. This directory belongs to the disk, so the next
+    /// replacement removes it.
+    fn replace_durably(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let _ = self.storage.remove(&new(name));
+        replace_file(&self.storage, (name, &new(name)), bytes)?;
         self.storage.sync_dir()
     }
 
     /// Keeps a copy of the dump under its own name.
     pub(crate) fn keep(&self, area: &dyn File, dump: &Dump) -> io::Result<()> {
         let name = format!("{AREA}.discarded-{}", dump.generation);
-        replace_file(&self.storage, &name, &read_start(area, u64::MAX)?)?;
-        self.storage.sync_dir()
+        self.replace_durably(&name, &read_start(area, u64::MAX)?)
     }
 
     /// Keeps a copy of memory that is discarded.
@@ -150,8 +156,7 @@ impl Place {
         let names = self.storage.list()?;
         let unused = |n: &u32| !names.contains(&format!("memory.discarded-{n}"));
         let number = (1..=u32::MAX).find(unused).unwrap_or_default();
-        replace_file(&self.storage, &format!("memory.discarded-{number}"), memory)?;
-        self.storage.sync_dir()
+        self.replace_durably(&format!("memory.discarded-{number}"), memory)
     }
 
     /// Removes the socket of a server that has ended.

@@ -3,12 +3,15 @@
 use seawall::Lsn;
 use seawall_host::{folder_and_name, open_if_any, read_start, replace_file};
 use seawall_io::{Access, PosixStorage};
+use seawall_measure::scratch::Watched;
 use seawall_output::report::{Exit, Failure};
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// A 64-bit number has 20 digits; the rest is for whitespace added by hand.
 const SIZE_MAX: u64 = 64;
+/// The maximum number of temporary names to try.
+const NAMES_MAX: u32 = 1000;
 
 /// A reader's position in a log, stored in a file.
 #[derive(Debug)]
@@ -43,11 +46,24 @@ impl Bookmark {
     pub(crate) fn save(&mut self, position: Lsn) -> Result<(), Failure> {
         if self.position != Some(position) {
             let text = format!("{position}\n");
-            let replaced = replace_file(&self.folder, &self.name, text.as_bytes());
-            replaced.map_err(|error| trouble("write", &self.path, &error))?;
+            self.replace(text.as_bytes()).map_err(|error| trouble("write", &self.path, &error))?;
             self.position = Some(position);
         }
         Ok(())
+    }
+
+    /// Replaces the file by way of a new one whose name no other file has. A signal removes it.
+    fn replace(&self, text: &[u8]) -> io::Result<()> {
+        let process = std::process::id();
+        for number in 0..NAMES_MAX {
+            let temporary = format!(".{}.{process}.{number}.new", self.name);
+            let _watched = Watched::new(&self.path.with_file_name(&temporary))?;
+            match replace_file(&self.folder, (&self.name, &temporary), text) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                replaced => return replaced,
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
     }
 }
 
