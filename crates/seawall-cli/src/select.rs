@@ -2,10 +2,10 @@
 
 use clap::Args;
 use seawall::format::CodecId;
-use seawall_foreign::query::{Condition, Path, object};
+use seawall_foreign::query::{Condition, Path, PathList, object};
 use seawall_foreign::value;
 use seawall_output::report::say;
-use seawall_output::stdout::one_line;
+use seawall_output::stdout::{harmless_json, one_line};
 use seawall_output::text;
 
 /// `--where` and `--fields`
@@ -15,8 +15,8 @@ pub(crate) struct Selection {
     #[arg(long = "where", value_name = "FIELD=VALUE")]
     conditions: Vec<Condition>,
     /// Print only these fields of each record
-    #[arg(long, value_name = "FIELD,...", value_delimiter = ',')]
-    fields: Vec<Path>,
+    #[arg(long, value_name = "FIELD,...")]
+    fields: Vec<PathList>,
 }
 
 /// The part of a record to print.
@@ -71,7 +71,8 @@ impl Picker {
             return Some(Picked::Whole);
         }
         let found = |path: &Path| text.and_then(|text| path.find(text)).map(str::to_owned);
-        let found = fields.iter().map(|path| (path.clone(), found(path)));
+        let paths = fields.iter().flat_map(|list| &list.0);
+        let found = paths.map(|path| (path.clone(), found(path)));
         Some(Picked::Fields(Fields(found.collect())))
     }
 
@@ -101,7 +102,7 @@ impl Fields {
             None => String::new(),
             Some(field) => match serde_json::from_str::<String>(field) {
                 Ok(text) => one_line(&text),
-                Err(_) => field.clone(),
+                Err(_) => harmless_json(field).into_owned(),
             },
         };
         self.0.iter().map(column).collect::<Vec<_>>().join("\t")
@@ -119,7 +120,7 @@ mod tests {
 
     #[test]
     fn fields_are_an_object_in_json_and_columns_in_short() {
-        let fields = ["b.c", "no", "a", "b.d", "t"].map(|path| path.parse().unwrap()).to_vec();
+        let fields = ["b.c,no", "a,b.d,t"].map(|paths| paths.parse().unwrap()).to_vec();
         let mut picker = Picker::new(Selection { conditions: vec![], fields });
         let record = br#"{"a":[1],"b":{"x":0,"c":1,"d":null},"t":"x\ty"}"#;
         let mut pick = || match picker.pick(CodecId::Raw, record) {
@@ -133,7 +134,7 @@ mod tests {
     #[test]
     fn fields_keep_all_digits() {
         let record = r#"{"a": {"b": 1.10, "c":99999999999999999999}, "d":1e400}"#;
-        let fields = ["a.b", "a.c", "d"].map(|path| path.parse().unwrap()).to_vec();
+        let fields = ["a.b,a.c", "d"].map(|paths| paths.parse().unwrap()).to_vec();
         let conditions = vec!["a.b=1.1".parse().unwrap()];
         let mut picker = Picker::new(Selection { conditions, fields });
         let Some(Picked::Fields(fields)) = picker.pick(CodecId::Json, record.as_bytes()) else {

@@ -281,3 +281,30 @@ fn sync_every_excludes_a_level_and_acknowledges_all() {
     }
     assert_eq!(folder.run("cat log", b"").fine().text().lines().count(), 3);
 }
+
+/// C1 control characters and DEL need no escape in JSON, but a terminal obeys them.
+#[test]
+fn values_are_printed_without_terminal_escapes() {
+    let folder = Folder::new("escapes");
+    let value = "{\"a\u{9b}2J\":\"\u{7f}\u{202e}\u{eb}\",\"b\":[\"\u{9b}0m\"]}";
+    let shown = "{\"a\\u009b2J\":\"\\u007f\\u202e\u{eb}\",\"b\":[\"\\u009b0m\"]}";
+    folder.run("append json --format json --codec json", value.as_bytes()).fine();
+    folder.run("append packed --format json", value.as_bytes()).fine();
+    folder.run("append readable --format json --log-format json", value.as_bytes()).fine();
+    folder.run("append raw", value.as_bytes()).fine();
+    for log in ["json", "packed", "readable"] {
+        for verb in ["cat", "tail"] {
+            let ran = folder.run(&format!("{verb} {log}"), b"");
+            assert_eq!(ran.fine().text(), format!("1\t{shown}\n"), "{verb} {log}");
+        }
+    }
+    for log in ["json", "packed", "readable", "raw"] {
+        let ran = folder.run(&format!("cat {log} --fields b"), b"");
+        assert_eq!(ran.fine().text(), "1\t[\"\\u009b0m\"]\n", "{log}");
+        let ran = folder.run(&format!("cat {log} --json"), b"");
+        assert!(!ran.fine().text().contains(['\u{9b}', '\u{7f}', '\u{202e}']), "{log}: {ran:?}");
+        let data = &ran.json()[0]["data"];
+        let text = data.as_str().map_or_else(|| data.to_string(), str::to_owned);
+        assert_eq!(text, value, "{log}");
+    }
+}

@@ -135,3 +135,25 @@ fn invalid_expression_exits_2_and_names_its_column() {
     assert_eq!(folder.run("cat packed --fields a..b", b"").code, 2);
     assert_eq!(folder.run("cat packed --where", b"").code, 2);
 }
+
+#[test]
+fn comma_inside_quotes_is_part_of_a_name() {
+    let folder = Folder::new("fields-commas");
+    folder.run("append log --format json", br#"{"a,b":1,"c":{"d\",e":2},"f":3}"#).fine();
+    for (fields, expected) in [
+        (r#"'"a,b"'"#, "1"),
+        (r#"'"a,b",f'"#, "1\t3"),
+        (r#"'f,c."d\",e"' --fields '"a,b"'"#, "3\t2\t1"),
+        (r#"'"f","c"'"#, "3\t{\"d\\\",e\":2}"),
+    ] {
+        let ran = folder.shell(&format!("seawall cat log --fields {fields}"), b"");
+        assert_eq!(ran.fine().text(), format!("1\t{expected}\n"), "{fields}");
+    }
+    for wrong in ["''", "'f,'", r#"'"f'"#, r#"'"a,b'"#] {
+        assert_eq!(
+            folder.shell(&format!("seawall cat log --fields {wrong}"), b"").code,
+            2,
+            "{wrong}"
+        );
+    }
+}

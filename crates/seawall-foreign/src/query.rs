@@ -99,6 +99,28 @@ impl FromStr for Path {
     }
 }
 
+/// Paths separated by commas; a name in quotes may contain commas.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathList(pub Vec<Path>);
+
+impl FromStr for PathList {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (mut is_quoted, mut is_escaped) = (false, false);
+        let separates = |character| {
+            let after_backslash = std::mem::replace(&mut is_escaped, false);
+            match character {
+                '"' if !after_backslash => is_quoted = !is_quoted,
+                '\\' => is_escaped = is_quoted && !after_backslash,
+                _ => {}
+            }
+            character == ',' && !is_quoted
+        };
+        text.split(separates).map(str::parse).collect::<Result<_, _>>().map(Self)
+    }
+}
+
 /// A condition on a field.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition {

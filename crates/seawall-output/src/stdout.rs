@@ -5,6 +5,7 @@ use crate::report::{Exit, Failure};
 use crate::width::{self, fitted};
 use data_encoding::HEXLOWER;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::io::{self, BufWriter, StdoutLock, Write};
 
 /// The standard output of a verb.
@@ -90,6 +91,11 @@ impl Output {
         self.toned(&format!("{head:<72}{end:>8}"), word, tone);
     }
 
+    /// Drops all further output, as if the reader had closed the pipe.
+    pub fn close(&mut self) {
+        self.state = State::Closed;
+    }
+
     /// Flushes the buffer.
     pub fn flush(&mut self) {
         if self.is_open() {
@@ -122,7 +128,7 @@ impl Output {
 #[must_use]
 pub fn one_line(text: &str) -> String {
     // Nearly all text is printable ASCII: a check of bytes costs less than decoding them.
-    if text.bytes().all(|byte| matches!(byte, b' '..=b'~') && byte != b'\\') {
+    if is_printable_ascii(text) && !text.contains('\\') {
         return text.to_owned();
     }
     let mut shown = String::with_capacity(text.len());
@@ -134,6 +140,29 @@ pub fn one_line(text: &str) -> String {
         }
     }
     shown
+}
+
+/// Escapes characters in the strings of JSON on one line, so that it is harmless on a terminal. The
+/// value stays the same.
+#[must_use]
+pub fn harmless_json(json: &str) -> Cow<'_, str> {
+    if is_printable_ascii(json) || !json.contains(is_harmful) {
+        return json.into();
+    }
+    let mut shown = String::with_capacity(json.len());
+    for character in json.chars() {
+        if is_harmful(character) {
+            let digits = format!("{:04x}", u32::from(character));
+            shown.extend(["\\u", &digits]);
+        } else {
+            shown.push(character);
+        }
+    }
+    shown.into()
+}
+
+fn is_printable_ascii(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
 /// Control characters, and characters that reorder text on a terminal.
@@ -157,6 +186,15 @@ mod tests {
         assert_eq!(one_line("a\nb\t\\c"), "a\\nb\\t\\\\c");
         assert_eq!(one_line("\u{1b}[2J\u{7f}\u{202e}"), "\\u{1b}[2J\\u{7f}\\u{202e}");
         assert_eq!(one_line("Zo\u{eb} \u{1f30a}"), "Zo\u{eb} \u{1f30a}");
+    }
+
+    #[test]
+    fn harmless_json_has_the_same_value() {
+        let json = "{\"a\u{9b}\":\"\u{7f}\u{202e}\\n\u{eb}\\\\\"}";
+        let shown = harmless_json(json);
+        assert_eq!(shown, "{\"a\\u009b\":\"\\u007f\\u202e\\n\u{eb}\\\\\"}");
+        let value = serde_json::from_str::<serde_json::Value>;
+        assert_eq!(value(&shown).unwrap(), value(json).unwrap());
     }
 
     #[test]

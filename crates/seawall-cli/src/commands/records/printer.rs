@@ -7,7 +7,7 @@ use seawall::damage::AtomicSet;
 use seawall::format::CodecId;
 use seawall_foreign::value;
 use seawall_output::report::{Exit, Failure, say};
-use seawall_output::stdout::{Output, hex, one_line};
+use seawall_output::stdout::{Output, harmless_json, hex, one_line};
 use seawall_output::text;
 use serde_json::Value;
 use std::io::{self, Write};
@@ -92,7 +92,7 @@ impl Printer {
     }
 
     fn object(&mut self, record: &Record<'_>, data: &str) {
-        let lsn = record.lsn;
+        let (lsn, data) = (record.lsn, harmless_json(data));
         let time = seawall_format::time::to_text(record.time_us);
         let time = time.map_or(Value::Null, Value::String);
         let set = match record.set {
@@ -105,7 +105,8 @@ impl Printer {
 
     fn short(&mut self, payload: &[u8]) -> String {
         if self.holds_values() {
-            return self.decoded(payload).unwrap_or_else(|| preview(payload));
+            let text = self.decoded(payload);
+            return text.map_or_else(|| preview(payload), |text| harmless_json(&text).into_owned());
         }
         std::str::from_utf8(payload).map_or_else(|_| preview(payload), one_line)
     }

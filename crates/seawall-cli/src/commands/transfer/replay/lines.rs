@@ -10,7 +10,7 @@ use seawall::Lsn;
 use seawall::format::RecordId;
 use seawall_measure::machine::Stopwatch;
 use seawall_output::report::{Exit, Failure};
-use seawall_output::stdout::Output;
+use seawall_output::stdout::{Output, harmless_json};
 use seawall_replay::{Change, Error, Replay, Source, Transaction, Transactions, Watermark};
 use serde::Serialize;
 use std::path::Path;
@@ -19,7 +19,7 @@ use std::path::Path;
 pub(super) fn to_output(job: &mut Job<'_>) -> Result<Ended, Failure> {
     let mut out = Output::lock();
     let written = dump(job, |line| {
-        out.line(line);
+        out.line(&harmless_json(line));
         Ok(out.is_open())
     });
     // Flush the output before an error is reported.
