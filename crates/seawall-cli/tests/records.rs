@@ -282,6 +282,23 @@ fn sync_every_excludes_a_level_and_acknowledges_all() {
     assert_eq!(folder.run("cat log", b"").fine().text().lines().count(), 3);
 }
 
+/// The reader of the output may end early, as `head` does.
+#[test]
+fn closed_pipe_does_not_hide_a_reported_loss() {
+    let folder = Folder::new("cat-head");
+    let lines: Vec<u8> = (1..=20_000).flat_map(|n| format!("{n:050}\n").into_bytes()).collect();
+    folder.run("append log -q", &lines).fine();
+    folder.flip("log/000000000001.seg", &lines[..50]);
+    for options in ["", "--skip-damaged"] {
+        let line = format!("{{ seawall cat log {options}; echo exit $? >&2; }} | head -n 1");
+        let ran = folder.shell(&line, b"");
+        assert!(ran.err.contains("is damaged") && ran.err.contains("exit 5"), "{options}: {ran:?}");
+    }
+    // The reader ends before the damage.
+    folder.run("append other -q", &[lines.clone(), b"last\n".to_vec()].concat()).fine();
+    folder.shell("seawall cat other | head -n 1", b"").fine();
+}
+
 /// C1 control characters and DEL need no escape in JSON, but a terminal obeys them.
 #[test]
 fn values_are_printed_without_terminal_escapes() {

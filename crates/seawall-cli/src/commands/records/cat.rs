@@ -36,11 +36,10 @@ pub(crate) fn run(args: &Cat) -> Result<Exit, Failure> {
     let read = print(args, &mut cursor, (&mut printer, &mut progress));
     progress.end();
     let (somebody_reads, written) = printer.finish();
-    if !somebody_reads {
-        return Ok(written);
-    }
     let end = match read {
         Err(error) => return Err(fail(error)),
+        // A closed pipe does not hide damage that was reported.
+        Ok(Reach::Stopped(exit) | Reach::End(exit)) if !somebody_reads => exit,
         Ok(Reach::Stopped(exit)) => match cursor.mended().len() {
             0 => exit,
             places => exit.worse(mended::warn(&args.log, places)),
