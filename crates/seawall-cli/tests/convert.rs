@@ -382,6 +382,29 @@ fn invalid_source_is_reported_and_creates_nothing() {
 }
 
 #[test]
+fn target_inside_the_source_is_refused_and_nothing_is_created() {
+    let folder = Folder::new("convert-inside");
+    folder.run("append log", b"one\ntwo\n").fine();
+    folder.make_folder("log/inner");
+    folder.make_link("log", "link");
+    let before = folder.contents("log");
+    let to_seawall =
+        ["log log/new", "link log/000000000002.seg", "log link/new", "log log/inner/x"];
+    for line in to_seawall {
+        for to in ["seawall", "cwal", "json"] {
+            let ran = folder.run(&format!("convert {line} --to {to}"), b"");
+            assert!(ran.refused(2).contains("is inside the log"), "{line} {to}: {ran:?}");
+        }
+    }
+    let ran = folder.run("replay log --into json:link/new", b"");
+    assert!(ran.refused(2).contains("is inside the log"), "{ran:?}");
+    assert_eq!(folder.contents("log"), before);
+    folder.run("convert log log-2 --to seawall", b"").fine();
+    folder.run("convert log link-2 --to cwal", b"").fine();
+    folder.run("verify log", b"").fine();
+}
+
+#[test]
 fn deep_json_stays_json_and_is_refused_as_message_pack() {
     let folder = Folder::new("convert-deep");
     folder.write("deep", &[vec![b'['; 200_000], vec![b']'; 200_000]].concat());

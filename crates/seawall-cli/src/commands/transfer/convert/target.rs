@@ -48,24 +48,28 @@ pub(in crate::commands) enum Target {
 }
 
 impl Target {
+    /// Opens a target for the entries of the log `source`; `None` if they come from a file.
     pub(in crate::commands) fn open(
         path: &Path,
+        source: Option<&Path>,
         (format, codec): (ForeignFormat, CodecId),
         opener: &Opener,
     ) -> Result<Self, Failure> {
         if format != ForeignFormat::Seawall {
-            return Self::open_file(path, format);
+            return Self::open_file(path, source, format);
         }
-        let log = LogTarget::open(Place::find(path)?, codec, opener)?;
+        let log = LogTarget::open(Place::find_outside(path, source)?, codec, opener)?;
         Ok(Self::Log(Box::new(log)))
     }
 
     /// Opens a target file in a foreign format.
     pub(in crate::commands) fn open_file(
         path: &Path,
+        source: Option<&Path>,
         format: ForeignFormat,
     ) -> Result<Self, Failure> {
-        FileTarget::open(Place::find(path)?, format).map(|file| Self::File(Box::new(file)))
+        let place = Place::find_outside(path, source)?;
+        FileTarget::open(place, format).map(|file| Self::File(Box::new(file)))
     }
 
     pub(in crate::commands) fn put(&mut self, content: &[u8]) -> Result<(), Refusal> {
