@@ -221,6 +221,44 @@ fn append_stops_when_its_acknowledgements_are_not_read() {
 }
 
 #[test]
+fn append_stops_on_a_signal_while_nothing_reads_its_acknowledgements() {
+    if is_ignored(15) {
+        return;
+    }
+    for options in ["--ack", "--ack --json"] {
+        let folder = Folder::new("unread");
+        let mut append = folder.start(&format!("append log {options}"));
+        let mut stdin = append.stdin.take().expect("a pipe");
+        // The input stays open, and the acknowledgements of these records do not fit into the pipe.
+        let feeder = std::thread::spawn(move || {
+            let _ = stdin.write_all(&b"x\n".repeat(100_000));
+            stdin
+        });
+        let stored = || folder.run("stat log --json", b"").out;
+        let is_blocked = |stat: &[u8]| {
+            let stat = serde_json::from_slice::<serde_json::Value>(stat).ok();
+            stat.is_some_and(|stat| stat["last_lsn"].as_u64() > Some(30_000))
+        };
+        while !is_blocked(&stored()) {
+            SystemClock::new().sleep(Duration::from_millis(20));
+        }
+        signal(&append, "-TERM");
+        let ended = ended(append);
+        drop(feeder.join().expect("the feeder returns"));
+        assert_eq!(ended.signal, Some(15), "{options}: {}", ended.err);
+        assert!(ended.err.contains("nothing reads the acknowledgements"), "{}", ended.err);
+        let last = ended.out.lines().count();
+        let line = |lsn| {
+            if options == "--ack" { format!("{lsn}\n") } else { format!("{{\"lsn\":{lsn}}}\n") }
+        };
+        assert_eq!(ended.out, (1..=last).map(line).collect::<String>(), "whole lines in order");
+        assert!(ended.err.contains(&format!("from LSN {} on", last + 1)), "{}", ended.err);
+        let verdict = folder.run("verify log --strict --json", b"").fine().json().remove(0);
+        assert!(verdict["last_lsn"].as_u64() > Some(30_000), "{verdict}");
+    }
+}
+
+#[test]
 fn interrupted_measurements_leave_no_files() {
     // In parallel, because no time is measured.
     std::thread::scope(|scope| {

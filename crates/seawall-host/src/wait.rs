@@ -67,6 +67,33 @@ pub fn wait_for_input(
     }
 }
 
+/// The size of a write that does not block once [`wait_for_output`] has returned `true`.
+pub const PIECE_MAX: usize = if cfg!(target_os = "linux") { 4096 } else { 512 };
+
+/// Waits until `output` takes [`PIECE_MAX`] bytes, has lost its reader, or has an error. Returns
+/// `false` if `signal` can be read and the output is not ready within `patience` after that.
+///
+/// # Errors
+///
+/// The system's error.
+pub fn wait_for_output(
+    output: BorrowedFd<'_>,
+    signal: BorrowedFd<'_>,
+    patience: Duration,
+) -> io::Result<bool> {
+    let mut both = [
+        PollFd::from_borrowed_fd(output, PollFlags::OUT),
+        PollFd::from_borrowed_fd(signal, PollFlags::IN),
+    ];
+    retry_on_intr(|| poll(&mut both, None))?;
+    let [mut output, _] = both;
+    if output.revents().is_empty() {
+        let patience = patience.try_into().map_err(|_| io::ErrorKind::InvalidInput)?;
+        retry_on_intr(|| poll(std::slice::from_mut(&mut output), Some(&patience)))?;
+    }
+    Ok(!output.revents().is_empty())
+}
+
 /// Waits until any of `inputs` can be read, has ended, or has an error. Returns for each input
 /// whether that is so; `false` for all if `time` passed first.
 ///

@@ -1,6 +1,6 @@
 //! SIGINT, SIGTERM and SIGHUP while `append` waits for input.
 
-use seawall_host::{Woken, wait_for_input};
+use seawall_host::{Woken, wait_for_input, wait_for_output};
 use seawall_measure::scratch::ending_signals;
 use signal_hook::{flag, low_level::pipe};
 use std::io;
@@ -8,6 +8,10 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// How long after a signal the reader of standard output may make no progress.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Why waiting for input ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,10 +56,19 @@ impl Waiter {
         Ok(match wait_for_input(input.as_fd(), self.woken.as_fd(), output)? {
             Woken::Input => Wake::Input,
             Woken::OutputClosed => Wake::OutputClosed,
-            Woken::Signal => {
-                let number = self.signal.load(Ordering::SeqCst);
-                Wake::Signal(i32::try_from(number).map_err(io::Error::other)?)
-            }
+            Woken::Signal => Wake::Signal(self.signal()?),
         })
+    }
+
+    /// Waits until a piece of output can be written. Returns the signal that arrived if the output
+    /// still has no reader then.
+    pub(crate) fn wait_for_output(&self) -> io::Result<Option<i32>> {
+        let output = io::stdout();
+        let is_ready = wait_for_output(output.as_fd(), self.woken.as_fd(), PATIENCE)?;
+        if is_ready { Ok(None) } else { self.signal().map(Some) }
+    }
+
+    fn signal(&self) -> io::Result<i32> {
+        i32::try_from(self.signal.load(Ordering::SeqCst)).map_err(io::Error::other)
     }
 }

@@ -6,6 +6,7 @@ use seawall::format::{CodecId, Geometry};
 use seawall::{Error, Level, Log, Raw, Ticket};
 use seawall_foreign::framing::{Broken, Found, Framer};
 use seawall_foreign::value;
+use seawall_host::PIECE_MAX;
 use seawall_output::report::{Exit, Failure, say};
 use seawall_output::stdout::Output;
 use seawall_output::text;
@@ -13,10 +14,14 @@ use serde::Serialize;
 use signal_hook::consts::SIGPIPE;
 use signal_hook::low_level::signal_name;
 use std::borrow::Cow;
+use std::fmt::Write;
 use std::io::{self, Read};
+use std::ops::RangeInclusive;
 
 /// The maximum number of input bytes to read, and so to acknowledge, at once.
 const CHUNK: usize = 64 * 1024;
+/// The maximum length of an acknowledgement in bytes: `{"lsn":`, 20 digits, `}` and a newline.
+const LINE_MAX: usize = 29;
 /// The maximum number of refused records to name.
 const NAMED_MAX: u64 = 10;
 
@@ -85,8 +90,11 @@ impl<'a> Session<'a> {
             };
             framer.feed(chunk.get(..read).expect("no more is read than fits"));
             let taken = self.take_all(&mut framer);
-            self.commit()?;
+            let stopped = self.commit(waiter)?;
             taken?;
+            if let Some(signal) = stopped {
+                return Ok(self.interrupted(signal, &framer));
+            }
             if self.args.ack && !self.out.is_open() && !self.out.has_failed() {
                 return Ok(self.unheard());
             }
@@ -95,8 +103,8 @@ impl<'a> Session<'a> {
         if let Some(found) = last {
             self.take(&framer, &found)?;
         }
-        self.commit()?;
-        Ok(Exit::Fine)
+        let stopped = self.commit(waiter)?;
+        Ok(stopped.map_or(Exit::Fine, |signal| self.interrupted(signal, &framer)))
     }
 
     /// Reports that a signal stopped the append. Every record that was read completely is durable.
@@ -178,9 +186,10 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Waits until the appended records are durable, and acknowledges them.
-    fn commit(&mut self) -> Result<(), Failure> {
-        let Some((ticket, count)) = self.pending.take() else { return Ok(()) };
+    /// Waits until the appended records are durable, and acknowledges them. Returns the signal that
+    /// arrived while the acknowledgements had no reader.
+    fn commit(&mut self, waiter: &Waiter) -> Result<Option<i32>, Failure> {
+        let Some((ticket, count)) = self.pending.take() else { return Ok(None) };
         let last = ticket.wait().map_err(|error| self.fail(&error))?;
         if let Some(log) = self.log.as_ref().filter(|log| log.level() == Level::Buffered)
             && self.args.ack
@@ -191,21 +200,42 @@ impl<'a> Session<'a> {
         self.tally.first_lsn.get_or_insert(*numbers.start());
         self.tally.last_lsn = Some(last.get());
         self.tally.records += count;
-        if self.args.ack && self.out.is_open() {
-            let as_json = self.args.look.json;
-            self.out.write(|out| {
-                let mut numbers = numbers;
-                numbers.try_for_each(|lsn| {
-                    if as_json {
-                        writeln!(out, "{{\"lsn\":{lsn}}}")
-                    } else {
-                        writeln!(out, "{lsn}")
-                    }
-                })
-            });
+        if self.args.ack { self.acknowledge(numbers, waiter) } else { Ok(None) }
+    }
+
+    /// Prints the numbers of durable records in pieces that do not block, so that a signal ends the
+    /// program although nothing reads its output.
+    fn acknowledge(
+        &mut self,
+        mut numbers: RangeInclusive<u64>,
+        waiter: &Waiter,
+    ) -> Result<Option<i32>, Failure> {
+        let as_json = self.args.look.json;
+        while self.out.is_open() && !numbers.is_empty() {
+            let first = *numbers.start();
+            let mut piece = String::new();
+            while piece.len() < PIECE_MAX - LINE_MAX
+                && let Some(lsn) = numbers.next()
+            {
+                let (before, after) = if as_json { ("{\"lsn\":", "}") } else { ("", "") };
+                writeln!(piece, "{before}{lsn}{after}").expect("a string takes all");
+            }
+            if let Some(signal) =
+                waiter.wait_for_output().map_err(|error| self.unreadable(&error))?
+            {
+                if !self.args.look.quiet {
+                    say(&format!(
+                        "seawall: nothing reads the acknowledgements: those from LSN {first} on \
+                         were not printed, but the records are durable"
+                    ));
+                }
+                self.out.close();
+                return Ok(Some(signal));
+            }
+            self.out.write(|out| out.write_all(piece.as_bytes()));
             self.out.flush();
         }
-        Ok(())
+        Ok(None)
     }
 
     fn refuse(&mut self, number: u64, why: &str) {
