@@ -71,6 +71,36 @@ fn truncate_changes_nothing_without_yes_and_exactly_the_plan_with_it() {
     folder.run("verify log --strict", b"").fine();
 }
 
+#[test]
+fn orphan_segments_change_no_plan() {
+    let folder = Folder::new("truncate-orphans");
+    long(&folder);
+    let planned = |log: &str| {
+        let ran = folder.run(&format!("truncate {log} --before 20000 --json"), b"");
+        ran.fine().json().remove(0)
+    };
+    let expected = planned("log");
+    assert!(expected["segments"].as_u64() > Some(1), "{expected}");
+    for (kind, orphan) in [
+        ("copy", folder.read("log/000000000001.seg")),
+        ("copy", folder.read("log/000000000002.seg")),
+        ("empty", vec![]),
+        ("empty", vec![0; 4096]),
+    ] {
+        folder.shell("rm -rf with && cp -r log with", b"").fine();
+        folder.write("with/000000000099.seg", &orphan);
+        let verified = folder.run("verify with --json", b"").fine().json().remove(0);
+        assert_eq!(verified["orphans"][0]["kind"], kind, "{verified}");
+        let mut said = planned("with");
+        said["log"] = expected["log"].clone();
+        assert_eq!(said, expected, "{kind}");
+        folder.run("truncate with --before 20000 --yes", b"").fine();
+        let stat = folder.run("stat with --json", b"").fine().json().remove(0);
+        assert_eq!(stat["oldest_lsn"], expected["oldest_lsn"], "{kind}");
+        folder.run("verify with --strict", b"").fine();
+    }
+}
+
 fn bytes(folder: &Folder) -> u64 {
     segments(folder).iter().map(|name| folder.read(&format!("log/{name}")).len() as u64).sum()
 }

@@ -23,7 +23,7 @@ pub(crate) fn run(args: &Truncate) -> Result<Exit, Failure> {
     let oldest = reader.oldest().map_err(fail)?;
     let last = found.last_lsn.or(oldest.previous());
     let plan = match (args.before.and_then(Lsn::new), args.after) {
-        (Some(before), _) => Plan::before(&args.log, before, last).map_err(|error| {
+        (Some(before), _) => Plan::before(&args.log, before, (&found, last)).map_err(|error| {
             let what = format!("cannot read the segments: {error}");
             Failure::new(Exit::Failed, what).at(args.log.display()).next("try again")
         })?,

@@ -1,6 +1,7 @@
 //! Plans a truncation without opening the log for writing.
 
 use crate::args::Last;
+use seawall::verify::Verification;
 use seawall::{Error, Lsn};
 use seawall_format::batch::{self, BatchHeader};
 use seawall_format::{HEADER_SIZE, Manifest, SegmentHeader, SegmentId, next_lsn};
@@ -33,9 +34,16 @@ pub(super) struct Plan {
 type Segment = (Lsn, u64);
 
 impl Plan {
-    /// Plans removing whole segments before record `before`.
-    pub(super) fn before(log: &Path, before: Lsn, last: Option<Lsn>) -> io::Result<Self> {
-        Ok(Self::of_segments(&live_segments(&PosixStorage::open(log)?)?, before, last))
+    /// Plans removing whole segments before record `before`. The log, in which `found` was found,
+    /// ends with record `last`.
+    pub(super) fn before(
+        log: &Path,
+        before: Lsn,
+        (found, last): (&Verification, Option<Lsn>),
+    ) -> io::Result<Self> {
+        let orphans: Vec<_> = found.orphans.iter().map(|orphan| orphan.segment).collect();
+        let live = live_segments(&PosixStorage::open(log)?, &orphans)?;
+        Ok(Self::of_segments(&live, before, last))
     }
 
     fn of_segments(live: &[Segment], before: Lsn, last: Option<Lsn>) -> Self {
@@ -76,14 +84,15 @@ impl Plan {
     }
 }
 
-/// The chain of live segments, oldest first. Each segment names its predecessor.
-fn live_segments(storage: &PosixStorage) -> io::Result<Vec<Segment>> {
+/// The chain of live segments, oldest first. Each segment names its predecessor. `orphans` are not
+/// part of the log.
+fn live_segments(storage: &PosixStorage, orphans: &[SegmentId]) -> io::Result<Vec<Segment>> {
     let manifest = read(storage, "manifest", MANIFEST_SIZE)?;
     let slots = Manifest::decode_file(&manifest).into_iter().flatten();
     let oldest = slots.max_by_key(|slot| slot.sequence).map(|slot| slot.oldest);
     let names = storage.list()?;
-    let heads: BTreeMap<_, _> =
-        names.iter().filter_map(|name| Some((SegmentId::from_file_name(name)?, name))).collect();
+    let heads = names.iter().filter_map(|name| Some((SegmentId::from_file_name(name)?, name)));
+    let heads: BTreeMap<_, _> = heads.filter(|(id, _)| !orphans.contains(id)).collect();
     let (mut live, mut id) = (vec![], heads.keys().max().copied());
     // If the chain ends early, the log is damaged, and opening it reports that.
     while let Some((here, name)) = id.and_then(|id| heads.get_key_value(&id)) {
