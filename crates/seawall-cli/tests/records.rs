@@ -126,6 +126,26 @@ fn invalid_message_pack_is_refused() {
     assert_eq!(folder.run("cat log --from 3", b"").fine().text(), "3\t\"text\"\n");
 }
 
+/// A timestamp, the only extension that `MessagePack` defines itself, and one of each length.
+#[test]
+fn message_pack_extensions_are_appended_and_shown() {
+    let folder = Folder::new("extensions");
+    let stamp = [&[0x81, 0xa1, b't', 0xd6, 0xff][..], &[0x65, 0, 0, 0]].concat();
+    let of = |length: usize| {
+        [&[0xc8][..], &[0, u8::try_from(length).unwrap(), 7], &vec![1; length]].concat()
+    };
+    let records = [stamp, of(0), of(3), of(200), vec![0x92, 0xd4, 5, 9, 1]];
+    folder.run("append log --codec msgpack --format len32", &counted(&records)).fine();
+    let ran = folder.run("cat log -o len32", b"");
+    assert_eq!(ran.fine().out, counted(&records));
+    let ran = folder.run("cat log -n 1", b"");
+    let shown = "1\t{\"t\":{\"extension\":-1,\"bytes\":{\"base64\":\"ZQAAAA==\"}}}\n";
+    assert_eq!((ran.fine().text(), ran.err.as_str()), (shown, ""));
+    folder.run("convert log file --to msgpack", b"").fine();
+    folder.run("convert file back --to seawall", b"").fine();
+    assert_eq!(folder.run("cat back -o len32", b"").fine().out, counted(&records));
+}
+
 #[test]
 fn acknowledgements_and_summary_are_json_on_request() {
     let folder = Folder::new("summary");

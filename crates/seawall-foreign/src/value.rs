@@ -246,6 +246,19 @@ impl<'de> Visitor<'de> for Any {
         Ok(bytes(value))
     }
 
+    /// An extension of `MessagePack`: its type and its bytes.
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, inner: D) -> Result<Value, D::Error> {
+        let mut shown = Map::new();
+        match inner.deserialize_any(self)? {
+            Value::Array(parts) if parts.len() == 2 => {
+                let names = ["extension", "bytes"].map(str::to_owned);
+                shown.extend(names.into_iter().zip(parts));
+                Ok(shown.into())
+            }
+            _ => Err(D::Error::custom("an extension without a type or without bytes")),
+        }
+    }
+
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut found = vec![];
         while let Some(item) = items.next_element_seed(Self)? {
@@ -391,6 +404,9 @@ mod tests {
         let payload = [0x81, 7, 0xc4, 2, 0xff, 0xfe];
         let shown = from_message_pack(&payload).unwrap().to_string();
         assert_eq!(shown, r#"{"7":{"base64":"//4="}}"#);
+        // An extension of type -1 in a list.
+        let shown = from_message_pack(&[0x91, 0xc7, 2, 0xff, 1, 2]).unwrap().to_string();
+        assert_eq!(shown, r#"[{"extension":-1,"bytes":{"base64":"AQI="}}]"#);
         let nan = rmp_serde::to_vec(&f64::NAN).unwrap();
         assert_eq!(from_message_pack(&nan).unwrap(), Value::from("NaN"));
     }
@@ -400,6 +416,7 @@ mod tests {
         from_message_pack(&[1, 2]).unwrap_err();
         from_message_pack(&[]).unwrap_err();
         from_message_pack(&[0xc1]).unwrap_err();
+        from_message_pack(&[0xd5, 1, 2]).unwrap_err();
     }
 
     #[test]
