@@ -405,6 +405,39 @@ fn target_inside_the_source_is_refused_and_nothing_is_created() {
 }
 
 #[test]
+fn json_value_over_the_limit_is_refused_and_is_no_damage() {
+    let folder = Folder::new("convert-large");
+    let large = [&b"\""[..], &vec![b'a'; 65 << 20], b"\"\n"].concat();
+    folder.write("first", &large);
+    folder.write("second", &[b"1\n", &large[..]].concat());
+    for (source, place) in [("first", "entry 1"), ("second", "entry 2")] {
+        for to in ["seawall", "cwal"] {
+            let ran = folder.run(&format!("convert {source} made --to {to}"), b"");
+            let said = ran.refused(1);
+            assert!(said.contains(place) && said.contains("more than 67,108,864 bytes"), "{said}");
+        }
+    }
+    assert_eq!(folder.names("."), ["first", "second"]);
+}
+
+#[test]
+fn target_that_cannot_be_opened_is_not_called_different() {
+    let folder = Folder::new("convert-descriptors");
+    folder.write("source", b"1\n2\n");
+    folder.run("convert source file --to json", b"").fine();
+    folder.run("convert source log --to seawall", b"").fine();
+    for (target, to) in [("file", "json"), ("log", "seawall")] {
+        let codes = (3..30).map(|limit| {
+            let line = format!("convert source {target} --from json --to {to}");
+            folder.shell(&format!("ulimit -n {limit}; seawall {line}"), b"").code
+        });
+        let codes: Vec<i32> = codes.collect();
+        assert!(!codes.contains(&9), "{target}: {codes:?}");
+        assert!(codes.contains(&1) && codes.last() == Some(&0), "{target}: {codes:?}");
+    }
+}
+
+#[test]
 fn deep_json_stays_json_and_is_refused_as_message_pack() {
     let folder = Folder::new("convert-deep");
     folder.write("deep", &[vec![b'['; 200_000], vec![b']'; 200_000]].concat());

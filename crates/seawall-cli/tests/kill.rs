@@ -259,6 +259,24 @@ fn append_stops_on_a_signal_while_nothing_reads_its_acknowledgements() {
 }
 
 #[test]
+fn interrupted_conversion_leaves_no_file() {
+    if is_ignored(15) {
+        return;
+    }
+    for to in ["cwal", "seawall"] {
+        let folder = Folder::new(&format!("litter-convert-{to}"));
+        folder.write("source", &b"{\"a\":[1,2,3,4,5,6,7,8]}\n".repeat(2_000_000));
+        let mut started = folder.start(&format!("convert source made --from json --to {to}"));
+        while !folder.names(".").iter().any(|name| name.starts_with('.')) {
+            assert!(started.try_wait().expect("look at it").is_none(), "it ended early");
+        }
+        signal(&started, "-TERM");
+        let ended = ended(started);
+        assert_eq!((ended.signal, folder.names(".")), (Some(15), vec!["source".to_owned()]));
+    }
+}
+
+#[test]
 fn interrupted_measurements_leave_no_files() {
     // In parallel, because no time is measured.
     std::thread::scope(|scope| {

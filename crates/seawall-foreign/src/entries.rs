@@ -3,7 +3,7 @@
 use std::io;
 
 /// The maximum size of an entry, enough for the JSON of the largest record of a log, in which a
-/// byte can take six. A larger length is damage.
+/// byte can take six. A larger stored length is damage.
 pub const ENTRY_MAX: usize = 64 << 20;
 
 /// Reads the entries of a log one after the other.
@@ -33,6 +33,8 @@ pub enum Stop {
     Log(seawall::Error),
     /// The next bytes are not what was written.
     Damaged(Damage),
+    /// The next entry is larger than [`ENTRY_MAX`], and nothing suggests damage.
+    TooLarge,
 }
 
 impl From<io::Error> for Stop {

@@ -4,7 +4,7 @@
 //! JSON has no checksums. A changed digit or letter is undetectable, and so is a number truncated
 //! at the end of the file. Only violations of the JSON grammar are found.
 
-use crate::entries::{CUT_SHORT, ENTRY_MAX, Entries, LENGTH, SYNTAX, Stop};
+use crate::entries::{CUT_SHORT, ENTRY_MAX, Entries, SYNTAX, Stop};
 use crate::feed::Feed;
 use serde::de::IgnoredAny;
 use std::io::Read;
@@ -75,14 +75,14 @@ impl<R: Read> Values<R> {
                 }
             }
             if looked > ENTRY_MAX {
-                let why = format!("a value of more than {ENTRY_MAX} bytes");
-                return Err(self.refuse(looked, LENGTH, &why));
+                return Err(self.syntax_error(looked).unwrap_or(Stop::TooLarge));
             }
             if !self.feed.fill()? {
                 if scan.is_bare() {
                     return self.accept(looked);
                 }
-                return Err(self.refuse(looked, CUT_SHORT, "the file ends within a value"));
+                let is_cut = || self.feed.damaged(CUT_SHORT, "the file ends within a value");
+                return Err(self.syntax_error(looked).unwrap_or_else(is_cut));
             }
         }
     }
@@ -92,12 +92,12 @@ impl<R: Read> Values<R> {
         checked.map(|()| length).map_err(|(_, why)| self.feed.damaged(SYNTAX, why))
     }
 
-    /// Returns the error for a value without an end. A syntax error within the value takes
-    /// precedence, because the damage may be much earlier than the missing end.
-    fn refuse(&self, length: usize, cause: &'static str, why: &str) -> Stop {
+    /// The syntax error within a value without an end. It takes precedence, because the damage may
+    /// be much earlier than the missing end.
+    fn syntax_error(&self, length: usize) -> Option<Stop> {
         match check(self.feed.part(0, length)) {
-            Err((false, why)) => self.feed.damaged(SYNTAX, why),
-            _ => self.feed.damaged(cause, why),
+            Err((false, why)) => Some(self.feed.damaged(SYNTAX, why)),
+            _ => None,
         }
     }
 }

@@ -370,6 +370,7 @@ fn endless(format: &Format, start: &[u8], then: u8) -> &'static str {
     let mut reader = (format.open)(Box::new(Endless { start: start.to_vec(), then, at: 0 }));
     match reader.next() {
         Err(Stop::Damaged(damage)) => damage.cause,
+        Err(Stop::TooLarge) => "too large",
         other => panic!("{}: {other:?}", format.name),
     }
 }
@@ -396,7 +397,9 @@ fn absurd_length_is_refused_without_allocating() {
     // Nested arrays: the pending values exceed the limit long before the bytes do.
     assert_eq!(endless(pairs, b"", 0x9f), LENGTH);
     assert_eq!(endless(pairs, b"\x01", 0x91), LENGTH);
-    assert_eq!(endless(values, b"\"", b'a'), LENGTH);
+    // A value in JSON states no length that could be damaged.
+    assert_eq!(endless(values, b"\"", b'a'), "too large");
+    assert_eq!(endless(values, b"[x", b' '), SYNTAX);
 }
 
 #[test]

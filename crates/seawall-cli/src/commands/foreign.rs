@@ -31,7 +31,7 @@ pub(super) fn entries(format: ForeignFormat, file: &Arc<dyn File>) -> Box<dyn En
 pub(super) fn recognised(file: &Arc<dyn File>) -> io::Result<Option<ForeignFormat>> {
     for format in FORMATS {
         match entries(format, file).next() {
-            Ok(Some(_)) => return Ok(Some(format)),
+            Ok(Some(_)) | Err(Stop::TooLarge) => return Ok(Some(format)),
             Err(Stop::Io(error)) => return Err(error),
             Ok(None) | Err(_) => {}
         }

@@ -12,7 +12,7 @@ use crate::output::progress::Progress;
 use seawall::format::CodecId;
 use seawall_foreign::translate::translate;
 use seawall_foreign::value::minified;
-use seawall_foreign::{Damage, Remark, Stop};
+use seawall_foreign::{Damage, ENTRY_MAX, Remark, Stop};
 use seawall_output::answer;
 use seawall_output::report::{Exit, Failure, say};
 use seawall_output::stdout::Output;
@@ -147,6 +147,10 @@ impl Work<'_> {
                 Ok(Some(entry)) => entry,
                 Ok(None) => return Ok(None),
                 Err(Stop::Damaged(damage)) => return Ok(Some(damage)),
+                Err(Stop::TooLarge) => {
+                    let why = format!("it has more than {} bytes", number(to_u64(ENTRY_MAX)));
+                    return Err(self.refused(source, &why));
+                }
                 Err(Stop::Io(error)) => return Err(place::unreadable(&self.args.source, error)),
                 Err(Stop::Log(error)) => {
                     return Err(Failure::of(&error, "convert", &self.args.source));

@@ -8,7 +8,7 @@ use seawall::format::CodecId;
 use seawall::{Cursor, Error, Log, Raw};
 use seawall_foreign::{cwal, json, msgpack};
 use seawall_io::{Access, File, Storage};
-use seawall_measure::scratch::Scratch;
+use seawall_measure::scratch::{Scratch, Watched};
 use seawall_output::report::{Exit, Failure};
 use std::io;
 use std::path::Path;
@@ -94,10 +94,25 @@ pub(in crate::commands) struct FileTarget {
     format: ForeignFormat,
     /// The existing file, or a new one under a temporary name.
     file: Arc<dyn File>,
-    temporary: Option<String>,
+    temporary: Option<Temporary>,
     /// Content not written or compared yet, and its offset.
     pending: Vec<u8>,
     at: u64,
+}
+
+/// The temporary name of a new file, which a signal removes.
+struct Temporary {
+    name: String,
+    _watched: Watched,
+}
+
+impl Temporary {
+    fn of(place: &Place) -> Result<Self, Failure> {
+        let name = temporary_name(place);
+        let watched = Watched::new(&place.parent.join(&name));
+        let watched = watched.map_err(|error| unreadable(&place.path, error))?;
+        Ok(Self { name, _watched: watched })
+    }
 }
 
 impl FileTarget {
@@ -105,12 +120,15 @@ impl FileTarget {
         let (file, temporary) = match place.folder.open(&place.name, Access::Read) {
             Ok(file) => (file, None),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let name = temporary_name(&place);
-                let made = place.folder.create(&name);
-                (made.map_err(|error| not_made(&place, &name, error))?, Some(name))
+                let temporary = Temporary::of(&place)?;
+                let made = place.folder.create(&temporary.name);
+                let made = made.map_err(|error| not_made(&place, &temporary.name, error))?;
+                (made, Some(temporary))
             }
             // The target is not a file.
-            Err(_) if place.path.symlink_metadata().is_ok() => return Err(conflict(&place)),
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                return Err(conflict(&place));
+            }
             Err(error) => return Err(unreadable(&place.path, error)),
         };
         Ok(Self { place, format, file, temporary, pending: vec![], at: 0 })
@@ -155,7 +173,7 @@ impl FileTarget {
         self.file.sync().map_err(fail)?;
         let made = match &self.temporary {
             None => Made::Same,
-            Some(name) => {
+            Some(Temporary { name, .. }) => {
                 if self.place.path.symlink_metadata().is_ok() {
                     // Another process has created the target.
                     return Err(conflict(&self.place));
@@ -172,7 +190,7 @@ impl FileTarget {
 
 impl Drop for FileTarget {
     fn drop(&mut self) {
-        if let Some(name) = &self.temporary {
+        if let Some(Temporary { name, .. }) = &self.temporary {
             // A file that cannot be removed is harmless: no other process uses its name.
             let _ = self.place.folder.remove(name);
         }
@@ -203,8 +221,8 @@ impl LogTarget {
             });
             match there {
                 Ok((found, cursor)) if found == codec => State::Comparing(Box::new(cursor)),
-                Err(error @ Error::Key { .. }) => return Err(failed(&place, &error)),
-                _ => return Err(conflict(&place)),
+                Ok(_) => return Err(conflict(&place)),
+                Err(error) => return Err(not_compared(&place, &error)),
             }
         } else {
             let name = temporary_name(&place);
@@ -235,7 +253,8 @@ impl LogTarget {
             }
             State::Comparing(cursor) => match cursor.next_record() {
                 Ok(Some(record)) if record.payload == content => Ok(()),
-                _ => Err(conflict(&self.place).into()),
+                Ok(_) => Err(conflict(&self.place).into()),
+                Err(error) => Err(not_compared(&self.place, &error).into()),
             },
         }
     }
@@ -249,7 +268,8 @@ impl LogTarget {
                     place.folder.sync_dir().map_err(fail)?;
                     Ok(Made::Same)
                 }
-                _ => Err(conflict(&place)),
+                Ok(Some(_)) => Err(conflict(&place)),
+                Err(error) => Err(not_compared(&place, &error)),
             },
             State::Making { log, mut folder, name } => {
                 log.close().map_err(|error| failed(&place, &error))?;
@@ -274,6 +294,19 @@ fn conflict(place: &Place) -> Failure {
     let what = "the target exists with different content, and was not changed";
     let failure = Failure::new(Exit::Conflict, what).at(place.path.display());
     failure.next("give a name that does not exist")
+}
+
+/// The error of reading an existing target. What is damaged, no log, or a link to nothing has
+/// different content.
+fn not_compared(place: &Place, error: &Error) -> Failure {
+    use io::ErrorKind::{NotADirectory, NotFound};
+    match error {
+        Error::Key { .. } => failed(place, error),
+        Error::Io { source, .. } if ![NotADirectory, NotFound].contains(&source.kind()) => {
+            failed(place, error)
+        }
+        _ => conflict(place),
+    }
 }
 
 /// The error for a target that cannot be created.
