@@ -3,6 +3,7 @@
 use crate::tool;
 use seawall_format::Manifest;
 
+use seawall_io::{Entropy, SeededEntropy};
 use std::io::{BufRead, BufReader, Write};
 use tool::Folder;
 
@@ -69,6 +70,38 @@ fn truncate_changes_nothing_without_yes_and_exactly_the_plan_with_it() {
         100 + 2 + oldest.to_string().len()
     );
     folder.run("verify log --strict", b"").fine();
+}
+
+#[test]
+fn each_kind_of_log_is_truncated_as_planned() {
+    let folder = Folder::new("truncate-kinds");
+    folder.run("keygen key", b"").fine();
+    // Records that cannot be compressed.
+    let entropy = SeededEntropy::new(1);
+    let word = |_| format!("{:016x}", entropy.random().expect("it never fails"));
+    let record = |_| (0..6).map(word).collect::<String>() + "\n";
+    let records: Vec<u8> = (1..=30_000).flat_map(|n| record(n).into_bytes()).collect();
+    for (kind, key) in [
+        ("--encrypt", "--key-file key"),
+        ("--compress lz4", ""),
+        ("--log-format json", ""),
+        ("--parity 4+1", ""),
+        ("--parity 4+1 --encrypt", "--key-file key"),
+    ] {
+        folder.shell("rm -rf log", b"").fine();
+        folder.run(&format!("append log --segment-size 1MiB {kind} {key}"), &records).fine();
+        let command = format!("truncate log --before 29000 --json {key}");
+        let said = folder.run(&command, b"").fine().json().remove(0);
+        let oldest = said["oldest_lsn"].as_u64();
+        assert!(said["segments"].as_u64() > Some(0) && oldest > Some(1), "{kind}: {said}");
+        folder.run(&format!("{command} --yes"), b"").fine();
+        let stat = folder.run(&format!("stat log --json {key}"), b"").fine().json().remove(0);
+        assert_eq!(
+            (stat["oldest_lsn"].as_u64(), &stat["records"]),
+            (oldest, &(30_001 - oldest.unwrap()).into()),
+            "{kind}"
+        );
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::args::Last;
 use seawall::verify::Verification;
 use seawall::{Error, Lsn};
 use seawall_format::batch::{self, BatchHeader};
-use seawall_format::{HEADER_SIZE, Manifest, SegmentHeader, SegmentId, next_lsn};
+use seawall_format::{Manifest, STORED_MAX, SegmentHeader, SegmentId, next_lsn};
 use seawall_host::read_start;
 use seawall_io::{Access, PosixStorage, Storage};
 use seawall_output::text::to_u64;
@@ -96,7 +96,7 @@ fn live_segments(storage: &PosixStorage, orphans: &[SegmentId]) -> io::Result<Ve
     let (mut live, mut id) = (vec![], heads.keys().max().copied());
     // If the chain ends early, the log is damaged, and opening it reports that.
     while let Some((here, name)) = id.and_then(|id| heads.get_key_value(&id)) {
-        let header = match read(storage, name, HEADER_SIZE) {
+        let header = match read(storage, name, STORED_MAX) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => break,
             other => SegmentHeader::decode(&other?),
         };
