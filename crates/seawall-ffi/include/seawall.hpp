@@ -781,7 +781,8 @@ template <class T> struct entry {
     T value;
 };
 
-// The records of a typed log.
+// The records of a typed log. Reading ends after an error, also at a record that Serializer cannot
+// decode.
 template <class T, class Serializer, class Face> class basic_entries {
 public:
     using item = typename detail::item_of<Face, entry<T>>::type;
@@ -794,11 +795,15 @@ public:
 
     std::optional<item> next_item() {
         using made = detail::item_of<Face, entry<T>>;
+        if (is_undecoded_) return std::nullopt;
         auto found = records_.next();
         if (!found) return made::made(std::move(found).why());
         if (!*found) return std::nullopt;
         const record &stored = **found;
+        // Before decoding, which may throw.
+        is_undecoded_ = true;
         std::optional<T> value = Serializer::decode(stored.data);
+        is_undecoded_ = !value;
         if (value) return made::made(entry<T>{stored.lsn, std::move(*value)});
         failure why;
         why.code = SEAWALL_ERROR_CODE_DECODE;
@@ -809,6 +814,7 @@ public:
 
 private:
     basic_records<returns> records_;
+    bool is_undecoded_ = false;
 };
 
 // A log of records of type T. Serializer has

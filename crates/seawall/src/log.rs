@@ -263,8 +263,9 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`]. The iterator returns damage as an error at its place, and [`Error::Rewound`]
-    /// if records that it returned are truncated meanwhile.
+    /// [`Error::Io`]. The iterator returns damage, and a record that it cannot decode, as an error
+    /// at its place, and [`Error::Rewound`] if records that it returned are truncated meanwhile.
+    /// After an error it ends.
     pub fn read_from(&self, from: Lsn) -> Result<Records<T, C>> {
         Ok(Records::new(self.cursor(from)?, self.schema))
     }

@@ -108,9 +108,9 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
         Ok(Self { files, record_type, id, layout, schema, skip_damaged, lookup, record })
     }
 
-    /// Sets whether to continue after an error about damage or unreadable bytes. Records returned
-    /// after it are intact, but some are missing; [`Record::set`](crate::Record::set) tells which
-    /// ones belong to an incomplete atomic set.
+    /// Sets whether to continue after an error about damage, unreadable bytes, or a record that
+    /// cannot be decoded. Records returned after it are intact, but some are missing;
+    /// [`Record::set`](crate::Record::set) tells which ones belong to an incomplete atomic set.
     #[must_use]
     pub fn skip_damaged(mut self, skip: bool) -> Self {
         self.skip_damaged = skip;
@@ -156,8 +156,9 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     /// # Errors
     ///
     /// [`Error::Pruned`] if `from` was truncated at the start of the log; [`Error::Io`],
-    /// [`Error::NotALog`]. The iterator returns damage as an error at its place, and
-    /// [`Error::Rewound`] if records that it returned are truncated meanwhile.
+    /// [`Error::NotALog`]. The iterator returns damage, and a record that it cannot decode, as an
+    /// error at its place, and [`Error::Rewound`] if records that it returned are truncated
+    /// meanwhile. After an error it ends, unless the reader skips damage.
     ///
     /// [`Error::Pruned`]: crate::Error::Pruned
     /// [`Error::Io`]: crate::Error::Io

@@ -20,7 +20,9 @@ use seawall::{
 use seawall_io::Storage;
 use seawall_testkit::MemStorage;
 use serde::{Deserialize, Serialize};
+use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -188,11 +190,122 @@ fn reader_overtaken_by_a_higher_schema_returns_an_error() {
     let mut follower = reader.follow(Lsn::FIRST).unwrap();
     let log = again(2).schema(2).open_in::<[u8], Raw>(storage(&device)).unwrap();
     log.append(b"new").unwrap();
-    let told = follower.next_within(Duration::from_secs(5)).unwrap_err();
-    let why = "log memory: schema mismatch: the log has 2, but 1 was requested";
-    assert_eq!(told.to_string(), why);
+    log.append(b"newer").unwrap();
+    for _ in 0..3 {
+        let told = follower.next_within(Duration::from_secs(5)).unwrap_err();
+        let why = "log memory: schema mismatch: the log has 2, but 1 was requested";
+        assert_eq!(told.to_string(), why);
+        assert_eq!(follower.position(), Lsn::FIRST, "stored, it leads to the first new record");
+    }
     assert!(matches!(reader.get(Lsn::FIRST), Err(Error::Mismatch { .. })));
     reader.read_from(Lsn::FIRST).unwrap().next().unwrap().unwrap_err();
+}
+
+thread_local! {
+    /// How the codec `Failing` fails at the record "2".
+    static FAILURE: Cell<Option<Failure>> = const { Cell::new(None) };
+}
+
+#[derive(Clone, Copy)]
+enum Failure {
+    Error,
+    Panic,
+}
+
+/// A codec that cannot decode the record "2" at times.
+enum Failing {}
+
+impl Codec<[u8]> for Failing {
+    type Item = Vec<u8>;
+    const ID: CodecId = CodecId::Raw;
+
+    fn encode(record: &[u8], payload: &mut Vec<u8>) -> Result<(), seawall::CodecError> {
+        payload.extend_from_slice(record);
+        Ok(())
+    }
+
+    fn decode(payload: &[u8]) -> Result<Vec<u8>, seawall::CodecError> {
+        match FAILURE.get().filter(|_| payload == b"2") {
+            None => Ok(payload.to_vec()),
+            Some(Failure::Error) => Err("not yet".into()),
+            Some(Failure::Panic) => panic!("a codec of the test panics"),
+        }
+    }
+}
+
+type FailingLog = Log<[u8], Failing>;
+type FailingReader = LogReader<[u8], Failing>;
+
+/// A log of the records "1", "2" and "3", in one batch or in three segments, and a reader of it.
+fn of_three_records(in_segments: bool) -> (FailingLog, FailingReader) {
+    let device = MemStorage::new();
+    let mut log: FailingLog = tiny(1).open_in(storage(&device)).unwrap();
+    if in_segments {
+        for (schema, record) in (1..).zip([b"1", b"2", b"3"]) {
+            log.append(record).unwrap();
+            log.close().unwrap();
+            log = again(1).schema(schema).open_in(storage(&device)).unwrap();
+        }
+    } else {
+        log.append_batch([b"1".as_slice(), b"2", b"3"]).unwrap();
+    }
+    let reader = Options::new().schema(9).open_reader_in(storage(&device)).unwrap();
+    (log, reader)
+}
+
+#[test]
+fn follower_stays_at_a_record_that_is_not_decoded() {
+    for in_segments in [false, true] {
+        let (log, reader) = of_three_records(in_segments);
+        for mut follower in [log.follow(Lsn::FIRST).unwrap(), reader.follow(Lsn::FIRST).unwrap()] {
+            let mut next =
+                || follower.next_within(Duration::from_secs(5)).map(|next| next.unwrap());
+            assert_eq!(next().unwrap(), (Lsn::FIRST, b"1".to_vec()));
+            for failure in [Failure::Error, Failure::Panic, Failure::Error, Failure::Error] {
+                FAILURE.set(Some(failure));
+                match (catch_unwind(AssertUnwindSafe(&mut next)), failure) {
+                    (Ok(Err(Error::Decode { lsn, .. })), Failure::Error) => {
+                        assert_eq!(lsn.get(), 2);
+                    }
+                    (Err(_), Failure::Panic) => {}
+                    (told, _) => panic!("{told:?}"),
+                }
+            }
+            FAILURE.set(None);
+            assert_eq!(
+                (next().unwrap(), next().unwrap()),
+                ((lsn(2), b"2".to_vec()), (lsn(3), b"3".to_vec()))
+            );
+        }
+        for mut follower in [log.follow(lsn(2)).unwrap(), reader.follow(lsn(2)).unwrap()] {
+            for failure in [Failure::Error, Failure::Panic] {
+                FAILURE.set(Some(failure));
+                let next = || follower.next_within(Duration::ZERO).unwrap_err();
+                let _ = catch_unwind(AssertUnwindSafe(next));
+                assert_eq!(follower.position(), lsn(2));
+            }
+            FAILURE.set(None);
+        }
+    }
+}
+
+#[test]
+fn reading_ends_at_a_record_that_is_not_decoded_unless_damage_is_skipped() {
+    for in_segments in [false, true] {
+        let (log, reader) = of_three_records(in_segments);
+        FAILURE.set(Some(Failure::Error));
+        let read = |entries: Result<seawall::Records<[u8], Failing>, Error>| {
+            let mut entries = entries.unwrap();
+            let found: Vec<_> = entries.by_ref().map(Result::ok).collect();
+            assert!(entries.next().is_none());
+            found.into_iter().map(|entry| entry.map(|(lsn, _)| lsn.get())).collect::<Vec<_>>()
+        };
+        assert_eq!(read(log.read_from(Lsn::FIRST)), [Some(1), None]);
+        assert_eq!(read(reader.read_from(Lsn::FIRST)), [Some(1), None]);
+        let reader = reader.skip_damaged(true);
+        assert_eq!(read(reader.read_from(Lsn::FIRST)), [Some(1), None, Some(3)]);
+        FAILURE.set(None);
+    }
 }
 
 /// Options of a program whose records have that schema.

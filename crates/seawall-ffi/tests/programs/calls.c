@@ -300,6 +300,43 @@ static void sync_every_fourth(const char *path) {
     seawall_log_free(log);
 }
 
+/* A reader that knows schema 1 follows a log that continues in schema 2. */
+static void follow_a_newer_schema(const char *path) {
+    char folder[300];
+    seawall_log *log = NULL;
+    seawall_reader *reader = NULL;
+    seawall_follower *follower = NULL;
+    seawall_record record;
+    seawall_buffer *buffer = seawall_buffer_new();
+    seawall_options *options = seawall_options_new();
+    snprintf(folder, sizeof folder, "%s-schemas", path);
+    CHECK(seawall_options_set_schema(options, 1) == 0);
+    OK(seawall_log_open(folder, options, &log, &error));
+    OK(seawall_log_append(log, "old", 3, NULL, &error));
+    seawall_log_free(log);
+    OK(seawall_reader_open(folder, options, &reader, &error));
+    CHECK(seawall_options_set_schema(options, 2) == 0);
+    OK(seawall_log_open(folder, options, &log, &error));
+    OK(seawall_log_append(log, "new", 3, NULL, &error));
+    OK(seawall_log_append(log, "newer", 5, NULL, &error));
+    OK(seawall_reader_follow(reader, 1, &follower, &error));
+    OK(seawall_follower_next(follower, 10000, &record, &error));
+    expect(&record, 1, "old");
+    /* Each call tries the same record again, and the position stays there. */
+    for (int call = 0; call < 2; ++call) {
+        FAILS(seawall_follower_next(follower, 10000, &record, &error), SEAWALL_STATUS_USAGE,
+              SEAWALL_ERROR_CODE_MISMATCH);
+        FAILS(seawall_follower_next_copy(follower, 10000, buffer, &record, &error),
+              SEAWALL_STATUS_USAGE, SEAWALL_ERROR_CODE_MISMATCH);
+        CHECK(seawall_follower_position(follower) == 2);
+    }
+    seawall_follower_free(follower);
+    seawall_reader_free(reader);
+    seawall_log_free(log);
+    seawall_buffer_free(buffer);
+    seawall_options_free(options);
+}
+
 /* Each call with a closed handle has a status. */
 static void close_and_call(seawall_log *log) {
     seawall_ticket *ticket = NULL;
@@ -379,5 +416,6 @@ int main(int argc, char **argv) {
     repair_from_a_copy(argv[1]);
     encrypt(argv[1]);
     sync_every_fourth(argv[1]);
+    follow_a_newer_schema(argv[1]);
     return 0;
 }

@@ -146,8 +146,12 @@ void typed(const std::string &path) {
         }
         CHECK(cents == 705);
         CHECK(log.log().append("nothing"));
-        const auto why = thrown([&log] { for (const auto &entry : log.records()) (void)entry; });
+        CHECK(log.append({"Cid", 1}) == 4);
+        auto entries = log.records();
+        const auto why = thrown([&entries] { for (const auto &entry : entries) (void)entry; });
         CHECK(why.code == SEAWALL_ERROR_CODE_DECODE && why.first_lsn == 3);
+        // Reading has ended: it does not continue after the record.
+        CHECK(!(entries.begin() != entries.end()));
         log.close();
     }
     auto log = seawall::nothrow::typed_log<order, text>::open(path);

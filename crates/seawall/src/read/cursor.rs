@@ -63,7 +63,8 @@ pub struct Cursor {
     next: Lsn,
     /// The first record of the next cursor, if several share the log.
     until: Option<Lsn>,
-    /// The segment that holds the record before `next`, once that was read.
+    /// The segment that holds the record before `next`, once that was read, or the record at
+    /// `next`, if the cursor stepped back.
     read_in: Option<SegmentId>,
     skip_damaged: bool,
     /// Retries of the current scan.
@@ -421,6 +422,16 @@ impl Cursor {
     /// The LSN of the next record.
     pub(crate) fn next_lsn(&self) -> Lsn {
         self.next
+    }
+
+    /// Whether reading continues after errors about damage.
+    pub(crate) fn skips_damage(&self) -> bool {
+        self.skip_damaged
+    }
+
+    /// Sets the position back to `lsn`, the last record returned. A restart follows.
+    pub(crate) fn step_back(&mut self, lsn: Lsn) {
+        self.next = lsn;
     }
 
     /// Restarts at the same position after an error: the log may have changed since.

@@ -10,6 +10,9 @@ use std::marker::PhantomData;
 
 /// The decoded records of a log: each item is `Ok((lsn, record))`, or the error at which reading
 /// ends.
+///
+/// Only a reader that [skips damage](crate::LogReader::skip_damaged) continues after errors, also
+/// after a record that cannot be decoded.
 #[derive(Debug)]
 pub struct Records<T: ?Sized, C = MessagePack> {
     cursor: Cursor,
@@ -17,12 +20,31 @@ pub struct Records<T: ?Sized, C = MessagePack> {
     log: LogFiles,
     /// The highest schema number that can be decoded.
     schema: u32,
+    /// The record that was not decoded, because of an error or a panic.
+    undecoded: Option<Lsn>,
     record: PhantomData<fn(&T) -> C>,
 }
 
 impl<T: ?Sized, C> Records<T, C> {
     pub(crate) fn cursor(&self) -> &Cursor {
         &self.cursor
+    }
+
+    /// The LSN of the next record: after a failed decoding, of the record that failed.
+    pub(crate) fn position(&self) -> Lsn {
+        self.undecoded.unwrap_or_else(|| self.cursor.next_lsn())
+    }
+
+    /// Restarts at [`position`](Self::position) after an error.
+    ///
+    /// # Errors
+    ///
+    /// As [`Log::read_from`](crate::Log::read_from).
+    pub(crate) fn restart_after_error(&mut self) -> Result<()> {
+        if let Some(undecoded) = self.undecoded.take() {
+            self.cursor.step_back(undecoded);
+        }
+        self.cursor.restart_after_error()
     }
 
     pub(crate) fn cursor_mut(&mut self) -> &mut Cursor {
@@ -32,7 +54,8 @@ impl<T: ?Sized, C> Records<T, C> {
 
 impl<T: ?Sized, C: Codec<T>> Records<T, C> {
     pub(crate) fn new(cursor: Cursor, schema: u32) -> Self {
-        Self { log: cursor.files().clone(), cursor, schema, record: PhantomData }
+        let (undecoded, record) = (None, PhantomData);
+        Self { log: cursor.files().clone(), cursor, schema, undecoded, record }
     }
 }
 
@@ -43,10 +66,17 @@ impl<T: ?Sized, C: Codec<T>> Records<T, C> {
     ///
     /// As for each item of the iterator.
     pub fn next_stored(&mut self) -> Result<Option<(Record<'_>, C::Item)>> {
+        if self.undecoded.is_some() && !self.cursor.skips_damage() {
+            return Ok(None);
+        }
         let Some(record) = self.cursor.next_record()? else { return Ok(None) };
         let Record { lsn, schema, payload, .. } = record;
+        // Before decoding, because a codec may panic.
+        self.undecoded = Some(lsn);
         let decoded = Stored { lsn, schema, payload }.decode::<T, C>(self.schema);
-        Ok(Some((record, decoded.of_log(&*self.log)?)))
+        let decoded = decoded.of_log(&*self.log)?;
+        self.undecoded = None;
+        Ok(Some((record, decoded)))
     }
 }
 

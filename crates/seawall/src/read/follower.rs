@@ -41,7 +41,7 @@ const POLL: Duration = Duration::from_millis(50);
 pub struct Follower<T: ?Sized, C = MessagePack> {
     new_records: NewRecords,
     entries: Records<T, C>,
-    /// Whether the last call returned an error.
+    /// Whether the last call returned an error or panicked.
     has_failed: bool,
     /// Number of truncations by the writer in this process, when the cursor last checked.
     truncations: u64,
@@ -100,10 +100,9 @@ impl<T: ?Sized, C: Codec<T>> Follower<T, C> {
         let truncations = self.new_records.truncations();
         // The cursor may hold records in memory that were truncated meanwhile.
         let was_truncated = std::mem::replace(&mut self.truncations, truncations) != truncations;
-        if std::mem::take(&mut self.has_failed) || was_truncated {
-            let restarted = self.entries.cursor_mut().restart_after_error();
-            self.has_failed = restarted.is_err();
-            restarted.of_log(&**self.entries.cursor().files())?;
+        // Until this call succeeds: a codec may panic.
+        if std::mem::replace(&mut self.has_failed, true) || was_truncated {
+            self.entries.restart_after_error().of_log(&**self.entries.cursor().files())?;
         }
         let next = self.find_within(time);
         self.has_failed = next.is_err();
@@ -137,10 +136,10 @@ impl<T: ?Sized, C: Codec<T>> Follower<T, C> {
         }
     }
 
-    /// The LSN of the next record.
+    /// The LSN of the next record. An error does not change the position.
     #[must_use]
     pub fn position(&self) -> Lsn {
-        self.entries.cursor().next_lsn()
+        self.entries.position()
     }
 }
 
