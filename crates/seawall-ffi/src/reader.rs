@@ -1,6 +1,6 @@
 //! Reading a log that another process may have open for append.
 
-use crate::error::{Error, number};
+use crate::error::Error;
 use crate::guard;
 use crate::log::lsn;
 use crate::options::{self, Options};
@@ -8,14 +8,7 @@ use crate::pointer::{Freed, Handle, In, InMut, Out, give};
 use crate::read::{Buffer, Cursor, Follower, cursor_into_c, follower_into_c, found_into};
 use crate::status::Status;
 use seawall::{LogReader, Raw};
-use seawall_format::Manifest;
-use seawall_io::{Access, PosixStorage, Storage};
 use std::ffi::c_char;
-use std::io;
-use std::path::Path;
-
-/// Two slots of the largest block size.
-const MANIFEST_SIZE: usize = 2 * 65_536;
 
 /// A log that is open for reading. It takes no lock and changes no file. Threads may share it.
 #[derive(Debug)]
@@ -75,29 +68,9 @@ pub extern "C" fn seawall_reader_replay_start(
     error: Out<*mut Error>,
 ) -> Status {
     guard::status(error, || {
-        let reader = &reader.handle("reader")?.reader;
-        let manifest = read_manifest(&reader.path()).map_err(|source| {
-            let what = "read the manifest".to_owned();
-            seawall::Error::Io { log: Some(reader.path()), what, source }
-        })?;
-        let slots = Manifest::decode_file(&manifest).into_iter().flatten();
-        let slots = slots.filter(|slot| Some(slot.log) == reader.id());
-        let newest = slots.max_by_key(|slot| slot.sequence);
-        let checkpoint = newest.and_then(|slot| slot.checkpoints.first().copied().flatten());
-        from.put(number(checkpoint.max(Some(reader.oldest()?))));
+        from.put(reader.handle("reader")?.reader.replay_start()?.get());
         Ok(Status::Ok)
     })
-}
-
-fn read_manifest(path: &Path) -> io::Result<Vec<u8>> {
-    let file = match PosixStorage::open(path)?.open("manifest", Access::Read) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
-        file => file?,
-    };
-    let mut content = vec![0; MANIFEST_SIZE];
-    let size = file.read_at(&mut content, 0)?;
-    content.truncate(size);
-    Ok(content)
 }
 
 /// Copies the record `lsn` to `buffer`. SEAWALL_STATUS_NONE after the last record that a reader may

@@ -386,6 +386,10 @@ impl Storage for PosixStorage {
     fn place(&self) -> String {
         self.path.display().to_string()
     }
+
+    fn path(&self) -> PathBuf {
+        self.path.clone()
+    }
 }
 
 /// Returns whether a lock was taken. Unlike other calls, std does not repeat this one after a

@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 use std::io;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A directory that holds one log.
@@ -161,6 +162,11 @@ pub trait Storage: Debug + Send + Sync {
 
     /// The name of this directory for messages.
     fn place(&self) -> String;
+
+    /// The path of this directory, or its name in another kind of storage.
+    fn path(&self) -> PathBuf {
+        PathBuf::from(self.place())
+    }
 }
 
 /// The result of [`Storage::recycle`].

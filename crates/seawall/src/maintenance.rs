@@ -82,7 +82,7 @@ impl Place {
     fn path(&self) -> PathBuf {
         match self {
             Self::Directory(path) => path.clone(),
-            Self::Storage(storage) => PathBuf::from(storage.place()),
+            Self::Storage(storage) => storage.path(),
         }
     }
 }

@@ -295,7 +295,7 @@ impl<T: ?Sized, C> LogReader<T, C> {
     /// The log's path, or its name in another kind of storage.
     #[must_use]
     pub fn path(&self) -> PathBuf {
-        PathBuf::from(self.files.place())
+        self.files.path()
     }
 
     /// The layout of the log's files.

@@ -15,6 +15,8 @@ use seawall::{
 };
 use seawall_io::Storage;
 use seawall_testkit::MemStorage;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -354,6 +356,24 @@ fn maintenance_names_the_log() {
         ("back_up", on().back_up(&target).err()),
         ("back_up_to", on().back_up_to(&device(&MemStorage::new())).err()),
     ]);
+}
+
+#[test]
+fn path_that_is_not_utf8_is_named_by_its_bytes() {
+    let scratch = Scratch::new("error-names-bytes");
+    scratch.storage();
+    let path = scratch.path.join(OsStr::from_bytes(b"log-\xff"));
+    let log: Bytes = Options::new().open(&path).unwrap();
+    let reader: LogReader<[u8], Raw> = LogReader::open(&path).unwrap();
+    assert_eq!(reader.path(), path);
+    check(
+        &path,
+        [
+            ("Log::follow", log.follow(lsn(999)).err()),
+            ("Log::checkpoint", log.checkpoint(lsn(999)).err()),
+            ("LogReader::follow", reader.follow(lsn(999)).err()),
+        ],
+    );
 }
 
 #[test]

@@ -337,6 +337,36 @@ static void follow_a_newer_schema(const char *path) {
     seawall_options_free(options);
 }
 
+/* A reader of a relative path that is not UTF-8, after the program changed its working directory
+ * and renamed the log. */
+static void read_a_renamed_log(const char *path) {
+    char folder[300], moved[300], before[300];
+    seawall_log *log = NULL;
+    seawall_reader *reader = NULL;
+    seawall_follower *follower = NULL;
+    uint64_t from = 0;
+    const char *name = strrchr(path, '/') + 1;
+    snprintf(folder, sizeof folder, "%s-\xff", name);
+    snprintf(moved, sizeof moved, "%s-moved", name);
+    CHECK(getcwd(before, sizeof before) != NULL);
+    CHECK(chdir(path) == 0 && chdir("..") == 0);
+    OK(seawall_log_open(folder, NULL, &log, &error));
+    OK(seawall_log_append(log, "one", 3, NULL, &error));
+    OK(seawall_log_checkpoint(log, 2, &error));
+    seawall_log_free(log);
+    OK(seawall_reader_open(folder, NULL, &reader, &error));
+    CHECK(rename(folder, moved) == 0);
+    CHECK(chdir(before) == 0);
+    OK(seawall_reader_replay_start(reader, &from, &error));
+    CHECK(from == 2);
+    CHECK(seawall_reader_follow(reader, 99, &follower, &error) == SEAWALL_STATUS_USAGE);
+    /* The path as the program gave it. */
+    CHECK(error->log != NULL && strcmp(error->log, folder) == 0);
+    seawall_error_free(error);
+    error = NULL;
+    seawall_reader_free(reader);
+}
+
 /* Each call with a closed handle has a status. */
 static void close_and_call(seawall_log *log) {
     seawall_ticket *ticket = NULL;
@@ -417,5 +447,6 @@ int main(int argc, char **argv) {
     encrypt(argv[1]);
     sync_every_fourth(argv[1]);
     follow_a_newer_schema(argv[1]);
+    read_a_renamed_log(argv[1]);
     return 0;
 }

@@ -6,6 +6,7 @@ use crate::files::directory::MANIFEST;
 use seawall_io::{Access, File, Lock, Storage};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::{fmt, io};
 
@@ -266,6 +267,10 @@ impl Storage for Overlay {
 
     fn place(&self) -> String {
         self.inner.place()
+    }
+
+    fn path(&self) -> PathBuf {
+        self.inner.path()
     }
 }
 

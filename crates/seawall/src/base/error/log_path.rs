@@ -16,7 +16,7 @@ pub(crate) trait NamesLog {
 
 impl NamesLog for Error {
     fn of_log(mut self, storage: &dyn Storage) -> Self {
-        self.log_mut().get_or_insert_with(|| PathBuf::from(storage.place()));
+        self.log_mut().get_or_insert_with(|| storage.path());
         self
     }
 
