@@ -413,11 +413,11 @@ typedef struct seawall_slice {
 } seawall_slice;
 
 // Called once when a record is as durable as the log's level requires (SEAWALL_STATUS_OK), or when
-// that failed: then `error`, valid during the call, says why.
+// that failed: then `error` says why. The library releases it after the call.
 //
 // It runs on a thread that appends, on one of the log, or at once in seawall_ticket_on_done. It
-// may call any function, also with the same log; while it runs, other callbacks may wait. It must
-// not throw or longjmp.
+// may call any function, also with the same log, and free the ticket; while it runs, other
+// callbacks may wait. It must not throw or longjmp.
 typedef void (*seawall_done_callback)(void *context,
                                       seawall_status status,
                                       uint64_t lsn,

@@ -88,15 +88,14 @@ struct empty {};
 #endif
 }
 
-// Copies an error object, and releases it.
-inline failure take(seawall_status status, seawall_error *object) {
+// Copies an error object, which may be null.
+inline failure copied(seawall_status status, const seawall_error *object) {
     failure why;
     why.status = status;
     if (object == nullptr) {
         why.message = "out of memory, or an invalid argument";
         return why;
     }
-    std::unique_ptr<seawall_error, void (*)(seawall_error *)> held(object, seawall_error_free);
     why.code = object->code;
     why.message = object->message;
     why.log = object->log == nullptr ? "" : object->log;
@@ -106,6 +105,12 @@ inline failure take(seawall_status status, seawall_error *object) {
     why.first_lsn = object->first_lsn;
     why.last_lsn = object->last_lsn;
     return why;
+}
+
+// Copies an error object, and releases it.
+inline failure take(seawall_status status, seawall_error *object) {
+    std::unique_ptr<seawall_error, void (*)(seawall_error *)> held(object, seawall_error_free);
+    return copied(status, object);
 }
 
 template <class Handle, void (*Free)(Handle *)> struct deleter {
@@ -502,13 +507,7 @@ private:
             (*callback)(result<lsn_t>(lsn));
             return;
         }
-        failure why;
-        why.status = status;
-        if (error != nullptr) {
-            why.code = error->code;
-            why.message = error->message;
-        }
-        (*callback)(result<lsn_t>(std::move(why)));
+        (*callback)(result<lsn_t>(detail::copied(status, error)));
     }
 
     detail::ticket_handle ticket_;

@@ -89,8 +89,9 @@ impl ErrorObject {
         object
     }
 
-    /// The part that a callback may read.
-    pub(crate) fn shown(&self) -> *const Error {
+    /// The part that a callback may read. If the callback frees it, that has no effect.
+    pub(crate) fn lend(&self) -> *const Error {
+        self.kind.retire();
         std::ptr::from_ref(self).cast()
     }
 

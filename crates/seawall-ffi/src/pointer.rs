@@ -45,8 +45,9 @@ impl Kind {
         }
     }
 
-    /// Marks the object as freed. A second call that frees it will probably see the mark.
-    fn retire(&self) {
+    /// Marks the object as freed, or as one that C must not free. A call that frees a freed object
+    /// will probably see the mark.
+    pub(crate) fn retire(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
 }
@@ -387,5 +388,17 @@ mod tests {
         seawall_error_free(Freed(place));
         let none = Freed(std::ptr::null_mut::<Error>()).take_whole::<ErrorObject>().unwrap();
         assert!(none.is_none());
+    }
+
+    #[test]
+    fn error_that_a_callback_borrows_is_not_freed_by_it() {
+        let object = ErrorObject::new(Fault::argument("nonsense"));
+        let lent = object.lend().cast_mut();
+        // Forgotten, so that a failure of this test frees nothing twice.
+        assert!(Freed(lent).take_whole::<ErrorObject>().map(std::mem::forget).is_err());
+        seawall_error_free(Freed(lent));
+        // SAFETY: `object` is alive.
+        let message = In(unsafe { &*lent }.message);
+        assert_eq!(message.text("message").unwrap().to_bytes(), b"invalid argument: nonsense");
     }
 }

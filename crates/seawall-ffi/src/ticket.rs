@@ -20,11 +20,11 @@ pub struct Ticket {
 }
 
 /// Called once when a record is as durable as the log's level requires (SEAWALL_STATUS_OK), or when
-/// that failed: then `error`, valid during the call, says why.
+/// that failed: then `error` says why. The library releases it after the call.
 ///
 /// It runs on a thread that appends, on one of the log, or at once in seawall_ticket_on_done. It
-/// may call any function, also with the same log; while it runs, other callbacks may wait. It must
-/// not throw or longjmp.
+/// may call any function, also with the same log, and free the ticket; while it runs, other
+/// callbacks may wait. It must not throw or longjmp.
 pub type DoneCallback =
     Option<extern "C" fn(context: *mut c_void, status: Status, lsn: u64, error: *const Error)>;
 
@@ -60,8 +60,9 @@ impl Wake for Completion {
 }
 
 impl Completion {
-    fn start(ticket: &seawall::Ticket, action: Action) {
-        let (lsn, ticket) = (ticket.lsn(), Mutex::new(Some(ticket.clone())));
+    /// Takes a copy of the ticket, because a callback may free the one that C has.
+    fn start(ticket: seawall::Ticket, action: Action) {
+        let (lsn, ticket) = (ticket.lsn(), Mutex::new(Some(ticket)));
         Arc::new(Self { ticket, lsn, action }).advance();
     }
 
@@ -87,7 +88,7 @@ impl Completion {
                 let context = context.load(Ordering::Relaxed);
                 let failed = result.err().map(|fault| (fault.status(), ErrorObject::new(fault)));
                 let status = failed.as_ref().map_or(Status::Ok, |(status, _)| *status);
-                let error = failed.as_ref().map_or(std::ptr::null(), |(_, error)| error.shown());
+                let error = failed.as_ref().map_or(std::ptr::null(), |(_, error)| error.lend());
                 callback(context, status, self.lsn.get(), error);
             }
             Action::Signal(descriptor) => signal(descriptor),
@@ -138,9 +139,9 @@ pub extern "C" fn seawall_ticket_on_done(
     error: Out<*mut Error>,
 ) -> Status {
     guard::status(error, || {
-        let ticket = ticket.handle("ticket")?;
+        let ticket = ticket.handle("ticket")?.ticket.clone();
         let callback = callback.ok_or_else(|| Fault::argument("callback is null"))?;
-        Completion::start(&ticket.ticket, Action::Call(callback, AtomicPtr::new(context)));
+        Completion::start(ticket, Action::Call(callback, AtomicPtr::new(context)));
         Ok(Status::Ok)
     })
 }
@@ -155,13 +156,13 @@ pub extern "C" fn seawall_ticket_signal(
     error: Out<*mut Error>,
 ) -> Status {
     guard::status(error, || {
-        let ticket = ticket.handle("ticket")?;
+        let ticket = ticket.handle("ticket")?.ticket.clone();
         let descriptor = duplicate(descriptor)?;
         let flags = rustix::fs::fcntl_getfl(&descriptor).unwrap_or(rustix::fs::OFlags::empty());
         if !flags.contains(rustix::fs::OFlags::NONBLOCK) {
             return Err(Fault::argument("the file descriptor is not non-blocking"));
         }
-        Completion::start(&ticket.ticket, Action::Signal(descriptor));
+        Completion::start(ticket, Action::Signal(descriptor));
         Ok(Status::Ok)
     })
 }

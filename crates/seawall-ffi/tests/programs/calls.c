@@ -4,8 +4,10 @@
 #include <poll.h>
 #include <pthread.h>
 #include <seawall.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static seawall_error *error = NULL;
@@ -41,6 +43,20 @@ static void fails(void *context, seawall_status status, uint64_t lsn, const seaw
     CHECK(lsn > 0);
     CHECK((why == NULL) == (status == SEAWALL_STATUS_OK));
     *(int *)context += 1;
+}
+
+/* A callback that frees its ticket and, which has no effect, the error that it borrows. */
+static void release(void *context, seawall_status status, uint64_t lsn, const seawall_error *why) {
+    seawall_ticket **ticket = context;
+    CHECK(lsn > 0);
+    seawall_ticket_free(*ticket);
+    *ticket = NULL;
+    if (status == SEAWALL_STATUS_OK) {
+        CHECK(why == NULL);
+        return;
+    }
+    seawall_error_free((seawall_error *)why);
+    CHECK(why->status == status && strlen(why->message) > 0);
 }
 
 static void expect(const seawall_record *record, uint64_t lsn, const char *text) {
@@ -367,6 +383,37 @@ static void read_a_renamed_log(const char *path) {
     seawall_reader_free(reader);
 }
 
+/* Callbacks free the ticket and the error: while the log writes, at once, and after a failure. */
+static void free_in_callbacks(const char *path) {
+    char folder[300];
+    struct rlimit before, none;
+    seawall_log *log = NULL;
+    seawall_ticket *ticket = NULL, *failed = NULL;
+    snprintf(folder, sizeof folder, "%s-callbacks", path);
+    OK(seawall_log_open(folder, NULL, &log, &error));
+    OK(seawall_log_submit(log, "one", 3, NULL, &ticket, &error));
+    OK(seawall_ticket_on_done(ticket, release, &ticket, &error));
+    OK(seawall_log_flush(log, NULL, &error));
+    while (*(seawall_ticket *volatile *)&ticket != NULL) usleep(1000);
+    OK(seawall_log_submit(log, "two", 3, NULL, &ticket, &error));
+    OK(seawall_log_flush(log, NULL, &error));
+    OK(seawall_ticket_on_done(ticket, release, &ticket, &error));
+    CHECK(ticket == NULL);
+
+    /* Every write fails. */
+    CHECK(signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
+    CHECK(getrlimit(RLIMIT_FSIZE, &before) == 0);
+    none = before;
+    none.rlim_cur = 0;
+    CHECK(setrlimit(RLIMIT_FSIZE, &none) == 0);
+    OK(seawall_log_submit(log, "three", 5, NULL, &failed, &error));
+    CHECK(seawall_ticket_wait(failed, NULL) == SEAWALL_STATUS_REOPEN);
+    OK(seawall_ticket_on_done(failed, release, &failed, &error));
+    CHECK(failed == NULL);
+    CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0);
+    seawall_log_free(log);
+}
+
 /* Each call with a closed handle has a status. */
 static void close_and_call(seawall_log *log) {
     seawall_ticket *ticket = NULL;
@@ -448,5 +495,6 @@ int main(int argc, char **argv) {
     sync_every_fourth(argv[1]);
     follow_a_newer_schema(argv[1]);
     read_a_renamed_log(argv[1]);
+    free_in_callbacks(argv[1]);
     return 0;
 }
