@@ -370,6 +370,10 @@ impl<S: Serialize + DeserializeOwned> Snapshotter<S> {
         if Some(lsn) > last {
             return Err(SnapshotError::Ahead { dump: lsn, last });
         }
+        if lsn.next() < log.oldest() {
+            // The dump would be passed over at the next start. The log refuses its checkpoint.
+            log.checkpoint(lsn.next())?;
+        }
         match self.newest {
             Some(dump) if dump.next() > log.replay_start() => Err(SnapshotError::Disowned { dump }),
             Some(newest) if newest > lsn => Err(SnapshotError::Behind { lsn, newest }),
@@ -386,7 +390,9 @@ impl<S: Serialize + DeserializeOwned> Snapshotter<S> {
         let uncounted = others.iter().filter(|dump| Some(**dump) > base && **dump != lsn);
         uncounted.copied().try_for_each(|dump| self.folder.remove(dump))?;
         self.folder.sync()?;
-        let needed = base.map_or(log.oldest(), Lsn::next);
+        // The program may have truncated the log beyond the base.
+        let oldest = log.oldest();
+        let needed = base.map_or(oldest, |base| base.next().max(oldest));
         // Of the two checkpoints in the log, the older must be after the base. Usually it is.
         // Writing it again would discard the previous dump's checkpoint before the new dump has
         // one.

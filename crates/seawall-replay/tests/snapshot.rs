@@ -543,6 +543,23 @@ fn dump_needs_its_records_and_may_not_go_back() {
 }
 
 #[test]
+fn dump_after_a_truncation_beyond_the_dump_before_it_counts() {
+    let disk = three_rounds();
+    let mut program = Program::start(&disk).unwrap();
+    (18..30).for_each(|value| program.append(value).unwrap());
+    let oldest = program.log.truncate_before(lsn(28)).unwrap();
+    assert!(oldest > lsn(21), "{oldest}");
+    let state = program.restored.state.clone();
+    let refused = program.snapshotter.take(&program.log, lsn(18), &state).unwrap_err();
+    let is_pruned = matches!(refused, SnapshotError::Log(seawall::Error::Pruned { .. }));
+    assert!(is_pruned, "{refused}");
+    program.take().unwrap();
+    drop(program);
+    let restored = Program::start(&disk).unwrap().restored;
+    assert_eq!((restored.dump, restored.state.values), (Some(lsn(30)), (0..30).collect()));
+}
+
+#[test]
 fn unfinished_dump_is_removed_and_foreign_files_stay() {
     let disk = three_rounds();
     let folder = disk.folder("dumps").unwrap();

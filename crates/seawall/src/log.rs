@@ -438,7 +438,8 @@ impl<T: ?Sized, C> Log<T, C> {
     #[must_use]
     pub fn replay_start(&self) -> Lsn {
         let (oldest, checkpoint) = self.coordinator.bounds();
-        checkpoint.unwrap_or(oldest)
+        // Earlier versions stored checkpoints below the oldest record, too.
+        checkpoint.map_or(oldest, |lsn| lsn.max(oldest))
     }
 
     /// The level at which `append` acknowledges a record.
@@ -475,8 +476,8 @@ impl<T: ?Sized, C> Log<T, C> {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidOption`] if the log ends before `lsn`; [`Error::Poisoned`] if the device
-    /// fails.
+    /// [`Error::InvalidOption`] if the log ends before `lsn`; [`Error::Pruned`] if `lsn` was
+    /// truncated at the start of the log; [`Error::Poisoned`] if the device fails.
     pub fn checkpoint(&self, lsn: Lsn) -> Result<()> {
         let done = self.coordinator.with_exclusive_writer(|writer, _| writer.checkpoint(lsn));
         done.of_log(self.storage())

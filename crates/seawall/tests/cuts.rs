@@ -231,6 +231,25 @@ fn checkpoint_beyond_the_end_is_refused() {
     assert_eq!(log.append(b"still usable").unwrap(), lsn(4));
 }
 
+#[test]
+fn checkpoint_at_a_pruned_record_is_refused() {
+    let storage = MemStorage::new();
+    let log = open(&storage).unwrap();
+    append(&log, "old", 60).unwrap();
+    let oldest = log.truncate_before(lsn(50)).unwrap();
+    log.checkpoint(lsn(55)).unwrap();
+    for pruned in [lsn(1), oldest.previous().unwrap()] {
+        let refused = log.checkpoint(pruned).unwrap_err();
+        assert!(
+            matches!(refused, Error::Pruned { oldest: left, .. } if left == oldest),
+            "{refused}"
+        );
+        assert_eq!(log.replay_start(), lsn(55), "the checkpoint stays");
+    }
+    log.checkpoint(oldest).unwrap();
+    assert_eq!(records(&log, log.replay_start().get()).len() as u64, 61 - oldest.get());
+}
+
 /// Damages the record that contains this text, in every file that has it.
 fn spoil(storage: &MemStorage, text: &str) {
     for name in storage.names().iter().filter(|name| name.contains(".seg")) {

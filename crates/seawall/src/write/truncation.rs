@@ -27,6 +27,10 @@ impl Writer {
             );
             return Err(Error::InvalidOption { log: None, why });
         }
+        let oldest = self.manifest.content.oldest_base;
+        if lsn < oldest {
+            return Err(Error::pruned(oldest));
+        }
         let [newest, _] = self.manifest.content.checkpoints;
         let before = newest.map(|newest| newest.min(lsn));
         self.manifest.content.checkpoints = [Some(lsn), before];
