@@ -179,7 +179,7 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     /// blocks while a segment file that was not preallocated is created, and during
     /// [`checkpoint`](Log::checkpoint) and truncations. In an async program use
     /// [`try_submit`](Log::try_submit), or call this where blocking is allowed (`spawn_blocking` in
-    /// tokio).
+    /// tokio). If the system cannot start a thread for the log, the call writes the record itself.
     ///
     /// # Errors
     ///
@@ -211,8 +211,9 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     /// # Errors
     ///
     /// [`Error::WouldBlock`]; also [`Error::DiskFull`], if the device had no space for an earlier
-    /// record that got `WouldBlock`. In both cases retry. Otherwise as [`append`](Log::append).
-    /// Each leaves the log unchanged.
+    /// record that got `WouldBlock`. In both cases retry. [`Error::Io`] if the system cannot start
+    /// a thread that writes the record. Otherwise as [`append`](Log::append). Each leaves the log
+    /// unchanged.
     ///
     /// # Examples
     ///

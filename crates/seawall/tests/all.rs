@@ -48,6 +48,7 @@ mod mend;
 mod named_ahead;
 mod names;
 mod nesting;
+mod no_threads;
 #[cfg(feature = "encryption")]
 mod nonces;
 mod older_replica;

@@ -2,6 +2,7 @@
 //! and marks when the log is idle. The preallocator creates the next segment's file, syncs parity,
 //! and removes and frees files of removed segments.
 
+use crate::base::error::{Error, Result};
 use crate::base::sync::{Builder, MutexGuard, current};
 use crate::parity::writer::ParityFlush;
 use crate::write::coordinator::lease::LockedLease;
@@ -13,6 +14,7 @@ use crate::write::preallocation::reused::prepare;
 use crate::write::preallocation::state::Request;
 use crate::write::truncation::removal::SegmentRemoval;
 use crate::write::writer::Writer;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -40,7 +42,22 @@ impl Coordinator {
             }
             return;
         }
-        self.start_flusher(state);
+        // If it cannot start, callers write their records themselves, and a mark waits for the next
+        // batch or for close.
+        let _ = self.require_flusher(state);
+    }
+
+    /// Starts a flusher, unless one runs or the log is being closed, which writes everything.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] if the system starts no thread: then no record may be left to a flusher.
+    #[inline]
+    pub(crate) fn require_flusher(self: &Arc<Self>, state: &mut State) -> Result<()> {
+        if state.background.is_empty() {
+            self.start_flusher(state).map_err(Error::io("start a thread of the log"))?;
+        }
+        Ok(())
     }
 
     /// Wakes a flusher that sleeps or spins, unless one is about to look for work.
@@ -76,25 +93,25 @@ impl Coordinator {
         state.background.iter().any(|flusher| flusher.thread().id() == current().id())
     }
 
-    /// Starts a flusher.
-    fn start_flusher(self: &Arc<Self>, state: &mut State) {
+    /// Starts a flusher, unless the log is being closed.
+    fn start_flusher(self: &Arc<Self>, state: &mut State) -> io::Result<()> {
         // In a forked child the flusher would write concurrently with the parent.
         if state.stopping || self.fork_guard.check().is_err() {
-            return;
+            return Ok(());
         }
         let coordinator = Arc::clone(self);
         let name = "seawall-flusher".to_owned();
-        let thread = Builder::new().name(name).spawn(move || coordinator.run_background());
-        // If the thread cannot start, records without a waiter are written with the next batch that
-        // has one, or at close; the same holds for marks.
-        state.background.extend(thread.ok());
+        let thread = Builder::new().name(name).spawn(move || coordinator.run_background())?;
+        state.background.push(thread);
+        Ok(())
     }
 
     /// Starts another flusher, if the records of a stream have no waiters and fewer flushers run
     /// than batches may be launched.
     pub(crate) fn add_flusher(self: &Arc<Self>, state: &mut State, launched_max: u8) {
         if (1..usize::from(launched_max)).contains(&state.background.len()) {
-            self.start_flusher(state);
+            // Those that run are enough to write every batch.
+            let _ = self.start_flusher(state);
         }
     }
 
@@ -249,14 +266,26 @@ impl Coordinator {
         let coordinator = Arc::clone(self);
         let name = "seawall-prealloc".to_owned();
         let thread = Builder::new().name(name).spawn(move || coordinator.run_preallocator());
-        // If the thread cannot start, files are created on demand, and those of removed segments
-        // removed and freed at once.
         state.preallocation.thread = thread.ok();
         if state.preallocation.thread.is_none() {
-            let removals = state.preallocation.removals.drain(..);
-            removals.for_each(SegmentRemoval::run_in_background);
-            self.deferred_delete.drain();
+            self.do_without_preallocator(state);
         }
+    }
+
+    /// Does the preallocator's work at once, because it cannot start. The next segment's file is
+    /// created on demand.
+    fn do_without_preallocator(&self, state: &mut State) {
+        let preallocation = &mut state.preallocation;
+        if let Some(Request { env, reuse, .. }) = preallocation.wanted.take() {
+            if let Some((spare, _)) = reuse {
+                spare.discard(&*env.storage);
+            }
+            preallocation.is_busy = false;
+            preallocation.retry_after = self.clock.now() + PREALLOCATOR_RETRY;
+        }
+        preallocation.parity_flushes.drain(..).for_each(|flush| flush.run());
+        preallocation.removals.drain(..).for_each(SegmentRemoval::run_in_background);
+        self.deferred_delete.drain();
     }
 
     /// Runs the preallocator. A panic costs the current piece of work, as an error would.

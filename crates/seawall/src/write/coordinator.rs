@@ -308,8 +308,12 @@ impl Coordinator {
                 if has_waiter {
                     self.open_batch_waiters
                         .store(state.commit_delay.add_waiter(), Ordering::Relaxed);
-                } else {
+                } else if self.require_flusher(&mut state).is_ok() {
                     self.schedule_flush(&mut state);
+                } else {
+                    // The record would stay in memory, and a task that awaits it forever asleep.
+                    drop(state);
+                    self.wait_until(position, self.goal().unwrap_or(WaitFor::Durable))?;
                 }
                 return Ok(position);
             }
@@ -334,12 +338,12 @@ impl Coordinator {
 
     /// Makes sure that the flusher writes the open batch in time, because the batch holds a record
     /// without a waiter. The due time changes with the first such record, and when the batch is
-    /// large enough. If no flusher could start, each record tries again.
+    /// large enough.
     #[inline]
     fn schedule_flush(self: &Arc<Self>, state: &mut State) {
         let is_first = state.commit.schedule_flush(|| self.clock.now());
         let is_large = state.commit.open_len() >= self.flush_bytes(state);
-        if is_first || is_large || state.background.is_empty() {
+        if is_first || is_large {
             self.wake_background(state);
         }
         if !state.in_flight.is_empty() {

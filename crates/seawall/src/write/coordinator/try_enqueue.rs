@@ -20,7 +20,8 @@ impl Coordinator {
     ///
     /// # Errors
     ///
-    /// [`Error::WouldBlock`] instead of waiting.
+    /// [`Error::WouldBlock`] instead of waiting; [`Error::Io`] if the system starts no thread to
+    /// write the record.
     pub(crate) fn try_enqueue(self: &Arc<Self>, set: &mut impl EncodedRecords) -> Result<Position> {
         self.fork_guard.check()?;
         let mut state = self.try_lock().ok_or(Error::WouldBlock { log: None })?;
@@ -32,6 +33,8 @@ impl Coordinator {
         if state.draining > 0 {
             return Err(Error::WouldBlock { log: None });
         }
+        // Nothing else writes the record if no call waits for it.
+        self.require_flusher(&mut state)?;
         match state.commit.enqueue(set)? {
             Enqueued::In(position) => {
                 self.schedule_flush(&mut state);
