@@ -141,6 +141,46 @@ fn plain_log_is_encrypted_from_now_on() {
     assert_eq!(key_error(tiny(3).open_in::<[u8], Raw>(storage)), KeyError::NoKey);
 }
 
+/// A device with the file `keys` of another log, whose other files are elsewhere; and that log.
+fn lone_keys() -> (MemStorage, MemStorage) {
+    let whole = MemStorage::new();
+    encrypted(|| written(&whole, 5).close().unwrap());
+    let lone = whole.kill();
+    let others = lone.names().into_iter().filter(|name| name != "keys");
+    others.for_each(|name| lone.remove_raw(&name));
+    (lone, whole)
+}
+
+#[test]
+fn keys_of_another_log_are_kept_when_a_log_is_created_beside_them() {
+    let (device, whole) = lone_keys();
+    let keys = device.bytes("keys").unwrap();
+    encrypted(|| {
+        let log = open(&common::again(2), &device).unwrap();
+        let warnings = log.recovery().warnings.clone();
+        let [warning] = warnings.as_slice() else { panic!("{:?}", log.recovery()) };
+        let (_, place) = warning.split_once("moved to ").unwrap();
+        assert_eq!(device.bytes(place), Some(keys.clone()), "{warning}");
+        log.append(b"of the new log").unwrap();
+        drop(log);
+        assert_eq!(read(&device, false).unwrap().count(), 1);
+        // With them, the other files are a log again.
+        whole.edit("keys", |bytes| *bytes = device.bytes(place).unwrap());
+        assert_eq!(read(&whole, false).unwrap().count(), 5);
+    });
+}
+
+#[test]
+fn keys_of_another_log_are_kept_when_the_log_beside_them_is_encrypted() {
+    let (device, keys) = (lone_keys().0, lone_keys().0.bytes("keys").unwrap());
+    let log = open(&tiny(3), &device).unwrap();
+    log.append(b"plain").unwrap();
+    drop(log);
+    let keyed = common::again(4).key(Key::new(&KEY)).encrypt(Padding::Off);
+    open(&keyed, &device).unwrap().append(b"secret").unwrap();
+    assert!(has(&device, &keys));
+}
+
 #[test]
 fn copies_are_read_with_the_key_of_the_log() {
     encrypted(|| {

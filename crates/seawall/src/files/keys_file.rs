@@ -52,9 +52,9 @@ pub(crate) fn complete_keys(env: &Env, keys: LogKeys, key: &KeyEncryptionKey) ->
     write_keys(env, keys.ring().again(), key)
 }
 
-/// Writes the keys of a log that has none yet. They are durable when this returns.
+/// Writes the keys of a log that has none yet. They are durable when this returns. The caller has
+/// copied a file that an interrupted attempt or an earlier log left.
 pub(crate) fn create_keys(env: &Env, ring: KeyRing, key: &KeyEncryptionKey) -> Result<LogKeys> {
-    // Remove the file that an interrupted attempt or an earlier log left.
     let _ = env.storage.remove(KEYS);
     let keys = write_keys(env, ring, key)?;
     env.storage.sync_dir().map_err(Error::io("sync the log's directory"))?;

@@ -2,7 +2,11 @@
 //! them; the total is bounded.
 
 use crate::base::env::Env;
+#[cfg(feature = "encryption")]
+use crate::base::error::{Error, Result};
 use crate::base::num::{READ_SIZE, to_u64};
+#[cfg(feature = "encryption")]
+use crate::files::directory::KEYS;
 use crate::files::directory::QUARANTINE;
 use crate::files::segment_reader::read_around;
 use crate::scan::scanner::TailFound;
@@ -41,15 +45,26 @@ pub(crate) fn keep(env: &Env, tail: &TailFound) -> io::Result<String> {
 /// Suffix of the names of removed tails.
 const TAIL_SUFFIX: &str = ".bytes";
 
-/// Copies a segment file that repair removes, with zeros for what the device cannot read. Such
+/// Copies a file that repair removes, with zeros for what the device cannot read. Such
 /// copies are never deleted automatically.
 pub(crate) fn keep_file(env: &Env, file: &str) -> io::Result<String> {
-    let folder = env.storage.folder(QUARANTINE)?;
     let source = env.storage.open(file, Access::Read)?;
+    let folder = env.storage.folder(QUARANTINE)?;
     let name = format!("{:020}-{file}", env.clock.wall_us());
     copy((&*source, read_skipping), Offset(0)..Offset(source.len()?), &*folder, &name)?;
     folder.sync_dir()?;
     Ok(format!("{QUARANTINE}/{name}"))
+}
+
+/// Copies the file `keys` before the keys of another log replace it: a log whose other files are
+/// elsewhere may need it, if no interrupted attempt left it. Returns the place of the copy.
+#[cfg(feature = "encryption")]
+pub(crate) fn keep_keys(env: &Env) -> Result<Option<String>> {
+    match keep_file(env, KEYS) {
+        Ok(place) => Ok(Some(place)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::io(format!("copy {KEYS} to {QUARANTINE}"))(error)),
+    }
 }
 
 /// Copies a range of a file and syncs it; the directory entry is not synced. Leaves no file on

@@ -33,7 +33,8 @@ pub(super) fn create(
     let mut max_id = names.iter().filter_map(|name| SegmentId::from_any_name(name)).max();
     let log = env.entropy.random().map_err(Error::io("draw a random log id"))?;
     let mut manifest = new_manifest(options, LogId(log), record_type)?;
-    create_keys(options, (&env, unlocker), (&mut manifest, max_id))?;
+    let older = create_keys(options, (&env, unlocker), (&mut manifest, max_id))?;
+    let older = older.map(|place| format!("keys of another log, moved to {place}"));
     let size_min = options.segment_min;
     let (base, carry) = (Lsn::FIRST, vec![]);
     let plan = RotationPlan {
@@ -69,7 +70,7 @@ pub(super) fn create(
         damage: vec![],
         mended: vec![],
         given_up: vec![],
-        warnings: warning.into_iter().collect(),
+        warnings: warning.into_iter().chain(older).collect(),
     };
     Ok((writer, recovery, level))
 }
@@ -180,18 +181,20 @@ pub(super) fn check_encryption(_: &Options, _: Layout) -> Result<()> {
 }
 
 /// Writes the keys of a log that is created with a key, and notes in its manifest that all segments
-/// from the first one on are encrypted.
+/// from the first one on are encrypted. Returns where older keys are kept.
 #[cfg(feature = "encryption")]
 fn create_keys(
     options: &Options,
     (env, unlocker): (&Env, &Unlocker),
     (manifest, max_id): (&mut Manifest, Option<SegmentId>),
-) -> Result<()> {
+) -> Result<Option<String>> {
     use crate::files::keys_file;
+    use crate::scan::quarantine::keep_keys;
     use crate::write::rotation::next_id;
     use seawall_format::{Authenticator, Claims};
 
-    let Some(key) = unlocker.key() else { return Ok(()) };
+    let Some(key) = unlocker.key() else { return Ok(None) };
+    let older = keep_keys(env)?;
     let ring = keys_file::first_keys(env, manifest.log)?;
     let keys = keys_file::create_keys(env, ring, &key)?;
     let (number, _) = keys.ring().newest();
@@ -201,7 +204,7 @@ fn create_keys(
     manifest.authenticator = Some(Authenticator::unsigned(claims));
     unlocker.set_known(Some(keys.clone()));
     env.set_keys(Some(keys));
-    Ok(())
+    Ok(older)
 }
 
 #[cfg(not(feature = "encryption"))]
@@ -210,8 +213,8 @@ fn create_keys(
     _: &Options,
     _: (&Env, &Unlocker),
     _: (&mut Manifest, Option<SegmentId>),
-) -> Result<()> {
-    Ok(())
+) -> Result<Option<String>> {
+    Ok(None)
 }
 
 /// Refuses a directory with non-empty texts and nothing else: it may be the rest of a log.

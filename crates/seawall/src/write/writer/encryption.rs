@@ -4,6 +4,7 @@ use crate::base::error::{Error, Result};
 use crate::base::keys::LogKeys;
 use crate::files::keys_file::{create_keys, first_keys, new_log_key, write_keys};
 use crate::files::unlock::Unlocker;
+use crate::scan::quarantine::keep_keys;
 use crate::write::rotation::next_id;
 use crate::write::writer::Writer;
 use seawall_format::encryption::{KeyEncryptionKey, KeyError, Padding};
@@ -17,6 +18,7 @@ impl Writer {
         let key = unlocker.key().ok_or(KeyError::NoKey).map_err(Error::key(None))?;
         self.check_names()?;
         let log = self.manifest.content.log;
+        keep_keys(&self.env)?;
         let keys = create_keys(&self.env, first_keys(&self.env, log)?, &key)?;
         let (number, _) = keys.ring().newest();
         let from = Some(next_id(self.max_id)?);
