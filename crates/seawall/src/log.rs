@@ -392,6 +392,11 @@ impl<T: ?Sized, C> Log<T, C> {
         &*self.coordinator.files
     }
 
+    /// The storage that the log was opened in.
+    pub(crate) fn shared_storage(&self) -> Arc<dyn Storage> {
+        self.coordinator.files.storage.clone()
+    }
+
     fn local_writer(&self) -> Arc<dyn LocalWriter> {
         self.coordinator.clone()
     }

@@ -178,11 +178,14 @@ impl<T, C: Codec<T>> Logger<T, C> {
         &self,
         start: impl FnOnce(&LogReader<T, C>) -> Result<Lsn>,
     ) -> Result<Retrieved<T, C>> {
-        match self.log() {
-            Ok(_) | Err(Error::Damaged { .. } | Error::Ambiguous { .. } | Error::Busy { .. }) => {}
+        let reader: LogReader<T, C> = match self.log() {
+            // Not by its path, where another log may be by now.
+            Ok(log) => LogReader::open_in(log.shared_storage())?,
+            Err(Error::Damaged { .. } | Error::Ambiguous { .. } | Error::Busy { .. }) => {
+                LogReader::open(&self.path)?
+            }
             Err(error) => return Err(error),
-        }
-        let reader = LogReader::<T, C>::open(&self.path)?;
+        };
         let entries = reader.read_from(start(&reader)?)?;
         Ok(Retrieved { entries })
     }

@@ -181,6 +181,20 @@ fn log_of_a_running_writer_can_be_retrieved() {
     assert_eq!(second.write(&record(2)).unwrap(), lsn(2));
 }
 
+#[test]
+fn records_are_retrieved_after_the_log_was_renamed() {
+    let folder = Scratch::new("paper-renamed");
+    let storage = folder.storage();
+    let logger: BinLogger<Record> = Logger::new(folder.path.join("log"));
+    logger.write(&record(1)).unwrap();
+    storage.rename("log", "moved").unwrap();
+    logger.write(&record(2)).unwrap();
+    let other: BinLogger<Record> = Logger::new(folder.path.join("log"));
+    other.write(&record(9)).unwrap();
+    let found: Vec<_> = logger.retrieve().unwrap().map(|record| record.unwrap().id).collect();
+    assert_eq!(found, [1, 2]);
+}
+
 /// Also checks a log that another logger has open.
 fn is_retrieved_since_the_checkpoint<C: Codec<Record, Item = Record>>(name: &str) {
     let folder = written::<C>(name);
