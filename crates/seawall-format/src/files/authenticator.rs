@@ -273,6 +273,7 @@ fn place(offset: Offset) -> Offset {
 
 const _: () = {
     assert!(CODE.at + MAC_SIZE == AUTHENTICATOR_SIZE);
+    assert!(STORED_MAX == CLOSING_AT);
     assert!(
         AUTHENTICATOR_AT + AUTHENTICATOR_SIZE <= crate::fields::sizes::SECTOR,
         "in the same sector"

@@ -7,10 +7,10 @@ use seawall_testkit::{Dice, MemStorage};
 use crate::keyed;
 use crate::look::storage;
 use crate::run::read;
-use crate::world::{BLOCK, World, to_u64, to_usize};
+use crate::world::{World, to_u64, to_usize};
 
 /// Size of a block in bytes.
-const SIZE: usize = BLOCK as usize;
+const SIZE: usize = 512;
 
 /// Tries the last block that was written, and `count` others.
 pub(crate) fn probe(world: &World, device: &MemStorage, (count, seed): (u64, u64)) {
@@ -18,7 +18,9 @@ pub(crate) fn probe(world: &World, device: &MemStorage, (count, seed): (u64, u64
     if verified.verdict == Verdict::Lost {
         return;
     }
-    let holds_records = |name: &String| name.ends_with(".seg") || name.ends_with(".jsonl");
+    let holds_records = |name: &String| {
+        name.rsplit_once('.').is_some_and(|(_, kind)| ["seg", "jsonl"].contains(&kind))
+    };
     let used = |name: &String| {
         let bytes = device.bytes(name).unwrap_or_default();
         bytes.iter().rposition(|byte| *byte != 0).map(|last| last / SIZE)

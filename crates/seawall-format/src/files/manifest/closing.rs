@@ -2,11 +2,10 @@
 
 use crate::checksum::Salt;
 use crate::fields::{get, put, slice, slice_mut, table};
-use crate::files::authenticator::STORED_MAX;
 use crate::ids::{LogId, Offset, to_u64};
 
-/// Where it lies in the slot.
-pub(crate) const CLOSING_AT: usize = STORED_MAX;
+/// Where it lies in the slot: after the authenticator.
+pub(crate) const CLOSING_AT: usize = 304;
 
 pub(crate) const CLOSING_SIZE: usize = 16;
 

@@ -152,12 +152,7 @@ impl LogScanner {
             ends_here = true;
             self.chain = None;
             let size = scanner.lost_bytes(rest.used, here.length);
-            let end = match limit {
-                Limit::Open if is_hidden => RangeEnd::Hidden,
-                Limit::Open => RangeEnd::Open,
-                Limit::At(_) => RangeEnd::Known,
-            };
-            Position { size, last: min_end, end }
+            Position { size, last: min_end, end: range_end(limit, is_hidden) }
         };
         let source = opened(&mut self.source, &here, self.skip_io_errors)?;
         if part.is_none() {
@@ -208,6 +203,15 @@ impl LogScanner {
             self.current = None;
         }
         Ok(ScanItem::Damage(damages, salvaged))
+    }
+}
+
+/// What is known about the end of damage up to the end of a segment.
+fn range_end(limit: Limit, is_hidden: bool) -> RangeEnd {
+    match limit {
+        Limit::Open if is_hidden => RangeEnd::Hidden,
+        Limit::Open => RangeEnd::Open,
+        Limit::At(_) => RangeEnd::Known,
     }
 }
 
