@@ -13,9 +13,17 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub(super) struct Script {
     command: String,
-    late: Option<Child>,
+    late: Option<Late>,
     /// Kills a group of processes; tests replace it.
     kill: fn(u32) -> io::Result<()>,
+}
+
+/// A run that took too long.
+#[derive(Debug)]
+struct Late {
+    shell: Child,
+    /// Whether the shell was waited for. Another group can have its number from then on.
+    is_reaped: bool,
 }
 
 impl Script {
@@ -42,7 +50,7 @@ impl Script {
                 None if clock.now() > end => {
                     // The command may have ended by now.
                     let _ = (self.kill)(child.id());
-                    self.late = Some(child);
+                    self.late = Some(Late { shell: child, is_reaped: false });
                     return Err(format!("the command runs longer than {} ms", limit.as_millis()));
                 }
                 None => clock.sleep(LOOK_EVERY),
@@ -52,16 +60,33 @@ impl Script {
 
     /// Whether a run that took too long has not ended, with all that it started.
     fn is_late(&mut self) -> bool {
-        let Some(child) = &mut self.late else { return false };
-        let is_late = match child.try_wait() {
-            // It may have become possible: a program can give up its rights.
-            Ok(None) => (self.kill)(child.id()).is_err() || matches!(child.try_wait(), Ok(None)),
-            _ => seawall_host::is_group_foreign(child.id()),
-        };
+        let is_late = self.late.as_mut().is_some_and(|late| !late.has_ended(self.kill));
         if !is_late {
             self.late = None;
         }
         is_late
+    }
+}
+
+impl Late {
+    /// Returns whether nothing of the run goes on. What has ended, and nothing waits for, is no
+    /// obstacle.
+    fn has_ended(&mut self, kill: fn(u32) -> io::Result<()>) -> bool {
+        let group = self.shell.id();
+        if !self.is_reaped {
+            // It may have become possible: a program can give up its rights.
+            let _ = kill(group);
+            if seawall_host::is_group_running(group) == Some(true) {
+                return false;
+            }
+            self.is_reaped = !matches!(self.shell.try_wait(), Ok(None));
+            seawall_host::reap_group(group);
+        }
+        let is_left = || match seawall_host::is_group_running(group) {
+            Some(is_running) => is_running,
+            None => seawall_host::is_group_foreign(group),
+        };
+        self.is_reaped && !is_left()
     }
 }
 
@@ -104,13 +129,14 @@ mod tests {
         let mut script = Script { kill: denied, ..Script::new("exec sleep 15") };
         let slow = script.run(Duration::from_millis(30));
         assert_eq!(slow, Err("the command runs longer than 30 ms".to_owned()));
-        let first = script.late.as_mut().map(|child| (child.id(), child.try_wait().unwrap()));
+        let first =
+            script.late.as_mut().map(|late| (late.shell.id(), late.shell.try_wait().unwrap()));
         assert!(matches!(first, Some((_, None))), "it was waited for: {first:?}");
         // This run would say that the power source is healthy.
         "exit 0".clone_into(&mut script.command);
         let earlier = Err("an earlier run of the command cannot be ended".to_owned());
         assert_eq!(script.run(PATIENCE), earlier);
-        assert_eq!(script.late.as_ref().map(|child| (child.id(), None)), first, "another one");
+        assert_eq!(script.late.as_ref().map(|late| (late.shell.id(), None)), first, "another one");
         script.kill = seawall_host::kill_group;
         let clock = SystemClock::new();
         while script.run(PATIENCE) == earlier {
@@ -118,6 +144,32 @@ mod tests {
             clock.sleep(LOOK_EVERY);
         }
         assert!(script.late.is_none());
+        assert_eq!(script.run(PATIENCE), Ok(0));
+    }
+
+    /// As if a process that the command has started waited for a device.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn command_is_not_started_again_while_a_process_of_it_cannot_be_killed() {
+        let only_the_shell = |shell: u32| {
+            let killed = Command::new("kill").args(["-KILL", &shell.to_string()]).status()?;
+            killed.success().then_some(()).ok_or_else(|| io::ErrorKind::Other.into())
+        };
+        let mut script = Script { kill: only_the_shell, ..Script::new("sleep 15 & exec sleep 16") };
+        script.run(Duration::from_millis(200)).unwrap_err();
+        // These runs would say that the power source is healthy.
+        "exit 0".clone_into(&mut script.command);
+        let earlier = Err("an earlier run of the command cannot be ended".to_owned());
+        let clock = SystemClock::new();
+        for _ in 0..20 {
+            assert_eq!(script.run(PATIENCE), earlier);
+            clock.sleep(LOOK_EVERY);
+        }
+        script.kill = seawall_host::kill_group;
+        while script.run(PATIENCE) == earlier {
+            assert!(clock.now() < PATIENCE, "it was not killed");
+            clock.sleep(LOOK_EVERY);
+        }
         assert_eq!(script.run(PATIENCE), Ok(0));
     }
 }
