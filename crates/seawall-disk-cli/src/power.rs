@@ -8,14 +8,13 @@ mod monitor;
 mod script;
 
 use super::service::{Service, spawn};
-use crate::args::{Monitor, Power};
+use crate::args::{DiskServe, Monitor, Power};
 use monitor::{Reading, Source};
 use seawall_io::{Clock, SystemClock};
 use seawall_output::report::{Exit, Failure, say};
 use seawall_output::text::{bytes, to_u64};
 use std::fmt;
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,14 +31,25 @@ const PAUSE: Duration = Duration::from_millis(150);
 const PATIENCE: Duration = Duration::from_millis(500);
 /// How late a thread may run.
 const LATENESS: Duration = Duration::from_millis(50);
-/// The maximum time until a failure of the power source, or of its monitor, is noticed.
-pub(super) const DETECTION: Duration = Duration::from_millis(700);
+/// The maximum time from a failure of the power source, or of its monitor, until no flush returns
+/// early. The last good answer tells what was so when it was requested. It arrives, the pause
+/// passes, and the next answer arrives, or does not. No answer counts for longer than this.
+const DETECTION: Duration = Duration::from_millis(1200);
 /// The number of consecutive `Online` answers that arm the disk again.
 const GOOD_ANSWERS: u32 = 2;
 
 const _: () = assert!(
-    DETECTION.as_millis() >= PAUSE.as_millis() + PATIENCE.as_millis() + LATENESS.as_millis()
+    DETECTION.as_millis() >= 2 * PATIENCE.as_millis() + PAUSE.as_millis() + LATENESS.as_millis()
 );
+
+/// The time from a failure of the power source until this process learns of it. A monitor knows it
+/// only after the time that the operator gives, such as the interval at which it asks the UPS.
+pub(super) fn detection(args: &DiskServe) -> Duration {
+    match args.power {
+        Power::Watched(_) => args.detection.saturating_add(DETECTION),
+        Power::Ok | Power::Unknown => args.detection,
+    }
+}
 
 /// The state of the power source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,17 +80,15 @@ struct Watch {
     good_answers: u32,
 }
 
-impl Watch {
-    /// Starts with the monitor's first answer.
-    fn new(first: Result<Reading, String>) -> Self {
-        let mut watch = Self {
-            condition: Condition::Lost("no answer yet".to_owned()),
-            good_answers: GOOD_ANSWERS - 1,
-        };
-        watch.judge(first);
-        watch
+impl Default for Watch {
+    /// A first good answer is enough.
+    fn default() -> Self {
+        let condition = Condition::Lost("no answer yet".to_owned());
+        Self { condition, good_answers: GOOD_ANSWERS - 1 }
     }
+}
 
+impl Watch {
     /// Takes the next answer. Returns whether the condition has changed.
     fn judge(&mut self, reading: Result<Reading, String>) -> bool {
         self.good_answers =
@@ -104,18 +112,18 @@ pub(super) struct PowerWatch {
     name: String,
     source: Source,
     watch: Watch,
+    clock: SystemClock,
+    /// When the state that the last answer tells was so.
+    known_at: Duration,
 }
 
 impl PowerWatch {
     /// Asks the monitor for the first time, if there is one.
-    pub(super) fn start(
-        power: &Power,
-        hold_up: Duration,
-        image: &Path,
-    ) -> Result<Option<Self>, Failure> {
-        let Power::Watched(monitor) = power else { return Ok(None) };
-        if hold_up <= DETECTION {
-            let (hold_up, detection) = (hold_up.as_millis(), DETECTION.as_millis());
+    pub(super) fn start(args: &DiskServe) -> Result<Option<Self>, Failure> {
+        let Power::Watched(monitor) = &args.power else { return Ok(None) };
+        let (hold_up, detection, image) = (args.hold_up, detection(args), &args.image);
+        if hold_up <= detection {
+            let (hold_up, detection) = (hold_up.as_millis(), detection.as_millis());
             let what = format!(
                 "a hold-up time of {hold_up} ms is too short for {monitor}, which can take \
                  {detection} ms to tell"
@@ -130,14 +138,24 @@ impl PowerWatch {
     }
 
     fn ask_first(monitor: &Monitor) -> io::Result<Self> {
-        let mut source = Source::open(monitor)?;
-        let watch = Watch::new(source.read(PATIENCE));
-        Ok(Self { name: monitor.to_string(), source, watch })
+        let (source, clock) = (Source::open(monitor)?, SystemClock::new());
+        let (name, watch, known_at) = (monitor.to_string(), Watch::default(), Duration::ZERO);
+        let mut watch = Self { name, source, watch, clock, known_at };
+        watch.ask();
+        Ok(watch)
     }
 
-    /// Queries the monitor again: writing a dump to the image may have taken minutes since.
-    pub(super) fn ask_again(&mut self) {
-        self.watch.judge(self.source.read(PATIENCE));
+    /// Queries the monitor. Returns whether the condition of the power source has changed.
+    pub(super) fn ask(&mut self) -> bool {
+        self.known_at = self.clock.now().saturating_sub(self.source.age());
+        let reading = self.source.read(PATIENCE);
+        self.watch.judge(reading)
+    }
+
+    /// How long the last answer still counts: not at all if this process was stopped before it was
+    /// read.
+    pub(super) fn counts_for(&self) -> Duration {
+        (self.known_at + DETECTION).saturating_sub(self.clock.now())
     }
 
     /// Whether the power source is healthy.
@@ -160,10 +178,13 @@ impl PowerWatch {
         let service = service.clone();
         self.source.begin()?;
         spawn("power", move || {
-            let clock = SystemClock::new();
             loop {
-                clock.sleep(PAUSE);
-                if self.watch.judge(self.source.read(PATIENCE)) {
+                self.clock.sleep(PAUSE);
+                let is_new = self.ask();
+                if self.is_healthy() {
+                    service.power_holds(self.counts_for(), &self.says());
+                }
+                if is_new {
                     tell(&service, self.is_healthy(), &self.says());
                 }
             }
@@ -171,11 +192,13 @@ impl PowerWatch {
     }
 }
 
-/// Arms or disarms the disk, and reports that.
+/// Reports a new state of the power source. An unhealthy one disarms the disk.
 fn tell(service: &Service, is_healthy: bool, says: &str) {
+    if is_healthy {
+        return say(&format!("seawall: {says}"));
+    }
     let dirty = bytes(to_u64(service.disk.status().dirty));
-    match service.power_changed(is_healthy, says) {
-        Ok(()) if is_healthy => say(&format!("seawall: {says}")),
+    match service.power_fails(says) {
         Ok(()) => {
             say(&format!("seawall: {says}: flushes wait; {dirty} were written to the device"));
         }
@@ -194,8 +217,8 @@ mod tests {
 
     #[test]
     fn one_bad_answer_disarms_and_two_good_ones_arm() {
-        let mut watch = Watch::new(Ok(Online));
-        assert_eq!(watch.condition, Condition::Online, "a first good answer is enough");
+        let mut watch = Watch::default();
+        assert!(watch.judge(Ok(Online)) && watch.condition == Condition::Online, "a first one");
         for bad in [Ok(OnBattery), Ok(Unprotected("NOBATT")), lost()] {
             assert!(watch.judge(bad.clone()) && watch.condition != Condition::Online);
             assert!(!watch.judge(bad.clone()), "nothing new");
@@ -214,7 +237,8 @@ mod tests {
     #[test]
     fn watch_begins_disarmed_without_a_good_answer() {
         for first in [Ok(OnBattery), Ok(Unprotected("OFF")), lost()] {
-            let mut watch = Watch::new(first);
+            let mut watch = Watch::default();
+            watch.judge(first);
             assert_ne!(watch.condition, Condition::Online);
             assert!(!watch.judge(Ok(Online)) && watch.judge(Ok(Online)));
         }

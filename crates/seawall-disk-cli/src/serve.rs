@@ -9,7 +9,7 @@ use super::export::{self, Transport};
 use super::keeper::{self, Keeping};
 use super::metrics;
 use super::notify::{self, Notifier};
-use super::power::{DETECTION, PowerWatch, SIGPWR};
+use super::power::{PowerWatch, SIGPWR, detection};
 use super::service::{Arming, Residence, Service, lock, spawn};
 use crate::args::{DiskServe, Power, ROOM_MAX};
 use crate::state::image::{self, Device};
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
     let lowered = seawall_host::oom_score().ok();
     let notifier = Arc::new(Notifier::from_environment());
     let clock = Arc::new(SystemClock::new());
-    let mut watch = PowerWatch::start(&args.power, args.hold_up, &args.image)?;
+    let mut watch = PowerWatch::start(args)?;
     // A power failure must not end a start that saves the memory of the last server.
     let signals = Signals::new(SIGPWR);
     let signals = signals.map_err(|error| failed(&args.image, "wait for signals", &error))?;
@@ -68,10 +68,12 @@ pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
     // From here on, signals are handled instead of ending the process.
     let added = [SIGTERM, SIGINT].into_iter().try_for_each(|signal| signals.add_signal(signal));
     added.map_err(|error| failed(&args.image, "wait for signals", &error))?;
-    if let Some(watch) = &mut watch {
-        watch.ask_again();
-    }
-    disk.supplied(supply(args, watch.as_ref()));
+    // Writing a dump to the image may have taken minutes since the first answer.
+    let counts_for = watch.as_mut().map_or(Duration::MAX, |watch| {
+        watch.ask();
+        watch.counts_for()
+    });
+    disk.supplied_for(supply(args, watch.as_ref()), counts_for);
     let (transport, at) = Transport::start(args, front.bound, disk.clone())?;
     let service = Arc::new(Service {
         image: args.image.display().to_string(),
@@ -225,8 +227,7 @@ impl Front {
 /// The hold-up time, the detection time and the health of the power source.
 fn supply(args: &DiskServe, watch: Option<&PowerWatch>) -> Supply {
     let is_healthy = watch.map_or(args.power == Power::Ok, PowerWatch::is_healthy);
-    let detection = args.detection.max(watch.map_or(Duration::ZERO, |_| DETECTION));
-    Supply { hold_up: args.hold_up, detection, is_healthy }
+    Supply { hold_up: args.hold_up, detection: detection(args), is_healthy }
 }
 
 /// Opens the disk and its state directory. A dump found there is written to the image.

@@ -14,6 +14,7 @@ use serde_json::Value;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 /// State shared by all threads of a server.
 #[derive(Debug)]
@@ -127,13 +128,19 @@ impl Service {
         lock(&self.power).clone()
     }
 
-    /// Records a new state of the power source. If the source is unhealthy, returns once everything
-    /// is on the device. If it is healthy, does not measure the device: the monitor would not be
-    /// queried meanwhile.
-    pub(super) fn power_changed(&self, is_healthy: bool, says: &str) -> io::Result<()> {
+    /// Records that the power source is healthy, which counts for `time`. Does not measure the
+    /// device: the monitor would not be queried meanwhile.
+    pub(super) fn power_holds(&self, time: Duration, says: &str) {
         *lock(&self.power) = Some(says.to_owned());
-        self.disk.supplied(Supply { is_healthy, ..self.disk.status().supply });
-        if is_healthy { Ok(()) } else { self.disk.drain() }
+        let supply = Supply { is_healthy: true, ..self.disk.status().supply };
+        self.disk.supplied_for(supply, time);
+    }
+
+    /// Records that the power source is not healthy. Returns once everything is on the device.
+    pub(super) fn power_fails(&self, says: &str) -> io::Result<()> {
+        *lock(&self.power) = Some(says.to_owned());
+        self.disk.supplied(Supply { is_healthy: false, ..self.disk.status().supply });
+        self.disk.drain()
     }
 
     fn arm_by_hand(&self) -> io::Result<()> {
@@ -174,7 +181,11 @@ impl Service {
                 )
             }
             Err(why) => {
+                let is_old = status.supply.is_healthy;
                 let why = match (why, self.power_says()) {
+                    (Disarmed::PowerSource, Some(says)) if is_old => {
+                        format!("{says}, and no answer since")
+                    }
                     (Disarmed::PowerSource, Some(says)) => says,
                     (Disarmed::PowerSource, None) => format!("{why} (start with --power to arm)"),
                     _ => why.to_string(),

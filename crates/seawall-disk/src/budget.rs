@@ -100,6 +100,8 @@ impl fmt::Display for Disarmed {
 #[derive(Clone, Debug)]
 pub struct Budget {
     supply: Supply,
+    /// When the state of the power source is too old to be relied on.
+    expires_at: Duration,
     calibration: Option<Calibration>,
     /// The longest flush of the calibration itself.
     flush_alone: Duration,
@@ -118,7 +120,8 @@ impl Budget {
     pub fn new(supply: Supply) -> Self {
         let held = [false; REASONS.len()];
         let (calibration, flushing_since, flush_alone) = (None, None, Duration::ZERO);
-        Self { supply, calibration, flush_alone, runs_max: RUNS_FIRST, flushing_since, held }
+        let (expires_at, runs_max) = (Duration::MAX, RUNS_FIRST);
+        Self { supply, expires_at, calibration, flush_alone, runs_max, flushing_since, held }
     }
 
     /// The number of bytes that may be dirty and acknowledged: (hold-up - detection - 2 x the worst
@@ -135,7 +138,7 @@ impl Budget {
         if let Some(held) = self.held() {
             return Err(held);
         }
-        if !self.supply.is_healthy {
+        if !self.supply.is_healthy || self.expires_at <= now {
             return Err(Disarmed::PowerSource);
         }
         let Calibration { flush_worst, bandwidth, at } =
@@ -166,14 +169,12 @@ impl Budget {
     /// is at least ten seconds old.
     #[must_use]
     pub fn wants_calibration(&self, now: Duration) -> bool {
-        if self.held().is_some() || !self.supply.is_healthy {
-            return false;
-        }
-        let age = self.calibration.map(|calibration| now.saturating_sub(calibration.at));
-        match (age, self.capacity(now)) {
-            (None, _) => true,
-            (Some(age), Err(_)) => age >= AGAIN,
-            (Some(age), Ok(_)) => age >= FRESH / 2,
+        let age = self.calibration.map_or(FRESH, |found| now.saturating_sub(found.at));
+        match self.capacity(now) {
+            Err(Disarmed::NeverCalibrated) => true,
+            Err(Disarmed::Stale | Disarmed::HoldUp) => age >= AGAIN,
+            Ok(_) => age >= FRESH / 2,
+            Err(_) => false,
         }
     }
 
@@ -244,9 +245,21 @@ impl Budget {
         }
     }
 
-    /// Records the state of the power source.
+    /// Records the state of the power source. It counts until the next one.
     pub fn supplied(&mut self, supply: Supply) {
-        self.supply = supply;
+        self.supplied_until(supply, Duration::MAX);
+    }
+
+    /// Records the state of the power source as its monitor reports it. From `expires_at` on no
+    /// byte may be acknowledged early, so that a monitor that hangs is noticed.
+    pub fn supplied_until(&mut self, supply: Supply, expires_at: Duration) {
+        (self.supply, self.expires_at) = (supply, expires_at);
+    }
+
+    /// When the state of the power source expires; [`Duration::MAX`] if it never does or already
+    /// has.
+    pub(crate) fn expires_at(&self, now: Duration) -> Duration {
+        if now < self.expires_at { self.expires_at } else { Duration::MAX }
     }
 
     /// Forbids early acknowledgement until this reason is [withdrawn](Budget::rearm).
@@ -325,6 +338,22 @@ mod tests {
         budget.supplied(SUPPLY);
         budget.flushed(ms(5), 1);
         assert_eq!(budget.capacity(ms(0)), Err(Disarmed::HoldUp));
+    }
+
+    /// The monitor hangs after its last answer.
+    #[test]
+    fn old_state_of_the_power_source_disarms() {
+        let mut budget = armed();
+        budget.supplied_until(SUPPLY, ms(700));
+        assert_eq!(budget.capacity(ms(699)), Ok(3_500_000));
+        assert_eq!(budget.capacity(ms(700)), Err(Disarmed::PowerSource));
+        assert!(!budget.covers(0, ms(700)) && !budget.wants_calibration(FRESH));
+        assert_eq!(budget.expires_at(ms(699)), ms(700));
+        assert_eq!(budget.expires_at(ms(700)), Duration::MAX);
+        budget.supplied_until(SUPPLY, ms(1400));
+        assert_eq!(budget.capacity(ms(1399)), Ok(3_500_000));
+        budget.supplied(SUPPLY);
+        assert_eq!(budget.capacity(FRESH), Ok(3_500_000));
     }
 
     #[test]

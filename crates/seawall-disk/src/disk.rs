@@ -244,8 +244,7 @@ impl Disk {
     /// As [`write`](Disk::write). A part of the range may have become zeros then.
     pub fn write_zeros(&self, offset: u64, size: usize) -> io::Result<()> {
         self.shared.check(offset, size)?;
-        let mut at = offset;
-        let mut left = size;
+        let (mut at, mut left) = (offset, size);
         while left > 0 {
             // The first piece ends at a block boundary, and so do all later ones.
             let past = to_usize(at % to_u64(BLOCK_SIZE));
@@ -352,9 +351,17 @@ impl Disk {
         self.shared.state().budget.wants_calibration(self.shared.clock.now())
     }
 
-    /// Records the state of the power source.
+    /// Records the state of the power source. It counts until the next one.
     pub fn supplied(&self, supply: Supply) {
-        self.shared.state().budget.supplied(supply);
+        self.supplied_for(supply, Duration::MAX);
+    }
+
+    /// Records the state of the power source as its monitor reports it. Unless another report
+    /// follows within `time`, flushes then wait, and what was acknowledged early is written to the
+    /// device.
+    pub fn supplied_for(&self, supply: Supply, time: Duration) {
+        let expires_at = self.shared.clock.now().saturating_add(time);
+        self.shared.state().budget.supplied_until(supply, expires_at);
         self.shared.changed.notify_all();
         self.shared.wanted.notify_all();
     }
@@ -444,10 +451,8 @@ impl Drop for Disk {
     fn drop(&mut self) {
         self.shared.state().is_closing = true;
         self.shared.wanted.notify_all();
-        if let Some(drainer) = self.drainer.take() {
-            // The thread returns nothing, and its panic was reported by the thread itself.
-            let _ = drainer.join();
-        }
+        // The thread returns nothing, and its panic was reported by the thread itself.
+        let _ = self.drainer.take().map(JoinHandle::join);
     }
 }
 
@@ -477,9 +482,11 @@ impl State {
         }
     }
 
-    /// The time at which the drainer has something to write; `None` while there is nothing.
+    /// The time at which the drainer has something to write; `None` while there is nothing. When
+    /// the state of the power source expires, that may be everything.
     fn due(&self, now: Duration) -> Option<Duration> {
-        self.ring.due(self.haste(now))
+        let due = self.ring.due(self.haste(now));
+        due.map(|due| due.min(self.budget.expires_at(now)))
     }
 
     /// Returns whether a flush was acknowledged for bytes that are not on the device.
@@ -538,13 +545,11 @@ impl Shared {
     }
 
     fn check(&self, offset: u64, size: usize) -> io::Result<()> {
-        match offset.checked_add(to_u64(size)) {
-            Some(end) if end <= self.size => Ok(()),
-            _ => Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                format!("{size} bytes at {offset} of a disk of {}", self.size),
-            )),
+        if offset.checked_add(to_u64(size)).is_some_and(|end| end <= self.size) {
+            return Ok(());
         }
+        let why = format!("{size} bytes at {offset} of a disk of {}", self.size);
+        Err(io::Error::new(io::ErrorKind::InvalidInput, why))
     }
 
     /// Waits until the ring has space for a piece and, while the budget has capacity, until the

@@ -392,6 +392,24 @@ fn data_beyond_the_budget_is_written_without_delay() {
     assert!(!disk.status().is_owing);
 }
 
+/// The monitor of the power source hangs after a good answer.
+#[test]
+fn acknowledged_data_is_written_when_the_state_of_the_power_source_is_old() {
+    let device = made();
+    let hands = Arc::new(ManualClock::new());
+    let (disk, _) = Disk::open(files(&device), &SMALL, hands.clone()).unwrap();
+    disk.calibrate().unwrap();
+    disk.supplied_for(SMALL.supply, Duration::from_millis(700));
+    disk.write(0, &[7; 100]).unwrap();
+    disk.flush().unwrap();
+    assert_eq!((disk.status().dirty, disk.status().is_owing), (100, true));
+    hands.advance(Duration::from_millis(700));
+    assert_eq!(disk.status().armed, Err(Disarmed::PowerSource));
+    let clock = SystemClock::new();
+    wait_until(|| disk.status().dirty == 0 || clock.now() > Duration::from_secs(60));
+    assert_eq!((disk.status().dirty, disk.status().is_owing), (0, false));
+}
+
 #[test]
 fn failing_device_disarms_and_keeps_the_bytes() {
     let device = made();

@@ -2,6 +2,7 @@
 
 use super::*;
 use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 
@@ -125,7 +126,7 @@ fn disk_writes_through_while_the_ups_is_on_battery_or_does_not_answer() {
         assert_eq!(server.state(), "armed", "it was asked before");
         let supply = server.ask(&json!({ "do": "status" }))["supply"].clone();
         assert_eq!(supply["monitor"], format!("{monitor}: online"));
-        assert_eq!((&supply["healthy"], &supply["detection_ms"]), (&true.into(), &700.0.into()));
+        assert_eq!((&supply["healthy"], &supply["detection_ms"]), (&true.into(), &1201.0.into()));
         let ways = [
             (Says::OnBattery, "on battery"),
             (Says::Stale, "no contact"),
@@ -213,11 +214,36 @@ fn pipe_that_falls_silent_or_is_closed_disarms() {
     wait_for(&server, "write-through", "the pipe was closed");
 }
 
+/// Standard error is full, and the thread that asks the monitor stops at its report.
+#[test]
+fn watch_that_hangs_disarms() {
+    let folder = made("disk-hung-watch");
+    let ups = Ups::new(nut);
+    let (mut error, reader) = UnixStream::pair().unwrap();
+    let power = format!("--hold-up 60000 --power nut:ups@127.0.0.1:{}", ups.port);
+    let mut command = folder.command(&format!("disk serve {UNKNOWN} {power}"));
+    command.stderr(OwnedFd::from(error.try_clone().unwrap()));
+    let server = Server::of(&folder, command);
+    wait_for(&server, "armed", "return early");
+    ups.say(Says::OnBattery);
+    let mut lines = BufReader::new(&reader).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.contains("on battery: flushes wait")));
+    error.set_nonblocking(true).unwrap();
+    while error.write(b".").is_ok() {}
+    error.set_nonblocking(false).unwrap();
+    ups.say(Says::Online);
+    wait_for(&server, "write-through", "online, and no answer since");
+}
+
 #[test]
 fn power_source_that_cannot_be_watched_is_refused() {
     let folder = made("disk-unwatched");
     let ran = serve_once(&folder, "vd --power nut:ups@127.0.0.1:1");
     assert!(ran.refused(2).contains("is too short for nut:ups@127.0.0.1:1"), "{ran:?}");
+    // What the monitor itself takes comes on top.
+    let monitor = "--power nut:ups@127.0.0.1:1 --detection 2000";
+    let ran = serve_once(&folder, &format!("vd {monitor} --hold-up 3200"));
+    assert!(ran.refused(2).contains("which can take 3200 ms to tell"), "{ran:?}");
     let ran = serve_once(&folder, "vd --hold-up 60000 --power fd:99");
     assert!(ran.refused(1).contains("cannot watch fd:99"), "{ran:?}");
     // No monitor listens there: the server starts, and every flush waits.

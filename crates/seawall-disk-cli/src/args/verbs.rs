@@ -105,7 +105,7 @@ pub(crate) struct DiskServe {
     /// How long the machine keeps running after a power failure; 10 unless measured on site
     #[arg(long, value_name = "MS", default_value = "10", value_parser = parse_millis)]
     pub(crate) hold_up: Duration,
-    /// How long it takes to notify this program of a power failure
+    /// How long it takes to notify this program of a power failure, or its monitor
     #[arg(long, value_name = "MS", default_value = "1", value_parser = parse_millis)]
     pub(crate) detection: Duration,
     /// The power source: unknown, ok, or where it is watched. While it is healthy, flushes may

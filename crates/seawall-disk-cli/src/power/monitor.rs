@@ -7,7 +7,7 @@ use seawall_io::{Clock, SystemClock};
 use std::io::{self, PipeReader, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The largest answer that is read, in bytes.
@@ -36,7 +36,8 @@ pub(super) enum Source {
     Pipe(Arc<Pipe>, Option<PipeReader>),
 }
 
-/// The newest line of a pipe, and when it arrived.
+/// The newest line of a pipe, and when the pipe was last empty before it. A line can have waited in
+/// the pipe, so it arrived then or later.
 #[derive(Debug)]
 pub(super) struct Pipe {
     newest: Mutex<(Result<Reading, String>, Duration)>,
@@ -51,13 +52,20 @@ impl Default for Pipe {
 }
 
 impl Pipe {
-    fn note(&self, said: Result<Reading, String>) {
-        let line = (said, self.clock.now());
-        *self.newest.lock().unwrap_or_else(PoisonError::into_inner) = line;
+    fn newest(&self) -> MutexGuard<'_, (Result<Reading, String>, Duration)> {
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, said: Result<Reading, String>, empty_at: Duration) {
+        *self.newest() = (said, empty_at);
+    }
+
+    fn age(&self) -> Duration {
+        self.clock.now().saturating_sub(self.newest().1)
     }
 
     fn read(&self, limit: Duration) -> Result<Reading, String> {
-        let line = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        let line = self.newest();
         let age = self.clock.now().saturating_sub(line.1);
         if age > limit && line.0.is_ok() {
             return Err(format!("no line for {} ms", age.as_millis()));
@@ -89,7 +97,10 @@ impl Source {
         let Self::Pipe(pipe, file) = self else { return Ok(()) };
         let Some(file) = file.take() else { return Ok(()) };
         let its = pipe.clone();
-        spawn("pipe", move || its.note(Err(read_lines(file, &its))))
+        spawn("pipe", move || {
+            let why = read_lines(file, &its);
+            its.note(Err(why), its.clock.now());
+        })
     }
 
     /// The TCP ports of the monitor.
@@ -99,6 +110,14 @@ impl Source {
                 at.iter().map(SocketAddr::port).collect()
             }
             Self::Command(_) | Self::Pipe(..) => vec![],
+        }
+    }
+
+    /// How old an answer is that can be read now, without a request.
+    pub(super) fn age(&self) -> Duration {
+        match self {
+            Self::Pipe(pipe, _) => pipe.age(),
+            Self::Nut { .. } | Self::Apcupsd { .. } | Self::Command(_) => Duration::ZERO,
         }
     }
 
@@ -233,20 +252,29 @@ fn apcupsd_status(answer: &[u8]) -> Result<Reading, String> {
 /// Records the state in each line. Returns why no more lines can be read.
 fn read_lines(mut file: impl Read, pipe: &Pipe) -> String {
     let (mut line, mut byte) = (vec![], [0]);
+    // Lines that were in the pipe before the first look are of any age.
+    let mut empty_at = None;
     loop {
+        let looked_at = pipe.clock.now();
         match file.read(&mut byte) {
             Ok(0) => return "the pipe was closed".to_owned(),
             Ok(_) if byte == *b"\n" => {
-                pipe.note(match line.trim_ascii() {
+                let said = match line.trim_ascii() {
                     b"online" => Ok(Reading::Online),
                     b"battery" => Ok(Reading::OnBattery),
                     other => Err(format!("the pipe says: {}", other.escape_ascii())),
-                });
+                };
+                if let Some(empty_at) = empty_at {
+                    pipe.note(said, empty_at);
+                }
                 line.clear();
             }
             Ok(_) if line.len() < 100 => line.extend_from_slice(&byte),
             Ok(_) => return "the pipe has a line of more than 100 bytes".to_owned(),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => pipe.clock.sleep(LOOK_EVERY),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                empty_at = Some(looked_at);
+                pipe.clock.sleep(LOOK_EVERY);
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return error.to_string(),
         }
@@ -318,5 +346,36 @@ mod tests {
         assert_eq!(run("kill -9 $$", limit), Err("a signal ended the command".to_owned()));
         let slow = run("exec sleep 100", Duration::from_millis(30));
         assert_eq!(slow, Err("the command runs longer than 30 ms".to_owned()));
+    }
+
+    /// A pipe in which these pieces arrive, each while its reader does not look.
+    struct Pieces(Vec<&'static [u8]>);
+
+    impl Read for Pieces {
+        fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+            match self.0.first_mut() {
+                None => Ok(0),
+                Some([]) => {
+                    self.0.remove(0);
+                    Err(io::ErrorKind::WouldBlock.into())
+                }
+                Some(piece) => piece.read(to),
+            }
+        }
+    }
+
+    #[test]
+    fn line_of_a_pipe_is_as_old_as_it_can_be() {
+        let limit = Duration::from_secs(20);
+        let pipe = Pipe::default();
+        assert_eq!(read_lines(Pieces(vec![b"online\nonline\n"]), &pipe), "the pipe was closed");
+        assert_eq!(pipe.read(limit), Err("no line yet".to_owned()), "they waited for the reader");
+        let pipe = Pipe::default();
+        read_lines(Pieces(vec![b"battery\n", b"online\n"]), &pipe);
+        assert_eq!(pipe.read(limit), Ok(Online));
+        let before = pipe.clock.now();
+        read_lines(Pieces(vec![b"", b"online\nonline\n"]), &pipe);
+        assert!(pipe.newest().1 >= before, "the pipe was empty then");
+        assert!(pipe.newest().1 + LOOK_EVERY <= pipe.clock.now(), "the line arrived meanwhile");
     }
 }
