@@ -119,10 +119,14 @@ impl<'a> Claim<'a> {
         let (mut recovered, mut fit, mut has_lost) = (None, None, false);
         if let Some((area, _)) = area {
             let files = Files { home: self.device.home.clone(), area };
-            let is_kept = keeper::save(self.args, self.place, &files, self.settings.as_ref())?;
+            let kept = keeper::save(self.args, self.place, &files, self.settings.as_ref())?;
             let found = inspect(&*files.area).map_err(cannot)?;
             let Some(Inspected { label, dump }) = found else { return Err(no_area(path)) };
-            let is_gone = |noted: &Settings| noted.is_armed && !is_kept && dump.is_none();
+            let is_gone = |noted: &Settings| match kept {
+                // A dump counts them itself.
+                Some(lost) => lost > 0 && dump.is_none(),
+                None => noted.is_armed && dump.is_none(),
+            };
             has_lost = self.settings.as_ref().is_some_and(|noted| noted.has_lost || is_gone(noted));
             let is_discarded = dump.is_some() && self.args.dump == Some(WaitingDump::Discard);
             let is_torn = !is_discarded && dump.as_ref().is_some_and(|dump| dump.lost > 0);

@@ -58,27 +58,29 @@ pub(super) fn is_surely_empty(dir: &Path) -> bool {
     look().unwrap_or_default()
 }
 
-/// Makes a dump of the memory of a server that did not end cleanly. Returns whether a keeper has
-/// such memory.
+/// Makes a dump of the memory of a server that did not end cleanly. Returns how many runs of that
+/// memory are lost; `None` if no keeper has any.
 pub(super) fn save(
     args: &DiskServe,
     place: &Place,
     files: &Files,
     settings: Option<&Settings>,
-) -> Result<bool, Failure> {
+) -> Result<Option<u32>, Failure> {
     let cannot = |error: io::Error| place::failed(&place.path().join(KEEPER), &error);
     let Some((mut keeper, descriptor)) = held(place.path()).map_err(cannot)? else {
-        return Ok(false);
+        return Ok(None);
     };
     let attach = || Memory::attach(&descriptor, MEMORY_MAX).map_err(cannot);
     let kept = Kept::read(attach()?);
     let last = settings.and_then(|settings| settings.state.map(|state| (state, settings.serve)));
     let is_last = |kept: &Kept| last == Some((kept.identity.state, kept.identity.serve));
+    let mut lost_runs = 0;
     match &kept {
         Ok(kept) if kept.is_empty() => {}
         Ok(kept) if is_last(kept) => {
             files.dump_kept(kept).map_err(cannot)?;
             tell(args, kept);
+            lost_runs = kept.lost;
         }
         _ if args.dump == Some(WaitingDump::Discard) => {
             place.keep_memory(attach()?.bytes()).map_err(cannot)?;
@@ -86,7 +88,7 @@ pub(super) fn save(
         Ok(_) => return Err(refuse(place, "belongs to an earlier start of the server")),
         Err(error) => return Err(refuse(place, &format!("cannot be used: {error}"))),
     }
-    keeper.drop_memory().map(|()| true).map_err(cannot)
+    keeper.drop_memory().map(|()| Some(lost_runs)).map_err(cannot)
 }
 
 fn tell(args: &DiskServe, kept: &Kept) {

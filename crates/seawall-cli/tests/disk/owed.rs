@@ -93,6 +93,33 @@ fn loss_is_reported_after_a_start_that_was_killed_and_left_a_keeper() {
     assert!(!is_reported(&folder), "it was reported");
 }
 
+/// Nothing of the memory can be saved.
+#[test]
+#[cfg(target_os = "linux")]
+fn memory_of_a_keeper_that_has_only_lost_runs_is_reported() {
+    let folder = made("owed-damaged");
+    let server = Server::start(&folder, ARMED);
+    let mut client = Client::connect(&folder.path("s"));
+    client.write(4096, b"acknowledged");
+    client.flush();
+    server.signal("-KILL");
+    server.ended();
+    let [keeper] = &keepers(&folder)[..] else { panic!("one keeper") };
+    // Both copies of the first entry.
+    let damage = format!(
+        "for fd in /proc/{keeper}/fd/*; do case $(readlink $fd) in *seawall-ring*)
+            for at in 4096 4160; do
+                printf xxxxxxxx | dd of=$fd bs=1 seek=$at conv=notrunc 2> /dev/null
+            done;;
+        esac; done"
+    );
+    folder.shell(&damage, b"").fine();
+    folder.run(&format!("disk serve {FAILS}"), b"").refused(1);
+    assert!(is_reported(&folder));
+    assert_eq!(folder.read("vd")[4096..4108], [0; 12]);
+    assert!(!is_reported(&folder), "it was reported");
+}
+
 #[cfg(target_os = "linux")]
 fn has_memory(folder: &Folder, keeper: &str) -> bool {
     folder.shell(&format!("ls -l /proc/{keeper}/fd | grep seawall-ring"), b"").code == 0

@@ -21,8 +21,8 @@ pub(super) fn save(
     _: &Place,
     _: &Files,
     _: Option<&Settings>,
-) -> Result<bool, Failure> {
-    Ok(false)
+) -> Result<Option<u32>, Failure> {
+    Ok(None)
 }
 
 pub(super) fn run(args: &DiskKeep) -> Result<Exit, Failure> {

@@ -201,7 +201,8 @@ pub struct Kept {
     pub identity: Identity,
     /// When the home was last written, in microseconds since 1970.
     pub active_us: u64,
-    /// The number of runs whose entries have changed: their bytes are lost.
+    /// The number of runs whose entries have changed: their bytes are lost. So are those of an
+    /// overwrite that cannot be finished.
     pub lost: u32,
     /// The valid runs in the order of their numbers.
     runs: Vec<(Entry, Buffer)>,
@@ -226,7 +227,8 @@ impl Kept {
         let overwrite = found(buffers);
         let found: Vec<_> = (0..buffers).map(found).collect();
         let mut parts = memory.split(&part_sizes(buffers, buffer_size)).into_iter().skip(2);
-        let mut kept = Self { identity, active_us, lost: 0, runs: Vec::new() };
+        let lost = u32::from(overwrite.is_none());
+        let mut kept = Self { identity, active_us, lost, runs: Vec::new() };
         for (entry, part) in found.into_iter().zip(&mut parts) {
             match entry {
                 Some(entry) if entry.number == 0 => {}
@@ -366,6 +368,12 @@ mod tests {
             changed[at + COPY_SIZE] ^= 0x10;
             let kept = read(&changed).unwrap();
             assert_eq!((kept.lost, kept.runs().count()), (1, 1), "byte {at}");
+            // The last entry has no run, and may have had an unfinished overwrite.
+            let mut changed = sound.clone();
+            changed[at + SIZES.0 * ENTRY_SIZE] ^= 0x10;
+            changed[at + SIZES.0 * ENTRY_SIZE + COPY_SIZE] ^= 0x10;
+            let kept = read(&changed).unwrap();
+            assert_eq!((kept.lost, kept.runs().count()), (1, 2), "byte {at}");
         }
         for size in [1, HEADER_SIZE, BLOCK_SIZE, sound.len() - 1] {
             assert!(read(&sound[..size]).is_err(), "{size} bytes");
