@@ -56,7 +56,7 @@ pub(super) fn detection(args: &DiskServe) -> Duration {
 enum Condition {
     Online,
     OnBattery,
-    /// The battery would not take over, as this word tells.
+    /// The battery may not take over, as this word tells.
     Unprotected(&'static str),
     /// There is no answer, for this reason.
     Lost(String),
@@ -67,7 +67,7 @@ impl fmt::Display for Condition {
         match self {
             Self::Online => f.write_str("online"),
             Self::OnBattery => f.write_str("on battery"),
-            Self::Unprotected(word) => write!(f, "the UPS would not take over: {word}"),
+            Self::Unprotected(word) => write!(f, "the UPS may not take over: {word}"),
             Self::Lost(why) => write!(f, "no contact: {why}"),
         }
     }
@@ -231,7 +231,7 @@ mod tests {
         assert!(watch.judge(Ok(OnBattery)) && watch.judge(lost()), "both are reported");
         assert_eq!(watch.condition.to_string(), "no contact: gone");
         assert!(watch.judge(Ok(Unprotected("NOBATT"))));
-        assert_eq!(watch.condition.to_string(), "the UPS would not take over: NOBATT");
+        assert_eq!(watch.condition.to_string(), "the UPS may not take over: NOBATT");
     }
 
     #[test]

@@ -20,12 +20,18 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 pub(super) enum Reading {
     Online,
     OnBattery,
-    /// On mains, but the battery would not take over, as this word of the status tells.
+    /// On mains, but the battery may not take over, as this word of the status tells.
     Unprotected(&'static str),
 }
 
-/// The words of a status that mean that the battery does not take over when the mains fail.
-const UNPROTECTED: [&str; 3] = ["NOBATT", "BYPASS", "OFF"];
+/// The words of a status that mean that the battery does not take over when the mains fail, or not
+/// for the time that is relied on: it has to be replaced, or the load is too high.
+const UNPROTECTED: [&str; 7] = ["NOBATT", "BYPASS", "OFF", "RB", "REPLACEBATT", "OVER", "OVERLOAD"];
+/// The words of NUT that mean that the battery is used, on purpose or not, or is empty. Some UPSs
+/// report `OL DISCHRG` when the mains have failed.
+const NUT_ON_BATTERY: [&str; 5] = ["OB", "LB", "FSD", "CAL", "DISCHRG"];
+/// The words of apcupsd that mean the same.
+const APCUPSD_ON_BATTERY: [&str; 4] = ["ONBATT", "LOWBATT", "SHUTTING", "CAL"];
 
 /// A monitor, and how to reach it.
 #[derive(Debug)]
@@ -197,7 +203,7 @@ fn is_line(answer: &[u8]) -> bool {
 fn nut_status(answer: &str) -> Result<Reading, String> {
     let unclear = || format!("upsd answers: {}", answer.trim_end().escape_debug());
     let status = answer.strip_prefix("VAR ").and_then(|rest| rest.split('"').nth(1));
-    reading(status.ok_or_else(unclear)?, "OL", &["OB", "LB", "FSD"]).ok_or_else(unclear)
+    reading(status.ok_or_else(unclear)?, "OL", &NUT_ON_BATTERY).ok_or_else(unclear)
 }
 
 /// Returns the state in `status`: on battery with any word of `on_battery`, otherwise on mains with
@@ -246,7 +252,7 @@ fn apcupsd_status(answer: &[u8]) -> Result<Reading, String> {
     if status.contains("COMMLOST") {
         return Err(unclear());
     }
-    reading(&status, "ONLINE", &["ONBATT", "LOWBATT", "SHUTTING"]).ok_or_else(unclear)
+    reading(&status, "ONLINE", &APCUPSD_ON_BATTERY).ok_or_else(unclear)
 }
 
 /// Records the state in each line. Returns why no more lines can be read.
@@ -291,13 +297,19 @@ mod tests {
         let says = |status: &str| nut_status(&format!("VAR ups ups.status \"{status}\"\n"));
         assert_eq!([says("OL"), says("OL CHRG"), says("OL BOOST")], [const { Ok(Online) }; 3]);
         assert_eq!(
-            [says("OB"), says("OB DISCHRG LB"), says("OL FSD")],
-            [const { Ok(OnBattery) }; 3]
+            ["OB", "OB DISCHRG LB", "OL FSD", "OL CAL", "OL DISCHRG"].map(says),
+            [const { Ok(OnBattery) }; 5]
         );
         for unclear in [says(""), says("OFF"), says("BYPASS"), says("OLD")] {
             assert!(unclear.is_err(), "{unclear:?}");
         }
-        for (status, word) in [("OL BYPASS", "BYPASS"), ("OL OFF", "OFF"), ("OFF OL", "OFF")] {
+        for (status, word) in [
+            ("OL BYPASS", "BYPASS"),
+            ("OL OFF", "OFF"),
+            ("OFF OL", "OFF"),
+            ("OL CHRG RB", "RB"),
+            ("OL OVER", "OVER"),
+        ] {
             assert_eq!(says(status), Ok(Unprotected(word)), "{status}");
         }
         assert_eq!(says("OB BYPASS"), Ok(OnBattery));
@@ -322,10 +334,13 @@ mod tests {
             let status = format!("STATUS   : {status} \n");
             apcupsd_status(&apcupsd(&["APC      : 001,034,0836\n", &status, "LINEV : 230\n"]))
         };
-        assert_eq!([says("ONLINE"), says("ONLINE REPLACEBATT")], [const { Ok(Online) }; 2]);
-        assert_eq!([says("ONBATT"), says("ONBATT LOWBATT")], [const { Ok(OnBattery) }; 2]);
+        assert_eq!([says("ONLINE"), says("BOOST ONLINE")], [const { Ok(Online) }; 2]);
+        let on_battery = ["ONBATT", "ONBATT LOWBATT", "CAL ONLINE"].map(says);
+        assert_eq!(on_battery, [const { Ok(OnBattery) }; 3]);
         assert_eq!(says("ONLINE NOBATT"), Ok(Unprotected("NOBATT")));
         assert_eq!(says("ONLINE REPLACEBATT NOBATT"), Ok(Unprotected("NOBATT")));
+        assert_eq!(says("ONLINE REPLACEBATT"), Ok(Unprotected("REPLACEBATT")));
+        assert_eq!(says("ONLINE OVERLOAD"), Ok(Unprotected("OVERLOAD")));
         for unclear in [says("COMMLOST"), says("ONLINE COMMLOST"), says(""), says("SELFTEST")] {
             assert!(unclear.is_err(), "{unclear:?}");
         }

@@ -96,7 +96,7 @@ fn watch(monitor: &Monitor, is_failing: &Arc<AtomicBool>) -> Result<(), Failure>
     match source.read(PATIENCE) {
         Ok(Reading::Online) => {}
         Ok(Reading::Unprotected(word)) => {
-            return Err(cannot(format!("the UPS would not take over: {word}")));
+            return Err(cannot(format!("the UPS may not take over: {word}")));
         }
         Ok(Reading::OnBattery) => return Err(cannot("it is on battery already".to_owned())),
         Err(why) => return Err(cannot(why)),
