@@ -187,7 +187,8 @@ impl Ring {
         self.index.set_active(time_us);
     }
 
-    /// The longest single write in bytes; split longer ones.
+    /// The longest write, in bytes, that fits for certain once all runs have landed. A longer one
+    /// can be [refused](Full) for ever: split it.
     #[must_use]
     pub fn write_max(&self) -> usize {
         self.buffer_size

@@ -17,8 +17,10 @@ enum Act {
 
 fn act(dice: &mut Dice) -> Act {
     match dice.below(16) {
+        // Some are longer than a buffer.
         0..3 => {
-            let size = 1 + dice.index(8999);
+            let size_max = if dice.one_in(2) { 8999 } else { DISK };
+            let size = 1 + dice.index(size_max);
             Act::Write { at: dice.index(DISK).min(DISK - size), size, with: dice.byte() }
         }
         // Writes the same few places repeatedly, as a log does.
