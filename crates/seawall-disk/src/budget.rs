@@ -118,14 +118,13 @@ impl Budget {
     /// Returns a budget without capacity until the device [is measured](Budget::calibrated).
     #[must_use]
     pub fn new(supply: Supply) -> Self {
-        let held = [false; REASONS.len()];
         let (calibration, flushing_since, flush_alone) = (None, None, Duration::ZERO);
-        let (expires_at, runs_max) = (Duration::MAX, RUNS_FIRST);
+        let (expires_at, runs_max, held) = (Duration::MAX, RUNS_FIRST, [false; REASONS.len()]);
         Self { supply, expires_at, calibration, flush_alone, runs_max, flushing_since, held }
     }
 
-    /// The number of bytes that may be dirty and acknowledged: (hold-up - detection - 2 x the worst
-    /// flush) x bandwidth / 2.
+    /// The number of bytes that may be dirty and acknowledged, with what a dump adds to each run:
+    /// (hold-up - detection - 2 x the worst flush) x bandwidth / 2.
     ///
     /// Two flushes are subtracted because one may be in progress, and it must end first. The
     /// bandwidth is halved because an emergency may be slower than the measurement. A flush in
@@ -157,11 +156,11 @@ impl Budget {
         }
     }
 
-    /// Returns whether `dirty` dirty bytes are within the [capacity](Budget::capacity).
+    /// Returns whether a dump of `size` bytes is within the [capacity](Budget::capacity).
     #[must_use]
-    pub fn covers(&self, dirty: usize, now: Duration) -> bool {
-        let dirty = u64::try_from(dirty).unwrap_or(u64::MAX);
-        self.capacity(now).is_ok_and(|capacity| dirty <= capacity)
+    pub fn covers(&self, size: usize, now: Duration) -> bool {
+        let size = u64::try_from(size).unwrap_or(u64::MAX);
+        self.capacity(now).is_ok_and(|capacity| size <= capacity)
     }
 
     /// Returns whether the device should be measured: it never was, the measurement has reached

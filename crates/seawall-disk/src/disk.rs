@@ -227,9 +227,8 @@ impl Disk {
     pub fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.shared.check(offset, bytes.len())?;
         let mut state = self.shared.state();
-        let piece = state.ring.write_max();
         let mut at = offset;
-        for part in bytes.chunks(piece) {
+        for part in bytes.chunks(state.ring.write_max()) {
             state = self.shared.take_in(state, at, part)?;
             at += to_u64(part.len());
         }
@@ -272,7 +271,7 @@ impl Disk {
                 state.counts.flushes_idle += u64::from(!has_waited);
                 return Ok(());
             }
-            if state.budget.covers(state.ring.dirty(), self.shared.clock.now()) {
+            if state.budget.covers(state.ring.dump_max(0, 0), self.shared.clock.now()) {
                 state.counts.flushes_early += 1;
                 state.owed = state.owed.max(newest);
                 return Ok(());
@@ -472,7 +471,7 @@ impl State {
 
     /// Which runs the drainer should write now.
     fn haste(&self, now: Duration) -> Haste {
-        let is_half_used = |capacity| to_u64(self.ring.dirty()) > capacity / 2;
+        let is_half_used = |capacity| to_u64(self.ring.dump_max(0, 0)) > capacity / 2;
         if self.waiting > 0 || self.uncovered(now) > 0 {
             Haste::All
         } else if self.budget.capacity(now).is_ok_and(is_half_used) {
@@ -503,7 +502,8 @@ impl State {
             // The budget does not limit the bytes now.
             Err(_) => usize::MAX,
         };
-        if self.is_owing() { self.ring.dirty().saturating_sub(covered) } else { 0 }
+        let over = self.ring.dump_max(0, 0).saturating_sub(covered).min(self.ring.dirty());
+        if self.is_owing() { over } else { 0 }
     }
 }
 
@@ -564,11 +564,11 @@ impl Shared {
         loop {
             state.may_write()?;
             let now = self.clock.now();
-            let dirty = to_u64(state.ring.dirty_with(piece.len()));
+            let dump = to_u64(state.ring.dump_max(offset, piece.len()));
             let is_covered = match state.budget.capacity(now) {
                 // Bytes whose flush returned early are safe only while a dump of all dirty bytes
                 // ends in time.
-                Ok(capacity) => dirty <= capacity || state.ring.dirty() == 0,
+                Ok(capacity) => dump <= capacity || state.ring.dirty() == 0,
                 Err(_) => !state.is_owing(),
             };
             if is_covered && state.ring.write(offset, piece, now).is_ok() {

@@ -45,6 +45,8 @@ const LABEL_MAGIC: &[u8; 8] = b"SWDISK01";
 const LABEL_SIZE: usize = 44;
 const RUN_MAGIC: &[u8; 4] = b"SWRT";
 const HEAD_SIZE: usize = 56;
+/// The most bytes of a run in the area beyond its own.
+pub(crate) const RUN_EXTRA: usize = HEAD_SIZE + SECTOR_SIZE - 1;
 const OLD_RUN_MAGIC: &[u8; 4] = b"SWRN";
 const OLD_HEAD_SIZE: usize = 48;
 

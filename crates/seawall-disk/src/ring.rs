@@ -12,6 +12,7 @@ mod buffer;
 pub(crate) mod flights;
 pub(crate) mod kept;
 
+use crate::dump::RUN_EXTRA;
 use crate::layout::{BLOCK_SIZE, to_u64, to_usize};
 use buffer::{Buffer, place};
 use kept::{Entry, Identity, Index, kept_size};
@@ -200,10 +201,12 @@ impl Ring {
         self.dirty
     }
 
-    /// An upper bound of [`dirty`](Ring::dirty) after a write of `size` bytes.
+    /// The most bytes of a [dump](crate::compose) after a write of `size` bytes at `offset`, which
+    /// can begin a run between any two that it meets.
     #[must_use]
-    pub fn dirty_with(&self, size: usize) -> usize {
-        self.dirty().saturating_add(size)
+    pub fn dump_max(&self, offset: u64, size: usize) -> usize {
+        let met = self.near(offset, offset.saturating_add(to_u64(size))).count();
+        self.dirty.saturating_add(size).saturating_add((self.by_age.len() + met + 1) * RUN_EXTRA)
     }
 
     /// The number of the newest run. Later writes go to this run, older ones, or runs with higher

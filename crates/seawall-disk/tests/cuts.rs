@@ -374,6 +374,34 @@ fn measurement_keeps_a_slow_device_busy_for_half_of_the_hold_up_at_most() {
     assert_eq!([100, 10].map(longest).map(|(bytes, _)| bytes), [256 * 1024, 64 * 1024]);
 }
 
+/// In a dump, each run has a header and fills whole sectors.
+#[test]
+fn dump_of_many_small_runs_is_within_the_budget() {
+    for runs in [1, 20, 38, 60] {
+        let supply = Supply { hold_up: Duration::from_micros(480), ..SMALL.supply };
+        let options = Options { buffers: 64, buffer_size: 16 * 1024, supply };
+        let device = crate::common::made(SIZE, &options);
+        let clock = Arc::new(ManualClock::new());
+        let (own, Files { home, area }) = (clock.clone(), files(&device));
+        let area = guarded(area, move |call| {
+            if let Call::Write(bytes) = call {
+                own.advance(Duration::from_micros((bytes / 100) as u64));
+            }
+        });
+        let (disk, _) = Disk::open(Files { home, area }, &options, clock).unwrap();
+        disk.calibrate().unwrap();
+        let capacity = disk.status().armed.unwrap();
+        assert!((20_000..20_100).contains(&capacity), "{capacity}");
+        for run in 0..runs {
+            disk.write(run * 10_000, &[7; 10]).unwrap();
+            disk.flush().unwrap();
+        }
+        assert!(disk.status().counts.flushes_early >= runs.min(30));
+        let dumped = disk.emergency().unwrap().bytes;
+        assert!(dumped as u64 <= capacity, "{runs} runs: {dumped} bytes");
+    }
+}
+
 #[test]
 fn data_beyond_the_budget_is_written_without_delay() {
     let device = made();
