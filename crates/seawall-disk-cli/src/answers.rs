@@ -105,6 +105,8 @@ impl Outcome {
 pub(super) struct Stopped<'a> {
     pub(super) image: &'a str,
     pub(super) error: Option<&'a str>,
+    /// Acknowledged data is lost, or only in the memory of the keeper.
+    pub(super) broken: bool,
 }
 
 /// Converts a duration to milliseconds, with three decimals.

@@ -31,7 +31,9 @@ pub(super) fn run(args: &DiskAsk, request: Request) -> Result<Exit, Failure> {
         out.json(&answer);
     }
     if let Some(error) = answer.get("error").and_then(Value::as_str) {
-        let exit = if request == Request::EmergencyFlush { Exit::Contract } else { Exit::Failed };
+        let is_broken = answer.get("broken").and_then(Value::as_bool).unwrap_or_default();
+        let is_broken = is_broken || request == Request::EmergencyFlush;
+        let exit = if is_broken { Exit::Contract } else { Exit::Failed };
         let next = format!("seawall disk status {}", typed_name(&args.name));
         out.finish();
         return Err(Failure::new(exit, format!("the {name} failed: {error}"))

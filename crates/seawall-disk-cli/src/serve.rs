@@ -398,8 +398,10 @@ fn end(
     let ended = close(args, claimed, service);
     match stop {
         Stop::Asked(mut stream) => {
-            let error = ended.as_ref().err().map(Failure::what);
-            let answer = Stopped { image: &service.image, error };
+            let failure = ended.as_ref().err();
+            let broken = failure.is_some_and(|failure| failure.exit == Exit::Contract);
+            let error = failure.map(Failure::what);
+            let answer = Stopped { image: &service.image, error, broken };
             // The client may have disconnected.
             let _ = control::say(&mut stream, &answer);
             ended.and_then(|()| left(args))

@@ -70,7 +70,8 @@ fn stop_that_cannot_save_acknowledged_data_exits_10() {
         folder.write("battery", b"");
         let mut statuses = (0..100_000).map(|_| status(&server));
         statuses.find(|status| status["supply"]["healthy"] == false).unwrap();
-        server.signal("-TERM");
+        let ran = folder.run("disk stop --state vd.seawall", b"");
+        assert!(ran.refused(10).contains(fate), "{ran:?}");
         let (status, said) = server.ended();
         assert!(status.code() == Some(10) && said.contains(fate), "{status}: {said}");
     }
@@ -89,7 +90,8 @@ fn stop_that_cannot_save_what_was_never_flushed_exits_1() {
     client.write(4096, b"never flushed");
     folder.run("disk emergency-flush vd", b"").refused(10);
     assert_eq!(server.state(), "emergency");
-    server.signal("-TERM");
+    let ran = folder.run("disk stop vd --json", b"");
+    assert_eq!((ran.code, &ran.json()[0]["broken"]), (1, &false.into()), "{ran:?}");
     let (status, said) = server.ended();
     assert!(status.code() == Some(1) && said.contains("is lost"), "{status}: {said}");
 }
