@@ -16,6 +16,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+/// How often a dump is tried that the device refuses. Each time all of it is written anew.
+const DUMPS_MAX: u32 = 3;
+
 /// State shared by all threads of a server.
 #[derive(Debug)]
 pub(super) struct Service {
@@ -90,7 +93,12 @@ impl Service {
     /// Dumps what is not on the device. A repeated call returns the result of the first.
     pub(super) fn emergency(&self) -> Result<Emergency, String> {
         let mut emergency = lock(&self.emergency);
-        let done = self.disk.emergency().map_err(|error| error.to_string());
+        let mut done = self.disk.emergency();
+        for _ in 1..DUMPS_MAX {
+            // The power may be gone before an operator can try again.
+            done = done.or_else(|_| self.disk.emergency());
+        }
+        let done = done.map_err(|error| error.to_string());
         if done.as_ref().is_ok_and(|done| done.bytes == 0) {
             // No dump shows the next start that nothing is owed. If this fails, that start reports
             // a loss that did not happen.

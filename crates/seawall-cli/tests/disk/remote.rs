@@ -2,14 +2,54 @@
 
 use super::*;
 
-use seawall_disk::device::{Cost, Device};
+use seawall_disk::device::{Cost, Device, Region};
 use seawall_disk::nbd::{self, Limits, Listen, Target};
 use seawall_io::{File, Storage, SystemClock};
 use seawall_testkit::MemStorage;
+use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A dump area whose next writes can fail.
+#[derive(Debug)]
+struct Area {
+    region: Region,
+    failures: Arc<AtomicUsize>,
+}
+
+impl Target for Area {
+    fn size(&self) -> u64 {
+        self.region.size()
+    }
+
+    fn read(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+        self.region.read(offset, bytes)
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let less = |failures: usize| failures.checked_sub(1);
+        match self.failures.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less) {
+            Ok(_) => Err(io::ErrorKind::Other.into()),
+            Err(_) => self.region.write(offset, bytes),
+        }
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.region.flush()
+    }
+
+    fn drain(&self) -> io::Result<()> {
+        self.region.drain()
+    }
+}
 
 /// A simulated device with the exports `home` and `area`, listening at `d`.
 fn device(folder: &Folder) -> nbd::Server {
+    failing_device(folder, Arc::default())
+}
+
+/// A simulated device whose dump area fails as often as `failures` says.
+fn failing_device(folder: &Folder, failures: Arc<AtomicUsize>) -> nbd::Server {
     let storage = MemStorage::new();
     let region = |(name, size)| -> Arc<dyn File> {
         let file = storage.create(name).unwrap();
@@ -20,8 +60,9 @@ fn device(folder: &Folder) -> nbd::Server {
     let cost = Cost { delay: Duration::ZERO, bandwidth: 0 };
     let device = Device::new(regions.into(), cost, Arc::new(SystemClock::new())).unwrap();
     let device = Arc::new(device);
+    let area = Area { region: device.region(1), failures };
     let exports: [(&str, Arc<dyn Target>); 2] =
-        [("home", Arc::new(device.region(0))), ("area", Arc::new(device.region(1)))];
+        [("home", Arc::new(device.region(0))), ("area", Arc::new(area))];
     nbd::Server::start_all(&exports, &Listen::Unix(folder.path("d")), Limits::default()).unwrap()
 }
 
@@ -94,4 +135,31 @@ fn stop_that_cannot_save_what_was_never_flushed_exits_1() {
     assert_eq!((ran.code, &ran.json()[0]["broken"]), (1, &false.into()), "{ran:?}");
     let (status, said) = server.ended();
     assert!(status.code() == Some(1) && said.contains("is lost"), "{status}: {said}");
+}
+
+#[test]
+fn dump_that_the_device_refuses_once_is_made_again() {
+    let folder = Folder::new("device-refuses");
+    let failures = Arc::<AtomicUsize>::default();
+    let device = failing_device(&folder, failures.clone());
+    let serve = "nbd+unix:///home?socket=d --state vd.seawall --export nbd:unix:s --no-keeper";
+    let armed = "--power ok --hold-up 60000";
+    let server = Server::start(&folder, &format!("{serve} {armed}"));
+    let mut client = Client::connect(&folder.path("s"));
+    client.write(4096, b"acknowledged");
+    client.flush();
+    failures.store(2, Ordering::SeqCst);
+    server.signal("-PWR");
+    let mut statuses = (0..100_000).map(|_| server.ask(&json!({ "do": "status" })));
+    let status = statuses.find(|status| !status["emergency"].is_null()).unwrap();
+    assert!(status["emergency"]["error"].is_null(), "{status}");
+    // The power cut.
+    server.signal("-KILL");
+    server.ended();
+    let server = Server::start(&folder, serve);
+    let mut client = Client::connect(&folder.path("s"));
+    assert_eq!(client.read(4096, 12), b"acknowledged");
+    assert_eq!(server.ask(&json!({ "do": "status" }))["broken"], false);
+    drop(server);
+    device.stop().unwrap();
 }
