@@ -372,7 +372,7 @@ fn standing(service: &Service) -> String {
 
 /// Waits for a reason to stop, and measures the device from time to time.
 fn wait(service: &Service, notifier: &Notifier, stopped: &mpsc::Receiver<Stop>) -> Stop {
-    let mut told = standing(service);
+    let (mut told, mut was_safe) = (standing(service), true);
     loop {
         if let Ok(stop) = stopped.recv_timeout(LOOK_EVERY) {
             return stop;
@@ -381,6 +381,11 @@ fn wait(service: &Service, notifier: &Notifier, stopped: &mpsc::Receiver<Stop>) 
             say(&format!("seawall: the device could not be measured again: {error}"));
         }
         let now = standing(service);
+        let is_safe = service.is_safe();
+        if is_safe != was_safe {
+            say(&format!("seawall: {now}"));
+            was_safe = is_safe;
+        }
         if now != told {
             notifier.status(&now);
             told = now;

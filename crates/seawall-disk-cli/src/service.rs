@@ -214,6 +214,12 @@ impl Service {
         }
     }
 
+    /// Whether the disk accepts writes, and the power holds for everything that is acknowledged.
+    pub(super) fn is_safe(&self) -> bool {
+        let status = self.disk.status();
+        !status.is_read_only && status.uncovered == 0
+    }
+
     /// Whether acknowledged data may be lost.
     fn is_broken(&self, status: &Status) -> bool {
         let is_torn = self.recovered.as_ref().is_some_and(|recovered| recovered.lost > 0);

@@ -118,6 +118,26 @@ fn stop_that_cannot_save_acknowledged_data_exits_10() {
     }
 }
 
+#[test]
+fn device_that_fails_for_good_is_reported_in_the_log() {
+    let folder = Folder::new("device-log");
+    let device = device(&folder);
+    let serve = "nbd+unix:///home?socket=d --state vd.seawall --export nbd:unix:s";
+    let mut server = Server::start(&folder, serve);
+    let error = server.child.stderr.take().unwrap();
+    let mut client = Client::connect(&folder.path("s"));
+    device.stop().unwrap();
+    client.write(4096, b"never flushed");
+    let (sender, lines) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(error).lines() {
+            let _ = sender.send(line.unwrap());
+        }
+    });
+    let mut lines = std::iter::from_fn(|| lines.recv_timeout(PATIENCE).ok());
+    assert!(lines.any(|line| line.contains("read-only: the device failed too often")));
+}
+
 /// An emergency that cannot dump owes nothing by itself.
 #[test]
 fn stop_that_cannot_save_what_was_never_flushed_exits_1() {
