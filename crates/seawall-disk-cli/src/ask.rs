@@ -77,6 +77,11 @@ pub(super) fn ask(
         .and_then(|()| say(&mut stream, &json!({ "do": request.name() })))
         .and_then(|()| read_line(&stream, ANSWER_MAX));
     let line = asked.map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut if request == Request::Status => {
+            let what = "the server does not answer, and whether its data is safe is not known";
+            let next = "check whether the process hangs, and its device";
+            Failure::new(Exit::Failed, what).at(shown(disk)).next(next)
+        }
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
             let name = request.name();
             missed(disk, &format!("the {name} missed its deadline and continues"))

@@ -12,6 +12,8 @@ use seawall_output::text::{bytes, count};
 use serde_json::Value;
 use std::time::Duration;
 
+/// How long the server may take: a check must not hang with it.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// The interval between two updates.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -19,7 +21,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub(super) fn run(args: &DiskStatus) -> Result<Exit, Failure> {
     let mut out = Output::lock();
     loop {
-        let answer = ask(&args.name, Request::Status, None)?;
+        let answer = ask(&args.name, Request::Status, Some(PATIENCE))?;
         let is_broken = answer.get("broken").and_then(Value::as_bool).unwrap_or(true);
         let exit = if is_broken { Exit::Contract } else { Exit::Fine };
         if args.prometheus {

@@ -1,6 +1,7 @@
 //! The status that a server reports.
 
 use super::*;
+use seawall_io::{Clock, SystemClock};
 
 #[test]
 fn watched_status_ends_with_the_server() {
@@ -146,4 +147,23 @@ fn prometheus_metrics_show_the_status() {
     assert_eq!(metrics(ran.text())["seawall_disk_armed"], "0");
     assert!(http(connect(), "GET / HTTP/1.0\r\n\r\n").starts_with("HTTP/1.0 200 "));
     assert_eq!(server.state(), "write-through");
+}
+
+/// As a monitor needs it: a server that hangs must not make its check hang, too.
+#[test]
+fn status_of_a_server_that_does_not_answer_is_an_error() {
+    let folder = made("status-hangs");
+    let server = Server::start(&folder, UNKNOWN);
+    server.signal("-STOP");
+    let mut child = folder.command("disk status vd").spawn().unwrap();
+    let clock = SystemClock::new();
+    let ended = loop {
+        match child.try_wait().unwrap() {
+            None if clock.now() < PATIENCE => clock.sleep(Duration::from_millis(5)),
+            ended => break ended,
+        }
+    };
+    let said = error_of(&mut child);
+    assert_eq!(ended.and_then(|status| status.code()), Some(1), "{said}");
+    assert!(said.contains("the server does not answer"), "{said}");
 }
