@@ -89,6 +89,15 @@ fn monitor_announces_the_power_failure_and_a_sender_that_is_stopped_says_so() {
 }
 
 #[test]
+fn first_line_of_a_pipe_is_waited_for() {
+    let folder = Folder::new("holdup-pipe");
+    let lines = "for n in $(seq 100); do sleep 0.05; echo battery || exit; done 2> /dev/null";
+    let sends = "seawall disk measure-holdup --to 127.0.0.1:1 --power fd:0";
+    let ran = folder.shell(&format!("({lines}) | {sends}"), b"");
+    assert!(ran.refused(1).contains("it is on battery already"), "{ran:?}");
+}
+
+#[test]
 fn without_an_announcement_there_is_no_result() {
     let folder = Folder::new("holdup-silent");
     let (mut witness, sender) = pair(&folder, ("", ""));

@@ -15,6 +15,9 @@ const ANSWER_MAX: usize = 16 << 10;
 /// How often to look whether a pipe has a line.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
+/// What a pipe says before its first line.
+const NO_LINE: &str = "no line yet";
+
 /// The state of the power source, as a monitor reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reading {
@@ -52,7 +55,7 @@ pub(super) struct Pipe {
 
 impl Default for Pipe {
     fn default() -> Self {
-        let first = (Err("no line yet".to_owned()), Duration::ZERO);
+        let first = (Err(NO_LINE.to_owned()), Duration::ZERO);
         Self { newest: Mutex::new(first), clock: SystemClock::new() }
     }
 }
@@ -64,6 +67,15 @@ impl Pipe {
 
     fn note(&self, said: Result<Reading, String>, empty_at: Duration) {
         *self.newest() = (said, empty_at);
+    }
+
+    /// Waits up to `limit` for the first line.
+    fn wait_for_a_line(&self, limit: Duration) {
+        let end = self.clock.now() + limit;
+        let has_line = || self.newest().0.as_ref().err().is_none_or(|why| why != NO_LINE);
+        while !has_line() && self.clock.now() < end {
+            self.clock.sleep(LOOK_EVERY);
+        }
     }
 
     fn age(&self) -> Duration {
@@ -155,7 +167,12 @@ impl Source {
                 1 => Ok(Reading::OnBattery),
                 code => Err(format!("the command exits with {code}")),
             },
-            Self::Pipe(pipe, _) => pipe.read(limit),
+            Self::Pipe(pipe, unread) => {
+                if unread.is_none() {
+                    pipe.wait_for_a_line(limit);
+                }
+                pipe.read(limit)
+            }
         }
     }
 }
@@ -384,7 +401,7 @@ mod tests {
         let limit = Duration::from_secs(20);
         let pipe = Pipe::default();
         assert_eq!(read_lines(Pieces(vec![b"online\nonline\n"]), &pipe), "the pipe was closed");
-        assert_eq!(pipe.read(limit), Err("no line yet".to_owned()), "they waited for the reader");
+        assert_eq!(pipe.read(limit), Err(NO_LINE.to_owned()), "they waited for the reader");
         let pipe = Pipe::default();
         read_lines(Pieces(vec![b"battery\n", b"online\n"]), &pipe);
         assert_eq!(pipe.read(limit), Ok(Online));
