@@ -13,7 +13,7 @@ use crate::ring::flights::{adjacent, join};
 use crate::ring::kept::{Identity, kept_size};
 use crate::ring::{Flight, Haste, Ring};
 use crate::sync::{Builder, Condvar, JoinHandle, Mutex, MutexGuard};
-use seawall_io::{AlignedMemory, Clock, Memory};
+use seawall_io::{AlignedMemory, Clock, Entropy, Memory, SeededEntropy};
 use std::io;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -186,8 +186,9 @@ impl Disk {
         }
         let recovered = bring_home(&files, &mut label, &mut || Ok(()))?;
         let mut dump = AlignedMemory::default();
-        // Touch the memory now: an emergency is no time to wait for pages.
-        dump.first(to_usize(label.area_size)).fill(1);
+        // Touch the memory now: an emergency is no time to wait for pages. Measurements write it,
+        // so a device that compresses must not be faster with it than with a dump.
+        SeededEntropy::new(label.disk).fill(dump.first(to_usize(label.area_size)))?;
         let area = Mutex::new(Area { generation: label.used, label, memory: dump, dumped: None });
         let mut ring = Ring::in_memory(memory, &identity, (options.buffers, options.buffer_size));
         ring.set_active(clock.wall_us());

@@ -15,7 +15,7 @@ use seawall_disk::{Disarmed, Disk, Files, Inspected, Options, Supply, inspect};
 use seawall_io::{Access, Clock, ManualClock, Storage, SystemClock};
 use seawall_testkit::Dice;
 use seawall_testkit::MemStorage;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -400,6 +400,17 @@ fn dump_of_many_small_runs_is_within_the_budget() {
         let dumped = disk.emergency().unwrap().bytes;
         assert!(dumped as u64 <= capacity, "{runs} runs: {dumped} bytes");
     }
+}
+
+/// A device that compresses, or stores equal blocks once, would be measured as too fast.
+#[test]
+fn measurement_writes_bytes_that_no_device_can_compress() {
+    let device = made();
+    let (disk, _) = Disk::open(files(&device), &SMALL, clock()).unwrap();
+    disk.calibrate().unwrap();
+    let area = device.bytes("area").unwrap();
+    let words: BTreeSet<&[u8]> = area[4096..].chunks(8).collect();
+    assert!(words.len() > area.len() / 8 * 9 / 10, "{} of {}", words.len(), area.len() / 8);
 }
 
 #[test]
