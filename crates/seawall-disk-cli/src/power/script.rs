@@ -156,7 +156,8 @@ mod tests {
             killed.success().then_some(()).ok_or_else(|| io::ErrorKind::Other.into())
         };
         let mut script = Script { kill: only_the_shell, ..Script::new("sleep 15 & exec sleep 16") };
-        script.run(Duration::from_millis(200)).unwrap_err();
+        // Long enough for the shell to start the other process.
+        script.run(Duration::from_secs(2)).unwrap_err();
         // These runs would say that the power source is healthy.
         "exit 0".clone_into(&mut script.command);
         let earlier = Err("an earlier run of the command cannot be ended".to_owned());
