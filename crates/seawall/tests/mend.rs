@@ -8,13 +8,16 @@
 
 use crate::common;
 
-use common::images::{End, Fill, Image, NEWEST, batches, files, spoil, write, write_in};
+use common::images::{
+    End, Fill, Image, NEWEST, batches, files, headers, spoil, write, write_in,
+};
 use common::sample::Sample;
 use common::{Bytes, LAYOUTS, Random, again, judge, laid_out, lsn, open, payload, read, read_own};
 use seawall::damage::Lost;
 use seawall::repair::{DamageKind, Patch, RepairPlan, RepairSource};
 use seawall::verify::Verdict;
 use seawall::{Error, Layout};
+use seawall_format::SegmentId;
 use seawall_io::Storage;
 use seawall_testkit::{CrashOutcome, MemStorage, Pending, What};
 use std::ops::{Range, RangeInclusive};
@@ -404,6 +407,34 @@ fn log_in_use_and_replica_of_another_log_are_refused() {
     drop(lock);
     mend(&damaged, &[&replica]).unwrap();
     assert_eq!(state(&damaged), state(&image.device));
+}
+
+/// The newest segment has the name of the one before it, and the replica ends before it. The file is
+/// the only copy of its records, so the replica's older segment must not replace it.
+#[test]
+fn older_replica_does_not_replace_the_only_copy_of_a_renamed_segment() {
+    let refused = |layouts: &[Layout]| {
+        for &layout in layouts {
+            let image = write_in(End::Closed, layout);
+            let ids: Vec<_> = headers(&image.device).iter().map(|header| header.id).collect();
+            let [.., wanted, newest] = ids[..] else { panic!("{ids:?}") };
+            let names = |id: SegmentId| [id.file_name(), id.text_name(), id.head_name()];
+            let (damaged, replica) = (image.device.kill(), image.device.kill());
+            for (name, other) in names(newest).iter().zip(&names(wanted)) {
+                if damaged.bytes(name).is_some() {
+                    damaged.copy_raw(name, other);
+                    damaged.remove_raw(name);
+                    replica.remove_raw(name);
+                }
+            }
+            let before = state(&damaged);
+            let plan = mend(&damaged, &[&replica]).unwrap();
+            assert!(plan.is_empty(), "{layout:?}: {:?}", plan.patches);
+            assert_eq!(state(&damaged), before, "{layout:?}");
+        }
+    };
+    refused(&LAYOUTS);
+    common::encrypted(|| refused(&[Layout::Binary]));
 }
 
 /// Records that are damaged in the replica too stay damaged, and are reported.

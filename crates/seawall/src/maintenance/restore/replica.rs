@@ -20,7 +20,7 @@ use crate::parity::reconstruct::FoundPatches;
 use crate::scan::catalog::log_id;
 use crate::scan::load::load_catalog;
 use seawall_format::keys::WrappedKeys;
-use seawall_format::{HEADER_SIZE, LogId, Lsn, Manifest, SegmentHeader, SegmentId};
+use seawall_format::{LogId, Lsn, Manifest, STORED_MAX, SegmentHeader, SegmentId};
 use seawall_io::{File, Storage};
 use std::ops::Range;
 use std::sync::Arc;
@@ -201,7 +201,7 @@ impl Replica {
     /// Whether the file `id` is another segment of this log, and the only copy of it.
     fn hides_another(&self, log: &Arc<dyn Storage>, id: SegmentId) -> Result<bool> {
         for name in [id.file_name(), id.head_name()] {
-            let start = read_small(&*self.found, &name, HEADER_SIZE)?.unwrap_or_default();
+            let start = read_small(&*self.found, &name, STORED_MAX)?.unwrap_or_default();
             let Ok(other) = SegmentHeader::decode(&start) else { continue };
             if other.log != self.log || other.id == id {
                 continue;
