@@ -182,6 +182,21 @@ fn cursor_file_touches_no_other_file_and_keeps_its_permissions() {
     assert_eq!((left, folder.read("at.new")), (1, b"mine".to_vec()));
 }
 
+/// A cursor file under the name of the log's next segment would damage the log.
+#[test]
+fn cursor_file_inside_the_log_is_refused() {
+    let folder = Folder::new("tail-cursor-inside");
+    folder.run("append log", &lines(1..=3)).fine();
+    folder.shell("mkdir -p log/quarantine; ln -s log link", b"").fine();
+    let before = folder.names("log");
+    for place in ["log/000000000002.seg", "log/quarantine/at", "link/at", "log/live"] {
+        let said = folder.run(&format!("tail log --cursor-file {place}"), b"").refused(2).to_owned();
+        assert!(said.contains("inside the log log"), "{place}: {said}");
+        assert_eq!(folder.names("log"), before, "{place}");
+    }
+    folder.run("verify log", b"").fine();
+}
+
 /// The cursor file never runs ahead of the output: across kills, every record is printed at least
 /// once and in order.
 #[test]
