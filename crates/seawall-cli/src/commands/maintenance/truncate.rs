@@ -35,9 +35,9 @@ pub(crate) fn run(args: &Truncate) -> Result<Exit, Failure> {
     }
     let would = if args.yes { Exit::Fine } else { forecast(args, &found) };
     let mut out = Output::lock();
-    args.look.show(&mut out, &Answer::of(args, &plan), |out| {
+    args.look.show(&mut out, &Answer::of(args, &plan, &found), |out| {
         if would == Exit::Fine || !plan.is_empty() {
-            tell(out, args, &plan);
+            tell(out, args, (&plan, &found));
         }
         if !args.yes && !plan.is_empty() {
             let log = typed(&args.log);
@@ -94,10 +94,10 @@ fn lost(found: &Verification) -> Option<Error> {
 answer! {
     /// `seawall truncate --json`
     #[serde(tag = "schema", rename = "seawall.truncate/1")]
-    struct Answer(args: &Truncate, plan: &Plan) {
+    struct Answer(args: &Truncate, plan: &Plan, found: &Verification) {
         log: String = args.log.display().to_string(),
         done: bool = args.yes,
-        records: u64 = plan.records(),
+        records: u64 = plan.records(&found.given_up),
         first_lsn: Option<u64> = plan.goes.map(|(first, _)| first.get()),
         last_lsn: Option<u64> = plan.goes.map(|(_, last)| last.get()),
         segments: Option<u64> = plan.files.map(|(segments, _)| segments),
@@ -107,7 +107,7 @@ answer! {
     }
 }
 
-fn tell(out: &mut Output, args: &Truncate, plan: &Plan) {
+fn tell(out: &mut Output, args: &Truncate, (plan, found): (&Plan, &Verification)) {
     let log = args.log.display();
     let verb = if args.yes { "removed" } else { "would be removed" };
     let Some((first, last)) = plan.goes else {
@@ -121,7 +121,7 @@ fn tell(out: &mut Output, args: &Truncate, plan: &Plan) {
         }
         return;
     };
-    out.line(&format!("{log}   {} {verb}", count(plan.records(), "record")));
+    out.line(&format!("{log}   {} {verb}", count(plan.records(&found.given_up), "record")));
     out.line(&format!("  records    {}", span_of(first, last)));
     if let Some((segments, bytes)) = plan.files {
         let (segments, bytes) = (count(segments, "segment"), text::bytes(bytes));

@@ -1,6 +1,7 @@
 //! Plans a truncation without opening the log for writing.
 
 use crate::args::Last;
+use seawall::damage::Lost;
 use seawall::verify::Verification;
 use seawall::{Error, Lsn};
 use seawall_format::batch::{self, BatchHeader};
@@ -73,9 +74,15 @@ impl Plan {
         Ok(Self { goes, files: None, new_end: Some(Last(after)), oldest, next })
     }
 
-    /// The number of removed records.
-    pub(super) fn records(&self) -> u64 {
-        self.goes.map_or(0, |(first, last)| last.get() - first.get() + 1)
+    /// The number of removed records, without those that a repair gave up.
+    pub(super) fn records(&self, given_up: &[Lost]) -> u64 {
+        let Some((first, last)) = self.goes else { return 0 };
+        let within = |lost: &Lost| {
+            let (from, to) = (lost.from.max(first), lost.to.map_or(last, |to| to.min(last)));
+            (to.get() + 1).saturating_sub(from.get())
+        };
+        let numbers = last.get() - first.get() + 1;
+        numbers.saturating_sub(given_up.iter().map(within).sum())
     }
 
     /// Whether nothing would be removed.
@@ -149,13 +156,17 @@ mod tests {
         let live = [(lsn(1), 100), (lsn(50), 200), (lsn(80), 400)];
         let plan = |before| {
             let plan = Plan::of_segments(&live, lsn(before), Some(lsn(99)));
-            (plan.records(), plan.files.unwrap(), plan.oldest.get())
+            (plan.records(&[]), plan.files.unwrap(), plan.oldest.get())
         };
         assert_eq!(plan(1), (0, (0, 0), 1));
         assert_eq!(plan(49), (0, (0, 0), 1));
         assert_eq!(plan(50), (49, (1, 100), 50));
         assert_eq!(plan(79), (49, (1, 100), 50));
         assert_eq!(plan(1000), (79, (2, 300), 80), "the newest segment stays");
+        let plan = Plan::of_segments(&live, lsn(50), Some(lsn(99)));
+        let lost = |(from, to)| Lost::new(lsn(from), Some(lsn(to)));
+        let given_up = [(3, 7), (45, 60), (70, 75)].map(lost);
+        assert_eq!(plan.records(&given_up), 49 - 5 - 5, "of 1 to 49");
     }
 
     #[test]
