@@ -47,3 +47,19 @@ fn stale_live_file_hides_no_record_from_copy() {
     assert_eq!(records("copy"), lines);
     assert_eq!(records("log"), records("copy"));
 }
+
+#[test]
+fn records_that_a_repair_gave_up_are_not_counted() {
+    let folder = Folder::new("copy-gap");
+    for record in ["one", "two", "three"] {
+        folder.run("append log", record.as_bytes()).fine();
+    }
+    let segment = "log/000000000001.seg";
+    let at = folder.read(segment).windows(3).position(|bytes| bytes == b"two").unwrap();
+    folder.overwrite(segment, at, b"TWO");
+    assert_eq!(folder.run("repair log --salvage-to gap", b"").code, 5);
+    let said = folder.run("copy gap copied", b"").fine().text().to_owned();
+    assert!(said.contains("2 records, LSN 1 .. 3"), "{said}");
+    let planned = folder.run("truncate gap --after none --json", b"").fine().json().remove(0);
+    assert_eq!((&planned["records"], &planned["last_lsn"]), (&2.into(), &3.into()));
+}

@@ -246,6 +246,13 @@ fn torn_tail_exits_0_unless_strict_and_an_ambiguous_one_3() {
     ran.refused(3);
     assert_eq!(ran.text().len(), 2 + 424 + 1);
     assert_eq!(folder.run("cat log -n 1", b"").code, 0);
+    // The new logs no longer show what may be lost, so the command that makes them says so.
+    for made in ["copy log copied", "repair log --salvage-to salvaged"] {
+        let ran = folder.run(made, b"");
+        assert!(ran.refused(3).contains("ambiguous tail"), "{made}: {ran:?}");
+        let new = made.rsplit(' ').next().unwrap();
+        assert_eq!(folder.run(&format!("cat {new} -o raw"), b"").fine().text().len(), 424 + 1);
+    }
 
     let ran = folder.run("append log", b"y\n");
     assert!(ran.fine().err.contains("quarantine"), "{ran:?}");

@@ -190,7 +190,8 @@ fn cursor_file_inside_the_log_is_refused() {
     folder.shell("mkdir -p log/quarantine; ln -s log link", b"").fine();
     let before = folder.names("log");
     for place in ["log/000000000002.seg", "log/quarantine/at", "link/at", "log/live"] {
-        let said = folder.run(&format!("tail log --cursor-file {place}"), b"").refused(2).to_owned();
+        let said =
+            folder.run(&format!("tail log --cursor-file {place}"), b"").refused(2).to_owned();
         assert!(said.contains("inside the log log"), "{place}: {said}");
         assert_eq!(folder.names("log"), before, "{place}");
     }

@@ -8,9 +8,7 @@
 
 use crate::common;
 
-use common::images::{
-    End, Fill, Image, NEWEST, batches, files, headers, spoil, write, write_in,
-};
+use common::images::{End, Fill, Image, NEWEST, batches, files, headers, spoil, write, write_in};
 use common::sample::Sample;
 use common::{Bytes, LAYOUTS, Random, again, judge, laid_out, lsn, open, payload, read, read_own};
 use seawall::damage::Lost;

@@ -6,12 +6,13 @@
 use crate::base::error::{Error, Result};
 use crate::files::consistent_read::{Reading, moved, read_consistent};
 use crate::files::directory::{
-    KEYS, MANIFEST, MANIFEST_MAX, QUARANTINE, list, not_a_log, read_small,
+    KEYS, MANIFEST, MANIFEST_MAX, QUARANTINE, is_in_use, list, not_a_log, read_small,
 };
 use crate::files::live::{LiveSource, Watermark, read_watermark};
 use crate::files::manifest::ManifestFile;
 use crate::files::unlock::lost_keys;
 use crate::maintenance::progress::ProgressReporter;
+use crate::recover::report::TailState;
 use crate::scan::catalog::{Catalog, ChainedSegment, KeysLost};
 use crate::scan::durable_end;
 use crate::scan::load::load_catalog;
@@ -34,6 +35,11 @@ pub struct BackupReport {
     pub first: Option<Lsn>,
     /// The last record.
     pub last: Option<Lsn>,
+    /// Number of records.
+    pub records: u64,
+    /// What follows the last record in the log. If it is ambiguous, later records may be lost, and
+    /// the copy does not show it. Always `Clean` while a writer has the log open.
+    pub tail: TailState,
     /// Bytes written.
     pub bytes: u64,
 }
@@ -79,6 +85,9 @@ struct Moment {
     /// Marks of the newest segment as they are stored, read before its durable LSN.
     marks: Vec<(Mark, Vec<u8>)>,
     last: Option<Lsn>,
+    /// Number of records up to `last` that a repair gave up.
+    given_up: u64,
+    tail: TailState,
 }
 
 impl Moment {
@@ -93,7 +102,9 @@ impl Moment {
             return Err(Error::damaged(lost_keys(first)));
         }
         meter.begin(&catalog, 2);
-        let last = last_of(&catalog, watermark.as_ref(), meter)?;
+        let (last, given_up, tail) = end_of(&catalog, watermark.as_ref(), meter)?;
+        // A running writer may be in the middle of a write.
+        let tail = if is_in_use(&**source)? { TailState::Clean } else { tail };
         let manifest = catalog.manifest().cloned();
         let manifest =
             manifest.ok_or_else(|| not_a_log(&**source, "its manifest cannot be read"))?;
@@ -110,7 +121,7 @@ impl Moment {
         if catalog.chain.last().is_some_and(|link| link.segment.header.carried > last) {
             return Err(moved("find the segment that a truncation continues in"));
         }
-        Ok(Self { catalog, manifest, marks, last })
+        Ok(Self { catalog, manifest, marks, last, given_up, tail })
     }
 
     fn write(
@@ -149,11 +160,10 @@ impl Moment {
         target.sync_dir().map_err(Error::io("sync the copy's directory"))?;
         meter.end();
         let first = self.catalog.chain.first().map(|link| link.segment.header.base);
-        Ok(BackupReport {
-            first: first.filter(|first| Some(*first) <= self.last),
-            last: self.last,
-            bytes,
-        })
+        let first = first.filter(|first| Some(*first) <= self.last);
+        let numbers = first.zip(self.last).map_or(0, |(first, last)| last.get() - first.get() + 1);
+        let (records, tail) = (numbers.saturating_sub(self.given_up), self.tail);
+        Ok(BackupReport { first, last: self.last, records, tail, bytes })
     }
 
     /// Writes the manifest of the copy, which records a clean close. The manifest of an encrypted
@@ -244,12 +254,13 @@ fn write_table_of_zeros(header: &SegmentHeader, target: &dyn Storage) -> io::Res
 }
 
 /// The last durable record. Verifies the whole log on the way.
-fn last_of(
+fn end_of(
     catalog: &Catalog,
     watermark: Option<&Watermark>,
     meter: &mut ProgressReporter<'_>,
-) -> Result<Option<Lsn>> {
+) -> Result<(Option<Lsn>, u64, TailState)> {
     let mut scan = LogScanner::new(catalog, None).allow_locked();
+    let mut given_up = 0;
     let open_end = durable_end::open_end(catalog);
     let known = durable_end::known(catalog, watermark)?;
     if open_end.is_some() {
@@ -259,7 +270,7 @@ fn last_of(
         let event = scan.step()?;
         meter.walked(&scan);
         match event {
-            ScanItem::Batch(_) => {}
+            ScanItem::Batch(batch) => given_up += batch.given_up_after(None),
             ScanItem::Damage(damages, _) => return Err(first_of(damages)),
             ScanItem::End(end) => break end,
         }
@@ -278,12 +289,15 @@ fn last_of(
             if let Some(damages) = behind.damage.take() {
                 return Err(first_of(damages));
             }
+            given_up += behind.given_up;
             (behind.durable(), behind.end)
         }
     };
     match end.damage.into_iter().next() {
         Some(damage) => Err(Error::damaged(damage)),
-        None => Ok(last),
+        None => {
+            Ok((last, given_up, end.tail.map_or(TailState::Clean, |tail| TailState::of(tail.row))))
+        }
     }
 }
 

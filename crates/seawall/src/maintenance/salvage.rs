@@ -18,6 +18,7 @@ use crate::maintenance::protection::build_parity;
 use crate::maintenance::restore::plan_repair;
 use crate::maintenance::verify::look_around;
 use crate::read::read_repair::ReadRepair;
+use crate::recover::report::TailState;
 use crate::scan::catalog::{Catalog, KeysLost};
 use crate::scan::intact::{AtomicSet, Salvaged};
 use crate::scan::load::load_unlocked;
@@ -53,6 +54,9 @@ pub struct SalvageReport {
     pub broken_sets: u64,
     /// The damage of the source.
     pub damage: Vec<Damage>,
+    /// What follows the last record of the source. If it is ambiguous, later records may be lost,
+    /// and the new log does not show it.
+    pub tail: TailState,
 }
 
 /// A view of the log with what parity and `replicas` restore. It also has the records that parity
@@ -112,6 +116,7 @@ pub(crate) fn salvage(
                 rescue.note(damages)?;
             }
             ScanItem::End(end) => {
+                rescue.rescued.tail = end.tail.map_or(TailState::Clean, |t| TailState::of(t.row));
                 rescue.note(end.damage)?;
                 let rescued = rescue.finish()?;
                 if let Some(scheme) = parity {

@@ -34,9 +34,10 @@ pub struct Recovery {
 }
 
 /// State of the end of a log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TailState {
     /// The log ends with its last record.
+    #[default]
     Clean,
     /// An unacknowledged write was in progress: the usual trace of a crash.
     Torn,

@@ -22,6 +22,8 @@ pub(crate) struct UnconfirmedEnd {
     last: Option<Lsn>,
     /// The last record known to be durable without a sync.
     known: Option<Lsn>,
+    /// Records past `known` that a repair gave up.
+    pub(crate) given_up: u64,
     /// The first damage past `known`.
     pub(crate) damage: Option<Vec<Damage>>,
     /// How the scan ended.
@@ -78,10 +80,10 @@ pub(crate) fn scan_beyond_known(
     known: Option<Lsn>,
 ) -> Result<UnconfirmedEnd> {
     let mut scan = scan.with_min_end(known);
-    let mut damage = None;
+    let (mut damage, mut given_up) = (None, 0);
     let end = loop {
         match scan.step()? {
-            ScanItem::Batch(_) => {}
+            ScanItem::Batch(batch) => given_up += batch.given_up_after(known),
             ScanItem::Damage(damages, _) => drop(damage.get_or_insert(damages)),
             ScanItem::End(end) => break end,
         }
@@ -91,7 +93,7 @@ pub(crate) fn scan_beyond_known(
     let is_named = known >= base || is_named(catalog, None)?;
     let known = if is_named { known.max(end.confirmed) } else { known };
     let (is_synced, refused) = (is_named && end.last <= known, None);
-    Ok(UnconfirmedEnd { last: end.last, known, is_synced, damage, end, refused })
+    Ok(UnconfirmedEnd { last: end.last, known, given_up, is_synced, damage, end, refused })
 }
 
 /// A failed sync. Never retried: the next sync would succeed without having written the data.

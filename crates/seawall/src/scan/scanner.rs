@@ -50,6 +50,14 @@ pub(crate) struct ScannedBatch {
     pub(crate) is_locked: bool,
 }
 
+impl ScannedBatch {
+    /// The number of its records after `known` that a repair gave up.
+    pub(crate) fn given_up_after(&self, known: Option<Lsn>) -> u64 {
+        let before = self.header.first.previous().max(known).map_or(0, Lsn::get);
+        if self.header.is_void() { self.last.get().saturating_sub(before) } else { 0 }
+    }
+}
+
 /// How the scan ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ScanEnd {

@@ -3,6 +3,7 @@
 use crate::args::Copy;
 use crate::commands::answers;
 use crate::commands::opener::Opener;
+use crate::commands::records::cat::judge_tail;
 use crate::output::progress::Progress;
 use seawall::Error;
 use seawall::verify::Verdict;
@@ -23,14 +24,13 @@ pub(crate) fn run(args: &Copy) -> Result<Exit, Failure> {
     args.look.show(&mut out, &answers::Copy::of(&args.log, &args.target, &copied), |out| {
         let range = match (copied.first, copied.last) {
             (Some(first), Some(last)) => {
-                let records = count(last.get() + 1 - first.get(), "record");
-                format!("{records}, {}", span_of(first, last))
+                format!("{}, {}", count(copied.records, "record"), span_of(first, last))
             }
             _ => "no record".to_owned(),
         };
         out.line(&format!("{}: {range}, durable", args.target.display()));
     });
-    Ok(out.finish())
+    Ok(judge_tail(&args.log, copied.tail, "").worse(out.finish()))
 }
 
 /// Returns the error of a failed copy. A copy takes the files as they are, so it fails at damage

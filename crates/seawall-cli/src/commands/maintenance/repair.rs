@@ -5,6 +5,7 @@ mod answers;
 use super::verify::{range, tell_damage, tell_given_up, tell_orphans, tell_tail, tell_verdict};
 use crate::args::Repair;
 use crate::commands::opener::Opener;
+use crate::commands::records::cat::judge_tail;
 use crate::output::progress::Progress;
 use answers::{Cut, Mended, Plan, Salvaged, given_up};
 use seawall::damage::{Corruption, Damage, Lost};
@@ -358,10 +359,13 @@ fn salvage(args: &Repair, opener: &Opener, target: &Path) -> Result<Exit, Failur
     let done = maintenance(args, opener).progress(tell).salvage(target);
     progress.end();
     let done = done.map_err(|error| Failure::of_making(&error, "repair", (&args.log, target)))?;
-    let exit = exit_of(&done.damage);
+    let mut exit = exit_of(&done.damage);
     let mut out = Output::lock();
     let answer = Salvaged::of(args, target, &done);
     args.look.show(&mut out, &answer, |out| tell_rescued(out, args, target, &done));
+    if exit == Exit::Fine {
+        exit = judge_tail(&args.log, done.tail, "");
+    }
     Ok(exit.worse(out.finish()))
 }
 

@@ -173,13 +173,18 @@ pub(crate) fn judge_end(log: &Path, found: &Verification, (from, met): (Lsn, Exi
     {
         return tell(log, damage);
     }
-    if found.tail == TailState::Ambiguous {
-        let what = "ambiguous tail: what follows the last record is a torn write or damage";
-        let place = found.tail_at.map_or_else(String::new, |(segment, offset)| {
-            format!(", segment {segment}, offset {offset}")
-        });
-        let failure = Failure::new(Exit::Unsure, what).at(format!("{}{place}", log.display()));
-        return failure.next(format!("seawall verify {}", typed(log))).tell();
+    let place = found.tail_at.map_or_else(String::new, |(segment, offset)| {
+        format!(", segment {segment}, offset {offset}")
+    });
+    judge_tail(log, found.tail, &place)
+}
+
+/// Reports an ambiguous tail at `place` of the log.
+pub(crate) fn judge_tail(log: &Path, tail: TailState, place: &str) -> Exit {
+    if tail != TailState::Ambiguous {
+        return Exit::Fine;
     }
-    Exit::Fine
+    let what = "ambiguous tail: what follows the last record is a torn write or damage";
+    let failure = Failure::new(Exit::Unsure, what).at(format!("{}{place}", log.display()));
+    failure.next(format!("seawall verify {}", typed(log))).tell()
 }
