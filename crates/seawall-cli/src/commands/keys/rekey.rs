@@ -2,6 +2,7 @@
 
 use crate::args::Rekey;
 use crate::commands::opener::{Opener, read_key};
+use crate::commands::records::append::tell_recovery;
 use seawall::{Error, Log, Raw};
 use seawall_output::answer;
 use seawall_output::report::{Exit, Failure};
@@ -17,6 +18,9 @@ pub(crate) fn run(args: &Rekey) -> Result<Exit, Failure> {
     let stored = opener.reader(&args.log).map_err(fail)?;
     let options = opener.options().create(false).codec(stored.codec()).schema(stored.schema());
     let log: Log<[u8], Raw> = options.open(&args.log).map_err(fail)?;
+    if !args.look.quiet {
+        tell_recovery(&args.log, &log);
+    }
     if let Some(new) = &new {
         log.change_key(new).map_err(fail)?;
     }

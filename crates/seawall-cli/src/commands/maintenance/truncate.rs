@@ -5,6 +5,7 @@ mod plan;
 
 use crate::args::{Last, Truncate};
 use crate::commands::opener::Opener;
+use crate::commands::records::append::tell_recovery;
 use plan::Plan;
 use seawall::verify::{Verdict, Verification};
 use seawall::{Error, Log, LogReader, Lsn, Raw};
@@ -68,6 +69,9 @@ fn carry_out(
     // This process starts no further segment, so it could not reuse the file of a removed one.
     let options = opener.options().create(false).reuse(false).name_ahead(false);
     let log: Log<[u8], Raw> = options.codec(reader.codec()).schema(reader.schema()).open(log)?;
+    if !args.look.quiet {
+        tell_recovery(&args.log, &log);
+    }
     match *plan {
         Plan { new_end: Some(Last(last)), .. } => log.truncate_after(last)?,
         Plan { oldest, .. } => drop(log.truncate_before(oldest)?),

@@ -13,6 +13,7 @@ use seawall_output::report::{Exit, Failure, say};
 use seawall_output::text;
 use session::Session;
 use std::io::{self, IsTerminal};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -59,7 +60,7 @@ pub(crate) fn run(args: &Append) -> Result<Exit, Failure> {
         let log: Log<[u8], Raw> = opened
             .map_err(|error| Failure::of(unread.as_ref().unwrap_or(&error), "append", &args.log))?;
         if !args.look.quiet {
-            tell_recovery(args, &log);
+            tell_recovery(&args.log, &log);
         }
         if args.look.verbose {
             let (level, codec) = (log.level().name(), codec.name());
@@ -194,12 +195,13 @@ fn choose_codec(args: &Append, stored: Option<CodecId>) -> Result<CodecId, Failu
     Ok(asked.or(stored).unwrap_or(fitting))
 }
 
-fn tell_recovery(args: &Append, log: &Log<[u8], Raw>) {
+/// Reports what an open for writing found at the end of the log at `path`.
+pub(crate) fn tell_recovery(path: &Path, log: &Log<[u8], Raw>) {
     let found = log.recovery();
     let kept = found
         .quarantine
         .as_ref()
-        .map_or_else(String::new, |file| format!(", kept in {}", args.log.join(file).display()));
+        .map_or_else(String::new, |file| format!(", kept in {}", path.join(file).display()));
     let cut = text::count(found.cut_bytes, "byte");
     match found.tail {
         TailState::Clean => {}
