@@ -407,8 +407,8 @@ fn log_in_use_and_replica_of_another_log_are_refused() {
     assert_eq!(state(&damaged), state(&image.device));
 }
 
-/// The newest segment has the name of the one before it, and the replica ends before it. The file is
-/// the only copy of its records, so the replica's older segment must not replace it.
+/// The newest segment has the name of the one before it, and the replica ends before it. The file
+/// is the only copy of its records, so the replica's older segment must not replace it.
 #[test]
 fn older_replica_does_not_replace_the_only_copy_of_a_renamed_segment() {
     let refused = |layouts: &[Layout]| {
