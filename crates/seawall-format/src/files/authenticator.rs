@@ -223,9 +223,9 @@ pub struct Stored {
 
 impl Stored {
     /// The same structure with the mark of a clean close.
-    pub(crate) fn followed_by(mut self, closing: &[u8; CLOSING_SIZE]) -> Self {
+    pub(crate) fn followed_by(mut self, closing: [u8; CLOSING_SIZE]) -> Self {
         let (_, after) = self.bytes.split_at_mut(CLOSING_AT);
-        after.copy_from_slice(closing);
+        after.copy_from_slice(&closing);
         self.size = self.bytes.len();
         self
     }

@@ -19,6 +19,7 @@ use crate::files::segment::{
 use crate::ids::{LogId, Lsn, Offset, SegmentRef, lsn_or_zero, to_u64};
 use crate::refused::Refused;
 use crate::types::{Compression, Geometry, Layout, Level, RecordType, RecordTypeFields};
+use std::ops::Range;
 
 const MAGIC_BYTES: [u8; 8] = *b"SEAWALLM";
 
@@ -124,6 +125,13 @@ impl Manifest {
         slot_offset(self.sequence, self.geometry.block)
     }
 
+    /// The bytes of the file in which this slot's mark of a clean close lies, if it has one.
+    #[must_use]
+    pub fn closing_place(&self) -> Range<u64> {
+        let start = self.offset().plus(to_u64(closing::CLOSING_AT)).0;
+        start..start + to_u64(closing::CLOSING_SIZE)
+    }
+
     /// Where the log ends, if it was not opened for writing since the last clean close.
     #[must_use]
     pub fn end(&self) -> Option<Closed> {
@@ -199,7 +207,7 @@ impl Manifest {
         if !self.is_closed {
             return slot;
         }
-        slot.followed_by(&closing::encode(self.log, self.offset(), self.sequence))
+        slot.followed_by(closing::encode(&self.encode(), (self.log, self.offset())))
     }
 
     /// The slot of an encrypted log with these claims, signed with the key that they name.
@@ -287,7 +295,7 @@ impl Manifest {
             compression_max: compression_max(features),
             compression,
             time_us: get(bytes, TIME),
-            is_closed: closing::is_in(sector, (log, offset, get(bytes, SEQUENCE))),
+            is_closed: closing::is_in(sector, bytes, (log, offset)),
         };
         let sound = found.offset() == offset
             && log.0 != 0

@@ -126,11 +126,13 @@ fn mark_of_a_clean_close_counts_for_its_slot_only() {
     let stored = closed.stored();
     assert_eq!(Manifest::decode(&stored, Offset(0)), Ok(closed.clone()));
     assert_eq!((closed.end(), sample().end()), (closed.closed, None));
-    // An older program writes the slot and leaves what follows it.
-    let later = Manifest { sequence: 44, ..sample() };
-    let mut bytes = stored.to_vec();
-    bytes[..MANIFEST_SLOT_SIZE].copy_from_slice(&later.encode());
-    assert_eq!(Manifest::decode(&bytes, Offset(0)), Ok(later));
+    // An older program writes the slot and leaves what follows it. If the slot was damaged before,
+    // it may use the same sequence number again.
+    for later in [Manifest { sequence: 44, ..sample() }, Manifest { time_us: 78, ..sample() }] {
+        let mut bytes = stored.to_vec();
+        bytes[..MANIFEST_SLOT_SIZE].copy_from_slice(&later.encode());
+        assert_eq!(Manifest::decode(&bytes, Offset(0)), Ok(later));
+    }
     for at in closing::CLOSING_AT..stored.len() {
         let mut bytes = stored.to_vec();
         bytes[at] ^= 1;
@@ -140,7 +142,7 @@ fn mark_of_a_clean_close_counts_for_its_slot_only() {
     let odd = Manifest { sequence: 43, ..sample() };
     let mut bytes = odd.encode().to_vec();
     bytes.resize(closing::CLOSING_AT, 0);
-    bytes.extend(closing::encode(odd.log, Offset(0), odd.sequence));
+    bytes.extend(closing::encode(&odd.encode(), (odd.log, Offset(0))));
     assert_eq!(Manifest::decode(&bytes, odd.offset()), Ok(odd));
 }
 
