@@ -179,6 +179,32 @@ fn cut_file_of_a_reopened_log_may_have_lost_records() {
     }
 }
 
+/// The replica was made beside the writer and ends like a closed log, but this log went on.
+#[test]
+fn manifest_of_a_replica_does_not_prove_where_the_log_ends() {
+    let running = MemStorage::new();
+    let log = open(&running, true);
+    append(&log, 1..=3);
+    let replica = copy(&running);
+    append(&log, 4..=6);
+    let device = running.power_cut(|_| true);
+    drop(log);
+    device.remove_raw("manifest");
+    let lost = Some(Lost::new(lsn(4), None));
+
+    let mut maintenance = common::maintenance(&storage(&device)).replicas_on(&[storage(&replica)]);
+    let done = maintenance.repair().unwrap();
+    assert_eq!((done.after.verdict, done.after.records), (Verdict::Clean, 6));
+    let refused = device.kill();
+    refuse_pages(&refused, 4);
+    assert_eq!(left(&plan(&refused, &replica)), [(Corruption::Unreadable, lost)]);
+    let (_, all) = batches(&device, FIRST);
+    device.edit(FIRST, |bytes| bytes.truncate(all[2].1));
+    let found = maintenance.verify().unwrap();
+    let all: Vec<_> = found.damage.iter().map(|damage| (damage.cause, damage.lost)).collect();
+    assert_eq!(all, [(Corruption::CutShort, lost)]);
+}
+
 /// A line of a set that is intact, and a block after it that the device refuses.
 #[test]
 fn intact_line_before_an_unreadable_end_hides_no_loss() {

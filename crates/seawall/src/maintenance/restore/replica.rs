@@ -9,7 +9,7 @@ use crate::files::directory::{
     KEYS, KEYS_MAX, MANIFEST, MANIFEST_MAX, list, not_a_log, open_if_exists, read_small,
     segment_ids,
 };
-use crate::files::overlay::{Patch, RepairSource};
+use crate::files::overlay::{Overlay, Patch, RepairSource};
 use crate::files::segment::{OpenOutcome, open_checked};
 use crate::files::segment_reader::read_header;
 use crate::maintenance::restore::replica::shared::{Shared, segment_of};
@@ -239,12 +239,18 @@ impl Replica {
     /// Offers the manifest, or its unreadable slot.
     fn offer_manifest(&self, log: &dyn Storage, offered: &mut Vec<Patch>) -> Result<()> {
         let theirs = read_small(&*self.storage, MANIFEST, MANIFEST_MAX)?.unwrap_or_default();
-        let is_of_log = |slot: &Manifest| slot.log == self.log;
         let slots = Manifest::decode_file(&theirs);
-        if !slots.iter().flatten().any(is_of_log) {
+        if !slots.iter().flatten().any(|slot| slot.log == self.log) {
             return Ok(());
         }
-        self.offer_part((log, MANIFEST), 0..u64::MAX, offered)
+        let ours = read_small(log, MANIFEST, MANIFEST_MAX)?.unwrap_or_default();
+        let is_closed = Manifest::decode_file(&ours).iter().flatten().any(|slot| slot.is_closed);
+        let marked = slots.iter().flatten().filter(|slot| slot.is_closed && !is_closed);
+        // This log may have been opened since, unless it says itself that it was not.
+        let unmarked: Vec<_> = marked.map(without_closing).collect();
+        let storage: Arc<dyn Storage> = Arc::new(Overlay::new(self.storage.clone(), &unmarked));
+        let replica = Self { found: self.found.clone(), storage, ..*self };
+        replica.offer_part((log, MANIFEST), 0..u64::MAX, offered)
     }
 
     /// Offers the slot that is readable in the replica only, if the other slots are equal.
@@ -358,6 +364,13 @@ impl PatchSource for Replica {
     fn last(&self) -> Option<Lsn> {
         self.last
     }
+}
+
+/// Takes the mark of a clean close out of a manifest with this slot.
+fn without_closing(slot: &Manifest) -> Patch {
+    let (place, file) = (slot.closing_place(), MANIFEST.to_owned());
+    let new = place.clone().map(|_| 0).collect();
+    Patch { file, offset: place.start, old: vec![], new, by: RepairSource::Replica }
 }
 
 /// Whether `outer` has, from `start` on, all bytes of `inner` that are not zero.
