@@ -103,6 +103,8 @@ pub struct Budget {
     /// When the state of the power source is too old to be relied on.
     expires_at: Duration,
     calibration: Option<Calibration>,
+    /// The measurement that a new one replaces. It counts for what was acknowledged before.
+    old: Option<Calibration>,
     /// The longest flush of the calibration itself.
     flush_alone: Duration,
     /// The most runs to write before a flush.
@@ -118,9 +120,9 @@ impl Budget {
     /// Returns a budget without capacity until the device [is measured](Budget::calibrated).
     #[must_use]
     pub fn new(supply: Supply) -> Self {
-        let (calibration, flushing_since, flush_alone) = (None, None, Duration::ZERO);
+        let (calibration, old, flushing_since, flush_alone) = (None, None, None, Duration::ZERO);
         let (expires_at, runs_max, held) = (Duration::MAX, RUNS_FIRST, [false; REASONS.len()]);
-        Self { supply, expires_at, calibration, flush_alone, runs_max, flushing_since, held }
+        Self { supply, expires_at, calibration, old, flush_alone, runs_max, flushing_since, held }
     }
 
     /// The number of bytes that may be dirty and acknowledged, with what a dump adds to each run:
@@ -156,6 +158,18 @@ impl Budget {
         }
     }
 
+    /// The size of a dump for which the power holds: the [capacity](Budget::capacity), but also
+    /// during a measurement and after [`Disarmed::ByHand`]. In an emergency it no longer matters.
+    pub(crate) fn covered(&self, now: Duration) -> u64 {
+        let mut armed = self.clone();
+        armed.hold(Disarmed::ByHand, false);
+        armed.calibration = armed.calibration.or(armed.old);
+        match armed.capacity(now) {
+            Err(Disarmed::Emergency) => u64::MAX,
+            capacity => capacity.unwrap_or_default(),
+        }
+    }
+
     /// Returns whether a dump of `size` bytes is within the [capacity](Budget::capacity).
     #[must_use]
     pub fn covers(&self, size: usize, now: Duration) -> bool {
@@ -170,8 +184,7 @@ impl Budget {
     pub fn wants_calibration(&self, now: Duration) -> bool {
         let age = self.calibration.map_or(FRESH, |found| now.saturating_sub(found.at));
         match self.capacity(now) {
-            Err(Disarmed::NeverCalibrated) => true,
-            Err(Disarmed::Stale | Disarmed::HoldUp) => age >= AGAIN,
+            Err(Disarmed::NeverCalibrated | Disarmed::Stale | Disarmed::HoldUp) => age >= AGAIN,
             Ok(_) => age >= FRESH / 2,
             Err(_) => false,
         }
@@ -195,9 +208,9 @@ impl Budget {
         self.held() == Some(Disarmed::Emergency)
     }
 
-    /// Discards the measurement.
+    /// Discards the measurement, except for what was acknowledged before.
     pub fn forget_calibration(&mut self) {
-        self.calibration = None;
+        self.old = self.calibration.take().or(self.old);
     }
 
     /// Records a measurement of the device.
@@ -219,8 +232,8 @@ impl Budget {
     /// Records how long it took to write and flush `runs` runs. Raises the worst flush if `time` is
     /// longer.
     pub fn flushed(&mut self, time: Duration, runs: usize) {
-        if let Some(calibration) = &mut self.calibration {
-            calibration.flush_worst = calibration.flush_worst.max(time);
+        for found in self.calibration.iter_mut().chain(&mut self.old) {
+            found.flush_worst = found.flush_worst.max(time);
         }
         let long = (self.supply.hold_up / 4).max(self.flush_alone * 2);
         if time > long {
@@ -271,7 +284,7 @@ impl Budget {
     /// withdrawn.
     pub fn rearm(&mut self, why: Disarmed) {
         if why != Disarmed::Emergency && self.hold(why, false) {
-            self.calibration = None;
+            (self.calibration, self.old) = (None, None);
         }
     }
 

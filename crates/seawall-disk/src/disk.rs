@@ -192,7 +192,7 @@ impl Disk {
         let area = Mutex::new(Area { generation: label.used, label, memory: dump, dumped: None });
         let mut ring = Ring::in_memory(memory, &identity, (options.buffers, options.buffer_size));
         ring.set_active(clock.wall_us());
-        let state = State {
+        let state = Mutex::new(State {
             ring,
             budget: Budget::new(options.supply),
             waiting: 0,
@@ -203,9 +203,8 @@ impl Disk {
             owed: 0,
             drains_at: Duration::ZERO,
             is_closing: false,
-        };
+        });
         let (changed, wanted) = (Condvar::new(), Condvar::new());
-        let state = Mutex::new(state);
         let shared = Arc::new(Shared { state, changed, wanted, files, area, size, clock });
         let its = shared.clone();
         let named = Builder::new().name("seawall-drain".to_owned());
@@ -227,8 +226,7 @@ impl Disk {
     /// when the power is failing; [`io::ErrorKind::Other`] while the device keeps failing.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.shared.check(offset, bytes.len())?;
-        let mut state = self.shared.state();
-        let mut at = offset;
+        let (mut state, mut at) = (self.shared.state(), offset);
         for part in bytes.chunks(state.ring.write_max()) {
             state = self.shared.take_in(state, at, part)?;
             at += to_u64(part.len());
@@ -264,8 +262,7 @@ impl Disk {
     /// power is failing.
     pub fn flush(&self) -> io::Result<()> {
         let mut state = self.shared.state();
-        let newest = state.ring.newest();
-        let mut has_waited = false;
+        let (newest, mut has_waited) = (state.ring.newest(), false);
         loop {
             if state.ring.is_home(newest) {
                 state.counts.flushes_waited += u64::from(has_waited);
@@ -334,8 +331,7 @@ impl Disk {
             written = written.min(took);
             worst = worst.max(self.shared.probe(BLOCK_SIZE)?.1);
         }
-        let nanos = written.as_nanos().max(1);
-        let bandwidth = u128::from(to_u64(size)) * 1_000_000_000 / nanos;
+        let bandwidth = u128::from(to_u64(size)) * 1_000_000_000 / written.as_nanos().max(1);
         let bandwidth = u64::try_from(bandwidth).unwrap_or(u64::MAX);
         let at = self.shared.clock.now();
         let calibration = Calibration { flush_worst: worst, bandwidth, at };
@@ -497,12 +493,7 @@ impl State {
     /// The number of dirty bytes that exceed the budget, if a flush of any of them was
     /// acknowledged.
     fn uncovered(&self, now: Duration) -> usize {
-        let covered = match self.budget.capacity(now) {
-            Ok(capacity) => to_usize(capacity),
-            Err(Disarmed::HoldUp | Disarmed::PowerSource | Disarmed::Device) => 0,
-            // The budget does not limit the bytes now.
-            Err(_) => usize::MAX,
-        };
+        let covered = to_usize(self.budget.covered(now));
         let over = self.ring.dump_max(0, 0).saturating_sub(covered).min(self.ring.dirty());
         if self.is_owing() { over } else { 0 }
     }
@@ -664,8 +655,7 @@ impl State {
         self.budget.flush_ends();
         match done {
             Ok(true) => {
-                self.failures = 0;
-                self.failure = None;
+                (self.failures, self.failure) = (0, None);
                 self.counts.device_flushes += 1;
                 self.budget.flushed(took, flights.len());
                 self.budget.rearm(Disarmed::Device);
@@ -681,9 +671,7 @@ impl State {
                 self.counts.failures += 1;
                 self.failure = Some(error.to_string());
                 self.budget.disarm(Disarmed::Device);
-                for flight in flights {
-                    self.ring.failed(flight);
-                }
+                flights.into_iter().for_each(|flight| self.ring.failed(flight));
             }
         }
     }

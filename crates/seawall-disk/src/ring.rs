@@ -202,11 +202,12 @@ impl Ring {
     }
 
     /// The most bytes of a [dump](crate::compose) after a write of `size` bytes at `offset`, which
-    /// can begin a run between any two that it meets.
+    /// can begin a run between any two that it meets. With a `size` of 0: of a dump now.
     #[must_use]
     pub fn dump_max(&self, offset: u64, size: usize) -> usize {
         let met = self.near(offset, offset.saturating_add(to_u64(size))).count();
-        self.dirty.saturating_add(size).saturating_add((self.by_age.len() + met + 1) * RUN_EXTRA)
+        let runs = self.by_age.len() + met + usize::from(size > 0);
+        self.dirty.saturating_add(size).saturating_add(runs * RUN_EXTRA)
     }
 
     /// The number of the newest run. Later writes go to this run, older ones, or runs with higher

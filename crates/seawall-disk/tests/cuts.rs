@@ -347,6 +347,42 @@ fn data_beyond_a_reduced_budget_is_reported_and_written_first() {
     assert_eq!(read, [7; 100]);
 }
 
+/// The device hangs with acknowledged bytes when a measurement begins, or after a disarm.
+#[test]
+fn data_of_a_device_that_hangs_is_reported_whatever_disarms() {
+    for is_measured in [true, false] {
+        let device = made();
+        let Files { home, area } = files(&device);
+        let counts = Arc::new(Counts::default());
+        let own = counts.clone();
+        let gated = Files { home: guarded(home, move |call| own.count(call)), area };
+        let hands = Arc::new(Hands::default());
+        let (disk, _) = Disk::open(gated, &SMALL, hands.clone()).unwrap();
+        disk.calibrate().unwrap();
+        disk.write(0, &[7; 100]).unwrap();
+        disk.flush().unwrap();
+        thread::scope(|scope| {
+            let act = scope.spawn(|| {
+                if is_measured {
+                    return disk.calibrate().map(drop);
+                }
+                disk.disarm();
+                disk.drain()
+            });
+            wait_until(|| counts.writes.load(Ordering::SeqCst) == 1);
+            let begun = disk.status();
+            *hands.0.lock().unwrap() = Duration::from_secs(60);
+            let late = disk.status();
+            counts.passes.store(usize::MAX, Ordering::SeqCst);
+            act.join().unwrap().unwrap();
+            let why = if is_measured { Disarmed::NeverCalibrated } else { Disarmed::ByHand };
+            assert_eq!((begun.armed, begun.dirty, begun.uncovered), (Err(why), 100, 0));
+            assert_eq!((late.is_owing, late.uncovered), (true, 100), "{why}");
+        });
+        assert_eq!(disk.status().uncovered, 0);
+    }
+}
+
 /// During a measurement, another disk on the device may have to write its dump.
 #[test]
 fn measurement_keeps_a_slow_device_busy_for_half_of_the_hold_up_at_most() {
@@ -400,6 +436,36 @@ fn dump_of_many_small_runs_is_within_the_budget() {
         let dumped = disk.emergency().unwrap().bytes;
         assert!(dumped as u64 <= capacity, "{runs} runs: {dumped} bytes");
     }
+}
+
+/// What was acknowledged early stays within the budget until the budget shrinks.
+#[test]
+fn write_that_just_fits_into_the_budget_leaves_nothing_uncovered() {
+    let supply = Supply { hold_up: Duration::from_micros(480), ..SMALL.supply };
+    let options = Options { buffers: 80, buffer_size: 16 * 1024, supply };
+    let device = crate::common::made(SIZE, &options);
+    let clock = Arc::new(ManualClock::new());
+    let (own, Files { home, area }) = (clock.clone(), files(&device));
+    let area = guarded(area, move |call| {
+        if let Call::Write(bytes) = call {
+            own.advance(Duration::from_micros((bytes / 100) as u64));
+        }
+    });
+    let (disk, _) = Disk::open(Files { home, area }, &options, clock).unwrap();
+    disk.calibrate().unwrap();
+    let capacity = disk.status().armed.unwrap();
+    // With its header, each run takes up to 577 bytes of a dump.
+    let runs = capacity / 577;
+    disk.write(0, &[7; 10]).unwrap();
+    disk.flush().unwrap();
+    for run in 1..runs {
+        disk.write(run * 10_000, &[7; 10]).unwrap();
+    }
+    let status = disk.status();
+    assert_eq!((status.is_owing, status.counts.deferred, status.uncovered), (true, 0, 0));
+    assert_eq!(status.dirty as u64, runs * 10);
+    disk.flush().unwrap();
+    assert_eq!(disk.status().counts.flushes_early, 2);
 }
 
 /// A device that compresses, or stores equal blocks once, would be measured as too fast.
