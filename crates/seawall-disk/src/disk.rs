@@ -381,8 +381,7 @@ impl Disk {
     /// The device's error.
     pub fn emergency(&self) -> io::Result<Emergency> {
         let Shared { files, clock, .. } = &*self.shared;
-        let began = clock.now();
-        let mut state = self.shared.state();
+        let (began, mut state) = (clock.now(), self.shared.state());
         state.budget.disarm(Disarmed::Emergency);
         let mut area = self.shared.area();
         if let Some(dumped) = area.dumped {
@@ -390,8 +389,7 @@ impl Disk {
         }
         let Area { label, memory, generation, .. } = &mut *area;
         *generation += 1;
-        let room = label.room();
-        let memory = memory.first(room);
+        let (room, memory) = (label.room(), memory.first(label.room()));
         // All later writes to the home are in the dump. So a change of the home that is clearly
         // newer than this time was not made by this disk.
         let stamp = Stamp { generation: *generation, time_us: clock.wall_us(), lost: 0 };
@@ -531,6 +529,8 @@ impl Shared {
             return Err(io::Error::new(io::ErrorKind::ReadOnlyFilesystem, why));
         }
         let size = size.min(area.label.room() / BLOCK_SIZE * BLOCK_SIZE);
+        // Other bytes each time: some devices do not store a block again that they have.
+        area.memory.first(size).rotate_left(1);
         let began = self.clock.now();
         self.files.area.write_synced(area.memory.first(size), to_u64(BLOCK_SIZE))?;
         Ok((size, self.clock.now().saturating_sub(began)))
@@ -667,11 +667,13 @@ impl State {
             }
             Ok(false) => flights.into_iter().for_each(|flight| self.ring.failed(flight)),
             Err(error) => {
-                self.failures = self.failures.saturating_add(1);
+                let failures = self.failures.saturating_add(1);
+                (self.failures, self.failure) = (failures, Some(error.to_string()));
                 self.counts.failures += 1;
-                self.failure = Some(error.to_string());
                 self.budget.disarm(Disarmed::Device);
-                flights.into_iter().for_each(|flight| self.ring.failed(flight));
+                for flight in flights {
+                    self.ring.failed(flight);
+                }
             }
         }
     }
