@@ -98,11 +98,18 @@ pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
     let served = attend(args, (&claimed, &service), (signals, front.metrics, &notifier), oom_score);
     let exit = match served {
         Ok(stop) => end(args, &claimed, &service, stop),
-        Err(failure) => {
-            // The failure that ended the start says more than one of the end.
-            let _ = close(args, &claimed, &service);
-            Err(failure)
-        }
+        Err(failure) => Err(match close(args, &claimed, &service) {
+            Ok(()) => failure,
+            // Clients have written, and flushes may have returned early: a loss comes first.
+            Err(loss) if loss.exit == Exit::Contract => {
+                failure.tell();
+                loss
+            }
+            Err(other) => {
+                other.tell();
+                failure
+            }
+        }),
     };
     claimed.place.remove_control();
     exit

@@ -4,9 +4,10 @@ use super::*;
 
 use seawall_disk::device::{Cost, Device, Region};
 use seawall_disk::nbd::{self, Limits, Listen, Target};
-use seawall_io::{File, Storage, SystemClock};
+use seawall_io::{Clock, File, Storage, SystemClock};
 use seawall_testkit::MemStorage;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -136,6 +137,45 @@ fn device_that_fails_for_good_is_reported_in_the_log() {
     });
     let mut lines = std::iter::from_fn(|| lines.recv_timeout(PATIENCE).ok());
     assert!(lines.any(|line| line.contains("read-only: the device failed too often")));
+}
+
+/// The start fails after a flush has returned early: standard output is full, so the server has to
+/// wait before it starts the command, for which there is no shell.
+#[test]
+fn start_that_fails_late_and_loses_acknowledged_data_exits_10() {
+    let folder = Folder::new("device-late");
+    let device = device(&folder);
+    let uri = "nbd+unix:///home?socket=d";
+    let serve = format!("disk serve {uri} --state vd.seawall --export nbd:unix:s --no-keeper");
+    let mut command = folder.command(&format!("{serve} --power ok --hold-up 60000 --run true"));
+    let (mut out, reader) = UnixStream::pair().unwrap();
+    out.set_nonblocking(true).unwrap();
+    while out.write(b".").is_ok() {}
+    out.set_nonblocking(false).unwrap();
+    command.stdout(OwnedFd::from(out)).env("PATH", "/nonexistent");
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    let ask = || {
+        let mut stream = UnixStream::connect(folder.path("vd.seawall/control")).ok()?;
+        stream.write_all(b"{\"do\":\"status\"}\n").ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        serde_json::from_str::<Value>(&answer).ok()
+    };
+    let clock = SystemClock::new();
+    while !ask().is_some_and(|status| status["state"] == "armed") {
+        assert!(clock.now() < PATIENCE, "{}", error_of(&mut child));
+        clock.sleep(Duration::from_millis(5));
+    }
+    let mut client = Client::connect(&folder.path("s"));
+    client.write(4096, b"acknowledged");
+    client.flush();
+    device.stop().unwrap();
+    drop(reader);
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(10), "{said}");
+    assert!(said.contains("cannot run the command") && said.contains("is lost"), "{said}");
 }
 
 /// An emergency that cannot dump owes nothing by itself.
