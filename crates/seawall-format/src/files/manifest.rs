@@ -204,10 +204,9 @@ impl Manifest {
     pub fn stored(&self) -> Stored {
         let at = (self.offset(), &Salt::of_log(self.log));
         let slot = with_authenticator(&self.encode(), self.authenticator.as_ref(), at);
-        if !self.is_closed {
-            return slot;
-        }
-        slot.followed_by(closing::encode(&self.encode(), (self.log, self.offset())))
+        let mark = closing::encode(&self.encode(), (self.log, self.offset()));
+        // Otherwise zeros, so that no earlier mark stays.
+        slot.followed_by(if self.is_closed { mark } else { [0; closing::CLOSING_SIZE] })
     }
 
     /// The slot of an encrypted log with these claims, signed with the key that they name.

@@ -3,9 +3,7 @@
 
 use super::Case;
 use super::image::Files;
-use seawall_format::{Manifest, STORED_MAX};
-
-const MARK_SIZE: usize = 16;
+use seawall_format::Manifest;
 
 /// The cases that have the mark. `sound` are the logs as the writer makes them.
 pub(super) fn all(sound: &[(Case, Files)]) -> Vec<Case> {
@@ -26,8 +24,9 @@ pub(super) fn all(sound: &[(Case, Files)]) -> Vec<Case> {
 pub(super) fn without_mark(mut files: Files) -> Files {
     if let Some(bytes) = files.get_mut("manifest") {
         for slot in Manifest::decode_file(bytes).into_iter().flatten() {
-            let at = usize::try_from(slot.offset().0).unwrap() + STORED_MAX;
-            if let Some(mark) = bytes.get_mut(at..at + MARK_SIZE) {
+            let place = slot.closing_place();
+            let [start, end] = [place.start, place.end].map(|at| usize::try_from(at).unwrap());
+            if let Some(mark) = bytes.get_mut(start..end) {
                 mark.fill(0);
             }
         }

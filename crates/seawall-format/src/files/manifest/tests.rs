@@ -113,7 +113,7 @@ fn slot_of_an_encrypted_log_is_valid_only_with_an_authenticator() {
     assert_eq!(encrypted.authenticator.map(|proof| proof.claims), Some(claims));
     assert_eq!((encrypted.check(&key), encrypted.check(&other)), (Ok(()), Err(KeyError::Forged)));
     assert_eq!(Manifest::decode(&encrypted.encode(), Offset(0)), Err(Refused::Invalid));
-    assert_eq!(&*sample().stored(), sample().encode());
+    assert_eq!(sample().stored()[..MANIFEST_SLOT_SIZE], sample().encode());
     let later = Manifest { time_us: 1, ..encrypted.clone() };
     assert_eq!(later.check(&key), Err(KeyError::Forged));
     let text = Manifest { layout: Layout::Text, ..encrypted };
@@ -124,6 +124,7 @@ fn slot_of_an_encrypted_log_is_valid_only_with_an_authenticator() {
 fn mark_of_a_clean_close_counts_for_its_slot_only() {
     let closed = Manifest { is_closed: true, ..sample() };
     let stored = closed.stored();
+    assert_eq!(sample().stored()[closing::CLOSING_AT..], [0; 8]);
     assert_eq!(Manifest::decode(&stored, Offset(0)), Ok(closed.clone()));
     assert_eq!((closed.end(), sample().end()), (closed.closed, None));
     // An older program writes the slot and leaves what follows it. If the slot was damaged before,
