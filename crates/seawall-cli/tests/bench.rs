@@ -37,3 +37,12 @@ fn table_of_commits_fits_a_terminal() {
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     assert_eq!(folder.names("."), [""; 0]);
 }
+
+/// Each of two threads wants more memory than there can be.
+#[test]
+fn threads_that_cannot_start_are_an_error() {
+    let folder = Folder::new("bench-threads");
+    let ran =
+        folder.shell("RUST_MIN_STACK=1152921504606846976 seawall bench append --writers 1,2", b"");
+    assert!(ran.refused(1).contains("cannot start so many threads"), "{ran:?}");
+}

@@ -94,3 +94,12 @@ fn demo_does_not_measure_a_file_system_in_memory() {
     let ran = folder.run(&bench, b"");
     assert!(ran.fine().err.contains(note), "{ran:?}");
 }
+
+#[test]
+fn writer_of_the_demo_needs_no_thread() {
+    let folder = Folder::new("demo-threads");
+    let writer = "RUST_MIN_STACK=1152921504606846976 seawall demo-writer log 0";
+    let ran = folder.shell(&format!("{{ {writer}; echo $? > code; }} | head -n 3"), b"");
+    assert_eq!(ran.fine().text().lines().count(), 3, "{ran:?}");
+    assert_eq!(folder.read("code"), b"0\n", "{ran:?}");
+}

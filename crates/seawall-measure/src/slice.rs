@@ -3,10 +3,12 @@
 use crate::human::{to_f64, to_u64};
 use crate::tour::Tour;
 use seawall_io::{Clock, SystemClock};
+use std::io;
 use std::pin::Pin;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
 use std::time::Duration;
 
 /// The result of one slice.
@@ -58,6 +60,10 @@ fn by_one_while<E>(time: Duration, mut act: impl FnMut() -> Result<bool, E>) -> 
 /// # Errors
 ///
 /// The first error of `act`. The thread that got it stops; the others continue until the end.
+///
+/// # Panics
+///
+/// As [`by_threads_while`].
 pub fn by_threads<E: Send>(
     (writers, time): (usize, Duration),
     act: &(dyn Fn(usize) -> Result<(), E> + Sync),
@@ -71,6 +77,10 @@ pub fn by_threads<E: Send>(
 /// # Errors
 ///
 /// As [`by_threads`].
+///
+/// # Panics
+///
+/// If the system does not start so many threads. [`check_threads`] tells it before.
 pub fn by_threads_while<E: Send>(
     (writers, time): (usize, Duration),
     act: &(dyn Fn(usize) -> Result<bool, E> + Sync),
@@ -78,14 +88,9 @@ pub fn by_threads_while<E: Send>(
     if writers == 1 {
         return by_one_while(time, || act(0));
     }
-    let (clock, barrier) = (SystemClock::new(), Barrier::new(writers));
-    let one = |number| one_of_many((&barrier, time), &clock, &|| act(number));
-    let one = &one;
-    let done: Vec<_> = std::thread::scope(|scope| {
-        let start = |number| scope.spawn(move || one(number));
-        let threads: Vec<_> = (0..writers).map(start).collect();
-        threads.into_iter().map(|thread| thread.join().expect("a writer returns")).collect()
-    });
+    let clock = SystemClock::new();
+    let done = together(writers, &|number| one_of_many(time, &clock, &|| act(number)));
+    let done = done.expect("the system starts the threads");
     let (mut begin, mut end, mut times) = (Duration::MAX, Duration::ZERO, vec![]);
     for part in done {
         let part = part?;
@@ -96,12 +101,34 @@ pub fn by_threads_while<E: Send>(
     Ok(Slice { per_second: rate(times.len(), end.saturating_sub(begin)), times })
 }
 
+/// Starts so many threads and ends them again.
+///
+/// # Errors
+///
+/// The system's error if it does not start all of them.
+pub fn check_threads(writers: usize) -> io::Result<()> {
+    together(writers, &|_| ()).map(drop)
+}
+
+/// Calls `act` on each of several threads once all have started; on none if one does not start.
+fn together<T: Send>(threads: usize, act: &(dyn Fn(usize) -> T + Sync)) -> io::Result<Vec<T>> {
+    let has_all: &OnceLock<bool> = &OnceLock::new();
+    thread::scope(|scope| {
+        let one = |number| move || has_all.wait().then(|| act(number));
+        let start = |number| thread::Builder::new().spawn_scoped(scope, one(number));
+        let started: io::Result<Vec<_>> = (0..threads).map(start).collect();
+        // Those that have started wait for this, and would wait for ever.
+        has_all.get_or_init(|| started.is_ok());
+        let ended = started?.into_iter().map(|thread| thread.join().expect("a writer returns"));
+        Ok(ended.flatten().collect())
+    })
+}
+
 fn one_of_many<E>(
-    (barrier, time): (&Barrier, Duration),
+    time: Duration,
     clock: &SystemClock,
     act: &dyn Fn() -> Result<bool, E>,
 ) -> Result<Part, E> {
-    barrier.wait();
     let begin = clock.now();
     let (mut times, mut now) = (vec![], begin);
     while (times.is_empty() || now - begin < time) && act()? {
@@ -224,6 +251,25 @@ mod tests {
         let done = done.map(AtomicUsize::into_inner);
         assert!(done.iter().all(|count| *count > 0), "{done:?}");
         assert_eq!(slice.unwrap().times.len(), done.iter().sum::<usize>());
+    }
+
+    /// Runs this test again in a process that has memory for a few threads only.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn threads_that_have_started_do_not_wait_for_one_that_does_not() {
+        const CHILD: &str = "SEAWALL_FEW_THREADS";
+        if std::env::var_os(CHILD).is_some() {
+            check_threads(2).unwrap();
+            check_threads(64).unwrap_err();
+            return;
+        }
+        let name = "threads_that_have_started_do_not_wait_for_one_that_does_not";
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", "ulimit -v 4000000; exec timeout 60 \"$0\" \"$1\""]);
+        shell.arg(std::env::current_exe().unwrap()).arg(name);
+        // 256 MiB each.
+        let ran = shell.env(CHILD, "").env("RUST_MIN_STACK", "268435456").output().unwrap();
+        assert!(ran.status.success() && ran.stdout.windows(8).any(|text| text == b"1 passed"));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use seawall::{Level, Options};
 use seawall_measure::machine::{Conditions, IN_MEMORY, is_in_memory};
 use seawall_measure::pairs::{HEAD, Ours, Plain, Rounds, Row, Trouble, compare};
 use seawall_measure::scratch::Scratch;
+use seawall_measure::slice::check_threads;
 use seawall_output::answer;
 use seawall_output::report::{Exit, Failure, say};
 use seawall_output::stdout::Output;
@@ -22,6 +23,11 @@ pub(crate) fn run(args: &BenchAppend) -> Result<Exit, Failure> {
     if is_in_memory(&args.dir) {
         say(&format!("seawall: {IN_MEMORY}"));
     }
+    let threads = args.writers.iter().copied().max().filter(|threads| *threads > 1 && !args.tasks);
+    check_threads(threads.unwrap_or_default()).map_err(|error| {
+        let failure = Failure::new(Exit::Failed, format!("cannot start so many threads: {error}"));
+        failure.at("--writers").next("give fewer, or --tasks")
+    })?;
     let scratch = Scratch::new(&args.dir, "seawall-bench")?;
     let mut plain = Plain::new(scratch.path(), PLAIN_FILE, args.size)
         .map_err(|error| fail(Trouble::Plain(error)))?;

@@ -14,6 +14,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread;
 use std::time::Duration;
 
 const KILLS: u64 = 20;
@@ -107,7 +108,13 @@ fn watch_one(log: &Path, next: usize, delay: Duration) -> Result<Vec<(u64, usize
         .map_err(|error| trouble("start the writer", &error))?;
     let pipe = writer.stdout.take().expect("it was asked for");
     let (said, heard) = mpsc::channel();
-    let listener = std::thread::spawn(move || listen(pipe, &said));
+    let listener = thread::Builder::new().spawn(move || listen(pipe, &said));
+    let listener = listener.map_err(|error| {
+        // It may have ended by itself.
+        let _ = writer.kill();
+        let _ = writer.wait();
+        trouble("start a thread", &error)
+    })?;
     let first = heard.recv_timeout(PATIENCE);
     // The listener sends nothing more, so this waits until the delay is over or the writer ends.
     let second = first.and_then(|()| heard.recv_timeout(delay));
