@@ -90,7 +90,7 @@ impl Service {
         })
     }
 
-    /// Dumps what is not on the device. A repeated call returns the result of the first.
+    /// Dumps what is not on the device, unless a call before has done so. Tries again what fails.
     pub(super) fn emergency(&self) -> Result<Emergency, String> {
         let mut emergency = lock(&self.emergency);
         let mut done = self.disk.emergency();

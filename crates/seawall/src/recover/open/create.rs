@@ -34,7 +34,7 @@ pub(super) fn create(
     let log = env.entropy.random().map_err(Error::io("draw a random log id"))?;
     let mut manifest = new_manifest(options, LogId(log), record_type)?;
     let older = create_keys(options, (&env, unlocker), (&mut manifest, max_id))?;
-    let older = older.map(|place| format!("keys of another log, moved to {place}"));
+    let older = older.map(|place| format!("older keys, moved to {place}"));
     let size_min = options.segment_min;
     let (base, carry) = (Lsn::FIRST, vec![]);
     let plan = RotationPlan {
