@@ -109,9 +109,9 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     }
 
     /// Sets whether to continue after an error about damage, unreadable bytes, or a record that
-    /// cannot be decoded; a follower stays there. Records returned after it are intact, but some are
-    /// missing; [`Record::set`](crate::Record::set) tells which ones belong to an incomplete atomic
-    /// set.
+    /// cannot be decoded; a follower stays there. Records returned after it are intact, but some
+    /// are missing; [`Record::set`](crate::Record::set) tells which ones belong to an incomplete
+    /// atomic set.
     #[must_use]
     pub fn skip_damaged(mut self, skip: bool) -> Self {
         self.skip_damaged = skip;

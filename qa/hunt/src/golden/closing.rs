@@ -1,5 +1,5 @@
-//! Logs with the mark of a clean close in their manifest. The other golden files are older than this
-//! mark.
+//! Logs with the mark of a clean close in their manifest. The other golden files are older than
+//! this mark.
 
 use super::Case;
 use super::image::Files;
