@@ -393,6 +393,7 @@ impl<T: ?Sized, C> Log<T, C> {
     }
 
     /// The storage that the log was opened in.
+    #[cfg(feature = "json")]
     pub(crate) fn shared_storage(&self) -> Arc<dyn Storage> {
         self.coordinator.files.storage.clone()
     }
