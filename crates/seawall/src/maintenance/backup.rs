@@ -253,7 +253,8 @@ fn write_table_of_zeros(header: &SegmentHeader, target: &dyn Storage) -> io::Res
     Ok(of.length())
 }
 
-/// The last durable record. Verifies the whole log on the way.
+/// The last durable record, how many up to there a repair gave up, and what follows it. Verifies
+/// the whole log on the way.
 fn end_of(
     catalog: &Catalog,
     watermark: Option<&Watermark>,
