@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// How often a dump is tried that the device refuses. Each time all of it is written anew.
+/// How often a dump is tried that the device refuses. Each time all of it is written again.
 const DUMPS_MAX: u32 = 3;
 
 /// State shared by all threads of a server.

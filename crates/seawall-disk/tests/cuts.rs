@@ -410,23 +410,29 @@ fn measurement_keeps_a_slow_device_busy_for_half_of_the_hold_up_at_most() {
     assert_eq!([100, 10].map(longest).map(|(bytes, _)| bytes), [256 * 1024, 64 * 1024]);
 }
 
+/// A disk whose area takes 100 bytes in a microsecond, and the budget that this gives.
+fn with_a_small_budget(buffers: usize) -> (Disk, u64) {
+    let supply = Supply { hold_up: Duration::from_micros(480), ..SMALL.supply };
+    let options = Options { buffers, buffer_size: 16 * 1024, supply };
+    let device = crate::common::made(SIZE, &options);
+    let clock = Arc::new(ManualClock::new());
+    let (own, Files { home, area }) = (clock.clone(), files(&device));
+    let area = guarded(area, move |call| {
+        if let Call::Write(bytes) = call {
+            own.advance(Duration::from_micros((bytes / 100) as u64));
+        }
+    });
+    let (disk, _) = Disk::open(Files { home, area }, &options, clock).unwrap();
+    disk.calibrate().unwrap();
+    let capacity = disk.status().armed.unwrap();
+    (disk, capacity)
+}
+
 /// In a dump, each run has a header and fills whole sectors.
 #[test]
 fn dump_of_many_small_runs_is_within_the_budget() {
     for runs in [1, 20, 38, 60] {
-        let supply = Supply { hold_up: Duration::from_micros(480), ..SMALL.supply };
-        let options = Options { buffers: 64, buffer_size: 16 * 1024, supply };
-        let device = crate::common::made(SIZE, &options);
-        let clock = Arc::new(ManualClock::new());
-        let (own, Files { home, area }) = (clock.clone(), files(&device));
-        let area = guarded(area, move |call| {
-            if let Call::Write(bytes) = call {
-                own.advance(Duration::from_micros((bytes / 100) as u64));
-            }
-        });
-        let (disk, _) = Disk::open(Files { home, area }, &options, clock).unwrap();
-        disk.calibrate().unwrap();
-        let capacity = disk.status().armed.unwrap();
+        let (disk, capacity) = with_a_small_budget(64);
         assert!((20_000..20_100).contains(&capacity), "{capacity}");
         for run in 0..runs {
             disk.write(run * 10_000, &[7; 10]).unwrap();
@@ -441,19 +447,7 @@ fn dump_of_many_small_runs_is_within_the_budget() {
 /// What was acknowledged early stays within the budget until the budget shrinks.
 #[test]
 fn write_that_just_fits_into_the_budget_leaves_nothing_uncovered() {
-    let supply = Supply { hold_up: Duration::from_micros(480), ..SMALL.supply };
-    let options = Options { buffers: 80, buffer_size: 16 * 1024, supply };
-    let device = crate::common::made(SIZE, &options);
-    let clock = Arc::new(ManualClock::new());
-    let (own, Files { home, area }) = (clock.clone(), files(&device));
-    let area = guarded(area, move |call| {
-        if let Call::Write(bytes) = call {
-            own.advance(Duration::from_micros((bytes / 100) as u64));
-        }
-    });
-    let (disk, _) = Disk::open(Files { home, area }, &options, clock).unwrap();
-    disk.calibrate().unwrap();
-    let capacity = disk.status().armed.unwrap();
+    let (disk, capacity) = with_a_small_budget(80);
     // With its header, each run takes up to 577 bytes of a dump.
     let runs = capacity / 577;
     disk.write(0, &[7; 10]).unwrap();

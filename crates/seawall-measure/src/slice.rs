@@ -80,7 +80,7 @@ pub fn by_threads<E: Send>(
 ///
 /// # Panics
 ///
-/// If the system does not start so many threads. [`check_threads`] tells it before.
+/// If the system does not start all threads. [`check_threads`] tells it before.
 pub fn by_threads_while<E: Send>(
     (writers, time): (usize, Duration),
     act: &(dyn Fn(usize) -> Result<bool, E> + Sync),
@@ -101,7 +101,7 @@ pub fn by_threads_while<E: Send>(
     Ok(Slice { per_second: rate(times.len(), end.saturating_sub(begin)), times })
 }
 
-/// Starts so many threads and ends them again.
+/// Starts this number of threads and ends them again.
 ///
 /// # Errors
 ///

@@ -24,9 +24,10 @@ pub(crate) fn run(args: &BenchAppend) -> Result<Exit, Failure> {
         say(&format!("seawall: {IN_MEMORY}"));
     }
     let threads = args.writers.iter().copied().max().filter(|threads| *threads > 1 && !args.tasks);
-    check_threads(threads.unwrap_or_default()).map_err(|error| {
-        let failure = Failure::new(Exit::Failed, format!("cannot start so many threads: {error}"));
-        failure.at("--writers").next("give fewer, or --tasks")
+    let threads = threads.unwrap_or_default();
+    check_threads(threads).map_err(|error| {
+        let what = format!("cannot start {threads} threads: {error}");
+        Failure::new(Exit::Failed, what).at("--writers").next("give fewer, or --tasks")
     })?;
     let scratch = Scratch::new(&args.dir, "seawall-bench")?;
     let mut plain = Plain::new(scratch.path(), PLAIN_FILE, args.size)
