@@ -128,11 +128,14 @@ fn is_aligned(bytes: &[u8], offset: u64) -> bool {
 fn open_again(file: &File, is_synced: bool) -> Option<File> {
     use rustix::fs::{Mode, OFlags};
     use std::os::fd::AsRawFd;
-    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    // Not `self`: a thread can have descriptors of its own, and `self` is the first thread.
+    let path = format!("/proc/thread-self/fd/{}", file.as_raw_fd());
     let sync = if is_synced { OFlags::DSYNC } else { OFlags::empty() };
     let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC | sync;
     let open = || rustix::fs::openat(rustix::fs::CWD, path.as_str(), flags, Mode::empty());
-    rustix::io::retry_on_intr(open).ok().map(File::from)
+    let again = rustix::io::retry_on_intr(open).ok().map(File::from)?;
+    // What /proc says may be of another process or thread.
+    status::is_same_file(file, &again).then_some(again)
 }
 
 /// Returns whether the file system does not support direct access to this file.

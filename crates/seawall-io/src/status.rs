@@ -31,6 +31,20 @@ pub(crate) fn length(file: &fs::File) -> Result<Option<u64>, Errno> {
     Ok(of(FileType::from_raw_mode(found.st_mode), size))
 }
 
+/// Whether both are descriptors of the same file.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) fn is_same_file(one: &fs::File, other: &fs::File) -> bool {
+    let identity = |file| match without_times(file, StatxFlags::INO) {
+        Ok(Some(found)) => {
+            let device = rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor);
+            Some((device, found.stx_ino))
+        }
+        Ok(None) => fstat(file).map(|found| (found.st_dev, found.st_ino)).ok(),
+        Err(_) => None,
+    };
+    identity(one).is_some_and(|one| identity(other) == Some(one))
+}
+
 /// `None` on Linux before 4.11, and in a sandbox that does not know the call.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn without_times(file: &fs::File, asked: StatxFlags) -> Result<Option<Statx>, Errno> {

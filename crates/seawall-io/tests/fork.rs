@@ -11,7 +11,7 @@ use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 type Bytes = Log<[u8], Raw>;
 
@@ -75,6 +75,45 @@ fn forked_child_writes_a_log_that_it_opens_itself() {
         format!("{appended}; {}; {in_grandchild}; {then}", verdict(&log.append(b"child")))
     });
     assert_eq!(said, "appended; forked; forked, forked; appended");
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn thread_with_descriptors_of_its_own_writes_into_its_own_file() {
+    let folder = folder("fork-table");
+    let other = |number: usize| folder.join(format!("other-{number}"));
+    let record = vec![7; 1 << 20];
+    let (unshared, is_unshared) = mpsc::channel();
+    let (opened, are_opened) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let path = folder.join("log");
+        let record = &record;
+        let writer = scope.spawn(move || {
+            // SAFETY: this thread uses no descriptor of the other threads from here on.
+            unsafe { unshare_unsafe(UnshareFlags::FILES) }.unwrap();
+            unshared.send(()).unwrap();
+            are_opened.recv().unwrap();
+            let log = open(&path);
+            for _ in 0..4 {
+                log.append(record).unwrap();
+            }
+            log.close().unwrap();
+        });
+        is_unshared.recv().unwrap();
+        // These files get the numbers that the log's files get in the other thread.
+        let others: Vec<_> =
+            (0..60).map(|number| std::fs::File::create_new(other(number)).unwrap()).collect();
+        opened.send(()).unwrap();
+        writer.join().unwrap();
+        drop(others);
+    });
+    for number in 0..60 {
+        assert_eq!(std::fs::metadata(other(number)).unwrap().len(), 0, "other-{number}");
+    }
+    let log = open(&folder.join("log"));
+    let records: Result<Vec<_>> = log.read_from(Lsn::FIRST).unwrap().collect();
+    assert!(records.unwrap().iter().map(|(_, found)| found).eq([&record; 4]));
+    drop(log);
     std::fs::remove_dir_all(folder).unwrap();
 }
 
