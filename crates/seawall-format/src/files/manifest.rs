@@ -238,8 +238,8 @@ impl Manifest {
     ///
     /// [`Refused`] says why these bytes are not a slot.
     pub fn decode(sector: &[u8], offset: Offset) -> Result<Self, Refused> {
+        preamble::check(sector, MAGIC_BYTES)?;
         let bytes = sector.first_chunk::<MANIFEST_SLOT_SIZE>().ok_or(Refused::Invalid)?;
-        preamble::check(bytes, MAGIC_BYTES)?;
         let log = LogId(get(bytes, LOG_ID));
         if !Salt::of_log(log).matches(offset, bytes, CRC) {
             return Err(Refused::Invalid);

@@ -357,8 +357,8 @@ impl Head {
     ///
     /// [`Refused`] says why there is none.
     pub fn decode(file: &[u8]) -> Result<Self, Refused> {
+        preamble::check(file, MAGIC)?;
         let bytes = file.first_chunk::<HEAD_SIZE>().ok_or(Refused::Invalid)?;
-        preamble::check(bytes, MAGIC)?;
         let header = slice(bytes, head::HEADER);
         let header: &[u8; HEADER_SIZE] = header.try_into().map_err(|_| Refused::Invalid)?;
         Self::refuse_unknown(bytes)?;

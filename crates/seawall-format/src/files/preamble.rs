@@ -11,6 +11,8 @@ table! {
     CRC = 12, 4, "preamble crc";
 }
 
+const SIZE: usize = CRC.at + CRC.size;
+
 pub(crate) fn encode(bytes: &mut [u8], magic: [u8; 8]) {
     slice_mut(bytes, MAGIC).copy_from_slice(&magic);
     put(bytes, VERSION_FIELD, u64::from(VERSION));
@@ -30,7 +32,10 @@ pub(crate) fn kept_for_later(bytes: &[u8], fields: &[Field]) -> Result<(), Refus
     }
 }
 
+/// Refuses a structure of another kind or version. Looks only at the first 16 bytes of `bytes`, so
+/// that a newer structure is recognised even if it is shorter than today's.
 pub(crate) fn check(bytes: &[u8], magic: [u8; 8]) -> Result<(), Refused> {
+    let bytes = bytes.first_chunk::<SIZE>().ok_or(Refused::Invalid)?;
     if *slice(bytes, MAGIC) != magic || crc32c(covered(bytes)) != get_u32(bytes, CRC) {
         return Err(Refused::Invalid);
     }
@@ -49,6 +54,9 @@ fn covered(bytes: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::keys::WrappedKeys;
+    use crate::files::parity;
+    use crate::{Manifest, Offset, SegmentHeader};
 
     #[test]
     fn drafts_and_earlier_versions_are_refused() {
@@ -65,6 +73,29 @@ mod tests {
             // With another magic, the version has no meaning.
             assert_eq!(check(&bytes, *b"SEAWALLM"), Err(Refused::Invalid));
         }
+    }
+
+    #[test]
+    fn newer_structures_are_recognised_by_their_first_bytes() {
+        let newer = |magic: &[u8; 8]| {
+            let mut bytes = [0; SIZE];
+            encode(&mut bytes, *magic);
+            put(&mut bytes, VERSION_FIELD, u64::from(VERSION) + 1);
+            let crc = crc32c(covered(&bytes));
+            put(&mut bytes, CRC, u64::from(crc));
+            bytes
+        };
+        let refused = Refused::OtherVersion { version: VERSION + 1, draft: DRAFT };
+        let found = [
+            Manifest::decode(&newer(b"SEAWALLM"), Offset(0)).err(),
+            SegmentHeader::decode(&newer(b"SEAWALLS")).err(),
+            parity::Head::decode(&newer(b"SEAWALLP")).err(),
+            WrappedKeys::decode(&newer(b"SEAWALLK"), Offset(0)).err(),
+        ];
+        for found in found {
+            assert_eq!(found, Some(refused.clone()));
+        }
+        assert_eq!(check(&newer(b"SEAWALLS")[..SIZE - 1], *b"SEAWALLS"), Err(Refused::Invalid));
     }
 
     #[test]

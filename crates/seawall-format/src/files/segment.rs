@@ -196,8 +196,8 @@ impl SegmentHeader {
         file: &[u8],
         proof: impl FnOnce(&Salt) -> Result<Authenticator, Refused>,
     ) -> Result<Self, Refused> {
+        preamble::check(file, MAGIC)?;
         let bytes = file.first_chunk::<HEADER_SIZE>().ok_or(Refused::Invalid)?;
-        preamble::check(bytes, MAGIC)?;
         let (log, epoch) = (LogId(get(bytes, header::LOG_ID)), Epoch(get(bytes, header::EPOCH)));
         let salt = Salt::new(log, epoch);
         if !salt.matches(Offset(0), bytes, header::CRC) {

@@ -122,8 +122,8 @@ impl WrappedKeys {
     ///
     /// [`Refused`] says why these bytes are not a slot.
     pub fn decode(file: &[u8], offset: Offset) -> Result<Self, Refused> {
+        preamble::check(file, MAGIC_BYTES)?;
         let head = file.first_chunk::<HEAD_SIZE>().ok_or(Refused::Invalid)?;
-        preamble::check(head, MAGIC_BYTES)?;
         let count = usize::try_from(get(head, COUNT)).ok();
         let count = count.filter(|count| (1..=LOG_KEYS_MAX).contains(count));
         let end = HEAD_SIZE + count.ok_or(Refused::Invalid)? * entry::SIZE;
