@@ -10,10 +10,13 @@
 use crate::common;
 
 use common::images::{batches, files};
-use common::{Bytes, LAYOUTS, judge, laid_out, lsn, names, of_any_size, open, payload_in, read};
+use common::{
+    Bytes, LAYOUTS, judge, laid_out, lsn, names, of_any_size, open, payload_in, read, reader,
+};
 use seawall::damage::Lost;
 use seawall::repair::{Patch, RepairPlan};
-use seawall::{Layout, Maintenance};
+use seawall::{Layout, Lsn, Maintenance};
+use seawall_format::{Offset, SegmentHeader};
 use seawall_io::Storage;
 use seawall_testkit::MemStorage;
 use std::collections::BTreeMap;
@@ -55,6 +58,10 @@ fn write(device: &MemStorage, (layout, seed): (Layout, u64), numbers: RangeInclu
     log.close().unwrap();
 }
 
+fn file_in(layout: Layout) -> &'static str {
+    if layout == Layout::Text { "000000000001.jsonl" } else { "000000000001.seg" }
+}
+
 impl Fork {
     /// `ours` and `theirs` are the last records of each log.
     fn new(layout: Layout, ours: u64, theirs: u64) -> Self {
@@ -72,7 +79,7 @@ impl Fork {
     }
 
     fn file(&self) -> &'static str {
-        if self.layout == Layout::Text { "000000000001.jsonl" } else { "000000000001.seg" }
+        file_in(self.layout)
     }
 
     /// The start and end of the batch or line of a record.
@@ -105,6 +112,33 @@ impl Fork {
         }
         found.records
     }
+}
+
+/// The last batch of a segment is valid, but not the one that the next segment follows.
+#[test]
+fn readers_stop_where_a_segment_does_not_follow_the_batch_before_it() {
+    let device = MemStorage::new();
+    write(&device, (Layout::Binary, 1), 1..=200);
+    let file = file_in(Layout::Binary);
+    let (start, _, last) = *batches(&device, file).1.last().unwrap();
+    device.edit(file, |bytes| {
+        let header = SegmentHeader::decode(bytes).unwrap();
+        bytes[start + 40] ^= 1; // Its time.
+        let crc = header.salt().checksum(Offset(start as u64), &bytes[start + 4..start + 48]);
+        bytes[start..start + 4].copy_from_slice(&crc.to_le_bytes());
+    });
+    let damage = judge(&device).unwrap().damage;
+    let lost: Vec<_> = damage.iter().filter_map(|damage| damage.lost).collect();
+    assert!(matches!(lost[..], [one] if names(&one, last)), "{damage:#?}");
+    let records = |skips: bool| {
+        let reader = reader(storage(&device)).unwrap().skip_damaged(skips);
+        reader.read_from(Lsn::FIRST).unwrap().collect::<Vec<_>>()
+    };
+    let found = records(false);
+    assert_eq!(found.len() as u64, last + 1);
+    assert!(found.last().unwrap().is_err());
+    let (shown, failed): (Vec<_>, Vec<_>) = records(true).into_iter().partition(Result::is_ok);
+    assert_eq!((shown.len(), failed.len()), (200, 1));
 }
 
 /// A kind of damage to the bytes of a batch or line.

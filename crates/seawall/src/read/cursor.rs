@@ -5,7 +5,7 @@ mod partition;
 mod restart;
 
 use crate::base::error::log_path::NamesLog;
-use crate::base::error::{Damage, Error, Result, is_read_error};
+use crate::base::error::{Corruption, Damage, Error, Result, is_read_error};
 use crate::files::consistent_read::{Retries, is_moved};
 use crate::files::directory::{is_not_found, list, segment_ids};
 use crate::files::live::{LiveSource, Watermark};
@@ -67,6 +67,8 @@ pub struct Cursor {
     /// `next`, if the cursor stepped back.
     read_in: Option<SegmentId>,
     skip_damaged: bool,
+    /// Whether a restart must check again that the next segment follows the record before `next`.
+    rechecks_link: bool,
     /// Retries of the current scan.
     retries: Retries,
     /// Repairs from parity so far.
@@ -91,12 +93,16 @@ enum Bound {
     Seen(Box<UnconfirmedEnd>),
 }
 
-/// Starts a scan at record `from`.
+/// Starts a scan for the records from `from` on, at the batch of record `start`.
 ///
 /// `read_in` is the segment in which the caller read the record before `from`. Refuses if `from`
 /// was pruned, if the earlier records were truncated since and their LSNs reused, or if that is
 /// unknown because every segment created since was pruned.
-fn scan_from(found: &Catalog, (from, read_in): (Lsn, Option<SegmentId>)) -> Result<LogScanner> {
+fn scan_from(
+    found: &Catalog,
+    (from, read_in): (Lsn, Option<SegmentId>),
+    start: Lsn,
+) -> Result<LogScanner> {
     let oldest = found.manifest().map(|manifest| manifest.oldest_base);
     let pred = found.chain.first().and_then(|link| link.segment.header.pred);
     let is_new = read_in.is_some_and(|read_in| pred.is_some_and(|pred| pred.id > read_in));
@@ -113,14 +119,18 @@ fn scan_from(found: &Catalog, (from, read_in): (Lsn, Option<SegmentId>)) -> Resu
     });
     match cuts.next() {
         Some(cut) => Err(Error::rewound(next_lsn(cut.carried))),
-        None => Ok(LogScanner::new(found, Some(from))),
+        None => Ok(LogScanner::new(found, Some(start))),
     }
 }
 
 /// Starts a scan that ends at the last record known to be durable.
-fn known_scan(snapshot: &Snapshot, place: (Lsn, Option<SegmentId>)) -> Result<(LogScanner, Bound)> {
+fn known_scan(
+    snapshot: &Snapshot,
+    place: (Lsn, Option<SegmentId>),
+    start: Lsn,
+) -> Result<(LogScanner, Bound)> {
     let found = &snapshot.catalog;
-    let scan = scan_from(found, place)?;
+    let scan = scan_from(found, place, start)?;
     if durable_end::open_end(found).is_none() {
         return Ok((scan, Bound::Given));
     }
@@ -195,7 +205,7 @@ impl Cursor {
     }
 
     fn start(snapshot: Snapshot, read_repair: ReadRepair, from: Lsn) -> Result<Self> {
-        let (scan, bound) = known_scan(&snapshot, (from, None))?;
+        let (scan, bound) = known_scan(&snapshot, (from, None), from)?;
         Ok(Self {
             snapshot,
             writer: None,
@@ -205,6 +215,7 @@ impl Cursor {
             until: None,
             read_in: None,
             skip_damaged: false,
+            rechecks_link: false,
             retries: Retries::default(),
             read_repair,
             batch: None,
@@ -339,7 +350,7 @@ impl Cursor {
         seen.make_durable(&self.snapshot.catalog, &mut self.refused)?;
         let limit = seen.limit();
         if !at_end || limit == Limit::Open || !self.scan.raise(limit) {
-            let scan = scan_from(&self.snapshot.catalog, (self.next, self.read_in))?;
+            let scan = scan_from(&self.snapshot.catalog, (self.next, self.read_in), self.next)?;
             self.scan = scan.skip_io_errors(self.skip_damaged).up_to(limit).with_min_end(known);
         }
         self.bound = Bound::Seen(Box::new(seen));
@@ -360,6 +371,7 @@ impl Cursor {
             return false;
         }
         self.read_in = self.scan.segment();
+        self.rechecks_link = false;
         if found.header.is_void() {
             // These records are lost for good, so a follower continues with the next ones.
             self.next = last.next();
@@ -376,6 +388,7 @@ impl Cursor {
     }
 
     fn queue_damage(&mut self, damages: Vec<Damage>, salvaged: Vec<Salvaged>) -> Result<()> {
+        self.rechecks_link = damages.iter().any(|damage| self.follows_broken_link(damage));
         if self.restart_if_writer_moved()?
             || self.restart_if_repaired(damages.iter().map(|damage| damage.segment))?
             || self.restart_if_view_is_stale(&damages)?
@@ -385,7 +398,7 @@ impl Cursor {
         let mut salvaged: VecDeque<_> = salvaged.into();
         for damage in damages {
             if let Some(lost) = damage.lost {
-                if lost.to.is_some_and(|to| to < self.next) {
+                if lost.to.is_some_and(|to| to < self.next) && !self.follows_broken_link(&damage) {
                     continue;
                 }
                 let before = salvaged.partition_point(|found| found.lsn < lost.from);
@@ -394,11 +407,19 @@ impl Cursor {
             self.queue.push_back(Queued::Damage(damage));
         }
         self.queue.extend(salvaged.into_iter().map(Queued::Record));
+        self.rechecks_link = false;
         Ok(())
     }
 }
 
 impl Cursor {
+    /// Whether a segment follows another record than the one that this cursor returned last.
+    fn follows_broken_link(&self, damage: &Damage) -> bool {
+        let at_end = damage.lost.and_then(|lost| lost.to).map(Lsn::next) == Some(self.next);
+        let is_other = self.read_in.is_some_and(|read_in| Some(read_in) < damage.segment);
+        damage.cause == Corruption::Order && at_end && is_other
+    }
+
     /// Returns the damage that this cursor repaired from parity. The files are unchanged until
     /// [`truncate_damaged_tail`](crate::Maintenance::truncate_damaged_tail).
     ///
