@@ -7,6 +7,7 @@ mod keys;
 mod machine;
 mod maintenance;
 mod opener;
+mod outside;
 mod records;
 mod transfer;
 

@@ -12,6 +12,7 @@ mod encrypted;
 mod exits;
 mod keys;
 mod kill;
+mod outside;
 mod parity;
 mod readable;
 mod records;

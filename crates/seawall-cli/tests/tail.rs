@@ -192,7 +192,7 @@ fn cursor_file_inside_the_log_is_refused() {
     for place in ["log/000000000002.seg", "log/quarantine/at", "link/at", "log/live"] {
         let said =
             folder.run(&format!("tail log --cursor-file {place}"), b"").refused(2).to_owned();
-        assert!(said.contains("inside the log log"), "{place}: {said}");
+        assert!(said.contains(&format!("{place} is inside the log l")), "{place}: {said}");
         assert_eq!(folder.names("log"), before, "{place}");
     }
     folder.run("verify log", b"").fine();

@@ -1,6 +1,7 @@
 //! `seawall man`: manual pages generated from the help texts.
 
 use crate::args::{self, Man};
+use crate::commands::outside;
 use clap::{Arg, ArgGroup, Command};
 use seawall_output::report::{Exit, Failure};
 use seawall_output::stdout::Output;
@@ -13,6 +14,7 @@ pub(crate) fn run(args: &Man) -> Result<Exit, Failure> {
     let mut out = Output::lock();
     match &args.dir {
         Some(folder) => {
+            outside::check_folder(folder)?;
             let made = clap_mangen::generate_to(command, folder);
             made.map_err(|error| failure(folder, &error))?;
             out.line(&format!("{}: seawall.1, and a page for each verb", folder.display()));

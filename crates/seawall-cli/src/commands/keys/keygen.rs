@@ -1,6 +1,7 @@
 //! `seawall keygen`: makes a key for encrypted logs.
 
 use crate::args::Keygen;
+use crate::commands::outside;
 use seawall::encryption::KeyFile;
 use seawall_output::answer;
 use seawall_output::report::{Exit, Failure};
@@ -11,6 +12,7 @@ use std::io::ErrorKind;
 
 /// Makes a file with a new key.
 pub(crate) fn run(args: &Keygen) -> Result<Exit, Failure> {
+    outside::check_path(&args.file)?;
     KeyFile::new(&args.file).generate().map_err(|error| {
         if error.kind() == ErrorKind::AlreadyExists {
             let failure = Failure::new(Exit::Conflict, "the file exists, and was not changed");

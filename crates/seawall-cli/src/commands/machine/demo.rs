@@ -18,6 +18,7 @@ mod witness;
 pub(crate) mod writer;
 
 use crate::args::Demo;
+use crate::commands::outside;
 use damage::{Damaged, JsonLines};
 use earthquake::Catalogue;
 use outcome::Done;
@@ -47,6 +48,8 @@ pub(crate) fn run(args: &Demo) -> Result<Exit, Failure> {
         Some(seed) => seed,
         None => SystemEntropy.random().map_err(|error| trouble("draw a seed", &error))? % 1_000_000,
     };
+    args.dir.iter().try_for_each(|folder| outside::check_folder(folder))?;
+    args.report.iter().try_for_each(|folder| outside::check_path(folder))?;
     let parent = args.dir.clone().unwrap_or_else(default_place);
     let mut scratch = Scratch::new(&parent, "seawall-demo")?;
     if args.keep {

@@ -1,9 +1,9 @@
 //! `seawall copy`: an online backup.
 
 use crate::args::Copy;
-use crate::commands::answers;
 use crate::commands::opener::Opener;
 use crate::commands::records::cat::judge_tail;
+use crate::commands::{answers, outside};
 use crate::output::progress::Progress;
 use seawall::Error;
 use seawall::verify::Verdict;
@@ -15,6 +15,7 @@ use seawall_output::text::{count, span_of, typed};
 pub(crate) fn run(args: &Copy) -> Result<Exit, Failure> {
     let opener = Opener::of(&args.key)?;
     opener.check(&args.log).map_err(|error| failed(args, &error))?;
+    outside::check_path(&args.target)?;
     let mut progress = Progress::start(args.patience, args.look.quiet)?;
     let copied =
         opener.maintenance(&args.log).progress(|at| progress.hear(at)).back_up(&args.target);

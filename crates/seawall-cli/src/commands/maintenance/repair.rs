@@ -5,6 +5,7 @@ mod answers;
 use super::verify::{range, tell_damage, tell_given_up, tell_orphans, tell_tail, tell_verdict};
 use crate::args::Repair;
 use crate::commands::opener::Opener;
+use crate::commands::outside;
 use crate::commands::records::cat::judge_tail;
 use crate::output::progress::Progress;
 use answers::{Cut, Mended, Plan, Salvaged, given_up};
@@ -354,6 +355,7 @@ fn kept(last: Option<Lsn>) -> String {
 }
 
 fn salvage(args: &Repair, opener: &Opener, target: &Path) -> Result<Exit, Failure> {
+    outside::check_path(target)?;
     let mut progress = Progress::start(args.patience, args.look.quiet)?;
     let tell = |at| progress.hear(at);
     let done = maintenance(args, opener).progress(tell).salvage(target);

@@ -4,6 +4,7 @@ mod session;
 
 use crate::args::{Append, Codec, Compress, Format, LogFormat};
 use crate::commands::opener::Opener;
+use crate::commands::outside;
 use crate::commands::records::signals::Waiter;
 use seawall::encryption::{KeyError, Padding};
 use seawall::format::CodecId;
@@ -25,6 +26,9 @@ pub(crate) fn run(args: &Append) -> Result<Exit, Failure> {
         Ok(stored) => (Some(stored), None),
         Err(error) => (None, Some(error).filter(is_failure)),
     };
+    if !args.no_create {
+        outside::check_new_log(&args.log)?;
+    }
     let codec = choose_codec(args, stored.as_ref().map(LogReader::codec))?;
     let mut options = options.create(!args.no_create).codec(codec);
     if let Some(stored) = stored {

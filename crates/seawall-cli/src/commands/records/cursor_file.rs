@@ -1,5 +1,6 @@
 //! A file that stores a position in a log and is replaced atomically.
 
+use crate::commands::outside;
 use seawall::Lsn;
 use seawall_host::{folder_and_name, open_if_any, read_start, replace_file};
 use seawall_io::{Access, PosixStorage};
@@ -24,18 +25,13 @@ pub(crate) struct Bookmark {
 }
 
 impl Bookmark {
-    /// Reads the file, if it exists. Refuses one inside `log`: it would replace a file of the log,
+    /// Reads the file, if it exists. Refuses one inside a log: it would replace a file of the log,
     /// or be mistaken for one.
-    pub(crate) fn open(path: &Path, log: &Path) -> Result<Self, Failure> {
+    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+        outside::check_path(path)?;
         let fail = |error: &io::Error| trouble("read", path, error);
         let found = folder_and_name(path);
         let (folder, name) = found.ok_or_else(|| fail(&io::ErrorKind::InvalidFilename.into()))?;
-        let parent = folder.canonicalize().map_err(|error| fail(&error))?;
-        if log.canonicalize().is_ok_and(|log| parent.starts_with(log)) {
-            let what = format!("the cursor file is inside the log {}", log.display());
-            let failure = Failure::new(Exit::Usage, what).at(path.display());
-            return Err(failure.next("give a file outside of the log"));
-        }
         let folder = PosixStorage::open(folder).map_err(|error| fail(&error))?;
         let file = open_if_any(&folder, name, Access::Read).map_err(|error| fail(&error))?;
         let text = file.map(|file| read_start(&*file, SIZE_MAX)).transpose();

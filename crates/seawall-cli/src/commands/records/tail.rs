@@ -23,8 +23,7 @@ pub(crate) fn run(args: &Tail) -> Result<Exit, Failure> {
     let fail = |error: Error| Failure::of(&error, "tail", &args.log);
     let opener = Opener::of(&args.key)?;
     let reader = opener.reader(&args.log).map_err(fail)?;
-    let open = |path| Bookmark::open(path, &args.log);
-    let bookmark = args.cursor_file.as_deref().map(open).transpose()?;
+    let bookmark = args.cursor_file.as_deref().map(Bookmark::open).transpose()?;
     let found = opener.maintenance(&args.log).verify().map_err(fail)?;
     let oldest = reader.oldest().map_err(fail)?;
     let resumed = bookmark.as_ref().and_then(Bookmark::position);

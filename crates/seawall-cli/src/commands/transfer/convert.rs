@@ -32,8 +32,7 @@ pub(crate) fn run(args: &Convert) -> Result<Exit, Failure> {
         return Err(failure.next("copy the log with seawall copy"));
     }
     let way = Way::choose(args, &source)?;
-    let log = (source.format == ForeignFormat::Seawall).then_some(args.source.as_path());
-    let mut target = Target::open(&args.target, log, (args.to, way.target), &opener)?;
+    let mut target = Target::open(&args.target, (args.to, way.target), &opener)?;
     let progress = Progress::start(args.patience, args.look.quiet)?;
     let mut work = Work { args, way, entries: 0, bytes: 0, progress };
     let damage = work.carry(&mut source, &mut target);

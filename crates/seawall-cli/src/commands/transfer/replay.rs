@@ -10,6 +10,7 @@ mod tables;
 
 use crate::args::{Replay as Args, StorePlace, Target};
 use crate::commands::opener::Opener;
+use crate::commands::outside;
 use crate::commands::records::cat::judge_end;
 use crate::commands::transfer::operations::OperationLog;
 use crate::output::progress::Progress;
@@ -61,6 +62,7 @@ pub(crate) fn run(args: &Args, stores: Stores) -> Result<Exit, Failure> {
         (Target::Program(program), _) => Ended::Told(program::run(&mut job, program)?),
         (Target::Store(_), store) => {
             let (kind, StorePlace { place, .. }) = store.expect("it was found before");
+            outside::check_folder(place)?;
             // Opening a missing store would create it.
             let store = if args.dry_run && place.symlink_metadata().is_err() {
                 Box::new(MemoryStore::new())
@@ -256,6 +258,9 @@ mod tests {
         assert_eq!(replay("--dry-run"), Exit::Fine);
         assert_eq!((OPENED.load(Ordering::Relaxed), keys(&HELD)), (0, vec![]));
         assert_eq!((replay("--from 1"), keys(&HELD)), (Exit::Fine, b"ab".to_vec()));
+        let inside = args(&format!("replay {0} --into heap:{0}/store/new", path.display()));
+        assert_eq!(run(&inside, &[&Heap]).unwrap_err().exit, Exit::Usage);
+        assert_eq!(OPENED.load(Ordering::Relaxed), 1);
         drop(log);
     }
 

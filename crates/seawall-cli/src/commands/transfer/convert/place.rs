@@ -1,5 +1,6 @@
 //! The location of a file: its directory, with links resolved, and its name.
 
+use crate::commands::outside;
 use seawall::Error;
 use seawall_host::folder_and_name;
 use seawall_io::PosixStorage;
@@ -30,17 +31,10 @@ impl Place {
         Ok(Self { path: path.to_owned(), parent, folder, name: name.to_owned() })
     }
 
-    /// Opens the directory of a target that does not exist yet. Refuses one inside `log`, the log
-    /// that is read: the new file could be mistaken for a part of the log.
-    pub(super) fn find_outside(path: &Path, log: Option<&Path>) -> Result<Self, Failure> {
-        let place = Self::find(path)?;
-        let holds = |log: &&Path| log.canonicalize().is_ok_and(|it| place.parent.starts_with(it));
-        if let Some(log) = log.filter(holds) {
-            let what = format!("{} is inside the log {}", path.display(), log.display());
-            let failure = Failure::new(Exit::Usage, what).at(path.display());
-            return Err(failure.next("give a path outside of the log"));
-        }
-        Ok(place)
+    /// Opens the directory of a target that may not exist yet. Refuses one inside a log.
+    pub(super) fn find_outside(path: &Path) -> Result<Self, Failure> {
+        outside::check_path(path)?;
+        Self::find(path)
     }
 
     /// Opens the directory of an existing file, after following links to the file.

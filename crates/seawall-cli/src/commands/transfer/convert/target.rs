@@ -48,27 +48,25 @@ pub(in crate::commands) enum Target {
 }
 
 impl Target {
-    /// Opens a target for the entries of the log `source`; `None` if they come from a file.
+    /// Opens a target. Refuses one inside a log.
     pub(in crate::commands) fn open(
         path: &Path,
-        source: Option<&Path>,
         (format, codec): (ForeignFormat, CodecId),
         opener: &Opener,
     ) -> Result<Self, Failure> {
         if format != ForeignFormat::Seawall {
-            return Self::open_file(path, source, format);
+            return Self::open_file(path, format);
         }
-        let log = LogTarget::open(Place::find_outside(path, source)?, codec, opener)?;
+        let log = LogTarget::open(Place::find_outside(path)?, codec, opener)?;
         Ok(Self::Log(Box::new(log)))
     }
 
-    /// Opens a target file in a foreign format.
+    /// Opens a target file in a foreign format. Refuses one inside a log.
     pub(in crate::commands) fn open_file(
         path: &Path,
-        source: Option<&Path>,
         format: ForeignFormat,
     ) -> Result<Self, Failure> {
-        let place = Place::find_outside(path, source)?;
+        let place = Place::find_outside(path)?;
         FileTarget::open(place, format).map(|file| Self::File(Box::new(file)))
     }
 

@@ -35,7 +35,7 @@ pub(super) fn to_file(job: &mut Job<'_>, path: &Path) -> Result<Ended, Failure> 
     if job.args.dry_run {
         return dump(job, |_| Ok(true)).map(Ended::Told);
     }
-    let mut file = Target::open_file(path, Some(&job.args.log), ForeignFormat::Json)?;
+    let mut file = Target::open_file(path, ForeignFormat::Json)?;
     let answer = dump(job, |line| match file.put(line.as_bytes()) {
         Ok(()) => Ok(true),
         Err(Refusal::Failed(failure)) => Err(failure),
