@@ -63,3 +63,21 @@ fn records_that_a_repair_gave_up_are_not_counted() {
     let planned = folder.run("truncate gap --after none --json", b"").fine().json().remove(0);
     assert_eq!((&planned["records"], &planned["last_lsn"]), (&2.into(), &3.into()));
 }
+
+#[test]
+fn json_has_the_records_and_the_tail_that_the_new_log_does_not_show() {
+    let folder = Folder::new("copy-tail");
+    // After this record the next batch header would cross a sector boundary.
+    folder.run("append log", &[b'x'; 424]).fine();
+    let at = folder.run("verify log --json", b"").json()[0]["tail"]["offset"].as_u64().unwrap();
+    let at = usize::try_from(at).unwrap();
+    for (garbage, state, code) in [(0, "clean", 0), (20, "torn", 0), (2000, "unsure", 3)] {
+        folder.overwrite("log/000000000001.seg", at, &vec![0xff; garbage]);
+        for made in ["copy log", "repair log --salvage-to"] {
+            let ran = folder.run(&format!("{made} {state}-{} --json", made.len()), b"");
+            let told = &ran.json()[0];
+            assert_eq!((ran.code, &told["tail"]["state"]), (code, &state.into()), "{made}");
+            assert_eq!(told["records"], 1, "{made}");
+        }
+    }
+}

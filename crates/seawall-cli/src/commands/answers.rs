@@ -28,6 +28,7 @@
 use seawall::backup::BackupReport;
 use seawall::damage::ChangedPart;
 use seawall::format::SegmentId;
+use seawall::recovery::TailState;
 use seawall::verify::{OrphanKind, Summary, Verification};
 use seawall::{Lsn, damage, repair, verify};
 use seawall_output::answer;
@@ -155,5 +156,14 @@ answer! {
         first_lsn: Option<u64> = copied.first.map(Lsn::get),
         last_lsn: Option<u64> = copied.last.map(Lsn::get),
         bytes: u64 = copied.bytes,
+        records: u64 = copied.records,
+        tail: CopiedTail = CopiedTail::of(copied.tail),
+    }
+}
+
+answer! {
+    /// The end of a log that was copied. The new log does not show what may be lost after it.
+    pub(in crate::commands) struct CopiedTail(tail: TailState) {
+        state: &'static str = tail.name(),
     }
 }

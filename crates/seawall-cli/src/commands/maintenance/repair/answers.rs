@@ -1,7 +1,7 @@
 //! `seawall repair --json`: one schema, with a shape for each value of `done`.
 
 use crate::args::Repair;
-use crate::commands::answers::{Damage, Lost, Orphan};
+use crate::commands::answers::{CopiedTail, Damage, Lost, Orphan};
 use seawall::Lsn;
 use seawall::repair::{self, DamageKind, Patch, RepairPlan, SalvageReport, TailTruncation};
 use seawall::verify::Verification;
@@ -109,6 +109,7 @@ answer! {
         damage: Vec<Damage> = salvaged.damage.iter().map(Damage::of).collect(),
         given_up: Vec<Lost> = salvaged.given_up.iter().map(Lost::of).collect(),
         broken_sets: u64 = salvaged.broken_sets,
+        tail: CopiedTail = CopiedTail::of(salvaged.tail),
     }
 }
 
