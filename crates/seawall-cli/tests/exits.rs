@@ -206,7 +206,11 @@ fn flipped_bit_exits_5_and_the_lost_record_is_named() {
     assert_eq!(folder.run("cat log -o raw --to 1", b"").fine().text(), "before\n");
     assert_eq!(folder.run("cat log -o raw --from 3", b"").fine().text(), "behind\n");
     folder.run("append log", b"x\n").refused(5);
-    folder.run("stat log", b"").fine();
+    for shape in ["", "--json", "--prometheus"] {
+        let ran = folder.run(&format!("stat log {shape}"), b"");
+        assert!(ran.text().to_lowercase().contains("lost"), "{ran:?}");
+        assert_eq!((ran.code, ran.err.as_str()), (5, ""), "{shape}");
+    }
 }
 
 #[test]
@@ -237,11 +241,13 @@ fn torn_tail_exits_0_unless_strict_and_an_ambiguous_one_3() {
     let ran = folder.run("verify log --json", b"");
     assert_eq!(ran.fine().json()[0]["verdict"], "torn");
     assert_eq!(folder.run("verify log --strict", b"").code, 3);
+    folder.run("stat log", b"").fine();
     assert_eq!(folder.run("cat log -o hex", b"").fine().text().len(), 2 + 848 + 1);
 
     folder.overwrite(SEGMENT, at, &[0xff; 2000]);
     let ran = folder.run("verify log --json", b"");
     assert_eq!((ran.code, &ran.json()[0]["verdict"]), (3, &"unsure".into()));
+    assert_eq!(folder.run("stat log", b"").code, 3);
     let ran = folder.run("cat log", b"");
     ran.refused(3);
     assert_eq!(ran.text().len(), 2 + 424 + 1);
