@@ -28,6 +28,7 @@ use seawall_disk_cli::Disk;
 use seawall_foreign::framing::Framing;
 use seawall_output::color::ColorWhen;
 use seawall_output::report::Exit;
+use seawall_output::stdout::Output;
 use seawall_output::{Look, help};
 use std::path::PathBuf;
 pub(crate) use tools::{Completions, Doctor, Man, Probe};
@@ -470,9 +471,13 @@ pub(crate) struct DemoWriter {
 /// Reads the command line. Usage errors and answers such as `--help` are already printed.
 pub(crate) fn parse() -> Result<(Verb, Notes), Exit> {
     let said = |error: clap::Error| {
-        // A closed pipe while printing help is not an error.
-        let _ = error.print();
-        if error.use_stderr() { Exit::Usage } else { Exit::Fine }
+        if error.use_stderr() {
+            let _ = error.print();
+            return Exit::Usage;
+        }
+        let mut out = Output::lock();
+        out.write(|_| error.print());
+        out.finish()
     };
     // A path need not be UTF-8.
     let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());

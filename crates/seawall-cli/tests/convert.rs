@@ -372,7 +372,8 @@ fn invalid_source_is_reported_and_creates_nothing() {
     for left in folder.names(".").iter().filter(|name| name.starts_with('.')) {
         folder.remove(left);
     }
-    folder.run("convert file no/where --to json", b"").refused(1);
+    let ran = folder.run("convert file no/where --to json", b"");
+    assert!(ran.refused(1).contains("no such directory: no\n"), "{ran:?}");
     folder.run("convert file made --to msgpack --codec raw", b"").refused(2);
     assert_eq!(folder.run("convert file made", b"").code, 2);
     assert_eq!(folder.names("."), ["file", "folder"]);

@@ -363,8 +363,10 @@ fn unwritable_output_exits_1() {
     let folder = Folder::new("devfull");
     let ran = folder.shell("seawall append log --ack > /dev/full", b"x\n");
     ran.refused(1);
-    let ran = folder.shell("seawall cat log > /dev/full", b"");
-    ran.refused(1);
+    for line in ["cat log", "--help", "cat --help", "--version"] {
+        let ran = folder.shell(&format!("seawall {line} > /dev/full"), b"");
+        assert!(ran.refused(1).contains("standard output"), "{line}: {ran:?}");
+    }
     assert_eq!(folder.run("cat log -o raw", b"").fine().text(), "x\n");
 }
 

@@ -389,6 +389,17 @@ fn probe_reports_a_refused_file_and_leaves_none() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn probe_without_threads_exits_1_before_it_measures() {
+    let folder = Folder::new("probe-threads");
+    // The stacks of its threads are larger than the memory that the limit leaves.
+    let line = "ulimit -v 3000000; export RUST_MIN_STACK=268435456; seawall probe --time 0.1";
+    let ran = folder.shell(line, b"");
+    assert!(ran.refused(1).contains("cannot start 16 threads"), "{ran:?}");
+    assert_eq!(folder.names("."), [""; 0]);
+}
+
+#[test]
 fn probe_labels_its_advice_and_reports_failures() {
     let folder = Folder::new("probe-text");
     let ran = folder.run("probe --time 0.1", b"");

@@ -182,7 +182,8 @@ impl Plain {
     pub fn slice_beside(&mut self, other: &mut Self, time: Duration) -> io::Result<Slice> {
         let [begun, done] = [AtomicU64::new(0), AtomicU64::new(0)];
         std::thread::scope(|scope| {
-            let beside = scope.spawn(|| other.write_each(&begun, &done));
+            let write = || other.write_each(&begun, &done);
+            let beside = std::thread::Builder::new().spawn_scoped(scope, write)?;
             let slice = by_one(time, || {
                 let number = begun.fetch_add(1, Ordering::AcqRel) + 1;
                 self.write()?;

@@ -125,5 +125,6 @@ fn start() -> io::Result<()> {
             let _ = emulate_default_handler(signal);
         }
     };
-    thread::Builder::new().name("seawall-signals".to_owned()).spawn(end).map(drop)
+    let started = thread::Builder::new().name("seawall-signals".to_owned()).spawn(end).map(drop);
+    started.map_err(|error| io::Error::new(error.kind(), format!("cannot start a thread: {error}")))
 }

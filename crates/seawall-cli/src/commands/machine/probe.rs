@@ -11,6 +11,7 @@ use advice::{Advice, Costs};
 use seawall_measure::contest::{Contest, Entry, hold};
 use seawall_measure::machine::Conditions;
 use seawall_measure::scratch::Scratch;
+use seawall_measure::slice::check_threads;
 use seawall_measure::streams::{NOT_DIRECT, Streams};
 use seawall_measure::tour::{Stay, stations};
 use seawall_output::answer;
@@ -50,8 +51,14 @@ const SIZES: [(&str, usize); 5] = [
     ("256 KiB", 256 << 10),
     ("1 MiB", 1 << 20),
 ];
-const THREADS: [(&str, usize); 5] =
-    [("1 thread", 1), ("2 threads", 2), ("4 threads", 4), ("8 threads", 8), ("16 threads", 16)];
+const THREADS: [(&str, usize); 5] = [
+    ("1 thread", 1),
+    ("2 threads", 2),
+    ("4 threads", 4),
+    ("8 threads", 8),
+    ("16 threads", THREADS_MAX),
+];
+const THREADS_MAX: usize = 16;
 /// The numbers of bytes to write to the device before a measured sync.
 const DIRTY: [u64; 3] = [1 << 20, 16 << 20, 64 << 20];
 /// The share of the measuring time that the streams get: they have the most rows.
@@ -65,6 +72,11 @@ pub(crate) fn run(args: &Probe) -> Result<Exit, Failure> {
         tell_place(&mut out, args, &judged.checks);
     }
     let fail = |error| failure(&args.dir, &error);
+    check_threads(THREADS_MAX).map_err(|error| {
+        let what = format!("cannot start {THREADS_MAX} threads: {error}");
+        let failure = Failure::new(Exit::Failed, what).at("seawall probe");
+        failure.next("raise the limits of threads and memory: ulimit -a")
+    })?;
     let scratch = Scratch::new(&args.dir, "seawall-probe")?;
     let mut asked = vec![];
     let time = Duration::from_secs_f64(args.time);
@@ -170,9 +182,8 @@ fn entry(
 }
 
 fn by_threads(folder: &Path) -> io::Result<Vec<Entry<'static, io::Error>>> {
-    let most = THREADS.iter().map(|(_, threads)| *threads).max().unwrap_or(1);
     let way = (Way::Fdatasync, Prepared::Written);
-    let writers = (0..most).filter_map(|_| Writer::new(folder, way, PAGE).transpose());
+    let writers = (0..THREADS_MAX).filter_map(|_| Writer::new(folder, way, PAGE).transpose());
     let writers = Rc::new(RefCell::new(writers.collect::<io::Result<Vec<_>>>()?));
     let make = |(name, threads): (&'static str, usize)| {
         let writers = writers.clone();

@@ -5,6 +5,7 @@ use seawall::Error;
 use seawall_host::folder_and_name;
 use seawall_io::PosixStorage;
 use seawall_output::report::{Exit, Failure};
+use seawall_output::text::typed;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -26,7 +27,7 @@ impl Place {
             let what = "this path does not end in a UTF-8 file name";
             Failure::new(Exit::Failed, what).at(path.display()).next("give a path that does")
         })?;
-        let parent = parent.canonicalize().map_err(fail)?;
+        let parent = parent.canonicalize().map_err(|error| no_folder(path, parent, error))?;
         let folder = PosixStorage::open(&parent).map_err(fail)?;
         Ok(Self { path: path.to_owned(), parent, folder, name: name.to_owned() })
     }
@@ -52,6 +53,15 @@ impl Place {
         let real = path.canonicalize().map_err(|error| unreadable(path, error))?;
         Ok(Self { path: path.to_owned(), ..Self::find(&real)? })
     }
+}
+
+/// The error of a directory that cannot be opened.
+fn no_folder(path: &Path, folder: &Path, error: io::Error) -> Failure {
+    if error.kind() != io::ErrorKind::NotFound {
+        return unreadable(path, error);
+    }
+    let failure = Failure::new(Exit::Failed, format!("no such directory: {}", folder.display()));
+    failure.at(path.display()).next(format!("mkdir -p {}", typed(folder)))
 }
 
 /// The error of a failed file operation.
