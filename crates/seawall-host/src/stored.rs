@@ -46,7 +46,7 @@ pub fn read_start(file: &dyn File, size_max: u64) -> io::Result<Vec<u8>> {
 
 /// Replaces the file `name`, or creates it, by way of the new file `temporary`: a crash leaves the
 /// old content or the new. Which one survives a power cut is certain once the directory is synced.
-/// The new file has the permissions of the old one.
+/// The new file has the permissions of the old one, and its owner if this process may set it.
 ///
 /// # Errors
 ///
@@ -58,7 +58,7 @@ pub fn replace_file(
     bytes: &[u8],
 ) -> io::Result<()> {
     let file = folder.create(temporary)?;
-    let replaced = folder.copy_mode(name, temporary).and_then(|()| {
+    let replaced = folder.copy_permissions(name, temporary).and_then(|()| {
         file.write_at(bytes, 0)?;
         // Otherwise the new name could be durable before the bytes.
         file.sync()?;
@@ -71,7 +71,7 @@ pub fn replace_file(
 mod tests {
     use super::*;
     use std::fs::{Permissions, set_permissions};
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 
     #[test]
     fn a_path_is_a_folder_and_a_name() {
@@ -138,5 +138,22 @@ mod tests {
         set_permissions(scratch.0.join("note"), Permissions::from_mode(0o664)).unwrap();
         replace_file(&scratch.1, ("note", "new"), b"2").unwrap();
         assert_eq!((mode(), scratch.read("note")), (0o664, b"2".into()));
+    }
+
+    /// Only root can give a file to another user.
+    #[test]
+    fn replaced_file_keeps_its_owner() {
+        let scratch = Scratch::new("stored-owner");
+        replace_file(&scratch.1, ("note", "new"), b"1").unwrap();
+        let note = scratch.0.join("note");
+        let owner = || note.metadata().map(|found| (found.uid(), found.gid(), found.mode()));
+        if chown(&note, Some(12_345), Some(54_321)).is_err() {
+            eprintln!("not root: the owner of a replaced file was NOT checked");
+            return;
+        }
+        let before = owner().unwrap();
+        replace_file(&scratch.1, ("note", "new"), b"2").unwrap();
+        assert_eq!((owner().unwrap(), scratch.read("note")), (before, b"2".into()));
+        assert_eq!((before.0, before.1), (12_345, 54_321));
     }
 }

@@ -14,6 +14,7 @@ use rustix::io::{Errno, retry_on_intr};
 pub(crate) mod draft;
 mod in_place;
 mod lock;
+mod permissions;
 mod removed;
 mod reserve;
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -213,23 +214,6 @@ impl PosixStorage {
     /// The device's error.
     pub fn list_others(&self) -> io::Result<Vec<String>> {
         self.names(false).map_err(|error| explain("list", &self.place(), error))
-    }
-
-    /// Gives the file `to` the permissions of the file `from`, if that exists.
-    ///
-    /// # Errors
-    ///
-    /// The device's error.
-    pub fn copy_mode(&self, from: &str, to: &str) -> io::Result<()> {
-        check_name(from)?;
-        check_name(to)?;
-        let mode = match rustix::fs::statat(&self.directory, from, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(status) => Mode::from_raw_mode(status.st_mode),
-            Err(Errno::NOENT) => return Ok(()),
-            Err(error) => return Err(explain("look at", &self.label(from), error)),
-        };
-        rustix::fs::chmodat(&self.directory, to, mode, AtFlags::empty())
-            .map_err(|error| explain("change the permissions of", &self.label(to), error))
     }
 
     fn names(&self, regular: bool) -> io::Result<Vec<String>> {
