@@ -233,6 +233,23 @@ fn rekeyed_log_opens_with_the_new_key_only() {
     folder.run(&format!("rekey plain {KEY}"), b"").refused(7);
 }
 
+/// Its own log may be elsewhere, and is unreadable without it.
+#[test]
+fn moved_file_of_keys_is_named() {
+    let folder = encrypted("keys-moved");
+    let theirs = folder.read("log/keys");
+    folder.run("append plain", b"one\n").fine();
+    folder.make_folder("new");
+    for log in ["plain", "new"] {
+        folder.write(&format!("{log}/keys"), &theirs);
+        let ran = folder.run(&format!("append {log} --encrypt {KEY}"), b"secret\n");
+        let (_, place) = ran.fine().err.split_once("moved to ").unwrap();
+        let place = place.lines().next().unwrap();
+        assert!(ran.err.contains("seawall: warning: older keys"), "{ran:?}");
+        assert_eq!(folder.read(&format!("{log}/{place}")), theirs, "{log}");
+    }
+}
+
 #[test]
 fn log_in_use_is_not_rekeyed() {
     let folder = encrypted("keys-busy");

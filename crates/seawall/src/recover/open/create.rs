@@ -10,6 +10,7 @@ use crate::files::live::retract_beyond;
 use crate::files::manifest::ManifestFile;
 use crate::files::unlock::Unlocker;
 use crate::recover::handover::{Beginning, remove_preallocated, writer};
+use crate::recover::open::encryption::warn_of_older_keys;
 use crate::recover::report::{Recovery, TailState};
 use crate::write::rotation::{RotationPlan, rotate};
 use crate::write::writer::Writer;
@@ -34,7 +35,7 @@ pub(super) fn create(
     let log = env.entropy.random().map_err(Error::io("draw a random log id"))?;
     let mut manifest = new_manifest(options, LogId(log), record_type)?;
     let older = create_keys(options, (&env, unlocker), (&mut manifest, max_id))?;
-    let older = older.map(|place| format!("older keys, moved to {place}"));
+    let older = older.as_deref().map(warn_of_older_keys);
     let size_min = options.segment_min;
     let (base, carry) = (Lsn::FIRST, vec![]);
     let plan = RotationPlan {

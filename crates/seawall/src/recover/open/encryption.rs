@@ -26,18 +26,26 @@ pub(super) fn complete_keys(_: &Env, _: &Unlocker) -> Result<()> {
     Ok(())
 }
 
-/// Turns encryption on, if the options ask for it and the log is not encrypted yet.
+/// Turns encryption on, if the options ask for it and the log is not encrypted yet. Returns a
+/// warning if the directory had a file `keys`.
 #[cfg(feature = "encryption")]
-pub(super) fn encrypt(writer: &mut Writer, options: &Options, unlocker: &Unlocker) -> Result<()> {
+pub(super) fn encrypt(
+    writer: &mut Writer,
+    options: &Options,
+    unlocker: &Unlocker,
+) -> Result<Option<String>> {
     let is_encrypted = writer.manifest.content.authenticator.is_some();
-    match options.padding.filter(|_| !is_encrypted) {
-        Some(padding) => writer.encrypt(unlocker, padding),
-        None => Ok(()),
-    }
+    let Some(padding) = options.padding.filter(|_| !is_encrypted) else { return Ok(None) };
+    Ok(writer.encrypt(unlocker, padding)?.as_deref().map(warn_of_older_keys))
+}
+
+/// The warning for a file `keys` that was moved to `place`.
+pub(super) fn warn_of_older_keys(place: &str) -> String {
+    format!("older keys, which another log may need: moved to {place}")
 }
 
 #[cfg(not(feature = "encryption"))]
 #[expect(clippy::unnecessary_wraps, reason = "with the feature it can fail")]
-pub(super) fn encrypt(_: &mut Writer, _: &Options, _: &Unlocker) -> Result<()> {
-    Ok(())
+pub(super) fn encrypt(_: &mut Writer, _: &Options, _: &Unlocker) -> Result<Option<String>> {
+    Ok(None)
 }

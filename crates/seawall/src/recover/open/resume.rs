@@ -64,7 +64,7 @@ pub(crate) fn resume(
     let level = options.level.unwrap_or(manifest.content.level);
     let begin = Beginning { manifest, rotated, last: log.last, last_chain, max_id };
     let mut writer = writer(options, env, lock, begin);
-    encrypt(&mut writer, options, unlocker)?;
+    recovery.warnings.extend(encrypt(&mut writer, options, unlocker)?);
     writer.enter_settings()?;
     writer.tell_readers();
     delete_replaced(&writer, log, &plan);

@@ -13,18 +13,23 @@ use seawall_format::{Authenticator, Claims, KeyNumber, SegmentHeader, next_lsn};
 
 impl Writer {
     /// Encrypts all segments from the next one on. The keys, and then the manifest that names them,
-    /// are durable before that segment.
-    pub(crate) fn encrypt(&mut self, unlocker: &Unlocker, padding: Padding) -> Result<()> {
+    /// are durable before that segment. Returns where an older file `keys` is kept.
+    pub(crate) fn encrypt(
+        &mut self,
+        unlocker: &Unlocker,
+        padding: Padding,
+    ) -> Result<Option<String>> {
         let key = unlocker.key().ok_or(KeyError::NoKey).map_err(Error::key(None))?;
         self.check_names()?;
         let log = self.manifest.content.log;
-        keep_keys(&self.env)?;
+        let older = keep_keys(&self.env)?;
         let keys = create_keys(&self.env, first_keys(&self.env, log)?, &key)?;
         let (number, _) = keys.ring().newest();
         let from = Some(next_id(self.max_id)?);
         let claims = Claims { padding, from, keys: keys.sequence_min(), ..Claims::of(number) };
         self.manifest.content.authenticator = Some(Authenticator::unsigned(claims));
-        self.use_keys(keys, unlocker)
+        self.use_keys(keys, unlocker)?;
+        Ok(older)
     }
 
     /// Encrypts later segments with a new log key. Forgets the keys that no segment needs.
