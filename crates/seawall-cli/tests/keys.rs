@@ -219,7 +219,15 @@ fn rekeyed_log_opens_with_the_new_key_only() {
     let keys = folder.read("log/keys");
     folder.write("log/keys", &stolen);
     folder.run(&format!("cat log {KEY}"), b"").refused(7);
+    // Also without a key: the numbers of the keys show which records it cannot decrypt.
+    let told = folder.run("verify log --json", b"");
+    let (code, told) = (told.code, told.json().remove(0));
+    let damage = told["damage"].as_array().unwrap();
+    assert_eq!((code, &told["verdict"], &told["records"]), (5, &"lost".into(), &2.into()));
+    assert_eq!((damage.len(), &damage[0]["cause"]), (1, &"keys".into()), "{damage:?}");
+    assert_eq!((&damage[0]["lost_from"], damage[0]["lost_to"].is_null()), (&3.into(), true));
     folder.write("log/keys", &keys);
+    folder.run("verify log", b"").fine();
     // Without a new key file, only the log's own key is replaced.
     let renewed = folder.run("rekey log --key-file other.key", b"");
     assert!(renewed.fine().text().contains("new records are encrypted"), "{renewed:?}");

@@ -5,7 +5,7 @@ use crate::base::options::Options;
 use crate::files::directory::{KEYS, KEYS_MAX, read_small};
 use seawall_format::encryption::KeyError;
 use seawall_format::keys::WrappedKeys;
-use seawall_format::{LogId, Lsn, Refused};
+use seawall_format::{KeyNumber, LogId, Lsn, Refused};
 use seawall_io::Storage;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -59,14 +59,34 @@ impl Unlocker {
     }
 }
 
-/// Whether a slot of the file `keys` of this log can be read, with or without a key.
-pub(crate) fn keys_are_readable(storage: &dyn Storage, log: LogId) -> Result<bool> {
+/// The numbers of the log keys in all readable slots of the file `keys`.
+#[derive(Debug, Default)]
+pub(crate) struct StoredKeys {
+    numbers: Vec<KeyNumber>,
+    /// Whether there is a slot that only another version of Seawall can read.
+    has_others: bool,
+}
+
+impl StoredKeys {
+    /// Whether a slot may have this key.
+    pub(crate) fn has(&self, key: KeyNumber) -> bool {
+        self.has_others || self.numbers.contains(&key)
+    }
+}
+
+/// Returns the keys in the file `keys` of this log, which takes no key of the user. `None` if no
+/// slot can be read.
+pub(crate) fn stored_keys(storage: &dyn Storage, log: LogId) -> Result<Option<StoredKeys>> {
     let bytes = read_small(storage, KEYS, KEYS_MAX)?.unwrap_or_default();
-    let mut slots = WrappedKeys::decode_file(&bytes).into_iter();
-    Ok(slots.any(|slot| match slot {
-        Ok(slot) => slot.log == log,
-        Err(refused) => refused != Refused::Invalid,
-    }))
+    let mut found = StoredKeys::default();
+    for slot in WrappedKeys::decode_file(&bytes) {
+        match slot {
+            Ok(slot) if slot.log == log => found.numbers.extend(slot.numbers()),
+            Ok(_) | Err(Refused::Invalid) => {}
+            Err(_) => found.has_others = true,
+        }
+    }
+    Ok(Some(found).filter(|found| found.has_others || !found.numbers.is_empty()))
 }
 
 /// The damage of a log whose file `keys` cannot be read: no record from `first` on can be

@@ -12,7 +12,7 @@ use crate::read::read_repair::{Repaired, hides_end, read_repaired};
 use crate::recover::report::TailState;
 use crate::scan::catalog::{Catalog, FoundManifest, KeysLost, Orphan};
 use crate::scan::intact::AtomicSet;
-use crate::scan::load::{load_catalog, load_unlocked};
+use crate::scan::load::{keys_lacking, load_catalog, load_unlocked};
 use crate::scan::scanner::{LogScanner, ScanItem, ScannedBatch};
 use seawall_format::batch::{BodyKind, HEADER_SIZE};
 use seawall_format::frame::Frames;
@@ -160,7 +160,10 @@ fn look(
 ) -> Result<Verification> {
     let mut newest = None;
     let look_at = |log: &Arc<dyn Storage>| {
-        let catalog = load_unlocked(log, watermark, &files.unlocker)?;
+        let mut catalog = load_unlocked(log, watermark, &files.unlocker)?;
+        if catalog.keys_lost.is_none() && !files.unlocker.has_key() {
+            catalog.keys_lost = keys_lacking(&**log, &catalog)?;
+        }
         newest = catalog.chain.last().map(|link| link.segment.header.clone());
         meter.begin(&catalog, 1);
         judge(LogScanner::new(&catalog, None).allow_locked(), (&catalog, in_use), meter)
@@ -252,7 +255,8 @@ fn judge(
                 Lost { from, to }.join(&mut found.given_up);
             }
             // Nothing can decrypt it.
-            ScanItem::Batch(batch) if batch.is_locked && catalog.keys_lost.is_some() => {}
+            ScanItem::Batch(batch)
+                if batch.is_locked && catalog.are_keys_lost(batch.header.first) => {}
             ScanItem::Batch(batch) => {
                 let count = batch.last.get() - batch.header.first.get() + 1;
                 let body = scan.bytes().get(batch.body.clone()).unwrap_or_default();

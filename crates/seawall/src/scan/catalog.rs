@@ -75,6 +75,11 @@ impl Catalog {
         matches!(self.found_manifest, FoundManifest::Lost)
     }
 
+    /// Whether the keys of the encrypted record `lsn` are lost.
+    pub(crate) fn are_keys_lost(&self, lsn: Lsn) -> bool {
+        matches!(self.keys_lost, Some(KeysLost::From(first)) if first <= lsn)
+    }
+
     /// Whether an encrypted segment was read without its keys.
     pub(crate) fn is_locked(&self) -> bool {
         self.chain

@@ -9,11 +9,11 @@ use crate::files::consistent_read::{Change, Doubt, Retries, is_moved, moved};
 use crate::files::directory::{list, segment_ids};
 use crate::files::live::Watermark;
 use crate::files::manifest::read_manifest;
-use crate::files::unlock::{Unlocker, keys_are_readable};
+use crate::files::unlock::{Unlocker, stored_keys};
 use crate::scan::catalog::{Catalog, ChainTop, FoundManifest, KeysLost, log_id};
 use crate::scan::chain::Headers;
-use seawall_format::SegmentId;
 use seawall_format::encryption::KeyError;
+use seawall_format::{SegmentHeader, SegmentId};
 use seawall_io::Storage;
 use std::sync::Arc;
 
@@ -154,7 +154,7 @@ fn keys_lost_in(
     let Some(log) = log_id(found).filter(|_| found.is_encrypted()) else { return Ok(None) };
     let encrypts = found.manifest().is_none_or(|manifest| manifest.authenticator.is_some());
     let lacks_keys = has_keys == Some(false) && encrypts;
-    if keys_are_readable(storage, log)? && !lacks_keys {
+    if stored_keys(storage, log)?.is_some() && !lacks_keys {
         return Ok(None);
     }
     let mut headers = found.chain.iter().map(|link| &link.segment.header);
@@ -163,4 +163,23 @@ fn keys_lost_in(
         // Keys in memory still serve the records to come.
         None => Some(KeysLost::ToCome).filter(|_| has_keys != Some(true)),
     })
+}
+
+/// Returns the records whose key the file `keys` lacks, although a slot of it can be read: it is an
+/// older copy. This takes no key of the user; with one, such a segment is refused.
+pub(crate) fn keys_lacking(storage: &dyn Storage, found: &Catalog) -> Result<Option<KeysLost>> {
+    let Some(log) = log_id(found).filter(|_| found.is_encrypted()) else { return Ok(None) };
+    let Some(stored) = stored_keys(storage, log)? else { return Ok(None) };
+    let headers = || found.chain.iter().map(|link| &link.segment.header);
+    let lacks = |header: &&SegmentHeader| header.log_key().is_some_and(|key| !stored.has(key));
+    if headers().find(lacks).is_none() {
+        return Ok(None);
+    }
+    // A writer removes a key after it has pruned the segments that need it.
+    let ids: Vec<_> = segment_ids(&found.names).collect();
+    let slots = read_manifest(storage, &ids)?;
+    let manifest = slots.into_iter().flatten().max_by_key(|slot| slot.sequence);
+    let oldest = manifest.map(|manifest| manifest.oldest.id);
+    let mut kept = headers().filter(|header| oldest.is_none_or(|oldest| header.id >= oldest));
+    Ok(kept.find(lacks).map(|header| KeysLost::From(header.base)))
 }

@@ -117,7 +117,7 @@ pub enum Corruption {
     SegmentReplaced,
     /// No slot of the manifest is readable.
     Manifest,
-    /// No slot of the file `keys` is readable, without which no encrypted record can be read.
+    /// No readable slot of the file `keys` has the key of an encrypted record.
     Keys,
     /// A repair gave up lost records here. The log itself is valid again.
     GivenUp,
@@ -167,7 +167,7 @@ impl fmt::Display for Corruption {
             Self::SegmentMissing => "the segment is missing",
             Self::SegmentReplaced => "another file has replaced the segment",
             Self::Manifest => "no slot of the manifest is readable",
-            Self::Keys => "no slot of the file keys is readable",
+            Self::Keys => "no readable slot of the file keys has the key",
             Self::GivenUp => "records lost here were given up by a repair",
         })
     }
