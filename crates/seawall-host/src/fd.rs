@@ -50,6 +50,12 @@ pub fn read_descriptor(number: u32) -> io::Result<File> {
 ///
 /// [`io::ErrorKind::InvalidData`] if it is longer or not UTF-8; otherwise the device's error.
 pub fn read_text(path: &Path, size_max: u64) -> io::Result<String> {
+    let text = read_bytes(path, size_max)?;
+    String::from_utf8(text).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+/// Reads a small file in which names of any bytes can be, of at most `size_max` bytes.
+pub(crate) fn read_bytes(path: &Path, size_max: u64) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     let opened = OpenOptions::new().read(true).open(path)?;
     opened.take(size_max.saturating_add(1)).read_to_end(&mut text)?;
@@ -57,7 +63,7 @@ pub fn read_text(path: &Path, size_max: u64) -> io::Result<String> {
         let why = format!("it has more than {size_max} bytes");
         return Err(io::Error::new(io::ErrorKind::InvalidData, why));
     }
-    String::from_utf8(text).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+    Ok(text)
 }
 
 /// Returns whether `path` itself is a socket. A symbolic link is not.

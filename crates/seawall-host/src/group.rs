@@ -1,6 +1,6 @@
 //! Process groups.
 
-use crate::fd::read_text;
+use crate::fd::read_bytes;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, waitpgid};
 use rustix::process::{kill_process_group, test_kill_process_group};
@@ -38,9 +38,10 @@ pub fn is_group_running(leader: u32) -> Option<bool> {
 
 /// The state of the process with this folder, if it is in the group.
 fn state_in(process: &Path, leader: u32) -> Option<char> {
-    let status = read_text(&process.join("stat"), STATUS_MAX).ok()?;
-    // The name before these fields can contain spaces and brackets.
-    let mut fields = status.rsplit_once(')')?.1.split_whitespace();
+    let status = read_bytes(&process.join("stat"), STATUS_MAX).ok()?;
+    // The name before these fields can contain spaces, brackets and bytes that are not UTF-8.
+    let after = status.rsplit(|byte| *byte == b')').next()?;
+    let mut fields = std::str::from_utf8(after).ok()?.split_whitespace();
     let state = fields.next()?.chars().next()?;
     let group = fields.nth(1)?;
     (group.parse() == Ok(leader)).then_some(state)
@@ -89,5 +90,22 @@ mod tests {
         kill_group(leader).expect("nothing has waited for them");
         reap_group(leader);
         assert_eq!(is_group_running(leader), None);
+    }
+
+    /// The system cuts a long name inside a character.
+    #[test]
+    fn process_runs_whatever_bytes_its_name_has() {
+        set_child_subreaper(Some(getpid())).unwrap();
+        let renames = r"printf 'x) \377' > /proc/$$/comm; kill -STOP $$";
+        let job = "setsid sh -c \"$0\" > /dev/null 2>&1 & echo $!";
+        let said = output(Command::new("sh").args(["-c", job, renames])).unwrap().stdout;
+        let leader: u32 = String::from_utf8(said).unwrap().trim().parse().unwrap();
+        let name = format!("/proc/{leader}/comm");
+        wait_until(|| read_bytes(Path::new(&name), STATUS_MAX).unwrap() == b"x) \xff\n");
+        let is_running = is_group_running(leader);
+        kill_group(leader).unwrap();
+        wait_until(|| is_group_running(leader) == Some(false));
+        reap_group(leader);
+        assert_eq!((is_running, is_group_running(leader)), (Some(true), None));
     }
 }
