@@ -8,6 +8,7 @@ use crate::state::place;
 use seawall_disk::{Disarmed, Disk, Emergency, Recovered, Status, Supply};
 use seawall_io::{Clock, SystemClock};
 use seawall_output::answer;
+use seawall_output::report::say;
 use seawall_output::text::{bytes, to_u64};
 use serde::Serialize;
 use serde_json::Value;
@@ -90,8 +91,23 @@ impl Service {
         })
     }
 
-    /// Dumps what is not on the device, unless a call before has done so. Tries again what fails.
+    /// Dumps what is not on the device, unless a call before has done so. Waits until it is on the
+    /// image instead if the dump area fails.
     pub(super) fn emergency(&self) -> Result<Emergency, String> {
+        let done = self.dump();
+        let Err(error) = &done else { return done };
+        if self.disk.drain().is_err() {
+            return done;
+        }
+        say(&format!("seawall: the dump failed: {error}; all of it is on the image instead"));
+        // If this fails, the next start reports a loss that did not happen.
+        let _ = self.place.note_armed(false);
+        // Nothing is left to dump. The area may have a part of the dump that failed.
+        self.dump()
+    }
+
+    /// Dumps what is not on the device. Tries again what fails.
+    fn dump(&self) -> Result<Emergency, String> {
         let mut emergency = lock(&self.emergency);
         let mut done = self.disk.emergency();
         for _ in 1..DUMPS_MAX {
@@ -223,7 +239,8 @@ impl Service {
     /// Whether acknowledged data may be lost.
     fn is_broken(&self, status: &Status) -> bool {
         let is_torn = self.recovered.as_ref().is_some_and(|recovered| recovered.lost > 0);
-        let is_undumped = matches!(self.dumped(), Some(Err(_)));
+        let is_emergency = status.armed == Err(Disarmed::Emergency);
+        let is_undumped = is_emergency && !matches!(self.dumped(), Some(Ok(_)));
         status.is_read_only || is_torn || self.has_lost || is_undumped || status.uncovered > 0
     }
 

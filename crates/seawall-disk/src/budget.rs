@@ -246,13 +246,11 @@ impl Budget {
     /// Returns the most runs to write before a flush. A device that seeks takes time for each run,
     /// and a long flush leaves less of the hold-up time. So the limit is halved after a flush that
     /// took longer than both a quarter of the hold-up time and two flushes of the calibration, and
-    /// doubled after shorter ones. It is 0 in an emergency, and unlimited while nothing may be
-    /// acknowledged early.
+    /// doubled after shorter ones. It is unlimited while nothing may be acknowledged early.
     #[must_use]
     pub fn runs_max(&self, now: Duration) -> usize {
         match self.capacity(now) {
             Ok(_) => self.runs_max,
-            Err(Disarmed::Emergency) => 0,
             Err(_) => usize::MAX,
         }
     }
@@ -414,8 +412,6 @@ mod tests {
         assert!(budget.runs_max(ms(0)) >= 256, "a device that does not seek");
         budget.disarm(Disarmed::ByHand);
         assert_eq!(budget.runs_max(ms(0)), usize::MAX);
-        budget.disarm(Disarmed::Emergency);
-        assert_eq!(budget.runs_max(ms(0)), 0);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use crate::budget::{Budget, Calibration, Disarmed, Supply};
 use crate::dump::{Label, Stamp, area_size, compose};
-use crate::files::{Files, Recovered, bring_home, read_label};
+use crate::files::{Files, Recovered, bring_home, invalid, read_label};
 use crate::layout::{BLOCK_SIZE, ZEROS, to_u64, to_usize};
 use crate::options::Options;
 use crate::ring::flights::{adjacent, join};
@@ -77,6 +77,8 @@ struct State {
     /// The number of the newest run for which a flush was acknowledged before the run was on the
     /// device; 0 for none.
     owed: u64,
+    /// The number of emergency dumps that have not failed. With one, the home stays as it is.
+    dumps: u32,
     /// When the drainer wakes up by itself; zero while it is awake.
     drains_at: Duration,
     is_closing: bool,
@@ -180,9 +182,8 @@ impl Disk {
         let mut label = read_label(&files, size)?;
         let needed = to_u64(area_size(options.buffers, options.buffer_size));
         if label.area_size < needed {
-            let why =
-                format!("the area has {} bytes, and this ring needs {needed}", label.area_size);
-            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+            let has = label.area_size;
+            return Err(invalid(format!("the area has {has} bytes, and this ring needs {needed}")));
         }
         let recovered = bring_home(&files, &mut label, &mut || Ok(()))?;
         let mut dump = AlignedMemory::default();
@@ -201,6 +202,7 @@ impl Disk {
             counts: Counts::default(),
             dirty_max: 0,
             owed: 0,
+            dumps: 0,
             drains_at: Duration::ZERO,
             is_closing: false,
         });
@@ -274,7 +276,7 @@ impl Disk {
                 state.owed = state.owed.max(newest);
                 return Ok(());
             }
-            state.may_write()?;
+            state.may_drain()?;
             has_waited = true;
             state = self.shared.wait(state);
         }
@@ -307,7 +309,7 @@ impl Disk {
         let mut state = self.shared.state();
         let newest = state.ring.newest();
         while !state.ring.is_home(newest) {
-            state.may_write()?;
+            state.may_drain()?;
             state = self.shared.wait(state);
         }
         Ok(())
@@ -378,38 +380,20 @@ impl Disk {
     ///
     /// # Errors
     ///
-    /// The device's error.
+    /// The device's error. The dirty bytes are then written home for as long as the power lasts:
+    /// [`drain`](Disk::drain) waits for that, and the next call finds nothing to dump.
     pub fn emergency(&self) -> io::Result<Emergency> {
-        let Shared { files, clock, .. } = &*self.shared;
-        let (began, mut state) = (clock.now(), self.shared.state());
+        let began = self.shared.clock.now();
+        let mut state = self.shared.state();
         state.budget.disarm(Disarmed::Emergency);
-        let mut area = self.shared.area();
-        if let Some(dumped) = area.dumped {
-            return Ok(dumped);
+        state.dumps += 1;
+        let dumped = self.shared.dump(state, began);
+        if dumped.is_err() {
+            self.shared.state().dumps -= 1;
         }
-        let Area { label, memory, generation, .. } = &mut *area;
-        *generation += 1;
-        let (room, memory) = (label.room(), memory.first(label.room()));
-        // All later writes to the home are in the dump. So a change of the home that is clearly
-        // newer than this time was not made by this disk.
-        let stamp = Stamp { generation: *generation, time_us: clock.wall_us(), lost: 0 };
-        let Some(bytes) = compose(label, &stamp, state.ring.runs_by_age(), memory) else {
-            return Err(io::Error::other("the area is too small for the ring"));
-        };
-        // Runs that land from here on are in the dump, too.
-        drop(state);
-        if bytes > 0 {
-            // Whole blocks, for direct writes.
-            let whole = bytes.next_multiple_of(BLOCK_SIZE).min(room);
-            memory.iter_mut().take(whole).skip(bytes).for_each(|byte| *byte = 0);
-            let written = memory.get(..whole).unwrap_or_default();
-            files.area.write_synced(written, to_u64(BLOCK_SIZE))?;
-        }
-        let emergency = Emergency { bytes, took: clock.now().saturating_sub(began) };
-        area.dumped = Some(emergency);
-        drop(area);
         self.shared.changed.notify_all();
-        Ok(emergency)
+        self.shared.wanted.notify_all();
+        dumped
     }
 
     /// The state of the disk.
@@ -451,10 +435,10 @@ impl Drop for Disk {
 }
 
 impl State {
-    fn may_write(&self) -> io::Result<()> {
-        if self.budget.is_emergency() {
-            let why = "the power is failing: writes are refused";
-            return Err(io::Error::new(io::ErrorKind::ReadOnlyFilesystem, why));
+    /// Returns an error if the drainer does not write home what is in the ring.
+    fn may_drain(&self) -> io::Result<()> {
+        if self.dumps > 0 {
+            return Err(power_fails());
         }
         if self.failures >= FAILURES_MAX {
             let said = self.failure.as_deref().unwrap_or("it gave no reason");
@@ -467,7 +451,7 @@ impl State {
     /// Which runs the drainer should write now.
     fn haste(&self, now: Duration) -> Haste {
         let is_half_used = |capacity| to_u64(self.ring.dump_max(0, 0)) > capacity / 2;
-        if self.waiting > 0 || self.uncovered(now) > 0 {
+        if self.waiting > 0 || self.uncovered(now) > 0 || self.budget.is_emergency() {
             Haste::All
         } else if self.budget.capacity(now).is_ok_and(is_half_used) {
             Haste::Blocks
@@ -494,6 +478,33 @@ impl State {
         let covered = to_usize(self.budget.covered(now));
         let over = self.ring.dump_max(0, 0).saturating_sub(covered).min(self.ring.dirty());
         if self.is_owing() { over } else { 0 }
+    }
+
+    fn arrived(&mut self, flights: Vec<Flight>, done: io::Result<bool>, took: Duration) {
+        self.budget.flush_ends();
+        match done {
+            Ok(true) => {
+                (self.failures, self.failure) = (0, None);
+                self.counts.device_flushes += 1;
+                self.budget.flushed(took, flights.len());
+                self.budget.rearm(Disarmed::Device);
+                for flight in flights {
+                    self.counts.drained_runs += 1;
+                    self.counts.drained_bytes += to_u64(flight.bytes().len());
+                    self.ring.landed(flight);
+                }
+            }
+            Ok(false) => flights.into_iter().for_each(|flight| self.ring.failed(flight)),
+            Err(error) => {
+                let failures = self.failures.saturating_add(1);
+                (self.failures, self.failure) = (failures, Some(error.to_string()));
+                self.counts.failures += 1;
+                self.budget.disarm(Disarmed::Device);
+                for flight in flights {
+                    self.ring.failed(flight);
+                }
+            }
+        }
     }
 }
 
@@ -525,8 +536,7 @@ impl Shared {
     fn probe(&self, size: usize) -> io::Result<(usize, Duration)> {
         let mut area = self.area();
         if area.generation > area.label.used {
-            let why = "the power fails, and the area holds what it is for";
-            return Err(io::Error::new(io::ErrorKind::ReadOnlyFilesystem, why));
+            return Err(power_fails());
         }
         let size = size.min(area.label.room() / BLOCK_SIZE * BLOCK_SIZE);
         // Other bytes each time: some devices do not store a block again that they have.
@@ -534,6 +544,40 @@ impl Shared {
         let began = self.clock.now();
         self.files.area.write_synced(area.memory.first(size), to_u64(BLOCK_SIZE))?;
         Ok((size, self.clock.now().saturating_sub(began)))
+    }
+
+    /// Writes everything in the ring to the area, unless a call before has done so.
+    fn dump(&self, state: MutexGuard<'_, State>, began: Duration) -> io::Result<Emergency> {
+        let mut area = self.area();
+        if let Some(dumped) = area.dumped {
+            return Ok(dumped);
+        }
+        let Area { label, memory, generation, .. } = &mut *area;
+        *generation += 1;
+        let (room, memory) = (label.room(), memory.first(label.room()));
+        // All later writes to the home are in the dump. So a change of the home that is clearly
+        // newer than this time was not made by this disk.
+        let stamp = Stamp { generation: *generation, time_us: self.clock.wall_us(), lost: 0 };
+        let Some(bytes) = compose(label, &stamp, state.ring.runs_by_age(), memory) else {
+            return Err(io::Error::other("the area is too small for the ring"));
+        };
+        // Runs that land from here on are in the dump, too.
+        drop(state);
+        if bytes > 0 {
+            // Whole blocks, for direct writes.
+            let whole = bytes.next_multiple_of(BLOCK_SIZE).min(room);
+            memory.iter_mut().take(whole).skip(bytes).for_each(|byte| *byte = 0);
+            let written = memory.get(..whole).unwrap_or_default();
+            self.files.area.write_synced(written, to_u64(BLOCK_SIZE))?;
+        } else if *generation > label.used + 1 {
+            // What a failed dump has left must not be written over the home.
+            let used = Label { used: *generation, ..*label };
+            self.files.area.write_synced(&used.encode(), 0)?;
+            *label = used;
+        }
+        let emergency = Emergency { bytes, took: self.clock.now().saturating_sub(began) };
+        area.dumped = Some(emergency);
+        Ok(emergency)
     }
 
     fn check(&self, offset: u64, size: usize) -> io::Result<()> {
@@ -554,13 +598,14 @@ impl Shared {
     ) -> io::Result<MutexGuard<'a, State>> {
         let mut has_waited = false;
         loop {
-            state.may_write()?;
+            state.may_drain()?;
             let now = self.clock.now();
             let dump = to_u64(state.ring.dump_max(offset, piece.len()));
             let is_covered = match state.budget.capacity(now) {
                 // Bytes whose flush returned early are safe only while a dump of all dirty bytes
                 // ends in time.
                 Ok(capacity) => dump <= capacity || state.ring.dirty() == 0,
+                Err(Disarmed::Emergency) => return Err(power_fails()),
                 Err(_) => !state.is_owing(),
             };
             if is_covered && state.ring.write(offset, piece, now).is_ok() {
@@ -593,7 +638,7 @@ impl Shared {
         while !state.is_closing {
             let now = self.clock.now();
             let haste = state.haste(now);
-            let runs_max = state.budget.runs_max(now);
+            let runs_max = if state.dumps > 0 { 0 } else { state.budget.runs_max(now) };
             let due = std::iter::from_fn(|| state.ring.take(now, haste));
             let mut flights: Vec<_> = due.take(runs_max).collect();
             flights.sort_by_key(Flight::offset);
@@ -623,7 +668,7 @@ impl Shared {
 
     /// Writes all flights home and returns `true` when they survive a power cut.
     ///
-    /// Returns `false` early if the power fails meanwhile: all flights are in the dump, which would
+    /// Returns `false` early if a dump begins meanwhile: all flights are in the dump, which would
     /// otherwise have to wait for a new flush of the device.
     fn write_home(&self, flights: &[Flight], joined: &mut AlignedMemory) -> io::Result<bool> {
         let home = &self.files.home;
@@ -631,7 +676,7 @@ impl Shared {
         let may_write = || {
             let mut state = self.state();
             state.ring.set_active(self.clock.wall_us());
-            !state.budget.is_emergency()
+            state.dumps == 0
         };
         let mut rest = flights;
         while let Some(first) = rest.first() {
@@ -650,38 +695,7 @@ impl Shared {
     }
 }
 
-impl State {
-    fn arrived(&mut self, flights: Vec<Flight>, done: io::Result<bool>, took: Duration) {
-        self.budget.flush_ends();
-        match done {
-            Ok(true) => {
-                (self.failures, self.failure) = (0, None);
-                self.counts.device_flushes += 1;
-                self.budget.flushed(took, flights.len());
-                self.budget.rearm(Disarmed::Device);
-                for flight in flights {
-                    self.counts.drained_runs += 1;
-                    self.counts.drained_bytes += to_u64(flight.bytes().len());
-                    self.ring.landed(flight);
-                }
-            }
-            Ok(false) => flights.into_iter().for_each(|flight| self.ring.failed(flight)),
-            Err(error) => {
-                let failures = self.failures.saturating_add(1);
-                (self.failures, self.failure) = (failures, Some(error.to_string()));
-                self.counts.failures += 1;
-                self.budget.disarm(Disarmed::Device);
-                for flight in flights {
-                    self.ring.failed(flight);
-                }
-            }
-        }
-    }
-}
-
-impl Label {
-    /// The number of bytes after the label's block.
-    fn room(&self) -> usize {
-        to_usize(self.area_size).saturating_sub(BLOCK_SIZE)
-    }
+fn power_fails() -> io::Error {
+    let why = "the power is failing: writes are refused";
+    io::Error::new(io::ErrorKind::ReadOnlyFilesystem, why)
 }

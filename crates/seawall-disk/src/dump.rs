@@ -36,7 +36,7 @@
 //! A run of an older version has the magic "SWRN" and no time: its second checksum is at 44, of
 //! bytes 0..44, and its bytes begin at 48.
 
-use crate::layout::{BLOCK_SIZE, SECTOR_SIZE};
+use crate::layout::{BLOCK_SIZE, SECTOR_SIZE, to_u64, to_usize};
 use seawall_format::{Epoch, LogId, Offset, Salt};
 use std::fmt;
 use std::ops::Range;
@@ -131,6 +131,11 @@ impl Label {
         Ok(label)
     }
 
+    /// The number of bytes after the label's block.
+    pub(crate) fn room(&self) -> usize {
+        to_usize(self.area_size).saturating_sub(BLOCK_SIZE)
+    }
+
     fn salt(&self, generation: u64) -> Salt {
         Salt::new(LogId(self.disk), Epoch(generation))
     }
@@ -159,21 +164,16 @@ pub fn compose<'a>(
         let (data, rest) = body.split_at_mut_checked(bytes.len())?;
         data.copy_from_slice(bytes);
         rest.fill(0);
-        let body_sum = salt.checksum(Offset(place + HEAD_BYTES), bytes);
-        let (short, long) = (u32::to_le_bytes, u64::to_le_bytes);
-        let mut fields = Fields { head: &mut *head, at: 0 };
-        fields.put(RUN_MAGIC);
-        fields.put(&short(u32::try_from(bytes.len()).ok()?));
-        for field in [generation, number, offset] {
-            fields.put(&long(field));
-        }
-        for field in [count, index, body_sum] {
-            fields.put(&short(field));
-        }
-        fields.put(&long(time_us));
-        let (covered, _) = split(head, HEAD_SIZE)?;
-        let head_sum = salt.checksum(Offset(place), covered);
-        Fields { head, at: HEAD_SIZE - 4 }.put(&short(head_sum));
+        let body_sum = salt.checksum(Offset(place + to_u64(HEAD_SIZE)), bytes);
+        let size_of_bytes = u32::try_from(bytes.len()).ok()?.to_le_bytes();
+        let long = [generation, number, offset].map(u64::to_le_bytes);
+        let short = [count, index, body_sum].map(u32::to_le_bytes);
+        let (long, short, time) =
+            (long.as_flattened(), short.as_flattened(), time_us.to_le_bytes());
+        let fields = [RUN_MAGIC, &size_of_bytes, long, short, &time].into_iter().flatten();
+        let (covered, head_sum) = head.split_at_mut_checked(HEAD_SIZE - 4)?;
+        covered.iter_mut().zip(fields).for_each(|(to, from)| *to = *from);
+        head_sum.copy_from_slice(&salt.checksum(Offset(place), covered).to_le_bytes());
         at += size;
     }
     Some(at)
@@ -188,21 +188,6 @@ pub struct Stamp {
     pub time_us: u64,
     /// The number of runs that could not be put into the dump.
     pub lost: u32,
-}
-
-const HEAD_BYTES: u64 = 56;
-
-/// Fills a header field by field.
-struct Fields<'a> {
-    head: &'a mut [u8],
-    at: usize,
-}
-
-impl Fields<'_> {
-    fn put(&mut self, bytes: &[u8]) {
-        self.head.iter_mut().skip(self.at).zip(bytes).for_each(|(to, from)| *to = *from);
-        self.at += bytes.len();
-    }
 }
 
 /// A dump in an area that has not been written home.

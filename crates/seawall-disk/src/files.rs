@@ -5,6 +5,7 @@ use crate::layout::{BLOCK_SIZE, SECTOR_SIZE, ZEROS, to_u64, to_usize};
 use crate::options::Options;
 use crate::ring::kept::Kept;
 use seawall_io::{AlignedMemory, File};
+use std::error::Error;
 use std::io;
 use std::sync::Arc;
 
@@ -64,7 +65,6 @@ impl Files {
     /// [`io::ErrorKind::InvalidData`] if the area or the memory belongs to a home of another size.
     /// Otherwise the device's error; the next call starts over.
     pub fn dump_kept(&self, kept: &Kept) -> io::Result<bool> {
-        let invalid = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why);
         let label = read_label(self, self.home.len()?)?;
         if kept.identity.home_size != label.home_size {
             return Err(invalid("the memory is that of a disk of another size"));
@@ -76,7 +76,7 @@ impl Files {
         let newest = dump.map_or(label.used, |dump| dump.generation);
         let stamp = Stamp { generation: newest + 1, time_us: kept.active_us, lost: kept.lost };
         let mut memory = AlignedMemory::default();
-        let memory = memory.first(to_usize(label.area_size).saturating_sub(BLOCK_SIZE));
+        let memory = memory.first(label.room());
         let bytes = compose(&label, &stamp, kept.runs(), memory);
         let bytes = bytes.ok_or_else(|| invalid("the area is too small for the memory"))?;
         let whole = bytes.next_multiple_of(BLOCK_SIZE).min(memory.len());
@@ -118,24 +118,24 @@ pub struct Inspected {
 /// [`io::ErrorKind::InvalidData`] if the file holds something else, or a damaged label. Otherwise
 /// the device's error.
 pub fn inspect(area: &dyn File) -> io::Result<Option<Inspected>> {
-    let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
     let mut sector = [0; SECTOR_SIZE];
     let read = area.read_at(&mut sector, 0)?;
     if sector.iter().all(|byte| *byte == 0) {
         return Ok(None);
     }
-    let label = Label::decode(sector.get(..read).unwrap_or_default())
-        .map_err(|error| invalid(error.to_string()))?;
+    let label = Label::decode(sector.get(..read).unwrap_or_default()).map_err(invalid)?;
     let bytes = read_area(area, &label)?;
     Ok(Some(Inspected { label, dump: find(&label, &bytes) }))
 }
 
+pub(crate) fn invalid(why: impl Into<Box<dyn Error + Send + Sync>>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
+}
+
 pub(crate) fn read_label(files: &Files, home_size: u64) -> io::Result<Label> {
-    let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
     let mut sector = [0; SECTOR_SIZE];
     let read = files.area.read_at(&mut sector, 0)?;
-    let label = Label::decode(sector.get(..read).unwrap_or_default())
-        .map_err(|error| invalid(error.to_string()))?;
+    let label = Label::decode(sector.get(..read).unwrap_or_default()).map_err(invalid)?;
     if label.home_size != home_size {
         let had = label.home_size;
         return Err(invalid(format!("the area is that of a disk of {had} bytes, not {home_size}")));

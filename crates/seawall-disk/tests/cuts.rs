@@ -10,7 +10,7 @@
     reason = "a test reports failure by panicking"
 )]
 
-use crate::common::{Call, guarded, slow};
+use crate::common::{Call, failing, guarded, slow};
 use seawall_disk::{Disarmed, Disk, Files, Inspected, Options, Supply, inspect};
 use seawall_io::{Access, Clock, ManualClock, Storage, SystemClock};
 use seawall_testkit::Dice;
@@ -288,6 +288,49 @@ fn no_flush_of_the_image_begins_after_a_power_failure() {
         disk.read(place * 100_000, &mut read).unwrap();
         assert_eq!(read, [7; 8192], "{place}");
     }
+}
+
+/// A bad sector in the dump area ends each dump after its first bytes, and the power lasts.
+#[test]
+fn data_that_cannot_be_dumped_is_written_to_the_image() {
+    let device = made();
+    let Files { home, area } = files(&device);
+    let (counts, is_broken) = (Arc::new(Counts::default()), Arc::new(AtomicBool::new(false)));
+    let own = counts.clone();
+    let home = guarded(home, move |call| own.count(call));
+    let broken = Files { home, area: failing(area, is_broken.clone()) };
+    let (disk, _) = Disk::open(broken, &SMALL, clock()).unwrap();
+    disk.calibrate().unwrap();
+    disk.write(4096, &[1; 4096]).unwrap();
+    wait_until(|| counts.writes.load(Ordering::SeqCst) == 1);
+    // The older bytes are on their way: these begin another run, which a dump has after theirs.
+    disk.write(4096, &[2; 4096]).unwrap();
+    disk.flush().unwrap();
+    assert_eq!((disk.status().dirty, disk.status().is_owing), (8192, true));
+    is_broken.store(true, Ordering::SeqCst);
+    for _ in 0..3 {
+        disk.emergency().unwrap_err();
+    }
+    disk.write(0, &[3; 1]).unwrap_err();
+    counts.passes.store(usize::MAX, Ordering::SeqCst);
+    disk.drain().unwrap();
+    assert_eq!((disk.status().dirty, disk.status().is_owing), (0, false));
+    let mut read = [0; 4096];
+    // Without power from here on, the torn dump may be all that the next start finds of them.
+    let found = inspect(&*files(&device).area).unwrap().unwrap().dump.unwrap();
+    assert_eq!((found.extents.len(), found.lost), (1, 1));
+    // The label fits into what the area still stores: the older bytes are not restored.
+    disk.emergency().unwrap_err();
+    is_broken.store(false, Ordering::SeqCst);
+    assert_eq!(disk.emergency().unwrap().bytes, 0);
+    disk.write(0, &[3; 1]).unwrap_err();
+    disk.drain().unwrap();
+    drop(disk);
+    let left = device.power_cut(|_| false);
+    let (disk, recovered) = Disk::open(files(&left), &SMALL, clock()).unwrap();
+    assert_eq!(recovered, None);
+    disk.read(4096, &mut read).unwrap();
+    assert_eq!(read, [2; 4096]);
 }
 
 /// A clock whose time the test sets.

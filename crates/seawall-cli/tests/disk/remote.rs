@@ -11,11 +11,17 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A dump area whose next writes can fail.
+/// How often the next writes to a dump area fail, or `HANGS`.
+type Failures = Arc<AtomicUsize>;
+
+/// The next write waits until this changes.
+const HANGS: usize = usize::MAX;
+
+/// A dump area whose next writes can fail or hang.
 #[derive(Debug)]
 struct Area {
     region: Region,
-    failures: Arc<AtomicUsize>,
+    failures: Failures,
 }
 
 impl Target for Area {
@@ -28,6 +34,9 @@ impl Target for Area {
     }
 
     fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        while self.failures.load(Ordering::SeqCst) == HANGS {
+            SystemClock::new().sleep(Duration::from_millis(5));
+        }
         let less = |failures: usize| failures.checked_sub(1);
         match self.failures.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less) {
             Ok(_) => Err(io::ErrorKind::Other.into()),
@@ -50,7 +59,7 @@ fn device(folder: &Folder) -> nbd::Server {
 }
 
 /// A simulated device whose dump area fails as often as `failures` says.
-fn failing_device(folder: &Folder, failures: Arc<AtomicUsize>) -> nbd::Server {
+fn failing_device(folder: &Folder, failures: Failures) -> nbd::Server {
     let storage = MemStorage::new();
     let region = |(name, size)| -> Arc<dyn File> {
         let file = storage.create(name).unwrap();
@@ -197,29 +206,77 @@ fn stop_that_cannot_save_what_was_never_flushed_exits_1() {
     assert!(status.code() == Some(1) && said.contains("is lost"), "{status}: {said}");
 }
 
-#[test]
-fn dump_that_the_device_refuses_once_is_made_again() {
-    let folder = Folder::new("device-refuses");
-    let failures = Arc::<AtomicUsize>::default();
-    let device = failing_device(&folder, failures.clone());
-    let serve = "nbd+unix:///home?socket=d --state vd.seawall --export nbd:unix:s --no-keeper";
-    let armed = "--power ok --hold-up 60000";
-    let server = Server::start(&folder, &format!("{serve} {armed}"));
+/// Acknowledges data early on a device whose dump area then fails, lets the power fail, and returns
+/// the first status for which `is_it`.
+fn emergency_with(
+    (folder, area): (&Folder, &Failures),
+    failures: usize,
+    is_it: fn(&Value) -> bool,
+) -> Value {
+    let server = Server::start(folder, &format!("{REMOTE} --power ok --hold-up 60000"));
     let mut client = Client::connect(&folder.path("s"));
     client.write(4096, b"acknowledged");
     client.flush();
-    failures.store(2, Ordering::SeqCst);
+    area.store(failures, Ordering::SeqCst);
     server.signal("-PWR");
     let mut statuses = (0..100_000).map(|_| server.ask(&json!({ "do": "status" })));
-    let status = statuses.find(|status| !status["emergency"].is_null()).unwrap();
-    assert!(status["emergency"]["error"].is_null(), "{status}");
+    let status = statuses.find(is_it).unwrap();
+    let code = folder.run("disk status --state vd.seawall", b"").code;
+    assert_eq!(code, if status["broken"] == true { 10 } else { 0 }, "{status}");
     // The power cut.
     server.signal("-KILL");
     server.ended();
-    let server = Server::start(&folder, serve);
+    area.store(0, Ordering::SeqCst);
+    status
+}
+
+const REMOTE: &str = "nbd+unix:///home?socket=d --state vd.seawall --export nbd:unix:s --no-keeper";
+
+/// Starts a server that finds everything and reports no loss.
+fn nothing_is_lost(folder: &Folder) {
+    let server = Server::start(folder, REMOTE);
     let mut client = Client::connect(&folder.path("s"));
     assert_eq!(client.read(4096, 12), b"acknowledged");
-    assert_eq!(server.ask(&json!({ "do": "status" }))["broken"], false);
-    drop(server);
+    let status = server.ask(&json!({ "do": "status" }));
+    assert_eq!((&status["broken"], &status["lost"]), (&false.into(), &false.into()));
+}
+
+fn has_ended(status: &Value) -> bool {
+    !status["emergency"].is_null()
+}
+
+#[test]
+fn dump_that_the_device_refuses_once_is_made_again() {
+    let folder = Folder::new("device-refuses");
+    let area = Failures::default();
+    let device = failing_device(&folder, area.clone());
+    let status = emergency_with((&folder, &area), 2, has_ended);
+    assert!(status["emergency"]["error"].is_null(), "{status}");
+    nothing_is_lost(&folder);
+    device.stop().unwrap();
+}
+
+/// The power lasts longer than the dump area.
+#[test]
+fn data_goes_to_the_image_if_the_dump_area_fails() {
+    for failures in [3, 1_000_000] {
+        let folder = Folder::new("device-no-dump");
+        let area = Failures::default();
+        let device = failing_device(&folder, area.clone());
+        let is_written = |status: &Value| has_ended(status) && status["dirty"] == 0;
+        emergency_with((&folder, &area), failures, is_written);
+        nothing_is_lost(&folder);
+        device.stop().unwrap();
+    }
+}
+
+#[test]
+fn status_of_a_dump_that_hangs_exits_10() {
+    let folder = Folder::new("device-hung-dump");
+    let area = Failures::default();
+    let device = failing_device(&folder, area.clone());
+    let is_in_emergency = |status: &Value| status["state"] == "emergency";
+    let status = emergency_with((&folder, &area), HANGS, is_in_emergency);
+    assert_eq!((&status["broken"], &status["emergency"]), (&true.into(), &Value::Null));
     device.stop().unwrap();
 }

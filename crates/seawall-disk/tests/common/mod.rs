@@ -11,6 +11,7 @@ use seawall_testkit::MemStorage;
 use std::fmt::{self, Debug, Formatter};
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// A device with a zeroed disk of `size` bytes and its dump area.
@@ -32,6 +33,57 @@ pub(crate) enum Call {
     Write(usize),
     Sync,
     Read,
+}
+
+/// A file whose writes fail, and leave only their first bytes, as long as `is_broken`.
+#[derive(Debug)]
+struct Failing {
+    file: Arc<dyn File>,
+    is_broken: Arc<AtomicBool>,
+}
+
+/// Wraps a file so that a write stores only its first 8 KiB and fails, as long as `is_broken`.
+pub(crate) fn failing(file: Arc<dyn File>, is_broken: Arc<AtomicBool>) -> Arc<dyn File> {
+    Arc::new(Failing { file, is_broken })
+}
+
+impl File for Failing {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.file.read_at(buffer, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        if !self.is_broken.load(Ordering::SeqCst) {
+            return self.file.write_at(bytes, offset);
+        }
+        self.file.write_at(bytes.get(..8192).unwrap_or(bytes), offset)?;
+        self.file.sync()?;
+        Err(io::Error::other("a bad sector"))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn has_name(&self) -> io::Result<bool> {
+        self.file.has_name()
+    }
+
+    fn set_len(&self, length: u64) -> io::Result<()> {
+        self.file.set_len(length)
+    }
+
+    fn fill_with_zeros(&self, length: u64) -> io::Result<()> {
+        self.file.fill_with_zeros(length)
+    }
+
+    fn allocate(&self, length: u64) -> io::Result<()> {
+        self.file.allocate(length)
+    }
 }
 
 /// A file, and a function to call before each write and sync and after each read.
