@@ -2,6 +2,7 @@
 
 use super::control::request::Request;
 use super::control::{read_line, say};
+use super::service::spawn;
 use crate::args::{DiskAsk, DiskName};
 use crate::state::image;
 use crate::state::place::CONTROL;
@@ -11,7 +12,8 @@ use seawall_output::text::{bytes, typed};
 use serde_json::{Value, json};
 use std::io;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
 use std::time::Duration;
 
 /// The maximum size of an answer in bytes.
@@ -67,16 +69,17 @@ pub(super) fn ask(
     limit: Option<Duration>,
 ) -> Result<Value, Failure> {
     let path = folder(disk)?.join(CONTROL);
-    let mut stream = UnixStream::connect(&path).map_err(|error| none_serves(disk, &error))?;
     let hung_up = || {
         let what = "the server closed the connection: it is stopping, or has too many clients";
         Failure::new(Exit::Failed, what).at(path.display()).next("try again")
     };
-    let asked = stream
-        .set_read_timeout(limit)
-        .and_then(|()| say(&mut stream, &json!({ "do": request.name() })))
-        .and_then(|()| read_line(&stream, ANSWER_MAX));
-    let line = asked.map_err(|error| match error.kind() {
+    let asked = || {
+        let mut stream = connect(&path, limit)?;
+        stream.set_read_timeout(limit)?;
+        say(&mut stream, &json!({ "do": request.name() }))?;
+        read_line(&stream, ANSWER_MAX)
+    };
+    let line = asked().map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut if request == Request::Status => {
             let what = "the server does not answer, and whether its data is safe is not known";
             let next = "check whether the process hangs, and its device";
@@ -90,6 +93,14 @@ pub(super) fn ask(
         _ => none_serves(disk, &error),
     })?;
     serde_json::from_slice(&line).map_err(|_| hung_up())
+}
+
+/// Connects within `limit`: a server that accepts no connection can let it wait for ever.
+fn connect(path: &Path, limit: Option<Duration>) -> io::Result<UnixStream> {
+    let Some(limit) = limit else { return UnixStream::connect(path) };
+    let (path, (sender, connected)) = (path.to_owned(), mpsc::channel());
+    spawn("connect", move || drop(sender.send(UnixStream::connect(path))))?;
+    connected.recv_timeout(limit).unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
 /// The state directory, which contains the server's socket.

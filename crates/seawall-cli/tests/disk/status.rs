@@ -155,6 +155,37 @@ fn status_of_a_server_that_does_not_answer_is_an_error() {
     let folder = made("status-hangs");
     let server = Server::start(&folder, UNKNOWN);
     server.signal("-STOP");
+    does_not_answer(&folder);
+    let clients = fill_queue(&folder);
+    does_not_answer(&folder);
+    drop(clients);
+}
+
+/// Connects to the control socket until the system lets no more clients wait for the server.
+fn fill_queue(folder: &Folder) -> Vec<UnixStream> {
+    let (path, (sender, connected)) = (folder.path("vd.seawall/control"), mpsc::channel());
+    let connects = move || {
+        while let Ok(stream) = UnixStream::connect(&path) {
+            if sender.send(stream).is_err() {
+                return;
+            }
+        }
+    };
+    std::thread::spawn(connects);
+    let mut clients = vec![];
+    loop {
+        match connected.recv_timeout(Duration::from_secs(2)) {
+            Ok(client) => clients.push(client),
+            Err(mpsc::RecvTimeoutError::Timeout) => return clients,
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                eprintln!("SKIPPED: a full queue: this process may not open as many connections");
+                return clients;
+            }
+        }
+    }
+}
+
+fn does_not_answer(folder: &Folder) {
     let mut child = folder.command("disk status vd").spawn().unwrap();
     let clock = SystemClock::new();
     let ended = loop {
