@@ -122,12 +122,8 @@ impl<'a> Claim<'a> {
             let kept = keeper::save(self.args, self.place, &files, self.settings.as_ref())?;
             let found = inspect(&*files.area).map_err(cannot)?;
             let Some(Inspected { label, dump }) = found else { return Err(no_area(path)) };
-            let is_gone = |noted: &Settings| match kept {
-                // A dump counts them itself.
-                Some(lost) => lost > 0 && dump.is_none(),
-                None => noted.is_armed && dump.is_none(),
-            };
-            has_lost = self.settings.as_ref().is_some_and(|noted| noted.has_lost || is_gone(noted));
+            let noted = self.settings.as_ref();
+            has_lost = noted.is_some_and(|noted| is_lost(noted, kept, dump.is_some()));
             let is_discarded = dump.is_some() && self.args.dump == Some(WaitingDump::Discard);
             let is_torn = !is_discarded && dump.as_ref().is_some_and(|dump| dump.lost > 0);
             self.has_lost = has_lost || is_torn;
@@ -261,6 +257,14 @@ pub(super) fn leave(place: &Place, device: &Device) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether flushed data of the last server may be lost. `kept` is how many runs of its memory are;
+/// `None` if no keeper has the memory.
+fn is_lost(noted: &Settings, kept: Option<u32>, has_dump: bool) -> bool {
+    // A dump counts what it lacks. A server that was never armed has acknowledged nothing early.
+    let is_gone = noted.is_armed && !has_dump && kept != Some(0);
+    noted.has_lost || is_gone
+}
+
 fn absolute(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
@@ -269,4 +273,26 @@ fn no_area(path: &Path) -> Failure {
     let what = "the dump area is missing or empty, and any dump is lost with it";
     let next = "restore it, or remove the directory if nothing was dumped";
     Failure::new(Exit::Format, what).at(path.display()).next(next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loss_is_reported_if_early_flushes_have_left_no_data() {
+        let kept = [None, Some(0), Some(1)];
+        // For each of these, without and with a dump.
+        let rows = [
+            ("write-through", false, false, [[false, false], [false, false], [false, false]]),
+            ("armed", true, false, [[true, false], [false, false], [true, false]]),
+            ("not reported yet", false, true, [[true, true], [true, true], [true, true]]),
+            ("neither reported yet", true, true, [[true, true], [true, true], [true, true]]),
+        ];
+        for (name, is_armed, has_lost, expected) in rows {
+            let noted = Settings { is_armed, has_lost, ..Settings::default() };
+            let found = kept.map(|kept| [false, true].map(|dump| is_lost(&noted, kept, dump)));
+            assert_eq!(found, expected, "{name}");
+        }
+    }
 }

@@ -71,9 +71,16 @@ pub(super) fn save(
         return Ok(None);
     };
     let attach = || Memory::attach(&descriptor, MEMORY_MAX).map_err(cannot);
-    let kept = Kept::read(attach()?);
+    let mut kept = Kept::read(attach()?);
     let last = settings.and_then(|settings| settings.state.map(|state| (state, settings.serve)));
     let is_last = |kept: &Kept| last == Some((kept.identity.state, kept.identity.serve));
+    if let Ok(kept) = &mut kept
+        && is_last(kept)
+        && !settings.is_some_and(|settings| settings.is_armed)
+    {
+        // Without early flushes, no flushed data was in the memory.
+        kept.lost = 0;
+    }
     let mut lost_runs = 0;
     match &kept {
         Ok(kept) if kept.is_empty() => {}

@@ -93,18 +93,21 @@ fn loss_is_reported_after_a_start_that_was_killed_and_left_a_keeper() {
     assert!(!is_reported(&folder), "it was reported");
 }
 
-/// Nothing of the memory can be saved.
-#[test]
+/// Kills a server, and changes the memory that its keeper has: the first of two runs, or the only
+/// one.
 #[cfg(target_os = "linux")]
-fn memory_of_a_keeper_that_has_only_lost_runs_is_reported() {
-    let folder = made("owed-damaged");
-    let server = Server::start(&folder, ARMED);
+fn damage_memory(folder: &Folder, serve: &str, runs: u64) {
+    let server = Server::start(folder, serve);
     let mut client = Client::connect(&folder.path("s"));
-    client.write(4096, b"acknowledged");
-    client.flush();
+    for run in 0..runs {
+        client.write(4096 + run * 8192, b"acknowledged");
+    }
+    if serve == ARMED {
+        client.flush();
+    }
     server.signal("-KILL");
     server.ended();
-    let [keeper] = &keepers(&folder)[..] else { panic!("one keeper") };
+    let [keeper] = &keepers(folder)[..] else { panic!("one keeper") };
     // Both copies of the first entry.
     let damage = format!(
         "for fd in /proc/{keeper}/fd/*; do case $(readlink $fd) in *seawall-ring*)
@@ -114,10 +117,31 @@ fn memory_of_a_keeper_that_has_only_lost_runs_is_reported() {
         esac; done"
     );
     folder.shell(&damage, b"").fine();
+}
+
+/// Nothing of the memory can be saved.
+#[test]
+#[cfg(target_os = "linux")]
+fn memory_of_a_keeper_that_has_only_lost_runs_is_reported() {
+    let folder = made("owed-damaged");
+    damage_memory(&folder, ARMED, 1);
     folder.run(&format!("disk serve {FAILS}"), b"").refused(1);
     assert!(is_reported(&folder));
     assert_eq!(folder.read("vd")[4096..4108], [0; 12]);
     assert!(!is_reported(&folder), "it was reported");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn damaged_memory_of_a_server_that_was_never_armed_is_no_loss() {
+    for runs in [1, 2] {
+        let folder = made("owed-unarmed");
+        damage_memory(&folder, UNKNOWN, runs);
+        assert!(!is_reported(&folder), "{runs}");
+    }
+    let folder = made("owed-armed");
+    damage_memory(&folder, ARMED, 2);
+    assert!(is_reported(&folder));
 }
 
 #[cfg(target_os = "linux")]
