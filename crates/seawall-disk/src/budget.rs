@@ -243,16 +243,13 @@ impl Budget {
         }
     }
 
-    /// Returns the most runs to write before a flush. A device that seeks takes time for each run,
-    /// and a long flush leaves less of the hold-up time. So the limit is halved after a flush that
-    /// took longer than both a quarter of the hold-up time and two flushes of the calibration, and
-    /// doubled after shorter ones. It is unlimited while nothing may be acknowledged early.
+    /// Returns the most runs to write before a flush for which a dump may have to wait. A device
+    /// that seeks takes time for each run, and a long flush leaves less of the hold-up time. So the
+    /// limit is halved after a flush that took longer than both a quarter of the hold-up time and
+    /// two flushes of the calibration, and doubled after shorter ones.
     #[must_use]
-    pub fn runs_max(&self, now: Duration) -> usize {
-        match self.capacity(now) {
-            Ok(_) => self.runs_max,
-            Err(_) => usize::MAX,
-        }
+    pub fn runs_max(&self) -> usize {
+        self.runs_max
     }
 
     /// Records the state of the power source. It counts until the next one.
@@ -398,7 +395,7 @@ mod tests {
         budget.calibrated(Calibration { flush_worst: ms(8), ..MEASURED });
         let mut long = 0;
         for _ in 0..100 {
-            let runs = budget.runs_max(ms(0)).min(256);
+            let runs = budget.runs_max().min(256);
             let time = ms(8 + 5 * u64::try_from(runs).unwrap());
             assert!(time < ms(75), "{runs} runs");
             long += u32::from(time > ms(150) / 4);
@@ -406,12 +403,10 @@ mod tests {
         }
         assert!(long <= 51, "{long} long flushes");
         for _ in 0..100 {
-            let runs = budget.runs_max(ms(0)).min(256);
+            let runs = budget.runs_max().min(256);
             budget.flushed(ms(9), runs);
         }
-        assert!(budget.runs_max(ms(0)) >= 256, "a device that does not seek");
-        budget.disarm(Disarmed::ByHand);
-        assert_eq!(budget.runs_max(ms(0)), usize::MAX);
+        assert!(budget.runs_max() >= 256, "a device that does not seek");
     }
 
     #[test]

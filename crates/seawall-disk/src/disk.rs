@@ -5,8 +5,8 @@
 //! otherwise when the device has them.
 
 use crate::budget::{Budget, Calibration, Disarmed, Supply};
-use crate::dump::{Label, Stamp, area_size, compose};
-use crate::files::{Files, Recovered, bring_home, invalid, read_label};
+use crate::dump::{Label, Stamp, compose};
+use crate::files::{Files, Recovered, bring_home, read_label};
 use crate::layout::{BLOCK_SIZE, ZEROS, to_u64, to_usize};
 use crate::options::Options;
 use crate::ring::flights::{adjacent, join};
@@ -152,7 +152,8 @@ impl Disk {
     /// # Errors
     ///
     /// [`io::ErrorKind::InvalidData`] if the area has no valid label, belongs to a home of another
-    /// size, or is too small for this ring. Otherwise the device's error.
+    /// size, or is too small for this ring, or if no ring has these options. Otherwise the device's
+    /// error.
     pub fn open(
         files: Files,
         options: &Options,
@@ -180,11 +181,7 @@ impl Disk {
     ) -> io::Result<(Self, Option<Recovered>)> {
         let size = files.home.len()?;
         let mut label = read_label(&files, size)?;
-        let needed = to_u64(area_size(options.buffers, options.buffer_size));
-        if label.area_size < needed {
-            let has = label.area_size;
-            return Err(invalid(format!("the area has {has} bytes, and this ring needs {needed}")));
-        }
+        options.check(label.area_size)?;
         let recovered = bring_home(&files, &mut label, &mut || Ok(()))?;
         let mut dump = AlignedMemory::default();
         // Touch the memory now: an emergency is no time to wait for pages. Measurements write it,
@@ -335,8 +332,8 @@ impl Disk {
         }
         let bandwidth = u128::from(to_u64(size)) * 1_000_000_000 / written.as_nanos().max(1);
         let bandwidth = u64::try_from(bandwidth).unwrap_or(u64::MAX);
-        let at = self.shared.clock.now();
-        let calibration = Calibration { flush_worst: worst, bandwidth, at };
+        let calibration =
+            Calibration { flush_worst: worst, bandwidth, at: self.shared.clock.now() };
         self.shared.state().budget.calibrated(calibration);
         self.shared.changed.notify_all();
         Ok(calibration)
@@ -638,7 +635,10 @@ impl Shared {
         while !state.is_closing {
             let now = self.clock.now();
             let haste = state.haste(now);
-            let runs_max = if state.dumps > 0 { 0 } else { state.budget.runs_max(now) };
+            // A dump has to wait for the flush in progress.
+            let is_limited = state.is_owing() || state.budget.capacity(now).is_ok();
+            let runs_max = if is_limited { state.budget.runs_max() } else { usize::MAX };
+            let runs_max = if state.dumps > 0 { 0 } else { runs_max };
             let due = std::iter::from_fn(|| state.ring.take(now, haste));
             let mut flights: Vec<_> = due.take(runs_max).collect();
             flights.sort_by_key(Flight::offset);
@@ -696,6 +696,5 @@ impl Shared {
 }
 
 fn power_fails() -> io::Error {
-    let why = "the power is failing: writes are refused";
-    io::Error::new(io::ErrorKind::ReadOnlyFilesystem, why)
+    io::Error::new(io::ErrorKind::ReadOnlyFilesystem, "the power is failing: writes are refused")
 }

@@ -38,7 +38,9 @@
 
 use crate::layout::{BLOCK_SIZE, SECTOR_SIZE, to_u64, to_usize};
 use seawall_format::{Epoch, LogId, Offset, Salt};
+use std::error::Error;
 use std::fmt;
+use std::io;
 use std::ops::Range;
 
 const LABEL_MAGIC: &[u8; 8] = b"SWDISK01";
@@ -97,7 +99,11 @@ impl fmt::Display for LabelError {
     }
 }
 
-impl std::error::Error for LabelError {}
+impl Error for LabelError {}
+
+pub(crate) fn invalid(why: impl Into<Box<dyn Error + Send + Sync>>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
+}
 
 impl Label {
     /// Encodes the label as a sector.
@@ -165,14 +171,13 @@ pub fn compose<'a>(
         data.copy_from_slice(bytes);
         rest.fill(0);
         let body_sum = salt.checksum(Offset(place + to_u64(HEAD_SIZE)), bytes);
-        let size_of_bytes = u32::try_from(bytes.len()).ok()?.to_le_bytes();
+        let (length, time) =
+            (u32::try_from(bytes.len()).ok()?.to_le_bytes(), time_us.to_le_bytes());
         let long = [generation, number, offset].map(u64::to_le_bytes);
         let short = [count, index, body_sum].map(u32::to_le_bytes);
-        let (long, short, time) =
-            (long.as_flattened(), short.as_flattened(), time_us.to_le_bytes());
-        let fields = [RUN_MAGIC, &size_of_bytes, long, short, &time].into_iter().flatten();
+        let fields = [RUN_MAGIC, &length, long.as_flattened(), short.as_flattened(), &time];
         let (covered, head_sum) = head.split_at_mut_checked(HEAD_SIZE - 4)?;
-        covered.iter_mut().zip(fields).for_each(|(to, from)| *to = *from);
+        covered.iter_mut().zip(fields.into_iter().flatten()).for_each(|(to, from)| *to = *from);
         head_sum.copy_from_slice(&salt.checksum(Offset(place), covered).to_le_bytes());
         at += size;
     }

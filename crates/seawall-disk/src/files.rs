@@ -1,11 +1,10 @@
 //! The two files of a disk: preparing an area, inspecting it, and writing its dump home.
 
-use crate::dump::{Dump, Label, Stamp, compose, find};
+use crate::dump::{Dump, Label, Stamp, compose, find, invalid};
 use crate::layout::{BLOCK_SIZE, SECTOR_SIZE, ZEROS, to_u64, to_usize};
 use crate::options::Options;
 use crate::ring::kept::Kept;
 use seawall_io::{AlignedMemory, File};
-use std::error::Error;
 use std::io;
 use std::sync::Arc;
 
@@ -128,10 +127,6 @@ pub fn inspect(area: &dyn File) -> io::Result<Option<Inspected>> {
     Ok(Some(Inspected { label, dump: find(&label, &bytes) }))
 }
 
-pub(crate) fn invalid(why: impl Into<Box<dyn Error + Send + Sync>>) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, why)
-}
-
 pub(crate) fn read_label(files: &Files, home_size: u64) -> io::Result<Label> {
     let mut sector = [0; SECTOR_SIZE];
     let read = files.area.read_at(&mut sector, 0)?;
@@ -176,9 +171,8 @@ pub(crate) fn bring_home(
     // Written even if it has not changed: a sync that failed may have left it in memory only.
     files.area.write_at(&label.encode(), 0)?;
     files.area.sync()?;
-    let recovered = dump.map(|dump| {
-        let (generation, runs, lost) = (dump.generation, dump.extents.len(), dump.lost);
+    Ok(dump.map(|Dump { generation, extents, lost, .. }| {
+        let runs = extents.len();
         Recovered { generation, runs, lost }
-    });
-    Ok(recovered)
+    }))
 }

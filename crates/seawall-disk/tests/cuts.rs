@@ -11,7 +11,7 @@
 )]
 
 use crate::common::{Call, failing, guarded, slow};
-use seawall_disk::{Disarmed, Disk, Files, Inspected, Options, Supply, inspect};
+use seawall_disk::{BUFFERS_MAX, Disarmed, Disk, Files, Inspected, Options, Supply, inspect};
 use seawall_io::{Access, Clock, ManualClock, Storage, SystemClock};
 use seawall_testkit::Dice;
 use seawall_testkit::MemStorage;
@@ -556,6 +556,34 @@ fn acknowledged_data_is_written_when_the_state_of_the_power_source_is_old() {
     assert_eq!((disk.status().dirty, disk.status().is_owing), (0, false));
 }
 
+/// On battery, data that was acknowledged early goes to the device. The power can end meanwhile,
+/// and a dump must not have to wait for a longer flush than one while the disk was armed.
+#[test]
+fn power_source_that_fails_makes_no_flush_longer() {
+    let options = Options { buffers: 200, buffer_size: 4096, ..SMALL };
+    let device = crate::common::made(SIZE, &options);
+    let Files { home, area } = files(&device);
+    let counts = Arc::new(Counts { passes: AtomicUsize::new(usize::MAX), ..Counts::default() });
+    let (own, longest) = (counts.clone(), Arc::new(AtomicUsize::new(0)));
+    let its = longest.clone();
+    let home = guarded(home, move |call| {
+        own.count(call);
+        if call == Call::Sync {
+            its.fetch_max(own.writes.swap(0, Ordering::SeqCst), Ordering::SeqCst);
+        }
+    });
+    let gated = Files { home, area };
+    let (disk, _) = Disk::open(gated, &options, Arc::new(ManualClock::new())).unwrap();
+    disk.calibrate().unwrap();
+    (0..64).for_each(|run| disk.write(run * 8192, &[7; 100]).unwrap());
+    disk.flush().unwrap();
+    assert_eq!((disk.status().dirty, disk.status().counts.flushes_early), (6400, 1));
+    disk.supplied(Supply { is_healthy: false, ..SMALL.supply });
+    disk.drain().unwrap();
+    let longest = longest.load(Ordering::SeqCst);
+    assert!((1..64).contains(&longest), "a flush of {longest} runs");
+}
+
 #[test]
 fn failing_device_disarms_and_keeps_the_bytes() {
     let device = made();
@@ -601,6 +629,22 @@ fn dump_area_of_another_disk_is_refused() {
     assert_eq!(error.to_string(), "the area is that of a disk of 1048576 bytes, not 524288");
     let larger = Options { buffers: 5, ..SMALL };
     Disk::open(files(&device), &larger, clock()).unwrap_err();
+}
+
+/// The memory of such a ring could not be read back after a kill.
+#[test]
+fn ring_without_a_layout_in_memory_is_refused() {
+    let device = made();
+    for (buffers, buffer_size) in [(0, 4096), (BUFFERS_MAX + 1, 4096), (1, 0), (1, 4095)] {
+        let options = Options { buffers, buffer_size, ..SMALL };
+        files(&device).prepare(7, &options).unwrap();
+        let error = Disk::open(files(&device), &options, clock()).unwrap_err();
+        let why = format!("no ring has {buffers} buffers of {buffer_size} bytes");
+        assert_eq!((error.kind(), error.to_string()), (io::ErrorKind::InvalidData, why));
+    }
+    let largest = Options { buffers: BUFFERS_MAX, buffer_size: 4096, ..SMALL };
+    files(&device).prepare(7, &largest).unwrap();
+    Disk::open(files(&device), &largest, clock()).unwrap();
 }
 
 #[test]

@@ -45,7 +45,7 @@ const COPY_SIZE: usize = 64;
 const ENTRY_SIZE: usize = 2 * COPY_SIZE;
 /// The bytes of a copy before its checksum.
 const COVERED_SIZE: usize = 32;
-/// The most buffers of a ring whose memory can be read back.
+/// The most buffers of a ring: the memory of one with more cannot be read back.
 pub const BUFFERS_MAX: usize = 1024;
 
 /// Identifies the owner of a ring's memory.
