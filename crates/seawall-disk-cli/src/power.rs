@@ -43,11 +43,26 @@ const _: () = assert!(
 );
 
 /// The time from a failure of the power source until this process learns of it. A monitor knows it
-/// only after the time that the operator gives, such as the interval at which it asks the UPS.
+/// only after the time that the operator gives, or after the interval at which it asks the UPS.
 pub(super) fn detection(args: &DiskServe) -> Duration {
-    match args.power {
-        Power::Watched(_) => args.detection.saturating_add(DETECTION),
-        Power::Ok | Power::Unknown => args.detection,
+    let (own, interval) = match &args.power {
+        Power::Watched(monitor) => (DETECTION, interval(monitor)),
+        Power::Ok | Power::Unknown => (Duration::ZERO, AT_ONCE),
+    };
+    args.detection.unwrap_or(interval).saturating_add(own)
+}
+
+/// How long a notification takes by itself.
+const AT_ONCE: Duration = Duration::from_millis(1);
+
+/// The interval at which a monitor asks the UPS, unless it is configured otherwise.
+fn interval(monitor: &Monitor) -> Duration {
+    match monitor {
+        // `pollinterval` in ups.conf.
+        Monitor::Nut { .. } => Duration::from_secs(2),
+        // `POLLTIME` in apcupsd.conf.
+        Monitor::Apcupsd { .. } => Duration::from_secs(60),
+        Monitor::Command(_) | Monitor::Descriptor(_) => AT_ONCE,
     }
 }
 
@@ -128,7 +143,8 @@ impl PowerWatch {
                 "a hold-up time of {hold_up} ms is too short for {monitor}, which can take \
                  {detection} ms to tell"
             );
-            let next = "give how long the UPS bridges at least, such as --hold-up 60000";
+            let next = "give how long the UPS bridges at least, such as --hold-up 120000, and by \
+                        --detection how often the monitor asks it";
             return Err(Failure::new(Exit::Usage, what).at(image.display()).next(next));
         }
         Self::ask_first(monitor).map(Some).map_err(|error| {

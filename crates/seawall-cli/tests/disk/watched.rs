@@ -117,16 +117,19 @@ fn fails(server: &Server<'_>, says: impl Fn(Says), ways: &[(Says, &str)]) {
 
 #[test]
 fn disk_writes_through_while_the_ups_is_on_battery_or_does_not_answer() {
-    for (name, answer) in [("nut:ups@", nut as fn(&mut TcpStream, Says)), ("apcupsd:", apcupsd)] {
+    for (name, answer, detection_ms) in
+        [("nut:ups@", nut as fn(&mut TcpStream, Says), 3200.0), ("apcupsd:", apcupsd, 61200.0)]
+    {
         let folder = made(&format!("disk-{}", &name[..3]));
         let ups = Ups::new(answer);
         let monitor = format!("{name}127.0.0.1:{}", ups.port);
-        let arguments = format!("{UNKNOWN} --hold-up 60000 --power {monitor}");
+        let arguments = format!("{UNKNOWN} --hold-up 120000 --power {monitor}");
         let server = Server::start(&folder, &arguments);
         assert_eq!(server.state(), "armed", "it was asked before");
         let supply = server.ask(&json!({ "do": "status" }))["supply"].clone();
         assert_eq!(supply["monitor"], format!("{monitor}: online"));
-        assert_eq!((&supply["healthy"], &supply["detection_ms"]), (&true.into(), &1201.0.into()));
+        let expected = (&true.into(), &detection_ms.into());
+        assert_eq!((&supply["healthy"], &supply["detection_ms"]), expected);
         let ways = [
             (Says::OnBattery, "on battery"),
             (Says::Stale, "no contact"),
@@ -240,6 +243,11 @@ fn power_source_that_cannot_be_watched_is_refused() {
     let folder = made("disk-unwatched");
     let ran = serve_once(&folder, "vd --power nut:ups@127.0.0.1:1");
     assert!(ran.refused(2).contains("is too short for nut:ups@127.0.0.1:1"), "{ran:?}");
+    for (monitor, takes) in [("nut:ups@127.0.0.1:1", 3200), ("apcupsd:127.0.0.1:1", 61200)] {
+        let ran = serve_once(&folder, &format!("vd --power {monitor} --hold-up {takes}"));
+        let why = format!("which can take {takes} ms to tell");
+        assert!(ran.refused(2).contains(&why), "{ran:?}");
+    }
     // What the monitor itself takes comes on top.
     let monitor = "--power nut:ups@127.0.0.1:1 --detection 2000";
     let ran = serve_once(&folder, &format!("vd {monitor} --hold-up 3200"));

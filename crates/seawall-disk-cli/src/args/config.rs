@@ -215,7 +215,7 @@ mod tests {
         let words = of(&said.join("\n"), &[]).unwrap();
         let matches = bare().try_get_matches_from(&words).unwrap();
         let without = bare().try_get_matches_from([""; 0]).unwrap();
-        for id in ["hold_up", "detection", "power", "buffers", "name"] {
+        for id in ["hold_up", "buffer_size", "power", "buffers", "name"] {
             let value = |matches: &ArgMatches| -> Vec<OsString> {
                 matches.get_raw(id).unwrap().map(OsStr::to_owned).collect()
             };

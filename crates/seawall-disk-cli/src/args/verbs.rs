@@ -106,8 +106,10 @@ pub(crate) struct DiskServe {
     #[arg(long, value_name = "MS", default_value = "10", value_parser = parse_millis)]
     pub(crate) hold_up: Duration,
     /// How long it takes to notify this program of a power failure, or its monitor
-    #[arg(long, value_name = "MS", default_value = "1", value_parser = parse_millis)]
-    pub(crate) detection: Duration,
+    #[arg(long, value_name = "MS", value_parser = parse_millis)]
+    #[arg(help = "How long it takes to notify this program of a power failure, or its monitor \
+                  [default: 1; nut: 2000; apcupsd: 60000]")]
+    pub(crate) detection: Option<Duration>,
     /// The power source: unknown, ok, or where it is watched. While it is healthy, flushes may
     /// return before the device has the data
     #[arg(long, value_name = "SOURCE", default_value = "unknown", value_parser = power::parse)]

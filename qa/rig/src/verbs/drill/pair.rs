@@ -143,7 +143,8 @@ fn start_server(setup: &Setup, scratch: &Folder) -> Result<Process, Failure> {
     let path = |name| scratch.path().join(name);
     // Without a keeper, since that would lose its memory in the same cut.
     let mut arguments = words("disk serve --json --quiet --no-keeper --power");
-    arguments.extend([setup.power.clone().into(), "--hold-up".into()]);
+    let detection = ["--detection", "1", "--hold-up"].map(Into::into);
+    arguments.extend([setup.power.clone().into()].into_iter().chain(detection));
     let hold_up = setup.hold_up.as_millis().to_string();
     arguments.extend([hold_up.into(), "--name".into(), NAME.into()]);
     arguments.extend(["--state".into(), path("state").into_os_string(), "--export".into()]);
