@@ -8,22 +8,24 @@
 
 mod evidence;
 
-use super::keeper;
+use super::keeper::{self, Saved};
 use crate::args::{DiskServe, WaitingDump};
 use crate::state::image::Device;
 use crate::state::place::{self, Place, failed};
 use crate::state::settings::{Homing, Mark, Settings};
 use evidence::{Doubt, Evidence};
-use seawall_disk::{Dump, Files, Identity, Inspected, Options, Recovered, inspect};
+use seawall_disk::{Dump, Files, Identity, Inspected, Kept, Label, Options, Recovered, inspect};
 use seawall_host::Image;
 use seawall_io::{Clock, Entropy, SystemClock, SystemEntropy};
-use seawall_output::report::{Exit, Failure};
+use seawall_output::report::{Exit, Failure, say};
 use seawall_output::text::typed;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// How often the progress of writing a dump to the image is recorded.
 const NOTE_EVERY_US: u64 = 500_000;
+/// Stands for memory that is written to the image without a dump; dumps count from 1.
+const OF_MEMORY: u64 = 0;
 
 /// Refuses an image that may have a dump in another directory. Runs before a missing state
 /// directory is created.
@@ -110,36 +112,38 @@ impl<'a> Claim<'a> {
     pub(super) fn take(mut self, options: &Options) -> Result<Taken, Failure> {
         let path = self.place.path();
         let cannot = |error| failed(path, &error);
-        let area = self.place.area(self.device).map_err(cannot)?;
-        if area.is_none() && (self.settings.is_some() || !keeper::is_surely_empty(path)) {
-            return Err(no_area(path));
-        }
         check_mark(self.args, self.mark.as_ref(), self.settings.as_ref())?;
+        let missing = || io::Error::new(io::ErrorKind::NotFound, "it is missing or empty");
+        let area = self.place.area(self.device).and_then(|area| area.ok_or_else(missing));
+        let files = area.map(|(area, _)| Files { home: self.device.home.clone(), area });
+        let noted = self.settings.as_ref();
+        let home = |kept: &Kept| self.write_memory(kept, options);
+        let saved = keeper::save((self.args, self.place), files.as_ref(), noted, home)?;
+        self.has_lost = noted.is_some_and(|noted| noted.has_lost);
         let size = self.device.home.len().map_err(cannot)?;
-        let (mut recovered, mut fit, mut has_lost) = (None, None, false);
-        if let Some((area, _)) = area {
-            let files = Files { home: self.device.home.clone(), area };
-            let kept = keeper::save(self.args, self.place, &files, self.settings.as_ref())?;
-            let found = inspect(&*files.area).map_err(cannot)?;
-            let Some(Inspected { label, dump }) = found else { return Err(no_area(path)) };
-            let noted = self.settings.as_ref();
-            has_lost = noted.is_some_and(|noted| is_lost(noted, kept, dump.is_some()));
-            let is_discarded = dump.is_some() && self.args.dump == Some(WaitingDump::Discard);
-            let is_torn = !is_discarded && dump.as_ref().is_some_and(|dump| dump.lost > 0);
-            self.has_lost = has_lost || is_torn;
-            match &dump {
-                None => {}
-                Some(dump) if is_discarded => {
-                    self.place.keep(&*files.area, dump).map_err(cannot)?;
+        let (mut recovered, mut fit) = (None, None);
+        let mut has_lost = self.has_lost;
+        match files {
+            // The memory had all that the area can have.
+            _ if saved == Saved::Home => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if self.settings.is_some() || !keeper::is_surely_empty(path) {
+                    return Err(no_area(path));
                 }
-                Some(_) if label.home_size != size => {
-                    return Err(self.refuse(&Doubt::OtherImage));
-                }
-                Some(dump) => recovered = self.bring_home(&files, dump)?,
             }
-            let sizes = (label.home_size, label.area_size);
-            let is_fit = self.is_noted() && sizes == (size, options.area_size());
-            fit = Some(files).filter(|_| is_fit && !is_discarded);
+            Err(error) => return Err(cannot(error)),
+            Ok(files) => {
+                let found = inspect(&*files.area).map_err(cannot)?;
+                let Some(Inspected { label, dump }) = found else { return Err(no_area(path)) };
+                has_lost = noted.is_some_and(|noted| is_lost(noted, saved, dump.is_some()));
+                let is_discarded = dump.is_some() && self.args.dump == Some(WaitingDump::Discard);
+                let is_torn = !is_discarded && dump.as_ref().is_some_and(|dump| dump.lost > 0);
+                self.has_lost = has_lost || is_torn;
+                recovered = self.use_dump(&files, (&label, dump.as_ref()), size)?;
+                let sizes = (label.home_size, label.area_size);
+                let is_fit = self.is_noted() && sizes == (size, options.area_size());
+                fit = Some(files).filter(|_| is_fit && !is_discarded);
+            }
         }
         let files = match fit {
             Some(files) => files,
@@ -152,6 +156,24 @@ impl<'a> Claim<'a> {
         Ok(Taken { files, recovered, identity, has_lost })
     }
 
+    /// Writes a dump to the image, or keeps a copy of it with `--dump discard`.
+    fn use_dump(
+        &mut self,
+        files: &Files,
+        (label, dump): (&Label, Option<&Dump>),
+        size: u64,
+    ) -> Result<Option<Recovered>, Failure> {
+        let Some(dump) = dump else { return Ok(None) };
+        if self.args.dump == Some(WaitingDump::Discard) {
+            let kept = self.place.keep(&*files.area, dump);
+            return kept.map(|()| None).map_err(|error| failed(self.place.path(), &error));
+        }
+        if label.home_size != size {
+            return Err(self.refuse(&Doubt::OtherImage));
+        }
+        self.bring_home(files, dump)
+    }
+
     fn is_noted(&self) -> bool {
         self.settings.as_ref().is_some_and(|noted| noted.image == self.device.identity)
     }
@@ -159,41 +181,81 @@ impl<'a> Claim<'a> {
     /// Writes a dump to the image, unless the image may have newer data and `--dump apply` is
     /// missing.
     fn bring_home(&mut self, files: &Files, dump: &Dump) -> Result<Option<Recovered>, Failure> {
+        let homing_us = self.settings.as_ref().and_then(|noted| noted.homing_us(dump.generation));
+        self.check_evidence(dump.time_us, homing_us)?;
+        self.home(files, dump).map_err(|error| failed(self.place.path(), &error))
+    }
+
+    /// Writes the memory of the last server to the image, unless that may have newer data and
+    /// `--dump apply` is missing. Then replaces the broken dump area: without one, the next start
+    /// needs the memory again.
+    fn write_memory(&self, kept: &Kept, options: &Options) -> Result<(), Failure> {
+        let home_size =
+            self.device.home.len().map_err(|error| failed(self.place.path(), &error))?;
+        if kept.identity.home_size != home_size {
+            return Err(self.refuse(&Doubt::OtherImage));
+        }
+        let homing_us = self.settings.as_ref().and_then(|noted| noted.homing_us(OF_MEMORY));
+        if !kept.is_empty() {
+            self.check_evidence(Some(kept.active_us), homing_us)?;
+        }
+        // A new count of starts would make this the memory of an earlier one.
+        let mut note = self.note_progress(OF_MEMORY);
+        let written = kept.runs().try_for_each(|(_, offset, bytes)| {
+            note()?;
+            self.device.home.write_at(bytes, offset)
+        });
+        let synced = written.and_then(|()| self.device.home.sync());
+        synced.map_err(|error| failed(&self.args.image, &error))?;
+        let what = "the dump area is broken: the memory of the last server is on the image instead";
+        say(&format!("seawall: {what}"));
+        let replaced = self.place.prepare(self.device, options).map(drop);
+        replaced.map_err(|error| failed(self.place.path(), &error))
+    }
+
+    /// Refuses to write what was complete at this time to an image that may have newer data.
+    fn check_evidence(
+        &self,
+        dumped_us: Option<u64>,
+        homing_us: Option<u64>,
+    ) -> Result<(), Failure> {
         let cannot = |error| failed(self.place.path(), &error);
         let evidence = Evidence {
             settings: self.settings.clone(),
             image: self.device.identity.clone(),
             mark: self.mark.clone(),
             changed_us: self.device.changed_us().map_err(cannot)?,
-            dumped_us: dump.time_us,
-            homing_us: self.settings.as_ref().and_then(|noted| noted.homing_us(dump)),
+            dumped_us,
+            homing_us,
         };
-        if let Some(doubt) = evidence.doubt()
-            && self.args.dump != Some(WaitingDump::Apply)
-        {
-            return Err(self.refuse(&doubt));
+        match evidence.doubt() {
+            Some(doubt) if self.args.dump != Some(WaitingDump::Apply) => Err(self.refuse(&doubt)),
+            _ => Ok(()),
         }
-        self.home(files, dump).map_err(|error| failed(self.place.path(), &error))
     }
 
     /// Writes the dump to the image. Before each step, records that this server changes the image,
     /// so that the next start continues after a kill.
     fn home(&mut self, files: &Files, dump: &Dump) -> io::Result<Option<Recovered>> {
-        let clock = SystemClock::new();
-        let generation = dump.generation;
-        let now = |time_us| Homing { generation, time_us };
-        self.note(Some(now(clock.wall_us())))?;
-        let (place, mut settings) = (self.place, self.settings.clone().unwrap_or_default());
-        files.recover(&mut || {
+        let time_us = SystemClock::new().wall_us();
+        self.note(Some(Homing { generation: dump.generation, time_us }))?;
+        files.recover(&mut self.note_progress(dump.generation))
+    }
+
+    /// Returns what records the time before each write of a dump or of memory to the image.
+    fn note_progress(&self, generation: u64) -> impl FnMut() -> io::Result<()> {
+        let (clock, place) = (SystemClock::new(), self.place);
+        let mut settings = self.settings.clone().unwrap_or_default();
+        move || {
             let noted_us = settings.homing.map_or(0, |homing| homing.time_us);
             let time_us = clock.wall_us();
             // A clock that was set back also triggers a record.
             if time_us.abs_diff(noted_us) >= NOTE_EVERY_US {
-                settings.homing = Some(now(time_us));
+                settings.homing = Some(Homing { generation, time_us });
                 place.note(&settings)?;
             }
             Ok(())
-        })
+        }
     }
 
     /// Records in the directory, then on the image, that they belong together.
@@ -257,11 +319,11 @@ pub(super) fn leave(place: &Place, device: &Device) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether flushed data of the last server may be lost. `kept` is how many runs of its memory are;
-/// `None` if no keeper has the memory.
-fn is_lost(noted: &Settings, kept: Option<u32>, has_dump: bool) -> bool {
+/// Whether flushed data of the last server may be lost.
+fn is_lost(noted: &Settings, saved: Saved, has_dump: bool) -> bool {
+    let is_whole = matches!(saved, Saved::Dumped { lost_runs: 0 } | Saved::Home);
     // A dump counts what it lacks. A server that was never armed has acknowledged nothing early.
-    let is_gone = noted.is_armed && !has_dump && kept != Some(0);
+    let is_gone = noted.is_armed && !has_dump && !is_whole;
     noted.has_lost || is_gone
 }
 
@@ -281,7 +343,8 @@ mod tests {
 
     #[test]
     fn loss_is_reported_if_early_flushes_have_left_no_data() {
-        let kept = [None, Some(0), Some(1)];
+        let whole = Saved::Dumped { lost_runs: 0 };
+        let memory = [Saved::Nothing, whole, Saved::Dumped { lost_runs: 1 }];
         // For each of these, without and with a dump.
         let rows = [
             ("write-through", false, false, [[false, false], [false, false], [false, false]]),
@@ -291,7 +354,7 @@ mod tests {
         ];
         for (name, is_armed, has_lost, expected) in rows {
             let noted = Settings { is_armed, has_lost, ..Settings::default() };
-            let found = kept.map(|kept| [false, true].map(|dump| is_lost(&noted, kept, dump)));
+            let found = memory.map(|saved| [false, true].map(|dump| is_lost(&noted, saved, dump)));
             assert_eq!(found, expected, "{name}");
         }
     }

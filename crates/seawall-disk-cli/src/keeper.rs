@@ -4,6 +4,7 @@
 //! the next server gets it back, and makes a dump of it before anything else.
 
 mod process;
+mod saved;
 
 use super::serve::sandbox::Standing;
 use super::service::{lock, spawn};
@@ -26,6 +27,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 pub(super) use process::run;
+pub(super) use saved::Saved;
 
 /// The maximum size of a server's memory: 4 GiB of buffers, and its other parts.
 const MEMORY_MAX: u64 = 5 << 30;
@@ -58,17 +60,17 @@ pub(super) fn is_surely_empty(dir: &Path) -> bool {
     look().unwrap_or_default()
 }
 
-/// Makes a dump of the memory of a server that did not end cleanly. Returns how many runs of that
-/// memory are lost; `None` if no keeper has any.
+/// Makes a dump of the memory of a server that did not end cleanly. If the dump area is broken,
+/// `home` writes intact memory to the image: it has all that a dump in the area can have.
 pub(super) fn save(
-    args: &DiskServe,
-    place: &Place,
-    files: &Files,
+    (args, place): (&DiskServe, &Place),
+    files: Result<&Files, &io::Error>,
     settings: Option<&Settings>,
-) -> Result<Option<u32>, Failure> {
+    home: impl Fn(&Kept) -> Result<(), Failure>,
+) -> Result<Saved, Failure> {
     let cannot = |error: io::Error| place::failed(&place.path().join(KEEPER), &error);
     let Some((mut keeper, descriptor)) = held(place.path()).map_err(cannot)? else {
-        return Ok(None);
+        return Ok(Saved::Nothing);
     };
     let attach = || Memory::attach(&descriptor, MEMORY_MAX).map_err(cannot);
     let mut kept = Kept::read(attach()?);
@@ -81,21 +83,36 @@ pub(super) fn save(
         // Without early flushes, no flushed data was in the memory.
         kept.lost = 0;
     }
-    let mut lost_runs = 0;
+    let is_discarded = args.dump == Some(WaitingDump::Discard);
+    let mut saved = Saved::Dumped { lost_runs: 0 };
     match &kept {
-        Ok(kept) if kept.is_empty() => {}
         Ok(kept) if is_last(kept) => {
-            files.dump_kept(kept).map_err(cannot)?;
+            match files.map(|files| files.dump_kept(kept)) {
+                Ok(Ok(_)) => saved = Saved::Dumped { lost_runs: kept.lost },
+                // The area can have a dump of what the memory has lost.
+                Err(_) if kept.lost > 0 => return Ok(Saved::Nothing),
+                Ok(Err(error)) if kept.lost > 0 => return Err(cannot(error)),
+                _ => {
+                    if is_discarded {
+                        place.keep_memory(attach()?.bytes()).map_err(cannot)?;
+                    } else {
+                        home(kept)?;
+                    }
+                    saved = Saved::Home;
+                }
+            }
             tell(args, kept);
-            lost_runs = kept.lost;
         }
-        _ if args.dump == Some(WaitingDump::Discard) => {
+        // No start can use the memory before the area is restored.
+        _ if files.is_err() => return Ok(Saved::Nothing),
+        Ok(kept) if kept.is_empty() => {}
+        _ if is_discarded => {
             place.keep_memory(attach()?.bytes()).map_err(cannot)?;
         }
         Ok(_) => return Err(refuse(place, "belongs to an earlier start of the server")),
         Err(error) => return Err(refuse(place, &format!("cannot be used: {error}"))),
     }
-    keeper.drop_memory().map(|()| Some(lost_runs)).map_err(cannot)
+    keeper.drop_memory().map(|()| saved).map_err(cannot)
 }
 
 fn tell(args: &DiskServe, kept: &Kept) {
@@ -104,7 +121,7 @@ fn tell(args: &DiskServe, kept: &Kept) {
         let failure = Failure::new(Exit::Contract, what).at(args.image.display());
         failure.next("check the content of the disk").tell();
     }
-    if !args.look.quiet {
+    if !args.look.quiet && !kept.is_empty() {
         let dirty = bytes(to_u64(kept.dirty()));
         say(&format!("seawall: the last server was killed: its keeper has {dirty} of it"));
     }

@@ -132,6 +132,62 @@ fn memory_is_never_written_over_newer_data() {
 }
 
 #[test]
+fn memory_goes_to_the_image_if_the_dump_area_is_broken() {
+    let breaks = [
+        ("missing", "rm vd.seawall/area"),
+        ("empty", "truncate -s 0 vd.seawall/area"),
+        ("damaged", "printf xxxxxxxx | dd of=vd.seawall/area bs=1 seek=20 conv=notrunc"),
+        ("foreign", "printf xxxxxxxx | dd of=vd.seawall/area conv=notrunc"),
+        ("too short", "truncate -s 8192 vd.seawall/area"),
+    ];
+    for (name, line) in breaks {
+        let folder = made("kept-no-area");
+        killed(&folder);
+        folder.shell(line, b"").fine();
+        let server = Server::start(&folder, ARMED);
+        assert_eq!(needle(&folder), b"needle", "{name}");
+        let status = server.ask(&json!({ "do": "status" }));
+        assert_eq!((&status["broken"], &status["state"]), (&false.into(), &"armed".into()));
+        // The area was replaced.
+        Client::connect(&folder.path("s")).write(32768, b"thread");
+        folder.run("disk emergency-flush vd", b"").fine();
+        server.signal("-KILL");
+        server.ended();
+        assert_eq!(serve_once(&folder, "vd").code, 0);
+        assert_eq!(needle(&folder), b"thread", "{name}");
+    }
+}
+
+/// A part of the memory is lost too, or the image has newer data.
+#[test]
+fn broken_dump_area_is_reported_if_memory_cannot_replace_it() {
+    let folder = made("kept-no-area-newer");
+    killed(&folder);
+    folder.shell("rm vd.seawall/area", b"").fine();
+    wait_until_changes_are_foreign();
+    folder.overwrite("vd", 32768, b"newer!");
+    assert!(serve_once(&folder, "vd").refused(9).contains("was changed at 20"));
+    assert_eq!(needle(&folder), b"newer!");
+    kill(&keepers(&folder)[0]);
+    assert!(serve_once(&folder, "vd").refused(8).contains("the dump area is missing"));
+}
+
+#[test]
+fn memory_stays_until_a_broken_dump_area_is_replaced() {
+    let folder = made("kept-no-area-ever");
+    killed(&folder);
+    folder.shell("rm vd.seawall/area; mkdir vd.seawall/area", b"").fine();
+    for _ in 0..2 {
+        serve_once(&folder, "vd").refused(1);
+        assert_eq!(needle(&folder), b"needle");
+    }
+    folder.shell("rmdir vd.seawall/area", b"").fine();
+    let ran = serve_once(&folder, "vd");
+    assert!(ran.code == 0 && !ran.err.contains("LOST"), "{ran:?}");
+    assert_eq!(needle(&folder), b"needle");
+}
+
+#[test]
 fn memory_of_an_earlier_start_is_refused() {
     let folder = made("kept-earlier");
     assert_eq!(serve_once(&folder, "vd").code, 0);

@@ -1,10 +1,12 @@
 //! Without shared memory there is no keeper: a crash of the server loses what was in its memory.
 
+mod saved;
+
 use super::serve::sandbox::Standing;
 use crate::args::{DiskKeep, DiskServe};
 use crate::state::place::Place;
 use crate::state::settings::Settings;
-use seawall_disk::{Files, Options, kept_size};
+use seawall_disk::{Files, Kept, Options, kept_size};
 use seawall_io::Memory;
 use seawall_output::report::{Exit, Failure};
 use std::io;
@@ -12,17 +14,19 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+pub(super) use saved::Saved;
+
 pub(super) fn is_surely_empty(_: &Path) -> bool {
     true
 }
 
 pub(super) fn save(
-    _: &DiskServe,
-    _: &Place,
-    _: &Files,
+    _: (&DiskServe, &Place),
+    _: Result<&Files, &io::Error>,
     _: Option<&Settings>,
-) -> Result<Option<u32>, Failure> {
-    Ok(None)
+    _: impl Fn(&Kept) -> Result<(), Failure>,
+) -> Result<Saved, Failure> {
+    Ok(Saved::Nothing)
 }
 
 pub(super) fn run(args: &DiskKeep) -> Result<Exit, Failure> {

@@ -4,7 +4,6 @@
 //! Both name the directory and count how often serving began. A dump belongs to an image only while
 //! the two agree.
 
-use seawall_disk::Dump;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -59,9 +58,9 @@ impl Settings {
         format!("{text}\n").into_bytes()
     }
 
-    /// When writing this dump to the image last made progress, if it was started.
-    pub(crate) fn homing_us(&self, dump: &Dump) -> Option<u64> {
-        let homing = self.homing.filter(|homing| homing.generation == dump.generation);
+    /// When writing the dump of this generation to the image last made progress, if it was started.
+    pub(crate) fn homing_us(&self, generation: u64) -> Option<u64> {
+        let homing = self.homing.filter(|homing| homing.generation == generation);
         homing.map(|homing| homing.time_us)
     }
 }
