@@ -374,7 +374,7 @@ class Segment:
         self.seal = self.small(SEAL, 3 * head.block, b"SEAL")
         self.next = self.seal and (self.seal.next_id, self.seal.next_epoch)
         self.before = self.read_table(path[:-4] + ".before") if head.features & REUSED else None
-        self.tells_base, self.is_doubtful = True, False
+        self.tells_base, self.is_doubtful, self.has_orphans = True, False, False
         if head.features & AHEAD:
             first, _ = self.batch_header(self.begin) or (None, 0)
             self.tells_base = bool(first and not first.behind)
@@ -823,6 +823,15 @@ def read_manifest(folder, ids):
     return max(slots, key=lambda slot: slot.sequence, default=None)
 
 
+def is_closing(folder, manifest):
+    """Whether a clean close wrote this slot; section 4."""
+    at = manifest.block * (manifest.sequence % 2)
+    with open(os.path.join(folder, "manifest"), "rb") as file:
+        slot = file.read()[at:at + 312]
+    mark = crc32c(slot[:MANIFEST.size] + b"CLSD") ^ place(manifest.log, 0, at + 304)
+    return slot[304:] == mark.to_bytes(4, "little") + b"CLSD"
+
+
 def claims_of(slot, data, at):
     """The checked authenticator of a manifest slot; section 3.7."""
     if not LOG_KEYS:
@@ -962,8 +971,11 @@ def find_chain(manifest, sound, bad, waiting):
         elif max(bad, default=0) > newest:
             closes_it = manifest and (manifest.closed_id, manifest.closed_epoch) == segment.name
             orphans = closes_it and all(is_orphan(number) for number in bad if number > newest)
-            if not (orphans and segment.ends_with(manifest.closed)):
+            if orphans and segment.ends_with(manifest.closed):
+                segment.has_orphans = True
+            else:
                 above = hole(max(bad))
+
     def under(head):
         """The segment that the link in `head` leads to, its last LSN, and the gap after it."""
         below = sound.get(head.pred_id)
@@ -1091,6 +1103,8 @@ def read(folder, key_file=None):
     is_torn = not segment.is_doubtful and segment.is_torn(at, last, value)
     if segment.touched_to(at) > at and not is_torn:
         raise Stop(UNSURE, f"torn or damaged: segment {head.id}, offset {at:#x}, LSN {last + 1}")
+    if segment.has_orphans and not is_closing(folder, manifest):
+        raise Stop(UNSURE, f"other segments may have followed {head.id}: LSN {last + 1}")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ use crate::common;
 use common::{Bytes, LAYOUTS, again, judge, laid_out, open, payload_in, read, tiny};
 use seawall::format::SegmentId;
 use seawall::verify::{OrphanKind, Verdict};
-use seawall::{Error, Layout, Lsn, Maintenance};
+use seawall::{Error, Layout, Lsn, Maintenance, OpenMode};
 use seawall_io::Storage;
 use seawall_testkit::MemStorage;
 use std::sync::Arc;
@@ -250,6 +250,46 @@ fn file_with_its_own_records_is_not_an_orphan() {
             assert_eq!((found.verdict, found.orphans), (Verdict::Lost, vec![]), "{what}");
         }
     }
+}
+
+/// The image: after a clean close, the log was opened again, the device refused every write to the
+/// newest segment, its seal included, and the two segments with later records lost their content.
+#[test]
+fn orphans_after_an_open_leave_the_end_ambiguous() {
+    for layout in LAYOUTS {
+        for is_cut_to_nothing in [false, true] {
+            let device = closed(layout, 1);
+            let last = newest(&device);
+            let log = open(&again_in(layout), &device).unwrap();
+            for name in files_of(&device, last) {
+                device.refuse_writes(&name, true);
+            }
+            append(&log, layout, 13..=14);
+            let left = device.power_cut(|_| false);
+            drop(log);
+            assert_eq!(judge(&left).unwrap().last_lsn, Lsn::new(14), "{layout:?}");
+            let above = last + 1..=newest(&left);
+            for name in above.flat_map(|id| files_of(&left, id)) {
+                left.edit(&name, |bytes| {
+                    bytes.fill(0);
+                    bytes.truncate(if is_cut_to_nothing { 0 } else { usize::MAX });
+                });
+            }
+            let found = judge(&left).unwrap();
+            assert_eq!((found.verdict, found.records), (Verdict::Unsure, 12), "{layout:?}");
+            assert!(found.orphans.iter().all(|one| one.kind == OrphanKind::Empty), "{layout:?}");
+            let strict = again_in(layout).mode(OpenMode::Strict);
+            let refused = open(&strict, &left);
+            assert!(matches!(refused, Err(Error::Ambiguous { .. })), "{layout:?}: {refused:?}");
+        }
+    }
+}
+
+/// The names of a segment's files.
+fn files_of(device: &MemStorage, segment: u64) -> Vec<String> {
+    let is_its =
+        |name: &String| SegmentId::from_any_name(name).map(SegmentId::get) == Some(segment);
+    device.names().into_iter().filter(is_its).collect()
 }
 
 /// The image: a segment was renamed, and exists under no other name.

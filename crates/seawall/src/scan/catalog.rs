@@ -103,10 +103,15 @@ impl Catalog {
 
     /// The row for the end of the newest segment if that end is ambiguous, whatever its bytes say.
     pub(crate) fn end_row(&self) -> Option<tail::Row> {
-        self.end_is_doubtful.then_some(tail::Row::Otherwise)
+        // A log that was opened since its last clean close may have continued in the orphans: a
+        // segment whose seal the device refuses has later ones. Older programs left no mark.
+        let is_closed = self.manifest().and_then(Manifest::end).is_some();
+        let is_doubtful = self.end_is_doubtful || !(self.orphans().is_empty() || is_closed);
+        is_doubtful.then_some(tail::Row::Otherwise)
     }
 
-    /// Files numbered above the newest segment that never belonged to the log.
+    /// Files numbered above the newest segment that never belonged to the log, as far as the
+    /// manifest can prove this.
     pub(crate) fn orphans(&self) -> &[Orphan] {
         match &self.top {
             ChainTop::Orphans(orphans) => orphans,

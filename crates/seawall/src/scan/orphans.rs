@@ -17,7 +17,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 struct Newest {
     segment: SegmentRef,
-    /// The last clean close in the manifest.
+    /// The last clean close in the manifest, or a later open that continued in place.
     closed: Option<Closed>,
     /// Whether its seal block is all zeros.
     seal_is_blank: bool,
@@ -27,8 +27,9 @@ struct Newest {
 }
 
 impl Newest {
-    /// Whether a clean close was the last event of the log: nothing was written after it, and no
-    /// rotation sealed the segment.
+    /// Whether the segment ends where the manifest says, and no rotation sealed it. Only the mark
+    /// of a clean close proves that no segment followed, see
+    /// [`end_row`](crate::scan::catalog::Catalog::end_row).
     fn is_end_of_log(&self) -> bool {
         let Some(closed) = self.closed else { return false };
         let at_close = Some((closed.last, tail::Row::Clean));
