@@ -8,12 +8,16 @@ use crate::scan::scanner::{LogScanner, ScanItem, ScannedBatch};
 use seawall_format::batch::{BodyKind, HEADER_SIZE as BATCH_HEADER_SIZE};
 use seawall_format::frame::{self, Frames};
 use seawall_format::{
-    HEADER_SIZE, Layout, Lsn, MANIFEST_SLOT_SIZE, MarkSlot, Seal, SegmentId, Table, tables,
+    AUTHENTICATOR_AT, HEADER_SIZE, Layout, Lsn, MANIFEST_SLOT_SIZE, MarkSlot, STORED_MAX, Seal,
+    SegmentHeader, SegmentId, Table, tables,
 };
 use seawall_io::Storage;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+
+/// Size of the mark of a clean close, in bytes.
+const CLOSING_SIZE: usize = 8;
 
 /// A range of damaged bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,7 +113,7 @@ pub(crate) fn describe(log: &Arc<dyn Storage>, patches: &[Patch]) -> Result<Vec<
             continue;
         }
         let heads = changes.iter_mut().filter(|change| change.file == header.head_name());
-        heads.for_each(|change| change.look_at_head(header.geometry));
+        heads.for_each(|change| change.look_at_head(header));
         let mut scan = LogScanner::of_segment(link).skip_io_errors(true).allow_locked();
         loop {
             match scan.step()? {
@@ -145,13 +149,14 @@ impl Change {
         if is_manifest(patch) {
             let slot = if change.offset < 512 { "slot A" } else { "slot B" };
             let start = if change.offset < 512 { 0 } else { change.offset / 512 * 512 };
-            let field = field("manifest", change.offset - start, MANIFEST_SLOT_SIZE);
+            let field = stored_field("manifest", change.offset - start, MANIFEST_SLOT_SIZE);
             change.place = format!("the manifest, {slot}, {field}");
         }
         change
     }
 
-    fn look_at_head(&mut self, geometry: seawall_format::Geometry) {
+    fn look_at_head(&mut self, header: &SegmentHeader) {
+        let geometry = header.geometry;
         let slots = [
             ("header", 0, HEADER_SIZE, "the segment's header"),
             ("mark", MarkSlot::A.offset(geometry).0, 40, "mark slot A"),
@@ -159,8 +164,9 @@ impl Change {
             ("seal", Seal::offset(geometry).0, 48, "the seal"),
         ];
         for (table, start, size, name) in slots {
-            if (start..start + to_u64(size)).contains(&self.offset) {
-                self.place = format!("{name}, {}", field(table, self.offset - start, size));
+            let end = if header.authenticator.is_some() { STORED_MAX } else { size };
+            if (start..start + to_u64(end)).contains(&self.offset) {
+                self.place = format!("{name}, {}", stored_field(table, self.offset - start, size));
                 return;
             }
         }
@@ -201,8 +207,13 @@ impl Change {
             self.place = format!("the batch of record {first}, {field}");
             return;
         };
-        if !matches!(found.header.kind, BodyKind::Frames | BodyKind::Void) {
-            self.place = format!("the compressed batch of records {first} to {}", found.last);
+        let encoding = match found.header.kind {
+            BodyKind::Frames | BodyKind::Void => None,
+            BodyKind::Encrypted | BodyKind::EncryptedVoid => Some("encrypted"),
+            _ => Some("compressed"),
+        };
+        if let Some(encoding) = encoding {
+            self.place = format!("the {encoding} batch of records {first} to {}", found.last);
             return;
         }
         let body = scan.bytes().get(found.body.clone()).unwrap_or_default();
@@ -222,6 +233,25 @@ impl Change {
             return;
         }
         self.place = format!("the batch of record {first}, padding");
+    }
+}
+
+/// The field that contains byte `at` of a structure of `size` bytes, as it is stored: with its
+/// authenticator and, in the manifest, the mark of a clean close.
+fn stored_field(structure: &str, at: u64, size: usize) -> String {
+    let parts = [
+        ("authenticator", AUTHENTICATOR_AT..STORED_MAX, "its authenticator"),
+        // The mark has the bytes after the authenticator.
+        ("closing", STORED_MAX..STORED_MAX + CLOSING_SIZE, "the mark of a clean close"),
+    ];
+    let has = |part: &str| part != "closing" || structure == "manifest";
+    let byte = usize::try_from(at).unwrap_or(usize::MAX);
+    let found = parts.into_iter().find(|(part, place, _)| has(part) && place.contains(&byte));
+    match found {
+        Some((part, place, name)) => {
+            format!("{name}, {}", field(part, at - to_u64(place.start), place.len()))
+        }
+        None => field(structure, at, size),
     }
 }
 

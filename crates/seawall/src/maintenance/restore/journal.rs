@@ -280,14 +280,15 @@ fn changes_readable_slot(log: &Arc<dyn Storage>, patches: &[Patch], file: &str) 
     Ok(now.iter().zip(&then).any(|(now, then)| now.is_some() && now != then))
 }
 
-/// The slots of the manifest or of the keys, encoded; `None` where one cannot be read.
+/// The slots of the manifest or of the keys as they are stored, with authenticator and mark of a
+/// clean close; `None` where one cannot be read.
 fn slots(log: &Arc<dyn Storage>, file: &str) -> Result<[Option<Vec<u8>>; 2]> {
     let Some(open) = open_if_exists(&**log, file)? else { return Ok([None, None]) };
     let (bytes, _) = read_around(&*open, 0, to_u64(MANIFEST_MAX.max(KEYS_MAX)))?;
     Ok(if file == KEYS {
         WrappedKeys::decode_file(&bytes).map(|slot| Some(slot.ok()?.encode().1))
     } else {
-        Manifest::decode_file(&bytes).map(|slot| Some(slot.ok()?.encode().to_vec()))
+        Manifest::decode_file(&bytes).map(|slot| Some(slot.ok()?.stored().to_vec()))
     })
 }
 
@@ -317,4 +318,28 @@ fn still_fits(log: &Arc<dyn Storage>, patches: &[Patch]) -> Result<bool> {
         (found.records, usize::MAX - found.damage.len())
     };
     Ok(rank(&then) >= rank(&now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::codec::Raw;
+    use crate::base::options::Options;
+    use seawall_testkit::MemStorage;
+
+    #[test]
+    fn mark_of_a_clean_close_belongs_to_a_readable_slot() {
+        let device: Arc<dyn Storage> = Arc::new(MemStorage::new());
+        let options = Options::new().preallocate(false).segment_size(1 << 20);
+        let log = options.open_in::<[u8], Raw>(device.clone()).expect("an empty device");
+        log.close().expect("nothing fails");
+        let file = device.open(MANIFEST, Access::Read).expect("the log has one");
+        let (bytes, _) = read_around(&*file, 0, to_u64(MANIFEST_MAX)).expect("nothing fails");
+        for slot in Manifest::decode_file(&bytes).into_iter().flatten() {
+            assert!(slot.is_closed);
+            let (place, bytes) = (slot.closing_place(), (vec![0; 8], vec![0; 8]));
+            let patch = Patch::new(MANIFEST, place.start, bytes, RepairSource::Replica);
+            assert!(changes_readable_slot(&device, &[patch], MANIFEST).expect("nothing fails"));
+        }
+    }
 }
