@@ -11,10 +11,10 @@ use crate::common;
 use common::images::{End, Fill, Image, NEWEST, batches, files, headers, spoil, write, write_in};
 use common::sample::Sample;
 use common::{Bytes, LAYOUTS, Random, again, judge, laid_out, lsn, open, payload, read, read_own};
-use seawall::damage::Lost;
+use seawall::damage::{Corruption, Damage, Lost};
 use seawall::repair::{DamageKind, Patch, RepairPlan, RepairSource};
 use seawall::verify::Verdict;
-use seawall::{Error, Layout};
+use seawall::{Error, Layout, Options};
 use seawall_format::{Manifest, SegmentId};
 use seawall_io::Storage;
 use seawall_testkit::{CrashOutcome, MemStorage, Pending, What};
@@ -694,6 +694,79 @@ fn repair_plan_skips_unreadable_blocks() {
     assert_eq!(plan.after.verdict, Verdict::Clean, "{:#?}", plan.after.damage);
     let view = plan.view(&storage(&damaged));
     assert_eq!(common::maintenance(&view).verify().unwrap().records, 13);
+}
+
+#[test]
+fn repair_plan_skips_unreadable_blocks_of_a_log_without_a_manifest() {
+    let device = MemStorage::new();
+    let log = open(&common::tiny(1), &device).unwrap();
+    for number in 1..=2 {
+        log.append(&payload(number, 1, 300)).unwrap();
+    }
+    log.close().unwrap();
+    for block in [5, 6] {
+        let damaged = device.kill();
+        damaged.remove_raw("manifest");
+        damaged.fail_read(FIRST, block * 512..(block + 1) * 512);
+        let alone = plan(&damaged, &[]).unwrap();
+        assert_eq!(alone.before.verdict, Verdict::Lost, "block {block}");
+        let is_unreadable = |damage: &Damage| damage.cause == Corruption::Unreadable;
+        assert!(alone.before.damage.iter().any(is_unreadable), "block {block}");
+        // Nothing proves what the block held, so the replica restores the manifest only.
+        let plan = plan(&damaged, &[&device.kill()]).unwrap();
+        assert!(plan.after.damage.iter().all(is_unreadable), "block {block}");
+        let files: Vec<_> = plan.patches.iter().map(|patch| patch.file.as_str()).collect();
+        assert_eq!(files, ["manifest"], "block {block}");
+    }
+}
+
+/// The device refuses one slot of the manifest, or `live`. The other slot tells everything.
+#[test]
+fn unreadable_slot_of_the_manifest_or_live_stops_no_command() {
+    let options = || Options::new().preallocate(false).segment_size(1 << 20);
+    let device = MemStorage::new();
+    let log = open(&options(), &device).unwrap();
+    for number in 1..=3 {
+        log.append(&payload(number, 1, 300)).unwrap();
+    }
+    log.close().unwrap();
+    for (file, place) in [("manifest", 0..4096), ("manifest", 4096..8192), ("live", 0..64)] {
+        let damaged = device.kill();
+        damaged.fail_read(file, place.clone());
+        let what = format!("{file} {place:?}");
+        let found = judge(&damaged).unwrap();
+        assert_eq!((found.verdict, found.records), (Verdict::Clean, 3), "{what}");
+        assert_eq!(read(&damaged, false).unwrap().records.len(), 3, "{what}");
+        assert_eq!(plan(&damaged, &[]).unwrap().after.records, 3, "{what}");
+        let copy: Arc<dyn Storage> = Arc::new(MemStorage::new());
+        let report = common::maintenance(&storage(&damaged)).salvage_to(copy).unwrap();
+        assert_eq!(report.records, 3, "{what}");
+        assert_eq!(open(&options(), &damaged).unwrap().append(b"more").unwrap(), lsn(4), "{what}");
+    }
+}
+
+#[test]
+fn described_bytes_name_authenticators_and_the_mark_of_a_clean_close() {
+    common::encrypted(|| {
+        let image = write(End::Closed);
+        let place = |file: &str, at: usize| {
+            let bytes = image.device.bytes(file).unwrap();
+            let change = (vec![bytes[at] ^ 1], vec![bytes[at]]);
+            let patch = Patch::new(file, u64::try_from(at).unwrap(), change, RepairSource::Replica);
+            let found = common::maintenance(&storage(&image.device)).describe(&[patch]).unwrap();
+            found[0].place.clone()
+        };
+        for (file, at, said) in [
+            ("manifest", 250, "the manifest, slot A, padding"),
+            ("manifest", 512 + 260, "the manifest, slot B, its authenticator, field \"magic\""),
+            ("manifest", 304, "the manifest, slot A, the mark of a clean close, field \"crc\""),
+            (FIRST, 288, "the segment's header, its authenticator, field \"code\""),
+            (FIRST, 304, "before the records"),
+            (FIRST, 2560 + 60, "the encrypted batch of records 1 to 1"),
+        ] {
+            assert_eq!(place(file, at), said);
+        }
+    });
 }
 
 /// A journal that was put next to a log that has since continued undoes nothing.

@@ -2,7 +2,7 @@
 //! newest and up to which record it is durable. format.md section 5.
 
 use crate::base::env::Env;
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, Result, is_read_error};
 use crate::files::directory::{LIVE, read_small};
 use crate::files::local_writer::LocalWriter;
 use seawall_format::{Live, LogId, Lsn, SegmentRef};
@@ -101,7 +101,11 @@ pub(crate) fn read_watermark(storage: &dyn Storage) -> Result<Option<Watermark>>
 /// would have to sync the segment itself.
 fn read_whole_live(storage: &dyn Storage) -> Result<Option<Live>> {
     for _ in 0..ATTEMPTS {
-        let bytes = read_small(storage, LIVE, SIZE)?.unwrap_or_default();
+        // What the device refuses to read tells nothing, as a torn file does not.
+        let bytes = match read_small(storage, LIVE, SIZE) {
+            Err(error) if is_read_error(&error) => return Ok(None),
+            read => read?.unwrap_or_default(),
+        };
         let found = Live::decode(&bytes);
         if found.is_some() || bytes.is_empty() {
             return Ok(found);

@@ -4,6 +4,7 @@ use crate::base::error::{Error, Result};
 use crate::base::keys::LogKeys;
 use crate::base::sync::Mutex;
 use crate::files::directory::{MANIFEST, MANIFEST_MAX, file_place, not_a_log, read_small};
+use crate::files::segment_reader::read_both_slots;
 use seawall_format::encryption::KeyError;
 use seawall_format::{Manifest, Offset, Refused, STORED_MAX, SegmentHeader, SegmentId, Stored};
 use seawall_io::{File, Storage};
@@ -13,7 +14,7 @@ pub(crate) fn read_manifest(
     storage: &dyn Storage,
     segments: &[SegmentId],
 ) -> Result<Vec<Option<Manifest>>> {
-    let bytes = read_small(storage, MANIFEST, MANIFEST_MAX)?;
+    let (bytes, refused) = read_both_slots(storage, MANIFEST, MANIFEST_MAX)?;
     if bytes.is_none() && segments.is_empty() {
         return Err(not_a_log(storage, "there is no manifest and no segment"));
     }
@@ -28,6 +29,9 @@ pub(crate) fn read_manifest(
                 return Err(Error::refused(place)(refused));
             }
         });
+    }
+    if let Some(error) = refused.filter(|_| slots.iter().all(Option::is_none)) {
+        return Err(error);
     }
     let foreign = !bytes.starts_with(b"SEAWALLM") && slots.iter().all(Option::is_none);
     if foreign && segments.is_empty() {

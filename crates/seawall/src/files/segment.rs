@@ -1,7 +1,7 @@
 //! One segment of a log: the head (header, marks, seal) and the records. A binary segment keeps
 //! both in one file, a text segment in two. format.md sections 3 and 9.
 
-use crate::base::error::{Corruption, Error, Result, missing_segment};
+use crate::base::error::{Corruption, Error, Result, is_read_error, missing_segment};
 use crate::base::keys::LogKeys;
 use crate::files::directory::{file_place, read_start};
 use crate::files::read_buffer::Buffer;
@@ -315,12 +315,21 @@ impl Segment {
         SectorSums::decode(bytes.get(..read)?, of)
     }
 
-    /// Whether the segment has a batch, mark or seal, or follows other records.
+    /// Whether the segment has a batch, mark or seal, or follows other records. Bytes that the
+    /// device cannot read may be any of these.
     pub(crate) fn holds_something(&self) -> Result<bool> {
         let SegmentHeader { base, carried, pred, .. } = &self.header;
         if *base > Lsn::FIRST || carried.is_some() || pred.is_some() {
             return Ok(true);
         }
+        match self.is_written() {
+            Err(error) if is_read_error(&error) => Ok(true),
+            is_written => is_written,
+        }
+    }
+
+    /// Whether the segment has a batch, mark or seal.
+    fn is_written(&self) -> Result<bool> {
         let max = self.header.size.max(HOLDS_SCAN_SIZE);
         let data = self.read(Offset(self.header.data_start()), max)?;
         let sealed = self.seal()?.is_some();

@@ -2,7 +2,7 @@
 
 use crate::base::error::{Error, Result, is_read_error};
 use crate::base::num::to_u64;
-use crate::files::directory::open_if_exists;
+use crate::files::directory::{open_if_exists, read_small};
 use crate::files::read_buffer::Buffer;
 use crate::files::segment::Segment;
 use seawall_format::{Offset, STORED_MAX, SegmentHeader, SegmentId};
@@ -136,6 +136,22 @@ pub(crate) fn read_around(
         from = next;
     }
     Ok((bytes, refused))
+}
+
+/// Reads a small file of two slots; `None` if it does not exist. If the device refuses a part of
+/// it, that part is zero, and the error is returned, too: it counts if no slot can be read.
+pub(crate) fn read_both_slots(
+    storage: &dyn Storage,
+    name: &str,
+    max: usize,
+) -> Result<(Option<Vec<u8>>, Option<Error>)> {
+    match read_small(storage, name, max) {
+        Err(error) if is_read_error(&error) => {
+            let Some(file) = open_if_exists(storage, name)? else { return Ok((None, None)) };
+            Ok((Some(read_around(&*file, 0, to_u64(max))?.0), Some(error)))
+        }
+        read => Ok((read?, None)),
+    }
 }
 
 /// The valid header in the files of a segment of either layout.

@@ -2,7 +2,8 @@
 
 use crate::base::error::{Corruption, Damage, Error, Lost, Result};
 use crate::base::options::Options;
-use crate::files::directory::{KEYS, KEYS_MAX, read_small};
+use crate::files::directory::{KEYS, KEYS_MAX};
+use crate::files::segment_reader::read_both_slots;
 use seawall_format::encryption::KeyError;
 use seawall_format::keys::WrappedKeys;
 use seawall_format::{KeyNumber, LogId, Lsn, Refused};
@@ -77,16 +78,22 @@ impl StoredKeys {
 /// Returns the keys in the file `keys` of this log, which takes no key of the user. `None` if no
 /// slot can be read.
 pub(crate) fn stored_keys(storage: &dyn Storage, log: LogId) -> Result<Option<StoredKeys>> {
-    let bytes = read_small(storage, KEYS, KEYS_MAX)?.unwrap_or_default();
+    let (bytes, error) = read_both_slots(storage, KEYS, KEYS_MAX)?;
     let mut found = StoredKeys::default();
-    for slot in WrappedKeys::decode_file(&bytes) {
+    for slot in WrappedKeys::decode_file(&bytes.unwrap_or_default()) {
         match slot {
             Ok(slot) if slot.log == log => found.numbers.extend(slot.numbers()),
             Ok(_) | Err(Refused::Invalid) => {}
             Err(_) => found.has_others = true,
         }
     }
-    Ok(Some(found).filter(|found| found.has_others || !found.numbers.is_empty()))
+    let is_readable = found.has_others || !found.numbers.is_empty();
+    match error {
+        Some(error) if !is_readable => return Err(error),
+        // The slot that the device refused may have any key.
+        error => found.has_others |= error.is_some(),
+    }
+    Ok(Some(found).filter(|_| is_readable))
 }
 
 /// The damage of a log whose file `keys` cannot be read: no record from `first` on can be
@@ -114,7 +121,8 @@ mod with_feature {
     use crate::base::error::{Error, Result};
     use crate::base::keys::LogKeys;
     use crate::base::sync::{Mutex, MutexGuard};
-    use crate::files::directory::{KEYS, KEYS_MAX, MANIFEST, file_place, read_small};
+    use crate::files::directory::{KEYS, KEYS_MAX, MANIFEST, file_place};
+    use crate::files::segment_reader::read_both_slots;
     use seawall_format::encryption::{KeyEncryptionKey, KeyError};
     use seawall_format::keys::WrappedKeys;
     use seawall_format::{LogId, Manifest, Refused};
@@ -240,9 +248,9 @@ mod with_feature {
         storage: &dyn Storage,
         log: Option<LogId>,
     ) -> Result<Vec<WrappedKeys>> {
-        let bytes = read_small(storage, KEYS, KEYS_MAX)?.unwrap_or_default();
+        let (bytes, error) = read_both_slots(storage, KEYS, KEYS_MAX)?;
         let mut slots = vec![];
-        for slot in WrappedKeys::decode_file(&bytes) {
+        for slot in WrappedKeys::decode_file(&bytes.unwrap_or_default()) {
             match slot {
                 Ok(slot) => slots.push(slot),
                 Err(Refused::Invalid) => {}
@@ -251,7 +259,7 @@ mod with_feature {
         }
         slots.retain(|slot| log.is_none_or(|log| slot.log == log));
         slots.sort_by_key(|slot| Reverse(slot.sequence));
-        Ok(slots)
+        error.filter(|_| slots.is_empty()).map_or(Ok(slots), Err)
     }
 }
 
