@@ -959,7 +959,14 @@ def find_chain(manifest, sound, bad, waiting):
         if below and not below.is_clean(closed_in(manifest, below)):
             del sound[newest]
             newest, segment, below.is_doubtful = below.head.id, below, True
-    sealed = [one for one in downwards if one.seal and is_lost(*one.next)]
+    named, sealed = {}, []
+    if manifest:
+        named = {manifest.oldest_id: manifest.oldest_epoch, manifest.closed_id: manifest.closed_epoch}
+    for one in reversed(downwards):
+        if one.seal and named.get(one.head.id, one.head.epoch) == one.head.epoch:
+            named.setdefault(*one.next)
+            if is_lost(*one.next) and all(above.pred != one.next for above in downwards):
+                sealed.append(one)
     if sealed:
         segment = max(sealed, key=lambda one: one.seal.next_id)
         limit, above = segment.seal.last, hole(segment.seal.next_id)

@@ -66,6 +66,7 @@ mod record_types;
 mod repair;
 #[cfg(feature = "encryption")]
 mod repair_journal;
+mod replaced;
 mod reserved;
 mod retention;
 mod retired;

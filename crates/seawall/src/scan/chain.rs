@@ -202,13 +202,14 @@ impl Headers {
         // Ids only grow, so of several seals whose successor is missing, the one written last names
         // the highest id. The others may be in segments that a truncation could not remove.
         let mut last: Option<(&Segment, Seal)> = None;
-        for segment in self.sound.values() {
-            let Some(seal) = segment.seal()? else { continue };
+        for (segment, seal) in self.seals(manifest)? {
             // A seal may name the segment that has not begun.
             let is_unbegun = unbegun.is_some_and(|unbegun| unbegun.id == seal.next.id);
             let leads_nowhere = newest.is_some_and(|newest| seal.next.id > newest) && !is_unbegun;
             let is_later = last.is_none_or(|(_, last)| seal.next.id >= last.next.id);
-            if is_later && (leads_nowhere || self.is_replaced(seal.next)) {
+            // If another segment follows the one that is not there, the log goes on after it.
+            let is_end = self.is_replaced(seal.next) && !self.is_followed(seal.next);
+            if is_later && (leads_nowhere || is_end) {
                 last = Some((segment, seal));
             }
         }
@@ -253,6 +254,25 @@ impl Headers {
             top = if orphans.is_empty() { top } else { ChainTop::Orphans(orphans) };
         }
         Ok((newest.map(|newest| (newest, Limit::Open)), top))
+    }
+
+    /// The seals, oldest first. The seal of a file that took the place of a segment tells nothing
+    /// about this log: an older seal or the manifest names that segment with another epoch.
+    fn seals(&self, manifest: Option<&Manifest>) -> Result<Vec<(&Segment, Seal)>> {
+        let closed = manifest.and_then(|manifest| manifest.closed).map(|closed| closed.segment);
+        let named = manifest.map(|manifest| manifest.oldest).into_iter().chain(closed);
+        let mut named: BTreeMap<_, _> = named.map(|named| (named.id, named.epoch)).collect();
+        let mut seals = vec![];
+        for (id, segment) in &self.sound {
+            if named.get(id).is_some_and(|epoch| *epoch != segment.header.epoch) {
+                continue;
+            }
+            if let Some(seal) = segment.seal()? {
+                named.entry(seal.next.id).or_insert(seal.next.epoch);
+                seals.push((segment, seal));
+            }
+        }
+        Ok(seals)
     }
 
     /// The files above the newest segment, if none of them ever belonged to the log.
@@ -313,7 +333,10 @@ impl Headers {
         }
         let is_oldest = oldest.is_some_and(|oldest| oldest.id >= pred.id);
         let fault = if is_oldest { ChainFault::OldestMissing } else { ChainFault::ChainBroken };
-        let missing = self.missing(pred.id, fault);
+        let mut missing = self.missing(pred.id, fault);
+        if self.is_replaced(pred) {
+            missing.cause = Corruption::SegmentReplaced;
+        }
         let older = self.sealed_before(header)?;
         let first = match &older {
             Some((_, last)) => next_lsn(*last),

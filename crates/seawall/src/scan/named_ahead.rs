@@ -74,7 +74,7 @@ impl Headers {
     }
 
     /// Whether another segment names this one as the one before it.
-    fn is_followed(&self, segment: SegmentRef) -> bool {
+    pub(super) fn is_followed(&self, segment: SegmentRef) -> bool {
         let others = self.sound.values().chain(self.named_ahead.values());
         others.into_iter().any(|other| other.header.pred == Some(segment))
     }
