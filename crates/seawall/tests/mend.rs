@@ -12,6 +12,7 @@ use common::images::{End, Fill, Image, NEWEST, batches, files, headers, spoil, w
 use common::sample::Sample;
 use common::{Bytes, LAYOUTS, Random, again, judge, laid_out, lsn, open, payload, read, read_own};
 use seawall::damage::{Corruption, Damage, Lost};
+use seawall::format::CodecId;
 use seawall::repair::{DamageKind, Patch, RepairPlan, RepairSource};
 use seawall::verify::Verdict;
 use seawall::{Error, Layout, Options};
@@ -717,6 +718,36 @@ fn repair_plan_skips_unreadable_blocks_of_a_log_without_a_manifest() {
         assert!(plan.after.damage.iter().all(is_unreadable), "block {block}");
         let files: Vec<_> = plan.patches.iter().map(|patch| patch.file.as_str()).collect();
         assert_eq!(files, ["manifest"], "block {block}");
+    }
+}
+
+/// The image: a text without a manifest, whose first part is lost.
+#[test]
+fn log_without_a_manifest_is_not_created_again_over_later_records() {
+    for layout in LAYOUTS {
+        let device = MemStorage::new();
+        let options = || {
+            let options = Options::new().preallocate(false).segment_size(1 << 20).idle_mark(None);
+            if layout == Layout::Text {
+                options.codec(CodecId::Json).layout(layout)
+            } else {
+                options
+            }
+        };
+        let log = open(&options(), &device).unwrap();
+        for number in 1..=800 {
+            log.append(&common::payload_in(layout, (number, 1), 900)).unwrap();
+        }
+        let left = device.power_cut(|_| true);
+        drop(log);
+        left.remove_raw("manifest");
+        let text = SegmentId::FIRST.text_name();
+        let (file, start) =
+            if layout == Layout::Text { (text.as_str(), 0) } else { (FIRST, 4 * 4096 + 65_536) };
+        left.edit(file, |bytes| bytes[start..start + 600_000].fill(0));
+        assert_eq!(judge(&left).unwrap().verdict, Verdict::Lost, "{layout:?}");
+        let refused = open(&options(), &left).map(drop);
+        assert!(matches!(refused, Err(Error::Damaged { .. })), "{layout:?}: {refused:?}");
     }
 }
 

@@ -3,6 +3,7 @@
 
 use crate::base::error::{Corruption, Error, Result, is_read_error, missing_segment};
 use crate::base::keys::LogKeys;
+use crate::base::num::READ_SIZE;
 use crate::files::directory::{file_place, read_start};
 use crate::files::read_buffer::Buffer;
 use seawall_format::batch::{self, BatchHeader};
@@ -18,9 +19,6 @@ use std::sync::Arc;
 
 /// The most bytes of a mark or seal without an authenticator.
 const SLOT_MAX: usize = 64;
-
-/// How many bytes of a text file are checked for content.
-const HOLDS_SCAN_SIZE: u64 = 64 << 10;
 
 /// A segment with a valid header.
 #[derive(Clone, Debug)]
@@ -330,10 +328,17 @@ impl Segment {
 
     /// Whether the segment has a batch, mark or seal.
     fn is_written(&self) -> Result<bool> {
-        let max = self.header.size.max(HOLDS_SCAN_SIZE);
-        let data = self.read(Offset(self.header.data_start()), max)?;
-        let sealed = self.seal()?.is_some();
-        Ok(sealed || !self.marks()?.is_empty() || !tail::is_zero(&data))
+        if self.seal()?.is_some() || !self.marks()?.is_empty() {
+            return Ok(true);
+        }
+        let mut at = Offset(self.header.data_start());
+        loop {
+            let data = self.read(at, READ_SIZE)?;
+            if data.is_empty() || !tail::is_zero(&data) {
+                return Ok(!data.is_empty());
+            }
+            at = at.plus(READ_SIZE);
+        }
     }
 }
 
