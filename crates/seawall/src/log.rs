@@ -486,7 +486,9 @@ impl<T: ?Sized, C> Log<T, C> {
     /// [`Error::InvalidOption`] if the log ends before `lsn`; [`Error::Pruned`] if `lsn` was
     /// truncated at the start of the log; [`Error::Poisoned`] if the device fails.
     pub fn checkpoint(&self, lsn: Lsn) -> Result<()> {
-        let done = self.coordinator.with_exclusive_writer(|writer, _| writer.checkpoint(lsn));
+        let done = self
+            .coordinator
+            .with_removal(|writer, _| writer.checkpoint(lsn).map(|removal| ((), removal)));
         done.of_log(self.storage())
     }
 
@@ -497,7 +499,7 @@ impl<T: ?Sized, C> Log<T, C> {
     ///
     /// [`Error::Poisoned`] if the device fails.
     pub fn truncate_before(&self, lsn: Lsn) -> Result<Lsn> {
-        let first = self.coordinator.with_exclusive_writer(|writer, _| writer.truncate_before(lsn));
+        let first = self.coordinator.with_removal(|writer, _| writer.truncate_before(lsn));
         first.of_log(self.storage())
     }
 
@@ -526,7 +528,7 @@ impl<T: ?Sized, C> Log<T, C> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn truncate_after(&self, last: Option<Lsn>) -> Result<()> {
-        let truncated = self.coordinator.with_exclusive_writer(|writer, commit| {
+        let truncated = self.coordinator.with_removal(|writer, commit| {
             // A refused truncation leaves the log unchanged, and does not poison it.
             let truncated = writer.truncate_after(last);
             // If nothing was removed, nothing was confirmed either. If only the last step failed,
@@ -535,7 +537,10 @@ impl<T: ?Sized, C> Log<T, C> {
                 commit.truncate(writer.last);
                 self.coordinator.note_truncation();
             }
-            truncated
+            Ok(match truncated? {
+                Ok(removal) => (Ok(()), removal),
+                Err(refused) => (Err(refused), None),
+            })
         });
         truncated.of_log(self.storage())?.of_log(self.storage())
     }

@@ -5,6 +5,7 @@
 
 use crate::common;
 
+use common::gate::{Gate, Gated};
 use common::programs::output;
 use common::watched::{Call, Watch, Watched};
 use common::{Bytes, Scratch, lsn};
@@ -15,7 +16,8 @@ use seawall_testkit::MemStorage;
 use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, Weak, mpsc};
+use std::thread::{JoinHandle, spawn};
 use std::time::Duration;
 
 const SEGMENT: u64 = 1 << 20;
@@ -265,5 +267,93 @@ fn large_truncation_keeps_few_files_open() {
         let seen = files.most.load(Ordering::SeqCst);
         assert!(seen <= most, "{seen} files are open");
         assert_eq!(seen > 0, preallocates);
+    }
+}
+
+/// Gives up records at either end of a log.
+type Truncation = fn(&Bytes) -> seawall::Result<()>;
+
+const TRUNCATIONS: [Truncation; 3] = [
+    |log| log.truncate_before(log.durable().unwrap()).map(drop),
+    |log| log.truncate_after(Some(lsn(2))),
+    |log| log.checkpoint(log.durable().unwrap()),
+];
+
+/// A log that is removing the first of its files, and the thread that does.
+struct Removing {
+    device: MemStorage,
+    log: Arc<Bytes>,
+    gate: Arc<Gate>,
+    caller: JoinHandle<seawall::Result<()>>,
+}
+
+impl Removing {
+    fn begin(truncate: Truncation) -> Self {
+        let device = MemStorage::new();
+        let (storage, gate) = Gated::before(Call::Remove, device.clone());
+        let options = Options::new().segment_size(SEGMENT).preallocate(false);
+        let options = options.retention(Retention::new().max_bytes(SEGMENT));
+        let log: Arc<Bytes> = Arc::new(options.open_in(Arc::new(storage)).unwrap());
+        while log.stats().rolls < 5 {
+            log.append(&[7; 300_000]).unwrap();
+        }
+        gate.shut();
+        let beside = log.clone();
+        let caller = spawn(move || truncate(&beside));
+        gate.wait_for_somebody();
+        Self { device, log, gate, caller }
+    }
+}
+
+#[test]
+fn records_are_committed_while_a_truncation_removes_files() {
+    for truncate in TRUNCATIONS {
+        let Removing { device, log, gate, caller } = Removing::begin(truncate);
+        let (sender, committed) = mpsc::channel();
+        let beside = log.clone();
+        let commits = spawn(move || sender.send(beside.append(b"meanwhile").unwrap()).unwrap());
+        let committed = committed.recv_timeout(PATIENCE);
+        let crashed = device.power_cut(|_| true);
+        gate.open();
+        let last = committed.expect("the commit waits for the removal");
+        commits.join().unwrap();
+        caller.join().unwrap().unwrap();
+        // Files that the crash left are removed, and only those.
+        let options = Options::new().segment_size(SEGMENT);
+        let after: Bytes = options.open_in(Arc::new(crashed.clone())).unwrap();
+        assert_eq!((after.oldest(), after.durable()), (log.oldest(), Some(last)));
+        let found: Vec<_> =
+            after.read_from(after.oldest()).unwrap().map(|entry| entry.unwrap().0).collect();
+        assert_eq!((found.first(), found.last()), (Some(&after.oldest()), Some(&last)));
+        drop((after, log));
+        assert!(crashed.names().len() <= device.names().len() + 1, "{:?}", crashed.names());
+    }
+}
+
+#[test]
+fn close_waits_until_a_truncation_has_removed_its_files() {
+    for truncate in TRUNCATIONS {
+        let Removing { device, log, gate, caller } = Removing::begin(truncate);
+        let beside = log.clone();
+        let close = spawn(move || beside.close_shared());
+        sleep(WHILE);
+        let is_locked = device.is_locked("lock").unwrap();
+        assert!(is_locked && !close.is_finished(), "a second writer may open the log");
+        gate.open();
+        close.join().unwrap().unwrap();
+        caller.join().unwrap().unwrap();
+    }
+}
+
+#[test]
+fn failed_removal_of_a_truncation_poisons_the_log() {
+    for truncate in TRUNCATIONS {
+        let Removing { device, log, gate, caller } = Removing::begin(truncate);
+        device.fail_sync(0, |_| false);
+        gate.open();
+        let refused = caller.join().unwrap().unwrap_err();
+        assert!(matches!(refused, seawall::Error::Poisoned { .. }), "{refused}");
+        let refused = log.append(b"later").unwrap_err();
+        assert!(matches!(refused, seawall::Error::Poisoned { .. }), "{refused}");
     }
 }

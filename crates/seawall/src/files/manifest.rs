@@ -2,13 +2,12 @@
 
 use crate::base::error::{Error, Result};
 use crate::base::keys::LogKeys;
-use crate::base::sync::Mutex;
 use crate::files::directory::{MANIFEST, MANIFEST_MAX, file_place, not_a_log, read_small};
 use crate::files::segment_reader::read_both_slots;
 use seawall_format::encryption::KeyError;
 use seawall_format::{Manifest, Offset, Refused, STORED_MAX, SegmentHeader, SegmentId, Stored};
 use seawall_io::{File, Storage};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 pub(crate) fn read_manifest(
     storage: &dyn Storage,
@@ -118,51 +117,11 @@ pub(crate) struct ManifestWrite {
 }
 
 impl ManifestWrite {
-    fn run(self) -> Result<()> {
+    pub(crate) fn run(self) -> Result<()> {
         for (bytes, at) in &self.slots {
             let written = self.file.write_at(bytes, at.0).and_then(|()| self.file.sync());
             written.map_err(Error::io(format!("write {MANIFEST}")))?;
         }
         Ok(())
-    }
-}
-
-/// A write of the manifest that runs while batches are written. The first thread that calls
-/// [`finish`](Self::finish) does it, once.
-#[derive(Clone, Debug)]
-pub(crate) struct DeferredWrite(Arc<Mutex<Progress>>);
-
-#[derive(Debug)]
-enum Progress {
-    Waiting(Box<ManifestWrite>),
-    Written,
-    /// With the cause.
-    Failed(Arc<str>),
-}
-
-impl DeferredWrite {
-    pub(crate) fn new(write: ManifestWrite) -> Self {
-        Self(Arc::new(Mutex::new(Progress::Waiting(Box::new(write)))))
-    }
-
-    /// Writes the manifest, or waits until another thread has done so.
-    ///
-    /// # Errors
-    ///
-    /// The same one for each caller: a failed write is never repeated.
-    pub(crate) fn finish(&self) -> Result<()> {
-        let mut progress = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let panicked = Progress::Failed("the thread that wrote the manifest panicked".into());
-        *progress = match std::mem::replace(&mut *progress, panicked) {
-            Progress::Waiting(write) => match write.run() {
-                Ok(()) => Progress::Written,
-                Err(error) => Progress::Failed(error.cause().into()),
-            },
-            done => done,
-        };
-        match &*progress {
-            Progress::Failed(cause) => Err(Error::Poisoned { log: None, cause: cause.clone() }),
-            Progress::Waiting(_) | Progress::Written => Ok(()),
-        }
     }
 }

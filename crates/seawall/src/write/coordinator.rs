@@ -58,6 +58,7 @@ use crate::write::record_set::EncodedRecords;
 use crate::write::wakers::Wakers;
 use crate::write::writer::Writer;
 use crate::write::writer::counts::Counts;
+use crate::write::writer::run_once::RunOnce;
 use crate::write::writer::streaming::LaunchedWrite;
 use seawall_format::{Level, Live, LogId, Lsn, SegmentRef, lsn_or_zero};
 use seawall_io::Clock;
@@ -156,6 +157,8 @@ pub(crate) struct State {
     /// Size of the last batch that was launched, in bytes.
     launched_bytes: u64,
     pub(crate) preallocation: PreallocationState,
+    /// Files that truncations are removing while other threads commit. Close waits for them.
+    removals: Vec<RunOnce>,
     /// Threads that wait for exclusive use of the writer. While there are any, no new leader
     /// starts.
     exclusive_waiters: u32,
@@ -227,6 +230,7 @@ impl Coordinator {
                 landing: LandingThread::None,
                 launched_bytes: 0,
                 preallocation: PreallocationState::default(),
+                removals: vec![],
                 exclusive_waiters: 0,
                 draining: 0,
                 room_waiters: 0,

@@ -10,7 +10,7 @@ use crate::files::segment::Segment;
 use crate::scan::catalog::ChainedSegment;
 use crate::scan::scanner::{LogScanner, ScanItem};
 use crate::write::rotation::{Predecessor, RotationPlan, rotate};
-use crate::write::truncation::removal::{SegmentRemoval, remove_files};
+use crate::write::truncation::removal::{RemovedSegments, SegmentRemoval, remove_files};
 use crate::write::writer::Writer;
 use seawall_format::scan::Limit;
 use seawall_format::{Lsn, SegmentHeader, SegmentId, next_lsn};
@@ -19,7 +19,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 impl Writer {
     /// Records that nothing before `lsn` is needed any more; keeps the previous checkpoint too.
-    pub(crate) fn checkpoint(&mut self, lsn: Lsn) -> Result<()> {
+    /// Returns the removal of the segments that the log's retention rule removes then.
+    pub(crate) fn checkpoint(&mut self, lsn: Lsn) -> Result<Option<SegmentRemoval>> {
         let end = next_lsn(self.last);
         if lsn > end {
             let why = format!(
@@ -35,7 +36,7 @@ impl Writer {
         let before = newest.map(|newest| newest.min(lsn));
         self.manifest.content.checkpoints = [Some(lsn), before];
         self.write_manifest()?;
-        self.retain()
+        self.begin_to_retain(false)
     }
 
     /// Applies the log's retention rule if a rotation happened since it was last applied: after the
@@ -97,11 +98,10 @@ impl Writer {
         Ok(live)
     }
 
-    /// Removes segments that hold only records before `lsn`; returns the first LSN that is left.
-    pub(crate) fn truncate_before(&mut self, lsn: Lsn) -> Result<Lsn> {
-        let (oldest, removal) = self.begin_to_truncate_before(lsn, false)?;
-        removal.map_or(Ok(()), SegmentRemoval::run)?;
-        Ok(oldest)
+    /// Takes segments that hold only records before `lsn` out of the log, durably. Returns the
+    /// first LSN that is left, and the removal of the files, which needs no writer.
+    pub(crate) fn truncate_before(&mut self, lsn: Lsn) -> Result<(Lsn, Option<SegmentRemoval>)> {
+        self.begin_to_truncate_before(lsn, false)
     }
 
     /// Takes segments that hold only records before `lsn` out of the log, durably unless it
@@ -149,21 +149,26 @@ impl Writer {
         self.sums.retain(|id, _| *id >= oldest.id);
         let env = self.env.clone();
         let manifest = defers.then_some(manifest);
-        let removal = SegmentRemoval { env, manifest, oldest: oldest.id, spares, frees_at_once };
+        let segments = RemovedSegments::Before(oldest.id);
+        let removal = SegmentRemoval { env, manifest, segments, spares, frees_at_once };
         Ok((oldest.base, Some(removal)))
     }
 
     /// Gives up every record after `last`, or all that are left. Once the new segment is durable
-    /// they never come back, even if a later step fails. The inner error means that readers could
-    /// not be told and that nothing was changed.
-    pub(crate) fn truncate_after(&mut self, last: Option<Lsn>) -> Result<Result<()>> {
+    /// they never come back, even if a later step fails. Returns the removal of their files, which
+    /// needs no writer. The inner error means that readers could not be told and that nothing was
+    /// changed.
+    pub(crate) fn truncate_after(
+        &mut self,
+        last: Option<Lsn>,
+    ) -> Result<Result<Option<SegmentRemoval>>> {
         let first = self.chain.first().unwrap_or(&self.tail.header).base;
         // If the log was opened with its beginning lost, the first segment found counts.
         let oldest = self.manifest.content.oldest_base.max(first);
         // LSNs before the first record are never reused.
         let last = last.or(oldest.previous());
         if last >= self.last {
-            return Ok(Ok(()));
+            return Ok(Ok(None));
         }
         let next = next_lsn(last);
         if next < oldest {
@@ -208,7 +213,11 @@ impl Writer {
         self.chain.extend(rotated.skipped_segments);
         self.renew_spare();
         self.tell_readers();
-        self.remove_segments(|id| dead.contains(&id)).map(Ok)
+        let (env, frees_at_once) = (self.env.clone(), self.frees_at_once());
+        let segments = RemovedSegments::Listed(dead);
+        let removal =
+            SegmentRemoval { env, manifest: None, segments, spares: vec![], frees_at_once };
+        Ok(Ok(Some(removal)))
     }
 
     /// The chain value of the batch in `holder` that contains `last`.

@@ -6,6 +6,7 @@ pub(crate) mod counts;
 mod encryption;
 mod enter;
 mod name_check;
+pub(crate) mod run_once;
 pub(crate) mod seal_thread;
 pub(crate) mod streaming;
 
@@ -16,7 +17,7 @@ use crate::base::options::Failover;
 use crate::base::retention::RetentionState;
 use crate::base::spare_files::{SpareFile, may_be_spare};
 use crate::files::live::LiveFile;
-use crate::files::manifest::{DeferredWrite, ManifestFile, SEQUENCE_MAX};
+use crate::files::manifest::{ManifestFile, SEQUENCE_MAX};
 use crate::parity::writer::{ParityFlush, ParityWriter};
 use crate::write::direct_io::Blocks;
 use crate::write::group_commit::Room;
@@ -30,6 +31,7 @@ use crate::write::tail::TailSegment;
 use crate::write::tail::batch_encoder::{Overhead, cannot_encrypt};
 use crate::write::truncation::removal::SegmentRemoval;
 use crate::write::writer::counts::Counts;
+use crate::write::writer::run_once::RunOnce;
 use crate::write::writer::seal_thread::SealThread;
 use seawall_format::batch::{BodyKind, Spec};
 use seawall_format::before::SectorSums;
@@ -61,7 +63,7 @@ pub(crate) struct Writer {
     pub(crate) manifest: ManifestFile,
     /// The write of the manifest that was left to the preallocator. The next write of the manifest
     /// and exclusive operations wait for it.
-    pub(crate) deferred_write: Option<DeferredWrite>,
+    pub(crate) deferred_write: Option<RunOnce>,
     pub(crate) live: LiveFile,
     pub(crate) tail: TailSegment,
     /// The live segments before the tail, oldest first.

@@ -8,6 +8,7 @@ use crate::write::coordinator::lease::LockedLease;
 use crate::write::preallocation::file::PreallocatedSegment;
 use crate::write::preallocation::state::Request;
 use crate::write::truncation::removal::SegmentRemoval;
+use crate::write::writer::run_once::RunOnce;
 use std::sync::Arc;
 
 impl Coordinator {
@@ -50,6 +51,8 @@ impl Coordinator {
     /// Releases the files of a poisoned log. It writes nothing more: repeating a failed manifest
     /// write would start with the one slot that is still valid.
     fn release_writer(self: &Arc<Self>) {
+        let truncations = std::mem::take(&mut self.lock().removals);
+        finish_truncations(&truncations);
         let mut state = self.lock();
         // A write in flight must not reach the disk after another process has the lock.
         while state.in_flight.is_writing() {
@@ -99,10 +102,19 @@ fn close_writer(
 ) -> Result<()> {
     let parity_flushes = Coordinator::take_parity_flushes(&mut locked.state);
     let removals = std::mem::take(&mut locked.state.preallocation.removals);
+    let truncations = std::mem::take(&mut locked.state.removals);
     let mut writer = locked.unlock();
     writer.take_preallocated(preallocated);
     writer.parity_flushes.splice(..0, parity_flushes);
     removals.into_iter().for_each(SegmentRemoval::run_in_background);
+    finish_truncations(&truncations);
     writer.env.deferred_delete.drain();
     writer.close()
+}
+
+/// Waits until the files of truncations are removed. Their callers return errors.
+fn finish_truncations(removals: &[RunOnce]) {
+    for removal in removals {
+        let _ = removal.finish();
+    }
 }

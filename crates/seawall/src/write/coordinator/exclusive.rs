@@ -7,7 +7,9 @@ use crate::write::coordinator::lease::LockedLease;
 use crate::write::coordinator::publish::Outcome;
 use crate::write::coordinator::{Coordinator, State};
 use crate::write::group_commit::{Commit, WaitFor};
+use crate::write::truncation::removal::SegmentRemoval;
 use crate::write::writer::Writer;
+use crate::write::writer::run_once::RunOnce;
 use std::sync::{Arc, PoisonError};
 
 impl Coordinator {
@@ -23,13 +25,48 @@ impl Coordinator {
         act: impl FnOnce(&mut Writer, &mut Commit) -> Result<R>,
     ) -> Result<R> {
         self.lock_checked()?.check_hook()?;
-        self.exclusively(act)
+        self.exclusively(|writer, state| act(writer, &mut state.commit))
+    }
+
+    /// Like [`with_exclusive_writer`](Self::with_exclusive_writer). Then runs the removal that
+    /// `act` returns, while other threads commit: freeing many files takes seconds.
+    pub(crate) fn with_removal<R>(
+        self: &Arc<Self>,
+        act: impl FnOnce(&mut Writer, &mut Commit) -> Result<(R, Option<SegmentRemoval>)>,
+    ) -> Result<R> {
+        self.lock_checked()?.check_hook()?;
+        let (done, removal) = self.exclusively(|writer, state| {
+            let (done, removal) = act(writer, &mut state.commit)?;
+            let removal = removal.map(|removal| RunOnce::new(|| removal.run()));
+            state.removals.extend(removal.clone());
+            Ok((done, removal))
+        })?;
+        removal.map_or(Ok(()), |removal| self.finish_removal(&removal))?;
+        Ok(done)
+    }
+
+    /// Removes the files of a truncation, unless close has done so. A failure poisons the log.
+    fn finish_removal(self: &Arc<Self>, removal: &RunOnce) -> Result<()> {
+        let removed = removal.finish();
+        let mut state = self.lock();
+        state.removals.retain(|other| !other.is(removal));
+        self.request_deferred_deletes(&mut state);
+        let calls_preallocator = std::mem::take(&mut state.calls_preallocator);
+        drop(state);
+        if calls_preallocator {
+            self.preallocator_work.notify_one();
+        }
+        removed.inspect_err(|error| {
+            let cause = error.cause().into();
+            // Fails if the log is closed or poisoned already.
+            let _ = self.exclusively(|_, _| Err::<(), _>(Error::Poisoned { log: None, cause }));
+        })
     }
 
     /// Like [`with_exclusive_writer`](Self::with_exclusive_writer), also in the failover hook.
     pub(super) fn exclusively<R>(
         self: &Arc<Self>,
-        act: impl FnOnce(&mut Writer, &mut Commit) -> Result<R>,
+        act: impl FnOnce(&mut Writer, &mut State) -> Result<R>,
     ) -> Result<R> {
         let mut callbacks = Callbacks::none(self);
         // The lock stays held until the writer is returned, so no record is enqueued.
@@ -95,11 +132,11 @@ impl Coordinator {
     fn run<'a, R>(
         self: &'a Arc<Self>,
         (mut locked, callbacks): (LockedLease<'a>, &mut Callbacks<'a>),
-        act: impl FnOnce(&mut Writer, &mut Commit) -> Result<R>,
+        act: impl FnOnce(&mut Writer, &mut State) -> Result<R>,
     ) -> Result<R> {
         // The manifest on disk must agree with what the operation relies on or calls removed.
         let settled = locked.writer.finish_deferred_write();
-        let done = settled.and_then(|()| act(&mut locked.writer, &mut locked.state.commit));
+        let done = settled.and_then(|()| act(&mut locked.writer, &mut locked.state));
         self.request_deferred_deletes(&mut locked.state);
         match done {
             // It is unknown how much of the operation was done: `Io` would promise that nothing

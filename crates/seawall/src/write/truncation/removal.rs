@@ -5,7 +5,7 @@ use crate::base::env::Env;
 use crate::base::error::{Error, Result};
 use crate::base::spare_files::SpareFile;
 use crate::files::directory::list;
-use crate::files::manifest::DeferredWrite;
+use crate::write::writer::run_once::RunOnce;
 use seawall_format::before::SectorSums;
 use seawall_format::{SegmentHeader, SegmentId};
 use seawall_io::{File, Recycled};
@@ -17,14 +17,31 @@ use std::sync::Arc;
 pub(crate) struct SegmentRemoval {
     pub(crate) env: Env,
     /// The write of the manifest without these segments, if it is not done yet.
-    pub(crate) manifest: Option<DeferredWrite>,
-    /// The first segment that stays; the files of all segments before it are removed.
-    pub(crate) oldest: SegmentId,
+    pub(crate) manifest: Option<RunOnce>,
+    pub(crate) segments: RemovedSegments,
     /// Removed segments whose files are kept for reuse, each with the checksums of its content if
     /// they are known.
     pub(crate) spares: Vec<(SegmentHeader, Option<SectorSums>)>,
     /// Whether files give their space back at once: without reserved space a write may need it.
     pub(crate) frees_at_once: bool,
+}
+
+/// The segments whose files are removed.
+#[derive(Debug)]
+pub(crate) enum RemovedSegments {
+    /// All before the first one that stays.
+    Before(SegmentId),
+    /// These alone: one with a number between them may have been kept for a repair.
+    Listed(Vec<SegmentId>),
+}
+
+impl RemovedSegments {
+    fn contains(&self, id: SegmentId) -> bool {
+        match self {
+            Self::Before(oldest) => id < *oldest,
+            Self::Listed(ids) => ids.contains(&id),
+        }
+    }
 }
 
 impl SegmentRemoval {
@@ -35,9 +52,9 @@ impl SegmentRemoval {
     /// The manifest cannot be written: then all files stay. Or the directory cannot be listed or
     /// synced: a crash may bring files back, which the next open removes.
     pub(crate) fn run(self) -> Result<()> {
-        let Self { env, manifest, oldest, spares, frees_at_once } = self;
+        let Self { env, manifest, segments, spares, frees_at_once } = self;
         manifest.map_or(Ok(()), |write| write.finish())?;
-        remove_files(&env, |id| id < oldest, spares, frees_at_once)
+        remove_files(&env, |id| segments.contains(id), spares, frees_at_once)
     }
 
     /// Removes the files and ignores errors: what stays, or comes back in a crash, costs space

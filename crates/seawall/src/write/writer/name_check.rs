@@ -7,8 +7,8 @@
 
 use crate::base::error::{Error, Result};
 use crate::files::directory::{MANIFEST, file_place};
-use crate::files::manifest::DeferredWrite;
 use crate::write::writer::Writer;
+use crate::write::writer::run_once::RunOnce;
 use seawall_io::File;
 
 impl Writer {
@@ -32,18 +32,19 @@ impl Writer {
     /// Completes the write of the manifest that was left to the preallocator. Until then the log
     /// on disk still begins with segments that the chain no longer has.
     pub(crate) fn finish_deferred_write(&mut self) -> Result<()> {
-        self.deferred_write.as_ref().map_or(Ok(()), DeferredWrite::finish)?;
+        self.deferred_write.as_ref().map_or(Ok(()), RunOnce::finish)?;
         self.deferred_write = None;
         Ok(())
     }
 
     /// Like [`write_manifest`](Self::write_manifest), but leaves the write to the caller. An
     /// earlier one has ended.
-    pub(crate) fn begin_manifest_write(&mut self) -> Result<DeferredWrite> {
+    pub(crate) fn begin_manifest_write(&mut self) -> Result<RunOnce> {
         self.finish_deferred_write()?;
         self.check_names()?;
         self.check_file(&*self.manifest.file, || MANIFEST.to_owned())?;
-        Ok(DeferredWrite::new(self.manifest.begin_write(self.env.clock.wall_us())?))
+        let write = self.manifest.begin_write(self.env.clock.wall_us())?;
+        Ok(RunOnce::new(|| write.run()))
     }
 
     fn check_file(&self, file: &dyn File, name: impl Fn() -> String) -> Result<()> {
