@@ -561,12 +561,10 @@ impl File for PosixFile {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     fn allocate(&self, length: u64) -> io::Result<()> {
         self.check_end("allocate", length)?;
-        in_place::prefer_in_place(&self.file);
-        let flags = rustix::fs::FallocateFlags::empty();
-        match retry_on_intr(|| rustix::fs::fallocate(&self.file, flags, 0, length)) {
-            Ok(()) => Ok(()),
+        match room::allocate(&self.file, length) {
+            Ok(true) => Ok(()),
             // The file system cannot allocate: write zeros instead.
-            Err(Errno::OPNOTSUPP) => self.fill_with_zeros(length),
+            Ok(false) => self.fill_with_zeros(length),
             Err(error) => Err(self.explain("allocate", error)),
         }
     }
