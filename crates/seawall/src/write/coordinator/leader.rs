@@ -31,9 +31,9 @@ const SPINS_TO_SKIP: u32 = 100;
 
 impl Coordinator {
     /// Commit delay: waits briefly, with the lock released and the writer in hand, for other
-    /// committers to join the batch.
+    /// committers to join the batch. A mark alone waits for no one.
     pub(crate) fn wait_for_group<'a>(&self, mut locked: LockedLease<'a>) -> LockedLease<'a> {
-        if !locked.state.in_flight.is_empty() {
+        if !locked.state.in_flight.is_empty() || !locked.state.commit.has_open_batch() {
             return locked;
         }
         let Some(next_delay) = locked.state.commit_delay.next_delay() else { return locked };
