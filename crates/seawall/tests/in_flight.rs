@@ -626,3 +626,34 @@ fn batch_that_cannot_be_encrypted_ends_the_log_and_releases_everybody() {
     };
     within(PATIENCE, move || encrypted(test));
 }
+
+#[test]
+fn open_with_fewer_writes_in_flight_limits_a_segment_that_allows_more() {
+    within(PATIENCE, || {
+        let mut stream = Stream::new(0);
+        let (device, writes) = (stream.device.clone(), stream.writes.clone());
+        writes.state.lock().unwrap().shut = false;
+        Arc::into_inner(stream.log.take().unwrap()).unwrap().close().unwrap();
+        let watched = Watched::of(&writes, device.clone());
+        let log = options().writes_in_flight(1).open_in(Arc::new(watched)).unwrap();
+        let log: Arc<Bytes> = Arc::new(log);
+        assert_eq!(newest(&device).in_flight_max, 3);
+        writes.state.lock().unwrap().shut = true;
+        let append = |number| {
+            let log = log.clone();
+            thread::spawn(move || log.append(&record(number)).unwrap())
+        };
+        let appends = [append(1), append(2)];
+        let waiting = || writes.state.lock().unwrap().waiting.clone();
+        while !appends.iter().all(JoinHandle::is_finished) && waiting().len() < 2 {
+            thread::yield_now();
+        }
+        let fates = waiting().into_iter().map(|offset| (offset, Fate::Lands));
+        writes.state.lock().unwrap().fates.extend(fates);
+        writes.changed.notify_all();
+        for append in appends {
+            append.join().unwrap();
+        }
+        assert_eq!(log.stats().overlapped, 0);
+    });
+}

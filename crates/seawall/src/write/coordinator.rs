@@ -202,7 +202,7 @@ impl Coordinator {
         let sizes = BatchSizes { batch_max, target_batch_bytes, stream_batch_bytes };
         let mut commit = Commit::new(writer.last, confirmed, sizes);
         commit.set_room(writer.room(), writer.padding());
-        commit.set_takes_stream(writer.tail.takes_stream());
+        commit.set_takes_stream(writer.takes_stream());
         commit.set_overhead(writer.overhead());
         let counts = writer.counts;
         Self {
@@ -569,7 +569,7 @@ impl State {
         self.counts = writer.counts;
         self.bounds = writer.bounds();
         self.commit.set_room(writer.room(), writer.padding());
-        self.commit.set_takes_stream(writer.tail.takes_stream());
+        self.commit.set_takes_stream(writer.takes_stream());
         self.writer = Some(writer);
     }
 }

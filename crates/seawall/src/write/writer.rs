@@ -542,7 +542,7 @@ impl Writer {
         let is_large = |buffer: &Vec<u8>| buffer.capacity() > BUFFER_SIZE_MAX;
         let is_wanted = if is_large(&buffer) {
             let large = self.buffers.iter().filter(|buffer| is_large(buffer)).count();
-            let is_needed = large < usize::from(self.tail.header.in_flight_max + AHEAD);
+            let is_needed = large < usize::from(self.in_flight_max() + AHEAD);
             buffer.capacity() <= LARGE_BUFFER_MAX && is_needed
         } else {
             self.buffers.len() < BUFFERS_MAX

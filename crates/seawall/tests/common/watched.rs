@@ -57,6 +57,11 @@ impl<W: Watch> Watched<W> {
         (Self { inner: Arc::new(inner), watch: watch.clone() }, watch)
     }
 
+    /// Another handle of a device that `watch` observes.
+    pub fn of(watch: &Arc<W>, inner: impl Storage + 'static) -> Self {
+        Self { inner: Arc::new(inner), watch: watch.clone() }
+    }
+
     fn wrap(&self, inner: Arc<dyn File>) -> Arc<dyn File> {
         Arc::new(WatchedFile { inner, watch: self.watch.clone() })
     }

@@ -54,7 +54,7 @@ impl Coordinator {
                 return self.finish_batch(writer, Outcome::Failed(error.cause()), begin);
             }
         };
-        let in_flight_max = writer.tail.header.in_flight_max;
+        let in_flight_max = writer.in_flight_max();
         let mut locked = writer.lock();
         let number = locked.state.in_flight.launch();
         locked.state.launched_bytes = size;

@@ -171,11 +171,21 @@ impl Writer {
         if self.tail.takes_stream() || self.env.fills_blocks { block - 1 } else { 0 }
     }
 
+    /// How many writes may be in flight: the segment may allow more than the options of this open.
+    pub(crate) fn in_flight_max(&self) -> u8 {
+        self.tail.header.in_flight_max.min(self.env.streaming.in_flight_max)
+    }
+
+    /// Whether several batches may be in flight.
+    pub(crate) fn takes_stream(&self) -> bool {
+        self.in_flight_max() > 1
+    }
+
     /// Whether a batch of this many bytes can be written while others are in flight.
     pub(crate) fn may_launch(&self, bytes: u64) -> bool {
         let (tail, at) = (&self.tail, self.next_at());
-        self.in_flight.len() < usize::from(tail.header.in_flight_max + AHEAD)
-            && tail.takes_stream()
+        self.in_flight.len() < usize::from(self.in_flight_max() + AHEAD)
+            && self.takes_stream()
             && bytes >= self.env.streaming.batch_min
             && tail.rest_of_block(at) == 0
             && self.overhead().size_max(usize::try_from(bytes).unwrap_or(usize::MAX), 0)
