@@ -569,14 +569,20 @@ public:
 
     // The durable records from `from` on, as of now; by default from the replay start.
     gives<records_type> records(lsn_t from = 0) {
-        seawall_cursor *cursor = nullptr;
-        seawall_error *error = nullptr;
-        const auto status = seawall_log_read(get(), from == 0 ? replay_start() : from, &cursor, &error);
-        detail::cursor_handle held(cursor);
-        if (status != SEAWALL_STATUS_OK) {
-            return Face::give(result<records_type>(detail::take(status, error)));
+        for (;;) {
+            seawall_cursor *cursor = nullptr;
+            seawall_error *error = nullptr;
+            const lsn_t start = from == 0 ? replay_start() : from;
+            const auto status = seawall_log_read(get(), start, &cursor, &error);
+            detail::cursor_handle held(cursor);
+            if (status == SEAWALL_STATUS_OK) {
+                return Face::give(result<records_type>(records_type(std::move(held))));
+            }
+            auto why = detail::take(status, error);
+            // Another thread may truncate the log between the two calls.
+            if (from == 0 && replay_start() != start) continue;
+            return Face::give(result<records_type>(std::move(why)));
         }
-        return Face::give(result<records_type>(records_type(std::move(held))));
     }
 
     // The record `lsn`; std::nullopt after the last durable one.
@@ -720,20 +726,12 @@ public:
 
     // The records from `from` on; by default all.
     gives<records_type> records(lsn_t from = 0) const {
-        if (from == 0) {
-            auto oldest = number(seawall_reader_oldest);
-            if (!oldest) return Face::give(result<records_type>(std::move(oldest).why()));
-            from = *oldest;
-        }
-        seawall_cursor *cursor = nullptr;
-        seawall_error *error = nullptr;
-        const auto status = seawall_reader_read(get(), from, &cursor, &error);
-        detail::cursor_handle held(cursor);
-        if (status != SEAWALL_STATUS_OK) {
-            return Face::give(result<records_type>(detail::take(status, error)));
-        }
-        return Face::give(result<records_type>(records_type(std::move(held))));
+        return from == 0 ? records_from(seawall_reader_oldest)
+                         : Face::give(result<records_type>(read_from(from)));
     }
+
+    // The records from the replay start on.
+    gives<records_type> replay() const { return records_from(seawall_reader_replay_start); }
 
     // The records from `from` on, then new ones.
     gives<follower_type> follow(lsn_t from) const {
@@ -752,6 +750,29 @@ public:
 
 private:
     explicit basic_reader(detail::reader_handle reader) : reader_(std::move(reader)) {}
+
+    // The records from a start that the writer may move while it is read.
+    template <class Call> gives<records_type> records_from(Call call) const {
+        auto start = number(call);
+        while (start) {
+            auto records = read_from(*start);
+            auto later = number(call);
+            if (records || !later || *later == *start) {
+                return Face::give(std::move(records));
+            }
+            start = std::move(later);
+        }
+        return Face::give(result<records_type>(std::move(start).why()));
+    }
+
+    result<records_type> read_from(lsn_t from) const {
+        seawall_cursor *cursor = nullptr;
+        seawall_error *error = nullptr;
+        const auto status = seawall_reader_read(get(), from, &cursor, &error);
+        detail::cursor_handle held(cursor);
+        if (status != SEAWALL_STATUS_OK) return detail::take(status, error);
+        return records_type(std::move(held));
+    }
 
     template <class Call> result<lsn_t> number(Call call) const {
         lsn_t found = 0;

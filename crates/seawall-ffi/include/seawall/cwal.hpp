@@ -220,8 +220,7 @@ public:
     void reset_iter() {
         if (!is_open()) return;
         records_.reset();
-        const auto start = reader_->replay_start().value();
-        auto records = reader_->records(start);
+        auto records = reader_->replay();
         if (!records) raise(std::move(records).why());
         records_.emplace(*std::move(records));
     }
