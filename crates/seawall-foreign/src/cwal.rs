@@ -14,17 +14,19 @@
 //! where the shorter log ends looks like a new one. `docs/adr/0006-foreign-logs.md` lists the other
 //! limits.
 
-use crate::checksum::crc32;
+use crate::checksum::{Crc32, crc32};
 use crate::entries::{
     CHECKSUM, CUT_SHORT, ENTRY_MAX, Entries, LENGTH, Remark, SYNTAX, Stop, ZEROS,
 };
 use crate::feed::Feed;
-use std::io::Read;
+use std::io::{self, Read};
 
 const HEADER: usize = 8;
 const CHECKSUM_SIZE: usize = 4;
 /// The maximum number of digits of a 64-bit number.
 const DIGITS_MAX: usize = 20;
+/// No file system stores a file of this length, so a larger length is damage.
+const FILE_MAX: u64 = 1 << 44;
 
 /// Appends an entry in the binary format.
 ///
@@ -86,6 +88,8 @@ impl<R: Read> Binary<R> {
                 self.at_end = self.empties;
                 Ok(())
             }
+            // The zeros are entries; the next call reports the one after them.
+            Err(Stop::TooLarge) => Ok(()),
             Err(Stop::Damaged(_)) => {
                 let zeros = self.feed.position() - start;
                 let why = format!("{zeros} zeros without a valid entry after them");
@@ -97,6 +101,9 @@ impl<R: Read> Binary<R> {
 
     /// Returns the data length of the next entry; `None` at the end.
     fn look(&mut self) -> Result<Option<usize>, Stop> {
+        if self.feed.is_held() {
+            return Err(Stop::TooLarge);
+        }
         if !self.feed.need(1)? {
             return Ok(None);
         }
@@ -105,7 +112,12 @@ impl<R: Read> Binary<R> {
             return Err(self.feed.damaged(CUT_SHORT, why));
         }
         let claimed = little_endian(self.feed.part(0, HEADER));
-        let length = check_length(&self.feed, claimed)?;
+        let Some(length) = in_memory(claimed) else {
+            return Err(examine(&mut self.feed, claimed, HEADER, |feed| {
+                let is_whole = feed.need(CHECKSUM_SIZE)?;
+                Ok(is_whole.then(|| little_endian(feed.part(0, CHECKSUM_SIZE))))
+            })?);
+        };
         if !self.feed.need(HEADER + length + CHECKSUM_SIZE)? {
             return Err(too_little(&self.feed, claimed, HEADER));
         }
@@ -118,7 +130,7 @@ impl<R: Read> Binary<R> {
 impl<R: Read> Entries for Binary<R> {
     fn next(&mut self) -> Result<Option<&[u8]>, Stop> {
         self.feed.pass(std::mem::take(&mut self.lent));
-        if self.empties == 0 {
+        if self.empties == 0 && !self.feed.is_held() {
             self.count_empties()?;
         }
         if self.empties > 0 {
@@ -171,7 +183,10 @@ impl<R: Read> Text<R> {
             }
             _ => return Err(self.feed.damaged(SYNTAX, "no space after the length")),
         }
-        let (length, start) = (check_length(&self.feed, claimed)?, digits + 1);
+        let start = digits + 1;
+        let Some(length) = in_memory(claimed) else {
+            return Err(examine(&mut self.feed, claimed, start, stored_behind)?);
+        };
         if !self.feed.need(start + length + 1)? {
             return Err(too_little(&self.feed, claimed, start));
         }
@@ -220,12 +235,39 @@ impl<R: Read> Entries for Text<R> {
     }
 }
 
-fn check_length<R: Read>(feed: &Feed<R>, claimed: u64) -> Result<usize, Stop> {
-    let length = usize::try_from(claimed).ok().filter(|length| *length <= ENTRY_MAX);
-    length.ok_or_else(|| {
-        let why = format!("a length of {claimed} bytes; no entry has more than {ENTRY_MAX}");
-        feed.damaged(LENGTH, why)
-    })
+/// The length of the data of an entry, unless it is too large for memory.
+fn in_memory(claimed: u64) -> Option<usize> {
+    usize::try_from(claimed).ok().filter(|length| *length <= ENTRY_MAX)
+}
+
+/// Reads through an entry of `claimed` bytes after `start`. Returns that it is too large, or that
+/// its length is damaged: no data of this length has the checksum that `stored` reads after it.
+fn examine<R: Read>(
+    feed: &mut Feed<R>,
+    claimed: u64,
+    start: usize,
+    stored: impl FnOnce(&mut Feed<R>) -> io::Result<Option<u64>>,
+) -> io::Result<Stop> {
+    feed.hold();
+    let mut found = Crc32::new();
+    if claimed <= FILE_MAX {
+        feed.pass(start);
+        let is_there = feed.stream(claimed, |part| found.update(part))?;
+        if is_there && stored(feed)? == Some(found.value()) {
+            return Ok(Stop::TooLarge);
+        }
+    }
+    let why = format!("a length of {claimed} bytes, and no intact entry of that length");
+    Ok(feed.damaged(LENGTH, why))
+}
+
+/// The checksum in the text after the data.
+fn stored_behind<R: Read>(feed: &mut Feed<R>) -> io::Result<Option<u64>> {
+    let is_whole = feed.need(1 + DIGITS_MAX + 1)?;
+    let Some(tail) = feed.rest().strip_prefix(b" ") else { return Ok(None) };
+    let Some((stored, digits)) = number(tail) else { return Ok(None) };
+    let ends = tail.get(digits).map_or(!is_whole, |byte| *byte == b'\n');
+    Ok(ends.then_some(stored))
 }
 
 fn too_little<R: Read>(feed: &Feed<R>, claimed: u64, header: usize) -> Stop {

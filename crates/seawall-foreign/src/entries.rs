@@ -3,7 +3,7 @@
 use std::io;
 
 /// The maximum size of an entry, enough for the JSON of the largest record of a log, in which a
-/// byte can take six. A larger stored length is damage.
+/// byte can take six. A larger entry is [too large](Stop::TooLarge) if it is intact.
 pub const ENTRY_MAX: usize = 64 << 20;
 
 /// Reads the entries of a log one after the other.
@@ -15,7 +15,8 @@ pub trait Entries {
     /// [`Stop`] with the reason why there is no valid entry.
     fn next(&mut self) -> Result<Option<&[u8]>, Stop>;
 
-    /// The position of the entry returned last: its offset in bytes, or its number.
+    /// The position of the entry returned last, or of one that is too large: its offset in bytes,
+    /// or its number.
     fn position(&self) -> u64;
 
     /// Observations about the part read so far.
@@ -33,7 +34,8 @@ pub enum Stop {
     Log(seawall::Error),
     /// The next bytes are not what was written.
     Damaged(Damage),
-    /// The next entry is larger than [`ENTRY_MAX`], and nothing suggests damage.
+    /// The next entry is larger than [`ENTRY_MAX`], and nothing suggests damage: its checksum
+    /// matches, if it has one. [`Entries::position`] is where it begins.
     TooLarge,
 }
 
@@ -64,7 +66,7 @@ pub struct Damage {
 pub const CUT_SHORT: &str = "cut-short";
 /// The checksum of an entry does not match.
 pub const CHECKSUM: &str = "checksum";
-/// A length exceeds the maximum.
+/// A length exceeds the maximum, and no intact entry of that length is there.
 pub const LENGTH: &str = "length";
 /// Bytes do not follow the format.
 pub const SYNTAX: &str = "syntax";

@@ -19,11 +19,13 @@ pub(crate) struct Feed<R> {
     origin: u64,
     /// The number of entries consumed.
     entries: u64,
+    /// Where an entry begins that is too large for memory: reading ends there.
+    held: Option<u64>,
 }
 
 impl<R: Read> Feed<R> {
     pub(crate) fn new(input: R) -> Self {
-        Self { input, buffer: vec![], done: 0, origin: 0, entries: 0 }
+        Self { input, buffer: vec![], done: 0, origin: 0, entries: 0, held: None }
     }
 
     /// The unconsumed bytes in memory.
@@ -76,7 +78,36 @@ impl<R: Read> Feed<R> {
     }
 
     pub(crate) fn position(&self) -> u64 {
-        self.origin + count(self.done)
+        self.held.unwrap_or(self.origin + count(self.done))
+    }
+
+    /// Keeps the position while an entry that is too large for memory is examined.
+    pub(crate) fn hold(&mut self) {
+        self.held = Some(self.position());
+    }
+
+    /// Whether reading ends at the current position.
+    pub(crate) fn is_held(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// Consumes `length` bytes and passes them to `part`, without keeping them in memory; returns
+    /// whether the stream has them.
+    pub(crate) fn stream(
+        &mut self,
+        mut length: u64,
+        mut part: impl FnMut(&[u8]),
+    ) -> io::Result<bool> {
+        while length > 0 {
+            if self.rest().is_empty() && !self.fill()? {
+                return Ok(false);
+            }
+            let here = usize::try_from(length).unwrap_or(usize::MAX).min(self.rest().len());
+            part(self.part(0, here));
+            self.pass(here);
+            length -= count(here);
+        }
+        Ok(true)
     }
 
     /// Creates the error for the entry at the current position.

@@ -10,16 +10,19 @@
 //! `checksum` is an assumption. A checksum in an array of one element, or as a plain number, is
 //! accepted as well.
 
-use crate::checksum::crc32;
+use crate::checksum::{Crc32, crc32};
 use crate::entries::{CHECKSUM, CUT_SHORT, ENTRY_MAX, Entries, LENGTH, SYNTAX, Stop};
 use crate::feed::Feed;
-use crate::pack::{Scan, Step, Token, token};
+use crate::pack::{Scan, Step, Token, extent, token};
 use serde::Serialize;
 use std::io::Read;
 
 /// The maximum size of an encoded checksum, in bytes: a map with a long header, the name, and a
 /// 64-bit number.
 const CHECKSUM_MAX: usize = 32;
+
+/// The maximum size of the header of a value, in bytes.
+const HEADER_MAX: usize = 9;
 
 /// The value that follows a record.
 #[derive(Debug, Serialize)]
@@ -74,13 +77,39 @@ impl<R: Read> Pairs<R> {
     }
 }
 
+impl<R: Read> Pairs<R> {
+    /// Reads through a record that is too large for memory. Returns `otherwise` unless its checksum
+    /// matches.
+    fn examine(&mut self, otherwise: Stop) -> Result<Stop, Stop> {
+        self.feed.hold();
+        let (mut found, mut left) = (Crc32::new(), 1_u64);
+        while left > 0 {
+            self.feed.need(HEADER_MAX)?;
+            let Some((length, items)) = extent(self.feed.rest()) else { return Ok(otherwise) };
+            if !self.feed.stream(length, |part| found.update(part))? {
+                return Ok(otherwise);
+            }
+            left = (left - 1).saturating_add(items);
+        }
+        let is_intact = self
+            .look(0, CHECKSUM_MAX, "a checksum")
+            .is_ok_and(|length| checksum(self.feed.part(0, length)) == Some(found.value()));
+        Ok(if is_intact { Stop::TooLarge } else { otherwise })
+    }
+}
+
 impl<R: Read> Entries for Pairs<R> {
     fn next(&mut self) -> Result<Option<&[u8]>, Stop> {
         self.feed.pass(std::mem::take(&mut self.lent));
         if !self.feed.need(1)? {
             return Ok(None);
         }
-        let length = self.look(0, ENTRY_MAX, "a record")?;
+        let length = match self.look(0, ENTRY_MAX, "a record") {
+            Err(Stop::Damaged(damage)) if damage.cause == LENGTH => {
+                return Err(self.examine(Stop::Damaged(damage))?);
+            }
+            length => length?,
+        };
         let behind = self.look(length, CHECKSUM_MAX, "a checksum")?;
         let Some(stored) = checksum(self.feed.part(length, behind)) else {
             return Err(self.feed.damaged(SYNTAX, "no checksum after the record"));

@@ -141,6 +141,14 @@ impl Scan {
     }
 }
 
+/// Parses the header at the start of a value: how many bytes it and its body have, and how many
+/// values follow as its items. `None` if no value starts so, or the header is incomplete.
+pub(crate) fn extent(bytes: &[u8]) -> Option<(u64, u64)> {
+    let head = head(bytes).ok().flatten()?;
+    let size = u64::try_from(head.size).unwrap_or(u64::MAX);
+    Some((size.saturating_add(head.body), head.items))
+}
+
 /// Returns whether the bytes are exactly one value.
 #[must_use]
 pub fn is_whole(bytes: &[u8]) -> bool {

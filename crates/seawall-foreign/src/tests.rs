@@ -346,17 +346,19 @@ fn random_bytes_are_not_a_log() {
     }
 }
 
-/// An endless stream that counts the bytes read.
+/// A stream that ends long after a reader has seen that its entry is too large.
 struct Endless {
     start: Vec<u8>,
     then: u8,
     at: usize,
+    end: usize,
 }
 
 impl Read for Endless {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        // The buffer grows with the bytes read, so this bounds memory.
-        assert!(self.at <= ENTRY_MAX + (2 << 20), "read on and on");
+        if self.at > self.end {
+            return Ok(0);
+        }
         buffer.fill(self.then);
         let start = self.start.get(self.at..).unwrap_or_default();
         let here = start.len().min(buffer.len());
@@ -367,7 +369,9 @@ impl Read for Endless {
 }
 
 fn endless(format: &Format, start: &[u8], then: u8) -> &'static str {
-    let mut reader = (format.open)(Box::new(Endless { start: start.to_vec(), then, at: 0 }));
+    // A stream of many small values takes the most time.
+    let end = if format.name == "msgpack" { 5 << 20 } else { ENTRY_MAX + (2 << 20) };
+    let mut reader = (format.open)(Box::new(Endless { start: start.to_vec(), then, at: 0, end }));
     match reader.next() {
         Err(Stop::Damaged(damage)) => damage.cause,
         Err(Stop::TooLarge) => "too large",
@@ -400,6 +404,54 @@ fn absurd_length_is_refused_without_allocating() {
     // A value in JSON states no length that could be damaged.
     assert_eq!(endless(values, b"\"", b'a'), "too large");
     assert_eq!(endless(values, b"[x", b' '), SYNTAX);
+}
+
+/// A value of `MessagePack` that is larger than an entry may be, and plain bytes for the others.
+fn too_large(format: &Format) -> Vec<u8> {
+    let mut value = vec![b'a'; ENTRY_MAX + 1];
+    if format.name == "msgpack" {
+        let length = u32::try_from(ENTRY_MAX + 1 - 5).unwrap();
+        value[0] = 0xc6;
+        value[1..5].copy_from_slice(&length.to_be_bytes());
+    }
+    value
+}
+
+/// The first entry of these bytes, and what reading stops with.
+fn first_and_stop(format: &Format, bytes: &[u8]) -> (Vec<u8>, &'static str, u64) {
+    let mut reader = (format.open)(Box::new(io::Cursor::new(bytes.to_vec())));
+    let first = reader.next().unwrap().unwrap().to_vec();
+    match reader.next().unwrap_err() {
+        Stop::TooLarge => (first, "too large", reader.position()),
+        Stop::Damaged(damage) => (first, damage.cause, damage.offset),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn intact_entry_that_is_too_large_is_not_damage() {
+    for format in checked() {
+        let small = [7];
+        let mut bytes = vec![];
+        (format.write)(&small, &mut bytes);
+        let start = bytes.len();
+        (format.write)(&too_large(format), &mut bytes);
+        let at = u64::try_from(start).unwrap();
+        let expected = |cause| (small.to_vec(), cause, at);
+        assert_eq!(first_and_stop(format, &bytes), expected("too large"), "{}", format.name);
+        bytes[start + 1000] ^= 1;
+        assert_eq!(first_and_stop(format, &bytes), expected(LENGTH), "{}", format.name);
+        bytes.truncate(start + 1000);
+        assert_eq!(first_and_stop(format, &bytes), expected(LENGTH), "{}", format.name);
+    }
+}
+
+#[test]
+fn empty_entry_before_one_that_is_too_large_is_an_entry() {
+    let (format, mut bytes) = (&FORMATS[0], vec![]);
+    (format.write)(&[], &mut bytes);
+    (format.write)(&too_large(format), &mut bytes);
+    assert_eq!(first_and_stop(format, &bytes), (vec![], "too large", 12));
 }
 
 #[test]
