@@ -245,6 +245,27 @@ impl<S: Serialize + DeserializeOwned> Snapshots<S> {
     }
 }
 
+/// Sets the checkpoint that the older of two dumps needs. Returns the first record needed after it.
+fn mark_base<T: ?Sized, C>(base: Option<Lsn>, log: &Log<T, C>) -> Result<Lsn> {
+    loop {
+        // The program may have truncated the log beyond the base.
+        let oldest = log.oldest();
+        let needed = base.map_or(oldest, |base| base.next().max(oldest));
+        // Of the two checkpoints in the log, the older must be after the base. Usually it is.
+        // Writing it again would discard the previous dump's checkpoint before the new dump has
+        // one.
+        if log.replay_start() == needed && oldest != needed {
+            return Ok(needed);
+        }
+        match log.checkpoint(needed) {
+            Ok(()) => return Ok(needed),
+            // Retention removed these records meanwhile.
+            Err(seawall::Error::Pruned { .. }) if log.oldest() > needed => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
 /// Returns whether a dump of this LSN is valid for this log: format.md, section 13.3, rules 3 to 7.
 fn counts<T: ?Sized, C>(
     dump: Lsn,
@@ -390,15 +411,7 @@ impl<S: Serialize + DeserializeOwned> Snapshotter<S> {
         let uncounted = others.iter().filter(|dump| Some(**dump) > base && **dump != lsn);
         uncounted.copied().try_for_each(|dump| self.folder.remove(dump))?;
         self.folder.sync()?;
-        // The program may have truncated the log beyond the base.
-        let oldest = log.oldest();
-        let needed = base.map_or(oldest, |base| base.next().max(oldest));
-        // Of the two checkpoints in the log, the older must be after the base. Usually it is.
-        // Writing it again would discard the previous dump's checkpoint before the new dump has
-        // one.
-        if log.replay_start() != needed || log.oldest() == needed {
-            log.checkpoint(needed)?;
-        }
+        let needed = mark_base(base, log)?;
         log.checkpoint(lsn.next())?;
         // Not synced: a dump that reappears after a crash is removed after the next dump.
         let old = others.iter().filter(|dump| Some(**dump) < base);

@@ -7,9 +7,10 @@ use seawall::format::Geometry;
 use seawall::{Log, Lsn, Options, Raw, Retention};
 use seawall_io::{Access, PosixStorage, Storage};
 use seawall_replay::{PassedOver, Reason, Restored, SnapshotError, Snapshots, Snapshotter};
-use seawall_testkit::{CrashTest, Dice, MemStorage, Tried};
+use seawall_testkit::{CrashTest, Dice, FaultDisk, MemStorage, Tried};
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 type TestLog = Log<[u8], Raw>;
 type Result<T> = std::result::Result<T, SnapshotError>;
@@ -264,6 +265,38 @@ fn retention_keeps_the_records_that_the_older_dump_needs() {
         Ok(())
     });
     assert!(tried.states > 1_000, "{tried:?}");
+}
+
+#[test]
+fn dump_is_taken_while_retention_prunes_the_log() {
+    let mut pruned = 0;
+    for before in 50..58 {
+        // Enough for the dump, and for the records that come while it is taken.
+        let keep = Retention::new().max_bytes(10 * 7 * 512).without_checkpoints();
+        let options = options().retention(keep).buffered(Duration::from_secs(3600), 1 << 20);
+        let log: Arc<TestLog> = Arc::new(options.open_in(Arc::new(MemStorage::new())).unwrap());
+        let record = [0; 200];
+        // Other threads leave records in the open batch. The next checkpoint writes them first.
+        let beside = Arc::new(Mutex::new(None::<Arc<TestLog>>));
+        let others = beside.clone();
+        let disk = FaultDisk::paced(MemStorage::new(), 512, move |_| {
+            if let Some(log) = &*others.lock().unwrap() {
+                drop(log.submit(&record).unwrap());
+            }
+        });
+        let dumps: Snapshots<Ledger> = Snapshots::open_in(Arc::new(disk), "ledger", 1).unwrap();
+        let (mut snapshotter, restored) = dumps.restore(&log, apply).unwrap();
+        for _ in 0..before {
+            log.append(&record).unwrap();
+        }
+        let oldest = log.oldest();
+        *beside.lock().unwrap() = Some(log.clone());
+        let taken = snapshotter.take(&log, log.durable().unwrap(), &restored.state);
+        *beside.lock().unwrap() = None;
+        assert!(taken.is_ok(), "{before} records: {taken:?}");
+        pruned += u64::from(log.oldest() > oldest);
+    }
+    assert!(pruned > 0, "retention ran meanwhile");
 }
 
 #[test]
