@@ -172,11 +172,7 @@ impl FileTarget {
         let made = match &self.temporary {
             None => Made::Same,
             Some(Temporary { name, .. }) => {
-                if self.place.path.symlink_metadata().is_ok() {
-                    // Another process has created the target.
-                    return Err(conflict(&self.place));
-                }
-                self.place.folder.rename(name, &self.place.name).map_err(fail)?;
+                give_name(&self.place, name)?;
                 Made::New
             }
         };
@@ -271,16 +267,23 @@ impl LogTarget {
             },
             State::Making { log, mut folder, name } => {
                 log.close().map_err(|error| failed(&place, &error))?;
-                if place.path.symlink_metadata().is_ok() {
-                    return Err(conflict(&place));
-                }
-                place.folder.rename(&name, &place.name).map_err(fail)?;
+                give_name(&place, &name)?;
                 folder.keep();
                 place.folder.sync_dir().map_err(fail)?;
                 Ok(Made::New)
             }
         }
     }
+}
+
+/// Renames the new target to its final name. Never replaces one that another process has created
+/// meanwhile.
+fn give_name(place: &Place, temporary: &str) -> Result<(), Failure> {
+    let renamed = place.folder.rename_new(temporary, &place.name);
+    renamed.map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => conflict(place),
+        _ => unreadable(&place.path, error),
+    })
 }
 
 /// Returns a unique temporary name for the target's directory.
@@ -319,4 +322,29 @@ fn not_made(place: &Place, name: &str, error: io::Error) -> Failure {
 
 fn failed(place: &Place, error: &Error) -> Failure {
     Failure::of(error, "convert", &place.path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn target_that_another_process_has_created_is_not_replaced() {
+        let scratch = Scratch::new(&std::env::temp_dir(), "seawall-target").unwrap();
+        let folder = seawall_io::PosixStorage::open(scratch.path()).unwrap();
+        let create: [fn(&seawall_io::PosixStorage, &str); 2] = [
+            |folder, name| drop(folder.create(name).unwrap()),
+            |folder, name| drop(folder.folder(name).unwrap()),
+        ];
+        for (number, create) in create.into_iter().enumerate() {
+            let [name, new] = [format!("{number}"), format!("{number}.new")];
+            let place = Place::find(&scratch.path().join(&name)).unwrap();
+            create(&folder, &new);
+            give_name(&place, &new).unwrap();
+            create(&folder, &new);
+            let refused = give_name(&place, &new).unwrap_err();
+            assert_eq!(refused.exit, Exit::Conflict);
+            assert!(scratch.path().join(&new).symlink_metadata().is_ok(), "both are there");
+        }
+    }
 }
