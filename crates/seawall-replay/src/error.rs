@@ -3,6 +3,7 @@
 use crate::operation::TxId;
 use crate::store::error::StoreError;
 use seawall::Lsn;
+use seawall::damage::Lost;
 use seawall::format::LogId;
 use std::{fmt, io};
 
@@ -12,17 +13,29 @@ use std::{fmt, io};
 pub enum Error {
     /// The log cannot be read or is damaged. See [`seawall::Error`].
     Log(seawall::Error),
-    /// The log holds a change or a commit of a transaction that has no begin: the program that
-    /// wrote the log has a bug, or the begin was discarded.
+    /// A repair of the log gave up records while a transaction was open that was committed later:
+    /// any of them may belong to it. Nothing was applied. Replay a copy of the log that still has
+    /// these records, or call [`Replay::skip_incomplete`](crate::Replay::skip_incomplete).
+    Incomplete {
+        /// The record of the commit.
+        lsn: Lsn,
+        /// The transaction.
+        tx: TxId,
+        /// The records that were given up since its begin.
+        lost: Vec<Lost>,
+    },
+    /// The log holds the commit of a transaction that has no begin: the program that wrote the log
+    /// has a bug, or the begin was discarded.
     NeverBegan {
-        /// The record with the change or commit.
+        /// The record of the commit.
         lsn: Lsn,
         /// The transaction.
         tx: TxId,
         /// The first record that the replay read.
         from: Lsn,
     },
-    /// The store or a merge operator refused a change. Nothing of its transaction was applied.
+    /// The store or a merge operator refused a change. With one partition, nothing of its
+    /// transaction was applied. With more, other partitions may have applied their part.
     Apply {
         /// The record of the change.
         lsn: Lsn,
@@ -91,6 +104,9 @@ pub enum Error {
     },
 }
 
+/// The maximum number of ranges of lost records in a message.
+const RANGES_SHOWN: usize = 3;
+
 /// The result of a replay.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -106,7 +122,9 @@ impl Error {
     /// Returns the record that the error is about.
     pub(crate) fn lsn(&self) -> Option<Lsn> {
         match self {
-            Self::Apply { lsn, .. } | Self::NeverBegan { lsn, .. } => Some(*lsn),
+            Self::Apply { lsn, .. }
+            | Self::NeverBegan { lsn, .. }
+            | Self::Incomplete { lsn, .. } => Some(*lsn),
             _ => None,
         }
     }
@@ -135,6 +153,7 @@ impl Error {
     fn own_text(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Log(error) => write!(f, "{error}"),
+            Self::Incomplete { lsn, tx, lost } => incomplete_text(f, (*lsn, *tx), lost),
             Self::NeverBegan { lsn, tx, from } => write!(
                 f,
                 "LSN {lsn} belongs to transaction {tx}, which has no begin in the records from \
@@ -183,6 +202,21 @@ impl Error {
             Self::InvalidOption { why } => f.write_str(why),
         }
     }
+}
+
+fn incomplete_text(
+    f: &mut fmt::Formatter<'_>,
+    (lsn, tx): (Lsn, TxId),
+    lost: &[Lost],
+) -> fmt::Result {
+    write!(f, "LSN {lsn} commits transaction {tx}, but a repair of the log gave up ")?;
+    for (number, lost) in lost.iter().enumerate().take(RANGES_SHOWN) {
+        write!(f, "{}{lost}", if number > 0 { ", " } else { "" })?;
+    }
+    if lost.len() > RANGES_SHOWN {
+        f.write_str(" and more")?;
+    }
+    f.write_str(" before it, so changes of the transaction may be missing")
 }
 
 impl std::error::Error for Error {

@@ -53,6 +53,7 @@ pub struct Replay {
     from: Option<Lsn>,
     until: Option<Lsn>,
     adopts: bool,
+    skips_incomplete: bool,
     partitions: u32,
     bounds: Bounds,
     memory: usize,
@@ -70,6 +71,7 @@ impl Replay {
             from: None,
             until: None,
             adopts: false,
+            skips_incomplete: false,
             partitions: 1,
             bounds: Bounds::default(),
             memory: MEMORY,
@@ -108,6 +110,15 @@ impl Replay {
     #[must_use]
     pub fn adopt(mut self) -> Self {
         self.adopts = true;
+        self
+    }
+
+    /// Skips committed transactions that lack records, and counts them in [`Report::incomplete`]: a
+    /// repair gave up records that may belong to them, or they have no begin. Without this option,
+    /// they give [`Error::Incomplete`] or [`Error::NeverBegan`], and nothing is applied.
+    #[must_use]
+    pub fn skip_incomplete(mut self) -> Self {
+        self.skips_incomplete = true;
         self
     }
 
@@ -344,7 +355,8 @@ impl Replay {
         hear: &mut dyn FnMut(Progress),
     ) -> Result<Plan> {
         let open_max = self.memory / OPEN_SIZE;
-        let mut planner = Planner::new(floor, open_max, self.folder.clone());
+        let planner = Planner::new(floor, open_max, self.folder.clone());
+        let mut planner = planner.skip_incomplete(self.skips_incomplete);
         for (lsn, summary) in held.records.summaries() {
             planner.see(lsn, summary)?;
         }
@@ -392,7 +404,7 @@ impl Replay {
         // Read the last applied record again, to make sure that it still exists.
         let from = highest.map_or(needs, |highest| needs.min(highest).max(oldest));
         let until = self.until.map(|until| highest.map_or(until, |highest| until.max(highest)));
-        Ok((Floor { from, applied: standing.lowest() }, until))
+        Ok((Floor { from, applied: standing.lowest(), applied_by_any: highest }, until))
     }
 
     fn one<'a>(

@@ -37,7 +37,8 @@ pub trait Source: Sync {
     /// As [`LogReader::oldest`].
     fn oldest(&self) -> Result<Lsn>;
 
-    /// Returns the operations from `from` on. A record that changes nothing is `None`.
+    /// Returns the operations from `from` on. A record that changes nothing is `None`. If an LSN is
+    /// missing between two operations, a repair gave up that record.
     ///
     /// # Errors
     ///

@@ -7,6 +7,7 @@
     reason = "a test reports failure by panicking"
 )]
 
+mod given_up;
 mod programs;
 mod snapshots;
 

@@ -16,6 +16,9 @@ pub struct Report {
     pub last: Option<Lsn>,
     /// The number of records read in the first pass.
     pub records: u64,
+    /// The number of records that a repair of the log gave up, among those read. Records given up
+    /// after the last one read are not counted.
+    pub given_up: u64,
     /// The number of committed transactions in those records.
     pub committed: u64,
     /// The committed transactions applied by this replay. The store already had the others.
@@ -26,6 +29,9 @@ pub struct Report {
     pub unfinished: u64,
     /// The oldest transaction without an end.
     pub oldest_unfinished: Option<Unfinished>,
+    /// The number of committed transactions that lack records, and were
+    /// [skipped](crate::Replay::skip_incomplete).
+    pub incomplete: u64,
     /// The number of changes applied.
     pub changes: u64,
     /// The number of writes to the store: one for each key of a batch.
@@ -62,11 +68,13 @@ impl Report {
             from: plan.from,
             last: plan.last,
             records: plan.records,
+            given_up: plan.given_up,
             committed: plan.committed,
             applied: sum(|ran| ran.transactions),
             aborted: plan.aborted,
             unfinished: plan.unfinished,
             oldest_unfinished: plan.oldest_unfinished,
+            incomplete: plan.incomplete,
             changes: sum(|ran| ran.done.changes),
             writes: sum(|ran| ran.done.writes),
             ingested: sum(|ran| ran.ingested),

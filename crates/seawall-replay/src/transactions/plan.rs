@@ -4,6 +4,11 @@
 //! transaction takes an entry with its begin. If too many are open at once, they go to a scratch
 //! file, partitioned by transaction number, and all later records follow them there. At the end
 //! each part is small enough to be processed in memory.
+//!
+//! LSNs have no gaps, so a missing one was given up by a repair. A transaction is incomplete if one
+//! of its records may be among those given up: it is open at a gap and commits after it, or it has
+//! no begin. A begin after the gap starts a whole transaction, whatever its number was used for
+//! before.
 
 use crate::error::{Error, Result};
 use crate::operation::TxId;
@@ -11,6 +16,7 @@ use crate::record_summary::RecordSummary;
 use crate::transactions::bits::Bits;
 use crate::transactions::spill::{Folder, Place, Spill};
 use seawall::Lsn;
+use seawall::damage::Lost;
 use std::collections::HashMap;
 
 /// What a replay would do.
@@ -23,6 +29,8 @@ pub struct Plan {
     pub last: Option<Lsn>,
     /// The number of records read.
     pub records: u64,
+    /// The number of records that a repair of the log gave up, among those read.
+    pub given_up: u64,
     /// The number of committed transactions.
     pub committed: u64,
     /// The committed transactions that the store already has.
@@ -35,6 +43,9 @@ pub struct Plan {
     pub unfinished: u64,
     /// The oldest transaction without an end.
     pub oldest_unfinished: Option<Unfinished>,
+    /// The number of committed transactions that lack records, and were skipped. See
+    /// [`Replay::skip_incomplete`](crate::Replay::skip_incomplete).
+    pub incomplete: u64,
     pub(crate) is_committed: Bits,
 }
 
@@ -55,6 +66,8 @@ pub(crate) struct Floor {
     pub(crate) from: Lsn,
     /// The last commit that every partition has applied.
     pub(crate) applied: Option<Lsn>,
+    /// The last commit that any partition has applied.
+    pub(crate) applied_by_any: Option<Lsn>,
 }
 
 /// An open transaction.
@@ -74,6 +87,9 @@ pub(crate) struct Planner {
     open_max: usize,
     folder: Folder,
     away: Option<Away>,
+    skips_incomplete: bool,
+    /// The ranges of records given up, in order.
+    given_up: Vec<(Lsn, Lsn)>,
     plan: Plan,
 }
 
@@ -84,19 +100,40 @@ impl Planner {
             from: floor.from,
             last: None,
             records: 0,
+            given_up: 0,
             committed: 0,
             applied_before: 0,
             changes: 0,
             aborted: 0,
             unfinished: 0,
             oldest_unfinished: None,
+            incomplete: 0,
             is_committed: Bits::from(floor.from),
         };
-        Self { floor, open: HashMap::new(), open_max: open_max.max(1), folder, away: None, plan }
+        Self {
+            floor,
+            open: HashMap::new(),
+            open_max: open_max.max(1),
+            folder,
+            away: None,
+            skips_incomplete: false,
+            given_up: vec![],
+            plan,
+        }
+    }
+
+    /// Skips transactions that lack records, instead of returning an error.
+    pub(crate) fn skip_incomplete(mut self, skips: bool) -> Self {
+        self.skips_incomplete = skips;
+        self
     }
 
     /// Processes the next record.
     pub(crate) fn see(&mut self, lsn: Lsn, outline: Option<RecordSummary>) -> Result<()> {
+        let next = self.plan.last.map_or(self.floor.from, Lsn::next);
+        if let Some(to) = lsn.previous().filter(|to| next <= *to) {
+            self.give_up(next, to)?;
+        }
         self.plan.last = Some(lsn);
         self.plan.records += 1;
         let (tx, step) = match outline {
@@ -111,6 +148,9 @@ impl Planner {
             Some(RecordSummary::Abort(tx)) => (tx, Step::Abort),
         };
         if step == Step::Begin || self.open.contains_key(&tx) {
+            if let Some(away) = self.away.as_mut().filter(|_| step == Step::Begin) {
+                away.begin(tx, lsn)?;
+            }
             self.step(lsn, tx, step)?;
         } else {
             match &mut self.away {
@@ -133,12 +173,29 @@ impl Planner {
                         self.step(lsn, tx, step)?;
                     }
                 }
-                self.give_up_open();
+                self.end_open();
             }
         } else {
-            self.give_up_open();
+            self.end_open();
         }
         Ok(self.plan)
+    }
+
+    /// Notes that a repair gave up these records.
+    fn give_up(&mut self, from: Lsn, to: Lsn) -> Result<()> {
+        self.given_up.push((from, to));
+        self.plan.given_up += to.get() - from.get() + 1;
+        let Floor { applied: lowest, applied_by_any: highest, .. } = self.floor;
+        if lowest < highest && Some(from) <= highest && Some(to) > lowest {
+            let [lowest, highest] = [lowest, highest].map(|lsn| lsn.map_or(0, Lsn::get));
+            let why = format!(
+                "some partitions have applied LSN {highest} and others only LSN {lowest}, but a \
+                 repair of the log gave up {} between them",
+                Lost::new(from, Some(to))
+            );
+            return Err(Error::Watermarks { why });
+        }
+        Ok(())
     }
 
     /// Processes one step of a transaction whose entry, if there is one, is in memory.
@@ -151,25 +208,44 @@ impl Planner {
                     self.unfinished(tx, before);
                 }
             }
+            Step::Replaced => {
+                if let Some(before) = self.open.remove(&tx) {
+                    self.unfinished(tx, before);
+                }
+            }
             Step::Change(count) => {
                 let headless = Open { first: lsn, is_headless: true, changes: 0 };
                 self.open.entry(tx).or_insert(headless).changes += count;
             }
-            Step::Commit => match self.open.remove(&tx) {
-                Some(Open { is_headless: false, first, changes }) => {
-                    self.plan.is_committed.insert(first);
-                    self.committed(lsn, changes);
+            Step::Commit => {
+                let begun = self.open.remove(&tx).filter(|open| !open.is_headless);
+                let lost = self.given_up_between(begun.map_or(from, |open| open.first), lsn);
+                // A transaction that some partitions have applied cannot be skipped.
+                let may_skip = self.skips_incomplete && Some(lsn) > self.floor.applied_by_any;
+                match begun {
+                    Some(Open { first, changes, .. }) if lost.is_empty() => {
+                        self.plan.is_committed.insert(first);
+                        self.committed(lsn, changes);
+                    }
+                    // The store has the transaction, whose earlier records were pruned or lost.
+                    _ if Some(lsn) <= self.floor.applied => self.committed(lsn, 0),
+                    _ if may_skip => self.plan.incomplete += 1,
+                    _ => return Err(incomplete((lsn, tx), lost, from)),
                 }
-                // Earlier records of a transaction that the store already has may have been pruned.
-                _ if Some(lsn) <= self.floor.applied => self.committed(lsn, 0),
-                _ => return Err(Error::NeverBegan { lsn, tx, from }),
-            },
+            }
             Step::Abort => {
                 self.open.remove(&tx);
                 self.plan.aborted += 1;
             }
         }
         Ok(())
+    }
+
+    /// Returns the records given up between two others.
+    fn given_up_between(&self, after: Lsn, before: Lsn) -> Vec<Lost> {
+        let start = self.given_up.partition_point(|(from, _)| *from < after);
+        let ranges = self.given_up.iter().skip(start).take_while(|(_, to)| *to < before);
+        ranges.map(|(from, to)| Lost::new(*from, Some(*to))).collect()
     }
 
     fn committed(&mut self, lsn: Lsn, changes: u64) {
@@ -181,7 +257,7 @@ impl Planner {
         }
     }
 
-    fn give_up_open(&mut self) {
+    fn end_open(&mut self) {
         for (tx, open) in std::mem::take(&mut self.open) {
             self.unfinished(tx, open);
         }
@@ -214,6 +290,17 @@ enum Step {
     Change(u64),
     Commit,
     Abort,
+    /// Another transaction with its number begins.
+    Replaced,
+}
+
+/// Returns the error for a commit whose transaction lacks records.
+fn incomplete((lsn, tx): (Lsn, TxId), lost: Vec<Lost>, from: Lsn) -> Error {
+    if lost.is_empty() {
+        Error::NeverBegan { lsn, tx, from }
+    } else {
+        Error::Incomplete { lsn, tx, lost }
+    }
 }
 
 /// Transactions in the scratch file, partitioned by number.
@@ -221,6 +308,8 @@ enum Step {
 struct Away {
     scratch: Spill,
     parts: Vec<Part>,
+    /// The highest number of a transaction in the file.
+    highest: Option<TxId>,
 }
 
 #[derive(Debug, Default)]
@@ -241,7 +330,7 @@ const NOTE_SIZE: usize = 25;
 impl Away {
     fn new(folder: &Folder) -> Result<Self> {
         let parts = (0..PARTS).map(|_| Part::default()).collect();
-        Ok(Self { scratch: folder.make()?, parts })
+        Ok(Self { scratch: folder.make()?, parts, highest: None })
     }
 
     /// Moves all open transactions to the scratch file, as notes of their begins and changes.
@@ -254,16 +343,23 @@ impl Away {
                 self.note(tx, first, Step::Change(changes))?;
             }
         }
-        let Self { scratch, parts } = self;
+        let Self { scratch, parts, .. } = self;
         parts.iter_mut().try_for_each(|part| part.put_away(scratch))
     }
 
+    /// Ends an earlier transaction of this number. Numbers usually rise, so few begins need a note.
+    fn begin(&mut self, tx: TxId, lsn: Lsn) -> Result<()> {
+        if Some(tx) > self.highest { Ok(()) } else { self.note(tx, lsn, Step::Replaced) }
+    }
+
     fn note(&mut self, tx: TxId, lsn: Lsn, step: Step) -> Result<()> {
+        self.highest = self.highest.max(Some(tx));
         let (kind, count) = match step {
             Step::Begin => (0, 0),
             Step::Change(count) => (1, count),
             Step::Commit => (2, 0),
             Step::Abort => (3, 0),
+            Step::Replaced => (4, 0),
         };
         // The numbers of transactions open at the same time are often consecutive.
         let part = usize::try_from(tx.0 % PARTS).expect("fewer than the address space");
@@ -298,7 +394,8 @@ fn read_note(note: &[u8]) -> (TxId, Lsn, Step) {
         Some(0) => Step::Begin,
         Some(1) => Step::Change(field(2)),
         Some(2) => Step::Commit,
-        _ => Step::Abort,
+        Some(3) => Step::Abort,
+        _ => Step::Replaced,
     };
     (TxId(field(0)), Lsn::new(field(1)).unwrap_or(Lsn::FIRST), step)
 }
@@ -315,10 +412,16 @@ mod tests {
     }
 
     fn planned(open_max: usize, operations: &[Operation]) -> Result<Plan> {
-        let floor = Floor { from: lsn(10), applied: None };
-        let mut planner = Planner::new(floor, open_max, Folder(std::env::temp_dir()));
-        for (at, operation) in (10..).zip(operations) {
-            planner.see(lsn(at), Some(operation.into()))?;
+        let operations: Vec<_> = (10..).map(lsn).zip(operations.iter().cloned()).collect();
+        plan_of(&operations, (open_max, false))
+    }
+
+    fn plan_of(operations: &[(Lsn, Operation)], (open_max, skips): (usize, bool)) -> Result<Plan> {
+        let floor = Floor { from: lsn(10), applied: None, applied_by_any: None };
+        let planner = Planner::new(floor, open_max, Folder(std::env::temp_dir()));
+        let mut planner = planner.skip_incomplete(skips);
+        for (at, operation) in operations {
+            planner.see(*at, Some(operation.into()))?;
         }
         planner.finish()
     }
@@ -368,11 +471,20 @@ mod tests {
         assert_eq!((plan.aborted, plan.unfinished), (1, 0));
     }
 
-    /// The steps of a few transactions, in a typical order.
+    /// The steps of a few transactions. Most are in a typical order, the others in any.
     fn program(dice: &mut Dice) -> Vec<Operation> {
         let (steps, mut open) = (dice.index(300), BTreeSet::new());
+        let is_typical = dice.one_in(2);
         dice.many(steps, |dice| {
             let tx = dice.below(40);
+            if !is_typical && dice.one_in(8) {
+                return match dice.below(4) {
+                    0 => Operation::Begin(TxId(tx)),
+                    1 => change(tx),
+                    2 => Operation::Commit(TxId(tx)),
+                    _ => Operation::Abort(TxId(tx)),
+                };
+            }
             match dice.below(6) {
                 0 if open.remove(&tx) => Operation::Commit(TxId(tx)),
                 1 if open.remove(&tx) => Operation::Abort(TxId(tx)),
@@ -387,16 +499,46 @@ mod tests {
 
     #[test]
     fn plan_from_the_scratch_file_equals_the_plan_in_memory() {
-        each_seed(256, |dice| {
-            let operations = program(dice);
-            let [large, small] = [1000, 3].map(|max| planned(max, &operations).unwrap());
+        each_seed(512, |dice| {
+            let mut operations: Vec<_> = (10..).map(lsn).zip(program(dice)).collect();
+            if dice.one_in(2) {
+                // A repair gave up some of the records.
+                operations.retain(|_| !dice.one_in(20));
+            }
+            let plans = |skips| {
+                let plan = |open_max| plan_of(&operations, (open_max, skips));
+                (plan(1000), plan(3))
+            };
+            let (large, small) = plans(false);
+            assert_eq!(large.is_ok(), small.is_ok());
+            let (Ok(large), Ok(small)) = plans(true) else { panic!("none is refused") };
             let ends = |plan: &Plan| (plan.committed, plan.aborted, plan.unfinished);
             assert_eq!(ends(&large), ends(&small));
             assert_eq!((large.records, large.changes), (small.records, small.changes));
+            assert_eq!((large.given_up, large.incomplete), (small.given_up, small.incomplete));
             assert_eq!(large.oldest_unfinished, small.oldest_unfinished);
-            for at in (10..).map(lsn).take(operations.len()) {
+            for at in (10..400).map(lsn) {
                 assert_eq!(large.is_committed.contains(at), small.is_committed.contains(at));
             }
         });
+    }
+
+    /// A number is used again while its first transaction is in the scratch file.
+    #[test]
+    fn begin_replaces_a_transaction_in_the_scratch_file() {
+        let (five, six) = (TxId(5), TxId(6));
+        let operations = [
+            Operation::Begin(five),
+            change(5),
+            Operation::Begin(six),
+            Operation::Abort(six),
+            Operation::Begin(five),
+            Operation::Abort(five),
+            Operation::Commit(five),
+        ];
+        for open_max in [100, 1] {
+            let error = planned(open_max, &operations).unwrap_err();
+            assert!(matches!(error, Error::NeverBegan { .. }), "{error}");
+        }
     }
 }

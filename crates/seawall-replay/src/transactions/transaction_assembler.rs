@@ -147,6 +147,8 @@ impl TransactionAssembler {
                     let changes = Changes::Gathered(changes);
                     return Ok(Some(Whole { commit: record, restart, changes }));
                 }
+                // It is incomplete, and was skipped.
+                self.end_uncommitted(tx);
             }
             // Changes of uncommitted transactions are not kept.
             Operation::Begin(tx) => {
@@ -227,7 +229,7 @@ mod tests {
 
     fn gathered(operations: &[Operation], held_max: usize) -> Vec<Transaction> {
         let folder = || Folder(std::env::temp_dir());
-        let floor = Floor { from: Lsn::FIRST, applied: None };
+        let floor = Floor { from: Lsn::FIRST, applied: None, applied_by_any: None };
         let mut planner = Planner::new(floor, 100, folder());
         let numbered = || (1..).map(lsn).zip(operations);
         numbered().try_for_each(|(at, operation)| planner.see(at, Some(operation.into()))).unwrap();
