@@ -84,6 +84,9 @@ impl Replay {
 
     /// Starts a new store at `lsn` instead of the beginning of the log, because the store was
     /// loaded with the state before `lsn`. A store with watermarks continues from those.
+    ///
+    /// The record before `lsn` counts as applied, so that another history of the log is noticed
+    /// later. If the log ends before it, the replay gives [`Error::Ahead`].
     #[must_use]
     pub fn from(mut self, lsn: Lsn) -> Self {
         self.from = Some(lsn);
@@ -322,8 +325,12 @@ impl Replay {
     }
 
     /// Returns the log's id, and the store's watermarks if the store belongs to the log.
-    fn standing(&self, source: &dyn Source, standing: Standing) -> Result<(LogId, Standing)> {
+    fn standing(&self, source: &dyn Source, mut standing: Standing) -> Result<(LogId, Standing)> {
         let log = source.log_id()?;
+        let from = self.from.filter(|from| *from > Lsn::FIRST);
+        if let Some(from) = from.filter(|_| standing.partitions.is_empty()) {
+            standing.partitions.push(Watermark::new(log, None, from));
+        }
         Ok((log, standing.belonging_to(source, (log, self.adopts))?))
     }
 
@@ -392,11 +399,7 @@ impl Replay {
     /// Returns the first record to read, and the last.
     fn floor(&self, source: &dyn Source, standing: &Standing) -> Result<(Floor, Option<Lsn>)> {
         let oldest = source.oldest()?;
-        let is_new = standing.partitions.is_empty();
-        let needs = match self.from {
-            Some(from) if is_new => from,
-            _ => standing.restart(),
-        };
+        let needs = standing.restart();
         if needs < oldest {
             return Err(Error::Pruned { needs, oldest });
         }

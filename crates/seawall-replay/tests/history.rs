@@ -10,6 +10,7 @@
 mod given_up;
 mod programs;
 mod snapshots;
+mod starts;
 
 use crate::common::{Rows, found};
 use seawall::format::Geometry;

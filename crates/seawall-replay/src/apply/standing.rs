@@ -96,7 +96,7 @@ impl Standing {
 
 /// Compares the last applied commit of a partition with the log's record of that LSN.
 fn belongs(mark: &mut Watermark, source: &dyn Source, is_needed: bool) -> Result<()> {
-    let Some(applied) = mark.applied else { return Ok(()) };
+    let Some(applied) = mark.applied else { return starts_in(mark, source) };
     let lsn = applied.lsn;
     let unproven = |why: &str| {
         let why = format!("LSN {lsn}, the last commit it has applied, {why}");
@@ -119,6 +119,24 @@ fn belongs(mark: &mut Watermark, source: &dyn Source, is_needed: bool) -> Result
                 return Err(unproven("was discarded from the log by a repair"));
             }
         }
+        Err(error) => return Err(error.into()),
+    }
+    Ok(())
+}
+
+/// Checks that a store which has applied nothing starts within the log. The record before its start
+/// counts as applied from now on, so that another history is noticed later.
+fn starts_in(mark: &mut Watermark, source: &dyn Source) -> Result<()> {
+    let Some(before) = mark.restart.previous() else { return Ok(()) };
+    match source.record_id(before) {
+        // A transaction that begins with this record is not in the store.
+        Ok(Some(record)) => (mark.applied, mark.restart) = (Some(record), before),
+        Ok(None) => {
+            let last = last_from(source, source.oldest()?)?;
+            return Err(Error::Ahead { applied: before, last });
+        }
+        // Proves nothing, and the store does not need it.
+        Err(seawall::Error::Pruned { .. } | seawall::Error::Damaged { .. }) => {}
         Err(error) => return Err(error.into()),
     }
     Ok(())
