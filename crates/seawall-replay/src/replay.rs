@@ -387,13 +387,18 @@ impl Replay {
             }
         }
         let plan = planner.finish()?;
-        match standing.highest() {
-            // The log may have been truncated since it was compared with the store.
-            Some(applied) if plan.last < Some(applied) && plan.from <= applied => {
-                Err(Error::Ahead { applied, last: plan.last })
+        let unread = |applied: &Lsn| plan.last < Some(*applied) && plan.from <= *applied;
+        if let Some(applied) = standing.highest().filter(unread) {
+            match source.record_id(applied) {
+                // The log was truncated since it was compared with the store.
+                Ok(None) => return Err(Error::Ahead { applied, last: plan.last }),
+                // An adopted store may have applied records that were pruned or given up.
+                Ok(Some(_))
+                | Err(seawall::Error::Pruned { .. } | seawall::Error::Damaged { .. }) => {}
+                Err(error) => return Err(error.into()),
             }
-            _ => Ok(plan),
         }
+        Ok(plan)
     }
 
     /// Returns the first record to read, and the last.

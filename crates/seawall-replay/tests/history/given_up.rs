@@ -191,3 +191,27 @@ fn partitions_on_both_sides_of_a_record_given_up_are_refused() {
         assert!(refused.to_string().contains("gave up record 3 between them"), "{refused}");
     }
 }
+
+/// The last commit that the store has applied was given up, and nothing was logged since.
+#[test]
+fn store_with_a_lost_last_commit_can_be_adopted() {
+    let operations: Vec<Operation> = ["a", "b", "c"].map(plain).into();
+    let disk = logged(&operations);
+    let store = MemoryStore::new();
+    Replay::new().run(&reader(&disk), &store).unwrap();
+    let disk = salvaged(&disk, &operations, &[3]);
+    let refused = Replay::new().run(&reader(&disk), &store).unwrap_err();
+    assert!(matches!(refused, Error::Unproven { .. }), "{refused}");
+    assert_eq!(Replay::new().adopt().run(&reader(&disk), &store).unwrap().applied, 0);
+    put(&open(&disk), "k", 2);
+    assert_eq!(Replay::new().adopt().run(&reader(&disk), &store).unwrap().applied, 2);
+    assert_eq!(Replay::new().run(&reader(&disk), &store).unwrap().applied, 0);
+}
+
+#[test]
+fn new_store_can_start_after_a_lost_record() {
+    let operations: Vec<Operation> = ["a", "b", "c"].map(plain).into();
+    let disk = salvaged(&logged(&operations), &operations, &[2]);
+    let (report, keys) = run(&Replay::new().from(lsn(3)), &disk).unwrap();
+    assert_eq!((report.applied, keys.as_str()), (1, "c"));
+}
