@@ -20,6 +20,7 @@ use crate::replay::iterator::Transactions;
 use crate::replay::report::Report;
 use crate::small::held::{Held, Records};
 use crate::source::{Decoded, Source};
+use crate::store::error::StoreError;
 use crate::store::watermark::Watermark;
 use crate::store::{Batch, Store};
 use crate::transactions::plan::{Floor, Plan, Planner};
@@ -29,7 +30,7 @@ use seawall::Lsn;
 use seawall::format::LogId;
 use seawall_io::{Clock, SystemClock};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::thread::{self, Scope};
 
 /// The default memory for open transactions.
@@ -226,6 +227,7 @@ impl Replay {
         hear: &mut dyn FnMut(Progress),
     ) -> Result<Report> {
         let wanted = self.partitions_for(store)?;
+        let _running = store.replay_lock().map(only_replay).transpose()?;
         let found = Standing::of(store)?;
         let (log, standing) = self.standing(source, found.clone())?;
         if standing != found {
@@ -536,6 +538,17 @@ impl Replay {
 impl Default for Replay {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+/// Locks a store for one replay.
+fn only_replay(lock: &Mutex<()>) -> Result<MutexGuard<'_, ()>> {
+    match lock.try_lock() {
+        Ok(held) => Ok(held),
+        Err(TryLockError::Poisoned(held)) => Ok(held.into_inner()),
+        Err(TryLockError::WouldBlock) => {
+            Err(Error::store("start a replay")(StoreError::failed("another replay into it runs")))
+        }
     }
 }
 

@@ -8,6 +8,7 @@ pub(crate) mod write;
 use crate::store::error::StoreError;
 use crate::store::watermark::Watermark;
 use crate::store::write::{NewRow, Write};
+use std::sync::Mutex;
 
 /// A store that a log is replayed into.
 ///
@@ -117,6 +118,13 @@ pub trait Store: Send + Sync {
     /// same time.
     fn partitions_max(&self) -> usize {
         1
+    }
+
+    /// Returns the lock that a replay holds while it runs, which refuses a second one meanwhile. A
+    /// store without it must not be given to two replays at the same time: both would apply the
+    /// same changes.
+    fn replay_lock(&self) -> Option<&Mutex<()>> {
+        None
     }
 
     /// Returns the bulk ingestion of the store, if it has one. Replay uses it for a store that

@@ -198,3 +198,21 @@ fn partitions_of_a_small_replay_write_at_the_same_time() {
     let report = Replay::new().partitions(2).run(&reader, &store).unwrap();
     assert_eq!((report.partitions, store.store.rows("").len()), (2, 100));
 }
+
+/// Two threads replay into one store: whatever their order, each change is applied once.
+#[test]
+fn second_replay_into_a_store_is_refused_while_one_runs() {
+    let add = |_| Change::merge("", "sum", ("add", 1u64.to_le_bytes())).into();
+    let log = log_of(&(0..500).map(add).collect::<Vec<Operation>>());
+    let store = MemoryStore::new();
+    let mut refused = None;
+    let hear = |_| {
+        let error = Replay::new().run(&log, &store).map(|report| report.applied).unwrap_err();
+        refused = Some(format!("{error:#}"));
+    };
+    Replay::new().run_with(&log, &store, hear).unwrap();
+    let said = "the store failed to start a replay: another replay into it runs";
+    assert_eq!(refused.as_deref(), Some(said));
+    assert_eq!(store.get("", b"sum").unwrap(), Some(500u64.to_le_bytes().to_vec()));
+    assert_eq!(Replay::new().run(&log, &store).unwrap().applied, 0);
+}

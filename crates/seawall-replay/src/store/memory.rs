@@ -10,7 +10,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Tables in memory. They are lost with the process; the next process replays the whole log.
 #[derive(Debug)]
-pub struct MemoryStore(Mutex<Content>);
+pub struct MemoryStore {
+    content: Mutex<Content>,
+    replay: Mutex<()>,
+}
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Content {
@@ -29,7 +32,8 @@ impl MemoryStore {
     #[must_use]
     pub fn new() -> Self {
         let tables = BTreeMap::from([(String::new(), Table::default())]);
-        Self(Mutex::new(Content { tables, watermarks: BTreeMap::new() }))
+        let content = Mutex::new(Content { tables, watermarks: BTreeMap::new() });
+        Self { content, replay: Mutex::new(()) }
     }
 
     /// Returns the tables, each with its definition.
@@ -47,7 +51,7 @@ impl MemoryStore {
     }
 
     fn content(&self) -> MutexGuard<'_, Content> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.content.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -105,6 +109,10 @@ impl Store for MemoryStore {
 
     fn partitions_max(&self) -> usize {
         usize::MAX
+    }
+
+    fn replay_lock(&self) -> Option<&Mutex<()>> {
+        Some(&self.replay)
     }
 }
 
