@@ -555,6 +555,72 @@ fn program_of_an_earlier_version_gets_advice_and_can_be_adopted() {
     assert!(ran.refused(2).contains("json stores no position"), "{ran:?}");
 }
 
+/// Transaction 1 was aborted; the program restarted and used its number again. Of the records, the
+/// abort and the second begin were lost.
+#[test]
+fn transaction_that_lost_a_record_is_refused_and_can_be_skipped() {
+    let folder = Folder::new("replay-given-up");
+    folder.write("keeper", KEEPER.as_bytes());
+    let put = |key: &str| {
+        format!(r#"{{"change":[1,{{"put":{{"table":"","key":"{key}","value":"v"}}}}]}}"#)
+    };
+    let put = [put("old"), put("new")];
+    let records = [r#"{"begin":1}"#, &put[0], r#"{"abort":1}"#, r#"{"begin":1}"#, &put[1]];
+    let records = records.join("\n") + "\n{\"commit\":1}\n" + &many(1);
+    folder.run("append log --format json -q", records.as_bytes()).fine();
+    let segment = "log/000000000001.seg";
+    folder.flip(segment, b"abort");
+    let begin = folder.read(segment).windows(5).rposition(|bytes| bytes == b"begin").unwrap();
+    folder.overwrite(segment, begin, b"Begin");
+    assert_eq!(folder.run("repair log --salvage-to new", b"").code, 5);
+
+    for target in ["json:-", "json:file", "'cmd:sh keeper'"] {
+        let ran = folder.shell(&format!("seawall replay new --into {target}"), b"");
+        let said = ran.refused(5);
+        assert!(said.contains("LSN 6 commits transaction 1, but a repair of the log gave up"));
+        assert!(said.contains("records 3 to 4 before it"), "{said}");
+        assert!(said.contains("the same command with --skip-incomplete"), "{said}");
+        assert_eq!(ran.text(), "");
+    }
+    let ran = folder.run("replay new --into json:- --skip-incomplete", b"");
+    assert_eq!((ran.code, ran.json()[0]["lsn"].clone(), ran.json().len()), (0, json!(7), 1));
+    assert!(ran.err.contains("given up     2 records; skipped 1 incomplete for that"), "{ran:?}");
+    let answer = folder.run("replay new --into json:file --skip-incomplete --json", b"").json();
+    assert_eq!((&answer[0]["given_up"], &answer[0]["incomplete"]), (&json!(2), &json!(1)));
+}
+
+#[test]
+fn records_given_up_at_the_end_are_counted_too() {
+    let folder = Folder::new("replay-given-up-end");
+    folder.run("append log --format json -q", many(2).as_bytes()).fine();
+    let last = r#"{"atomic":[{"put":{"table":"","key":"last","value":"v"}}]}"#;
+    folder.run("append log --format json -q", format!("{last}\n").as_bytes()).fine();
+    folder.flip("log/000000000001.seg", b"last");
+    assert_eq!(folder.run("repair log --salvage-to new", b"").code, 5);
+    let given_up = |options: &str| {
+        let ran = folder.run(&format!("replay new --into json:file --json {options}"), b"");
+        ran.fine().json()[0]["given_up"].clone()
+    };
+    assert_eq!((given_up(""), given_up("--until 2")), (json!(1), json!(0)));
+}
+
+/// Otherwise the records between the end and the start would be skipped for good.
+#[test]
+fn new_program_cannot_start_after_the_end_of_the_log() {
+    let folder = bank("replay-beyond", &many(6));
+    let ran = keep(&folder, ("", ""), "--from 500");
+    let said = ran.refused(2);
+    assert!(said.contains("the log ends at LSN 6") && said.contains("--from 500"), "{said}");
+    assert_eq!(kept(&folder), [0; 0]);
+    // At the end it can; and it keeps the record before its start as its place.
+    keep(&folder, ("", ""), "--from 7").fine();
+    let state = String::from_utf8(folder.read("state")).unwrap();
+    assert!(state.contains(r#""applied":6"#), "{state}");
+    folder.run("append log --format json -q", many(1).as_bytes()).fine();
+    keep(&folder, ("", ""), "").fine();
+    assert_eq!(kept(&folder), [7]);
+}
+
 #[test]
 fn prometheus_metrics_show_a_replay_and_its_log() {
     let folder = bank("replay-prometheus", BANK);

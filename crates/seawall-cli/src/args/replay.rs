@@ -36,6 +36,9 @@ pub(crate) struct Replay {
     /// last record is no longer in the log
     #[arg(long)]
     pub(crate) adopt: bool,
+    /// Go on without transactions that lack records: a repair gave up some, or their begin is gone
+    #[arg(long)]
+    pub(crate) skip_incomplete: bool,
     /// Show what would be applied, and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,

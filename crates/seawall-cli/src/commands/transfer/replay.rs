@@ -18,6 +18,8 @@ use crate::stores::{self, Stores};
 use answer::{Answer, Told};
 use job::{Ended, Job};
 use seawall::Lsn;
+use seawall::damage::Lost;
+use seawall::verify::Verification;
 use seawall_output::prometheus::MetricList;
 use seawall_output::report::{Exit, Failure, say};
 use seawall_output::stdout::Output;
@@ -74,12 +76,17 @@ pub(crate) fn run(args: &Args, stores: Stores) -> Result<Exit, Failure> {
     };
     let Job { mut progress, until, .. } = job;
     progress.end();
-    let answer = match ended {
+    let mut answer = match ended {
         Ended::Told(answer) => answer,
         Ended::Unheard(exit) => return Ok(exit),
     };
+    let found = verified(args, &opener, (&answer, until));
+    if let Ok(Some(found)) = &found {
+        answer.given_up += given_up_after(found, (&answer, until));
+    }
     let written = tell(args, &answer);
-    Ok(end(args, &opener, (&answer, until))?.worse(written))
+    let judge = |found| judge_end(&args.log, &found, (answer.from, Exit::Fine));
+    Ok(found?.map_or(Exit::Fine, judge).worse(written))
 }
 
 fn into_store(job: &mut Job<'_>, store: &dyn Store) -> Result<Answer, Failure> {
@@ -143,20 +150,30 @@ fn tell(args: &Args, answer: &Answer) -> Exit {
     out.finish()
 }
 
-/// Returns the exit code for the end of the replayed records. Only verification tells whether the
-/// last of them is the end of the log.
-fn end(
+/// Verifies the log, unless record `until` was reached. Only verification tells whether the last
+/// record that was read is the end of the log.
+fn verified(
     args: &Args,
     opener: &Opener,
     (answer, until): (&Answer, Option<Lsn>),
-) -> Result<Exit, Failure> {
+) -> Result<Option<Verification>, Failure> {
     // A record `until` that was not reached may be lost.
     if until.is_some() && answer.last >= until {
-        return Ok(Exit::Fine);
+        return Ok(None);
     }
     let found = opener.maintenance(&args.log).verify();
-    let found = found.map_err(|error| Failure::of(&error, "replay", &args.log))?;
-    Ok(judge_end(&args.log, &found, (answer.from, Exit::Fine)))
+    found.map(Some).map_err(|error| Failure::of(&error, "replay", &args.log))
+}
+
+/// Counts the records given up after the last one that was read.
+fn given_up_after(found: &Verification, (answer, until): (&Answer, Option<Lsn>)) -> u64 {
+    let first = answer.last.map_or(answer.from, Lsn::next).get();
+    let last = until.map_or(u64::MAX, Lsn::get);
+    let count = |lost: &Lost| {
+        let (from, to) = (lost.from.get(), lost.to.map_or(0, Lsn::get));
+        (to.min(last) + 1).saturating_sub(from.max(first))
+    };
+    found.given_up.iter().map(count).sum()
 }
 
 /// Whether to hide the progress bar: it would disturb transactions on standard output.

@@ -17,12 +17,16 @@ pub(super) struct Answer {
     /// The last record read.
     pub(super) last: Option<Lsn>,
     pub(super) records: u64,
+    /// Records that a repair gave up.
+    pub(super) given_up: u64,
     /// Transactions that were applied, or would be.
     pub(super) applied: u64,
     pub(super) had: u64,
     pub(super) aborted: u64,
     pub(super) unfinished: u64,
     pub(super) oldest_unfinished: Option<Unfinished>,
+    /// Transactions that lack records, and were skipped.
+    pub(super) incomplete: u64,
     pub(super) changes: u64,
     /// `None` for a dry run.
     pub(super) done: Option<Done>,
@@ -54,11 +58,13 @@ impl Answer {
             from: plan.from,
             last: plan.last,
             records: plan.records,
+            given_up: plan.given_up,
             applied: plan.committed - plan.applied_before,
             had: plan.applied_before,
             aborted: plan.aborted,
             unfinished: plan.unfinished,
             oldest_unfinished: plan.oldest_unfinished,
+            incomplete: plan.incomplete,
             changes: plan.changes,
             done: None,
         }
@@ -79,11 +85,13 @@ impl Answer {
             from: report.from,
             last: report.last,
             records: report.records,
+            given_up: report.given_up,
             applied: report.applied,
             had: report.committed.saturating_sub(report.applied),
             aborted: report.aborted,
             unfinished: report.unfinished,
             oldest_unfinished: report.oldest_unfinished,
+            incomplete: report.incomplete,
             changes: report.changes,
             done: Some(done),
         }
@@ -109,6 +117,7 @@ impl Answer {
         if let Some(Unfinished { tx, lsn }) = self.oldest_unfinished {
             lines.push(format!("  unfinished   the oldest is transaction {tx}, since LSN {lsn}"));
         }
+        lines.extend(self.says_given_up());
         let changes = format!("  changes      {}", number(self.changes));
         match &self.done {
             None => lines.extend([changes, String::new(), "nothing was changed".to_owned()]),
@@ -127,6 +136,16 @@ impl Answer {
             }
         }
         lines
+    }
+
+    /// What a repair of the log gave up, and what was skipped for that reason.
+    fn says_given_up(&self) -> Option<String> {
+        let (records, skipped) = (count(self.given_up, "record"), number(self.incomplete));
+        match (self.given_up, self.incomplete) {
+            (0, 0) => None,
+            (_, 0) => Some(format!("  given up     {records}, by a repair of the log")),
+            _ => Some(format!("  given up     {records}; skipped {skipped} incomplete for that")),
+        }
     }
 
     /// Returns the result of a target with a watermark; `None` for other targets and dry runs.
@@ -150,12 +169,14 @@ answer! {
         dry_run: bool = args.dry_run,
         from_lsn: u64 = answer.from.get(),
         records: u64 = answer.records,
+        given_up: u64 = answer.given_up,
         applied: u64 = answer.applied,
         had_already: u64 = answer.had,
         aborted: u64 = answer.aborted,
         unfinished: u64 = answer.unfinished,
         oldest_unfinished: Option<OldestUnfinished> =
             answer.oldest_unfinished.as_ref().map(OldestUnfinished::of),
+        incomplete: u64 = answer.incomplete,
         changes: u64 = answer.changes,
         writes: Option<u64> = answer.fed().map(|fed| fed.writes),
         batches: Option<u64> = answer.fed().map(|fed| fed.batches),

@@ -21,8 +21,18 @@ pub(super) fn of(error: &Error, args: &Args) -> Failure {
         Error::InvalidOption { .. } => {
             Failure::new(Exit::Usage, error).at("the command line").next("seawall replay --help")
         }
+        Error::Incomplete { .. } => {
+            Failure::new(Exit::Lost, error).at(place).next(next_after(error, args))
+        }
         Error::OtherLog { .. } | Error::OtherHistory { .. } | Error::Unproven { .. } => {
             Failure::new(Exit::Conflict, error).at(place).next(next_after(error, args))
+        }
+        // A new target, or json, which start there.
+        Error::Ahead { applied, last } if args.from == Some(applied.next().get()) => {
+            let last =
+                last.map_or("holds nothing".to_owned(), |last| format!("ends at LSN {last}"));
+            let failure = Failure::new(Exit::Usage, format!("the log {last}"));
+            failure.at(format!("--from {}", applied.next())).next("give a number that exists")
         }
         Error::Ahead { applied, last: None } => {
             let what = format!("{into} has applied LSN {applied}, but the log ends before that");
@@ -37,9 +47,18 @@ pub(super) fn of(error: &Error, args: &Args) -> Failure {
 fn next_after(error: &Error, args: &Args) -> String {
     let into = &args.into;
     match error {
+        Error::Incomplete { .. } if args.skip_incomplete => {
+            "some partitions of the store have applied it: use a new store".to_owned()
+        }
+        Error::Incomplete { .. } => {
+            "replay a copy of the log that has these records, for example from a replica; or, to go \
+             on without such transactions: the same command with --skip-incomplete"
+                .to_owned()
+        }
         Error::NeverBegan { lsn, .. } => format!(
             "if earlier records were truncated away: load the state of a later LSN, and give \
-             --from that LSN; otherwise the program that logged LSN {lsn} has a bug"
+             --from that LSN; otherwise the program that logged LSN {lsn} has a bug; to go on \
+             without such transactions: the same command with --skip-incomplete"
         ),
         Error::Apply { .. } => {
             "check the program that logged it: a row needs an existing table, and a merge a known \

@@ -33,6 +33,8 @@ impl Job<'_> {
         let replay = Replay::new().partitions(self.args.threads).batches(self.bounds());
         let replay = from.into_iter().fold(replay, Replay::from);
         let replay = if self.args.adopt { replay.adopt() } else { replay };
+        let skips = self.args.skip_incomplete;
+        let replay = if skips { replay.skip_incomplete() } else { replay };
         self.until.into_iter().fold(replay, Replay::until)
     }
 

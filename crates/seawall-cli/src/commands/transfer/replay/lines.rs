@@ -82,15 +82,7 @@ fn transactions<'a>(
     source: &'a OperationLog,
     args: &Args,
 ) -> Result<Transactions<'a>, Failure> {
-    let fail = |error: Error| match (&error, args.from) {
-        (Error::Ahead { last, .. }, Some(from)) => {
-            let last =
-                last.map_or("holds nothing".to_owned(), |last| format!("ends at LSN {last}"));
-            let failure = Failure::new(Exit::Usage, format!("the log {last}"));
-            failure.at(format!("--from {from}")).next("give a number that exists")
-        }
-        _ => super::failure::of(&error, args),
-    };
+    let fail = |error: Error| super::failure::of(&error, args);
     let oldest = source.oldest().map_err(|error| fail(error.into()))?;
     let before = args.from.and_then(Lsn::new).and_then(Lsn::previous);
     // A transaction that began earlier can commit after `from`. Nothing was applied, so there is no

@@ -53,8 +53,10 @@ pub(super) fn run(job: &mut Job<'_>, command: &str) -> Result<Answer, Failure> {
         fed: Fed { writes: 0, batches: 0, partitions: 1, needed_from: plan.from },
     };
     let mut tables = Tables::new(job, began.and_then(|mark| mark.applied_lsn()))?;
-    if began != mark {
-        // The operator vouched for the old place: replace it with one that can be checked.
+    let place = |mark: Option<Watermark>| mark.as_ref().map_or(Value::Null, place::of);
+    if place(began) != place(mark) {
+        // The operator vouched for the old place, or gave the first one with `--from`: let the
+        // program store one that can be checked.
         feed.adopt()?;
     }
     let total = plan.last.map(|last| last.get().saturating_sub(plan.from.get()) + 1);

@@ -64,16 +64,20 @@ impl Tables {
 
     /// Reads the transactions up to `applied`, to find the tables that they left.
     fn read(&mut self, job: &Job<'_>, applied: Lsn) -> Result<(), Failure> {
-        let (replay, later) = (Replay::new().until(applied), std::mem::take(&mut self.exists));
+        // The target has these transactions, even if the log has lost some of their records since.
+        let replay = Replay::new().until(applied).skip_incomplete();
+        let later = std::mem::take(&mut self.exists);
         let fail = |error: Error| job.failure(&error);
-        for transaction in replay.transactions(&job.source, None).map_err(fail)? {
+        let transactions = replay.transactions(&job.source, None).map_err(fail)?;
+        let has_all = transactions.plan().given_up == 0;
+        for transaction in transactions {
             for (_, change) in &transaction.map_err(fail)?.changes {
                 // The target already has this change, so it cannot be refused.
                 let _ = self.see(change);
             }
         }
         self.exists.extend(later);
-        self.before = Before::Nothing;
+        self.before = if has_all { Before::Nothing } else { Before::Unknown };
         Ok(())
     }
 
