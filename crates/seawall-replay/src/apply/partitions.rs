@@ -136,7 +136,14 @@ impl Run<'_> {
     fn read(&self, chunks: &SyncSender<Chunk>, spent: &Receiver<Vec<Write>>) -> Result<()> {
         let (mut chunk, mut weight) = (Vec::new(), 0);
         for entry in self.source.operations(self.from)? {
-            let (record, operation) = entry?;
+            let (record, operation) = match entry {
+                Ok(entry) => entry,
+                Err(error) => {
+                    // Everything before the damage is applied.
+                    let _ = chunks.send(chunk);
+                    return Err(error.into());
+                }
+            };
             let lsn = record.lsn;
             if self.until.is_some_and(|until| lsn > until) {
                 break;
