@@ -51,6 +51,10 @@ pub enum Error {
         /// The store's error.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// The store failed to make its batches durable. If the device was full, the replay can be run
+    /// again. Otherwise the store may have lost changes that it still shows, and a later flush can
+    /// succeed without them: rebuild the store, and do not prune the log before.
+    Flush(Box<dyn std::error::Error + Send + Sync>),
     /// The log no longer has records that the store needs.
     Pruned {
         /// The first record that the store needs.
@@ -119,6 +123,14 @@ impl Error {
         }
     }
 
+    /// Converts an error of the store's flush.
+    pub(crate) fn flush(error: StoreError) -> Self {
+        match error {
+            StoreError::Failed(source) => Self::Flush(source),
+            refused @ StoreError::Refused { .. } => Self::Flush(Box::new(refused)),
+        }
+    }
+
     /// Returns the record that the error is about.
     pub(crate) fn lsn(&self) -> Option<Lsn> {
         match self {
@@ -161,6 +173,7 @@ impl Error {
             ),
             Self::Apply { lsn, change, why } => write!(f, "LSN {lsn}: {change}: {why}"),
             Self::Store { what, .. } => write!(f, "the store failed to {what}"),
+            Self::Flush(_) => f.write_str("the store failed to make its batches durable"),
             Self::Pruned { needs, oldest } => write!(
                 f,
                 "the store needs the records from LSN {needs} on, but the log begins at LSN \
@@ -224,7 +237,7 @@ impl std::error::Error for Error {
         match self {
             // `Display` already prints this error.
             Self::Log(error) => error.source(),
-            Self::Store { source, .. } => Some(&**source),
+            Self::Store { source, .. } | Self::Flush(source) => Some(&**source),
             Self::Spill(error) | Self::Thread(error) => Some(error),
             _ => None,
         }

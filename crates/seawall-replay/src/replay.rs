@@ -279,7 +279,7 @@ impl Replay {
                 });
             }
         }
-        store.flush().map_err(Error::store("flush"))?;
+        store.flush().map_err(Error::flush)?;
         // Read the watermarks from the store: the caller prunes the log up to them.
         let now = Standing::of(store)?;
         let times = (planned.saturating_sub(began), self.clock.now().saturating_sub(planned));
@@ -393,10 +393,9 @@ impl Replay {
         if let Some(applied) = standing.highest().filter(unread) {
             match source.record_id(applied) {
                 // The log was truncated since it was compared with the store.
-                Ok(None) => return Err(Error::Ahead { applied, last: plan.last }),
+                Ok(_) => return Err(Error::Ahead { applied, last: plan.last }),
                 // An adopted store may have applied records that were pruned or given up.
-                Ok(Some(_))
-                | Err(seawall::Error::Pruned { .. } | seawall::Error::Damaged { .. }) => {}
+                Err(seawall::Error::Pruned { .. } | seawall::Error::Damaged { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
         }

@@ -36,7 +36,7 @@ fn lives(operations: &[Operation], (manner, dice): (Manner, &mut Dice)) -> Resul
         let bulk_from = *dice.pick(&[1, 1, 15, u64::MAX]).unwrap();
         match bulk(bulk_from).partitions(partitions).run(&reader, &store) {
             Ok(_) => break,
-            Err(Error::Store { .. }) => {}
+            Err(Error::Store { .. } | Error::Flush(_)) => {}
             Err(error) => return Err(error.to_string()),
         }
         // An ingestion has a step for each row, a batch only one.

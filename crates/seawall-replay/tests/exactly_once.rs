@@ -36,7 +36,7 @@ fn lives(manner: Manner, seed: u64, loses_power: bool) -> Result<(), String> {
         let (partitions, batch) = (1 + u32::try_from(dice.below(4)).unwrap(), 1 + dice.below(20));
         match replay(partitions, usize::try_from(batch).unwrap()).run(&reader, &store) {
             Ok(_) => break,
-            Err(Error::Store { .. }) => {}
+            Err(Error::Store { .. } | Error::Flush(_)) => {}
             // For example a table that is created twice.
             Err(error) => return Err(error.to_string()),
         }

@@ -68,7 +68,7 @@ fn lives(manner: Manner, seed: u64, loses_power: bool) -> Result<(), String> {
                 }
                 assert_eq!(report.applied_lsn, Lsn::new(until));
             }
-            Err(Error::Store { .. }) => {}
+            Err(Error::Store { .. } | Error::Flush(_)) => {}
             // For example a table that is created twice.
             Err(error) => return Err(error.to_string()),
         }
@@ -215,4 +215,20 @@ fn second_replay_into_a_store_is_refused_while_one_runs() {
     assert_eq!(refused.as_deref(), Some(said));
     assert_eq!(store.get("", b"sum").unwrap(), Some(500u64.to_le_bytes().to_vec()));
     assert_eq!(Replay::new().run(&log, &store).unwrap().applied, 0);
+}
+
+/// The advice differs: after a failed sync, a later one proves nothing about the same changes.
+#[test]
+fn failed_flush_differs_from_a_failed_write() {
+    let log = log_of(&[Change::put("", "k", "v").into()]);
+    let run = |dies_at| {
+        let store = DyingStore::new(Manner::Together, dies_at);
+        (Replay::new().run(&log, &store).map(drop), store.writes())
+    };
+    let (done, steps) = run(u64::MAX);
+    done.unwrap();
+    let failed = run(steps - 1).0.unwrap_err();
+    assert!(matches!(failed, Error::Flush(_)), "{failed}");
+    let failed = run(0).0.unwrap_err();
+    assert!(matches!(failed, Error::Store { .. }), "{failed}");
 }

@@ -68,6 +68,11 @@ fn next_after(error: &Error, args: &Args) -> String {
         Error::Store { .. } => {
             "fix the cause, then replay again: nothing is applied twice".to_owned()
         }
+        Error::Flush(_) => format!(
+            "if the device is full, free some space and replay again; otherwise check the device \
+             and rebuild {into}: it may lack changes that it still shows, and a later flush can \
+             succeed without them"
+        ),
         Error::Pruned { oldest, .. } => format!(
             "use a target that was loaded with the state before LSN {oldest}, and --from \
              {oldest}"
