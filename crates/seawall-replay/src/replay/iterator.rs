@@ -40,7 +40,8 @@ impl<'a> Transactions<'a> {
 
     /// Returns the watermark from which the iterator started. After
     /// [`Replay::adopt`](crate::Replay::adopt) it contains the proof that it lacked before, and
-    /// should be stored in place of the old one.
+    /// should be stored in place of the old one. After [`Replay::from`](crate::Replay::from) it is
+    /// the first one to store.
     #[must_use]
     pub fn began(&self) -> Option<Watermark> {
         self.began

@@ -1,7 +1,7 @@
 //! A new store that was loaded with the state before some record is checked from its first replay
 //! on.
 
-use super::{lsn, log_of, open, put, reader, replay};
+use super::{log_of, lsn, open, put, reader, replay};
 use seawall_replay::{Change, Error, MemoryStore, Operation, Replay, Store, TxId};
 
 #[test]
