@@ -23,6 +23,8 @@ pub struct Tables<E> {
     catalog: RwLock<Catalog>,
     /// Held while rows of dropped tables are removed.
     sweeping: Mutex<()>,
+    /// Held while a replay runs.
+    replay: Mutex<()>,
 }
 
 impl<E: Engine> Tables<E> {
@@ -37,7 +39,8 @@ impl<E: Engine> Tables<E> {
         let engine = E::open(path)?;
         check_format(&engine, path)?;
         let catalog = RwLock::new(read_catalog(&engine, path)?);
-        Ok(Self { engine, catalog, sweeping: Mutex::new(()) })
+        let (sweeping, replay) = (Mutex::new(()), Mutex::new(()));
+        Ok(Self { engine, catalog, sweeping, replay })
     }
 
     /// The tables by name, each with its definition, without the table that has no name.
@@ -184,6 +187,10 @@ impl<E: Engine> Store for Tables<E> {
 
     fn partitions_max(&self) -> usize {
         E::PARTITIONS_MAX
+    }
+
+    fn replay_lock(&self) -> Option<&Mutex<()>> {
+        Some(&self.replay)
     }
 
     fn ingestion(&self) -> Option<&dyn Ingest> {
