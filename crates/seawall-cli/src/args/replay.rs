@@ -32,13 +32,8 @@ pub(crate) struct Replay {
     /// Apply only what was committed up to this record or time, e.g. 2025-11-21T04:40:00Z
     #[arg(long, value_name = "LSN|TIME")]
     pub(crate) until: Option<Until>,
-    /// Trust a target whose position cannot be checked: it was stored by an earlier version, or its
-    /// last record is no longer in the log
-    #[arg(long)]
-    pub(crate) adopt: bool,
-    /// Go on without transactions that lack records: a repair gave up some, or their begin is gone
-    #[arg(long)]
-    pub(crate) skip_incomplete: bool,
+    #[command(flatten)]
+    pub(crate) accept: Accept,
     /// Show what would be applied, and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -51,6 +46,18 @@ pub(crate) struct Replay {
     pub(crate) patience: Patience,
     #[command(flatten)]
     pub(crate) look: Look,
+}
+
+/// What a replay accepts only on request.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Accept {
+    /// Trust a target whose position cannot be checked: it was stored by an earlier version, or its
+    /// last record is no longer in the log
+    #[arg(long)]
+    pub(crate) adopt: bool,
+    /// Go on without transactions that lack records: a repair gave up some, or their begin is gone
+    #[arg(long)]
+    pub(crate) skip_incomplete: bool,
 }
 
 /// Where transactions are applied.

@@ -16,8 +16,8 @@ fn start_after_the_end_of_the_log_is_refused() {
             matches!(refused, Error::Ahead { applied, last } if applied == before && is_ahead(last)),
             "{refused}"
         );
-        assert!(from(start).plan(&reader(&disk), &store).is_err());
-        assert!(from(start).transactions(&reader(&disk), None).is_err());
+        from(start).plan(&reader(&disk), &store).unwrap_err();
+        from(start).transactions(&reader(&disk), None).unwrap_err();
         assert_eq!(store.watermarks().unwrap(), []);
     }
     assert_eq!(from(11).run(&reader(&disk), &store).unwrap().applied, 0);

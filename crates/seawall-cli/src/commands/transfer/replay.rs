@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Args, stores: Stores) -> Result<Exit, Failure> {
         return Err(failure.next("omit it"));
     }
     let keeps_no_place = matches!(args.into, Target::Output | Target::File(_));
-    if args.adopt && keeps_no_place {
+    if args.accept.adopt && keeps_no_place {
         let what = "--adopt is for a program or a store: json stores no position";
         return Err(Failure::new(Exit::Usage, what).at("the command line").next("omit it"));
     }

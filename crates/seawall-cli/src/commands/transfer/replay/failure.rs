@@ -47,7 +47,7 @@ pub(super) fn of(error: &Error, args: &Args) -> Failure {
 fn next_after(error: &Error, args: &Args) -> String {
     let into = &args.into;
     match error {
-        Error::Incomplete { .. } if args.skip_incomplete => {
+        Error::Incomplete { .. } if args.accept.skip_incomplete => {
             "some partitions of the store have applied it: use a new store".to_owned()
         }
         Error::Incomplete { .. } => {

@@ -32,8 +32,8 @@ impl Job<'_> {
         let from = self.args.from.and_then(Lsn::new);
         let replay = Replay::new().partitions(self.args.threads).batches(self.bounds());
         let replay = from.into_iter().fold(replay, Replay::from);
-        let replay = if self.args.adopt { replay.adopt() } else { replay };
-        let skips = self.args.skip_incomplete;
+        let replay = if self.args.accept.adopt { replay.adopt() } else { replay };
+        let skips = self.args.accept.skip_incomplete;
         let replay = if skips { replay.skip_incomplete() } else { replay };
         self.until.into_iter().fold(replay, Replay::until)
     }
