@@ -34,6 +34,8 @@ mod error;
 mod garbage;
 mod ingestion;
 mod key;
+#[cfg(test)]
+mod memory;
 mod place;
 mod rows;
 mod tables;

@@ -9,7 +9,7 @@ use seawall_replay::{Batch, Edit, Ingest, Store, StoreError, Watermark};
 use std::fmt;
 use std::ops::Bound;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Tables in a database.
 ///
@@ -20,7 +20,9 @@ use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 /// next [`flush`](Store::flush).
 pub struct Tables<E> {
     engine: E,
-    catalog: RwLock<Catalog>,
+    pub(crate) catalog: RwLock<Catalog>,
+    /// Held during an ingestion, and while tables are created or dropped. Locked before `catalog`.
+    pub(crate) ingesting: Mutex<()>,
     /// Held while rows of dropped tables are removed.
     sweeping: Mutex<()>,
     /// Held while a replay runs.
@@ -39,8 +41,8 @@ impl<E: Engine> Tables<E> {
         let engine = E::open(path)?;
         check_format(&engine, path)?;
         let catalog = RwLock::new(read_catalog(&engine, path)?);
-        let (sweeping, replay) = (Mutex::new(()), Mutex::new(()));
-        Ok(Self { engine, catalog, sweeping, replay })
+        let [ingesting, sweeping, replay] = [(); 3].map(Mutex::new);
+        Ok(Self { engine, catalog, ingesting, sweeping, replay })
     }
 
     /// The tables by name, each with its definition, without the table that has no name.
@@ -67,6 +69,11 @@ impl<E: Engine> Tables<E> {
 
     pub(crate) fn catalog(&self) -> RwLockReadGuard<'_, Catalog> {
         self.catalog.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for an ingestion. Until the guard is dropped, no table is created or dropped.
+    pub(crate) fn tables_stay(&self) -> MutexGuard<'_, ()> {
+        self.ingesting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn catalog_to_change(&self) -> RwLockWriteGuard<'_, Catalog> {
@@ -167,6 +174,7 @@ impl<E: Engine> Store for Tables<E> {
                 put_watermarks(&batch.watermarks, edits)
             });
         }
+        let _changing = self.tables_stay();
         let mut catalog = self.catalog_to_change();
         let prepared = catalog.prepare::<E>(batch)?;
         self.commit(&prepared, batch)?;
