@@ -50,6 +50,10 @@ impl Engine for Fjall {
         Ok(Self { database, keyspace, _place: place })
     }
 
+    fn exists(path: &Path) -> Result<bool> {
+        Ok(Place::find_folder(path, Self::NAME)?.is_some())
+    }
+
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         let value = self.database.snapshot().get(&self.keyspace, key);
         Ok(value.map_err(StoreError::failed)?.map(|value| value.to_vec()))

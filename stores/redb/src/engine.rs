@@ -1,10 +1,11 @@
 //! redb as a database of sorted keys.
 
-use redb::{Database, DatabaseError, Durability, ReadableDatabase, StorageError, Table};
-use redb::{TableDefinition, WriteTransaction};
+use redb::{Database, DatabaseError, Durability, ReadOnlyDatabase, ReadableDatabase};
+use redb::{StorageError, Table, TableDefinition, TableError, WriteTransaction};
 use seawall_replay::StoreError;
 use seawall_tables::{Edits, Engine, OpenError, Place, Range, Result, Row};
 use std::fmt;
+use std::io::ErrorKind;
 use std::ops::Bound;
 use std::path::Path;
 
@@ -36,6 +37,8 @@ impl Engine for Redb {
     type Rows<'a> = Rows;
 
     fn open(path: &Path) -> Result<Self> {
+        // Before anything is changed: redb changes the file of a database that it opens.
+        Self::exists(path)?;
         let place = Place::file(path)?;
         // redb writes its magic number last, and cannot open a file without one.
         place.create(|partial| {
@@ -48,18 +51,21 @@ impl Engine for Redb {
             make().map_err(OpenError::database(path))
         })?;
         let database = Database::open(place.database()).map_err(failed(path))?;
-        let has_table = || -> Result<bool, redb::Error> {
-            match database.begin_read()?.open_table(TABLE) {
-                Ok(_) => Ok(true),
-                Err(redb::TableError::TableDoesNotExist(_)) => Ok(false),
-                Err(error) => Err(error.into()),
-            }
-        };
-        if !has_table().map_err(OpenError::database(path))? {
-            let why = "the database has no table `seawall`".to_owned();
-            return Err(OpenError::Foreign { path: path.to_owned(), why });
-        }
+        check_table(&database, path)?;
         Ok(Self { database, _place: place })
+    }
+
+    fn exists(path: &Path) -> Result<bool> {
+        if Place::find_file(path)?.is_none() {
+            return Ok(false);
+        }
+        match ReadOnlyDatabase::open(path) {
+            Ok(database) => check_table(&database, path)?,
+            // A process was killed, or is running. `open` finds out which.
+            Err(DatabaseError::RepairAborted | DatabaseError::DatabaseAlreadyOpen) => {}
+            Err(error) => return Err(failed(path)(error)),
+        }
+        Ok(true)
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
@@ -98,6 +104,23 @@ impl Engine for Redb {
     fn flush(&self) -> Result<(), StoreError> {
         Ok(())
     }
+}
+
+fn check_table(database: &impl ReadableDatabase, path: &Path) -> Result<()> {
+    let has_table = || -> Result<bool, redb::Error> {
+        match database.begin_read()?.open_table(TABLE) {
+            Ok(_) => Ok(true),
+            Err(TableError::TableDoesNotExist(_) | TableError::TableTypeMismatch { .. }) => {
+                Ok(false)
+            }
+            Err(error) => Err(error.into()),
+        }
+    };
+    if has_table().map_err(OpenError::database(path))? {
+        return Ok(());
+    }
+    let why = "the database has no table `seawall` of bytes".to_owned();
+    Err(OpenError::Foreign { path: path.to_owned(), why })
 }
 
 fn fill_table(
@@ -159,6 +182,11 @@ fn failed(path: &Path) -> impl Fn(DatabaseError) -> OpenError + use<> {
     let (path, database) = (path.to_owned(), OpenError::database(path));
     move |source| match source {
         DatabaseError::DatabaseAlreadyOpen => OpenError::Locked { path: path.clone() },
+        DatabaseError::Storage(StorageError::Io(source))
+            if source.kind() == ErrorKind::InvalidData =>
+        {
+            OpenError::Foreign { path: path.clone(), why: source.to_string() }
+        }
         DatabaseError::Storage(StorageError::Io(source)) => {
             OpenError::Io { path: path.clone(), source }
         }

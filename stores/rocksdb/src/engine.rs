@@ -7,7 +7,7 @@ use seawall_replay::StoreError;
 use seawall_tables::{Edits, Engine, OpenError, Place, Range, Result, Row};
 use std::fmt;
 use std::ops::Bound;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The size of the memtable, in bytes. A larger one makes fewer sorted files.
 const MEMTABLE: usize = 128 << 20;
@@ -38,16 +38,19 @@ impl Engine for Rocks {
 
     fn open(path: &Path) -> Result<Self> {
         let place = Place::folder(path, Self::NAME)?;
-        let is_new = !place.database().exists();
         let mut options = Options::default();
         options.create_if_missing(true);
         options.set_write_buffer_size(MEMTABLE);
         options.set_keep_log_file_num(4);
         let database = DB::open(&options, place.database()).map_err(failed(path))?;
-        if is_new {
-            place.sync_names().map_err(OpenError::io(path))?;
-        }
         Ok(Self { database, options, place })
+    }
+
+    fn exists(path: &Path) -> Result<bool> {
+        let database = Place::find_folder(path, Self::NAME)?;
+        // RocksDB creates this file last.
+        let is_complete = |database: PathBuf| database.join("CURRENT").try_exists();
+        database.map_or(Ok(false), is_complete).map_err(OpenError::io(path))
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {

@@ -1,11 +1,14 @@
 //! SQLite as a database of sorted keys.
 
-use rusqlite::{CachedStatement, Connection, ErrorCode, OptionalExtension, TransactionBehavior};
+use rusqlite::TransactionBehavior;
+use rusqlite::config::DbConfig;
+use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags as Flags, OptionalExtension};
 use seawall_replay::StoreError;
-use seawall_tables::{Edits, Engine, OpenError, Range, Result, Row, sync_name};
+use seawall_tables::{Edits, Engine, OpenError, Place, Range, Result, Row};
 use std::fmt;
+use std::io;
 use std::ops::Bound;
-use std::path::Path;
+use std::path::{Path, PathBuf, absolute};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// In exclusive mode the file stays locked from the first write on. Without that, two replays at
@@ -25,6 +28,7 @@ SELECT CAST(substr(t.key, 2) AS TEXT), substr(r.key, 10), r.value FROM seawall t
 "#;
 const FOREIGN: &str =
     "SELECT name FROM sqlite_schema WHERE name NOT IN ('seawall', 'seawall_rows')";
+const COUNT: &str = "SELECT count(*) FROM sqlite_schema";
 const GET: &str = "SELECT value FROM seawall WHERE key = ?1";
 const PUT: &str = "INSERT OR REPLACE INTO seawall(key, value) VALUES (?1, ?2)";
 const REMOVE: &str = "DELETE FROM seawall WHERE key = ?1";
@@ -50,20 +54,48 @@ impl Engine for Sqlite {
     type Rows<'a> = Rows<'a>;
 
     fn open(path: &Path) -> Result<Self> {
-        let connection = Connection::open(path).map_err(failed(path))?;
+        // Before anything is changed.
+        Self::exists(path)?;
+        // An absolute path, because SQLite takes some names for a database in memory.
+        let file = absolute(path).map_err(OpenError::io(path))?;
+        let flags = Flags::SQLITE_OPEN_READ_WRITE | Flags::SQLITE_OPEN_CREATE;
+        let flags = flags | Flags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(file, flags).map_err(failed(path))?;
         let start = || {
+            // Leaves the write-ahead log of another program's database alone.
+            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
             connection.execute_batch(START)?;
-            connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
-            connection.query_row(FOREIGN, [], |row| row.get::<_, String>(0)).optional()
+            let foreign = name_of_other_content(&connection)?;
+            if foreign.is_none() {
+                connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
+                connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
+            }
+            Ok(foreign)
         };
-        if let Some(name) = start().map_err(failed(path))? {
-            let why = format!("the database has other content: `{name}`");
-            return Err(OpenError::Foreign { path: path.to_owned(), why });
-        }
+        start().map_err(failed(path)).and_then(|foreign| refuse(foreign, path))?;
         let make = format!("BEGIN EXCLUSIVE; {MAKE}; COMMIT");
         connection.execute_batch(&make).map_err(failed(path))?;
-        sync_name(path).map_err(OpenError::io(path))?;
         Ok(Self(Mutex::new(connection)))
+    }
+
+    fn exists(path: &Path) -> Result<bool> {
+        if Place::find_file(path)?.is_none_or(|size| size == 0) {
+            return Ok(false);
+        }
+        let uri = immutable(path).map_err(OpenError::io(path))?;
+        let flags = Flags::SQLITE_OPEN_READ_ONLY | Flags::SQLITE_OPEN_URI;
+        let found = Connection::open_with_flags(uri, flags).and_then(|connection| {
+            let count = connection.query_row(COUNT, [], |row| row.get::<_, i64>(0))?;
+            Ok((count, name_of_other_content(&connection)?))
+        });
+        match found.map_err(failed(path)) {
+            Ok((_, foreign @ Some(_))) => refuse(foreign, path).map(|()| true),
+            // All tables of a store can be in its write-ahead log.
+            Ok((0, _)) => Ok(Place::find_file(&log_of(path))?.is_some_and(|size| size > 0)),
+            Err(error @ OpenError::Foreign { .. }) => Err(error),
+            // Another program may be changing the file. `open` finds out.
+            Ok(_) | Err(_) => Ok(true),
+        }
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
@@ -106,6 +138,38 @@ impl fmt::Debug for Sqlite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sqlite").finish_non_exhaustive()
     }
+}
+
+/// Returns the URI of a file that SQLite only reads: without locks, without its write-ahead log, and
+/// without new files next to it.
+fn immutable(path: &Path) -> io::Result<String> {
+    let mut uri = "file:".to_owned();
+    for byte in absolute(path)?.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'/' | b'.' | b'_' | b'-' => uri.push(char::from(*byte)),
+            byte if byte.is_ascii_alphanumeric() => uri.push(char::from(*byte)),
+            byte => uri.push_str(&format!("%{byte:02x}")),
+        }
+    }
+    uri.push_str("?immutable=1");
+    Ok(uri)
+}
+
+/// Returns the path of SQLite's write-ahead log.
+fn log_of(path: &Path) -> PathBuf {
+    let mut path = path.as_os_str().to_owned();
+    path.push("-wal");
+    path.into()
+}
+
+fn name_of_other_content(connection: &Connection) -> rusqlite::Result<Option<String>> {
+    connection.query_row(FOREIGN, [], |row| row.get(0)).optional()
+}
+
+fn refuse(foreign: Option<String>, path: &Path) -> Result<()> {
+    let Some(name) = foreign else { return Ok(()) };
+    let why = format!("the database has other content: `{name}`");
+    Err(OpenError::Foreign { path: path.to_owned(), why })
 }
 
 struct Batch<'a> {

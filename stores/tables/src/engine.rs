@@ -30,12 +30,21 @@ pub trait Engine: Sized + Send + Sync {
         Self: 'a;
 
     /// Opens the database at `path`, or creates an empty one, even if an earlier creation was
-    /// interrupted. No other handle can open the database meanwhile.
+    /// interrupted. No other handle can open the database meanwhile. The caller makes its name
+    /// durable, and those in its folder.
     ///
     /// # Errors
     ///
     /// [`OpenError`].
     fn open(path: &Path) -> Result<Self, OpenError>;
+
+    /// Returns whether there is a database at `path` that [`open`](Engine::open) would open rather
+    /// than create. Changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Foreign`] if there is something else that `open` would refuse.
+    fn exists(path: &Path) -> Result<bool, OpenError>;
 
     /// Returns the value of a key, which has at most 65,535 bytes.
     ///

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The reason why a store was not opened. The store is unchanged.
+/// The reason why a store was not opened. The content of what is there is unchanged.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum OpenError {

@@ -42,6 +42,6 @@ mod tables;
 
 pub use engine::{Edits, Engine, Range, Row};
 pub use error::{OpenError, Result};
-pub use place::{Place, sync_name};
+pub use place::Place;
 pub use rows::Rows;
 pub use tables::Tables;

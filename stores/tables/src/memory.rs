@@ -28,6 +28,10 @@ impl Engine for Memory {
         Ok(Self::default())
     }
 
+    fn exists(_path: &Path) -> Result<bool> {
+        Ok(false)
+    }
+
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         Ok(self.rows().get(key).cloned())
     }

@@ -4,6 +4,7 @@ use crate::catalog::{Catalog, Prepared, Table, check_sizes, has_tables};
 use crate::engine::{Edits, Engine};
 use crate::garbage::sweep;
 use crate::key::{self, CATALOG, FORMAT, FORMAT_KEY, GARBAGE, TableId, WATERMARKS, behind};
+use crate::place::sync_names;
 use crate::{OpenError, Result, Rows};
 use seawall_replay::{Batch, Edit, Ingest, Store, StoreError, Watermark};
 use std::fmt;
@@ -39,10 +40,22 @@ impl<E: Engine> Tables<E> {
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let engine = E::open(path)?;
+        // Also if the store existed: the process that created it may have been killed before this.
+        sync_names(path).map_err(OpenError::io(path))?;
         check_format(&engine, path)?;
         let catalog = RwLock::new(read_catalog(&engine, path)?);
         let [ingesting, sweeping, replay] = [(); 3].map(Mutex::new);
         Ok(Self { engine, catalog, ingesting, sweeping, replay })
+    }
+
+    /// Returns whether there is a store at this path that [`open`](Self::open) would open rather
+    /// than create. Changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Foreign`] if there is something else.
+    pub fn exists(path: impl AsRef<Path>) -> Result<bool> {
+        E::exists(path.as_ref())
     }
 
     /// The tables by name, each with its definition, without the table that has no name.

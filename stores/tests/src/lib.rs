@@ -54,6 +54,7 @@ macro_rules! store_tests {
             tables_created_by_one_record_have_separate_rows
             batch_with_a_longer_key_than_allowed_is_refused_whole
             open_or_foreign_or_unknown_store_is_refused
+            store_exists_once_it_was_opened
             store_of_another_log_or_of_truncated_records_is_refused
             watermarks_of_an_earlier_version_have_no_log_id);
     };

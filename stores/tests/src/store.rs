@@ -255,21 +255,61 @@ pub fn open_or_foreign_or_unknown_store_is_refused<E: Engine>() {
     assert!(foreign.ends_with("the format is [2], not [1]"), "{foreign}");
 
     let other = folder.0.join("other");
-    let log: Log<u32> = Log::open(&other).unwrap();
-    let before = names(&other);
-    Tables::<E>::open(&other).unwrap_err();
-    assert_eq!(names(&other), before, "a log is left alone");
-    drop(log);
+    drop(Log::<u32>::open(&other).unwrap());
+    assert_refused_unchanged::<E>(&other);
     let text = folder.0.join("text");
     std::fs::write(&text, "not a database, and longer than the header of one".repeat(9)).unwrap();
-    Tables::<E>::open(&text).unwrap_err();
-    assert!(std::fs::read_to_string(&text).unwrap().starts_with("not a database"));
+    assert_refused_unchanged::<E>(&text);
 }
 
-fn names(folder: &Path) -> Vec<PathBuf> {
-    let mut names: Vec<_> = folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
-    names.sort();
-    names
+/// Checks that something else is refused, and that neither it nor its folder is changed.
+///
+/// # Panics
+///
+/// If it is opened, or anything is changed.
+pub fn assert_refused_unchanged<E: Engine>(path: &Path) {
+    let folder = path.parent().unwrap();
+    let before = content(folder);
+    let found = Tables::<E>::exists(path);
+    // An open can find what this did not, for example in SQLite's write-ahead log.
+    assert!(matches!(found, Ok(true) | Err(OpenError::Foreign { .. })), "{found:?}");
+    let refused = Tables::<E>::open(path).unwrap_err();
+    assert!(matches!(refused, OpenError::Foreign { .. }), "{refused}");
+    assert!(content(folder) == before, "{} is left alone", path.display());
+}
+
+/// Returns all names in a folder, with the content of files.
+fn content(folder: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
+    let mut found = BTreeMap::new();
+    for entry in folder.read_dir().unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(content(&path));
+            found.insert(path, None);
+        } else {
+            let bytes = std::fs::read(&path).unwrap();
+            found.insert(path, Some(bytes));
+        }
+    }
+    found
+}
+
+/// Checks that a store is found only if opening does not create it.
+///
+/// # Panics
+///
+/// If it is found too early, too late, or if the search changes something.
+pub fn store_exists_once_it_was_opened<E: Engine>() {
+    let folder = Folder::new(&format!("exists-{}", E::NAME));
+    let path = folder.0.join("store");
+    assert!(!Tables::<E>::exists(&path).unwrap());
+    assert_eq!(content(&folder.0), BTreeMap::new());
+    let store = Tables::<E>::open(&path).unwrap();
+    assert!(Tables::<E>::exists(&path).unwrap(), "another handle is no obstacle");
+    drop(store);
+    let before = content(&folder.0);
+    assert!(Tables::<E>::exists(&path).unwrap());
+    assert!(content(&folder.0) == before);
 }
 
 /// Appends keys to the log, each in its own transaction.
