@@ -230,6 +230,28 @@ fn wrong_answer_of_a_program_is_reported_with_its_range() {
     }
 }
 
+/// The batch is larger than the pipes. The program fills its output, which this process must read.
+#[test]
+fn program_that_answers_before_it_has_the_batch_is_stopped() {
+    let folder = Folder::new("replay-early");
+    let value = "v".repeat(1 << 20);
+    let put = format!(r#"{{"atomic":[{{"put":{{"table":"","key":"k","value":"{value}"}}}}]}}"#);
+    folder.run("append log --format json -q", put.as_bytes()).fine();
+    let new = r#"echo "{\"place\":null}""#;
+    let place = r#"b=$(head -c 200); b="${b#*\"place\":}"; printf "{\"place\":%s}}\n" "${b%%\}*}""#;
+    for (program, expected) in [
+        (format!("{new}; cat"), "without a newline"),
+        (format!("{new}; yes"), "answered `y`, expected {\"place\":{\"log\":"),
+        (format!("{new}; {place}; cat"), "before the whole batch was sent"),
+        (format!("{new}; exec >&-; head -c 9 > /dev/null; exit 7"), "exit status: 7"),
+        (format!("{new}; exec <&-; yes"), "LSN 1 .. 1"),
+    ] {
+        let line = format!("timeout 120 '{}' replay log --into 'cmd:{program}'", crate::PROGRAM);
+        let ran = folder.shell(&line, b"");
+        assert!(ran.refused(1).contains(expected), "{program}: {ran:?}");
+    }
+}
+
 #[test]
 fn user_learns_why_a_silent_program_gets_nothing() {
     let folder = bank("replay-silent", BANK);

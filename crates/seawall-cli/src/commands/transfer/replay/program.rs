@@ -5,25 +5,26 @@
 //! reports its place, so nothing is applied twice. If this process is killed, it cannot stop the
 //! program, so the program must ensure that only one instance runs at a time.
 
+mod pipes;
+
 use super::answer::{Answer, Done, Fed};
 use super::job::Job;
 use super::lines::line;
 use super::place;
 use super::tables::Tables;
+use pipes::{Event, Pipes};
 use seawall::Lsn;
 use seawall_measure::machine::Stopwatch;
 use seawall_output::report::{Exit, Failure, say};
 use seawall_output::stdout::one_line;
 use seawall_replay::{BatchSize, Transaction, Watermark};
 use serde_json::{Value, json};
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::io;
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-/// The maximum size of an answer in bytes.
-const ANSWER_MAX: u64 = 4096;
 /// After this time the user learns what a silent program has to print first.
 const SILENCE_MAX: Duration = Duration::from_secs(2);
 /// The first line that a program has to print, as text for messages.
@@ -132,8 +133,8 @@ impl Feed {
     fn give(&mut self, text: &str, reached: &Watermark, about: &str) -> Result<(), Failure> {
         self.fed.batches += 1;
         let (batch, place) = (self.fed.batches, place::of(reached));
-        let line = format!("{{\"batch\":{batch},\"place\":{place},\"transactions\":[{text}]}}\n");
-        self.program.apply(&line, &place, about)?;
+        let start = format!("{{\"batch\":{batch},\"place\":{place},\"transactions\":[{text}]");
+        self.program.apply(start, &place, about)?;
         self.reached = Some(*reached);
         Ok(())
     }
@@ -143,21 +144,26 @@ impl Feed {
 struct Program {
     command: String,
     child: Child,
-    input: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
+    pipes: Pipes,
 }
 
 impl Program {
     fn start(command: &str) -> Result<Self, Failure> {
+        let failed = |what: &str, error: io::Error| {
+            let failure = Failure::new(Exit::Failed, format!("cannot start {what}: {error}"));
+            failure.at(format!("cmd:{command}"))
+        };
         let mut shell = Command::new("sh");
         shell.arg("-c").arg(command).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = shell.spawn().map_err(|error| {
-            let failure = Failure::new(Exit::Failed, format!("cannot start a shell: {error}"));
-            failure.at(format!("cmd:{command}")).next("check that `sh` is on the PATH")
+        let mut child = shell
+            .spawn()
+            .map_err(|error| failed("a shell", error).next("check that `sh` is on the PATH"))?;
+        let pipes = Pipes::of(&mut child).map_err(|error| {
+            let _ = child.kill();
+            let _ = child.wait();
+            failed("a thread", error).next("replay again when fewer threads run")
         })?;
-        let (input, output) = (child.stdin.take(), child.stdout.take());
-        let output = BufReader::new(output.expect("a pipe was asked for"));
-        Ok(Self { command: command.to_owned(), child, input, output })
+        Ok(Self { command: command.to_owned(), child, pipes })
     }
 
     /// Reads the place that the program reports; `None` if it is new.
@@ -192,38 +198,36 @@ impl Program {
         begun
     }
 
-    /// Sends a batch, and waits until the program confirms it.
-    fn apply(&mut self, batch: &str, place: &Value, about: &str) -> Result<(), Failure> {
-        // A broken pipe means that the program has ended: report its exit status.
-        let sent = match &mut self.input {
-            Some(input) => input.write_all(batch.as_bytes()).and_then(|()| input.flush()),
-            None => Err(io::ErrorKind::BrokenPipe.into()),
-        };
-        let heard = match sent {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.to_string()),
-            Err(_) => Err(self.ended()),
-            Ok(()) => self.hear(),
+    /// Sends a batch without its [end](pipes::END), which follows, and waits until the program
+    /// confirms it.
+    fn apply(&mut self, start: String, place: &Value, about: &str) -> Result<(), Failure> {
+        let expected = json!({ "place": place });
+        let is_right =
+            |answer: &str| serde_json::from_str::<Value>(answer).ok().as_ref() == Some(&expected);
+        self.pipes.send(start);
+        let (heard, when) = match self.pipes.next() {
+            Event::Sent => (self.hear(), ""),
+            // The program does not wait for the batch, and may wait until its output is read.
+            early => (self.heard(early), " before the whole batch was sent"),
         };
         let answer = heard.map_err(|why| self.failure(&why, about))?;
-        let expected = json!({ "place": place });
-        if serde_json::from_str::<Value>(&answer).ok().as_ref() == Some(&expected) {
-            return Ok(());
-        }
-        let what = format!("answered {}, expected {expected}", short(&answer));
+        let what = match is_right(&answer) {
+            true if when.is_empty() => return Ok(()),
+            true => format!("answered {}{when}", short(&answer)),
+            false => format!("answered {}, expected {expected}", short(&answer)),
+        };
         let failure = self.failure(&what, about);
         Err(if place::is_old(&answer) { failure.next(place::CHANGE) } else { failure })
     }
 
     /// Closes the input, and waits for a successful exit.
     fn end(mut self, applied: Option<Lsn>) -> Result<(), Failure> {
-        self.input = None;
+        self.pipes.close();
         let has = match applied {
             Some(applied) => format!("after LSN {applied}, which it has applied"),
             None => "before any transaction".to_owned(),
         };
-        let mut rest = vec![];
-        let heard = (&mut self.output).take(ANSWER_MAX).read_to_end(&mut rest);
-        heard.map_err(|error| self.failure(&error.to_string(), &has))?;
+        let rest = self.pipes.rest().map_err(|error| self.failure(&error.to_string(), &has))?;
         if !rest.trim_ascii().is_empty() {
             let what = format!("printed more than the protocol allows: {}", short(&lossy(&rest)));
             return Err(self.failure(&what, &has));
@@ -237,22 +241,30 @@ impl Program {
 
     /// Reads the next line.
     fn hear(&mut self) -> Result<String, String> {
-        let mut bytes = vec![];
-        let read = (&mut self.output).take(ANSWER_MAX).read_until(b'\n', &mut bytes);
-        read.map_err(|error| format!("cannot be read: {error}"))?;
-        match bytes.pop() {
-            Some(b'\n') => Ok(lossy(&bytes)),
-            None => Err(self.ended()),
-            Some(last) => {
-                bytes.push(last);
+        let event = self.pipes.next();
+        self.heard(event)
+    }
+
+    fn heard(&mut self, event: Event) -> Result<String, String> {
+        match event {
+            Event::Line(mut bytes) => {
+                if bytes.pop_if(|last| *last == b'\n').is_some() {
+                    return Ok(lossy(&bytes));
+                }
                 Err(format!("printed {} without a newline", short(&lossy(&bytes))))
             }
+            Event::Unread(error) => Err(format!("cannot be read: {error}")),
+            // A broken pipe means that the program has ended: report its exit status.
+            Event::Unsent(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                Err(error.to_string())
+            }
+            Event::Sent | Event::Unsent(_) | Event::End => Err(self.ended()),
         }
     }
 
     /// Waits until the program has ended without an answer, and returns its exit status as text.
     fn ended(&mut self) -> String {
-        self.input = None;
+        self.pipes.abandon();
         match self.child.wait() {
             Ok(status) => format!("ended without an answer, with {status}"),
             Err(error) => format!("ended without an answer: {error}"),
@@ -270,7 +282,7 @@ impl Program {
 impl Drop for Program {
     fn drop(&mut self) {
         // The program may be killed at any time; if it has ended, this does nothing.
-        self.input = None;
+        self.pipes.abandon();
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
