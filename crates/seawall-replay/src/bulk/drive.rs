@@ -123,6 +123,9 @@ impl<'r, 'a, 'scope> Bulk<'r, 'a, 'scope> {
         }
         let mut writes = collected.writes(self.ingest)?;
         let ingested = self.ingest.ingest(&mut writes, &watermarks);
+        if let Some(error) = writes.failed.take() {
+            return Err(error);
+        }
         ingested.map_err(Error::store("ingest rows"))?;
         self.ran.ingested += writes.count;
         self.count(counts, writes.count);

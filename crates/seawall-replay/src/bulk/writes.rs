@@ -25,6 +25,8 @@ pub(crate) struct Writes<'a> {
     bytes: Vec<u8>,
     /// The number of rows so far.
     pub(crate) count: u64,
+    /// The error that ended the rows, unless a change was refused. The store did not fail.
+    pub(crate) failed: Option<Error>,
 }
 
 impl<'a> Writes<'a> {
@@ -35,7 +37,8 @@ impl<'a> Writes<'a> {
         tools: Tools<'a>,
     ) -> Self {
         let (next_tables, bytes) = (order.into_iter(), vec![]);
-        Self { tools, merge, scratch, tables, table: 0, next_tables, bytes, count: 0 }
+        let failed = None;
+        Self { tools, merge, scratch, tables, table: 0, next_tables, bytes, count: 0, failed }
     }
 
     /// Takes all rows, as the writes of a batch.
@@ -111,7 +114,11 @@ impl SortedRows for Writes<'_> {
     fn next_row(&mut self) -> Result<Option<NewRow<'_>>, StoreError> {
         let row = self.step().map_err(|error| match error {
             Error::Apply { lsn, change, why } => StoreError::Refused { lsn, change, why },
-            other => StoreError::failed(other),
+            other => {
+                let told = StoreError::failed(format!("{other:#}"));
+                self.failed = Some(other);
+                told
+            }
         })?;
         Ok(row.map(|row| self.row(&row)))
     }
@@ -128,4 +135,33 @@ pub(crate) fn write((lsn, change): Row) -> Option<Write> {
         }
     };
     Some(Write { lsn, table, edit })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bulk::part::Part;
+    use crate::bulk::run::{Run, spill};
+    use crate::merge::Operators;
+    use crate::store::memory::MemoryStore;
+    use crate::transactions::spill::Folder;
+    use seawall::Lsn;
+
+    #[test]
+    fn scratch_file_that_cannot_be_read_is_not_an_error_of_the_store() {
+        let (change, mut tables) = (Change::put("", "k", "v"), Tables::default());
+        let table = tables.add(("", b"k"));
+        let mut part = Part::default();
+        part.add(Lsn::FIRST, (table, &change)).unwrap();
+        let make = || Folder(std::env::temp_dir()).make().unwrap();
+        let run = Run::in_memory(part.take_sorted((&tables, &Operators::new())).unwrap());
+        let run = spill(vec![run], &tables, &mut make()).unwrap();
+        let (store, operators) = (MemoryStore::new(), Operators::new());
+        let tools = Tools { store: &store, operators: &operators };
+        // Another scratch file, which lacks the rows.
+        let merge = (Merge::new(vec![run]), Some(make()));
+        let mut writes = Writes::new(merge, (Arc::new(tables), vec![table]), tools);
+        writes.next_row().unwrap_err();
+        assert!(matches!(writes.failed, Some(Error::Spill(_))), "{:?}", writes.failed);
+    }
 }
