@@ -4,8 +4,8 @@
 //! to replay into:
 //!
 //! ```no_run
-//! use seawall_cli::{StoreKind, main_with};
-//! use seawall_replay::{MemoryStore, Store, StoreError};
+//! use seawall_cli::{OpenError, StoreKind, main_with};
+//! use seawall_replay::{MemoryStore, Store};
 //! use std::path::Path;
 //!
 //! struct Forgetful;
@@ -15,8 +15,12 @@
 //!         "forgetful"
 //!     }
 //!
-//!     fn open(&self, _place: &Path) -> Result<Box<dyn Store>, StoreError> {
+//!     fn open(&self, _place: &Path) -> Result<Box<dyn Store>, OpenError> {
 //!         Ok(Box::new(MemoryStore::new()))
+//!     }
+//!
+//!     fn exists(&self, _place: &Path) -> Result<bool, OpenError> {
+//!         Ok(false)
 //!     }
 //! }
 //!
@@ -40,7 +44,7 @@ mod stores;
 use signal_hook::consts::SIGXFSZ;
 use std::process::ExitCode;
 use std::sync::Arc;
-pub use stores::StoreKind;
+pub use stores::{OpenError, StoreKind};
 
 /// Runs the program: parses the command line, runs the verb, and returns its exit code.
 ///

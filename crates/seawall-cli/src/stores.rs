@@ -2,6 +2,7 @@
 
 use seawall_output::report::{Exit, Failure};
 use seawall_replay::{Store, StoreError};
+use std::fmt;
 use std::path::Path;
 
 /// A kind of store that a log can be replayed into: `seawall replay --into NAME:PLACE`.
@@ -13,8 +14,40 @@ pub trait StoreKind: Sync {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Failed`] if it cannot be opened or created.
-    fn open(&self, place: &Path) -> Result<Box<dyn Store>, StoreError>;
+    /// [`OpenError`].
+    fn open(&self, place: &Path) -> Result<Box<dyn Store>, OpenError>;
+
+    /// Returns whether there is a store at PLACE that [`open`](StoreKind::open) would open rather
+    /// than create. Changes nothing. A dry run plans for an empty store if there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`].
+    fn exists(&self, place: &Path) -> Result<bool, OpenError>;
+}
+
+/// The reason why a store was not opened or created.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// PLACE has other content, which was not changed: use another one. The exit code is 9.
+    Foreign(StoreError),
+    /// The store is open elsewhere, or the device or the database failed. The exit code is 1.
+    Failed(StoreError),
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Foreign(error) | Self::Failed(error)) = self;
+        error.fmt(f)
+    }
+}
+
+impl std::error::Error for OpenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        let (Self::Foreign(error) | Self::Failed(error)) = self;
+        error.source()
+    }
 }
 
 /// The built-in stores.
@@ -32,11 +65,25 @@ pub(crate) fn find(
 
 /// Opens a store, or reports why it cannot be opened.
 pub(crate) fn open(kind: &dyn StoreKind, place: &Path) -> Result<Box<dyn Store>, Failure> {
-    kind.open(place).map_err(|error| {
-        let what = format!("cannot open the {} store: {error}", kind.name());
-        let failure = Failure::new(Exit::Failed, what).at(place.display());
-        failure.next("check the path, its permissions, and whether another process has it open")
-    })
+    kind.open(place).map_err(|error| not_opened(kind, place, &error))
+}
+
+/// Returns whether there is a store that [`open`] would open rather than create, or reports why it
+/// cannot be opened.
+pub(crate) fn exists(kind: &dyn StoreKind, place: &Path) -> Result<bool, Failure> {
+    kind.exists(place).map_err(|error| not_opened(kind, place, &error))
+}
+
+fn not_opened(kind: &dyn StoreKind, place: &Path, error: &OpenError) -> Failure {
+    let what = format!("cannot open the {} store: {error}", kind.name());
+    let (exit, next) = match error {
+        OpenError::Foreign(_) => (Exit::Conflict, "give another path, or move away what is there"),
+        OpenError::Failed(_) => (
+            Exit::Failed,
+            "check the path, its permissions, and whether another process has it open",
+        ),
+    };
+    Failure::new(exit, what).at(place.display()).next(next)
 }
 
 fn unknown(stores: Stores, name: &str) -> Failure {
@@ -102,12 +149,29 @@ mod tests {
             "heap"
         }
 
-        fn open(&self, place: &Path) -> Result<Box<dyn Store>, StoreError> {
+        fn open(&self, place: &Path) -> Result<Box<dyn Store>, OpenError> {
+            self.exists(place)?;
             match place.to_str() {
-                Some("locked") => Err(StoreError::failed("it is in use")),
+                Some("locked") => Err(OpenError::Failed(StoreError::failed("it is in use"))),
                 _ => Ok(Box::new(MemoryStore::new())),
             }
         }
+
+        fn exists(&self, place: &Path) -> Result<bool, OpenError> {
+            match place.to_str() {
+                Some("notes") => Err(OpenError::Foreign(StoreError::failed("it is a text"))),
+                _ => Ok(false),
+            }
+        }
+    }
+
+    #[test]
+    fn place_with_other_content_exits_with_9_and_a_failed_open_with_1() {
+        let refused = |place: &str| open(&Memory, Path::new(place)).err().unwrap();
+        let (foreign, failed) = (refused("notes"), refused("locked"));
+        assert_eq!((foreign.tell(), failed.tell()), (Exit::Conflict, Exit::Failed));
+        assert_eq!(foreign.what(), "cannot open the heap store: it is a text");
+        assert_eq!(exists(&Memory, Path::new("notes")).unwrap_err().tell(), Exit::Conflict);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 #![forbid(unsafe_code)]
 
-use seawall_cli::StoreKind;
+use seawall_cli::{OpenError, StoreKind};
 use seawall_replay::{Store, StoreError};
 use seawall_tables::{Engine, Tables};
 use std::fmt;
@@ -31,9 +31,19 @@ impl<E: Engine + 'static> StoreKind for Kind<E> {
         E::NAME
     }
 
-    fn open(&self, place: &Path) -> Result<Box<dyn Store>, StoreError> {
-        let store = Tables::<E>::open(place).map_err(StoreError::failed)?;
-        Ok(Box::new(store))
+    fn open(&self, place: &Path) -> Result<Box<dyn Store>, OpenError> {
+        Ok(Box::new(Tables::<E>::open(place).map_err(failed)?))
+    }
+
+    fn exists(&self, place: &Path) -> Result<bool, OpenError> {
+        Tables::<E>::exists(place).map_err(failed)
+    }
+}
+
+fn failed(error: seawall_tables::OpenError) -> OpenError {
+    match error {
+        seawall_tables::OpenError::Foreign { .. } => OpenError::Foreign(StoreError::failed(error)),
+        error => OpenError::Failed(StoreError::failed(error)),
     }
 }
 

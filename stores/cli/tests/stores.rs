@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test reports failure by panicking")]
 
 use seawall_with_stores::STORES;
+use std::collections::BTreeSet;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 const OPERATIONS: &str = r#"{"atomic":[{"create_table":{"table":"account"}}]}
@@ -68,6 +69,90 @@ fn database_with_truncated_records_exits_with_9() {
         assert!(said.contains("has applied LSN 10, but the log has another record"), "{said}");
         std::fs::remove_dir_all(&folder).unwrap();
     }
+}
+
+const ONE: &str = "{\"atomic\":[{\"put\":{\"table\":\"\",\"key\":\"k\",\"value\":\"v\"}}]}\n";
+
+/// An empty folder with the log `ops.wal` of one record.
+fn folder_with_a_log(name: &str) -> PathBuf {
+    let name = format!("seawall-stores-{name}-{}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
+    std::fs::create_dir(&folder).unwrap();
+    assert!(seawall(&folder, "append ops.wal --format json", ONE).status.success());
+    folder
+}
+
+/// Returns all names in a folder.
+fn names(folder: &Path) -> BTreeSet<PathBuf> {
+    let mut found = BTreeSet::new();
+    for entry in folder.read_dir().unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(names(&path));
+        }
+        found.insert(path);
+    }
+    found
+}
+
+#[test]
+fn target_with_other_content_exits_with_9_unchanged() {
+    for kind in STORES {
+        let folder = folder_with_a_log("other");
+        std::fs::write(folder.join("text"), "not a database\n".repeat(99)).unwrap();
+        let before = names(&folder);
+        for rest in ["text --dry-run", "text", "ops.wal --dry-run", "ops.wal"] {
+            let replay = format!("replay ops.wal --into {}:{rest}", kind.name());
+            let refused = seawall(&folder, &replay, "");
+            assert_eq!(refused.status.code(), Some(9), "{replay}: {refused:?}");
+            let said = String::from_utf8_lossy(&refused.stderr);
+            assert!(said.contains("give another path, or move away what is there"), "{said}");
+        }
+        assert_eq!(names(&folder), before);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}
+
+#[test]
+fn dry_run_creates_no_store_in_an_empty_directory_or_file() {
+    for kind in STORES {
+        let folder = folder_with_a_log("dry");
+        match kind.name() {
+            "redb" => {}
+            "sqlite" => std::fs::write(folder.join("store"), "").unwrap(),
+            _ => std::fs::create_dir(folder.join("store")).unwrap(),
+        }
+        let before = names(&folder);
+        let replay = format!("replay ops.wal --into {}:store", kind.name());
+        let planned = seawall(&folder, &format!("{replay} --dry-run"), "");
+        let said = String::from_utf8_lossy(&planned.stdout);
+        assert!(planned.status.success() && said.contains("nothing was changed"), "{planned:?}");
+        assert_eq!(names(&folder), before);
+        if kind.name() == "sqlite" {
+            assert_eq!(std::fs::metadata(folder.join("store")).unwrap().len(), 0);
+        }
+        assert!(seawall(&folder, &replay, "").status.success());
+        // A store under a file does not exist, but cannot be created either.
+        let within = format!("replay ops.wal --into {}:ops.wal/manifest/x --dry-run", kind.name());
+        assert_eq!(seawall(&folder, &within, "").status.code(), Some(1));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}
+
+/// SQLite itself takes these names for databases in memory.
+#[test]
+fn database_with_a_special_name_is_a_file() {
+    let folder = folder_with_a_log("names");
+    for name in [":memory:", "file:x?mode=memory"] {
+        let replay = format!("replay ops.wal --into sqlite:{name} --json");
+        for applied in ["\"applied\":1,", "\"applied\":0,"] {
+            let replayed = seawall(&folder, &replay, "");
+            let said = String::from_utf8_lossy(&replayed.stdout);
+            assert!(said.contains(applied), "{name}: {replayed:?}");
+        }
+        assert!(folder.join(name).is_file(), "{name}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 /// The stacks of the replay's threads do not fit into memory. These two stores need no threads of

@@ -249,6 +249,7 @@ mod tests {
     use super::*;
     use crate::args::{Cli, Verb};
     use clap::Parser;
+    use seawall_cli::OpenError;
     use seawall_replay::{Batch, StoreError, Watermark};
     use std::collections::BTreeSet;
     use std::path::Path;
@@ -293,12 +294,16 @@ mod tests {
             "heap"
         }
 
-        fn open(&self, place: &Path) -> Result<Box<dyn Store>, StoreError> {
+        fn open(&self, place: &Path) -> Result<Box<dyn Store>, OpenError> {
             assert!(MADE.lock().unwrap().insert(place.to_owned()), "a new one each time");
             // Put a file into the folder.
-            drop(seawall::Log::<u32>::open(place).map_err(StoreError::failed)?);
+            drop(seawall::Log::<u32>::open(place).unwrap());
             let (store, folder) = (Arc::new(MemoryStore::new()), place.to_owned());
             Ok(Box::new(Held { store, folder }))
+        }
+
+        fn exists(&self, _place: &Path) -> Result<bool, OpenError> {
+            Ok(false)
         }
     }
 

@@ -66,11 +66,9 @@ pub(crate) fn run(args: &Args, stores: Stores) -> Result<Exit, Failure> {
             let (kind, StorePlace { place, .. }) = store.expect("it was found before");
             outside::check_folder(place)?;
             // Opening a missing store would create it.
-            let store = if args.dry_run && place.symlink_metadata().is_err() {
-                Box::new(MemoryStore::new())
-            } else {
-                stores::open(kind, place)?
-            };
+            let is_new = args.dry_run && !stores::exists(kind, place)?;
+            let store =
+                if is_new { Box::new(MemoryStore::new()) } else { stores::open(kind, place)? };
             Ended::Told(into_store(&mut job, &*store)?)
         }
     };
@@ -185,11 +183,11 @@ fn quiet(args: &Args) -> bool {
 mod tests {
     use super::*;
     use crate::args::{Verb, parse_words};
-    use crate::stores::StoreKind;
     use crate::stores::held::Held;
+    use crate::stores::{OpenError, StoreKind};
     use seawall::{Log, LogReader};
     use seawall_measure::scratch::Scratch;
-    use seawall_replay::{Change, Operation, StoreError, TxId};
+    use seawall_replay::{Change, Operation, TxId};
     use std::path::Path;
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::sync::{Arc, LazyLock};
@@ -206,9 +204,13 @@ mod tests {
             "heap"
         }
 
-        fn open(&self, _place: &Path) -> Result<Box<dyn Store>, StoreError> {
+        fn open(&self, _place: &Path) -> Result<Box<dyn Store>, OpenError> {
             OPENED.fetch_add(1, Ordering::Relaxed);
             Ok(Box::new(Held { store: HELD.clone(), folder: None }))
+        }
+
+        fn exists(&self, _place: &Path) -> Result<bool, OpenError> {
+            Ok(false)
         }
     }
 
