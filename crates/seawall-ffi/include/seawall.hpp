@@ -857,11 +857,15 @@ public:
 
     // Appends a record and returns its number once it is as durable as the log's level requires.
     gives<lsn_t> append(const T &value) {
-        // Reused, so that a record needs no allocation.
-        thread_local std::string encoded;
+        // Reused, so that a record needs no allocation. Moved out meanwhile: append may run a
+        // callback that appends to a typed log, too.
+        thread_local std::string kept;
+        std::string encoded(std::move(kept));
         encoded.clear();
         Serializer::encode(value, encoded);
-        return Face::give(log_.append(encoded));
+        auto lsn = log_.append(encoded);
+        kept = std::move(encoded);
+        return Face::give(std::move(lsn));
     }
 
     // The durable records from `from` on; by default from the replay start.

@@ -4,6 +4,7 @@
 #include "check.h"
 
 #include <atomic>
+#include <map>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -163,6 +164,48 @@ void typed(const std::string &path) {
     CHECK(good == 2 && bad == 1);
 }
 
+struct plain {
+    static void encode(const std::string &value, std::string &bytes) { bytes += value; }
+    static std::optional<std::string> decode(std::string_view bytes) { return std::string(bytes); }
+};
+
+// A typed append that finds the batch full writes it, and so runs the callbacks of its records.
+// These may append to the same typed log, here a record of `size` bytes.
+void reentrant(const std::string &path, std::size_t size) {
+    // Nothing but a full batch is written in the background.
+    const auto never = std::chrono::hours(1);
+    seawall::typed_log<std::string, plain> log(path, seawall::options().buffered(never, 2 << 20).level(
+                                                         SEAWALL_LEVEL_SYNCED));
+    // With its header, one of 32 that fill a batch.
+    const std::string filler((64 << 10) - 8, 'f');
+    const auto thread = std::this_thread::get_id();
+    std::map<seawall::lsn_t, std::string> acknowledged;
+    // The log's own threads may run the callbacks too, and later.
+    std::atomic<bool> is_appending{false};
+    std::atomic<int> calls{0};
+    int inside = 0;
+    for (int round = 0; round < 20; ++round) {
+        for (int i = 1; i < 32; ++i) CHECK(log.log().submit(filler));
+        auto last = log.log().submit(filler);
+        CHECK(last);
+        is_appending = true;
+        CHECK(last->on_done([&](const seawall::result<seawall::lsn_t> &) {
+            if (is_appending && std::this_thread::get_id() == thread) {
+                const std::string inner(size, 'i');
+                acknowledged[log.append(inner)] = inner;
+                inside += 1;
+            }
+            calls += 1;
+        }));
+        const std::string outer(400, 'o');
+        acknowledged[log.append(outer)] = outer;
+        is_appending = false;
+        while (calls == round) std::this_thread::yield();
+    }
+    CHECK(inside > 0);
+    for (const auto &[lsn, value] : acknowledged) CHECK(log.log().get(lsn).value() == value);
+}
+
 // A record in the middle is damaged: both interfaces report it, and a reader can skip it.
 void damaged(const std::string &path) {
     {
@@ -227,6 +270,8 @@ int main(int argc, char **argv) {
     throwing(folder + "-throwing");
     returning(folder + "-returning");
     typed(folder + "-typed");
+    reentrant(folder + "-reentrant", 100);
+    reentrant(folder + "-larger", 100000);
     damaged(folder + "-damaged");
 #ifdef SEAWALL_HAS_SPAN
     spans(folder + "-spans");
