@@ -108,8 +108,8 @@ public:
     bool open_file(const std::string &path) {
         if (is_open()) return refuse("a log is open already");
         file_path = path;
-        // append_log returns immediately, as in CWal. wal_fsync waits.
-        auto opened = nothrow::log::open(path, options().level(SEAWALL_LEVEL_BUFFERED));
+        // At this level a ticket waits for the device. append_log, which submits, does not.
+        auto opened = nothrow::log::open(path, options().level(SEAWALL_LEVEL_SYNCED));
         if (!opened) return refuse(std::move(opened).why());
         log_.emplace(*std::move(opened));
         return true;
@@ -140,7 +140,8 @@ public:
         return refuse(detail::take(status, error));
     }
 
-    // Appends an entry. The ticket tells when it is durable: wait, poll, a callback or an eventfd.
+    // Appends an entry. The ticket tells when it is durable: wait, poll, an eventfd, or a callback,
+    // which must not close the writer.
     result<nothrow::ticket> append_log_async(const LogEntry &entry) {
         if (!is_appendable(entry)) return why();
         return log_->submit(entry.data);

@@ -47,6 +47,7 @@ cases! {
     damage_is_named_with_its_place
     file_of_cwal_is_refused_and_kept
     entries_are_appended_without_waiting
+    awaited_entry_survives_a_kill
     copy_repairs_a_damaged_log
     views_copy_nothing
 }

@@ -343,8 +343,8 @@ void entries_are_appended_without_waiting(const string &path) {
     for (int i = 0; i < 100; ++i) {
         auto ticket = w.append_log_async(LogEntry(text(i)));
         CHECK(ticket);
-        const auto count = [&durable](const seawall::result<seawall::lsn_t> &lsn) {
-            if (lsn) durable += 1;
+        const auto count = [&durable, &w](const seawall::result<seawall::lsn_t> &lsn) {
+            if (lsn && w.log().durable() >= *lsn) durable += 1;
         };
         CHECK(ticket->on_done(count));
         tickets.push_back(*std::move(ticket));
@@ -355,6 +355,14 @@ void entries_are_appended_without_waiting(const string &path) {
     w.close_file();
     CHECK(!w.append_log_async(LogEntry("closed")));
     expect(path, 0, 100);
+}
+
+void awaited_entry_survives_a_kill(const string &path) {
+    killed(path, [](WalWriter &w) {
+        const auto ticket = w.append_log_async(LogEntry(text(0)));
+        CHECK(ticket && ticket->wait());
+    });
+    expect(path, 0, 1);
 }
 
 // Not in CWal: copies, and repair from one.
@@ -410,6 +418,7 @@ const map<string, void (*)(const string &)> cases{
     {"damage_is_named_with_its_place", damage_is_named_with_its_place},
     {"file_of_cwal_is_refused_and_kept", file_of_cwal_is_refused_and_kept},
     {"entries_are_appended_without_waiting", entries_are_appended_without_waiting},
+    {"awaited_entry_survives_a_kill", awaited_entry_survives_a_kill},
     {"copy_repairs_a_damaged_log", copy_repairs_a_damaged_log},
     {"views_copy_nothing", views_copy_nothing},
 };
