@@ -361,7 +361,8 @@ typedef struct seawall_error {
 // Called after a write or sync failed and the log continued in the new segment `segment`; `cause`
 // is valid during the call. It runs on a thread that appends or on one of the log, and several
 // threads may call it at once. A call in it that would write to this log or wait for it gets
-// SEAWALL_ERROR_CODE_REENTRANT. It must not throw or longjmp.
+// SEAWALL_ERROR_CODE_REENTRANT, except seawall_log_close, which closes it. It must not free the
+// log, throw or longjmp.
 typedef void (*seawall_failover_callback)(void *context, const char *cause, uint64_t segment);
 
 // One place where stored bytes differ from what was written.
@@ -416,8 +417,8 @@ typedef struct seawall_slice {
 // that failed: then `error` says why. The library releases it after the call.
 //
 // It runs on a thread that appends, on one of the log, or at once in seawall_ticket_on_done. It
-// may call any function, also with the same log, and free the ticket; while it runs, other
-// callbacks may wait. It must not throw or longjmp.
+// may call any function, also with the same log, and free the ticket, but must not free the log: a
+// call may still use it. While it runs, other callbacks may wait. It must not throw or longjmp.
 typedef void (*seawall_done_callback)(void *context,
                                       seawall_status status,
                                       uint64_t lsn,
@@ -667,20 +668,22 @@ uint64_t seawall_ticket_lsn(const struct seawall_ticket *ticket);
 seawall_status seawall_ticket_wait(const struct seawall_ticket *ticket,
                                    struct seawall_error **error);
 
-// Returns at once: SEAWALL_STATUS_NONE if the record is not durable yet.
+// Returns at once: SEAWALL_STATUS_NONE if the record is not yet as durable as the log's level
+// requires.
 seawall_status seawall_ticket_poll(const struct seawall_ticket *ticket,
                                    struct seawall_error **error);
 
-// Calls `callback` once when the record is durable or has failed, also if the ticket is freed
-// before. `context` is passed to it. Each call of this function adds a callback.
+// Calls `callback` once when the record is as durable as the log's level requires or has failed,
+// also if the ticket is freed before. `context` is passed to it. Each call of this function adds a
+// callback.
 seawall_status seawall_ticket_on_done(const struct seawall_ticket *ticket,
                                       seawall_done_callback callback,
                                       void *context,
                                       struct seawall_error **error);
 
-// Adds 1 to the eventfd `descriptor` when the record is durable or has failed; then
-// seawall_ticket_poll tells which. The descriptor must be non-blocking. The library uses a
-// duplicate, so the caller may close it at any time.
+// Adds 1 to the eventfd `descriptor` when the record is as durable as the log's level requires or
+// has failed; then seawall_ticket_poll tells which. The descriptor must be non-blocking; others
+// than eventfds are refused. The library uses a duplicate, so the caller may close it at any time.
 seawall_status seawall_ticket_signal(const struct seawall_ticket *ticket,
                                      int descriptor,
                                      struct seawall_error **error);

@@ -95,7 +95,8 @@ pub(crate) struct Settings {
 /// Called after a write or sync failed and the log continued in the new segment `segment`; `cause`
 /// is valid during the call. It runs on a thread that appends or on one of the log, and several
 /// threads may call it at once. A call in it that would write to this log or wait for it gets
-/// SEAWALL_ERROR_CODE_REENTRANT. It must not throw or longjmp.
+/// SEAWALL_ERROR_CODE_REENTRANT, except seawall_log_close, which closes it. It must not free the
+/// log, throw or longjmp.
 pub type FailoverCallback =
     Option<extern "C" fn(context: *mut c_void, cause: *const c_char, segment: u64)>;
 

@@ -5,6 +5,7 @@ use crate::fault::Fault;
 use crate::guard;
 use crate::pointer::{Freed, Handle, In, Out, duplicate};
 use crate::status::Status;
+use rustix::fs::{FileType, OFlags};
 use seawall::Lsn;
 use std::ffi::{c_int, c_void};
 use std::os::fd::OwnedFd;
@@ -23,8 +24,8 @@ pub struct Ticket {
 /// that failed: then `error` says why. The library releases it after the call.
 ///
 /// It runs on a thread that appends, on one of the log, or at once in seawall_ticket_on_done. It
-/// may call any function, also with the same log, and free the ticket; while it runs, other
-/// callbacks may wait. It must not throw or longjmp.
+/// may call any function, also with the same log, and free the ticket, but must not free the log: a
+/// call may still use it. While it runs, other callbacks may wait. It must not throw or longjmp.
 pub type DoneCallback =
     Option<extern "C" fn(context: *mut c_void, status: Status, lsn: u64, error: *const Error)>;
 
@@ -96,10 +97,29 @@ impl Completion {
     }
 }
 
-/// Adds 1 to an eventfd, or writes eight bytes to a pipe. A full one has events already.
-#[expect(clippy::host_endian_bytes, reason = "the kernel expects native byte order")]
+/// Adds 1 to an eventfd. A full one has events already.
 fn signal(descriptor: &OwnedFd) {
-    while rustix::io::write(descriptor, &1_u64.to_ne_bytes()) == Err(rustix::io::Errno::INTR) {}
+    let _ = add(descriptor, 1);
+}
+
+/// Writes a number as an eventfd takes it.
+#[expect(clippy::host_endian_bytes, reason = "the kernel expects native byte order")]
+fn add(descriptor: &OwnedFd, number: u64) -> rustix::io::Result<usize> {
+    rustix::io::retry_on_intr(|| rustix::io::write(descriptor, &number.to_ne_bytes()))
+}
+
+/// Refuses a descriptor that is not an eventfd: a write to a closed pipe or socket would end the
+/// process, and one to a file would change it.
+fn check_eventfd(descriptor: &OwnedFd) -> Result<(), Fault> {
+    let status = rustix::fs::fstat(descriptor);
+    // Linux gives no type to files without a name in a file system. Of these, only an eventfd takes
+    // a number; 0 leaves it as it is.
+    let is_nameless =
+        status.is_ok_and(|status| FileType::from_raw_mode(status.st_mode) == FileType::Unknown);
+    if is_nameless && add(descriptor, 0) == Ok(size_of::<u64>()) {
+        return Ok(());
+    }
+    Err(Fault::argument("the file descriptor is not an eventfd"))
 }
 
 /// The record's number; 0 if `ticket` is invalid.
@@ -117,7 +137,8 @@ pub extern "C" fn seawall_ticket_wait(ticket: In<Ticket>, error: Out<*mut Error>
     })
 }
 
-/// Returns at once: SEAWALL_STATUS_NONE if the record is not durable yet.
+/// Returns at once: SEAWALL_STATUS_NONE if the record is not yet as durable as the log's level
+/// requires.
 #[unsafe(no_mangle)]
 pub extern "C" fn seawall_ticket_poll(ticket: In<Ticket>, error: Out<*mut Error>) -> Status {
     guard::status(error, || {
@@ -129,8 +150,9 @@ pub extern "C" fn seawall_ticket_poll(ticket: In<Ticket>, error: Out<*mut Error>
     })
 }
 
-/// Calls `callback` once when the record is durable or has failed, also if the ticket is freed
-/// before. `context` is passed to it. Each call of this function adds a callback.
+/// Calls `callback` once when the record is as durable as the log's level requires or has failed,
+/// also if the ticket is freed before. `context` is passed to it. Each call of this function adds a
+/// callback.
 #[unsafe(no_mangle)]
 pub extern "C" fn seawall_ticket_on_done(
     ticket: In<Ticket>,
@@ -146,9 +168,9 @@ pub extern "C" fn seawall_ticket_on_done(
     })
 }
 
-/// Adds 1 to the eventfd `descriptor` when the record is durable or has failed; then
-/// seawall_ticket_poll tells which. The descriptor must be non-blocking. The library uses a
-/// duplicate, so the caller may close it at any time.
+/// Adds 1 to the eventfd `descriptor` when the record is as durable as the log's level requires or
+/// has failed; then seawall_ticket_poll tells which. The descriptor must be non-blocking; others
+/// than eventfds are refused. The library uses a duplicate, so the caller may close it at any time.
 #[unsafe(no_mangle)]
 pub extern "C" fn seawall_ticket_signal(
     ticket: In<Ticket>,
@@ -158,10 +180,11 @@ pub extern "C" fn seawall_ticket_signal(
     guard::status(error, || {
         let ticket = ticket.handle("ticket")?.ticket.clone();
         let descriptor = duplicate(descriptor)?;
-        let flags = rustix::fs::fcntl_getfl(&descriptor).unwrap_or(rustix::fs::OFlags::empty());
-        if !flags.contains(rustix::fs::OFlags::NONBLOCK) {
+        let flags = rustix::fs::fcntl_getfl(&descriptor).unwrap_or(OFlags::empty());
+        if !flags.contains(OFlags::NONBLOCK) {
             return Err(Fault::argument("the file descriptor is not non-blocking"));
         }
+        check_eventfd(&descriptor)?;
         Completion::start(ticket, Action::Signal(descriptor));
         Ok(Status::Ok)
     })

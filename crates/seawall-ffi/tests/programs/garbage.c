@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <seawall.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 /* Not in the header; only in debug builds. */
@@ -125,19 +127,33 @@ static void lengths_are_checked(seawall_log *log) {
 
 static void descriptors_are_checked(seawall_log *log) {
     seawall_ticket *ticket = NULL;
-    int ends[2];
+    uint64_t count = 0;
+    int ends[2], other;
     OK(seawall_log_submit(log, "x", 1, NULL, &ticket, &error));
     REFUSED(seawall_ticket_signal(ticket, -1, &error));
     REFUSED(seawall_ticket_signal(ticket, 12345, &error));
     CHECK(pipe(ends) == 0);
-    /* A blocking pipe is refused: once full, it would block the log. */
+    /* A pipe is refused: once its other end is closed, a write would end the process. */
     REFUSED(seawall_ticket_signal(ticket, ends[1], &error));
     CHECK(fcntl(ends[1], F_SETFL, O_NONBLOCK) == 0);
-    OK(seawall_ticket_signal(ticket, ends[1], &error));
+    REFUSED(seawall_ticket_signal(ticket, ends[1], &error));
+    close(ends[0]);
+    REFUSED(seawall_ticket_signal(ticket, ends[1], &error));
+    other = epoll_create1(0);
+    CHECK(other >= 0 && fcntl(other, F_SETFL, O_NONBLOCK) == 0);
+    REFUSED(seawall_ticket_signal(ticket, other, &error));
+    close(other);
+    /* An eventfd that blocks is refused: once full, it would block the log. */
+    other = eventfd(0, 0);
+    CHECK(other >= 0);
+    REFUSED(seawall_ticket_signal(ticket, other, &error));
+    CHECK(fcntl(other, F_SETFL, O_NONBLOCK) == 0);
     OK(seawall_ticket_wait(ticket, &error));
+    OK(seawall_ticket_signal(ticket, other, &error));
+    CHECK(read(other, &count, sizeof count) == sizeof count && count == 1);
+    close(other);
     REFUSED(seawall_ticket_on_done(ticket, NULL, NULL, &error));
     seawall_ticket_free(ticket);
-    close(ends[0]);
     close(ends[1]);
 }
 
