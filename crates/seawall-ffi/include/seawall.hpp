@@ -395,8 +395,14 @@ public:
     gives<std::optional<record>> next() { return Face::give(read()); }
 
     std::optional<item> next_item() {
+        if (is_over_) return std::nullopt;
         auto found = read();
-        if (!found) return detail::item_of<Face, record>::made(std::move(found).why());
+        if (!found) {
+            // Reading may continue after damage. After another failure, such as that of a moved-from
+            // object, every call would fail.
+            is_over_ = found.why().status != SEAWALL_STATUS_REPAIR;
+            return detail::item_of<Face, record>::made(std::move(found).why());
+        }
         if (!*found) return std::nullopt;
         return detail::item_of<Face, record>::made(**found);
     }
@@ -412,6 +418,7 @@ private:
     }
 
     detail::cursor_handle cursor_;
+    bool is_over_ = false;
 };
 
 // The records of a log as they become durable.
@@ -454,7 +461,7 @@ public:
 
     lsn_t lsn() const noexcept { return seawall_ticket_lsn(ticket_.get()); }
 
-    // Waits until the record is durable.
+    // Waits until the record is as durable as the log's level requires.
     gives<lsn_t> wait() const {
         seawall_error *error = nullptr;
         const auto status = seawall_ticket_wait(ticket_.get(), &error);
@@ -464,7 +471,7 @@ public:
         return Face::give(result<lsn_t>(lsn()));
     }
 
-    // Whether the record is durable, without waiting.
+    // Whether the record is as durable as the log's level requires, without waiting.
     gives<bool> is_durable() const {
         seawall_error *error = nullptr;
         const auto status = seawall_ticket_poll(ticket_.get(), &error);
@@ -474,9 +481,9 @@ public:
         return Face::give(result<bool>(detail::take(status, error)));
     }
 
-    // Calls `callback(result<lsn_t>)` once when the record is durable or has failed, also if the
-    // ticket is gone. It runs on a thread of the log, on an appending one, or inside on_done, and may
-    // use the log.
+    // Calls `callback(result<lsn_t>)` once when the record is as durable as the log's level requires
+    // or has failed, also if the ticket is gone. It runs on a thread of the log, on an appending one,
+    // or inside on_done, and may use the log, but not destroy it.
     template <class Callback> gives<void> on_done(Callback callback) const {
         auto held = std::make_unique<Callback>(std::move(callback));
         seawall_error *error = nullptr;
@@ -490,7 +497,8 @@ public:
         return Face::give(result<void>());
     }
 
-    // Adds 1 to a non-blocking eventfd when the record is durable or has failed.
+    // Adds 1 to a non-blocking eventfd when the record is as durable as the log's level requires or
+    // has failed.
     gives<void> signal(int descriptor) const {
         seawall_error *error = nullptr;
         const auto status = seawall_ticket_signal(ticket_.get(), descriptor, &error);
@@ -815,15 +823,15 @@ public:
 
     std::optional<item> next_item() {
         using made = detail::item_of<Face, entry<T>>;
-        if (is_undecoded_) return std::nullopt;
+        if (is_over_) return std::nullopt;
+        // Before reading and decoding, which may fail and throw.
+        is_over_ = true;
         auto found = records_.next();
         if (!found) return made::made(std::move(found).why());
         if (!*found) return std::nullopt;
         const record &stored = **found;
-        // Before decoding, which may throw.
-        is_undecoded_ = true;
         std::optional<T> value = Serializer::decode(stored.data);
-        is_undecoded_ = !value;
+        is_over_ = !value;
         if (value) return made::made(entry<T>{stored.lsn, std::move(*value)});
         failure why;
         why.code = SEAWALL_ERROR_CODE_DECODE;
@@ -834,7 +842,7 @@ public:
 
 private:
     basic_records<returns> records_;
-    bool is_undecoded_ = false;
+    bool is_over_ = false;
 };
 
 // A log of records of type T. Serializer has

@@ -164,6 +164,25 @@ void typed(const std::string &path) {
     CHECK(good == 2 && bad == 1);
 }
 
+// A loop over a moved-from object ends after one failure.
+void moved(const std::string &path) {
+    auto log = seawall::nothrow::typed_log<order, text>::open(path);
+    CHECK(log && log->append({"Ada", 700}));
+    auto records = log->log().records();
+    auto entries = log->records();
+    CHECK(records && entries);
+    const auto taken = std::move(*records);
+    const auto taken_too = std::move(*entries);
+    int failures = 0;
+    for (const auto &record : *records) {
+        CHECK(!record && record.why().code == SEAWALL_ERROR_CODE_ARGUMENT && ++failures == 1);
+    }
+    for (const auto &entry : *entries) {
+        CHECK(!entry && entry.why().code == SEAWALL_ERROR_CODE_ARGUMENT && ++failures == 2);
+    }
+    CHECK(failures == 2);
+}
+
 struct plain {
     static void encode(const std::string &value, std::string &bytes) { bytes += value; }
     static std::optional<std::string> decode(std::string_view bytes) { return std::string(bytes); }
@@ -270,6 +289,7 @@ int main(int argc, char **argv) {
     throwing(folder + "-throwing");
     returning(folder + "-returning");
     typed(folder + "-typed");
+    moved(folder + "-moved");
     reentrant(folder + "-reentrant", 100);
     reentrant(folder + "-larger", 100000);
     damaged(folder + "-damaged");
