@@ -9,13 +9,16 @@ not sync the last records if nothing confirms them (section 6.2), and ignores pa
 parity could restore is reported as damage.
 It needs only Python 3.8 or later; for an encrypted log, whose key of 32 bytes is in KEY_FILE, also
 the package `cryptography`; for a log compressed with zstd, Python 3.14 or the package `zstandard`.
-Exit codes: 0 clean or torn end; 3 ambiguous end: torn write or damage; 5 damage; 7 missing or wrong
-key, or forged bytes; 8 no log, or an unsupported one. Section numbers are those of format.md.
+Exit codes: 0 clean or torn end; 1 a file cannot be read; 3 ambiguous end: torn write or damage;
+5 damage; 7 missing or wrong key, or forged bytes; 8 no log, or an unsupported one. Section numbers
+are those of format.md.
 """
+import bisect
 import contextlib
 import hashlib
 import hmac
 import os
+import stat
 import struct
 import sys
 from collections import namedtuple
@@ -27,7 +30,8 @@ ENCRYPTED = 1 << 28 | 1 << 30
 PARITY, REUSED, AHEAD, COMPRESSES, ENCRYPTS, ZSTD, IN_FLIGHT = 1, 2, 4, 8, 16, 32, 3 << 8
 OF_SEGMENT = REUSED | AHEAD | COMPRESSES | ENCRYPTS | ZSTD | IN_FLIGHT
 LOW32, LOW64 = (1 << 32) - 1, (1 << 64) - 1
-FINE, UNSURE, DAMAGED, KEY, NO_LOG = 0, 3, 5, 7, 8
+FINE, UNREADABLE, UNSURE, DAMAGED, KEY, NO_LOG = 0, 1, 3, 5, 7, 8
+SEGMENT_MAX, MANIFEST_MAX, READ_SIZE = 4 << 30, 1 << 17, 1 << 20
 
 
 def table(text):
@@ -73,6 +77,28 @@ class Stop(Exception):
 
 class Invalid(Exception):
     """An invalid file or slot. Arguments: reason, and what identifies a possible orphan."""
+
+
+@contextlib.contextmanager
+def regular(path):
+    """Opens a regular file. Does not follow a link, or wait for what writes to a pipe."""
+    if not stat.S_ISREG(os.lstat(path).st_mode):
+        raise OSError(f"{path} is not a regular file")
+    with open(path, "rb") as file:
+        yield file
+
+
+def contents(path, most):
+    """The first bytes of a file, at most `most`."""
+    with regular(path) as file:
+        return file.read(min(most, os.fstat(file.fileno()).st_size))
+
+
+def is_zero(path):
+    """Whether a file has only zeros, and no more bytes than a segment may have."""
+    with regular(path) as file:
+        is_small = os.fstat(file.fileno()).st_size <= SEGMENT_MAX
+        return is_small and not any(map(any, iter(lambda: file.read(READ_SIZE), b"")))
 
 
 # Section 2: checksums, which depend on log, epoch and offset.
@@ -212,13 +238,17 @@ def log_key(number):
 
 
 def authenticator(data, at, size, place_of, key_of):
-    """The checked authenticator of a structure of `size` bytes; None if it has none. `key_of`
-    derives its key from a log key."""
+    """The authenticator of a structure of `size` bytes; None if it has none. `key_of` derives its
+    key from a log key. If the keys are lost, its code is not checked."""
     found = AUTHENTICATOR(data, at + 256)
     rest = data[at + 260:at + 256 + AUTHENTICATOR.size]
     if (not found or found.magic != b"AUTH" or not found.key
             or found.crc != crc32c(data[at:at + size] + rest) ^ place(*place_of, at + 256)):
         return None
+    if not LOG_KEYS and WITHOUT_KEYS[0] == KEY:
+        raise Stop(*WITHOUT_KEYS)
+    if not LOG_KEYS:
+        return found
     code = mac(key_of(log_key(found.key)), data[at:at + size] + numbers(at) + rest[4:28])
     if not hmac.compare_digest(code, found.code):
         raise Stop(KEY, FORGED)
@@ -229,8 +259,8 @@ def written_logs(folder, ids):
     """The logs that segment headers name; their authenticators are not checked."""
     for number in ids:
         path = os.path.join(folder, f"{number:012}.seg")
-        with contextlib.suppress(OSError, Invalid, Stop), open(path, "rb") as file:
-            data = file.read(HEADER.size)
+        with contextlib.suppress(OSError, Invalid, Stop):
+            data = contents(path, HEADER.size)
             check_preamble(data, b"SEAWALLS")
             head = HEADER(data)
             if head and head.crc == crc32c(data[20:]) ^ place(head.log, head.epoch, 0):
@@ -240,18 +270,13 @@ def written_logs(folder, ids):
 def read_keys(folder, key_file, ids):
     """Unwraps the log keys in the newest slot that the key opens. Returns its sequence."""
     try:
-        import cryptography.hazmat.primitives.ciphers.aead as aead
-        assert aead.AESGCMSIV
-    except (ImportError, AttributeError):
-        raise Stop(KEY, "the log is encrypted: install the package cryptography") from None
-    try:
         with open(key_file, "rb") as file:
             user = file.read()
     except OSError as error:
         raise Stop(KEY, f"no key: {error}") from None
     data = b""
-    with contextlib.suppress(OSError), open(os.path.join(folder, "keys"), "rb") as file:
-        data = file.read()
+    with contextlib.suppress(FileNotFoundError):
+        data = contents(os.path.join(folder, "keys"), 2 * 65_536)
     slots = []
     for at in (0, 65_536):
         with contextlib.suppress(Invalid):
@@ -274,6 +299,11 @@ def read_keys(folder, key_file, ids):
     if not slots:
         WITHOUT_KEYS[:] = DAMAGED, "no slot of keys can be read"
         return 0
+    try:
+        import cryptography.hazmat.primitives.ciphers.aead as aead
+        assert aead.AESGCMSIV
+    except (ImportError, AttributeError):
+        raise Stop(KEY, "the log is encrypted: install the package cryptography") from None
     ours = set(written_logs(folder, ids))
     slots = [slot for slot in slots if slot[1].log in ours] or slots
     refused = Stop(KEY, FORGED)
@@ -338,16 +368,17 @@ class Segment:
     """A segment with a valid header; section 3."""
 
     def __init__(self, path, number, log):
-        with open(path, "rb") as file:
-            self.data = file.read()
+        self.data = contents(path, HEADER.size)
         if not any(self.data):
-            raise Invalid("header", "zero")
+            raise Invalid("header", *["zero"] * is_zero(path))
         check_preamble(self.data, b"SEAWALLS")
         head = self.head = HEADER(self.data)
         if not head or head.crc != crc32c(self.data[20:192]) ^ place(head.log, head.epoch, 0):
             raise Invalid("header")
+        # Bytes beyond the size in the header do not count.
+        self.data = contents(path, min(head.size, SEGMENT_MAX))
         check_options(head, features=OF_SEGMENT)
-        self.is_encrypted = bool(head.features & ENCRYPTS)
+        self.is_encrypted, self.is_locked = bool(head.features & ENCRYPTS), False
         if self.is_encrypted:
             self.derive_keys()
         else:
@@ -384,14 +415,14 @@ class Segment:
     def derive_keys(self):
         """Derives the keys of an encrypted segment, and authenticates its header; section 3.7."""
         head = self.head
-        if not LOG_KEYS:
-            raise Stop(*WITHOUT_KEYS)
         self.place = head.log, head.id, head.epoch
-        self.chunk_key, self.batch_key = (
-            derived(log_key(int.from_bytes(head.key, "little")), self.place, info)
-            for info in (b"chunk", b"batch"))
         if not self.is_authentic(0, HEADER.size):
             raise Invalid("header")
+        self.is_locked = not LOG_KEYS
+        if not self.is_locked:
+            self.chunk_key, self.batch_key = (
+                derived(log_key(int.from_bytes(head.key, "little")), self.place, info)
+                for info in (b"chunk", b"batch"))
 
     def is_authentic(self, at, size):
         """Whether a structure has an authenticator; a wrong one stops the reader."""
@@ -405,14 +436,14 @@ class Segment:
 
     def read_table(self, path):
         """The checksum of each sector before this segment; none without a valid table."""
+        head = self.head
+        count = (head.size - self.begin) // SECTOR
         try:
-            with open(path, "rb") as file:
-                data = file.read()
+            data = contents(path, BEFORE.size + 4 * count + 1)
             check_preamble(data, b"SEAWALLB")
         except (OSError, Invalid, Stop):
             return []
-        table, head = BEFORE(data), self.head
-        count = (head.size - self.begin) // SECTOR
+        table = BEFORE(data)
         if (not table or table.crc != crc32c(data[20:]) ^ place(head.log, head.epoch, 0)
                 or any(table.zero) or len(data) != BEFORE.size + 4 * count
                 or table[3:] != (head.log, head.id, head.epoch, self.begin, head.size)):
@@ -484,7 +515,8 @@ class Segment:
         """A mark or a seal, if it is valid; section 3.2."""
         found = read(self.data, at)
         valid = (found and found.magic == magic and found.epoch == self.head.epoch
-                 and found.crc == self.crc(at + 4, at + read.size, at))
+                 and found.crc == self.crc(at + 4, at + read.size, at)
+                 and getattr(found, "next_id", True))
         if valid and self.is_encrypted and not self.is_authentic(at, read.size):
             return None
         return found if valid else None
@@ -521,11 +553,17 @@ class Segment:
 
     def frames(self, at, header, end):
         """Each frame of a body: LSN, end, payload (None if it is not valid), first four bytes."""
+        for lsn, behind, payload, word, crc in self.frames_in(at, header, end):
+            yield lsn, behind, payload if self.is_bound_to(lsn, payload, word, crc) else None, word
+
+    def frames_in(self, at, header, end):
+        """As `frames`, but with the payload also of a frame whose crc is wrong, and the crc; no
+        payload if it does not fit."""
         if not header.length & VOID:
             yield from self.frames_of(at, range(header.first, header.first + header.count), end)
 
     def frames_of(self, at, lsns, end):
-        """As `frames`, for the records `lsns`."""
+        """As `frames_in`, for the records `lsns`."""
         end = min(end, len(self.data))
         for lsn in lsns:
             if at + FRAME.size > end:
@@ -533,9 +571,12 @@ class Segment:
             frame, start = FRAME(self.data, at), at + FRAME.size
             size = frame.word & ~GOES_ON
             at = start + size + -size % 8
-            payload = self.data[start:start + size]
-            bound = crc32c(payload) ^ frame_place(self.head.log, self.head.epoch, lsn, frame.word)
-            yield lsn, at, payload if at <= end and bound == frame.crc else None, frame.word
+            yield lsn, at, self.data[start:start + size] if at <= end else None, *frame
+
+    def is_bound_to(self, lsn, payload, word, crc):
+        """Whether a frame is valid for this LSN."""
+        bound = frame_place(self.head.log, self.head.epoch, lsn, word)
+        return payload is not None and crc32c(payload) ^ bound == crc
 
     def frames_in_damage(self, start, first, last, end):
         """The intact frames of a damaged range without a readable header. After bytes that are not
@@ -543,18 +584,21 @@ class Segment:
         the end."""
         end = min(end, len(self.data))
         counts, at, lsn = None, start, first
-        valid = lambda at, lsn: next(self.frames_of(at, [lsn], end), (0, 0, None))[2] is not None
+        frame = lambda at, lsn: next(self.frames_of(at, [lsn], end), (lsn, end + 1, None, 0, 0))
+        valid = lambda at, lsn: self.is_bound_to(lsn, *frame(at, lsn)[2:])
         while lsn <= last:
-            behind = next(self.frames_of(at, [lsn], end), (0, end + 1))[1]
+            _, behind, payload, word, crc = frame(at, lsn)
             if behind <= end:
-                if valid(at, lsn):
-                    yield from self.frames_of(at, [lsn], end)
+                if self.is_bound_to(lsn, payload, word, crc):
+                    yield lsn, behind, payload, word
                 if lsn == last or valid(behind, lsn + 1):
                     at, lsn = behind, lsn + 1
                     continue
             if counts is None:
                 counts = self.frames_to(start, end)
-            numbered = ((place, last + 1 - count) for place, count in counts if place > at)
+            # Not from the start each time: every second frame may lead here.
+            rest = range(bisect.bisect_right(counts, (at, LOW64)), len(counts))
+            numbered = ((counts[index][0], last + 1 - counts[index][1]) for index in rest)
             found = ((place, number) for place, number in numbered
                      if number > lsn and valid(place, number))
             at, lsn = next(found, (0, last + 1))
@@ -692,7 +736,7 @@ class Segment:
     def batches(self):
         """Each valid batch: header, end, records, and whether the records are complete."""
         at, last, chain = self.begin, self.head.base - 1, self.chain
-        while found := self.next_header(at, last, chain):
+        while not self.is_locked and (found := self.next_header(at, last, chain)):
             header, end = found
             body = at + BATCH.size
             if header.length & FLAGS == COMPRESSED or self.is_encrypted:
@@ -704,17 +748,17 @@ class Segment:
                 at, last, chain = end, last + header.count, header.crc | header.body_crc << 32
                 yield header, end, *known
                 continue
-            frames = list(self.frames(body, header, end))
+            frames = list(self.frames_in(body, header, end))
             rest = self.data[frames[-1][1] if frames else body:end]
             if not (end <= min(len(self.data), self.head.size)
                     and header.body_crc == self.crc(body, end, body)
                     and len(frames) == (0 if header.length & VOID else header.count)
-                    and all(payload is not None for _, _, payload, _ in frames)
+                    and all(payload is not None for _, _, payload, *_ in frames)
                     and not (frames and frames[-1][3] & GOES_ON)
                     and len(rest) < self.head.block and not any(rest)):
                 return
             at, last, chain = end, last + header.count, header.crc | header.body_crc << 32
-            yield header, end, [(lsn, payload) for lsn, _, payload, _ in frames], True
+            yield header, end, [(lsn, payload) for lsn, _, payload, *_ in frames], True
 
     def headers(self):
         """Each valid batch header in the file and its offset, found by the epoch tag."""
@@ -786,9 +830,8 @@ class Segment:
 def read_manifest(folder, ids):
     """The readable slot of this log with the higher sequence, or None; section 4."""
     try:
-        with open(os.path.join(folder, "manifest"), "rb") as file:
-            data = file.read()
-    except OSError:
+        data = contents(os.path.join(folder, "manifest"), MANIFEST_MAX)
+    except FileNotFoundError:
         return None
     slots = []
     for at in [0] + [512 << shift for shift in range(8)]:
@@ -826,16 +869,13 @@ def read_manifest(folder, ids):
 def is_closing(folder, manifest):
     """Whether a clean close wrote this slot; section 4."""
     at = manifest.block * (manifest.sequence % 2)
-    with open(os.path.join(folder, "manifest"), "rb") as file:
-        slot = file.read()[at:at + 312]
+    slot = contents(os.path.join(folder, "manifest"), MANIFEST_MAX)[at:at + 312]
     mark = crc32c(slot[:MANIFEST.size] + b"CLSD") ^ place(manifest.log, 0, at + 304)
     return slot[304:] == mark.to_bytes(4, "little") + b"CLSD"
 
 
 def claims_of(slot, data, at):
-    """The checked authenticator of a manifest slot; section 3.7."""
-    if not LOG_KEYS:
-        raise Stop(*WITHOUT_KEYS)
+    """The authenticator of a manifest slot; section 3.7."""
     return authenticator(data, at, MANIFEST.size, (slot.log, 0),
                          lambda key: derived(key, (slot.log, 0, 0), b"manifest"))
 
@@ -846,8 +886,10 @@ def check_encryption(folder, manifest, sound, sequence):
         return
     if not manifest.features & ENCRYPTS:
         raise Stop(KEY, "there is a key, and the manifest says that nothing is encrypted")
-    with open(os.path.join(folder, "manifest"), "rb") as file:
-        claims = claims_of(manifest, file.read(), manifest.block * (manifest.sequence % 2))
+    if not LOG_KEYS:
+        return
+    data = contents(os.path.join(folder, "manifest"), MANIFEST_MAX)
+    claims = claims_of(manifest, data, manifest.block * (manifest.sequence % 2))
     if sequence < claims.keys:
         raise Stop(KEY, "keys is an older copy")
     plain = [number for number, segment in sound.items() if not segment.is_encrypted]
@@ -857,8 +899,8 @@ def check_encryption(folder, manifest, sound, sequence):
 
 def begins_as_manifest(folder):
     """Whether the directory has a manifest, perhaps a damaged one; section 6.1."""
-    with contextlib.suppress(OSError), open(os.path.join(folder, "manifest"), "rb") as file:
-        return file.read(8) == b"SEAWALLM"
+    with contextlib.suppress(FileNotFoundError):
+        return contents(os.path.join(folder, "manifest"), 8) == b"SEAWALLM"
     return False
 
 
@@ -883,8 +925,8 @@ def read_segments(folder, manifest, ids):
                 sound[number] = Segment(path, number, manifest and manifest.log)
             except Invalid as why:
                 bad[number] = why.args
-                with contextlib.suppress(OSError), open(path[:-4] + ".parity", "rb") as file:
-                    if any(file.read()):
+                with contextlib.suppress(OSError):
+                    if not is_zero(path[:-4] + ".parity"):
                         bad[number] = why.args[:1]
     return sound, bad
 
@@ -1063,7 +1105,10 @@ def show_intact(segment, at, last, chain, limit, promised):
 
 def read(folder, key_file=None):
     """Shows the records that count, and stops at damage; sections 6.1 and 7."""
-    names = os.listdir(folder) if os.path.isdir(folder) else []
+    names = []
+    if os.path.isdir(folder):
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
     ids = [int(name[:-4]) for name in names if name[-4:] == ".seg" and name[:-4].isdecimal()]
     ids = [number for number in ids if number and f"{number:012}.seg" in names]
     sequence = read_keys(folder, key_file, ids) if key_file else None
@@ -1081,6 +1126,8 @@ def read(folder, key_file=None):
         head, at, value = segment.head, segment.begin, segment.chain
         if gap:
             raise damage(gap[1], gap[0], 0, last)
+        if segment.is_locked:
+            raise damage(WITHOUT_KEYS[1], head.id, 0, last)
         if known and head.pred_chain not in (0, known):
             raise damage("other batches came before", head.id, 0, last)
         last = head.base - 1
@@ -1103,6 +1150,8 @@ def read(folder, key_file=None):
         last = last if limit is None else min(last, max(limit, head.base - 1))
     if above:
         raise damage(above[1], above[0], 0, last)
+    if WITHOUT_KEYS[0] == DAMAGED:
+        raise damage(WITHOUT_KEYS[1], 0, 0, last)
     if len(segment.data) < head.size:
         raise damage("cut short", head.id, len(segment.data), last)
     if not manifest:
@@ -1124,4 +1173,7 @@ if __name__ == "__main__":
         code, why = stop.args
         sys.stdout.flush()
         print(f"reader: {why}", file=sys.stderr)
+    except OSError as error:
+        code = UNREADABLE
+        print(f"reader: {error}", file=sys.stderr)
     sys.exit(code)

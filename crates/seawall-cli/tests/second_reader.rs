@@ -416,3 +416,103 @@ fn both_readers_distinguish_an_orphan_from_a_lost_segment() {
         assert_eq!(says(&folder), (5, 31), "{put}");
     }
 }
+
+/// Changes a file with statements in the language of the second reader, whose functions are `R`.
+/// They get the file as `data` and its first bytes as the header `head` of a segment.
+fn alter(folder: &Folder, name: &str, statements: &str) {
+    let docs = READER.strip_suffix("/reader.py").unwrap();
+    let script = format!(
+        "import sys\nsys.path[:0] = ['{docs}']\nimport reader as R\n\
+         def sign(start, end, log, epoch, at):\n    \
+             crc = R.crc32c(data[start + 4:end]) ^ R.place(log, epoch, at)\n    \
+             data[start:start + 4] = crc.to_bytes(4, 'little')\n\
+         data = bytearray(open('{name}', 'rb').read())\nhead = R.HEADER(data)\n{statements}\n\
+         open('{name}', 'wb').write(data)\n"
+    );
+    let python = python(folder).expect("a test without an interpreter is skipped");
+    folder.shell(&format!("'{python}' -S -B -"), script.as_bytes()).fine();
+}
+
+#[test]
+fn seal_that_names_no_successor_is_not_valid() {
+    let Some(folder) = folder("second-seal") else { return };
+    folder.run("append log --segment-size 1MiB", &lines(3, 50)).fine();
+    for (next_id, says_now) in [(0, (0, 3)), (2, (5, 3))] {
+        let seal = format!(
+            "at = 3 * head.block\n\
+             data[at + 4:at + 48] = b'SEAL' + R.numbers(head.epoch, 3, {next_id}, 0, 0)\n\
+             sign(at, at + 48, head.log, head.epoch, at)"
+        );
+        alter(&folder, SEGMENT, &seal);
+        assert_eq!(says(&folder), says_now, "next id {next_id}");
+    }
+}
+
+#[test]
+fn encrypted_slot_without_an_authenticator_does_not_count() {
+    let Some(folder) = folder("second-slot") else { return };
+    folder.run("append log --segment-size 1MiB", &lines(3, 50)).fine();
+    for slot in [0, BLOCK] {
+        let sound = folder.read("log/manifest");
+        let encrypts = format!(
+            "at = {slot}\nslot = R.MANIFEST(data, at)\ndata[at + 120] |= R.ENCRYPTS\n\
+             crc = R.crc32c(data[at + 20:at + 208]) ^ R.place(slot.log, 0, at)\n\
+             data[at + 16:at + 20] = crc.to_bytes(4, 'little')"
+        );
+        alter(&folder, "log/manifest", &encrypts);
+        assert_eq!(says(&folder), (0, 3), "slot at {slot}");
+        folder.write("log/manifest", &sound);
+    }
+}
+
+/// The checksum of a frame serves to find records in damage. That of the body covers it.
+#[test]
+fn checksum_of_a_frame_does_not_matter_in_a_valid_batch() {
+    let Some(folder) = folder("second-frame") else { return };
+    folder.run("append log --segment-size 1MiB", b"1\n2\nneedle\n").fine();
+    let last_frame = "at = data.index(b'needle') - 4\ndata[at] ^= 1\n\
+         at, batch = [found for found in R.Segment(name, 1, None).headers()][-1]\n\
+         start, end = at + 48, at + 48 + batch.length\n\
+         crc = R.crc32c(data[start:end]) ^ R.place(head.log, head.epoch, start)\n\
+         data[at + 24:at + 28] = crc.to_bytes(4, 'little')\n\
+         sign(at, at + 48, head.log, head.epoch, at)";
+    alter(&folder, SEGMENT, &format!("name = '{SEGMENT}'\n{last_frame}"));
+    assert_eq!(says(&folder), (0, 3));
+}
+
+#[test]
+fn both_readers_show_the_plain_segments_before_those_whose_keys_are_lost() {
+    let Some(folder) = folder("second-keys") else { return };
+    folder.run("append log --segment-size 1MiB", &lines(20, 50)).fine();
+    folder.run("keygen key", b"").fine();
+    folder.run("append log --encrypt --key-file key", &lines(20, 50)).fine();
+    folder.remove("log/keys");
+    let cat = folder.run("cat log -o hex --key-file key", b"");
+    let read = read(&folder, "log key");
+    assert_eq!((read.code, count(&read), read.text()), (cat.code, 20, cat.text()), "{}", read.err);
+}
+
+/// Pipes, directories, links, and files with a hole of a tebibyte.
+#[test]
+fn both_readers_read_regular_files_only_and_no_more_than_a_log_has() {
+    let Some(folder) = folder("second-regular") else { return };
+    let puts = [
+        ("mkfifo log/000000000099.seg", (0, 30)),
+        ("mkdir log/000000000099.seg", (0, 30)),
+        ("ln -s 000000000001.seg log/000000000099.seg", (0, 30)),
+        ("truncate -s 1T log/000000000099.seg", (5, 30)),
+        ("truncate -s 1T log/000000000001.seg", (0, 30)),
+        ("truncate -s 1T log/manifest", (0, 30)),
+        ("rm log/manifest; mkfifo log/manifest", (1, 0)),
+        ("rm log/manifest; mkdir log/manifest", (1, 0)),
+        ("mv log/manifest m; ln -s ../m log/manifest", (1, 0)),
+        ("mv log/000000000001.seg s; ln -s ../s log/000000000001.seg", (5, 0)),
+        ("rm log/000000000001.seg; mkfifo log/000000000001.seg", (5, 0)),
+    ];
+    for (put, says_now) in puts {
+        folder.shell("rm -rf log", b"");
+        folder.run("append log --segment-size 1MiB", &lines(30, 200)).fine();
+        folder.shell(put, b"").fine();
+        assert_eq!(says(&folder), says_now, "{put}");
+    }
+}
