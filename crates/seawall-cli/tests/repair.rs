@@ -165,6 +165,29 @@ fn diverged_replica_is_not_trusted_over_remaining_bytes() {
 }
 
 #[test]
+fn salvage_reports_what_rests_on_a_replica_as_a_repair_in_place_does() {
+    let folder = diverged("repair-alone", 101..=110);
+    folder.remove("a/000000000001.seg");
+    let saved = folder.run("repair a --from-replica b --salvage-to new", b"");
+    let saved_json = folder.run("repair a --from-replica b --salvage-to new2 --json", b"");
+    let saved_json = (saved_json.code, answer(&saved_json));
+    folder.shell("cp -a a a2", b"").fine();
+    let mended = folder.run("repair a --from-replica b --yes", b"");
+    let mended_json = folder.run("repair a2 --from-replica b --yes --json", b"");
+    let mended_json = (mended_json.code, answer(&mended_json));
+    assert_eq!((saved.code, mended.code), (3, 3), "{} {}", saved.text(), mended.text());
+    assert_eq!((saved_json.0, mended_json.0), (3, 3));
+    for ran in [&saved, &mended] {
+        assert!(ran.text().contains("unknown    LSN "), "{}", ran.text());
+        assert!(ran.text().contains("only the replica has its content"), "{}", ran.text());
+    }
+    for field in ["end_by_replica", "unproven", "refused", "not_taken_to"] {
+        assert_eq!(saved_json.1[field], mended_json.1["mend"][field], "{field}");
+    }
+    assert_ne!(saved_json.1["unproven"], json!([]));
+}
+
+#[test]
 fn repair_of_a_sound_log_with_yes_changes_nothing() {
     let folder = Folder::new("repair-yes-sound");
     folder.run("append log", b"one\ntwo\n").fine();

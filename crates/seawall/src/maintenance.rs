@@ -373,9 +373,10 @@ impl<'a> Maintenance<'a> {
     pub fn salvage(&mut self, target: impl AsRef<Path>) -> Result<SalvageReport> {
         let (source, replicas) = (self.log.path(), self.replicas.clone());
         self.run(|log, progress| {
-            let view = log.with_storage(repaired_view(&log.storage, &open_all(&replicas)?)?);
+            let (view, report) = repaired_view(&log.storage, &open_all(&replicas)?)?;
+            let view = log.with_storage(view);
             staging::create_dir_atomically(&source, target.as_ref(), |target| {
-                salvage::salvage(&view, target, progress)
+                salvage::salvage((&view, report), target, progress)
             })
         })
     }
@@ -388,8 +389,9 @@ impl<'a> Maintenance<'a> {
     pub fn salvage_to(&mut self, target: Arc<dyn Storage>) -> Result<SalvageReport> {
         let replicas = self.replicas.clone();
         self.run(|log, progress| {
-            let view = log.with_storage(repaired_view(&log.storage, &open_all(&replicas)?)?);
-            salvage::salvage(&view, target, progress)
+            let (view, report) = repaired_view(&log.storage, &open_all(&replicas)?)?;
+            let view = log.with_storage(view);
+            salvage::salvage((&view, report), target, progress)
         })
     }
 

@@ -626,6 +626,27 @@ fn end_known_only_from_a_replica_is_reported() {
     assert_eq!(mend(&damaged, &[&image.device.kill()]).unwrap().end_by_replica, None);
 }
 
+/// A new log from a salvage is clean, so only the report of the salvage can say this.
+#[test]
+fn salvage_reports_the_end_that_only_a_replica_knows() {
+    let image = write(End::PowerCut);
+    let replica = storage(&image.device.kill());
+    let end = |lost: &[&str]| {
+        let damaged = image.device.kill();
+        lost.iter().for_each(|name| damaged.remove_raw(name));
+        let mut maintenance = common::maintenance(&storage(&damaged)).replicas_on([&replica]);
+        let saved = maintenance.salvage_to(storage(&MemStorage::new())).unwrap();
+        let done = maintenance.repair().unwrap();
+        assert_eq!(saved.records, done.after.records, "{lost:?}");
+        assert_eq!((&saved.unproven, &saved.refused), (&done.unproven, &done.refused), "{lost:?}");
+        assert_eq!((saved.end_by_replica, saved.beyond), (done.end_by_replica, done.beyond));
+        saved.end_by_replica
+    };
+    assert_eq!(end(&[NEWEST]), Some(lsn(13)));
+    assert_eq!(end(&[MIDDLE, NEWEST]), Some(lsn(13)));
+    assert_eq!(end(&[MIDDLE]), None);
+}
+
 #[test]
 fn damage_is_described_by_field_and_record() {
     let image = write(End::Closed);

@@ -57,22 +57,32 @@ pub struct SalvageReport {
     /// What follows the last record of the source. If it is ambiguous, later records may be lost,
     /// and the new log does not show it.
     pub tail: TailState,
+    /// The last record, if the source lost its end and only a replica tells where that is.
+    pub end_by_replica: Option<Lsn>,
+    /// Records of completely lost files that nothing in the source proves: they rest on the
+    /// replicas alone.
+    pub unproven: Vec<Lost>,
+    /// Lost records that a replica has but nothing in the source proves: they are not copied.
+    pub refused: Vec<Lost>,
+    /// The last record of a replica past the end of the source: such records are not copied.
+    pub beyond: Option<Lsn>,
 }
 
-/// A view of the log with what parity and `replicas` restore. It also has the records that parity
-/// knows of a block where the log may not end: a repair in place would hide the loss of others.
+/// A view of the log with what parity and `replicas` restore, and a report that says what rests on
+/// the replicas. The view also has the records that parity knows of a block where the log may not
+/// end: a repair in place would hide the loss of others.
 pub(crate) fn repaired_view(
     log: &Arc<dyn Storage>,
     replicas: &[Arc<dyn Storage>],
-) -> Result<Arc<dyn Storage>> {
+) -> Result<(Arc<dyn Storage>, SalvageReport)> {
     let names = list(&**log)?;
     let has_parity = names.iter().any(|name| SegmentId::from_parity_name(name).is_some());
     if !has_parity && replicas.is_empty() {
         refuse_in_use(&**log)?;
-        return Ok(log.clone());
+        return Ok((log.clone(), SalvageReport::default()));
     }
     let plan = plan_repair(log, replicas)?;
-    let (mut view, mut found) = (plan.view(log), plan.after);
+    let (mut view, mut found) = (plan.view(log), plan.after.clone());
     let mut read_repair = ReadRepair::default();
     while let Some(next) = read_repair.view(&view, found.doubtful())? {
         let then = look_around(&next)?;
@@ -81,12 +91,24 @@ pub(crate) fn repaired_view(
         }
         (view, found) = (next, then);
     }
-    Ok(view)
+    let is_lost = |lsn: Lsn| found.damage.iter().any(|damage| lost_by(damage, lsn));
+    let report = SalvageReport {
+        end_by_replica: plan.end_by_replica,
+        refused: plan.refused.into_iter().filter(|lost| is_lost(lost.from)).collect(),
+        unproven: plan.unproven,
+        beyond: plan.beyond.filter(|beyond| Some(*beyond) > found.last_lsn),
+        ..SalvageReport::default()
+    };
+    Ok((view, report))
 }
 
-/// Copies the intact records of `source` to the empty storage `target`.
+fn lost_by(damage: &Damage, lsn: Lsn) -> bool {
+    damage.lost.is_some_and(|lost| lost.names(lsn))
+}
+
+/// Copies the intact records of `source` to the empty storage `target`, and completes `report`.
 pub(crate) fn salvage(
-    source: &LogFiles,
+    (source, report): (&LogFiles, SalvageReport),
     target: Arc<dyn Storage>,
     meter: &mut ProgressReporter<'_>,
 ) -> Result<SalvageReport> {
@@ -98,7 +120,7 @@ pub(crate) fn salvage(
     let min_end =
         read_watermark(&**source)?.and_then(|watermark| catalog.durable_per(&watermark.live));
     let written = target.clone();
-    let mut rescue = Rescue::new(&catalog, target, source)?;
+    let mut rescue = Rescue::new(&catalog, target, (source, report))?;
     let parity = rescue.manifest.parity;
     let mut scan = LogScanner::new(&catalog, None).skip_io_errors(true).with_min_end(min_end);
     meter.begin(&catalog, 1);
@@ -182,7 +204,11 @@ struct Rescue {
 }
 
 impl Rescue {
-    fn new(catalog: &Catalog, target: Arc<dyn Storage>, source: &LogFiles) -> Result<Self> {
+    fn new(
+        catalog: &Catalog,
+        target: Arc<dyn Storage>,
+        (source, rescued): (&LogFiles, SalvageReport),
+    ) -> Result<Self> {
         let manifest = catalog.manifest().cloned().or_else(|| rebuilt(catalog));
         let mut manifest = manifest.ok_or_else(|| {
             not_a_log(&**source, "neither a manifest nor the header of a segment can be read")
@@ -204,7 +230,7 @@ impl Rescue {
             oldest: None,
             chain: 0,
             max_id: None,
-            rescued: SalvageReport::default(),
+            rescued,
         })
     }
 

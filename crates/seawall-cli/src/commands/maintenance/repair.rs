@@ -1,6 +1,7 @@
 //! `seawall repair`: plans a repair, and applies it with `--yes` or `--salvage-to`.
 
 mod answers;
+mod trust;
 
 use super::verify::{range, tell_damage, tell_given_up, tell_orphans, tell_tail, tell_verdict};
 use crate::args::Repair;
@@ -19,6 +20,7 @@ use seawall_output::stdout::Output;
 use seawall_output::text::{self, count, span_of, to_u64, typed};
 use std::io::ErrorKind;
 use std::path::Path;
+use trust::Trust;
 
 /// The maximum number of changes to list.
 const TOLD: usize = 8;
@@ -139,9 +141,7 @@ fn mended(args: &Repair, done: &RepairPlan) -> Exit {
 /// Returns the exit code of a repair in place. If only a replica knows the end of the log, the code
 /// is at least `Unsure`: there may have been more records.
 fn exit_of_mend(done: &RepairPlan) -> Exit {
-    let exit = Exit::of(done.after.verdict, false);
-    let is_unsure = done.end_by_replica.is_some() || !done.unproven.is_empty();
-    if is_unsure { exit.worse(Exit::Unsure) } else { exit }
+    Exit::of(done.after.verdict, false).worse(Trust::of_repair(done).exit())
 }
 
 fn tell_mend(out: &mut Output, mend: &RepairPlan) {
@@ -154,24 +154,7 @@ fn tell_mend(out: &mut Output, mend: &RepairPlan) {
     for stray in &mend.orphan_files {
         out.line(&format!("  orphan     {stray}, not part of the log: it goes to quarantine"));
     }
-    for lost in &mend.unproven {
-        out.line(&format!("  unknown    {}", range(lost)));
-        out.line(
-            "             nothing of that file is left here: only the replica has its content",
-        );
-    }
-    for lost in &mend.refused {
-        out.line(&format!("  not taken  {}", range(lost)));
-        out.line("             the replica has these records, but nothing here proves that they");
-        out.line("             belong to this log: seawall cat REPLICA shows them");
-    }
-    if let Some(last) = mend.end_by_replica {
-        out.line(&format!("  unknown    whether there were more records after LSN {last}, where"));
-        out.line("             the replica ends");
-    }
-    if let Some(last) = mend.beyond {
-        out.line(&format!("  not taken  the replica's records after the end, up to LSN {last}"));
-    }
+    Trust::of_repair(mend).tell(out);
 }
 
 fn plan(args: &Repair, opener: &Opener) -> Result<Exit, Failure> {
@@ -362,13 +345,14 @@ fn salvage(args: &Repair, opener: &Opener, target: &Path) -> Result<Exit, Failur
     progress.end();
     let done = done.map_err(|error| Failure::of_making(&error, "repair", (&args.log, target)))?;
     let mut exit = exit_of(&done.damage);
+    let trust = Trust::of_salvage(&done);
     let mut out = Output::lock();
     let answer = Salvaged::of(args, target, &done);
     args.look.show(&mut out, &answer, |out| tell_rescued(out, args, target, &done));
     if exit == Exit::Fine {
         exit = judge_tail(&args.log, done.tail, "");
     }
-    Ok(exit.worse(out.finish()))
+    Ok(exit.worse(trust.exit()).worse(out.finish()))
 }
 
 /// The exit code of a repair; giving up records is an error for scripts.
@@ -394,6 +378,7 @@ fn tell_rescued(out: &mut Output, args: &Repair, target: &Path, done: &SalvageRe
         let parts = count(done.broken_sets, "intact record");
         out.line(&format!("  of sets    {parts} given up with the lost parts of their sets"));
     }
+    Trust::of_salvage(done).tell(out);
     out.line("");
     out.line(&format!("{log} was not changed; {target} opens as any log"));
 }
@@ -411,6 +396,7 @@ fn cut_tail(args: &Repair, opener: &Opener, mend: Option<&RepairPlan>) -> Result
         _ => Failure::of(&error, "repair", &args.log),
     })?;
     let exit = if given_up(&cut) > 0 { Exit::Lost } else { exit_of(&cut.damage) };
+    let exit = mend.map_or(exit, |mend| exit.worse(Trust::of_repair(mend).exit()));
     let mut out = Output::lock();
     args.look.show(&mut out, &Cut::of(args, &cut, mend), |out| tell_cut(out, args, &cut));
     Ok(exit.worse(out.finish()))

@@ -110,6 +110,10 @@ answer! {
         given_up: Vec<Lost> = salvaged.given_up.iter().map(Lost::of).collect(),
         broken_sets: u64 = salvaged.broken_sets,
         tail: CopiedTail = CopiedTail::of(salvaged.tail),
+        end_by_replica: Option<u64> = salvaged.end_by_replica.map(Lsn::get),
+        unproven: Vec<Lost> = salvaged.unproven.iter().map(Lost::of).collect(),
+        refused: Vec<Lost> = salvaged.refused.iter().map(Lost::of).collect(),
+        not_taken_to: Option<u64> = salvaged.beyond.map(Lsn::get),
     }
 }
 
