@@ -5,9 +5,11 @@
 
 use crate::common;
 
-use common::images::files;
+use common::images::{End, NEWEST, files, write};
 use common::{Bytes, again, encrypted, open, payload, tiny};
 use seawall::Error;
+use seawall::Lsn;
+use seawall::damage::Lost;
 use seawall::repair::RepairPlan;
 use seawall_format::Manifest;
 use seawall_io::Storage;
@@ -116,4 +118,66 @@ fn interrupted_repair_leaves_a_rewritten_manifest_slot_as_it_is() {
     assert_eq!(slots(&left), [a, b]);
     let plan = common::maintenance(&storage(&left)).plan_repair().unwrap();
     assert_eq!(plan.unfinished, None);
+}
+
+/// What a repair takes from a replica alone.
+fn claims(plan: &RepairPlan) -> (Option<Lsn>, Vec<Lost>) {
+    (plan.end_by_replica, plan.unproven.clone())
+}
+
+/// The second repair finds an intact log, so only the journal has the bytes that were lost.
+fn interrupted_repair_still_reports(damaged: &MemStorage, replica: &MemStorage) {
+    let whole = damaged.kill();
+    let expected = claims(&mend(&whole, &[replica]).unwrap());
+    assert_ne!(expected, (None, vec![]));
+    let mut resumed = 0;
+    for stop in 0.. {
+        let device = damaged.kill();
+        device.stop_after(device.steps() + stop);
+        if mend(&device, &[replica]).is_ok() {
+            break;
+        }
+        for left in [device.kill(), device.power_cut(|_| false)] {
+            // The repair was complete, and only its report was lost.
+            if files(&left).iter().any(|name| name.ends_with("-mend.done")) {
+                continue;
+            }
+            let alone = left.kill();
+            let maintenance = common::maintenance(&storage(&left));
+            let plan = maintenance.replicas_on([&storage(replica)]).plan_repair().unwrap();
+            assert_eq!(claims(&plan), expected, "{stop}: plan");
+            let done = mend(&left, &[replica]).unwrap();
+            assert_eq!(claims(&done), expected, "{stop}");
+            assert!(state(&left) == state(&whole), "{stop}");
+            if plan.unfinished.is_some() {
+                // Without the replica, all records of a lost file count as unproven.
+                let (end, unproven) = claims(&mend(&alone, &[]).unwrap());
+                assert_eq!(end, expected.0, "{stop}: alone");
+                assert!(!unproven.is_empty() || expected.1.is_empty(), "{stop}: alone");
+                resumed += 1;
+            }
+        }
+    }
+    assert!(resumed > 4, "{resumed}");
+}
+
+#[test]
+fn interrupted_repair_reports_the_end_that_only_a_replica_knows() {
+    let image = write(End::PowerCut);
+    let damaged = image.device.kill();
+    damaged.remove_raw(NEWEST);
+    interrupted_repair_still_reports(&damaged, &image.device.kill());
+    let damaged = image.device.kill();
+    damaged.edit(NEWEST, |bytes| bytes.truncate(3000));
+    interrupted_repair_still_reports(&damaged, &image.device.kill());
+}
+
+#[test]
+fn interrupted_repair_reports_the_records_that_rest_on_a_replica_alone() {
+    let sound = closed();
+    let replica = sound.kill();
+    open(&again(2), &replica).unwrap().close().unwrap();
+    let damaged = sound.kill();
+    damaged.remove_raw(FIRST);
+    interrupted_repair_still_reports(&damaged, &replica);
 }

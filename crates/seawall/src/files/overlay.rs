@@ -109,6 +109,8 @@ pub struct Overlay {
     pieces: BTreeMap<String, Pieces>,
     /// Files that the view hides.
     gone: BTreeSet<String>,
+    /// Lengths of files that the view shortens, before patches.
+    lengths: BTreeMap<String, u64>,
     unknown: Vec<Unknown>,
 }
 
@@ -128,7 +130,23 @@ impl Overlay {
             let of_file = pieces.entry(patch.file.clone()).or_default();
             put(of_file, patch.offset, patch.new.clone());
         }
-        Self { inner, pieces, gone: BTreeSet::new(), unknown: vec![] }
+        Self { inner, pieces, gone: BTreeSet::new(), lengths: BTreeMap::new(), unknown: vec![] }
+    }
+
+    /// Shows `inner`, to which `patches` were applied completely or in part, as it was before. A
+    /// file that was empty is hidden: an empty and a missing file have the same patches.
+    pub(crate) fn before(inner: Arc<dyn Storage>, patches: &[Patch]) -> Self {
+        let mut lengths: BTreeMap<String, u64> = BTreeMap::new();
+        for patch in patches.iter().filter(|patch| patch.old.len() < patch.new.len()) {
+            let end = patch.offset.saturating_add(to_u64(patch.old.len()));
+            let length = lengths.entry(patch.file.clone()).or_insert(end);
+            *length = end.min(*length);
+        }
+        let old = |patch: &Patch| Patch { new: patch.old.clone(), ..patch.clone() };
+        let patches: Vec<_> = patches.iter().map(old).filter(|old| !old.new.is_empty()).collect();
+        let gone: Vec<_> = lengths.iter().filter(|(_, length)| **length == 0).collect();
+        let gone: Vec<_> = gone.into_iter().map(|(name, _)| name.clone()).collect();
+        Self { lengths, ..Self::new(inner, &patches) }.without(&gone)
     }
 
     /// Marks these bytes as unknown for [`File::has_unknown`].
@@ -189,13 +207,17 @@ impl Storage for Overlay {
         if self.gone.contains(name) {
             return Err(io::ErrorKind::NotFound.into());
         }
-        let Some(pieces) = self.pieces.get(name) else {
+        let length_max = self.lengths.get(name).copied();
+        let pieces = self.pieces.get(name).cloned();
+        let Some(pieces) = pieces.or_else(|| length_max.map(|_| Pieces::new())) else {
             return Ok(Arc::new(View {
                 inner: Some(self.inner.open(name, access)?),
                 pieces: None,
+                length_max: u64::MAX,
                 unknown: vec![],
             }));
         };
+        let length_max = length_max.unwrap_or(u64::MAX);
         let inner = match self.inner.open(name, access) {
             Ok(file) => Some(file),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -203,7 +225,7 @@ impl Storage for Overlay {
         };
         let unknown = self.unknown.iter().filter(|(file, _)| file == name);
         let unknown = unknown.map(|(_, range)| range.clone()).collect();
-        Ok(Arc::new(View { inner, pieces: Some(pieces.clone()), unknown }))
+        Ok(Arc::new(View { inner, pieces: Some(pieces), length_max, unknown }))
     }
 
     fn create(&self, _: &str) -> io::Result<Arc<dyn File>> {
@@ -279,12 +301,15 @@ impl Storage for Overlay {
 struct View {
     inner: Option<Arc<dyn File>>,
     pieces: Option<Pieces>,
+    /// How much of `inner` the view shows at most.
+    length_max: u64,
     unknown: Vec<Range<u64>>,
 }
 
 impl View {
     fn inner_len(&self) -> io::Result<u64> {
-        self.inner.as_ref().map_or(Ok(0), |file| file.len())
+        let length = self.inner.as_ref().map_or(Ok(0), |file| file.len());
+        Ok(length?.min(self.length_max))
     }
 
     /// Fills `buffer`, which lies within the file, with bytes of the inner file.

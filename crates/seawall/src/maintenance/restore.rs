@@ -77,6 +77,16 @@ impl RepairPlan {
         journal::size(&self.patches)
     }
 
+    /// Adds what an interrupted repair took from the replicas alone: the log does not show it.
+    fn add(&mut self, trust: Trust) {
+        self.end_by_replica = self.end_by_replica.or(trust.end_by_replica);
+        for lost in trust.unproven {
+            if !self.unproven.contains(&lost) {
+                self.unproven.push(lost);
+            }
+        }
+    }
+
     /// A view of the log with this plan applied.
     #[must_use]
     pub fn view(&self, log: &Arc<dyn Storage>) -> Arc<dyn Storage> {
@@ -90,7 +100,12 @@ pub(crate) fn plan_repair(
     replicas: &[Arc<dyn Storage>],
 ) -> Result<RepairPlan> {
     refuse_in_use(&**log)?;
-    plan(log, replicas)
+    let mut plan = plan(log, replicas)?;
+    let pending = journal::pending(log, log_id(&load_catalog(log, None)?))?;
+    if let Some(pending) = pending {
+        plan.add(trust_of_interrupted(log, &pending.patches, replicas)?);
+    }
+    Ok(plan)
 }
 
 /// Repairs a log in place from its parity and from `replicas`.
@@ -100,8 +115,13 @@ pub(crate) fn repair(log: &Arc<dyn Storage>, replicas: &[Arc<dyn Storage>]) -> R
     let env = Env::new(&Options::new(), log.clone());
     // An interrupted repair may have removed or renamed files without syncing the directory.
     log.sync_dir().map_err(Error::io(format!("sync {}", log.place())))?;
-    let resumed = journal::resume(&env)?;
+    let (mut resumed, mut trust) = (None, Trust::default());
+    if let Some(pending) = journal::pending(log, log_id(&load_catalog(log, None)?))? {
+        trust = trust_of_interrupted(log, &pending.patches, replicas)?;
+        resumed = pending.complete(&env)?;
+    }
     let mut plan = plan(log, replicas)?;
+    plan.add(trust);
     plan.quarantine.extend(resumed);
     if plan.is_empty() {
         return Ok(plan);
@@ -144,21 +164,22 @@ fn plan(log: &Arc<dyn Storage>, replicas: &[Arc<dyn Storage>]) -> Result<RepairP
     }
     let end = known_end(&looked)?;
     let planned = Planner::new(log, &sources, end)?.plan()?;
-    // Parity comes from the log itself, so an end that it restores does not rest on a replica.
-    let of_replica = planned.patches.iter().any(|patch| patch.by == RepairSource::Replica);
-    let was_lost = planned.before.is_open() && !planned.after.is_open();
-    // An unreadable place where the log ends may have held more records.
-    let is_hidden = planned.before.hides_end() && !planned.after.ends_as_closed(&planned.before);
-    let is_by_replica = (end.is_none() || is_hidden) && was_lost && of_replica;
+    let view: Arc<dyn Storage> = Arc::new(Overlay::new(log.clone(), &planned.patches));
+    let repaired = Repaired {
+        storages: (log, &view),
+        found: (&planned.before, &planned.after),
+        patches: &planned.patches,
+        end,
+    };
+    let trust = repaired.trust(replicas)?;
     let last = planned.after.last_lsn;
     let beyond = sources.iter().filter_map(|source| source.last()).max();
     let is_there = |lost: &Lost| beyond.is_some_and(|last| lost.from <= last);
     let still = planned.after.damage.iter().filter_map(|damage| damage.lost);
-    let view: Arc<dyn Storage> = Arc::new(Overlay::new(log.clone(), &planned.patches));
     Ok(RepairPlan {
-        unproven: unproven((log, &view), replicas, &planned.patches)?,
+        unproven: trust.unproven,
         refused: still.filter(is_there).collect(),
-        end_by_replica: last.filter(|_| is_by_replica),
+        end_by_replica: trust.end_by_replica,
         beyond: beyond.filter(|beyond| Some(*beyond) > last),
         unfinished: journal::unfinished(log, id)?,
         changes: diff::describe(log, &planned.patches)?,
@@ -168,6 +189,59 @@ fn plan(log: &Arc<dyn Storage>, replicas: &[Arc<dyn Storage>]) -> Result<RepairP
         orphan_files: planned.orphan_files,
         quarantine: vec![],
     })
+}
+
+/// What a repair takes from the replicas alone.
+#[derive(Default)]
+struct Trust {
+    end_by_replica: Option<Lsn>,
+    unproven: Vec<Lost>,
+}
+
+/// A log before and after a repair.
+struct Repaired<'a> {
+    storages: (&'a Arc<dyn Storage>, &'a Arc<dyn Storage>),
+    found: (&'a Verification, &'a Verification),
+    patches: &'a [Patch],
+    /// The last record that the log knew of before.
+    end: Option<Lsn>,
+}
+
+impl Repaired<'_> {
+    fn trust(&self, replicas: &[Arc<dyn Storage>]) -> Result<Trust> {
+        let (before, after) = self.found;
+        // Parity comes from the log itself, so an end that it restores does not rest on a replica.
+        let of_replica = self.patches.iter().any(|patch| patch.by == RepairSource::Replica);
+        let was_lost = before.is_open() && !after.is_open();
+        // An unreadable place where the log ends may have held more records.
+        let is_hidden = before.hides_end() && !after.ends_as_closed(before);
+        let is_by_replica = (self.end.is_none() || is_hidden) && was_lost && of_replica;
+        Ok(Trust {
+            end_by_replica: after.last_lsn.filter(|_| is_by_replica),
+            unproven: unproven(self.storages, replicas, self.patches)?,
+        })
+    }
+}
+
+/// What an interrupted repair with these patches takes from the replicas alone.
+fn trust_of_interrupted(
+    log: &Arc<dyn Storage>,
+    patches: &[Patch],
+    replicas: &[Arc<dyn Storage>],
+) -> Result<Trust> {
+    if patches.is_empty() {
+        return Ok(Trust::default());
+    }
+    let before: Arc<dyn Storage> = Arc::new(Overlay::before(log.clone(), patches));
+    let after: Arc<dyn Storage> = Arc::new(Overlay::new(log.clone(), patches));
+    let found = (look_around(&before)?, look_around(&after)?);
+    let repaired = Repaired {
+        storages: (&before, &after),
+        found: (&found.0, &found.1),
+        patches,
+        end: known_end(&load_catalog(&before, None)?)?,
+    };
+    repaired.trust(replicas)
 }
 
 fn unknown(log: &dyn Storage) -> Error {

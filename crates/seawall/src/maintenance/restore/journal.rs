@@ -34,8 +34,6 @@ use crate::files::overlay::{Overlay, Patch, RepairSource, part};
 use crate::files::segment_reader::read_around;
 use crate::maintenance::restore::apply;
 use crate::maintenance::verify::look_around;
-use crate::scan::catalog::log_id;
-use crate::scan::load::load_catalog;
 use seawall_format::keys::WrappedKeys;
 use seawall_format::{LogId, Manifest, Offset, Salt};
 use seawall_io::{Access, File, Storage};
@@ -239,38 +237,53 @@ pub(super) fn unfinished(log: &Arc<dyn Storage>, id: Option<LogId>) -> Result<Op
     Ok(newest(&*folder, id)?.map(|(name, _)| format!("{QUARANTINE}/{name}")))
 }
 
-/// Completes a repair that a crash or an I/O error interrupted. Returns the path of its journal.
-///
-/// This is safe even if the log was opened in between. Each patched byte has its old or its new
-/// value, and no other byte was touched. So intact batches, marks and seals stayed intact. Segment
-/// headers and file lengths, which reveal missing bytes, change only after those bytes are synced
-/// ([`write`]). The open therefore saw either damage or a repaired log. Bytes that it wrote since
-/// match neither value of a patch, and then nothing is changed. A slot of the manifest or of the
-/// keys that the open wrote again may match both, so a slot that can be read is left as it is.
-pub(super) fn resume(env: &Env) -> Result<Option<String>> {
-    let log = &env.storage;
+/// A repair that a crash or an I/O error interrupted.
+pub(super) struct Pending {
+    journal: Journal,
+    /// The patches to apply; empty if the journal no longer matches the log.
+    pub(super) patches: Vec<Patch>,
+}
+
+/// Finds an interrupted repair.
+pub(super) fn pending(log: &Arc<dyn Storage>, id: Option<LogId>) -> Result<Option<Pending>> {
     let folder = log.folder_if_any(QUARANTINE);
     let folder = folder.map_err(Error::io(format!("open {QUARANTINE}")))?;
-    let id = log_id(&load_catalog(log, None)?);
     let Some((folder, id)) = folder.zip(id) else { return Ok(None) };
     let Some((name, mut patches)) = newest(&*folder, id)? else { return Ok(None) };
-    apply::clear(env)?;
-    let journal = Journal { folder, name };
     for file in [MANIFEST, KEYS] {
         if changes_readable_slot(log, &patches, file)? {
             patches.retain(|patch| patch.file != file);
         }
     }
-    if patches.is_empty() || !still_fits(log, &patches)? {
-        journal.ends_as(VOID)?;
-        return Ok(None);
+    if !still_fits(log, &patches)? {
+        patches.clear();
     }
-    // Write all patches again: after a failed sync, a later successful one proves nothing.
-    apply::patches(env, &patches)?;
-    apply::manifest(env, &patches)?;
-    let place = journal.place();
-    journal.done()?;
-    Ok(Some(place))
+    Ok(Some(Pending { journal: Journal { folder, name }, patches }))
+}
+
+impl Pending {
+    /// Completes the repair. Returns the path of its journal.
+    ///
+    /// This is safe even if the log was opened in between. Each patched byte has its old or its new
+    /// value, and no other byte was touched. So intact batches, marks and seals stayed intact.
+    /// Segment headers and file lengths, which reveal missing bytes, change only after those bytes
+    /// are synced ([`apply`]). The open therefore saw either damage or a repaired log. Bytes that it
+    /// wrote since match neither value of a patch, and then nothing is changed. A slot of the
+    /// manifest or of the keys that the open wrote again may match both, so a slot that can be read
+    /// is left as it is.
+    pub(super) fn complete(self, env: &Env) -> Result<Option<String>> {
+        apply::clear(env)?;
+        if self.patches.is_empty() {
+            self.journal.ends_as(VOID)?;
+            return Ok(None);
+        }
+        // Write all patches again: after a failed sync, a later successful one proves nothing.
+        apply::patches(env, &self.patches)?;
+        apply::manifest(env, &self.patches)?;
+        let place = self.journal.place();
+        self.journal.done()?;
+        Ok(Some(place))
+    }
 }
 
 /// Whether the patches would change a slot of `file` that can be read.

@@ -71,6 +71,26 @@ impl Shared {
         Ok(shared)
     }
 
+    /// Compares the segment before and after a repair whose replica has it no longer: only what is
+    /// left of the log proves anything.
+    fn without_replica((log, repaired): Pair<'_>, theirs: &Segment) -> Result<Self> {
+        let mut shared = Self { to: 0, known: vec![], is_all: false, is_not_found: true };
+        let ours = segment_of(log, &theirs.header)?;
+        let damaged = match &ours {
+            Some(ours) => shared.compare(ours, theirs)?,
+            None => vec![],
+        };
+        let next = successor(repaired, &theirs.header)?.filter(|next| next.pred_chain != 0);
+        let is_own =
+            |next: &SegmentHeader| Ok(read_header(&**log, next.id)?.as_ref() == Some(next));
+        let next = match next {
+            Some(next) if is_own(&next)? => Some(next),
+            _ => None,
+        };
+        shared.search(theirs, (None, next), (ours.as_ref(), &damaged))?;
+        Ok(shared)
+    }
+
     /// The parts of a patch inside the shared history.
     pub(super) fn parts(&self, patch: &Patch) -> Vec<Patch> {
         let places = std::iter::once(0..self.to).chain(self.known.iter().cloned());
@@ -218,11 +238,18 @@ pub(crate) fn unproven(
         if !patches.iter().any(|patch| is_patch(&patch)) {
             continue;
         }
-        let (mut to, mut is_not_found) = (0, true);
+        let mut all = vec![];
         for replica in replicas {
-            let shared = Shared::of((log, replica), &segment.header)?;
-            (to, is_not_found) = (shared.to.max(to), is_not_found && shared.is_not_found);
+            // An interrupted repair may have had other replicas.
+            if segment_of(replica, &segment.header)?.is_some() {
+                all.push(Shared::of((log, replica), &segment.header)?);
+            }
         }
+        if all.is_empty() {
+            all.push(Shared::without_replica((log, view), segment)?);
+        }
+        let to = all.iter().map(|shared| shared.to).max().unwrap_or(0);
+        let is_not_found = all.iter().all(|shared| shared.is_not_found);
         let mut scan = LogScanner::of_segment(link).skip_io_errors(true).without_decoding();
         if !is_not_found {
             continue;
