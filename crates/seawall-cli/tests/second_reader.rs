@@ -406,7 +406,9 @@ fn both_readers_distinguish_an_orphan_from_a_lost_segment() {
         assert_eq!(says(&folder), (code, 30), "{put}");
         // Without the mark of a clean close, a segment may have followed.
         let mut manifest = folder.read("log/manifest");
-        [304, BLOCK + 304].map(|at| manifest[at..at + 8].fill(0));
+        for at in [304, BLOCK + 304] {
+            manifest[at..at + 8].fill(0);
+        }
         folder.write("log/manifest", &manifest);
         assert_eq!(says(&folder), (code.max(3), 30), "{put}");
         // Once a record follows the close, the file may have been a segment.
