@@ -169,7 +169,7 @@ fn given_up_after(found: &Verification, (answer, until): (&Answer, Option<Lsn>))
     let last = until.map_or(u64::MAX, Lsn::get);
     let count = |lost: &Lost| {
         let (from, to) = (lost.from.get(), lost.to.map_or(0, Lsn::get));
-        (to.min(last) + 1).saturating_sub(from.max(first))
+        to.min(last).saturating_add(1).saturating_sub(from.max(first))
     };
     found.given_up.iter().map(count).sum()
 }
