@@ -51,8 +51,8 @@ fn next_after(error: &Error, args: &Args) -> String {
             "some partitions of the store have applied it: use a new store".to_owned()
         }
         Error::Incomplete { .. } => {
-            "replay a copy of the log that has these records, for example from a replica; or, to go \
-             on without such transactions: the same command with --skip-incomplete"
+            "replay a copy of the log that has these records, for example a replica; or, to go on \
+             without such transactions: the same command with --skip-incomplete"
                 .to_owned()
         }
         Error::NeverBegan { lsn, .. } => format!(
