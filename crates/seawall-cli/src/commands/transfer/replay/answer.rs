@@ -143,6 +143,7 @@ impl Answer {
         let (records, skipped) = (count(self.given_up, "record"), number(self.incomplete));
         match (self.given_up, self.incomplete) {
             (0, 0) => None,
+            (0, _) => Some(format!("  incomplete   {skipped} skipped: their begin was not read")),
             (_, 0) => Some(format!("  given up     {records}, by a repair of the log")),
             _ => Some(format!("  given up     {records}; skipped {skipped} incomplete for that")),
         }
