@@ -1,6 +1,7 @@
 //! The command line replays a log into each store exactly once.
 
 #![allow(clippy::unwrap_used, reason = "a test reports failure by panicking")]
+#![allow(clippy::disallowed_methods, reason = "these files are not a log's")]
 
 use seawall_with_stores::STORES;
 use std::collections::BTreeSet;

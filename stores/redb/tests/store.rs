@@ -1,5 +1,7 @@
 //! The tests that all stores pass.
 
+#![allow(clippy::disallowed_methods, reason = "these files are not a log's")]
+
 use seawall_redb::Redb;
 
 seawall_store_tests::store_tests!(Redb);

@@ -143,16 +143,13 @@ impl fmt::Debug for Sqlite {
 /// Returns the URI of a file that SQLite only reads: without locks, without its write-ahead log, and
 /// without new files next to it.
 fn immutable(path: &Path) -> io::Result<String> {
-    let mut uri = "file:".to_owned();
-    for byte in absolute(path)?.as_os_str().as_encoded_bytes() {
-        match byte {
-            b'/' | b'.' | b'_' | b'-' => uri.push(char::from(*byte)),
-            byte if byte.is_ascii_alphanumeric() => uri.push(char::from(*byte)),
-            byte => uri.push_str(&format!("%{byte:02x}")),
-        }
-    }
-    uri.push_str("?immutable=1");
-    Ok(uri)
+    let path = absolute(path)?;
+    let encoded = path.as_os_str().as_encoded_bytes().iter().map(|byte| match byte {
+        b'/' | b'.' | b'_' | b'-' => char::from(*byte).to_string(),
+        byte if byte.is_ascii_alphanumeric() => char::from(*byte).to_string(),
+        byte => format!("%{byte:02x}"),
+    });
+    Ok(format!("file:{}?immutable=1", encoded.collect::<String>()))
 }
 
 /// Returns the path of SQLite's write-ahead log.
