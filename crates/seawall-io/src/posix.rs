@@ -13,6 +13,7 @@ use rustix::io::{Errno, retry_on_intr};
 
 pub(crate) mod draft;
 mod in_place;
+mod label;
 mod lock;
 mod permissions;
 mod removed;
@@ -164,7 +165,7 @@ impl PosixStorage {
     }
 
     fn wrap(&self, file: fs::File, name: &str) -> Arc<dyn File> {
-        Arc::new(PosixFile::new(file, self.label(name)))
+        Arc::new(PosixFile { may_be_renamed: true, ..PosixFile::new(file, self.label(name)) })
     }
 
     fn label(&self, name: &str) -> String {
@@ -425,13 +426,16 @@ pub struct PosixFile {
     uncached: DirectWay,
     /// The directory and the name that the file had when it was opened.
     label: String,
+    /// Whether the file may get another name in its directory.
+    may_be_renamed: bool,
 }
 
 impl PosixFile {
     /// Wraps `file`; errors name it `label`.
     #[must_use]
     pub fn new(file: fs::File, label: String) -> Self {
-        Self { file, direct: DirectWay::new(true), uncached: DirectWay::new(false), label }
+        let (direct, uncached) = (DirectWay::new(true), DirectWay::new(false));
+        Self { file, direct, uncached, label, may_be_renamed: false }
     }
 
     /// The file as a standard library type.
@@ -451,7 +455,15 @@ impl PosixFile {
     }
 
     fn explain(&self, act: &'static str, error: impl Into<io::Error>) -> io::Error {
-        explain(act, &self.label, error)
+        explain(act, &self.present_label(), error)
+    }
+
+    fn present_label(&self) -> String {
+        if self.may_be_renamed {
+            label::present(&self.file, &self.label)
+        } else {
+            self.label.clone()
+        }
     }
 
     /// Refuses bytes beyond the process's limit on file sizes.
@@ -459,7 +471,8 @@ impl PosixFile {
         match check_size(act, &self.label, end) {
             // Block devices have no limit.
             Err(_) if status::length(&self.file) == Ok(None) => Ok(()),
-            checked => checked,
+            Err(_) => check_size(act, &self.present_label(), end),
+            Ok(()) => Ok(()),
         }
     }
 

@@ -532,3 +532,20 @@ fn exceed_the_limit() {
     full.write_at(&memory[..1], limit - 1).unwrap();
     full.set_len(limit - 1).unwrap();
 }
+
+/// Other systems do not tell the name.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+#[test]
+fn error_names_a_file_as_it_is_called_now() {
+    let scratch = Scratch::new("renamed");
+    let storage = scratch.storage();
+    storage.create("spare").unwrap();
+    let file = storage.open("spare", Access::Read).unwrap();
+    let refused = || file.write_at(b"x", 0).unwrap_err().to_string();
+    assert!(refused().starts_with(&format!("cannot write {}/spare: ", scratch.log().display())));
+    storage.rename_new("spare", "segment").unwrap();
+    let name = format!("cannot write {}/segment: ", scratch.log().display());
+    assert!(refused().starts_with(&name), "{}", refused());
+    storage.remove("segment").unwrap();
+    assert!(refused().starts_with(&name), "{}", refused());
+}
