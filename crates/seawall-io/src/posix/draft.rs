@@ -53,7 +53,8 @@ impl Draft {
         self.storage.clone()
     }
 
-    /// Syncs the contents, renames the directory to its final name, and makes the name durable.
+    /// Renames the directory to its final name, and makes the name durable. The caller has synced
+    /// the contents: the files, and the directory with their names.
     ///
     /// # Errors
     ///
