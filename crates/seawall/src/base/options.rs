@@ -421,8 +421,8 @@ impl Options {
     /// The hook runs on the thread that led the commit, which is a thread of the log or one that
     /// appends, after the records are durable and other threads can commit again. Several threads
     /// may call it at once. A call in the hook that would write to this log or wait for it returns
-    /// [`Error::Reentrant`](crate::Error::Reentrant). A panic in the hook is caught: the records
-    /// are durable, and the log continues.
+    /// [`Error::Reentrant`](crate::Error::Reentrant), except one that closes it. A panic in the
+    /// hook is caught: the records are durable, and the log continues.
     #[must_use]
     pub fn on_failover(mut self, hook: impl Fn(&Failover) + Send + Sync + 'static) -> Self {
         self.on_failover = Some(FailoverHook(Arc::new(hook)));
