@@ -2,13 +2,17 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 
-use seawall_io::{File as _, PosixFile};
+use seawall_io::{File as _, PosixFile, explain};
+
+/// How many names are tried.
+const NAMES_MAX: u32 = 1000;
 
 /// A file that is written and synced with single calls. A new one has no name, and its space is
 /// freed when it is closed.
@@ -42,9 +46,7 @@ impl RawFile {
     /// [`io::ErrorKind::Unsupported`] if this file system has no direct writes; otherwise the
     /// device's error.
     pub fn create(folder: &Path, direct: bool) -> io::Result<Self> {
-        let path = folder.join(format!("seawall-bare-{}.tmp", std::process::id()));
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let made = rustix::fs::openat(CWD, &path, flags, Mode::RUSR | Mode::WUSR)?;
+        let (path, made) = create_unused(folder)?;
         let opened = direct.then(|| open_direct(&path)).transpose();
         rustix::fs::unlink(&path)?;
         let file = PosixFile::new(made.into(), path.display().to_string());
@@ -161,6 +163,21 @@ impl RawFile {
     }
 }
 
+/// Creates a file with a name that no other has: a killed process may have left one, also with the
+/// id of this process.
+fn create_unused(folder: &Path) -> io::Result<(PathBuf, OwnedFd)> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let mut number = 0;
+    loop {
+        let path = folder.join(format!("seawall-bare-{}-{number}.tmp", std::process::id()));
+        match rustix::fs::openat(CWD, &path, flags, Mode::RUSR | Mode::WUSR) {
+            Ok(made) => return Ok((path, made)),
+            Err(Errno::EXIST) if number < NAMES_MAX => number += 1,
+            Err(error) => return Err(explain("create", &path.display().to_string(), error)),
+        }
+    }
+}
+
 fn whole(bytes: &[u8], written: io::Result<usize>) -> io::Result<()> {
     match written {
         Ok(count) if count == bytes.len() => Ok(()),
@@ -272,6 +289,19 @@ mod tests {
             assert_eq!(found[0], 0);
         }
         std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn file_that_a_killed_process_left_is_in_no_way() {
+        let name = format!("seawall-bare-left-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir(&folder).unwrap();
+        let (left, _) = create_unused(&folder).unwrap();
+        RawFile::create(&folder, false).unwrap();
+        assert!(left.exists());
+        std::fs::remove_dir_all(&folder).unwrap();
+        let error = RawFile::create(&folder, false).unwrap_err().to_string();
+        assert!(error.contains(&format!("{}/", folder.display())), "{error}");
     }
 
     #[test]
