@@ -442,7 +442,7 @@ fn seal_that_names_no_successor_is_not_valid() {
     for (next_id, says_now) in [(0, (0, 3)), (2, (5, 3))] {
         let seal = format!(
             "at = 3 * head.block\n\
-             data[at + 4:at + 48] = b'SEAL' + R.numbers(head.epoch, 3, {next_id}, 0, 0)\n\
+             data[at + 4:at + 48] = b'SEAL' + R.numbers(head.epoch, 8, {next_id}, 0, 0)\n\
              sign(at, at + 48, head.log, head.epoch, at)"
         );
         alter(&folder, SEGMENT, &seal);
