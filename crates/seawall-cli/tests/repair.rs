@@ -164,6 +164,23 @@ fn diverged_replica_is_not_trusted_over_remaining_bytes() {
     }
 }
 
+/// A replica may be damaged at the same place, or share its files with the log by hard links.
+#[test]
+fn records_that_the_replica_lost_too_are_not_called_refused() {
+    let folder = diverged("repair-both", 101..=110);
+    folder.flip("a/000000000001.seg", b"a says record 103");
+    folder.shell("cp -al a links", b"").fine();
+    let refused = |replica: &str| {
+        let plan = answer(&folder.run(&format!("repair a --from-replica {replica} --json"), b""));
+        assert_eq!(plan["damage"][0]["lost_from"], 103);
+        plan["mend"]["refused"].clone()
+    };
+    assert_eq!(refused("links"), json!([]));
+    assert_eq!(refused("b"), json!([{ "from": 103, "to": 103 }]));
+    folder.flip("b/000000000001.seg", b"b says record 103");
+    assert_eq!(refused("b"), json!([]));
+}
+
 #[test]
 fn salvage_reports_what_rests_on_a_replica_as_a_repair_in_place_does() {
     let folder = diverged("repair-alone", 101..=110);

@@ -564,7 +564,7 @@ fn replica_records_after_the_end_are_not_used() {
                 // Nothing in the backup confirms that the replica's records are the same.
                 let from = lsn(u64::try_from(first).unwrap() + 1);
                 assert_eq!(end, (Verdict::Lost, from.previous()));
-                assert_eq!(done.refused, [Lost::new(from, None)]);
+                assert_eq!(done.refused, [Lost::new(from, Some(lsn(9)))]);
                 assert!(done.is_empty() && state(&damaged) == was);
             }
         }
@@ -624,6 +624,18 @@ fn end_known_only_from_a_replica_is_reported() {
     let damaged = image.device.kill();
     damaged.remove_raw(MIDDLE);
     assert_eq!(mend(&damaged, &[&image.device.kill()]).unwrap().end_by_replica, None);
+}
+
+/// A replica may be damaged at the same place, or share its files with the log by hard links.
+#[test]
+fn records_that_a_replica_lost_too_are_not_called_refused() {
+    let image = write(End::Closed);
+    let (_, all) = batches(&image.device, FIRST);
+    let damaged = image.device.kill();
+    damaged.edit(FIRST, |bytes| bytes[all[1].1 - 8] ^= 1);
+    let plan = plan(&damaged, &[&damaged.kill()]).unwrap();
+    assert!(plan.after.damage.iter().any(|damage| damage.lost.is_some()), "{:?}", plan.after);
+    assert_eq!(plan.refused, []);
 }
 
 /// A new log from a salvage is clean, so only the report of the salvage can say this.

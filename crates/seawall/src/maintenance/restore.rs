@@ -174,11 +174,9 @@ fn plan(log: &Arc<dyn Storage>, replicas: &[Arc<dyn Storage>]) -> Result<RepairP
     let trust = repaired.trust(replicas)?;
     let last = planned.after.last_lsn;
     let beyond = sources.iter().filter_map(|source| source.last()).max();
-    let is_there = |lost: &Lost| beyond.is_some_and(|last| lost.from <= last);
-    let still = planned.after.damage.iter().filter_map(|damage| damage.lost);
     Ok(RepairPlan {
         unproven: trust.unproven,
-        refused: still.filter(is_there).collect(),
+        refused: refused(&planned.after, &sources),
         end_by_replica: trust.end_by_replica,
         beyond: beyond.filter(|beyond| Some(*beyond) > last),
         unfinished: journal::unfinished(log, id)?,
@@ -189,6 +187,24 @@ fn plan(log: &Arc<dyn Storage>, replicas: &[Arc<dyn Storage>]) -> Result<RepairP
         orphan_files: planned.orphan_files,
         quarantine: vec![],
     })
+}
+
+/// The records that stay lost although they are intact in a source.
+fn refused(after: &Verification, sources: &[Box<dyn PatchSource>]) -> Vec<Lost> {
+    let intact = || sources.iter().flat_map(|source| source.intact());
+    let lost = after.damage.iter().filter_map(|damage| damage.lost);
+    let mut found: Vec<_> =
+        lost.flat_map(|lost| intact().filter_map(move |there| lost.common(*there))).collect();
+    found.sort_by_key(|lost| (lost.from, lost.to));
+    let mut refused: Vec<Lost> = vec![];
+    for lost in found {
+        // Several sources may have the same records.
+        match refused.last_mut().filter(|run| run.names(lost.from)) {
+            Some(run) => run.to = run.to.max(lost.to),
+            None => lost.join(&mut refused),
+        }
+    }
+    refused
 }
 
 /// What a repair takes from the replicas alone.

@@ -77,6 +77,16 @@ impl Lost {
         }
     }
 
+    /// The records in both ranges.
+    pub(crate) fn common(self, other: Self) -> Option<Self> {
+        let from = self.from.max(other.from);
+        let to = match (self.to, other.to) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        to.is_none_or(|to| from <= to).then_some(Self { from, to })
+    }
+
     /// Whether the range contains this record.
     pub(crate) fn names(&self, lsn: Lsn) -> bool {
         self.from <= lsn && self.to.is_none_or(|to| to >= lsn)

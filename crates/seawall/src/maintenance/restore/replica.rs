@@ -3,7 +3,7 @@
 mod shared;
 
 use crate::base::error::log_path::NamesLog;
-use crate::base::error::{Corruption, Damage, Error, Result};
+use crate::base::error::{Corruption, Damage, Error, Lost, Result};
 use crate::base::num::to_u64;
 use crate::files::directory::{
     KEYS, KEYS_MAX, MANIFEST, MANIFEST_MAX, list, not_a_log, open_if_exists, read_small,
@@ -53,6 +53,8 @@ pub(crate) struct Replica {
     storage: Arc<dyn Storage>,
     log: LogId,
     last: Option<Lsn>,
+    /// The records that are intact here.
+    intact: Vec<Lost>,
 }
 
 impl Replica {
@@ -75,8 +77,9 @@ impl Replica {
             let requested = format!("a replica with id {requested} ({})", storage.place());
             return Err(Error::Mismatch { log: None, what: "the id", has, requested });
         }
-        let last = look_around(&storage).of_log(&*storage)?.last_lsn;
-        Ok(Self { found: found.clone(), storage, log, last })
+        let theirs = look_around(&storage).of_log(&*storage)?;
+        let (last, intact) = (theirs.last_lsn, intact_records(&theirs));
+        Ok(Self { found: found.clone(), storage, log, last, intact })
     }
 
     /// The header of a segment in the replica, if it is valid and of this log.
@@ -249,7 +252,8 @@ impl Replica {
         // This log may have been opened since, unless it says itself that it was not.
         let unmarked: Vec<_> = marked.map(without_closing).collect();
         let storage: Arc<dyn Storage> = Arc::new(Overlay::new(self.storage.clone(), &unmarked));
-        let replica = Self { found: self.found.clone(), storage, ..*self };
+        let (found, intact) = (self.found.clone(), vec![]);
+        let replica = Self { found, storage, intact, ..*self };
         replica.offer_part((log, MANIFEST), 0..u64::MAX, offered)
     }
 
@@ -364,6 +368,30 @@ impl PatchSource for Replica {
     fn last(&self) -> Option<Lsn> {
         self.last
     }
+
+    fn intact(&self) -> &[Lost] {
+        &self.intact
+    }
+}
+
+/// The records from the first to the last one, without the lost ones.
+fn intact_records(found: &Verification) -> Vec<Lost> {
+    let (Some(mut next), Some(last)) = (found.first_lsn, found.last_lsn) else { return vec![] };
+    let lost = found.damage.iter().filter_map(|damage| damage.lost);
+    let mut lost: Vec<_> = lost.chain(found.given_up.iter().copied()).collect();
+    lost.sort_by_key(|lost| lost.from);
+    let mut intact = vec![];
+    for lost in lost {
+        if let Some(to) = lost.from.previous().filter(|to| (next..=last).contains(to)) {
+            intact.push(Lost::new(next, Some(to)));
+        }
+        let Some(to) = lost.to else { return intact };
+        next = next.max(to.next());
+    }
+    if next <= last {
+        intact.push(Lost::new(next, Some(last)));
+    }
+    intact
 }
 
 /// Takes the mark of a clean close out of a manifest with this slot.

@@ -1,6 +1,6 @@
 //! The interface of a source of patches: a replica or parity.
 
-use crate::base::error::{Damage, Result};
+use crate::base::error::{Damage, Lost, Result};
 use crate::files::overlay::Patch;
 use crate::maintenance::verify::Verification;
 use crate::parity::reconstruct::FoundPatches;
@@ -35,6 +35,11 @@ pub(crate) trait PatchSource: Debug {
     /// Files in the log that do not belong there.
     fn orphan_files(&self, _log: &Arc<dyn Storage>, _found: &Verification) -> Result<Vec<String>> {
         Ok(vec![])
+    }
+
+    /// The records that are intact in the source.
+    fn intact(&self) -> &[Lost] {
+        &[]
     }
 
     /// The last record of the source.
