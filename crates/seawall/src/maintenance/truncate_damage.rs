@@ -3,6 +3,7 @@
 
 use crate::base::env::Env;
 use crate::base::error::{Damage, Error, Result};
+use crate::base::num::to_u64;
 use crate::base::options::{Options, SEGMENT_MIN};
 use crate::files::unlock::LogFiles;
 use crate::maintenance::exclusive::{refuse_in_use, take};
@@ -12,6 +13,7 @@ use crate::recover::inspection::{Inspection, Until, inspect_repaired};
 use crate::recover::open::resume;
 use crate::recover::remaining::RemainingLog;
 use crate::scan::quarantine;
+use crate::write::preallocation::file::length_for;
 use seawall_format::{Lsn, SegmentId};
 use seawall_io::{Access, Storage};
 use std::sync::Arc;
@@ -26,7 +28,8 @@ pub struct TailTruncation {
     pub intact_behind: u64,
     /// The damage.
     pub damage: Vec<Damage>,
-    /// Bytes that the copies in quarantine need while the old files still exist.
+    /// Bytes that the copies in quarantine and the new segment need while the old files still
+    /// exist.
     pub room: u64,
     /// The copies of the removed files, as paths in the log's directory.
     pub quarantine: Vec<String>,
@@ -54,8 +57,7 @@ pub(crate) fn truncate_damaged_tail(log: &LogFiles) -> Result<TailTruncation> {
     let mut cut = describe(storage, &found, remaining.as_ref())?;
     // If nothing remains, creation was interrupted; the next open completes it.
     let Some(remaining) = remaining else { return Ok(cut) };
-    let segment_min = SEGMENT_MIN.min(remaining.manifest.segment_max);
-    let options = Options { segment_min, ..Options::new() };
+    let options = Options { segment_min: segment_min(&remaining), ..Options::new() };
     let env = Env::new(&options, storage.clone());
     env.set_keys(found.unlock(log)?);
     let mut gone = vec![];
@@ -71,6 +73,10 @@ pub(crate) fn truncate_damaged_tail(log: &LogFiles) -> Result<TailTruncation> {
     writer.close()?;
     cut.last = writer.last;
     Ok(cut)
+}
+
+fn segment_min(remaining: &RemainingLog<'_>) -> u64 {
+    SEGMENT_MIN.min(remaining.manifest.segment_max)
 }
 
 /// The log after the truncation; `None` if nothing was written to it yet.
@@ -106,16 +112,27 @@ fn describe(
         let length = storage.open(&name, Access::Read).and_then(|file| file.len());
         cut.room += length.map_err(Error::io(format!("get the length of {name}")))?;
     }
+    if let Some(remaining) = remaining.filter(|_| !cut.damage.is_empty()) {
+        let carried: usize = remaining.salvaged.iter().map(|batch| batch.bytes.len()).sum();
+        cut.room += length_for(&remaining.manifest, to_u64(carried), segment_min(remaining));
+    }
     Ok(cut)
 }
 
-/// Copies segment files to quarantine.
+/// Copies segment files to quarantine, all or none: the disk may be full, and nothing else was
+/// changed yet.
 fn set_aside(env: &Env, names: &[String], cut: &mut TailTruncation) -> Result<()> {
+    let mut made = vec![];
     for name in names {
-        let kept = quarantine::keep_file(env, name);
-        let name = kept.map_err(Error::io(format!("keep {name} in quarantine")))?;
-        cut.quarantine.push(name);
+        match quarantine::keep_file(env, name) {
+            Ok(copy) => made.push(copy),
+            Err(error) => {
+                quarantine::discard(env, &made);
+                return Err(Error::io(format!("keep {name} in quarantine"))(error));
+            }
+        }
     }
+    cut.quarantine.append(&mut made);
     Ok(())
 }
 

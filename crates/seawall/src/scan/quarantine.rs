@@ -46,14 +46,51 @@ pub(crate) fn keep(env: &Env, tail: &TailFound) -> io::Result<String> {
 const TAIL_SUFFIX: &str = ".bytes";
 
 /// Copies a file that repair removes, with zeros for what the device cannot read. Such
-/// copies are never deleted automatically.
+/// copies are never deleted automatically. The copy of an interrupted attempt is used again.
 pub(crate) fn keep_file(env: &Env, file: &str) -> io::Result<String> {
     let source = env.storage.open(file, Access::Read)?;
     let folder = env.storage.folder(QUARANTINE)?;
+    let is_copy = |name: &String| name.split_once('-').is_some_and(|(_, of)| of == file);
+    for name in folder.list()?.into_iter().filter(is_copy) {
+        let copy = folder.open(&name, Access::ReadWrite)?;
+        if is_equal(&*source, &*copy)? {
+            // A killed process may have written the copy without a sync.
+            copy.sync()?;
+            folder.sync_dir()?;
+            return Ok(format!("{QUARANTINE}/{name}"));
+        }
+    }
     let name = format!("{:020}-{file}", env.clock.wall_us());
     copy((&*source, read_skipping), Offset(0)..Offset(source.len()?), &*folder, &name)?;
     folder.sync_dir()?;
     Ok(format!("{QUARANTINE}/{name}"))
+}
+
+/// Whether `copy` has the bytes of `source`, with zeros for what the device cannot read.
+fn is_equal(source: &dyn File, copy: &dyn File) -> io::Result<bool> {
+    let length = source.len()?;
+    if copy.len()? != length {
+        return Ok(false);
+    }
+    let size = usize::try_from(READ_SIZE).expect("a window");
+    let mut at = 0;
+    while at < length {
+        let bytes = read_skipping(source, at, size)?;
+        if bytes.is_empty() || read(copy, at, bytes.len())? != bytes {
+            return Ok(false);
+        }
+        at += to_u64(bytes.len());
+    }
+    Ok(true)
+}
+
+/// Removes copies of files that were not changed after all.
+pub(crate) fn discard(env: &Env, copies: &[String]) {
+    let Ok(folder) = env.storage.folder(QUARANTINE) else { return };
+    for name in copies.iter().filter_map(|place| place.strip_prefix(QUARANTINE)) {
+        // A copy that stays only takes space.
+        let _ = folder.remove(name.trim_start_matches('/'));
+    }
 }
 
 /// Copies the file `keys` before the keys of another log replace it: a log whose other files are

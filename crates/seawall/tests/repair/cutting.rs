@@ -44,6 +44,44 @@ fn removed_bytes_are_kept_in_quarantine() {
     assert_eq!((device.bytes(files[1]), device.bytes(files[2])), (None, None));
 }
 
+/// Each try used to leave more copies.
+#[test]
+fn tail_truncation_on_a_full_disk_keeps_one_copy_of_each_file() {
+    let (_, damaged) = with_a_hole();
+    let used = damaged.used();
+    let leaving = ["000000000001.seg", "000000000002.seg", NEWEST];
+    let leaving: usize = leaving.iter().map(|file| damaged.bytes(file).unwrap().len()).sum();
+    let leaving = u64::try_from(leaving).unwrap();
+    let plan = common::maintenance(&storage(&damaged)).plan_truncation().unwrap();
+    let mut failed = 0;
+    for free in (0..=plan.room).step_by(512) {
+        let device = damaged.kill();
+        device.limit(used + free);
+        let cut =
+            |device: &MemStorage| common::maintenance(&storage(device)).truncate_damaged_tail();
+        let mut left = None;
+        for _ in 0..3 {
+            let Err(error) = cut(&device) else { break };
+            assert!(matches!(error, Error::Io { .. } | Error::DiskFull { .. }), "{error:?}");
+            let names = copies(&device);
+            assert!(free >= leaving || names.is_empty(), "{free}: {names:?}");
+            assert_eq!(*left.get_or_insert(names.clone()), names, "{free}");
+            failed += 1;
+        }
+        device.limit(u64::MAX);
+        let done = if left.is_some() { cut(&device).unwrap() } else { continue };
+        assert_eq!((done.quarantine.len(), copies(&device).len()), (3, 3), "{free}");
+    }
+    assert!(failed > 9, "{failed}");
+    let device = damaged.kill();
+    device.limit(used + plan.room);
+    common::maintenance(&storage(&device)).truncate_damaged_tail().unwrap();
+}
+
+fn copies(device: &MemStorage) -> Vec<String> {
+    files(device).into_iter().filter(|name| name.starts_with("quarantine")).collect()
+}
+
 /// Found by simulation. The image: damage, and a file after the newest one with the bytes of
 /// another segment. The segment that the repair creates gets the name of that file, and used to be
 /// removed with it.
