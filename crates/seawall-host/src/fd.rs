@@ -84,6 +84,24 @@ pub fn file_number(path: &Path) -> io::Result<u64> {
     Ok(std::fs::symlink_metadata(path)?.ino())
 }
 
+/// The device and inode number of the file or directory at `path`, after following links: the same
+/// by every path to it, even through a bind mount.
+///
+/// # Errors
+///
+/// [`io::ErrorKind::NotFound`]; otherwise the system's error.
+///
+/// # Examples
+///
+/// ```
+/// assert_eq!(seawall_host::identity(".".as_ref())?, seawall_host::identity("./".as_ref())?);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let found = std::fs::metadata(path)?;
+    Ok((found.dev(), found.ino()))
+}
+
 /// The name of a descriptor that is not a socket.
 fn descriptor(number: u32) -> io::Result<String> {
     let name = format!("/dev/fd/{number}");

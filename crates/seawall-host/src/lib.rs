@@ -23,7 +23,7 @@ mod stored;
 mod wait;
 
 pub use block_device::BlockDevice;
-pub use fd::{file_number, is_socket, open_descriptor, read_descriptor, read_text};
+pub use fd::{file_number, identity, is_socket, open_descriptor, read_descriptor, read_text};
 pub use group::{is_group_foreign, is_group_running, kill_group, reap_group};
 pub use host_info::mounts::Mount;
 pub use host_info::{HostInfo, Writable};

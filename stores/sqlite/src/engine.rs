@@ -140,8 +140,8 @@ impl fmt::Debug for Sqlite {
     }
 }
 
-/// Returns the URI of a file that SQLite only reads: without locks, without its write-ahead log, and
-/// without new files next to it.
+/// Returns the URI of a file that SQLite only reads: without locks, its write-ahead log, and new
+/// files next to it.
 fn immutable(path: &Path) -> io::Result<String> {
     let path = absolute(path)?;
     let encoded = path.as_os_str().as_encoded_bytes().iter().map(|byte| match byte {

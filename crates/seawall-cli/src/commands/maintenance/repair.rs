@@ -15,12 +15,11 @@ use seawall::encryption::KeyError;
 use seawall::repair::{RepairPlan, SalvageReport, TailTruncation};
 use seawall::verify::{Verdict, Verification};
 use seawall::{Error, Lsn, Maintenance};
+use seawall_host::identity;
 use seawall_output::report::{Exit, Failure};
 use seawall_output::stdout::Output;
 use seawall_output::text::{self, count, span_of, to_u64, typed};
-use std::fs::Metadata;
 use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use trust::Trust;
 
@@ -76,7 +75,7 @@ fn maintenance(args: &Repair, opener: &Opener) -> Maintenance<'static> {
 /// Refuses a replica that does not exist or is the log itself.
 fn look_at_replica(args: &Repair, replica: &Path) -> Result<(), Failure> {
     let next = "check the path that --from-replica was given";
-    let found = replica.metadata().map_err(|error| {
+    let found = identity(replica).map_err(|error| {
         let what = match error.kind() {
             ErrorKind::NotFound => format!("no such replica: {}", replica.display()),
             _ => format!("cannot open the replica {}: {error}", replica.display()),
@@ -84,8 +83,7 @@ fn look_at_replica(args: &Repair, replica: &Path) -> Result<(), Failure> {
         Failure::new(Exit::Failed, what).at(replica.display()).next(next)
     })?;
     // The same directory may have several paths, also by a bind mount.
-    let is_same = |log: Metadata| (log.dev(), log.ino()) == (found.dev(), found.ino());
-    if args.log.metadata().is_ok_and(is_same) {
+    if identity(&args.log).is_ok_and(|log| log == found) {
         let what = "the replica is the log itself";
         return Err(Failure::new(Exit::Usage, what)
             .at(replica.display())

@@ -267,7 +267,7 @@ impl Pending {
     /// This is safe even if the log was opened in between. Each patched byte has its old or its new
     /// value, and no other byte was touched. So intact batches, marks and seals stayed intact.
     /// Segment headers and file lengths, which reveal missing bytes, change only after those bytes
-    /// are synced ([`apply`]). The open therefore saw either damage or a repaired log. Bytes that it
+    /// are synced ([`apply`]). So the open saw either damage or a repaired log. Bytes that it
     /// wrote since match neither value of a patch, and then nothing is changed. A slot of the
     /// manifest or of the keys that the open wrote again may match both, so a slot that can be read
     /// is left as it is.

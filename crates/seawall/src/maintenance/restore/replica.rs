@@ -376,20 +376,20 @@ impl PatchSource for Replica {
 
 /// The records from the first to the last one, without the lost ones.
 fn intact_records(found: &Verification) -> Vec<Lost> {
-    let (Some(mut next), Some(last)) = (found.first_lsn, found.last_lsn) else { return vec![] };
+    let (Some(mut next), Some(end)) = (found.first_lsn, found.last_lsn) else { return vec![] };
     let lost = found.damage.iter().filter_map(|damage| damage.lost);
     let mut lost: Vec<_> = lost.chain(found.given_up.iter().copied()).collect();
     lost.sort_by_key(|lost| lost.from);
     let mut intact = vec![];
     for lost in lost {
-        if let Some(to) = lost.from.previous().filter(|to| (next..=last).contains(to)) {
+        if let Some(to) = lost.from.previous().filter(|to| (next..=end).contains(to)) {
             intact.push(Lost::new(next, Some(to)));
         }
         let Some(to) = lost.to else { return intact };
         next = next.max(to.next());
     }
-    if next <= last {
-        intact.push(Lost::new(next, Some(last)));
+    if next <= end {
+        intact.push(Lost::new(next, Some(end)));
     }
     intact
 }
