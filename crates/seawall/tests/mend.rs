@@ -645,7 +645,9 @@ fn salvage_reports_the_end_that_only_a_replica_knows() {
     let replica = storage(&image.device.kill());
     let end = |lost: &[&str]| {
         let damaged = image.device.kill();
-        lost.iter().for_each(|name| damaged.remove_raw(name));
+        for name in lost {
+            damaged.remove_raw(name);
+        }
         let mut maintenance = common::maintenance(&storage(&damaged)).replicas_on([&replica]);
         let saved = maintenance.salvage_to(storage(&MemStorage::new())).unwrap();
         let done = maintenance.repair().unwrap();
