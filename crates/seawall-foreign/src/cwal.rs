@@ -83,13 +83,13 @@ impl<R: Read> Binary<R> {
             return Ok(());
         }
         match self.look() {
-            Ok(Some(_)) => Ok(()),
+            // The zeros are entries; the next call returns the one after them, or says that it is too
+            // large.
+            Ok(Some(_)) | Err(Stop::TooLarge) => Ok(()),
             Ok(None) => {
                 self.at_end = self.empties;
                 Ok(())
             }
-            // The zeros are entries; the next call reports the one after them.
-            Err(Stop::TooLarge) => Ok(()),
             Err(Stop::Damaged(_)) => {
                 let zeros = self.feed.position() - start;
                 let why = format!("{zeros} zeros without a valid entry after them");
