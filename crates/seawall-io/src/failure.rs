@@ -76,11 +76,16 @@ pub fn check_name(name: &str) -> io::Result<()> {
 /// Refuses to `act` on the bytes up to `end` of the file `label` if they exceed the limit on the
 /// size of this process's files (`RLIMIT_FSIZE`). The system would also send SIGXFSZ, which ends a
 /// process that does not handle it.
-pub(crate) fn check_size(act: &'static str, label: &str, end: u64) -> io::Result<()> {
+pub(crate) fn check_size(
+    act: &'static str,
+    label: impl FnOnce() -> String,
+    end: u64,
+) -> io::Result<()> {
     match getrlimit(Resource::Fsize).current.filter(|limit| *limit < end) {
         None => Ok(()),
         Some(limit) => {
-            let object = format!("{label} beyond {limit} bytes, the file size limit (ulimit -f)");
+            let (label, why) = (label(), "the file size limit (ulimit -f)");
+            let object = format!("{label} beyond {limit} bytes, {why}");
             Err(explain(act, &object, Errno::FBIG))
         }
     }

@@ -142,7 +142,7 @@ impl Memory {
         let file = rustix::fs::memfd_create(name, flags)?;
         let length = u64::try_from(size).map_err(|_| io::ErrorKind::InvalidInput)?;
         // The limit on files applies to memory as well.
-        crate::failure::check_size("allocate", name, length)?;
+        crate::failure::check_size("allocate", || name.to_owned(), length)?;
         // Without space, a later store would end the process with SIGBUS.
         rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, length)?;
         rustix::fs::fcntl_add_seals(&file, seals())?;

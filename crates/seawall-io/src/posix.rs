@@ -21,6 +21,7 @@ mod reserve;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod room;
 
+use label::Label;
 use reserve::Reserve;
 
 use crate::direct::DirectWay;
@@ -165,7 +166,8 @@ impl PosixStorage {
     }
 
     fn wrap(&self, file: fs::File, name: &str) -> Arc<dyn File> {
-        Arc::new(PosixFile { may_be_renamed: true, ..PosixFile::new(file, self.label(name)) })
+        let label = Label::of_entry(self.label(name));
+        Arc::new(PosixFile { label, ..PosixFile::new(file, String::new()) })
     }
 
     fn label(&self, name: &str) -> String {
@@ -424,18 +426,15 @@ pub struct PosixFile {
     file: fs::File,
     direct: DirectWay,
     uncached: DirectWay,
-    /// The directory and the name that the file had when it was opened.
-    label: String,
-    /// Whether the file may get another name in its directory.
-    may_be_renamed: bool,
+    label: Label,
 }
 
 impl PosixFile {
     /// Wraps `file`; errors name it `label`.
     #[must_use]
     pub fn new(file: fs::File, label: String) -> Self {
-        let (direct, uncached) = (DirectWay::new(true), DirectWay::new(false));
-        Self { file, direct, uncached, label, may_be_renamed: false }
+        let label = Label::fixed(label);
+        Self { file, direct: DirectWay::new(true), uncached: DirectWay::new(false), label }
     }
 
     /// The file as a standard library type.
@@ -455,24 +454,15 @@ impl PosixFile {
     }
 
     fn explain(&self, act: &'static str, error: impl Into<io::Error>) -> io::Error {
-        explain(act, &self.present_label(), error)
-    }
-
-    fn present_label(&self) -> String {
-        if self.may_be_renamed {
-            label::present(&self.file, &self.label)
-        } else {
-            self.label.clone()
-        }
+        explain(act, &self.label.now(&self.file), error)
     }
 
     /// Refuses bytes beyond the process's limit on file sizes.
     fn check_end(&self, act: &'static str, end: u64) -> io::Result<()> {
-        match check_size(act, &self.label, end) {
+        match check_size(act, || self.label.now(&self.file), end) {
             // Block devices have no limit.
             Err(_) if status::length(&self.file) == Ok(None) => Ok(()),
-            Err(_) => check_size(act, &self.present_label(), end),
-            Ok(()) => Ok(()),
+            checked => checked,
         }
     }
 
