@@ -83,8 +83,8 @@ impl<R: Read> Binary<R> {
             return Ok(());
         }
         match self.look() {
-            // The zeros are entries; the next call returns the one after them, or says that it is too
-            // large.
+            // The zeros are entries; the next call returns the one after them, or says that it is
+            // too large.
             Ok(Some(_)) | Err(Stop::TooLarge) => Ok(()),
             Ok(None) => {
                 self.at_end = self.empties;

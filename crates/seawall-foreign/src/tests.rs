@@ -412,7 +412,7 @@ fn too_large(format: &Format) -> Vec<u8> {
     if format.name == "msgpack" {
         let length = u32::try_from(ENTRY_MAX + 1 - 5).unwrap();
         value[0] = 0xc6;
-        value[1..5].copy_from_slice(&length.to_be_bytes());
+        value[1..5].copy_from_slice(&length.swap_bytes().to_le_bytes());
     }
     value
 }

@@ -128,8 +128,8 @@ fn readers_stop_where_a_segment_does_not_follow_the_batch_before_it() {
         bytes[start..start + 4].copy_from_slice(&crc.to_le_bytes());
     });
     let damage = judge(&device).unwrap().damage;
-    let lost: Vec<_> = damage.iter().filter_map(|damage| damage.lost).collect();
-    assert!(matches!(lost[..], [one] if names(&one, last)), "{damage:#?}");
+    let named: Vec<_> = damage.iter().filter_map(|damage| damage.lost).collect();
+    assert!(matches!(named[..], [one] if names(&one, last)), "{damage:#?}");
     let records = |skips: bool| {
         let reader = reader(storage(&device)).unwrap().skip_damaged(skips);
         reader.read_from(Lsn::FIRST).unwrap().collect::<Vec<_>>()

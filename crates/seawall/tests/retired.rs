@@ -295,7 +295,7 @@ impl Removing {
         let options = options.retention(Retention::new().max_bytes(SEGMENT));
         let log: Arc<Bytes> = Arc::new(options.open_in(Arc::new(storage)).unwrap());
         while log.stats().rolls < 5 {
-            log.append(&[7; 300_000]).unwrap();
+            log.append(&vec![7; 300_000]).unwrap();
         }
         gate.shut();
         let beside = log.clone();
