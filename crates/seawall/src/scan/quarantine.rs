@@ -62,7 +62,11 @@ pub(crate) fn keep_file(env: &Env, file: &str) -> io::Result<String> {
     }
     let name = format!("{:020}-{file}", env.clock.wall_us());
     copy((&*source, read_skipping), Offset(0)..Offset(source.len()?), &*folder, &name)?;
-    folder.sync_dir()?;
+    if let Err(error) = folder.sync_dir() {
+        // The next attempt must not use it: a second sync can succeed although the name is lost.
+        let _ = folder.remove(&name);
+        return Err(error);
+    }
     Ok(format!("{QUARANTINE}/{name}"))
 }
 
