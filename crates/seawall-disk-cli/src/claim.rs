@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 
 /// How often the progress of writing a dump to the image is recorded.
 const NOTE_EVERY_US: u64 = 500_000;
-/// Stands for memory that is written to the image without a dump; dumps count from 1.
+/// The number for memory that is written to the image without a dump; dumps count from 1.
 const OF_MEMORY: u64 = 0;
 
 /// Refuses an image that may have a dump in another directory. Runs before a missing state

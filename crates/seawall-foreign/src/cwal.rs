@@ -185,7 +185,7 @@ impl<R: Read> Text<R> {
         }
         let start = digits + 1;
         let Some(length) = in_memory(claimed) else {
-            return Err(examine(&mut self.feed, claimed, start, stored_behind)?);
+            return Err(examine(&mut self.feed, claimed, start, checksum_after)?);
         };
         if !self.feed.need(start + length + 1)? {
             return Err(too_little(&self.feed, claimed, start));
@@ -262,7 +262,7 @@ fn examine<R: Read>(
 }
 
 /// The checksum in the text after the data.
-fn stored_behind<R: Read>(feed: &mut Feed<R>) -> io::Result<Option<u64>> {
+fn checksum_after<R: Read>(feed: &mut Feed<R>) -> io::Result<Option<u64>> {
     let is_whole = feed.need(1 + DIGITS_MAX + 1)?;
     let Some(tail) = feed.rest().strip_prefix(b" ") else { return Ok(None) };
     let Some((stored, digits)) = number(tail) else { return Ok(None) };

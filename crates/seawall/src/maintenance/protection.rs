@@ -1,8 +1,9 @@
 //! Builds parity for existing segments and reports how much is covered.
 
 use crate::base::error::{Error, Result};
-use crate::files::directory::LOCK;
+use crate::files::directory::{LOCK, list};
 use crate::parity::backfill::{Protection, ends, make, needs, soundness};
+use crate::scan::catalog::Catalog;
 use crate::scan::load::load_catalog;
 use seawall_format::parity::Scheme;
 use seawall_io::{Access, Storage};
@@ -43,14 +44,31 @@ pub(crate) fn build_parity(storage: &Arc<dyn Storage>, scheme: Scheme) -> Result
     // Load again under the lock: the first load only refuses a directory that is not a log, and a
     // writer may have changed the log since.
     let found = load_catalog(storage, None)?;
+    let before = list(&**storage)?;
+    let made = make_all(storage, &found, scheme);
+    // Also after an error: the files that were made before it count from now on.
+    if let Err(error) = storage.sync_dir() {
+        // The next attempt must create them again: a second sync can succeed without their names.
+        for link in &found.chain {
+            let name = link.segment.header.id.parity_name();
+            if !before.contains(&name) {
+                let _ = storage.remove(&name);
+            }
+        }
+        return Err(Error::io("sync the log's directory")(error));
+    }
+    made?;
+    protection(storage)
+}
+
+fn make_all(storage: &Arc<dyn Storage>, found: &Catalog, scheme: Scheme) -> Result<()> {
     for link in &found.chain {
-        let (header, end) = (&link.segment.header, ends(storage, &found, link)?.0);
+        let (header, end) = (&link.segment.header, ends(storage, found, link)?.0);
         let (is_sound, sound) = soundness(storage, header);
         if end > header.data_start() && (!is_sound || needs(storage, header, end)) {
             let failed = Error::io(format!("build {}", header.id.parity_name()));
             make(storage, (header, scheme), (sound, end)).map_err(failed)?;
         }
     }
-    storage.sync_dir().map_err(Error::io("sync the log's directory"))?;
-    protection(storage)
+    Ok(())
 }

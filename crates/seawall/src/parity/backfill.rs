@@ -208,10 +208,7 @@ pub(crate) fn make(
     }
     side.catch_up(&*data, end)?;
     side.pad_stripe()?;
-    if let Some(flush) = side.flush() {
-        flush.run();
-    }
-    Ok(())
+    side.flush().map_or(Ok(()), |flush| flush.run())
 }
 
 /// This many of the newest segments may have lost the whole parity file in a crash, because its

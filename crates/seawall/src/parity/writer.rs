@@ -222,12 +222,11 @@ impl ParityFile {
             if read < size {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            if self.is_known(size)? {
-                // Keep the valid slot: rewriting it could tear it.
-                self.written = from + to_u64(size);
-                if self.written <= self.head.covered {
-                    self.flushed = self.written;
-                }
+            let end = from + to_u64(size);
+            // Keep a durable slot: rewriting it could tear it. Another may be in the page cache
+            // only, where a failed sync has left it: the next sync would not write it again.
+            if self.is_known(size)? && end <= self.head.covered {
+                (self.written, self.flushed) = (end, end);
             }
             self.filled = size;
             if size == self.stripe.len() {
@@ -288,7 +287,7 @@ impl ParityFile {
     pub(crate) fn pad_stripe(&mut self) -> io::Result<()> {
         let end = self.places.stripe_at(self.number) + to_u64(self.filled);
         if self.failed.load(Ordering::Relaxed) {
-            return Err(io::Error::other("an earlier sync of the parity file failed"));
+            return Err(sync_failed_before());
         }
         if end > self.written {
             let slot = self.coder.slot(self.number, &self.stripe, self.filled);
@@ -303,17 +302,22 @@ impl ParityFile {
         if self.written <= self.flushed {
             return None;
         }
+        let covered_before = self.head.covered;
         self.flushed = self.written;
         self.head.covered = self.written;
         self.head.sequence += 1;
         let (file, head, failed) = (self.file.clone(), self.head.clone(), self.failed.clone());
-        Some(ParityFlush { file, head, failed })
+        Some(ParityFlush { file, head, covered_before, failed })
     }
 
     fn write_head(&mut self) -> io::Result<()> {
         self.head.sequence += 1;
         self.file.write_at(&self.head.stored(), self.head.offset().0)
     }
+}
+
+fn sync_failed_before() -> io::Error {
+    io::Error::other("an earlier sync of the parity file failed")
 }
 
 /// A pending flush: syncs the slots, then writes and syncs a head that covers them.
@@ -326,6 +330,8 @@ impl ParityFile {
 pub(crate) struct ParityFlush {
     file: Arc<dyn File>,
     head: Head,
+    /// What an earlier head covers durably.
+    covered_before: u64,
     failed: Arc<AtomicBool>,
 }
 
@@ -335,15 +341,33 @@ impl ParityFlush {
         Arc::ptr_eq(&self.file, &other.file) && self.head.covered >= other.head.covered
     }
 
-    /// Syncs slots and head. A failed sync is never retried: the parity of this segment ends there.
-    pub(crate) fn run(&self) {
-        let settle = || -> io::Result<()> {
-            self.file.sync()?;
-            self.file.write_at(&self.head.stored(), self.head.offset().0)?;
-            self.file.sync()
-        };
-        if !self.failed.load(Ordering::Relaxed) && settle().is_err() {
-            self.failed.store(true, Ordering::Relaxed);
+    /// Syncs slots and head. A failed sync is never retried: the parity of this segment ends there
+    /// until it is built again.
+    ///
+    /// # Errors
+    ///
+    /// The device's error, or that an earlier flush of this file failed.
+    pub(crate) fn run(&self) -> io::Result<()> {
+        if self.failed.load(Ordering::Relaxed) {
+            return Err(sync_failed_before());
         }
+        let settled = self.file.sync().and_then(|()| self.settle_head());
+        self.failed.store(settled.is_err(), Ordering::Relaxed);
+        settled
+    }
+
+    fn settle_head(&self) -> io::Result<()> {
+        let write = |head: &Head| self.file.write_at(&head.stored(), head.offset().0);
+        let settled = write(&self.head).and_then(|()| self.file.sync());
+        if settled.is_err() {
+            // Readers of the page cache must not take the new head for durable.
+            let _ = write(&Head { covered: self.covered_before, ..self.head.clone() });
+        }
+        settled
+    }
+
+    /// Like [`run`](Self::run), for parity that the next open completes if this fails.
+    pub(crate) fn run_in_background(&self) {
+        let _ = self.run();
     }
 }

@@ -283,7 +283,7 @@ impl Coordinator {
             preallocation.is_busy = false;
             preallocation.retry_after = self.clock.now() + PREALLOCATOR_RETRY;
         }
-        preallocation.parity_flushes.drain(..).for_each(|flush| flush.run());
+        preallocation.parity_flushes.drain(..).for_each(|flush| flush.run_in_background());
         preallocation.removals.drain(..).for_each(SegmentRemoval::run_in_background);
         self.deferred_delete.drain();
     }
@@ -356,7 +356,7 @@ impl Coordinator {
         while !state.stopping {
             if let Some(flush) = state.preallocation.parity_flushes.pop_front() {
                 drop(state);
-                flush.run();
+                flush.run_in_background();
                 state = self.lock();
             } else if let Some(removal) = state.preallocation.removals.pop_front() {
                 state.preallocation.is_removing = true;

@@ -592,7 +592,7 @@ impl Writer {
             self.counts.parity_failures = parity.failures;
         }
         if at_once {
-            self.parity_flushes.drain(..).for_each(|flush| flush.run());
+            self.parity_flushes.drain(..).for_each(|flush| flush.run_in_background());
         }
     }
 

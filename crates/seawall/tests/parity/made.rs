@@ -68,6 +68,34 @@ fn parity_setting_is_stored_and_applies_to_new_records() {
     assert_eq!(judge(&device).unwrap().verdict, Verdict::Clean);
 }
 
+#[test]
+fn parity_is_covered_only_if_its_syncs_succeeded() {
+    let device = MemStorage::new();
+    let log = open(&tiny(1), &device).unwrap();
+    append(&log, Layout::Binary, 1..=30);
+    log.close().unwrap();
+    let protection = |device: &MemStorage| common::maintenance(&shared(device)).protection();
+    let mut failed = 0;
+    for nth in 0.. {
+        let device = device.kill();
+        let build = || common::maintenance(&shared(&device)).build_parity(scheme());
+        device.fail_sync(nth, |_| false);
+        let first = build();
+        if first.is_ok() {
+            break;
+        }
+        failed += 1;
+        // Nothing is reported as durable that a power cut takes away.
+        for builds in [false, true] {
+            let made = if builds { build() } else { protection(&device) };
+            let made = made.unwrap();
+            let left = protection(&device.power_cut(|_| false)).unwrap();
+            assert_eq!((left.covered, left.open), (made.covered, made.open), "sync {nth}");
+        }
+    }
+    assert!(failed > 4, "{failed}");
+}
+
 /// A parity file alone would not make a log of a directory that lost all other files.
 #[test]
 fn log_without_records_needs_no_parity() {
