@@ -421,7 +421,7 @@ impl Cursor {
     }
 
     /// Returns the damage that this cursor repaired from parity. The files are unchanged until
-    /// [`truncate_damaged_tail`](crate::Maintenance::truncate_damaged_tail).
+    /// [`repair`](crate::Maintenance::repair).
     ///
     /// After a torn end, the list may include places that hold no records any more;
     /// [`verify`](crate::verify) leaves those out.
