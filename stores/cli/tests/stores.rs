@@ -101,8 +101,10 @@ fn target_with_other_content_exits_with_9_unchanged() {
     for kind in STORES {
         let folder = folder_with_a_log("other");
         std::fs::write(folder.join("text"), "not a database\n".repeat(99)).unwrap();
+        std::fs::create_dir(folder.join("folder")).unwrap();
+        std::fs::write(folder.join("folder/file"), "not a database").unwrap();
         let before = names(&folder);
-        for rest in ["text --dry-run", "text", "ops.wal --dry-run", "ops.wal"] {
+        for rest in ["text --dry-run", "text", "folder --dry-run", "folder"] {
             let replay = format!("replay ops.wal --into {}:{rest}", kind.name());
             let refused = seawall(&folder, &replay, "");
             assert_eq!(refused.status.code(), Some(9), "{replay}: {refused:?}");
@@ -134,7 +136,8 @@ fn dry_run_creates_no_store_in_an_empty_directory_or_file() {
         }
         assert!(seawall(&folder, &replay, "").status.success());
         // A store under a file does not exist, but cannot be created either.
-        let within = format!("replay ops.wal --into {}:ops.wal/manifest/x --dry-run", kind.name());
+        std::fs::write(folder.join("file"), "").unwrap();
+        let within = format!("replay ops.wal --into {}:file/x --dry-run", kind.name());
         assert_eq!(seawall(&folder, &within, "").status.code(), Some(1));
         std::fs::remove_dir_all(&folder).unwrap();
     }
