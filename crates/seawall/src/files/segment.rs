@@ -320,7 +320,8 @@ impl Segment {
         if *base > Lsn::FIRST || carried.is_some() || pred.is_some() {
             return Ok(true);
         }
-        match self.is_written() {
+        // A device may refuse one read and not the next.
+        match self.is_written().or_else(|_| self.is_written()) {
             Err(error) if is_read_error(&error) => Ok(true),
             is_written => is_written,
         }
