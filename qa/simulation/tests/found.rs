@@ -689,3 +689,31 @@ fn found_by_seed_67() {
          s81+98 a6 / a918 a8 a30 x0 / k0 k11 u450 / / ; ; detach@52 sector:6826",
     );
 }
+
+/// One read that failed in the open of a log whose creation a power cut had interrupted counted as
+/// content of the segment, so all records were reported as lost.
+#[test]
+fn found_by_seed_7a21d6() {
+    replay(
+        "seed 7a21d6 binary 11355 | confirmed ; ; ; power@12 byte:9505 | confirmed ; ; @11 \
+         read-error:b0ca ; close",
+    );
+}
+
+/// The same in an encrypted log.
+#[test]
+fn found_by_seed_7a273b() {
+    replay(
+        "seed 7a273b binary 11264 | confirmed encrypt ; ; ; power@19 sector:f819 | confirmed ; ; \
+         @21 read-error:cf0c ; close",
+    );
+}
+
+/// The same with a damaged page.
+#[test]
+fn found_by_seed_7a2e18() {
+    replay(
+        "seed 7a2e18 binary 8230 | confirmed ; ; ; power@11 page:81d8 | confirmed ; ; @16 \
+         read-error:9b2b ; close",
+    );
+}
