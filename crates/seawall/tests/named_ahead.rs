@@ -240,6 +240,7 @@ fn first_acknowledgement_waits_for_the_seal() {
 #[test]
 fn record_that_only_a_seal_confirms_is_missed() {
     let device = unclosed();
+    device.remove_raw("live");
     let (newest, _) = named_ahead(&device).pop().unwrap();
     let start = usize::try_from(newest.data_start()).unwrap();
     device.edit(&newest.id.file_name(), |bytes| bytes[start..].fill(0));
@@ -460,6 +461,7 @@ fn end_before_a_segment_that_has_begun_cannot_be_told_if_it_is_not_clean() {
     let (device, log, header) = prepared();
     log.append(&[7; 900]).unwrap();
     let left = device.kill();
+    left.remove_raw("live");
     let pred = header.pred.unwrap().id.file_name();
     let end = usize::try_from(judge(&left).unwrap().tail_at.unwrap().1.0).unwrap();
     left.edit(&pred, |bytes| bytes[end - 600..end].fill(0));

@@ -416,7 +416,7 @@ impl World {
         let base = if garble { 3u64 } else { 2 };
         let total = base.pow(sectors as u32) << self.dir_pending.len();
         let mut out = vec![];
-        if n > 0 {
+        if n > 0 || self.live.is_some() {
             out.push(self.kill());
         }
         // Above LIMIT subsets, a sample is taken.

@@ -153,6 +153,9 @@ fn after_fault(
         return s.note(broken, trace);
     }
     let tells = found.verdict == Verdict::Ambiguous;
+    if w.live.is_some_and(|live| total < (live.durable as usize).min(floor)) {
+        return s.note(&format!("P13 a log that ends before what `live` says: {kind}"), trace);
+    }
     if total < t.closed.min(floor) {
         return s.note(
             &format!("P7 lost what a clean close covered, {:?}: {kind}", found.verdict),

@@ -103,7 +103,8 @@ fn judge(w: &World, r: &Rules, layout: Layout, live: Option<Live>, full: bool) -
         cut_set: false,
         prepared: None,
     };
-    let look = Look { w, r, layout, live, full };
+    let past = w.live.filter(|_| live.is_none() && r.live_bounds_below);
+    let look = Look { w, r, layout, live, past, full };
     if let Err(why) = look.judge(&mut out) {
         out.verdict = Verdict::Damage(why);
     }
@@ -117,6 +118,8 @@ struct Look<'a> {
     layout: Layout,
     /// The durable LSN that the running writer has published for readers.
     live: Option<Live>,
+    /// What a writer has published that is not followed: a lower bound.
+    past: Option<Live>,
     /// Whether to judge every body.
     full: bool,
 }
@@ -264,6 +267,9 @@ impl Look<'_> {
         if live.is_some_and(|l| (l.id, l.epoch) != (newest.header.id, newest.header.epoch)) {
             return Err("not the segment that `live` names");
         }
+        if self.past.is_some_and(|l| l.id > highest) {
+            return Err("the segment that `live` names is missing");
+        }
         let oldest = segments.get(&manifest.oldest.0);
         if r.names_carry_epoch && oldest.is_some_and(|s| s.header.epoch != manifest.oldest.1) {
             return Err("epoch differs from the manifest's");
@@ -382,6 +388,11 @@ impl Look<'_> {
         }
         if v < out.w {
             return Err("V < W");
+        }
+        let h = seg.header;
+        let past = self.past.filter(|l| (l.id, l.epoch) == (h.id, h.epoch));
+        if past.is_some_and(|l| v < l.durable as usize) {
+            return Err("the log ends before what `live` says");
         }
         let file = &self.w.files[seg.file].cache;
         let whole = data_start(layout, r.gap) + seg.header.size as usize * SECTOR;

@@ -110,6 +110,7 @@ rules! {
     reader_heeds_live: "beside a writer a reader goes no further than `live`",
     live_ends_with_writer:
         "without its writer `live` bounds no reader (off: on the same boot it does)",
+    live_bounds_below: "a log that ends before what the `live` of its last writer says is damaged",
     reader_syncs:
         "without `live` a reader syncs what is not known to be durable before it shows it",
     text_named_first: "text is named, and the directory synced, before its head is named",

@@ -43,6 +43,11 @@ impl Watermark {
         Self { live, by: WatermarkSource::Own }
     }
 
+    /// The same watermark for a caller that does not follow its writer: it is only a lower bound.
+    pub(crate) fn of_the_past(self) -> Self {
+        Self { by: WatermarkSource::Gone, ..self }
+    }
+
     /// Whether the writer is still running.
     pub(crate) fn is_running(&self) -> bool {
         self.by != WatermarkSource::Gone

@@ -9,7 +9,6 @@ use crate::base::error::{Corruption, Damage, Error, Lost, Result};
 use crate::base::num::to_u64;
 use crate::base::options::Options;
 use crate::files::directory::{MANIFEST, list, not_a_log};
-use crate::files::live::read_watermark;
 use crate::files::manifest::ManifestFile;
 use crate::files::unlock::{LogFiles, lost_keys, require_key};
 use crate::maintenance::exclusive::refuse_in_use;
@@ -115,14 +114,10 @@ pub(crate) fn salvage(
     refuse_in_use(&**source)?;
     let catalog = load_unlocked(&source.storage, None, &source.unlocker)?;
     check_keys(source, &catalog)?;
-    // A record that a killed writer published as durable was acknowledged, so its loss is damage
-    // and not a torn write.
-    let min_end =
-        read_watermark(&**source)?.and_then(|watermark| catalog.durable_per(&watermark.live));
     let written = target.clone();
     let mut rescue = Rescue::new(&catalog, target, (source, report))?;
     let parity = rescue.manifest.parity;
-    let mut scan = LogScanner::new(&catalog, None).skip_io_errors(true).with_min_end(min_end);
+    let mut scan = LogScanner::new(&catalog, None).skip_io_errors(true);
     meter.begin(&catalog, 1);
     loop {
         let event = scan.step()?;

@@ -2,7 +2,6 @@
 
 use crate::base::error::Result;
 use crate::base::num::to_u64;
-use crate::files::live::read_watermark;
 use crate::files::parity_file::{head_of, read_slot, slots_end};
 use crate::files::segment::Segment;
 use crate::parity::code::has_sound_parity;
@@ -46,22 +45,15 @@ pub(crate) fn ends(
 ) -> Result<(u64, u64)> {
     let newest = catalog.chain.last().map(|newest| newest.segment.header.id);
     if newest == Some(link.segment.header.id) {
-        return newest_ends(storage, catalog, link);
+        return newest_ends(catalog, link);
     }
     records_end(storage, link).map(|end| (end, end))
 }
 
 /// `ends` for the newest segment. Records that nothing on disk confirms may exist in the page cache
 /// only, and recovery may reuse their LSNs. Rule R12.
-fn newest_ends(
-    storage: &Arc<dyn Storage>,
-    catalog: &Catalog,
-    link: &ChainedSegment,
-) -> Result<(u64, u64)> {
-    let watermark = read_watermark(&**storage)?;
-    let min_end = watermark.and_then(|watermark| catalog.durable_per(&watermark.live));
-    let scan = LogScanner::within(catalog, link, None).with_min_end(min_end);
-    let mut scan = scan.without_decoding();
+fn newest_ends(catalog: &Catalog, link: &ChainedSegment) -> Result<(u64, u64)> {
+    let mut scan = LogScanner::within(catalog, link, None).without_decoding();
     let (mut sure, mut is_sound) = (link.segment.header.data_start(), true);
     let mut unsure = VecDeque::new();
     let mut is_over = false;
@@ -77,7 +69,7 @@ fn newest_ends(
             }
             ScanItem::End(end) => {
                 is_over = true;
-                end.sure()
+                end.sure().max(catalog.published)
             }
         };
         while let Some(&(last, end)) = unsure.front()

@@ -3,7 +3,7 @@
 use crate::base::error::{Corruption, Damage, Error, Result, is_read_error};
 use crate::base::num::to_u64;
 use crate::files::directory::list;
-use crate::files::live::{Watermark, read_watermark};
+use crate::files::live::Watermark;
 use crate::files::overlay::{Overlay, Patch, Unknown};
 use crate::files::segment::{OpenOutcome, open_checked};
 use crate::files::segment_reader::read_around;
@@ -256,7 +256,7 @@ pub(crate) fn keeps_intact_records(storage: &Arc<dyn Storage>, patches: &[Patch]
         }
     }
     if let Some(first) = missing.first().map(|(lsn, _)| *lsn) {
-        let end = torn_end(&view, &after);
+        let end = torn_end(&after);
         return Ok(end.is_some_and(|end| end.last < Some(first) && end.is_before(patches)));
     }
     Ok(true)
@@ -298,12 +298,9 @@ impl TornEnd {
 
 /// The end of a log if its tail is torn and the newest segment has no damage. `None` also if it
 /// cannot be read.
-fn torn_end(storage: &Arc<dyn Storage>, catalog: &Catalog) -> Option<TornEnd> {
+fn torn_end(catalog: &Catalog) -> Option<TornEnd> {
     let newest = catalog.chain.last()?;
-    let watermark = read_watermark(&**storage).ok()?;
-    let min_end = watermark.and_then(|watermark| catalog.durable_per(&watermark.live));
-    let scan = LogScanner::within(catalog, newest, None).with_min_end(min_end);
-    let mut scan = scan.allow_locked();
+    let mut scan = LogScanner::within(catalog, newest, None).allow_locked();
     loop {
         match scan.step() {
             Ok(ScanItem::Batch(_)) => {}

@@ -22,6 +22,9 @@ pub(crate) struct Catalog {
     /// Which records need keys that are lost: the log is encrypted, and its file `keys` cannot be
     /// read.
     pub(crate) keys_lost: Option<KeysLost>,
+    /// The last record of the newest segment that `live` published as durable. If it is missing,
+    /// the log is damaged and its end is not a torn write.
+    pub(crate) published: Option<Lsn>,
     /// The highest id of any file, orphans excepted.
     pub(crate) max_id: Option<SegmentId>,
     pub(crate) names: Vec<String>,

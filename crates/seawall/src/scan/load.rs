@@ -7,7 +7,7 @@
 use crate::base::error::{Error, Result};
 use crate::files::consistent_read::{Change, Doubt, Retries, is_moved, moved};
 use crate::files::directory::{list, segment_ids};
-use crate::files::live::Watermark;
+use crate::files::live::{Watermark, read_watermark};
 use crate::files::manifest::read_manifest;
 use crate::files::unlock::{Unlocker, stored_keys};
 use crate::scan::catalog::{Catalog, ChainTop, FoundManifest, KeysLost, log_id};
@@ -18,7 +18,8 @@ use seawall_io::Storage;
 use std::sync::Arc;
 
 /// Reads the directory. The watermark of a running writer decides which segment is the newest; that
-/// of a writer that has exited only proves that a segment existed.
+/// of a writer that has exited only proves that segments and records existed. `None`: the caller
+/// follows no writer, and `live` counts as that of a writer that has exited.
 ///
 /// A segment that seems to be missing may have been pruned or created during the load. So a fault
 /// counts only if a second load finds the same names and manifest: these change with every segment,
@@ -93,6 +94,11 @@ fn load_once(
     watermark: Option<&Watermark>,
     unlocker: &Unlocker,
 ) -> Result<Option<Catalog>> {
+    // Read before the directory, so that the files hold at least what it says. A file `live` that
+    // cannot be read tells nothing.
+    let past = || read_watermark(&**storage).ok().flatten().map(Watermark::of_the_past);
+    let watermark = watermark.copied().or_else(past);
+    let watermark = watermark.as_ref();
     let names = list(&**storage)?;
     let ids: Vec<_> = segment_ids(&names).collect();
     let slots = read_manifest(&**storage, &ids)?;
@@ -133,9 +139,18 @@ fn load_once(
         FoundManifest::Never => (vec![], ChainTop::Complete),
         _ => headers.build_chain((manifest.as_ref(), &names), watermark)?,
     };
-    let (keys_lost, max_id) = (None, None);
-    let mut found =
-        Catalog { found_manifest, chain, top, end_is_doubtful, keys_lost, max_id, names };
+    let (keys_lost, published, max_id) = (None, None, None);
+    let mut found = Catalog {
+        found_manifest,
+        chain,
+        top,
+        end_is_doubtful,
+        keys_lost,
+        published,
+        max_id,
+        names,
+    };
+    found.published = watermark.and_then(|watermark| found.durable_per(&watermark.live));
     let has_keys = keys.map(|_| true).or(unlocker.has_key().then_some(false));
     found.keys_lost = keys_lost_in(&**storage, &found, has_keys)?;
     let is_orphan = |id: &SegmentId| found.orphans().iter().any(|orphan| orphan.segment == *id);

@@ -153,8 +153,10 @@ pub(crate) struct LogScanner {
     last: Option<Lsn>,
     /// Chain value of the batch that holds `last`; `None` after a gap.
     chain: Option<u64>,
-    /// The highest record that a scanned batch, or the caller, confirms.
+    /// The highest record that a scanned batch confirms.
     confirmed: Option<Lsn>,
+    /// The last record known to be acknowledged, from `live` or the caller.
+    min_end: Option<Lsn>,
 }
 
 impl LogScanner {
@@ -175,6 +177,7 @@ impl LogScanner {
             manifest_lost: catalog.manifest_is_lost(),
             keys_lost: catalog.keys_lost,
             end_row: catalog.end_row(),
+            min_end: catalog.published,
             segments,
             ..Self::over(links, first.and_then(Lsn::previous))
         }
@@ -208,7 +211,7 @@ impl LogScanner {
 
     /// Sets a record that the log acknowledged: a log that ends before it is damaged.
     pub(crate) fn with_min_end(mut self, last: Option<Lsn>) -> Self {
-        self.confirmed = self.confirmed.max(last);
+        self.min_end = self.min_end.max(last);
         self
     }
 
@@ -233,6 +236,7 @@ impl LogScanner {
             scan.end = catalog.manifest().and_then(Manifest::end);
             scan.manifest_lost = catalog.manifest_is_lost();
             scan.end_row = catalog.end_row();
+            scan.min_end = catalog.published;
         }
         scan
     }
@@ -263,6 +267,7 @@ impl LogScanner {
             read_size: READ_SIZE,
             chain: None,
             confirmed: None,
+            min_end: None,
         }
     }
 
@@ -422,7 +427,7 @@ impl LogScanner {
         scan.decoding = self.decoding;
         (scan.closed, scan.end, scan.end_row) = (self.closed, self.end, self.end_row);
         (scan.manifest_lost, scan.keys_lost) = (self.manifest_lost, self.keys_lost);
-        (scan.chain, scan.confirmed) = (self.chain, self.confirmed);
+        (scan.chain, scan.confirmed, scan.min_end) = (self.chain, self.confirmed, self.min_end);
         scan.current = Some((link, scanner));
         scan.invalidate_buffer();
         Some(scan)

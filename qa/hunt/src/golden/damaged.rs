@@ -199,9 +199,7 @@ fn evidence(find: &Find<'_>) -> Vec<Case> {
             .flip(&newest, at + 9)
             .zero(&newest, 512, 1024)
             .case("no-mark", "the same, and both marks are lost"),
-        killed()
-            .flip(THREE, killed_at + 9)
-            .case("live", "the last batch, by live alone: that is no evidence"),
+        killed().flip(THREE, killed_at + 9).case("live", "the last batch; live knows it"),
         Changed::new(find, "checkpointed")
             .flip("manifest", 600)
             .case("checkpointed-slot", "a slot of the manifest of a pruned log"),

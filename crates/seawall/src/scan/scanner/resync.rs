@@ -41,16 +41,19 @@ impl LogScanner {
         let closed_here = self.end == Some(closed);
         let mut is_hidden =
             source.had_io_error(&after) || (!closed_here && source.is_unknown(&after));
-        let mut min_end = match link.limit {
-            Limit::At(last) => last,
-            Limit::Open => self.confirmed(&link.segment, rest.confirmed.max(part))?,
+        let (confirmed, mut min_end) = match link.limit {
+            Limit::At(last) => (None, last),
+            Limit::Open => {
+                let confirmed = self.confirmed(&link.segment, rest.confirmed.max(part))?;
+                (confirmed, confirmed.max(self.min_end))
+            }
         };
         if is_newest && Some(next) > min_end {
             let is_known = knows_more(&link.segment, at);
             let is_cut = is_known && scanner.is_exact();
             is_hidden |= is_cut;
             if !is_hidden {
-                return self.end_of_newest(&rest, (min_end, is_known)).map(Some);
+                return self.end_of_newest(&rest, (confirmed, is_known)).map(Some);
             }
             // Either unreadable bytes may hold a record, or parity covers records that are gone:
             // both are damage and not the end of the log.
