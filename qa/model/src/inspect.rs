@@ -340,6 +340,10 @@ impl Look<'_> {
             return Err("the segment before one named ahead is missing");
         }
         let v = out.start + out.records.len() - 1;
+        let named = |l: Live| (l.id, l.epoch) == (next.header.id, next.header.epoch);
+        if self.past.is_some_and(|l| named(l) && v < l.durable as usize) {
+            return Err("the first batch of the segment that `live` names is missing");
+        }
         next.header = next.header.begin(v as u16 + 1, out.digest & 0xFFFF_FFFF_FFFF);
         let file = &w.files[next.file].cache;
         let data = data_start(self.layout, r.gap);
