@@ -85,6 +85,34 @@ fn cut_tail_ends_the_log_before_the_damage() {
     assert_eq!((&again["last_lsn"], &again["damage"]), (&json!(40), &json!([])));
 }
 
+/// The first run was killed after it changed the log, and before it answered.
+#[test]
+fn repair_that_runs_again_answers_once_as_the_killed_one_would() {
+    let whole = damaged("repair-cut-whole");
+    let expected = answer(&whole.run("repair log --cut-tail --yes --json", b""));
+    let folder = damaged("repair-cut-killed");
+    let killed = seawall::Maintenance::at(folder.path("log")).until_reported();
+    drop({ killed }.truncate_damaged_tail().unwrap());
+    let plan = folder.run("repair log", b"");
+    assert!(plan.fine().text().contains("--cut-tail --yes reports them"), "{}", plan.text());
+    let ran = folder.run("repair log --cut-tail --yes --json", b"");
+    let done = answer(&ran);
+    for field in ["last_lsn", "damage", "intact_given_up"] {
+        assert_eq!(done[field], expected[field], "{field}");
+    }
+    assert_eq!(ran.code, 5);
+    folder.run("repair log --cut-tail --yes --json", b"").fine();
+
+    let folder = Folder::new("repair-mend-killed");
+    folder.run("append log", b"one\ntwo\n").fine();
+    folder.run("copy log backup", b"").fine();
+    folder.remove("log/000000000001.seg");
+    let killed = seawall::Maintenance::at(folder.path("log")).until_reported();
+    drop(killed.replicas([folder.path("backup")]).repair().unwrap());
+    assert_eq!(folder.run("repair log --from-replica backup --yes", b"").code, 3);
+    folder.run("repair log --from-replica backup --yes", b"").fine();
+}
+
 #[test]
 fn sound_log_needs_no_repair() {
     let folder = Folder::new("repair-sound");

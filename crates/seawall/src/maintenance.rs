@@ -7,6 +7,7 @@ pub(crate) mod protection;
 pub(crate) mod restore;
 pub(crate) mod salvage;
 pub(crate) mod truncate_damage;
+pub(crate) mod unreported;
 pub(crate) mod verify;
 
 use crate::base::error::Result;
@@ -62,6 +63,8 @@ pub struct Maintenance<'a> {
     /// Options that hold the key of an encrypted log.
     options: Options,
     progress: Box<dyn FnMut(Progress) + 'a>,
+    /// The notes of reported losses, if the caller confirms that it reported them.
+    reported: Option<Vec<String>>,
 }
 
 /// A log in a directory, or in another kind of storage.
@@ -100,7 +103,7 @@ impl<'a> Maintenance<'a> {
 
     fn of(log: Place) -> Self {
         let (replicas, options) = (vec![], Options::new());
-        Self { log, replicas, options, progress: Box::new(|_| {}) }
+        Self { log, replicas, options, progress: Box::new(|_| {}), reported: None }
     }
 
     /// Sets the key of an encrypted log. [`salvage`](Self::salvage) and
@@ -138,6 +141,50 @@ impl<'a> Maintenance<'a> {
     ) -> Self {
         self.replicas.extend(storages.into_iter().cloned().map(Place::Storage));
         self
+    }
+
+    /// Keeps a note of the losses that [`repair`](Self::repair) and
+    /// [`truncate_damaged_tail`](Self::truncate_damaged_tail) return until
+    /// [`confirm_report`](Self::confirm_report): if the process is killed before, the next repair
+    /// returns them again. Without this, losses are returned again only if the call that found
+    /// them was itself interrupted.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use seawall::{Log, Maintenance};
+    ///
+    /// # let name = format!("seawall-doc-report-{}", std::process::id());
+    /// # let folder = std::env::temp_dir().join(name);
+    /// # Log::<u32>::open(&folder)?.close()?;
+    /// let mut maintenance = Maintenance::at(&folder).until_reported();
+    /// let done = maintenance.truncate_damaged_tail()?;
+    /// println!("{} records removed", done.intact_behind);
+    /// maintenance.confirm_report()?;
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn until_reported(mut self) -> Self {
+        self.reported = Some(vec![]);
+        self
+    }
+
+    /// Removes the notes of the losses that earlier calls returned.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`](crate::Error::Io) if the log cannot be opened. A note that cannot be removed
+    /// is returned once more.
+    pub fn confirm_report(&mut self) -> Result<()> {
+        let places = self.reported.as_mut().map(std::mem::take).unwrap_or_default();
+        if places.is_empty() {
+            return Ok(());
+        }
+        self.run(|log, _| {
+            unreported::remove(&log.storage, &places);
+            Ok(())
+        })
     }
 
     /// Verifies every byte of the log. A running writer may continue meanwhile.
@@ -257,7 +304,7 @@ impl<'a> Maintenance<'a> {
     /// ```
     pub fn repair(&mut self) -> Result<RepairPlan> {
         let replicas = self.replicas.clone();
-        self.run(|log, _| restore::repair(&log.storage, &open_all(&replicas)?))
+        self.run_reporting(|log| restore::repair(&log.storage, &open_all(&replicas)?))
     }
 
     /// Describes the bytes that each of `patches` repairs: how they were damaged, and the field and
@@ -329,7 +376,7 @@ impl<'a> Maintenance<'a> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn truncate_damaged_tail(&mut self) -> Result<TailTruncation> {
-        self.run(|log, _| truncate_damage::truncate_damaged_tail(log))
+        self.run_reporting(truncate_damage::truncate_damaged_tail)
     }
 
     /// Writes the intact records of the log to the new log `target`, durably and with the same
@@ -456,6 +503,23 @@ impl<'a> Maintenance<'a> {
     /// ```
     pub fn build_parity(&mut self, scheme: Scheme) -> Result<Protection> {
         self.run(|log, _| protection::build_parity(&log.storage, scheme))
+    }
+
+    /// Like [`run`](Self::run), for work that also returns the notes of what it reports.
+    fn run_reporting<R>(
+        &mut self,
+        work: impl FnOnce(&LogFiles) -> Result<(R, Vec<String>)>,
+    ) -> Result<R> {
+        let is_later = self.reported.is_some();
+        let (report, places) = self.run(|log, _| {
+            let (report, places) = work(log)?;
+            if !is_later {
+                unreported::remove(&log.storage, &places);
+            }
+            Ok((report, places))
+        })?;
+        self.reported.iter_mut().for_each(|reported| reported.extend(places.iter().cloned()));
+        Ok(report)
     }
 
     /// Opens the log for `work`, and names it in the errors.

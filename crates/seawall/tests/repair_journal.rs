@@ -130,18 +130,15 @@ fn interrupted_repair_still_reports(damaged: &MemStorage, replica: &MemStorage) 
     let whole = damaged.kill();
     let expected = claims(&mend(&whole, &[replica]).unwrap());
     assert_ne!(expected, (None, vec![]));
-    let mut resumed = 0;
+    let (mut resumed, mut reported) = (0, 0);
     for stop in 0.. {
         let device = damaged.kill();
         device.stop_after(device.steps() + stop);
-        if mend(&device, &[replica]).is_ok() {
-            break;
-        }
+        let killed = common::maintenance(&storage(&device)).replicas_on([&storage(replica)]);
+        let mut killed = killed.until_reported();
+        let is_whole = killed.repair().is_ok();
         for left in [device.kill(), device.power_cut(|_| false)] {
-            // The repair was complete, and only its report was lost.
-            if files(&left).iter().any(|name| name.ends_with("-mend.done")) {
-                continue;
-            }
+            let is_done = files(&left).iter().any(|name| name.ends_with("-mend.done"));
             let alone = left.kill();
             let maintenance = common::maintenance(&storage(&left));
             let plan = maintenance.replicas_on([&storage(replica)]).plan_repair().unwrap();
@@ -149,7 +146,11 @@ fn interrupted_repair_still_reports(damaged: &MemStorage, replica: &MemStorage) 
             let done = mend(&left, &[replica]).unwrap();
             assert_eq!(claims(&done), expected, "{stop}");
             assert!(state(&left) == state(&whole), "{stop}");
-            if plan.unfinished.is_some() {
+            assert_eq!(claims(&mend(&left, &[replica]).unwrap()), (None, vec![]), "{stop}: again");
+            if is_done {
+                assert_eq!(claims(&mend(&alone, &[]).unwrap()), expected, "{stop}: alone");
+                reported += 1;
+            } else if plan.unfinished.is_some() {
                 // Without the replica, all records of a lost file count as unproven.
                 let (end, unproven) = claims(&mend(&alone, &[]).unwrap());
                 assert_eq!(end, expected.0, "{stop}: alone");
@@ -157,8 +158,14 @@ fn interrupted_repair_still_reports(damaged: &MemStorage, replica: &MemStorage) 
                 resumed += 1;
             }
         }
+        if is_whole {
+            device.stop_after(u64::MAX);
+            killed.confirm_report().unwrap();
+            assert_eq!(claims(&mend(&device.kill(), &[replica]).unwrap()), (None, vec![]));
+            break;
+        }
     }
-    assert!(resumed > 4, "{resumed}");
+    assert!(resumed > 4 && reported > 1, "{resumed}, {reported}");
 }
 
 #[test]

@@ -26,6 +26,10 @@ pub enum ChangedPart {
 }
 
 impl ChangedPart {
+    /// Every part.
+    pub const ALL: [Self; 6] =
+        [Self::Length, Self::Payload, Self::Checksum, Self::NotJson, Self::Members, Self::Value];
+
     /// A stable name for scripts.
     #[must_use]
     pub fn name(self) -> &'static str {

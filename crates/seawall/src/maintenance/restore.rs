@@ -20,11 +20,12 @@ use crate::maintenance::restore::journal::Journal;
 use crate::maintenance::restore::parity_source::ParitySource;
 use crate::maintenance::restore::planner::Planner;
 use crate::maintenance::restore::replica::{Replica, unproven};
+use crate::maintenance::unreported::{self, By, Losses, Note, notes};
 use crate::maintenance::verify::{Verification, look_around};
 use crate::scan::catalog::Catalog;
 use crate::scan::load::load_catalog;
 use crate::scan::scanner::{LogScanner, ScanItem};
-use seawall_format::Lsn;
+use seawall_format::{LogId, Lsn};
 use seawall_io::Storage;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -58,7 +59,8 @@ pub struct RepairPlan {
     pub refused: Vec<Lost>,
     /// The last record of a replica past the end of this log: such records are not restored.
     pub beyond: Option<Lsn>,
-    /// The journal of an interrupted repair, which is completed first.
+    /// The journal of an interrupted repair, which is completed first, or its note of what it could
+    /// not report.
     pub unfinished: Option<String>,
     /// Copies of the original bytes, as paths in the log's directory; empty in a plan.
     pub quarantine: Vec<String>,
@@ -101,30 +103,47 @@ pub(crate) fn plan_repair(
 ) -> Result<RepairPlan> {
     refuse_in_use(&**log)?;
     let mut plan = plan(log, replicas)?;
-    let pending = journal::pending(log, log_id(&load_catalog(log, None)?))?;
-    if let Some(pending) = pending {
+    let id = log_id(&load_catalog(log, None)?);
+    if let Some(pending) = journal::pending(log, id)? {
         plan.add(trust_of_interrupted(log, &pending.patches, replicas)?);
+    }
+    for Note { place, losses } in notes(log, id, By::Repair)? {
+        plan.add(Trust::of(losses));
+        plan.unfinished.get_or_insert(place);
     }
     Ok(plan)
 }
 
-/// Repairs a log in place from its parity and from `replicas`.
-pub(crate) fn repair(log: &Arc<dyn Storage>, replicas: &[Arc<dyn Storage>]) -> Result<RepairPlan> {
+/// Repairs a log in place from its parity and from `replicas`. Also returns the notes to remove
+/// after the report.
+pub(crate) fn repair(
+    log: &Arc<dyn Storage>,
+    replicas: &[Arc<dyn Storage>],
+) -> Result<(RepairPlan, Vec<String>)> {
     // Held until the end, to keep out writers and other repairs.
     let _lock = take(log)?;
     let env = Env::new(&Options::new(), log.clone());
     // An interrupted repair may have removed or renamed files without syncing the directory.
     log.sync_dir().map_err(Error::io(format!("sync {}", log.place())))?;
     let (mut resumed, mut trust) = (None, Trust::default());
-    if let Some(pending) = journal::pending(log, log_id(&load_catalog(log, None)?))? {
+    let id = log_id(&load_catalog(log, None)?);
+    let mut earlier = notes(log, id, By::Repair)?;
+    if let Some(pending) = journal::pending(log, id)? {
         trust = trust_of_interrupted(log, &pending.patches, replicas)?;
+        earlier.extend(note(&env, id, &trust)?);
         resumed = pending.complete(&env)?;
     }
     let mut plan = plan(log, replicas)?;
+    let own = Trust { end_by_replica: plan.end_by_replica, unproven: plan.unproven.clone() };
     plan.add(trust);
     plan.quarantine.extend(resumed);
+    let mut places = vec![];
+    for Note { place, losses } in earlier {
+        plan.add(Trust::of(losses));
+        places.push(place);
+    }
     if plan.is_empty() {
-        return Ok(plan);
+        return Ok((plan, places));
     }
     let mut journal = None;
     if !plan.patches.is_empty() {
@@ -137,8 +156,18 @@ pub(crate) fn repair(log: &Arc<dyn Storage>, replicas: &[Arc<dyn Storage>]) -> R
     plan.quarantine.extend(apply::orphan_files(&env, &plan.orphan_files)?);
     apply::manifest(&env, &plan.patches)?;
     is_as_planned(log, &plan)?;
+    places.extend(note(&env, log_id(&load_catalog(log, None)?), &own)?.map(|note| note.place));
     journal.map_or(Ok(()), Journal::done)?;
-    Ok(plan)
+    Ok((plan, places))
+}
+
+/// Notes what the log will not show once the journal of its repair is done.
+fn note(env: &Env, id: Option<LogId>, trust: &Trust) -> Result<Option<Note>> {
+    let (end_by_replica, unproven) = (trust.end_by_replica, trust.unproven.clone());
+    let losses = Losses { end_by_replica, unproven, ..Losses::default() };
+    let Some(id) = id.filter(|_| losses != Losses::default()) else { return Ok(None) };
+    let place = unreported::write(env, (id, By::Repair), &losses)?;
+    Ok(Some(Note { place, losses }))
 }
 
 /// Checks that the device returns the planned contents.
@@ -212,6 +241,13 @@ fn refused(after: &Verification, sources: &[Box<dyn PatchSource>]) -> Vec<Lost> 
 struct Trust {
     end_by_replica: Option<Lsn>,
     unproven: Vec<Lost>,
+}
+
+impl Trust {
+    /// The trust that a note says.
+    fn of(losses: Losses) -> Self {
+        Self { end_by_replica: losses.end_by_replica, unproven: losses.unproven }
+    }
 }
 
 /// A log before and after a repair.

@@ -5,16 +5,19 @@ use crate::base::env::Env;
 use crate::base::error::{Damage, Error, Result};
 use crate::base::num::to_u64;
 use crate::base::options::{Options, SEGMENT_MIN};
+use crate::files::directory::QUARANTINE;
 use crate::files::unlock::LogFiles;
 use crate::maintenance::exclusive::{refuse_in_use, take};
+use crate::maintenance::unreported::{self, By, Losses, Note, notes};
 use crate::maintenance::verify::{Verification, look_around};
 use crate::recover::decision::{Action, Refusal};
 use crate::recover::inspection::{Inspection, Until, inspect_repaired};
 use crate::recover::open::resume;
 use crate::recover::remaining::RemainingLog;
+use crate::scan::catalog::log_id;
 use crate::scan::quarantine;
 use crate::write::preallocation::file::length_for;
-use seawall_format::{Lsn, SegmentId};
+use seawall_format::{Lsn, SegmentId, next_lsn};
 use seawall_io::{Access, Storage};
 use std::sync::Arc;
 
@@ -33,6 +36,22 @@ pub struct TailTruncation {
     pub room: u64,
     /// The copies of the removed files, as paths in the log's directory.
     pub quarantine: Vec<String>,
+    /// The note of an interrupted truncation that removed records and could not report them: the
+    /// next truncation reports them, too.
+    pub unfinished: Option<String>,
+}
+
+impl TailTruncation {
+    /// Adds what an interrupted truncation removed: the log does not show it.
+    fn add(&mut self, losses: Losses) {
+        let added = losses.damage.into_iter().filter(|damage| !self.damage.contains(damage));
+        let added: Vec<_> = added.collect();
+        // None is added if the interrupted truncation had yet to repair the log.
+        self.intact_behind += if added.is_empty() { 0 } else { losses.intact_behind };
+        self.damage.extend(added);
+        let kept = losses.kept.into_iter().filter(|place| !self.quarantine.contains(place));
+        self.quarantine.extend(kept.collect::<Vec<_>>());
+    }
 }
 
 /// Verifies a log without a writer, skipping blocks that the device cannot read.
@@ -45,18 +64,23 @@ pub(crate) fn diagnose(storage: &Arc<dyn Storage>) -> Result<Verification> {
 pub(crate) fn plan_truncation(log: &LogFiles) -> Result<TailTruncation> {
     refuse_in_use(&**log)?;
     let found = inspect_repaired(log, Until::End)?;
-    describe(&log.storage, &found, remaining(&found)?.as_ref())
+    let mut cut = describe(&log.storage, &found, remaining(&found)?.as_ref())?;
+    cut.unfinished = Earlier::of(&log.storage, &found)?.done.pop().map(|note| note.place);
+    Ok(cut)
 }
 
-/// Truncates the log at the first damage that prevents opening it.
-pub(crate) fn truncate_damaged_tail(log: &LogFiles) -> Result<TailTruncation> {
+/// Truncates the log at the first damage that prevents opening it, and reports what interrupted
+/// truncations removed. Also returns the notes to remove after the report.
+pub(crate) fn truncate_damaged_tail(log: &LogFiles) -> Result<(TailTruncation, Vec<String>)> {
     let (storage, unlocker) = (&log.storage, &*log.unlocker);
     let lock = take(storage)?;
     let found = inspect_repaired(log, Until::End)?;
     let remaining = remaining(&found)?;
     let mut cut = describe(storage, &found, remaining.as_ref())?;
+    let earlier = Earlier::of(storage, &found)?;
+    let mut notes = earlier.done.iter().map(|note| note.place.clone()).collect::<Vec<_>>();
     // If nothing remains, creation was interrupted; the next open completes it.
-    let Some(remaining) = remaining else { return Ok(cut) };
+    let Some(remaining) = remaining else { return Ok((cut, notes)) };
     let options = Options { segment_min: segment_min(&remaining), ..Options::new() };
     let env = Env::new(&options, storage.clone());
     env.set_keys(found.unlock(log)?);
@@ -64,6 +88,7 @@ pub(crate) fn truncate_damaged_tail(log: &LogFiles) -> Result<TailTruncation> {
     if !cut.damage.is_empty() {
         gone = segments_behind_end(&remaining);
         set_aside(&env, &files_leaving(&remaining), &mut cut)?;
+        notes.push(earlier.note(&env, &found, &cut)?);
     }
     let (mut writer, recovery, _) = resume::resume(&options, env, (lock, unlocker), &remaining)?;
     cut.quarantine.extend(recovery.quarantine);
@@ -72,7 +97,61 @@ pub(crate) fn truncate_damaged_tail(log: &LogFiles) -> Result<TailTruncation> {
     writer.remove_segments(|id| id != newest && gone.contains(&id))?;
     writer.close()?;
     cut.last = writer.last;
-    Ok(cut)
+    for note in earlier.done {
+        cut.add(note.losses);
+    }
+    Ok((cut, notes))
+}
+
+/// The notes of interrupted truncations.
+struct Earlier {
+    /// Of those that removed records.
+    done: Vec<Note>,
+    /// Of those that changed nothing.
+    void: Vec<Note>,
+}
+
+impl Earlier {
+    fn of(storage: &Arc<dyn Storage>, found: &Inspection) -> Result<Self> {
+        let notes = notes(storage, log_id(&found.catalog), By::Truncation)?;
+        let (done, void) = notes.into_iter().partition(|note| is_done(&note.losses, found));
+        Ok(Self { done, void })
+    }
+
+    /// Notes what this truncation will remove, before it hides that. Returns the path of the note.
+    fn note(&self, env: &Env, found: &Inspection, cut: &TailTruncation) -> Result<String> {
+        let losses = losses(found, cut);
+        let same = self.void.iter().find(|note| note.losses == losses);
+        let useless = self.void.iter().map(|note| &note.place);
+        let useless = useless.filter(|place| same.is_none_or(|same| same.place != **place));
+        unreported::remove(&env.storage, &useless.cloned().collect::<Vec<_>>());
+        if let Some(same) = same {
+            return Ok(same.place.clone());
+        }
+        let id = log_id(&found.catalog).expect("the remaining log has a manifest");
+        let written = unreported::write(env, (id, By::Truncation), &losses);
+        written.inspect_err(|_| quarantine::discard(env, &cut.quarantine))
+    }
+}
+
+/// Whether the truncation took effect: then the log continues before its lost records, in a segment
+/// that is newer than all before, or that one was pruned, too.
+fn is_done(losses: &Losses, found: &Inspection) -> bool {
+    let next = next_lsn(losses.last);
+    let chain = || found.catalog.chain.iter().map(|link| &link.segment.header);
+    let continues = chain().any(|header| Some(header.id) > losses.max_id && header.base <= next);
+    continues || chain().next().is_some_and(|first| first.base > next)
+}
+
+fn losses(found: &Inspection, cut: &TailTruncation) -> Losses {
+    Losses {
+        last: cut.last,
+        max_id: found.catalog.max_id,
+        intact_behind: cut.intact_behind,
+        damage: cut.damage.clone(),
+        kept: cut.quarantine.clone(),
+        ..Losses::default()
+    }
 }
 
 fn segment_min(remaining: &RemainingLog<'_>) -> u64 {
@@ -107,14 +186,18 @@ fn describe(
         damage: found.damage.clone(),
         room: 0,
         quarantine: vec![],
+        unfinished: None,
     };
-    for name in remaining.map(files_leaving).unwrap_or_default() {
-        let length = storage.open(&name, Access::Read).and_then(|file| file.len());
+    let leaving = remaining.map(files_leaving).unwrap_or_default();
+    for name in &leaving {
+        let length = storage.open(name, Access::Read).and_then(|file| file.len());
         cut.room += length.map_err(Error::io(format!("get the length of {name}")))?;
     }
     if let Some(remaining) = remaining.filter(|_| !cut.damage.is_empty()) {
         let carried: usize = remaining.salvaged.iter().map(|batch| batch.bytes.len()).sum();
         cut.room += length_for(&remaining.manifest, to_u64(carried), segment_min(remaining));
+        let kept = leaving.iter().map(|name| format!("{QUARANTINE}/{:020}-{name}", 0)).collect();
+        cut.room += to_u64(Losses { kept, ..losses(found, &cut) }.size());
     }
     Ok(cut)
 }

@@ -31,6 +31,69 @@ fn tail_truncation_interrupted_anywhere_loses_no_kept_record() {
     }
 }
 
+/// The process is killed before it reports, at any step: the next truncation reports the same
+/// losses, and only that one does.
+#[test]
+fn interrupted_tail_truncation_reports_its_losses_once() {
+    let (_, damaged) = with_a_hole();
+    let cut = |device: &MemStorage| {
+        common::maintenance(&storage(device)).truncate_damaged_tail().unwrap()
+    };
+    let losses = |cut: &TailTruncation| {
+        let damage = cut.damage.iter().map(|one| (one.segment, one.offset, one.lost, one.cause));
+        (cut.last, cut.intact_behind, damage.collect::<Vec<_>>(), cut.quarantine.len())
+    };
+    let whole = damaged.kill();
+    let expected = losses(&cut(&whole));
+    assert_eq!(files(&whole).iter().filter(|name| name.ends_with(".report")).count(), 0);
+    let mut unreported = 0;
+    for stop in 0.. {
+        let device = damaged.kill();
+        device.stop_after(device.steps() + stop);
+        let mut killed = common::maintenance(&storage(&device)).until_reported();
+        let is_whole = killed.truncate_damaged_tail().is_ok();
+        for left in [device.power_cut(|_| false), device.power_cut(|_| true), device.kill()] {
+            let plan = common::maintenance(&storage(&left)).plan_truncation().unwrap();
+            unreported += u32::from(plan.unfinished.is_some());
+            assert_eq!(plan.unfinished.is_some(), plan.damage.is_empty(), "{stop}");
+            assert_eq!(losses(&cut(&left)), expected, "{stop}");
+            assert_eq!(losses(&cut(&left)), (expected.0, 0, vec![], 0), "{stop}: again");
+        }
+        if is_whole {
+            device.stop_after(u64::MAX);
+            killed.confirm_report().unwrap();
+            assert_eq!(cut(&device.kill()).damage, [], "reported");
+            break;
+        }
+    }
+    assert!(unreported > 9, "{unreported}");
+}
+
+/// A replica restored the records that an interrupted truncation had yet to remove.
+#[test]
+fn truncation_that_changed_nothing_is_not_reported() {
+    let (image, damaged) = with_a_hole();
+    let steps = damaged.steps();
+    let unchanged = |left: &MemStorage| {
+        let plan = common::maintenance(&storage(left)).plan_truncation().unwrap();
+        let is_noted = files(left).iter().any(|name| name.ends_with("-cut.report"));
+        is_noted && !plan.damage.is_empty() && plan.unfinished.is_none()
+    };
+    let interrupted = |stop| {
+        let device = damaged.kill();
+        device.stop_after(steps + stop);
+        let _ = common::maintenance(&storage(&device)).truncate_damaged_tail();
+        device.power_cut(|_| false)
+    };
+    let left = (0..99).map(interrupted).find(unchanged).unwrap();
+    let replica = storage(&image.device.kill());
+    let done = common::maintenance(&storage(&left)).replicas_on([&replica]).repair().unwrap();
+    assert_eq!(done.after.verdict, Verdict::Clean);
+    open(&again(9), &left).unwrap().append(&payload(99, 1, 40)).unwrap();
+    let cut = common::maintenance(&storage(&left)).truncate_damaged_tail().unwrap();
+    assert_eq!((cut.damage, cut.intact_behind), (vec![], 0));
+}
+
 #[test]
 fn removed_bytes_are_kept_in_quarantine() {
     let (_, damaged) = with_a_hole();

@@ -23,7 +23,7 @@ use common::{
 };
 use seawall::damage::{Corruption, Damage};
 use seawall::format::RecordId;
-use seawall::repair::SalvageReport;
+use seawall::repair::{SalvageReport, TailTruncation};
 use seawall::verify::Verdict;
 use seawall::{Error, Layout, Level, LogReader, Lsn, Maintenance, OpenMode, Options, Raw};
 use seawall_format::{Geometry, HEADER_SIZE, Live, Manifest, Offset, SegmentHeader};

@@ -38,18 +38,34 @@ pub(crate) fn run(args: &Repair) -> Result<Exit, Failure> {
     if !args.yes {
         return plan(args, opener);
     }
-    let planned = maintenance(args, opener).plan_repair().map_err(fail)?;
+    let mut maintenance = maintenance(args, opener).until_reported();
+    let exit = repair(args, opener, &mut maintenance)?;
+    // A repair that is killed before it answers has to answer when it runs again. An error here
+    // only repeats the answer then.
+    let _ = maintenance.confirm_report();
+    Ok(exit)
+}
+
+/// Restores what can be restored, and then removes the damaged end if that is wanted.
+fn repair(
+    args: &Repair,
+    opener: &Opener,
+    maintenance: &mut Maintenance<'_>,
+) -> Result<Exit, Failure> {
+    let fail = |error: Error| failure(args, &error);
+    let planned = maintenance.plan_repair().map_err(fail)?;
     let is_asked = !args.from_replica.is_empty() || planned.unfinished.is_some();
     if is_asked || !planned.is_empty() {
-        let done = maintenance(args, opener).repair().map_err(fail)?;
-        if !args.cut_tail || done.after.damage.is_empty() {
+        let done = maintenance.repair().map_err(fail)?;
+        let is_whole = done.after.damage.is_empty() && unreported_cut(maintenance).is_none();
+        if !args.cut_tail || is_whole {
             return Ok(mended(args, &done));
         }
         // With JSON, one answer reports both repairs; without, print the first result in any case.
         if !args.look.json {
             mended(args, &done);
         }
-        return cut_tail(args, opener, Some(&done)).inspect_err(|_| {
+        return cut_tail(args, maintenance, Some(&done)).inspect_err(|_| {
             if args.look.json {
                 mended(args, &done);
             }
@@ -64,7 +80,12 @@ pub(crate) fn run(args: &Repair) -> Result<Exit, Failure> {
             .at(args.log.display())
             .next(format!("seawall repair {}, for a plan", typed(&args.log))));
     }
-    cut_tail(args, opener, None)
+    cut_tail(args, maintenance, None)
+}
+
+/// The note of an interrupted truncation that has yet to be reported.
+fn unreported_cut(maintenance: &mut Maintenance<'_>) -> Option<String> {
+    maintenance.plan_truncation().ok()?.unfinished
 }
 
 /// Returns the maintenance of the log with the given replicas.
@@ -229,6 +250,10 @@ impl Told<'_> {
         if let Some(journal) = unfinished {
             out.line(&format!("a repair was interrupted: {log}/{journal}; --yes finishes it"));
         }
+        if let Some(note) = self.cut.and_then(|cut| cut.unfinished.as_ref()) {
+            out.line(&format!("records were removed: {log}/{note};"));
+            out.line("--cut-tail --yes reports them");
+        }
         if found.verdict != Verdict::Clean || !found.damage.is_empty() {
             out.line("nothing was changed");
         }
@@ -385,8 +410,12 @@ fn tell_rescued(out: &mut Output, args: &Repair, target: &Path, done: &SalvageRe
 }
 
 /// Removes everything from the first damage on, and reports it together with earlier repairs.
-fn cut_tail(args: &Repair, opener: &Opener, mend: Option<&RepairPlan>) -> Result<Exit, Failure> {
-    let cut = opener.maintenance(&args.log).truncate_damaged_tail();
+fn cut_tail(
+    args: &Repair,
+    maintenance: &mut Maintenance<'_>,
+    mend: Option<&RepairPlan>,
+) -> Result<Exit, Failure> {
+    let cut = maintenance.truncate_damaged_tail();
     let cut = cut.map_err(|error| match &error {
         Error::Damaged { damage, .. } => {
             let failure =

@@ -134,6 +134,26 @@ pub enum Corruption {
 }
 
 impl Corruption {
+    pub(crate) const ALL: [Self; 17] = [
+        Self::Body,
+        Self::Encoding,
+        Self::Header,
+        Self::Order,
+        Self::CutShort,
+        Self::SegmentHeader,
+        Self::Misplaced,
+        Self::Duplicated,
+        Self::ForeignEpoch,
+        Self::Unreadable,
+        Self::Line,
+        Self::TextMissing,
+        Self::SegmentMissing,
+        Self::SegmentReplaced,
+        Self::Manifest,
+        Self::Keys,
+        Self::GivenUp,
+    ];
+
     /// A stable name for scripts.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -41,6 +41,9 @@ answer! {
         last_lsn: Option<u64> = cut.last.map(Lsn::get),
         intact_given_up: u64 = cut.intact_behind,
         room_bytes: u64 = cut.room,
+        /// Missing unless a removal of records has yet to be reported.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        unfinished: Option<String> = cut.unfinished.clone(),
     }
 }
 
