@@ -193,9 +193,26 @@ fn protect_adds_missing_parity_and_a_dry_run_nothing() {
     zeros(&folder, &[2, 3]);
     let ran = folder.run("cat log -o raw", b"");
     assert_eq!((ran.code, ran.out == lines()), (4, true));
-    // Damage that parity can restore does not stop `protect`, and is reported.
-    let ran = folder.run("protect log", b"");
-    assert!(ran.refused(4).contains("parity restores the bytes"), "{ran:?}");
+}
+
+/// The damaged bytes contradict their parity. The advice was to remove the parity, which alone has
+/// the records.
+#[test]
+fn protect_refuses_damage_that_parity_restores() {
+    let folder = log("protect-restorable", "--parity 16+2");
+    folder.flip(SEGMENT, b"record 15000");
+    // The parity of records before it is damaged, too: it would be made again from there on.
+    let at = folder.read(PARITY).len() / 4;
+    folder.overwrite(PARITY, at, &[0xa5; 64]);
+    for words in ["protect log", "protect log --dry-run"] {
+        let ran = folder.run(words, b"");
+        let said = ran.refused(4);
+        assert!(said.contains("seawall repair log --yes"), "{said}");
+        assert!(!said.contains("remove"), "{said}");
+    }
+    folder.run("repair log --yes", b"").fine();
+    folder.run("protect log", b"").fine();
+    assert_eq!(folder.run("cat log -o raw", b"").fine().out, lines());
 }
 
 /// Parity computed over damaged records would pass the damage off as sound data.

@@ -41,11 +41,16 @@ pub(crate) fn tell(out: &mut Output, log: &Path, mended: &[Patch]) {
 
 /// Warns that only this reader sees the restored bytes: the log is still damaged.
 pub(crate) fn warn(log: &Path, places: usize) -> Exit {
+    restorable(log, places).tell()
+}
+
+/// The log has damage that parity restores.
+pub(crate) fn restorable(log: &Path, places: usize) -> Failure {
     let is = if places == 1 { "is" } else { "are" };
     let places = count(to_u64(places), "place");
     let what = format!("{places} {is} damaged; parity restores the bytes, and no record is lost");
     let failure = Failure::new(Exit::Correctable, what).at(log.display());
-    failure.next(format!("seawall repair {} --yes, which repairs the files", typed(log))).tell()
+    failure.next(format!("seawall repair {} --yes, which repairs the files", typed(log)))
 }
 
 /// Returns damage that parity cannot restore: the first with lost records, else the first.

@@ -1,6 +1,6 @@
 //! `seawall protect`: verifies the log, then adds missing parity.
 
-use super::mended::{beyond_parity, protection};
+use super::mended::{beyond_parity, protection, restorable};
 use crate::args::Protect;
 use crate::commands::opener::Opener;
 use crate::commands::records::cat::judge_end;
@@ -25,6 +25,11 @@ pub(crate) fn run(args: &Protect) -> Result<Exit, Failure> {
     let found = found.map_err(fail)?;
     if let Some(damage) = beyond_parity(&args.log, &found).map_err(fail)? {
         return Err(fail(Error::damaged(damage)));
+    }
+    // The damaged bytes contradict the parity that restores them: none may be made from them, and
+    // the parity must stay.
+    if !found.mended.is_empty() {
+        return Err(restorable(&args.log, found.mended.len()));
     }
     let before = protection(&args.log, &found).map_err(fail)?;
     let scheme = args.parity.or(before.scheme).unwrap_or(Parity::DEFAULT);
