@@ -10,6 +10,7 @@ use common::hooked::Hooked;
 use common::mute::{Mute, Refused};
 use common::within;
 use seawall::format::Geometry;
+use seawall::recovery::TailState;
 use seawall::verify::Verdict;
 use seawall::{Error, Log, LogReader, Lsn, Maintenance, Options, Raw};
 use seawall_format::SegmentHeader;
@@ -440,4 +441,76 @@ fn copy_is_sound_if_the_writer_cannot_write_live() {
         log.confirm().unwrap();
         assert_eq!(self::records(&copied(&storage).unwrap()), (1, records), "{said} told");
     }
+}
+
+/// A repair or another tool holds `lock`, and writes no record.
+#[test]
+fn copy_reports_an_ambiguous_tail_while_a_tool_holds_the_lock() {
+    let storage = MemStorage::new();
+    let log = open(&storage, 1);
+    for number in 1..=3 {
+        log.append(&payload(number)).unwrap();
+    }
+    let left = storage.power_cut(|_| true);
+    left.remove_raw("live");
+    left.edit("000000000001.seg", |bytes| {
+        let last = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+        bytes[last - 20] ^= 1;
+    });
+    let _lock = Storage::lock(&left, "lock").unwrap().unwrap();
+    let source: Arc<dyn Storage> = Arc::new(left);
+    assert_eq!(Maintenance::on(&source).verify().unwrap().tail, TailState::Ambiguous);
+    let target: Arc<dyn Storage> = Arc::new(MemStorage::new());
+    let copied = Maintenance::on(&source).back_up_to(&target).unwrap();
+    assert_eq!((copied.records, copied.tail), (2, TailState::Ambiguous));
+}
+
+#[test]
+fn copy_and_salvage_refuse_a_target_with_files() {
+    let storage = MemStorage::new();
+    let log = open(&storage, 1);
+    log.append(&payload(1)).unwrap();
+    log.close().unwrap();
+    let source: Arc<dyn Storage> = Arc::new(storage.clone());
+    let target = copied(&storage).unwrap();
+    let before = target.steps();
+    let occupied: Arc<dyn Storage> = Arc::new(target.clone());
+    let refused = [
+        common::maintenance(&source).back_up_to(&occupied).err(),
+        common::maintenance(&source).salvage_to(occupied.clone()).err(),
+    ];
+    for error in refused {
+        let exists = |error: &std::io::Error| error.kind() == std::io::ErrorKind::AlreadyExists;
+        assert!(matches!(&error, Some(Error::Io { source, .. }) if exists(source)), "{error:?}");
+    }
+    assert_eq!((target.steps(), records(&target)), (before, (1, 1)));
+}
+
+/// A copy reads the older segments twice: to verify them, and to copy them.
+#[test]
+fn copy_is_sound_or_refused_if_a_byte_changes_at_any_step() {
+    let sound = MemStorage::new();
+    let log = open(&sound, 1);
+    for number in 1..=300 {
+        log.append(&payload(number)).unwrap();
+    }
+    log.close().unwrap();
+    let mut refused = 0;
+    for look in 0.. {
+        let device = sound.kill();
+        let (hooked, hook) = Hooked::new(device.clone(), look, move || {
+            device.edit("000000000001.seg", |bytes| bytes[4_000] ^= 1);
+        });
+        match copied_from(&(Arc::new(hooked) as Arc<dyn Storage>)) {
+            Ok(copy) => assert_eq!(records(&copy), (1, 300), "look {look}"),
+            Err(error) => {
+                assert!(matches!(error, Error::Damaged { .. }), "look {look}: {error}");
+                refused += 1;
+            }
+        }
+        if hook.is_waiting() {
+            break;
+        }
+    }
+    assert!(refused > 5, "{refused}");
 }

@@ -87,6 +87,14 @@ pub(crate) fn refuse_foreign(storage: &dyn Storage) -> Result<Vec<String>> {
     }
 }
 
+/// Refuses a target that is not empty, before anything is created there.
+pub(crate) fn refuse_occupied(target: &dyn Storage) -> Result<()> {
+    let Some(name) = list(target)?.into_iter().next() else { return Ok(()) };
+    let holds = format!("it holds {name}");
+    let occupied = io::Error::new(io::ErrorKind::AlreadyExists, holds);
+    Err(Error::io(format!("create a log in {}", target.place()))(occupied))
+}
+
 pub(crate) fn not_a_log(storage: &dyn Storage, found: impl Into<String>) -> Error {
     Error::NotALog { log: None, found: found.into() }.of_log(storage)
 }

@@ -6,7 +6,7 @@
 use crate::base::error::{Error, Result};
 use crate::files::consistent_read::{Reading, moved, read_consistent};
 use crate::files::directory::{
-    KEYS, MANIFEST, MANIFEST_MAX, QUARANTINE, is_in_use, list, not_a_log, read_small,
+    KEYS, MANIFEST, MANIFEST_MAX, QUARANTINE, list, not_a_log, read_small, refuse_occupied,
 };
 use crate::files::live::{LiveSource, Watermark, read_watermark};
 use crate::files::manifest::ManifestFile;
@@ -50,6 +50,7 @@ pub(crate) fn back_up(
     target: &Arc<dyn Storage>,
     meter: &mut ProgressReporter<'_>,
 ) -> Result<BackupReport> {
+    refuse_occupied(&**target)?;
     let mut is_first = true;
     // Each copy reads its own watermark, after the marks.
     read_consistent(LiveSource::File(&**source), |_| {
@@ -72,10 +73,30 @@ fn copy_now(
     // newest segment of the copy no longer belongs to the log.
     let now = load_catalog(source, None)?;
     let mut chain = now.chain.iter().map(|link| link.segment.header.reference());
-    if chain.any(|segment| Some(segment) == newest) {
-        return Ok(copied);
+    if !chain.any(|segment| Some(segment) == newest) {
+        return Err(moved("find the segments that were copied"));
     }
-    Err(moved("find the segments that were copied"))
+    verify_copy(target, copied.last)?;
+    Ok(copied)
+}
+
+/// Verifies the copied records: the source was read again to copy them, and the device or a writer
+/// that reuses a file may have returned other bytes than before.
+fn verify_copy(target: &Arc<dyn Storage>, last: Option<Lsn>) -> Result<()> {
+    let catalog = load_catalog(target, None)?;
+    let mut scan = LogScanner::new(&catalog, None).allow_locked();
+    let end = loop {
+        match scan.step()? {
+            ScanItem::Batch(_) => {}
+            ScanItem::Damage(damages, _) => return Err(first_of(damages)),
+            ScanItem::End(end) => break end,
+        }
+    };
+    match end.damage.into_iter().next() {
+        Some(damage) => Err(Error::damaged(damage)),
+        None if end.last == last => Ok(()),
+        None => Err(moved("find the records that were copied")),
+    }
 }
 
 /// The log at one moment.
@@ -103,8 +124,10 @@ impl Moment {
         }
         meter.begin(&catalog, 2);
         let (last, given_up, tail) = end_of(&catalog, watermark.as_ref(), meter)?;
-        // A running writer may be in the middle of a write.
-        let tail = if is_in_use(&**source)? { TailState::Clean } else { tail };
+        // A running writer may be in the middle of a write. Another holder of the lock writes no
+        // record.
+        let is_running = watermark.as_ref().is_some_and(Watermark::is_running);
+        let tail = if is_running { TailState::Clean } else { tail };
         let manifest = catalog.manifest().cloned();
         let manifest =
             manifest.ok_or_else(|| not_a_log(&**source, "its manifest cannot be read"))?;
