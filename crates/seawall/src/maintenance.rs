@@ -21,7 +21,7 @@ use crate::maintenance::backup::BackupReport;
 use crate::maintenance::progress::{Progress, ProgressReporter};
 use crate::maintenance::restore::RepairPlan;
 use crate::maintenance::restore::diff::{self, Change};
-use crate::maintenance::salvage::{SalvageReport, repaired_view};
+use crate::maintenance::salvage::{Salvage, SalvageReport};
 use crate::maintenance::truncate_damage::TailTruncation;
 use crate::maintenance::verify::Verification;
 use crate::parity::backfill::Protection;
@@ -203,8 +203,8 @@ impl<'a> Maintenance<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::Busy`](crate::Error::Busy) if a writer has the log open; otherwise as
-    /// [`verify`](Self::verify).
+    /// [`Error::Busy`](crate::Error::Busy) if a writer has the log open or opened it meanwhile;
+    /// otherwise as [`verify`](Self::verify).
     pub fn diagnose(&mut self) -> Result<Verification> {
         self.run(|log, _| truncate_damage::diagnose(&log.storage))
     }
@@ -249,7 +249,7 @@ impl<'a> Maintenance<'a> {
     ///
     /// # Errors
     ///
-    /// As [`back_up`](Self::back_up).
+    /// As [`back_up`](Self::back_up); `AlreadyExists` if `target` has files.
     pub fn back_up_to(&mut self, target: &Arc<dyn Storage>) -> Result<BackupReport> {
         self.run(|log, progress| backup::back_up(&log.storage, target, progress))
     }
@@ -390,7 +390,7 @@ impl<'a> Maintenance<'a> {
     /// # Errors
     ///
     /// [`Error::Io`](crate::Error::Io) with `AlreadyExists` if `target` exists.
-    /// [`Error::Busy`](crate::Error::Busy) if a writer has the log open.
+    /// [`Error::Busy`](crate::Error::Busy) if a writer has the log open or opened it meanwhile.
     /// [`Error::NotALog`](crate::Error::NotALog) if nothing of it can be read.
     /// [`Error::Damaged`](crate::Error::Damaged) if the LSNs that can be read are beyond those of
     /// any log, or the file `keys` of an encrypted log cannot be read. If no segment is encrypted
@@ -420,10 +420,9 @@ impl<'a> Maintenance<'a> {
     pub fn salvage(&mut self, target: impl AsRef<Path>) -> Result<SalvageReport> {
         let (source, replicas) = (self.log.path(), self.replicas.clone());
         self.run(|log, progress| {
-            let (view, report) = repaired_view(&log.storage, &open_all(&replicas)?)?;
-            let view = log.with_storage(view);
+            let salvage = Salvage::of(log, &open_all(&replicas)?)?;
             staging::create_dir_atomically(&source, target.as_ref(), |target| {
-                salvage::salvage((&view, report), target, progress)
+                salvage.copy_to(target, progress)
             })
         })
     }
@@ -432,14 +431,10 @@ impl<'a> Maintenance<'a> {
     ///
     /// # Errors
     ///
-    /// As [`salvage`](Self::salvage).
+    /// As [`salvage`](Self::salvage); `AlreadyExists` if `target` has files.
     pub fn salvage_to(&mut self, target: Arc<dyn Storage>) -> Result<SalvageReport> {
         let replicas = self.replicas.clone();
-        self.run(|log, progress| {
-            let (view, report) = repaired_view(&log.storage, &open_all(&replicas)?)?;
-            let view = log.with_storage(view);
-            salvage::salvage((&view, report), target, progress)
-        })
+        self.run(|log, progress| Salvage::of(log, &open_all(&replicas)?)?.copy_to(target, progress))
     }
 
     /// Reports how much of the log has parity.

@@ -7,6 +7,7 @@
 //! `cargo test` runs each suite once, on plain logs. CI also runs the suites of `encoded` for each
 //! encoding. They take as long as all others: `cargo test --test all -- --ignored`.
 
+mod at_rest;
 mod callbacks;
 #[cfg(all(feature = "cbor", feature = "ron"))]
 mod codecs;

@@ -15,7 +15,7 @@ use crate::base::error::{Error, Lost, Result};
 use crate::base::options::Options;
 use crate::files::directory::not_a_log;
 use crate::files::overlay::{Overlay, Patch, RepairSource};
-use crate::maintenance::exclusive::{refuse_in_use, take};
+use crate::maintenance::exclusive::{AtRest, take};
 use crate::maintenance::restore::journal::Journal;
 use crate::maintenance::restore::parity_source::ParitySource;
 use crate::maintenance::restore::planner::Planner;
@@ -101,7 +101,15 @@ pub(crate) fn plan_repair(
     log: &Arc<dyn Storage>,
     replicas: &[Arc<dyn Storage>],
 ) -> Result<RepairPlan> {
-    refuse_in_use(&**log)?;
+    let at_rest = AtRest::of(log)?;
+    at_rest.check(plan_with_interrupted(log, replicas))
+}
+
+/// A plan that also says what interrupted repairs have to report.
+fn plan_with_interrupted(
+    log: &Arc<dyn Storage>,
+    replicas: &[Arc<dyn Storage>],
+) -> Result<RepairPlan> {
     let mut plan = plan(log, replicas)?;
     let id = log_id(&load_catalog(log, None)?);
     if let Some(pending) = journal::pending(log, id)? {

@@ -8,10 +8,10 @@ use crate::base::env::Env;
 use crate::base::error::{Corruption, Damage, Error, Lost, Result};
 use crate::base::num::to_u64;
 use crate::base::options::Options;
-use crate::files::directory::{MANIFEST, list, not_a_log};
+use crate::files::directory::{MANIFEST, list, not_a_log, refuse_occupied};
 use crate::files::manifest::ManifestFile;
 use crate::files::unlock::{LogFiles, lost_keys, require_key};
-use crate::maintenance::exclusive::refuse_in_use;
+use crate::maintenance::exclusive::AtRest;
 use crate::maintenance::progress::ProgressReporter;
 use crate::maintenance::protection::build_parity;
 use crate::maintenance::restore::plan_repair;
@@ -70,14 +70,13 @@ pub struct SalvageReport {
 /// A view of the log with what parity and `replicas` restore, and a report that says what rests on
 /// the replicas. The view also has the records that parity knows of a block where the log may not
 /// end: a repair in place would hide the loss of others.
-pub(crate) fn repaired_view(
+fn repaired_view(
     log: &Arc<dyn Storage>,
     replicas: &[Arc<dyn Storage>],
 ) -> Result<(Arc<dyn Storage>, SalvageReport)> {
     let names = list(&**log)?;
     let has_parity = names.iter().any(|name| SegmentId::from_parity_name(name).is_some());
     if !has_parity && replicas.is_empty() {
-        refuse_in_use(&**log)?;
         return Ok((log.clone(), SalvageReport::default()));
     }
     let plan = plan_repair(log, replicas)?;
@@ -105,18 +104,49 @@ fn lost_by(damage: &Damage, lsn: Lsn) -> bool {
     damage.lost.is_some_and(|lost| lost.names(lsn))
 }
 
-/// Copies the intact records of `source` to the empty storage `target`, and completes `report`.
-pub(crate) fn salvage(
+/// Salvages a log that no writer opens meanwhile.
+pub(crate) struct Salvage {
+    log: LogFiles,
+    at_rest: AtRest,
+    report: SalvageReport,
+}
+
+impl Salvage {
+    /// Salvages `log` with what parity and `replicas` restore.
+    pub(crate) fn of(log: &LogFiles, replicas: &[Arc<dyn Storage>]) -> Result<Self> {
+        let at_rest = AtRest::of(&log.storage)?;
+        let (view, report) = at_rest.check(repaired_view(&log.storage, replicas))?;
+        Ok(Self { log: log.with_storage(view), at_rest, report })
+    }
+
+    /// Copies the intact records to the empty storage `target`.
+    pub(crate) fn copy_to(
+        self,
+        target: Arc<dyn Storage>,
+        meter: &mut ProgressReporter<'_>,
+    ) -> Result<SalvageReport> {
+        refuse_occupied(&*target)?;
+        let rescue = rescue((&self.log, self.report), target, meter);
+        let rescue = self.at_rest.check(rescue)?;
+        let (target, parity) = (rescue.env.storage.clone(), rescue.manifest.parity);
+        let rescued = rescue.finish()?;
+        if let Some(scheme) = parity {
+            build_parity(&target, scheme)?;
+        }
+        meter.end();
+        Ok(rescued)
+    }
+}
+
+/// Copies the intact records of `source`, and completes `report`.
+fn rescue(
     (source, report): (&LogFiles, SalvageReport),
     target: Arc<dyn Storage>,
     meter: &mut ProgressReporter<'_>,
-) -> Result<SalvageReport> {
-    refuse_in_use(&**source)?;
+) -> Result<Rescue> {
     let catalog = load_unlocked(&source.storage, None, &source.unlocker)?;
     check_keys(source, &catalog)?;
-    let written = target.clone();
     let mut rescue = Rescue::new(&catalog, target, (source, report))?;
-    let parity = rescue.manifest.parity;
     let mut scan = LogScanner::new(&catalog, None).skip_io_errors(true);
     meter.begin(&catalog, 1);
     loop {
@@ -135,12 +165,7 @@ pub(crate) fn salvage(
             ScanItem::End(end) => {
                 rescue.rescued.tail = end.tail.map_or(TailState::Clean, |t| TailState::of(t.row));
                 rescue.note(end.damage)?;
-                let rescued = rescue.finish()?;
-                if let Some(scheme) = parity {
-                    build_parity(&written, scheme)?;
-                }
-                meter.end();
-                return Ok(rescued);
+                return Ok(rescue);
             }
         }
     }

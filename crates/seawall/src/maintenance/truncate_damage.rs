@@ -7,9 +7,9 @@ use crate::base::num::to_u64;
 use crate::base::options::{Options, SEGMENT_MIN};
 use crate::files::directory::QUARANTINE;
 use crate::files::unlock::LogFiles;
-use crate::maintenance::exclusive::{refuse_in_use, take};
+use crate::maintenance::exclusive::{AtRest, take};
 use crate::maintenance::unreported::{self, By, Losses, Note, notes};
-use crate::maintenance::verify::{Verification, look_around};
+use crate::maintenance::verify::{Verification, look_around_repaired};
 use crate::recover::decision::{Action, Refusal};
 use crate::recover::inspection::{Inspection, Until, inspect_repaired};
 use crate::recover::open::resume;
@@ -56,13 +56,17 @@ impl TailTruncation {
 
 /// Verifies a log without a writer, skipping blocks that the device cannot read.
 pub(crate) fn diagnose(storage: &Arc<dyn Storage>) -> Result<Verification> {
-    refuse_in_use(&**storage)?;
-    look_around(storage)
+    let at_rest = AtRest::of(storage)?;
+    at_rest.check(look_around_repaired(storage))
 }
 
 /// Plans what [`truncate_damaged_tail`] would do.
 pub(crate) fn plan_truncation(log: &LogFiles) -> Result<TailTruncation> {
-    refuse_in_use(&**log)?;
+    let at_rest = AtRest::of(&log.storage)?;
+    at_rest.check(plan(log))
+}
+
+fn plan(log: &LogFiles) -> Result<TailTruncation> {
     let found = inspect_repaired(log, Until::End)?;
     let mut cut = describe(&log.storage, &found, remaining(&found)?.as_ref())?;
     cut.unfinished = Earlier::of(&log.storage, &found)?.done.pop().map(|note| note.place);

@@ -17,7 +17,7 @@ use crate::scan::scanner::{LogScanner, ScanItem, ScannedBatch};
 use seawall_format::batch::{BodyKind, HEADER_SIZE};
 use seawall_format::frame::Frames;
 use seawall_format::{
-    Closed, CodecId, Compression, Layout, Level, Lsn, Manifest, Offset, SegmentId,
+    Closed, CodecId, Compression, Layout, Level, Lsn, Manifest, Offset, SegmentHeader, SegmentId,
 };
 use seawall_io::Storage;
 use std::cmp::Reverse;
@@ -169,12 +169,7 @@ fn look(
         judge(LogScanner::new(&catalog, None).allow_locked(), (&catalog, in_use), meter)
     };
     let mut found = select(read_repaired(&files.storage, look_at, Verification::doubtful)?)?;
-    // As for an open: the restored block in which the log ends may have held more records.
-    if let (TailState::Clean, Some((_, end)), Some(newest)) = (found.tail, found.tail_at, &newest)
-        && hides_end(&found.mended, newest, end)
-    {
-        found.tail = TailState::Ambiguous;
-    }
+    found.doubt_end(newest.as_ref());
     meter.end();
     Ok(found)
 }
@@ -184,6 +179,19 @@ pub(crate) fn look_around(storage: &Arc<dyn Storage>) -> Result<Verification> {
     let catalog = load_catalog(storage, None)?;
     let scan = LogScanner::new(&catalog, None).skip_io_errors(true).allow_locked();
     judge(scan, (&catalog, false), &mut ProgressReporter::new(&mut |_| {}))
+}
+
+/// Like [`look_around`], and parity restores what it can.
+pub(crate) fn look_around_repaired(storage: &Arc<dyn Storage>) -> Result<Verification> {
+    let mut newest = None;
+    let look_at = |log: &Arc<dyn Storage>| {
+        let catalog = load_catalog(log, None)?;
+        newest = catalog.chain.last().map(|link| link.segment.header.clone());
+        look_around(log)
+    };
+    let mut found = select(read_repaired(storage, look_at, Verification::doubtful)?)?;
+    found.doubt_end(newest.as_ref());
+    Ok(found)
 }
 
 /// Selects the result for the repaired view if it is better than that for the log as it is.
@@ -297,6 +305,15 @@ impl Verification {
         let tail = self.tail_at.filter(|_| self.tail != TailState::Clean);
         let tail = tail.map(|(segment, _)| Some(segment));
         self.damage.iter().map(|damage| damage.segment).chain(tail).collect()
+    }
+
+    /// As for an open: the restored block in which the log ends may have held more records.
+    fn doubt_end(&mut self, newest: Option<&SegmentHeader>) {
+        if let (TailState::Clean, Some((_, end)), Some(newest)) = (self.tail, self.tail_at, newest)
+            && hides_end(&self.mended, newest, end)
+        {
+            self.tail = TailState::Ambiguous;
+        }
     }
 
     /// Whether an unknown number of records is lost at the end.

@@ -181,13 +181,7 @@ fn tell_mend(out: &mut Output, mend: &RepairPlan) {
 
 fn plan(args: &Repair, opener: &Opener) -> Result<Exit, Failure> {
     let fail = |error: Error| failure(args, &error);
-    let mut found = opener.maintenance(&args.log).diagnose().map_err(fail)?;
-    if found.verdict == Verdict::Lost {
-        // Records that parity restores are not lost.
-        let judged = opener.maintenance(&args.log).verify().ok();
-        let judged = judged.filter(|judged| judged.verdict == Verdict::Correctable);
-        found = judged.unwrap_or(found);
-    }
+    let found = opener.maintenance(&args.log).diagnose().map_err(fail)?;
     let mend = match maintenance(args, opener).plan_repair() {
         Ok(mend) => Some(mend),
         // Without a replica, verification is enough.
