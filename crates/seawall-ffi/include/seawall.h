@@ -820,7 +820,8 @@ void seawall_verification_free(struct seawall_verification *verification);
 // Copies the log in the directory `path` to the new directory `target`, durably, also while a
 // writer has it open. `last`, if not null, gets the last record of the copy, or 0.
 //
-// An error leaves no `target`; a crash leaves `target.partial`, which can be removed.
+// An error leaves no `target`, unless it says that `target` is complete; a crash leaves
+// `target.partial`, which can be removed.
 seawall_status seawall_back_up(const char *path,
                                const char *target,
                                uint64_t *last,

@@ -11,7 +11,8 @@ use std::ffi::c_char;
 /// Copies the log in the directory `path` to the new directory `target`, durably, also while a
 /// writer has it open. `last`, if not null, gets the last record of the copy, or 0.
 ///
-/// An error leaves no `target`; a crash leaves `target.partial`, which can be removed.
+/// An error leaves no `target`, unless it says that `target` is complete; a crash leaves
+/// `target.partial`, which can be removed.
 #[unsafe(no_mangle)]
 pub extern "C" fn seawall_back_up(
     path: In<c_char>,

@@ -15,6 +15,7 @@ pub(crate) mod draft;
 mod in_place;
 mod label;
 mod lock;
+mod own_name;
 mod permissions;
 mod removed;
 mod reserve;
@@ -111,20 +112,6 @@ impl PosixStorage {
         retry_on_intr(open)
             .and_then(|parent| retry_on_intr(|| sync_all(&parent)))
             .map_err(|error| explain("sync", &format!("the parent of {}", self.place()), error))
-    }
-
-    /// Renames this directory to `path`, which must be free.
-    fn rename_directory(&self, path: &Path) -> io::Result<()> {
-        let path: PathBuf = path.components().collect();
-        match rustix::fs::renameat_with(CWD, &self.path, CWD, &path, RenameFlags::NOREPLACE) {
-            // The file system cannot rename without replacing. Check first; two concurrent callers
-            // may still collide.
-            Err(Errno::INVAL | Errno::NOSYS) if path.symlink_metadata().is_err() => {
-                rustix::fs::rename(&self.path, &path).map_err(io::Error::from)
-            }
-            Err(Errno::INVAL | Errno::NOSYS) => Err(io::ErrorKind::AlreadyExists.into()),
-            other => other.map_err(io::Error::from),
-        }
     }
 
     fn open_file(&self, name: &str, flags: OFlags) -> io::Result<fs::File> {

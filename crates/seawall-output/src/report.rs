@@ -144,7 +144,7 @@ impl Failure {
         Self::new(exit, what_of(error, log)).at(log.display()).next(next)
     }
 
-    /// Returns the error of a verb that creates a new log from `log`; the new log was removed.
+    /// Returns the error of a verb that creates a new log from `log`.
     #[must_use]
     pub fn of_making(error: &Error, verb: &str, (log, target): (&Path, &Path)) -> Self {
         let partial = PathBuf::from(format!("{}.partial", target.display()));
@@ -160,13 +160,21 @@ impl Failure {
             }
             Error::Io { source, .. } if !is_missing(source, log) => {
                 let place = format!("{}, to be written to {}", log.display(), target.display());
+                let is_complete = target.symlink_metadata().is_ok();
                 let next = match source.kind() {
+                    _ if is_complete => "check the device, then give another path",
                     io::ErrorKind::StorageFull => "free some space, or give another path",
                     io::ErrorKind::FileTooLarge => "raise that limit",
                     io::ErrorKind::NotFound => "make the directory of the new log first",
                     _ => "check the path, its permissions and its device, then try again",
                 };
-                let next = format!("{next}; nothing was created, and the log is unchanged");
+                // If the new log cannot be removed, or only its name is not durable, it stays.
+                let left = match (is_complete, partial.symlink_metadata().is_ok()) {
+                    (true, _) => format!("{} exists", target.display()),
+                    (false, true) => format!("remove {}", partial.display()),
+                    (false, false) => "nothing was created".to_owned(),
+                };
+                let next = format!("{next}; {left}, and the log is unchanged");
                 Self::new(Exit::Failed, what_of(error, log)).at(place).next(next)
             }
             _ => Self::of(error, verb, log),
@@ -436,6 +444,26 @@ fn raise_limit(verb: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use seawall::Log;
+    use seawall_measure::scratch::Scratch;
+
+    #[test]
+    fn error_of_a_copy_says_whether_something_was_created() {
+        let scratch = Scratch::new(&std::env::temp_dir(), "seawall-report").unwrap();
+        let at = |name: &str| scratch.path().join(name);
+        for name in ["unfinished.partial", "complete"] {
+            Log::<u32>::open(at(name)).unwrap();
+        }
+        let next = |name: &str| {
+            let source = io::Error::from(io::ErrorKind::StorageFull);
+            let error = Error::Io { log: None, what: "sync".to_owned(), source };
+            Failure::of_making(&error, "copy", (&at("log"), &at(name))).next
+        };
+        let found = ["none", "unfinished", "complete"].map(next);
+        let says = |index: usize, text: &str| found[index].contains(text);
+        assert!(says(0, "; nothing was created, and"), "{found:?}");
+        assert!(says(1, "unfinished.partial, and") && says(2, "complete exists, and"), "{found:?}");
+    }
 
     #[test]
     fn worst_exit_follows_the_documented_order() {

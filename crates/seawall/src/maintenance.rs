@@ -217,7 +217,8 @@ impl<'a> Maintenance<'a> {
     /// [`Error::Io`](crate::Error::Io) with `AlreadyExists` if `target` exists.
     /// [`Error::Damaged`](crate::Error::Damaged) if the log is damaged, also where parity restores
     /// it for readers: repair it first. `target` gets its name once it is complete: an error leaves
-    /// nothing, a crash leaves `target.partial`, which can be removed.
+    /// nothing, a crash leaves `target.partial`, which can be removed. Only if the sync of its name
+    /// fails, the complete `target` stays; the error says so.
     ///
     /// # Examples
     ///
@@ -397,7 +398,7 @@ impl<'a> Maintenance<'a> {
     /// yet, the records can then be copied without a key, to a log that is not encrypted. With
     /// replicas also as [`plan_repair`](Self::plan_repair). `target` gets its name
     /// once it is complete: an error leaves nothing, a crash leaves `target.partial`, which can be
-    /// removed.
+    /// removed. Only if the sync of its name fails, the complete `target` stays; the error says so.
     ///
     /// # Examples
     ///

@@ -337,6 +337,88 @@ fn draft_never_replaces_another() {
 }
 
 #[test]
+fn draft_that_another_process_removed_has_no_name() {
+    let scratch = Scratch::new("draft-removed");
+    let draft = Draft::create(&scratch.log()).unwrap();
+    fs::remove_dir_all(scratch.path.join("log.partial")).unwrap();
+    let error = refusal(draft.finish(), io::ErrorKind::Other);
+    assert!(error.ends_with("log.partial"), "{error}");
+}
+
+#[test]
+fn draft_that_replaced_another_is_neither_renamed_nor_removed_by_it() {
+    let scratch = Scratch::new("draft-replaced");
+    let partial = scratch.path.join("log.partial");
+    for finishes in [false, true] {
+        let draft = Draft::create(&scratch.log()).unwrap();
+        draft.storage().create("mine").unwrap();
+        fs::remove_dir_all(&partial).unwrap();
+        let other = Draft::create(&scratch.log()).unwrap();
+        other.storage().create("theirs").unwrap();
+        if finishes {
+            refusal(draft.finish(), io::ErrorKind::Other);
+        } else {
+            drop(draft);
+        }
+        assert!(!scratch.log().exists(), "the other one is not complete");
+        assert!(partial.join("theirs").exists());
+    }
+}
+
+#[test]
+fn dropped_draft_takes_its_folders_with_it() {
+    let scratch = Scratch::new("draft-folders");
+    let draft = Draft::create(&scratch.log()).unwrap();
+    let inner = draft.storage().folder("folder").unwrap();
+    inner.create("file").unwrap();
+    inner.folder("empty").unwrap();
+    symlink(&scratch.path, scratch.path.join("log.partial/link")).unwrap();
+    drop((draft, inner));
+    assert_eq!(fs::read_dir(&scratch.path).unwrap().count(), 0, "the link is not followed");
+}
+
+/// Runs `work` while the scratch directory can be changed but not read, and so not synced.
+#[cfg(target_os = "linux")]
+fn without_parent_sync(scratch: &Scratch, work: impl FnOnce() + Send) {
+    let closed = fs::Permissions::from_mode(0o333);
+    fs::set_permissions(&scratch.path, closed).unwrap();
+    thread::scope(|scope| {
+        let work = || {
+            if rustix::process::geteuid().is_root() {
+                // Of this thread only. Permissions do not apply to root.
+                rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65534)).unwrap();
+            }
+            work();
+        };
+        scope.spawn(work).join().unwrap();
+    });
+    fs::set_permissions(&scratch.path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn draft_whose_first_sync_fails_leaves_nothing() {
+    let scratch = Scratch::new("draft-first-sync");
+    without_parent_sync(&scratch, || {
+        refusal(Draft::create(&scratch.log()), io::ErrorKind::PermissionDenied);
+    });
+    assert_eq!(fs::read_dir(&scratch.path).unwrap().count(), 0);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn draft_whose_last_sync_fails_is_complete_and_the_error_says_so() {
+    let scratch = Scratch::new("draft-last-sync");
+    let draft = Draft::create(&scratch.log()).unwrap();
+    draft.storage().create("file").unwrap();
+    without_parent_sync(&scratch, || {
+        let error = refusal(draft.finish(), io::ErrorKind::PermissionDenied);
+        assert!(error.contains("log, which is complete but may not be durable"), "{error}");
+    });
+    assert!(scratch.log().join("file").exists());
+}
+
+#[test]
 fn direct_write_is_visible_to_readers_by_every_method() {
     check_visible(|file, bytes, offset| file.write_synced(bytes, offset));
     check_visible(|file, bytes, offset| file.write_uncached(bytes, offset));

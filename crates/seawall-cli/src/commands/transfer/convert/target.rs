@@ -7,7 +7,7 @@ use crate::commands::opener::Opener;
 use seawall::format::CodecId;
 use seawall::{Cursor, Error, Log, Raw};
 use seawall_foreign::{cwal, json, msgpack};
-use seawall_io::{Access, File, Storage};
+use seawall_io::{Access, File, PosixStorage, Storage};
 use seawall_measure::scratch::{Scratch, Watched};
 use seawall_output::report::{Exit, Failure};
 use std::io;
@@ -173,6 +173,7 @@ impl FileTarget {
             None => Made::Same,
             Some(Temporary { name, .. }) => {
                 give_name(&self.place, name)?;
+                check_same(&self.place, self.file.has_name(), name)?;
                 Made::New
             }
         };
@@ -201,7 +202,7 @@ pub(in crate::commands) struct LogTarget {
 
 enum State {
     /// Creates a log under a temporary name.
-    Making { log: Box<Log<[u8], Raw>>, folder: Scratch, name: String },
+    Making { log: Box<Log<[u8], Raw>>, folder: Scratch, name: String, made: PosixStorage },
     /// Compares the records with those of an existing log.
     Comparing(Box<Cursor>),
 }
@@ -223,7 +224,9 @@ impl LogTarget {
             let folder = Scratch::around(place.parent.join(&name))?;
             let options = opener.options().codec(codec);
             let log = options.open(folder.path()).map_err(|error| failed(&place, &error))?;
-            State::Making { log: Box::new(log), folder, name }
+            let made = PosixStorage::open(folder.path());
+            let made = made.map_err(|error| unreadable(&place.path, error))?;
+            State::Making { log: Box::new(log), folder, name, made }
         };
         Ok(Self { place, state, pending: 0 })
     }
@@ -265,9 +268,11 @@ impl LogTarget {
                 Ok(Some(_)) => Err(conflict(&place)),
                 Err(error) => Err(not_compared(&place, &error)),
             },
-            State::Making { log, mut folder, name } => {
+            State::Making { log, mut folder, name, made } => {
                 log.close().map_err(|error| failed(&place, &error))?;
+                check_same(&place, made.is_at(folder.path()), &name)?;
                 give_name(&place, &name)?;
+                check_same(&place, made.is_at(&place.parent.join(&place.name)), &name)?;
                 folder.keep();
                 place.folder.sync_dir().map_err(fail)?;
                 Ok(Made::New)
@@ -284,6 +289,16 @@ fn give_name(place: &Place, temporary: &str) -> Result<(), Failure> {
         io::ErrorKind::AlreadyExists => conflict(place),
         _ => unreadable(&place.path, error),
     })
+}
+
+/// Refuses a new target that another process has removed or replaced.
+fn check_same(place: &Place, is_same: io::Result<bool>, temporary: &str) -> Result<(), Failure> {
+    if is_same.map_err(|error| unreadable(&place.path, error))? {
+        return Ok(());
+    }
+    let what = "another process removed or replaced the new target";
+    let failure = Failure::new(Exit::Failed, what).at(place.parent.join(temporary).display());
+    Err(failure.next("convert again, to a name that does not exist"))
 }
 
 /// Returns a unique temporary name for the target's directory.
@@ -327,12 +342,13 @@ fn failed(place: &Place, error: &Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::KeyOption;
 
     #[test]
     fn target_that_another_process_has_created_is_not_replaced() {
         let scratch = Scratch::new(&std::env::temp_dir(), "seawall-target").unwrap();
-        let folder = seawall_io::PosixStorage::open(scratch.path()).unwrap();
-        let create: [fn(&seawall_io::PosixStorage, &str); 2] = [
+        let folder = PosixStorage::open(scratch.path()).unwrap();
+        let create: [fn(&PosixStorage, &str); 2] = [
             |folder, name| drop(folder.create(name).unwrap()),
             |folder, name| drop(folder.folder(name).unwrap()),
         ];
@@ -346,5 +362,28 @@ mod tests {
             assert_eq!(refused.exit, Exit::Conflict);
             assert!(scratch.path().join(&new).symlink_metadata().is_ok(), "both are there");
         }
+    }
+
+    #[test]
+    fn target_that_another_process_has_replaced_is_not_reported() {
+        let scratch = Scratch::new(&std::env::temp_dir(), "seawall-replaced").unwrap();
+        let folder = PosixStorage::open(scratch.path()).unwrap();
+        let place = |name: &str| Place::find(&scratch.path().join(name)).unwrap();
+        let refused =
+            |made: Result<Made, Failure>| assert_eq!(made.unwrap_err().exit, Exit::Failed);
+
+        let file = FileTarget::open(place("file"), ForeignFormat::Json).unwrap();
+        let name = temporary_name(&file.place);
+        folder.remove(&name).unwrap();
+        folder.create(&name).unwrap();
+        refused(file.finish());
+
+        let opener = Opener::of(&KeyOption { key_file: None }).unwrap();
+        let log = LogTarget::open(place("log"), CodecId::Raw, &opener).unwrap();
+        let name = temporary_name(&log.place);
+        folder.rename(&name, "elsewhere").unwrap();
+        folder.folder(&name).unwrap();
+        refused(log.finish());
+        assert!(!scratch.path().join("log").exists());
     }
 }
