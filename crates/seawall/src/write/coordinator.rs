@@ -51,8 +51,9 @@ use crate::write::coordinator::room_request::RoomRequest;
 use crate::write::coordinator::waiting_flushers::WaitingFlushers;
 use crate::write::fork_guard::ForkGuard;
 use crate::write::group_commit::{BatchSizes, Commit, Enqueued, Position, WaitFor};
+use crate::write::in_flight::WritesInFlight;
+use crate::write::in_flight::landing_turn::LandingTurn;
 use crate::write::in_flight::write_slots::WriteSlots;
-use crate::write::in_flight::{LandingThread, WritesInFlight};
 use crate::write::preallocation::state::PreallocationState;
 use crate::write::record_set::EncodedRecords;
 use crate::write::wakers::Wakers;
@@ -153,7 +154,7 @@ pub(crate) struct State {
     /// Writes that were launched and not acknowledged.
     in_flight: WritesInFlight<LaunchedWrite>,
     /// The thread that acknowledges writes which have returned.
-    landing: LandingThread,
+    landing: LandingTurn,
     /// Size of the last batch that was launched, in bytes.
     launched_bytes: u64,
     pub(crate) preallocation: PreallocationState,
@@ -227,7 +228,7 @@ impl Coordinator {
                 wakers: Wakers::default(),
                 background: vec![],
                 in_flight: WritesInFlight::default(),
-                landing: LandingThread::None,
+                landing: LandingTurn::default(),
                 launched_bytes: 0,
                 preallocation: PreallocationState::default(),
                 removals: vec![],

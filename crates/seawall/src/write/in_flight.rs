@@ -4,6 +4,7 @@
 //! what other writes left there.
 
 pub(crate) mod chain_value;
+pub(crate) mod landing_turn;
 pub(crate) mod write_slots;
 
 use std::collections::VecDeque;
@@ -27,17 +28,6 @@ pub(crate) struct WritesInFlight<W> {
 struct Returned<W> {
     write: W,
     is_durable: bool,
-}
-
-/// The one thread that acknowledges writes which have returned, also those of other threads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LandingThread {
-    /// There is none.
-    None,
-    /// It acknowledges.
-    Busy,
-    /// It waits for the writer, ahead of the next leader.
-    WaitsForWriter,
 }
 
 /// What to do with the writer next.

@@ -1,26 +1,29 @@
 //! Tasks that submit first and wait later, by blocking or as a future.
 
+use std::collections::{BTreeSet, HashMap};
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex as StdMutex, OnceLock, Weak};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 use scheduler::shuttle::future::block_on;
 use scheduler::shuttle::sync::{Condvar, Mutex};
-use scheduler::shuttle::thread::spawn;
+use scheduler::shuttle::thread::{ThreadId, current, spawn};
 use scheduler::time;
-use seawall::{Level, Ticket};
+use seawall::{Level, Lsn, Ticket};
+use seawall_io::{Clock, SeededEntropy};
 use seawall_testkit::MemStorage;
 
-use crate::world::{Bytes, Witness, any, any_level, coin, join, open, quiet, record, tasks};
+use crate::world::{Bytes, Witness, any, any_level, below, coin, join, open, quiet, record, tasks};
 
 /// Submits a record, and tells the witness once `wait` returns that it is durable.
 pub(crate) fn submit(
     log: &Bytes,
     witness: &Witness,
     bytes: &[u8],
-    wait: impl FnOnce(Ticket) -> seawall::Result<seawall::Lsn>,
+    wait: impl FnOnce(Ticket) -> seawall::Result<Lsn>,
 ) -> seawall::Result<()> {
     witness.offer(bytes);
     let ticket = log.submit(bytes)?;
@@ -57,7 +60,7 @@ pub(crate) fn tickets_are_waited_for_in_any_order() {
     });
     join(work);
     witness.check(&device);
-    assert_eq!(log.flush().unwrap().map(seawall::Lsn::get), Some(9));
+    assert_eq!(log.flush().unwrap().map(Lsn::get), Some(9));
     witness.check(&device);
 }
 
@@ -190,7 +193,7 @@ pub(crate) fn wakers_append_beside_a_checkpoint() {
     let (inside, by) = (Arc::clone(&log), Arc::clone(&witness));
     let work = tasks(3, move |task| {
         if task == 0 {
-            inside.checkpoint(seawall::Lsn::FIRST).unwrap();
+            inside.checkpoint(Lsn::FIRST).unwrap();
             return;
         }
         submit(&inside, &by, &record(task, 0), |mut ticket| {
@@ -207,6 +210,92 @@ pub(crate) fn wakers_append_beside_a_checkpoint() {
         .unwrap();
     });
     join(work);
+    witness.check(&device);
+}
+
+/// A clock of a log. The log asks for the time at each landing, with the batch before already
+/// durable, so the clock knows how many landings each thread has begun since a record was durable.
+#[derive(Debug, Default)]
+struct LandingClock {
+    log: OnceLock<Weak<Bytes>>,
+    seen: StdMutex<HashMap<ThreadId, BTreeSet<u64>>>,
+}
+
+impl Clock for LandingClock {
+    fn now(&self) -> Duration {
+        if let Some(log) = self.log.get().and_then(Weak::upgrade) {
+            let durable = log.durable().map_or(0, Lsn::get);
+            let mut seen = self.seen.lock().unwrap();
+            seen.entry(current().id()).or_default().insert(durable);
+        }
+        time::now()
+    }
+
+    fn wall_us(&self) -> u64 {
+        time::Clock.wall_us()
+    }
+
+    fn sleep(&self, time: Duration) {
+        time::sleep(time);
+    }
+}
+
+/// A waker that counts the landings that its thread has begun since its record was durable.
+struct CountsLandings {
+    clock: Arc<LandingClock>,
+    number: u64,
+    most: Arc<AtomicUsize>,
+}
+
+impl Wake for CountsLandings {
+    fn wake(self: Arc<Self>) {
+        let seen = self.clock.seen.lock().unwrap();
+        let late = seen.get(&current().id()).map_or(0, |seen| seen.range(self.number..).count());
+        self.most.fetch_max(late, Ordering::Relaxed);
+    }
+}
+
+/// The thread that acknowledges a write goes on with those that return meanwhile. It must not do so
+/// forever while a task is to be woken.
+pub(crate) fn a_waker_is_called_after_few_landings() {
+    let device = MemStorage::new();
+    let clock = Arc::new(LandingClock::default());
+    let entropy = Arc::new(SeededEntropy::new(below(u64::MAX)));
+    let options = quiet().writes_in_flight(2);
+    let log = open(&options.level(Level::Synced).env(Arc::clone(&clock) as _, entropy), &device);
+    clock.log.set(Arc::downgrade(&log)).unwrap();
+    let witness = Witness::new();
+    // Batches are in flight only in segments after the first.
+    let mut number = 0;
+    while log.stats().rolls < 2 {
+        witness.append(&log, &[[number; 600].as_slice(), b"before"].concat()).unwrap();
+        number += 1;
+    }
+    time::flow();
+    let most = Arc::new(AtomicUsize::new(0));
+    let (inside, by, counted) = (Arc::clone(&log), Arc::clone(&witness), Arc::clone(&most));
+    let work = tasks(3, move |task| {
+        let mut tickets = vec![];
+        for turn in 0..7 {
+            let bytes = record(task, turn);
+            by.offer(&bytes);
+            let mut ticket = inside.submit(&bytes).unwrap();
+            let (clock, most) = (Arc::clone(&clock), Arc::clone(&counted));
+            let number = ticket.lsn().get();
+            let waker = Waker::from(Arc::new(CountsLandings { clock, number, most }));
+            let polled = Pin::new(&mut ticket).poll(&mut Context::from_waker(&waker));
+            if polled.is_pending() {
+                tickets.push(ticket);
+            }
+        }
+        for ticket in tickets {
+            ticket.wait().unwrap();
+        }
+    });
+    join(work);
+    // Two, and the writes in flight, which were on the device.
+    let most = most.load(Ordering::Relaxed);
+    assert!(most <= 4, "a task was woken {most} landings late");
     witness.check(&device);
 }
 

@@ -48,6 +48,11 @@ impl<'a> Callbacks<'a> {
         self
     }
 
+    /// Whether no call is due.
+    pub(super) fn is_empty(&self) -> bool {
+        self.wakers.is_empty() && self.failovers.is_empty()
+    }
+
     /// Adds calls that became due later.
     pub(super) fn add(&mut self, mut later: Self) {
         self.wakers.append(&mut later.wakers);

@@ -8,7 +8,7 @@ use crate::write::coordinator::lease::{LockedLease, WriterLease};
 use crate::write::coordinator::publish::{DurableBatch, Outcome};
 use crate::write::coordinator::{Coordinator, State};
 use crate::write::group_commit::TakenBatch;
-use crate::write::in_flight::{AHEAD, Landing, LandingThread};
+use crate::write::in_flight::{AHEAD, Landing};
 use crate::write::writer::Writer;
 use crate::write::writer::streaming::{LaunchedWrite, WriteOutcome};
 use seawall_format::Level;
@@ -80,34 +80,45 @@ impl Coordinator {
                 return self.publish(state, Outcome::Failed(error.cause()));
             }
         }
-        if state.landing != LandingThread::None || state.commit.check().is_err() {
-            // Close waits for writes in flight even if the log is poisoned.
+        let (is_sound, is_waiting) =
+            (state.commit.check().is_ok(), state.landing.waits_for_writer());
+        let turn = if is_sound { state.landing.take() } else { None };
+        if turn.is_none() || is_waiting {
+            // Close waits for writes in flight even if the log is poisoned. A thread that has lost
+            // its turn need not wait for the writer.
             self.writer_idle.notify_all();
-            return Callbacks::none(self);
         }
-        self.land_all(state)
+        turn.map_or_else(|| Callbacks::none(self), |turn| self.land_all(state, turn))
     }
 
     /// Acknowledges the writes that have returned, oldest first, and those that return meanwhile:
-    /// their threads leave that to this thread, which therefore runs no user code before the end.
-    fn land_all<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) -> Callbacks<'a> {
+    /// their threads leave that to this thread, which therefore runs no user code before the end of
+    /// its turn.
+    fn land_all<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, State>,
+        turn: u64,
+    ) -> Callbacks<'a> {
         let mut callbacks = Callbacks::none(self);
-        state.landing = LandingThread::Busy;
-        while state.commit.check().is_ok() && state.in_flight.can_land() {
+        while state.landing.is_held(turn)
+            && state.commit.check().is_ok()
+            && state.in_flight.can_land()
+        {
             match self.lease_first(state) {
                 Ok(locked) => {
                     callbacks.add(self.land(locked));
                     state = self.lock();
+                    state.landing.landed(turn, !callbacks.is_empty());
                 }
                 Err(locked) => {
                     state = locked;
-                    state.landing = LandingThread::WaitsForWriter;
+                    state.landing.set_waiting(turn, true);
                     state = self.writer_idle.wait(state).unwrap_or_else(PoisonError::into_inner);
-                    state.landing = LandingThread::Busy;
+                    state.landing.set_waiting(turn, false);
                 }
             }
         }
-        state.landing = LandingThread::None;
+        state.landing.end(turn);
         callbacks
     }
 

@@ -6,7 +6,6 @@ use crate::base::sync::MutexGuard;
 use crate::write::coordinator::callbacks::Callbacks;
 use crate::write::coordinator::publish::Outcome;
 use crate::write::coordinator::{Coordinator, State};
-use crate::write::in_flight::LandingThread;
 use crate::write::writer::Writer;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -38,8 +37,7 @@ impl Coordinator {
         self: &'a Arc<Self>,
         state: MutexGuard<'a, State>,
     ) -> Result<LockedLease<'a>, MutexGuard<'a, State>> {
-        let is_next =
-            state.exclusive_waiters == 0 && state.landing != LandingThread::WaitsForWriter;
+        let is_next = state.exclusive_waiters == 0 && !state.landing.waits_for_writer();
         let may_lead = state.in_flight.is_empty() || self.can_launch(&state);
         if is_next && may_lead { self.lease_first(state) } else { Err(state) }
     }

@@ -5,7 +5,6 @@ use crate::base::sync::{MutexGuard, Ordering};
 use crate::write::coordinator::callbacks::Callbacks;
 use crate::write::coordinator::{Coordinator, PANICKED, State};
 use crate::write::group_commit::WaitFor;
-use crate::write::in_flight::LandingThread;
 use seawall_format::{Level, lsn_or_zero};
 use std::sync::Arc;
 
@@ -176,7 +175,7 @@ impl Coordinator {
     }
 
     fn wake_for_writer(&self, state: &State) {
-        if state.exclusive_waiters > 0 || state.landing == LandingThread::WaitsForWriter {
+        if state.exclusive_waiters > 0 || state.landing.waits_for_writer() {
             self.writer_idle.notify_all();
         }
     }
