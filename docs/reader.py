@@ -349,7 +349,8 @@ def check_kept(found, *fields):
 
 def check_options(found, features=0):
     """Checks the fields that segment headers and manifest slots share; allows `features`."""
-    if found.features & ~features or found.layout or found.codec > 3:
+    allowed = features & PARITY if found.layout else features
+    if found.features & ~allowed or found.layout > 1 or found.codec > 3:
         raise Stop(NO_LOG, "its features, layout or codec are not known")
     if found.features & ZSTD:
         if not found.features & COMPRESSES:
@@ -360,8 +361,15 @@ def check_options(found, features=0):
             and found.block <= found.reach <= 1 << 20 and found.reach % found.block == 0
             and 256 <= found.batch_max <= 64 << 20 and found.batch_max % 8 == 0
             and found.log and found.name_length <= 64 and not any(rest)
+            and (found.codec == 2 or not found.layout)
             and name.decode(errors="ignore").encode() == name):
         raise Invalid("header")
+
+
+def refuse_readable(found):
+    """Refuses the readable layout, which this reader does not show; section 9."""
+    if found.layout:
+        raise Stop(NO_LOG, "the log has the readable layout, which this reader does not know")
 
 
 class Segment:
@@ -378,6 +386,7 @@ class Segment:
         # Bytes beyond the size in the header do not count.
         self.data = contents(path, min(head.size, SEGMENT_MAX))
         check_options(head, features=OF_SEGMENT)
+        refuse_readable(head)
         self.is_encrypted, self.is_locked = bool(head.features & ENCRYPTS), False
         if self.is_encrypted:
             self.derive_keys()
@@ -1103,8 +1112,36 @@ def show_intact(segment, at, last, chain, limit, promised):
         show(records, until)
 
 
+def refuse_later(chain):
+    """Refuses the log for an unknown batch on the way after damage; section 11."""
+    for segment, limit, _ in chain:
+        at, last, value = segment.begin, segment.head.base - 1, segment.chain
+        known = [] if segment.is_locked else list(segment.headers())
+        while not segment.is_locked and (limit is None or last < limit):
+            header, end = segment.next_header(at, last, value) or (None, 0)
+            if not header:
+                later = (found for found in known if found[0] > at and found[1].first > last)
+                at, header = next(later, (at, None))
+                if not header:
+                    break
+                end = at + BATCH.size + (header.length & ~FLAGS)
+            at, last = end, header.first + header.count - 1
+            value = header.crc | header.body_crc << 32
+
+
 def read(folder, key_file=None):
     """Shows the records that count, and stops at damage; sections 6.1 and 7."""
+    chain = []
+    try:
+        show_log(folder, key_file, chain)
+    except Stop as stop:
+        if stop.args[0] == DAMAGED:
+            refuse_later(chain)
+        raise
+
+
+def show_log(folder, key_file, chain):
+    """As `read`, but a batch after damage is not looked at. Gives the chain of live segments."""
     names = []
     if os.path.isdir(folder):
         with os.scandir(folder) as entries:
@@ -1113,6 +1150,9 @@ def read(folder, key_file=None):
     ids = [number for number in ids if number and f"{number:012}.seg" in names]
     sequence = read_keys(folder, key_file, ids) if key_file else None
     manifest = read_manifest(folder, ids)
+    # The layout in a slot is that of the segments to come.
+    if manifest and (not ids or any(name.endswith((".head", ".jsonl")) for name in names)):
+        refuse_readable(manifest)
     if not (manifest or ids or begins_as_manifest(folder)):
         raise Stop(NO_LOG, "there is no log")
     sound, bad = read_segments(folder, manifest, ids)
@@ -1120,7 +1160,7 @@ def read(folder, key_file=None):
     if not (manifest or bad or any(segment.is_used() for segment in sound.values())):
         return
     waiting = start_ahead(manifest, sound, bad)
-    chain, above = find_chain(manifest, sound, bad, waiting)
+    chain[:], above = find_chain(manifest, sound, bad, waiting)
     last, known = manifest.oldest_base - 1 if manifest else 0, 0
     for segment, limit, gap in chain:
         head, at, value = segment.head, segment.begin, segment.chain

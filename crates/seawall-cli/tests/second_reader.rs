@@ -467,6 +467,46 @@ fn encrypted_slot_without_an_authenticator_does_not_count() {
     }
 }
 
+/// The layout in a slot is that of the segments to come.
+#[test]
+fn slot_of_the_readable_layout_hides_no_binary_segment() {
+    let Some(folder) = folder("second-layout") else { return };
+    folder.run("append log --segment-size 1MiB --codec json", b"1\n2\n").fine();
+    folder.run("append log", b"3\n").fine();
+    for slot in [0, BLOCK] {
+        let sound = folder.read("log/manifest");
+        let readable = format!(
+            "at = {slot}\nslot = R.MANIFEST(data, at)\n\
+             data[at + 120:at + 124], data[at + 126], data[at + 135] = bytes(4), 1, 0\n\
+             crc = R.crc32c(data[at + 20:at + 208]) ^ R.place(slot.log, 0, at)\n\
+             data[at + 16:at + 20] = crc.to_bytes(4, 'little')"
+        );
+        alter(&folder, "log/manifest", &readable);
+        assert_eq!(says(&folder), (0, 3), "slot at {slot}");
+        folder.write("log/manifest", &sound);
+    }
+}
+
+/// A newer program wrote that batch. `cat` goes on after damage, and so finds it.
+#[test]
+fn both_readers_refuse_an_unknown_batch_after_damage() {
+    let Some(folder) = folder("second-unknown") else { return };
+    append_and_kill(&folder, "confirmed", (4, 500));
+    let unknown = format!(
+        "name = '{SEGMENT}'\nat, batch = list(R.Segment(name, 1, None).headers())[2]\n\
+         data[at + 7] |= 0x10\nsign(at, at + 48, head.log, head.epoch, at)"
+    );
+    alter(&folder, SEGMENT, &unknown);
+    assert_eq!(says(&folder), (8, 2));
+    // In the payload, and in the header, of the first batch.
+    for (at, shown) in [(BATCHES + 99, 0), (BATCHES + 17, 0)] {
+        let sound = folder.read(SEGMENT);
+        folder.overwrite(SEGMENT, at, &[sound[at] ^ 1]);
+        assert_eq!(says(&folder), (8, shown), "{at:#x}");
+        folder.write(SEGMENT, &sound);
+    }
+}
+
 /// The checksum of a frame serves to find records in damage. That of the body covers it.
 #[test]
 fn checksum_of_a_frame_does_not_matter_in_a_valid_batch() {
