@@ -15,13 +15,14 @@ use common::{
 };
 use seawall::damage::Lost;
 use seawall::repair::{Patch, RepairPlan};
-use seawall::{Layout, Lsn, Maintenance};
+use seawall::{Error, Layout, Lsn, Maintenance};
 use seawall_format::{Offset, SegmentHeader};
 use seawall_io::Storage;
 use seawall_testkit::MemStorage;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::time::Duration;
 
 fn storage(device: &MemStorage) -> Arc<dyn Storage> {
     Arc::new(device.clone())
@@ -114,6 +115,45 @@ impl Fork {
     }
 }
 
+/// Changes the batch that begins here. It stays valid.
+fn change_time(device: &MemStorage, start: usize) {
+    device.edit(file_in(Layout::Binary), |bytes| {
+        let header = SegmentHeader::decode(bytes).unwrap();
+        bytes[start + 40] ^= 1;
+        let crc = header.salt().checksum(Offset(start as u64), &bytes[start + 4..start + 48]);
+        bytes[start..start + 4].copy_from_slice(&crc.to_le_bytes());
+    });
+}
+
+/// The same for a reader that waited at the end of that segment, before the next one was there.
+#[test]
+fn follower_stops_where_a_new_segment_does_not_follow_the_batch_before_it() {
+    let (device, later) = (MemStorage::new(), MemStorage::new());
+    write(&later, (Layout::Binary, 1), 1..=200);
+    let (start, _, last) = *batches(&later, file_in(Layout::Binary)).1.last().unwrap();
+    write(&device, (Layout::Binary, 1), 1..=last);
+    for device in [&device, &later] {
+        change_time(device, start);
+    }
+    let mut follower = reader(storage(&device)).unwrap().follow(Lsn::FIRST).unwrap();
+    for number in 1..=last {
+        assert_eq!(follower.next_within(Duration::ZERO).unwrap().unwrap().0, lsn(number));
+    }
+    assert!(follower.next_within(Duration::ZERO).unwrap().is_none());
+    for (name, bytes) in state(&later) {
+        if device.bytes(&name).is_none() {
+            device.create(&name).unwrap();
+        }
+        device.edit(&name, |old| *old = bytes);
+    }
+    let error = follower.next_within(Duration::ZERO).unwrap_err();
+    assert!(
+        matches!(&error, Error::Damaged { damage, .. }
+        if damage.lost.is_some_and(|lost| names(&lost, last))),
+        "{error:?}"
+    );
+}
+
 /// The last batch of a segment is valid, but not the one that the next segment follows.
 #[test]
 fn readers_stop_where_a_segment_does_not_follow_the_batch_before_it() {
@@ -121,12 +161,7 @@ fn readers_stop_where_a_segment_does_not_follow_the_batch_before_it() {
     write(&device, (Layout::Binary, 1), 1..=200);
     let file = file_in(Layout::Binary);
     let (start, _, last) = *batches(&device, file).1.last().unwrap();
-    device.edit(file, |bytes| {
-        let header = SegmentHeader::decode(bytes).unwrap();
-        bytes[start + 40] ^= 1; // Its time.
-        let crc = header.salt().checksum(Offset(start as u64), &bytes[start + 4..start + 48]);
-        bytes[start..start + 4].copy_from_slice(&crc.to_le_bytes());
-    });
+    change_time(&device, start);
     let damage = judge(&device).unwrap().damage;
     let named: Vec<_> = damage.iter().filter_map(|damage| damage.lost).collect();
     assert!(matches!(named[..], [one] if names(&one, last)), "{damage:#?}");

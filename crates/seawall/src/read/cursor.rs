@@ -351,7 +351,8 @@ impl Cursor {
         let limit = seen.limit();
         if !at_end || limit == Limit::Open || !self.scan.raise(limit) {
             let scan = scan_from(&self.snapshot.catalog, (self.next, self.read_in), self.next)?;
-            self.scan = scan.skip_io_errors(self.skip_damaged).up_to(limit).with_min_end(known);
+            let scan = scan.following(&self.scan).skip_io_errors(self.skip_damaged);
+            self.scan = scan.up_to(limit).with_min_end(known);
         }
         self.bound = Bound::Seen(Box::new(seen));
         Ok(())

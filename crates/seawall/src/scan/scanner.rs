@@ -215,6 +215,18 @@ impl LogScanner {
         self
     }
 
+    /// Checks that the first segment follows the last batch of `before`, as if this scan had read
+    /// that batch, if the segment begins after it.
+    pub(crate) fn following(mut self, before: &Self) -> Self {
+        let scanner = before.current.as_ref().map(|(_, scanner)| scanner);
+        // A limit may have split the batch.
+        let is_whole = scanner.is_none_or(|scanner| scanner.next_lsn().previous() == before.last);
+        if is_whole && before.last.is_some() && self.last == before.last {
+            self.chain = before.chain;
+        }
+        self
+    }
+
     /// Scans one segment of the chain, from `start` if given. In the last segment the scan judges
     /// the end as a scan of the whole chain does.
     pub(crate) fn within(catalog: &Catalog, link: &ChainedSegment, start: Option<Start>) -> Self {

@@ -41,11 +41,12 @@ impl Cursor {
         let files = &self.snapshot.files;
         let snapshot = Snapshot::load_at(watermark, files, &mut self.read_repair)?;
         self.snapshot.files = snapshot.files.clone();
-        // Only a scan that has read the batch before a segment can tell whether it follows it.
+        // The batch before a segment that does not follow it may have changed since: read it again.
         let previous = self.next.previous().filter(|_| self.rechecks_link);
         let place = (self.next, self.read_in);
         let (scan, bound) = known_scan(&snapshot, place, previous.unwrap_or(self.next))?;
-        (self.scan, self.bound) = (scan.skip_io_errors(self.skip_damaged), bound);
+        let scan = scan.following(&self.scan).skip_io_errors(self.skip_damaged);
+        (self.scan, self.bound) = (scan, bound);
         self.snapshot = snapshot;
         Ok(())
     }
