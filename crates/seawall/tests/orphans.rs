@@ -5,13 +5,15 @@
 
 use crate::common;
 
-use common::{Bytes, LAYOUTS, again, judge, laid_out, open, payload_in, read, tiny};
+use common::watched::{Call, Watch, Watched};
+use common::{Bytes, LAYOUTS, Scratch, again, judge, laid_out, open, payload_in, read, tiny};
 use seawall::format::SegmentId;
 use seawall::verify::{OrphanKind, Verdict};
 use seawall::{Error, Layout, Lsn, Maintenance, OpenMode};
-use seawall_io::Storage;
+use seawall_io::{PosixStorage, Storage};
 use seawall_testkit::MemStorage;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The highest segment number, which no log reaches.
 const HUGE: u64 = u64::MAX;
@@ -286,6 +288,42 @@ fn orphans_after_an_open_leave_the_end_ambiguous() {
 }
 
 /// The names of a segment's files.
+/// Counts the bytes that are read.
+#[derive(Debug, Default)]
+struct BytesRead(AtomicUsize);
+
+impl Watch for BytesRead {
+    fn before(&self, _: Call) {}
+
+    fn was_read(&self, bytes: usize) {
+        self.0.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn hole_of_an_orphan_is_not_read() {
+    let scratch = Scratch::new("orphan-hole");
+    let device = scratch.storage();
+    let log: Bytes = laid_out(tiny(1), Layout::Binary).open_in(device.clone()).unwrap();
+    append(&log, Layout::Binary, 1..=12);
+    log.close().unwrap();
+    let file = device.create(&head(Layout::Binary, 99)).unwrap();
+    file.set_len(256 << 20).unwrap();
+    if file.next_written(0).unwrap().is_some() {
+        return; // This file system does not tell.
+    }
+    let (watched, read) =
+        Watched::by(BytesRead::default(), PosixStorage::open(&scratch.path).unwrap());
+    let watched: Arc<dyn Storage> = Arc::new(watched);
+    let found = Maintenance::on(&watched).verify().unwrap();
+    assert_eq!((found.verdict, found.orphans.len()), (Verdict::Clean, 1), "{found:?}");
+    let read = read.0.load(Ordering::Relaxed);
+    assert!(read < 16 << 20, "{read} bytes");
+    // A byte after the hole is found.
+    file.write_at(b"x", (256 << 20) - 1).unwrap();
+    assert_ne!(Maintenance::on(&watched).verify().unwrap().verdict, Verdict::Clean);
+}
+
 fn files_of(device: &MemStorage, segment: u64) -> Vec<String> {
     let is_its =
         |name: &String| SegmentId::from_any_name(name).map(SegmentId::get) == Some(segment);

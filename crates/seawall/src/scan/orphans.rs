@@ -133,7 +133,8 @@ fn judge(
     Ok(found.map(|kind| Orphan { segment, files, kind }))
 }
 
-/// Whether a file contains only zeros, and no more of them than a segment can have.
+/// Whether a file contains only zeros, and no more of them than a segment can have. A hole is not
+/// read: it can have gigabytes.
 fn is_blank(storage: &dyn Storage, name: &str) -> Result<bool> {
     let failed = || Error::io(format!("read {name}"));
     let file = storage.open(name, Access::Read).map_err(failed())?;
@@ -152,7 +153,12 @@ fn is_blank(storage: &dyn Storage, name: &str) -> Result<bool> {
         if !tail::is_zero(bytes.get(..read).unwrap_or_default()) {
             return Ok(false);
         }
-        at += READ_SIZE;
+        // The rest of a file that cannot tell its holes is read.
+        match file.next_written(at + READ_SIZE) {
+            Ok(Some(next)) => at = next.max(at + READ_SIZE),
+            Ok(None) => break,
+            Err(_) => return Ok(false),
+        }
     }
     Ok(true)
 }

@@ -210,6 +210,10 @@ impl<W: Watch> File for WatchedFile<W> {
         self.inner.has_name()
     }
 
+    fn next_written(&self, offset: u64) -> io::Result<Option<u64>> {
+        self.inner.next_written(offset)
+    }
+
     fn set_len(&self, length: u64) -> io::Result<()> {
         self.watch.before(Call::SetLen);
         self.inner.set_len(length)
