@@ -1,7 +1,7 @@
 //! Which thread acknowledges the writes that have returned, as a pure state machine.
 //!
-//! Other threads leave their writes to the one that has the turn, so it runs no user code before its
-//! turn ends. While writes return as fast as they are acknowledged, the turn would not end, and
+//! Other threads leave their writes to the one that has the turn, so it runs no user code before
+//! its turn ends. While writes return as fast as they are acknowledged, the turn would not end, and
 //! tasks would be woken late. So from then on the next thread whose write returns takes the turn.
 
 /// The turn is overdue after this many acknowledgements, counted from the first one with user code.
