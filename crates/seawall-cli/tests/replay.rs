@@ -480,6 +480,28 @@ fn damage_ends_a_replay_with_its_exit_code() {
     assert_eq!(kept(&folder), [1, 2]);
 }
 
+/// A file is cut after its last record. `cat` shows every record, too.
+#[test]
+fn damage_that_loses_no_record_is_reported_after_the_replay() {
+    let folder = bank("replay-cut", &many(3));
+    let segment = "log/000000000001.seg";
+    let whole = folder.read(segment);
+    folder.write(segment, &whole[..whole.len() - 4096]);
+    assert_eq!(folder.run("cat log --json", b"").json().len(), 3);
+    for options in ["", "--until 2999-01-01T00:00:00Z", "--from 2", "--dry-run"] {
+        let ran = folder.run(&format!("replay log --into json:- -q {options}"), b"");
+        assert!(ran.refused(4).contains("no record is lost"), "{options}: {ran:?}");
+        let expected = [("--from 2", 2), ("--dry-run", 0)];
+        let expected =
+            expected.iter().find(|(of, _)| *of == options).map_or(3, |(_, count)| *count);
+        assert_eq!(ran.json().len(), expected, "{options}");
+    }
+    for _ in 0..2 {
+        keep(&folder, ("", ""), "-q").refused(4);
+        assert_eq!(kept(&folder), [1, 2, 3]);
+    }
+}
+
 #[test]
 fn ambiguous_tail_is_reported_after_the_replay() {
     let folder = bank("replay-unsure", &many(1));

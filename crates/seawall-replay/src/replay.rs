@@ -374,8 +374,16 @@ impl Replay {
             Some(next) => Some(Reading::new(source, (next, until), gathered)?),
             None => None,
         };
+        let mut damage = None;
         for (records, entry) in (before + 1..).zip(rest.into_iter().flatten()) {
-            let (lsn, outline) = entry?;
+            let (lsn, outline) = match entry {
+                // Follows the last record. Lost records would be named after it.
+                Err(seawall::Error::Damaged { damage: found, .. }) if found.lost.is_none() => {
+                    damage = Some(*found);
+                    continue;
+                }
+                entry => entry?,
+            };
             if until.is_some_and(|until| lsn > until) {
                 break;
             }
@@ -388,7 +396,7 @@ impl Replay {
                 break;
             }
         }
-        let plan = planner.finish()?;
+        let plan = Plan { damage, ..planner.finish()? };
         let unread = |applied: &Lsn| plan.last < Some(*applied) && plan.from <= *applied;
         if let Some(applied) = standing.highest().filter(unread) {
             match source.record_id(applied) {

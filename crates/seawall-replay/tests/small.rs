@@ -10,12 +10,13 @@
 use crate::common;
 
 use common::{DyingStore, Manner, expected, key, log_of, wrong_keys};
-use seawall::Lsn;
+use seawall::damage::Corruption;
+use seawall::{Log, LogReader, Lsn, Options};
 use seawall_replay::{
     Batch, Bounds, Change, Error, MemoryStore, Operation, Replay, Store, StoreError, Watermark,
 };
-use seawall_testkit::Dice;
-use std::sync::{Condvar, Mutex};
+use seawall_testkit::{Dice, MemStorage};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 /// The number of records in a log.
@@ -231,4 +232,27 @@ fn failed_flush_differs_from_a_failed_write() {
     assert!(matches!(failed, Error::Flush(_)), "{failed}");
     let failed = run(0).0.unwrap_err();
     assert!(matches!(failed, Error::Store { .. }), "{failed}");
+}
+
+/// The preallocated end of the file is missing: no record is lost.
+#[test]
+fn log_that_was_cut_after_its_last_record_is_applied_with_the_damage() {
+    let disk = MemStorage::new();
+    let log: Log<Operation> = Options::new().open_in(Arc::new(disk.clone())).unwrap();
+    log.append_batch(&operations(&mut Dice::new(3))).unwrap();
+    log.close().unwrap();
+    disk.edit("000000000001.seg", |bytes| bytes.truncate(bytes.len() - 1));
+    let reader: LogReader<Operation> = LogReader::open_in(Arc::new(disk)).unwrap();
+    let read = reader.read_from(Lsn::FIRST).unwrap().filter(Result::is_ok).count();
+    for partitions in [1, 2] {
+        let replay = Replay::new().partitions(partitions);
+        let store = MemoryStore::new();
+        let plan = replay.plan(&reader, &store).unwrap();
+        let transactions = replay.transactions(&reader, None).unwrap().map(Result::unwrap).count();
+        let report = replay.run(&reader, &store).unwrap();
+        let applied = [plan.committed, report.applied].map(|count| usize::try_from(count).unwrap());
+        assert_eq!([applied[0], applied[1], transactions], [read; 3]);
+        assert_eq!(plan.damage.map(|damage| damage.cause), Some(Corruption::CutShort));
+        assert_eq!(report.damage.map(|damage| damage.lost), Some(None));
+    }
 }

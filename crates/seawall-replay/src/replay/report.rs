@@ -4,6 +4,7 @@ use crate::apply::partitions::Ran;
 use crate::apply::standing::{PARTITIONS_MAX, Standing};
 use crate::transactions::plan::{Plan, Unfinished};
 use seawall::Lsn;
+use seawall::damage::Damage;
 use std::time::Duration;
 
 /// The result of a replay.
@@ -32,6 +33,8 @@ pub struct Report {
     /// The number of committed transactions that lack records, and were
     /// [skipped](crate::Replay::skip_incomplete).
     pub incomplete: u64,
+    /// Damage of the log after its last record that loses none. Repair the log.
+    pub damage: Option<Damage>,
     /// The number of changes applied.
     pub changes: u64,
     /// The number of writes to the store: one for each key of a batch.
@@ -75,6 +78,7 @@ impl Report {
             unfinished: plan.unfinished,
             oldest_unfinished: plan.oldest_unfinished,
             incomplete: plan.incomplete,
+            damage: plan.damage.clone(),
             changes: sum(|ran| ran.done.changes),
             writes: sum(|ran| ran.done.writes),
             ingested: sum(|ran| ran.ingested),

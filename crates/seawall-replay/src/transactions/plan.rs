@@ -16,7 +16,7 @@ use crate::record_summary::RecordSummary;
 use crate::transactions::bits::Bits;
 use crate::transactions::spill::{Folder, Place, Spill};
 use seawall::Lsn;
-use seawall::damage::Lost;
+use seawall::damage::{Damage, Lost};
 use std::collections::HashMap;
 
 /// What a replay would do.
@@ -46,6 +46,8 @@ pub struct Plan {
     /// The number of committed transactions that lack records, and were skipped. See
     /// [`Replay::skip_incomplete`](crate::Replay::skip_incomplete).
     pub incomplete: u64,
+    /// Damage after the last record that loses none. Repair the log.
+    pub damage: Option<Damage>,
     pub(crate) is_committed: Bits,
 }
 
@@ -108,6 +110,7 @@ impl Planner {
             unfinished: 0,
             oldest_unfinished: None,
             incomplete: 0,
+            damage: None,
             is_committed: Bits::from(floor.from),
         };
         Self {

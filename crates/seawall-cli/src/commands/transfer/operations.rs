@@ -54,13 +54,20 @@ impl OperationLog {
     fn written_by(&self, time_us: u64) -> Result<(Option<Lsn>, Option<u64>), Error> {
         let mut cursor = self.0.cursor(self.0.oldest()?)?;
         let mut last = None;
-        while let Some(record) = cursor.next_record()? {
-            if record.time_us > time_us {
-                return Ok((last, Some(record.time_us)));
+        loop {
+            match cursor.next_record() {
+                Ok(Some(record)) if record.time_us > time_us => {
+                    return Ok((last, Some(record.time_us)));
+                }
+                Ok(Some(record)) => last = Some(record.lsn),
+                Ok(None) => return Ok((last, None)),
+                // Follows the last record. The replay reports it.
+                Err(Error::Damaged { damage, .. }) if damage.lost.is_none() => {
+                    return Ok((last, None));
+                }
+                Err(error) => return Err(error),
             }
-            last = Some(record.lsn);
         }
-        Ok((last, None))
     }
 }
 
