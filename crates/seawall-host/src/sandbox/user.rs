@@ -24,7 +24,7 @@ impl User {
     /// [`io::ErrorKind::NotFound`] if the user or the group is not there; otherwise the system's
     /// error.
     pub fn find(text: &str) -> io::Result<Self> {
-        let read = |path: &str| crate::fd::read_text(Path::new(path), TABLE_MAX);
+        let read = |path: &str| crate::fd::read_bytes(Path::new(path), TABLE_MAX);
         find_in(text, &read(USERS)?, &read(GROUPS)?)
     }
 
@@ -96,7 +96,7 @@ pub fn effective_user() -> u32 {
 /// The name of the user with this number, or the number.
 #[must_use]
 pub fn user_name(number: u32) -> String {
-    let users = crate::fd::read_text(Path::new(USERS), TABLE_MAX).unwrap_or_default();
+    let users = crate::fd::read_bytes(Path::new(USERS), TABLE_MAX).unwrap_or_default();
     let row = rows(&users).find(|row| row.number == number);
     row.map_or_else(|| number.to_string(), |row| row.name.to_owned())
 }
@@ -108,15 +108,17 @@ struct Row<'a> {
     group: Option<u32>,
 }
 
-fn rows(table: &str) -> impl Iterator<Item = Row<'_>> {
-    table.lines().filter_map(|line| {
-        let mut fields = line.split(':');
-        let (name, number) = (fields.next()?, fields.nth(1)?.parse().ok()?);
-        Some(Row { name, number, group: fields.next().and_then(|group| group.parse().ok()) })
+/// The rows whose name is text. Other fields, such as a person's name, can have any encoding.
+fn rows(table: &[u8]) -> impl Iterator<Item = Row<'_>> {
+    table.split(|byte| *byte == b'\n').filter_map(|line| {
+        let mut fields = line.split(|byte| *byte == b':').map(|field| str::from_utf8(field).ok());
+        let (name, number) = (fields.next()??, fields.nth(1)??.parse().ok()?);
+        let group = fields.next().flatten().and_then(|group| group.parse().ok());
+        Some(Row { name, number, group })
     })
 }
 
-fn find_in(text: &str, users: &str, groups: &str) -> io::Result<User> {
+fn find_in(text: &str, users: &[u8], groups: &[u8]) -> io::Result<User> {
     let none = |what: String| io::Error::new(io::ErrorKind::NotFound, what);
     let number = |text: &str| text.parse::<u32>().ok().filter(|number| *number != u32::MAX);
     let (name, group) = text.split_once(':').map_or((text, None), |(name, g)| (name, Some(g)));
@@ -142,8 +144,10 @@ mod tests {
 
     #[test]
     fn users_are_found_by_name_and_by_number() {
-        let users = "root:x:0:0:root:/root:/bin/sh\nsea:x:7:8::/:/bin/false\nbroken\n7:x:9:9:\n";
-        let groups = "root:x:0:\ndisk:x:6:sea,root\n";
+        let users =
+            b"root:x:0:0:root:/root:/bin/sh\n\xe9:x:1:1::/:\nsea:x:7:8:L\xe9a:/:/bin/false\n\
+                      broken\n7:x:9:9:\n";
+        let groups = b"root:x:0:\nm\xe9:x:5:\ndisk:x:6:sea,root\n";
         let found = |text| {
             let user = find_in(text, users, groups).ok()?;
             assert_eq!(user.name, text);
