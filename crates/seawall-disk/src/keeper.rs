@@ -13,7 +13,7 @@
 //!
 //! The end of a connection changes nothing. Only one server at a time uses a state directory.
 
-use seawall_host::{peer, receive_descriptor, send_descriptor, wait_for_any};
+use seawall_host::{connect_within, peer, receive_descriptor, send_descriptor, wait_for_any};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -126,10 +126,11 @@ impl Keeper {
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::NotFound`] or [`io::ErrorKind::ConnectionRefused`] if none runs; otherwise
-    /// the system's error.
+    /// [`io::ErrorKind::NotFound`] or [`io::ErrorKind::ConnectionRefused`] if none runs;
+    /// [`io::ErrorKind::TimedOut`] if it accepts no connection for five seconds; otherwise the
+    /// system's error.
     pub fn connect(path: &Path) -> io::Result<Self> {
-        let stream = UnixStream::connect(path)?;
+        let stream = connect_within(path, PATIENCE)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         Ok(Self { stream })

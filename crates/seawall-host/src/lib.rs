@@ -29,7 +29,7 @@ pub use host_info::mounts::Mount;
 pub use host_info::{HostInfo, Writable};
 pub use image::{Image, ImageDraft, ImageKind};
 pub use memory_lock::{lift_memory_limit, lock_memory, oom_score, set_oom_score};
-pub use pass::{peer, receive_descriptor, send_descriptor};
+pub use pass::{connect_within, peer, receive_descriptor, send_descriptor};
 pub use raw_device::RawFile;
 pub use signal::{Notice, send_signal};
 pub use stored::{folder_and_name, open_if_any, read_start, replace_file};

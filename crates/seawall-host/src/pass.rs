@@ -1,15 +1,42 @@
 //! Messages of one byte between processes, with or without a descriptor, and the peer's identity.
 
 use rustix::cmsg_space;
-use rustix::io::retry_on_intr;
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg,
+    sendmsg, socket_with,
 };
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+/// Connects to a unix socket. Where the system permits it, waits no longer than `time` for a program
+/// that listens but does not accept.
+///
+/// # Errors
+///
+/// [`io::ErrorKind::TimedOut`] after that time; [`io::ErrorKind::InvalidInput`] for a path that is
+/// too long for a socket; otherwise the system's error.
+pub fn connect_within(path: &Path, time: Duration) -> io::Result<UnixStream> {
+    let address = SocketAddrUnix::new(path).map_err(|_| {
+        io::Error::new(io::ErrorKind::InvalidInput, "the path is too long for a socket")
+    })?;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    // A connection waits as long as a write may.
+    set_socket_timeout(&socket, Timeout::Send, Some(time))?;
+    match retry_on_intr(|| connect(&socket, &address)) {
+        Ok(()) => {}
+        Err(Errno::AGAIN | Errno::INPROGRESS) => return Err(io::ErrorKind::TimedOut.into()),
+        Err(error) => return Err(error.into()),
+    }
+    set_socket_timeout(&socket, Timeout::Send, None)?;
+    Ok(socket.into())
+}
 
 /// Sends one byte. The receiver gets its own copy of `descriptor`.
 ///
@@ -86,4 +113,42 @@ pub fn peer(stream: &UnixStream) -> io::Result<(u32, u32)> {
 #[cfg(not(target_os = "linux"))]
 pub fn peer(_: &UnixStream) -> io::Result<(u32, u32)> {
     Err(io::ErrorKind::Unsupported.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    /// Longer than a connection is allowed to take.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn connection_to_a_program_that_does_not_accept_has_a_time_limit() {
+        let path = std::env::temp_dir().join(format!("seawall-full-{}", std::process::id()));
+        let address = SocketAddrUnix::new(&path).unwrap();
+        let listener =
+            socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
+        let listener = listener.unwrap();
+        rustix::net::bind(&listener, &address).unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        let (sender, tried) = channel();
+        let its = path.clone();
+        // One connection waits to be accepted, and there is no room for another.
+        thread::spawn(move || {
+            let connect = || connect_within(&its, Duration::from_millis(1));
+            sender.send([connect(), connect()]).unwrap();
+        });
+        let tried = tried.recv_timeout(PATIENCE).expect("it waits for ever");
+        let [first, second] = tried;
+        assert_eq!(second.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(first.unwrap().write_timeout().unwrap(), None);
+        std::fs::remove_file(&path).unwrap();
+        let long = "x".repeat(200);
+        let errors = [path.as_path(), Path::new(&long)]
+            .map(|path| connect_within(path, PATIENCE).unwrap_err().kind());
+        assert_eq!(errors, [io::ErrorKind::NotFound, io::ErrorKind::InvalidInput]);
+    }
 }

@@ -4,14 +4,14 @@
 use super::image::Device;
 use super::settings::{Mark, Settings};
 use seawall_disk::{Dump, Files, Inspected, Options, inspect};
-use seawall_host::{open_if_any, read_start, replace_file};
+use seawall_host::{connect_within, open_if_any, read_start, replace_file};
 use seawall_io::{Access, Entropy, File, Lock, PosixStorage, Storage, SystemEntropy};
 use seawall_output::report::{Exit, Failure};
 use seawall_output::text::typed;
 use std::io;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// The file for dumps, unless the device has its own area.
 const AREA: &str = "area";
@@ -23,6 +23,8 @@ pub(crate) const CONTROL: &str = "control";
 pub(crate) const KEEPER: &str = "keeper";
 const KEEPER_LOCK: &str = "keeper.lock";
 const LOCK: &str = "lock";
+/// How long a keeper may take to accept a connection.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// The maximum size of the settings in bytes.
 const SETTINGS_MAX: u64 = 4096;
 
@@ -61,8 +63,11 @@ impl Place {
         let lock = storage.lock_file(KEEPER_LOCK).map_err(|error| failed(path, &error))?;
         let lock = lock.ok_or_else(busy)?;
         // If the lock's file was removed, the lock does not exclude another keeper.
-        if UnixStream::connect(path.join(KEEPER)).is_ok() {
-            return Err(busy());
+        match connect_within(&path.join(KEEPER), PATIENCE) {
+            Ok(_) => return Err(busy()),
+            // It hangs, and may hold memory.
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(busy()),
+            Err(_) => {}
         }
         // A keeper that has ended may have left its socket.
         let _ = storage.remove(KEEPER);
