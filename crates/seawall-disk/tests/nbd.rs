@@ -288,12 +288,17 @@ fn request_beyond_the_end_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn oversized_request_is_refused_and_its_payload_skipped() {
+fn oversized_read_is_refused_and_an_oversized_write_ends_the_connection() {
     let server = server();
-    let mut client = Client::structured(&server);
-    assert_eq!(client.read(0, (32 << 20) + 1), Err(EINVAL));
-    assert_eq!(client.write(0, 0, &vec![7; (32 << 20) + 1]), EINVAL);
-    assert_eq!(client.read(0, 100), Ok(vec![0; 100]));
+    for length in [(32 << 20) + 1, u32::MAX] {
+        let mut client = Client::structured(&server);
+        assert_eq!(client.read(0, length), Err(EINVAL));
+        assert_eq!(client.read(0, 100), Ok(vec![0; 100]));
+        // The server does not wait for the payload.
+        client.request((0, WRITE), 0, length);
+        assert_eq!(client.reply(), EINVAL);
+        assert!(client.is_hung_up_on());
+    }
 }
 
 #[test]

@@ -153,6 +153,11 @@ impl Transmission {
                 let has_begun = false;
                 self.state = State::Open(Task { kind, handle, offset, left, is_fua, has_begun });
             }
+            Err(code) if request.command == command::WRITE && request.length > REQUEST_MAX => {
+                // Reading gigabytes only to drop them would take the connection's thread too long.
+                simple(out, request.handle, Err(code));
+                self.state = State::Ended;
+            }
             Err(code) => {
                 // Only writes have a payload.
                 let left = if request.command == command::WRITE { request.length } else { 0 };
