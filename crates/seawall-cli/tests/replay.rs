@@ -633,6 +633,28 @@ fn transaction_that_lost_a_record_is_refused_and_can_be_skipped() {
     assert_eq!((&answer[0]["given_up"], &answer[0]["incomplete"]), (&json!(2), &json!(1)));
 }
 
+/// A new target starts after the records that were given up.
+#[test]
+fn transaction_whose_begin_was_given_up_before_the_start_is_incomplete() {
+    let folder = bank("replay-lost-begin", BANK);
+    let segment = "log/000000000001.seg";
+    let begin = folder.read(segment).windows(5).position(|bytes| bytes == b"begin").unwrap();
+    folder.overwrite(segment, begin, b"Begin");
+    assert_eq!(folder.run("repair log --salvage-to new", b"").code, 5);
+    folder.shell("rm -r log && mv new log", b"").fine();
+    let ran = keep(&folder, ("", ""), "--from 2");
+    let said = ran.refused(5);
+    assert!(said.contains("a repair of the log gave up record 1 before it"), "{said}");
+    keep(&folder, ("", ""), "--from 2 --skip-incomplete -q").fine();
+    folder.remove("state");
+    // The last transaction begins within the log, but before the start.
+    let late = format!("{{\"begin\":2}}\n{}{{\"commit\":2}}\n", many(1));
+    folder.run("append log --format json -q", late.as_bytes()).fine();
+    let ran = keep(&folder, ("", ""), "--from 12");
+    let said = ran.refused(1);
+    assert!(said.contains("no begin") && said.contains("if it began earlier"), "{said}");
+}
+
 #[test]
 fn records_given_up_at_the_end_are_counted_too() {
     let folder = Folder::new("replay-given-up-end");

@@ -24,8 +24,8 @@ pub enum Error {
         /// The records that were given up since its begin.
         lost: Vec<Lost>,
     },
-    /// The log holds the commit of a transaction that has no begin: the program that wrote the log
-    /// has a bug, or the begin was discarded.
+    /// The log holds the commit of a transaction that has no begin among the records that were
+    /// read: it began before them, or the program that wrote the log has a bug.
     NeverBegan {
         /// The record of the commit.
         lsn: Lsn,

@@ -23,6 +23,7 @@ use crate::source::{Decoded, Source};
 use crate::store::error::StoreError;
 use crate::store::watermark::Watermark;
 use crate::store::{Batch, Store};
+use crate::transactions::missing_begin::explained;
 use crate::transactions::plan::{Floor, Plan, Planner};
 use crate::transactions::spill::Folder;
 use crate::transactions::transaction_assembler::TransactionAssembler;
@@ -363,6 +364,27 @@ impl Replay {
         (source, held, gathered): (&dyn Source, &Held, &mut Option<Gathered<'_, '_>>),
         hear: &mut dyn FnMut(Progress),
     ) -> Result<Plan> {
+        let read = self.planned_from((floor, until), (source, held, gathered), hear);
+        let plan = read.map_err(|error| explained(source, error))?;
+        let unread = |applied: &Lsn| plan.last < Some(*applied) && plan.from <= *applied;
+        if let Some(applied) = standing.highest().filter(unread) {
+            match source.record_id(applied) {
+                // The log was truncated since it was compared with the store.
+                Ok(_) => return Err(Error::Ahead { applied, last: plan.last }),
+                // An adopted store may have applied records that were pruned or given up.
+                Err(seawall::Error::Pruned { .. } | seawall::Error::Damaged { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(plan)
+    }
+
+    fn planned_from(
+        &self,
+        (floor, until): (Floor, Option<Lsn>),
+        (source, held, gathered): (&dyn Source, &Held, &mut Option<Gathered<'_, '_>>),
+        hear: &mut dyn FnMut(Progress),
+    ) -> Result<Plan> {
         let open_max = self.memory / OPEN_SIZE;
         let planner = Planner::new(floor, open_max, self.folder.clone());
         let mut planner = planner.skip_incomplete(self.skips_incomplete);
@@ -396,18 +418,7 @@ impl Replay {
                 break;
             }
         }
-        let plan = Plan { damage, ..planner.finish()? };
-        let unread = |applied: &Lsn| plan.last < Some(*applied) && plan.from <= *applied;
-        if let Some(applied) = standing.highest().filter(unread) {
-            match source.record_id(applied) {
-                // The log was truncated since it was compared with the store.
-                Ok(_) => return Err(Error::Ahead { applied, last: plan.last }),
-                // An adopted store may have applied records that were pruned or given up.
-                Err(seawall::Error::Pruned { .. } | seawall::Error::Damaged { .. }) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(plan)
+        Ok(Plan { damage, ..planner.finish()? })
     }
 
     /// Returns the first record to read, and the last.

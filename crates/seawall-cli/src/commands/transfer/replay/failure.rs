@@ -56,7 +56,7 @@ fn next_after(error: &Error, args: &Args) -> String {
                 .to_owned()
         }
         Error::NeverBegan { lsn, .. } => format!(
-            "if earlier records were truncated away: load the state of a later LSN, and give \
+            "if it began earlier: load the state of an LSN at which it is not open, and give \
              --from that LSN; otherwise the program that logged LSN {lsn} has a bug; to go on \
              without such transactions: the same command with --skip-incomplete"
         ),
