@@ -194,14 +194,23 @@ impl PowerWatch {
         let service = service.clone();
         self.source.begin()?;
         spawn("power", move || {
+            let mut failing_since = None;
             loop {
                 self.clock.sleep(PAUSE);
                 let is_new = self.ask();
                 if self.is_healthy() {
                     service.power_holds(self.counts_for(), &self.says());
+                    failing_since = None;
                 }
                 if is_new {
                     tell(&service, self.is_healthy(), &self.says());
+                }
+                if !self.is_healthy() {
+                    let now = self.clock.now();
+                    let passed = now.saturating_sub(*failing_since.get_or_insert(now));
+                    if service.must_dump(passed, PAUSE + PATIENCE + LATENESS) {
+                        dump(&service, &self.says());
+                    }
                 }
             }
         })
@@ -209,16 +218,34 @@ impl PowerWatch {
 }
 
 /// Reports a new state of the power source. An unhealthy one disarms the disk.
-fn tell(service: &Service, is_healthy: bool, says: &str) {
+fn tell(service: &Arc<Service>, is_healthy: bool, says: &str) {
     if is_healthy {
         return say(&format!("seawall: {says}"));
     }
     let dirty = bytes(to_u64(service.disk.status().dirty));
-    match service.power_fails(says) {
+    service.power_fails(says);
+    let (its, says) = (service.clone(), says.to_owned());
+    // The device may take longer than the power holds, so this thread must not wait for it. Without
+    // another thread, the disk is drained all the same.
+    let _ = spawn("drain", move || match its.disk.drain() {
         Ok(()) => {
             say(&format!("seawall: {says}: flushes wait; {dirty} were written to the device"));
         }
         Err(error) => say(&format!("seawall: {says}: {error}")),
+    });
+}
+
+/// Dumps what is not on the device because of `why`, and reports it.
+pub(super) fn dump(service: &Service, why: &str) {
+    match service.emergency() {
+        Ok(done) => {
+            let (dumped, took) = (bytes(to_u64(done.bytes)), done.took.as_micros());
+            say(&format!("seawall: {why}: {dumped} were dumped in {took} us"));
+        }
+        Err(error) => {
+            let failure = Failure::new(Exit::Contract, format!("{why}: THE DUMP FAILED: {error}"));
+            failure.at(&service.image).next("keep the power on, and check the device").tell();
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use super::export::{self, Transport};
 use super::keeper::{self, Keeping};
 use super::metrics;
 use super::notify::{self, Notifier};
-use super::power::{PowerWatch, SIGPWR, detection};
+use super::power::{PowerWatch, SIGPWR, detection, dump};
 use super::service::{Arming, Residence, Service, lock, spawn};
 use crate::args::{DiskServe, Power, ROOM_MAX};
 use crate::state::image::{self, Device};
@@ -290,7 +290,7 @@ fn start(
     let hears = move || {
         for signal in signals.forever() {
             if Some(signal) == SIGPWR {
-                tell_emergency(&its);
+                dump(&its, "SIGPWR");
             } else {
                 // A missing receiver means that the server is already stopping.
                 let _ = its_stops.send(Stop::Signal);
@@ -298,19 +298,6 @@ fn start(
         }
     };
     spawn("signals", hears).map_err(cannot)
-}
-
-fn tell_emergency(service: &Service) {
-    match service.emergency() {
-        Ok(done) => {
-            let (dumped, took) = (bytes(to_u64(done.bytes)), done.took.as_micros());
-            say(&format!("seawall: SIGPWR: {dumped} were dumped in {took} us"));
-        }
-        Err(error) => {
-            let failure = Failure::new(Exit::Contract, format!("SIGPWR: THE DUMP FAILED: {error}"));
-            failure.at(&service.image).next("keep the power on, and check the device").tell();
-        }
-    }
 }
 
 fn ready(args: &DiskServe, service: &Service) {

@@ -5,7 +5,7 @@ use super::control::request::Request;
 use super::export::{Place, Transport};
 use super::serve::sandbox::Standing;
 use crate::state::place;
-use seawall_disk::{Disarmed, Disk, Emergency, Recovered, Status, Supply};
+use seawall_disk::{Calibration, Disarmed, Disk, Emergency, Recovered, Status, Supply};
 use seawall_io::{Clock, SystemClock};
 use seawall_output::answer;
 use seawall_output::report::say;
@@ -160,11 +160,22 @@ impl Service {
         self.disk.supplied_for(supply, time);
     }
 
-    /// Records that the power source is not healthy. Returns once everything is on the device.
-    pub(super) fn power_fails(&self, says: &str) -> io::Result<()> {
+    /// Records that the power source is not healthy: flushes wait for the device.
+    pub(super) fn power_fails(&self, says: &str) {
         *lock(&self.power) = Some(says.to_owned());
         self.disk.supplied(Supply { is_healthy: false, ..self.disk.status().supply });
-        self.disk.drain()
+    }
+
+    /// Whether what was acknowledged early must be dumped now: `passed` after the failure of the
+    /// power source was detected, the hold-up time is only enough for a dump, and for `pause`,
+    /// after which the caller looks again.
+    pub(super) fn must_dump(&self, passed: Duration, pause: Duration) -> bool {
+        let status = self.disk.status();
+        if !status.is_owing || status.armed == Err(Disarmed::Emergency) {
+            return false;
+        }
+        let left = status.supply.hold_up.saturating_sub(status.supply.detection + passed);
+        status.calibration.is_none_or(|found| left <= dump_time(status.dirty, &found) + pause)
     }
 
     fn arm_by_hand(&self) -> io::Result<()> {
@@ -285,6 +296,14 @@ answer! {
         server: Standing = service.standing.clone(),
         keeper: Option<Standing> = service.kept().ok().flatten(),
     }
+}
+
+/// How long a dump may take, as [the budget](seawall_disk::Budget::capacity) counts it.
+fn dump_time(dirty: usize, found: &Calibration) -> Duration {
+    let bandwidth = u128::from(found.bandwidth.max(1));
+    let nanos = u128::from(to_u64(dirty)) * 2 * 1_000_000_000 / bandwidth;
+    let written = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
+    written.saturating_add(found.flush_worst.saturating_mul(2))
 }
 
 fn as_value(answer: &impl Serialize) -> Value {

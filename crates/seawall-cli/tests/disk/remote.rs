@@ -11,20 +11,20 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How often the next writes to a dump area fail, or `HANGS`.
+/// How often the next writes to a region fail, or `HANGS`.
 type Failures = Arc<AtomicUsize>;
 
 /// The next write waits until this changes.
 const HANGS: usize = usize::MAX;
 
-/// A dump area whose next writes can fail or hang.
+/// A region whose next writes can fail or hang.
 #[derive(Debug)]
-struct Area {
+struct Failing {
     region: Region,
     failures: Failures,
 }
 
-impl Target for Area {
+impl Target for Failing {
     fn size(&self) -> u64 {
         self.region.size()
     }
@@ -60,6 +60,11 @@ fn device(folder: &Folder) -> nbd::Server {
 
 /// A simulated device whose dump area fails as often as `failures` says.
 fn failing_device(folder: &Folder, failures: Failures) -> nbd::Server {
+    device_of(folder, [Arc::default(), failures])
+}
+
+/// A simulated device whose exports `home` and `area` fail as often as `failures` say.
+fn device_of(folder: &Folder, failures: [Failures; 2]) -> nbd::Server {
     let storage = MemStorage::new();
     let region = |(name, size)| -> Arc<dyn File> {
         let file = storage.create(name).unwrap();
@@ -70,9 +75,11 @@ fn failing_device(folder: &Folder, failures: Failures) -> nbd::Server {
     let cost = Cost { delay: Duration::ZERO, bandwidth: 0 };
     let device = Device::new(regions.into(), cost, Arc::new(SystemClock::new())).unwrap();
     let device = Arc::new(device);
-    let area = Area { region: device.region(1), failures };
+    let [home, area] = failures;
+    let home = Failing { region: device.region(0), failures: home };
+    let area = Failing { region: device.region(1), failures: area };
     let exports: [(&str, Arc<dyn Target>); 2] =
-        [("home", Arc::new(device.region(0))), ("area", Arc::new(area))];
+        [("home", Arc::new(home)), ("area", Arc::new(area))];
     nbd::Server::start_all(&exports, &Listen::Unix(folder.path("d")), Limits::default()).unwrap()
 }
 
@@ -96,6 +103,44 @@ fn disk_over_nbd_is_served_or_refused_with_a_reason() {
     assert!(unknown.code == 1 && unknown.err.contains("no disk of this name"), "{unknown:?}");
     device.stop().unwrap();
     assert_eq!(serve(&format!("{uri} --state state")).code, 1);
+}
+
+/// The image hangs while bytes of an early flush are only in memory. A monitor reports that the
+/// power has failed, and nothing sends SIGPWR.
+#[test]
+fn drain_that_outlasts_the_hold_up_time_ends_in_a_dump() {
+    let folder = Folder::new("device-hangs");
+    let home: Failures = Arc::default();
+    let device = device_of(&folder, [home.clone(), Arc::default()]);
+    folder.write("monitor", b"! [ -e battery ]\n");
+    let serve = "disk serve nbd+unix:///home?socket=d --state vd.seawall --export nbd:unix:s";
+    let mut command = folder.command(&format!("{serve} --no-keeper --hold-up 4000"));
+    command.args(["--power", "command:. ./monitor"]);
+    let server = Server::of(&folder, command);
+    assert_eq!(server.state(), "armed");
+    let mut client = Client::connect(&folder.path("s"));
+    home.store(HANGS, Ordering::SeqCst);
+    client.write(4096, b"acknowledged");
+    client.flush();
+    let mut status = server.ask(&json!({ "do": "status" }));
+    assert_eq!(status["counts"]["flushes_early"], 1);
+    folder.write("battery", b"");
+    for _ in 0..6000 {
+        if status["emergency"]["bytes"].as_u64() > Some(0) {
+            break;
+        }
+        std::thread::park_timeout(Duration::from_millis(10));
+        status = server.ask(&json!({ "do": "status" }));
+    }
+    let is_dumped = status["emergency"]["bytes"].as_u64() > Some(0);
+    assert!(is_dumped && status["broken"] == false, "{status}");
+    server.signal("-KILL");
+    server.ended();
+    home.store(0, Ordering::SeqCst);
+    let server = Server::start(&folder, &serve["disk serve ".len()..]);
+    assert_eq!(Client::connect(&folder.path("s")).read(4096, 12), b"acknowledged");
+    drop(server);
+    device.stop().unwrap();
 }
 
 /// The device fails while bytes of an early flush are only in memory; then the power source fails.
