@@ -13,6 +13,7 @@ use super::power::{PowerWatch, SIGPWR, detection, dump};
 use super::service::{Arming, Residence, Service, lock, spawn};
 use crate::args::{DiskServe, Power, ROOM_MAX};
 use crate::state::image::{self, Device};
+use crate::state::named::{Names, Removed};
 use crate::state::place::{self, CONTROL, Place};
 use sandbox::Standing;
 use seawall_disk::nbd::Bound;
@@ -51,7 +52,7 @@ pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
     // A power failure must not end a start that saves the memory of the last server.
     let signals = Signals::new(SIGPWR);
     let signals = signals.map_err(|error| failed(&args.image, "wait for signals", &error))?;
-    let Opened { claimed, disk, recovered, has_lost, front } =
+    let Opened { claimed, disk, names, recovered, has_lost, front } =
         open(args, watch.as_ref(), clock.clone())?;
     let no_keeper = || Arc::new(Mutex::new(Err("there is no keeper".to_owned())));
     let kept = claimed.keeping.as_ref().map_or_else(no_keeper, |keeping| keeping.state.clone());
@@ -87,6 +88,7 @@ pub(crate) fn run(args: &DiskServe) -> Result<Exit, Failure> {
         power: Mutex::new(watch.as_ref().map(PowerWatch::says)),
         emergency: Mutex::new(None),
         disk,
+        names,
         recovered,
         has_lost,
         clock,
@@ -203,6 +205,7 @@ fn tell_lost(args: &DiskServe) {
 struct Opened {
     claimed: Claimed,
     disk: Disk,
+    names: Names,
     recovered: Option<Recovered>,
     has_lost: bool,
     front: Front,
@@ -260,6 +263,8 @@ fn open(
     let front = Front::open(args, (&place, &device), watch)?;
     let failed = |error: io::Error| place::failed(place.path(), &error);
     let (memory, descriptor) = keeper::make(args, &options).map_err(failed)?;
+    // A new image has its name by now.
+    let (names, files) = Names::watch(&device, files);
     let opened = Disk::open_in(files, &options, clock, (memory, identity));
     let (disk, _) = opened.map_err(failed)?;
     // The keeper needs the memory before the first write is accepted.
@@ -269,7 +274,7 @@ fn open(
         say(&format!("seawall: created an image of {}, durable", bytes(disk.size())));
     }
     let claimed = Claimed { place: Arc::new(place), device, keeping };
-    Ok(Opened { claimed, disk, recovered, has_lost, front })
+    Ok(Opened { claimed, disk, names, recovered, has_lost, front })
 }
 
 /// Starts the threads for the control socket and for signals.
@@ -420,6 +425,10 @@ fn close(args: &DiskServe, claimed: &Claimed, service: &Service) -> Result<(), F
     let drained = transport.map_or(Ok(()), Transport::stop);
     // After a failure, the keeper still has the data that is not on the device.
     drained.or_else(|error| settle(args, service, &error))?;
+    if service.names.removed() == Some(Removed::Image) {
+        let failure = Failure::new(Exit::Contract, "the image was REMOVED while it was served");
+        return Err(failure.at(args.image.display()).next("restore it from a backup"));
+    }
     if let Err(error) = claim::leave(&claimed.place, &claimed.device) {
         let what = format!("the clean end was not recorded: {error}");
         let failure = Failure::new(Exit::Failed, what).at(claimed.place.path().display());

@@ -4,6 +4,7 @@ use super::answers::{Answer, Home, Measured, Outcome, Power, Work};
 use super::control::request::Request;
 use super::export::{Place, Transport};
 use super::serve::sandbox::Standing;
+use crate::state::named::{Names, Removed};
 use crate::state::place;
 use seawall_disk::{Calibration, Disarmed, Disk, Emergency, Recovered, Status, Supply};
 use seawall_io::{Clock, SystemClock};
@@ -24,6 +25,7 @@ const DUMPS_MAX: u32 = 3;
 #[derive(Debug)]
 pub(super) struct Service {
     pub(super) disk: Arc<Disk>,
+    pub(super) names: Names,
     pub(super) image: String,
     pub(super) place: Arc<place::Place>,
     pub(super) at: Place,
@@ -74,7 +76,10 @@ impl Service {
     pub(super) fn answer(&self, request: Request) -> Value {
         let began = self.clock.now();
         let done = match request {
-            Request::Status => return as_value(&DiskStatus::of(self, &self.disk.status())),
+            Request::Status => {
+                self.has_names();
+                return as_value(&DiskStatus::of(self, &self.disk.status()));
+            }
             Request::Flush => self.disk.flush().map(|()| None),
             Request::Drain => self.disk.drain().map(|()| None),
             Request::Disarm => self.disarm().map(|()| None),
@@ -131,15 +136,29 @@ impl Service {
 
     /// Measures the device, so that flushes can return early if the power source is healthy.
     pub(super) fn calibrate(&self) -> io::Result<()> {
+        if let Some(removed) = self.names.removed() {
+            return Err(io::Error::other(removed.why()));
+        }
         self.disk.rearm();
         self.disk.calibrate().map(drop)
     }
 
-    /// Measures again when due, unless an operator disarmed the disk.
+    /// Measures again when due, unless an operator disarmed the disk. Disarms it once a file of it
+    /// was removed.
     pub(super) fn keep_armed(&self) -> io::Result<()> {
         let arming = lock(&self.arming);
-        let is_wanted = !arming.is_by_hand && self.disk.wants_calibration();
+        let is_wanted = self.has_names() && !arming.is_by_hand && self.disk.wants_calibration();
         if is_wanted { self.calibrate() } else { Ok(()) }
+    }
+
+    /// Returns whether the image and the dump area still have their names. Otherwise disarms the
+    /// disk.
+    fn has_names(&self) -> bool {
+        let has_names = self.names.removed().is_none();
+        if !has_names {
+            self.disk.disarm();
+        }
+        has_names
     }
 
     /// The user and sandbox of the keeper, if it reports them; or why no keeper has the memory.
@@ -204,6 +223,10 @@ impl Service {
     fn state_but_for_debts(&self, status: &Status) -> (&'static str, String) {
         match &status.armed {
             Err(Disarmed::Emergency) => ("emergency", self.state_of_emergency()),
+            // Also while the device still fails for this reason.
+            _ if self.names.removed() == Some(Removed::Image) => {
+                ("read-only", format!("no flush succeeds: {}", Removed::Image.why()))
+            }
             _ if status.is_read_only => {
                 let said = status.failure.as_deref().unwrap_or("it does not say why");
                 ("read-only", format!("the device failed too often: {said}"))
@@ -214,6 +237,10 @@ impl Service {
                     "armed",
                     format!("flushes return early while {most} or less are not on the device"),
                 )
+            }
+            Err(_) if self.names.removed().is_some() => {
+                let why = Removed::Area.why();
+                ("write-through", format!("every flush waits for the device: {why}"))
             }
             Err(why) => {
                 let is_old = status.supply.is_healthy;
@@ -244,7 +271,8 @@ impl Service {
     /// Whether the disk accepts writes, and the power holds for everything that is acknowledged.
     pub(super) fn is_safe(&self) -> bool {
         let status = self.disk.status();
-        !status.is_read_only && status.uncovered == 0
+        let is_on_image = self.names.removed() != Some(Removed::Image);
+        is_on_image && !status.is_read_only && status.uncovered == 0
     }
 
     /// Whether acknowledged data may be lost.
@@ -252,7 +280,18 @@ impl Service {
         let is_torn = self.recovered.as_ref().is_some_and(|recovered| recovered.lost > 0);
         let is_emergency = status.armed == Err(Disarmed::Emergency);
         let is_undumped = is_emergency && !matches!(self.dumped(), Some(Ok(_)));
-        status.is_read_only || is_torn || self.has_lost || is_undumped || status.uncovered > 0
+        // Nothing that was acknowledged outlives the server, or what is owed cannot be dumped.
+        let is_removed = match self.names.removed() {
+            Some(Removed::Image) => true,
+            Some(Removed::Area) => status.is_owing,
+            None => false,
+        };
+        is_removed
+            || status.is_read_only
+            || is_torn
+            || self.has_lost
+            || is_undumped
+            || status.uncovered > 0
     }
 
     /// The number of connected clients; `None` once the server ends.

@@ -43,6 +43,56 @@ fn flushed_data_without_a_power_source_is_on_the_device() {
     assert_eq!(server.ended().0.code(), Some(0));
 }
 
+/// A client's next write and flush. Returns whether the flush succeeded.
+fn is_flushed(client: &mut Client) -> bool {
+    let mut is_done = |command, bytes: &[u8]| {
+        client.request(command, (4096, bytes.len()), bytes);
+        client.receive(16)[4..8] == [0; 4]
+    };
+    is_done(1, b"more") && is_done(3, b"")
+}
+
+/// The content of a file without a name is lost when the server ends.
+#[test]
+fn server_of_a_removed_image_acknowledges_no_flush() {
+    for (name, arguments) in [("disk-removed", UNKNOWN), ("disk-removed-armed", ARMED)] {
+        let folder = made(name);
+        let server = Server::start(&folder, arguments);
+        let mut client = Client::connect(&folder.path("s"));
+        assert!(is_flushed(&mut client));
+        folder.remove("vd");
+        let ran = folder.run("disk status --state vd.seawall", b"");
+        assert!(ran.code == 10 && ran.text().contains("the image was REMOVED"), "{ran:?}");
+        // An armed disk notices it at its next write to the device.
+        let tries = if arguments == ARMED { 6000 } else { 1 };
+        let is_refused = (0..tries).any(|_| {
+            std::thread::park_timeout(Duration::from_millis(10));
+            !is_flushed(&mut client)
+        });
+        let status = server.ask(&json!({ "do": "status" }));
+        assert!(is_refused && status["broken"] == true, "{status}");
+        assert_eq!((&status["state"], &status["armed"]), (&"read-only".into(), &false.into()));
+        server.signal("-TERM");
+        let (status, said) = server.ended();
+        assert!(status.code() == Some(10) && said.contains("REMOVED"), "{said}");
+    }
+}
+
+/// A dump into a file without a name would be lost, so nothing is acknowledged early.
+#[test]
+fn server_without_its_dump_area_is_not_armed() {
+    let folder = made("disk-removed-area");
+    let server = Server::start(&folder, ARMED);
+    assert_eq!(server.state(), "armed");
+    folder.remove("vd.seawall/area");
+    let status = server.ask(&json!({ "do": "status" }));
+    assert!(status["says"].as_str().unwrap().contains("the dump area was removed"), "{status}");
+    let mut client = Client::connect(&folder.path("s"));
+    assert!(status["armed"] == false && is_flushed(&mut client));
+    assert_eq!(folder.read("vd")[4096..4100], *b"more");
+    assert_eq!(folder.run("disk arm vd", b"").code, 1);
+}
+
 #[test]
 fn armed_disk_drains_before_the_server_ends() {
     let folder = made("disk-armed");

@@ -27,6 +27,8 @@ pub(crate) struct Device {
     pub(crate) identity: Option<String>,
     /// The file or block device, if it is one.
     pub(crate) image: Option<Image>,
+    /// Whether the image is a file, whose content is lost with its name.
+    pub(crate) is_file: bool,
     /// A new image that has no name yet.
     draft: Option<ImageDraft>,
 }
@@ -82,7 +84,7 @@ pub(crate) fn open(args: &DiskServe, is_there: bool) -> Result<Device, Failure> 
         let made = draft.image().and_then(|image| Ok((image.clone(), image.identity()?)));
         let (image, identity) = made.map_err(|error| failed(path, &error))?;
         let (home, image) = (image.file(), Some(image));
-        return Ok(Device { home, area: None, identity, image, draft: Some(draft) });
+        return Ok(Device { home, area: None, identity, image, is_file: true, draft: Some(draft) });
     }
     let image = Image::open(path).map_err(|error| failed(path, &error))?.ok_or_else(busy)?;
     let (home, identity) = (image.file(), image.identity());
@@ -99,7 +101,8 @@ pub(crate) fn open(args: &DiskServe, is_there: bool) -> Result<Device, Failure> 
         let next = "remove it, and give --size to create one";
         return Err(Failure::new(Exit::Format, "the image is empty").at(path.display()).next(next));
     }
-    Ok(Device { home, area: None, identity, image: Some(image), draft: None })
+    let is_file = ImageKind::of(path).is_ok_and(|kind| kind == ImageKind::File);
+    Ok(Device { home, area: None, identity, image: Some(image), is_file, draft: None })
 }
 
 /// Parses the address of an image.
@@ -128,7 +131,7 @@ fn reach(uri: &Uri) -> Result<Device, Failure> {
         None
     };
     let (home, identity) = (Arc::new(home), Some(uri.to_string()));
-    Ok(Device { home, area, identity, image: None, draft: None })
+    Ok(Device { home, area, identity, image: None, is_file: false, draft: None })
 }
 
 impl Device {
