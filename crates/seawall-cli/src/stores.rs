@@ -32,20 +32,23 @@ pub trait StoreKind: Sync {
 pub enum OpenError {
     /// PLACE has other content, which was not changed: use another one. The exit code is 9.
     Foreign(StoreError),
+    /// A sync of the store failed, so it may show changes that the device lost, until the machine
+    /// restarts. The exit code is 1.
+    Unsynced(StoreError),
     /// The store is open elsewhere, or the device or the database failed. The exit code is 1.
     Failed(StoreError),
 }
 
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Foreign(error) | Self::Failed(error)) = self;
+        let (Self::Foreign(error) | Self::Unsynced(error) | Self::Failed(error)) = self;
         error.fmt(f)
     }
 }
 
 impl std::error::Error for OpenError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        let (Self::Foreign(error) | Self::Failed(error)) = self;
+        let (Self::Foreign(error) | Self::Unsynced(error) | Self::Failed(error)) = self;
         error.source()
     }
 }
@@ -78,6 +81,11 @@ fn not_opened(kind: &dyn StoreKind, place: &Path, error: &OpenError) -> Failure 
     let what = format!("cannot open the {} store: {error}", kind.name());
     let (exit, next) = match error {
         OpenError::Foreign(_) => (Exit::Conflict, "give another path, or move away what is there"),
+        OpenError::Unsynced(_) => (
+            Exit::Failed,
+            "check the device, and rebuild the store; or restart the machine, then replay again: \
+             the store then shows what the device has",
+        ),
         OpenError::Failed(_) => (
             Exit::Failed,
             "check the path, its permissions, and whether another process has it open",
@@ -152,6 +160,7 @@ mod tests {
         fn open(&self, place: &Path) -> Result<Box<dyn Store>, OpenError> {
             self.exists(place)?;
             match place.to_str() {
+                Some("unsynced") => Err(OpenError::Unsynced(StoreError::failed("a sync failed"))),
                 Some("locked") => Err(OpenError::Failed(StoreError::failed("it is in use"))),
                 _ => Ok(Box::new(MemoryStore::new())),
             }
@@ -169,6 +178,7 @@ mod tests {
     fn place_with_other_content_exits_with_9_and_a_failed_open_with_1() {
         let refused = |place: &str| open(&Memory, Path::new(place)).err().unwrap();
         let (foreign, failed) = (refused("notes"), refused("locked"));
+        assert_eq!(refused("unsynced").tell(), Exit::Failed);
         assert_eq!((foreign.tell(), failed.tell()), (Exit::Conflict, Exit::Failed));
         assert_eq!(foreign.what(), "cannot open the heap store: it is a text");
         assert_eq!(exists(&Memory, Path::new("notes")).unwrap_err().tell(), Exit::Conflict);

@@ -109,6 +109,10 @@ pub trait Store: Send + Sync {
     /// Returns when every batch survives a power cut. The log may then be pruned up to the records
     /// that the watermarks need.
     ///
+    /// After a failed sync, the kernel may drop what it could not write, and the next sync succeeds
+    /// without it. Then a store either writes that again before a flush succeeds, or refuses to be
+    /// flushed and to be opened again.
+    ///
     /// # Errors
     ///
     /// [`StoreError::Failed`].

@@ -43,6 +43,9 @@ impl<E: Engine + 'static> StoreKind for Kind<E> {
 fn failed(error: seawall_tables::OpenError) -> OpenError {
     match error {
         seawall_tables::OpenError::Foreign { .. } => OpenError::Foreign(StoreError::failed(error)),
+        seawall_tables::OpenError::Unsynced { .. } => {
+            OpenError::Unsynced(StoreError::failed(error))
+        }
         error => OpenError::Failed(StoreError::failed(error)),
     }
 }

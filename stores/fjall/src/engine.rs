@@ -8,13 +8,15 @@ use std::fmt;
 use std::path::Path;
 
 const KEYSPACE: &str = "seawall";
+/// The number of the operating system's error for a failed device.
+const EIO: i32 = 5;
 
 /// A fjall database in a locked folder.
 pub struct Fjall {
     database: Database,
     keyspace: Keyspace,
     /// Released last, after the database is closed.
-    _place: Place,
+    place: Place,
 }
 
 impl Fjall {
@@ -45,9 +47,10 @@ impl Engine for Fjall {
             };
             make().map_err(failed(path))
         })?;
-        let database = Database::builder(place.database()).open().map_err(failed(path))?;
+        let opened = Database::builder(place.database()).open();
+        let database = opened.inspect_err(|error| mark(&place, error)).map_err(failed(path))?;
         let keyspace = keyspace_of(&database).map_err(failed(path))?;
-        Ok(Self { database, keyspace, _place: place })
+        Ok(Self { database, keyspace, place })
     }
 
     fn exists(path: &Path) -> Result<bool> {
@@ -72,11 +75,25 @@ impl Engine for Fjall {
         let batch = OwnedWriteBatch::with_capacity(self.database.clone(), count);
         let mut batch = Batch { batch, keyspace: &self.keyspace };
         fill(&mut batch)?;
-        batch.batch.commit().map_err(StoreError::failed)
+        let committed = batch.batch.commit();
+        committed.inspect_err(|error| mark(&self.place, error)).map_err(StoreError::failed)
     }
 
     fn flush(&self) -> Result<(), StoreError> {
-        self.database.persist(PersistMode::SyncAll).map_err(StoreError::failed)
+        self.place.check_synced()?;
+        let synced = self.database.persist(PersistMode::SyncAll);
+        synced.inspect_err(|_| self.place.mark_unsynced()).map_err(StoreError::failed)
+    }
+}
+
+/// Records a failed sync of the journal. When fjall is opened again, it continues that journal, and
+/// writes nothing of it again. fjall syncs a full journal in the background, and then only reports
+/// that something failed.
+fn mark(place: &Place, error: &fjall::Error) {
+    match error {
+        fjall::Error::Poisoned => place.mark_unsynced(),
+        fjall::Error::Io(error) if error.raw_os_error() == Some(EIO) => place.mark_unsynced(),
+        _ => {}
     }
 }
 

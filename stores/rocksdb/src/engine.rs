@@ -8,6 +8,7 @@ use seawall_tables::{Edits, Engine, OpenError, Place, Range, Result, Row};
 use std::fmt;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The size of the memtable, in bytes. A larger one makes fewer sorted files.
 const MEMTABLE: usize = 128 << 20;
@@ -16,6 +17,8 @@ const MEMTABLE: usize = 128 << 20;
 pub struct Rocks {
     database: DB,
     options: Options,
+    /// A sync of the write-ahead log failed. The next one could succeed without what was lost.
+    is_unsynced: AtomicBool,
     /// Released last, after the database is closed.
     place: Place,
 }
@@ -43,7 +46,7 @@ impl Engine for Rocks {
         options.set_write_buffer_size(MEMTABLE);
         options.set_keep_log_file_num(4);
         let database = DB::open(&options, place.database()).map_err(failed(path))?;
-        Ok(Self { database, options, place })
+        Ok(Self { database, options, is_unsynced: AtomicBool::new(false), place })
     }
 
     fn exists(path: &Path) -> Result<bool> {
@@ -83,8 +86,16 @@ impl Engine for Rocks {
         self.database.write(batch.0).map_err(StoreError::failed)
     }
 
+    /// After a failed sync, the store has to be opened again: RocksDB then writes all that it reads
+    /// in the write-ahead log into sorted files, and syncs these.
     fn flush(&self) -> Result<(), StoreError> {
-        self.database.flush_wal(true).map_err(StoreError::failed)
+        if self.is_unsynced.load(Ordering::SeqCst) {
+            return Err(StoreError::failed("a sync has failed: open the store again"));
+        }
+        let synced = self.database.flush_wal(true);
+        synced
+            .inspect_err(|_| self.is_unsynced.store(true, Ordering::SeqCst))
+            .map_err(StoreError::failed)
     }
 
     /// Writes sorted files, and adds them with one change of RocksDB's manifest.

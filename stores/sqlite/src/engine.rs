@@ -125,6 +125,8 @@ impl Engine for Sqlite {
         transaction.commit().map_err(StoreError::failed)
     }
 
+    /// After a failed sync, the next one writes all commits into the database again: SQLite counts
+    /// them as moved only once the database is synced.
     fn flush(&self) -> Result<(), StoreError> {
         let busy = self.connection().query_row(SYNC, [], |row| row.get::<_, i64>(0));
         match busy.map_err(StoreError::failed)? {

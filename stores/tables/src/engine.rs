@@ -74,6 +74,10 @@ pub trait Engine: Sized + Send + Sync {
 
     /// Returns when all batches survive a power cut.
     ///
+    /// After a failed sync, the kernel may drop what it could not write, and the next sync succeeds
+    /// without it. Then a database either writes all of it again before a flush succeeds, also
+    /// after it was opened again, or calls [`Place::mark_unsynced`](crate::Place::mark_unsynced).
+    ///
     /// # Errors
     ///
     /// [`StoreError::Failed`].

@@ -21,6 +21,13 @@ pub enum OpenError {
         /// The mismatch.
         why: String,
     },
+    /// A sync failed since the machine was started: the store may show changes that the device has
+    /// lost, and a later sync can succeed without them. Rebuild it; or restart the machine, which
+    /// makes the store show what the device has, and open it again.
+    Unsynced {
+        /// The store.
+        path: PathBuf,
+    },
     /// The device or the file system failed. Try again.
     Io {
         /// The store.
@@ -65,6 +72,10 @@ impl fmt::Display for OpenError {
                 let why = "the store is already open in this or another process";
                 write!(f, "{}: {why}", path.display())
             }
+            Self::Unsynced { path } => {
+                let why = "a sync has failed, so the store may show changes that the device lost";
+                write!(f, "{}: {why}", path.display())
+            }
             Self::Foreign { path, why } => {
                 write!(f, "{}: not a store of this release: {why}", path.display())
             }
@@ -83,7 +94,7 @@ impl std::error::Error for OpenError {
         match self {
             Self::Io { source, .. } => Some(source),
             Self::Database { source, .. } => Some(&**source),
-            Self::Locked { .. } | Self::Foreign { .. } => None,
+            Self::Locked { .. } | Self::Unsynced { .. } | Self::Foreign { .. } => None,
         }
     }
 }

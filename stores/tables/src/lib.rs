@@ -34,6 +34,7 @@ mod error;
 mod garbage;
 mod ingestion;
 mod key;
+mod lock;
 #[cfg(test)]
 mod memory;
 mod place;

@@ -3,8 +3,10 @@
 //! Some databases cannot be opened if their creation was interrupted. They are therefore created
 //! under a temporary name.
 
+use crate::lock::Lock;
 use crate::{OpenError, Result};
-use std::fs::{self, File, OpenOptions, TryLockError};
+use seawall_replay::StoreError;
+use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -16,7 +18,7 @@ pub struct Place {
     path: PathBuf,
     database: PathBuf,
     /// Keeps the lock while it is open.
-    _lock: File,
+    lock: Lock,
 }
 
 impl Place {
@@ -26,7 +28,7 @@ impl Place {
     ///
     /// # Errors
     ///
-    /// [`OpenError::Foreign`] if there is something else.
+    /// [`OpenError::Foreign`] if there is something else; [`OpenError::Unsynced`].
     pub fn folder(path: &Path, name: &str) -> Result<Self> {
         if let Err(error) = fs::create_dir(path)
             && error.kind() != io::ErrorKind::AlreadyExists
@@ -41,7 +43,7 @@ impl Place {
     ///
     /// # Errors
     ///
-    /// [`OpenError::Locked`], [`OpenError::Io`].
+    /// [`OpenError::Locked`], [`OpenError::Unsynced`], [`OpenError::Io`].
     pub fn file(path: &Path) -> Result<Self> {
         Self::locked(path, &with_suffix(path, ".lock"), path.to_owned())
     }
@@ -88,15 +90,27 @@ impl Place {
     }
 
     fn locked(path: &Path, lock: &Path, database: PathBuf) -> Result<Self> {
-        let failed = OpenError::io(path);
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
-        let lock = options.open(lock).map_err(&failed)?;
-        match lock.try_lock() {
-            Ok(()) => Ok(Self { path: path.to_owned(), database, _lock: lock }),
-            Err(TryLockError::WouldBlock) => Err(OpenError::Locked { path: path.to_owned() }),
-            Err(TryLockError::Error(source)) => Err(failed(source)),
+        let lock = Lock::open(lock, path)?;
+        Ok(Self { path: path.to_owned(), database, lock })
+    }
+
+    /// Records that a sync of the database failed, so that changes which it shows may be lost. The
+    /// store cannot be opened again until the machine has restarted. For a database that does not
+    /// write such changes again when it is opened.
+    pub fn mark_unsynced(&self) {
+        self.lock.mark_unsynced();
+    }
+
+    /// Returns an error after [`mark_unsynced`](Self::mark_unsynced).
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Failed`].
+    pub fn check_synced(&self) -> Result<(), StoreError> {
+        if self.lock.is_unsynced() {
+            return Err(StoreError::failed("a sync of the database has failed"));
         }
+        Ok(())
     }
 
     /// Returns the path of the store, as given to [`folder`](Self::folder) or [`file`](Self::file).

@@ -69,9 +69,9 @@ fn next_after(error: &Error, args: &Args) -> String {
             "fix the cause, then replay again: nothing is applied twice".to_owned()
         }
         Error::Flush(_) => format!(
-            "if the device is full, free some space and replay again; otherwise check the device \
-             and rebuild {into}: it may lack changes that it still shows, and a later flush can \
-             succeed without them"
+            "if the device is full, free some space; otherwise check the device; then replay \
+             again, which refuses {into} if it may lack changes that it still shows: rebuild it \
+             then"
         ),
         Error::Pruned { oldest, .. } => format!(
             "use a target that was loaded with the state before LSN {oldest}, and --from \
