@@ -1,13 +1,17 @@
 //! redb as a database of sorted keys.
 
+use crate::backend::{Overlay, Recorded};
+use redb::backends::FileBackend;
 use redb::{Database, DatabaseError, Durability, ReadOnlyDatabase, ReadableDatabase};
-use redb::{StorageError, Table, TableDefinition, TableError, WriteTransaction};
+use redb::{StorageBackend, StorageError, Table, TableDefinition, TableError, WriteTransaction};
 use seawall_replay::StoreError;
 use seawall_tables::{Edits, Engine, OpenError, Place, Range, Result, Row};
 use std::fmt;
+use std::fs::File;
 use std::io::ErrorKind;
 use std::ops::Bound;
 use std::path::Path;
+use std::sync::Arc;
 
 const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("seawall");
 
@@ -17,7 +21,7 @@ const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("seawall")
 pub struct Redb {
     database: Database,
     /// Released last, after the database is closed.
-    _place: Place,
+    place: Arc<Place>,
 }
 
 impl Redb {
@@ -27,6 +31,18 @@ impl Redb {
     #[must_use]
     pub fn database(&self) -> &Database {
         &self.database
+    }
+}
+
+impl Redb {
+    /// Opens a database that exists.
+    fn open_in(backend: impl StorageBackend, place: Place) -> Result<Self> {
+        let place = Arc::new(place);
+        let backend = Recorded { backend, place: place.clone() };
+        let opened = Database::builder().create_with_backend(backend);
+        let database = opened.map_err(failed(place.path()))?;
+        check_table(&database, place.path())?;
+        Ok(Self { database, place })
     }
 }
 
@@ -50,9 +66,9 @@ impl Engine for Redb {
             };
             make().map_err(OpenError::database(path))
         })?;
-        let database = Database::open(place.database()).map_err(failed(path))?;
-        check_table(&database, path)?;
-        Ok(Self { database, _place: place })
+        let file = File::options().read(true).write(true).open(place.database());
+        let backend = FileBackend::new(file.map_err(OpenError::io(path))?);
+        Self::open_in(backend.map_err(failed(path))?, place)
     }
 
     fn exists(path: &Path) -> Result<bool> {
@@ -61,8 +77,15 @@ impl Engine for Redb {
         }
         match ReadOnlyDatabase::open(path) {
             Ok(database) => check_table(&database, path)?,
-            // A process was killed, or is running. `open` finds out which.
-            Err(DatabaseError::RepairAborted | DatabaseError::DatabaseAlreadyOpen) => {}
+            // A process was killed. The database may be of another program, so it is repaired only
+            // in memory.
+            Err(DatabaseError::RepairAborted) => match repaired(path) {
+                Ok(database) => check_table(&database, path)?,
+                Err(DatabaseError::DatabaseAlreadyOpen) => {}
+                Err(error) => return Err(failed(path)(error)),
+            },
+            // A process is running. `open` reports it.
+            Err(DatabaseError::DatabaseAlreadyOpen) => {}
             Err(error) => return Err(failed(path)(error)),
         }
         Ok(true)
@@ -100,10 +123,16 @@ impl Engine for Redb {
         transaction.commit().map_err(StoreError::failed)
     }
 
-    /// Does nothing: each batch is durable already.
+    /// Only checks that no sync failed: each batch is durable already.
     fn flush(&self) -> Result<(), StoreError> {
-        Ok(())
+        self.place.check_synced()
     }
+}
+
+/// Opens a database in a repaired copy. Its file does not change.
+fn repaired(path: &Path) -> Result<Database, DatabaseError> {
+    let copy = Overlay::new(FileBackend::new(File::options().read(true).open(path)?)?)?;
+    Database::builder().create_with_backend(copy)
 }
 
 fn check_table(database: &impl ReadableDatabase, path: &Path) -> Result<()> {
@@ -191,5 +220,61 @@ fn failed(path: &Path) -> impl Fn(DatabaseError) -> OpenError + use<> {
             OpenError::Io { path: path.clone(), source }
         }
         source => database(source),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seawall_tables::Tables;
+    use std::io;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// A file whose syncs fail once `FAILS` is set.
+    #[derive(Debug)]
+    struct Failing(FileBackend);
+
+    static FAILS: AtomicBool = AtomicBool::new(false);
+
+    impl StorageBackend for Failing {
+        fn len(&self) -> io::Result<u64> {
+            self.0.len()
+        }
+
+        fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+            self.0.read(offset, out)
+        }
+
+        fn set_len(&self, len: u64) -> io::Result<()> {
+            self.0.set_len(len)
+        }
+
+        fn sync_data(&self) -> io::Result<()> {
+            if FAILS.load(Ordering::SeqCst) { Err(io::Error::other("lost")) } else { Ok(()) }
+        }
+
+        fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+            self.0.write(offset, data)
+        }
+    }
+
+    #[test]
+    fn store_whose_sync_failed_cannot_be_opened_again() {
+        let folder = seawall_store_tests::Folder::new("redb-unsynced");
+        let path = folder.0.join("store");
+        drop(Tables::<Redb>::open(&path).unwrap());
+        let file = File::options().read(true).write(true).open(&path).unwrap();
+        let backend = Failing(FileBackend::new(file).unwrap());
+        let store = Redb::open_in(backend, Place::file(&path).unwrap()).unwrap();
+        let write = |key: &[u8]| store.write(1, |edits| edits.put(key, b"v"));
+        write(b"k").unwrap();
+        store.flush().unwrap();
+        FAILS.store(true, Ordering::SeqCst);
+        write(b"l").unwrap_err();
+        store.flush().unwrap_err();
+        drop(store);
+        FAILS.store(false, Ordering::SeqCst);
+        let refused = Redb::open(&path).unwrap_err();
+        assert!(matches!(refused, OpenError::Unsynced { .. }), "{refused}");
     }
 }

@@ -25,6 +25,7 @@
 
 #![forbid(unsafe_code)]
 
+mod backend;
 mod engine;
 
 pub use engine::{Redb, Rows};

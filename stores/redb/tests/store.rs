@@ -15,8 +15,13 @@ fn database_of_another_program_is_refused_unchanged() {
     let other = redb::TableDefinition::<u64, &str>::new("other");
     transaction.open_table(other).unwrap().insert(1, "one").unwrap();
     transaction.commit().unwrap();
+    // As a killed process leaves it: redb would repair it.
+    let killed = folder.0.join("killed");
+    std::fs::copy(&path, &killed).unwrap();
     drop(database);
-    seawall_store_tests::store::assert_refused_unchanged::<Redb>(&path);
+    for path in [&path, &killed] {
+        seawall_store_tests::store::assert_refused_unchanged::<Redb>(path);
+    }
     std::fs::write(folder.0.join("empty"), "").unwrap();
     seawall_store_tests::store::assert_refused_unchanged::<Redb>(&folder.0.join("empty"));
 }
