@@ -15,8 +15,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// Connects to a unix socket. Where the system permits it, waits no longer than `time` for a program
-/// that listens but does not accept.
+/// Connects to a unix socket. Where the system permits it, waits no longer than `time` for a
+/// program that listens but does not accept.
 ///
 /// # Errors
 ///

@@ -52,8 +52,8 @@ pub enum Error {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The store failed to make its batches durable. If the device was full, the replay can be run
-    /// again. Otherwise the store may have lost changes that it still shows: rebuild the store if it
-    /// cannot be opened again, and do not prune the log before.
+    /// again. Otherwise the store may have lost changes that it still shows: rebuild the store if
+    /// it cannot be opened again, and do not prune the log before.
     Flush(Box<dyn std::error::Error + Send + Sync>),
     /// The log no longer has records that the store needs.
     Pruned {

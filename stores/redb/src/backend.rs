@@ -1,5 +1,5 @@
-//! Where redb stores a database: a file whose failed syncs are recorded, and an unchanged file whose
-//! changes stay in memory.
+//! Where redb stores a database: a file whose failed syncs are recorded, and an unchanged file
+//! whose changes stay in memory.
 
 use redb::backends::FileBackend;
 use redb::{BackendError, StorageBackend};
