@@ -294,8 +294,9 @@ fn oversized_read_is_refused_and_an_oversized_write_ends_the_connection() {
         let mut client = Client::structured(&server);
         assert_eq!(client.read(0, length), Err(EINVAL));
         assert_eq!(client.read(0, 100), Ok(vec![0; 100]));
-        // The server does not wait for the payload.
+        // The server does not wait for the payload, which never comes.
         client.request((0, WRITE), 0, length);
+        client.fall_silent();
         assert_eq!(client.reply(), EINVAL);
         assert!(client.is_hung_up_on());
     }
