@@ -551,8 +551,8 @@ fn record_that_live_names_is_missed_by_all_alike() {
     }
 }
 
-/// The image: `live` says more records than are left. An open refuses the log. A repair that cuts it
-/// there reuses their LSNs: it publishes the end to readers first, or fails.
+/// The image: `live` says more records than are left. An open refuses the log. A repair that cuts
+/// it there reuses their LSNs: it publishes the end to readers first, or fails.
 #[test]
 fn end_is_published_before_lsns_of_lost_records_are_reused() {
     let device = MemStorage::new();
