@@ -145,7 +145,7 @@ mod tests {
         let [first, second] = tried;
         assert_eq!(second.unwrap_err().kind(), io::ErrorKind::TimedOut);
         assert_eq!(first.unwrap().write_timeout().unwrap(), None);
-        std::fs::remove_file(&path).unwrap();
+        rustix::fs::unlink(&path).unwrap();
         let long = "x".repeat(200);
         let errors = [path.as_path(), Path::new(&long)]
             .map(|path| connect_within(path, PATIENCE).unwrap_err().kind());
