@@ -7,7 +7,7 @@ use crate::common;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, mpsc};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
@@ -136,6 +136,79 @@ fn hook_that_waits_for_another_thread_does_not_block_the_log() {
             done.send(()).unwrap();
         });
         log.close().unwrap();
+    });
+}
+
+/// Waits until a record without a waiter is durable.
+fn await_durable(log: &Bytes, number: Lsn) {
+    while log.durable() < Some(number) {
+        std::thread::yield_now();
+    }
+}
+
+/// A hook runs on the only thread that writes records without a waiter.
+#[test]
+fn record_without_a_waiter_is_written_while_a_hook_runs() {
+    within(PATIENCE, || {
+        let (ask, asked) = mpsc::channel::<()>();
+        let (done, is_done) = mpsc::channel::<()>();
+        let is_done = Mutex::new(is_done);
+        let device = MemStorage::new();
+        let options = options().buffered(Duration::from_millis(1), 1 << 20);
+        let log: Bytes = options
+            .level(Level::Buffered)
+            .on_failover(move |_| {
+                ask.send(()).unwrap();
+                is_done.lock().unwrap().recv().unwrap();
+            })
+            .open_in(Arc::new(device.clone()))
+            .unwrap();
+        log.append(b"before").unwrap();
+        log.flush().unwrap();
+        device.fail_sync(0, |_| false);
+        log.append(b"its sync fails").unwrap();
+        asked.recv().unwrap();
+        for _ in 0..3 {
+            await_durable(&log, log.append(b"meanwhile").unwrap());
+        }
+        done.send(()).unwrap();
+        log.close().unwrap();
+    });
+}
+
+/// Tasks whose wakers wait for this thread do not keep other records from being written, however
+/// many there are.
+#[test]
+fn record_without_a_waiter_is_written_while_wakers_run() {
+    const TASKS: u64 = 6;
+    within(PATIENCE, || {
+        let log: Bytes = options().open_in(Arc::new(MemStorage::new())).unwrap();
+        let (is_done, woken) = (Arc::new((Mutex::new(false), Condvar::new())), AtomicU64::new(0));
+        let woken = Arc::new(woken);
+        let waker = Waker::from(Arc::new(Bell({
+            let (is_done, woken) = (is_done.clone(), woken.clone());
+            move || {
+                let (is_done, changed) = &*is_done;
+                drop(changed.wait_while(is_done.lock().unwrap(), |is_done| !*is_done).unwrap());
+                woken.fetch_add(1, Ordering::SeqCst);
+            }
+        })));
+        let tickets: Vec<Ticket> = (1..=TASKS)
+            .map(|_| {
+                let mut ticket = log.submit(b"awaited").unwrap();
+                if poll(&mut ticket, &waker).is_ready() {
+                    woken.fetch_add(1, Ordering::SeqCst);
+                }
+                await_durable(&log, ticket.lsn());
+                ticket
+            })
+            .collect();
+        let (told, changed) = &*is_done;
+        *told.lock().unwrap() = true;
+        changed.notify_all();
+        drop(tickets);
+        log.close().unwrap();
+        assert_eq!(woken.load(Ordering::SeqCst), TASKS, "each task is woken");
     });
 }
 

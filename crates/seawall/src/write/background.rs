@@ -1,10 +1,12 @@
-//! The two background threads, started on first use. The flusher writes batches without a waiter,
-//! and marks when the log is idle. The preallocator creates the next segment's file, syncs parity,
+//! The background threads, started on first use. The flusher writes batches without a waiter, and
+//! marks when the log is idle; while it runs wakers or the failover hook, another flusher takes
+//! over. The preallocator creates the next segment's file, syncs parity,
 //! and removes and frees files of removed segments.
 
 use crate::base::error::{Error, Result};
 use crate::base::sync::{Builder, MutexGuard, current};
 use crate::parity::writer::ParityFlush;
+use crate::write::coordinator::callbacks::Callbacks;
 use crate::write::coordinator::lease::LockedLease;
 use crate::write::coordinator::{Coordinator, State};
 use crate::write::group_commit::WaitFor;
@@ -26,18 +28,18 @@ const PREALLOCATOR_PAUSE: Duration = Duration::from_micros(500);
 /// us to wake it.
 const FLUSHER_SPIN_MAX: Duration = Duration::from_micros(300);
 
+/// While this many flushers run and all others run the user's code, the last one keeps writing.
+const FLUSHERS_MAX: usize = 4;
+
 /// Pause of the preallocator after an error.
 const PREALLOCATOR_RETRY: Duration = Duration::from_secs(1);
 
 impl Coordinator {
     /// Starts the flusher on first use; wakes it if it would sleep past the next due time.
     pub(crate) fn wake_background(self: &Arc<Self>, state: &mut State) {
-        if !state.background.is_empty() {
+        if state.has_free_flusher() {
             let due = self.next_due(state);
-            if due.zip(state.sleeps_until).is_some_and(|(due, until)| due < until) {
-                // One notification is enough: the flusher recomputes its due time before it sleeps
-                // again.
-                state.sleeps_until = None;
+            if due.is_some_and(|due| state.all_sleep_past(due)) {
                 self.call_flusher(state);
             }
             return;
@@ -47,14 +49,14 @@ impl Coordinator {
         let _ = self.require_flusher(state);
     }
 
-    /// Starts a flusher, unless one runs or the log is being closed, which writes everything.
+    /// Starts a flusher, unless one is free or the log is being closed, which writes everything.
     ///
     /// # Errors
     ///
     /// [`Error::Io`] if the system starts no thread: then no record may be left to a flusher.
     #[inline]
     pub(crate) fn require_flusher(self: &Arc<Self>, state: &mut State) -> Result<()> {
-        if state.background.is_empty() {
+        if !state.has_free_flusher() {
             self.start_flusher(state).map_err(Error::io("start a thread of the log"))?;
         }
         Ok(())
@@ -62,7 +64,7 @@ impl Coordinator {
 
     /// Wakes a flusher that sleeps or spins, unless one is about to look for work.
     pub(crate) fn call_flusher(&self, state: &mut State) {
-        if state.flushers.asleep > 0 && !state.flushers.is_called {
+        if state.flushers.can_call() {
             state.wants_writer = false;
             state.flushers.is_called = true;
             if state.flushers.is_spinning {
@@ -78,8 +80,7 @@ impl Coordinator {
     pub(crate) fn leave_to_flusher(&self, state: &mut State) -> bool {
         let is_left = state.commit.takes_stream()
             && !state.stopping
-            && state.flushers.in_wakers < state.background.len()
-            && state.in_hook.is_empty()
+            && state.has_free_flusher()
             && !Self::is_flusher(state)
             && self.next_due(state) == Some(Duration::ZERO);
         if is_left && state.writer.is_some() {
@@ -134,16 +135,17 @@ impl Coordinator {
                 }
                 Err(mut state) => {
                     state.wants_writer = is_due;
-                    state.sleeps_until =
-                        if is_due { None } else { Some(due.unwrap_or(Duration::MAX)) };
+                    let until = due.filter(|_| !is_due);
                     let spins = may_spin && self.may_spin(&state);
-                    let time = due.filter(|_| !is_due).map(|due| due - now);
+                    let time = until.map(|until| until - now);
+                    let until = until.unwrap_or(Duration::MAX);
+                    state.flushers.fall_asleep(until);
                     let mut state = if spins { self.spin(state) } else { self.sleep(state, time) };
+                    state.flushers.wake_up(until);
                     may_spin = std::mem::take(&mut state.flushers.is_called);
                     state
                 }
             };
-            state.sleeps_until = None;
         }
         drop(state);
         std::mem::forget(guard);
@@ -157,13 +159,11 @@ impl Coordinator {
 
     /// Spins until a flusher is called, at most for a short time.
     fn spin<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        state.flushers.asleep += 1;
         state.flushers.is_spinning = true;
         let event = (&self.flusher_called, self.flusher_called.epoch());
         drop(state);
         self.spin_in_stream(event, FLUSHER_SPIN_MAX);
         let mut state = self.lock();
-        state.flushers.asleep -= 1;
         state.flushers.is_spinning = false;
         state
     }
@@ -171,19 +171,16 @@ impl Coordinator {
     /// Sleeps until a flusher is called, or for `time`.
     fn sleep<'a>(
         &'a self,
-        mut state: MutexGuard<'a, State>,
+        state: MutexGuard<'a, State>,
         time: Option<Duration>,
     ) -> MutexGuard<'a, State> {
-        state.flushers.asleep += 1;
-        let mut state = match time {
+        match time {
             Some(time) => {
                 let waited = self.flusher_work.wait_timeout(state, time);
                 waited.unwrap_or_else(PoisonError::into_inner).0
             }
             None => self.flusher_work.wait(state).unwrap_or_else(PoisonError::into_inner),
-        };
-        state.flushers.asleep -= 1;
-        state
+        }
     }
 
     /// Uses the writer as the flusher: makes the space that was requested, else writes the open
@@ -194,7 +191,36 @@ impl Coordinator {
         }
         let has_batch = locked.state.commit.has_open_batch();
         let goal = if has_batch { WaitFor::Durable } else { WaitFor::Confirmed };
-        self.lead(self.wait_for_group(locked), goal);
+        self.run_callbacks(self.write_open_batch(self.wait_for_group(locked), goal));
+    }
+
+    /// Runs the user's code on a flusher. That code may take long, or wait for a record that only a
+    /// flusher writes, so another flusher takes over. If the number of flushers allows for none, a
+    /// flusher that already runs such code continues with this.
+    fn run_callbacks<'a>(self: &'a Arc<Self>, mut callbacks: Callbacks<'a>) {
+        if callbacks.is_empty() {
+            return;
+        }
+        let mut state = self.lock();
+        let flushers = state.background.len();
+        if flushers >= FLUSHERS_MAX && flushers == state.flushers.in_callbacks + 1 {
+            return callbacks.leave(&mut state.left_callbacks);
+        }
+        state.flushers.in_callbacks += 1;
+        if self.next_due(&state).is_some() {
+            self.wake_background(&mut state);
+        }
+        if !state.has_free_flusher() {
+            // Waiting appends must not leave their batch to this flusher.
+            self.wake_for_room(&state);
+        }
+        while !callbacks.is_empty() {
+            drop(state);
+            callbacks.run();
+            state = self.lock();
+            callbacks = Callbacks::of_left(self, &mut state.left_callbacks);
+        }
+        state.flushers.in_callbacks -= 1;
     }
 
     /// Requests the next segment's file once an eighth of the tail is used: a short log needs none.

@@ -24,7 +24,7 @@
 //! A thread that stops waiting for exclusive use wakes those that could not lead because of it. A
 //! failure, an exclusive operation and close notify everything except `preallocator_work`.
 
-mod callbacks;
+pub(crate) mod callbacks;
 mod close;
 mod exclusive;
 mod launch;
@@ -47,6 +47,7 @@ use crate::base::sync::{
 use crate::files::live::NO_BOOT;
 use crate::files::unlock::{LogFiles, Unlocker};
 use crate::write::commit_delay::CommitDelay;
+use crate::write::coordinator::callbacks::LeftCallbacks;
 use crate::write::coordinator::room_request::RoomRequest;
 use crate::write::coordinator::waiting_flushers::WaitingFlushers;
 use crate::write::fork_guard::ForkGuard;
@@ -172,14 +173,14 @@ pub(crate) struct State {
     pub(crate) in_hook: Vec<ThreadId>,
     /// Followers that wait for new records.
     followers: u32,
-    /// When the flusher wakes by itself; `None` if it is awake.
-    pub(crate) sleeps_until: Option<Duration>,
     /// The flusher has work and waits for the writer.
     pub(crate) wants_writer: bool,
     /// The preallocator has work: `publish` wakes it once the lock is released.
     pub(crate) calls_preallocator: bool,
-    /// Flushers that wait for work.
+    /// Flushers that wait for work, and those that run the user's code.
     pub(crate) flushers: WaitingFlushers,
+    /// The user's code that the latter run next.
+    pub(crate) left_callbacks: LeftCallbacks,
     /// Space that the flusher is to make for calls that must not block.
     pub(crate) room_request: RoomRequest,
     pub(crate) stopping: bool,
@@ -237,10 +238,10 @@ impl Coordinator {
                 room_waiters: 0,
                 in_hook: vec![],
                 followers: 0,
-                sleeps_until: None,
                 wants_writer: false,
                 calls_preallocator: false,
                 flushers: WaitingFlushers::default(),
+                left_callbacks: LeftCallbacks::default(),
                 room_request: RoomRequest::default(),
                 stopping: false,
             }),

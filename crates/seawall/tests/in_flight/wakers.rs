@@ -3,7 +3,8 @@
 use super::{PATIENCE, Stream, options, record};
 use crate::callbacks::{Bell, poll};
 use crate::common::{Bytes, within};
-use seawall::Ticket;
+use seawall::{Options, Ticket};
+use seawall_testkit::MemStorage;
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::task::Waker;
 use std::thread;
@@ -56,6 +57,36 @@ fn waker_may_drop_the_log_while_the_next_batch_is_in_flight() {
         let mut stream = Stream::new(0);
         let log = stream.log.take().unwrap();
         wake_beside_a_write(&stream, log, |log, _| drop(Arc::into_inner(log).unwrap()));
+    });
+}
+
+/// The flusher runs a waker that waits for this thread. Meanwhile this thread's records reach the
+/// first segment that takes several writes.
+#[test]
+fn flusher_that_runs_a_waker_is_not_waited_for_after_a_rotation() {
+    within(PATIENCE, || {
+        let device = Arc::new(MemStorage::new());
+        let log: Bytes = Options::new().open_in(device).unwrap();
+        let (enter, entered) = mpsc::channel();
+        let is_locked = Arc::new(Mutex::new(()));
+        let lock = is_locked.lock().unwrap();
+        let waker = Waker::from(Arc::new(Bell({
+            let is_locked = is_locked.clone();
+            move || {
+                enter.send(()).unwrap();
+                drop(is_locked.lock().unwrap());
+            }
+        })));
+        let mut ticket = log.submit(b"awaited").unwrap();
+        assert!(poll(&mut ticket, &waker).is_pending());
+        entered.recv().unwrap();
+        let large = vec![7; 100_000];
+        for _ in 0..400 {
+            drop(log.submit(&large).unwrap());
+        }
+        assert!(log.stats().rolls > 0);
+        drop(lock);
+        log.close().unwrap();
     });
 }
 

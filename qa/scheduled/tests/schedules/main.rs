@@ -53,6 +53,7 @@ scenarios! {
     waiters::clones_of_a_ticket_are_awaited_by_two,
     waiters::wakers_append_beside_a_checkpoint,
     waiters::a_waker_is_called_after_few_landings,
+    waiters::a_record_is_written_while_wakers_wait_for_it,
     tries::a_try_beside_leaders_and_checkpoints_takes_a_record_or_leaves_no_trace,
     tries::records_refused_by_a_full_batch_are_taken_later_and_once,
     tries::a_close_beside_tries_keeps_the_taken_records_and_no_refused_one,

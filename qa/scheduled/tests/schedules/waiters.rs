@@ -299,6 +299,46 @@ pub(crate) fn a_waker_is_called_after_few_landings() {
     witness.check(&device);
 }
 
+/// Wakers wait until a later record is durable, which no thread waits for.
+pub(crate) fn a_record_is_written_while_wakers_wait_for_it() {
+    let device = MemStorage::new();
+    let log = open(&any().level(Level::Synced), &device);
+    let witness = Witness::new();
+    time::flow();
+    let (inside, by) = (Arc::clone(&log), Arc::clone(&witness));
+    let work = tasks(2, move |task| {
+        // So short that they fill no batch: the task that fills one runs wakers, too.
+        let (mut bytes, mut later) = (record(task, 0), record(task, 1));
+        bytes.truncate(20);
+        later.truncate(20);
+        by.offer(&bytes);
+        let mut ticket = inside.submit(&bytes).unwrap();
+        let bell = Arc::new(Bell::default());
+        let waker = Waker::from(Arc::new(Holder(Arc::clone(&bell))));
+        let _ = Pin::new(&mut ticket).poll(&mut Context::from_waker(&waker));
+        by.offer(&later);
+        let number = inside.submit(&later).unwrap().lsn();
+        while inside.durable() < Some(number) {
+            assert!(time::now() < Duration::from_secs(60), "nothing writes the record");
+            time::sleep(Duration::from_millis(1));
+        }
+        by.keep(number, &later);
+        bell.wake();
+    });
+    join(work);
+    assert_eq!(log.flush().unwrap().map(seawall::Lsn::get), Some(4));
+    assert_eq!(witness.check(&device), 4);
+}
+
+/// A waker that waits.
+struct Holder(Arc<Bell>);
+
+impl Wake for Holder {
+    fn wake(self: Arc<Self>) {
+        self.0.wait();
+    }
+}
+
 /// Polls a ticket once, which makes the log write, and returns whether it was ready.
 pub(crate) fn poll_once(ticket: &mut Ticket) -> bool {
     let was_ready = AtomicBool::new(false);

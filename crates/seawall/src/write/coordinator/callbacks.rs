@@ -2,7 +2,7 @@
 
 use crate::base::options::{Failover, FailoverHook};
 use crate::base::sync::current;
-use crate::write::coordinator::{Coordinator, State};
+use crate::write::coordinator::Coordinator;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
@@ -16,8 +16,13 @@ pub(crate) struct Callbacks<'a> {
     coordinator: &'a Coordinator,
     wakers: Vec<Waker>,
     failovers: Vec<Failover>,
-    /// How often this thread is counted in `flushers.in_wakers`.
-    counted: usize,
+}
+
+/// Calls that a flusher has left to others.
+#[derive(Debug, Default)]
+pub(crate) struct LeftCallbacks {
+    wakers: Vec<Waker>,
+    failovers: Vec<Failover>,
 }
 
 impl<'a> Callbacks<'a> {
@@ -26,21 +31,23 @@ impl<'a> Callbacks<'a> {
     }
 
     pub(super) fn of(coordinator: &'a Coordinator, wakers: Vec<Waker>) -> Self {
-        Self { coordinator, wakers, failovers: vec![], counted: 0 }
+        Self { coordinator, wakers, failovers: vec![] }
     }
 
-    /// The wakers of a durable batch. A flusher that runs some takes no batch meanwhile, so it is
-    /// counted.
-    pub(super) fn of_batch(
-        coordinator: &'a Coordinator,
-        state: &mut State,
-        wakers: Vec<Waker>,
-    ) -> Self {
-        let is_counted =
-            !wakers.is_empty() && state.commit.takes_stream() && Coordinator::is_flusher(state);
-        let counted = usize::from(is_counted);
-        state.flushers.in_wakers += counted;
-        Self { coordinator, wakers, failovers: vec![], counted }
+    /// Takes the calls that flushers have left.
+    pub(crate) fn of_left(coordinator: &'a Coordinator, left: &mut LeftCallbacks) -> Self {
+        let LeftCallbacks { wakers, failovers } = std::mem::take(left);
+        Self { coordinator, wakers, failovers }
+    }
+
+    /// Leaves the calls to a flusher that runs others.
+    pub(crate) fn leave(mut self, left: &mut LeftCallbacks) {
+        left.wakers.append(&mut self.wakers);
+        left.failovers.append(&mut self.failovers);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.wakers.is_empty() && self.failovers.is_empty()
     }
 
     pub(super) fn with_failovers(mut self, mut failovers: Vec<Failover>) -> Self {
@@ -57,22 +64,18 @@ impl<'a> Callbacks<'a> {
     pub(super) fn add(&mut self, mut later: Self) {
         self.wakers.append(&mut later.wakers);
         self.failovers.append(&mut later.failovers);
-        self.counted += std::mem::take(&mut later.counted);
     }
 
     /// Runs the user's code.
-    pub(super) fn run(self) {
+    pub(crate) fn run(self) {
         drop(self);
     }
 }
 
 impl Drop for Callbacks<'_> {
     fn drop(&mut self) {
-        let Self { coordinator, wakers, failovers, counted } = self;
+        let Self { coordinator, wakers, failovers } = self;
         wakers.drain(..).for_each(|waker| ignore_panic(|| waker.wake()));
-        if *counted > 0 {
-            coordinator.lock().flushers.in_wakers -= *counted;
-        }
         if !failovers.is_empty() {
             coordinator.report_failovers(failovers);
         }
@@ -84,11 +87,7 @@ impl Coordinator {
     fn report_failovers(&self, failovers: &[Failover]) {
         let Some(FailoverHook(hook)) = &self.on_failover else { return };
         let thread = current().id();
-        let mut state = self.lock();
-        state.in_hook.push(thread);
-        // Waiting appends must not leave the batch to a flusher that runs the hook.
-        self.wake_for_room(&state);
-        drop(state);
+        self.lock().in_hook.push(thread);
         for failover in failovers {
             ignore_panic(|| hook(failover));
         }

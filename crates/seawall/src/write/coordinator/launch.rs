@@ -28,8 +28,7 @@ impl Coordinator {
 
     /// Calls a flusher if the open batch can follow those in flight, and is due.
     pub(crate) fn call_to_launch(&self, state: &mut State) {
-        let can_call = state.flushers.asleep > 0 && !state.flushers.is_called;
-        if can_call
+        if state.flushers.can_call()
             && !state.in_flight.is_empty()
             && self.can_launch(state)
             && self.next_due(state) == Some(Duration::ZERO)

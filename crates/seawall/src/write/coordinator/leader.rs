@@ -115,7 +115,7 @@ impl Coordinator {
     }
 
     /// Like [`lead`](Self::lead), but leaves the user's code for the caller to run.
-    pub(super) fn write_open_batch<'a>(
+    pub(crate) fn write_open_batch<'a>(
         self: &'a Arc<Self>,
         mut locked: LockedLease<'a>,
         goal: WaitFor,

@@ -141,7 +141,7 @@ impl Coordinator {
             self.wake_background(state);
             self.call_to_launch(state);
         }
-        (batch_seq, Callbacks::of_batch(self, state, wakers))
+        (batch_seq, Callbacks::of(self, wakers))
     }
 
     /// The records after a launched batch may follow it, if they are a large batch.
@@ -188,7 +188,7 @@ impl Coordinator {
         self.batch_done.iter().for_each(EventCount::notify_all);
     }
 
-    pub(super) fn wake_for_room(&self, state: &State) {
+    pub(crate) fn wake_for_room(&self, state: &State) {
         if state.room_waiters > 0 {
             self.room.notify_all();
         }
