@@ -1,7 +1,7 @@
 //! The background threads, started on first use. The flusher writes batches without a waiter, and
 //! marks when the log is idle; while it runs wakers or the failover hook, another flusher takes
-//! over. The preallocator creates the next segment's file, syncs parity,
-//! and removes and frees files of removed segments.
+//! over. The preallocator creates the next segment's file, syncs parity, and removes and frees
+//! files of removed segments.
 
 use crate::base::error::{Error, Result};
 use crate::base::sync::{Builder, MutexGuard, current};
