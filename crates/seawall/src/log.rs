@@ -338,9 +338,10 @@ impl<T: ?Sized, C: Codec<T>> Log<T, C> {
     /// As [`read_from`](Log::read_from), and [`Error::BeyondEnd`] if `from` is after the next
     /// record: the program that kept this position has seen records that this log does not have.
     pub fn follow(&self, from: Lsn) -> Result<Follower<T, C>> {
-        self.coordinator.check_position(from).of_log(self.storage())?;
         let new_records = NewRecords::InProcess(self.local_writer());
-        Ok(Follower::new(new_records, self.read_from(from)?))
+        let truncations = new_records.truncations();
+        self.coordinator.check_position(from).of_log(self.storage())?;
+        Ok(Follower::new(new_records, self.read_from(from)?, truncations))
     }
 
     /// Enqueues a record; `has_waiter` if the caller waits for it.

@@ -198,7 +198,7 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
         self.check_position(from).of_log(&*self.files)?;
         let clock = Arc::new(SystemClock::new());
         let new_records = NewRecords::Polling(self.files.storage.clone(), clock);
-        Ok(Follower::new(new_records, self.read_from(from)?))
+        Ok(Follower::new(new_records, self.read_from(from)?, 0))
     }
 
     /// Refuses a position after the end of the log.

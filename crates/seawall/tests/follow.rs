@@ -15,6 +15,7 @@ use seawall_testkit::MemStorage;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::Duration;
 
 const LONG: Duration = Duration::from_secs(20);
@@ -122,6 +123,37 @@ fn follower_overtaken_by_a_truncation_gets_an_error() {
     assert!(matches!(told, Error::Rewound { next, .. } if next.get() == 5), "{told}");
 }
 
+/// The follower waits for the next record while records before it are truncated and replaced: by
+/// as many, or in one batch by more, so that its position exists again. It may not have read any
+/// record itself.
+#[test]
+fn truncation_is_reported_to_a_follower_that_waits() {
+    for (from, replaced) in [(1, 1), (1, 3), (4, 1), (4, 2), (4, 3)] {
+        let storage = MemStorage::new();
+        let log = open(&storage, 1);
+        for number in 1..=3 {
+            log.append(&payload(number)).unwrap();
+        }
+        let mut follower = log.follow(Lsn::new(from).unwrap()).unwrap();
+        let waits = thread::spawn(move || {
+            for _ in from..=3 {
+                follower.next_within(LONG).unwrap().unwrap();
+            }
+            let told = [follower.next_record(), follower.next_record()];
+            told.map(|told| told.unwrap_err())
+        });
+        // The follower may reach its wait before or after the truncation.
+        thread::park_timeout(Duration::from_millis(20));
+        log.truncate_after(Lsn::new(3 - replaced)).unwrap();
+        let set = vec![b"another".as_slice(); usize::try_from(replaced).unwrap()];
+        log.append_batch(set).unwrap();
+        for told in within(20, move || waits.join().unwrap()) {
+            let is_told = matches!(told, Error::Rewound { next, .. } if next.get() == 4 - replaced);
+            assert!(is_told, "from {from}, {replaced} replaced: {told}");
+        }
+    }
+}
+
 /// The image: when the follower reads, the log has grown past its position again.
 #[test]
 fn truncation_is_reported_to_a_follower_after_the_log_has_regrown() {
@@ -174,7 +206,11 @@ fn truncation_is_reported_to_a_follower_after_its_evidence_was_pruned() {
         log.append(&large).unwrap();
         assert_eq!(log.truncate_before(Lsn::new(4).unwrap()).unwrap().get(), 4);
         match follower.next_within(LONG) {
-            Err(Error::Pruned { oldest, .. }) => assert_eq!((oldest.get(), is_cut), (4, true)),
+            // The writer in this process remembers the truncation.
+            Err(Error::Rewound { next, .. }) if here => assert_eq!((next.get(), is_cut), (3, true)),
+            Err(Error::Pruned { oldest, .. }) if !here => {
+                assert_eq!((oldest.get(), is_cut), (4, true));
+            }
             Ok(Some((lsn, _))) => assert_eq!((lsn.get(), is_cut), (4, false)),
             other => panic!("cut: {is_cut}, here: {here}: {other:?}"),
         }

@@ -182,6 +182,10 @@ mod tests {
             Live { log: LogId(1), boot_id: [0; 16], segment, durable, time_us: 0 }
         }
 
+        fn truncated_since(&self, _: u64) -> Option<Lsn> {
+            unreachable!("a read does not follow")
+        }
+
         fn truncations(&self) -> u64 {
             0
         }
@@ -199,7 +203,7 @@ mod tests {
             Ok(())
         }
 
-        fn wait_beyond(&self, _: Lsn, _: Option<Live>, _: Duration) -> Result<Option<Live>> {
+        fn wait_beyond(&self, _: Lsn, _: (Option<Live>, u64), _: Duration) -> Result<Option<Live>> {
             Ok(None)
         }
     }

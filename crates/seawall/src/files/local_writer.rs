@@ -25,18 +25,21 @@ pub(crate) trait LocalWriter: Debug + Send + Sync {
     /// How many truncations removed records from the end.
     fn truncations(&self) -> u64;
 
+    /// The lowest LSN that a truncation after the first `seen` ones gave up.
+    fn truncated_since(&self, seen: u64) -> Option<Lsn>;
+
     /// Waits until the writer is between two batches, when no truncation is in progress.
     fn wait_for_turn(self: Arc<Self>) -> Result<()>;
 
     /// Refuses a position that is neither an existing record nor the next one.
     fn check_position(&self, from: Lsn) -> Result<()>;
 
-    /// Waits until record `next` is durable or was truncated, and something changed since `seen`;
-    /// `None` at the deadline or when the log is closed.
+    /// Waits until record `next` is durable or was truncated, and something changed since `seen`,
+    /// or the number of truncations did; `None` at the deadline or when the log is closed.
     fn wait_beyond(
         &self,
         next: Lsn,
-        seen: Option<Live>,
+        seen: (Option<Live>, u64),
         deadline: Duration,
     ) -> Result<Option<Live>>;
 }

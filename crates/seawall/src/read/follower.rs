@@ -2,8 +2,8 @@
 //! another process the follower polls.
 
 use crate::base::codec::{Codec, MessagePack};
-use crate::base::error::Result;
 use crate::base::error::log_path::NamesLog;
+use crate::base::error::{Error, Result};
 use crate::files::live::read_watermark;
 use crate::files::local_writer::LocalWriter;
 use crate::read::entries::Records;
@@ -66,18 +66,27 @@ impl NewRecords {
 
 impl NewRecords {
     /// Number of truncations by the writer in this process.
-    fn truncations(&self) -> u64 {
+    pub(crate) fn truncations(&self) -> u64 {
         match self {
             Self::InProcess(coordinator) => coordinator.truncations(),
             Self::Polling(..) => 0,
         }
     }
+
+    /// The lowest LSN that a truncation after the first `seen` ones gave up.
+    fn truncated_since(&self, seen: u64) -> Option<Lsn> {
+        match self {
+            Self::InProcess(coordinator) => coordinator.truncated_since(seen),
+            Self::Polling(..) => None,
+        }
+    }
 }
 
 impl<T: ?Sized, C: Codec<T>> Follower<T, C> {
-    pub(crate) fn new(new_records: NewRecords, entries: Records<T, C>) -> Self {
-        // If a truncation came before or during this call, the first read restarts the cursor.
-        Self { new_records, entries, has_failed: false, truncations: 0 }
+    /// `truncations` is the number of truncations before `entries` was created. If another one came
+    /// meanwhile, the first read restarts the cursor.
+    pub(crate) fn new(new_records: NewRecords, entries: Records<T, C>, truncations: u64) -> Self {
+        Self { new_records, entries, has_failed: false, truncations }
     }
 
     /// Waits for the next record and returns it; `None` once the handle in this process closed the
@@ -97,16 +106,34 @@ impl<T: ?Sized, C: Codec<T>> Follower<T, C> {
     ///
     /// As [`next_record`](Self::next_record). A later call retries at the same position.
     pub fn next_within(&mut self, time: Duration) -> Result<Option<(Lsn, C::Item)>> {
-        let truncations = self.new_records.truncations();
-        // The cursor may hold records in memory that were truncated meanwhile.
-        let was_truncated = std::mem::replace(&mut self.truncations, truncations) != truncations;
         // Until this call succeeds: a codec may panic.
-        if std::mem::replace(&mut self.has_failed, true) || was_truncated {
-            self.entries.restart_after_error().of_log(&**self.entries.cursor().files())?;
-        }
-        let next = self.find_within(time);
+        let has_failed = std::mem::replace(&mut self.has_failed, true);
+        let next = self.restart_if_truncated(has_failed).and_then(|_| self.find_within(time));
         self.has_failed = next.is_err();
         next.of_log(&**self.entries.cursor().files())
+    }
+
+    /// Restarts the cursor if it `has_failed`, or if records were truncated since it last checked:
+    /// it may hold some of them in memory. Returns whether it did.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Rewound`](crate::Error::Rewound), then also in later calls.
+    fn restart_if_truncated(&mut self, has_failed: bool) -> Result<bool> {
+        let truncations = self.new_records.truncations();
+        if truncations != self.truncations {
+            // A position implies that every record before it was seen. Since the truncation, the
+            // log may have grown past it.
+            let given_up = self.new_records.truncated_since(self.truncations);
+            if let Some(next) = given_up.filter(|next| *next < self.entries.position()) {
+                return Err(Error::rewound(next));
+            }
+        } else if !has_failed {
+            return Ok(false);
+        }
+        self.truncations = truncations;
+        self.entries.restart_after_error()?;
+        Ok(true)
     }
 
     fn find_within(&mut self, time: Duration) -> Result<Option<(Lsn, C::Item)>> {
@@ -118,10 +145,12 @@ impl<T: ?Sized, C: Codec<T>> Follower<T, C> {
             let cursor = self.entries.cursor_mut();
             match &self.new_records {
                 NewRecords::InProcess(coordinator) => {
-                    let live =
-                        coordinator.wait_beyond(cursor.next_lsn(), cursor.live(), deadline)?;
+                    let (next, seen) = (cursor.next_lsn(), (cursor.live(), self.truncations));
+                    let live = coordinator.wait_beyond(next, seen, deadline)?;
                     let Some(live) = live else { return Ok(None) };
-                    cursor.continue_to(live)?;
+                    if !self.restart_if_truncated(false)? {
+                        self.entries.cursor_mut().continue_to(live)?;
+                    }
                 }
                 NewRecords::Polling(storage, clock) => {
                     if !cursor.poll_end(read_watermark(&**storage)?)? {

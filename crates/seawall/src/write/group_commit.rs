@@ -1,8 +1,11 @@
 //! Group commit as a pure state machine: records enter the open batch, the leader takes it to the
 //! device and reports the outcome. No I/O, no threads, no clock: time is an argument.
 
+mod truncations;
+
 use crate::base::error::{Error, Result};
 use crate::base::num::to_u64;
+use crate::write::group_commit::truncations::Truncations;
 use crate::write::record_set::EncodedRecords;
 use crate::write::tail::batch_encoder::Overhead;
 use seawall_format::batch::HEADER_SIZE;
@@ -107,6 +110,7 @@ pub(crate) struct Commit {
     confirmed: Option<Lsn>,
     /// Batches with lower numbers were durable before the last truncation.
     truncated_before: u64,
+    truncations: Truncations,
     /// When the first record without a waiter entered the open batch.
     no_waiter_since: Option<Duration>,
     /// A task, not a thread, awaits a record of the open batch, or a record found it full.
@@ -136,6 +140,7 @@ impl Commit {
             durable,
             confirmed,
             truncated_before: 0,
+            truncations: Truncations::default(),
             no_waiter_since: None,
             has_async_waiter: false,
             completed_at: Duration::ZERO,
@@ -296,6 +301,12 @@ impl Commit {
         assert!(self.count == 0, "the log is truncated between batches");
         (self.durable, self.confirmed, self.next) = (last, last, next_lsn(last));
         self.truncated_before = self.batch_seq;
+        self.truncations.push(self.next);
+    }
+
+    /// The lowest LSN that a truncation after the first `seen` ones gave up.
+    pub(crate) fn truncated_since(&self, seen: u64) -> Option<Lsn> {
+        self.truncations.lowest_since(seen)
     }
 
     /// Poisons the log: a write or sync failed, and no record is acknowledged from now on.

@@ -31,6 +31,10 @@ impl LocalWriter for Coordinator {
         self.truncation_count.load(Ordering::Acquire)
     }
 
+    fn truncated_since(&self, seen: u64) -> Option<Lsn> {
+        self.lock().commit.truncated_since(seen)
+    }
+
     fn wait_for_turn(self: Arc<Self>) -> Result<()> {
         self.with_exclusive_writer(|_, _| Ok(()))
     }
@@ -44,7 +48,7 @@ impl LocalWriter for Coordinator {
     fn wait_beyond(
         &self,
         next: Lsn,
-        seen: Option<Live>,
+        (seen, truncations): (Option<Live>, u64),
         deadline: Duration,
     ) -> Result<Option<Live>> {
         let mut state = self.lock_checked()?;
@@ -53,7 +57,8 @@ impl LocalWriter for Coordinator {
             let is_cut_off = state.commit.next_lsn() < next;
             // An unchanged watermark would make the follower loop without progress.
             let live = state.live(self.id);
-            if (is_durable || is_cut_off) && Some(live) != seen {
+            let is_truncated = self.truncations() != truncations;
+            if is_truncated || ((is_durable || is_cut_off) && Some(live) != seen) {
                 return Ok(Some(live));
             }
             let left = deadline.saturating_sub(self.clock.now());
