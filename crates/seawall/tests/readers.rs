@@ -13,8 +13,8 @@ use common::lives::{Act, Life, cuts, live};
 use common::mute::{Mute, Refused};
 use common::sample::Sample;
 use common::{
-    Bytes, Found, GEOMETRY, KINDS, LAYOUTS, SEGMENT_MIN, Scratch, again, judge, laid_out,
-    of_any_size, open, payload, payload_in, read, read_own, within,
+    Bytes, Found, GEOMETRY, KINDS, LAYOUTS, SEGMENT_MIN, Scratch, again, judge, laid_out, lsn,
+    of_any_size, open, payload, payload_in, read, read_own, tiny, within,
 };
 use seawall::verify::Verdict;
 use seawall::{Error, Layout, Level, LogReader, Lsn, Maintenance, OpenMode, Options};
@@ -211,6 +211,30 @@ fn record_of_a_set_says_that_the_set_continues() {
         found.push(record.goes_on);
     }
     assert_eq!(found, [false, true, true, false, true, false]);
+}
+
+/// Once its log is closed, another handle may change the log.
+#[test]
+fn cursor_of_a_closed_log_is_told_of_what_another_handle_pruned() {
+    let device = MemStorage::new();
+    let fill = |log: &Bytes, numbers: std::ops::RangeInclusive<u64>| {
+        numbers.for_each(|number| log.append(&payload(number, 1, 300)).map(drop).unwrap());
+    };
+    let log = open(&tiny(1), &device).unwrap();
+    fill(&log, 1..=40);
+    let mut cursor = log.cursor(Lsn::FIRST).unwrap();
+    cursor.next_record().unwrap().unwrap();
+    log.close().unwrap();
+    let log = open(&again(2), &device).unwrap();
+    fill(&log, 41..=80);
+    let oldest = log.truncate_before(lsn(60)).unwrap();
+    let told = loop {
+        match cursor.next_record() {
+            Ok(record) => assert!(record.unwrap().lsn < oldest),
+            Err(told) => break told,
+        }
+    };
+    assert!(matches!(told, Error::Pruned { oldest: now, .. } if now == oldest), "{told:?}");
 }
 
 #[test]

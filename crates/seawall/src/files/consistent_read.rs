@@ -172,6 +172,10 @@ mod tests {
             unreachable!("a read of the test has no files")
         }
 
+        fn is_closed(&self) -> bool {
+            false
+        }
+
         fn clock(&self) -> &dyn Clock {
             unreachable!("a read does not wait for a time")
         }

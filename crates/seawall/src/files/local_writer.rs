@@ -19,6 +19,9 @@ pub(crate) trait LocalWriter: Debug + Send + Sync {
     /// The clock that deadlines of [`wait_beyond`](Self::wait_beyond) refer to.
     fn clock(&self) -> &dyn Clock;
 
+    /// Whether the log was closed: then another writer may change it.
+    fn is_closed(&self) -> bool;
+
     /// How far a reader in this process may read.
     fn live(&self) -> Live;
 

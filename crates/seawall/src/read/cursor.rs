@@ -483,7 +483,7 @@ impl Cursor {
         };
         let next = next_lsn(live.durable);
         let newest = self.snapshot.catalog.chain.last().map(|link| link.segment.header.id);
-        let was_truncated = match &self.writer {
+        let was_truncated = match self.writer() {
             Some(coordinator) => coordinator.check_position(self.next).is_err(),
             None => newest.is_none_or(|newest| newest < live.segment.id),
         };

@@ -319,6 +319,11 @@ impl Commit {
         self.closed = true;
     }
 
+    /// Whether the log was closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
     /// Schedules the open batch: it holds a record without a waiting thread. Reads the clock once
     /// per batch, for the first such record, and then returns true.
     #[inline]

@@ -6,9 +6,11 @@
 use crate::base::error::{Damage, Error, Result};
 use crate::files::consistent_read::{Change, Doubt, Reading, is_moved};
 use crate::files::live::{LiveSource, Watermark};
+use crate::files::local_writer::LocalWriter;
 use crate::read::cursor::{Cursor, known_scan};
 use crate::read::snapshot::Snapshot;
 use seawall_format::SegmentId;
+use std::sync::Arc;
 
 impl Cursor {
     /// Restarts after a file vanished, because it was pruned. Fails if this position was pruned,
@@ -27,7 +29,7 @@ impl Cursor {
     /// Starts a new scan at the current position. If the writer has pruned the segment that
     /// `watermark` names, a newer watermark is used.
     pub(super) fn start_over(&mut self, watermark: Option<Watermark>) -> Result<()> {
-        let (writer, files) = (self.writer.clone(), self.snapshot.files.clone());
+        let (writer, files) = (self.writer().cloned(), self.snapshot.files.clone());
         let source = writer.as_ref().map_or(LiveSource::File(&*files), LiveSource::InProcess);
         let mut retries = self.retries;
         let started = retries.read(source, watermark, |watermark| {
@@ -51,10 +53,15 @@ impl Cursor {
         Ok(())
     }
 
+    /// The writer in this process. Once it has closed the log, it knows nothing of later changes.
+    pub(super) fn writer(&self) -> Option<&Arc<dyn LocalWriter>> {
+        self.writer.as_ref().filter(|writer| !writer.is_closed())
+    }
+
     /// The current watermark. A writer in this process answers between two batches, when no
     /// truncation is in progress.
     pub(super) fn watermark_now(&self) -> Result<Option<Watermark>> {
-        match &self.writer {
+        match self.writer() {
             Some(coordinator) => LiveSource::InProcess(coordinator).settled(),
             None => LiveSource::File(&*self.snapshot.files).settled(),
         }

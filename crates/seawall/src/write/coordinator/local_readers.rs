@@ -23,6 +23,10 @@ impl LocalWriter for Coordinator {
         &*self.clock
     }
 
+    fn is_closed(&self) -> bool {
+        self.fork_guard.check().is_ok() && self.lock().commit.is_closed()
+    }
+
     fn live(&self) -> Live {
         self.lock().live(self.id)
     }
