@@ -320,6 +320,42 @@ fn truncation_frees_a_disk_with_space_for_one_minimal_segment() {
     assert_eq!(common::maintenance(&storage).verify().unwrap().verdict, Verdict::Clean);
 }
 
+/// Without space for a new segment, nothing is truncated: also the checkpoint stays.
+#[test]
+fn truncation_without_space_changes_nothing() {
+    for layout in [Layout::Binary, Layout::Text] {
+        let storage = MemStorage::new();
+        let options = laid_out(tiny(1), layout).idle_mark(None).preallocate(false);
+        let log = common::open(&options, &storage).unwrap();
+        (1..=6).for_each(|_| log.append(b"7").map(drop).unwrap());
+        log.checkpoint(Lsn::new(5).unwrap()).unwrap();
+        let files = storage.names();
+        storage.limit(storage.used());
+        let refused = log.truncate_after(Lsn::new(2)).unwrap_err();
+        assert!(matches!(refused, Error::DiskFull { .. }), "{layout:?}: {refused}");
+        assert_eq!((log.replay_start().get(), storage.names()), (5, files));
+        storage.limit(u64::MAX);
+        assert_eq!(log.append(b"8").unwrap().get(), 7);
+        assert_eq!(log.read_from(Lsn::FIRST).unwrap().count(), 7);
+        log.truncate_after(Lsn::new(2)).unwrap();
+        assert_eq!(log.append(b"9").unwrap().get(), 3);
+    }
+}
+
+/// A segment that cannot be opened stops a truncation before it has changed anything.
+#[test]
+fn truncation_that_cannot_read_changes_nothing() {
+    let storage = MemStorage::new();
+    let log = open(&storage, false);
+    (1..=6).for_each(|number| log.append(&payload(number)).map(drop).unwrap());
+    log.checkpoint(Lsn::new(5).unwrap()).unwrap();
+    storage.fail_read("000000000001.seg", 0..usize::MAX);
+    let refused = log.truncate_after(Lsn::new(2)).unwrap_err();
+    assert!(matches!(refused, Error::Io { .. } | Error::Damaged { .. }), "{refused}");
+    assert_eq!(log.append(&payload(7)).unwrap().get(), 7);
+    assert_eq!(log.replay_start().get(), 5);
+}
+
 /// Options of a readable log. Its texts grow in space reserved beyond their ends.
 fn readable(seed: u64) -> Options {
     laid_out(tiny(seed), Layout::Text).geometry(GEOMETRY, 4096).segment_size(16_384)

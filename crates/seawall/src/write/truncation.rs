@@ -9,6 +9,7 @@ use crate::base::spare_files::may_be_spare;
 use crate::files::segment::Segment;
 use crate::scan::catalog::ChainedSegment;
 use crate::scan::scanner::{LogScanner, ScanItem};
+use crate::write::preallocation::file::{PreallocatedSegment, cannot_create, length_for};
 use crate::write::rotation::{Predecessor, RotationPlan, rotate};
 use crate::write::truncation::removal::{RemovedSegments, SegmentRemoval, remove_files};
 use crate::write::writer::Writer;
@@ -156,8 +157,8 @@ impl Writer {
 
     /// Gives up every record after `last`, or all that are left. Once the new segment is durable
     /// they never come back, even if a later step fails. Returns the removal of their files, which
-    /// needs no writer. The inner error means that readers could not be told and that nothing was
-    /// changed.
+    /// needs no writer. The inner error means that nothing was changed: a file could not be read or
+    /// created, or readers could not be told.
     pub(crate) fn truncate_after(
         &mut self,
         last: Option<Lsn>,
@@ -179,22 +180,19 @@ impl Writer {
         let keep = live.iter().rposition(|header| header.base <= next).expect("checked above");
         let holder = live.get(keep).expect("just found").clone();
         let dead: Vec<SegmentId> = live.drain(keep + 1..).map(|header| header.id).collect();
-        let (name, chain_before) = (holder.head_name(), self.chain_of(&holder, last)?);
-        let file = self.env.storage.open(&name, Access::ReadWrite);
-        let head = file.map_err(Error::io(format!("open {name} for writing")))?;
-        let named = holder.reference();
-        let mut plan = RotationPlan {
-            base: next,
-            carry: vec![],
-            chain_before,
-            pred: Some(Predecessor { header: holder, head, seal_failed: false }),
-            size_min: self.segment_min,
-            reserve: 0,
-            spare: None,
-            in_flight_max: 1,
+        let (named, had_spare) = (holder.reference(), self.spare.is_some());
+        let plan = match self.plan_truncation(holder, last) {
+            Ok(plan) => plan,
+            Err(refused) => return Ok(Err(refused)),
         };
+        let chain_before = plan.chain_before;
         // Readers first: they must not return records that are about to be removed.
         if let Err(error) = self.stop_readers(named, last) {
+            match plan.spare {
+                spare if had_spare && self.spare.is_none() => self.spare = spare,
+                Some(created) => created.discard(&self.env),
+                None => {}
+            }
             return Ok(Err(error));
         }
         let checkpoints = &mut self.manifest.content.checkpoints;
@@ -202,8 +200,6 @@ impl Writer {
             *checkpoints = checkpoints.map(|checkpoint| checkpoint.map(|lsn| lsn.min(next)));
             self.write_manifest()?;
         }
-        // On a full disk there may be no other space.
-        plan.spare = self.spare.take();
         let rotated = rotate(&self.env, &self.manifest.content, plan, &mut self.max_id)?;
         (self.last, self.last_chain) = (last, chain_before);
         std::mem::replace(&mut self.tail, rotated.tail).release_reserved();
@@ -218,6 +214,39 @@ impl Writer {
         let removal =
             SegmentRemoval { env, manifest: None, segments, spares: vec![], frees_at_once };
         Ok(Ok(Some(removal)))
+    }
+
+    /// Does what can fail before anything is changed: finds where the log continues after `last`,
+    /// which `holder` contains, and gets a file.
+    fn plan_truncation(
+        &mut self,
+        holder: SegmentHeader,
+        last: Option<Lsn>,
+    ) -> Result<RotationPlan> {
+        let (name, chain_before) = (holder.head_name(), self.chain_of(&holder, last)?);
+        let file = self.env.storage.open(&name, Access::ReadWrite);
+        let head = file.map_err(Error::io(format!("open {name} for writing")))?;
+        let log = &self.manifest.content;
+        let (usual, size_min) = (length_for(log, 0, self.segment_min), length_for(log, 0, 0));
+        // On a full disk there may be no other space.
+        let is_large = |spare: &mut PreallocatedSegment| {
+            spare.reserved.is_none_or(|reserved| reserved >= size_min)
+        };
+        let spare = match self.spare.take_if(is_large) {
+            Some(spare) => spare,
+            None => PreallocatedSegment::create_now(&self.env, log, (usual, size_min))
+                .map_err(cannot_create)?,
+        };
+        Ok(RotationPlan {
+            base: next_lsn(last),
+            carry: vec![],
+            chain_before,
+            pred: Some(Predecessor { header: holder, head, seal_failed: false }),
+            size_min: self.segment_min,
+            reserve: 0,
+            spare: Some(spare),
+            in_flight_max: 1,
+        })
     }
 
     /// The chain value of the batch in `holder` that contains `last`.

@@ -1,7 +1,6 @@
 //! The leader: writes a batch, or makes room for one, with the lock released.
 
-use crate::base::env::is_full;
-use crate::base::error::{Error, Result};
+use crate::base::error::Result;
 use crate::base::event_count::EventCount;
 use crate::base::sync::{Ordering, yield_now};
 use crate::write::coordinator::Coordinator;
@@ -9,10 +8,10 @@ use crate::write::coordinator::callbacks::Callbacks;
 use crate::write::coordinator::lease::{LockedLease, WriterLease};
 use crate::write::coordinator::publish::{DurableBatch, Outcome};
 use crate::write::group_commit::{TakenBatch, WaitFor};
+use crate::write::preallocation::file::cannot_create;
 use crate::write::truncation::removal::SegmentRemoval;
 use crate::write::writer::Writer;
 use seawall_format::Level;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -188,13 +187,7 @@ impl LockedLease<'_> {
         }
         let made = if is_large { Ok(()) } else { writer.make_room(size) };
         writer.lock().finish(Outcome::Room).run();
-        made.map_err(|source| {
-            if is_full(&source) || source.kind() == io::ErrorKind::FileTooLarge {
-                Error::DiskFull { log: None, source }
-            } else {
-                Error::io_in("create a file for the next segment")(source)
-            }
-        })
+        made.map_err(cannot_create)
     }
 }
 

@@ -4,6 +4,7 @@
 //! (`spare-*.tmp`) and no header, and is not part of the log; the next open removes leftovers.
 
 use crate::base::env::{Env, is_full};
+use crate::base::error::Error;
 use seawall_format::before::SectorSums;
 use seawall_format::{Epoch, Geometry, Manifest, SegmentHeader, SegmentRef};
 use seawall_io::{File, Storage};
@@ -139,6 +140,15 @@ impl PreallocatedSegment {
 /// Size of the file that holds `data` bytes of records, but at least `size_min`.
 pub(crate) fn length_for(log: &Manifest, data: u64, size_min: u64) -> u64 {
     log.layout.data_file_size(log.geometry, data, size_min)
+}
+
+/// The error of a call for which there is no file for the next segment.
+pub(crate) fn cannot_create(source: io::Error) -> Error {
+    if is_full(&source) || source.kind() == io::ErrorKind::FileTooLarge {
+        Error::DiskFull { log: None, source }
+    } else {
+        Error::io_in("create a file for the next segment")(source)
+    }
 }
 
 fn is_taken(error: &io::Error) -> bool {
