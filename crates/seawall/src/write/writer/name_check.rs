@@ -14,14 +14,17 @@ use seawall_io::File;
 impl Writer {
     /// Refuses to acknowledge records in a file that cannot be opened again.
     pub(crate) fn check_tail(&self) -> Result<()> {
-        self.check_file(&*self.tail.file, || self.tail.header.data_name())
+        self.check_file(&*self.tail.file, || self.tail.header.data_name())?;
+        if self.tail.header.layout.has_growing_file() {
+            self.check_file(&*self.tail.head, || self.tail.header.head_name())?;
+        }
+        Ok(())
     }
 
     /// Checks all files that the log relies on, and the lock.
     pub(crate) fn check_names(&self) -> Result<()> {
         self.lock.check().map_err(|error| lost(&error.to_string()))?;
-        self.check_tail()?;
-        self.check_file(&*self.tail.head, || self.tail.header.head_name())
+        self.check_tail()
     }
 
     /// Writes the manifest, unless its file was removed.
