@@ -212,6 +212,35 @@ fn record_without_a_waiter_is_written_while_wakers_run() {
     });
 }
 
+/// Appends when its thread ends.
+struct LastAppend(Arc<Bytes>);
+
+impl Drop for LastAppend {
+    fn drop(&mut self) {
+        self.0.append(&[7; 600]).unwrap();
+        self.0.append_batch([b"of a set".as_slice()]).unwrap();
+    }
+}
+
+thread_local! {
+    static LAST: std::cell::RefCell<Option<LastAppend>> = const { std::cell::RefCell::new(None) };
+}
+
+/// Thread locals of the log are dropped first, because they were used last.
+#[test]
+fn destructor_of_a_thread_local_may_append() {
+    within(PATIENCE, || {
+        let log: Arc<Bytes> = Arc::new(options().open_in(Arc::new(MemStorage::new())).unwrap());
+        let inside = log.clone();
+        let thread = std::thread::spawn(move || {
+            LAST.with(|last| *last.borrow_mut() = Some(LastAppend(inside.clone())));
+            inside.append(&[1; 600]).unwrap();
+        });
+        thread.join().unwrap();
+        assert_eq!(log.durable().unwrap().get(), 3);
+    });
+}
+
 /// A codec that panics in the function that `WHERE` names.
 enum Panicking {}
 

@@ -70,13 +70,14 @@ impl RecordSet {
         target: Target,
         act: impl FnOnce(&mut Self) -> Result<R>,
     ) -> Result<R> {
-        // Moved out, not borrowed: encoding a record may append to another log.
-        let mut set = SCRATCH.replace(Self::NEW);
+        // Moved out, not borrowed: encoding a record may append to another log. The destructor of
+        // another thread local may append when this one is gone.
+        let mut set = SCRATCH.try_with(|set| set.replace(Self::NEW)).unwrap_or(Self::NEW);
         set.clear();
         set.target = target;
         let done = act(&mut set);
         if set.frames.capacity() + set.payload.capacity() <= KEPT_MAX {
-            SCRATCH.set(set);
+            let _ = SCRATCH.try_with(|scratch| scratch.set(set));
         }
         done
     }
