@@ -241,3 +241,36 @@ pub(crate) fn records_in_a_block_spoiled_by_a_killed_process_are_carried() {
     }
     assert!(spoiled > 10, "{spoiled}");
 }
+
+/// A mark whose sync failed is none, and a batch that no segment took is not counted.
+#[test]
+fn what_failed_is_not_counted() {
+    let storage = MemStorage::new();
+    let log: Log<[u8], Raw> = options(Level::Synced).open_in(Arc::new(storage.clone())).unwrap();
+    log.append(&payload(1)).unwrap();
+    storage.fail_sync(0, |_| false);
+    log.confirm().unwrap();
+    assert_eq!((log.stats().marks, log.stats().failovers), (0, 1));
+    let before = log.stats();
+    (0..4).for_each(|nth| storage.fail_sync(nth, |_| false));
+    let told = log.append(&payload(2));
+    assert!(matches!(told, Err(Error::Poisoned { .. })), "{told:?}");
+    assert_eq!(log.stats(), before);
+}
+
+/// The same for a rotation: after some of these numbers of records, the next one needs another
+/// segment.
+#[test]
+fn rotation_that_failed_is_not_counted() {
+    for records in 1..12 {
+        let storage = MemStorage::new();
+        let log: Log<[u8], Raw> =
+            options(Level::Synced).open_in(Arc::new(storage.clone())).unwrap();
+        (0..records).for_each(|_| log.append(&[7; 700]).map(drop).unwrap());
+        let before = log.stats();
+        (0..4).for_each(|nth| storage.fail_sync(nth, |_| false));
+        let told = log.append(&[7; 700]);
+        assert!(matches!(told, Err(Error::Poisoned { .. })), "{told:?}");
+        assert_eq!(log.stats(), before, "{records} records");
+    }
+}

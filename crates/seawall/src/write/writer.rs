@@ -279,6 +279,16 @@ impl Writer {
     /// writes in flight touched goes into a new segment, from memory (R8). All writes must have
     /// returned: `in_flight` are their batches, oldest first.
     pub(crate) fn fail_over(&mut self, error: &Error, in_flight: Vec<BatchInFlight>) -> Result<()> {
+        self.counting(|writer| writer.carry_in_flight(error, in_flight))
+    }
+
+    /// Runs `act`. If it fails, the batches that it has counted are not durable.
+    pub(super) fn counting(&mut self, act: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        let before = (self.counts, self.last);
+        act(self).inspect_err(|_| (self.counts, self.last) = before)
+    }
+
+    fn carry_in_flight(&mut self, error: &Error, in_flight: Vec<BatchInFlight>) -> Result<()> {
         let (life, keys) = (self.tail.life, self.env.keys_of(&self.tail.header)?);
         let before = (&life, keys.as_deref());
         // It is unknown what the write left.
@@ -318,8 +328,8 @@ impl Writer {
         let size_min = self.next_size();
         let empty = self.empty_segment();
         let new = NewSegment { size_min, reserve: size, in_flight_max, ..empty };
-        self.counts.rolls += 1;
         self.switch_segment(next_lsn(self.last), self.last_chain, new)?;
+        self.counts.rolls += 1;
         self.retained.is_due = self.retained.rule.is_some();
         Ok(())
     }
@@ -569,7 +579,6 @@ impl Writer {
             let written = self.tail.head.write_at(&bytes, offset.0);
             written.and_then(|()| self.tail.head.sync())
         };
-        self.counts.marks += 1;
         if let Err(error) = written {
             let error = Error::io_in(format!("mark {}", header.head_name()))(error);
             // The base of the next segment confirms as much as the mark would have.
@@ -579,6 +588,7 @@ impl Writer {
             self.tell_readers();
             return Ok(());
         }
+        self.counts.marks += 1;
         self.tail.marks = sequence;
         Ok(())
     }

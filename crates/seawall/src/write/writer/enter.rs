@@ -80,7 +80,10 @@ impl Writer {
                 self.acknowledge(batch)
             }
             (Ok(()), Err(error)) => self.follow_unnamed(before, batch, &error),
-            (Err(error), sealed) => self.follow_instead(before, batch, (&error, sealed.is_err())),
+            (Err(error), sealed) => {
+                let error = (&error, sealed.is_err());
+                self.counting(|writer| writer.follow_instead(before, batch, error))
+            }
         }
     }
 
