@@ -47,9 +47,20 @@ struct Writes {
 #[derive(Debug, Default)]
 struct State {
     shut: bool,
+    /// What the next other write does, such as one of the file `live`.
+    beside: Option<Beside>,
     /// The offsets of the writes that wait for an outcome.
     waiting: Vec<u64>,
     fates: BTreeMap<u64, Fate>,
+}
+
+/// What a write does that is not one of a batch in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Beside {
+    Panics,
+    /// It waits until the test takes this away.
+    Waits,
+    IsWaiting,
 }
 
 /// The outcome of a write.
@@ -63,8 +74,30 @@ enum Fate {
     Panics,
 }
 
+impl Writes {
+    fn write_beside(&self) {
+        let mut state = self.state.lock().unwrap();
+        match state.beside {
+            Some(Beside::Panics) => {
+                state.beside = None;
+                drop(state);
+                panic!("planned");
+            }
+            Some(Beside::Waits) => {
+                state.beside = Some(Beside::IsWaiting);
+                self.changed.notify_all();
+                drop(self.changed.wait_while(state, |state| state.beside.is_some()).unwrap());
+            }
+            Some(Beside::IsWaiting) | None => {}
+        }
+    }
+}
+
 impl Watch for Writes {
     fn before(&self, call: Call) {
+        if call == Call::Write {
+            return self.write_beside();
+        }
         let Call::Direct(offset) = call else { return };
         let mut state = self.state.lock().unwrap();
         if !state.shut {
@@ -275,6 +308,55 @@ fn newest(device: &MemStorage) -> SegmentHeader {
     let ids = device.names().into_iter().filter_map(|name| SegmentId::from_file_name(&name));
     let bytes = device.bytes(&ids.max().unwrap().file_name()).unwrap();
     SegmentHeader::decode(&bytes).unwrap()
+}
+
+/// The thread that acknowledges the first write panics. The second write may still reach the
+/// device, so no other writer may have the log.
+#[test]
+fn panic_beside_a_write_in_flight_keeps_the_lock() {
+    within(PATIENCE, || {
+        let mut stream = Stream::new(2);
+        let open = |stream: &Stream| -> Result<Bytes, Error> {
+            options().open_in(Arc::new(stream.device.clone()))
+        };
+        stream.writes.state.lock().unwrap().beside = Some(Beside::Panics);
+        stream.returns(0, Fate::Lands);
+        stream.appends.remove(0).1.join().unwrap_err();
+        let refused = open(&stream).unwrap_err();
+        assert!(matches!(refused, Error::Busy { .. }), "{refused}");
+        stream.returns(0, Fate::Lands);
+        let told = stream.appends.remove(0).1.join().unwrap();
+        assert!(matches!(told, Err(Error::Poisoned { .. })), "{told:?}");
+        let log = Arc::into_inner(stream.log.take().unwrap()).unwrap();
+        assert!(matches!(log.close(), Err(Error::Poisoned { .. })));
+        assert!(open(&stream).unwrap().durable() >= Lsn::new(stream.before));
+    });
+}
+
+/// The log is poisoned while another thread has the writer, and closed. A follower is still there.
+#[test]
+fn close_waits_for_the_thread_that_has_the_writer() {
+    within(PATIENCE, || {
+        let mut stream = Stream::new(2);
+        let follower = stream.log().follow(Lsn::FIRST).unwrap();
+        stream.writes.state.lock().unwrap().beside = Some(Beside::Waits);
+        stream.returns(0, Fate::Lands);
+        let state = stream.writes.state.lock().unwrap();
+        let is_coming = |state: &mut State| state.beside == Some(Beside::Waits);
+        drop(stream.writes.changed.wait_while(state, is_coming).unwrap());
+        stream.returns(1, Fate::Panics);
+        stream.appends.remove(1).1.join().unwrap_err();
+        let log = stream.log.take().unwrap();
+        let closes = thread::spawn(move || log.close_shared());
+        pause();
+        stream.writes.state.lock().unwrap().beside = None;
+        stream.writes.changed.notify_all();
+        assert!(matches!(closes.join().unwrap(), Err(Error::Poisoned { .. })));
+        let _ = stream.appends.remove(0).1.join().unwrap();
+        let again: Bytes = options().open_in(Arc::new(stream.device.clone())).unwrap();
+        assert!(again.durable() >= Lsn::new(stream.before));
+        drop(follower);
+    });
 }
 
 const FAILURES: [Fate; 4] = [Fate::Lands, Fate::Fails(0), Fate::Fails(1), Fate::Fails(2)];

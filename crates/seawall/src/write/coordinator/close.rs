@@ -54,8 +54,9 @@ impl Coordinator {
         let truncations = std::mem::take(&mut self.lock().removals);
         finish_truncations(&truncations);
         let mut state = self.lock();
-        // A write in flight must not reach the disk after another process has the lock.
-        while state.in_flight.is_writing() {
+        // A write in flight must not reach the disk after another process has the lock. The thread
+        // that has the writer may not have noticed the failure.
+        while state.in_flight.is_writing() || state.writer.is_none() {
             state = self.wait_for_writer(state);
         }
         // They hold files, too.

@@ -5,16 +5,17 @@ use crate::base::error::Result;
 use crate::base::sync::MutexGuard;
 use crate::write::coordinator::callbacks::Callbacks;
 use crate::write::coordinator::publish::Outcome;
-use crate::write::coordinator::{Coordinator, State};
+use crate::write::coordinator::{Coordinator, PANICKED, State};
 use crate::write::writer::Writer;
 use std::ops::{Deref, DerefMut};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 /// The writer, held without the lock.
 ///
-/// Dropping the lease poisons the log and wakes all waiters: the thread panicked while it was
-/// writing, and nothing is known of the batch. [`LockedLease::finish`] and [`close`](Self::close)
-/// end it properly.
+/// Dropping the lease poisons the log, returns the writer, and wakes all waiters: the thread
+/// panicked while it was writing, and nothing is known of the batch. [`LockedLease::finish`] and
+/// [`close`](Self::close) end it properly.
 pub(crate) struct WriterLease<'a> {
     coordinator: &'a Arc<Coordinator>,
     /// `None` once the lease has ended properly.
@@ -65,9 +66,13 @@ impl<'a> WriterLease<'a> {
 
     /// Closes the log cleanly, and releases its files and the file lock.
     pub(super) fn close(mut self) -> Result<()> {
-        let closed = (*self).close();
-        self.release();
-        closed
+        let mut writer = self.writer.take().expect(HELD);
+        let closed = catch_unwind(AssertUnwindSafe(|| writer.close()));
+        drop(writer);
+        closed.unwrap_or_else(|panic| {
+            self.coordinator.poison_after_panic();
+            resume_unwind(panic)
+        })
     }
 
     /// Releases the files and the file lock without writing anything.
@@ -98,9 +103,12 @@ impl<'a> LockedLease<'a> {
 
 impl Drop for WriterLease<'_> {
     fn drop(&mut self) {
-        if self.writer.is_some() {
-            self.coordinator.poison_after_panic();
-        }
+        let Some(writer) = self.writer.take() else { return };
+        let mut state = self.coordinator.lock();
+        state.commit.fail(PANICKED);
+        // The writer holds the file lock. Close releases it, after the writes in flight.
+        state.writer = Some(writer);
+        self.coordinator.wake_all(state).run();
     }
 }
 
