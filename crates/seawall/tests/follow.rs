@@ -15,7 +15,6 @@ use seawall_testkit::MemStorage;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, mpsc};
-use std::thread;
 use std::time::Duration;
 
 const LONG: Duration = Duration::from_secs(20);
@@ -135,7 +134,7 @@ fn truncation_is_reported_to_a_follower_that_waits() {
             log.append(&payload(number)).unwrap();
         }
         let mut follower = log.follow(Lsn::new(from).unwrap()).unwrap();
-        let waits = thread::spawn(move || {
+        let waits = std::thread::spawn(move || {
             for _ in from..=3 {
                 follower.next_within(LONG).unwrap().unwrap();
             }
@@ -143,7 +142,7 @@ fn truncation_is_reported_to_a_follower_that_waits() {
             told.map(|told| told.unwrap_err())
         });
         // The follower may reach its wait before or after the truncation.
-        thread::park_timeout(Duration::from_millis(20));
+        std::thread::park_timeout(Duration::from_millis(20));
         log.truncate_after(Lsn::new(3 - replaced)).unwrap();
         let set = vec![b"another".as_slice(); usize::try_from(replaced).unwrap()];
         log.append_batch(set).unwrap();

@@ -46,7 +46,9 @@ mod tests {
     fn lowest_truncation_since_any_other_is_known() {
         let firsts = [9, 4, 7, 7, 5, 8];
         let mut truncations = Truncations::default();
-        firsts.iter().for_each(|first| truncations.push(lsn(*first)));
+        for first in firsts {
+            truncations.push(lsn(first));
+        }
         for seen in 0..=firsts.len() {
             let lowest = firsts[seen..].iter().min().map(|first| lsn(*first));
             assert_eq!(truncations.lowest_since(u64::try_from(seen).expect("few")), lowest);
@@ -56,7 +58,9 @@ mod tests {
     #[test]
     fn old_truncations_are_joined() {
         let mut truncations = Truncations::default();
-        (1..=2000).for_each(|first| truncations.push(lsn(first)));
+        for first in 1..=2000 {
+            truncations.push(lsn(first));
+        }
         assert_eq!(truncations.lowest.len(), ENTRIES_MAX);
         assert_eq!(truncations.lowest_since(0), Some(lsn(1)));
         assert_eq!(truncations.lowest_since(1999), Some(lsn(2000)));
