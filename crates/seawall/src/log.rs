@@ -513,9 +513,9 @@ impl<T: ?Sized, C> Log<T, C> {
     /// # Errors
     ///
     /// [`Error::Pruned`] if the record after `last` was truncated at the start of the log;
-    /// [`Error::DiskFull`] if there is no space for a new segment, and [`Error::Io`] if a file cannot
-    /// be read, or `live` cannot be written so that readers in other processes cannot be stopped:
-    /// nothing was truncated. [`Error::Poisoned`] if the device fails later.
+    /// [`Error::DiskFull`] if there is no space for a new segment, and [`Error::Io`] if a file
+    /// cannot be read, or `live` cannot be written so that readers in other processes cannot be
+    /// stopped: nothing was truncated. [`Error::Poisoned`] if the device fails later.
     ///
     /// # Examples
     ///

@@ -8,6 +8,7 @@ use crate::base::sync::{Builder, MutexGuard, current};
 use crate::parity::writer::ParityFlush;
 use crate::write::coordinator::callbacks::Callbacks;
 use crate::write::coordinator::lease::LockedLease;
+use crate::write::coordinator::waiting_flushers::WaitingFlushers;
 use crate::write::coordinator::{Coordinator, State};
 use crate::write::group_commit::WaitFor;
 use crate::write::preallocation::file::{Filling, PreallocatedFile, PreallocatedSegment};
@@ -434,6 +435,23 @@ impl Coordinator {
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         !state.stopping
+    }
+}
+
+impl State {
+    /// Whether a flusher runs that does not run the user's code.
+    pub(crate) fn has_free_flusher(&self) -> bool {
+        self.background.len() > self.flushers.in_callbacks
+    }
+
+    /// Whether no flusher looks for work at `due`, so that one has to be called. One that works
+    /// looks again afterwards, but while a write is in flight that may take long. One that waits
+    /// for the writer is called once the writer is returned.
+    pub(crate) fn all_sleep_past(&self, due: Duration) -> bool {
+        let WaitingFlushers { asleep, in_callbacks, .. } = &self.flushers;
+        let works = self.background.len() > in_callbacks + asleep.len();
+        let is_covered = self.wants_writer || (works && self.in_flight.is_empty());
+        !is_covered && asleep.iter().all(|until| due < *until)
     }
 }
 

@@ -34,7 +34,7 @@ mod local_readers;
 mod publish;
 mod room_request;
 mod try_enqueue;
-mod waiting_flushers;
+pub(crate) mod waiting_flushers;
 
 use crate::base::deferred_delete::DeferredDelete;
 use crate::base::error::{Error, Result};
@@ -47,9 +47,8 @@ use crate::base::sync::{
 use crate::files::live::NO_BOOT;
 use crate::files::unlock::{LogFiles, Unlocker};
 use crate::write::commit_delay::CommitDelay;
-use crate::write::coordinator::callbacks::LeftCallbacks;
 use crate::write::coordinator::room_request::RoomRequest;
-use crate::write::coordinator::waiting_flushers::WaitingFlushers;
+use crate::write::coordinator::waiting_flushers::{LeftCallbacks, WaitingFlushers};
 use crate::write::fork_guard::ForkGuard;
 use crate::write::group_commit::{BatchSizes, Commit, Enqueued, Position, WaitFor};
 use crate::write::in_flight::WritesInFlight;
@@ -153,7 +152,7 @@ pub(crate) struct State {
     /// The flushers: one, or as many as batches may be launched.
     pub(crate) background: Vec<JoinHandle<()>>,
     /// Writes that were launched and not acknowledged.
-    in_flight: WritesInFlight<LaunchedWrite>,
+    pub(crate) in_flight: WritesInFlight<LaunchedWrite>,
     /// The thread that acknowledges writes which have returned.
     landing: LandingTurn,
     /// Size of the last batch that was launched, in bytes.

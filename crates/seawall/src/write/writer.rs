@@ -282,12 +282,6 @@ impl Writer {
         self.counting(|writer| writer.carry_in_flight(error, in_flight))
     }
 
-    /// Runs `act`. If it fails, the batches that it has counted are not durable.
-    pub(super) fn counting(&mut self, act: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
-        let before = (self.counts, self.last);
-        act(self).inspect_err(|_| (self.counts, self.last) = before)
-    }
-
     fn carry_in_flight(&mut self, error: &Error, in_flight: Vec<BatchInFlight>) -> Result<()> {
         let (life, keys) = (self.tail.life, self.env.keys_of(&self.tail.header)?);
         let before = (&life, keys.as_deref());

@@ -3,6 +3,7 @@
 use crate::base::options::{Failover, FailoverHook};
 use crate::base::sync::current;
 use crate::write::coordinator::Coordinator;
+use crate::write::coordinator::waiting_flushers::LeftCallbacks;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
@@ -14,13 +15,6 @@ use std::task::Waker;
 #[must_use = "run them where no other thread waits for this one"]
 pub(crate) struct Callbacks<'a> {
     coordinator: &'a Coordinator,
-    wakers: Vec<Waker>,
-    failovers: Vec<Failover>,
-}
-
-/// Calls that a flusher has left to others.
-#[derive(Debug, Default)]
-pub(crate) struct LeftCallbacks {
     wakers: Vec<Waker>,
     failovers: Vec<Failover>,
 }

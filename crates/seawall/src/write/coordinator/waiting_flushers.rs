@@ -1,13 +1,14 @@
 //! The flushers that wait for work, how one of them is called, and those that take none meanwhile.
 
-use crate::write::coordinator::State;
+use crate::base::options::Failover;
+use std::task::Waker;
 use std::time::Duration;
 
 /// The flushers that wait for work or run the user's code.
 #[derive(Debug, Default)]
 pub(crate) struct WaitingFlushers {
     /// Until when each of those that wait sleeps or spins, unless it is called.
-    asleep: Vec<Duration>,
+    pub(crate) asleep: Vec<Duration>,
     /// One of them was called and has not looked for work yet.
     pub(crate) is_called: bool,
     /// One of them spins.
@@ -34,19 +35,9 @@ impl WaitingFlushers {
     }
 }
 
-impl State {
-    /// Whether a flusher runs that does not run the user's code.
-    pub(crate) fn has_free_flusher(&self) -> bool {
-        self.background.len() > self.flushers.in_callbacks
-    }
-
-    /// Whether no flusher looks for work at `due`, so that one has to be called. One that works
-    /// looks again afterwards, but while a write is in flight that may take long. One that waits
-    /// for the writer is called once the writer is returned.
-    pub(crate) fn all_sleep_past(&self, due: Duration) -> bool {
-        let WaitingFlushers { asleep, in_callbacks, .. } = &self.flushers;
-        let works = self.background.len() > in_callbacks + asleep.len();
-        let is_covered = self.wants_writer || (works && self.in_flight.is_empty());
-        !is_covered && asleep.iter().all(|until| due < *until)
-    }
+/// Calls of the user's code that a flusher has left to others.
+#[derive(Debug, Default)]
+pub(crate) struct LeftCallbacks {
+    pub(crate) wakers: Vec<Waker>,
+    pub(crate) failovers: Vec<Failover>,
 }

@@ -97,6 +97,12 @@ impl Writer {
         }
     }
 
+    /// Runs `act`. If it fails, the batches that it has counted are not durable.
+    pub(super) fn counting(&mut self, act: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        let before = (self.counts, self.last);
+        act(self).inspect_err(|_| (self.counts, self.last) = before)
+    }
+
     fn entered(&mut self) {
         self.counts.rolls += 1;
         self.counts.named_ahead += 1;
