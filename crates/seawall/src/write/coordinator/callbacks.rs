@@ -40,17 +40,13 @@ impl<'a> Callbacks<'a> {
         left.failovers.append(&mut self.failovers);
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.wakers.is_empty() && self.failovers.is_empty()
-    }
-
     pub(super) fn with_failovers(mut self, mut failovers: Vec<Failover>) -> Self {
         self.failovers.append(&mut failovers);
         self
     }
 
     /// Whether no call is due.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.wakers.is_empty() && self.failovers.is_empty()
     }
 
