@@ -25,7 +25,8 @@ pub(crate) struct Catalog {
     /// The last record of the newest segment that `live` published as durable. If it is missing,
     /// the log is damaged and its end is not a torn write.
     pub(crate) published: Option<Lsn>,
-    /// The highest id of any file, orphans excepted.
+    /// The highest id of any file, orphans excepted, or of any segment that a seal, the clean close
+    /// or `live` names: it may be missing, and its id is never used again.
     pub(crate) max_id: Option<SegmentId>,
     pub(crate) names: Vec<String>,
 }

@@ -96,7 +96,7 @@ impl Headers {
     /// Builds the live chain, from the newest segment back to the oldest. `files` are the names in
     /// the directory.
     pub(crate) fn build_chain(
-        mut self,
+        &mut self,
         (manifest, files): (Option<&Manifest>, &[String]),
         watermark: Option<&Watermark>,
     ) -> Result<(Vec<ChainedSegment>, ChainTop)> {
@@ -254,6 +254,23 @@ impl Headers {
             top = if orphans.is_empty() { top } else { ChainTop::Orphans(orphans) };
         }
         Ok((newest.map(|newest| (newest, Limit::Open)), top))
+    }
+
+    /// The highest id that a seal, the clean close or `live` names, if the newest segment is
+    /// missing. Otherwise a file has it.
+    pub(crate) fn highest_named(
+        &self,
+        top: &ChainTop,
+        (manifest, watermark): (Option<&Manifest>, Option<&Watermark>),
+    ) -> Result<Option<SegmentId>> {
+        let ChainTop::Missing(missing) = top else { return Ok(None) };
+        let closed = manifest.and_then(|manifest| manifest.closed);
+        let closed = closed.map(|closed| closed.segment.id);
+        let live = watermark.map(|watermark| watermark.live);
+        let live = live.filter(|live| manifest.is_none_or(|log| log.log == live.log));
+        let live = live.map(|live| live.segment.id);
+        let sealed = self.seals(manifest)?.into_iter().map(|(_, seal)| seal.next.id).max();
+        Ok(sealed.max(closed).max(live).max(Some(missing.segment)))
     }
 
     /// The seals, oldest first. The seal of a file that took the place of a segment tells nothing

@@ -139,6 +139,7 @@ fn load_once(
         FoundManifest::Never => (vec![], ChainTop::Complete),
         _ => headers.build_chain((manifest.as_ref(), &names), watermark)?,
     };
+    let highest = headers.highest_named(&top, (manifest.as_ref(), watermark))?;
     let (keys_lost, published, max_id) = (None, None, None);
     let mut found = Catalog {
         found_manifest,
@@ -155,7 +156,7 @@ fn load_once(
     found.keys_lost = keys_lost_in(&**storage, &found, has_keys)?;
     let is_orphan = |id: &SegmentId| found.orphans().iter().any(|orphan| orphan.segment == *id);
     let used = found.names.iter().filter_map(|name| SegmentId::from_any_name(name));
-    found.max_id = used.filter(|id| !is_orphan(id)).max();
+    found.max_id = used.filter(|id| !is_orphan(id)).max().max(highest);
     Ok(Some(found))
 }
 

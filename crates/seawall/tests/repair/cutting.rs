@@ -160,6 +160,42 @@ fn tail_truncation_keeps_the_segment_that_it_makes() {
     }
 }
 
+/// Found by review. The image: damage in the second segment, and the newest one is lost. A repair
+/// that was killed could not be repeated: the new segment had the id of the lost one, which the
+/// seal of a segment that was not removed yet names.
+#[test]
+fn tail_truncation_beside_a_lost_segment_can_be_repeated() {
+    let device = MemStorage::new();
+    let log = open(&tiny(1), &device).unwrap();
+    for number in 1..=48 {
+        log.append(&payload(number, 1, 200)).unwrap();
+    }
+    log.close().unwrap();
+    let damaged = device.power_cut(|_| false);
+    let segments = || damaged.names().into_iter().filter(|name| name.starts_with('0'));
+    assert!(segments().count() > 4, "{:?}", damaged.names());
+    let (_, batches) = batches(&damaged, "000000000002.seg");
+    damaged.edit("000000000002.seg", |bytes| bytes[batches[1].1 - 20] ^= 1);
+    damaged.remove_raw(&segments().next_back().unwrap());
+    let whole = damaged.kill();
+    let before = whole.steps();
+    let last = common::maintenance(&storage(&whole)).truncate_damaged_tail().unwrap().last;
+    let kept = read(&whole, false).unwrap().records;
+    for stop in before..=whole.steps() {
+        let device = damaged.kill();
+        device.stop_after(stop);
+        let _ = common::maintenance(&storage(&device)).truncate_damaged_tail();
+        for left in [device.power_cut(|_| false), device.power_cut(|_| true), device.kill()] {
+            let mut found = read(&left, true).unwrap().records;
+            found.retain(|number, _| Some(lsn(*number)) <= last);
+            assert_eq!(found, kept, "stopped after step {stop}");
+            let done = common::maintenance(&storage(&left)).truncate_damaged_tail().unwrap();
+            assert_eq!(done.last, last, "stopped after step {stop}");
+            assert_eq!(read(&left, false).unwrap().records, kept, "stopped after step {stop}");
+        }
+    }
+}
+
 /// Running readers must not be told to undo records that the repair is about to rewrite.
 #[test]
 fn tail_truncation_never_tells_readers_to_undo_kept_records() {
