@@ -513,9 +513,11 @@ impl<T: ?Sized, C> Log<T, C> {
     /// # Errors
     ///
     /// [`Error::Pruned`] if the record after `last` was truncated at the start of the log;
-    /// [`Error::DiskFull`] if there is no space for a new segment, and [`Error::Io`] if a file
-    /// cannot be read, or `live` cannot be written so that readers in other processes cannot be
-    /// stopped: nothing was truncated. [`Error::Poisoned`] if the device fails later.
+    /// [`Error::Damaged`] if `last` lies in a damaged place, or was lost together with the next
+    /// record: give up the lost records as well, or keep them all; [`Error::DiskFull`] if there is
+    /// no space for a new segment; and [`Error::Io`] if a file cannot be read, or `live` cannot be
+    /// written so that readers in other processes cannot be stopped. Then nothing was truncated.
+    /// [`Error::Poisoned`] if the device fails later.
     ///
     /// # Examples
     ///

@@ -1,6 +1,7 @@
 //! Builds the writer of a recovered or new log.
 
 use crate::base::env::Env;
+use crate::base::error::Damage;
 use crate::base::options::Options;
 use crate::base::retention::RetentionState;
 use crate::files::directory;
@@ -18,13 +19,15 @@ use std::collections::{BTreeMap, VecDeque};
 pub(crate) struct Beginning {
     pub(crate) manifest: ManifestFile,
     pub(crate) rotated: Rotated,
+    /// The missing segments before the tail.
+    pub(crate) gaps: Vec<Damage>,
     pub(crate) last: Option<Lsn>,
     pub(crate) last_chain: u64,
     pub(crate) max_id: Option<SegmentId>,
 }
 
 pub(crate) fn writer(options: &Options, env: Env, lock: Box<dyn Lock>, begin: Beginning) -> Writer {
-    let Beginning { manifest, rotated, last, last_chain, max_id } = begin;
+    let Beginning { manifest, rotated, gaps, last, last_chain, max_id } = begin;
     let parity = manifest.content.parity.map(ParityWriter::new);
     Writer {
         live: LiveFile::new(&*env.storage),
@@ -33,6 +36,7 @@ pub(crate) fn writer(options: &Options, env: Env, lock: Box<dyn Lock>, begin: Be
         deferred_write: None,
         tail: rotated.tail,
         chain: rotated.skipped_segments,
+        gaps,
         last,
         last_chain,
         recent: rotated.sent.into(),

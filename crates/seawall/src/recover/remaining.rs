@@ -1,5 +1,6 @@
 //! The records of a log that an open keeps: all of them, or those before the first damage.
 
+use crate::base::error::Damage;
 use crate::files::overlay::Patch;
 use crate::recover::decision::continuation::{FoundBatch, NewestSegment, ResumeEvidence, TailForm};
 use crate::recover::inspection::Inspection;
@@ -114,6 +115,12 @@ impl<'a> RemainingLog<'a> {
             oldest_base: self.manifest.oldest_base,
             both_slots_are_readable: both_slots,
         }
+    }
+
+    /// The missing segments between those that stay, as far as records are lost with them.
+    pub(crate) fn gaps(&self) -> Vec<Damage> {
+        let gaps = self.chain.iter().skip(1).filter_map(|link| link.gap.as_ref());
+        gaps.map(|(_, damage)| damage).filter(|damage| damage.lost.is_some()).cloned().collect()
     }
 
     /// Whether the files of this segment are undamaged, without any repair.

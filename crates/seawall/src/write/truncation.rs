@@ -3,7 +3,7 @@
 
 pub(crate) mod removal;
 
-use crate::base::error::{Error, Result};
+use crate::base::error::{Damage, Error, Result};
 use crate::base::retention::LiveSegment;
 use crate::base::spare_files::may_be_spare;
 use crate::files::segment::Segment;
@@ -175,6 +175,7 @@ impl Writer {
         if next < oldest {
             return Err(Error::pruned(oldest));
         }
+        self.refuse_in_gap(last)?;
         self.check_names()?;
         let mut live: Vec<_> = self.chain.iter().chain([&self.tail.header]).cloned().collect();
         let keep = live.iter().rposition(|header| header.base <= next).expect("checked above");
@@ -206,6 +207,7 @@ impl Writer {
         self.recent = VecDeque::new();
         self.sums.retain(|id, _| !dead.contains(id));
         self.chain = live;
+        self.gaps.retain(|gap| gap.lost.and_then(|lost| lost.to) <= last);
         self.chain.extend(rotated.skipped_segments);
         self.renew_spare();
         self.tell_readers();
@@ -247,6 +249,14 @@ impl Writer {
             spare: Some(spare),
             in_flight_max: 1,
         })
+    }
+
+    /// Refuses a truncation after `last` if it and the next record are lost in one gap: batches in
+    /// the segment before the gap that have these LSNs do not count, and must not come back.
+    fn refuse_in_gap(&self, last: Option<Lsn>) -> Result<()> {
+        let splits =
+            |gap: &&Damage| gap.lost.is_some_and(|lost| Some(lost.from) <= last && last < lost.to);
+        self.gaps.iter().find(splits).map_or(Ok(()), |gap| Err(Error::damaged(gap.clone())))
     }
 
     /// The chain value of the batch in `holder` that contains `last`.

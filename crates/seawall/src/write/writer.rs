@@ -11,7 +11,7 @@ pub(crate) mod seal_thread;
 pub(crate) mod streaming;
 
 use crate::base::env::Env;
-use crate::base::error::{Error, Result};
+use crate::base::error::{Damage, Error, Result};
 use crate::base::num::to_u64;
 use crate::base::options::Failover;
 use crate::base::retention::RetentionState;
@@ -68,6 +68,9 @@ pub(crate) struct Writer {
     pub(crate) tail: TailSegment,
     /// The live segments before the tail, oldest first.
     pub(crate) chain: Vec<SegmentHeader>,
+    /// The missing segments between those, each with the records that are lost. The segment before
+    /// such a gap ends before the first of these, whatever batches follow in it.
+    pub(crate) gaps: Vec<Damage>,
     /// The last record; everything up to it is durable.
     pub(crate) last: Option<Lsn>,
     /// The chain value of the batch that holds `last`, or 0 if this process has not seen that

@@ -10,6 +10,7 @@
 
 use crate::common;
 mod cutting;
+mod gaps;
 mod salvaging;
 pub(crate) mod ways_out;
 

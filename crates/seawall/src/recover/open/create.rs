@@ -57,7 +57,8 @@ pub(super) fn create(
     manifest.write_both(env.clock.wall_us())?;
     env.storage.sync_dir().map_err(Error::io("sync the new log's directory"))?;
     let level = manifest.content.level;
-    let begin = Beginning { manifest, rotated, last: None, last_chain: 0, max_id };
+    let (gaps, last) = (vec![], None);
+    let begin = Beginning { manifest, rotated, gaps, last, last_chain: 0, max_id };
     let mut writer = writer(options, env, lock, begin);
     writer.tell_readers();
     let recovery = Recovery {

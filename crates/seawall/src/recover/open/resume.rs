@@ -62,7 +62,8 @@ pub(crate) fn resume(
     let holds_last = rotated.tail.at.0 > rotated.tail.header.data_start();
     let last_chain = if holds_last { rotated.tail.chain } else { plan.chain_of_last };
     let level = options.level.unwrap_or(manifest.content.level);
-    let begin = Beginning { manifest, rotated, last: log.last, last_chain, max_id };
+    let gaps = log.gaps();
+    let begin = Beginning { manifest, rotated, gaps, last: log.last, last_chain, max_id };
     let mut writer = writer(options, env, lock, begin);
     recovery.warnings.extend(encrypt(&mut writer, options, unlocker)?);
     writer.enter_settings()?;
