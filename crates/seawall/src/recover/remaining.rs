@@ -2,7 +2,9 @@
 
 use crate::base::error::Damage;
 use crate::files::overlay::Patch;
-use crate::recover::decision::continuation::{FoundBatch, NewestSegment, ResumeEvidence, TailForm};
+use crate::recover::decision::continuation::{
+    Damaged, FoundBatch, NewestSegment, ResumeEvidence, TailForm,
+};
 use crate::recover::inspection::Inspection;
 use crate::scan::catalog::{ChainedSegment, FoundManifest};
 use crate::scan::scanner::{LogScanner, ScanEnd, TailFound};
@@ -95,6 +97,7 @@ impl<'a> RemainingLog<'a> {
         let both_slots = matches!(manifest, FoundManifest::Readable { both_slots: true, .. });
         ResumeEvidence {
             bases: self.chain.iter().map(|link| link.segment.header.base).collect(),
+            before_gap: self.chain.iter().rposition(|link| link.gap.is_some()).unwrap_or(0),
             newest: NewestSegment {
                 reference: header.reference(),
                 block: u64::from(header.geometry.block),
@@ -110,7 +113,11 @@ impl<'a> RemainingLog<'a> {
                 let is_exact = tail.is_exact;
                 TailForm { row, is_exact }
             }),
-            has_damage: !self.found.damage.is_empty(),
+            damaged: match self.found.damage.as_slice() {
+                [] => Damaged::Nothing,
+                _ if self.found.is_damaged(header.id) => Damaged::Newest,
+                _ => Damaged::Elsewhere,
+            },
             has_salvaged: !self.salvaged.is_empty(),
             oldest_base: self.manifest.oldest_base,
             both_slots_are_readable: both_slots,

@@ -71,3 +71,55 @@ fn truncation_into_a_gap_is_refused() {
         }
     }
 }
+
+/// Found by review: an empty newest segment was replaced by one that followed the segment before
+/// the lost one.
+#[test]
+fn log_with_an_empty_segment_after_a_gap_continues_after_it() {
+    for layout in layouts() {
+        for kept in 6..=8 {
+            let damaged = with_second_lost(layout, &[(0, 10), (5, 4), (kept, 0)]);
+            let before = read(&damaged, true).unwrap();
+            let lost = judge(&damaged).unwrap().damage;
+            let mut device = damaged.kill();
+            for count in 1..=3 {
+                let log = salvaging(layout, &device);
+                let next = log.append(&payload_in(layout, (kept + count, 4), 30)).unwrap();
+                assert_eq!(next, lsn(kept + count));
+                log.close().unwrap();
+                device = device.power_cut(|_| false);
+                assert_eq!(judge(&device).unwrap().damage, lost);
+                nothing_came_back(&before, &device, kept + count);
+            }
+        }
+    }
+}
+
+/// After a failed sync of the directory, only the page cache may have the name of a segment that no
+/// seal names. Damage elsewhere does not change that.
+#[test]
+fn unnamed_segment_of_a_damaged_log_is_carried() {
+    let device = MemStorage::new();
+    let log = open(&tiny(1), &device).unwrap();
+    for number in 1..=16 {
+        log.append(&payload(number, 1, 200)).unwrap();
+    }
+    log.close().unwrap();
+    let damaged = device.power_cut(|_| false);
+    let segments: Vec<_> =
+        damaged.names().into_iter().filter(|name| name.starts_with('0')).collect();
+    let [first, .., before, newest] = segments.as_slice() else { panic!("{segments:?}") };
+    let (_, batches) = batches(&damaged, first);
+    damaged.edit(first, |bytes| bytes[batches[0].1 - 20] ^= 1);
+    damaged.edit(before, |bytes| bytes[3 * 512..4 * 512].fill(0));
+    let lost = judge(&damaged).unwrap().damage;
+    let kept = read(&damaged, true).unwrap();
+    let left = damaged.kill();
+    let log = open(&again(2).mode(OpenMode::Salvage), &left).unwrap();
+    assert_eq!(log.append(b"after").unwrap(), lsn(17));
+    log.close().unwrap();
+    assert!(!left.names().contains(newest), "{:?}", left.names());
+    let left = left.power_cut(|_| false);
+    assert_eq!(judge(&left).unwrap().damage, lost);
+    nothing_came_back(&kept, &left, 17);
+}

@@ -8,6 +8,8 @@ use seawall_format::{Closed, Lsn, Offset, SegmentRef, next_lsn, tail};
 pub(crate) struct ResumeEvidence<'a> {
     /// The first LSN of each segment, oldest first; at least one.
     pub(crate) bases: Vec<Lsn>,
+    /// How many of them are before the newest gap.
+    pub(crate) before_gap: usize,
     pub(crate) newest: NewestSegment,
     /// The batches of the newest segment.
     pub(crate) batches: &'a [FoundBatch],
@@ -19,14 +21,23 @@ pub(crate) struct ResumeEvidence<'a> {
     pub(crate) confirmed: Option<Lsn>,
     /// The end of the newest segment; `None` if the scan did not reach it.
     pub(crate) tail: Option<TailForm>,
-    /// Whether any place is damaged.
-    pub(crate) has_damage: bool,
+    pub(crate) damaged: Damaged,
     /// Whether a repair rewrites records that it salvaged from a damaged batch.
     pub(crate) has_salvaged: bool,
     /// The first LSN according to the manifest.
     pub(crate) oldest_base: Lsn,
     /// Whether both slots of the manifest are readable.
     pub(crate) both_slots_are_readable: bool,
+}
+
+/// Which part of the log is damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Damaged {
+    Nothing,
+    /// Any place, but none in the newest segment.
+    Elsewhere,
+    /// The newest segment, at least.
+    Newest,
 }
 
 /// Facts about the newest segment.
@@ -133,7 +144,7 @@ impl ResumeEvidence<'_> {
             target: if in_place { Target::InPlace } else { Target::NewSegment(self.new_segment()) },
             chain_of_last: self.chain_of(self.last),
             // With damage, a text may be all that is left of its segment, so it stays.
-            removes_orphans: !self.has_damage,
+            removes_orphans: self.damaged == Damaged::Nothing,
         }
     }
 
@@ -153,6 +164,8 @@ impl ResumeEvidence<'_> {
         let base = next_lsn(sure);
         let carry = if self.has_salvaged { Carry::Salvaged } else { Carry::UpTo(self.last) };
         let pred = self.bases.iter().rposition(|first| *first < base).unwrap_or(0);
+        // The segment after a gap alone knows where the one before it ends, so it stays.
+        let pred = pred.max(self.before_gap);
         NewSegment { base, carry, chain_before: self.chain_of(sure), segments_kept: pred + 1 }
     }
 
@@ -160,11 +173,24 @@ impl ResumeEvidence<'_> {
     fn sure(&self) -> Option<Lsn> {
         // If the newest segment has no end, there is nothing to rewrite after the last record.
         let sure = if self.tail.is_some() { self.confirmed } else { self.last };
-        if self.has_damage {
-            return sure;
-        }
         let before = self.bases.last().and_then(|base| base.previous());
-        self.before_shared_block(if self.newest.is_named { sure } else { sure.min(before) })
+        let sure = if self.replaces_newest() { sure.min(before) } else { sure };
+        match self.damaged {
+            Damaged::Nothing => self.before_shared_block(sure),
+            Damaged::Elsewhere | Damaged::Newest => sure,
+        }
+    }
+
+    /// Whether the new segment takes the place of the newest, whose directory entry may be in the
+    /// page cache only. That takes a predecessor, and a newest segment that can be carried whole.
+    fn replaces_newest(&self) -> bool {
+        let follows_gap = self.before_gap > 0 && self.before_gap + 1 == self.bases.len();
+        let can_be_replaced = match self.damaged {
+            Damaged::Nothing => true,
+            Damaged::Elsewhere => self.tail.is_some() && !follows_gap,
+            Damaged::Newest => false,
+        };
+        !self.newest.is_named && can_be_replaced
     }
 
     /// The last record before the block of the newest segment in which the record `sure` ends.
@@ -187,8 +213,8 @@ impl ResumeEvidence<'_> {
         let holds = |batch: &&FoundBatch| Some(batch.first) <= lsn && lsn <= Some(batch.last);
         match self.batches.iter().find(holds) {
             Some(batch) => batch.chain,
-            None if self.has_damage => 0, // The batch may be among the damaged ones.
-            None => self.chain_before,
+            None if self.damaged == Damaged::Nothing => self.chain_before,
+            None => 0, // The batch may be among the damaged ones.
         }
     }
 }

@@ -295,6 +295,7 @@ fn resumable(batches: &[FoundBatch]) -> ResumeEvidence<'_> {
     let last = batches.last().map_or(base.previous(), |batch| Some(batch.last));
     ResumeEvidence {
         bases: vec![Lsn::FIRST, base],
+        before_gap: 0,
         newest: NewestSegment {
             reference: SegmentRef { id: SegmentId::new(2).unwrap(), epoch: Epoch(7) },
             block: 512,
@@ -307,7 +308,7 @@ fn resumable(batches: &[FoundBatch]) -> ResumeEvidence<'_> {
         last,
         confirmed: last,
         tail: Some(TailForm { row: tail::Row::Clean, is_exact: true }),
-        has_damage: false,
+        damaged: Damaged::Nothing,
         has_salvaged: false,
         oldest_base: Lsn::FIRST,
         both_slots_are_readable: true,
@@ -343,15 +344,30 @@ fn for_all_resumable(mut check: impl FnMut(&ResumeEvidence<'_>)) {
                 let confirmed = Lsn::new(confirmed);
                 let sound = ResumeEvidence { last, confirmed, ..resumable(&found) };
                 let sound = ResumeEvidence { bases: bases.clone(), ..sound };
-                for tail in TAILS {
-                    (0..256).for_each(|bits| check(&changed(&sound, tail, bits)));
+                for sound in with_damage(&sound) {
+                    for tail in TAILS {
+                        (0..128).for_each(|bits| check(&changed(&sound, tail, bits)));
+                    }
                 }
             }
         }
     }
 }
 
-/// The same evidence with `tail`, and with its eight booleans set to the bits of `flags`.
+/// The same evidence without damage, and with damage anywhere and a gap before any segment.
+fn with_damage<'a>(sound: &ResumeEvidence<'a>) -> Vec<ResumeEvidence<'a>> {
+    let with_gap = |before_gap: usize| {
+        [Damaged::Elsewhere, Damaged::Newest].map(|damaged| ResumeEvidence {
+            before_gap,
+            damaged,
+            ..sound.clone()
+        })
+    };
+    let damaged = (0..sound.bases.len()).flat_map(with_gap);
+    [sound.clone()].into_iter().chain(damaged).collect()
+}
+
+/// The same evidence with `tail`, and with its seven booleans set to the bits of `flags`.
 fn changed<'a>(
     evidence: &ResumeEvidence<'a>,
     tail: Option<tail::Row>,
@@ -367,10 +383,9 @@ fn changed<'a>(
     ResumeEvidence {
         newest,
         tail: tail.map(|row| TailForm { row, is_exact: is(3) }),
-        has_damage: is(4),
-        has_salvaged: is(5),
-        oldest_base: if is(6) { Lsn::FIRST } else { Lsn::new(9).unwrap() },
-        both_slots_are_readable: is(7),
+        has_salvaged: is(4),
+        oldest_base: if is(5) { Lsn::FIRST } else { Lsn::new(9).unwrap() },
+        both_slots_are_readable: is(6),
         ..evidence.clone()
     }
 }
@@ -408,6 +423,33 @@ fn a_segment_is_removed_only_if_all_of_it_is_carried() {
         assert!((1..=evidence.bases.len()).contains(&new.segments_kept), "{evidence:?}");
         let removed = &evidence.bases[new.segments_kept..];
         assert!(removed.iter().all(|base| *base >= new.base), "{evidence:?}: {new:?}");
+    });
+}
+
+/// A segment in front of a gap counts up to the gap, and the segment after the gap tells where that
+/// is.
+#[test]
+fn a_gap_is_never_passed() {
+    let mut count = 0;
+    for_all_resumable(|evidence| {
+        let Target::NewSegment(new) = evidence.continuation().target else { return };
+        assert!(new.segments_kept > evidence.before_gap, "{evidence:?}: {new:?}");
+        count += u32::from(evidence.before_gap > 0);
+    });
+    assert!(count > 0);
+}
+
+/// What is damaged cannot be carried, and a segment after a gap has no predecessor to return to.
+#[test]
+fn a_damaged_segment_and_one_after_a_gap_stay() {
+    for_all_resumable(|evidence| {
+        let last = evidence.bases.len() - 1;
+        let follows_gap = evidence.before_gap > 0 && evidence.before_gap == last;
+        let holds_sure = evidence.last.min(evidence.confirmed) >= evidence.bases.last().copied();
+        if follows_gap || (evidence.damaged == Damaged::Newest && holds_sure) {
+            let Target::NewSegment(new) = evidence.continuation().target else { return };
+            assert_eq!(new.segments_kept, last + 1, "{evidence:?}: {new:?}");
+        }
     });
 }
 
@@ -461,7 +503,13 @@ fn more_doubt_never_lets_a_log_continue_in_place_or_carry_less() {
 #[test]
 fn the_whole_of_an_unnamed_segment_is_carried() {
     for_all_resumable(|evidence| {
-        if evidence.newest.is_named || evidence.has_damage || evidence.has_salvaged {
+        let follows_gap = evidence.before_gap > 0;
+        let is_replaced = match evidence.damaged {
+            Damaged::Nothing => true,
+            Damaged::Elsewhere => evidence.tail.is_some() && !follows_gap,
+            Damaged::Newest => false,
+        };
+        if evidence.newest.is_named || evidence.has_salvaged || !is_replaced {
             return;
         }
         let Target::NewSegment(new) = evidence.continuation().target else {
@@ -506,7 +554,7 @@ fn a_manifest_never_starts_after_the_end_and_its_doubtful_slot_is_written_first(
 #[test]
 fn orphans_stay_in_a_damaged_log() {
     for_all_resumable(|evidence| {
-        assert_eq!(evidence.continuation().removes_orphans, !evidence.has_damage);
+        assert_eq!(evidence.continuation().removes_orphans, evidence.damaged == Damaged::Nothing);
     });
 }
 
