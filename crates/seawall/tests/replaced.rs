@@ -5,14 +5,17 @@
 
 use crate::common;
 
-use common::{LAYOUTS, again, judge, laid_out, open, payload_in, read, tiny};
+use common::{
+    Bytes, LAYOUTS, again, judge, laid_out, lsn, names, open, payload_in, read, reader, tiny,
+};
 use seawall::damage::Corruption;
 use seawall::format::SegmentId;
 use seawall::verify::Verdict;
-use seawall::{Layout, Maintenance};
+use seawall::{Error, Layout, Maintenance};
 use seawall_io::Storage;
 use seawall_testkit::MemStorage;
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// The log `base`, opened again with other random bits, with records up to 24.
@@ -83,5 +86,46 @@ fn segment_of_another_history_hides_no_other_segment() {
             replaced += 1;
         }
         assert!(replaced > 2, "{layout:?}");
+    }
+}
+
+/// Appends records of life `life`.
+fn append(log: &Bytes, layout: Layout, (numbers, life): (RangeInclusive<u64>, u64)) {
+    for number in numbers {
+        log.append(&payload_in(layout, (number, life), 20)).unwrap();
+    }
+}
+
+#[test]
+fn replaced_last_record_of_the_second_newest_segment_is_reported() {
+    for layout in LAYOUTS {
+        let base = MemStorage::new();
+        let log = open(&laid_out(tiny(1), layout), &base).unwrap();
+        append(&log, layout, (1..=4, 1));
+        log.close().unwrap();
+        let (ours, other) = (base.kill(), base.kill());
+        let log = open(&laid_out(again(6), layout), &other).unwrap();
+        append(&log, layout, (5..=5, 6));
+        log.close().unwrap();
+        let log = open(&laid_out(again(5), layout), &ours).unwrap();
+        append(&log, layout, (5..=6, 5));
+        log.truncate_after(Some(lsn(5))).unwrap();
+        append(&log, layout, (6..=7, 5));
+        log.close().unwrap();
+        for (name, bytes) in files_of(&other, SegmentId::FIRST) {
+            ours.edit(&name, |file| file.clone_from(&bytes));
+        }
+        let found = judge(&ours).unwrap();
+        let lost: Vec<_> = found.damage.iter().filter_map(|damage| damage.lost).collect();
+        assert_eq!((found.verdict, lost.len()), (Verdict::Lost, 1), "{layout:?}: {found:?}");
+        assert!(names(&lost[0], 5), "{layout:?}: {lost:?}");
+        let shown = read(&ours, true).unwrap();
+        assert_eq!((&shown.lost, shown.end()), (&lost, Some(7)), "{layout:?}");
+        let stopped = read(&ours, false).unwrap();
+        assert_eq!((&stopped.lost, stopped.end()), (&lost, Some(5)), "{layout:?}");
+        let reader = reader(Arc::new(ours.clone())).unwrap();
+        let get = |number| reader.get(lsn(number));
+        assert!(matches!(get(5), Err(Error::Damaged { .. })), "{layout:?}: {:?}", get(5));
+        assert!([4, 6, 7].iter().all(|number| get(*number).unwrap().is_some()), "{layout:?}");
     }
 }

@@ -17,6 +17,7 @@ use crate::scan::catalog::{Catalog, ChainedSegment};
 use crate::scan::durable_end::Refused;
 use crate::scan::scanner::{LogScanner, ScanItem, ScannedBatch};
 use crate::scan::{durable_end, load};
+use seawall_format::batch::BatchHeader;
 use seawall_format::content_crc;
 use seawall_format::frame::Frames;
 use seawall_format::scan::Start;
@@ -238,7 +239,7 @@ impl Lookup {
         let found = match holder(catalog, lsn) {
             Some(link) => self.search(catalog, link, (live, known, lsn))?,
             // The log may have no segment at all.
-            None => Search { scan: LogScanner::new(catalog, None), lsn, visited: vec![] }.run()?,
+            None => Search::new(LogScanner::new(catalog, None), lsn).run()?,
         };
         let Some(live) = live.filter(|_| matches!(found, LookupResult::NotFound(_))) else {
             return Ok(found);
@@ -262,7 +263,8 @@ impl Lookup {
             // More may be durable than when the catalog was loaded.
             scan.extend(live);
         }
-        let mut search = Search { scan, lsn, visited: vec![] };
+        let followers = catalog.chain.get(holder_end(catalog, lsn)..).unwrap_or_default();
+        let mut search = Search { followers, ..Search::new(scan, lsn) };
         let found = search.run();
         self.known().batch_index.add(segment, search.visited);
         found
@@ -350,14 +352,20 @@ impl FoundRecord {
 }
 
 /// The search for one record.
-struct Search {
+struct Search<'a> {
     scan: LogScanner,
     lsn: Lsn,
+    /// The segments after the one that is searched.
+    followers: &'a [ChainedSegment],
     /// Offsets of batches on the way, one per range.
     visited: Vec<Start>,
 }
 
-impl Search {
+impl Search<'_> {
+    fn new(scan: LogScanner, lsn: Lsn) -> Self {
+        Self { scan, lsn, followers: &[], visited: vec![] }
+    }
+
     fn run(&mut self) -> Result<LookupResult> {
         // After damage, the last LSN of the log is uncertain.
         let mut doubtful = vec![];
@@ -374,6 +382,7 @@ impl Search {
                         return Err(Error::damaged(self.given_up(&found)));
                     }
                     if self.lsn <= found.last {
+                        refuse_lost(self.broken_link(&header).as_ref(), self.lsn)?;
                         let body = self.scan.bytes().get(found.body).unwrap_or_default();
                         let mut frames = Frames::new(body, header.first, header.count);
                         let frame = frames.find(|frame| frame.lsn == self.lsn);
@@ -404,6 +413,17 @@ impl Search {
         payload.map_or(LookupResult::NOT_FOUND, |payload| {
             LookupResult::Record(FoundRecord { schema, time_us, payload: payload.to_vec() })
         })
+    }
+
+    /// The damage if the next segment follows another record than this one, the last of `batch`.
+    fn broken_link(&self, batch: &BatchHeader) -> Option<Damage> {
+        let is_next = |link: &&ChainedSegment| {
+            link.gap.is_none() && link.segment.header.base == self.lsn.next()
+        };
+        let mut next = self.followers.iter().take_while(is_next).map(|link| &link.segment.header);
+        let broken = next.find(|next| ![0, batch.chain_value()].contains(&next.pred_chain))?;
+        let lost = Lost { from: self.lsn, to: Some(self.lsn) };
+        Some(missing_segment(broken.id, Corruption::Order, Some(lost)))
     }
 
     /// The damage entry for records that a repair gave up.
