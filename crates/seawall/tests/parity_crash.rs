@@ -612,3 +612,54 @@ fn unsynced_page_cache_of_a_failed_sync_gets_no_parity() {
     }
     assert!(carried > 10, "{carried} barriers");
 }
+
+/// A killed log whose first record only parity can restore, and parity in the page cache only.
+fn restored_by_unsynced_parity() -> MemStorage {
+    let device = MemStorage::new();
+    let log = open(&in_one_segment(1), &device).unwrap();
+    append(&log, Layout::Binary, 1..=30);
+    device.stop_after(0);
+    drop(log);
+    let device = device.kill();
+    assert!(device.pending().iter().any(|item| is_parity(&item.file)), "a sync would lose nothing");
+    garble(&device, "000000000001.seg", START + 100..START + 101);
+    assert_eq!(judge(&device).unwrap().verdict, Verdict::Correctable);
+    device
+}
+
+/// Asserts that a power cut takes no record.
+fn assert_durable(device: &MemStorage, what: &str) {
+    let left = device.power_cut(|_| false);
+    let judged = judge(&left).unwrap();
+    assert_eq!(judged.verdict, Verdict::Correctable, "{what}: {:?}", judged.damage);
+    let shown = read(&left, false).unwrap().records;
+    assert!(records(Layout::Binary, 30).iter().all(|(lsn, record)| shown.get(lsn) == Some(record)));
+}
+
+#[test]
+fn parity_that_an_open_relies_on_is_durable() {
+    let damaged = restored_by_unsynced_parity();
+    let device = damaged.kill();
+    drop(open(&later(2), &device).unwrap());
+    assert_durable(&device, "opened");
+    let device = damaged.kill();
+    common::maintenance(&shared(&device)).truncate_damaged_tail().unwrap();
+    assert_durable(&device, "truncated");
+}
+
+#[test]
+fn failed_sync_of_parity_that_an_open_relies_on_refuses_it() {
+    let damaged = restored_by_unsynced_parity();
+    let mut refused = 0;
+    for nth in 0..40 {
+        let device = damaged.kill();
+        device.fail_sync(nth, |_| false);
+        let opened = open(&later(2), &device);
+        refused += u64::from(opened.is_err());
+        if opened.is_err() {
+            drop(open(&later(3), &device).unwrap());
+        }
+        assert_durable(&device, &format!("sync {nth}"));
+    }
+    assert!(refused > 1, "{refused}");
+}

@@ -3,6 +3,7 @@
 
 pub(crate) mod create;
 mod encryption;
+mod mended_parity;
 pub(crate) mod resume;
 
 use crate::base::env::Env;

@@ -7,13 +7,10 @@ use crate::base::num::to_u64;
 use crate::files::directory::{MANIFEST, is_preallocated, list};
 use crate::files::overlay::{Overlay, Patch, is_manifest, part};
 use crate::scan::quarantine;
-use crate::write::preallocation::file::PreallocatedFile;
+use crate::write::preallocation::file::replace;
 use seawall_format::{SECTOR, SegmentId};
-use seawall_io::{Access, File};
+use seawall_io::Access;
 use std::io;
-
-/// Bytes per read.
-const CHUNK: usize = 1 << 20;
 
 /// Writes and syncs the patches of segments.
 ///
@@ -114,31 +111,11 @@ fn in_place(env: &Env, name: &str, patches: &[Patch]) -> Result<()> {
     write().map_err(failed(name))
 }
 
-/// Writes the patched file under a temporary name, which an open would remove, then renames it.
+/// Replaces a file by its patched copy.
 fn rebuild(env: &Env, name: &str, patches: &[Patch]) -> Result<()> {
     let view = Overlay::new(env.storage.clone(), patches);
-    let spare = PreallocatedFile::empty(env).map_err(failed(name))?;
-    let made = seawall_io::Storage::open(&view, name, Access::Read)
-        .and_then(|source| fill(&*source, &*spare.file))
-        .and_then(|()| env.storage.rename(&spare.name, name))
-        .and_then(|()| env.storage.sync_dir());
-    if made.is_err() {
-        spare.discard(&*env.storage);
-    }
-    made.map_err(failed(name))
-}
-
-fn fill(source: &dyn File, file: &dyn File) -> io::Result<()> {
-    let mut at = 0;
-    loop {
-        let mut bytes = vec![0; CHUNK];
-        let read = source.read_at(&mut bytes, at)?;
-        if read == 0 {
-            return file.sync();
-        }
-        file.write_at(bytes.get(..read).unwrap_or_default(), at)?;
-        at += to_u64(read);
-    }
+    let source = seawall_io::Storage::open(&view, name, Access::Read).map_err(failed(name))?;
+    replace(env, &*source, name).map_err(failed(name))
 }
 
 fn failed(name: &str) -> impl FnOnce(io::Error) -> Error {

@@ -15,6 +15,7 @@ use crate::recover::decision::continuation::{
 };
 use crate::recover::handover::{Beginning, remove_preallocated, writer};
 use crate::recover::open::encryption::{complete_keys, encrypt};
+use crate::recover::open::mended_parity;
 use crate::recover::orphan_files;
 use crate::recover::remaining::RemainingLog;
 use crate::recover::report::{Recovery, TailState};
@@ -43,6 +44,7 @@ pub(crate) fn resume(
     let mut recovery = report(&env, log);
     remove_preallocated(&env, &log.found.catalog.names);
     let orphans_left = stop_readers(&env, log, &mut recovery.warnings)?;
+    mended_parity::make_durable(&env, log)?;
     let files = sync_existing(&env, log)?;
     let is_sealed = log.newest().segment.seal()?.is_some();
     let plan = log.evidence((files.newest_is_named, is_sealed)).continuation();

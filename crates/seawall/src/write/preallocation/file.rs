@@ -5,6 +5,7 @@
 
 use crate::base::env::{Env, is_full};
 use crate::base::error::Error;
+use crate::base::num::to_u64;
 use seawall_format::before::SectorSums;
 use seawall_format::{Epoch, Geometry, Manifest, SegmentHeader, SegmentRef};
 use seawall_io::{File, Storage};
@@ -16,6 +17,8 @@ const FILL_MAX: u64 = 2 << 20;
 /// Bytes written between two pauses of the preallocator, and bytes between two syncs.
 const CHUNK: u64 = 64 << 10;
 const SYNC_EVERY: u64 = 1 << 20;
+/// Bytes per read of a file that is copied.
+const COPY_CHUNK: usize = 1 << 20;
 /// How many taken names are skipped to find a free one.
 const NAMES_MAX: u32 = 10_000;
 
@@ -148,6 +151,33 @@ pub(crate) fn cannot_create(source: io::Error) -> Error {
         Error::DiskFull { log: None, source }
     } else {
         Error::io_in("create a file for the next segment")(source)
+    }
+}
+
+/// Replaces the file `name` by a copy of `source`, durably or not at all. The copy is written under
+/// a temporary name, which an open would remove.
+pub(crate) fn replace(env: &Env, source: &dyn File, name: &str) -> io::Result<()> {
+    let spare = PreallocatedFile::empty(env)?;
+    let made = copy(source, &*spare.file)
+        .and_then(|()| env.storage.rename(&spare.name, name))
+        .and_then(|()| env.storage.sync_dir());
+    if made.is_err() {
+        spare.discard(&*env.storage);
+    }
+    made
+}
+
+/// Copies a whole file and syncs the copy.
+fn copy(source: &dyn File, target: &dyn File) -> io::Result<()> {
+    let mut at = 0;
+    loop {
+        let mut bytes = vec![0; COPY_CHUNK];
+        let read = source.read_at(&mut bytes, at)?;
+        if read == 0 {
+            return target.sync();
+        }
+        target.write_at(bytes.get(..read).unwrap_or_default(), at)?;
+        at += to_u64(read);
     }
 }
 
