@@ -7,7 +7,7 @@ use crate::base::error::{Error, Result};
 use crate::base::num::{READ_SIZE, to_u64};
 #[cfg(feature = "encryption")]
 use crate::files::directory::KEYS;
-use crate::files::directory::QUARANTINE;
+use crate::files::directory::{QUARANTINE, open_if_exists};
 use crate::files::segment_reader::read_around;
 use crate::scan::scanner::TailFound;
 use seawall_format::Offset;
@@ -18,28 +18,57 @@ use std::ops::Range;
 /// Maximum bytes of removed tails to keep, newest first.
 const MAX: u64 = 64 << 20;
 
-/// Copies the tail that recovery removes; deletes the oldest copies beyond the limit.
+/// Copies the tail that recovery removes, then deletes the oldest copies beyond the limit. The copy
+/// of an interrupted attempt is used again, or deleted if it is a part of this one.
 pub(crate) fn keep(env: &Env, tail: &TailFound) -> io::Result<String> {
     let folder = env.storage.folder(QUARANTINE)?;
-    let mut kept = folder.list()?;
-    let mut room = MAX.saturating_sub(tail.length);
-    while let Some(name) = kept.pop() {
-        if !name.ends_with(TAIL_SUFFIX) {
-            continue;
+    let source = env.storage.open(&tail.file, Access::Read)?;
+    let range = tail.offset..tail.offset.plus(tail.length);
+    let of = format!("-segment-{}-offset-{}{TAIL_SUFFIX}", tail.segment, tail.offset.0);
+    let kept = folder.list()?;
+    let attempts: Vec<_> = kept.iter().filter(|name| name.ends_with(&of)).cloned().collect();
+    let new = format!("{:020}{of}", env.clock.wall_us());
+    let copies = (attempts.iter().cloned(), new);
+    let name = copy_once((&*source, read), range.clone(), &*folder, copies)?;
+    // Copies that stay only take space.
+    let attempts = attempts.iter().filter(|other| **other != name);
+    let _ = remove_parts((&*source, range), &*folder, attempts);
+    let others = kept.into_iter().filter(|other| *other != name);
+    let _ = evict(&*folder, others, MAX.saturating_sub(tail.length));
+    Ok(format!("{QUARANTINE}/{name}"))
+}
+
+/// Removes the copies that an interrupted attempt left incomplete.
+fn remove_parts<'a>(
+    (source, range): (&dyn File, Range<Offset>),
+    folder: &dyn Storage,
+    copies: impl Iterator<Item = &'a String>,
+) -> io::Result<()> {
+    for name in copies {
+        let copy = folder.open(name, Access::Read)?;
+        let end = range.end.min(range.start.plus(copy.len()?));
+        if is_equal((source, read), range.start..end, &*copy)? {
+            folder.remove(name)?;
         }
-        let size = folder.open(&name, Access::Read)?.len()?;
+    }
+    Ok(())
+}
+
+/// Removes the oldest tails among `names` until the others fit into `room` bytes.
+fn evict(
+    folder: &dyn Storage,
+    names: impl DoubleEndedIterator<Item = String>,
+    mut room: u64,
+) -> io::Result<()> {
+    for name in names.rev().filter(|name| name.ends_with(TAIL_SUFFIX)) {
+        let Some(file) = open_if_exists(folder, &name).map_err(io::Error::other)? else { continue };
+        let size = file.len()?;
         match room.checked_sub(size) {
             Some(rest) => room = rest,
             None => folder.remove(&name)?,
         }
     }
-    let time = env.clock.wall_us();
-    let name = format!("{time:020}-segment-{}-offset-{}{TAIL_SUFFIX}", tail.segment, tail.offset.0);
-    let source = env.storage.open(&tail.file, Access::Read)?;
-    let range = tail.offset..tail.offset.plus(tail.length);
-    copy((&*source, read), range, &*folder, &name)?;
-    folder.sync_dir()?;
-    Ok(format!("{QUARANTINE}/{name}"))
+    Ok(())
 }
 
 /// Suffix of the names of removed tails.
@@ -51,35 +80,53 @@ pub(crate) fn keep_file(env: &Env, file: &str) -> io::Result<String> {
     let source = env.storage.open(file, Access::Read)?;
     let folder = env.storage.folder(QUARANTINE)?;
     let is_copy = |name: &String| name.split_once('-').is_some_and(|(_, of)| of == file);
-    for name in folder.list()?.into_iter().filter(is_copy) {
-        let copy = folder.open(&name, Access::ReadWrite)?;
-        if is_equal(&*source, &*copy)? {
-            // A killed process may have written the copy without a sync.
-            copy.sync()?;
-            folder.sync_dir()?;
-            return Ok(format!("{QUARANTINE}/{name}"));
-        }
-    }
-    let name = format!("{:020}-{file}", env.clock.wall_us());
-    copy((&*source, read_skipping), Offset(0)..Offset(source.len()?), &*folder, &name)?;
-    if let Err(error) = folder.sync_dir() {
-        // The next attempt must not use it: a second sync can succeed although the name is lost.
-        let _ = folder.remove(&name);
-        return Err(error);
-    }
+    let copies = folder.list()?.into_iter().filter(is_copy);
+    let new = format!("{:020}-{file}", env.clock.wall_us());
+    let range = Offset(0)..Offset(source.len()?);
+    let name = copy_once((&*source, read_skipping), range, &*folder, (copies, new))?;
     Ok(format!("{QUARANTINE}/{name}"))
 }
 
-/// Whether `copy` has the bytes of `source`, with zeros for what the device cannot read.
-fn is_equal(source: &dyn File, copy: &dyn File) -> io::Result<bool> {
-    let length = source.len()?;
+/// Returns the name of the first of `copies` with these bytes of `source`, or else of a new copy,
+/// which is named `new`; durably.
+fn copy_once(
+    (source, read): (&dyn File, Read),
+    range: Range<Offset>,
+    folder: &dyn Storage,
+    (copies, new): (impl Iterator<Item = String>, String),
+) -> io::Result<String> {
+    for name in copies {
+        let copy = folder.open(&name, Access::ReadWrite)?;
+        if is_equal((source, read), range.clone(), &*copy)? {
+            // A killed process may have written the copy without a sync.
+            copy.sync()?;
+            folder.sync_dir()?;
+            return Ok(name);
+        }
+    }
+    copy((source, read), range, folder, &new)?;
+    if let Err(error) = folder.sync_dir() {
+        // The next attempt must not use it: a second sync can succeed although the name is lost.
+        let _ = folder.remove(&new);
+        return Err(error);
+    }
+    Ok(new)
+}
+
+/// Whether `copy` has exactly the bytes in this range of `source`, as `read` returns them.
+fn is_equal(
+    (source, read_source): (&dyn File, Read),
+    range: Range<Offset>,
+    copy: &dyn File,
+) -> io::Result<bool> {
+    let length = range.end.0 - range.start.0;
     if copy.len()? != length {
         return Ok(false);
     }
-    let size = usize::try_from(READ_SIZE).expect("a window");
     let mut at = 0;
     while at < length {
-        let bytes = read_skipping(source, at, size)?;
+        let size = usize::try_from(READ_SIZE.min(length - at)).expect("a window");
+        let bytes = read_source(source, range.start.0 + at, size)?;
         if bytes.is_empty() || read(copy, at, bytes.len())? != bytes {
             return Ok(false);
         }

@@ -30,6 +30,7 @@ use crate::write::writer::Writer;
 use seawall_format::batch::{BodyKind, HEADER_SIZE, Life};
 use seawall_format::{Level, Lsn, Offset, SegmentId, frame, next_lsn};
 use seawall_io::{Access, File, Lock};
+use std::io;
 use std::iter::successors;
 use std::sync::Arc;
 
@@ -41,13 +42,16 @@ pub(crate) fn resume(
     (lock, unlocker): (Box<dyn Lock>, &Unlocker),
     log: &RemainingLog<'_>,
 ) -> Result<(Writer, Recovery, Level)> {
-    let mut recovery = report(&env, log);
+    let (mut recovery, uncopied) = report(&env, log);
     remove_preallocated(&env, &log.found.catalog.names);
     let orphans_left = stop_readers(&env, log, &mut recovery.warnings)?;
     mended_parity::make_durable(&env, log)?;
     let files = sync_existing(&env, log)?;
     let is_sealed = log.newest().segment.seal()?.is_some();
     let plan = log.evidence((files.newest_is_named, is_sealed)).continuation();
+    if let Some(error) = uncopied {
+        leave_uncopied(error, &mut recovery, (log, &plan))?;
+    }
     complete_keys(&env, unlocker)?;
     let mut manifest = ManifestFile {
         content: log.manifest.clone(),
@@ -78,8 +82,9 @@ pub(crate) fn resume(
     Ok((writer, recovery, level))
 }
 
-/// Builds the report, and moves the truncated bytes to quarantine.
-fn report(env: &Env, log: &RemainingLog<'_>) -> Recovery {
+/// Builds the report, and copies the truncated bytes to quarantine. Also returns the error if that
+/// failed.
+fn report(env: &Env, log: &RemainingLog<'_>) -> (Recovery, Option<io::Error>) {
     let RemainingLog { found, tail, .. } = log;
     let row = found.tail_row().filter(|_| tail.is_some());
     let mut recovery = Recovery {
@@ -100,15 +105,38 @@ fn report(env: &Env, log: &RemainingLog<'_>) -> Recovery {
         let why = format!("places repaired from parity in memory only: {count}; repair the log");
         recovery.warnings.push(why);
     }
+    let mut uncopied = None;
     if let Some(tail) = tail.filter(|_| recovery.tail != TailState::Clean) {
         match quarantine::keep(env, tail) {
             Ok(name) => recovery.quarantine = Some(name),
-            Err(error) => recovery
-                .warnings
-                .push(format!("cannot move the truncated bytes to quarantine: {error:#}")),
+            Err(error) => uncopied = Some(error),
         }
     }
-    recovery
+    (recovery, uncopied)
+}
+
+/// Leaves the truncated bytes where they are, because they could not be copied to quarantine.
+///
+/// # Errors
+///
+/// [`Error::Io`], [`Error::DiskFull`]: their file would be removed, and they may be records that
+/// were acknowledged.
+fn leave_uncopied(
+    error: io::Error,
+    recovery: &mut Recovery,
+    (log, plan): (&RemainingLog<'_>, &Continuation),
+) -> Result<()> {
+    let is_replaced = match plan.target {
+        Target::NewSegment(new) => new.segments_kept < log.chain.len(),
+        Target::InPlace => false,
+    };
+    if is_replaced && recovery.tail == TailState::Ambiguous {
+        let name = log.newest().segment.name();
+        return Err(Error::io_in(format!("copy the end of {name} to quarantine"))(error));
+    }
+    let what = format!("cannot move the truncated bytes to quarantine: {error:#}");
+    recovery.warnings.push(what);
+    Ok(())
 }
 
 /// Moves orphan files aside and lowers `live` to the last record. Returns the orphans that could
