@@ -362,8 +362,13 @@ fn damaged_first_batch_costs_no_other_record_without_the_seal_before_it() {
 
 /// A log with a segment that was named ahead and has not begun.
 fn prepared() -> (MemStorage, Bytes, SegmentHeader) {
+    prepared_with(1)
+}
+
+/// The same, with random bits from `seed`.
+fn prepared_with(seed: u64) -> (MemStorage, Bytes, SegmentHeader) {
     let device = MemStorage::new();
-    let options = tiny(1).preallocate(true).parity(None).segment_size(40 * 512);
+    let options = tiny(seed).preallocate(true).parity(None).segment_size(40 * 512);
     let log: Bytes = open(&options, &device).unwrap();
     let clock = SystemClock::new();
     loop {
@@ -426,6 +431,24 @@ fn segment_that_has_not_begun_counts_once_a_byte_of_it_has_changed() {
     alone.remove_raw(&header.pred.unwrap().id.file_name());
     assert_eq!(judge(&alone).unwrap().verdict, Verdict::Lost);
     drop(log);
+}
+
+/// The manifest says where the log begins, although the only readable segment has not begun.
+#[test]
+fn pruned_records_are_not_lost_if_only_a_segment_that_has_not_begun_is_left() {
+    let (device, log, header) = prepared();
+    log.truncate_before(log.durable().unwrap()).unwrap();
+    let oldest = log.oldest();
+    let left = device.kill();
+    assert!(oldest > Lsn::FIRST && left.names().contains(&header.id.file_name()), "{oldest}");
+    let (other, other_log, _) = prepared_with(9);
+    let foreign = other.bytes("000000000001.seg").unwrap();
+    left.edit(&header.pred.unwrap().id.file_name(), |bytes| *bytes = foreign);
+    let found = judge(&left).unwrap();
+    assert_eq!(found.verdict, Verdict::Lost);
+    let lost = found.damage.iter().filter_map(|damage| damage.lost).map(|lost| lost.from).min();
+    assert_eq!(lost, Some(oldest), "{found:?}");
+    drop((log, other_log));
 }
 
 /// A crash may undo the removal of a segment, but never that of the segment alone: without its

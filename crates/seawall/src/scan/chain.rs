@@ -71,7 +71,9 @@ impl Headers {
 
     /// Whether the directory has segments of another log and none of this one.
     fn are_all_foreign(&self) -> bool {
-        self.sound.is_empty() && self.bad.values().any(|cause| *cause == Corruption::ForeignEpoch)
+        self.sound.is_empty()
+            && self.named_ahead.is_empty()
+            && self.bad.values().any(|cause| *cause == Corruption::ForeignEpoch)
     }
 
     /// The first LSN of `segment`, if its header is sound.
