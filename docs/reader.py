@@ -986,7 +986,7 @@ def find_chain(manifest, sound, bad, waiting):
         return number, bad.get(number, ["segment missing"])[0]
 
     if not sound:
-        return [], hole(max(bad, default=manifest.oldest_id if manifest else 0))
+        return [], hole(max(bad, default=manifest.oldest_id if manifest else 1))
     newest, highest = max(sound), max([*sound, *waiting])
 
     def is_lost(number, epoch):
@@ -1129,6 +1129,14 @@ def refuse_later(chain):
             value = header.crc | header.body_crc << 32
 
 
+def lost_header(folder, names):
+    """Whether a file that is not empty has no header; section 7."""
+    headers = {name.split(".")[0] for name in names if name.endswith((".seg", ".head"))}
+    others = [name for name in names if name.endswith((".jsonl", ".parity", ".before"))]
+    return any(name.split(".")[0] not in headers and os.path.getsize(os.path.join(folder, name))
+               for name in others)
+
+
 def read(folder, key_file=None):
     """Shows the records that count, and stops at damage; sections 6.1 and 7."""
     chain = []
@@ -1157,7 +1165,8 @@ def show_log(folder, key_file, chain):
         raise Stop(NO_LOG, "there is no log")
     sound, bad = read_segments(folder, manifest, ids)
     check_encryption(folder, manifest, sound, sequence)
-    if not (manifest or bad or any(segment.is_used() for segment in sound.values())):
+    is_used = bad or any(segment.is_used() for segment in sound.values())
+    if not (manifest or is_used or lost_header(folder, names)):
         return
     waiting = start_ahead(manifest, sound, bad)
     chain[:], above = find_chain(manifest, sound, bad, waiting)

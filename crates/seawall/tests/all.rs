@@ -39,6 +39,7 @@ mod full_disk;
 mod get;
 mod group_commit;
 mod guests;
+mod headless;
 mod hints;
 mod in_flight;
 #[cfg(feature = "encryption")]

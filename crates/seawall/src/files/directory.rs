@@ -4,6 +4,7 @@ use crate::base::error::log_path::NamesLog;
 use crate::base::error::{Error, Result};
 use seawall_format::SegmentId;
 use seawall_io::{Access, File, PosixStorage, Storage};
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -172,6 +173,22 @@ pub(crate) fn open_if_exists(storage: &dyn Storage, name: &str) -> Result<Option
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Error::io(format!("open {name}"))(error)),
     }
+}
+
+/// The first non-empty file among `names` of a segment that has neither its file nor a head: it may
+/// be the rest of a log.
+pub(crate) fn lone_file<'a>(storage: &dyn Storage, names: &'a [String]) -> Result<Option<&'a str>> {
+    let headed: BTreeSet<_> = segment_ids(names).collect();
+    for name in names {
+        let id = SegmentId::from_any_name(name).filter(|id| !headed.contains(id));
+        if id.is_some()
+            && let Some(file) = open_if_exists(storage, name)?
+            && !file.is_empty().map_err(Error::io(format!("check {name}")))?
+        {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
 }
 
 /// Whether `name` is a file with log data: the manifest, the keys, a segment or its parity.

@@ -4,6 +4,7 @@
 use crate::base::error::{Corruption, Damage, Lost, Origin, Result, missing_segment};
 use crate::base::keys::LogKeys;
 use crate::files::live::{Watermark, WatermarkSource};
+use crate::files::parity_file::knows_more;
 use crate::files::segment::{OpenOutcome, Segment, open_checked};
 use crate::scan::catalog::{ChainFault, ChainTop, ChainedSegment, MissingTail, Orphan};
 use crate::scan::orphans;
@@ -82,13 +83,15 @@ impl Headers {
         (header.epoch == segment.epoch).then_some(header.base)
     }
 
-    /// Whether any segment contains a batch, mark or seal. A bad header counts as yes.
+    /// Whether any segment contains a batch, mark or seal, or its parity knows of records. A bad
+    /// header counts as yes.
     pub(crate) fn hold_something(&self) -> Result<bool> {
         if !self.bad.is_empty() || !self.named_ahead.is_empty() {
             return Ok(true);
         }
         for segment in self.sound.values() {
-            if segment.holds_something()? {
+            let start = Offset(segment.header.data_start());
+            if segment.holds_something()? || knows_more(segment, start) {
                 return Ok(true);
             }
         }

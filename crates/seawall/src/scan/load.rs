@@ -6,7 +6,7 @@
 
 use crate::base::error::{Error, Result};
 use crate::files::consistent_read::{Change, Doubt, Retries, is_moved, moved};
-use crate::files::directory::{list, segment_ids};
+use crate::files::directory::{list, lone_file, segment_ids};
 use crate::files::live::{Watermark, read_watermark};
 use crate::files::manifest::read_manifest;
 use crate::files::unlock::{Unlocker, stored_keys};
@@ -131,6 +131,7 @@ fn load_once(
     let found_manifest = match manifest.clone() {
         Some(manifest) => FoundManifest::Readable { manifest, both_slots },
         None if headers.hold_something()? => FoundManifest::Lost,
+        None if lone_file(&**storage, &names)?.is_some() => FoundManifest::Lost,
         None => FoundManifest::Never,
     };
     headers.place_named_ahead(manifest.as_ref(), watermark)?;

@@ -5,7 +5,7 @@ use crate::base::env::Env;
 use crate::base::error::{Error, Result};
 use crate::base::options::{Options, SEGMENT_DEFAULT};
 use crate::files::directory;
-use crate::files::directory::{MANIFEST, not_a_log, open_or_make};
+use crate::files::directory::{MANIFEST, lone_file, not_a_log, open_or_make};
 use crate::files::live::retract_beyond;
 use crate::files::manifest::ManifestFile;
 use crate::files::unlock::Unlocker;
@@ -18,7 +18,7 @@ use seawall_format::{
     CodecId, Compression, Epoch, Geometry, Layout, Level, LogId, Lsn, Manifest, RecordType,
     SegmentId, SegmentRef,
 };
-use seawall_io::{Access, Lock};
+use seawall_io::Lock;
 
 /// Creates a log.
 pub(super) fn create(
@@ -28,7 +28,7 @@ pub(super) fn create(
     record_type: RecordType,
 ) -> Result<(Writer, Recovery, Level)> {
     let names = directory::list(&*env.storage)?;
-    refuse_lone_texts(&env, &names)?;
+    refuse_lone_files(&env, &names)?;
     remove_preallocated(&env, &names);
     let warning = retract_beyond(&*env.storage, None)?;
     let mut max_id = names.iter().filter_map(|name| SegmentId::from_any_name(name)).max();
@@ -219,15 +219,13 @@ fn create_keys(
     Ok(None)
 }
 
-/// Refuses a directory with non-empty texts and nothing else: it may be the rest of a log.
-fn refuse_lone_texts(env: &Env, names: &[String]) -> Result<()> {
-    for name in names.iter().filter(|name| SegmentId::from_any_name(name).is_some()) {
-        let id = SegmentId::from_file_name(name);
-        let file = env.storage.open(name, Access::Read).and_then(|file| file.is_empty());
-        if id.is_none() && !file.map_err(Error::io(format!("check {name}")))? {
+/// Refuses a directory with files that may be the rest of a log.
+fn refuse_lone_files(env: &Env, names: &[String]) -> Result<()> {
+    match lone_file(&*env.storage, names)? {
+        Some(name) => {
             let found = format!("{name} has neither a head nor a manifest");
-            return Err(not_a_log(&*env.storage, found));
+            Err(not_a_log(&*env.storage, found))
         }
+        None => Ok(()),
     }
-    Ok(())
 }
