@@ -358,7 +358,9 @@ impl<'a> Maintenance<'a> {
     ///
     /// [`Error::Busy`](crate::Error::Busy) if a writer has the log open.
     /// [`Error::Damaged`](crate::Error::Damaged) if no beginning is left that could be kept, or the
-    /// manifest is lost. [`Error::Io`](crate::Error::Io): a second try is safe.
+    /// manifest is lost: [`salvage`](Self::salvage) and, with a manifest, an open in
+    /// [`OpenMode::Salvage`](crate::OpenMode) remain. [`Error::Io`](crate::Error::Io): a second try
+    /// is safe.
     ///
     /// # Examples
     ///

@@ -134,7 +134,8 @@ impl Overlay {
     }
 
     /// Shows `inner`, to which `patches` were applied completely or in part, as it was before. A
-    /// file that was empty is hidden: an empty and a missing file have the same patches.
+    /// file that was empty is hidden: an empty and a missing file have the same patches. Patches do
+    /// not tell where a file ended before a gap: it is shown with the zeros of the gap.
     pub(crate) fn before(inner: Arc<dyn Storage>, patches: &[Patch]) -> Self {
         let mut lengths: BTreeMap<String, u64> = BTreeMap::new();
         for patch in patches.iter().filter(|patch| patch.old.len() < patch.new.len()) {
