@@ -326,7 +326,7 @@ pub(crate) fn a_record_is_written_while_wakers_wait_for_it() {
         bell.wake();
     });
     join(work);
-    assert_eq!(log.flush().unwrap().map(seawall::Lsn::get), Some(4));
+    assert_eq!(log.flush().unwrap().map(Lsn::get), Some(4));
     assert_eq!(witness.check(&device), 4);
 }
 
