@@ -199,7 +199,9 @@ fn evidence(find: &Find<'_>) -> Vec<Case> {
             .flip(&newest, at + 9)
             .zero(&newest, 512, 1024)
             .case("no-mark", "the same, and both marks are lost"),
-        killed().flip(THREE, killed_at + 9).case("live", "the last batch; live knows it"),
+        killed()
+            .flip(THREE, killed_at + 9)
+            .case("live", "the last batch, by live alone: that is no evidence"),
         Changed::new(find, "checkpointed")
             .flip("manifest", 600)
             .case("checkpointed-slot", "a slot of the manifest of a pruned log"),
