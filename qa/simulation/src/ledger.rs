@@ -276,9 +276,12 @@ impl Ledger {
         *self = Self { moment: self.moment, cuts: self.cuts, ..Self::default() };
     }
 
-    /// Notes a clean close: everything durable is confirmed.
-    pub(crate) fn closed(&mut self) {
+    /// Notes a clean close: it has written everything that has an LSN, and confirmed it.
+    pub(crate) fn closed(&mut self) -> Judged {
+        let last = |set: &Flying| Some(set.first? + to_u64(set.payloads.len()) - 1);
+        let judged = self.promise(self.flying.iter().filter_map(last).max().unwrap_or(0));
         self.confirmed = self.durable;
+        judged
     }
 
     /// Finds the unacknowledged append that a record is from.

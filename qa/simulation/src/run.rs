@@ -378,9 +378,8 @@ impl Simulation {
                 if let Err(error) = log.close() {
                     world.bear(&error, "a close");
                 } else {
-                    let mut ledger = world.ledger();
-                    // A close writes everything that was appended.
-                    ledger.closed();
+                    let judged = world.ledger().closed();
+                    world.judge(judged, "a close");
                 }
             }
             End::Drop => drop(log),

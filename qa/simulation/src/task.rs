@@ -25,6 +25,8 @@ pub(crate) struct Task {
     /// Truncations, checkpoints and prunes lock it exclusively; appends share it.
     gate: Arc<RwLock<()>>,
     tickets: VecDeque<(u64, Ticket)>,
+    /// The last LSN that this task was given, and the number of truncations before.
+    given: (u64, u64),
     here: Option<Following>,
     elsewhere: Option<Following>,
     /// A reader as in another process, kept with what it caches about the log.
@@ -76,7 +78,8 @@ impl Task {
         gate: Arc<RwLock<()>>,
     ) -> Self {
         let (here, elsewhere, reader) = (None, None, None);
-        Self { name, world, log, gate, tickets: VecDeque::new(), here, elsewhere, reader }
+        let (tickets, given) = (VecDeque::new(), (0, 0));
+        Self { name, world, log, gate, tickets, given, here, elsewhere, reader }
     }
 
     pub(crate) fn run(mut self, acts: &[Act]) {
@@ -150,6 +153,7 @@ impl Task {
         let numbers = self.unless_refused(turn, appended)?;
         let payload = set.first().expect("a set holds a record");
         self.numbered(turn, (numbers.start().get(), payload));
+        self.given = (self.world.ledger().cuts(), numbers.end().get());
         self.acknowledged(numbers.end().get(), began);
         Ok(())
     }
@@ -208,6 +212,7 @@ impl Task {
         let ticket = self.unless_refused(turn, submit(&self.log, record))?;
         self.numbered(turn, (ticket.lsn().get(), record));
         let cuts = self.world.ledger().cuts();
+        self.given = (cuts, ticket.lsn().get());
         self.tickets.push_back((cuts, ticket));
         Ok(())
     }
@@ -235,7 +240,12 @@ impl Task {
         if confirm {
             ledger.confirm(last);
         }
+        let (cuts, given) = self.given;
+        let misses = cuts == ledger.cuts() && last < given;
         drop(ledger);
+        if misses {
+            self.world.find(format!("a flush ends with {last} after record {given}"));
+        }
         self.world.judge(judged, "a flush");
         Ok(())
     }
@@ -480,11 +490,14 @@ impl Task {
     /// Checks all records that the follower delivers without waiting.
     fn go_on(&self, following: &mut Following) -> seawall::Result<()> {
         loop {
-            let (_, asked) = self.begin();
+            let (before, asked) = self.begin();
             let Following { follower, place, since } = following;
             let Some(entry) = follower.next_within(Duration::ZERO)? else {
                 // The follower has read how far the log goes, and caches nothing from before.
                 *since = asked;
+                if self.still(place.who) != Who::Untold {
+                    self.is_complete(place.next - 1, before, asked);
+                }
                 return Ok(());
             };
             self.deliver(entry, (place, *since));
@@ -492,11 +505,16 @@ impl Task {
     }
 
     fn verify(&mut self) -> seawall::Result<()> {
+        let (before, since) = self.begin();
         let found = keyed::maintenance(&self.storage()).verify()?;
         let sound = matches!(found.verdict, Verdict::Clean | Verdict::Torn | Verdict::Unsure);
         let calm = !self.world.ledger().damaged && self.world.injected().is_empty();
         if !sound && calm {
             self.world.find(format!("beside its writer the log is called {found:?}"));
+        }
+        // A log whose records were all pruned has no last one.
+        if let Some(last) = found.last_lsn.filter(|_| calm) {
+            self.is_complete(last.get(), before, since);
         }
         Ok(())
     }
