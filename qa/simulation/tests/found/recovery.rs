@@ -42,14 +42,14 @@ fn keys_that_are_misread_once_are_read_again() {
         "seed 363e8062 binary 7168 | synced encrypt ring:6144 ; a10 ; @98 \
          misdirected-read:f8e7 ; power@186 byte:12d0 harm copied/512:46b1 | synced ahead reuse \
          name-ahead ring:6144 ; a790 a790 s89+56+179+54 a19 z271 g1 a726 / a790 a789 a201 / \
-         a790 a790 a467 ; @32 misdirected-read:5fc2 @8 misdirected-read:bd58 ; power@426 \
+         a790 a790 a467 ; @32 misdirected-read:5fc2 @12 misdirected-read:bd58 ; power@426 \
          sector:69cd harm stale-file/512:ef12",
     );
     replay(
         "seed 363ed86d binary 5120 | synced name-ahead compress:off encrypt ; a10 ; @21 \
          misdirected-read:a75e ; kill@64 harm stale-file/512:1553 | synced compress ; a593 \
          s78+96 a712 a662 s232+174+194 a766 ; @25 misdirected-read:331f ; drop harm \
-         cut-short/512:3ee1 | synced name-ahead compress idle ; ; @9 misdirected-read:c4cc ; \
+         cut-short/512:3ee1 | synced name-ahead compress idle ; ; @12 misdirected-read:c4cc ; \
          power@75 sector:8c0b harm stale/512:8355",
     );
 }
