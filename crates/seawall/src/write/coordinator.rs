@@ -152,7 +152,7 @@ pub(crate) struct State {
     /// The flushers: one, or as many as batches may be launched.
     pub(crate) background: Vec<JoinHandle<()>>,
     /// Writes that were launched and not acknowledged.
-    pub(crate) in_flight: WritesInFlight<LaunchedWrite>,
+    in_flight: WritesInFlight<LaunchedWrite>,
     /// The thread that acknowledges writes which have returned.
     landing: LandingTurn,
     /// Size of the last batch that was launched, in bytes.
