@@ -79,7 +79,7 @@ impl Task {
     ) -> Self {
         let (here, elsewhere, reader) = (None, None, None);
         let (tickets, given) = (VecDeque::new(), (0, 0));
-        Self { name, world, log, gate, tickets, given, here, elsewhere, reader }
+        Self { world, name, log, gate, tickets, given, here, elsewhere, reader }
     }
 
     pub(crate) fn run(mut self, acts: &[Act]) {
